@@ -29,10 +29,7 @@ const WATCH_DEPTH = 4;
 const DEFAULT_SETTLE_MS = 500;
 /** For a directory whose parent folder does not exist either, so that no watch reports it. */
 const PRESENCE_MS = 2_000;
-/**
- * Checks after a report, each {@link PRESENCE_MS}: on a busy machine the watch on a new folder
- * begins late.
- */
+/** Checks after a report: on a busy machine the watch on a new folder begins late. */
 const LATER_LOOKS = 2;
 
 /**
@@ -83,10 +80,7 @@ interface DirectoryWatch {
   unwatchTop: () => void;
   /** Of the content of the directory, or of a medium's folder `stickpin`. */
   below: FSWatcher | undefined;
-  /**
-   * Something came or went at the path since the last report: a reader may have found nothing
-   * meanwhile.
-   */
+  /** Something came or went since the last report: a reader may have found nothing meanwhile. */
   wasMoved: boolean;
   /** The directory and its folder `stickpin`, as {@link inodeOf} names them. */
   watched: string | undefined;
@@ -192,10 +186,7 @@ async function followDirectory(watch: DirectoryWatch): Promise<void> {
   look(watch);
 }
 
-/**
- * Only folders are watched: a bundle has thousands of files. What is beside `stickpin` on a medium
- * is not ours, and may be a lot.
- */
+/** Only folders, and on a medium only `stickpin`: a bundle has thousands of files. */
 function openBelow(watch: DirectoryWatch): void {
   const { path, layout, home, open } = watch;
   const onChange = () => look(watch);
@@ -286,10 +277,7 @@ async function isDirectory(path: string): Promise<boolean> {
   }
 }
 
-/**
- * Of names, sizes and times: on a medium below its folder `stickpin`, and the first names beside
- * it. Undefined when it is no directory.
- */
+/** Of names, sizes and times. Undefined when it is no directory. */
 async function fingerprintOf(watch: DirectoryWatch): Promise<string | undefined> {
   const { path, layout } = watch;
   if (!(await isDirectory(path))) return undefined;
@@ -315,10 +303,7 @@ async function* listMedium(root: HeldFolder, watch: DirectoryWatch): AsyncGenera
   }
 }
 
-/**
- * Closes the folder at its end. Entries that were removed meanwhile are left out, which changes the
- * fingerprint.
- */
+/** Entries that were removed meanwhile are left out, which changes the fingerprint. */
 async function* listTree(folder: HeldFolder, depth: number): AsyncGenerator<string> {
   try {
     const names = await folder.names(Number.POSITIVE_INFINITY).catch((): string[] => []);

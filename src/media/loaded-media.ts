@@ -162,10 +162,7 @@ function pluggedPlace(mediumId: MediumId, path: string, layout: BundleLayout, id
  */
 export const MEDIUM_CALLS = { ofOne: 3, ofAll: 6 } as const;
 
-/**
- * Its calls take places of the medium, and end at once when their signal aborts. Otherwise each try
- * of a pull would add calls that hang, until no file can be read any more.
- */
+/** Calls end at once when their signal aborts, so that no try of a pull adds one that hangs. */
 export function boundedBundle<T extends BundleAccess>(bundle: T, places: Places): T {
   const { reader } = bundle;
   return {

@@ -77,10 +77,7 @@ async function* readAnywhere(
   }
 }
 
-/**
- * With an error at the end for a wrong digest. Then another source is used, so that a malicious
- * node can't withhold documents.
- */
+/** Throws at the end for a wrong digest, so that a malicious node can't withhold documents. */
 async function* checked(
   chunks: AsyncIterable<Buffer>,
   digest: Digest,
@@ -114,20 +111,14 @@ async function* whole(
   throw new AppError({ code: 'media/read', message, disposition: 'retry' });
 }
 
-/**
- * A node that can be read and lacks what it lists is not the first choice again, while another one
- * has the blob.
- */
+/** A node that can be read and lacks what it lists is not the first choice again. */
 function isFaultOfCopy({ plugged, gone }: MediumSource, error: unknown): error is AppError {
   if (!(error instanceof AppError)) return false;
   if (error.code === 'media/read') return true;
   return error.code === 'media/gone' && !gone.aborted && plugged.peer?.().isReady === true;
 }
 
-/**
- * Logs once which source is used instead. A stick that was just unplugged from another node needs
- * no warning.
- */
+/** Logs once which source is used instead. An unplugged stick of another node is no warning. */
 async function noteFault(
   blobs: MediaBlobs,
   source: MediumSource,
@@ -164,10 +155,7 @@ async function sizeIn(source: MediumSource, digest: Digest, signal: AbortSignal)
   }
 }
 
-/**
- * Ends at once when the medium is unplugged, even while a read hangs. The source closes its file
- * under the same signal.
- */
+/** Ends at once when the medium is unplugged, even while a read hangs. */
 async function* readFrom(
   { streams }: MediaBlobs,
   source: MediumSource,
@@ -255,10 +243,7 @@ export function createMediaBlobs(log: Pick<Log, 'warn'>): MediaBlobs {
   return { sources: new Map(), wrong: new Map(), streams: new Map(), listeners: new Set(), log };
 }
 
-/**
- * Open streams continue. A medium that has changed may have been repaired. Another node only has
- * new blobs, or was away: its wrong blobs stay known.
- */
+/** A changed medium may be repaired. Wrong blobs of another node stay known. */
 export function offerMedium(blobs: MediaBlobs, { plugged, gone, bundles, judged }: MediumContents): void {
   const wrong = plugged.peer === undefined ? [] : (blobs.wrong.get(plugged.mediumId) ?? []);
   const readable = new Map(bundles.flatMap((one) => (one.kind === 'bundle' ? [[one.path, one] as const] : [])));

@@ -110,10 +110,7 @@ export interface MediaSink {
 }
 
 export interface MediaProvider {
-  /**
-   * Reports the present media, then each arrival, change and removal. @throws AppError when it
-   * can't ever work
-   */
+  /** Reports all present media, then each change. @throws AppError when it can't ever work */
   start(sink: MediaSink, signal: AbortSignal): Promise<void>;
   /** All media of the start have been reported. Absent when {@link start} waits for that. */
   isLookedAt?(): boolean;
@@ -126,10 +123,7 @@ export interface MediaProvider {
   dispose(): Promise<void>;
 }
 
-/**
- * For its owner only, with any umask. The mode of an existing folder is changed. @throws system
- * errors
- */
+/** For its owner only, with any umask, also an existing folder. @throws system errors */
 export async function makePrivateFolder(path: string): Promise<void> {
   await mkdir(path, { recursive: true, mode: 0o700 });
   await chmod(path, 0o700);

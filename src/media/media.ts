@@ -205,10 +205,7 @@ async function judgeSlot(
   move(slots, slot, { kind: 'read', bundles: judged, trustRevision, ...(isStale && { isStale }) });
 }
 
-/**
- * A node without layers may have them in a moment, so its bundle is no envelope, whose images come
- * from their own registries.
- */
+/** A node without layers may have them in a moment, so its bundle is no envelope. */
 function withoutEnvelope(found: FoundBundle): FoundBundle {
   return found.kind === 'verified' ? { ...found, isEnvelope: false } : found;
 }
@@ -249,10 +246,7 @@ async function followMounts(
   }
 }
 
-/**
- * An error becomes the state of the medium, unless it was unplugged or has changed, or the caller
- * aborted.
- */
+/** An error becomes the state of the medium, unless it is gone or the caller aborted. */
 async function runStep(
   slots: Slots,
   slot: Slot,

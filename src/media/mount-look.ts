@@ -13,10 +13,7 @@ interface Followed {
   readonly opened: OpenMedium | undefined;
 }
 
-/**
- * With one read of `/proc/self/mountinfo`. Omits an unplugged medium, which its provider reports,
- * and everything when the mounts can't be read.
- */
+/** Omits an unplugged medium, and everything when the mounts can't be read. */
 export function createMountLook(readMounts: ReadMounts = readOwnMounts) {
   return async <T extends Followed>(
     followed: readonly T[],

@@ -11,10 +11,7 @@ export function parseFstab(text: string): readonly string[] {
   });
 }
 
-/**
- * udev encodes labels, and `ID_FS_LABEL` has `_` in place of blanks (systemd,
- * udev-builtin-blkid.c). An `ID` is in links alone.
- */
+/** udev encodes labels (systemd, udev-builtin-blkid.c). An `ID` is in links alone. */
 const PROPERTIES = {
   UUID: ['ID_FS_UUID'],
   LABEL: ['ID_FS_LABEL_ENC', 'ID_FS_LABEL'],
@@ -25,10 +22,7 @@ const PROPERTIES = {
 
 type Properties = Readonly<Record<string, string | undefined>>;
 
-/**
- * UUIDs are compared case-insensitively. A label counts too as in `ID_FS_LABEL`, with `_` for
- * blanks.
- */
+/** UUIDs are compared case-insensitively. In `ID_FS_LABEL` blanks are `_`. */
 export function isInFstab(sources: readonly string[], properties: Properties): boolean {
   const links = properties.DEVLINKS?.split(' ') ?? [];
   return sources.some((source) => {

@@ -53,10 +53,7 @@ export function arrive(slots: Slots, plugged: PluggedMedium): void {
   notifyAll(slots.listeners);
 }
 
-/**
- * Also to try it again. The medium becomes `mounted`, or `attached` when it is not mounted. Another
- * node keeps giving what it gave: most of its changes are new blobs.
- */
+/** Another node keeps giving what it gave: most of its changes are new blobs. */
 export function changed(slots: Slots, mediumId: MediumId): void {
   const slot = slots.byId.get(mediumId);
   if (slot === undefined) return;

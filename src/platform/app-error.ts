@@ -53,8 +53,8 @@ export class FaultList {
   }
 
   /**
-   * @param next follows the faults; with `nextOf` only when one of them has that code
-   * @throws AppError with all faults and the code of the first one
+   * With the code of the first fault. `next` follows; with `nextOf` only after a fault of that
+   * code.
    */
   throwAny(next = '', nextOf?: string): void {
     const [first] = this.faults;

@@ -25,10 +25,7 @@ interface BodyRange {
   readonly lastByte: number;
 }
 
-/**
- * 200, 206, 304 or 416 (RFC 9110). @returns the body's part; undefined when there is no body to
- * send
- */
+/** 200, 206, 304 or 416 (RFC 9110). Returns the part of the body to send, if any. */
 export function sendContentHead(
   request: IncomingMessage,
   response: ServerResponse,
@@ -67,20 +64,14 @@ export function isUnmodified({ 'if-none-match': header }: IncomingHttpHeaders, v
   return tags.includes('*') || tags.includes(entityTagOf(version));
 }
 
-/**
- * None when `If-Range` names other content (RFC 9110, section 13.1.5; strong comparison). A date
- * never matches.
- */
+/** RFC 9110, section 13.1.5; strong comparison of `If-Range`. A date never matches. */
 export function rangeInForce(headers: IncomingHttpHeaders, version: string): string | undefined {
   const validator = headers['if-range'];
   const matches = validator === undefined || String(validator).trim() === entityTagOf(version);
   return matches ? headers.range : undefined;
 }
 
-/**
- * Without the header all types (RFC 9110, section 12.5.1). Of quality values only `q=0` counts,
- * because each manifest has one form.
- */
+/** RFC 9110, section 12.5.1. Only `q=0` counts, because each manifest has one form. */
 export function isAccepted({ accept }: IncomingHttpHeaders, mediaType: string): boolean {
   if (accept === undefined || accept.trim() === '') return true;
   const [type] = mediaType.split('/');
@@ -132,10 +123,7 @@ export function respondJson(
   response.end(body);
 }
 
-/**
- * Also settles when `signal` aborts: Node.js reports no error of a request after a switch of
- * protocols.
- */
+/** Also after an abort: Node.js reports no error of a request after a switch of protocols. */
 export function responseTo(request: ClientRequest, signal: AbortSignal): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
     const onAbort = () => fail(signal.reason);
@@ -160,10 +148,7 @@ export function responseTo(request: ClientRequest, signal: AbortSignal): Promise
   });
 }
 
-/**
- * Waits until the kernel has the chunk, because its buffer is used again.
- * @throws {@link CLOSED} when it can't be written; whatever aborted `signal`
- */
+/** The kernel has the chunk then, so its buffer is free. @throws {@link CLOSED}; an abort */
 export async function writeFlushed(response: ServerResponse, chunk: Buffer, signal: AbortSignal): Promise<void> {
   const written = new Promise<void>((resolve, reject) => {
     response.write(chunk, (error) => (error ? reject(CLOSED) : resolve()));

@@ -1,7 +1,4 @@
-/**
- * These change how text reads: bidirectional overrides, zero-width characters, fillers, lone
- * surrogates.
- */
+/** Bidirectional overrides, zero-width characters, fillers, lone surrogates. */
 const UNSEEN = /[\p{Cf}\p{Cs}\p{Default_Ignorable_Code_Point}]+/gu;
 /** With separators that some programs treat as line ends. */
 const CONTROLS = /[\p{Cc}\p{Zl}\p{Zp}]+/gu;
@@ -22,10 +19,7 @@ export function plainLines(text: string): string {
   return text.split('\n').map(plainText).join('\n');
 }
 
-/**
- * As {@link plainText} for output, but line ends, tabs and escape sequences stay. The last of
- * several guards.
- */
+/** As {@link plainText} for output, but line ends, tabs and escape sequences stay. */
 export function terminalText(text: string): string {
   return text.replace(UNSEEN, '').replace(FOREIGN_CONTROLS, ' ');
 }
@@ -58,10 +52,7 @@ function plainValue(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, plainValue(member)]));
 }
 
-/**
- * UTF-8, or UTF-16 with a byte order mark, which is left out. `isStrict` throws a TypeError for
- * other bytes.
- */
+/** UTF-8, or UTF-16 with a byte order mark. `isStrict` throws a TypeError for other bytes. */
 export function decodeText(bytes: Uint8Array, isStrict = false): string {
   const mark = `${bytes[0]} ${bytes[1]}`;
   const encoding = mark === '255 254' ? 'utf-16le' : mark === '254 255' ? 'utf-16be' : 'utf-8';

@@ -182,10 +182,7 @@ export async function sendBlob(
   await stream({ ...api, graceMs }, { digest, sizeBytes, ...body }, response, signal);
 }
 
-/**
- * At the speed of the client. When the source does not return in time, the connection is closed, so
- * that the client sees a broken transfer.
- */
+/** Closes the connection when the source does not return, so that the client sees that. */
 async function stream(
   api: PullApi,
   range: { digest: Digest; firstByte: number; lastByte: number; sizeBytes: number },
@@ -291,10 +288,7 @@ interface Wanted {
   readonly digest: Digest | undefined;
 }
 
-/**
- * 404 when no source has it, or the client must use another registry.
- * @returns whether the answer was the manifest, or 304
- */
+/** Whether the answer was the manifest, or 304. 404 sends the client to another registry. */
 export async function sendManifest(
   api: PullApi,
   { repository, reference }: Extract<Route, { kind: 'manifest' }>,
@@ -331,10 +325,7 @@ export async function sendManifest(
   return true;
 }
 
-/**
- * The daemon aborts the pull meanwhile. After a 404 containerd would request the configuration from
- * the image's own registry.
- */
+/** The daemon aborts the pull meanwhile. After a 404 containerd would try the image's registry. */
 const CONFIG_HOLD_MS = 3_000;
 
 export function sendProbeManifest(bytes: Buffer, digest: string, { request, response }: Exchange): void {

@@ -63,24 +63,15 @@ export interface Offer {
   readonly tags: ReadonlyMap<string, Digest>;
   /** Sizes in bytes of layers that are offered even while no source has them. */
   readonly layers: ReadonlyMap<Digest, number>;
-  /**
-   * Whether layers that are not in `layers` are waited for when their medium goes away within a
-   * transfer. Default: yes.
-   */
+  /** Whether layers that are not in `layers` wait for their medium. Default: yes. */
   readonly waitsForAll?: boolean;
   /** Undefined: all that the source has. */
   readonly digests?: ReadonlySet<Digest>;
-  /**
-   * For `manifestAnswer`: references by digest, and the images that are to be pulled now.
-   * Undefined: every manifest is sent to everybody.
-   */
+  /** For `manifestAnswer`. Undefined: every manifest is sent to everybody. */
   readonly images?: { readonly references: ReadonlyMap<Digest, string>; readonly arriving: ReadonlySet<Digest> };
   /** By subject. Default none. */
   readonly referrers?: ReadonlyMap<Digest, readonly Referral[]>;
-  /**
-   * Of the referrers tag schema (`sha256-<hex>`), for clients without the referrers API. They are
-   * in no list.
-   */
+  /** `sha256-<hex>`, for clients without the referrers API. In no list of tags. */
   readonly referrersTags?: ReadonlyMap<string, Digest>;
 }
 
@@ -90,10 +81,7 @@ interface TagPage {
   readonly last: string | undefined;
 }
 
-/**
- * distribution-spec 1.1, "Listing Tags": in case-insensitive lexical order, after `last`, which
- * need not exist.
- */
+/** distribution-spec 1.1, "Listing Tags": in case-insensitive lexical order, after `last`. */
 export function pageOfTags(tags: Iterable<string>, limit: number | undefined, last: string | undefined): TagPage {
   const behind = [...tags].sort(lexically).filter((tag) => last === undefined || lexically(tag, last) > 0);
   const page = limit === undefined ? behind : behind.slice(0, limit);
@@ -120,11 +108,7 @@ interface ManifestBody {
   readonly document: ImageDocument | undefined;
 }
 
-/**
- * Undefined when the source has none of acceptable size. The client checks the digest: one with
- * another digest is sent as an image manifest, and the client refuses it.
- * @throws AppError as {@link BlobSource.read}
- */
+/** Of acceptable size. The client checks and refuses a wrong digest. @throws AppError as a read */
 export async function readManifest(
   source: BlobSource,
   digest: Digest,

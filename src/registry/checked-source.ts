@@ -17,10 +17,8 @@ interface Check {
  * Never sends a damaged blob completely. A read from the first byte is hashed, and the last chunk
  * is sent only if the digest is right. For a read from the middle the whole blob is checked first,
  * once for each version of its file; the last chunk is sent only if the file did not change
- * meanwhile.
- * No chunk is kept while the next one is read, so one buffer is enough, and many clients need
- * little memory.
- * `read` throws `media/blob-damaged` (`reject`) and the errors of `source`.
+ * meanwhile. No chunk is kept while the next one is read, so one buffer is enough, and many clients
+ * need little memory. `read` throws `media/blob-damaged` (`reject`) and the errors of `source`.
  * @param life ends the checks, which several reads may share
  */
 export function createCheckedSource(source: BlobSource, stampOf: StampOf, life: AbortSignal): BlobSource {
@@ -83,10 +81,7 @@ async function* checked(
   });
 }
 
-/**
- * Calls `pass` before the chunk that completes `sizeBytes`, before each later one, and at the end
- * of a shorter stream.
- */
+/** Calls `pass` before the chunk that completes `sizeBytes`, or at the end of a shorter stream. */
 async function* untilLast(
   chunks: AsyncIterable<Buffer>,
   startByte: number,

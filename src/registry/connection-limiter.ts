@@ -3,10 +3,7 @@ import type { Socket } from 'node:net';
 import type { RegistryError } from './route.ts';
 
 export interface LimiterOptions {
-  /**
-   * The user at the other end, for example `uid 0`; limits count by this text. Undefined: not
-   * admitted. Called before a byte is read.
-   */
+  /** The user, for example `uid 0`, or undefined to refuse. Called before a byte is read. */
   readonly admit: (socket: Socket) => Promise<string | undefined>;
   /** Nothing was read from it. */
   readonly enter: (socket: Socket) => void;
@@ -46,10 +43,7 @@ interface Limiter {
   refusing: number;
 }
 
-/**
- * INVARIANT: nothing is read from a connection before its user is known. Until then its bytes stay
- * in the buffers of the kernel.
- */
+/** INVARIANT: nothing is read from a connection before its user is known. */
 export function createConnectionLimiter(options: LimiterOptions): ConnectionLimiter {
   const limiter: Limiter = { options, outside: new Set(), byUser: new Map(), waiting: 0, inside: 0, refusing: 0 };
   return {
@@ -104,10 +98,7 @@ function enter(socket: Socket, user: string, limiter: Limiter): void {
   limiter.options.enter(socket);
 }
 
-/**
- * With the reason, for a person at a terminal. Many connections are reset instead, which leaves no
- * state in the kernel.
- */
+/** With the reason, for a person at a terminal. A reset leaves no state in the kernel. */
 function refuse(socket: Socket, status: number, error: RegistryError, limiter: Limiter): void {
   socket.once('close', () => limiter.outside.delete(socket));
   if (limiter.refusing >= REFUSALS) {

@@ -17,10 +17,7 @@ export interface MeteredTransfer {
 
 export interface RecordingMeter extends TransferMeter {
   open(digest: Digest): MeteredTransfer;
-  /**
-   * The blob counts as open until the returned call: a medium that hangs does not even say whether
-   * it has the blob.
-   */
+  /** The blob counts as open until the returned call: a medium may hang. */
   lookUp(digest: Digest): () => void;
   /** By digest or by tag. `isSent`: the answer was the manifest (200), or 304. */
   manifestRequested(mirrorPath: string, reference: string, isSent: boolean): void;

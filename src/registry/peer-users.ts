@@ -18,10 +18,7 @@ const SCANS = 3;
 /** A multiple of the duration of a scan, so that scans take at most a fifth of the time. */
 const PAUSE_FACTOR = 4;
 const LONGEST_PAUSE_MS = 250;
-/**
- * With so many waiting connections the pause ends early: one scan serves them all, and their number
- * is limited.
- */
+/** So many waiting connections end the pause: one scan serves them all. */
 const MANY = 2_048;
 /** In a pause. */
 const CHECK_MS = 20;
@@ -111,10 +108,7 @@ export class PeerUsers {
     }
   }
 
-  /**
-   * INVARIANT: this is the first use of the addresses of a socket. The first answer of the kernel
-   * says whether it was reset.
-   */
+  /** INVARIANT: the first use of the addresses of a socket, whose answer Node.js caches. */
   private dropClosed(): void {
     for (const lookup of this.open) {
       if (!lookup.socket.destroyed && lookup.socket.remoteAddress !== undefined) continue;

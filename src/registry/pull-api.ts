@@ -56,10 +56,7 @@ async function answer(api: PullApi, exchange: Exchange): Promise<void> {
 /** The first round of the daemon brings the offers; on a slow node that takes longer than 10 s. */
 const FIRST_OFFERS_MS = 20_000;
 
-/**
- * A request may wait in the socket while the daemon starts. After a 404 the client would use
- * another registry.
- */
+/** While the daemon starts: after a 404 the client would use another registry. */
 async function untilOffered({ clock, firstOffers }: PullApi, response: ServerResponse): Promise<void> {
   if (firstOffers === undefined || firstOffers.aborted) return;
   const sleep = (over: AbortSignal) => clock.sleep(FIRST_OFFERS_MS, over);

@@ -21,22 +21,13 @@ export interface ReadTurn {
 const MIB = 1024 * 1024;
 /** Of all transfers except the oldest, so that the oldest gets the medium back soon. */
 const LATER_CHUNK_BYTES = 256 * 1024;
-/**
- * Of all transfers. With many, chunks are smaller, but not below {@link LEAST_CHUNK_BYTES}. A
- * transfer keeps a larger buffer.
- */
+/** Of all transfers. With many, chunks are smaller, down to {@link LEAST_CHUNK_BYTES}. */
 const ALL_BUFFERS_BYTES = 8 * 1024 * 1024;
 const LEAST_CHUNK_BYTES = 64 * 1024;
-/**
- * A read that hangs must not stop transfers from another medium, and a runtime may abort a transfer
- * without progress.
- */
+/** A read that hangs must not stop transfers from another medium. */
 const LONGEST_WAIT_MS = 1_000;
 
-/**
- * A medium is fast when 1 MiB takes less on average, as from the page cache or a good SSD (400
- * MB/s). Then there are no turns: they would cost more than they save.
- */
+/** As from the page cache or a good SSD (400 MB/s). Then turns cost more than they save. */
 const FAST_MS_PER_MIB = 2.5;
 /** Before anything was read: slow. */
 const FIRST_MS_PER_MIB = 20;

@@ -15,10 +15,7 @@ import { respondError } from './route.ts';
 
 export interface RegistryOptions extends Omit<PullApiOptions, 'find' | 'firstOffers' | 'meter' | 'probes'> {
   readonly admit: LimiterOptions['admit'];
-  /**
-   * Used after a client has closed its sending half, while nothing is sent to it. Default: always
-   * open.
-   */
+  /** Used after a client has closed its sending half. Default: always open. */
   readonly isOpen?: (socket: Socket) => Promise<boolean>;
   /** Requests wait for the first catalog, some seconds at most. Default: no. */
   readonly waitsForOffers?: boolean;
@@ -34,10 +31,7 @@ export interface Registry {
   /** Replaces the offers. Manifests are answered as `manifestAnswer` says. */
   setCatalog(catalog: Catalog, arriving?: Arriving): void;
   setOffers(find: PullApiOptions['find']): void;
-  /**
-   * Returns host and port, for example `127.0.0.1:5317`. @throws AppError `registry/listen`
-   * (`fatal`)
-   */
+  /** Returns host and port. @throws AppError `registry/listen` (`fatal`) */
   listen(target: ListenTarget): Promise<string>;
   /** Drops every connection. */
   close(): Promise<void>;
@@ -109,10 +103,7 @@ export function createRegistry(options: RegistryOptions): Registry {
   };
 }
 
-/**
- * The HTTP server gets a connection after it was admitted, and nothing is read before. Clients may
- * close their sending half after their request.
- */
+/** Nothing is read before. Clients may close their sending half after their request. */
 function guard(server: Server, admit: LimiterOptions['admit']): ConnectionLimiter {
   // createServer() of node:http has no options for these.
   Object.assign(server, { pauseOnConnect: true, httpAllowHalfOpen: true });
@@ -140,10 +131,7 @@ async function serve(
   await answer({ request, response });
 }
 
-/**
- * Closes the connection of a client that is gone. While nothing is sent, a closed sending half and
- * a closed connection look the same, and a response could wait for its medium without a client.
- */
+/** While nothing is sent, a closed sending half and a closed connection look the same. */
 async function watchClient(
   socket: Socket,
   response: ServerResponse,

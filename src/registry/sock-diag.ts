@@ -104,11 +104,7 @@ const BUFFER_BYTES = 4 * 1024;
 
 const UNKNOWN: DiagReply = { kind: 'unknown' };
 
-/**
- * For single connections (sock_diag(7)). The socket stays open until the process ends.
- * @returns undefined when the kernel or a sandbox has no such sockets, or the module can't be
- *   loaded
- */
+/** sock_diag(7), open until the process ends. Undefined without such sockets or the module. */
 export async function openSocketDiag(): Promise<FindPeer | undefined> {
   const koffi = await import('koffi').then(
     (module) => module.default,

@@ -12,10 +12,7 @@ export type TcpTable = '/proc/net/tcp' | '/proc/net/tcp6';
 
 type ByteOrder = ReturnType<typeof endianness>;
 
-/**
- * In which a process still has the socket: ESTABLISHED, FIN_WAIT1 and FIN_WAIT2 (proc(5);
- * tcp_states.h of the kernel).
- */
+/** ESTABLISHED, FIN_WAIT1 and FIN_WAIT2 (proc(5); tcp_states.h of the kernel). */
 export const OPEN_STATES: ReadonlySet<number> = new Set([1, 4, 5]);
 
 /**
@@ -37,11 +34,7 @@ export function rowKey(
 /** In hexadecimal digits. */
 const ADDRESS_DIGITS: Readonly<Record<TcpTable, number>> = { '/proc/net/tcp': 8, '/proc/net/tcp6': 32 };
 
-/**
- * A row without an inode is ignored: no process has its socket any more, and its uid is always 0.
- * @param wanted by their {@link rowKey}
- * @param onFound called with each connection and the uid of its socket
- */
+/** Calls `onFound` with the uid. Without an inode no process has the socket, and the uid is 0. */
 export function findRows<T>(
   table: TcpTable,
   lines: string,
@@ -103,11 +96,7 @@ const PIECE_BYTES = 64 * 1024;
 /** Between two yields to the event loop. The kernel returns about 4 KiB for each. */
 const PIECES_A_TURN = 64;
 
-/**
- * In pieces of whole lines. Synchronous: the kernel makes each piece on demand and never blocks,
- * and a thread would cost two switches.
- * @throws Error when it can't be read. A kernel without IPv6 has no `tcp6`
- */
+/** Synchronous: the kernel never blocks here. @throws Error; without IPv6 there is no `tcp6` */
 export async function* readTable(table: TcpTable): AsyncGenerator<string> {
   const file = openSync(table, 'r');
   try {

@@ -24,10 +24,7 @@ export interface TransferRange {
 
 /** The kernel often reports a read error just before the device disappears. */
 const READ_RETRY_MS = 500;
-/**
- * Of a plugged medium at the same byte. A removal is noticed within this time. A longer wait would
- * only delay the report of the bad blob.
- */
+/** Of a plugged medium at the same byte. A removal is noticed within this time. */
 const READ_GRACE_MS = 5_000;
 /** While no change is signalled. */
 const CHECK_MS = 5_000;
@@ -35,9 +32,9 @@ const CHECK_MS = 5_000;
 /**
  * Streams part of a blob. When its medium is unplugged, the transfer waits up to the grace time for
  * any medium with the blob, then continues from the same byte, after a pause for the runtime. A
- * plugged medium that can't be read gets 5 s.
- * INVARIANTS: a chunk is valid until the next one is read. After an interruption a new buffer is
- * used, because a read that hangs in a removed device may end late and still write to the old one.
+ * plugged medium that can't be read gets 5 s. INVARIANTS: a chunk is valid until the next one is
+ * read. After an interruption a new buffer is used, because a read that hangs in a removed device
+ * may end late and still write to the old one.
  * @throws AppError `media/gone` or `media/read` when the grace time is over
  */
 export async function* transfer(

@@ -19,9 +19,8 @@ interface RuntimeInUse {
 /**
  * Detects the runtime again when it does not answer: one may be installed, replaced or started
  * after the daemon. One that has answered is given up only for one that answers, and after ten
- * minutes: on a node with two, a restart must not move the images to the other.
- * INVARIANT: after `close` no adapter is built. What a new one watches would keep the process
- * alive.
+ * minutes: on a node with two, a restart must not move the images to the other. INVARIANT: after
+ * `close` no adapter is built. What a new one watches would keep the process alive.
  */
 export function createDetectedRuntime(
   detect: (signal: AbortSignal) => Promise<DetectedRuntime | undefined>,
@@ -156,10 +155,7 @@ const PLAIN_CANDIDATES = {
   },
 } as const satisfies Readonly<Record<string, RuntimeCandidate>>;
 
-/**
- * Distributions with their own containerd come first: such a node may also have containerd for
- * Docker.
- */
+/** Distributions first: such a node may also have containerd for Docker. */
 const RUNTIME_CANDIDATES: readonly RuntimeCandidate[] = [
   PLAIN_CANDIDATES['cri-o'],
   {
@@ -268,10 +264,7 @@ async function ask<T>(
   }
 }
 
-/**
- * `runtime.kind` decides, and the detection only where it is `auto`. `runtime.socket` and
- * `runtime.certs_dir` replace paths.
- */
+/** `runtime.kind` decides, or the detection for `auto`. The settings may replace paths. */
 export function configuredRuntime(
   { kind, socket, certs_dir: certsDirectory }: Settings['runtime'],
   found: RuntimeCandidate | undefined,

@@ -4,14 +4,10 @@ import type { ContentPort } from '../ports/image-content.ts';
 import type { ContainersPort, RuntimePort } from '../ports/runtime.ts';
 
 export interface RuntimeAdapter extends RuntimePort, ContainersPort, ContentPort {
-  /**
-   * Compressed blobs, if it keeps them. Throws AppError `runtime/…`; a read fails with the
-   * unchanged error of the connection.
-   */
+  /** Compressed blobs. Throws AppError `runtime/…`; a read the error of the connection. */
   readonly storedBlobs?: BlobSource;
   /**
-   * Manifests, indexes and configs, where {@link storedBlobs} has none. Bytes are not checked.
-   * Throws AppError `runtime/…` and system errors.
+   * Where {@link storedBlobs} has none. Bytes are not checked. Throws AppError and system errors.
    */
   readonly storedDocuments?: BlobSource;
   /** Running calls fail. */

@@ -84,10 +84,7 @@ interface ManifestDocuments {
   readonly layers?: ReadonlySet<Digest>;
 }
 
-/**
- * The documents of each manifest of an image that `source` has: a runtime chooses one. Only bytes
- * with the right digest are parsed; of a damaged or absent document nothing below it is known.
- */
+/** Of an index those that `source` has. Below a damaged or absent document nothing is known. */
 export async function manifestsOf(root: Digest, source: BlobSource, signal: AbortSignal): Promise<ManifestDocuments[]> {
   const document = (await readImageDocument(source, root, signal))?.document;
   if (document === undefined) return [{ documents: [root] }];

@@ -26,10 +26,7 @@ function activateOverride(context: CommandContext, { bundle }: BundleArgs): void
   requestActivation(context, bundle, true);
 }
 
-/**
- * @param stream empty for the only one
- * @returns the `name@version` of the fallback @throws AppError `engine/no-fallback` (`reject`)
- */
+/** @param stream empty for the only one @throws AppError `engine/no-fallback` (`reject`) */
 function rollback(context: CommandContext, { stream }: { readonly stream: string }): string {
   const { clock, store, assessment } = context;
   const { bundles } = store.load();

@@ -7,11 +7,7 @@ import { verdictCommands } from './verdict-commands.ts';
 
 const COMMANDS = { ...activationCommands, ...unpinCommands, ...preloadCommands, ...verdictCommands, ...proofCommands };
 
-/**
- * Each takes its arguments by name, and an AbortSignal where it does I/O. Commands only record; the
- * next round acts. A refusal is an AppError `engine/…` (`reject`). A success adds a line to the
- * history.
- */
+/** Commands only record; the next round acts. A refusal is an AppError `engine/…` (`reject`). */
 export type Commands = {
   readonly [Name in CommandName]: (typeof COMMANDS)[Name] extends (context: never, ...rest: infer Rest) => infer Result
     ? (...rest: Rest) => Result
@@ -22,10 +18,7 @@ export type CommandName = keyof typeof COMMANDS;
 
 export const COMMAND_NAMES = Object.keys(COMMANDS) as readonly CommandName[];
 
-/**
- * @param onDone called after each command, also after a failed one
- * @param by who gives them, for the history
- */
+/** `onDone` is called after each command, also a failed one. `by`: the author, for the history. */
 export function bindCommands(given: CommandContext, onDone: () => void, by?: string): Commands {
   const context = by === undefined ? given : { ...given, by, recorder: recorderBy(by, given.recorder) };
   const bound = COMMAND_NAMES.map((name) => {

@@ -17,20 +17,12 @@ export interface UnpinArgs {
   readonly force: boolean;
 }
 
-/**
- * Observes the containers first unless `force` is given: the last observation may be ten minutes
- * old.
- * @throws as {@link retireByHand}; whatever aborted the signal
- */
+/** Observes the containers first unless `force` is given. @throws as {@link retireByHand} */
 async function unpin(context: CommandContext, args: UnpinArgs, signal: AbortSignal): Promise<void> {
   retireByHand(context, args, args.force ? NOTHING_SEEN : await context.running.look(signal));
 }
 
-/**
- * Retires a release, unless it is retired.
- * @throws AppError `engine/no-bundle`, `engine/protected`, or `engine/running` without `force`
- *   (`reject`)
- */
+/** @throws AppError `engine/no-bundle`, `engine/protected`, `engine/running` (`reject`) */
 export function retireByHand(
   { clock, store, policy }: CommandContext,
   { bundle: name, removeImages, force }: UnpinArgs,

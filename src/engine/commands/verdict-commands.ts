@@ -27,9 +27,8 @@ interface AwaitedName {
 }
 
 /**
- * Also takes back the rejection of the name.
- * @returns the effect, as a sentence
- * @throws AppError `engine/no-bundle`, `engine/ambiguous` (`reject`)
+ * Also takes back the rejection of the name. @throws AppError `engine/no-bundle`,
+ * `engine/ambiguous`
  */
 function approve(context: CommandContext, { bundle: name }: VerdictArgs): string {
   const { store, policy, assessment } = context;
@@ -54,10 +53,7 @@ function approve(context: CommandContext, { bundle: name }: VerdictArgs): string
   return record(context, target, 'approved', `${what} is approved: ${then}.`);
 }
 
-/**
- * Arguments and errors as {@link approve}. A release that was adopted before is loaded no further
- * and not activated; its pins stay. `name@version` rejects all its bundles, also later ones.
- */
+/** Stops loading and activation, but pins stay. `name@version` also rejects later bundles. */
 function reject(context: CommandContext, { bundle }: VerdictArgs): string {
   return rejectBundle(context, bundle);
 }

@@ -38,9 +38,9 @@ export async function activateBundle(
 /**
  * Makes tags name the images of a release. A tag is added without a pull where the runtime can do
  * that. Otherwise it is pulled from our registry, and compared with the list of the runtime before.
- * A wrong tag is removed again and ends the activation.
- * INVARIANT: no tag is pulled before the runtime has proven that it uses the mirror of its
- * repository. Another registry may have another image under the same tag.
+ * A wrong tag is removed again and ends the activation. INVARIANT: no tag is pulled before the
+ * runtime has proven that it uses the mirror of its repository. Another registry may have another
+ * image under the same tag.
  * @returns the tags that did not name their images before
  * @throws AppError `engine/mirror-unused`, `engine/tag-mismatch`, `engine/stalled` (`retry`);
  *   errors of the pulls
@@ -118,10 +118,7 @@ function probesFor(goals: readonly TagGoal[]): ReadonlyMap<string, Digest> {
   return new Map(goals.map(({ tag, digest }) => [parseReference(tag).repository, digest]));
 }
 
-/**
- * Throws unless the runtime pulls from our registry. Downloads no layer, because the runtime has
- * the image.
- */
+/** Throws unless the runtime pulls from our registry. No layer is downloaded. */
 async function proveMirror(
   [repository, digest]: readonly [string, Digest],
   { repositories }: RenderedMirrors,
@@ -147,10 +144,7 @@ async function proveMirror(
   });
 }
 
-/**
- * Pulls one tag, and compares its image with the listed one. If our registry sent the manifest,
- * this is a test of pulls as well.
- */
+/** If our registry sent the manifest, this is a test of pulls as well. */
 async function giveTag(
   goal: TagGoal,
   before: ReadonlyMap<string, RuntimeImage>,

@@ -7,8 +7,7 @@ export function contentExecutors(context: EffectContext): Executors<'heal-images
 }
 
 /**
- * Removes all images before it returns, so that none keeps a damaged layer for the pull of another
- * one. @throws the first failure, after the others
+ * One after the other, so that none keeps a damaged layer for another. @throws the first failure
  */
 async function heal(context: EffectContext, images: readonly Healing[], signal: AbortSignal): Promise<void> {
   const failures: unknown[] = [];

@@ -18,10 +18,7 @@ export type KeptDocuments = Map<BundleId, Kept>;
 
 export interface PinRequests {
   last: PinsRequested | undefined;
-  /**
-   * References whose pins the runtime does not enforce. `true` after the one new pull for that
-   * reason.
-   */
+  /** Pins that the runtime does not enforce. `true` after the one new pull for that reason. */
   readonly unenforced: Map<string, boolean>;
 }
 
@@ -41,10 +38,7 @@ export interface EffectContext extends EngineContext {
 
 export type EffectOf<Kind extends Effect['kind']> = Extract<Effect, { readonly kind: Kind }>;
 
-/**
- * Executes one effect. Twice has the same result.
- * @throws AppError of the adapter; whatever aborted `signal`
- */
+/** Idempotent. @throws AppError of the adapter; whatever aborted `signal` */
 type Executor<Kind extends Effect['kind']> = (
   effect: EffectOf<Kind>,
   assessment: Assessment,

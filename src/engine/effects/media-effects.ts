@@ -34,11 +34,7 @@ function runInParallel(
   mediaJobs.start(effect.mediumId, work, (error) => recorder.recordFailure(effect, assessment, error));
 }
 
-/**
- * Keeps documents of adopted bundles that the medium has and the store lacks. At the adoption they
- * were on another volume, or they were lost later.
- * @throws AppError of the medium or the store
- */
+/** At the adoption they were on another volume, or they were lost later. @throws AppError */
 async function keepDocumentsOn(context: EffectContext, mediumId: MediumId, signal: AbortSignal): Promise<void> {
   const state = context.media.list().find((medium) => medium.mediumId === mediumId)?.state;
   for (const found of state?.kind === 'read' ? state.bundles : []) {

@@ -33,9 +33,8 @@ export class PullTasks {
   constructor(private readonly context: EffectContext) {}
 
   /**
-   * Pulls one image, and records the result.
-   * INVARIANT: the mark that stickpin pulls this image is on the disk before the pull starts, so
-   * that stickpin may remove the image also after a crash.
+   * Pulls one image, and records the result. INVARIANT: the mark that stickpin pulls this image is
+   * on the disk before the pull starts, so that stickpin may remove the image also after a crash.
    * @throws AppError `store/…` when the mark can't be written; whatever aborted `signal`
    */
   async run(task: PullTask, bundle: StoredBundle, assessment: Assessment, signal: AbortSignal): Promise<TaskEnd> {
@@ -65,10 +64,7 @@ export class PullTasks {
     }
   }
 
-  /**
-   * The failure `engine/not-listed` gives an image that is never listed its pauses. The next round
-   * removes it when the image is listed.
-   */
+  /** The failure `engine/not-listed` gives an image its pauses until it is listed. */
   private recordPulled({ task, image, bundle, about }: Pull, isElsewhere: boolean): TaskEnd {
     const { failures, recorder, pinRequests, clock } = this.context;
     const { reference } = image;

@@ -137,10 +137,7 @@ function onlineMessage({ reference }: Image, what: string, error: unknown): stri
   return `${what} could not be pulled from ${registry}, where it comes from since no medium has its blobs: ${reasonOf(error)}`;
 }
 
-/**
- * Names the damaged or missing blob, if that is the cause. Manifest and layers come first: if one
- * of them is absent, the medium is gone.
- */
+/** Manifest and layers come first: if one of them is absent, the medium is gone. */
 async function blobFault(
   { image, bundle }: Failed,
   what: string,

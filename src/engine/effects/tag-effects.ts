@@ -46,10 +46,7 @@ export class TagTasks {
     }
   }
 
-  /**
-   * Reports each newly contested tag once, and forgets tags that have settled and activations that
-   * were given up.
-   */
+  /** Reports each newly contested tag once. */
   follow(assessment: Assessment, running: readonly RunningTask[]): void {
     const { reported } = this;
     const { recorder, clock } = this.context;
@@ -80,9 +77,8 @@ export class TagTasks {
 
   /**
    * INVARIANT: the beginning is on the disk before the first tag moves. Otherwise a restart between
-   * two tags would leave them so when a window has closed.
-   * INVARIANT: the floor is raised before the activation is recorded. The database alone may be
-   * lost or restored from an old copy.
+   * two tags would leave them so when a window has closed. INVARIANT: the floor is raised before
+   * the activation is recorded. The database alone may be lost or restored from an old copy.
    */
   private async activate(task: TagTask, bundle: StoredBundle, signal: AbortSignal): Promise<void> {
     const { store, recorder, failures, floorKeeper, clock } = this.context;
@@ -157,10 +153,7 @@ export class TagTasks {
   }
 }
 
-/**
- * A request that was accepted while the tags moved, later than `before`, comes after the activation
- * and so is kept.
- */
+/** A request that was accepted while the tags moved counts as later than the activation. */
 function activationStamp(
   { bundleId, payload }: StoredBundle,
   bundles: readonly StoredBundle[],

@@ -29,10 +29,10 @@ interface Order {
 }
 
 /**
- * Checks the content of images beside the rounds. It reads and changes nothing.
- * INVARIANTS: one check at a time, one image at a time. A check that nobody requested waits while
- * something is pulled or activated, unless a person waits for its end or an activation has waited
- * for {@link OVERDUE_MS}.
+ * Checks the content of images beside the rounds. It reads and changes nothing. INVARIANTS: one
+ * check at a time, one image at a time. A check that nobody requested waits while something is
+ * pulled or activated, unless a person waits for its end or an activation has waited for {@link
+ * OVERDUE_MS}.
  */
 export class ContentChecker {
   private readonly job: Job;
@@ -97,11 +97,7 @@ export class ContentChecker {
     });
   }
 
-  /**
-   * Checks images after the running check: those of one release, or all kept ones.
-   * @throws AppError `runtime/unreachable` and others of the runtime room; whatever aborted
-   *   `signal` (the check goes on)
-   */
+  /** Waits for a running check. @throws AppError of the runtime; an abort (the check goes on) */
   async checkNow(only: BundleId | undefined, signal: AbortSignal): Promise<void> {
     this.waiting += 1;
     const work = (ending: AbortSignal) => {
@@ -130,10 +126,7 @@ export class ContentChecker {
     if (this.healings.has(reference)) this.healed.add(reference);
   }
 
-  /**
-   * Forgets images that the runtime does not list any more: others may have removed and pulled
-   * them.
-   */
+  /** An image that is not listed any more may come back from others. */
   saw(runtime: RuntimeObservation): void {
     if (runtime.kind !== 'reachable') return;
     const listed = new Set(runtime.images.flatMap(({ repoDigests }) => repoDigests));
@@ -224,10 +217,7 @@ export class ContentChecker {
     return kind === 'broken' ? { brokenSince: brokenSince ?? latestStamp(this.context.store.load().bundles) } : {};
   }
 
-  /**
-   * A restart of the daemon must find damage again, so the check stays due until all images are
-   * whole.
-   */
+  /** A restart of the daemon must find damage again. */
   private staysDue(found: readonly ContentResult[]): boolean {
     if (found.some(({ content }) => isDamaged(content))) return true;
     if (!this.bootMark.isCheckDue()) return false;

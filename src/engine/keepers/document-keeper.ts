@@ -11,8 +11,7 @@ import { createFailureLog, type FailureLog } from '../reporting/event-recorder.t
 import { Job } from '../tasks/job.ts';
 
 /**
- * Checks the documents of releases beside the rounds, and restores lost ones from the runtime or a
- * medium. Without `storedDocuments` it does nothing.
+ * Restores lost documents from the runtime or a medium. Without `storedDocuments` it does nothing.
  */
 export class DocumentKeeper {
   private readonly job: Job;

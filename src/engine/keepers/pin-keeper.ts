@@ -6,10 +6,7 @@ import { createFailureLog, type FailureLog } from '../reporting/event-recorder.t
 
 const NO_AGE = { origin: '', revision: 0 };
 
-/**
- * Keeps the pins and their releases outside the database. INVARIANT: one change at a time; each
- * starts from the result of the change before it.
- */
+/** INVARIANT: one change at a time; each starts from the result of the change before it. */
 export class PinKeeper {
   private current: PinLedger | undefined;
   private isWritten = true;
@@ -25,10 +22,7 @@ export class PinKeeper {
     return this.current;
   }
 
-  /**
-   * Stores what a round concluded from the ledger `from`, unless it has changed since. A failure is
-   * logged once and retried in the next round. Only an abort throws.
-   */
+  /** Unless the ledger has changed since `from`. A failure is logged once; only an abort throws. */
   reconcile({ record, isUncertain }: PinAssessment, from: PinLedger | undefined, signal: AbortSignal): Promise<void> {
     return this.inTurn(signal, async () => {
       if (isUncertain || from !== this.current) return;

@@ -21,9 +21,9 @@ const ANSWERED_MS = 60_000;
 
 /**
  * Tests whether pulls are answered: the runtime pulls an image that is present, by its digest. That
- * changes no image, no tag and no pin, and transfers no layer.
- * INVARIANT: no pin is ever taken away, since a kill then would leave an image unpinned. Where a
- * pull does that, the runtime pulls a probe from the same repository instead.
+ * changes no image, no tag and no pin, and transfers no layer. INVARIANT: no pin is ever taken
+ * away, since a kill then would leave an image unpinned. Where a pull does that, the runtime pulls
+ * a probe from the same repository instead.
  */
 export class PullChecker {
   private readonly job: Job;
@@ -49,10 +49,7 @@ export class PullChecker {
     return { isRunning: this.job.isRunning, last: this.last };
   }
 
-  /**
-   * The runtime pulled this image, which it had, by digest, and our registry sent the manifest.
-   * That stands for a test that is due soon.
-   */
+  /** The runtime pulled by digest what it had, and our registry sent the manifest. */
   answered(reference: string): void {
     this.seen.set(reference, this.context.clock.monotonic());
   }
@@ -61,10 +58,7 @@ export class PullChecker {
     if (!this.takeAnswered(test)) this.run(test).catch(() => undefined); // it was stopped
   }
 
-  /**
-   * Waits for a running test. Without an image to be tested it does nothing.
-   * @throws whatever aborted `signal`, errors of the runtime
-   */
+  /** Waits for a running test. @throws whatever aborted `signal`, errors of the runtime */
   async checkNow(signal: AbortSignal): Promise<void> {
     if (this.job.isRunning) return this.job.ended(signal);
     const runtime = await this.context.runtime.observe(signal);

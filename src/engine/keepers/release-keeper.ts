@@ -76,10 +76,7 @@ export class ReleaseKeeper {
     return this.job.stop();
   }
 
-  /**
-   * INVARIANT: unwanted folders are removed, then folders are moved, then new ones are made, since
-   * a new folder may have the name of an old one.
-   */
+  /** INVARIANT: in this order, since a new folder may have the name of an old one. */
   private async followFolders(assessment: Assessment, attempt: Attempt, signal: AbortSignal): Promise<void> {
     const { releaseFiles, alive, wantRound } = this.context;
     const plan = releaseFilesPlan(assessment, await releaseFiles.list(signal));

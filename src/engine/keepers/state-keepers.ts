@@ -15,10 +15,7 @@ import { createFailureLog, type FailureLog } from '../reporting/event-recorder.t
 export type Conditions = ReadonlyMap<BundleId, readonly Condition[]>;
 
 export class ConditionKeeper {
-  /**
-   * Times that could not be stored yet. Otherwise they would change every round while the disk
-   * can't be written.
-   */
+  /** Times that could not be stored, which would otherwise change every round. */
   private readonly unsaved = new Map<BundleId, ConditionMarks>();
   private isLogged = false;
 
@@ -75,10 +72,7 @@ export class CopyKeeper {
   }
 }
 
-/**
- * Keeps the floors outside the database, so that they survive its loss. INVARIANT: one change at a
- * time; only a reset lowers a floor.
- */
+/** Floors outside the database. INVARIANT: one change at a time; only a reset lowers a floor. */
 export class FloorKeeper {
   private kept: Floors;
   private isWritten: boolean;
@@ -115,10 +109,7 @@ export class FloorKeeper {
     });
   }
 
-  /**
-   * Takes no signal: the tags have already moved, and that must be recorded. @throws AppError
-   * `store/write`, `store/no-space`, `store/read-only` (`retry`)
-   */
+  /** Takes no signal: the tags have already moved. @throws AppError `store/…` (`retry`) */
   raise(stream: string, sequence: number): Promise<void> {
     return this.inTurn(NEVER_ABORTED, () => {
       const current = this.floors();
@@ -127,10 +118,7 @@ export class FloorKeeper {
     });
   }
 
-  /**
-   * Removes the floors of a stream, durably, then calls `record`. When either fails, the floors are
-   * as before. @throws AppError `store/…`
-   */
+  /** When this or `record` fails, the floors are as before. @throws AppError `store/…` */
   reset(stream: string, record: () => void): Promise<void> {
     return this.inTurn(NEVER_ABORTED, async () => {
       const before = this.floors();

@@ -15,10 +15,7 @@ import type { Loop } from './loop.ts';
 /** What is read before an observation. The rest is read after it. */
 export type Remembered = Omit<Memory, 'failures' | 'isLooking' | 'keeping' | 'copyingBytes'>;
 
-/**
- * A task that ends during the observation still counts as running: the observation may have been
- * too early to see its result.
- */
+/** A task that ends meanwhile still counts: its result may not have been observed. */
 export function remembered(loop: Loop, diskTrouble: Fault | undefined): Remembered {
   const { context, tasks, effects, state } = loop;
   const { snapshot } = state;
@@ -58,10 +55,7 @@ export function degradedIn(conditions: Conditions): HookMemory['degraded'] {
   return statuses;
 }
 
-/**
- * Forgets failures that the observation has made obsolete.
- * INVARIANT: nothing is awaited here. `keeping` must be at least as new as the list of busy media.
- */
+/** INVARIANT: nothing is awaited. `keeping` must be at least as new as the list of busy media. */
 export function conclude(loop: Loop, observed: Observed, before: Remembered): Snapshot {
   const { context, failures, layerKeeper, effects, state } = loop;
   if (hasNewMedium(state.snapshot, observed)) failures.forgetAll();
@@ -89,10 +83,7 @@ function followRuntime({ context, effects, state }: Loop, { assessment, memory }
   state.presentLayers = assessment.presentLayers;
 }
 
-/**
- * Built again only when bundles, phases, current work or tags change: a large catalog costs more
- * than the rest of a round.
- */
+/** Built again only after a change: a large catalog costs more than the rest of a round. */
 export function catalogFor({ context, state }: Loop, { memory, assessment }: Snapshot): Catalog {
   const tags = tagsInWork(memory, assessment).flatMap(({ tag, reference }) => [tag, reference]);
   const contested = assessment.tags.contested.map(({ tag }) => `contested ${tag}`);

@@ -22,14 +22,11 @@ export interface Engine extends Commands {
   /** As of the last round, with the current tasks. */
   report(): StatusReport | undefined;
   /**
-   * Oldest first; `bundle`: `name@version` or digest, undefined for all. @throws AppError
-   * `engine/no-bundle`, `engine/ambiguous` (`reject`)
+   * Oldest first; undefined for all bundles. @throws AppError `engine/no-bundle`,
+   * `engine/ambiguous`
    */
   history(bundle: string | undefined, limit: number): readonly EventRow[];
-  /**
-   * By digest; `bundle`: `name@version` or digest. @throws AppError `engine/no-bundle`,
-   * `engine/ambiguous` (`reject`)
-   */
+  /** References by digest. @throws AppError `engine/no-bundle`, `engine/ambiguous` (`reject`) */
   imagesOf(bundle: string): readonly string[];
   /** Logs and records an event. Never throws. */
   note(event: Event, bundle: string | undefined): void;

@@ -36,10 +36,7 @@ const RUNTIME_DEADLINE_MS = 15_000;
 /** After this time the clock counts as not synchronised. */
 const CLOCK_DEADLINE_MS = 2_000;
 
-/**
- * A part that can't be observed is reported as such, for example `unreachable`. Never blocks; only
- * an abort of `signal` throws.
- */
+/** Parts that can't be observed are reported as `unreachable`. Only an abort throws. */
 export async function observe(
   deps: ObserveDependencies,
   needsContainers: (runtime: RuntimeObservation, imageUses: ImageUses | undefined) => boolean,
@@ -147,10 +144,7 @@ const DEADLINE_MS = 15_000;
 
 const NO_STATIC_PODS: ImageUses = { uses: [], faults: [], isComplete: true };
 
-/**
- * Reads at most once a minute, and returns undefined while no release is kept. Without an answer of
- * the runtime the next round reads again.
- */
+/** At most once a minute, with an answer of the runtime. Undefined while no release is kept. */
 export function createImageUsesLook({ clock, store, containers, staticPods }: ImageUsesDependencies): ImageUsesLook {
   let last: { readonly at: number; readonly uses: ImageUses } | undefined;
   return async (signal) => {

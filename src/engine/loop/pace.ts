@@ -3,19 +3,13 @@ import type { Fault } from '../../domain/model/reason.ts';
 import type { Effect } from '../../domain/state/effect.ts';
 import type { Clock } from '../../platform/clock.ts';
 
-/**
- * Pause after an effect that failed or changed nothing. Doubled each time, up to {@link
- * REPEAT_MAX_MS}.
- */
+/** Pause after an effect that failed or changed nothing; doubled up to {@link REPEAT_MAX_MS}. */
 const REPEAT_MS = 1_000;
 const REPEAT_MAX_MS = 30_000;
 
 /** The shortest time between rounds while pulls start one after another. */
 const UNDER_WAY_MS = 1_000;
-/**
- * The largest share of the time for observing and deciding while pulls run. One observation may
- * take several hundred milliseconds.
- */
+/** Of the time while pulls run. One observation may take several hundred milliseconds. */
 const LOOK_SHARE = 0.03;
 const UNDER_WAY_MAX_MS = 10_000;
 
@@ -28,10 +22,7 @@ export function underWayMs(lookMs: number): number {
 const ASK_AT_END: ReadonlySet<Effect['kind']> = new Set(['mount-medium', 'read-medium', 'keep-documents']);
 
 export interface Pause {
-  /**
-   * Not shortened by requests: a failure may signal a change each time, and would keep the
-   * processor busy.
-   */
+  /** Even when requested: a failure may signal a change each time. */
   readonly atLeastMs: number;
   /** After that, unless a round is requested. */
   readonly atMostMs: number;
@@ -61,9 +52,8 @@ interface Tried {
 }
 
 /**
- * Decides when effects are executed and how long rounds pause.
- * INVARIANT: an effect that failed or changed nothing waits longer each time, whatever requests
- * rounds. It delays no other effect.
+ * Decides when effects are executed and how long rounds pause. INVARIANT: an effect that failed or
+ * changed nothing waits longer each time, whatever requests rounds. It delays no other effect.
  */
 export class Pace {
   private readonly clock: Pick<Clock, 'now' | 'monotonic'>;
@@ -118,10 +108,7 @@ export class Pace {
     this.tried.set(keyOf(effect), { vain, pauseMs, dueAt: this.clock.monotonic() + pauseMs, fault });
   }
 
-  /**
-   * An effect that is not wanted any more had its result. A failed one may be unwanted for a
-   * moment, as while the runtime restarts.
-   */
+  /** A failed effect may be unwanted for a moment, as while the runtime restarts. */
   private forget(wanted: ReadonlySet<string>): void {
     const now = this.clock.monotonic();
     for (const [key, { fault, dueAt, pauseMs }] of this.tried) {

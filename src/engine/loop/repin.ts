@@ -3,10 +3,7 @@ import { pinnedNames } from '../../domain/release/pulls.ts';
 import type { Snapshot } from '../../domain/report/snapshot.ts';
 import type { Loop } from './loop.ts';
 
-/**
- * The runtime takes the pin away at the end of its pull, and a pull of a present image takes less
- * than a second. The regular round finds a later one.
- */
+/** The pin is lost at the end of the pull, which takes less than a second of a present image. */
 const SETTLED_MS = 2_000;
 
 const namesOf = new WeakMap<Snapshot, ReadonlySet<string>>();
@@ -31,10 +28,7 @@ export function followRequest(
   wake.kickAt(state.pullsSettledAt);
 }
 
-/**
- * Call after each round. A round may begin before the newest of these pulls ends, and come too
- * early for its pin: another one follows then.
- */
+/** A round may begin before the newest of these pulls ends: another one follows then. */
 export function followRound({ state, wake }: Pick<Loop, 'state' | 'wake'>): void {
   if (state.pullsSettledAt > state.lastRound.at) wake.kickAt(state.pullsSettledAt);
 }

@@ -109,10 +109,7 @@ async function look(loop: Loop, diskTrouble: Fault | undefined, signal: AbortSig
   return snapshot;
 }
 
-/**
- * Concludes again when lost records could be rebuilt. INVARIANT: the loss of floors is noted first:
- * rebuilt releases give only a lower bound.
- */
+/** INVARIANT: the loss of floors is noted first: rebuilt releases give only a lower bound. */
 async function concludeAll(loop: Loop, observed: Observed, known: Remembered, signal: AbortSignal): Promise<Snapshot> {
   const snapshot = conclude(loop, observed, known);
   if (areFloorsForgotten(snapshot)) await loop.floorKeeper.reconcile(true, signal);

@@ -9,9 +9,8 @@ import { round } from './round.ts';
 const BROKEN_PAUSE_MS = 5_000;
 
 /**
- * Makes rounds until `signal` aborts. Then cancels all tasks, and returns when they have ended.
- * INVARIANT: one round at a time. Only rounds and their tasks change the runtime, the media and the
- * files. Commands only record.
+ * Makes rounds until `signal` aborts, then cancels all tasks. INVARIANT: one round at a time. Only
+ * rounds and their tasks change the runtime, the media and the files.
  */
 export async function run(loop: Loop, signal: AbortSignal): Promise<void> {
   const { context, state, wake } = loop;
@@ -39,10 +38,7 @@ export async function run(loop: Loop, signal: AbortSignal): Promise<void> {
   }
 }
 
-/**
- * An error of a round, a bug or a full disk, must never end the daemon. It is reported, and the
- * next round tries again.
- */
+/** An error of a round, a bug or a full disk, must never end the daemon. */
 async function safeRound(loop: Loop, signal: AbortSignal): Promise<Pause> {
   try {
     return await round(loop, signal);

@@ -6,10 +6,7 @@ import { findBundle } from '../commands/command-context.ts';
 import type { Loop } from './loop.ts';
 import { lookAtContainers } from './observe.ts';
 
-/**
- * @returns what was found, and what becomes of each image with the present media
- * @throws AppError as `Engine.verifyImages`
- */
+/** With what becomes of each image with the present media. @throws as `Engine.verifyImages` */
 export async function verifyImages(loop: Loop, bundle: string, signal: AbortSignal): Promise<readonly CheckedImage[]> {
   const { context, contentChecker } = loop;
   const only = bundle === '' ? undefined : findBundle(context.store.load().bundles, bundle).bundleId;

@@ -19,10 +19,7 @@ export interface EventRecorder {
    */
   row(event: Event): EventRow;
   log(event: Event): void;
-  /**
-   * Logs an equal failure once until another one comes or a minute has passed, and records it once
-   * an hour. A medium that went away is no failure.
-   */
+  /** Logs an equal failure once a minute, and records it once an hour. */
   recordFailure(effect: Effect, assessment: Assessment, error: unknown): Fault;
 }
 

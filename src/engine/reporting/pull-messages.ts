@@ -17,10 +17,7 @@ interface FailedPull {
   readonly triedAgain: number | undefined;
 }
 
-/**
- * The catalog entry of a damaged blob names every field, and journalctl prints the bare name of an
- * absent one.
- */
+/** journalctl prints the bare name of an absent field. */
 const NOT_KNOWN = 'not known';
 
 export function pullFailedEvent(
@@ -43,10 +40,7 @@ export function pullFailedEvent(
   };
 }
 
-/**
- * From our registry, or from its own on purpose. A release has hundreds, so the journal has no
- * line.
- */
+/** Not in the journal, since a release has hundreds. */
 export function pulledEvent(reference: string, about: AboutImage): Event {
   return { ...about, kind: 'imagePulled', level: 'debug', message: `Pulled ${reference}` };
 }
@@ -63,10 +57,7 @@ export function mirrorsUnusedEvent(about: AboutImage): Event {
   return { ...about, kind: pullFailureKind('engine/mirror-unused'), level: 'warn', message };
 }
 
-/**
- * The node's policy.json may refuse hundreds of images, at each try. The first refusal of a bundle
- * is reported at once, and their number after all images were tried or when it changes.
- */
+/** Of the node's policy.json: the first of a bundle at once, then their number. */
 export class Refusals {
   private readonly reported = new Map<BundleId, number>();
 

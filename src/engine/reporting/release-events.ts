@@ -99,10 +99,7 @@ export function rolledBackEvent(bundle: StoredBundle, toTitle: string, bundles: 
   return { kind: 'bundleRolledBack', level: 'warn', bundleId, message };
 }
 
-/**
- * A release runs that was not activated by stickpin. Its rules don't hold its activation: otherwise
- * the next pod would start the release of the tags.
- */
+/** Its rules don't hold its activation: the next pod would start the release of the tags. */
 export function seenRunningEvent(bundle: StoredBundle, components: readonly string[], question: RuleQuestion): Event {
   const { bundleId, payload } = bundle;
   const { holds } = judgeRules(bundle, question);

@@ -72,10 +72,7 @@ const MIN_MOVING_S = 3;
 const MIN_BYTES = 1024 * 1024;
 
 interface RateGauge {
-  /**
-   * Time without a transfer does not count, for example while the runtime unpacks. @param atMs
-   * monotonic milliseconds
-   */
+  /** Time without a transfer does not count. @param atMs monotonic milliseconds */
   sample(totalBytes: number, atMs: number, isOpen: boolean): void;
   /** Smoothed over about ten seconds of transfer. */
   bytesPerSecond(): number | undefined;
@@ -105,10 +102,7 @@ export function createRateGauge(): RateGauge {
   };
 }
 
-/**
- * `rate` is the sum of the weighted rates, `weight` that of the weights, so that the first reading
- * does not dominate.
- */
+/** Sums, so that the first reading does not dominate. */
 const NOTHING_SEEN = { bytes: 0, seconds: 0, rate: 0, weight: 0 };
 
 function withReading(seen: typeof NOTHING_SEEN, bytes: number, seconds: number): typeof NOTHING_SEEN {

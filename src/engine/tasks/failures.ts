@@ -8,20 +8,11 @@ export type RetryPolicy =
    * Five tries after 1 s doubling to 10 s, each up to a quarter shorter. Then every five minutes.
    */
   | 'backoff'
-  /**
-   * The runtime does not use its new configuration yet: thirty tries every 300 ms, then as
-   * `backoff`.
-   */
+  /** The runtime does not use its new configuration yet: 30 tries every 300 ms, then `backoff`. */
   | 'settling'
-  /**
-   * Ten tries every half second, then every ten seconds. The missing part is observed, and the task
-   * waits for it.
-   */
+  /** Ten tries every half second, then every ten seconds: the missing part is observed. */
   | 'observed'
-  /**
-   * As `backoff`, then every ten seconds. Nothing signals that a disk has room again, and a try is
-   * cheap.
-   */
+  /** As `backoff`, then every ten seconds: nothing signals that a disk has room again. */
   | 'space'
   /** Every five minutes from the first time. Only a person can repair the cause. */
   | 'person'

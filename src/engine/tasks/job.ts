@@ -19,10 +19,7 @@ export class Job {
     return this.ending.signal.aborted;
   }
 
-  /**
-   * Joins the current run, if there is one.
-   * @throws the error of `work`; an abort when the job was stopped
-   */
+  /** Or joins the current run. @throws the error of `work`; an abort when the job was stopped */
   async start(work: Work): Promise<void> {
     this.ending.signal.throwIfAborted();
     if (this.run !== undefined) return this.run.ended;
@@ -37,10 +34,7 @@ export class Job {
     return run;
   }
 
-  /**
-   * After the current run.
-   * @throws as `start`; whatever aborted `signal`: the run goes on
-   */
+  /** After the current run. @throws as `start`; whatever aborted `signal`: the run goes on */
   async startNext(work: Work, signal: AbortSignal): Promise<void> {
     while (this.run !== undefined) await untilAborted(this.run.ended, signal);
     await untilAborted(this.start(work), signal);

@@ -9,10 +9,7 @@ export interface Next {
 const LATER: Next = { starts: [], needsRound: false };
 const ROUND: Next = { starts: [], needsRound: true };
 
-/**
- * The pulls that start between two rounds. A round takes long for a release with a thousand images,
- * and pulls may be short. None starts before the first round.
- */
+/** Pulls that start without a round, which takes long for a release with a thousand images. */
 export class RunningQueue {
   private pullQueue: PullQueue | undefined;
   /** Pulls that ended since a round began. Undefined between rounds, and after `stop()`. */
@@ -24,10 +21,7 @@ export class RunningQueue {
     this.ended = [];
   }
 
-  /**
-   * Call when a round is requested, maybe with a reason not to pull: no pull starts now or after
-   * the current round.
-   */
+  /** Call when a round is requested: no pull starts now or after the current round. */
   stop(): void {
     this.pullQueue = undefined;
     this.ended = undefined;

@@ -46,16 +46,10 @@ export class Tasks {
 /** Pause before a medium is read again after a failure; doubled each time. */
 const PAUSE_MS = 1_000;
 const PAUSE_MAX_MS = 30_000;
-/**
- * The longest pause while the node's own disk can't be written, so that work continues soon after
- * there is space.
- */
+/** While the node's own disk can't be written, so that work continues soon after. */
 const DISK_PAUSE_MAX_MS = 5_000;
 
-/**
- * Mounts and reads media beside the rounds, so that a slow or bad stick delays nothing else. One
- * job for each medium.
- */
+/** One job for each medium, so that a slow or bad stick delays nothing else. */
 export class MediaJobs {
   private readonly ending = new AbortController();
   private readonly jobs = new Map<MediumId, Promise<void>>();

@@ -40,10 +40,7 @@ export const machinePaths: MachinePaths = {
   ext4: '/proc/fs/ext4',
 };
 
-/**
- * By udev's properties, the mounts, fstab(5) and the drivers that use the device.
- * @param isNamed by a person, so no mark of our rule is needed
- */
+/** By udev, the mounts, fstab(5) and drivers. `isNamed`: by a person, so our rule is not needed. */
 export async function judgeDevice(
   sysfsPath: string,
   query: UdevQuery,

@@ -14,10 +14,7 @@ export interface StickPaths extends MachinePaths {
 /** The kernel counts sizes of disks in these, whatever their sectors are. */
 const SECTOR_BYTES = 512;
 
-/**
- * By a path below /dev or a link to it.
- * @throws AppError `bundle/stick` (`reject`) when it is not a block device
- */
+/** By a path below /dev or a link to it. @throws AppError `bundle/stick` (`reject`) */
 export async function readStickFacts(
   path: string,
   query: UdevQuery,
@@ -78,10 +75,7 @@ export async function factsOf(
   };
 }
 
-/**
- * Without udev, as in a container, only the name of a device is known: its content can't be shown,
- * and fstab is compared with the name.
- */
+/** Without udev, as in a container, only the name of a device is known. */
 async function propertiesOf(part: string, query: UdevQuery, signal: AbortSignal): Promise<UdevProperties | undefined> {
   return query(part, signal).catch((error: unknown) => {
     if (!(error instanceof AppError) || error.code !== 'media/udev') throw error;

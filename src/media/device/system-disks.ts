@@ -5,10 +5,7 @@ import type { MountEntry } from '../mounts.ts';
 /** A disk with one of these mount points is not a medium. */
 const SYSTEM_MOUNTS = new Set(['/', '/usr', '/etc', '/var', '/boot', '/boot/efi', '/efi', '/sysroot']);
 
-/**
- * Whole disks (for example `sda`) of the system, resolved through device-mapper and md. `sysRoot`
- * is `/sys`.
- */
+/** As `sda`, resolved through device-mapper and md. `sysRoot` is `/sys`. */
 export async function systemDisks(mounts: readonly MountEntry[], sysRoot: string): Promise<ReadonlySet<string>> {
   const disks = new Set<string>();
   for (const mount of mounts) {

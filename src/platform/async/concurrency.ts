@@ -148,10 +148,7 @@ export function createPlaces(count: number, around?: Places): Places {
   };
 }
 
-/**
- * `work` keeps its place until its end: a system call that hangs can't be interrupted.
- * @throws as `work`; whatever aborted `signal`
- */
+/** A system call that hangs keeps its place. @throws as `work`; whatever aborted `signal` */
 export async function inPlace<T>(places: Places, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
   const leave = await places.take(signal);
   return untilAborted(leaveAfter(work, leave), signal);

@@ -94,17 +94,11 @@ async function entriesOf(directory: string) {
 export interface PathRecord {
   /** In the order of writing. */
   read(): Promise<readonly string[]>;
-  /**
-   * Durable when it resolves. @throws AppError `runtime/config`, `runtime/write`,
-   * `runtime/no-space`
-   */
+  /** Durable. @throws AppError `runtime/config`, `runtime/write`, `runtime/no-space` */
   write(paths: readonly string[]): Promise<void>;
 }
 
-/**
- * A file that can't be read counts as empty.
- * @param knownAnyway paths that the scripts know without a record
- */
+/** A file that can't be read counts as empty. `knownAnyway`: scripts need no record of these. */
 export function createPathRecord(path: string, knownAnyway: readonly string[]): PathRecord {
   let unwritten: readonly string[] | undefined;
   const read = async () => unwritten ?? linesOf((await readIfPresent(path).catch(() => undefined)) ?? '');
@@ -131,10 +125,7 @@ function linesOf(text: string): readonly string[] {
   return text.split('\n').filter((line) => line.startsWith('/'));
 }
 
-/**
- * @returns whether anything was written @throws AppError `runtime/write`, `runtime/no-space`
- *   (`wait`)
- */
+/** Whether anything changed. @throws AppError `runtime/write`, `runtime/no-space` (`wait`) */
 export async function writeDurably(file: DurableFile, content: string | Buffer): Promise<boolean> {
   try {
     return await replaceFile(file, content);

@@ -16,10 +16,7 @@ interface WatchOptions {
   readonly lookMs?: number;
 }
 
-/**
- * Paths need not exist yet, and links are not followed. The files are also compared now and then:
- * one that is replaced twice at once may lose its watch, and a mount hides a watched folder.
- */
+/** Also compares now and then: a file that is replaced twice at once may lose its watch. */
 export function watchConfig(
   paths: readonly string[],
   { ownPaths, log, lookMs = 30_000 }: WatchOptions,

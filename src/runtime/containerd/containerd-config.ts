@@ -25,10 +25,7 @@ interface RegistrySettings {
 const IMAGES_TABLE = 'io.containerd.cri.v1.images';
 /** Also in versions 1 and 2. */
 const TABLES = [IMAGES_TABLE, 'io.containerd.grpc.v1.cri', 'cri'];
-/**
- * With each of these containerd pulls as 1.7 does (`CheckLocalImagePullConfigs` in its
- * `internal/cri/config`). An unknown one does no harm.
- */
+/** With these containerd pulls as 1.7 does (internal/cri/config, CheckLocalImagePullConfigs). */
 const LOCAL_PULL_SETTINGS = ['use_local_image_pull', 'discard_unpacked_layers'];
 /** containerd reads each file once; this bounds ours. */
 const MAX_FILES = 200;
@@ -132,11 +129,7 @@ async function importedBy(importer: string, pattern: string): Promise<readonly s
     .map((name) => join(dirname(path), name));
 }
 
-/**
- * containerd 1.7 reports it, or its default. The configuration of containerd 2 is read; its default
- * is not known.
- * @param info the verbose answer of CRI `Status`
- */
+/** Undefined when it is not known, as the default of containerd 2. `info`: of CRI `Status`. */
 export async function sandboxImage(
   info: Readonly<Record<string, string>>,
   configFile: string | undefined,

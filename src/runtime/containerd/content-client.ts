@@ -3,22 +3,13 @@ import type { BlobSource } from '../../ports/blobs.ts';
 import { createGrpcClient, type GrpcClient } from '../cri/grpc-client.ts';
 import { grpcCodeOf, toRuntimeError } from '../cri/runtime-error.ts';
 
-/**
- * Content and Snapshots services of containerd. Each throws AppError with a `PullErrorCode`, unless
- * it says otherwise.
- */
+/** Each throws AppError with a `PullErrorCode`, unless it says otherwise. */
 export interface ContentClient {
   /** In bytes as the record says. Undefined when there is none. */
   sizeOf(digest: Digest, signal: AbortSignal): Promise<number | undefined>;
-  /**
-   * Messages of at most some MiB; no deadline.
-   * @throws the unchanged `ServiceError`, whose code tells a lost file from an absent runtime
-   */
+  /** No deadline. @throws the unchanged `ServiceError`, whose code tells a lost file */
   read(digest: Digest, signal: AbortSignal, startByte?: number): AsyncIterable<Buffer>;
-  /**
-   * Removes the record, if there is one. The file stays until {@link collectGarbage}, and a pull
-   * before that would use it (docs/runtime-facts.md, fact 40).
-   */
+  /** The file stays until {@link collectGarbage} (docs/runtime-facts.md, fact 40). */
   remove(digest: Digest, signal: AbortSignal): Promise<void>;
   /** Removes unused blobs and snapshots. Takes up to a minute. */
   collectGarbage(signal: AbortSignal): Promise<void>;

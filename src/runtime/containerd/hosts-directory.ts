@@ -21,10 +21,9 @@ export interface HostsDirectory {
 
 /**
  * Acts on the first directory of `config_path`. containerd uses the first one that has a folder for
- * a registry, so our file includes the configuration of the others.
- * INVARIANT: a user's file gets a second name (a hard link) before our file takes its name, and
- * keeps it until the file has its own name back. So a complete copy always exists, also after a
- * crash, and owner, mode and times stay.
+ * a registry, so our file includes the configuration of the others. INVARIANT: a user's file gets a
+ * second name (a hard link) before our file takes its name, and keeps it until the file has its own
+ * name back. So a complete copy always exists, also after a crash, and owner, mode and times stay.
  */
 export function createHostsDirectory(
   [certsDirectory, ...others]: readonly [string, ...string[]],
@@ -75,10 +74,7 @@ export async function forEachAllowed<T>(items: Iterable<T>, act: (item: T) => Pr
   if (faults[0] !== undefined) throw faults[0];
 }
 
-/**
- * Whether our file still includes the user's configuration. A broken file counts as unchanged,
- * because nothing can be written before it is repaired.
- */
+/** A broken file counts as unchanged, because nothing can be written before it is repaired. */
 async function isAsConfigured(
   place: Place,
   name: string,
@@ -115,10 +111,7 @@ async function restoreUnless(
   if (hasSaved) await syncFolder(directory);
 }
 
-/**
- * In one step: for an empty directory containerd assumes a host without mirrors and doesn't read
- * `_default`.
- */
+/** In one step: for an empty directory containerd doesn't read `_default`. */
 async function removeDirectory(directory: string): Promise<void> {
   const doomed = join(dirname(directory), `${SCRATCH}gone`);
   await rm(doomed, { recursive: true, force: true });
@@ -192,11 +185,7 @@ interface Place {
   readonly registry: string;
 }
 
-/**
- * The user's configuration for the registry of an existing directory: its content, or what it hides
- * if only our file is in it.
- * @throws AppError `runtime/config` when a file is broken
- */
+/** What our file hides, if only it is there. @throws AppError `runtime/config` for a broken file */
 async function configuredTable(place: Place, directory: string, madeDirectory: boolean): Promise<TomlTable> {
   return madeDirectory && (await hasOnlyOurs(directory)) ? inheritedTable(place) : ownTable(directory);
 }
@@ -210,11 +199,7 @@ async function ownTable(directory: string): Promise<TomlTable> {
   return (await tableAt(join(directory, SAVED))) ?? (await certificatesIn(directory));
 }
 
-/**
- * What our folder would disable: `_default` beside it, or the same in the further directories,
- * without what stickpin wrote.
- * @throws AppError `runtime/config` when the file is broken
- */
+/** `_default` beside it, or in the further directories. @throws AppError `runtime/config` */
 async function inheritedTable({ certsDirectory, others, registry }: Place): Promise<TomlTable> {
   if (await isFolder(join(certsDirectory, DEFAULT))) return absoluteTable(join(certsDirectory, DEFAULT));
   for (const other of others) {
@@ -226,10 +211,7 @@ async function inheritedTable({ certsDirectory, others, registry }: Place): Prom
   return {};
 }
 
-/**
- * A link counts, which containerd follows. containerd tries `host_port_` before `host:port`.
- * @throws AppError `runtime/config` when something else has the name
- */
+/** containerd tries `host_port_` before `host:port`. @throws AppError `runtime/config` */
 async function folderFor(certsDirectory: string, registry: string): Promise<string | undefined> {
   for (const name of new Set([registry.replace(/:(\d+)$/, '_$1_'), registry]))
     if (await isFolder(join(certsDirectory, name))) return name;
@@ -247,10 +229,7 @@ async function subdirectories(directory: string): Promise<string[]> {
   }
 }
 
-/**
- * Or a link to one. What can't be read counts, since containerd may use it: the sandbox hides some
- * folders.
- */
+/** What can't be read counts, since containerd may use it: the sandbox hides some folders. */
 async function isFolder(path: string): Promise<boolean> {
   try {
     if ((await stat(path)).isDirectory()) return true;

@@ -6,10 +6,7 @@ import type { CriClient } from '../cri/cri-client.ts';
 import { createGrpcClient } from '../cri/grpc-client.ts';
 import { toRuntimeError } from '../cri/runtime-error.ts';
 
-/**
- * containerd's Images service. Every call has a deadline and throws AppError with a
- * `PullErrorCode`.
- */
+/** Every call has a deadline and throws AppError with a `PullErrorCode`. */
 interface ImagesClient {
   list(signal: AbortSignal, label?: string): Promise<ImageRecord[]>;
   withDigest(digest: Digest, signal: AbortSignal): Promise<ImageRecord | undefined>;
@@ -94,9 +91,7 @@ const MANAGED = { 'io.cri-containerd.image': 'managed' };
 const PAUSES_MS = [2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000];
 
 /**
- * Makes `tag` name the image without any registry, then waits until CRI lists it.
- * @returns false when containerd has no record of the image
- * @throws AppError `runtime/pull-failed` when CRI does not list the tag in time
+ * False without a record of the image. @throws AppError `runtime/pull-failed` if CRI never lists it
  */
 export async function addTag(
   { cri, images, clock }: AddTagDependencies,

@@ -15,15 +15,10 @@ type MirrorPlace = readonly [string, ...string[]];
 
 /** Mirrors in all folders that containerd may read, and none in former ones. */
 export interface MirrorFolders {
-  /**
-   * As `apply` of a hosts directory. Former folders get their own files back. One that can't be
-   * cleared stays recorded.
-   * @throws AppError `runtime/config`, `runtime/write`, `runtime/no-space`
-   */
+  /** Former folders get their own files back. @throws AppError `runtime/…` */
   apply(places: readonly MirrorPlace[], repositories: readonly string[], signal: AbortSignal): Promise<void>;
   /**
-   * In every one of `places`, sorted. `stale …`: missing in one of them, with another address, in a
-   * former folder, or in one that is not recorded.
+   * In every one of `places`, sorted. `stale …`: missing or outdated in one, or in a former folder.
    */
   rendered(places: readonly MirrorPlace[], signal: AbortSignal): Promise<string[]>;
 }
@@ -39,10 +34,7 @@ export const FOLDERS_CLEARED_ANYWAY: readonly string[] = [
 
 const STALE = 'stale ';
 
-/**
- * INVARIANT: a folder is recorded before the first file of ours is in it, and until the last one is
- * gone, also after a crash.
- */
+/** INVARIANT: a folder is recorded while a file of ours is in it, also after a crash. */
 export function createMirrorFolders(record: PathRecord, address: MirrorAddress): MirrorFolders {
   /** Former folders that could not be cleared, until the next start. */
   const abandoned = new Set<string>();
@@ -109,10 +101,7 @@ function stale(name: string): string {
   return name.startsWith(STALE) ? name : `${STALE}${name}`;
 }
 
-/**
- * A folder named after a list exists only for our files. It is removed when it is empty, with the
- * folders above it.
- */
+/** It exists only for our files, and is removed when it is empty. */
 async function removeLiteralDirectory(folder: string): Promise<void> {
   for (let path = folder; path.includes(':'); path = dirname(path)) {
     try {
@@ -133,10 +122,7 @@ interface KnownConfiguration {
   readonly configFile: string | undefined;
 }
 
-/**
- * The first folder of `config_path`, and the folder that containerd may take a list for. Empty
- * without a `config_path`.
- */
+/** Of `config_path`, and the folder that containerd may take a list for. */
 export async function findMirrorPlaces(
   cri: Pick<CriClient, 'statusInfo' | 'version'>,
   { certsDirectory, configFile }: KnownConfiguration,
@@ -168,8 +154,8 @@ type RegistryConfigPath =
       readonly kind: 'set';
       readonly directories: readonly [string, ...string[]];
       /**
-       * A list that containerd may take for one directory, as
-       * `/etc/containerd/certs.d:/etc/docker/certs.d` (docs/runtime-facts.md, fact 36).
+       * `/etc/containerd/certs.d:/etc/docker/certs.d`, taken for one (docs/runtime-facts.md, fact
+       * 36).
        */
       readonly literalDirectory?: string;
     }
@@ -187,10 +173,7 @@ interface AskedContainerd {
 /** Of containerd 2.2 and newer. */
 const DEFAULT_OF_2_2 = '/etc/containerd/certs.d:/etc/docker/certs.d';
 
-/**
- * containerd 1.7 reports `config_path`. In containerd 2 it is in a plugin that reports nothing
- * (docs/runtime-facts.md, fact 37), so the configuration is read; `unknown` when that fails.
- */
+/** containerd 2 does not report it (docs/runtime-facts.md, fact 37), so its files are read. */
 export async function findRegistryConfigPath(
   { info, name, configFile }: AskedContainerd,
   signal: AbortSignal,

@@ -40,10 +40,7 @@ export interface PauseImage {
   readonly read: (signal: AbortSignal) => Promise<string | undefined>;
 }
 
-/**
- * The runtime pulls it when a pod starts, if it is absent. One by digest that is present needs no
- * pull.
- */
+/** Pulled by the runtime when a pod starts, if it is absent. One by digest needs no pull. */
 async function pauseUse(
   cri: Pick<CriClient, 'imageStatus'>,
   { setting, read }: PauseImage,

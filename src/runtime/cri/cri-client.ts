@@ -6,11 +6,7 @@ import { toRuntimeError } from './runtime-error.ts';
 const RUNTIME_SERVICE = 'runtime.v1.RuntimeService';
 const IMAGE_SERVICE = 'runtime.v1.ImageService';
 
-/**
- * The used part of CRI version 1. Every call except {@link CriClient.pullImage} has a deadline.
- * Every method throws AppError with a `PullErrorCode`, mostly `runtime/unreachable` or
- * `runtime/cancelled`.
- */
+/** CRI version 1. Every method throws AppError with a `PullErrorCode`. */
 export interface CriClient {
   readonly socketPath: string;
   /** Name and version of the runtime: `cri-o 1.36.3`. */

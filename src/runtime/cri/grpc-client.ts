@@ -14,15 +14,9 @@ interface CallOptions {
 }
 
 export interface GrpcClient {
-  /**
-   * Rejects with the unchanged `ServiceError` of grpc-js. An abort also cancels the call at the
-   * server.
-   */
+  /** Rejects with the unchanged `ServiceError`. An abort also cancels the call at the server. */
   call(service: string, method: string, request: object, options: CallOptions): Promise<unknown>;
-  /**
-   * At the consumer's pace. Errors, deadline and abort as with {@link call}. The call ends when the
-   * consumer does.
-   */
+  /** At the consumer's pace, and until its end. Errors, deadline and abort as with {@link call}. */
   stream(service: string, method: string, request: object, options: CallOptions): AsyncIterable<unknown>;
   close(): void;
 }

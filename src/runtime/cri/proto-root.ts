@@ -2,10 +2,7 @@ import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-/**
- * The nearest one above this module, for source files and for the packed program in `dist/`.
- * @throws Error
- */
+/** Above this module, for source files and for the packed program. @throws Error */
 export function findProtoRoot(): string {
   for (let directory = dirname(fileURLToPath(import.meta.url)); ; directory = dirname(directory)) {
     const candidate = join(directory, 'proto');

@@ -4,10 +4,7 @@ import { diskFaultMessage, diskFaultOf } from '../../platform/files/disk-fault.t
 import { oneLine } from '../../platform/plain-text.ts';
 import type { PullErrorCode } from '../../ports/runtime.ts';
 
-/**
- * `runtime/config` (`wait`): the message says what to change. `runtime/write` (`wait`): a file of
- * ours.
- */
+/** `runtime/config` (`wait`) says what to change; `runtime/write` (`wait`) is about our files. */
 type RuntimeErrorCode = PullErrorCode | 'runtime/config' | 'runtime/write';
 
 /** The code determines disposition and advice. */
@@ -66,10 +63,7 @@ export type Call<T> = (signal: AbortSignal) => Promise<T>;
 
 const PAUSES_MS = [100, 200, 400];
 
-/**
- * Makes a call up to four times, but an unreachable runtime once.
- * @throws the last error, or whatever aborted `signal`
- */
+/** Up to four times, but an unreachable runtime once. @throws the last error; an abort */
 export async function callAgain<T>(call: Call<T>, clock: Clock, signal: AbortSignal): Promise<T> {
   for (const pauseMs of PAUSES_MS) {
     try {

@@ -10,19 +10,13 @@ export interface UnitStop {
   watch(notify: () => void): Unsubscribe;
   /** The unit that stops now. */
   unit(): string | undefined;
-  /**
-   * Cancels a long call when a stop begins, for which the runtime would wait.
-   * @throws AppError `runtime/stopping` (`retry`) when a stop has begun; otherwise errors of `call`
-   */
+  /** Cancels a long call when a stop begins. @throws AppError `runtime/stopping` (`retry`) */
   guard<T>(call: Call<T>, signal: AbortSignal): Promise<T>;
 }
 
 /** A call may fail a moment before systemd's signal of the stop. */
 const NOTICE_MS = 500;
-/**
- * After this time the end of the stop was missed, as with a lost bus. systemd kills a unit after 90
- * s.
- */
+/** The end of the stop was missed, as with a lost bus. systemd kills a unit after 90 s. */
 const LONGEST_STOP_MS = 120_000;
 
 export function createUnitStop(

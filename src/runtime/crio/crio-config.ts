@@ -78,10 +78,7 @@ interface CrioConfigPaths {
 interface CrioPins {
   /** In effect without our file. */
   readonly pins: readonly ForeignPin[];
-  /**
-   * Files after ours that set `pinned_images`: the last one replaces our pins
-   * (docs/runtime-facts.md, fact 4).
-   */
+  /** The last of these replaces our pins (docs/runtime-facts.md, fact 4). */
   readonly shadowing: readonly string[];
   /** With a file that CRI-O can't parse every reload fails (docs/runtime-facts.md, facts 2, 5). */
   readonly faults: readonly ConfigFault[];

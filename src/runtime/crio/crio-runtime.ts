@@ -50,11 +50,10 @@ const TRAITS: RuntimeTraits = {
 };
 
 /**
- * CRI-O: pins and mirrors by drop-ins, images over CRI.
- * INVARIANTS: a drop-in is complete on the disk before the reload is requested. A failed reload is
- * repeated with the next call, even if no byte changes then, and by the next daemon. A successful
- * reload does not prove that pins are in effect; only `observe` does (docs/runtime-facts.md, fact
- * 5).
+ * CRI-O: pins and mirrors by drop-ins, images over CRI. INVARIANTS: a drop-in is complete on the
+ * disk before the reload is requested. A failed reload is repeated with the next call, even if no
+ * byte changes then, and by the next daemon. A successful reload does not prove that pins are in
+ * effect; only `observe` does (docs/runtime-facts.md, fact 5).
  */
 export function createCrioRuntime(options: CrioRuntimeOptions): RuntimeAdapter {
   const { socketPath = '/var/run/crio/crio.sock', unit = 'crio.service', units, protoRoot } = options;
@@ -110,10 +109,7 @@ function listenersOf(paths: CrioPaths, stop: UnitStop, log: Log) {
   });
 }
 
-/**
- * A reload follows each drop-in, or one follows both. INVARIANT: the reload that pins wait for is
- * made even if the mirrors can't be written.
- */
+/** INVARIANT: the reload that pins wait for is made even if the mirrors can't be written. */
 function createDropInPorts(files: CrioFiles, reload: Reload): PinsPort & MirrorsPort {
   return {
     applyPins: async (references, { force, mirrorsFollow = false }, signal) => {

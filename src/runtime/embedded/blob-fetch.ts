@@ -112,11 +112,7 @@ function aborted(signal: AbortSignal): Promise<void> {
 
 interface PartialBlob {
   sizeBytes(): number;
-  /**
-   * Bytes before the end of the file are skipped.
-   * @throws AppError `runtime/digest-mismatch` when there are too many bytes; `runtime/no-space`;
-   *   errors of `chunks`
-   */
+  /** Skips earlier bytes. @throws AppError `runtime/digest-mismatch`, `runtime/no-space` */
   append(startByte: number, chunks: AsyncIterable<Buffer>): Promise<void>;
   /** @throws AppError `runtime/digest-mismatch`; then the file is removed */
   finish(path: string): Promise<void>;
@@ -180,10 +176,7 @@ interface BlobStream {
   readonly chunks: AsyncIterable<Buffer>;
 }
 
-/**
- * Plain HTTP (OCI distribution-spec 1.1, pull). Throws AppError with a `PullErrorCode`.
- * `runtime/pull-failed` may be temporary.
- */
+/** OCI distribution-spec 1.1, pull. Throws AppError; `runtime/pull-failed` may be temporary. */
 export interface HttpSource {
   manifest(reference: Reference, tagOrDigest: string, signal: AbortSignal): Promise<RawManifest>;
   blob(reference: Reference, digest: Digest, startByte: number, signal: AbortSignal): Promise<BlobStream>;

@@ -24,10 +24,7 @@ import { hasCopy, type RestoredCopy, restoreCopy } from './state-copies.ts';
 import { type BundleReviver, loadBundles } from './tables/bundle-rows.ts';
 import { walDamage } from './wal.ts';
 
-/**
- * The log is renamed first: if it were left after a crash, SQLite would apply it to the new
- * database.
- */
+/** The log first: if it were left after a crash, SQLite would apply it to the new database. */
 const SUFFIXES = ['-wal', '-shm', ''] as const;
 
 /** Files that an earlier daemon leaves beside its database. */
@@ -96,10 +93,7 @@ function restore(path: string, of: string, revive: BundleReviver): RestoredCopy 
   }
 }
 
-/**
- * Why the database can't be used. Changes nothing. @param of the database whose copies and traces
- * count
- */
+/** Undefined when it is usable. Changes nothing. `of`: the database whose copies count. */
 function damageOf(path: string, revive: BundleReviver, of = path): string | undefined {
   if (!existsSync(path) || statSync(path).size === 0) {
     const isLost =
@@ -156,10 +150,7 @@ function findingOf(verdict: string): string {
   return oneLine(verdict.replace(/^\*\*\* in database .* \*\*\*$/m, ''));
 }
 
-/**
- * With other values than 1 and 2 the file is read-only or no database (SQLite file format, "File
- * format version numbers").
- */
+/** 1 or 2 (SQLite file format, "File format version numbers"). */
 function hasUsableHeader(path: string): boolean {
   const header = Buffer.alloc(20);
   const file = openSync(path, 'r');
@@ -171,10 +162,7 @@ function hasUsableHeader(path: string): boolean {
   return [header[18], header[19]].every((version) => version === 1 || version === 2);
 }
 
-/**
- * With its log, because SQLite overwrites the damaged part of a log. Returns the path of the copy.
- * @throws as {@link setAside}
- */
+/** With its log, which SQLite would overwrite where it is damaged. @throws as {@link setAside} */
 function copyAside(path: string, now: number): string {
   const aside = damagedName(path, now);
   try {
@@ -185,10 +173,7 @@ function copyAside(path: string, now: number): string {
   }
 }
 
-/**
- * With its log. Returns the new path, undefined when there was no file.
- * @throws AppError `store/aside` (`fatal`)
- */
+/** With its log. Undefined when there was no file. @throws AppError `store/aside` (`fatal`) */
 function setAside(path: string, now: number): string | undefined {
   const aside = damagedName(path, now);
   try {

@@ -157,11 +157,7 @@ class LiveState {
     }
   }
 
-  /**
-   * Writes all records into a new file, which replaces the database. A crash in between leaves a
-   * whole copy.
-   * @throws the error of the failed sync when it can't
-   */
+  /** A crash in between leaves a whole copy. @throws the error of the failed sync */
   private async renew(): Promise<void> {
     const { log } = this.options;
     const { recording } = this.opened;

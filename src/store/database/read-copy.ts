@@ -8,10 +8,7 @@ import { type BundleReviver, loadBundles } from './tables/bundle-rows.ts';
 import { createEventRows } from './tables/event-rows.ts';
 import { createTrustRows } from './tables/trust-rows.ts';
 
-/**
- * Oldest first, of one bundle or all. It may migrate the database, so `path` must be a copy.
- * @throws as `openDatabase`
- */
+/** Oldest first. `path` must be a copy, which may be migrated. @throws as `openDatabase` */
 export function readEvents(path: string, bundleId: BundleId | undefined, limit: number): readonly EventRow[] {
   const database = openDatabase(path);
   try {
@@ -21,10 +18,7 @@ export function readEvents(path: string, bundleId: BundleId | undefined, limit: 
   }
 }
 
-/**
- * As {@link readEvents}. @throws AppError `store/row` (`fatal`) when a row is damaged; as
- * `openDatabase`
- */
+/** As {@link readEvents}. @throws AppError `store/row` (`fatal`) for a damaged row */
 export function readRecords(path: string, revive: BundleReviver): Required<Pick<Stored, 'bundles' | 'rejectedNames'>> {
   const database = openDatabase(path);
   try {

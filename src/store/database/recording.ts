@@ -75,10 +75,7 @@ export function append(recording: Recording, event: EventRow): void {
   recording.appended = recording.events.append(event);
 }
 
-/**
- * @throws AppError `store/write`, `store/no-space`, `store/read-only` (`retry`), `store/damaged`
- *   (`wait`); then nothing has changed
- */
+/** @throws AppError `store/…` (`retry`), `store/damaged` (`wait`); then nothing has changed */
 export function write<T>(recording: Recording, work: () => T): T {
   if (recording.refusal !== undefined) throw recording.refusal;
   const result = transact(recording, work);
@@ -105,10 +102,7 @@ function transact<T>(recording: Recording, work: () => T): T {
   }
 }
 
-/**
- * SQLite leaves the frames of a failed transaction in the log, and after a power cut they look like
- * damage. A failure, as on a full disk, is retried.
- */
+/** After a power cut the frames of a failed transaction look like damage. Retried later. */
 function clearLog(recording: Recording): void {
   if (recording.isLogUnclean && checkpoint(recording)) recording.isLogUnclean = false;
 }
@@ -166,10 +160,7 @@ export function createDurability(recording: Recording): Durability {
   };
 }
 
-/**
- * Thrown once for a removed log; `trouble()` reports it from then on. The values in memory stay in
- * use.
- */
+/** Once; `trouble()` reports it from then on. The values in memory stay in use. */
 function logIsRemoved(recording: Recording, cause: unknown): void {
   if (recording.refusal === undefined) throw refuse(recording, removedError(recording.database.name, cause));
 }
@@ -212,10 +203,7 @@ interface DiskWatch {
   trouble(): Fault | undefined;
 }
 
-/**
- * A disk that was full or read-only counts as such until a test write succeeds, any other failure
- * until a write does.
- */
+/** A full disk counts as such until a test write succeeds, other failures until a write does. */
 function createDiskWatch(directory: string): DiskWatch {
   let failure: AppError | undefined;
   return {

@@ -7,16 +7,10 @@ interface RowSum {
   readonly covers: readonly string[];
 }
 
-/**
- * These are large and never change. With a checksum of their own, a small change does not read
- * them.
- */
+/** With a checksum of their own, a small change does not read these. */
 const DOCUMENTS = { table: 'bundle', column: 'documents_sum', covers: ['payload', 'contents'] } as const;
 
-/**
- * Pins, trust and activation depend on these tables, and SQLite does not notice a flipped bit
- * within a value.
- */
+/** Decisions depend on these. SQLite does not notice a flipped bit within a value. */
 export const SUMMED_TABLES = [
   'bundle',
   'brought_image',

@@ -127,10 +127,7 @@ export async function openPinLedger(path: string, now: number): Promise<OpenedPi
 }
 
 const byStream = v.array(v.tuple([v.string(), v.number()]));
-/**
- * `newestCreated` is for versions before floors by stream. It is not read: the bundles have the
- * times of their streams.
- */
+/** `newestCreated` is for earlier versions, and not read. */
 const floorsSchema = v.object({
   sequences: byStream,
   newestCreated: v.number(),
@@ -157,8 +154,7 @@ interface FloorOptions {
 
 /**
  * The floors are in a file and in the database. The higher value counts. They are lost when both
- * are lost.
- * INVARIANT: floors are written to the file first, then to the database.
+ * are lost. INVARIANT: floors are written to the file first, then to the database.
  * @throws AppError `store/read` (`fatal`)
  */
 export async function openFloors({ path, record, isStateLost, now }: FloorOptions): Promise<OpenedFloors> {
@@ -236,10 +232,7 @@ const reportedSchema = v.object({
   ),
 });
 
-/**
- * From the status document of an earlier daemon. Empty when it can't be used: it is one of several
- * records.
- */
+/** Of an earlier daemon. Empty when it can't be used: it is one of several records. */
 export async function readReportedReleases(path: string): Promise<readonly ReportedRelease[]> {
   try {
     if ((await stat(path)).size > MAX_BYTES) return [];

@@ -7,10 +7,7 @@ import { fillNewFile, readIfPresent, syncFolder, writeNewFile } from '../../plat
 import type { ReleaseFile, ReleaseFiles } from '../../ports/release-files.ts';
 import { fileWriteError } from './write-error.ts';
 
-/**
- * Names the bundle of a folder. No attachment can have this name: theirs begin with a letter or a
- * digit.
- */
+/** Names of attachments begin with a letter or a digit. */
 const MARKER = '.bundle';
 /** Folders that are being made or removed. After a crash the first list removes them. */
 const STAGED = '.staged-';
@@ -136,10 +133,7 @@ function plainName(folder: string): string {
   return folder.replace('/', '@');
 }
 
-/**
- * An earlier version may have made a release folder with the name of the stream. It is moved first,
- * or the removal of that release would remove the new folder too.
- */
+/** A release folder of an earlier version may have the name of the stream. */
 async function makeParent(root: string, folder: string): Promise<void> {
   const parent = dirname(join(root, folder));
   if (parent !== root && (await ownerOf(parent)) !== undefined) throw new Error(`${parent} has not been moved yet`);

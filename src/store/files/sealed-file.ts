@@ -11,10 +11,7 @@ export interface SealedFile<T> {
   readonly loaded: T | undefined;
   /** Why an existing file could not be used, with the path of its copy. */
   readonly damage: string | undefined;
-  /**
-   * Replaces the document durably, after a damaged file is renamed.
-   * @throws AppError `store/no-space`, `store/read-only`, `store/write` (`retry`)
-   */
+  /** Durable, after a damaged file is renamed. @throws AppError `store/…` (`retry`) */
   save(value: unknown, signal: AbortSignal): Promise<void>;
 }
 

@@ -11,8 +11,8 @@ export interface SignedFiles {
   /** Reads the disk only the first time. @throws `store/blob` (`retry`) */
   list(): Promise<ReadonlySet<BundleId>>;
   /**
-   * The folder appears with all its files, on the disk, or replaces one.
-   * @throws AppError `store/no-space`, `store/blob` (`retry`)
+   * All files appear at once, on the disk. @throws AppError `store/no-space`, `store/blob`
+   * (`retry`)
    */
   put(bundleId: BundleId, files: ReadonlyMap<string, Buffer>): Promise<void>;
   /** Idempotent. @throws AppError `store/blob` (`retry`) */

@@ -21,10 +21,7 @@ export function fileWriteError(path: string, cause: unknown, code: string, messa
 /** These may come from a full or read-only filesystem. */
 const AMBIGUOUS = /^SQLITE_(FULL|READONLY|IOERR|CANTOPEN)/;
 
-/**
- * SQLite gives `SQLITE_CANTOPEN` on a read-only filesystem and `SQLITE_IOERR` on a full one, so the
- * directory is probed.
- */
+/** SQLite gives the same codes for other faults, so the directory is probed. */
 export function databaseDiskFault(path: string, cause: unknown): DiskFault | undefined {
   const certain = diskFaultOf(cause);
   if (!AMBIGUOUS.test(systemCodeOf(cause) ?? '')) return certain;
@@ -69,10 +66,7 @@ export function blobError(path: string, how: string, cause: unknown): AppError {
   });
 }
 
-/**
- * For example `state.db.damaged-20260310T120000Z`, with a number if that exists. `now`:
- * milliseconds since the epoch.
- */
+/** `state.db.damaged-20260310T120000Z`. `now`: milliseconds since the epoch. */
 export function damagedName(path: string, now: number): string {
   const time = new Date(now).toISOString().replace(/[-:]|\.\d+/g, '');
   const name = `${path}.damaged-${time}`;

@@ -91,10 +91,7 @@ async function append(
   }
 }
 
-/**
- * After a failure of the node's own disk the part is removed: its end is not known, and the disk
- * may be full.
- */
+/** Not after a failure of the node's own disk: the end of the part is not known. */
 async function removedIfFailed<T>(path: string, work: () => Promise<T>, signal: AbortSignal): Promise<T> {
   try {
     return await work();
@@ -104,10 +101,7 @@ async function removedIfFailed<T>(path: string, work: () => Promise<T>, signal: 
   }
 }
 
-/**
- * Never throws: what stays is checked before the next copy. `inUse`: names of files that are being
- * written.
- */
+/** Never throws: what stays is checked before the next copy. */
 export async function sweepParts(folder: string, inUse: ReadonlySet<string>): Promise<void> {
   const oldest = Date.now() - PART_MAX_AGE_MS;
   await removeParts(folder, inUse, ({ mtimeMs }) => mtimeMs < oldest);

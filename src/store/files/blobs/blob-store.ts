@@ -235,10 +235,7 @@ async function listDirectory(directory: string): Promise<Set<Digest>> {
   }
 }
 
-/**
- * A blob up to this size is read whole, and checked at each read. A larger one is an attachment: it
- * is streamed, and checked at its end.
- */
+/** Read whole and checked each time. A larger one is an attachment, checked at its end. */
 const SMALL_BYTES = 16 * 1024 * 1024;
 
 /** Undefined when it is absent. @throws AppError `store/blob` */
@@ -257,10 +254,7 @@ async function largeSizeOf(path: string): Promise<number | undefined> {
   return size !== undefined && size > SMALL_BYTES ? size : undefined;
 }
 
-/**
- * @throws AppError `store/no-space`, `store/blob` (`retry`) when less than `minFreePercent` of the
- *   filesystem would stay free
- */
+/** @throws AppError `store/no-space`, `store/blob` (`retry`) */
 async function requireRoom(folder: string, sizeBytes: number, minFreePercent: number): Promise<void> {
   await mkdir(folder, { recursive: true }).catch((error: unknown) => {
     throw blobError(folder, 'made', error);
