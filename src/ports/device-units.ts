@@ -1,8 +1,6 @@
 import type { Unsubscribe } from '../platform/subscription.ts';
 
-/**
- * A device unit was loaded, unloaded, or changed. `resync`: events may be lost, check all units.
- */
+/** `resync`: events may be lost, check all units. */
 export type DeviceUnitEvent =
   | { readonly kind: 'new' | 'removed' | 'changed'; readonly unit: string }
   | { readonly kind: 'resync' };
@@ -19,19 +17,16 @@ export interface MountRequest {
   readonly options: string;
 }
 
-/** The part of systemd that media use: device units and transient mounts. `host/` implements it. */
+/** The part of systemd that media use: device units and transient mounts. */
 export interface DeviceUnits {
-  /** Names of the loaded units that match one of the patterns. */
+  /** Loaded units only. */
   listUnits(patterns: readonly string[], signal: AbortSignal): Promise<readonly string[]>;
-  /**
-   * One property of a loaded unit, for example `ActiveState` of `Unit` or `SysFSPath` of `Device`.
-   * Undefined when it is not loaded.
-   */
+  /** As `ActiveState` of `Unit`. Undefined when the unit is not loaded. */
   unitProperty(unit: string, iface: string, name: string, signal: AbortSignal): Promise<unknown>;
-  /** Calls `listener` for each event. The first one is `resync`, as soon as systemd answers. */
+  /** The first event is `resync`, as soon as systemd answers. */
   onDeviceUnit(listener: (event: DeviceUnitEvent) => void): Unsubscribe;
   /** Mounts with a transient unit that stops when its device is removed. */
   mount(request: MountRequest, signal: AbortSignal): Promise<void>;
-  /** Stops a unit. Does nothing when there is none. */
+  /** Does nothing when there is no such unit. */
   stopUnit(unit: string, signal: AbortSignal): Promise<void>;
 }

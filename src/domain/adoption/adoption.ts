@@ -16,46 +16,34 @@ export interface AdoptionContext {
   readonly arch: string;
   readonly now: number;
   readonly clockSynchronised: boolean;
-  /** Default none. */
   readonly floors?: Floors;
-  /** Takes releases below the floor of their stream (`update.allow_downgrade`). Default false. */
+  /** `update.allow_downgrade`; default false. */
   readonly allowDowngrade?: boolean;
-  /** How far a sequence may be above the highest known one of its stream; 0: any. Default 0. */
+  /** `trust.max_sequence_step`; 0: any. Default 0. */
   readonly maxSequenceStep?: number;
-  /**
-   * The base of the step, by stream: see {@link sequencesOf} when the stick was plugged in.
-   * Default: the highest sequence that is known now.
-   */
+  /** The base of the step, by stream; default: the highest sequence that is known now. */
   readonly stepFrom?: ReadonlyMap<string, number>;
-  /** Pins that belong to no known release. Default none. */
+  /** Pins that belong to no known release; default none. */
   readonly unclaimed?: ReadonlySet<string>;
-  /** It was adopted on this node before, and its records are lost. Default false. */
+  /** The node had adopted it before its records were lost. Default false. */
   readonly wasAdopted?: boolean;
 }
 
-/**
- * Whether the images that a bundle pins are pinned already and unclaimed: it was adopted before,
- * and its records are lost.
- */
+/** Whether the bundle was adopted before its records were lost: its images have unclaimed pins. */
 export function isClaim({ contents }: VerifiedBundle, unclaimed: ReadonlySet<string>): boolean {
   const pinned = contents.images.filter((image) => image.pin);
   return pinned.length > 0 && pinned.every(({ reference }) => unclaimed.has(reference));
 }
 
-/**
- * Highest sequence activated in a stream: the floor under which no unknown bundle is adopted; 0
- * when there is none (docs/decisions/trust.md). It rises with activation, so that another release
- * on the same stick can be taken first. The higher of the bundles' and the stored value counts.
- */
+/** The floor of a stream (docs/decisions/trust.md). Activation raises it, adoption does not. */
 export function sequenceFloor(bundles: readonly StoredBundle[], stream: string, floors: Floors = NO_FLOORS): number {
   return floorsNow(floors, bundles).sequences.get(stream) ?? 0;
 }
 
 /**
- * Undefined when an unknown, verified bundle may be adopted. Sequence and expiry are judged at
- * adoption only (docs/decisions/trust.md). The clauses are those of the bundle format, "Payload":
- * `arch`, `version`, `update.base`, `sequence`, `expires`, `created`; those about the form of a
- * member are checked where the payload is parsed (src/bundle/format).
+ * Why an unknown, verified bundle is refused. Sequence and expiry are checked at adoption only
+ * (docs/decisions/trust.md). The rules are those of the bundle format, "Payload";
+ * `src/bundle/format` checks the form of each member.
  */
 export function refuseAdoption(found: VerifiedBundle, context: AdoptionContext): AdoptionReason | undefined {
   const wrong =
@@ -63,22 +51,18 @@ export function refuseAdoption(found: VerifiedBundle, context: AdoptionContext):
     refuseTwin(found, context) ??
     refuseVersion(found, context) ??
     refuseBase(found, context);
-  // It was adopted before; what is below the floor is not activated automatically.
   const wasHere = context.wasAdopted === true || isClaim(found, context.unclaimed ?? new Set());
   if (wrong !== undefined || wasHere) return wrong;
   return refuseSequence(found, context) ?? refuseStep(found, context) ?? refuseTimes(found, context);
 }
 
-/** Bundle format, `arch`: must match the node. */
+/** Bundle format, `arch`. */
 function refuseArch({ payload }: VerifiedBundle, { arch }: AdoptionContext): AdoptionReason | undefined {
   if (payload.arch === arch) return undefined;
   return { code: 'bundle/arch', data: { bundle: labelOf(payload), bundleArch: payload.arch, nodeArch: arch } };
 }
 
-/**
- * Bundle format, "Versions": the scheme is a property of the stream, settled by its first release
- * on the node.
- */
+/** Bundle format, "Versions": the first release on the node settles the scheme of the stream. */
 function refuseVersion(found: VerifiedBundle, { bundles }: AdoptionContext): AdoptionReason | undefined {
   const { payload } = found;
   const scheme = isRelease(found) ? streamScheme(bundles, payload.name) : undefined;
@@ -88,17 +72,14 @@ function refuseVersion(found: VerifiedBundle, { bundles }: AdoptionContext): Ado
   return { code: 'bundle/version', data: { bundle: labelOf(payload), scheme } };
 }
 
-/**
- * Bundle format, `update.base`: a bundle of the same stream. An unknown one is checked when it is
- * needed: a bundle of another stream is never taken for the base.
- */
+/** Bundle format, `update.base`. An unknown base is checked when it is needed. */
 function refuseBase({ payload }: VerifiedBundle, { bundles }: AdoptionContext): AdoptionReason | undefined {
   const base = bundles.find(({ bundleId }) => bundleId === payload.update?.base);
   if (base === undefined || base.payload.name === payload.name) return undefined;
   return { code: 'bundle/base', data: { bundle: labelOf(payload), base: labelOf(base.payload) } };
 }
 
-/** Bundle format, `sequence`: below the floor is refused. */
+/** Bundle format, `sequence`. */
 function refuseSequence({ payload }: VerifiedBundle, context: AdoptionContext): AdoptionReason | undefined {
   const { bundles, floors, allowDowngrade } = context;
   if (allowDowngrade === true) return undefined;
@@ -120,9 +101,8 @@ export function sequencesOf(bundles: readonly StoredBundle[], floors: Floors): R
 }
 
 /**
- * `trust.max_sequence_step`: a sequence far above all others would shut its stream. The first
- * bundle of a stream, also after a reset, may have any. What came from a stick does not raise the
- * limit of what else is on it, so that one stick can't climb.
+ * `trust.max_sequence_step`: a sequence far above all others would block its stream. Bundles from
+ * the same stick do not raise the limit, so that one stick can't climb.
  */
 function refuseStep({ payload }: VerifiedBundle, context: AdoptionContext): AdoptionReason | undefined {
   const { bundles, floors, maxSequenceStep = 0, stepFrom } = context;
@@ -137,7 +117,7 @@ function refuseStep({ payload }: VerifiedBundle, context: AdoptionContext): Adop
   return { code: 'bundle/sequence', data };
 }
 
-/** Bundle format, `sequence`: the same sequence with another digest is refused. */
+/** Bundle format, `sequence`: another bundle has the same sequence. */
 function refuseTwin({ bundleId, payload }: VerifiedBundle, { bundles }: AdoptionContext): AdoptionReason | undefined {
   const twin = bundles.find(
     (known) =>
@@ -160,11 +140,7 @@ function refuseTwin({ bundleId, payload }: VerifiedBundle, { bundles }: Adoption
   };
 }
 
-/**
- * Bundle format, `created`, `expires`: "an unknown bundle that has expired is refused; the clock
- * used never runs behind the newest `created` adopted" of the same stream; "`created` more than 24
- * h ahead of a synchronised clock is refused", by that clock alone.
- */
+/** Bundle format, `created` and `expires`. Only a synchronised clock refuses a future `created`. */
 function refuseTimes({ payload }: VerifiedBundle, context: AdoptionContext): AdoptionReason | undefined {
   const { newestCreated } = floorsNow(context.floors ?? NO_FLOORS, context.bundles);
   const now = Math.max(context.now, newestCreated.get(payload.name) ?? 0);
@@ -180,16 +156,9 @@ function refuseTimes({ payload }: VerifiedBundle, context: AdoptionContext): Ado
 type Admission =
   | { readonly kind: 'adopt' }
   | { readonly kind: 'refuse'; readonly reason: AdoptionReason | TrustReason }
-  /**
-   * Nothing but its approval is missing. It is not adopted: no floor, no key and no advisory of it
-   * counts.
-   */
+  /** Only the approval is missing. Its floor, keys and advisories do not count yet. */
   | { readonly kind: 'await-approval'; readonly reason: TrustReason };
 
-/**
- * Refusals come first, so that no approval of a refused bundle is requested. `medium`: the label of
- * its medium.
- */
 export function admit(
   found: VerifiedBundle,
   context: AdoptionContext,
@@ -212,10 +181,7 @@ export function admit(
   return { kind: 'await-approval', reason: { code: 'trust/approval', data } };
 }
 
-/**
- * For a bundle of which only the digest is known, since no trusted key signed it (`trust.require =
- * "approval"`). `medium`: the label of its medium.
- */
+/** For a bundle without a trusted signature (`trust.require = "approval"`). */
 export function admitUnapproved(
   bundleId: BundleId,
   approvals: Approvals,
@@ -231,17 +197,14 @@ export function admitUnapproved(
   };
 }
 
-/** Names and key ids are sorted. */
+/** Sorted. */
 export type Signers = Required<Pick<VerifiedBundle, 'signedBy' | 'signerKeyIds'>> & Pick<VerifiedBundle, 'signerRoles'>;
 
 /**
- * Who signed an adopted bundle, when plugged media (`carriers`) show more of that than is stored;
- * else undefined. Signers add up: a key that is gone, and is not revoked, still has signed. One
- * that counted in a role and is a plain key now counts for everything from now on. One that counts
- * in another role now is taken into that role when the bundle has lost its trust, so that a bundle
- * that is trusted by the old role never loses its trust by that.
- *
- * @param isTrusted whether it is trusted by what is stored
+ * The signers of an adopted bundle when plugged media show more than is stored. Signers add up: a
+ * removed key that is not revoked still counts. A role key that is a plain key now counts for
+ * everything. A key moves to another role only when the bundle is no longer trusted, so that a move
+ * never ends trust.
  */
 export function newSignersOf(
   { signedBy, signerKeyIds, signerRoles = [] }: StoredBundle,
@@ -268,10 +231,7 @@ export function newSignersOf(
   };
 }
 
-/**
- * Keys that are shown in another role only than the stored one. A medium that was read before the
- * roles changed may still show the stored one, which then stays until that medium is read again.
- */
+/** Keys shown only in another role than the stored one, which old reads of media may still show. */
 function movedAmong(shown: readonly SignerRole[], stored: readonly SignerRole[]): readonly SignerRole[] {
   const isAmong = (roles: readonly SignerRole[], { keyId, role }: SignerRole) =>
     roles.some((one) => one.keyId === keyId && one.role === role);
@@ -279,7 +239,6 @@ function movedAmong(shown: readonly SignerRole[], stored: readonly SignerRole[])
   return shown.filter(({ keyId }) => stored.some((one) => one.keyId === keyId) && !inPlace.includes(keyId));
 }
 
-/** Names of signers, without those of roles in which none of them counts any more. */
 function withoutLeft(
   names: readonly string[],
   before: readonly SignerRole[],

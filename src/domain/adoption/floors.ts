@@ -3,10 +3,7 @@ import type { StoredBundle } from '../state/state.ts';
 
 export const NO_FLOORS: Floors = { sequences: new Map(), newestCreated: new Map(), areLost: false };
 
-/**
- * The floors that follow from the stored bundles. Those that were known when their stream was reset
- * don't count.
- */
+/** Bundles from before a reset of their stream don't count. */
 export function floorsFrom(bundles: readonly StoredBundle[]): Floors {
   const sequences = new Map<string, number>();
   const newestCreated = new Map<string, number>();
@@ -18,20 +15,16 @@ export function floorsFrom(bundles: readonly StoredBundle[]): Floors {
   return { sequences, newestCreated, areLost: false };
 }
 
-/** The higher value of the stored floor and that of the bundles. */
 export function floorsNow(remembered: Floors, bundles: readonly StoredBundle[]): Floors {
   const { resets } = remembered;
   const own = floorsFrom(bundles);
   const all = higherFloors(remembered, { ...own, ...(resets !== undefined && { resets }) });
-  // What lost floors do not have came back with bundles that are known again.
+  // Streams that lost floors lack came back with rebuilt bundles.
   const doubted = remembered.areLost ? [...own.sequences.keys()].filter((name) => !remembered.sequences.has(name)) : [];
   return doubted.length === 0 ? all : { ...all, doubted: new Set([...(all.doubted ?? []), ...doubted]) };
 }
 
-/**
- * The higher value of each counts. Of a stream that one of them has seen reset more often, only
- * that one counts.
- */
+/** The higher value of each stream. The side with more resets of a stream wins. */
 export function higherFloors(one: Floors, other: Floors): Floors {
   const resets = new Map<string, number>();
   for (const { resets: counts = [] } of [one, other])
@@ -53,10 +46,7 @@ export function higherFloors(one: Floors, other: Floors): Floors {
   };
 }
 
-/**
- * The floors without those of one stream. Its sequence is known to be 0 then, also where floors are
- * lost.
- */
+/** The floors without one stream. Its sequence is then known to be 0, even if floors are lost. */
 export function withoutStream(floors: Floors, stream: string): Floors {
   const others = [...floors.newestCreated].filter(([name]) => name !== stream);
   const resets = new Map(floors.resets ?? []);
@@ -70,7 +60,6 @@ export function withoutStream(floors: Floors, stream: string): Floors {
   };
 }
 
-/** The streams in doubt without one: its activations are known now. */
 export function withoutDoubt({ doubted }: Floors, stream: string): { readonly doubted?: ReadonlySet<string> } {
   return doubted === undefined ? {} : { doubted: new Set([...doubted].filter((name) => name !== stream)) };
 }
@@ -85,10 +74,7 @@ export function areSameFloors(one: Floors, other: Floors): boolean {
   );
 }
 
-/**
- * Whether a release may be activated without a person: it is not below its floor, and its floor is
- * known.
- */
+/** Whether a release may be activated automatically: its floor is known, and it is not below it. */
 export function isAboveFloor(bundle: Pick<StoredBundle, 'payload' | 'resetAt'>, floors: Floors): boolean {
   const { sequences, areLost, doubted } = floors;
   const { name } = bundle.payload;
@@ -102,7 +88,7 @@ export interface Sequenced {
   readonly resetAt?: number;
 }
 
-/** The sequence for comparisons; 0 when its stream was reset since. */
+/** 0 when its stream was reset since. */
 export function sequenceOf({ payload, resetAt }: Sequenced): number {
   return resetAt === undefined ? payload.sequence : 0;
 }

@@ -6,16 +6,13 @@ import { isRelease } from '../trust/trust-in-force.ts';
 
 interface ClockContext {
   readonly bundles: readonly StoredBundle[];
-  /** Wall clock, milliseconds since the epoch. */
+  /** Milliseconds since the epoch. */
   readonly now: number;
   readonly facts: Pick<NodeFacts, 'builtAt'>;
   readonly clockSynchronised: boolean;
 }
 
-/**
- * Why the clock can't be right by the stream of a release: one stream says nothing about the clock
- * of another.
- */
+/** Only the stream of a release speaks about its clock. */
 export function streamClockFault(
   { payload }: Pick<StoredBundle, 'payload'>,
   { bundles, now, facts, clockSynchronised }: ClockContext,
@@ -23,10 +20,7 @@ export function streamClockFault(
   return clockFault(now, facts.builtAt, newestCreated(bundles, payload.name), clockSynchronised);
 }
 
-/**
- * The newest signed `created` of a stream, in milliseconds since the epoch. Without bundles that
- * were known when the stream was reset.
- */
+/** Milliseconds since the epoch. Bundles from before a reset of the stream don't count. */
 function newestCreated(bundles: readonly StoredBundle[], stream: string): number | undefined {
   const times = bundles.flatMap(({ payload, resetAt }) =>
     payload.name === stream && resetAt === undefined ? [Date.parse(payload.created)] : [],
@@ -35,11 +29,10 @@ function newestCreated(bundles: readonly StoredBundle[], stream: string): number
 }
 
 /**
- * The scheme of a stream, settled by its first release on the node (bundle format, "Versions");
- * undefined while the versions of all its releases fit both. The version of a notice names the
- * notice alone.
+ * The first release settles the scheme of a stream (bundle format, "Versions"). Notices don't
+ * count. Undefined while all versions fit both.
  *
- * @param bundles all adopted bundles, in the order in which they came to the node
+ * @param bundles in the order of adoption
  */
 export function streamScheme(bundles: readonly StoredBundle[], stream: string): VersionScheme | undefined {
   const releases = bundles.filter((known) => isRelease(known) && known.payload.name === stream);

@@ -4,21 +4,17 @@ import type { StoredBundle } from '../state/state.ts';
 import { type Approvals, isApproved, needsApproval, type Revocations, rejectionOf } from '../trust/approval.ts';
 import { authoritiesOf, outsideScope, plainSigners, type Role, signersLeftIn } from '../trust/role.ts';
 
-/** Why an adopted bundle is no longer trusted, and its phase if it was never ready. */
 export type Withdrawal = PhaseOf & { readonly reason: TrustReason };
 
 export interface SignersInForce {
   readonly revocations: Revocations;
-  /** Default none. */
   readonly roles?: readonly Role[];
 }
 
 /**
- * Whether an adopted bundle is still trusted (docs/decisions/trust.md,
- * docs/decisions/key-roles.md). Revoked keys never count. A key that was only removed from keys.d
- * still counts. The keys of a role count only while the role is in force and covers the bundle.
- *
- * @returns undefined while it is
+ * Why an adopted bundle is no longer trusted (docs/decisions/trust.md,
+ * docs/decisions/key-roles.md). Revoked keys never count; keys that were removed from keys.d still
+ * count. Keys of a role count while the role is in force and covers the bundle.
  */
 export function withdrawalOf(
   bundle: StoredBundle,
@@ -39,19 +35,13 @@ export function withdrawalOf(
   return reason === undefined ? undefined : { phase: 'rejected', reason };
 }
 
-/**
- * Whether an adopted bundle needs only a person for its trust: it was rejected, or is not approved
- * yet, and its signatures still hold.
- */
+/** Whether only a person's approval is missing: the signatures of the bundle still hold. */
 export function awaitsPerson(bundle: StoredBundle, inForce: SignersInForce, { policy }: Approvals): boolean {
   const approved = { bundleId: bundle.bundleId, verdict: 'approved', at: 0 } as const;
   return withdrawalOf(bundle, inForce, { policy, verdicts: [approved] }) === undefined;
 }
 
-/**
- * Whether the signers that are left are still enough. Signers without recorded ids can't be matched
- * with revocations.
- */
+/** Signers without recorded ids can't be matched with revocations. */
 function lostSignature(
   stored: StoredBundle,
   { revocations, roles = [] }: SignersInForce,
@@ -75,7 +65,6 @@ function lostSignature(
   return lostRole(stored, roles, revocations) ?? { code: 'trust/threshold', data: { bundle, signedBy, threshold } };
 }
 
-/** Why the first role of its signers no longer counts for it; undefined when none signed. */
 function lostRole(stored: StoredBundle, roles: readonly Role[], revocations: Revocations): TrustReason | undefined {
   const [first] = stored.signerRoles ?? [];
   if (first === undefined) return undefined;

@@ -13,7 +13,6 @@ export interface FoundOn {
   readonly found: FoundBundle;
 }
 
-/** A bundle on a plugged medium that waits for the approval of its digest before its adoption. */
 export interface Awaiting {
   readonly mediumId: MediumId;
   readonly label: string;
@@ -24,7 +23,6 @@ export interface Awaiting {
   readonly reason: Reason;
 }
 
-/** A bundle on a plugged medium that is not adopted. */
 export interface Rejection {
   readonly mediumId: MediumId;
   readonly label: string;
@@ -37,18 +35,14 @@ export interface Rejection {
   readonly reason: Reason;
 }
 
-/** A verified bundle on a plugged medium that is to be adopted. */
 export interface Adoption {
   readonly mediumId: MediumId;
   readonly label: string;
   readonly found: Extract<FoundBundle, { kind: 'verified' }>;
-  /** It was adopted before: see `isClaim`. */
   readonly isClaim: boolean;
 }
 
-/** The bundles on plugged media that are not adopted yet, by their outcome. */
 export interface UnknownBundles {
-  /** For the next round: {@link Memory.arrivals}. */
   readonly arrivals: Memory['arrivals'];
   readonly awaiting: readonly Awaiting[];
   readonly rejections: readonly Rejection[];
@@ -56,11 +50,10 @@ export interface UnknownBundles {
 }
 
 /**
- * An adopted bundle stays a source of blobs, whatever its age, unless its key is revoked
- * (docs/decisions/trust.md). So known bundles are passed over; `withdrawalOf` checks revocations.
+ * Sorts the bundles on plugged media that are not adopted yet.
  *
- * INVARIANT: what is adopted in this round counts as adopted for what comes after it, so that no
- * two of the same sequence get in together.
+ * INVARIANT: a bundle that is adopted in this round counts for the bundles after it, so that no two
+ * of the same sequence are adopted together.
  */
 export function sortUnknown(
   found: readonly FoundOn[],
@@ -132,11 +125,7 @@ export function sortUnknown(
   return { rejections, adoptions, awaiting, arrivals };
 }
 
-/**
- * The sequences of the streams when each stick was plugged in; a stream that was reset since has
- * none. The drop folder, loaded folders and other nodes have no such moment, so their base is what
- * is known now.
- */
+/** The sequences when each stick was plugged in; none of a stream that was reset since. */
 function arrivalsOf(
   { media, now }: Pick<Observed, 'media' | 'now'>,
   before: Memory['arrivals'],

@@ -46,28 +46,22 @@ export interface BundleAssessment extends PhaseOf, ImageSupply, ActivationVerdic
   readonly bundle: StoredBundle;
   /** Labels of the plugged media that carry it. */
   readonly media: readonly string[];
-  /** Only other nodes carry it: there is no stick to remove. Default false. */
+  /** Only other nodes carry it: there is no stick to remove. */
   readonly isOnPeersOnly?: boolean;
-  /** Other nodes load it from this stick, or may do so: it has to stay. */
+  /** Other nodes load it from this stick: it has to stay. */
   readonly neededBy?: LoadingNodes | 'unknown';
-  /** While no other medium carries it. */
+  /** Only while no other medium carries it. */
   readonly waitsFor?: ReturnType<typeof peerWaitedFor>;
-  /** Labels of the media that carry blobs of it. */
   readonly blobMedia: readonly string[];
   readonly absentImages: readonly Image[];
-  /** Present and reported pinned; those of a retired release are pinned for other ones. */
+  /** Of a retired release: those that other releases pin. */
   readonly pinnedImages: readonly Image[];
-  /** Present, wanted pinned, and not reported pinned. */
+  /** Present, and the runtime does not report them pinned. */
   readonly unpinnedImages: readonly Image[];
-  /**
-   * What is neither present nor being pulled; undefined when nothing is known about the filesystem.
-   */
+  /** Undefined when nothing is known about the filesystem. */
   readonly disk: DiskVerdict | undefined;
-  /** What failed last and is not repaired. */
   readonly trouble: Reason | undefined;
-  /** What quick tries could not repair. */
   readonly degraded: Reason | undefined;
-  /** What is damaged or lacking of it on the media that were seen. */
   readonly badBlobs: readonly BadBlob[];
   /** Why it is no longer trusted: then it is neither pulled nor served nor activated. */
   readonly withdrawn: Reason | undefined;
@@ -132,10 +126,7 @@ export function assessBundle(bundle: StoredBundle, context: BundleContext): Bund
   };
 }
 
-/**
- * What the releases before this one on the path of its stream lack, or all on that path where this
- * one is not.
- */
+/** The releases that must fit beside this one: those before it on the path, or all of the path. */
 function aheadOf(bundle: StoredBundle, context: BundleContext): readonly LackingRelease[] {
   const { route } = pathOf(context.paths, bundle.payload.name);
   const at = route.findIndex(({ id }) => id === bundle.bundleId);
@@ -166,7 +157,7 @@ function peersOf(carriers: readonly Carrier[]): Pick<BundleAssessment, 'isOnPeer
   return { isOnPeersOnly: true, waitsFor: peerWaitedFor(carriers.map(({ medium }) => medium)) };
 }
 
-/** Who needs this stick: the node does not keep what it could serve without it. */
+/** The nodes that need this stick, because this node does not keep what it could serve. */
 function neededBy(
   bundle: StoredBundle,
   carriers: readonly Carrier[],
@@ -176,9 +167,8 @@ function neededBy(
   const isGiven = serve && !except.includes(bundle.payload.name) && carriers.some(({ medium }) => !medium.peer);
   const layerStorage = runtime.kind === 'reachable' ? runtime.layerStorage : undefined;
   if (!isGiven || keepsBlobs(policy, layerStorage)) return {};
-  // While the fleet process does not answer, nobody knows.
   if (fleet === undefined) return enabled ? { neededBy: 'unknown' } : {};
-  // A stick that comes back later is for a node that was not there before.
+  // A stick that comes back later serves nodes that were not there before.
   const arrivedAt = carriers.map(({ medium }) => memory.arrivals.get(medium.mediumId)?.at ?? now);
   const isLong = fleet.search === 'long' && now >= Math.max(bundle.readyAt ?? now, ...arrivedAt) + absent;
   const nodes = nodesLoading(turnRelease(bundle, stored.bundles), fleet, isLong);
@@ -220,7 +210,6 @@ function factsOf(
   };
 }
 
-/** The gravest fault counts. */
 function faultsOf(
   facts: BundleFacts,
   withdrawal: Withdrawal | undefined,
@@ -240,10 +229,7 @@ export function carriersOf({ bundleId }: StoredBundle, all: readonly FoundOn[]):
   );
 }
 
-/**
- * Layers that a delta leaves to its base and that nobody has, of absent images that don't come from
- * their own registries.
- */
+/** Layers that a delta leaves to its base and that nothing has. */
 function lackingOfBaseIn(
   bundle: StoredBundle,
   absent: readonly Image[],
@@ -259,10 +245,7 @@ function lackingOfBaseIn(
   return new Set(lacking.map(({ digest }) => digest));
 }
 
-/**
- * The known bundles that carry all these layers themselves, the base first, retired ones too: their
- * sticks have them. The base of a delta may be a delta itself and carry none of them.
- */
+/** Known bundles that carry all these layers, the base first. A delta as base may lack them. */
 function holdersOf(
   layers: ReadonlySet<Digest>,
   bundle: StoredBundle,
@@ -277,12 +260,11 @@ function holdersOf(
   return [...holders].sort((a, b) => isBase(b) - isBase(a));
 }
 
-/** A bundle that is no longer trusted is not pulled. */
 const NO_SUPPLY: ImageSupply = { pullableImages: [], onlineImages: [], mirroredImages: [] };
 
 /**
- * Whether CRI-O has the image by a tag alone: it lists a computed digest then, and no pin of that
- * digest holds. A pull by digest mends that, and fetches no layer.
+ * CRI-O lists such an image with a computed digest, which no pin holds. A pull by digest repairs
+ * it.
  */
 function isHeldByTagAlone(
   image: Image,
@@ -294,7 +276,6 @@ function isHeldByTagAlone(
   return unenforcedPins.includes(image.reference);
 }
 
-/** What takes rendered pins or mirrors of the bundle away. */
 function configFaultOf({ contents }: StoredBundle, { runtime }: Observed): Reason | undefined {
   if (runtime.kind !== 'reachable') return undefined;
   const { pinFault, hiddenMirrors } = runtime;
@@ -304,10 +285,6 @@ function configFaultOf({ contents }: StoredBundle, { runtime }: Observed): Reaso
   return names.some((name) => hidden.has(repositoryOf(name))) ? hiddenMirrors?.fault : undefined;
 }
 
-/**
- * Failures that still matter: of pulls of absent images, for whichever bundle, and of an activation
- * that is due.
- */
 function openFailures(
   { bundleId }: StoredBundle,
   absentImages: readonly Image[],
@@ -323,15 +300,11 @@ function openFailures(
 }
 
 interface ActivationVerdict {
-  /** Wanted, and held by no gate, or only delayed by one. Its images may still be missing. */
+  /** Wanted, and held by no gate or only delayed. Images may be missing. */
   readonly activationDue: boolean;
   readonly isAskedFor?: boolean;
-  /** The first one first; empty when all gates let it pass, and when its activation is done. */
   readonly holds: readonly ActivationHold[];
-  /**
-   * When a gate may change its answer, in milliseconds since the epoch; undefined when time changes
-   * nothing.
-   */
+  /** When a gate may change its answer, in milliseconds since the epoch. */
   readonly checkAgainAt: number | undefined;
 }
 
@@ -345,9 +318,9 @@ function assessActivation(bundle: StoredBundle, context: ActivationContext): Act
 }
 
 /**
- * Whether a release is to be activated once no gate holds it: it was requested, and nothing of its
- * stream was activated since; or it was never activated, and nothing of its stream with a higher
- * sequence was either, unless it is a downgrade that is allowed.
+ * Whether to activate a release once no gate holds it: it was requested and nothing of its stream
+ * was activated since; or it was never activated and nothing with a higher sequence was, unless a
+ * downgrade is allowed.
  */
 function isWanted(bundle: StoredBundle, { bundles, path }: ActivationContext): boolean {
   if (isRetired(bundle)) return false;
@@ -359,13 +332,11 @@ function isWanted(bundle: StoredBundle, { bundles, path }: ActivationContext): b
 }
 
 interface Troubles {
-  /** The next try may repair it. */
   readonly trouble: Reason | undefined;
-  /** Why the quick tries failed. The rest of the bundle continues. */
   readonly degraded: Reason | undefined;
 }
 
-/** `configFault`: what takes its pins or mirrors away; it counts where nothing else does. */
+/** `configFault` counts only where no other trouble is known. */
 function troublesOf(bundle: StoredBundle, failures: readonly TaskFailure[], configFault: Reason | undefined): Troubles {
   const lasting = failures.filter(({ retryAt, isExhausted }) => retryAt === undefined || isExhausted);
   return { trouble: oneReason(bundle, failures) ?? configFault, degraded: oneReason(bundle, lasting) ?? configFault };

@@ -18,7 +18,7 @@ import type { Memory } from '../state/memory.ts';
 import type { Observed, StoredBundle } from '../state/state.ts';
 import { type AssessedTags, tagsInWork, trustedReleases } from './assess-order.ts';
 
-/** What a person can mend comes first. */
+/** In the order of display: a person's work comes first. */
 const ORDER: readonly DamageNext['kind'][] = ['plug-in', 'give-up', 'in-use', 'cancelled', 'shared', 'look', 'heal'];
 
 export function damageReasons(damaged: readonly DamagedImage[]): ReadonlyMap<BundleId, ImageReason> {
@@ -56,14 +56,9 @@ function reasonOf(bundle: StoredBundle, images: readonly DamagedImage[]): ImageR
   return { code: 'engine/image-damaged', data: { bundle: labelOf(bundle.payload), ...data } };
 }
 
-/** Pulls without a medium. */
 export interface PullAssessment {
-  /**
-   * Images that static pods and containers use and that no release provides. Undefined when these
-   * were not listed.
-   */
+  /** Used images that no release provides. Undefined when uses were not listed. */
   readonly elsewhere: readonly ElsewhereUse[] | undefined;
-  /** Whether the settings let our registry answer pulls of any image of the activated releases. */
   readonly areServed: boolean;
 }
 
@@ -92,10 +87,9 @@ function hasServedImage(releases: readonly StoredBundle[], { serve }: Pick<Polic
   return images.some(({ reference }) => !serve.except.includes(repositoryOf(reference)));
 }
 
-/** After one check the runtime may just have failed to answer. */
+/** In the first check the runtime may only have failed to answer. */
 const LOOKS = 2;
 
-/** Lost documents that nothing at hand can give again. */
 export function documentReasons(
   bundles: readonly StoredBundle[],
   checks: DocumentChecks | undefined,

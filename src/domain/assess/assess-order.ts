@@ -13,15 +13,13 @@ import type { BundleAssessment } from './assess-bundle.ts';
 
 export interface OrderAssessment {
   readonly bundles: readonly BundleAssessment[];
-  /** By stream; absent where nothing is to be activated. */
   readonly next: ReadonlyMap<string, PathRelease>;
 }
 
 /**
- * All releases wait but the one of each stream that is next: the one that a person requested last,
- * else the one whose tags have begun to move, else the highest of those that are ready, are being
- * loaded or are about to be adopted, and that nothing holds. A release that can't be loaded holds
- * no other one.
+ * Lets only one release of each stream continue: the one requested last, else the one whose tags
+ * have begun to move, else the highest that is ready, loading or about to be adopted, and that
+ * nothing holds. A release that can't be loaded holds no other.
  */
 export function assessOrder(
   entries: readonly BundleAssessment[],
@@ -76,12 +74,11 @@ function inOrder(entry: BundleAssessment, next: PathRelease | undefined): Bundle
   return held.length === 0 ? entry : { ...entry, activationDue: false, holds: [...entry.holds, ...held] };
 }
 
-/** Whether activation is due and all that it needs is present. */
 export function isReadyToActivate({ activationDue, absentImages, unpinnedImages }: BundleAssessment): boolean {
   return activationDue && absentImages.length === 0 && unpinnedImages.length === 0;
 }
 
-/** The bundle whose activation runs, else the first that is ready for it and that no gate holds. */
+/** The bundle whose activation runs, else the first ready one that no gate holds. */
 export function activationTarget(
   { running: tasks }: Pick<Memory, 'running'>,
   { bundles }: Pick<OrderAssessment, 'bundles'>,
@@ -96,11 +93,7 @@ export interface AssessedTags extends Pick<OrderAssessment, 'bundles'> {
   readonly tags: TagAssessment;
 }
 
-/**
- * The tags that are being set or will be set next: those of the bundle to activate, otherwise the
- * lost tags of a release. The registry serves only these, so catalog and task must use the same
- * ones.
- */
+/** The tags that are set now or next. The catalog and the task must use the same ones. */
 export function tagsInWork(memory: Pick<Memory, 'running'>, assessment: AssessedTags): readonly TagGoal[] {
   const target = activationTarget(memory, assessment);
   if (target !== undefined) return tagGoalsOf(target.bundle);
@@ -111,7 +104,6 @@ export function tagsInWork(memory: Pick<Memory, 'running'>, assessment: Assessed
   return tagGoalsOf(entry.bundle).filter(({ tag }) => running.tags.includes(tag));
 }
 
-/** In the order of adoption. */
 export function trustedReleases({
   bundles,
 }: {

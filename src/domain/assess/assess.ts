@@ -30,44 +30,34 @@ import { assessOrder, type OrderAssessment } from './assess-order.ts';
 
 export interface NoticeAssessment {
   readonly bundle: StoredBundle;
-  /** Why it is no longer trusted: its advisories don't count then. */
+  /** Why it is no longer trusted. Its advisories don't count then. */
   readonly withdrawn: Reason | undefined;
-  /** What is in force of it. */
   readonly taken: NoticeResult;
-  /** As far as plugged media show more than is stored. */
   readonly newSigners: Signers | undefined;
 }
 
 export interface Assessment extends UnknownBundles {
   readonly bundles: readonly BundleAssessment[];
-  /** Adopted bundles without images: nothing is preloaded or activated. */
+  /** Adopted bundles without images. */
   readonly notices: readonly NoticeAssessment[];
-  /** Digests of the layers that the runtime has, as far as our bundles show. */
   readonly presentLayers: ReadonlySet<Digest>;
   readonly mirrors: RenderedMirrors;
   readonly tags: TagAssessment;
   readonly pins: PinAssessment;
   readonly pulls: PullAssessment;
   readonly damaged: readonly DamagedImage[];
-  /** The update graph of each stream, and where the node is in it. */
   readonly paths: StreamPaths;
-  /** By stream; absent where none is. */
   readonly next: OrderAssessment['next'];
   readonly short: readonly ShortOfSpace[];
   readonly life: LifecycleAssessment;
-  /** Releases that the settings keep for good. */
   readonly protectedReleases: readonly ProtectedRelease[];
   /** Of each activated release that is not the current one. */
   readonly kept: ReadonlyMap<BundleId, KeptWhy>;
-  /** Releases that people rejected by name. */
   readonly rejectedNames: readonly RejectedName[];
-  /** The next times at which a window opens; undefined when activations wait for none. */
   readonly windows: NextWindows | undefined;
-  /** Whether the clock by which this was concluded was synchronised. */
   readonly clockSynchronised: boolean;
 }
 
-/** Only concludes; `decide` chooses what to do. */
 export function assess(observed: Observed, memory: Memory, stored: Stored, policy: Policy): Assessment {
   const found = observed.media.flatMap((medium) =>
     medium.state.kind === 'read' ? medium.state.bundles.map((bundle) => ({ medium, found: bundle })) : [],
@@ -76,7 +66,7 @@ export function assess(observed: Observed, memory: Memory, stored: Stored, polic
   const images = imagesByName(observed);
   const presentLayers = layersPresent(stored.bundles, images);
   const supply = supplyOf(
-    // Not yet a node that serves others: a pull would only wait for it.
+    // A node that serves others can't give blobs now.
     found.filter(({ medium }) => medium.peer?.isReady !== false).map((entry) => entry.found),
     observed.localBlobs,
   );
@@ -167,13 +157,13 @@ function imageTroubles(damaged: readonly DamagedImage[], { bundles }: Stored, { 
   return new Map([...documentReasons(bundles, documentChecks), ...damageReasons(damaged)]);
 }
 
-/** Faults of tags and content count where nothing else does. */
+/** Faults of tags and content count only where no other trouble is known. */
 function withTrouble(entry: BundleAssessment, reason: Reason | undefined): BundleAssessment {
   if (reason === undefined) return entry;
   return { ...entry, trouble: entry.trouble ?? reason, degraded: entry.degraded ?? reason };
 }
 
-/** Releases that nothing keeps from being activated, without a request. */
+/** Releases that may be activated without a request. */
 function waitingOf(bundles: readonly BundleAssessment[], { floors }: Memory): readonly StoredBundle[] {
   const inMotion = streamsInMotion(bundles);
   const isReady = new Set(bundles.filter(({ phase, reason }) => phase === 'ready' && reason === undefined));
@@ -183,11 +173,7 @@ function waitingOf(bundles: readonly BundleAssessment[], { floors }: Memory): re
   );
 }
 
-/**
- * Bundles whose preload is held for lack of space that removing images would give. On another
- * filesystem, where blobs are staged, it gives none; and where a disk filled up although the images
- * fit on theirs, with blobs staged on another one, nobody knows that it would.
- */
+/** Bundles whose preload lacks space that removed images would free. */
 function shortOfSpace(
   bundles: readonly BundleAssessment[],
   { runtime }: Pick<Observed, 'runtime'>,
@@ -236,9 +222,7 @@ export function allBundles({ bundles, notices }: Pick<Assessment, 'bundles' | 'n
 }
 
 /**
- * The paths of all streams: of adopted releases and of those that are about to be adopted, by what
- * the trusted bundles say. What a release says of itself, that it is a barrier or a dead end,
- * counts also while a person rejects it: a rejection must not send a node past its barrier.
+ * A barrier counts even while its release is rejected: a rejection must not send a node past it.
  */
 function assessPaths(observed: Observed, stored: Stored, adoptions: readonly Adoption[], policy: Policy): StreamPaths {
   const { runtime, containers, now } = observed;
@@ -266,7 +250,6 @@ function onlyOfItself(bundle: StoredBundle): StoredBundle {
   return { ...bundle, payload };
 }
 
-/** Nothing of a notice can ever be activated. */
 function asSpeaker(bundle: StoredBundle): StoredBundle {
   const { update: _, ...payload } = bundle.payload;
   return isRelease(bundle) ? bundle : { ...bundle, payload };

@@ -23,10 +23,7 @@ interface PhaseContext {
   readonly stored: Stored;
 }
 
-/**
- * docs/architecture.md, "Life of a bundle". `withdrawal`: why it is no longer trusted; what was
- * never ready falls back to it, what was stays what it is, with the reason.
- */
+/** docs/architecture.md, "Life of a bundle". */
 export function derivePhase(facts: BundleFacts, withdrawal: Withdrawal | undefined, context: PhaseContext): PhaseOf {
   const phase = phaseOf(facts, context);
   if (withdrawal === undefined || phase.phase === 'retired') return phase;
@@ -52,7 +49,6 @@ function phaseOf(facts: BundleFacts, { observed, memory, stored }: PhaseContext)
   return settled(bundle, stored.bundles, reached);
 }
 
-/** Images are absent. */
 function incomplete(facts: BundleFacts, reached: ReachedPhase | undefined, { now }: Observed, memory: Memory): PhaseOf {
   const { bundleId } = facts.bundle;
   const isPulling = memory.running.some((task) => task.kind === 'pull' && task.bundleId === bundleId);
@@ -68,7 +64,6 @@ function incomplete(facts: BundleFacts, reached: ReachedPhase | undefined, { now
     : { phase: reached, reason: held?.reason ?? imagesMissing(facts) };
 }
 
-/** All is there, and not all is pinned. */
 function unpinned(facts: BundleFacts, reached: ReachedPhase | undefined, observed: Observed, memory: Memory): PhaseOf {
   const reason = pinReason(facts, observed, memory);
   if (reached !== undefined) return { phase: reached, reason };
@@ -77,25 +72,22 @@ function unpinned(facts: BundleFacts, reached: ReachedPhase | undefined, observe
     : { phase: 'preloading', reason };
 }
 
-/** All is present and pinned. A release that went back says so, however far it had come before. */
 function settled(bundle: StoredBundle, bundles: readonly StoredBundle[], reached: ReachedPhase = 'ready'): PhaseOf {
   const reason = rollbackReason(bundle, bundles);
   return { phase: reached, ...(reason !== undefined && { reason }) };
 }
 
-/** The runtime's images are not known. */
 function awayFault({ kind, reason }: UnlistedRuntime | UnreachableRuntime): Fault {
   return { code: kind === 'unlisted' ? 'runtime/unlisted' : 'runtime/unreachable', message: reason };
 }
 
-/** The runtime is too old. */
 type VersionReason = Extract<RuntimeReason, { readonly code: 'runtime/version' }>;
 
 export type RuntimeSupport =
   | { readonly kind: 'supported' }
-  /** A runtime with which stickpin was not tested: it continues, and `doctor` warns. */
+  /** Not tested with stickpin. stickpin continues, and `doctor` warns. */
   | { readonly kind: 'untried'; readonly runtime: string }
-  /** Its version can't be read: stickpin continues, and `doctor` warns. `needed`: `CRI-O 1.28`. */
+  /** Its version can't be read. stickpin continues, and `doctor` warns. `needed`: `CRI-O 1.28`. */
   | { readonly kind: 'unreadable'; readonly runtime: string; readonly needed: string }
   | { readonly kind: 'unsupported'; readonly reason: VersionReason };
 
@@ -105,19 +97,13 @@ interface Least {
   readonly minor: number;
 }
 
-/**
- * The oldest versions that report pins over CRI, by the name that `Version` gives. Older ones load
- * a release and never report it as pinned.
- */
+/** The oldest versions that report pins over CRI, by the name in `Version`. */
 const LEAST: ReadonlyMap<string, Least> = new Map([
   ['cri-o', { title: 'CRI-O', major: 1, minor: 28 }],
   ['containerd', { title: 'containerd', major: 1, minor: 7 }],
 ]);
 
-/**
- * `name`: runtime_name and runtime_version of CRI's `Version` with a blank between, such as
- * `containerd 1.6.20~ds1` or `containerd v1.7.11-k3s2`. Only the first two numbers count.
- */
+/** `name`: CRI's `Version`, as `containerd 1.6.20~ds1` or `containerd v1.7.11-k3s2`. */
 export function runtimeSupport(name: string): RuntimeSupport {
   const [runtime = '', version = ''] = name.trim().split(/\s+/);
   const least = LEAST.get(runtime.toLowerCase());

@@ -10,37 +10,27 @@ import type { Memory } from '../state/memory.ts';
 import { isPreloading } from './pull-plan.ts';
 import { isServed, repositoriesInWork } from './wanted-files.ts';
 
-/** The offer of our registry for one repository. */
 export interface CatalogEntry {
   readonly manifests: ReadonlySet<Digest>;
-  /**
-   * Those of them that are images, by the runtime's name for each: `quay.io/coreos/etcd@sha256:…`.
-   */
+  /** The runtime's name of each image: `quay.io/coreos/etcd@sha256:…`. */
   readonly images: ReadonlyMap<Digest, string>;
-  /**
-   * Tags that name one of them now: those attached to images by their digest, those that a release
-   * holds, and while a release is activated its own.
-   */
+  /** Attached tags, tags of releases that hold them, and tags of the release in activation. */
   readonly tags: ReadonlyMap<string, Digest>;
 }
 
 /** By repository (`quay.io/coreos/etcd`). Anything else is answered with 404. */
 export type Catalog = ReadonlyMap<string, CatalogEntry>;
 
-/** What the runtime is to pull from our registry now. */
 export interface Arriving {
-  /** Digests of images. */
   readonly images: ReadonlySet<Digest>;
-  /** Sizes in bytes of their layers: pulls wait for them while their medium is away. */
+  /** Sizes in bytes. Pulls wait for these layers while their medium is away. */
   readonly layers: ReadonlyMap<Digest, number>;
 }
 
 /**
- * Absent images whose missing layers are all at hand, or that are being pulled from us: those have
- * their manifest already and wait for their medium. Of any other absent image the runtime lacks
- * layers that are not at hand, and CRI-O, once it has the manifest from us, would not search them
- * elsewhere (docs/runtime-facts.md, fact 12). No layer of those is promised either: after a 404
- * containerd uses the image's own registry.
+ * Absent images whose missing layers are all at hand, and those that are being pulled. Once CRI-O
+ * has a manifest from us, it searches the layers nowhere else (docs/runtime-facts.md, fact 12), so
+ * no other image is offered. containerd uses the image's own registry after a 404.
  */
 export function arrivingImages(
   { running }: Pick<Memory, 'running'>,
@@ -69,8 +59,8 @@ type ServePolicy = Pick<Policy, 'serve'>;
 /**
  * The catalog of all adopted bundles. Bundles whose trust was withdrawn offer nothing. Repositories
  * that the settings exclude offer only images that are loaded or activated now. Attached tags
- * (`sha256-<hex>.sig`) name a digest, so they are always offered; where streams differ, that of the
- * stream that came first.
+ * (`sha256-<hex>.sig`) name a digest, so they are always offered; the first stream that has one
+ * decides.
  */
 export function catalogOf(memory: Memory, assessment: Assessment, policy: ServePolicy): Catalog {
   const catalog = new Map<string, GrowingEntry>();
@@ -100,10 +90,7 @@ export function catalogOf(memory: Memory, assessment: Assessment, policy: ServeP
   return catalog;
 }
 
-/**
- * Tags that releases hold: their release's image answers them, whatever they name elsewhere.
- * Without those that were lost again and again.
- */
+/** Tags that releases hold, without contested ones. */
 export function heldTags(
   { bundles, tags }: Pick<Assessment, 'bundles' | 'tags'>,
   { serve }: ServePolicy,
@@ -119,7 +106,6 @@ export function heldTags(
     .filter(({ tag }) => !contested.has(tag) && isServed(repositoryOf(tag), serve));
 }
 
-/** Whether a bundle's images are pulled, or its tags are set, now. */
 export function workOf(memory: Memory, assessment: Assessment): (entry: BundleAssessment) => boolean {
   const moving = new Set(tagsInWork(memory, assessment).map(({ reference }) => reference));
   return (entry) =>
@@ -128,7 +114,6 @@ export function workOf(memory: Memory, assessment: Assessment): (entry: BundleAs
     (moving.size > 0 && entry.bundle.contents.images.some(({ reference }) => moving.has(reference)));
 }
 
-/** Whether the image is being pulled from our registry: the pull waits when its medium is away. */
 function isBegunHere(reference: string, { running }: Pick<Memory, 'running'>): boolean {
   return running.some((task) => task.kind === 'pull' && task.reference === reference && task.online !== true);
 }

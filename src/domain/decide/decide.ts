@@ -21,16 +21,9 @@ import {
 } from './release-effects.ts';
 import { mirrorsWanted } from './wanted-files.ts';
 
-/**
- * First wait before the next request for pins that the runtime does not report; doubled up to
- * {@link PIN_BACKOFF_MAX_MS}.
- */
+/** The first pause between requests for pins that the runtime does not report. */
 const PIN_BACKOFF_MS = 1_000;
 const PIN_BACKOFF_MAX_MS = 60_000;
-/**
- * The pause between two requests to a runtime that does not answer, unless an event reports its
- * return.
- */
 const RUNTIME_RETRY_MS = 3_000;
 
 /**
@@ -39,7 +32,7 @@ const RUNTIME_RETRY_MS = 3_000;
  * INVARIANTS: no image is pulled before its pin is rendered and its mirror is in place, while it is
  * present, or while the disk of the runtime is full, which also cancels running pulls. Mirrors
  * exist only for images to pull, and for releases that are ready, activated, or fallbacks. A
- * runtime that is too old is left as it is, except that our mirrors are removed.
+ * runtime that is too old only loses our mirrors.
  */
 export function decide(observed: Observed, memory: Memory, assessment: Assessment, policy: Policy): Decision {
   const media = mediaEffects(observed);
@@ -108,7 +101,7 @@ export function decide(observed: Observed, memory: Memory, assessment: Assessmen
   };
 }
 
-/** What media show is kept, also without a runtime. */
+/** These need no runtime. */
 function recordEffects(observed: Observed, memory: Memory, assessment: Assessment): Effect[] {
   const left = mediaLeft(observed, memory, assessment);
   return [...signerEffects(assessment), ...badBlobEffects(assessment), ...left];
@@ -123,10 +116,7 @@ function documentLook(
   return documentLookDue(trustedReleases(assessment), observed, documentChecks, pullChecks);
 }
 
-/**
- * Tests whether pulls are answered. It waits for a check of the documents, which may bring lost
- * ones back.
- */
+/** A pull test waits for a check of the documents, which may restore lost ones. */
 function pullTest(
   { runtime, now }: Observed,
   { pullChecks, documentChecks }: Memory,
@@ -138,10 +128,7 @@ function pullTest(
   return pullCheckDue(trustedReleases(assessment), runtime, pullChecks, now);
 }
 
-/**
- * A bundle is judged again when its documents are kept: that may take long, and trust may be
- * withdrawn meanwhile.
- */
+/** A bundle is judged again once its documents are kept: trust may be withdrawn meanwhile. */
 function adoptionEffects({ media }: Observed, { keeping }: Memory, { adoptions }: Assessment): Effect[] {
   const busy = new Set(media.flatMap(({ mediumId, isBusy }) => (isBusy ? [mediumId] : [])));
   return adoptions.flatMap(({ mediumId, found }): Effect[] => {
@@ -192,7 +179,7 @@ function pinEffects(
   if (unpinned === '') return { effects: [], wakeAt: undefined };
   if (unpinned !== last.unpinned) return { effects: [ask(false)], wakeAt: undefined };
   const due = last.at + Math.min(PIN_BACKOFF_MAX_MS, PIN_BACKOFF_MS * 2 ** Math.max(0, last.attempts - 1));
-  // A request in the future: the wall clock was set back.
+  // A time in the future: the wall clock was set back.
   const isDue = observed.now >= due || observed.now < last.at;
   return isDue ? { effects: [ask(true)], wakeAt: undefined } : { effects: [], wakeAt: due };
 }
@@ -201,10 +188,7 @@ function beforeMirrors(effect: Effect): Effect {
   return effect.kind === 'apply-pins' ? { ...effect, mirrorsFollow: true } : effect;
 }
 
-/**
- * Present images whose pin does not hold, or would not hold after the next start of the runtime,
- * since it is no longer rendered.
- */
+/** Present images whose pin does not hold, or would not hold after a restart of the runtime. */
 function notHolding(
   { bundle, phase, absentImages, unpinnedImages }: BundleAssessment,
   { runtime }: Observed,
@@ -228,7 +212,6 @@ function withdrawal({ runtime }: Observed, { running }: Memory): Effect[] {
   ];
 }
 
-/** As {@link notHolding}, for pins without a known release. */
 function unclaimedNotHolding(unclaimed: readonly string[], { runtime }: Observed): readonly string[] {
   if (runtime.kind !== 'reachable' || unclaimed.length === 0) return [];
   const rendered = new Set(runtime.renderedPins);
@@ -245,10 +228,7 @@ function mirrorEffects(observed: Observed, memory: Memory, assessment: Assessmen
   return isSame(renderedMirrors, repositories) ? [] : [{ kind: 'apply-mirrors', repositories }];
 }
 
-/**
- * A full disk stops every pull at once, also those of other bundles; a person stops those of a
- * bundle, and lost trust those of its bundle.
- */
+/** A full disk stops all pulls. A cancellation or lost trust stops those of one bundle. */
 function cancellations({ now }: Observed, memory: Memory, assessment: Assessment): Effect[] {
   const withdrawn = new Set(assessment.bundles.flatMap(({ bundle, withdrawn: why }) => (why ? [bundle.bundleId] : [])));
   const lost = memory.running.filter((task) => withdrawn.has(task.bundleId));
@@ -266,7 +246,6 @@ function activations(memory: Memory, assessment: Assessment): Effect[] {
   return next === undefined ? [] : [{ kind: 'start', task: { kind: 'activate', bundleId: next.bundle.bundleId } }];
 }
 
-/** Lost tags of a release are restored, unless tags move anyway. */
 function tagRestorations(memory: Memory, assessment: Assessment): Effect[] {
   const { due } = assessment.tags;
   const [first] = due;

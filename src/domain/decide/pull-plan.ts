@@ -33,10 +33,6 @@ export function planPulls(observed: Observed, memory: Memory, assessment: Assess
   return fill({ waiting, running, landed: new Set(), parallel, readsSharedOnce: layerStorage === 'both' });
 }
 
-/**
- * Pulls in the order of the path of their stream, those beside it last. Within a step the order
- * stays.
- */
 function byPath(pulls: readonly PlannedPull[], { bundles, paths }: Assessment): PlannedPull[] {
   const ranks = new Map(
     bundles.map(({ bundle: { bundleId, payload } }) => {
@@ -49,11 +45,10 @@ function byPath(pulls: readonly PlannedPull[], { bundles, paths }: Assessment): 
   return [...pulls].sort((a, b) => rankOf(a) - rankOf(b));
 }
 
-/** Whether anything of a bundle may be pulled. */
 export function isPreloading({ bundle, phase, hold, disk, withdrawn }: BundleAssessment): boolean {
   if (bundle.cancelled !== undefined || withdrawn !== undefined) return false;
   if (disk?.fits === false) return false;
-  // What the runtime refused in the last round stays wanted: so its correction is noticed.
+  // Images that the runtime refused stay wanted, so that a correction is noticed.
   if (phase === 'held') return hold === 'runtime';
   return phase !== 'retired' && phase !== 'rejected' && phase !== 'detected';
 }
@@ -66,7 +61,7 @@ function candidates(observed: Observed, memory: Memory, assessment: Assessment):
     const online = new Set(entry.onlineImages);
     for (const image of entry.pullableImages) {
       if (unwanted.has(image.reference)) continue;
-      // A stick that is being read may have the blobs, so no remote registry is used yet.
+      // A stick that is being read may have the blobs.
       if (online.has(image) && !isLookedAt) continue;
       planned.set(image.reference, plannedPull(image, entry, online.has(image), assessment));
     }
@@ -84,7 +79,7 @@ function plannedPull(image: Image, entry: BundleAssessment, isOnline: boolean, a
   };
 }
 
-/** Searches all images: a running pull may have lost its medium but still holds its layers. */
+/** Of all images: a running pull may have lost its medium but still holds its layers. */
 function runningPulls({ running }: Memory, { bundles, presentLayers }: Assessment): PullCandidate[] {
   return running.flatMap((task): PullCandidate[] => {
     if (task.kind !== 'pull') return [];
@@ -99,23 +94,19 @@ function referencesOf(tasks: readonly RunningTask[]): string[] {
   return tasks.flatMap((task) => (task.kind === 'pull' ? [task.reference] : []));
 }
 
-/** Which layers are on the node's own disk. */
 export interface KeepPlan {
-  /** They are stored during their transfer, and removed when they are in no plan any more. */
+  /** Stored during their transfer, and removed once no plan names them. */
   readonly wanted: ReadonlySet<Digest>;
-  /**
-   * Those that are not kept yet, and that a plugged medium has: copied when nothing is left to
-   * pull.
-   */
+  /** Not kept yet, and on a plugged medium: copied when nothing is left to pull. */
   readonly copy: readonly Layer[];
 }
 
 /**
- * The layers to keep (docs/decisions/blob-sources.md): those that the settings name, and always
- * those of images that need several media one after the other. While there are unclaimed pins,
- * every kept layer stays: it may belong to a release whose records are lost.
+ * The layers to keep (docs/decisions/blob-sources.md): those of the settings, and those of images
+ * that need several media. While there are unclaimed pins every kept layer stays: its release may
+ * have lost its records.
  *
- * @returns undefined while the runtime does not answer: what it lacks is unknown then
+ * @returns undefined while the runtime does not answer
  */
 export function keepPlan(observed: Observed, assessment: Assessment, policy: Policy): KeepPlan | undefined {
   if (observed.runtime.kind !== 'reachable') return undefined;
@@ -133,10 +124,7 @@ export function keepPlan(observed: Observed, assessment: Assessment, policy: Pol
   };
 }
 
-/**
- * Layers of absent images that can't be pulled yet, since a part of them is elsewhere; and the
- * copied ones of such an image until it is present.
- */
+/** Layers of images that need another medium too, until the image is present. */
 function awaited(
   { bundle, absentImages, pullableImages, hold }: BundleAssessment,
   { presentLayers }: Assessment,

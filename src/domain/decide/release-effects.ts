@@ -13,10 +13,7 @@ import { type HookRun, isSameRun } from '../state/hook.ts';
 import { isWaiting, type Memory } from '../state/memory.ts';
 import type { Observed, StoredBundle } from '../state/state.ts';
 
-/**
- * The bundle whose images are being pulled: one with a running pull, else the first that is to be
- * preloaded. STATUS and progress name it.
- */
+/** The bundle that STATUS and progress name: one with a running pull, else the first to preload. */
 export function bundleInWork(
   { running }: Pick<Memory, 'running'>,
   { bundles }: Assessment,
@@ -28,7 +25,6 @@ export function bundleInWork(
   );
 }
 
-/** References of images whose pull failed and must not be retried yet. */
 export function failedPulls({ failures }: Pick<Memory, 'failures'>, now: number): ReadonlySet<string> {
   return new Set(
     failures.flatMap((failure) =>
@@ -37,11 +33,7 @@ export function failedPulls({ failures }: Pick<Memory, 'failures'>, now: number)
   );
 }
 
-/**
- * Cancelled preloads to resume: a medium with the bundle was plugged in since the cancellation. A
- * node that gives it does not count. A complete preload is resumed too, so that it can be repaired
- * after a wipe of the runtime's storage.
- */
+/** Cancelled preloads whose bundle was plugged in since on a medium. Other nodes don't count. */
 export function resumptions({ media }: Pick<Observed, 'media'>, { bundles }: Assessment): Effect[] {
   const isBack = ({ bundle: { bundleId, cancelled } }: BundleAssessment) =>
     media.some(
@@ -58,9 +50,7 @@ export function resumptions({ media }: Pick<Observed, 'media'>, { bundles }: Ass
 }
 
 /**
- * Cancellations of which a medium is no longer plugged in. Its id is forgotten: a folder always has
- * the same id, and a stick may get it again after a boot. Nothing is known before all media were
- * read once.
+ * Removed media of cancellations. Folders keep their id, and a stick may get the same one again.
  */
 export function mediaLeft(
   { media }: Pick<Observed, 'media'>,
@@ -77,7 +67,6 @@ export function mediaLeft(
   });
 }
 
-/** Running pulls of bundles whose preload was cancelled. */
 export function cancelledPulls({ running }: Pick<Memory, 'running'>, { bundles }: Assessment): Effect[] {
   const cancelled = new Set(bundles.flatMap(({ bundle }) => (bundle.cancelled === undefined ? [] : [bundle.bundleId])));
   return running
@@ -85,7 +74,6 @@ export function cancelledPulls({ running }: Pick<Memory, 'running'>, { bundles }
     .map((task) => ({ kind: 'cancel', task }));
 }
 
-/** How long the result of a check counts when the image is to be removed for it. */
 const HOLDS_MS = 10 * 60_000;
 
 /** The pause after the first check without a result; four times as long after each further one. */
@@ -93,7 +81,6 @@ const UNKNOWN_MS = 60_000;
 const UNKNOWN_GROWTH = 4;
 const UNKNOWN_MAX_MS = 24 * 3_600_000;
 
-/** `references`: default all of kept releases. */
 export interface CheckDue {
   readonly cause: Exclude<CheckCause, 'request'>;
   readonly references?: readonly string[];
@@ -105,9 +92,9 @@ interface ContentPlan {
 }
 
 /**
- * A check is started when one is due. Damaged images are removed when they were checked lately and
- * can be pulled again. Images that could not be checked are checked again. `isAtRest`: nothing is
- * pulled or activated. Otherwise only an overdue check is started.
+ * Starts a check when one is due. Damaged images are removed when they were checked lately and can
+ * be pulled again. Images that could not be checked are checked again later. While images are
+ * pulled or activated (not `isAtRest`) only an overdue check starts.
  */
 export function contentPlan(
   memory: Memory,
@@ -116,7 +103,7 @@ export function contentPlan(
 ): ContentPlan {
   const { contentChecks: checks, pullChecks } = memory;
   if (checks === undefined || checks.running !== undefined || !(isAtRest || checks.isOverdue)) return NOTHING;
-  // A test pull of an image that is removed meanwhile would bring its damage back.
+  // A test pull of an image that is being removed would restore its damage.
   if (pullChecks?.isRunning === true) return NOTHING;
   if (checks.isAwaited) return DUE;
   if (diskFull(memory, now) !== undefined) return NOTHING;
@@ -143,13 +130,13 @@ function isAbsent(reference: string, bundles: Assessment['bundles']): boolean {
   return bundles.some(({ absentImages }) => absentImages.some((image) => image.reference === reference));
 }
 
-/** A time in the future means that the wall clock was set back. */
+/** A time in the future: the wall clock was set back. */
 function isUnknownLong({ at, content, unknownChecks = 1 }: ContentResult, now: number): boolean {
   if (content.kind !== 'unknown') return false;
   return at > now || now - at >= Math.min(UNKNOWN_MAX_MS, UNKNOWN_MS * UNKNOWN_GROWTH ** (unknownChecks - 1));
 }
 
-/** A time in the future means that the wall clock was set back. */
+/** A time in the future: the wall clock was set back. */
 function isFresh(reference: string, { results }: ContentChecks, now: number): boolean {
   const at = results.get(reference)?.at ?? Number.NEGATIVE_INFINITY;
   return at <= now && now - at < HOLDS_MS;
@@ -170,11 +157,9 @@ function healingOf(damage: DamagedImage): Healing[] {
 }
 
 /**
- * The hooks that are started now: `before-activate` of the first release that nothing else holds,
- * and those that report events. A unit runs for one release at a time. One that failed waits. All
- * except `rolled-back` and `degraded` wait for the attached files of their release.
- *
- * @param canActivate whether the runtime lets anything be activated now
+ * The hooks to start now: `before-activate` of the first release that nothing else holds, and those
+ * that report events. A unit runs for one release at a time; one that failed waits. All except
+ * `rolled-back` and `degraded` wait for the attached files of their release.
  */
 export function hookEffects(
   { hooks }: Pick<Memory, 'hooks'>,

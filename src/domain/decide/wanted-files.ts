@@ -11,18 +11,14 @@ import type { Memory } from '../state/memory.ts';
 import type { StoredBundle } from '../state/state.ts';
 import { isPreloading } from './pull-plan.ts';
 
-/**
- * Phases in which the images of a release are in use, may be again (the fallback), or may be soon:
- * a ready one keeps the mirrors of its preload, so that its activation needs no reload of CRI-O.
- */
+/** A ready release keeps the mirrors of its preload, so that its activation needs no reload. */
 const SERVED_PHASES: ReadonlySet<Phase> = new Set<Phase>(['ready', 'activated', 'active', 'proven', 'superseded']);
 
 /**
- * All repositories that need our mirror, sorted: those of images that are loaded, of tags that are
- * set, and of the releases that are ready, activated, or fallbacks.
+ * All repositories that need our mirror, sorted.
  *
- * @param rendered the present mirrors. While a task runs they stay, since the runtime may need them
- * for the next blob. Those of a preload stay after a start, until all media were read.
+ * @param rendered the present mirrors. They stay while a task runs, since the runtime may need them
+ *   for the next blob, and after a start until all media were read
  */
 export function mirrorsWanted(
   rendered: readonly string[],
@@ -30,7 +26,7 @@ export function mirrorsWanted(
   { bundles, tags }: Pick<Assessment, 'bundles' | 'tags'>,
   { serve }: Pick<Policy, 'serve'>,
 ): readonly string[] {
-  // What is not current has a word in front, and is no repository.
+  // Entries that are not current begin with another word.
   const current = rendered.filter((name) => !name.includes(' '));
   const expected = memory.isLooking ? new Set(bundles.filter(mayGoOn).flatMap(repositoriesIn)) : new Set();
   const wanted = new Set([
@@ -42,21 +38,16 @@ export function mirrorsWanted(
   return [...wanted].sort();
 }
 
-/** Whether the registry answers for this repository while nothing of it is loaded or activated. */
 export function isServed(repository: string, { activated, except }: Policy['serve']): boolean {
   return activated !== 'off' && !except.includes(repository);
 }
 
-/** An activated release, a fallback, or one that is or was ready, whose signature still counts. */
 function isInUse({ bundle, phase, withdrawn }: BundleAssessment): boolean {
   if (withdrawn !== undefined || phase === 'retired') return false;
   return SERVED_PHASES.has(phase) || bundle.readyAt !== undefined;
 }
 
-/**
- * A preload that continues when its medium is read. After a restart of the daemon that takes a
- * moment: mirrors that went and came back would cost CRI-O two reloads.
- */
+/** After a restart, mirrors that went and came back would cost CRI-O two reloads. */
 function mayGoOn({ bundle, withdrawn }: BundleAssessment): boolean {
   return (
     withdrawn === undefined && bundle.readyAt === undefined && bundle.cancelled === undefined && !isRetired(bundle)
@@ -68,16 +59,14 @@ function repositoriesIn({ bundle }: BundleAssessment): readonly string[] {
 }
 
 /**
- * All repositories of a bundle while any of its images is to be pulled or its tags are to be set.
- * The set stays the same until the release is activated, and then while it is served, so that CRI-O
- * reloads once.
+ * All repositories in preload or activation. The set stays the same, so that CRI-O reloads once.
  */
 export function repositoriesInWork(
   entry: BundleAssessment,
   { running, failures }: Pick<Memory, 'running' | 'failures'>,
 ): readonly string[] {
   const { bundle } = entry;
-  // What was cancelled with these media is not pulled, so it needs no mirror.
+  // A preload that was cancelled with these media needs no mirror.
   const given = new Set(
     failures.flatMap(({ task, retryAt }) => (task.kind === 'pull' && retryAt === undefined ? [task.reference] : [])),
   );
@@ -85,7 +74,7 @@ export function repositoriesInWork(
     return repositoriesOf(entry.mirroredImages);
   }
   const isActivating = running.some((task) => task.kind === 'activate' && task.bundleId === bundle.bundleId);
-  // Pins that the runtime does not report yet are no reason to remove mirrors and write them again.
+  // Pins that the runtime does not report yet are no reason to remove and restore mirrors.
   const isDue = entry.activationDue && entry.absentImages.length === 0;
   return isActivating || isDue ? repositoriesOf(bundle.contents.images) : [];
 }
@@ -96,7 +85,6 @@ function repositoriesOf(images: readonly Image[]): readonly string[] {
 }
 
 export interface ReleaseFolder {
-  /** Below the folder of all: see {@link wantedFolders}. */
   readonly folder: string;
   readonly bundle: StoredBundle;
   readonly files: readonly Attachment[];
@@ -104,21 +92,13 @@ export interface ReleaseFolder {
 
 interface ReleaseFilesPlan {
   readonly install: readonly ReleaseFolder[];
-  /** Of bundles that are gone. They are removed before any is moved. */
+  /** Folders of bundles that are gone. They are removed before any is moved. */
   readonly remove: readonly string[];
-  /**
-   * Folders of an earlier version of stickpin, in the order in which they are to be moved, before
-   * any is installed.
-   */
+  /** Folders of earlier versions of stickpin, in this order and before any is installed. */
   readonly move: readonly { readonly from: string; readonly to: string }[];
 }
 
-/**
- * While there are unclaimed pins nothing is removed: it may belong to a release whose records are
- * lost.
- *
- * @param installed the bundle of each folder that exists and is ours
- */
+/** While there are unclaimed pins nothing is removed: its release may have lost its records. */
 export function releaseFilesPlan(assessment: Assessment, installed: ReadonlyMap<string, BundleId>): ReleaseFilesPlan {
   const wanted = wantedFolders(assessment, installed);
   const lacking = [...wanted].filter(([folder, { bundleId }]) => installed.get(folder) !== bundleId);
@@ -145,9 +125,8 @@ export function releaseFilesPlan(assessment: Assessment, installed: ReadonlyMap<
 }
 
 /**
- * Attachments of retired releases among the blobs on the node's own disk that nothing else needs:
- * no other bundle has them attached, and no image of any bundle names them. Another activation of
- * such a release takes its files from its medium. None while there are unclaimed pins.
+ * Attachments of retired releases on the node's own disk that no other bundle and no image names.
+ * None while there are unclaimed pins.
  *
  * @param kept what is on the disk
  */
@@ -181,17 +160,12 @@ function namedByImages({ contents }: VerifiedBundle): readonly Digest[] {
 interface Candidate {
   readonly bundle: StoredBundle;
   readonly isTrusted: boolean;
-  /** See `isRelease`. */
   readonly isRelease: boolean;
 }
 
-/** The bundle of each folder that exists and is ours. */
 type Installed = ReadonlyMap<string, BundleId>;
 
-/**
- * A folder's name in earlier versions; `ocp-4`@`1` and `ocp`@`4-1` shared one, and the marker in it
- * says whose files it has.
- */
+/** The folder name of earlier versions. `ocp-4`@`1` and `ocp`@`4-1` shared one. */
 function formerFolderOf({ name, version }: Pick<Payload, 'name' | 'version'>): string {
   return `${name}-${version}`;
 }
@@ -200,11 +174,10 @@ function formerFolderOf({ name, version }: Pick<Payload, 'name' | 'version'>): s
  * The wanted folders of attached files, and their bundles. A bundle has files from when it is ready
  * (without images: adopted) until it is retired.
  *
- * `<name>/<version>` shows what is activated: of several bundles with that name and version it
- * belongs to the release that was activated last, else to the one that was adopted last, and to a
- * bundle without images only while no release of that name and version is kept. Each of several has
- * a folder of its own beside it. Hooks use that one, so that no bundle waits for another to give up
- * its folder, and none finds the files of another.
+ * `<name>/<version>` belongs to the release of that name that was activated last, else to the one
+ * adopted last, and to a bundle without images only while no release has that name. Each of several
+ * bundles also has a folder of its own. Hooks use that one, so that no bundle waits for another to
+ * free its folder or finds its files.
  *
  * Files of a bundle whose trust was withdrawn stay, and are not installed again.
  */
@@ -220,7 +193,7 @@ function wantedFolders(
     for (const entry of namesakes.filter(({ bundle }) => hasFiles(bundle))) {
       const { bundle } = entry;
       const own = ownFolderOf(bundle);
-      // A hook may be using it: it stays when the others are gone.
+      // A hook may use it: it stays when the others are gone.
       const hasOwn = namesakes.length > 1 || entry !== owner || installed.get(own) === bundle.bundleId;
       const folders = [...(entry === owner ? [folder] : []), ...(hasOwn ? [own] : [])];
       for (const one of entry.isTrusted ? folders : leftOf(folders, bundle, installed)) wanted.set(one, bundle);
@@ -263,7 +236,7 @@ function comesAfter(one: StoredBundle, other: StoredBundle): boolean {
   return activated === 0 ? one.adoptedAt >= other.adoptedAt : activated > 0;
 }
 
-/** What a bundle without trust keeps of its folders: those that have its files already. */
+/** A bundle without trust keeps the folders that have its files already. */
 function leftOf(folders: readonly string[], bundle: StoredBundle, installed: Installed): readonly string[] {
   const left = folders.filter((folder) => holds(folder, bundle, installed));
   return left.length > 0

@@ -1,47 +1,39 @@
 import type { QueuePlace } from '../model/reason.ts';
 
-/**
- * Nodes that load blobs from this one, and those that wait for their turn. Times are monotonic ms.
- */
+/** Nodes that load blobs from this one, and those that wait. Times are monotonic milliseconds. */
 export interface ServeTurns {
   readonly holders: ReadonlyMap<string, Holder>;
-  /** In the order of their first request. */
   readonly waiting: readonly Waiting[];
-  /** The length of the last turns. */
   readonly tookMs: readonly number[];
 }
 
 interface Holder {
   readonly sinceMs: number;
-  /** Its requests that are being answered. */
   readonly running: number;
-  /** Since when it has none; meaningless while it has some. */
+  /** Meaningless while requests run. */
   readonly idleSinceMs: number;
-  /** It was too slow while others waited. */
   readonly isLost?: true;
 }
 
 interface Waiting {
   readonly node: string;
-  /** Its place is kept until then. */
   readonly untilMs: number;
 }
 
-/** The answer to a node's request for a blob. */
 export type TurnAnswer =
   | { readonly kind: 'granted' }
   | { readonly kind: 'wait'; readonly queue: QueuePlace; readonly retryMs: number };
 
 export const NO_TURNS: ServeTurns = { holders: new Map(), waiting: [], tookMs: [] };
 
-/** How long a node keeps its turn between two blobs, and while others wait. */
+/** How long a node keeps its turn between two blobs while others wait. */
 const LINGER_MS = 5_000;
 const SHORT_LINGER_MS = 1_000;
 
-/** How long a turn takes at most while others wait: then the node goes to the end of the queue. */
+/** The longest turn while others wait. Then the node goes to the end of the queue. */
 const TURN_MS = 10 * 60_000;
 
-/** The interval of requests of the next node in the queue; those behind it wait longer. */
+/** The interval of requests of the next node; those behind it wait longer. */
 const RETRY_MS = 2_000;
 const LONGEST_RETRY_MS = 15_000;
 
@@ -50,11 +42,7 @@ const LATE_MS = 3_000;
 
 const REMEMBERED_TURNS = 8;
 
-/**
- * A slot that becomes free belongs to the first in the queue until that one is late.
- *
- * @param most how many nodes may be served at once (`fleet.max_clients`)
- */
+/** @param most `fleet.max_clients` */
 export function askTurn(
   turns: ServeTurns,
   { node, nowMs, most }: { readonly node: string; readonly nowMs: number; readonly most: number },
@@ -69,7 +57,6 @@ export function askTurn(
     ? tidied.waiting
     : [...tidied.waiting, { node, untilMs: nowMs }];
   const place = queue.findIndex((one) => one.node === node) + 1;
-  // A node whose turn is over frees its slot when its last request ends.
   if (holder === undefined && place <= most - tidied.holders.size) {
     const begun = { sinceMs: nowMs, running: 1, idleSinceMs: nowMs };
     return { turns: granted(tidied, node, begun), answer: { kind: 'granted' } };
@@ -94,7 +81,6 @@ export function endRequest(turns: ServeTurns, node: string, nowMs: number): Serv
   return tidyTurns(granted(turns, node, { ...holder, running, idleSinceMs: nowMs }, turns.waiting), nowMs);
 }
 
-/** A node was too slow: it loses its turn, if others wait. */
 export function loseTurn(turns: ServeTurns, node: string, nowMs: number): ServeTurns {
   const tidied = tidyTurns(turns, nowMs);
   const holder = tidied.holders.get(node);
@@ -102,13 +88,12 @@ export function loseTurn(turns: ServeTurns, node: string, nowMs: number): ServeT
   return granted(tidied, node, { ...holder, isLost: true }, tidied.waiting);
 }
 
-/** Whether a node has lost its turn, and others wait for the end of its requests. */
 export function isTurnLost(turns: ServeTurns, node: string, nowMs: number): boolean {
   const { holders, waiting } = tidyTurns(turns, nowMs);
   return waiting.length > 0 && holders.get(node)?.isLost === true;
 }
 
-/** Without those that are done, and those that did not repeat their request. */
+/** Without finished nodes, and nodes that did not repeat their request. */
 export function tidyTurns(turns: ServeTurns, nowMs: number): ServeTurns {
   const waiting = turns.waiting.filter(({ untilMs }) => untilMs >= nowMs);
   const holders = new Map<string, Holder>();
@@ -135,10 +120,7 @@ function isOver({ sinceMs, isLost }: Holder, others: readonly Waiting[], nowMs: 
   return others.length > 0 && (isLost === true || nowMs - sinceMs > TURN_MS);
 }
 
-/**
- * By the turns that are over, and before that by the longest turn; the one that ends next has had a
- * part of it.
- */
+/** An estimate from past turns, else from the longest turn. */
 function waitOf(
   { tookMs, holders }: ServeTurns,
   { place, most, nowMs }: { readonly place: number; readonly most: number; readonly nowMs: number },

@@ -11,31 +11,28 @@ import {
   type Search,
 } from './node-status.ts';
 
-/** A release that is activated on the nodes of a cluster one after the other. */
 export interface TurnRelease {
   readonly bundleId: BundleId;
   readonly name: string;
   readonly version: string;
-  /** GOARCH of the nodes for which its bundle is made. */
+  /** GOARCH. */
   readonly arch: string;
-  /** Of its stream; undefined while its versions fit both. */
+  /** Undefined while its versions fit both. */
   readonly scheme: VersionScheme | undefined;
-  /** The version that it replaces on this node; absent when it is the first of its stream. */
+  /** The version that it replaces on this node; absent for the first of its stream. */
   readonly replaces?: string | undefined;
 }
 
 export interface AwaitedNode {
   readonly name: string;
-  /** Its progress with the release; absent when it lacks it, or that is not known. */
+  /** Absent when the node lacks the release, or that is not known. */
   readonly release?: ReleaseStatus;
   /** It has more releases than it reported. */
   readonly isUnknown?: true;
 }
 
 /**
- * `rolled-back`: a node went back from the release. `not-ready`: nodes lack images; `before`: the
- * first node by name that has to activate the release first. `absent`: nodes that are left out,
- * since they were silent for long.
+ * `before`: the first node that has to activate first. `absent`: silent nodes that are left out.
  */
 export type Turn = (
   | { readonly kind: 'go' }
@@ -47,10 +44,10 @@ export type Turn = (
 const ACTIVATED: ReadonlySet<Phase> = new Set(['activated', 'active', 'proven']);
 
 /**
- * The order of an activation in a cluster: all nodes load the images first; then they activate by
- * name, each after the one before it has activated and, where containers show it, runs from it.
- * Every node comes to the same order, so no lock is needed. Where one went back, wherever it is in
- * the order, no other one follows it automatically.
+ * The order of an activation in a cluster: all nodes load the images; then they activate by name,
+ * each after the one before it has activated and, where containers show it, runs the release. All
+ * nodes compute the same order, so no lock is needed. After a rollback on any node, no other node
+ * follows automatically.
  */
 export function turnOf(release: TurnRelease, { self, nodes }: FleetView): Turn {
   const others = nodes.filter(({ name }) => name !== self).sort((a, b) => byName(a.name, b.name));
@@ -64,19 +61,17 @@ export function turnOf(release: TurnRelease, { self, nodes }: FleetView): Turn {
   return before === undefined ? { kind: 'go', absent } : { kind: 'before', node: before, absent };
 }
 
-/** How many nodes, of all with this one, load a release from this node. */
 export interface LoadingNodes {
   readonly loading: number;
   readonly all: number;
 }
 
 /**
- * The nodes that need the stick in this node to load a release. Undefined when none does: all
- * others have its images, are absent, went on to a later release, rejected it or gave it up, or
- * another node gives it.
+ * The nodes that need the stick in this node. Undefined when all others have its images, are
+ * absent, went on to a later release, rejected it or gave it up, or another node gives it.
  *
- * @param isLong the release has been offered for `fleet.absent`: no wait for a node that has not
- * begun by then, as one that trusts no key of it
+ * @param isLong the release has been offered for `fleet.absent`: nodes that have not begun by then
+ *   do not count
  */
 export function nodesLoading(
   release: TurnRelease,
@@ -122,8 +117,7 @@ function isMadeFor({ status }: FleetNode, { arch }: TurnRelease): boolean {
 }
 
 /**
- * Whether a node is left out, since it has a later release of the stream. With a downgrade the
- * version does not show that: all nodes for which it is made have a later one before.
+ * After a downgrade versions show nothing: all nodes of the architecture have a later one before.
  */
 function hasGoneOn({ status }: FleetNode, release: TurnRelease): boolean {
   const { version, replaces, scheme } = release;
@@ -161,24 +155,18 @@ function byName(a: string, b: string): number {
 
 const ROLLED_BACK = 'engine/rolled-back' satisfies Reason['code'];
 
-/** Whether a node reports that it went back, or still goes back, from a release. */
 function isBack({ reason }: Pick<ReleaseStatus, 'reason'>): boolean {
   return reason === ROLLED_BACK;
 }
 
-/**
- * Whether the tags of a release are in force on a node and stay. A node reports `current` of these
- * alone. The phase does not show it: a release that was rolled back is still `activated`, `proven`
- * or `superseded`.
- */
+/** Whether the tags of a release are in force and stay. The phase does not show a rollback. */
 function isInForce(release: Pick<ReleaseStatus, 'current' | 'reason'>): boolean {
   return release.current === true && !isBack(release);
 }
 
-/** Phases that a release reaches with all of its images. */
 const LOADED: ReadonlySet<Phase> = new Set(['ready', 'activated', 'active', 'proven', 'superseded']);
 
-/** With pins. Not `retired`: a release that never became complete is retired too. */
+/** Not `retired`: a release that never became complete is retired too. */
 export function isLoaded({ phase, incomplete }: Pick<ReleaseStatus, 'phase' | 'incomplete'>): boolean {
   return LOADED.has(phase) && incomplete !== true;
 }
@@ -186,7 +174,6 @@ export function isLoaded({ phase, incomplete }: Pick<ReleaseStatus, 'phase' | 'i
 interface StreamVersion {
   readonly name: string;
   readonly version: string;
-  /** Of the stream; default: that of the compared versions. */
   readonly scheme?: VersionScheme | undefined;
 }
 
@@ -195,11 +182,7 @@ function isPast(status: NodeStatus | undefined, { name, version, scheme }: Strea
   return current !== undefined && isLater(current.version, version, scheme);
 }
 
-/**
- * False when that is unknown.
- *
- * @param scheme of the stream; undefined: that of the two versions
- */
+/** False when unknown. */
 function isLater(version: string, than: string, scheme: VersionScheme | undefined): boolean {
   const way = scheme ?? schemeOf([{ version }, { version: than }]) ?? 'semver';
   return fitsScheme(version, way) && fitsScheme(than, way) && compareVersions(version, than, way) > 0;
@@ -208,20 +191,15 @@ function isLater(version: string, than: string, scheme: VersionScheme | undefine
 /** The API server and peers answer within this time, or they are away. */
 export const NEW_SEARCH_MS = 60_000;
 
-/**
- * @param searchedMs the time since the start, by the monotonic clock
- * @param absentMs `fleet.absent`
- */
+/** @param searchedMs the time since the start, by the monotonic clock */
 export function searchOf(searchedMs: number, absentMs: number): Search {
   if (searchedMs >= absentMs) return 'long';
   return searchedMs >= NEW_SEARCH_MS ? 'short' : 'new';
 }
 
-/** A release that other nodes have loaded, which this node lacks and no node can give. */
 export interface WantedRelease {
   readonly name: string;
   readonly version: string;
-  /** Names of the nodes on which it is the current one, or ready to be. */
   readonly nodes: readonly string[];
 }
 
@@ -230,11 +208,7 @@ interface KnownHere {
   readonly payload: { readonly name: string; readonly version: string };
 }
 
-/**
- * The current and the ready releases of other nodes of this architecture that are newer than all of
- * their stream that this node knows, and that no peer offers: a stick is needed, in any node. The
- * newest of each stream.
- */
+/** Releases of other nodes of this architecture that are newer than all here, and on no peer. */
 export function wantedReleases(view: FleetView | undefined, known: readonly KnownHere[]): readonly WantedRelease[] {
   if (view === undefined) return [];
   const wanted = new Map<string, WantedRelease>();
@@ -254,7 +228,7 @@ export function wantedReleases(view: FleetView | undefined, known: readonly Know
   return [...wanted.values()];
 }
 
-/** Whether it is ready on a node that answers. One that does not may have its stick. */
+/** Whether it is ready on a node that answers. A silent node may have its stick. */
 function isReadyThere({ peers }: FleetView, node: string, release: ReleaseStatus): boolean {
   const answers = peers.some(({ name, trouble }) => name === node && trouble === undefined);
   return release.phase === 'ready' && isLoaded(release) && answers;
@@ -272,25 +246,23 @@ function isOffered({ peers }: FleetView, bundle: string): boolean {
   return peers.some(({ bundles }) => bundles.some(({ bundleId }) => hexOf(bundleId).startsWith(bundle)));
 }
 
-/** The words of `stickpin fleet wait --for`. */
 export const WAIT_GOALS = ['ready', 'activated', 'active', 'proven'] as const;
 
 export type WaitGoal = (typeof WAIT_GOALS)[number];
 
-/** The phases with which a goal is reached. A release is ready as its label says. */
+/** Phases that reach a goal. The label of a release says whether it is ready. */
 const REACHED: Readonly<Record<Exclude<WaitGoal, 'ready'>, ReadonlySet<Phase>>> = {
   activated: new Set(['activated', 'active', 'proven', 'superseded']),
   active: new Set(['active', 'proven', 'superseded']),
   proven: new Set(['proven', 'superseded']),
 };
 
-/** A node that has not reached the goal. `release`: its progress; absent when it lacks it. */
+/** `release`: absent when the node lacks it. */
 export interface LaggingNode {
   readonly node: FleetNode;
   readonly release?: ReleaseStatus;
 }
 
-/** By name. Absent nodes count too, and those that went back from the release. */
 export function laggingNodes(
   nodes: readonly FleetNode[],
   wanted: { readonly name: string; readonly version: string },
@@ -306,10 +278,7 @@ export function laggingNodes(
   });
 }
 
-/**
- * Whether there may be unknown nodes: no other node is known, and the Kubernetes API can't show
- * that this one is alone.
- */
+/** Whether unknown nodes may exist: no other node is known, and the API does not answer. */
 export function mayHaveOthers({ self, nodes, apiTrouble }: Pick<FleetView, 'self' | 'nodes' | 'apiTrouble'>): boolean {
   return nodes.length === 0 || (apiTrouble !== undefined && nodes.every(({ name }) => name === self));
 }

@@ -5,11 +5,7 @@ import { currentRelease } from '../release/recorded-phase.ts';
 import type { StoredBundle } from '../state/state.ts';
 import { type GateContext, type GateVerdict, type Hold, PASS } from './gate.ts';
 
-/**
- * `node`: the awaited one, with its progress; `isUnknown`: it did not report that; `more`: how many
- * other nodes are awaited. `absent`: names of nodes that are left out, separated by commas; absent
- * when none is.
- */
+/** `more`: how many other nodes are awaited. `absent`: names, separated by commas. */
 type NodeData = {
   readonly node: string;
   readonly phase?: string;
@@ -27,11 +23,7 @@ type FleetHold =
   | Hold<'fleet/not-ready', NodeData>
   | Hold<'fleet/order', NodeData>;
 
-/**
- * Setting `fleet.activate = "ordered"`: a release is activated once all known nodes are ready, and
- * after the nodes before this one, by name; not while a node is rolled back from it. A person's
- * request lifts that.
- */
+/** Setting `fleet.activate = "ordered"`: see {@link turnOf}. A request lifts it. */
 export function fleet({
   bundle,
   bundles,
@@ -59,7 +51,6 @@ export function fleet({
   }
 }
 
-/** A release as the other nodes know it. */
 export function turnRelease({ bundleId, payload }: StoredBundle, bundles: readonly StoredBundle[]): TurnRelease {
   const { name, version, arch } = payload;
   const replaces = currentRelease(bundles, name)?.payload.version;
@@ -67,12 +58,11 @@ export function turnRelease({ bundleId, payload }: StoredBundle, bundles: readon
 }
 
 /**
- * A node that knows no other one may be alone, or the Kubernetes API has not answered yet. It waits
- * as long as for a silent node: after a power cut there may be no API server before stickpin has
- * done its work. The time counts from the start of the fleet process and from when the release was
- * ready, so that a restart and a clock that is set back make it longer. With the first release of a
- * stream it waits until the API had time to answer, since nothing runs yet that an order would
- * protect.
+ * A node that knows no other one may be alone, or the Kubernetes API has not answered yet: after a
+ * power cut there may be none before stickpin has done its work. So it waits as long as for a
+ * silent node. The time counts from the start of the fleet process and from when the release was
+ * ready; a restart or a clock that is set back makes it longer. The first release of a stream waits
+ * only until the API had time to answer, since nothing runs yet that an order would protect.
  */
 function waitForOthers(
   { self, nodes, apiTrouble, search = 'new' }: FleetView,

@@ -2,7 +2,6 @@ import { areFilesInstalled, beforeActivate, hasSucceeded } from '../release/hook
 import { type HookFailure, isSameRun } from '../state/hook.ts';
 import { type GateContext, type GateVerdict, type Hold, type HoldData, PASS } from './gate.ts';
 
-/** `state`: what the activation waits for. Of a failure its members: see `HookFailure`. */
 interface HookData extends HoldData {
   readonly unit: string;
   readonly state: 'files' | 'start' | 'end' | 'retry';
@@ -17,11 +16,7 @@ interface HookData extends HoldData {
 
 type HookHold = Hold<'hook', HookData>;
 
-/**
- * Setting `hooks.before-activate`: its unit must have succeeded for this activation before tags
- * move. The last gate; it does not make the activation less due: its unit is started when no other
- * gate holds it.
- */
+/** Setting `hooks.before-activate`: the last gate. The unit starts when no other gate holds it. */
 export function hook({
   bundle,
   policy,

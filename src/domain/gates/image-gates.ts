@@ -3,15 +3,14 @@ import { commandName } from '../release/recorded-phase.ts';
 import type { ContentChecks } from '../state/checks.ts';
 import { type GateContext, type GateVerdict, type Hold, PASS } from './gate.ts';
 
-/** `image`: the first damaged one; `more`: the number of other ones. */
 type ContentHold =
   | Hold<'engine/content-unchecked', Readonly<Record<never, never>>>
   | Hold<'engine/content-damaged', { readonly image: string; readonly more: number }>;
 
 /**
- * A runtime may list an image whose files were lost in a power cut. So a release is not activated
- * before a due check has ended, before an image that was damaged and pulled again was checked
- * again, and while images of it are damaged, unless it was requested after they were found.
+ * A runtime may list an image whose files were lost in a power cut. So a release waits for a due
+ * check, for a check of images that were pulled again, and while images of it are damaged, unless
+ * it was requested after the damage was found.
  */
 export function content({
   bundle,
@@ -45,9 +44,7 @@ type ForeignTagHold = Hold<
 >;
 
 /**
- * A release never takes a tag that a release of another stream holds for another image. Nobody can
- * confirm that: the other release has to be given up first. `other`: its stream; `holder`: the
- * release, as `ocp@4.13.7`.
+ * A tag of another stream's release. Only giving that one up ends it. `holder`: as `ocp@4.13.7`.
  */
 export function foreignTags({
   bundle,
@@ -60,19 +57,13 @@ export function foreignTags({
   return { kind: 'hold', hold: { code: 'engine/tag-of-other-stream', data, releasedBy: 'person' } };
 }
 
-/** `image` and `usedBy`: the first one; `more`: the number of other images. */
 type ElsewhereHold = Hold<
   'engine/pulls-from-elsewhere',
   | { readonly kind: 'found'; readonly image: string; readonly usedBy: string; readonly more: number }
-  /** The containers or a folder of manifests can't be listed. */
   | { readonly kind: 'unknown' }
 >;
 
-/**
- * Setting `update.pulls_from_elsewhere = "hold"`: a release is not activated while a static pod or
- * a running container uses an image by a name that no release provides after the activation.
- * Without a network such a pull would fail.
- */
+/** Setting `update.pulls_from_elsewhere = "hold"`: without a network such a pull would fail. */
 export function pullsElsewhere({
   bundle,
   bundles,
@@ -93,7 +84,7 @@ function held(data: ElsewhereHold['data']): GateVerdict<ElsewhereHold> {
   return { kind: 'hold', hold: { code: 'engine/pulls-from-elsewhere', data, releasedBy: 'event' } };
 }
 
-/** One release is activated at a time: it waits while the tags of another one, `bundleId`, move. */
+/** One release is activated at a time. `bundleId`: the one whose tags move. */
 export function tagsInMotion({
   bundle,
   running,

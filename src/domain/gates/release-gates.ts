@@ -7,10 +7,6 @@ import type { StoredBundle } from '../state/state.ts';
 import { type GateContext, type GateVerdict, type Hold, PASS } from './gate.ts';
 import { isAutomatic } from './timing-gates.ts';
 
-/**
- * A release that is no longer trusted, or waits for its approval, is not activated. `reason`: code
- * of the withdrawal.
- */
 export function trust({
   withdrawn,
 }: Pick<GateContext, 'withdrawn'>): GateVerdict<Hold<'trust/withdrawn', { readonly reason: string }>> {
@@ -18,10 +14,7 @@ export function trust({
   return { kind: 'hold', hold: { code: 'trust/withdrawn', data: { reason: withdrawn }, releasedBy: 'person' } };
 }
 
-/**
- * A release with a cancelled preload is activated only when all its images are present. `absent`:
- * number of missing images.
- */
+/** A release with a cancelled preload needs all its images. `absent`: number of missing images. */
 export function cancellation({
   bundle,
   absentImages,
@@ -31,10 +24,6 @@ export function cancellation({
   return { kind: 'hold', hold: { code: 'engine/cancelled', data, releasedBy: 'person', keepsDue: true } };
 }
 
-/**
- * A release that was rolled back on this node is not activated again automatically. A person's
- * request lifts that.
- */
 export function denied({
   bundle,
   path,
@@ -47,11 +36,7 @@ type FloorHold =
   | Hold<'engine/floor-unknown', { readonly stream: string }>
   | Hold<'engine/below-floor', { readonly stream: string; readonly sequence: number; readonly floor: number }>;
 
-/**
- * A release is not activated without a request when a newer one of its stream was activated before,
- * or when that is no longer known. With `update.allow_downgrade` one that came after the activated
- * one may pass.
- */
+/** A step below the floor needs a request, or `update.allow_downgrade` for a later release. */
 export function floor({
   bundle,
   policy,
@@ -71,12 +56,7 @@ export function floor({
   return { kind: 'hold', hold: { code: 'engine/below-floor', data, releasedBy: 'person' } };
 }
 
-/**
- * Of several releases to which the node may go, the highest is activated: a lower one waits while
- * that one is loaded, and is passed over once it is activated. `next`: its version.
- *
- * @param next the release of the stream that is activated next; undefined when there is none.
- */
+/** Of several possible releases the highest is activated. `next`: its version. */
 export function order(
   bundle: StoredBundle,
   next: PathRelease | undefined,
@@ -87,10 +67,6 @@ export function order(
 
 type RetryHold = Hold<'engine/activation-failed', { readonly attempts: number; readonly reason: string }>;
 
-/**
- * An activation that failed is retried after a pause, or when the media change. `reason`: code of
- * the failure.
- */
 export function retry({
   bundle,
   failures,

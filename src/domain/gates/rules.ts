@@ -8,10 +8,8 @@ import { isThrottled, turnOf, type Wariness, warinessOf } from '../time/rollout.
 import { type GateContext, type GateVerdict, type Hold, PASS, type TimedContext } from './gate.ts';
 
 /**
- * A rule of a payload (bundle format, `update`), if it can hold the activation of its own release.
- * It can't when the release was activated on this node before, so that there is always a way back,
- * nor when the request for the activation confirmed it. A rollout says when to begin, as a window
- * does.
+ * A rule (bundle format, `update`) that may hold its release. A release that was activated before
+ * is never held, so that there is always a way back.
  */
 export function ruleInForce<Name extends keyof UpdateRules>(
   bundle: StoredBundle,
@@ -21,7 +19,6 @@ export function ruleInForce<Name extends keyof UpdateRules>(
   return isRuleInForce(bundle, code) ? bundle.payload.update?.[name] : undefined;
 }
 
-/** Rules of the release itself or of its stream. */
 function isRuleInForce(bundle: StoredBundle, code: RuleCode): boolean {
   const { activatedAt, activationOverrides = [] } = bundle;
   if (hasBegun(bundle) && code === 'rule/rollout') return false;
@@ -30,19 +27,14 @@ function isRuleInForce(bundle: StoredBundle, code: RuleCode): boolean {
   return activatedAt === undefined && !isConfirmed;
 }
 
-/** Rules that are judged by the clock. A confirmation of a wrong clock includes them. */
+/** Rules that depend on the clock. An override of a wrong clock includes them. */
 const TIME_RULES: readonly RuleCode[] = ['rule/rollout', 'rule/end-of-life'];
 
-/**
- * `current`: the version from which the release would be applied. `isUnreadable`: it can't be
- * compared with the range.
- */
 type FromHold = Hold<
   'rule/from',
   { readonly from: string; readonly current: string; readonly isUnreadable: boolean; readonly after?: string }
 >;
 
-/** Rule `from`: the releases from which this one may be applied. */
 export function from({ bundle, path }: Pick<GateContext, 'bundle' | 'path'>): GateVerdict<FromHold> {
   const block = isRuleInForce(bundle, 'rule/from') ? fromBlock(path, placeIn(path, bundle)) : undefined;
   if (block === undefined) return PASS;
@@ -52,14 +44,11 @@ export function from({ bundle, path }: Pick<GateContext, 'bundle' | 'path'>): Ga
 }
 
 interface AwaitedOnPath {
-  /** The version of the release that is activated before it; absent when its turn does not come. */
+  /** The release before it; absent when its turn does not come. */
   readonly after?: string;
 }
 
-/**
- * Whether the turn of a release comes automatically, once the releases before it on the path are
- * activated and proven; else only a person can end the hold.
- */
+/** Whether the turn of a release comes automatically, once the releases before it are proven. */
 function awaitedOnPath(
   { route }: PlannedPath,
   { bundleId }: StoredBundle,
@@ -71,7 +60,6 @@ function awaitedOnPath(
     : { data: { after: before.version }, releasedBy: 'event' };
 }
 
-/** `barrier`: its version. `lacks`: what must happen to it first. */
 type BarrierHold = Hold<
   'rule/barrier',
   {
@@ -82,27 +70,20 @@ type BarrierHold = Hold<
   }
 >;
 
-/**
- * A barrier between the present release and this one must have been activated and have proven
- * itself first.
- */
+/** A barrier before this release must have proven itself first. */
 export function barrier({ bundle, path }: Pick<GateContext, 'bundle' | 'path'>): GateVerdict<BarrierHold> {
   const block = isRuleInForce(bundle, 'rule/barrier') ? barrierBlock(path, placeIn(path, bundle)) : undefined;
   if (block === undefined) return PASS;
   const { code, ...said } = block;
   const { data, releasedBy } = awaitedOnPath(path, bundle);
-  // The present release is the barrier: nothing but its proof is missing.
+  // The present release is the barrier: only its proof is missing.
   const endedBy = said.lacks === 'proof' ? 'event' : releasedBy;
   return { kind: 'hold', hold: { code, data: { ...said, ...data }, releasedBy: endedBy } };
 }
 
-/** `by`: what of it is lower than that of the present release. */
 type DowngradeHold = Hold<'rule/downgrade', { readonly current: string; readonly by: 'version' | 'sequence' }>;
 
-/**
- * A release that is older than the present one needs `update.allow_downgrade`, or a person's
- * confirmation.
- */
+/** A step back needs `update.allow_downgrade` or an override. */
 export function downgrade({ bundle, path }: Pick<GateContext, 'bundle' | 'path'>): GateVerdict<DowngradeHold> {
   const block = isRuleInForce(bundle, 'rule/downgrade') ? downgradeBlock(path, placeIn(path, bundle)) : undefined;
   if (block === undefined) return PASS;
@@ -110,10 +91,8 @@ export function downgrade({ bundle, path }: Pick<GateContext, 'bundle' | 'path'>
   return { kind: 'hold', hold: { code, data, releasedBy: 'person' } };
 }
 
-/** `current`: the dead end. `saidBy`: the bundle that calls it one. */
 type DeadendHold = Hold<'rule/deadend', { readonly current: string; readonly reason: string; readonly saidBy: string }>;
 
-/** The present release is a dead end: no release updates from it. */
 export function deadend({ bundle, path }: Pick<GateContext, 'bundle' | 'path'>): GateVerdict<DeadendHold> {
   const block = isRuleInForce(bundle, 'rule/deadend') ? deadendBlock(path, placeIn(path, bundle)) : undefined;
   if (block === undefined) return PASS;
@@ -121,10 +100,7 @@ export function deadend({ bundle, path }: Pick<GateContext, 'bundle' | 'path'>):
   return { kind: 'hold', hold: { code, data, releasedBy: 'person' } };
 }
 
-/**
- * `turn`: when this node may activate it, in milliseconds since the epoch; absent when that never
- * comes. `share`: of the nodes that may at once, 0 to 1.
- */
+/** `turn`: milliseconds since the epoch; absent: never. `share`: of the nodes, 0 to 1. */
 type RolloutHold = Hold<
   'rule/rollout',
   {
@@ -136,10 +112,7 @@ type RolloutHold = Hold<
   }
 >;
 
-/**
- * Rule `rollout`: activations are spread over nodes and time. The release is held while the
- * wariness of this node is greater than the throttle (bundle format, "Rollout").
- */
+/** Bundle format, "Rollout": waits while the node's wariness is greater than the throttle. */
 export function rollout({
   bundle,
   policy,
@@ -166,10 +139,7 @@ export function rollout({
 
 type EndOfLifeHold = Hold<'rule/end-of-life', { readonly endOfLife: string; readonly isClockUnsure: boolean }>;
 
-/**
- * Rule `endOfLife`: a release that is past it needs `update.allow_end_of_life`, or a person's
- * confirmation.
- */
+/** A release past its end needs `update.allow_end_of_life` or an override. */
 export function endOfLife({
   bundle,
   path,

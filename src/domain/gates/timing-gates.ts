@@ -7,16 +7,10 @@ import { isTimeZone, nextOpenings, type Opening, UTC } from '../time/windows.ts'
 import { type GateContext, type GateVerdict, type Hold, PASS, type TimedContext } from './gate.ts';
 import { ruleInForce } from './rules.ts';
 
-/**
- * `by`: what needs a person, the release (`schedule`), the node (`update.strategy`) or the cluster
- * (`fleet.activate`).
- */
+/** `by`: `schedule`, `update.strategy`, or `fleet.activate`. */
 type ManualHold = Hold<'engine/manual', { readonly by: 'release' | 'node' | 'fleet' }>;
 
-/**
- * Bundle format, `schedule`, and the settings `update.strategy` and `fleet.activate`: a release
- * needs a person's request if one of them is `manual`.
- */
+/** Bundle format, `schedule`, and the settings `update.strategy` and `fleet.activate`. */
 export function schedule({ bundle, policy }: Pick<GateContext, 'bundle' | 'policy'>): GateVerdict<ManualHold> {
   if (hasBegun(bundle)) return PASS;
   const by = manualBy(bundle, policy);
@@ -24,7 +18,6 @@ export function schedule({ bundle, policy }: Pick<GateContext, 'bundle' | 'polic
   return { kind: 'hold', hold: { code: 'engine/manual', data: { by }, releasedBy: 'person' } };
 }
 
-/** What needs a person's request; undefined when nothing does. */
 function manualBy(
   { payload }: Pick<StoredBundle, 'payload'>,
   { update, fleet }: Pick<Policy, 'update' | 'fleet'>,
@@ -34,16 +27,11 @@ function manualBy(
   return fleet.enabled && fleet.activate === 'manual' ? 'fleet' : undefined;
 }
 
-/** Whether a release is activated without a request. */
 export function isAutomatic(bundle: Pick<StoredBundle, 'payload'>, policy: Pick<Policy, 'update' | 'fleet'>): boolean {
   return manualBy(bundle, policy) === undefined;
 }
 
-/**
- * The time zone of the windows: that of the setting, or the node's own, and UTC where that is
- * unknown. Used only where there are windows: without them the program loads no time zone data,
- * which takes several MiB of memory.
- */
+/** Used only with windows: time zone data takes several MiB of memory. */
 function zoneOf({ update }: Pick<Policy, 'update'>, { timeZone }: Pick<NodeFacts, 'timeZone'>): string {
   if (update.time_zone !== 'localtime') return update.time_zone;
   return isTimeZone(timeZone) ? timeZone : UTC;
@@ -54,19 +42,14 @@ type ClockHold = Hold<
   'clock',
   {
     readonly kind: ClockFault['kind'];
-    /** The time that must have passed already. */
     readonly least: number;
-    /** Which of them such a clock can't judge. */
     readonly hasWindow: boolean;
     readonly hasRollout: boolean;
     readonly hasEndOfLife: boolean;
   }
 >;
 
-/**
- * A clock that can't be right holds a release that depends on the time by a window, its rollout, or
- * its end of life. These are not judged then.
- */
+/** A wrong clock holds a release whose other gates depend on the time. Those are skipped then. */
 export function clock({
   bundle,
   policy,
@@ -84,7 +67,7 @@ export function clock({
   return { kind: 'hold', hold: { code: 'clock', data, releasedBy: 'event', checkAgainAt: least } };
 }
 
-/** Times are milliseconds since the epoch, absent when no window opens within weeks. */
+/** Milliseconds since the epoch; absent when no window opens within weeks. */
 type WindowHold = Hold<
   'window',
   {
@@ -95,11 +78,7 @@ type WindowHold = Hold<
   }
 >;
 
-/**
- * Setting `update.strategy = "window"`: a release is activated while a window is open. A person's
- * request does not wait, and neither does an activation that has begun: it continues when the
- * window closes, also after a restart of the daemon.
- */
+/** Setting `update.strategy = "window"`. Requested and begun activations don't wait. */
 export function window({
   bundle,
   policy,
@@ -128,10 +107,8 @@ function awaitsWindow({ bundle, policy }: Pick<GateContext, 'bundle' | 'policy'>
   return policy.update.strategy === 'window' && isOpen;
 }
 
-/** When activations may begin next. */
 export interface NextWindows {
   readonly timeZone: string;
-  /** At most {@link SHOWN_WINDOWS}; the first one may be open already. */
   readonly openings: readonly Opening[];
 }
 

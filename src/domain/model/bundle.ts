@@ -3,13 +3,12 @@ import type { BundleId, Digest } from './digest.ts';
 /** Bundle format 1, `name`. */
 export const STREAM_NAME = /^[a-z0-9][a-z0-9-]{0,62}$/;
 
-/** A pointer to content: digest and size in bytes (OCI image-spec, descriptor.md). */
+/** Digest and size in bytes (OCI image-spec, descriptor.md). */
 export interface ContentPointer {
   readonly digest: Digest;
   readonly size: number;
 }
 
-/** Sums over unique blobs. */
 export interface BundleTotals {
   readonly images: number;
   readonly blobs: number;
@@ -18,7 +17,6 @@ export interface BundleTotals {
   readonly inodes: number;
 }
 
-/** `immediate` activates once ready, `manual` waits for `stickpin activate`. */
 export type Schedule = 'immediate' | 'manual';
 
 export interface Advisory {
@@ -46,24 +44,21 @@ export interface Attachment extends ContentPointer {
 
 /** Bundle format, `trust`. */
 export interface KeyChange {
-  /** Absent for the plain keys. */
   readonly role?: string;
   /** Public keys in PEM. */
   readonly keys?: readonly string[];
-  /** Names of {@link KeyChange.keys}, by key id. For people only. */
+  /** By key id. For people only. */
   readonly names?: Readonly<Record<string, string>>;
   /** Key ids. */
   readonly revoked?: readonly string[];
 }
 
-/** The signed payload of a bundle, as in the bundle format, version 1. Times are RFC 3339. */
+/** The signed payload of a bundle (bundle format, version 1). Times are RFC 3339. */
 export interface Payload {
   readonly schemaVersion: 1;
   readonly name: string;
   readonly version: string;
-  /**
-   * How versions of the stream are written and ordered; default: as the first release that says so.
-   */
+  /** Default: that of the first release of the stream that names one. */
   readonly versionScheme?: 'semver' | 'three-tag';
   readonly arch: string;
   readonly sequence: number;
@@ -81,7 +76,7 @@ export interface Payload {
   readonly annotations?: Readonly<Record<string, string>>;
 }
 
-/** One layer blob of a bundle. `diskBytes` counts the unpacked files rounded up to 4 KiB each. */
+/** `diskBytes`: the unpacked files, each rounded up to 4 KiB. */
 export interface Layer {
   readonly digest: Digest;
   readonly sizeBytes: number;
@@ -89,17 +84,12 @@ export interface Layer {
   readonly uncompressedBytes: number;
   readonly diskBytes: number;
   readonly inodes: number;
-  /** The blob is in the bundle that `update.base` names: a delta does not hold it. */
   readonly inBase?: true;
 }
 
-/**
- * The annotation with the name of a delta's base, as `ocp@4.13.6`: for people, since `update.base`
- * is a digest.
- */
+/** For people, as `ocp@4.13.6`: `update.base` is a digest. */
 export const BASE_ANNOTATION = 'io.stickpin.base';
 
-/** The base that has layers of this image, which a delta left out. */
 export function baseNeededBy(
   { layers }: Pick<Image, 'layers'>,
   {
@@ -111,14 +101,10 @@ export function baseNeededBy(
   return isLeftOut ? payload.annotations?.[BASE_ANNOTATION] : undefined;
 }
 
-/**
- * A manifest over blobs that are no layers, in the image's repository under a tag that names the
- * image's digest, as cosign's `sha256-<hex>.sig`. Manifest and blobs are small documents.
- */
+/** A manifest over small documents, as cosign's `sha256-<hex>.sig`. */
 export interface AttachedTag extends ContentPointer {
   readonly tag: string;
   readonly mediaType: string;
-  /** Config and layers of the manifest, each once. */
   readonly blobs: readonly ContentPointer[];
 }
 
@@ -142,25 +128,16 @@ export interface Contents {
   readonly images: readonly Image[];
 }
 
-/**
- * A bundle whose signature and Merkle tree down to `contents.json` and `index.json` were verified.
- */
+/** A bundle with a verified signature and Merkle tree down to `contents.json` and `index.json`. */
 export interface VerifiedBundle {
   readonly bundleId: BundleId;
   readonly payload: Payload;
   readonly contents: Contents;
-  /**
-   * Names of the distinct trusted keys that signed and that may sign this bundle: file names
-   * without `.pub`, and `<role>/<key>` for a key of a role. None when it was approved by its digest
-   * alone.
-   */
+  /** Names of the trusted keys: file names without `.pub`, and `<role>/<key>`. May be empty. */
   readonly signedBy: readonly string[];
-  /**
-   * Key ids of these keys, sorted. Absent for a bundle that was adopted before they were recorded,
-   * until its medium is read again.
-   */
+  /** Sorted. Absent for a bundle from an earlier version, until its medium is read again. */
   readonly signerKeyIds?: readonly string[];
-  /** Those that count in a role only, sorted by key id. Default none. */
+  /** Keys that count in a role only, sorted by key id. */
   readonly signerRoles?: readonly SignerRole[];
 }
 

@@ -1,7 +1,7 @@
 import type { MessageKind } from '../../platform/message-ids.ts';
 import type { BundleId, Digest } from './digest.ts';
 
-/** In the order in which they are shown. */
+/** In the order of display. */
 export const CONDITION_TYPES = [
   'Verified',
   'SpaceAvailable',
@@ -12,7 +12,6 @@ export const CONDITION_TYPES = [
   'Degraded',
 ] as const;
 
-/** In the order in which they are shown. */
 export const NODE_CONDITION_TYPES = ['PullsAnswered', 'PullsFromElsewhere'] as const;
 
 /** `PullsAnswered` is good when it is `True`, `PullsFromElsewhere` when it is `False`. */
@@ -21,7 +20,7 @@ export type NodeConditionType = (typeof NODE_CONDITION_TYPES)[number];
 /** All but `Degraded` are good when they are `True`. */
 export type ConditionType = (typeof CONDITION_TYPES)[number];
 
-/** `Unknown` when it can't be observed now, as while the runtime does not answer. */
+/** `Unknown` while it can't be observed. */
 export type ConditionStatus = 'True' | 'False' | 'Unknown';
 
 /** Kubernetes API conventions, "Typical status properties". */
@@ -30,12 +29,12 @@ export interface ConditionVerdict<Type extends string = ConditionType> {
   readonly status: ConditionStatus;
   /** One word in CamelCase, for programs. */
   readonly reason: string;
-  /** Text for display. It may change while the status stays. */
+  /** May change while the status stays. */
   readonly message: string;
 }
 
 export interface Condition<Type extends string = ConditionType> extends ConditionVerdict<Type> {
-  /** When the status last changed, RFC 3339. */
+  /** RFC 3339. */
   readonly lastTransitionTime: string;
 }
 
@@ -44,11 +43,7 @@ export type ConditionMarks<Type extends string = ConditionType> = Readonly<
   Partial<Record<Type, { readonly status: ConditionStatus; readonly since: number }>>
 >;
 
-/**
- * An unchanged status keeps its time, even if its reason or message changes.
- *
- * @returns `marks` itself when no status changed, so that nothing needs to be written.
- */
+/** @returns `marks` itself when no status changed */
 export function marksAfter<Type extends string>(
   marks: ConditionMarks<Type>,
   verdicts: readonly ConditionVerdict<Type>[],
@@ -69,29 +64,26 @@ export function conditionsOf<Type extends string>(
   }));
 }
 
-/** A code as the reason of a condition: `trust/key-revoked` is `TrustKeyRevoked`. */
+/** `trust/key-revoked` becomes `TrustKeyRevoked`. */
 export function reasonWord(code: string): string {
   const words = code.split(/[^A-Za-z0-9]+/).filter((word) => word !== '');
   return words.map((word) => `${word.charAt(0).toUpperCase()}${word.slice(1)}`).join('');
 }
 
-/** One event, in one sentence, for the journal and for the history. */
+/** One sentence for the journal and for the history. */
 export interface Event {
   /** Its MESSAGE_ID and catalog entry. */
   readonly kind: MessageKind;
-  /** `debug`: for the history; the journal has it only with `log.level` `debug`. */
+  /** `debug`: for the history; in the journal only with `log.level` `debug`. */
   readonly level: 'debug' | 'info' | 'warn' | 'error';
   readonly message: string;
   /** As `EventRow.by`. Default `daemon`. */
   readonly by?: string;
   readonly bundleId?: BundleId;
   readonly medium?: string;
-  /** Of the image, or of the blob where the event is about one. */
   readonly digest?: Digest;
-  /** The file of that blob on the medium, relative to its root. */
+  /** The file of the blob, relative to the root of the medium. */
   readonly file?: string;
-  /** The code of the reason, as `status --json` has it. */
   readonly code?: string;
-  /** Reference of the image that the event is about. */
   readonly image?: string;
 }

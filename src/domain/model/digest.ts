@@ -1,11 +1,9 @@
 import type { Sha256Digest } from '../../platform/digest.ts';
 
-/**
- * OCI image-spec (descriptor.md, "Digests"), SHA-256 only: `sha256:` and 64 lower-case hex digits.
- */
+/** OCI image-spec (descriptor.md, "Digests"), SHA-256 only. */
 export type Digest = Sha256Digest;
 
-/** The SHA-256 of a bundle's decoded payload: the identity of a bundle. */
+/** The SHA-256 of a bundle's decoded payload. */
 export type BundleId = Digest;
 
 const DIGEST = /^sha256:[0-9a-f]{64}$/;
@@ -18,7 +16,7 @@ export function parseDigest(text: string): Digest | undefined {
   return isDigest(text) ? text : undefined;
 }
 
-/** `hex`: 64 hex digits, as `crypto` gives them. @throws RangeError for anything else. */
+/** @throws RangeError unless `hex` has 64 hex digits */
 export function digestFromHex(hex: string): Digest {
   const text = `sha256:${hex}`;
   if (!isDigest(text)) throw new RangeError(`not a SHA-256 in hex: ${hex}`);

@@ -20,10 +20,7 @@ interface PhaseRow {
   readonly next: readonly Phase[];
 }
 
-/**
- * The diagram in the documentation is made from it; the meanings of the phases are in
- * report/texts/release-text.ts.
- */
+/** The diagram in the documentation is made from it. */
 export const PHASES: readonly PhaseRow[] = [
   { phase: 'detected', next: ['rejected', 'held', 'preloading', 'ready'] },
   { phase: 'rejected', next: ['detected', 'held', 'preloading'] },
@@ -39,7 +36,6 @@ export const PHASES: readonly PhaseRow[] = [
 
 export interface PhaseOf {
   readonly phase: Phase;
-  /** Set when the phase is `held`. */
   readonly hold?: Hold;
   /** For `rejected`, `held` and for anything that is degraded. */
   readonly reason?: Reason;

@@ -1,15 +1,9 @@
 import type { BundleId, Digest } from './digest.ts';
 
-/**
- * A code with data; `reasonText` in report/ makes the sentence. Codes are shown to people and
- * programs, so a code stays the same when its data changes.
- */
+/** `reasonText` in report/ makes the sentence. A code stays the same when its data changes. */
 export type Reason = Fault | AdoptionReason | TrustReason | MediaReason | ImageReason | RuntimeReason | ReleaseReason;
 
-/**
- * Code and message of an adapter's `AppError`. The only reason that has its sentence from the
- * beginning, since it was made where the foreign error was known.
- */
+/** Code and message of an adapter's `AppError`. Only adapters know the foreign error. */
 export interface Fault {
   readonly code: string;
   /** A full sentence, without full stop. */
@@ -26,15 +20,12 @@ export interface BundleLabel {
   readonly version: string;
 }
 
-/** Why a verified bundle may not be adopted. */
 export type AdoptionReason =
   | Conclusion<'bundle/arch', { bundle: BundleLabel; bundleArch: string; nodeArch: string }>
   | Conclusion<
       'bundle/sequence',
       | { kind: 'below-floor'; bundle: BundleLabel; sequence: number; floor: number }
-      /**
-       * `highest`: of the bundles of the stream that are known; `step`: what is allowed above it.
-       */
+      /** `highest`: of the known bundles of the stream; `step`: what is allowed above it. */
       | { kind: 'step'; bundle: BundleLabel; sequence: number; highest: number; step: number }
       | {
           kind: 'same';
@@ -45,13 +36,10 @@ export type AdoptionReason =
           knownId: BundleId;
         }
     >
-  /** `scheme`: that of the stream. */
   | Conclusion<'bundle/version', { bundle: BundleLabel; scheme: 'semver' | 'three-tag' }>
   /** A delta builds on a bundle of another stream, which would have to be kept for it. */
   | Conclusion<'bundle/base', { bundle: BundleLabel; base: BundleLabel }>
-  /** As in the payload. */
   | Conclusion<'bundle/expired', { bundle: BundleLabel; expires: string }>
-  /** As in the payload. */
   | Conclusion<'bundle/from-the-future', { bundle: BundleLabel; created: string }>;
 
 /** Why a bundle is not trusted, or not yet. `signedBy`: names of keys. */
@@ -59,26 +47,19 @@ export type TrustReason =
   | Conclusion<
       'trust/approval',
       | { kind: 'found'; bundleId: BundleId; bundle: BundleLabel; medium: string; signedBy: readonly string[] }
-      /** No trusted key signed it, so that its name is not known. */
+      /** No trusted key signed it, so its name is not known. */
       | { kind: 'found-unsigned'; bundleId: BundleId; medium: string }
       | { kind: 'adopted'; bundleId: BundleId; bundle: BundleLabel }
     >
   | Conclusion<
       'trust/rejected',
-      /**
-       * `bundle`: absent when its name is not known. `why`: in the words of the person who rejected
-       * it.
-       */
+      /** `bundle`: absent when its name is not known. `why`: in the words of the person. */
       | { kind: 'found'; bundleId: BundleId; bundle?: BundleLabel; why?: string }
       | { kind: 'adopted'; bundleId: BundleId; bundle: BundleLabel; why?: string }
     >
-  /** Revocations can't be read. `cause`: a message of an adapter; absent when it is not known. */
   | Conclusion<'trust/blind', { bundle: BundleLabel; cause?: string }>
   | Conclusion<'trust/threshold', { bundle: BundleLabel; signedBy: readonly string[]; threshold: number }>
-  /**
-   * It was trusted by keys of a role, and these no longer count for it. `left`: how many of the
-   * role's keys that signed it are not revoked.
-   */
+  /** `left`: how many keys of the role that signed are not revoked. */
   | Conclusion<
       'trust/role',
       {
@@ -92,7 +73,6 @@ export type TrustReason =
           | { kind: 'repository'; stream: string; repository: string };
       }
     >
-  /** `keyIds`: those of its signers that are revoked. */
   | Conclusion<'trust/key-revoked', { bundle: BundleLabel; signedBy: readonly string[]; keyIds: readonly string[] }>;
 
 export interface ImageCount {
@@ -104,18 +84,15 @@ export interface ImageCount {
 export interface Flaws {
   readonly digest: Digest;
   readonly why: 'damaged' | 'unreadable' | 'truncated' | 'absent';
-  /** Label of the medium. */
   readonly medium: string;
   readonly more: number;
 }
 
-/** How a preload lost its medium. */
 export type Interruption =
   | { readonly kind: 'unmounted'; readonly medium: string }
   /** Out of a folder. `folder`: absent for the drop folder. */
   | { readonly kind: 'taken-out'; readonly folder?: string }
   | { readonly kind: 'unplugged' }
-  /** Another node no longer gives it. `peer`: its name. */
   | { readonly kind: 'peer-away'; readonly peer: string };
 
 /** Bytes, or a number of inodes. */
@@ -151,7 +128,7 @@ export type MediaReason =
           images: ImageCount;
           media: readonly string[];
           blobs: number;
-          /** A blob that is missing; where none is, an image that can't be pulled. */
+          /** A missing blob; where none is, an image that can't be pulled. */
           first: { digest: Digest; why: 'absent' | 'truncated' | 'damaged' } | { reference: string };
         }
       | {
@@ -187,7 +164,7 @@ export type ImageReason =
         bundle: BundleLabel;
         missing: number;
         total: number;
-        /** References of some of them; `list`: all these names matter, else the first one. */
+        /** Some references; `list`: all these names matter, else only the first one. */
         named: readonly string[];
         isList: boolean;
         next:
@@ -198,7 +175,7 @@ export type ImageReason =
           | { kind: 'plug-in'; base?: string };
       }
     >
-  /** Images that the runtime lists are damaged. `reference`, `fault`, `next`: of one of them. */
+  /** `reference`, `fault`, `next`: of one of the damaged images. */
   | Conclusion<
       'engine/image-damaged',
       {
@@ -208,14 +185,10 @@ export type ImageReason =
         reference: string;
         fault: ContentFault;
         next: DamageOutcome;
-        /** What has the layers of it that a delta left out, by its name. */
         base?: string;
       }
     >
-  /**
-   * The manifest or config of images is lost, so that pulls of them can't be answered. `reference`:
-   * of one of them.
-   */
+  /** Manifests or configs are lost, so pulls can't be answered. `reference`: of one image. */
   | Conclusion<'engine/documents-missing', { bundle: BundleLabel; lacking: number; total: number; reference: string }>
   | Conclusion<'runtime/pins-pending', { bundle: BundleLabel; unpinned: number; total: number }>
   | Conclusion<
@@ -228,28 +201,20 @@ export type ImageReason =
       }
     >;
 
-/** Why the runtime, or its disk, takes no images. */
 export type RuntimeReason =
   | Conclusion<'engine/no-space', { bundle: BundleLabel; shortage: ShortOf }>
   /** policy.json refuses several images. `first`: the refusal of the first one. */
   | Conclusion<'runtime/policy', { bundle: BundleLabel; images: number; first: Fault }>
-  /** It is too old. Both as the runtime names itself: `containerd 1.6.20`. */
+  /** Both as the runtime names itself: `containerd 1.6.20`. */
   | Conclusion<'runtime/version', { runtime: string; needed: string }>;
 
-/** What became of a release after its activation. */
 export type ReleaseReason =
-  /**
-   * `names`: what the tag names now; absent when it names nothing. `times`: how often it was
-   * restored.
-   */
+  /** `names`: what the tag names now. `times`: how often it was restored. */
   | Conclusion<
       'engine/tag-contested',
       { bundle: BundleLabel; tag: string; reference: string; names?: string; times: number }
     >
-  /**
-   * `recorded`: the sentence that was stored when it was given up. `open`: while the release to
-   * which it goes back is not activated.
-   */
+  /** `recorded`: the stored sentence. `open`: the activation of the earlier release is not done. */
   | Conclusion<
       'engine/rolled-back',
       { recorded: string; open?: { readonly from: BundleLabel; readonly to: BundleLabel } }
@@ -259,17 +224,12 @@ export function labelOf({ name, version }: BundleLabel): BundleLabel {
   return { name, version };
 }
 
-/** The result of one check of the node, in one line. */
 interface Found {
-  /** In a word or two: `crio link`. */
   readonly subject: string;
   readonly message: string;
 }
 
-/**
- * `fault`: something does not work. `warning`: it works now, but may fail later. Both say what to
- * do.
- */
+/** `fault`: something does not work. `warning`: it may fail later. Both say what to do. */
 export type Finding =
   | (Found & { readonly verdict: 'ok' })
   | (Found & { readonly verdict: 'warning' | 'fault'; readonly remedy: string });
@@ -282,10 +242,7 @@ export function findingsOn(subject: string) {
   };
 }
 
-/**
- * What holds the activation of a release until a person confirms it: a rule of the release or of
- * its stream (bundle format, "Update rules"), a window of the node, or an unusable clock.
- */
+/** What holds an activation until a person overrides it (bundle format, "Update rules"). */
 export type RuleCode =
   | 'rule/from'
   | 'rule/barrier'
@@ -296,7 +253,7 @@ export type RuleCode =
   | 'window'
   | 'clock';
 
-/** What a confirmation or running containers may override. */
+/** What a person or running containers may override. */
 export const RULE_CODES: readonly RuleCode[] = [
   'rule/from',
   'rule/barrier',
@@ -308,25 +265,21 @@ export const RULE_CODES: readonly RuleCode[] = [
   'clock',
 ];
 
-/** The place of this node in the queue of a peer. */
 export interface QueuePlace {
-  /** 1: next. */
   readonly place: number;
   readonly waiting: number;
-  /** About how long until its turn, in milliseconds; absent while no turn has ended there. */
+  /** An estimate in milliseconds; absent while no turn has ended there. */
   readonly waitMs?: number;
-  /** The longest time until its turn, in milliseconds, when nothing more is known. */
+  /** The longest wait in milliseconds, when nothing more is known. */
   readonly mostMs?: number;
 }
 
 export type ContentFault =
   /** `lost`: the runtime has a record of the blob and no file. */
   | { readonly kind: 'blob'; readonly digest: Digest; readonly why: 'lost' | 'truncated' | 'altered' | 'unreadable' }
-  /** A manifest, an index or a config of which the runtime has no record. */
   | { readonly kind: 'document-absent'; readonly digest: Digest }
-  /** A layer without unpacked files and without blob. */
   | { readonly kind: 'layer-absent'; readonly digest: Digest }
-  /** The runtime's own records of an unpacked layer don't fit its storage. `what`: a clause. */
+  /** The records of an unpacked layer don't fit the storage. `what`: a clause. */
   | { readonly kind: 'records'; readonly what: string };
 
 /**

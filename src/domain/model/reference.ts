@@ -3,7 +3,7 @@ import { type Digest, isDigest } from './digest.ts';
 
 /** After the grammar of distribution/reference: `registry/path[:tag][@digest]`. */
 export interface Reference {
-  /** Host and port as `quay.io` or `127.0.0.1:5000`, in lower case. */
+  /** Host and port in lower case: `quay.io`, `127.0.0.1:5000`. */
   readonly registry: string;
   /** `registry/path` without tag or digest: `quay.io/coreos/etcd`. */
   readonly repository: string;
@@ -18,10 +18,10 @@ const PATH_PART = /^[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*$/;
 const TAG = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$/;
 
 /**
- * The tag and digest are optional. `docker.io/etcd` becomes `docker.io/library/etcd`, as every
- * runtime stores it, and `QUAY.io/etcd` becomes `quay.io/etcd`: only host names ignore the case.
+ * `docker.io/etcd` becomes `docker.io/library/etcd`, as every runtime stores it, and `QUAY.io/etcd`
+ * becomes `quay.io/etcd`: host names ignore the case.
  *
- * @throws AppError `domain/reference` (`reject`) that names the wrong part.
+ * @throws AppError `domain/reference` (`reject`) that names the wrong part
  */
 export function parseReference(text: string): Reference {
   const [named = '', digest, ...more] = text.split('@');
@@ -48,11 +48,7 @@ export function parseReference(text: string): Reference {
   };
 }
 
-/**
- * A reference without a registry (`nginx:1.25`, `bitnami/nginx:1`), with `registry` in front of it.
- * Other texts stay as they are. Docker and containerd put `docker.io` in front; for CRI-O it is
- * `unqualified-search-registries` of containers-registries.conf(5).
- */
+/** For CRI-O see `unqualified-search-registries` of containers-registries.conf(5). */
 export function withRegistry(text: string, registry: string): string {
   const first = text.slice(0, Math.max(text.indexOf('/'), 0));
   return text === '' || isQualified(first) ? text : `${registry}/${text}`;
@@ -63,14 +59,12 @@ export function isRegistry(text: string): boolean {
   return isQualified(text);
 }
 
-/** The inverse of {@link parseReference}. */
 export function formatReference(reference: Omit<Reference, 'registry'>): string {
   const tag = reference.tag === undefined ? '' : `:${reference.tag}`;
   const digest = reference.digest === undefined ? '' : `@${reference.digest}`;
   return `${reference.repository}${tag}${digest}`;
 }
 
-/** Whether {@link formatReference} writes it so. */
 export function isCanonicalReference(text: string): boolean {
   try {
     return formatReference(parseReference(text)) === text;
@@ -79,10 +73,7 @@ export function isCanonicalReference(text: string): boolean {
   }
 }
 
-/**
- * `quay.io/coreos/etcd` of `quay.io/coreos/etcd:3.5@sha256:…`. Only cuts a checked reference, never
- * throws.
- */
+/** `quay.io/coreos/etcd` of `quay.io/coreos/etcd:3.5@sha256:…`. Never throws. */
 export function repositoryOf(reference: string): string {
   const [named = ''] = reference.split('@');
   const colon = named.indexOf(':', named.lastIndexOf('/') + 1);
@@ -113,10 +104,8 @@ function malformed(text: string, why: string): AppError<'domain/reference'> {
 }
 
 /**
- * The path of a repository on our registry. `quay.io/coreos/etcd` stays as it is.
- * `localhost:5000/app` becomes `localhost__5000/app`, because a repository name can't contain a
- * colon, and `[fd00::1]:5000/app` becomes `fd00_z_1__5000/app`. A host name contains no underscore,
- * so two repositories never share a path.
+ * `localhost:5000/app` becomes `localhost__5000/app`, `[fd00::1]:5000/app` `fd00_z_1__5000/app`. A
+ * host name has no underscore, so two repositories never share a path.
  */
 export function mirrorPathOf(repository: string): string {
   const slash = repository.indexOf('/');

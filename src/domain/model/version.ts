@@ -4,27 +4,17 @@ import valid from 'semver/functions/valid.js';
 import { assertNever } from '../../platform/app-error.ts';
 
 const MAX_VERSION_LENGTH = 128;
-/** Longest SemVer range that is read, in characters. */
 export const MAX_RANGE_LENGTH = 1024;
-/**
- * `<app>[-rev<N>[-b<build>]]` of the three-tag scheme; without `+`, `~`, `:`, which no tag may
- * hold.
- */
+/** `<app>[-rev<N>[-b<build>]]`; without `+`, `~`, `:`, which no tag may hold. */
 const SCHEME = /^([0-9A-Za-z_][0-9A-Za-z_.-]*?)(?:-rev([0-9]+)(?:-b([0-9A-Za-z][0-9A-Za-z.]*))?)?$/;
 
-/**
- * A tag of the three-tag scheme (bundle format 1, "Tags"), each part as it is written, so that no
- * digit is lost.
- */
+/** A three-tag tag (bundle format 1, "Tags"). The parts are texts, so that no digit is lost. */
 export interface SchemeTag {
   /** The version of the application, `2.6.2` of `2.6.2-rev1-b5.1`. */
   readonly app: string;
-  /** The revision of the image: digits, `1` of `2.6.2-rev1-b5.1`. Absent from a short tag. */
+  /** Digits, `1` of `2.6.2-rev1-b5.1`. */
   readonly revision?: string;
-  /**
-   * The build: letters, digits and dots, `5.1` of `2.6.2-rev1-b5.1`. Absent from short and
-   * intermediate tags.
-   */
+  /** Letters, digits and dots, `5.1` of `2.6.2-rev1-b5.1`. */
   readonly build?: string;
 }
 
@@ -35,19 +25,15 @@ export function isVersion(text: string): boolean {
   return SCHEME.test(text) || (/^[0-9]\S*$/.test(text) && valid(text) !== null);
 }
 
-/** A SemVer range as node-semver reads it, such as `>=4.12.0 <4.13.7`. The empty text is none. */
+/** As node-semver reads it, such as `>=4.12.0 <4.13.7`. The empty text is none. */
 export function isVersionRange(text: string): boolean {
   return versionRange(text) !== undefined;
 }
 
-/**
- * By their text. A range of some hundred comparators takes milliseconds, and each round compares
- * all releases of a stream.
- */
 const parsedRanges = new Map<string, Range | undefined>();
 const MAX_PARSED_RANGES = 256;
 
-/** Undefined for a text that is none. Pre-releases count as versions. */
+/** Pre-releases count as versions. */
 function versionRange(text: string): Range | undefined {
   if (text.length > MAX_RANGE_LENGTH || text.trim() === '') return undefined;
   if (parsedRanges.has(text)) return parsedRanges.get(text);
@@ -73,16 +59,12 @@ export function parseSchemeTag(text: string): SchemeTag | undefined {
   return { app, ...(revision !== undefined && { revision }), ...(build !== undefined && { build }) };
 }
 
-/** The inverse of {@link parseSchemeTag}. */
 export function formatSchemeTag({ app, revision, build }: SchemeTag): string {
   if (revision === undefined) return app;
   return build === undefined ? `${app}-rev${revision}` : `${app}-rev${revision}-b${build}`;
 }
 
-/**
- * The tags that a long tag implies: `2.6.2-rev1` and `2.6.2` for `2.6.2-rev1-b5.1`. None for any
- * other text: an intermediate or short tag may have been given to that image alone.
- */
+/** Of a long tag only: a shorter tag may name that image alone. */
 export function impliedTags(text: string): string[] {
   const tag = parseSchemeTag(text);
   if (tag?.revision === undefined || tag.build === undefined) return [];
@@ -91,16 +73,16 @@ export function impliedTags(text: string): string[] {
 
 /**
  * Orders tags by application, then revision, then build; a tag without a part comes before those
- * with one. A total order: 0 for the same text only. Applications order as SemVer does (clause 11),
- * with any count of numbers; so `2.6.2-rc.1` comes before `2.6.2`, and unlike SemVer, `2.6.2-rev1`
- * after it. Builds order the same way, part by part.
+ * with one. A total order: 0 for the same text only. Applications and builds order as SemVer does
+ * (clause 11), with any count of numbers. So `2.6.2-rc.1` comes before `2.6.2`, and unlike SemVer,
+ * `2.6.2-rev1` after it.
  */
 export function compareSchemeTags(a: SchemeTag, b: SchemeTag): number {
   return (
     compareApps(a.app, b.app) ||
     compareOptional(a.revision, b.revision) ||
     compareOptional(a.build, b.build) ||
-    // What is left are numbers with other leading zeros.
+    // Numbers that differ only in leading zeros.
     compareText(formatSchemeTag(a), formatSchemeTag(b))
   );
 }
@@ -153,10 +135,7 @@ export type VersionScheme = 'semver' | 'three-tag';
 
 export const VERSION_SCHEMES: readonly VersionScheme[] = ['semver', 'three-tag'];
 
-/**
- * `2.6.2` and `2.6.2-rc.1` are versions of both schemes. `2.6.2-rev1` is a revision of `2.6.2` and
- * no SemVer version, although SemVer could read it as a version before `2.6.2`.
- */
+/** `2.6.2-rev1` is a revision of `2.6.2`, although SemVer could read it as an earlier version. */
 export function fitsScheme(version: string, scheme: VersionScheme): boolean {
   const tag = parseSchemeTag(version);
   switch (scheme) {
@@ -175,10 +154,7 @@ export function impliedScheme(version: string): VersionScheme | undefined {
   return second === undefined ? first : undefined;
 }
 
-/**
- * Whether a version is probably meant as SemVer and is none, so that its stream gets the other
- * scheme: `v1.2.3`, `4.13`, `latest`. One with a revision is meant as it is.
- */
+/** Whether a version is probably a mistaken SemVer: `v1.2.3`, `4.13`, `latest`. */
 export function looksMistaken(version: string): boolean {
   return impliedScheme(version) === 'three-tag' && parseSchemeTag(version)?.revision === undefined;
 }
@@ -188,12 +164,6 @@ interface SchemeWitness {
   readonly versionScheme?: VersionScheme;
 }
 
-/**
- * That of the first release that names one or has a version of one scheme only; undefined while all
- * of them fit both.
- *
- * @param releases in the order in which they came to the node.
- */
 export function schemeOf(releases: readonly SchemeWitness[]): VersionScheme | undefined {
   for (const { versionScheme, version } of releases) {
     const scheme = versionScheme ?? impliedScheme(version);
@@ -203,10 +173,10 @@ export function schemeOf(releases: readonly SchemeWitness[]): VersionScheme | un
 }
 
 /**
- * Versions that fit both schemes have the same order in both. What does not fit the scheme is
- * ordered by the other one; what fits none, by its text.
+ * Versions that fit both schemes have the same order in both. A version outside the scheme is
+ * ordered by the other one, or by its text.
  *
- * @returns negative when `a` comes before `b`, positive when after, 0 when neither.
+ * @returns negative when `a` comes before `b`, positive when after, 0 when neither
  */
 export function compareVersions(a: string, b: string, scheme: VersionScheme = 'semver'): number {
   if (a === b) return 0;
@@ -216,11 +186,7 @@ export function compareVersions(a: string, b: string, scheme: VersionScheme = 's
   return a < b ? -1 : 1;
 }
 
-/**
- * `update.from`. Pre-releases count as versions: `4.13.0-rc.1` is in `>=4.12.0`.
- *
- * @returns undefined when the text is not a range of the scheme, or the version is none of it
- */
+/** Pre-releases count. @returns undefined when the range or version does not fit the scheme */
 export function isInRange(version: string, range: string, scheme: VersionScheme = 'semver'): boolean | undefined {
   if (!fitsScheme(version, scheme)) return undefined;
   switch (scheme) {
@@ -237,7 +203,6 @@ export function isRangeOf(text: string, scheme: VersionScheme): boolean {
   return scheme === 'semver' ? isVersionRange(text) : isTagRange(text);
 }
 
-/** Longest range of tags that is read, in characters. */
 const MAX_TAG_RANGE_LENGTH = 512;
 const COMPARATOR = /^(>=|<=|>|<|=)?([^<>=^~*\s]+)$/;
 
@@ -247,19 +212,18 @@ interface Comparator {
 }
 
 /**
- * Comparators (`>=`, `<=`, `>`, `<`, `=`, or none for `=`) with blanks between those that must all
- * hold, and `||` between alternatives. The SemVer forms `^`, `~`, ` - ` and `*` are none, since a
- * tag has no major version that could promise anything.
+ * Comparators (`>=`, `<=`, `>`, `<`, `=`, or none for `=`), blanks, and `||`. Not the SemVer forms
+ * `^`, `~`, ` - ` and `*`, since the major version of a tag promises nothing.
  */
 export function isTagRange(text: string): boolean {
   return parseTagRange(text) !== undefined;
 }
 
 /**
- * Each bound is compared as far as it is written: `2.6` and `2.6.x` mean all of 2.6, `<=2.6.2`
- * takes each revision of 2.6.2, and `>2.6.2-rev1` takes rev2 but no build of rev1.
+ * A bound is compared as far as it is written: `2.6` and `2.6.x` mean all of 2.6, `<=2.6.2` takes
+ * each revision of 2.6.2, and `>2.6.2-rev1` takes rev2 but no build of rev1.
  *
- * @returns undefined when one of the two can't be read.
+ * @returns undefined when one of the two can't be read
  */
 export function isTagWithin(version: string, range: string): boolean | undefined {
   const tag = parseSchemeTag(version);
@@ -282,7 +246,7 @@ function comparatorsOf(text: string): readonly Comparator[] | undefined {
 function comparatorOf(text: string): Comparator | undefined {
   const [, operator = '=', operand = ''] = COMPARATOR.exec(text) ?? [];
   const bound = parseSchemeTag(operand.replace(/(?:\.[xX])+$/, ''));
-  // A bound without a number orders after all numbers, which nobody means who writes "latest".
+  // A word would order after all numbers. That is not the meaning of "latest".
   if (bound === undefined || !/^[0-9]/.test(bound.app)) return undefined;
   return { operator: operator as Comparator['operator'], bound };
 }
@@ -303,7 +267,6 @@ function holds({ operator, bound }: Comparator, tag: SchemeTag): boolean {
   }
 }
 
-/** The tag without the parts that the bound does not have. */
 function asFarAs(bound: SchemeTag, { app, revision, build }: SchemeTag): SchemeTag {
   if (bound.revision === undefined) return { app: shortened(app, bound.app) };
   if (revision === undefined) return { app };
@@ -311,7 +274,7 @@ function asFarAs(bound: SchemeTag, { app, revision, build }: SchemeTag): SchemeT
   return { app, revision, build };
 }
 
-/** `2.6` of `2.6.2-rc.1` beside the bound `2.5`; the whole where the bound has as many numbers. */
+/** `2.6` of `2.6.2-rc.1` for the bound `2.5`. */
 function shortened(app: string, bound: string): string {
   const numbers = coreOf(app).split('.');
   const count = coreOf(bound).split('.').length;

@@ -1,18 +1,14 @@
 import { blocksOn, type PathRelease, type StreamPath } from './stream-path.ts';
 
-/** Most releases in the graph: the newest ones. */
 const MAX_DRAWN = 30;
 
 export interface GraphNode {
   readonly release: PathRelease;
-  /** Versions of the releases from which a node may go to it, once they are proven. */
+  /** Versions from which a node may go to it, once they are proven. */
   readonly from: readonly string[];
 }
 
-/**
- * The update graph of a stream without the position of the node: the newest 30 releases by their
- * sequence, each with its incoming edges from releases of a lower sequence.
- */
+/** The newest 30 releases by their sequence, each with its edges from lower sequences. */
 export function graphOf(path: StreamPath): readonly GraphNode[] {
   const drawn = path.releases.slice(-MAX_DRAWN);
   return drawn.map((release, index) => ({

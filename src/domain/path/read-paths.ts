@@ -13,19 +13,15 @@ export interface PathsInput {
   readonly arriving: readonly VerifiedBundle[];
   /** All bundles whose advisories count, notices too. */
   readonly speakers: readonly Speaker[];
-  /** Default none. */
   readonly withdrawn?: ReadonlySet<BundleId>;
-  /** Releases that have running containers; undefined when containers were not listed. */
   readonly running: ReadonlySet<BundleId> | undefined;
   readonly policy: Pick<Policy, 'update' | 'streams'>;
-  /** Wall clock, milliseconds since the epoch. */
+  /** Milliseconds since the epoch. */
   readonly now: number;
 }
 
 export interface PlannedPath extends StreamPath {
-  /**
-   * The releases that the node goes through once the present one has proven itself: see `routeOf`.
-   */
+  /** The releases that follow the present one: see `routeOf`. */
   readonly route: readonly PathRelease[];
 }
 
@@ -36,7 +32,6 @@ export function readPaths(input: PathsInput): StreamPaths {
   return new Map([...streams].map((stream) => [stream, readPath(stream, input)]));
 }
 
-/** Of a stream with a release that {@link readPaths} was given. */
 export function pathOf(paths: StreamPaths, stream: string): PlannedPath {
   const path = paths.get(stream);
   if (path === undefined) throw new TypeError(`no path was read of stream ${stream}`);
@@ -86,7 +81,7 @@ function storedRelease(
     isDenied: isDenied(release, releases),
     isWithdrawn: withdrawn.has(release.bundleId),
     isLate: release.adoptedAt > since,
-    // The release that was activated last and does not run yet is still on its way.
+    // The last activated release that does not run yet is still on its way.
     wasActivated: release.activatedAt !== undefined && !(position?.source === 'running' && isLast(release, releases)),
   };
 }
@@ -106,10 +101,7 @@ function releaseOf({ bundleId, payload }: VerifiedBundle): PathRelease {
   };
 }
 
-/**
- * Whether a release was rolled back on this node, or is such a one made again: the same version
- * with the very same images. A person's request lifts that.
- */
+/** Whether it was rolled back on this node, or has the version and images of one that was. */
 export function isDenied(release: StoredBundle, releases: readonly StoredBundle[]): boolean {
   const { activationRequestedAt = 0, payload } = release;
   return releases.some(
@@ -123,16 +115,15 @@ export function isDenied(release: StoredBundle, releases: readonly StoredBundle[
 
 interface PositionInput {
   readonly releases: readonly StoredBundle[];
-  /** Undefined when containers were not listed. */
   readonly running: ReadonlySet<BundleId> | undefined;
   /** The setting `streams.<name>.current`. */
   readonly configured: string | undefined;
 }
 
 /**
- * The present release of a stream: the one that was activated last and not rolled back. While it
- * has not proven itself, and containers run from another activated release and none from it, that
- * other one is. Where nothing was activated, the one that the settings name; else it is unknown.
+ * The present release of a stream: the last activated one that was not rolled back. If that one is
+ * unproven and containers run only from an earlier one, the earlier one is the present release.
+ * Without an activation the settings name it.
  */
 export function positionOf({ releases, running, configured }: PositionInput): Position | undefined {
   const activated = releases.filter((release) => release.activatedAt !== undefined && !isRolledBack(release));
@@ -167,17 +158,14 @@ interface Speaker extends Sequenced {
   readonly payload: Pick<Payload, 'name' | 'version' | 'sequence' | 'advisories' | 'update'>;
 }
 
-/** What an advisory says about a release, and its bundle. */
 export interface EffectiveAdvisory extends Advisory {
-  /** `ocp@4.13.9` */
   readonly from: string;
 }
 
 /**
- * The advisories in force, by version (bundle format, `advisories`: "the newest sequence wins"). Of
- * all bundles with an advisory for a version, the one with the highest sequence counts. So a later
- * advisory without `deadend` or `barrier` ends an earlier one. Bundles from before a reset of the
- * stream do not count.
+ * The advisories in force, by version (bundle format, `advisories`). For each version the bundle
+ * with the highest sequence counts, so a later advisory without `deadend` or `barrier` ends an
+ * earlier one.
  *
  * @param bundles those that are trusted, in any order
  */
@@ -193,9 +181,9 @@ export function effectiveAdvisories(
 }
 
 /**
- * The barriers and dead ends in force, by version: from releases themselves (`update.barrier`,
- * `update.deadend`) and from advisories. For each version the bundle with the highest sequence wins
- * as a whole: an advisory with `barrier` ends an earlier `deadend`. A release without these members
+ * The barriers and dead ends in force, by version, from releases (`update.barrier`,
+ * `update.deadend`) and advisories. For each version the bundle with the highest sequence counts as
+ * a whole: an advisory with `barrier` ends an earlier `deadend`. A release without these members
  * changes nothing.
  *
  * @param bundles those that are trusted, in any order
@@ -224,10 +212,7 @@ function speakersOf(bundles: readonly Speaker[], stream: string): Speaker[] {
     .sort((a, b) => sequenceOf(a) - sequenceOf(b) || a.payload.sequence - b.payload.sequence);
 }
 
-/**
- * Advisories of a bundle that was known when its stream was reset no longer count: the reset gives
- * up what these bundles have settled for the stream.
- */
+/** A reset of the stream cancels the advisories of all bundles before it. */
 function advisoriesIn({ payload, resetAt }: Speaker): readonly Advisory[] {
   return resetAt === undefined ? (payload.advisories ?? []) : [];
 }

@@ -27,13 +27,9 @@ export interface BundleFacts {
   readonly unpinnedImages: readonly Image[];
   readonly pullableImages: readonly Image[];
   readonly presentLayers: ReadonlySet<Digest>;
-  /** What any medium or the node's own disk has. */
   readonly availableBlobs: ReadonlySet<Digest>;
-  /**
-   * Layers of absent images that are left to the base and neither present nor offered by a medium.
-   */
+  /** Layers that a delta leaves to its base, and that are neither present nor on a medium. */
   readonly lackingOfBase: number;
-  /** Known bundles that carry all of these layers themselves, the base first. */
   readonly baseHolders: readonly StoredBundle[];
   readonly base: StoredBundle | undefined;
   readonly isBaseRetired: boolean;
@@ -42,22 +38,20 @@ export interface BundleFacts {
   readonly failures: readonly TaskFailure[];
   /** Its media had no more to give in the last round. */
   readonly isExhaustedBundle: boolean;
-  /** What is damaged or lacking of it on the media that were seen. */
   readonly badBlobs: readonly BadBlob[];
-  /** What carried it when it was last seen. */
   readonly lastCarrier: LastCarrier | undefined;
   readonly media: readonly Medium[];
-  /** What is plugged in was not read yet since the daemon started. */
+  /** Media were not read yet since the daemon started. */
   readonly isLooking: boolean;
 }
 
-/** Codes of the runtime room for what a person has to change. */
+/** Codes of the runtime room that need a person. */
 const RUNTIME_OBSTACLES: ReadonlySet<string> = new Set(['runtime/config', 'runtime/write']);
 
-/** How many checks for the pins come before it counts as a fault. */
+/** How many checks of the pins come before a fault. */
 const PIN_ATTEMPTS_BEFORE_FAULT = 4;
 
-/** `runtime/pins-pending`, and after some tries `runtime/pins-ignored`. */
+/** `runtime/pins-pending`, and after some checks `runtime/pins-ignored`. */
 export function pinReason({ bundle, unpinnedImages }: BundleFacts, observed: Observed, memory: Memory): ImageReason {
   const fault = observed.runtime.kind === 'reachable' ? observed.runtime.pinFault : undefined;
   const attempts = memory.pinsRequested?.attempts ?? 0;
@@ -70,10 +64,7 @@ export function pinReason({ bundle, unpinnedImages }: BundleFacts, observed: Obs
   return { code: 'runtime/pins-ignored', data: { ...counts, cause: { kind: 'not-reported', attempts, first } } };
 }
 
-/**
- * `held (base)` when a delta has left layers to a base that is neither on this node nor on a
- * plugged medium.
- */
+/** `held (base)`: the base of a delta is neither on this node nor on a plugged medium. */
 export function baseHold(facts: BundleFacts): PhaseOf | undefined {
   const { lackingOfBase, base, baseHolders } = facts;
   const { payload } = facts.bundle;
@@ -106,19 +97,13 @@ export function cancelHold(facts: BundleFacts): PhaseOf | undefined {
   return { phase: 'held', hold: 'cancelled', reason: { code: 'engine/cancelled', data: aboutImages(facts) } };
 }
 
-/**
- * `held (runtime)` when the runtime's own configuration forbids an effect; it is retried all the
- * same.
- */
+/** `held (runtime)`: the runtime's own configuration forbids an effect. It is still retried. */
 export function runtimeHold({ obstacle }: Memory): PhaseOf | undefined {
   if (obstacle === undefined || !RUNTIME_OBSTACLES.has(obstacle.code)) return undefined;
   return { phase: 'held', hold: 'runtime', reason: obstacle };
 }
 
-/**
- * `held (media)` when images are absent and no plugged medium can give one of them: it is away,
- * lacks blobs, or they are damaged.
- */
+/** `held (media)`: images are absent and no plugged medium can give one of them. */
 export function mediaHold(facts: BundleFacts): PhaseOf | undefined {
   const { pullableImages, failures } = facts;
   const given = new Set(failures.filter((failure) => failure.retryAt === undefined).map(referenceOf));
@@ -144,10 +129,7 @@ function sourceReason(facts: BundleFacts): Reason {
   );
 }
 
-/**
- * Undefined while another medium carries the bundle: the node whose turn comes first, as far as it
- * is known.
- */
+/** The node whose turn comes first. Undefined while another medium carries the bundle. */
 export function peerWaitedFor(
   carriers: readonly Medium[],
 ): { readonly peer: string; readonly queue?: NonNullable<Medium['peer']>['queue'] & {} } | undefined {
@@ -159,7 +141,7 @@ export function peerWaitedFor(
   return { peer: first.label, ...(queue !== undefined && { queue }) };
 }
 
-/** As {@link peerWaitedFor}, of nodes that have what the others lack, and are busy. */
+/** As {@link peerWaitedFor}, of busy nodes that have what the others lack. */
 function restWaitedFor(facts: BundleFacts): ReturnType<typeof peerWaitedFor> {
   const busy = facts.carriers.filter(({ medium }) => medium.peer?.isReady === false);
   return busy.length > 0 && missingOnAll(facts).length === 0
@@ -193,10 +175,7 @@ export function copyNeeded(facts: BundleFacts): MediaReason | undefined {
   return flaws && { code: 'engine/needs-copy', data: { ...aboutImages(facts), flaws } };
 }
 
-/**
- * The stick with the rest is needed once one gave all it had, or a part of what is missing is on
- * this node.
- */
+/** Another stick is needed once one gave all it had, or this node has a part. */
 function restNeeded(facts: BundleFacts): MediaReason | undefined {
   const { bundle, absentImages, presentLayers, availableBlobs, isExhaustedBundle, badBlobs } = facts;
   const indexes = new Set(absentImages.flatMap((image) => image.layers));
@@ -210,7 +189,6 @@ function restNeeded(facts: BundleFacts): MediaReason | undefined {
   return { code: 'bundle/blob-missing', data };
 }
 
-/** What the runtime and all media lack. */
 function missingOnAll({ carriers, presentLayers, availableBlobs }: BundleFacts): readonly FaultyBlob[] {
   const isHere = (digest: Digest) => presentLayers.has(digest) || availableBlobs.has(digest);
   const [first, ...others] = carriers.map(({ found }) => found.missing);
@@ -219,18 +197,12 @@ function missingOnAll({ carriers, presentLayers, availableBlobs }: BundleFacts):
   return (first ?? []).filter(isFaulty).filter(({ digest }) => lacksToo(digest) && !isHere(digest));
 }
 
-/**
- * A bundle that was ready before lacks images, as after a wipe of the runtime's storage. Short
- * enough for a STATUS line.
- */
+/** A bundle that was ready lacks images. Short enough for a STATUS line. */
 export function imagesMissing(facts: BundleFacts): ImageReason {
   const named = facts.absentImages.slice(0, 1).map(({ reference }) => reference);
   return { code: 'engine/image-missing', data: { ...aboutMissing(facts), named, isList: false } };
 }
 
-/**
- * Of a bundle that was ready: images that no medium and no disk has, with the names of the first.
- */
 export function lostImages(facts: BundleFacts): ImageReason | undefined {
   const { bundle, absentImages, pullableImages } = facts;
   if (bundle.readyAt === undefined || absentImages.length === 0 || pullableImages.length > 0) return undefined;
@@ -262,7 +234,7 @@ function referenceOf(failure: TaskFailure): string {
   return failure.task.kind === 'pull' ? failure.task.reference : '';
 }
 
-/** The failure to show: one that is not retried automatically, else the one tried most often. */
+/** One that is not retried automatically, else the one retried most often. */
 export function worstFailure(failures: readonly TaskFailure[]): Fault | undefined {
   const rank = (failure: TaskFailure) => (failure.retryAt === undefined ? Number.MAX_SAFE_INTEGER : failure.attempts);
   return [...failures].sort((a, b) => rank(b) - rank(a))[0]?.reason;

@@ -4,7 +4,6 @@ import type { StoredBundle } from '../state/state.ts';
 
 type KeptBundle = Pick<StoredBundle, 'contents'>;
 
-/** The layers that the settings keep on the node's own disk for as long as the bundle is kept. */
 export function keptLayers(
   { contents }: KeptBundle,
   { blobs, keep_components }: Policy['retention'],
@@ -18,9 +17,6 @@ export function keptLayers(
   return contents.layers.filter((_layer, index) => indexes.has(index));
 }
 
-/**
- * Components that the settings name and that no image of these bundles has. None without bundles.
- */
 export function unknownComponents(
   bundles: readonly KeptBundle[],
   { keep_components }: Policy['retention'],

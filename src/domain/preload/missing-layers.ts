@@ -12,10 +12,8 @@ export function missingLayersOf(
 }
 
 /**
- * What counts of the layers that an image lacks. `contents.json` lists the layers of all manifests
- * of an index without their limits; a runtime takes one manifest. This is an upper bound: each
- * layer of that manifest counts, or a larger blob with the same content, its twin packed with gzip
- * or zstd. Variants for other processors count beside it.
+ * An upper bound: `contents.json` lists the layers of all manifests of an index. Of twins with the
+ * same content, packed with gzip or zstd, the larger counts.
  */
 export function largerTwins(layers: readonly Layer[]): readonly Layer[] {
   const larger = new Map<Digest, Layer>();

@@ -16,19 +16,15 @@ interface ScheduleInput<Pull extends PullCandidate> {
   readonly running: readonly PullCandidate[];
   /** Layers that the runtime got after `missingLayers` were determined. */
   readonly landed: ReadonlySet<Digest>;
-  /** Pulls at once, all in all. */
   readonly parallel: number;
-  /**
-   * Whether the runtime reads a layer once for pulls that share it (docs/runtime-facts.md, fact
-   * 23). Default false.
-   */
+  /** The runtime reads a layer once for pulls that share it (docs/runtime-facts.md, fact 23). */
   readonly readsSharedOnce?: boolean;
 }
 
 /**
- * Carriers of the layers on which most bytes of others depend go first. Of the rest, what the
- * fewest other nodes have goes first when `spread` is given, each node in an order of its own; else
- * the largest, and ties keep the order of the bundle.
+ * Carriers of the layers on which most bytes of others depend go first. Then, with `spread`, what
+ * the fewest other nodes have, each node in an order of its own; else the largest. Ties keep the
+ * order of the bundle.
  */
 export function orderPulls<Pull extends PullCandidate>(candidates: readonly Pull[], spread?: Spread): Pull[] {
   const carriers = countCarriers(candidates);
@@ -74,7 +70,7 @@ function countCarriers(candidates: readonly PullCandidate[]): ReadonlyMap<Digest
   return carriers;
 }
 
-/** Bytes that other candidates wait for while this one isn't pulled. */
+/** Bytes that other candidates wait for until this one is pulled. */
 function sharedBytes(candidate: PullCandidate, carriers: ReadonlyMap<Digest, number>): number {
   return candidate.missingLayers.reduce(
     (sum, { digest, sizeBytes }) => sum + sizeBytes * ((carriers.get(digest) ?? 1) - 1),
@@ -91,10 +87,7 @@ const CONTAINERD = 4;
 /** For CRI-O: more pulls take turns at its storage, and are slower. */
 const OTHERS = 2;
 
-/**
- * How many images are pulled at once: `preload.parallel`, or what `"auto"` means for this storage.
- * Default: as for CRI-O.
- */
+/** What `preload.parallel = "auto"` means for this storage. */
 export function parallelPulls(setting: number | 'auto', layerStorage: LayerStorage | undefined): number {
   if (setting !== 'auto') return setting;
   return layerStorage === 'both' ? CONTAINERD : OTHERS;
@@ -106,16 +99,12 @@ export interface PlannedPull extends PullCandidate {
   readonly task: PullTask;
 }
 
-/** Pulls that run, and those that follow them until the next decision. */
 export interface PullQueue {
-  /** In the order of their start, as far as they fit. */
   readonly waiting: readonly PlannedPull[];
   readonly running: readonly PullCandidate[];
   /** Layers that pulls have loaded since the runtime was observed. */
   readonly landed: ReadonlySet<Digest>;
-  /** Pulls at once. */
   readonly parallel: number;
-  /** As in the schedule. Default false. */
   readonly readsSharedOnce?: boolean;
 }
 
@@ -124,7 +113,7 @@ export interface PullStarts {
   readonly pullQueue: PullQueue;
 }
 
-/** What follows a pull that worked, without a new observation of the runtime. */
+/** What follows a successful pull, without a new observation of the runtime. */
 export function afterPull(pullQueue: PullQueue, reference: string): PullStarts {
   const { running, landed } = pullQueue;
   const ended = running.filter((pull) => pull.reference === reference);
@@ -152,9 +141,8 @@ export function fill(pullQueue: PullQueue): PullStarts {
 
 /** How nodes that load the same bundle share the work: each begins with what few others have. */
 export interface Spread {
-  /** The name of the own Node. */
   readonly self: string;
-  /** How many other nodes give a layer, as far as it is known; absent: none. */
+  /** How many other nodes give a layer; absent: none. */
   readonly holders: ReadonlyMap<Digest, number>;
 }
 
@@ -179,7 +167,7 @@ export function spreadOf(
   return { self: fleet.self, holders };
 }
 
-/** Whether this node keeps the layers of an image once more, to serve them to others. */
+/** Whether this node keeps a second copy of layers, to serve them to others. */
 export function keepsBlobs({ retention }: Pick<Policy, 'retention'>, layerStorage: LayerStorage | undefined): boolean {
   return retention.blobs === 'kept' || layerStorage === 'both';
 }

@@ -23,11 +23,10 @@ export interface LackingRelease {
 }
 
 /**
- * Whether what is neither present nor being pulled fits; undefined when nothing is known about the
- * filesystem.
+ * Whether the missing images fit. Undefined when nothing is known about the filesystem.
  *
- * @param ahead releases that come before this one on the path of the stream: what they lack must
- * fit too, so that this one never takes their space.
+ * @param ahead releases before this one on the path: they must fit too, so that this one never
+ *   takes their space
  */
 export function diskVerdict(
   { bundle, absentImages: absent }: LackingRelease,
@@ -36,7 +35,7 @@ export function diskVerdict(
 ): DiskVerdict | undefined {
   const { runtime } = observed;
   if (runtime.kind !== 'reachable' || runtime.filesystem === undefined) return undefined;
-  // The free bytes are already without what a running pull has written: it would count twice.
+  // The free bytes are already without what a running pull has written.
   const pulling = new Set(running.flatMap((task) => (task.kind === 'pull' ? [task.reference] : [])));
   const layersOf = (image: Image, of = bundle) => largerTwins(missingLayersOf(image, of, presentLayers));
   const underWay = new Set(absent.filter((image) => pulling.has(image.reference)).flatMap((image) => layersOf(image)));
@@ -58,10 +57,7 @@ export function diskVerdict(
   });
 }
 
-/**
- * Layers that are copied to the node's own disk, where that takes room from the images: those of
- * all manifests of an index, since media are copied whole.
- */
+/** Copies beside the images: layers of all manifests of an index, since media are copied whole. */
 function copiedLayers(
   layers: readonly Layer[],
   bundle: StoredBundle,
@@ -73,10 +69,7 @@ function copiedLayers(
   return layers.filter(({ digest }) => kept.has(digest) && !observed.localBlobs.has(digest));
 }
 
-/**
- * Attachments that are not on the node's own disk yet, where that takes room from the images. They
- * are kept once: a release's folder has another name of the same file.
- */
+/** Attachments still to be stored beside the images. A release's folder has hard links to them. */
 function attachedBytes({ payload }: StoredBundle, { localBlobs, layersBesideImages }: Observed): number {
   if (layersBesideImages !== true) return 0;
   const lacking = (payload.attachments ?? []).filter(({ digest }) => !localBlobs.has(digest));
@@ -85,8 +78,7 @@ function attachedBytes({ payload }: StoredBundle, { localBlobs, layersBesideImag
 }
 
 /**
- * The pull that found the runtime's disk full or read-only, until it may be retried. Meanwhile
- * nothing is pulled: other pulls would fill what others on the node need.
+ * Until it may be retried nothing is pulled: that would fill space that others on the node need.
  */
 export function diskFull({ failures }: Pick<Memory, 'failures'>, now: number): TaskFailure | undefined {
   return failures.find(
@@ -94,10 +86,7 @@ export function diskFull({ failures }: Pick<Memory, 'failures'>, now: number): T
   );
 }
 
-/**
- * `held (space)` when what is still to be pulled does not fit, or when the disk filled up during a
- * pull.
- */
+/** `held (space)`: the missing images do not fit, or the disk filled up during a pull. */
 export function spaceHold(
   { bundle, disk }: { readonly bundle: StoredBundle; readonly disk: DiskVerdict | undefined },
   memory: Pick<Memory, 'failures'>,
@@ -113,10 +102,7 @@ function shortageReason({ payload }: StoredBundle, { kind, path, needed, free, r
   return { code: 'engine/no-space', data: { bundle: labelOf(payload), shortage } };
 }
 
-/**
- * What of a filesystem is short: room for the images (and for staging on the same one), inodes for
- * their files, or room on another filesystem where blobs are staged during a pull.
- */
+/** `staging`: room on a separate filesystem. */
 export type ShortageKind = 'bytes' | 'inodes' | 'staging';
 
 /** In bytes, or a number of inodes. */
@@ -125,17 +111,14 @@ interface Shortage {
   readonly path: string;
   readonly needed: number;
   readonly free: number;
-  /** Part of what is free that must stay free. */
   readonly reserved: number;
-  /** How much would have to become free for it to fit. */
   readonly lacking: number;
 }
 
 export interface DiskVerdict {
-  /** On the filesystem of the images, the most at any time: with what is staged there. */
+  /** The most at any time on the filesystem of the images, staging included. */
   readonly neededBytes: number;
   readonly freeBytes: number;
-  /** Part of the free bytes that must stay free. */
   readonly reservedBytes: number;
   readonly path: string;
   readonly fits: boolean;
@@ -144,40 +127,30 @@ export interface DiskVerdict {
 }
 
 export interface DiskNeed {
-  /** Of each image still to be pulled. */
   readonly images: readonly (readonly LayerNeed[])[];
   readonly filesystem: ImageFilesystem;
   readonly layerStorage: LayerStorage;
   readonly staging: StagingPlace | undefined;
-  /**
-   * Layers of which stickpin keeps a compressed copy on the filesystem of the images; default none.
-   */
+  /** Layers that stickpin copies to the filesystem of the images. */
   readonly copied?: readonly LayerNeed[];
-  /**
-   * Bytes of attachments that are still to be written to the filesystem of the images; default 0.
-   */
+  /** Bytes of attachments still to be written to the filesystem of the images; default 0. */
   readonly attachedBytes?: number;
-  /**
-   * Share that stays free of every filesystem: at that mark kubelet starts to evict and to collect
-   * images.
-   */
+  /** At that mark kubelet starts to evict and to collect images. */
   readonly minFreePercent: number;
-  /** How many of the images may be staged at once. */
   readonly parallel: number;
 }
 
 /**
  * Each layer counts once: what the runtime stores ({@link diskUse}), copies that stickpin keeps,
- * and blobs that the runtime stages until an image is stored (docs/runtime-facts.md, fact 18).
- * Staged are the largest images that may be pulled in parallel. docs/decisions/disk-space.md says
- * why they count in full.
+ * and blobs that the runtime stages until an image is stored (docs/runtime-facts.md, fact 18). The
+ * largest images that may be pulled in parallel are staged. docs/decisions/disk-space.md says why
+ * they count in full.
  */
 export function estimateDisk(need: DiskNeed): DiskVerdict {
   const { images, filesystem, layerStorage, staging, copied = [], attachedBytes = 0, minFreePercent } = need;
   const layers = new Map(images.flat().map((layer) => [layer.digest, layer]));
   const copies = [...new Map(copied.map((layer) => [layer.digest, layer])).values()];
-  // An image that lacks no layer takes a few KiB, and is no reason to wait: the repair of a pin
-  // must not depend on space.
+  // An image that lacks no layer takes a few KiB: the repair of a pin must not depend on space.
   const used = diskUse(layers.values(), layers.size === 0 ? 0 : images.length, layerStorage);
   const staged = staging === 'with-images' ? stagedBytes(need) : 0;
   const attached = layers.size === 0 ? 0 : attachedBytes;
@@ -212,10 +185,7 @@ function shortage(
   return { kind, path, needed, free, reserved: Math.min(reserve, free), lacking: needed - (free - reserve) };
 }
 
-/**
- * The most that is staged at once: the largest images, as many as are pulled together, which share
- * no missing layer then.
- */
+/** The most that is staged at once: the largest images, which share no missing layer. */
 export function stagedBytes({ images, parallel }: Pick<DiskNeed, 'images' | 'parallel'>): number {
   const staged = new Set<Digest>();
   let sum = 0;
@@ -239,10 +209,7 @@ export function isStorageTrouble({ code }: Pick<Fault, 'code'>): boolean {
   return code === 'runtime/no-space' || code === 'runtime/read-only';
 }
 
-/**
- * Whether our own files are on a full or read-only filesystem: a person has to act, then all
- * continues automatically.
- */
+/** Whether our own files are on a full or read-only filesystem. */
 export function isDiskTrouble({ code }: Pick<Fault, 'code'>): boolean {
   return code === 'store/no-space' || code === 'store/read-only';
 }
@@ -266,17 +233,16 @@ type LayerNeed = Pick<Layer, 'digest' | 'sizeBytes' | 'diskBytes' | 'inodes'>;
 /** What a runtime stores beside the files of the layers themselves. */
 interface Upkeep {
   readonly layer: DiskUse;
-  /** For each image, when it came by an index; without one it is an inode and 4 KiB less. */
+  /** For each image from an index; without one it is an inode and 4 KiB less. */
   readonly image: DiskUse;
-  /** With the first image. */
   readonly once: DiskUse;
-  /** Bytes for each inode of a layer. The signed contents count regular files alone. */
+  /** For each inode of a layer. The signed contents count regular files alone. */
   readonly bytesPerInode: number;
 }
 
 const KIB = 1024;
 
-/** As CRI-O stores images; measured, docs/decisions/disk-space.md ("Measured sizes"). */
+/** Measured, docs/decisions/disk-space.md ("Measured sizes"). */
 const CONTAINERS_STORAGE: Upkeep = {
   layer: { bytes: 34 * KIB, inodes: 8 },
   image: { bytes: 24 * KIB, inodes: 5 },
@@ -284,7 +250,6 @@ const CONTAINERS_STORAGE: Upkeep = {
   bytesPerInode: 640,
 };
 
-/** As containerd stores images; measured, docs/decisions/disk-space.md ("Measured sizes"). */
 const CONTAINERD: Upkeep = {
   layer: { bytes: 32 * KIB, inodes: 4 },
   image: { bytes: 32 * KIB, inodes: 3 },
@@ -292,7 +257,7 @@ const CONTAINERD: Upkeep = {
   bytesPerInode: 576,
 };
 
-/** An OCI layout of the embedded runtime: a file for each blob, rounded up to 4 KiB. */
+/** The embedded runtime: a file for each blob, rounded up to 4 KiB. */
 const OCI_LAYOUT: Upkeep = {
   layer: { bytes: 4 * KIB, inodes: 1 },
   image: { bytes: 13 * KIB, inodes: 3 },
@@ -307,11 +272,10 @@ const UPKEEP: Readonly<Record<LayerStorage, Upkeep>> = {
 };
 
 /**
- * What a runtime takes for stored images: the files of their layers, in blocks of 4 KiB as the
- * signed contents say, the compressed size where that is kept as well (docs/runtime-facts.md, fact
- * 22), and its upkeep. Rather a little too much than too little.
+ * What a runtime takes for stored images: files in blocks of 4 KiB, the compressed size where that
+ * is kept too (docs/runtime-facts.md, fact 22), and its upkeep. Rather too much than too little.
  *
- * @param layers each once; of `imageCount` images, all new ones
+ * @param layers each once; of `imageCount` new images
  */
 export function diskUse(layers: Iterable<LayerNeed>, imageCount: number, storage: LayerStorage): DiskUse {
   const { layer: each, image, once, bytesPerInode } = UPKEEP[storage];

@@ -8,20 +8,16 @@ import type { StoredBundle } from '../state/state.ts';
 import type { BundleFacts } from './hold.ts';
 
 export interface Supply {
-  /** Layers and image manifests on this node: on any plugged medium, or on its own disk. */
+  /** Layers and image manifests on plugged media or on the node's own disk. */
   readonly availableBlobs: ReadonlySet<Digest>;
   /** Bundles of which a plugged medium carries an envelope without blobs. */
   readonly envelopes: ReadonlySet<BundleId>;
 }
 
 export interface ImageSupply {
-  /**
-   * Images whose missing layers are all at hand, or that may be pulled from their own registries.
-   */
+  /** Their missing layers are all at hand, or their own registries may be used. */
   readonly pullableImages: readonly Image[];
-  /** Those of them that are to be pulled from their own registries. */
   readonly onlineImages: readonly Image[];
-  /** Images for whose repositories our registry has anything to serve. */
   readonly mirroredImages: readonly Image[];
 }
 
@@ -39,10 +35,7 @@ export function supplyOf(found: readonly FoundBundle[], localBlobs: ReadonlySet<
   return { availableBlobs, envelopes };
 }
 
-/**
- * INVARIANT: an image comes from one place, since CRI-O chooses its source at the manifest
- * (docs/runtime-facts.md, fact 12): at hand as a whole, or online.
- */
+/** INVARIANT: an image comes from one place (docs/runtime-facts.md, fact 12). */
 export function supplyImages(
   { bundleId, contents }: VerifiedBundle,
   absentImages: readonly Image[],
@@ -71,10 +64,7 @@ type Facts = Pick<BundleFacts, 'bundle' | 'absentImages' | 'presentLayers' | 'ca
   readonly localBlobs: ReadonlySet<Digest>;
 };
 
-/**
- * What is known to be bad of a bundle after a round. What is stored holds while no medium with the
- * blob is plugged in: a copy that was just plugged in may be good until a pull has failed for it.
- */
+/** What is stored holds while no medium with the blob is plugged in: a new copy may be good. */
 export function badBlobsAfter(facts: Facts): readonly BadBlob[] {
   const { bundle, absentImages, carriers } = facts;
   if (absentImages.length === 0) return [];
@@ -87,13 +77,11 @@ export function badBlobsAfter(facts: Facts): readonly BadBlob[] {
     if (isNeeded(bad) && !unique.has(bad.digest)) unique.set(bad.digest, bad);
   }
   const all = [...unique.values()];
-  // Of what may be on another medium one is enough: a large bundle on several media would have
-  // thousands.
+  // One is enough of what may be on another medium: a large bundle would have thousands.
   const absent = all.filter(({ why }) => why === 'absent').slice(0, 1);
   return [...flawedAmong(all).slice(0, REMEMBERED), ...absent];
 }
 
-/** Pulls that failed while nothing plugged in had a good copy. */
 function failedIn({ failures }: Facts): readonly BadBlob[] {
   return failures.flatMap(({ task, blob }) =>
     blob === undefined || !blob.isLast || task.kind !== 'pull'
@@ -102,7 +90,6 @@ function failedIn({ failures }: Facts): readonly BadBlob[] {
   );
 }
 
-/** What no plugged medium with the bundle has as a whole. */
 function missingIn({ carriers }: Facts, isMissingOnAll: (digest: Digest) => boolean): readonly BadBlob[] {
   return carriers.flatMap(({ medium, found }) =>
     found.isEnvelope === true
@@ -126,7 +113,6 @@ function neededIn({ bundle, absentImages, presentLayers, localBlobs }: Facts): (
   };
 }
 
-/** Refusals by the node's policy.json. */
 export function refusalsOf(
   { contents }: Pick<StoredBundle, 'contents'>,
   failures: readonly TaskFailure[],
@@ -137,7 +123,6 @@ export function refusalsOf(
   );
 }
 
-/** The only refusal, or the first with their number. */
 export function refusalReason(
   { payload }: Pick<StoredBundle, 'payload'>,
   [first, ...others]: readonly TaskFailure[],

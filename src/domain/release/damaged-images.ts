@@ -11,9 +11,7 @@ import { isRetired, keptBundles } from './recorded-phase.ts';
 import { withoutUsed } from './retention.ts';
 
 export type DamageNext =
-  /** `removal`: undefined when the runtime does not list it. */
   | { readonly kind: 'heal'; readonly removal: Removal | undefined }
-  /** `reference`: the image that has to stay. */
   | { readonly kind: 'shared'; readonly reference: string }
   | { readonly kind: Exclude<DamageOutcome, 'heal' | 'shared'> };
 
@@ -28,23 +26,19 @@ export interface DamagedImage {
 
 export interface DamageContext {
   readonly checks: ContentChecks;
-  /** Adopted releases; `isTrusted`: whether they may be pulled. */
   readonly releases: readonly { readonly bundle: StoredBundle; readonly isTrusted: boolean }[];
   readonly images: readonly RuntimeImage[];
-  /** Undefined when they were not listed. */
   readonly containers: readonly RuntimeContainer[] | undefined;
   readonly supply: Supply;
   /** `preload.online`. */
   readonly online: boolean;
 }
 
-/** How often an image is removed and pulled again before it is left as it is. */
 const HEALINGS = 2;
 
 /**
- * INVARIANTS: an image is removed only when all its blobs are at hand, or are in images that were
- * found whole; no image goes that a container uses; what is damaged goes with all images that have
- * it, or stays.
+ * INVARIANTS: an image is removed only when all its blobs are at hand, or in images that are whole,
+ * and when no container uses it. All images that share the damage are removed, or none.
  */
 export function damagedImages(context: DamageContext): readonly DamagedImage[] {
   const found = findDamage(context);
@@ -78,7 +72,7 @@ function findDamage({ checks, releases, images }: DamageContext): readonly Found
   return [...found.values()];
 }
 
-/** Layers that the runtime has beyond doubt. They need not be at hand. */
+/** Layers that the runtime certainly has. They need not be at hand. */
 function layersOfWhole({ checks, releases, images }: DamageContext): ReadonlySet<Digest> {
   const listed = new Set(images.flatMap(({ repoDigests }) => repoDigests));
   return new Set(
@@ -104,7 +98,7 @@ function nextOf(found: Found, wholeLayers: ReadonlySet<Digest>, context: DamageC
 }
 
 /**
- * A registry may be out of reach: an image that may still start is removed for blobs at hand only.
+ * An image that may still start is removed only for blobs at hand: a registry may be unreachable.
  */
 function isPullable(
   { image, faults }: Found,
@@ -135,8 +129,7 @@ function removalOf({ reference }: Image, { images, containers }: DamageContext):
 }
 
 /**
- * Makes images stay that share damage with one that stays: a runtime that finds a layer in another
- * image does not transfer it again.
+ * Keeps images that share damage with one that stays: runtimes do not transfer shared layers again.
  */
 function keepShared(judged: readonly DamagedImage[]): readonly DamagedImage[] {
   const staying = new Map<string, string>();
@@ -152,12 +145,11 @@ function keepShared(judged: readonly DamagedImage[]): readonly DamagedImage[] {
   return changed.some((one, at) => one !== judged[at]) ? keepShared(changed) : judged;
 }
 
-/** What is damaged: two images with the same key share it. */
+/** Two images with the same key share the damage. */
 function keyOf(fault: ContentFault): string {
   return fault.kind === 'records' ? fault.what : fault.digest;
 }
 
-/** Blobs that the runtime must forget before it pulls the image again. */
 export function blobsToForget({ faults }: Pick<DamagedImage, 'faults'>): readonly Digest[] {
   return faults.flatMap((fault) => (fault.kind === 'blob' ? [fault.digest] : []));
 }
@@ -169,10 +161,7 @@ export interface ImageToCheck {
   readonly layers: readonly ExpectedLayer[];
 }
 
-/**
- * The images of all releases that are not retired, or of `only`, each once, in the order of
- * adoption.
- */
+/** The images of all kept releases, or of `only`, each once, in the order of adoption. */
 export function imagesToCheck(bundles: readonly StoredBundle[], only?: BundleId): readonly ImageToCheck[] {
   const chosen = keptBundles(bundles).filter(({ bundleId }) => only === undefined || bundleId === only);
   const images = chosen.flatMap((bundle) => bundle.contents.images.map((image) => toCheck(image, bundle)));

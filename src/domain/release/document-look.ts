@@ -18,22 +18,16 @@ export type DocumentLookDue =
   /** Milliseconds since the epoch; undefined when none is to be made. */
   | { readonly kind: 'later'; readonly at: number | undefined };
 
-/**
- * The pause after the first check that found documents lacking on the same media; four times as
- * long after each further one. The runtime may just have failed to answer.
- */
+/** The first pause with missing documents. The runtime may only have failed to answer. */
 const LACKING_MS = 5_000;
 const LACKING_GROWTH = 4;
 const LACKING_MAX_MS = 5 * 60_000;
-/** The same after a check whose documents are listed no more: the disk may be failing. */
+/** The same when documents are no longer listed: the disk may be failing. */
 const GONE_MS = 60_000;
 
 type Seen = Pick<Observed, 'media' | 'localBlobs'>;
 
-/**
- * The releases that were activated, and the ready ones with documents. A ready release without any
- * may be an envelope, which gets its tags from its own registries.
- */
+/** Activated releases, and ready ones with documents: an envelope may be ready without any. */
 export function documentLookOf(bundles: readonly StoredBundle[], { media, localBlobs }: Seen): DocumentLookTest {
   const hasSome = ({ contents }: StoredBundle) => contents.images.some(({ digest }) => localBlobs.has(digest));
   const releases = bundles
@@ -48,9 +42,9 @@ export function documentLookOf(bundles: readonly StoredBundle[], { media, localB
 }
 
 /**
- * Due once after the start of the daemon and for each new release; when a document is no longer
- * listed, or our registry could not send one for a test pull; and for lacking ones when the media
- * have changed, or after a while.
+ * Due after the start of the daemon and for each new release; when a document is no longer listed
+ * or was not sent for a test pull; and for missing documents when the media change, or after a
+ * pause.
  */
 export function documentLookDue(
   bundles: readonly StoredBundle[],
@@ -67,7 +61,7 @@ export function documentLookDue(
   ];
   if (waits.length === 0) return { kind: 'later', at: undefined };
   const at = last.at + Math.min(...waits);
-  // A time in the future means that the wall clock was set back.
+  // A time in the future: the wall clock was set back.
   return at <= now || last.at > now ? { kind: 'now', look } : { kind: 'later', at };
 }
 
@@ -75,7 +69,6 @@ function lackingMs({ lackingChecks }: DocumentLook): number {
   return Math.min(LACKING_MAX_MS, LACKING_MS * LACKING_GROWTH ** (lackingChecks - 1));
 }
 
-/** Whether our registry answered a test pull after that check with 404. */
 function isUnsent(pullChecks: PullChecks | undefined, { at }: DocumentLook): boolean {
   const pull = pullChecks?.last;
   if (pull === undefined || pull.at <= at) return false;

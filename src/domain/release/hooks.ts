@@ -15,13 +15,13 @@ import { isRetired } from './recorded-phase.ts';
 interface HookSubject {
   readonly hook: HookName;
   readonly bundle: Pick<StoredBundle, 'bundleId' | 'payload'>;
-  /** Absolute path of the folder with its attached files; undefined when there are none. */
+  /** An absolute path. */
   readonly attachments: string | undefined;
 }
 
 /**
- * The content of the unit's environment file, for `EnvironmentFile=` (systemd.exec(5)). Every value
- * stands in double quotes, in which `"`, `\`, `$` and a backtick are escaped.
+ * The unit's environment file, for `EnvironmentFile=` (systemd.exec(5)). Values are in double
+ * quotes, with `"`, `\`, `$` and a backtick escaped.
  *
  * @returns undefined when a value has control characters, with which systemd would ignore it
  */
@@ -41,10 +41,8 @@ export function hookEnvironment({ hook, bundle, attachments = '' }: HookSubject)
     .join('');
 }
 
-/** Hooks that report an event and hold nothing. */
 const REPORTING = HOOK_NAMES.filter((name) => name !== 'before-activate');
 
-/** These hooks report what has happened to a release. */
 type Degraded = HookMemory['degraded'];
 
 export function beforeActivate(
@@ -60,10 +58,7 @@ export function hasSucceeded({ hook, unit, bundleId, event }: HookRun, ledger: H
   return record?.unit === unit && record.done.get(bundleId) === event;
 }
 
-/**
- * The runs for events that were not done yet, without `before-activate`. None for a hook without a
- * record yet: see {@link ledgerAfter}.
- */
+/** Runs for events that were not done yet. None for a hook without a record. */
 export function wantedRuns(
   bundles: readonly StoredBundle[],
   { ledger, degraded }: Pick<HookMemory, 'ledger' | 'degraded'>,
@@ -82,12 +77,10 @@ export function wantedRuns(
 }
 
 /**
- * The record as it should be, of each hook that has a unit. With another unit it begins again: what
- * has happened by then counts as done, and `before-activate` has succeeded for no activation.
- * Forgets releases that are gone, and degradations that are over.
+ * The record of each hook that has a unit. A new unit begins with all past events as done, and
+ * without a success of `before-activate`. Releases that are gone and past degradations are removed.
  *
- * @param isStateLost releases may be absent only because the database was lost: none is forgotten
- * then, since its hooks have run
+ * @param isStateLost releases may be missing from a lost database: none is removed
  * @returns `ledger` itself where nothing changes
  */
 export function ledgerAfter(
@@ -165,21 +158,14 @@ function eventOf(hook: HookName, bundle: StoredBundle, degraded: Degraded): numb
 
 type Bundle = Pick<StoredBundle, 'bundleId' | 'payload'>;
 
-/**
- * `<name>/<version>`, below the folder of attached files. Both were checked against their patterns
- * with the payload: neither holds a slash or an `@` or begins with a dot.
- */
+/** `<name>/<version>`. The payload check excludes slashes, `@` and a dot at the begin. */
 export function releaseFolderOf({ name, version }: Pick<Payload, 'name' | 'version'>): string {
   return `${name}/${version}`;
 }
 
-/** Distinguishes bundles with one name and version. */
 const DIGITS = 16;
 
-/**
- * The folder of one of several bundles with the same name and version: `<name>/<version>@<first 16
- * digits of the digest>`.
- */
+/** `<name>/<version>@<first 16 digits of the digest>`. */
 export function ownFolderOf({ bundleId, payload }: Bundle): string {
   return `${releaseFolderOf(payload)}@${hexOf(bundleId).slice(0, DIGITS)}`;
 }
@@ -188,19 +174,13 @@ export function hasFiles({ payload }: Pick<StoredBundle, 'payload'>): boolean {
   return (payload.attachments ?? []).length > 0;
 }
 
-/**
- * The folder of a release's attached files: its own one, which stays until the release is retired,
- * else that of its name and version. Undefined when they are in neither.
- *
- * @param installed whose files each folder has
- */
+/** A release's own folder, else that of its name and version. */
 export function filesFolderOf(bundle: Bundle, installed: ReadonlyMap<string, BundleId>): string | undefined {
   return [ownFolderOf(bundle), releaseFolderOf(bundle.payload)].find(
     (folder) => installed.get(folder) === bundle.bundleId,
   );
 }
 
-/** True for a release without files. `installed`: whose files each folder has. */
 export function areFilesInstalled(bundle: Bundle, installed: ReadonlyMap<string, BundleId>): boolean {
   return !hasFiles(bundle) || filesFolderOf(bundle, installed) !== undefined;
 }

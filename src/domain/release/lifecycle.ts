@@ -15,23 +15,21 @@ import { isOtherOfStreamRunning, isRunning } from './running-releases.ts';
 import { judgeSoak, type SoakVerdict, soakAfter } from './soak.ts';
 
 export interface LifecycleAssessment {
-  /** In the order in which they are to be followed. */
+  /** In the order of execution. */
   readonly findings: readonly LifecycleFinding[];
   /** The end of a component's soak, in milliseconds since the epoch. */
   readonly wakeAt: number | undefined;
   /** Of each release that is not proven yet, as far as containers were listed. */
   readonly soaks: ReadonlyMap<BundleId, SoakVerdict>;
-  /** Releases that are not proven while an older one of their stream runs, as far as seen. */
   readonly outrun: ReadonlySet<BundleId>;
-  /** Digests of images that did not come with us. */
+  /** Digests of images that stickpin did not pull. */
   readonly foreign: ReadonlySet<string>;
 }
 
 interface LifecycleInput {
   readonly short: readonly ShortOfSpace[];
-  /** Releases that are ready, were never activated, and may be. */
   readonly waiting: readonly StoredBundle[];
-  /** References that are pinned and belong to no known release: their images are not removed. */
+  /** Pinned references without a known release: their images are not removed. */
   readonly unclaimed: readonly string[];
 }
 
@@ -65,8 +63,7 @@ export function assessLifecycle(
   const unproven = unprovenReleases(stored).map((bundle) => follow(bundle, view));
   const proven = provenWithFallback(stored.bundles).flatMap((bundle) => followProven(bundle, view));
   const followed = [...unproven, ...proven];
-  // One of two that run in parts is activated at a time, else the tags would be those of whichever
-  // comes last.
+  // One of two partly running releases is activated at a time, since their tags may be the same.
   const goingBack = new Set(followed.flatMap(({ bundle, isBack }) => (isBack ? [bundle.payload.name] : [])));
   const unasked = seenRunning(
     waiting.filter(({ payload }) => !goingBack.has(payload.name)),
@@ -101,7 +98,6 @@ function foreignDigests(runtime: RuntimeObservation, { pulledByUs = new Set() }:
 
 interface Followed {
   readonly bundle: StoredBundle;
-  /** Whether an older release runs in its place. */
   readonly isBack: boolean;
   readonly findings: readonly LifecycleFinding[];
   readonly dueInMs: number | undefined;
@@ -140,7 +136,7 @@ function follow(bundle: StoredBundle, view: ContainerView): FollowedUnproven {
   };
 }
 
-/** A proven release keeps the clock that proved it; it may go back all the same. */
+/** A proven release keeps the clock that proved it, and may still go back. */
 function followProven(bundle: StoredBundle, view: ContainerView): readonly Followed[] {
   const back = rollbackOfProven(bundle, isRunning(bundle, view), view);
   if (back === undefined) return [];
@@ -154,10 +150,7 @@ function clockFinding({ bundleId, soak: before }: StoredBundle, soak: Soak): Lif
   return JSON.stringify(soak) === JSON.stringify(before) ? [] : [{ kind: 'clock-changed', bundleId, soak }];
 }
 
-/**
- * What let a release be activated without a request: a window of the node, the turn of the node in
- * its rollout, or else its schedule alone.
- */
+/** Why a release was activated without a request: a window, its rollout, or its schedule. */
 export function automaticCause(
   { payload }: Pick<StoredBundle, 'payload'>,
   { update }: Pick<Policy, 'update'>,
@@ -166,10 +159,7 @@ export function automaticCause(
   return payload.update?.rollout === undefined ? 'schedule' : 'rollout';
 }
 
-/**
- * Same images, new metadata: nothing distinguishes the two, so it continues in the state of the
- * other one.
- */
+/** Nothing distinguishes two releases with the same images: the new one gets the other's state. */
 function takeOvers(stored: Stored, policy: Policy): LifecycleFinding[] {
   return unprovenReleases(stored)
     .filter((bundle) => !wasActive(bundle))
@@ -194,16 +184,15 @@ function takeOvers(stored: Stored, policy: Policy): LifecycleFinding[] {
     });
 }
 
-/** Checks of the containers further apart than this leave a time without observation. */
+/** A longer gap between two checks of the containers does not count as observed. */
 const LONGEST_GAP_MS = 180_000;
-/** The shortest time between two records: each one is a write to the disk. */
+/** Each record is a write to the disk. */
 const STEP_MS = 60_000;
 
 interface UnseenVerdict {
   readonly soak: Soak;
-  /** Whether it counts as proven. */
   readonly isDone: boolean;
-  /** When it will be proven or recorded next, as milliseconds from now; undefined: never. */
+  /** When it will be proven or recorded next, in milliseconds from now. */
   readonly dueInMs: number | undefined;
 }
 

@@ -2,14 +2,13 @@ import type { Image } from '../model/bundle.ts';
 import { formatReference, parseReference, type Reference, repositoryOf } from '../model/reference.ts';
 import { isImagePattern, type PodImage } from './pod-images.ts';
 
-/** An image that a workload uses, and the file that says so. */
 export interface ManifestImage extends PodImage {
   readonly file: string;
 }
 
 export type ManifestProblem =
   | { readonly kind: 'no-image' }
-  /** Its policy is `Always`: it says so, or Kubernetes derives that from its tag or from none. */
+  /** The policy is `Always`, or Kubernetes derives `Always` from its tag or the lack of one. */
   | { readonly kind: 'always-pulled'; readonly image: string; readonly since: 'policy' | 'no-tag' | 'latest' }
   | { readonly kind: 'no-full-name'; readonly image: string }
   | { readonly kind: 'not-carried'; readonly image: string }
@@ -23,10 +22,7 @@ export interface ManifestWarning {
   readonly more: number;
 }
 
-/**
- * What will fail on a node without a registry when these workloads run from this bundle: one
- * warning for each image and cause, in the order in which they are found.
- */
+/** What will fail without a registry: one warning for each image and cause, in the given order. */
 export function manifestWarnings(used: readonly ManifestImage[], images: readonly Image[]): readonly ManifestWarning[] {
   const warnings = new Map<string, ManifestWarning>();
   const carried = carriedBy(images);
@@ -65,10 +61,7 @@ function problemsOf({ image, pullPolicy }: PodImage, carried: Carried): Manifest
   return [...always, ...absence(image, reference, carried)];
 }
 
-/**
- * Kubernetes: without a policy it is `Always` for the tag `latest` and where there is neither tag
- * nor digest, else `IfNotPresent`.
- */
+/** Kubernetes: `Always` is the default for `latest` and without tag and digest. */
 function alwaysPulled(
   image: string,
   pullPolicy: string | undefined,
@@ -98,7 +91,6 @@ function parsed(image: string): Reference | undefined {
   }
 }
 
-/** Tag and digest of a short name, or of an invalid one. */
 function looselyParsed(image: string): { readonly tag?: string; readonly digest?: string } {
   const [named = '', digest] = image.split('@');
   const tag = named.slice(named.lastIndexOf('/') + 1).split(':')[1];

@@ -1,29 +1,23 @@
-/** An image that a workload uses. */
 export interface PodImage {
   /** As `Deployment shop/web, container app`. */
   readonly usedBy: string;
   /** The text in the manifest. Empty when missing; OpenShift's image triggers fill it in later. */
   readonly image: string;
-  /**
-   * `imagePullPolicy` of a container, `pullPolicy` of an image volume. Absent where the cluster
-   * derives it from the tag.
-   */
+  /** `imagePullPolicy` of a container, `pullPolicy` of an image volume. */
   readonly pullPolicy?: string;
 }
 
 export interface PlacedPodImage extends PodImage {
   /** The named object, as `Deployment shop/web`. Empty where there is none. */
   readonly owner: string;
-  /** The path from the named object on, as `spec.template.spec.containers[0].image`. */
+  /** The path in the named object, as `spec.template.spec.containers[0].image`. */
   readonly field: string;
 }
 
 type Json = Readonly<Record<string, unknown>>;
 
 /**
- * Whether the image of a container is a pattern or a variable, as in policies of Kyverno and
- * Gatekeeper: `reg.example.com/*
- * !*:latest`, `{{ element.image }}`. No reference has these characters.
+ * As in policies of Kyverno and Gatekeeper: `reg.example.com/* !*:latest`, `{{ element.image }}`.
  */
 export function isImagePattern(image: string): boolean {
   return /[*?|!&]|\{\{/.test(image);
@@ -36,15 +30,14 @@ const CONTAINERS = [
   ['ephemeralContainers', 'ephemeral container'],
 ] as const;
 
-/** Deeper documents are no Kubernetes objects. */
 const MAX_DEPTH = 64;
 
 /**
- * The images of all pods that a Kubernetes object describes, in its order. A pod's spec is known by
- * its shape, a list of containers: so the kinds of operators are found as well. Texts, as in a
- * ConfigMap, are not searched.
+ * The images of all pods in a Kubernetes object, in its order. The shape of a pod's spec, a list of
+ * containers, shows it, so the kinds of operators are found too. Texts, as in a ConfigMap, are
+ * skipped.
  *
- * @param object what YAML or JSON was parsed to; anything.
+ * @param object parsed YAML or JSON
  */
 export function podImagesIn(object: unknown): PodImage[] {
   return placedPodImagesIn(object).map(({ owner: _, field: __, ...image }) => image);
@@ -76,15 +69,11 @@ function walk(value: unknown, { owner, field }: Place, above: readonly unknown[]
   ];
 }
 
-/** The path of a member: `spec.containers` of `spec`. */
 export function fieldBelow(field: string, key: string): string {
   return field === '' ? key : `${field}.${key}`;
 }
 
-/**
- * An object as people call it, `Deployment shop/web`; undefined where it has no kind or name. A pod
- * template has metadata but no kind, so the enclosing object is named.
- */
+/** As `Deployment shop/web`. A pod template has no kind, so the enclosing object is named. */
 export function ownerOf({ kind, metadata }: Json): string | undefined {
   if (typeof kind !== 'string' || !isObject(metadata)) return undefined;
   const name = [metadata.name, metadata.generateName].find((text) => typeof text === 'string');

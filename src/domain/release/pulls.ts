@@ -12,11 +12,7 @@ export function answeredNames({ serve }: Pick<Policy, 'serve'>): AnsweredNames {
   return { tags: activated === 'digests-and-tags', digests: activated !== 'off', except };
 }
 
-/**
- * The names by which a runtime requests images whose pins it would lose by that pull:
- * `PATH@sha256:…` and `PATH:TAG`, with the mirror path of the repository. Empty for a runtime that
- * keeps pins.
- */
+/** Names whose pull would remove a pin: mirror path `@sha256:…` or `:TAG`. */
 export function pinnedNames(runtime: RuntimeObservation, bundles: readonly StoredBundle[]): ReadonlySet<string> {
   if (runtime.kind !== 'reachable' || runtime.arePinsLostByPulls !== true) return new Set();
   const pinned = keptBundles(bundles).flatMap(({ contents }) => contents.images.filter((image) => image.pin));
@@ -33,16 +29,13 @@ export interface ProvidedNames {
   readonly tags: ReadonlySet<string>;
   /** Digests of activated and fallback releases: `quay.io/coreos/etcd@sha256:…`. */
   readonly digests: ReadonlySet<string>;
-  /** Further tags, which a kept release provides once it is activated: by tag, as `ocp@4.13.7`. */
+  /** Tags of kept releases that are not activated: by tag, as `ocp@4.13.7`. */
   readonly later: ReadonlyMap<string, string>;
 }
 
 interface NameConditions {
-  /** Tags that no release provides, since others set them again and again. */
   readonly contested?: readonly string[];
-  /** Tags that are being set. */
   readonly inWork?: readonly string[];
-  /** Releases that are no longer trusted: they provide nothing. */
   readonly withdrawn?: ReadonlySet<StoredBundle>;
 }
 
@@ -72,15 +65,13 @@ export function namesOnceActivated(bundle: StoredBundle, bundles: readonly Store
   return providedNames(bundles.map((other) => (other.bundleId === bundle.bundleId ? activated : other)));
 }
 
-/** Pauses after the first and the second pull that was not answered. The third one is the last. */
+/** Pauses after the first and the second failed test pull. There is no fourth. */
 const PAUSES_MS = [5_000, 30_000] as const;
 
 type PullToCheck =
   | { readonly kind: 'image'; readonly reference: string }
   | { readonly kind: 'nothing-activated' }
-  /** No image of an activated release is present. */
   | { readonly kind: 'nothing-present' }
-  /** The runtime has no mirror of ours for any image. `reference`: the first one. */
   | { readonly kind: 'no-mirror'; readonly reference: string };
 
 export type PullTest = Pick<PullCheck, 'activation' | 'reference' | 'attempts'>;
@@ -102,10 +93,7 @@ export function activationKey(bundles: readonly StoredBundle[]): string {
     .join('\n');
 }
 
-/**
- * The image for test pulls: the first one of the release that was activated last that is present by
- * its digest and whose repository has a mirror of ours.
- */
+/** The first image of the release activated last that is present and has a mirror of ours. */
 export function pullToCheck(
   bundles: readonly StoredBundle[],
   { images, renderedMirrors }: Extract<RuntimeObservation, { kind: 'reachable' }>,
@@ -125,10 +113,7 @@ function isPresent({ reference }: Image, present: ReadonlySet<string>): boolean 
   return present.has(reference);
 }
 
-/**
- * Once after the start of the daemon and after each activation. A pull that was not answered is
- * retried twice, since a runtime may read its mirrors late.
- */
+/** A failed test pull is retried twice, since a runtime may read its mirrors late. */
 export function pullCheckDue(
   bundles: readonly StoredBundle[],
   runtime: Extract<RuntimeObservation, { kind: 'reachable' }>,
@@ -145,7 +130,7 @@ export function pullCheckDue(
   }
   const at = againAt(last);
   if (at === undefined) return none;
-  // A time in the future means that the wall clock was set back.
+  // A time in the future: the wall clock was set back.
   return at <= now || last.at > now
     ? { kind: 'now', test: { reference, activation, attempts: last.attempts + 1 } }
     : { kind: 'later', at };
@@ -156,13 +141,10 @@ function againAt({ end, attempts, at }: PullCheck): number | undefined {
   return pauseMs === undefined ? undefined : at + pauseMs;
 }
 
-/** An image that no activated release provides, and its user. */
 export interface ElsewhereUse {
-  /** As it is written: `quay.io/coreos/etcd:v3.5`. */
+  /** As written: `quay.io/coreos/etcd:v3.5`. */
   readonly image: string;
-  /** The first one that uses it. */
   readonly usedBy: string;
-  /** How many others do. */
   readonly more: number;
   /** The release that provides it once it is activated, as `ocp@4.13.7`. */
   readonly release?: string;
@@ -177,10 +159,9 @@ export interface AnsweredNames {
 }
 
 /**
- * The images whose pull would be answered by another registry, or by none: by a tag that no
- * activated release holds, or pulled each time (`imagePullPolicy: Always`) while our registry does
- * not answer. One entry for each image, in the order in which they are found. Without images that
- * are never pulled (`Never`), and those by digest that are pulled only when absent.
+ * The images whose pull another registry, or none, would answer: by a tag that no activated release
+ * holds, or forced (`imagePullPolicy: Always`) while our registry does not answer. One entry for
+ * each image, in the given order.
  */
 export function pullsFromElsewhere(
   uses: readonly ImageUse[],
@@ -232,7 +213,7 @@ function isImageId(image: string): boolean {
   return /^(sha256:)?[0-9a-f]{64}$/.test(image);
 }
 
-/** A short name (`nginx:1`) is one of `docker.io`, as containerd takes it. */
+/** A short name (`nginx:1`) is one of `docker.io`, as for containerd. */
 function parsed(image: string): Reference | undefined {
   for (const text of [image, `docker.io/${image}`]) {
     try {

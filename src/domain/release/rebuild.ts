@@ -34,10 +34,9 @@ export function knownRelease(bundle: StoredBundle): KnownRelease {
 }
 
 /**
- * The bundles of a database that is an earlier copy, with the later one of each time in the
- * database and the pin ledger. Without bundles to which the ledger adds nothing.
- *
- * Otherwise tags would go back to the release that was in force when the copy was made.
+ * Repairs a database that is an earlier copy: each time gets the later value of the database and
+ * the pin ledger. Otherwise tags would go back to the release of that copy. Returns only changed
+ * bundles.
  */
 export function withLostTimes(
   bundles: readonly StoredBundle[],
@@ -76,11 +75,10 @@ function isLater(recorded: number | undefined, stored: number | undefined): reco
 }
 
 type RebuildEvidence =
-  /** They were recorded beside the database. */
   | 'records'
-  /** All its tags name its images, so it was activated. No more is known. */
+  /** All its tags name its images, so it was activated. Nothing else is known. */
   | 'tags'
-  /** Its images are pinned. No more is known. */
+  /** Its images are pinned. Nothing else is known. */
   | 'pins';
 
 export interface RebuiltRelease {
@@ -88,10 +86,9 @@ export interface RebuiltRelease {
   readonly evidence: RebuildEvidence;
 }
 
-/** A bundle whose documents are present and that may not be trusted. Its pins stay unclaimed. */
+/** A bundle with present documents that is not trusted. Its pins stay unclaimed. */
 export interface RefusedRebuild {
   readonly bundleId: BundleId;
-  /** Absent when its signature could not be judged, so that nothing of it was read. */
   readonly bundle?: VerifiedBundle;
   readonly reason: Reason | Fault;
 }
@@ -101,7 +98,6 @@ export interface RebuildPlan {
   readonly refused: readonly RefusedRebuild[];
 }
 
-/** A bundle whose signed documents are on the node's own disk, and how they were judged. */
 export interface JudgedDocuments {
   readonly bundleId: BundleId;
   readonly found: FoundBundle;
@@ -112,14 +108,12 @@ export interface RebuildContext {
   readonly observed: Observed;
   readonly stored: Stored;
   readonly floors: Memory['floors'];
-  /** Bundles that the database does not know. */
   readonly remembered: readonly KnownRelease[];
   /** Pins that belong to no known release. */
   readonly unclaimed: ReadonlySet<string>;
   /** The database is new after a loss, or an earlier copy. */
   readonly isStateLost: boolean;
   readonly policy: Policy;
-  /** Where the documents lie, for people. */
   readonly place: string;
 }
 
@@ -212,17 +206,14 @@ function isSame(one: RuntimeImage | undefined, other: RuntimeImage | undefined):
   return one !== undefined && one.imageId === other?.imageId;
 }
 
-/** What rebuilding needs of a release in the status document. Times are RFC 3339. */
+/** A release in the status document, as far as a rebuild needs it. Times are RFC 3339. */
 export interface ReportedRelease {
   readonly bundleId: BundleId;
   readonly phase: string;
-  /** Absent when it was not adopted. */
   readonly adoptedAt?: string;
   readonly readyAt?: string;
   readonly activatedAt?: string;
-  /**
-   * Present while its preload is cancelled. `media`: those that were plugged in then and still are.
-   */
+  /** Present while its preload is cancelled. `media`: plugged in then and ever since. */
   readonly cancelled?: { readonly at: string; readonly media: readonly MediumId[] };
   readonly conditions?: readonly {
     readonly type: string;

@@ -15,25 +15,24 @@ export function keptBundles(bundles: readonly StoredBundle[]): readonly StoredBu
   return bundles.filter((bundle) => !isRetired(bundle));
 }
 
-/** The bundles that `name@version` means: those that are not retired, else the last one. */
+/** The bundles of `name@version` that are not retired, else the last one. */
 export function bundlesCalled(bundles: readonly StoredBundle[], name: string): readonly StoredBundle[] {
   const named = bundles.filter((bundle) => bundleName(bundle.payload) === name);
   const kept = keptBundles(named);
   return kept.length > 0 ? kept : named.slice(-1);
 }
 
-/** The name by which commands mean this bundle alone: its own, else its digest. */
+/** `name@version` if that is unique, else the digest. */
 export function commandName({ bundleId, payload }: StoredBundle, bundles: readonly StoredBundle[]): string {
   const name = bundleName(payload);
   return bundlesCalled(bundles, name).every((other) => other.bundleId === bundleId) ? name : bundleId;
 }
 
-/** The release of a stream that was activated last and is not retired: its tags are in force. */
+/** The kept release of a stream that was activated last: its tags are in force. */
 export function currentRelease(bundles: readonly StoredBundle[], stream: string): StoredBundle | undefined {
   return newest(keptBundles(bundles), stream, (bundle) => bundle.activatedAt);
 }
 
-/** The last known good release. */
 export function lastProven(bundles: readonly StoredBundle[], stream: string): StoredBundle | undefined {
   return newest(keptBundles(bundles), stream, (bundle) => bundle.provenAt);
 }
@@ -48,18 +47,12 @@ export function isRolledBack({ rolledBackAt, activatedAt }: StoredBundle): boole
   return rolledBackAt !== undefined && rolledBackAt >= (activatedAt ?? 0);
 }
 
-/**
- * Whether tags were moved, maybe not all of them. Windows, rollouts and the schedule apply to the
- * beginning only: half-moved tags are the worst state.
- */
+/** Tags were moved. Windows, rollouts and the schedule don't apply: half-moved tags are worse. */
 export function hasBegun({ activationBegunAt, activatedAt }: StoredBundle): boolean {
   return activationBegunAt !== undefined && activationBegunAt > (activatedAt ?? 0);
 }
 
-/**
- * Whether its activation was requested and is not done, and nothing of its stream was activated
- * since.
- */
+/** Whether its requested activation is not done, and nothing of its stream was activated since. */
 export function isAskedFor(bundle: StoredBundle, bundles: readonly StoredBundle[]): boolean {
   const { bundleId, payload, activatedAt = 0, activationRequestedAt: at } = bundle;
   if (at === undefined || at <= activatedAt || isRetired(bundle)) return false;
@@ -72,7 +65,6 @@ export function wasActive({ activeAt, activatedAt }: StoredBundle): boolean {
   return activeAt !== undefined && activatedAt !== undefined && activeAt >= activatedAt;
 }
 
-/** Whether two bundles name exactly the same images. */
 export function isTwin(one: StoredBundle, other: StoredBundle): boolean {
   if (one.bundleId === other.bundleId) return false;
   const references = new Set(one.contents.images.map((image) => image.reference));
@@ -95,7 +87,6 @@ export function reachedPhase(bundle: StoredBundle, bundles: readonly StoredBundl
   return lastProven(bundles, name)?.bundleId === bundle.bundleId ? 'proven' : 'superseded';
 }
 
-/** The bundle of each stream that was activated last. */
 export function currentIds(bundles: readonly StoredBundle[]): ReadonlySet<BundleId> {
   const streams = new Set(bundles.map((bundle) => bundle.payload.name));
   return new Set([...streams].flatMap((stream) => currentRelease(bundles, stream)?.bundleId ?? []));
@@ -118,7 +109,6 @@ function newest(
   return found;
 }
 
-/** Of each stream the release that was activated last, unless it is proven or went back. */
 export function unprovenReleases({ bundles }: Stored): readonly StoredBundle[] {
   const current = currentIds(bundles);
   return bundles.filter((bundle) => current.has(bundle.bundleId) && !isProven(bundle) && !isRolledBack(bundle));

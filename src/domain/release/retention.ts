@@ -16,29 +16,25 @@ export function isProtected({ payload }: StoredBundle, { protect }: Pick<Policy[
   return protect.includes(bundleName(payload));
 }
 
-/** A bundle of another stream is no base, whatever the delta says. */
+/** A bundle of another stream is no base. */
 export function isBaseOf({ bundleId, payload: { name } }: StoredBundle, { payload }: StoredBundle): boolean {
   return payload.update?.base === bundleId && payload.name === name;
 }
 
-/**
- * Whether a kept delta that was never complete builds on this bundle: its missing layers are found
- * only among images of the base.
- */
+/** Whether an incomplete delta builds on it: only images of the base have its missing layers. */
 export function isBaseInNeed(base: StoredBundle, bundles: readonly StoredBundle[]): boolean {
   return keptBundles(bundles).some((delta) => delta.readyAt === undefined && isBaseOf(base, delta));
 }
 
-/** Requested by a person and not done yet. */
 function isWanted({ activationRequestedAt = 0, activatedAt = 0 }: StoredBundle): boolean {
   return activationRequestedAt > activatedAt;
 }
 
 /**
  * The bundles that are no longer kept after a newer one has proven itself: proven ones beyond
- * `keep`, and those older by their sequence than the last known good release. Never the release
- * that was activated last, the last known good one, a requested one, the base of a delta that is
- * not ready yet, or a protected one. Oldest first.
+ * `keep`, and those with a lower sequence than the last known good release. Never the last
+ * activated release, the last known good one, a requested one, the base of a delta that is not
+ * ready, or a protected one. Oldest first.
  */
 export function surplusBundles(bundles: readonly StoredBundle[], policy: Policy['lifecycle']): readonly StoredBundle[] {
   const kept = keptBundles(bundles).filter((bundle) => !isProtected(bundle, policy));
@@ -47,7 +43,7 @@ export function surplusBundles(bundles: readonly StoredBundle[], policy: Policy[
     const good = lastProven(bundles, name);
     if (good === undefined || bundle === good || bundle === currentRelease(bundles, name)) return false;
     if (isWanted(bundle) || isBaseInNeed(bundle, bundles)) return false;
-    // What was claimed again may have been the fallback before what was recorded of it was lost.
+    // A claimed release may have been the fallback before its records were lost.
     const isOlder = sequenceOf(bundle) < sequenceOf(good);
     if (bundle.provenAt === undefined && !(bundle.claimedAt !== undefined && isOlder)) return isOlder;
     const newer = kept.filter(
@@ -58,9 +54,9 @@ export function surplusBundles(bundles: readonly StoredBundle[], policy: Policy[
 }
 
 /**
- * The bundle that is given up so that `next` gets the space it lacks: one that was rolled back,
- * else the fallback. Undefined when the stream's present release is not proven, or when the freed
- * space would not help.
+ * The bundle to retire so that `next` gets the space it lacks: one that was rolled back, else the
+ * fallback. Undefined when the stream's present release is not proven, or when the freed space
+ * would not help.
  */
 export function roomFor(
   next: StoredBundle,
@@ -92,16 +88,12 @@ export function roomFor(
   });
 }
 
-/** Of the filesystem of the images. */
 export interface Room {
   readonly bytes: number;
   readonly inodes: number;
 }
 
-/**
- * What keeping a protected release costs: bytes on disk of the layers that no other kept release
- * has.
- */
+/** The bytes on disk of layers that no other kept release has. */
 export interface ProtectedRelease {
   readonly bundle: StoredBundle;
   readonly ownBytes: number;
@@ -120,7 +112,6 @@ export function protectedReleases(
     });
 }
 
-/** What the layers that only `gone` has take, as far as they came with us. */
 function roomOf(gone: readonly StoredBundle[], others: readonly StoredBundle[], pulledByUs: ReadonlySet<string>): Room {
   const staying = new Set<Digest>(
     [
@@ -145,15 +136,14 @@ interface RemovalContext {
   readonly images: readonly RuntimeImage[];
   readonly ids: ImageIds;
   readonly stored: Stored;
-  /** References that are pinned and belong to no known release. Default none. */
+  /** Pinned references without a known release. */
   readonly unclaimed?: readonly string[];
 }
 
 /**
- * Image ids of a retired bundle that may be removed as far as images show: stickpin pulled them, no
- * kept bundle names them, nothing pins them any more, no unclaimed pin names them, and all their
- * names are ours. None while a delta that is not ready builds on the bundle. Containers are not
- * considered.
+ * Image ids of a retired bundle that may be removed: stickpin pulled them, no kept bundle, pin or
+ * unclaimed pin names them, and all their names are ours. None while a delta that is not ready
+ * builds on the bundle. Containers are not considered.
  */
 export function removableIds(
   bundle: StoredBundle,
@@ -179,10 +169,10 @@ export function removableIds(
 const SPARE_TAGS_MS = 24 * 60 * 60_000;
 
 /**
- * The tags that only a retired bundle gave to images of ours that stay pinned. Each of these images
- * keeps a tag of a kept bundle, since CRI-O deletes an image with its last name, and does not show
- * which names by digest are stored (docs/runtime-facts.md, facts 8 and 10). Uses of the tags are
- * not considered.
+ * The tags that only a retired bundle gave to images of ours that stay pinned. Each image keeps a
+ * tag of a kept bundle, since CRI-O deletes an image with its last name, and does not show the
+ * stored names by digest (docs/runtime-facts.md, facts 8 and 10). Uses of the tags are not
+ * considered.
  */
 export function spareTags(
   bundle: StoredBundle,
@@ -211,9 +201,9 @@ export function spareTags(
 const PODS_STARTED_MS = 15 * 60_000;
 
 /**
- * Leaves out the tags that static pods or containers, running or not, are made from: the kubelet
- * would pull them again. Names without a registry may mean any. While not all names are known, or
- * pods may not have started after a boot, nothing goes.
+ * Leaves out the tags from which static pods or containers, running or not, are made: the kubelet
+ * would pull them again. Names without a registry may mean any. Empty while not all names are
+ * known, or pods may not have started after a boot.
  */
 export function withoutUses(
   tags: readonly string[],
@@ -223,14 +213,13 @@ export function withoutUses(
   return isKnown && boot.uptimeMs >= PODS_STARTED_MS ? withoutNames(tags, imageUses.uses) : [];
 }
 
-/** Leaves out the tags of used images. None stays when a name is empty. */
 export function withoutNames(tags: readonly string[], uses: readonly Pick<ImageUse, 'image'>[]): readonly string[] {
   if (uses.some(({ image }) => image === '')) return [];
   const used = new Set(uses.map(({ image }) => shortName(image)));
   return tags.filter((tag) => !used.has(shortName(tag)));
 }
 
-/** As {@link withoutUses}, and by the containers as they were listed. None while tags are moved. */
+/** As {@link withoutUses}, and by the listed containers. Empty while tags are moved. */
 export function withoutPodImages(
   tags: readonly string[],
   { observed, memory: { running }, containers }: ContainerView,
@@ -251,10 +240,7 @@ function shortName(name: string): string {
   return last.includes(':') ? last : `${last}:latest`;
 }
 
-/**
- * Leaves out what a container that has not exited uses: its image, or one that it mounts as a
- * volume. Without knowledge of the containers, or of the volumes of one of them, nothing goes.
- */
+/** Leaves out images in use. Empty while containers or their volumes are not known. */
 export function withoutUsed(
   imageIds: readonly string[],
   containers: readonly RuntimeContainer[] | undefined,
@@ -275,10 +261,7 @@ function usedIds(container: RuntimeContainer, ids: ImageIds): ReadonlySet<string
   return new Set([imageIdOf(container, ids), ...volumes.map((name) => ids.of(name))]);
 }
 
-/**
- * Every reference of ours that names the image was pulled by us: one that was present before makes
- * the image foreign, whatever its other names.
- */
+/** An image that was present before is foreign, whatever its other names. */
 function isPulledByUs(
   { imageId }: RuntimeImage,
   bundles: readonly StoredBundle[],
@@ -311,10 +294,9 @@ interface IncompleteContext {
 }
 
 /**
- * Releases that were not complete for `retention.incomplete` since their adoption. Without bundles
- * on a plugged medium, since they may continue at once; none while the runtime does not answer, or
- * of a stream for which the clock can't be right. The wall clock may be set meanwhile: where the
- * daemon saw the medium leave, the uptime since then counts too.
+ * Releases that were not complete for `retention.incomplete` since their adoption. Not those on a
+ * plugged medium; none while the runtime does not answer, or of a stream with a wrong clock. The
+ * wall clock may be set meanwhile, so the uptime since the medium left counts too.
  */
 export function incompleteReleases({ observed, memory, bundles, policy }: IncompleteContext): readonly BundleId[] {
   const { incomplete } = policy.retention;
@@ -343,24 +325,18 @@ export function incompleteReleases({ observed, memory, bundles, policy }: Incomp
     .map(({ bundleId }) => bundleId);
 }
 
-/** Why a release that was activated, and is not the current one of its stream, is still pinned. */
+/** Why an activated release that is not the current one is still pinned. */
 export type KeptWhy =
   | { readonly kind: 'protected' }
   | { readonly kind: 'wanted' }
-  /** A delta that was never complete builds on it. */
   | { readonly kind: 'base' }
-  /** It is the last known good one, since `current` is not proven. */
   | { readonly kind: 'last-good'; readonly current: StoredBundle }
-  /** It is one of `lifecycle.keep` proven releases. */
   | { readonly kind: 'fallback'; readonly keep: number }
-  /**
-   * It was never proven, and nothing newer is: a release with a higher sequence has to be first.
-   */
   | { readonly kind: 'unproven'; readonly current: StoredBundle; readonly isRolledBack: boolean }
-  /** Nothing needs it; it goes once nothing runs from it. */
+  /** It is retired once nothing runs from it. */
   | { readonly kind: 'surplus' };
 
-/** Of releases that were activated. None of a stream without a current release. */
+/** None of a stream without a current release. */
 export function whyKept(bundles: readonly StoredBundle[], policy: Policy['lifecycle']): ReadonlyMap<BundleId, KeptWhy> {
   const surplus = new Set(surplusBundles(bundles, policy));
   const found = new Map<BundleId, KeptWhy>();

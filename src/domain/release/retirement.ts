@@ -13,21 +13,16 @@ import {
 } from './retention.ts';
 import { isRunning } from './running-releases.ts';
 
-/**
- * How often to check whether removed pins are gone. A reload takes some time, and nothing signals
- * its end.
- */
+/** How often to check whether pins are removed. Nothing signals the end of a reload. */
 export const UNPIN_POLL_MS = 1_000;
-/** How long to check. An image that is still pinned then is pinned by another program. */
+/** How long to check. Another program pins an image that is still pinned then. */
 const UNPIN_PATIENCE_MS = 30_000;
 
 export interface ShortOfSpace {
   readonly bundle: StoredBundle;
-  /** How much is to be freed at least. */
   readonly lacking: Room;
 }
 
-/** Whether images of a release that was retired just now are still reported as pinned. */
 export function isUnpinning({ runtime, now }: Observed, { bundles }: Stored): boolean {
   if (runtime.kind !== 'reachable') return false;
   const needed = new Set(
@@ -48,7 +43,7 @@ export function isUnpinning({ runtime, now }: Observed, { bundles }: Stored): bo
   );
 }
 
-/** The releases that may be retired now: those beyond `lifecycle.keep`, or one that makes room. */
+/** Releases beyond `lifecycle.keep`, or one that makes room. */
 export function retirements(view: ContainerView, short: readonly ShortOfSpace[]): LifecycleFinding[] {
   const { memory, stored, policy } = view;
   const isFree = (bundle: StoredBundle) =>
@@ -57,7 +52,7 @@ export function retirements(view: ContainerView, short: readonly ShortOfSpace[])
   const surplus = surplusBundles(stored.bundles, policy.lifecycle)
     .filter(isFree)
     .map((bundle): LifecycleFinding => ({ kind: 'spare', bundleId: bundle.bundleId }));
-  // One at a time: what the last one freed has to be seen first.
+  // One at a time: the space that the last one freed has to be seen first.
   const isFreeing = stored.bundles.some((bundle) => isRetired(bundle) && withRemovals(bundle, view).length > 0);
   if (surplus.length > 0 || isFreeing) return surplus;
   for (const { bundle, lacking } of short) {
@@ -69,7 +64,6 @@ export function retirements(view: ContainerView, short: readonly ShortOfSpace[])
   return [];
 }
 
-/** Each once. */
 export function removals(view: ContainerView): LifecycleFinding[] {
   const taken = new Set<string>();
   return view.stored.bundles.flatMap((bundle): LifecycleFinding[] => {
@@ -92,7 +86,7 @@ function withRemovals(
 function withSpareTags(bundle: StoredBundle, view: ContainerView): readonly string[] {
   const { observed, stored, ids, unclaimed } = view;
   const { runtime, now } = observed;
-  // Images that leave go first, so that one event names both.
+  // Removed images come first, so that one event names both.
   if (runtime.kind !== 'reachable' || isUnpinning(observed, stored)) return [];
   return withoutPodImages(spareTags(bundle, now, { images: runtime.images, ids, stored, unclaimed }), view);
 }

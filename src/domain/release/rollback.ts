@@ -6,30 +6,19 @@ import type { LifecycleFinding } from './lifecycle-finding.ts';
 import { type ContainerView, componentNames, componentsById, imageIdOf } from './proof/evidence.ts';
 import { currentIds, isAskedFor, isProven, isRolledBack, isTwin, keptBundles, wasActive } from './recorded-phase.ts';
 
-/**
- * How long the release before must run again, and nothing of the newer one, before that counts as a
- * rollback; the soak time if that is shorter.
- */
+/** How long only the earlier release must run; the soak time if that is shorter. */
 const BACK_MS = 60_000;
 
 /** How often containers are listed while all is proven; the soak time if that is shorter. */
 const LOOK_MS = 600_000;
 
-/** Whether a release no longer runs and an older one runs in its place. */
 interface RollbackEvidence {
-  /** With the time of the change. */
   readonly soak: Soak;
   readonly findings: readonly LifecycleFinding[];
-  /**
-   * Milliseconds from now until it counts; undefined while it is not so, or when it counts already.
-   */
+  /** Milliseconds from now until it counts. */
   readonly dueInMs: number | undefined;
 }
 
-/**
- * The proven release of each stream that was activated last and did not go back, if it has one
- * before it.
- */
 export function provenWithFallback(bundles: readonly StoredBundle[]): readonly StoredBundle[] {
   const current = currentIds(bundles);
   return bundles.filter(
@@ -41,10 +30,7 @@ export function provenWithFallback(bundles: readonly StoredBundle[]): readonly S
   );
 }
 
-/**
- * Whether containers are to be listed again `sinceListMs` after the last time, although no release
- * has to prove itself: what is proven may go back.
- */
+/** Whether to list containers again although all is proven, since a proven release may go back. */
 export function isContainerCheckDue(
   bundles: readonly StoredBundle[],
   sinceListMs: number,
@@ -55,9 +41,8 @@ export function isContainerCheckDue(
 }
 
 /**
- * Of a release that has not proven itself yet. Vanished containers are not enough: a job ends, and
- * a node is drained. One component that ran from it must have a container from an image of the
- * older one that started after it.
+ * A job ends and a node is drained, so vanished containers are not enough: a component that ran
+ * from the release must have a later container from an image of the older one.
  *
  * @param seen its clock after this observation
  */
@@ -69,9 +54,9 @@ export function rollbackOfUnproven(bundle: StoredBundle, seen: Soak, view: Conta
 }
 
 /**
- * Of a proven release. It may be drained for maintenance at any time of its long life, while an
- * image of the older one is tried: so all components that ran from it when it was proven, as far as
- * the older one has them, must run from that one again.
+ * A proven release may be drained at any time while an image of the older one is tested. So all
+ * components that ran from it when it was proven, as far as the older one has them, must run from
+ * that one again.
  *
  * @param isRunning whether anything runs from it
  */
@@ -109,10 +94,7 @@ function after(
   return { soak: back, findings: [{ kind: 'went-back', bundleId, to: older.bundleId }], dueInMs: undefined };
 }
 
-/**
- * The releases of its stream to which it may go back, the last known good one first. Without those
- * that went back themselves: their activation needs a person's request.
- */
+/** The last known good one first. Rolled back ones need a person's request. */
 function releasesBefore(bundle: StoredBundle, bundles: readonly StoredBundle[]): readonly StoredBundle[] {
   return keptBundles(bundles)
     .filter((older) => older.bundleId !== bundle.bundleId && older.payload.name === bundle.payload.name)
@@ -120,9 +102,7 @@ function releasesBefore(bundle: StoredBundle, bundles: readonly StoredBundle[]):
     .sort((a, b) => (b.provenAt ?? 0) - (a.provenAt ?? 0));
 }
 
-/**
- * Components that ran from `bundle` and run from an image that only `older` has, started after it.
- */
+/** Components that now run from an image that only `older` has, started after `bundle`. */
 function componentsBack(
   bundle: StoredBundle,
   older: StoredBundle,
@@ -146,10 +126,7 @@ function isAnyLeft({ components }: Soak): boolean {
   return components.some((entry) => entry.counts && entry.runs.length + entry.failed.length > 0);
 }
 
-/**
- * That a release was rolled back, or is being: its tags are in force until the release to which it
- * goes back is activated. Undefined when it was not since its activation.
- */
+/** Its tags are in force until the earlier release is activated. */
 export function rollbackReason(
   bundle: StoredBundle,
   bundles: readonly StoredBundle[],

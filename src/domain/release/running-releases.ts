@@ -8,7 +8,7 @@ import { keptBundles, unprovenReleases } from './recorded-phase.ts';
 import { removableIds, spareTags, surplusBundles, withoutUses } from './retention.ts';
 import { isContainerCheckDue } from './rollback.ts';
 
-/** What the runtime has, seen in one moment. */
+/** The containers of one moment. */
 export interface ContainersSeen {
   readonly images: readonly RuntimeImage[];
   readonly containers: readonly RuntimeContainer[];
@@ -23,7 +23,6 @@ export function runningReleases(
   return new Set(keptBundles(bundles).flatMap((bundle) => (isAnyRunning(bundle, seen) ? [bundle.bundleId] : [])));
 }
 
-/** Whether a container runs from an image that only this release has. */
 export function isRunning(bundle: StoredBundle, { stored: { bundles }, containers, ids }: ContainerView): boolean {
   return isAnyRunning(bundle, { bundles, containers, ids });
 }
@@ -49,17 +48,11 @@ function isAnyRunning(
 
 interface BeforeList {
   readonly isShort: boolean;
-  /** By the machine's own time. */
   readonly sinceListMs: number;
-  /** `now`: wall clock, milliseconds since the epoch. */
   readonly observed: Pick<Observed, 'now' | 'boot' | 'imageUses'>;
 }
 
-/**
- * Whether anything depends on containers: a release that must prove itself or may run without
- * activation, one that is to be retired, images or tags that are to be removed. While all is proven
- * they are listed now and then, since an older release may run again.
- */
+/** While all is proven containers are listed rarely, since an older release may run again. */
 export function needsContainers(
   stored: Stored,
   runtime: RuntimeObservation,

@@ -2,7 +2,7 @@ import type { BootTime, RuntimeContainer } from '../model/image.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { ComponentSoak, Soak, SoakRun } from '../state/release-record.ts';
 
-/** A container that speaks for a component. */
+/** A container that counts for a component. */
 export interface Witness {
   readonly component: string;
   readonly counts: boolean;
@@ -10,27 +10,20 @@ export interface Witness {
 }
 
 export type SoakVerdict =
-  /** Nothing that counts runs. */
   | { readonly kind: 'none' }
   | {
       readonly kind: 'soaking';
-      /**
-       * Until all that runs has soaked, if nothing is disturbed; undefined when that needs more
-       * than time.
-       */
+      /** Until all that runs has soaked undisturbed; undefined when that needs more than time. */
       readonly remainingMs: number | undefined;
-      /** Required components that don't run. */
       readonly lacking: readonly string[];
-      /** Components that failed and don't run now. */
       readonly failing: readonly string[];
     }
   | { readonly kind: 'done' };
 
 /**
  * The soak clock after one more observation. A restart (another container of the same name in the
- * same pod, one that was started again before, another start time) starts the clock of its
- * component again; so does one that ended with an error. A container that ended well counts for
- * neither.
+ * same pod, another attempt or start time) and an exit with an error start the clock of the
+ * component again. A successful exit does not count.
  */
 export function soakAfter(
   before: Soak | undefined,
@@ -95,10 +88,7 @@ function isRestart(known: ComponentSoak | undefined, container: RuntimeContainer
   return container.attempt > 0 || (known?.runs.some((run) => run.key === container.key) ?? false);
 }
 
-/**
- * Whether every component that was seen running, with those of `require`, has run without restart
- * for `soak`.
- */
+/** Whether every seen component, and those of `require`, has run without restart for `soak`. */
 export function judgeSoak(
   soak: Soak | undefined,
   { bootId, uptimeMs }: BootTime,

@@ -5,18 +5,14 @@ import { hasBegun, isRetired } from './recorded-phase.ts';
 
 /** A tag that a release wants and a release of another stream holds for another image. */
 export interface TagConflict {
-  /** `registry/repo:tag` */
   readonly tag: string;
   readonly holder: StoredBundle;
 }
 
 /**
- * The first tag of a release that a release of another stream holds for another digest. Held are
- * the tags of all releases that were activated and not retired since, also of those that were
- * rolled back or superseded: the way back to them must stay open. One whose activation has begun
- * holds its tags too, since some of them may have moved.
- *
- * @returns undefined when all of its tags are free
+ * The first tag of a release that a release of another stream holds for another digest. A release
+ * holds its tags from the begin of its activation until it is retired, even if it was rolled back
+ * or superseded: the way back to it must stay open.
  */
 export function foreignTag(bundle: StoredBundle, bundles: readonly StoredBundle[]): TagConflict | undefined {
   const holders = bundles.filter((other) => other.payload.name !== bundle.payload.name && holdsAgainst(other, bundle));
@@ -31,7 +27,7 @@ export function foreignTag(bundle: StoredBundle, bundles: readonly StoredBundle[
   return undefined;
 }
 
-/** Of two activations that have both begun the first one continues: neither waits for the other. */
+/** Of two begun activations the first one continues: neither waits for the other. */
 function holdsAgainst(holder: StoredBundle, other: StoredBundle): boolean {
   if (isRetired(holder)) return false;
   if (holder.activatedAt !== undefined) return true;
@@ -54,10 +50,7 @@ function tagsOf({ contents }: StoredBundle): ReadonlyMap<string, Digest> {
   return tags;
 }
 
-/**
- * Attached tags that several streams name with different digests, by tag: the stream whose release
- * was adopted first has it. `bundles`: in the order of adoption.
- */
+/** Of several streams the first adopted one decides. `bundles`: in the order of adoption. */
 export function attachedOwners(bundles: readonly StoredBundle[]): ReadonlyMap<string, BundleId> {
   const owners = new Map<string, { readonly stream: string; readonly bundleId: BundleId }>();
   for (const { bundleId, payload, contents } of bundles) {

@@ -6,30 +6,24 @@ import type { Observed, StoredBundle } from '../state/state.ts';
 import { isRetired, isRolledBack } from './recorded-phase.ts';
 
 export interface TagGoal {
-  /** `registry/repo:tag` */
   readonly tag: string;
-  /** By digest. */
   readonly reference: string;
   readonly digest: Digest;
 }
 
 export interface StrayTag extends TagGoal {
   readonly bundleId: BundleId;
-  /** What it names now, by digest or by image id; undefined when it names nothing. */
+  /** What it names now, by digest or by image id. */
   readonly names: string | undefined;
 }
 
 export interface TagAssessment {
-  /** Tags that should name an image of a release, and don't. */
   readonly stray: readonly StrayTag[];
-  /** Tags of any release that were lost again and again: they are left alone. */
+  /** Tags of any release that were lost repeatedly. They stay as they are. */
   readonly contested: readonly StrayTag[];
-  /** Stray ones that are to be restored now, all of one release. */
+  /** Stray ones to restore now, all of one release. */
   readonly due: readonly StrayTag[];
-  /**
-   * Stray ones whose repositories need our mirror: the due ones, and those that wait after a
-   * failure.
-   */
+  /** Stray ones whose repositories need our mirror: the due ones, and those in a pause. */
   readonly mirrored: readonly StrayTag[];
   /** Restored tags that name their images now, or belong to no release any more. */
   readonly settled: readonly string[];
@@ -45,16 +39,12 @@ export interface TagHolder {
   readonly absentImages: readonly unknown[];
 }
 
-/**
- * How often a tag is restored within {@link CONTEST_MS}; if it is lost once more, something else
- * wants it.
- */
+/** How often a tag is restored within {@link CONTEST_MS}. After that another program wants it. */
 const CONTEST_TIMES = 3;
 const CONTEST_MS = 60 * 60_000;
-/** First pause after a tag was restored; four times as long after each further time. */
+/** The first pause after a tag was restored; four times as long after each further time. */
 const PAUSE_MS = 5_000;
 
-/** Nothing is wrong with tags, or nobody knows. */
 const NO_TAGS: TagAssessment = {
   stray: [],
   contested: [],
@@ -71,13 +61,13 @@ export function tagGoalsOf({ contents }: Pick<StoredBundle, 'contents'>): readon
 
 /**
  * The release whose image our registry sends for each tag: of a stream the one that was activated
- * last of those that name it, also once it is superseded, until it is retired. A tag does not move
- * back automatically: one that a retired or rolled back release took from a kept one belongs to
- * none, unless all of them name the same image.
+ * last, also once it is superseded, until it is retired. A tag does not move back automatically:
+ * one that a retired or rolled back release took from a kept one belongs to none, unless all of
+ * them name the same image.
  *
  * Of several streams it is the one whose lost tags are restored ({@link restoredReleases}), then
  * the one that was activated first, since no other may take a held tag (`foreignTag`). `withdrawn`:
- * releases that are no longer trusted have no tags.
+ * releases without trust have no tags.
  */
 export function tagOwners(
   bundles: readonly StoredBundle[],
@@ -101,9 +91,8 @@ export function tagOwners(
 }
 
 /**
- * The release of each stream that was activated last: its lost tags are restored. None of a stream
- * whose last one was rolled back or retired: moving tags of an older one would be an activation
- * without a request.
+ * The last activated one of each stream. None after its rollback or retirement: moving tags of an
+ * older one would be an activation without a request.
  */
 export function restoredReleases(bundles: readonly StoredBundle[]): ReadonlySet<StoredBundle> {
   const newest = new Map<string, StoredBundle>();
@@ -132,7 +121,6 @@ function claimsByTag(bundles: readonly StoredBundle[]): ReadonlyMap<string, read
   return claims;
 }
 
-/** `claims`: of one stream, in the order of activation. */
 function ownerOf(claims: readonly TagClaim[], withdrawn: ReadonlySet<StoredBundle>): StoredBundle | undefined {
   const last = claims.at(-1);
   if (last === undefined) return undefined;
@@ -143,10 +131,7 @@ function ownerOf(claims: readonly TagClaim[], withdrawn: ReadonlySet<StoredBundl
   return same.findLast(({ bundle }) => !withdrawn.has(bundle))?.bundle;
 }
 
-/**
- * Compares the tags of the releases that hold them with those of the runtime. An absent image is
- * pulled first.
- */
+/** Compares the tags of releases with those of the runtime. Absent images are pulled first. */
 export function assessTags(
   holders: readonly TagHolder[],
   { runtime, now }: Observed,
@@ -155,7 +140,7 @@ export function assessTags(
   if (runtime.kind !== 'reachable') return NO_TAGS;
   const times = timesByTag(tagsGiven);
   const timesOf = ({ tag }: StrayTag) => times.get(tag) ?? [];
-  // While tags move, what was observed of them is no longer true, but for those that nobody moves.
+  // While tags move, the observation counts only for contested ones.
   if (running.some(({ kind }) => kind === 'activate' || kind === 'restore-tags')) {
     if (![...times.values()].some(isContested)) return NO_TAGS;
     return { ...NO_TAGS, contested: compare(holders, runtime).lost.filter((one) => isContested(timesOf(one))) };
@@ -178,18 +163,14 @@ export function assessTags(
     contested,
     settled,
     due,
-    // A runtime reads its configuration a little after its reload (docs/runtime-facts.md, fact 5):
-    // mirrors that came and went with each try would never be in force in time.
+    // A runtime reads its configuration late (docs/runtime-facts.md, fact 5), so mirrors stay.
     mirrored: [...due, ...open.filter((one) => isPaused(one.bundleId))],
     wakeAt: later.length === 0 ? undefined : Math.min(...later),
     troubles: troublesOf(holders, stray, contested, failures),
   };
 }
 
-/**
- * What still matters of when tags were restored: of those that have settled the last hour, of the
- * others everything.
- */
+/** Of settled tags the last hour, of the others everything. */
 export function tagsGivenLately(
   given: readonly TagGiven[],
   settled: readonly string[],
@@ -198,7 +179,6 @@ export function tagsGivenLately(
   return given.filter(({ tag, at }) => !settled.includes(tag) || Math.abs(now - at) <= CONTEST_MS);
 }
 
-/** Why a tag is left to whoever takes it. */
 export function contestReason(
   { tag, reference, names }: StrayTag,
   { payload }: Pick<StoredBundle, 'payload'>,
@@ -207,13 +187,8 @@ export function contestReason(
   return { code: 'engine/tag-contested', data: { ...data, ...(names !== undefined && { names }) } };
 }
 
-/**
- * Which tags don't name their images, which do, which a release has at all, and the releases whose
- * lost tags are restored.
- */
 function compare(holders: readonly TagHolder[], { images }: Extract<RuntimeObservation, { kind: 'reachable' }>) {
-  // An activation that comes next, or that failed half-way and is tried again, moves the tags of
-  // its stream.
+  // An activation that comes next, or is retried, moves the tags of its stream.
   const activating = holders.filter(({ activationDue, absentImages }) => activationDue && absentImages.length === 0);
   const moving = new Set(activating.map(({ bundle }) => bundle.payload.name));
   const byName = new Map<string, RuntimeImage>(
@@ -258,7 +233,7 @@ function isContested(times: readonly number[]): boolean {
   return last !== undefined && first !== undefined && Math.abs(last - first) <= CONTEST_MS;
 }
 
-/** A time in the future means that the wall clock was set back: then it is due. */
+/** A time in the future: the wall clock was set back. */
 function dueAt(times: readonly number[], now: number): number {
   const last = times.at(-1);
   return last === undefined || last > now ? now : last + PAUSE_MS * 4 ** (times.length - 1);

@@ -10,20 +10,14 @@ import { isRetired, keptBundles } from './recorded-phase.ts';
 export type UnclaimedPins = Partial<Omit<PinnedRelease, 'references'>> & Pick<PinnedRelease, 'references'>;
 
 export interface PinAssessment {
-  /** Pins that a release which is kept here wants, sorted. */
+  /** Pins that a kept release wants, sorted. */
   readonly claimed: readonly string[];
-  /**
-   * Pins that stickpin rendered before and that no known release wants, sorted. They stay until
-   * their release is adopted again or a person gives them up.
-   */
+  /** Rendered pins that no known release wants, sorted. Only a person gives them up. */
   readonly unclaimed: readonly string[];
   /** {@link unclaimed} by release, the nameless rest last. */
   readonly unclaimedReleases: readonly UnclaimedPins[];
   readonly record: PinRecord;
-  /**
-   * There may be pins without a record that can't be seen now: nothing may be rendered over them,
-   * and the ledger stays as it is.
-   */
+  /** Pins may exist that can't be seen now: no pin is rendered and the ledger stays. */
   readonly isUncertain: boolean;
 }
 
@@ -32,24 +26,22 @@ export interface PinContext {
   /** Undefined when there is none, or when it can't be read. */
   readonly ledger: PinLedger | undefined;
   readonly runtime: RuntimeObservation;
-  /** Of the database. */
   readonly age: StateAge;
-  /** Adopted bundles without images. Default none. */
+  /** Adopted bundles without images. */
   readonly notices?: readonly StoredBundle[];
-  /** Default none. */
   readonly verdicts?: readonly Verdict[];
   readonly rejectedNames?: readonly RejectedName[];
-  /** What was last reported of releases, for gaps of the ledger. Default nothing. */
+  /** The last report of releases, for gaps of the ledger. */
   readonly reported?: readonly KnownRelease[];
 }
 
 /**
  * Sorts all pins into claimed and unclaimed ones.
  *
- * INVARIANT: a pin that was rendered goes for one of two reasons only: the database says that its
- * release was retired, and is not older than the ledger; or a person gave it up. A database that
- * was lost, replaced or restored says nothing about releases that it does not know. When in doubt a
- * pin is kept.
+ * INVARIANT: a rendered pin is removed for one of two reasons only: the database, which is not
+ * older than the ledger, says that its release was retired; or a person gave it up. A lost,
+ * replaced or restored database says nothing about releases that it does not know. In doubt a pin
+ * is kept.
  */
 export function assessPins(context: PinContext): PinAssessment {
   const { bundles, ledger, runtime, age } = context;
@@ -119,7 +111,6 @@ export function lostVerdicts(known: readonly Verdict[], ledger: PinLedger | unde
   return (ledger?.verdicts ?? []).filter(({ bundleId, at }) => at > (latest.get(bundleId) ?? -1));
 }
 
-/** Names that the ledger has as rejected and a lost database lacks. */
 export function lostNames(
   known: readonly RejectedName[],
   ledger: Pick<PinLedger, 'rejectedNames'> | undefined,
@@ -144,10 +135,7 @@ export function isAsNew(age: StateAge, ledger: StateAge): boolean {
   return age.origin === ledger.origin && age.revision >= ledger.revision;
 }
 
-/**
- * The database says that the release was retired at a time at which the ledger, written later,
- * still wanted its pins: one of them is damaged.
- */
+/** The ledger still wanted the pins after the retirement: one of the two is damaged. */
 function isDisputed(
   { bundleId }: PinnedRelease,
   bundles: readonly StoredBundle[],

@@ -5,35 +5,26 @@ export const HOOK_NAMES = ['before-activate', 'ready', 'activated', 'proven', 'r
 
 export type HookName = (typeof HOOK_NAMES)[number];
 
-/** The unit that is started for one event of one release. */
 export interface HookRun {
   readonly hook: HookName;
   /** A systemd service, as `k3s-install.service`. */
   readonly unit: string;
   readonly bundleId: BundleId;
-  /**
-   * The recorded time of the event, in milliseconds since the epoch. Of `before-activate`: the time
-   * of the request, 0 without one; of `degraded`: 1.
-   */
+  /** Milliseconds since the epoch. `before-activate`: of the request, or 0; `degraded`: 1. */
   readonly event: number;
 }
 
 export interface RunningHook extends HookRun {
-  /** Wall clock, milliseconds since the epoch. */
+  /** Milliseconds since the epoch. */
   readonly startedAt: number;
 }
 
 export type HookFailure =
-  /** systemd knows no such unit. */
   | { readonly kind: 'absent' }
-  /** The unit can't be loaded; `state` as in `LoadState`: `masked`, `bad-setting`, `error`. */
+  /** `state` as in `LoadState`: `masked`, `bad-setting`, `error`. */
   | { readonly kind: 'not-loaded'; readonly state: string }
-  /** The unit is active: a start does nothing. */
   | { readonly kind: 'active' }
-  /**
-   * `job`: the result of `JobRemoved`; `result` and `status` are those of the service, where they
-   * are known: `exit-code`, 1.
-   */
+  /** `job`: the result of `JobRemoved`; `result` and `status` of the service: `exit-code`, 1. */
   | { readonly kind: 'ended'; readonly job: string; readonly result?: string; readonly status?: number }
   /** systemd did not answer, or its file could not be written. */
   | { readonly kind: 'unasked'; readonly message: string };
@@ -41,14 +32,13 @@ export type HookFailure =
 export interface FailedHook extends HookRun {
   readonly why: HookFailure;
   readonly attempts: number;
-  /** Wall clock, milliseconds since the epoch. */
+  /** Milliseconds since the epoch. */
   readonly retryAt: number;
 }
 
 export interface HookRecord {
-  /** The record is about this unit. Another one begins again. */
+  /** Another unit begins a new record. */
   readonly unit: string;
-  /** The event of each release for which the hook has run last. */
   readonly done: ReadonlyMap<BundleId, number>;
   /** The last run, if it failed and is not retried. */
   readonly failure?: { readonly bundleId: BundleId; readonly why: HookFailure; readonly at: number };

@@ -17,11 +17,8 @@ export interface PinRecord {
   readonly unclaimed: readonly string[];
   /** Unclaimed pins that a person gave up and that the runtime may still show. */
   readonly givenUp: readonly string[];
-  /** Records of bundles that are kept or that were lost. Default nothing. */
   readonly known?: readonly KnownRelease[];
-  /** Default nothing. */
   readonly verdicts?: readonly Verdict[];
-  /** Default none. */
   readonly rejectedNames?: readonly RejectedName[];
 }
 
@@ -32,22 +29,16 @@ export interface PinLedger extends PinRecord {
   readonly stamp: number;
 }
 
-/** Protects from older bundles. Stored beside the bundles themselves, so that it outlives them. */
+/** Protects from older bundles. Outlives the bundles. */
 export interface Floors {
   /** The highest activated sequence of each stream. */
   readonly sequences: ReadonlyMap<string, number>;
   /** Of the adopted bundles of each stream, in milliseconds since the epoch. */
   readonly newestCreated: ReadonlyMap<string, number>;
-  /** Number of resets of each stream (`stickpin trust reset`). Default none. */
+  /** Number of resets of each stream (`stickpin trust reset`). */
   readonly resets?: ReadonlyMap<string, number>;
-  /**
-   * Streams whose sequence is a lower bound only: a higher one may have been activated before the
-   * floors were lost. Default none.
-   */
+  /** Streams whose sequence is a lower bound, because the floors were lost. */
   readonly doubted?: ReadonlySet<string>;
-  /**
-   * They were lost on this node: what was activated of a stream that is not in {@link sequences} is
-   * unknown.
-   */
+  /** They were lost: the activations of streams outside {@link sequences} are unknown. */
   readonly areLost: boolean;
 }

@@ -10,54 +10,39 @@ export interface PinnedRelease {
   readonly references: readonly string[];
 }
 
-/** `media`: plugged in at the time and ever since; any other medium resumes the preload. */
+/** `media`: plugged in then and ever since. Any other medium resumes the preload. */
 interface Cancellation {
   /** Milliseconds since the epoch. */
   readonly at: number;
   readonly media: readonly MediumId[];
 }
 
-/**
- * What is recorded of an adopted bundle, in the database and beside it, and is not in its
- * documents. Times are milliseconds since the epoch.
- */
+/** What the documents of a bundle do not show. Times are milliseconds since the epoch. */
 export interface KnownRelease {
   readonly bundleId: BundleId;
   readonly adoptedAt: number;
-  /** Its pins were present before it was adopted, since its earlier records had been lost. */
+  /** Its pins were present at its adoption: its earlier records were lost. */
   readonly claimedAt?: number;
-  /**
-   * Its stream was reset (`stickpin trust reset`) when it was known already: its sequence and its
-   * `created` no longer count.
-   */
+  /** Its stream was reset: its sequence and its `created` no longer count. */
   readonly resetAt?: number;
-  /** First time that every image was present and pinned. */
+  /** The first time that every image was present and pinned. */
   readonly readyAt?: number;
-  /**
-   * By a person (`stickpin activate`), or because its containers run without an activation, or run
-   * again after a rollback of another release.
-   */
+  /** By a person, by containers that run without an activation, or by a rollback. */
   readonly activationRequestedAt?: number;
-  /**
-   * Rules that don't hold the requested activation: a person has confirmed it, or its containers
-   * run already.
-   */
+  /** Rules that don't hold the requested activation. */
   readonly activationOverrides?: readonly RuleCode[];
   readonly activatedAt?: number;
-  /** Containers of the present activation were seen running for the first time. */
+  /** Containers of the present activation were first seen running. */
   readonly activeAt?: number;
-  /** It had run for the soak time. */
   readonly provenAt?: number;
-  /** It had been active and the release before runs again, or a person went back. */
+  /** The earlier release runs again, or a person went back. */
   readonly rolledBackAt?: number;
   readonly rolledBackReason?: string;
-  /** A person cancelled its preload (`stickpin cancel`). */
   readonly cancelled?: Cancellation;
-  /** It has no images, so no pins. Default false. */
+  /** It has no images, so no pins. */
   readonly isNotice?: boolean;
 }
 
-/** A running container, and since when it is known. */
 export interface SoakRun {
   readonly key: string;
   readonly containerId: string;
@@ -68,10 +53,7 @@ export interface SoakRun {
 
 export interface ComponentSoak {
   readonly component: string;
-  /**
-   * Whether its images distinguish the release; others are followed only because
-   * `lifecycle.require` names them.
-   */
+  /** Its images distinguish the release. Others are followed only for `lifecycle.require`. */
   readonly counts: boolean;
   readonly runs: readonly SoakRun[];
   /** Containers that ended with an error and were not started again yet. */
@@ -83,28 +65,23 @@ export interface ComponentSoak {
 }
 
 /**
- * The soak clock of one activation. It counts the machine's uptime, not the wall clock, which may
- * jump: the same container after a pause of the daemon has run on meanwhile. Nothing of it outlives
- * a reboot, since no container does.
+ * The soak clock of one activation. It counts the machine's uptime, since the wall clock may jump:
+ * a container that outlives a pause of the daemon has run meanwhile. A reboot starts it again.
  */
 export interface Soak {
   readonly activatedAt: number;
   readonly bootId: string;
   readonly components: readonly ComponentSoak[];
-  /** Uptime since which the release before runs again and nothing of this one. */
+  /** Uptime since which only the earlier release runs. */
   readonly backSinceMs?: number;
   /** How long there was no evidence; absent once there was. */
   readonly unseen?: UnseenTime;
-  /**
-   * Why it counts as proven without the soak time: a person said so, or there was no evidence for
-   * long enough (`lifecycle.without_evidence`).
-   */
+  /** Why it counts as proven without the soak time. */
   readonly proof?: 'hand' | 'without-evidence';
 }
 
 /** Time between two observations of the containers without a container of the release. */
 interface UnseenTime {
-  /** So far, over reboots. */
   readonly totalMs: number;
   /** Uptime of the machine at the end of the counted time. */
   readonly atMs: number;

@@ -4,13 +4,11 @@ import type { UpdateRules } from '../model/bundle.ts';
 export type Rollout = NonNullable<UpdateRules['rollout']>;
 
 const MINUTE_MS = 60_000;
-/**
- * The last time that a Date can hold (ECMA-262, "Time Values"). Above it whole milliseconds end.
- */
+/** The last time that a Date can hold (ECMA-262, "Time Values"). */
 const LAST_TIME = 8.64e15;
 
 /**
- * The share of nodes that may activate a release at a time, 0 to 1 (fedora-coreos-cincinnati,
+ * The share of nodes that may activate a release, 0 to 1 (fedora-coreos-cincinnati,
  * `throttle_rollouts`): 0 before the start, 1 from the end on, and a straight line from
  * `startPercentage` to 1 between them. Without a duration it stays at `startPercentage`.
  *
@@ -24,21 +22,17 @@ export function throttleAt(rollout: Rollout, time: number): number {
   return startShare + ((1 - startShare) * (time - startMs)) / durationMs;
 }
 
-/** Whether a node has to wait: its wariness is greater than the throttle. */
 export function isThrottled(rollout: Rollout, wariness: number, time: number): boolean {
   return wariness > throttleAt(rollout, time);
 }
 
-/**
- * The first millisecond at which a node of this wariness does not have to wait; undefined when that
- * never comes. A node of wariness 0 never waits: `Number.NEGATIVE_INFINITY`.
- */
+/** In milliseconds; undefined: never. Wariness 0: `Number.NEGATIVE_INFINITY`. */
 export function turnOf(rollout: Rollout, wariness: number): number | undefined {
   const { startMs, startShare, durationMs } = termsOf(rollout);
   if (wariness <= 0) return Number.NEGATIVE_INFINITY;
   if (wariness <= startShare) return startMs;
   if (durationMs === undefined) return undefined;
-  // By search: a formula would be rounded in another way than the throttle.
+  // By search: a formula would round in another way than the throttle.
   let [waits, may] = [startMs, Math.min(startMs + durationMs, LAST_TIME)];
   if (isThrottled(rollout, wariness, may)) return undefined;
   while (may - waits > 1) {
@@ -57,22 +51,17 @@ function termsOf({ start, startPercentage = 0, durationMinutes }: Rollout) {
   };
 }
 
-/** The least wariness that a hash gives: a node that is to be the first of all says so itself. */
+/** Only a setting makes a node the first of all. */
 const LEAST_HASHED_WARINESS = 1e-6;
 
-/** How cautious a node is in rollouts, and the source of that. */
 export interface Wariness {
   /** 0 (among the first) to 1 (the last). */
   readonly value: number;
-  /** `none`: neither a setting nor a usable machine id, so that it is the last. */
+  /** `none`: neither a setting nor a usable machine id, so it is the last. */
   readonly source: 'setting' | 'machine-id' | 'none';
 }
 
-/**
- * The setting, else a hash, else 1.
- *
- * @param machineId as in machine-id(5); undefined when there is none
- */
+/** The setting, else a hash, else 1. */
 export function warinessOf(stream: string, setting: number | undefined, machineId: string | undefined): Wariness {
   if (setting !== undefined) return { value: setting, source: 'setting' };
   if (machineId === undefined) return { value: 1, source: 'none' };
@@ -83,9 +72,8 @@ export function warinessOf(stream: string, setting: number | undefined, machineI
 const COUNTED_BYTES = 6;
 
 /**
- * A number from 1e-6 to 1 that stays the same for a machine and a stream: the first 6 bytes of the
- * SHA-256 of `<machine id>:<stream>`, as a whole number, divided by 2^48 - 1
- * (docs/bundle-format.md, "Rollout").
+ * 1e-6 to 1, constant for a machine and a stream: the first 6 bytes of the SHA-256 of `<machine
+ * id>:<stream>` as a whole number, divided by 2^48 - 1 (docs/bundle-format.md, "Rollout").
  */
 export function hashedWariness(machineId: string, stream: string): number {
   const hex = digestOf(`${machineId}:${stream}`).slice('sha256:'.length);
@@ -93,10 +81,7 @@ export function hashedWariness(machineId: string, stream: string): number {
   return Math.max(LEAST_HASHED_WARINESS, number / (2 ** (8 * COUNTED_BYTES) - 1));
 }
 
-/**
- * From the content of `/etc/machine-id` (machine-id(5)): 32 lower-case hex digits, not all zero.
- * Undefined for anything else, as for the word `uninitialized`.
- */
+/** machine-id(5): 32 lower-case hex digits, not all zero. Undefined for `uninitialized`. */
 export function parseMachineId(content: string): string | undefined {
   const id = content.trim();
   return /^[0-9a-f]{32}$/.test(id) && !/^0+$/.test(id) ? id : undefined;

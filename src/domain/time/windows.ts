@@ -22,9 +22,7 @@ const WEEK_MS = WEEK_MINUTES * MINUTE_MS;
 /** 1970-01-01 was a Thursday. */
 const EPOCH_IN_WEEK_MS = 3 * 24 * HOUR_MS;
 
-/**
- * How far ahead openings are searched: three weekly ones, where the wall clock skips one or two.
- */
+/** Three weekly openings, where the wall clock skips one or two. */
 const LOOK_AHEAD_MS = 6 * WEEK_MS;
 /** No zone has two changes of its offset within this time. */
 const STRIDE_MS = 6 * HOUR_MS;
@@ -32,9 +30,9 @@ const STRIDE_MS = 6 * HOUR_MS;
 const LAST_TIME = 8.64e15;
 
 /**
- * The first opening may be open already. Windows that overlap or touch make one opening. The local
- * time decides: so a window may be longer or open twice on the day when clocks are set back, and
- * shorter or left out on the day when they are set forward.
+ * The first opening may be open already. Windows that overlap or touch make one opening. Windows
+ * follow the wall clock: on the day of a clock change one may be longer, shorter, open twice, or
+ * left out.
  *
  * @param zone one that `isTimeZone` accepts
  */
@@ -80,10 +78,7 @@ function isIn(spans: readonly Span[], wallMs: number): boolean {
   return spans.some(({ startMs, lengthMs }) => modulo(wallMs - startMs, WEEK_MS) < lengthMs);
 }
 
-/**
- * The next moment after `time` at which a window may open or close: its wall time is reached, or
- * the offset of the zone changes. It is no later than the next such moment, and may be earlier.
- */
+/** The next moment at which a window may open or close. It may be too early, never too late. */
 function nextChange(spans: readonly Span[], offset: Offset, time: number): number {
   const offsetMs = offset(time);
   const wallMs = weekTime(time, offsetMs);
@@ -95,7 +90,6 @@ function nextChange(spans: readonly Span[], offset: Offset, time: number): numbe
   return offset(next) === offsetMs ? next : offsetChange(offset, time, next);
 }
 
-/** The first moment after `before`, up to `after`, with another offset than at `before`. */
 function offsetChange(offset: Offset, before: number, after: number): number {
   const offsetMs = offset(before);
   let [same, other] = [before, after];
@@ -111,13 +105,10 @@ function modulo(value: number, by: number): number {
   return ((value % by) + by) % by;
 }
 
-/** English names of the weekdays, in the order of a week (ISO 8601). */
+/** In the order of a week (ISO 8601). */
 export const WEEKDAYS = ['Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday', 'Sunday'] as const;
 
-/**
- * On the wall clock of one time zone. It may cross midnight and the end of the week, and be longer
- * than a day.
- */
+/** It may cross midnight and the end of the week, and be longer than a day. */
 export interface WeeklyWindow {
   /** Of its begin, 0 (Monday) to 6 (Sunday). */
   readonly days: readonly number[];
@@ -127,16 +118,12 @@ export interface WeeklyWindow {
   readonly lengthMinutes: number;
 }
 
-/** The zone without daylight saving time and without offset. */
 export const UTC = 'UTC';
 
 /** Milliseconds by which the wall clock of a zone is ahead of UTC. */
 type Offset = (time: number) => number;
 
-/**
- * Whether this program knows `name` in the IANA database, as `Europe/Berlin`. A plain offset, as
- * `+01:00`, is none.
- */
+/** A known name of the IANA database, as `Europe/Berlin`. Not a plain offset, as `+01:00`. */
 export function isTimeZone(name: string): boolean {
   if (name === UTC) return true; // most nodes: it spares them the zone data, which loads slowly
   if (!/^[A-Za-z]/.test(name)) return false;
@@ -148,11 +135,7 @@ export function isTimeZone(name: string): boolean {
   }
 }
 
-/**
- * By the time zone data of this program (ECMA-402, `Intl`).
- *
- * @param zone one that {@link isTimeZone} accepts
- */
+/** By ECMA-402, `Intl`. @param zone one that {@link isTimeZone} accepts */
 export function offsetOf(zone: string): Offset {
   if (zone === UTC) return () => 0; // most nodes, see isTimeZone
   const format = offsetFormat(zone);
@@ -167,13 +150,13 @@ export function offsetOf(zone: string): Offset {
 /** `GMT`, `GMT-05:00` or `GMT+00:53:28`. */
 const OFFSET = /^GMT([+-])(\d{2}):(\d{2})(?::(\d{2}))?$/;
 
-/** Kept for the last zone, of which a node has one: a new format reads the zone data again. */
+/** A new format reads the zone data again. A node has one zone. */
 const offsetFormat = rememberLast(
   (timeZone) => new Intl.DateTimeFormat('en-US', { timeZone, timeZoneName: 'longOffset' }),
 );
 
 interface WallTime {
-  /** The first three letters of the weekday, in English. */
+  /** The first three letters, in English. */
   readonly weekday: string;
   /** `2026-11-28` */
   readonly date: string;

@@ -2,30 +2,23 @@ import type { Payload, VerifiedBundle } from '../model/bundle.ts';
 import type { BundleId } from '../model/digest.ts';
 import type { Policy } from '../settings/settings.ts';
 
-/**
- * What lets an unknown bundle in (`trust.require`): signatures of enough trusted keys, the approval
- * of its digest, or both.
- */
+/** What lets an unknown bundle in (`trust.require`). */
 export type TrustRequirement = Policy['trust']['require'];
 
-/** A person's verdict on a bundle digest, before or after its stick. The latest one counts. */
+/** A person's verdict on a bundle digest. The latest one counts. */
 export interface Verdict {
   readonly bundleId: BundleId;
   readonly verdict: 'approved' | 'rejected';
-  /** In the words of the person; absent when none was given. */
+  /** In the words of the person. */
   readonly reason?: string;
   /** Milliseconds since the epoch. */
   readonly at: number;
 }
 
-/**
- * A release that a person rejected by its name. It counts for every bundle of that name whose
- * digest was not approved later.
- */
+/** It counts for every bundle of that name whose digest was not approved later. */
 export interface RejectedName {
   readonly name: string;
   readonly version: string;
-  /** In the words of the person; absent when none was given. */
   readonly reason?: string;
   /** Milliseconds since the epoch; later than every verdict before it. */
   readonly at: number;
@@ -35,7 +28,6 @@ export interface RejectedName {
 export interface Approvals {
   readonly policy: Pick<Policy['trust'], 'require' | 'threshold' | 'approved'>;
   readonly verdicts: readonly Verdict[];
-  /** Default none. */
   readonly rejectedNames?: readonly RejectedName[];
 }
 
@@ -49,10 +41,7 @@ interface Rejected {
   readonly why?: string;
 }
 
-/**
- * A person's rejection by digest or by name; undefined when the last verdict was another one. It
- * wins over the configuration.
- */
+/** A person's latest verdict, if it is a rejection. It wins over the configuration. */
 export function rejectionOf({ bundleId, payload }: Judged, approvals: Approvals): Rejected | undefined {
   const { verdicts, rejectedNames = [] } = approvals;
   const said = verdicts.find((verdict) => verdict.bundleId === bundleId);
@@ -62,14 +51,12 @@ export function rejectionOf({ bundleId, payload }: Judged, approvals: Approvals)
   return rejection.reason === undefined ? {} : { why: rejection.reason };
 }
 
-/** By a person or by the configuration. A person's rejection wins over the configuration. */
 export function isApproved(judged: Judged, approvals: Approvals): boolean {
   if (rejectionOf(judged, approvals) !== undefined) return false;
   const { policy, verdicts } = approvals;
   return policy.approved.includes(judged.bundleId) || verdicts.some(({ bundleId }) => bundleId === judged.bundleId);
 }
 
-/** Whether a bundle may not be preloaded before its digest is approved. */
 export function needsApproval(judged: Judged, approvals: Approvals): boolean {
   return approvals.policy.require !== 'signature' && !isApproved(judged, approvals);
 }
@@ -79,34 +66,25 @@ export interface RotatedKey {
   /** Lower-case hex SHA-256 of the DER SubjectPublicKeyInfo. */
   readonly keyId: string;
   readonly pem: string;
-  /** For people only; absent where the bundle does not say. */
   readonly name?: string;
-  /** The bundle that added it. */
   readonly bundleId: BundleId;
   /** Absent for a plain key. */
   readonly role?: string;
 }
 
-/**
- * A key that a bundle took out of force (bundle format, `trust.revoked`). Only an administrator
- * brings it back.
- */
+/** Bundle format, `trust.revoked`. Only an administrator restores the key. */
 export interface RevokedKey {
   readonly keyId: string;
   readonly bundleId: BundleId;
   /** The role in which it no longer counts; absent: among the plain keys. */
   readonly role?: string;
   /**
-   * When its bundle was adopted, of a lost revocation that was recorded later; in milliseconds
-   * since the epoch.
+   * When a lost revocation was recorded again: its bundle's adoption, milliseconds since the epoch.
    */
   readonly remadeAt?: number;
 }
 
-/**
- * All that came by rotation, in the order of adoption: a key once for each bundle that names it.
- * Kept when the bundles are gone.
- */
+/** In the order of adoption, a key once for each bundle. Outlives the bundles. */
 export interface KeyRotation {
   readonly keys: readonly RotatedKey[];
   readonly revoked: readonly RevokedKey[];
@@ -118,19 +96,12 @@ export function isKeyName(text: string): boolean {
 }
 
 export interface Revocations {
-  /**
-   * Key ids that never count among the plain keys: of the administrator, now or earlier, and of
-   * bundles that rotated plain keys.
-   */
+  /** Keys that never count among the plain keys. */
   readonly keyIds: readonly string[];
-  /**
-   * Key ids that never count in a role, by the role's name: of the administrator, and of bundles
-   * that rotated keys of that role. Default none.
-   */
+  /** Keys that never count in a role, by the role's name. */
   readonly inRoles?: ReadonlyMap<string, readonly string[]>;
-  /** The revoked keys are not known. */
   readonly revocationsUnreadable: boolean;
-  /** Cause and remedy, without full stop; absent when they can be read. */
+  /** Cause and remedy, without full stop. */
   readonly cause?: string;
 }
 

@@ -11,11 +11,10 @@ export interface StoredRevocation {
   readonly bundleId?: BundleId;
   /** Absent: among the plain keys. */
   readonly role?: string;
-  /** By `stickpin trust revoke`; default false. */
+  /** By `stickpin trust revoke`. */
   readonly byPerson?: true;
   /** Milliseconds since the epoch. */
   readonly at: number;
-  /** When the administrator lifted it; absent while it holds. */
   readonly restoredAt?: number;
 }
 
@@ -30,7 +29,6 @@ export interface RevocationRecord {
 export interface SeenRevocation {
   readonly keyId: string;
   readonly otherIds?: readonly string[];
-  /** As in {@link StoredRevocation}. */
   readonly bundleId?: BundleId;
   readonly role?: string;
   readonly byPerson?: true;
@@ -40,10 +38,7 @@ export interface SeenRevocation {
 
 export const EMPTY_RECORD: RevocationRecord = { folders: [], revocations: [] };
 
-/**
- * Two copies differ after a crash or when one is older: what either still holds as revoked is
- * revoked.
- */
+/** Copies may differ after a crash. A key that is revoked in either is revoked. */
 export function mergeRecords(one: RevocationRecord, other: RevocationRecord): RevocationRecord {
   const merged = new Map(one.revocations.map((entry) => [entryKey(entry), entry]));
   for (const entry of other.revocations) {
@@ -59,9 +54,9 @@ export function withFolder(record: RevocationRecord, folder: string): Revocation
 }
 
 /**
- * The record with present revocations. One of a file or of a person holds again although it was
- * lifted before, since the administrator wants it; one of a bundle stays lifted, since the same
- * bundle says nothing new. Returns the same object when nothing is new.
+ * The record with present revocations. A file or a person revokes a key again although it was
+ * lifted, since the administrator wants it; a bundle does not. Returns the same object when nothing
+ * is new.
  */
 export function withSeen(record: RevocationRecord, seen: readonly SeenRevocation[], at: number): RevocationRecord {
   const entries = new Map(record.revocations.map((entry) => [entryKey(entry), entry]));
@@ -89,7 +84,7 @@ export function withSeen(record: RevocationRecord, seen: readonly SeenRevocation
   return isNew ? { ...record, revocations: [...entries.values()] } : record;
 }
 
-/** When a person restored a key last, if that was after `since`; undefined without `since`. */
+/** The last restore of a key by a person, if that was after `since`. */
 function restoredSince(
   { revocations }: RevocationRecord,
   ids: readonly string[],
@@ -101,10 +96,7 @@ function restoredSince(
   return last > since ? last : undefined;
 }
 
-/**
- * Lifts every revocation of a key, by whichever of its ids. A bundle that revokes it later, or a
- * file, revokes it again.
- */
+/** Lifts every revocation of a key, by any of its ids. A later one revokes it again. */
 export function withRestored(record: RevocationRecord, ids: readonly string[], at: number): RevocationRecord {
   const revocations = record.revocations.map((entry) =>
     isOf(entry, ids) && entry.restoredAt === undefined ? { ...entry, restoredAt: at } : entry,
@@ -120,7 +112,6 @@ export function revocationsInForce({ revocations }: RevocationRecord): readonly 
 export interface Revoker {
   readonly byPerson?: true;
   readonly revokedBy?: BundleId;
-  /** As in {@link StoredRevocation}. */
   readonly role?: string;
 }
 
@@ -140,12 +131,10 @@ function isOf({ keyId, otherIds }: StoredRevocation, ids: readonly string[]): bo
   return ids.includes(keyId) || otherIds.some((id) => ids.includes(id));
 }
 
-/** Among the plain keys (`role` undefined), or in a role. */
 export function countsIn({ bundleId, role: own }: RevocationSource, role: string | undefined): boolean {
   return bundleId === undefined || own === role;
 }
 
-/** A bundle, in a role or among the plain keys; otherwise the administrator. */
 export type RevocationSource = Pick<StoredRevocation, 'bundleId' | 'role'>;
 
 interface EntryName {
@@ -154,7 +143,7 @@ interface EntryName {
   readonly byPerson?: true | undefined;
 }
 
-/** A bundle names one role, so that its digest implies the role. */
+/** A bundle names one role, so its digest implies the role. */
 function entryKey({ keyId, bundleId, byPerson }: EntryName): string {
   return `${keyId} ${bundleId ?? (byPerson ? 'person' : '')}`;
 }

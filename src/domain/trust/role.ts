@@ -13,7 +13,7 @@ export interface Role {
   readonly streams: readonly string[];
   /** Repositories with all that is below them: `registry.example.com/cust`. */
   readonly repositories: readonly string[];
-  /** Whether its bundles may bring or revoke keys of this role. */
+  /** Its bundles may bring or revoke keys of this role. */
   readonly mayRotate: boolean;
   /** All ids of the keys that count in it now. Absent where they are not needed. */
   readonly keyIds?: readonly string[];
@@ -22,7 +22,6 @@ export interface Role {
 /** As the names of streams: such a name is safe in a path, a terminal and a database. */
 const ROLE_NAME = /^[a-z0-9][a-z0-9-]{0,62}$/;
 
-/** 1 to 63 lower-case letters, digits and hyphens. */
 export function isRoleName(text: string): boolean {
   return ROLE_NAME.test(text);
 }
@@ -32,7 +31,6 @@ interface ScopedBundle {
   readonly contents: Pick<Contents, 'images'>;
 }
 
-/** What of a bundle a role may not sign. */
 export type OutsideScope =
   | { readonly kind: 'stream'; readonly stream: string }
   | { readonly kind: 'repository'; readonly stream: string; readonly repository: string };
@@ -41,20 +39,12 @@ export function coversStream({ streams }: Pick<Role, 'streams'>, stream: string)
   return streams.some((pattern) => matchesGlob(pattern, stream));
 }
 
-/**
- * By whole parts of the path: `registry.example.com/cust` covers `registry.example.com/cust/app`
- * and not `registry.example.com/customer`.
- */
+/** By whole parts: `registry.example.com/cust` does not cover `registry.example.com/customer`. */
 export function coversRepository({ repositories }: Pick<Role, 'repositories'>, repository: string): boolean {
   return repositories.some((prefix) => repository === prefix || repository.startsWith(`${prefix}/`));
 }
 
-/**
- * The first part of a bundle outside of the role: its stream, or the repository of an image, of a
- * tag or of what is attached to an image (which has the image's repository).
- *
- * @returns undefined when the role covers all of it
- */
+/** What is attached to an image has the image's repository. */
 export function outsideScope(role: Role, { payload, contents }: ScopedBundle): OutsideScope | undefined {
   const stream = payload.name;
   if (!coversStream(role, stream)) return { kind: 'stream', stream };
@@ -65,14 +55,11 @@ export function outsideScope(role: Role, { payload, contents }: ScopedBundle): O
   return undefined;
 }
 
-/**
- * `*` stands for any characters, also none, and `?` for one. All other characters stand for
- * themselves. Takes at most pattern times text steps, whatever the pattern.
- */
+/** `*` matches any characters, also none, and `?` one. Takes at most pattern times text steps. */
 export function matchesGlob(pattern: string, text: string): boolean {
   let at = 0;
   let next = 0;
-  /** Where the last `*` is, and up to where the text is taken by it. */
+  /** The last `*`, and up to where it takes the text. */
   let star: { readonly pattern: number; text: number } | undefined;
   while (next < text.length) {
     if (pattern[at] === '*') {
@@ -90,13 +77,12 @@ export function matchesGlob(pattern: string, text: string): boolean {
   return /^\**$/.test(pattern.slice(at));
 }
 
-/** Whose signatures make a bundle trusted. */
 type Authority = { readonly kind: 'plain' } | { readonly kind: 'role'; readonly role: Role };
 
 export interface SignatureRules {
   /** How many distinct plain keys must have signed (`trust.threshold`), at least 1. */
   readonly threshold: number;
-  /** Roles in force, each name once. Default none. */
+  /** Roles in force, each name once. */
   readonly roles?: readonly Role[];
   readonly revocations: Revocations;
 }
@@ -105,9 +91,9 @@ type SignedBundle = Pick<VerifiedBundle, 'payload' | 'contents' | 'signedBy' | '
 
 /**
  * The plain keys when enough of them signed it, and each role of which enough keys signed it and
- * that covers its stream and all of its repositories. Signatures of different roles don't add up,
- * and neither do those of a role and of plain keys. Revoked keys don't count; while revocations
- * can't be read no key does.
+ * that covers its stream and all of its repositories. Signatures of different roles, or of a role
+ * and plain keys, don't add up. Revoked keys don't count; while revocations can't be read no key
+ * does.
  */
 export function authoritiesOf(bundle: SignedBundle, rules: SignatureRules): readonly Authority[] {
   const { revocations, roles = [], threshold } = rules;
@@ -122,15 +108,11 @@ export function authoritiesOf(bundle: SignedBundle, rules: SignatureRules): read
   ];
 }
 
-/**
- * By key id. Of a bundle that was adopted before ids were recorded only names are known, which
- * can't be matched with revocations.
- */
+/** By key id. An old bundle without recorded ids can't be matched with revocations. */
 export function plainSigners({ signedBy, signerKeyIds, signerRoles = [] }: SignedBundle): readonly string[] {
   return (signerKeyIds ?? signedBy).filter((signer) => signerRoles.every(({ keyId }) => keyId !== signer));
 }
 
-/** Ids of keys of a role that signed and are not revoked in it. */
 export function signersLeftIn(
   { name }: Pick<Role, 'name'>,
   { signerRoles = [] }: Pick<SignedBundle, 'signerRoles'>,

@@ -1,37 +1,35 @@
 import { parseReference } from '../../model/reference.ts';
 import { fieldBelow, ownerOf, placedPodImagesIn } from '../pod-images.ts';
 
-/** A text of an object that looks like an image, in a place where Kubernetes itself starts none. */
+/** A text that looks like an image, where Kubernetes itself starts none. */
 export interface LooseImage {
   /** As `Prometheus shop/main`. Empty where no enclosing object has kind and name. */
   readonly owner: string;
-  /** As `spec.image`. */
   readonly field: string;
   readonly image: string;
 }
 
 type Json = Readonly<Record<string, unknown>>;
 
-/** As for the search of pods: deeper documents are no Kubernetes objects. */
+/** Deeper documents are no Kubernetes objects. */
 const MAX_DEPTH = 64;
-/** Longer texts are no references (a repository has at most 255 bytes, a tag 128). */
+/** A repository has at most 255 bytes, a tag 128. */
 const MAX_TEXT = 512;
 const IMAGE_KEY = /image$/i;
-/** A short name with a tag or a digest, as `nginx:1.25` or `team/app@sha256:…`. */
+/** As `nginx:1.25` or `team/app@sha256:…`. */
 const SHORT_NAME = /^[a-z0-9]+(?:[._/-]+[a-z0-9]+)*(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}|@sha256:[0-9a-f]{64})$/;
 
 /**
- * What may be images of a Kubernetes object outside of pods: the images that operators start
- * because a custom resource, an argument or an environment variable names them. That is
+ * What may be images of a Kubernetes object outside of pods: operators start images that a custom
+ * resource, an argument or an environment variable names. That is
  *
  * - each text that is a whole reference with a tag or a digest, also behind `--flag=`;
  * - a member whose name ends in `image`: a short name with a tag or a digest, or an object with
  *   `repository` and `tag`.
  *
- * Texts of several words or lines are not searched, nor `status` and the schemas of custom
- * resources.
+ * Texts of several words or lines, `status`, and the schemas of custom resources are skipped.
  *
- * @param object what YAML or JSON was parsed to; anything.
+ * @param object parsed YAML or JSON
  */
 export function looseImagesIn(object: unknown): LooseImage[] {
   const inPods = new Set(placedPodImagesIn(object).map(placeName));

@@ -25,7 +25,6 @@ function bare(name: string): string {
   return name.startsWith('sha256:') ? name.slice('sha256:'.length) : name;
 }
 
-/** Undefined when the runtime has no such image any more. */
 export function imageIdOf(container: RuntimeContainer, ids: ImageIds): string | undefined {
   for (const name of container.imageNames) {
     const id = ids.of(name);
@@ -34,10 +33,7 @@ export function imageIdOf(container: RuntimeContainer, ids: ImageIds): string | 
   return undefined;
 }
 
-/**
- * The name of an image in its bundle: its component; else its repository, unless another image of
- * it is there too; else its reference.
- */
+/** Its component, else its repository if that is unique, else its reference. */
 function componentOf(image: Image, images: readonly Image[]): string {
   if (image.component !== undefined) return image.component;
   const repository = repositoryOf(image.reference);
@@ -45,7 +41,6 @@ function componentOf(image: Image, images: readonly Image[]): string {
   return isAlone ? repository : image.reference;
 }
 
-/** Whether their images are present or not. */
 export function componentNames({ contents }: StoredBundle): ReadonlySet<string> {
   return new Set(contents.images.map((image) => componentOf(image, contents.images)));
 }
@@ -59,10 +54,7 @@ export function componentsById({ contents }: StoredBundle, ids: ImageIds): Reado
   );
 }
 
-/**
- * Ids of the images that distinguish a bundle from all other activated and kept ones. Bundles with
- * exactly the same images are not counted as others.
- */
+/** Bundles with exactly the same images don't count as others. */
 export function distinguishingIds(
   bundle: StoredBundle,
   bundles: readonly StoredBundle[],
@@ -81,10 +73,7 @@ export function distinguishingIds(
   return new Set(own);
 }
 
-/**
- * The containers that speak for a bundle: those of its distinguishing images, and those of
- * components that are required.
- */
+/** The containers of its distinguishing images, and those of required components. */
 export function witnessesOf(
   bundle: StoredBundle,
   bundles: readonly StoredBundle[],
@@ -109,6 +98,6 @@ export interface ContainerView {
   readonly policy: Policy;
   readonly containers: readonly RuntimeContainer[];
   readonly ids: ImageIds;
-  /** References that are pinned and belong to no known release. */
+  /** Pinned references that belong to no known release. */
   readonly unclaimed: readonly string[];
 }

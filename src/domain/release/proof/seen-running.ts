@@ -7,10 +7,7 @@ import { currentRelease, keptBundles } from '../recorded-phase.ts';
 import { soakAfter, type Witness } from '../soak.ts';
 import { type ContainerView, componentsById, imageIdOf } from './evidence.ts';
 
-/**
- * How long a release that was never activated must run before it is; the soak time if that is
- * shorter.
- */
+/** How long a release must run before it counts as activated; the soak time if that is shorter. */
 const SEEN_MS = 60_000;
 
 /** Releases that were ready once: something else may start them. */
@@ -20,14 +17,14 @@ export function neverActivated(bundles: readonly StoredBundle[]): readonly Store
 
 interface SeenRunning {
   readonly findings: readonly LifecycleFinding[];
-  /** As milliseconds from now. */
+  /** In milliseconds from now. */
   readonly dueInMs: readonly number[];
 }
 
 /**
- * Follows those of the never activated releases that may be activated now (`waiting`): the cluster
- * may have been upgraded by other means. Then the release is activated, so that tags name what runs
- * and it can prove itself. Of each stream the newest one only.
+ * Finds never activated releases that run: the cluster may have been upgraded by other means. Then
+ * the release is activated, so that its tags are set and it can prove itself. Of each stream the
+ * newest one only.
  */
 export function seenRunning(waiting: readonly StoredBundle[], view: ContainerView): SeenRunning {
   const followed = waiting.map((bundle) => follow(bundle, view));
@@ -51,7 +48,6 @@ export function seenRunning(waiting: readonly StoredBundle[], view: ContainerVie
 interface Followed {
   readonly bundle: StoredBundle;
   readonly soak: Soak | undefined;
-  /** Components that run from it. */
   readonly components: readonly string[];
   /** Milliseconds from now; undefined while none runs. */
   readonly dueInMs: number | undefined;
@@ -83,9 +79,8 @@ const NO_ACTIVATION = 0;
 
 /**
  * The containers that show that `bundle` runs: of images that stickpin pulled and that no other
- * known release has. Where a release of the stream is active, its own version of the component must
- * have stopped: a container that runs in addition to it, as a test or to pull images early, is no
- * upgrade.
+ * known release has. Where a release of the stream is active, its version of the component must
+ * have stopped: an additional container, as a test or to pull images early, is no upgrade.
  */
 function witnessesOf(bundle: StoredBundle, { stored, policy, containers, ids }: ContainerView): readonly Witness[] {
   const own = exclusiveIds(bundle, stored.bundles, stored.pulledByUs ?? new Set(), ids);
@@ -107,7 +102,6 @@ function witnessesOf(bundle: StoredBundle, { stored, policy, containers, ids }: 
   });
 }
 
-/** Retired releases count too. */
 function exclusiveIds(
   { bundleId, contents }: StoredBundle,
   bundles: readonly StoredBundle[],
@@ -135,10 +129,7 @@ interface StreamEntry {
   readonly holds: readonly { readonly code: string }[];
 }
 
-/**
- * Streams with an activation that is to come or was requested: nothing else is activated
- * automatically.
- */
+/** Streams with an activation to come or requested: nothing else is activated automatically. */
 export function streamsInMotion(entries: readonly StreamEntry[]): ReadonlySet<string> {
   return new Set(
     entries
