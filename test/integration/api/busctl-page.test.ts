@@ -109,8 +109,8 @@ describe.runIf(have('dbus-daemon', 'busctl'))('docs/busctl.md', () => {
   };
   const block = (...texts: readonly string[]) => ['```', texts.join('\n').replaceAll(VERSION, '1.0.0'), '```', ''];
 
-  const methodBlocks = async (): Promise<readonly string[]> => {
-    const parts: string[] = [];
+  const methodBlock = async (): Promise<readonly string[]> => {
+    const shown: string[] = [];
     for (const [key, { args }] of Object.entries<MethodContract>(METHODS)) {
       const signature = fieldsOf(args)
         .map(([, type]) => type.signature)
@@ -118,9 +118,9 @@ describe.runIf(have('dbus-daemon', 'busctl'))('docs/busctl.md', () => {
       const words = ARGUMENTS[key as keyof ApiMethods];
       const behind = signature === '' ? [] : [signature, ...words];
       const name = busNameOf(key);
-      parts.push(`### ${name}`, '', ...block(await transcript('call', SERVICE, OBJECT_PATH, MANAGER, name, ...behind)));
+      shown.push(await transcript('call', SERVICE, OBJECT_PATH, MANAGER, name, ...behind));
     }
-    return parts;
+    return block(...shown);
   };
 
   /** Each property once, of the first object that has a value for it. */
@@ -178,7 +178,7 @@ describe.runIf(have('dbus-daemon', 'busctl'))('docs/busctl.md', () => {
       '',
       '## Methods',
       '',
-      ...(await methodBlocks()),
+      ...(await methodBlock()),
       '## Properties of the manager',
       '',
       ...(await propertyBlocks([OBJECT_PATH], managerTable)),
