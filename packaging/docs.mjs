@@ -5,7 +5,7 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { apiReference } from '../src/api/api-reference.ts';
 import { settingsReference } from '../src/config/settings-reference.ts';
-import { jsonSchemas } from './json-schemas.mjs';
+import { jsonSchemas } from './json-schemas.ts';
 
 await writeFile(new URL('../docs/settings.md', import.meta.url), settingsReference());
 await writeFile(new URL('../docs/dbus.md', import.meta.url), apiReference());

@@ -11,74 +11,8 @@ import {
   SERVICE,
   SIGNALS,
 } from './contract.ts';
-import {
-  type BundleValues,
-  bundleTable,
-  type ManagerValues,
-  managerTable,
-  type PropertyTable,
-} from './properties/properties.ts';
+import { bundleTable, managerTable, type PropertyTable } from './properties/properties.ts';
 import { type Fields, fieldsOf, isOptional } from './wire-types.ts';
-
-/** What each property of the manager says, in a sentence. */
-const MANAGER_ABOUT: Readonly<Record<keyof ManagerValues, string>> = {
-  started: 'False until the daemon has looked at the node once. Until then the other properties say nothing.',
-  version: 'The version of the daemon.',
-  status: 'The STATUS line, as `systemctl status stickpin` shows it.',
-  operation: '`idle`, `verifying`, `preloading` or `activating`.',
-  progress: 'Percentage, message and nesting depth, as in RAUC.',
-  lastError: 'The last error that still matters, or empty.',
-  transfer:
-    'The preload that runs or the last one: `doneBytes`, `totalBytes`, `bytesPerSecond`, `isUnpacking`, and `images`, which are pulled now.',
-  bundles: 'The objects of all bundles, in the order in which `stickpin list` shows them.',
-  runtime: 'The container runtime: `reachable`, `name`, `reason`.',
-  media: 'The media that are plugged in: `medium`, `state`, `bundles`, `reason`.',
-  conditions:
-    'The conditions of the node: type, status, reason, message and time of the last change since the daemon started.',
-  notices: 'Adopted bundles without images, with their `advisories`.',
-  rejected: 'Bundles on media that are not taken, with the `reason`.',
-  rejectedNames: 'Releases that a person rejected by name, with `since` and the `reason`.',
-  unclaimed: 'Pinned images that belong to no known release, by the release that they once belonged to.',
-  streams: 'The update graph of each stream: `scheme`, `current`, `next`, `notes` and `releases`.',
-  windows: 'The next windows for activations: `opensAt`, `closesAt`, `text`. Empty when none is waited for.',
-  stateProblems: 'Files of the daemon that were lost or damaged at its start: code and message.',
-  hooks: 'Hooks that run, that are tried again, or that failed last.',
-  trust: 'The keys and the policy by which bundles are judged.',
-  wanted: 'Releases that other nodes have loaded and no node can give: name, version, those nodes, and what to do.',
-  protected: 'Releases that `lifecycle.protect` keeps: name, version, bytes that nothing else needs.',
-};
-
-/** What each property of a bundle says, in a sentence. */
-const BUNDLE_ABOUT: Readonly<Record<keyof BundleValues, string>> = {
-  id: 'The digest of the bundle.',
-  name: 'The name of the release stream; empty when no trusted key signed the bundle.',
-  version: 'The version of the release; empty when no trusted key signed the bundle.',
-  sequence: 'The sequence number of the release.',
-  phase: 'The phase, as in `docs/architecture.md`.',
-  hold: 'What the bundle waits for.',
-  reason: 'Why it does not go on: `code` and `message`.',
-  degraded: 'What short retries could not repair: `code` and `message`.',
-  conditions: 'Type, status, reason, message and time of the last change of each condition.',
-  signedBy: 'The names of the keys that signed it.',
-  signerKeyIds: 'The ids of the keys that signed it.',
-  media: 'The media that carry it.',
-  sources: 'Where absent images are pulled from.',
-  images: 'How many images it has, and how many of them the runtime reports as `present` and `pinned`.',
-  sizeBytes: 'The size of its blobs in bytes.',
-  adoptedAt: 'When it was adopted (RFC 3339).',
-  readyAt: 'When it was ready (RFC 3339).',
-  activatedAt: 'When it was activated (RFC 3339).',
-  soakEndsAt: 'When it will have run for `lifecycle.soak`, if nothing disturbs it (RFC 3339).',
-  cancelled:
-    'Of a cancelled preload: `at` (RFC 3339), and `media`, the ids of those media that were plugged in then and still are.',
-  activationHolds: 'The rules that hold its activation: `code`, `message`, `releasedBy`, `until`.',
-  rules: 'Its rules: name, value and effect.',
-  warnings: 'What its maker was warned of.',
-  current: 'Whether it is the release of its stream that was activated last.',
-  runs: 'Of that release: whether containers run from it; absent when none shows it.',
-  kept: 'Of one that was activated and is not the current one: why it is kept, and until when.',
-  advisory: 'What a bundle of the stream says about this release.',
-};
 
 const LIMITS = `A call whose arguments are longer than 8 KiB is refused with \`LimitsExceeded\`. Calls of each user
 but root get a tenth of a processor: calls beyond that wait, and are refused with \`LimitsExceeded\`
@@ -89,8 +23,8 @@ export function apiReference(): string {
   return `${[
     '# The D-Bus API',
     '',
-    '<!-- `npm run docs` writes this page from src/api/contract.ts and src/api/properties; do not edit it',
-    'by hand -->',
+    '<!-- `npm run docs` writes this page from src/api and src/domain/report/status-schema.ts; do not',
+    'edit it by hand -->',
     '',
     `The daemon has the name \`${SERVICE}\` on the system bus. Its object \`${OBJECT_PATH}\` has the`,
     `interface \`${MANAGER}\`. Each bundle has an object below`,
@@ -128,11 +62,11 @@ export function apiReference(): string {
     'All properties are read-only. A property that is marked *optional* is left out where it has no',
     'value; `Get` then fails with `UnknownProperty`.',
     '',
-    ...table(['property', 'type', 'announced', 'what it says'], propertyRows(managerTable, MANAGER_ABOUT)),
+    ...table(['property', 'type', 'announced', 'what it says'], propertyRows(managerTable)),
     '',
     '## Properties of a bundle',
     '',
-    ...table(['property', 'type', 'announced', 'what it says'], propertyRows(bundleTable, BUNDLE_ABOUT)),
+    ...table(['property', 'type', 'announced', 'what it says'], propertyRows(bundleTable)),
     '',
     '## Signals',
     '',
@@ -161,8 +95,7 @@ function accessText(access: Access): string {
   return access === 'anybody' ? access : `\`${actionId(access)}\``;
 }
 
-function propertyRows({ fields, announcements }: PropertyTable, about: object): readonly (readonly string[])[] {
-  const sentences = new Map<string, unknown>(Object.entries(about));
+function propertyRows({ fields, announcements }: PropertyTable): readonly (readonly string[])[] {
   const words = { const: 'never changes', invalidates: 'by name' };
   return fields.map(([key, type]) => {
     const announcement = announcements.get(key);
@@ -170,7 +103,7 @@ function propertyRows({ fields, announcements }: PropertyTable, about: object): 
       `\`${busNameOf(key)}\``,
       `\`${type.signature}\`${isOptional(type) ? ', optional' : ''}`,
       announcement === undefined ? 'with its value' : words[announcement],
-      String(sentences.get(key)),
+      type.about ?? '',
     ];
   });
 }

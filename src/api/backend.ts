@@ -1,4 +1,4 @@
-import type { StatusReport } from '../domain/report/report.ts';
+import type { StatusReport } from '../domain/report/status-schema.ts';
 import type { Unsubscribe } from '../platform/subscription.ts';
 import type { METHODS } from './contract.ts';
 import type { WireType } from './wire-types.ts';

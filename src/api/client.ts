@@ -1,6 +1,6 @@
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
-import type { StatusReport } from '../domain/report/report.ts';
+import type { StatusReport } from '../domain/report/status-schema.ts';
 import {
   type BusCall,
   BusErrorReply,

@@ -1,4 +1,4 @@
-import type { CheckedImage } from '../domain/report/parts/part-reports.ts';
+import { checkedImage } from '../domain/report/status-schema.ts';
 import type { BusCall, CallCheck, CallHandler, OutgoingSignal } from '../host/bus/message-bus.ts';
 import type { Unsubscribe } from '../platform/subscription.ts';
 import type { EventRow } from '../ports/state.ts';
@@ -10,16 +10,16 @@ import {
   large,
   lines,
   list,
-  oneOf,
   optional,
   text,
   type WireType,
+  wireTypeOf,
 } from './wire-types.ts';
 
 /**
  * The D-Bus API of the daemon as data. The client, the service, what introspection shows, the type
- * of the back end, and the tables of docs/dbus.md follow from it and from the properties in
- * `properties/`.
+ * of the back end, and the tables of docs/dbus.md follow from it, from the schema of the status
+ * document and from `properties/`.
  *
  * Keys are camelCase; on the bus each begins with a capital letter (`GetHistory` for `getHistory`).
  */
@@ -184,15 +184,7 @@ export const METHODS = {
       'Checks what the runtime keeps of the images of a release, or of all releases that are not retired when `bundle` is empty. It reads all their blobs. Damaged images whose blobs are at hand are then removed and pulled again. The property `Status` says how far it is.',
     args: { bundle: text },
     result: {
-      images: list(
-        dictionary<CheckedImage>({
-          image: text,
-          releases: list(text),
-          result: oneOf('whole', 'damaged', 'absent', 'unknown'),
-          found: text,
-          next: text,
-        }),
-      ),
+      images: list(wireTypeOf(checkedImage)),
     },
     access: 'load',
     isLong: true,

@@ -1,4 +1,4 @@
-import type { StatusReport } from '../domain/report/report.ts';
+import type { StatusReport } from '../domain/report/status-schema.ts';
 import { writeBody } from '../host/bus/frames.ts';
 import {
   BusErrorReply,

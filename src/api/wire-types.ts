@@ -1,12 +1,16 @@
+import * as v from 'valibot';
 import { unwrapVariant, variant } from '../host/bus/message-bus.ts';
 import { AppError } from '../platform/app-error.ts';
 import { plainLines, plainText } from '../platform/plain-text.ts';
+import type { Parsed, SchemaParts } from '../platform/schema.ts';
 
 /**
  * A type of the API: its D-Bus signature, encoder and decoder (D-Bus specification, "Type System").
  */
 export interface WireType<T> {
   readonly signature: string;
+  /** What it says, in a sentence; where it is known. */
+  readonly about?: string;
   /** Converts `value` for the marshaller. */
   encode(value: T): unknown;
   /**
@@ -60,10 +64,10 @@ export function oneOf<const T extends string>(...words: readonly T[]): WireType<
 }
 
 /** A flag that is true when present. */
-export const set: WireType<true> = basic('b', (value) => (value === true ? value : undefined));
+const set: WireType<true> = basic('b', (value) => (value === true ? value : undefined));
 
 export function optional<T>(type: WireType<T>): OptionalType<T> {
-  return { signature: type.signature, encode: type.encode, decode: type.decode, isOptional: true };
+  return { ...type, isOptional: true };
 }
 
 export function list<T>(element: WireType<T>): WireType<readonly T[]> {
@@ -97,6 +101,49 @@ export function dictionary<T extends object>(fields: FieldTypes<T>): WireType<T>
     encode: (value) => encodeFields(fieldsOf(fields), value, (name) => name),
     decode: (value) => decodeFields<T>(fieldsOf(fields), value, (name) => name),
   };
+}
+
+/**
+ * The type of what a schema describes. Metadata `dbus`: see the schema of the status document. The
+ * cast is safe: each kind of schema has the wire type of its values.
+ */
+export function wireTypeOf<S extends v.GenericSchema>(schema: S): WireType<Parsed<S>> {
+  const type = untypedOf(schema);
+  const about = v.getDescription(schema);
+  return (about === undefined ? type : { ...type, about }) as WireType<Parsed<S>>;
+}
+
+function untypedOf(schema: v.GenericSchema): WireType<unknown> {
+  const { type, entries, item, wrapped, options } = schema as v.GenericSchema & SchemaParts;
+  const { dbus } = v.getMetadata(schema);
+  switch (type) {
+    case 'string':
+      return text;
+    case 'boolean':
+      return flag;
+    case 'literal':
+      return set;
+    case 'number':
+      return dbus === 't' ? large : count;
+    case 'picklist':
+      return dbus === 's' ? text : oneOf(...options);
+    case 'array':
+      return list(wireTypeOf(item));
+    case 'exact_optional':
+      return optional(wireTypeOf(wrapped));
+    case 'object':
+      return (dbus === 'struct' ? struct<object> : dictionary<object>)(wireTypesOf(entries));
+    default:
+      throw new TypeError(`no D-Bus type for a schema of type ${type}`);
+  }
+}
+
+/** The types of the members of an object. */
+export function wireTypesOf<E extends SchemaParts['entries']>(
+  entries: E,
+): { readonly [Key in keyof E]: WireType<Parsed<E[Key]>> } {
+  const types = Object.entries(entries).map(([key, schema]) => [key, wireTypeOf(schema)]);
+  return Object.fromEntries(types) as { readonly [Key in keyof E]: WireType<Parsed<E[Key]>> };
 }
 
 /** Members as variants by their D-Bus names. Absent ones are left out. */

@@ -10,6 +10,7 @@ import {
 import { shortRole } from '../bundle/keys/roles.ts';
 import { loadTrustedKeys, type TrustedKeys } from '../bundle/keys/trust.ts';
 import { type Finding, findingsOn } from '../domain/model/reason.ts';
+import type { TrustReport } from '../domain/report/status-schema.ts';
 import { revokerText } from '../domain/report/texts/bundle-text.ts';
 import {
   EMPTY_RECORD,
@@ -17,7 +18,6 @@ import {
   revocationsInForce,
   revokerOf,
 } from '../domain/trust/revocation-record.ts';
-import type { TrustReport } from '../domain/trust/trust-in-force.ts';
 import { reasonOf } from '../platform/app-error.ts';
 import type { Check, ExaminedNode } from './check.ts';
 

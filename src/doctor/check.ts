@@ -2,8 +2,8 @@ import type { FleetView } from '../domain/fleet/node-status.ts';
 import type { HiddenMirrors } from '../domain/model/image.ts';
 import type { KubeletFacts } from '../domain/model/node-facts.ts';
 import type { Fault, Finding } from '../domain/model/reason.ts';
+import type { TrustReport } from '../domain/report/status-schema.ts';
 import type { Settings } from '../domain/settings/settings.ts';
-import type { TrustReport } from '../domain/trust/trust-in-force.ts';
 
 /** One check of the node. It only reads. An error becomes a fault. */
 export interface Check {

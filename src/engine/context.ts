@@ -1,6 +1,6 @@
 import type { Arriving, Catalog } from '../domain/decide/catalog.ts';
 import type { Fault } from '../domain/model/reason.ts';
-import type { StatusReport } from '../domain/report/report.ts';
+import type { StatusReport } from '../domain/report/status-schema.ts';
 import type { Policy } from '../domain/settings/settings.ts';
 import type { Effect } from '../domain/state/effect.ts';
 import type { KnownRelease } from '../domain/state/release-record.ts';

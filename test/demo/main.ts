@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { createDaemon } from '../../src/app/daemon/daemon.ts';
 import { formatTable } from '../../src/cli/output/table.ts';
 import { loadSettings } from '../../src/config/load-settings.ts';
-import type { StatusReport } from '../../src/domain/report/report.ts';
+import type { StatusReport } from '../../src/domain/report/status-schema.ts';
 import type { Settings } from '../../src/domain/settings/settings.ts';
 import { bootTime, goArch, nodeFacts } from '../../src/host/node-facts.ts';
 import { systemClock } from '../../src/platform/clock.ts';

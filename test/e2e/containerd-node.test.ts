@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { hexOf } from '../../src/domain/model/digest.ts';
-import type { StatusReport } from '../../src/domain/report/report.ts';
+import type { StatusReport } from '../../src/domain/report/status-schema.ts';
 import { makeSampleBundle, type SampleBundle, sampleKey } from '../support/bundles/sample-bundle.ts';
 import { blocksBelow } from '../support/docs/run-blocks.ts';
 import { describeMachine } from './machine/describe-machine.ts';

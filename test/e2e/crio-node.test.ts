@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { BundleReport } from '../../src/domain/report/parts/bundle-report.ts';
+import type { BundleReport } from '../../src/domain/report/status-schema.ts';
 import { messageIds } from '../../src/platform/message-ids.ts';
 import { makeSampleBundle, type SampleBundle, sampleKey } from '../support/bundles/sample-bundle.ts';
 import { sampleImage, sampleLayer } from '../support/bundles/sample-image.ts';

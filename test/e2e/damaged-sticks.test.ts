@@ -2,7 +2,7 @@ import { mkdtemp, rm, truncate, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { StatusReport } from '../../src/domain/report/report.ts';
+import type { StatusReport } from '../../src/domain/report/status-schema.ts';
 import { makeSampleBundle, sampleKey } from '../support/bundles/sample-bundle.ts';
 import { describeMachine } from './machine/describe-machine.ts';
 import { startInstalled } from './machine/product/install-package.ts';

@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { StatusReport } from '../../src/domain/report/report.ts';
+import type { StatusReport } from '../../src/domain/report/status-schema.ts';
 import { programLayer, sandboxImage } from '../support/bundles/program-image.ts';
 import { sampleKey } from '../support/bundles/sample-bundle.ts';
 import { makeRunningRelease, type RunningRelease } from '../support/daemon/running-release.ts';

@@ -15,7 +15,7 @@ import type {
 import type { FoundBundle, Medium, MediumState } from '../../src/domain/model/medium.ts';
 import type { NodeFacts } from '../../src/domain/model/node-facts.ts';
 import { isDiskTrouble } from '../../src/domain/preload/space.ts';
-import type { StatusReport } from '../../src/domain/report/report.ts';
+import type { StatusReport } from '../../src/domain/report/status-schema.ts';
 import type { Policy } from '../../src/domain/settings/settings.ts';
 import type { HookFailure, HookLedger } from '../../src/domain/state/hook.ts';
 import type { TagGiven } from '../../src/domain/state/memory.ts';

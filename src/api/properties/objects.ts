@@ -1,5 +1,4 @@
-import type { BundleReport } from '../../domain/report/parts/bundle-report.ts';
-import { EMPTY_REPORT, type StatusReport } from '../../domain/report/report.ts';
+import { EMPTY_REPORT, type StatusReport, statusReport } from '../../domain/report/status-schema.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
@@ -47,28 +46,14 @@ export function objectsOf(report: StatusReport | undefined): ApiObjects {
 export function reportOfObjects({ manager, bundles }: ApiObjects): StatusReport | undefined {
   const listed = manager.bundles.flatMap((path) => bundles.get(path) ?? []);
   if (listed.length !== manager.bundles.length || bundles.size !== listed.length) return undefined;
-  const { status, operation, runtime, media, notices, rejected } = manager;
-  const { rejectedNames, conditions, unclaimed, streams, windows, stateProblems, hooks, trust } = manager;
-  return {
-    status,
-    operation,
-    runtime,
-    media,
-    bundles: listed.map(({ id, ...bundle }): BundleReport => ({ bundleId: id, ...bundle })),
-    notices,
-    rejected,
-    rejectedNames,
-    conditions,
-    unclaimed,
-    streams,
-    windows,
-    stateProblems,
-    hooks,
-    trust,
-    wanted: manager.wanted,
-    protected: manager.protected,
+  const values: Partial<StatusReport> = {
+    ...manager,
+    bundles: listed.map(({ id, ...bundle }) => ({ bundleId: id, ...bundle })),
     progress: manager.transfer,
   };
+  // In the order of the document, and without what is only a property.
+  const members = Object.keys(statusReport.entries).map((key) => [key, Reflect.get(values, key)]);
+  return Object.fromEntries(members) as StatusReport;
 }
 
 /** `sha256:5f0c…` as `/io/stickpin1/bundle/5f0c…`. */
@@ -85,6 +70,7 @@ function lastErrorOf({ bundles, rejected }: StatusReport): string {
 const STARTING: ApiObjects = {
   manager: {
     ...EMPTY_REPORT,
+    bundles: [],
     started: false,
     version: VERSION,
     status: 'Starting',
@@ -93,7 +79,15 @@ const STARTING: ApiObjects = {
     lastError: '',
     transfer: { doneBytes: 0, totalBytes: 0 },
     runtime: { reachable: false },
-    trust: { require: '', threshold: 0, keys: [], revoked: [], problems: [], revocationsUnreadable: false },
+    // Not read yet; the cast is safe, since no client reads on while `started` is false.
+    trust: {
+      require: '' as string as 'both',
+      threshold: 0,
+      keys: [],
+      revoked: [],
+      problems: [],
+      revocationsUnreadable: false,
+    },
   },
   bundles: new Map(),
 };

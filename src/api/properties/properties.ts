@@ -1,107 +1,25 @@
-import { NODE_CONDITION_TYPES } from '../../domain/model/condition.ts';
-import type { ActivationHoldReport, BundleReport } from '../../domain/report/parts/bundle-report.ts';
-import type { StatusReport } from '../../domain/report/report.ts';
+import { type BundleReport, bundleReport, type StatusReport, statusReport } from '../../domain/report/status-schema.ts';
 import { BUNDLE, busNameOf, MANAGER } from '../contract.ts';
 import {
-  count,
   decodeFields,
-  dictionary,
   encodeFields,
-  type FieldTypes,
   fieldsOf,
   flag,
   integer,
-  large,
   list,
   objectPath,
-  oneOf,
-  optional,
-  set,
   struct,
   text,
   type WireType,
+  wireTypesOf,
 } from '../wire-types.ts';
 
-/** An error code and a full sentence. */
-const reason = dictionary<{ readonly code: string; readonly message: string }>({ code: text, message: text });
-
-/**
- * The properties of the interface of a bundle, all for reading: {@link BundleReport} with its
- * digest as `id`.
- */
+/** The properties of a bundle, all for reading: {@link BundleReport} with its digest as `id`. */
 export interface BundleValues extends Omit<BundleReport, 'bundleId'> {
   readonly id: string;
 }
 
-/** Types of the properties of the interface of a bundle. */
-export const BUNDLE_PROPERTIES: FieldTypes<BundleValues> = {
-  id: text,
-  name: text,
-  version: text,
-  sequence: large,
-  phase: text,
-  hold: optional(text),
-  reason: optional(reason),
-  degraded: optional(reason),
-  conditions: optional(
-    list(
-      struct<NonNullable<BundleReport['conditions']>[number]>({
-        type: oneOf('Verified', 'SpaceAvailable', 'Preloaded', 'Pinned', 'Active', 'Proven', 'Degraded'),
-        status: oneOf('True', 'False', 'Unknown'),
-        reason: text,
-        message: text,
-        lastTransitionTime: text,
-      }),
-    ),
-  ),
-  signedBy: list(text),
-  signerKeyIds: optional(list(text)),
-  media: list(text),
-  sources: optional(list(text)),
-  images: dictionary<BundleReport['images']>({ total: count, present: count, pinned: count }),
-  sizeBytes: large,
-  adoptedAt: optional(text),
-  readyAt: optional(text),
-  activatedAt: optional(text),
-  soakEndsAt: optional(text),
-  cancelled: optional(dictionary<NonNullable<BundleReport['cancelled']>>({ at: text, media: list(text) })),
-  activationHolds: optional(
-    list(
-      dictionary<ActivationHoldReport>({
-        gate: text,
-        code: text,
-        message: text,
-        releasedBy: oneOf('person', 'time', 'event'),
-        until: optional(text),
-      }),
-    ),
-  ),
-  rules: optional(
-    list(
-      struct<NonNullable<BundleReport['rules']>[number]>({
-        rule: oneOf('from', 'rollout', 'endOfLife', 'barrier', 'deadend'),
-        value: text,
-        effect: oneOf('holds-activation', 'holds-others'),
-      }),
-    ),
-  ),
-  warnings: optional(list(text)),
-  current: optional(flag),
-  runs: optional(flag),
-  kept: optional(text),
-  advisory: optional(
-    dictionary<NonNullable<BundleReport['advisory']>>({
-      version: text,
-      deadend: optional(flag),
-      barrier: optional(flag),
-      reason: text,
-      from: text,
-      effect: oneOf('holds-activation', 'holds-others'),
-    }),
-  ),
-};
-
-/** How far the present operation is, as in RAUC: percentage, message, nesting depth. */
+/** How far the present operation is, as in RAUC. */
 interface OperationProgress {
   /** 0 to 100. */
   readonly percentage: number;
@@ -111,8 +29,8 @@ interface OperationProgress {
 }
 
 /**
- * The properties of the daemon's interface, all for reading. The document of `stickpin status
- * --json` is made from them.
+ * The properties of the daemon, all for reading. The document of `stickpin status --json` is made
+ * from them.
  */
 export interface ManagerValues extends Omit<StatusReport, 'bundles' | 'progress'> {
   readonly started: boolean;
@@ -125,164 +43,57 @@ export interface ManagerValues extends Omit<StatusReport, 'bundles' | 'progress'
   readonly bundles: readonly string[];
 }
 
-const reportedKey = dictionary<StatusReport['trust']['keys'][number]>({
-  name: text,
-  keyId: text,
-  broughtBy: optional(text),
-});
+const { bundleId: id, ...bundleTypes } = wireTypesOf(bundleReport.entries);
+const { progress: transfer, bundles: _, ...statusTypes } = wireTypesOf(statusReport.entries);
+const {
+  status,
+  operation,
+  runtime,
+  media,
+  notices,
+  rejected,
+  rejectedNames,
+  conditions,
+  unclaimed,
+  windows,
+  ...others
+} = statusTypes;
 
-/** Types of the properties of the daemon's interface. */
-export const MANAGER_PROPERTIES: FieldTypes<ManagerValues> = {
-  started: flag,
-  version: text,
-  status: text,
-  operation: oneOf('idle', 'verifying', 'preloading', 'activating'),
-  progress: struct<OperationProgress>({ percentage: integer, message: text, depth: integer }),
-  lastError: text,
-  transfer: dictionary<StatusReport['progress']>({
-    doneBytes: large,
-    totalBytes: large,
-    bytesPerSecond: optional(large),
-    isUnpacking: optional(set),
-    images: optional(list(text)),
-  }),
-  bundles: list(objectPath),
-  runtime: dictionary<StatusReport['runtime']>({ reachable: flag, name: optional(text), reason: optional(text) }),
-  media: list(
-    dictionary<StatusReport['media'][number]>({ medium: text, state: text, bundles: count, reason: optional(reason) }),
+const about = <T>(type: WireType<T>, sentence: string): WireType<T> => ({ ...type, about: sentence });
+
+/** In the order in which introspection shows them. */
+const MANAGER_PROPERTIES: Readonly<Record<keyof ManagerValues, WireType<unknown>>> = {
+  started: about(
+    flag,
+    'False until the daemon has looked at the node once. Until then the other properties say nothing.',
   ),
-  notices: list(
-    dictionary<StatusReport['notices'][number]>({
-      bundleId: text,
-      name: text,
-      version: text,
-      sequence: large,
-      signedBy: list(text),
-      signerKeyIds: optional(list(text)),
-      adoptedAt: text,
-      advisories: list(
-        dictionary<StatusReport['notices'][number]['advisories'][number]>({
-          version: text,
-          deadend: optional(flag),
-          barrier: optional(flag),
-          reason: text,
-        }),
-      ),
-      reason: optional(reason),
-    }),
+  version: about(text, 'The version of the daemon.'),
+  status,
+  operation,
+  progress: about(
+    struct<OperationProgress>({ percentage: integer, message: text, depth: integer }),
+    'Percentage, message and nesting depth, as in RAUC.',
   ),
-  rejected: list(
-    dictionary<StatusReport['rejected'][number]>({
-      medium: text,
-      path: text,
-      reason,
-      name: optional(text),
-      bundleId: optional(text),
-    }),
-  ),
-  rejectedNames: list(
-    dictionary<StatusReport['rejectedNames'][number]>({ name: text, version: text, since: text, reason }),
-  ),
-  conditions: list(
-    struct<StatusReport['conditions'][number]>({
-      type: oneOf(...NODE_CONDITION_TYPES),
-      status: oneOf('True', 'False', 'Unknown'),
-      reason: text,
-      message: text,
-      lastTransitionTime: text,
-    }),
-  ),
-  unclaimed: list(
-    dictionary<StatusReport['unclaimed'][number]>({
-      bundleId: optional(text),
-      name: optional(text),
-      version: optional(text),
-      references: list(text),
-    }),
-  ),
-  windows: list(
-    dictionary<StatusReport['windows'][number]>({
-      opensAt: optional(text),
-      closesAt: optional(text),
-      text,
-    }),
-  ),
-  streams: list(
-    dictionary<StatusReport['streams'][number]>({
-      name: text,
-      scheme: optional(oneOf('semver', 'three-tag')),
-      current: optional(
-        dictionary<NonNullable<StatusReport['streams'][number]['current']>>({
-          version: text,
-          source: oneOf('activated', 'running', 'setting'),
-        }),
-      ),
-      next: optional(text),
-      notes: list(text),
-      releases: list(
-        dictionary<StatusReport['streams'][number]['releases'][number]>({
-          version: text,
-          sequence: optional(large),
-          phase: text,
-          from: list(text),
-          barrier: optional(text),
-          deadend: optional(text),
-        }),
-      ),
-    }),
-  ),
-  stateProblems: list(reason),
-  hooks: list(
-    dictionary<StatusReport['hooks'][number]>({
-      hook: text,
-      unit: text,
-      state: oneOf('running', 'retrying', 'failed'),
-      bundle: text,
-      at: text,
-      message: optional(text),
-    }),
-  ),
-  trust: dictionary<StatusReport['trust']>({
-    require: text,
-    threshold: count,
-    keys: list(reportedKey),
-    roles: optional(
-      list(
-        dictionary<NonNullable<StatusReport['trust']['roles']>[number]>({
-          name: text,
-          threshold: count,
-          streams: list(text),
-          repositories: list(text),
-          mayRotate: flag,
-          keys: list(reportedKey),
-        }),
-      ),
-    ),
-    revoked: list(
-      dictionary<StatusReport['trust']['revoked'][number]>({
-        keyId: text,
-        file: optional(text),
-        byPerson: optional(set),
-        revokedBy: optional(text),
-        role: optional(text),
-      }),
-    ),
-    problems: list(text),
-    revocationsUnreadable: flag,
-    cause: optional(text),
-  }),
-  wanted: list(struct<StatusReport['wanted'][number]>({ name: text, version: text, nodes: list(text), message: text })),
-  protected: list(struct<StatusReport['protected'][number]>({ name: text, version: text, ownBytes: large })),
+  lastError: about(text, 'The last error that still matters, or empty.'),
+  transfer,
+  bundles: about(list(objectPath), 'The objects of all bundles, in the order in which `stickpin list` shows them.'),
+  runtime,
+  media,
+  notices,
+  rejected,
+  rejectedNames,
+  conditions,
+  unclaimed,
+  windows,
+  ...others,
 };
 
 /**
- * How a change of a property is announced (`EmitsChangedSignal`); of one that is not listed, with
- * its value.
+ * Changes that are announced by name, and the value is left to be read, since nothing bounds its
+ * length (`EmitsChangedSignal`); of a property that is not listed, with its value.
  */
 const ANNOUNCEMENTS: Readonly<Partial<Record<keyof ManagerValues, 'const' | 'invalidates'>>> = {
   version: 'const',
-  // Nothing bounds the length of these, so that a change is announced by name and the value is left
-  // to be read.
   notices: 'invalidates',
   rejected: 'invalidates',
   rejectedNames: 'invalidates',
@@ -312,7 +123,7 @@ export const managerTable: PropertyTable = {
 
 export const bundleTable: PropertyTable = {
   interface: BUNDLE,
-  fields: fieldsOf(BUNDLE_PROPERTIES),
+  fields: fieldsOf({ id, ...bundleTypes }),
   announcements: new Map(),
 };
 

@@ -4,7 +4,7 @@ import type { StoredReport, StoredState } from '../../cli/context/command-adapte
 import { loadSettings, NODE_SOURCES } from '../../config/load-settings.ts';
 import type { BundleId } from '../../domain/model/digest.ts';
 import type { StoredRecords } from '../../domain/report/parts/recorded-report.ts';
-import { EMPTY_REPORT, type StatusReport } from '../../domain/report/report.ts';
+import { EMPTY_REPORT, type StatusReport } from '../../domain/report/status-schema.ts';
 import { defaultSettings, type Settings } from '../../domain/settings/settings.ts';
 import { bootTime } from '../../host/node-facts.ts';
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';

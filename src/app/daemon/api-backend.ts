@@ -1,6 +1,6 @@
 import type { AnswerOf, ApiBackend, ApiCall, ApiMethods, ArgsOf } from '../../api/backend.ts';
 import { askedEvent, callerText } from '../../domain/report/events/release-events.ts';
-import type { StatusReport } from '../../domain/report/report.ts';
+import type { StatusReport } from '../../domain/report/status-schema.ts';
 import { COMMAND_NAMES, type CommandName } from '../../engine/commands/commands.ts';
 import { AppError } from '../../platform/app-error.ts';
 import { systemClock } from '../../platform/clock.ts';

@@ -6,7 +6,7 @@ import {
   refusedForGood,
   withheldFromPeers,
 } from '../../domain/report/peer-wants.ts';
-import type { StatusReport } from '../../domain/report/report.ts';
+import type { StatusReport } from '../../domain/report/status-schema.ts';
 import type { StoredBundle } from '../../domain/state/state.ts';
 import type { Media } from '../../media/media.ts';
 import { createPeerMedia, type PeerMedia } from '../../media/peer/peer-media.ts';

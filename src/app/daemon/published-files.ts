@@ -1,6 +1,6 @@
 import { dirname, join } from 'node:path';
-import { JSON_SCHEMA_VERSION, type StatusReport } from '../../domain/report/report.ts';
 import { lastingStatus } from '../../domain/report/report-changes.ts';
+import { JSON_SCHEMA_VERSION, type StatusReport } from '../../domain/report/status-schema.ts';
 import { keepUnclaimedLines, unsetVariables } from '../../domain/report/texts/images-env.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import type { Clock } from '../../platform/clock.ts';

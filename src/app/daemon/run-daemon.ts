@@ -1,4 +1,4 @@
-import type { StatusReport } from '../../domain/report/report.ts';
+import type { StatusReport } from '../../domain/report/status-schema.ts';
 import type { Settings } from '../../domain/settings/settings.ts';
 import type { Effect } from '../../domain/state/effect.ts';
 import type { Engine } from '../../engine/loop/engine.ts';

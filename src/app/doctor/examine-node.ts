@@ -12,8 +12,8 @@ import type {
 import { checksOf, runChecks } from '../../doctor/checks.ts';
 import type { FleetView } from '../../domain/fleet/node-status.ts';
 import { type Finding, findingsOn } from '../../domain/model/reason.ts';
+import type { TrustReport } from '../../domain/report/status-schema.ts';
 import { defaultSettings, type Settings } from '../../domain/settings/settings.ts';
-import type { TrustReport } from '../../domain/trust/trust-in-force.ts';
 import { readIdentity } from '../../fleet/identity/identity.ts';
 import { SystemBus } from '../../host/bus/system-bus.ts';
 import { readKubelet } from '../../host/kubelet.ts';

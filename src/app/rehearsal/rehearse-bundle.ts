@@ -9,7 +9,7 @@ import type { Contents } from '../../domain/model/bundle.ts';
 import type { Digest } from '../../domain/model/digest.ts';
 import { parseReference } from '../../domain/model/reference.ts';
 import type { ShownReason } from '../../domain/report/reasons/reason-text.ts';
-import type { StatusReport } from '../../domain/report/report.ts';
+import type { StatusReport } from '../../domain/report/status-schema.ts';
 import { defaultSettings, type Settings } from '../../domain/settings/settings.ts';
 import { bootTime, nodeFacts } from '../../host/node-facts.ts';
 import type { BundleAccess } from '../../media/media-provider.ts';

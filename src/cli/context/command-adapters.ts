@@ -6,8 +6,7 @@ import type { Finding } from '../../domain/model/reason.ts';
 import type { StickFacts } from '../../domain/model/stick.ts';
 import type { StoredRecords } from '../../domain/report/parts/recorded-report.ts';
 import type { ShownReason } from '../../domain/report/reasons/reason-text.ts';
-import type { StatusReport } from '../../domain/report/report.ts';
-import type { TrustReport } from '../../domain/trust/trust-in-force.ts';
+import type { StatusReport, TrustReport } from '../../domain/report/status-schema.ts';
 import type { EventRow } from '../../ports/state.ts';
 
 export interface ServeRequest {

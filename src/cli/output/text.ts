@@ -1,6 +1,5 @@
 import { type BundleId, type Digest, shortDigest } from '../../domain/model/digest.ts';
-import type { BundleReport } from '../../domain/report/parts/bundle-report.ts';
-import { JSON_SCHEMA_VERSION } from '../../domain/report/report.ts';
+import { type BundleReport, JSON_SCHEMA_VERSION } from '../../domain/report/status-schema.ts';
 import { oneLine } from '../../platform/plain-text.ts';
 import { paintLines, type Tone } from './colour.ts';
 
@@ -60,7 +59,7 @@ export function titleIn(bundle: Named, bundles: readonly Named[]): string {
 }
 
 /** What a command takes for this bundle and no other of the report: its name, or its digest. */
-export function commandNameIn(bundle: Named, bundles: readonly Named[]): string {
+export function commandNameIn(bundle: Omit<Named, 'phase'>, bundles: readonly Named[]): string {
   const isMeantToo = (other: Named) =>
     other.bundleId !== bundle.bundleId && other.phase !== 'retired' && shownName(other) === shownName(bundle);
   return bundles.some(isMeantToo) ? bundle.bundleId : shownName(bundle);

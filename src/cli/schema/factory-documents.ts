@@ -1,5 +1,5 @@
 import * as v from 'valibot';
-import { JSON_SCHEMA_VERSION } from '../../domain/report/report.ts';
+import { JSON_SCHEMA_VERSION } from '../../domain/report/status-schema.ts';
 import { time } from './documents.ts';
 
 const text = v.string();

@@ -1,8 +1,9 @@
 import * as v from 'valibot';
 import { digestOf } from '../../platform/digest.ts';
 import { plainDocument } from '../../platform/plain-text.ts';
+import { is, maybe, type Parsed } from '../../platform/schema.ts';
 import { type BundleId, hexOf } from '../model/digest.ts';
-import { PHASES, type Phase } from '../model/phase.ts';
+import { PHASES } from '../model/phase.ts';
 
 /** Most bytes of the annotation: annotations of a Node are read by many programs. */
 export const NODE_STATUS_BYTES = 2_048;
@@ -10,71 +11,51 @@ export const NODE_STATUS_BYTES = 2_048;
 /** Most releases of a status, also on the wire. */
 export const NODE_STATUS_RELEASES = 100;
 
+const shortText = (maximum: number) => v.pipe(v.string(), v.minLength(1), v.maxLength(maximum));
+const shortId = v.pipe(v.string(), v.regex(/^[0-9a-f]{16}$/));
+
 /** A release as other nodes see it. */
-export interface ReleaseStatus {
-  readonly name: string;
-  readonly version: string;
-  /** The first 16 hex digits of the id of its bundle. */
-  readonly bundle: string;
-  readonly phase: Phase;
-  /** It was activated last of its stream: its tags are in force. */
-  readonly current?: boolean;
-  /** Whether containers run from it; absent when they don't show it, or it is not known. */
-  readonly runs?: boolean;
-  /** Share of its images that is loaded, 0 to 100; while it is preloaded. */
-  readonly percent?: number;
-  /** Images are lacking or not pinned, though the phase says more. */
-  readonly incomplete?: true;
-  /** Code of the reason why it does not continue. */
-  readonly reason?: string;
-}
+const release = v.object({
+  name: shortText(253),
+  version: shortText(253),
+  bundle: is(shortId, 'The first 16 hex digits of the id of its bundle.'),
+  phase: v.picklist(PHASES.map(({ phase }) => phase)),
+  current: maybe(v.boolean(), 'It was activated last of its stream: its tags are in force.'),
+  runs: maybe(v.boolean(), "Whether containers run from it; absent when they don't show it, or it is not known."),
+  percent: maybe(
+    v.pipe(v.number(), v.minValue(0), v.maxValue(100)),
+    'Share of its images that is loaded; while it is preloaded.',
+  ),
+  incomplete: maybe(v.literal(true), 'Images are lacking or not pinned, though the phase says more.'),
+  reason: maybe(shortText(253), 'Code of the reason why it does not continue.'),
+});
 
 /** What a node reports to the others, on the wire and as version 1 of the annotation. */
-export interface NodeStatus {
-  readonly version: 1;
-  /** GOARCH of the node; absent from an older stickpin. */
-  readonly arch?: string;
-  readonly releases: readonly ReleaseStatus[];
-  /** Releases that the node lacks and no node can give: a stick in any node brings them. */
-  readonly wants?: readonly { readonly name: string; readonly version: string }[];
-  /**
-   * The first 16 hex digits of the ids of bundles that it sees and rejects, as one without a
-   * trusted signature; absent where there is none, and from an older stickpin.
-   */
-  readonly rejects?: readonly string[];
-  /** How many releases did not fit. Whether the node has an unnamed release is unknown then. */
-  readonly more?: number;
-}
+export const nodeStatus = v.object({
+  version: v.literal(1),
+  arch: maybe(shortText(63), 'GOARCH of the node; absent from an older stickpin.'),
+  releases: v.pipe(v.array(release), v.maxLength(NODE_STATUS_RELEASES)),
+  wants: maybe(
+    v.pipe(v.array(v.object({ name: shortText(253), version: shortText(253) })), v.maxLength(100)),
+    'Releases that the node lacks and no node can give: a stick in any node brings them.',
+  ),
+  rejects: maybe(
+    v.pipe(v.array(shortId), v.maxLength(100)),
+    'The first 16 hex digits of the ids of bundles that it sees and rejects, as one without a trusted signature; absent where there is none, and from an older stickpin.',
+  ),
+  more: maybe(
+    v.pipe(v.number(), v.integer(), v.minValue(0)),
+    'How many releases did not fit. Whether the node has an unnamed release is unknown then.',
+  ),
+});
+
+export type ReleaseStatus = Parsed<typeof release>;
+export type NodeStatus = Parsed<typeof nodeStatus>;
 
 /** Whether a node has more releases than its status names. */
 export function isCut(status: NodeStatus | undefined): boolean {
   return (status?.more ?? 0) > 0;
 }
-
-const shortText = (maximum: number) => v.pipe(v.string(), v.minLength(1), v.maxLength(maximum));
-
-const shortId = v.pipe(v.string(), v.regex(/^[0-9a-f]{16}$/));
-
-const release = v.object({
-  name: shortText(253),
-  version: shortText(253),
-  bundle: shortId,
-  phase: v.picklist(PHASES.map(({ phase }) => phase)),
-  current: v.optional(v.boolean()),
-  runs: v.optional(v.boolean()),
-  percent: v.optional(v.pipe(v.number(), v.minValue(0), v.maxValue(100))),
-  incomplete: v.optional(v.literal(true)),
-  reason: v.optional(shortText(253)),
-});
-
-const nodeStatus: v.GenericSchema<unknown, NodeStatus> = v.object({
-  version: v.literal(1),
-  arch: v.optional(shortText(63)),
-  releases: v.pipe(v.array(release), v.maxLength(NODE_STATUS_RELEASES)),
-  wants: v.optional(v.pipe(v.array(v.object({ name: shortText(253), version: shortText(253) })), v.maxLength(100))),
-  rejects: v.optional(v.pipe(v.array(shortId), v.maxLength(100))),
-  more: v.optional(v.pipe(v.number(), v.integer(), v.minValue(0))),
-}) as v.GenericSchema<unknown, NodeStatus>;
 
 /**
  * Unknown members are ignored. Undefined for what is no status of this version: another tool may

@@ -1,7 +1,6 @@
 import type { OfferedBundle } from '../fleet/node-status.ts';
 import type { StoredBundle } from '../state/state.ts';
-import type { BundleReport } from './parts/bundle-report.ts';
-import type { StatusReport } from './report.ts';
+import type { BundleReport, StatusReport } from './status-schema.ts';
 
 /** Refusals that no other copy changes, and no time but a change of {@link refusalGrounds}. */
 const FINAL_REFUSALS: ReadonlySet<string> = new Set([

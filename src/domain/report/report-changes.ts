@@ -1,8 +1,7 @@
 import type { Assessment } from '../assess/assess.ts';
 import type { BundleAssessment } from '../assess/assess-bundle.ts';
 import type { Digest } from '../model/digest.ts';
-import type { BundleReport } from './parts/bundle-report.ts';
-import type { StatusReport } from './report.ts';
+import type { BundleReport, StatusReport } from './status-schema.ts';
 
 interface ReportChanges {
   /** Of the time between the reports, how much was spent preloading, in milliseconds. */

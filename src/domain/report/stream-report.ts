@@ -1,38 +1,8 @@
 import type { Assessment } from '../assess/assess.ts';
-import type { VersionScheme } from '../model/version.ts';
 import { graphOf } from '../path/draw.ts';
 import type { PlannedPath } from '../path/read-paths.ts';
-import { deadEndAt, type Position, type StreamPath } from '../path/stream-path.ts';
-
-/** The update graph of one stream, for people and programs. */
-export interface StreamReport {
-  readonly name: string;
-  /** Absent while the versions of all its releases fit both schemes. */
-  readonly scheme?: VersionScheme;
-  /** The present release; absent where nothing is known to be activated. `source`: what says so. */
-  readonly current?: { readonly version: string; readonly source: Position['source'] };
-  /** The version of the release that is activated next; absent where none is. */
-  readonly next?: string;
-  /** What a person should know of the stream: sentences. */
-  readonly notes: readonly string[];
-  /** The newest 30 releases, by sequence, and the barriers and dead ends that are not here. */
-  readonly releases: readonly StreamRelease[];
-}
-
-/** One release in a {@link StreamReport}. */
-export interface StreamRelease {
-  readonly version: string;
-  /** Absent of one that is not here. */
-  readonly sequence?: number;
-  /** Its phase; `arriving` while it is being adopted, `absent` of one that is not here. */
-  readonly phase: string;
-  /** Versions of the releases from which a node may go to it. */
-  readonly from: readonly string[];
-  /** Why it is a barrier. */
-  readonly barrier?: string;
-  /** Why it is a dead end. */
-  readonly deadend?: string;
-}
+import { deadEndAt, type StreamPath } from '../path/stream-path.ts';
+import type { StreamRelease, StreamReport } from './status-schema.ts';
 
 export function streamReports({ paths, next, bundles }: Assessment): readonly StreamReport[] {
   const phases = new Map(bundles.map(({ bundle, phase }) => [bundle.bundleId, phase]));

@@ -1,9 +1,9 @@
-import { bundleName, type VerifiedBundle } from '../model/bundle.ts';
+import type { VerifiedBundle } from '../model/bundle.ts';
 import type { BundleId } from '../model/digest.ts';
 import { hasRotation, type KeyRotation, type TrustRequirement } from './approval.ts';
 import type { Role } from './role.ts';
 
-interface ShownKey {
+export interface ShownKey {
   readonly name: string;
   readonly keyId: string;
   /** As in {@link TrustInForce.keys}. */
@@ -20,9 +20,9 @@ export interface ShownRole extends Omit<Role, 'keyIds'> {
  * trust revoke`. `revokedBy`: the bundle that revoked it, where neither did, and `role` in which it
  * no longer counts (absent: among the plain keys). None of them: a file did that is gone.
  */
-interface RevokedKey<Bundle> {
+interface RevokedKey {
   readonly keyId: string;
-  readonly revokedBy?: Bundle;
+  readonly revokedBy?: BundleId;
   readonly role?: string;
   readonly file?: string;
   readonly byPerson?: true;
@@ -40,7 +40,7 @@ export interface TrustInForce {
   readonly keys: readonly ShownKey[];
   /** Keys that count in a role only, and what they may sign; sorted by name. Default none. */
   readonly roles?: readonly ShownRole[];
-  readonly revoked: readonly RevokedKey<BundleId>[];
+  readonly revoked: readonly RevokedKey[];
   /** Files of `trust.keys_dir` that could not be used, a sentence each that names the file. */
   readonly problems: readonly string[];
   /** Revocations can't be read, so that no key counts. */
@@ -52,50 +52,6 @@ export interface TrustInForce {
    * them, or no key is trusted. Absent when all is well.
    */
   readonly alarm?: string;
-}
-
-/**
- * {@link TrustInForce} for programs: bundles are named as `ocp@4.13.7`, or by their digest where
- * they are not known.
- */
-export interface TrustReport {
-  readonly require: string;
-  readonly threshold: number;
-  readonly keys: readonly ReportedKey[];
-  readonly roles?: readonly (Omit<Role, 'keyIds'> & { readonly keys: readonly ReportedKey[] })[];
-  readonly revoked: readonly RevokedKey<string>[];
-  readonly problems: readonly string[];
-  readonly revocationsUnreadable: boolean;
-  readonly cause?: string;
-}
-
-export interface ReportedKey {
-  readonly name: string;
-  readonly keyId: string;
-  readonly broughtBy?: string;
-}
-
-/** `bundles`: those that are adopted. */
-export function trustReport(trust: TrustInForce, bundles: readonly VerifiedBundle[]): TrustReport {
-  const names = new Map(bundles.map(({ bundleId, payload }) => [bundleId, bundleName(payload)]));
-  const nameOf = (bundleId: BundleId) => names.get(bundleId) ?? bundleId;
-  const reported = ({ name, keyId, broughtBy }: ShownKey): ReportedKey => ({
-    name,
-    keyId,
-    ...(broughtBy !== undefined && { broughtBy: nameOf(broughtBy) }),
-  });
-  const { alarm: _, ...others } = trust;
-  return {
-    ...others,
-    keys: trust.keys.map(reported),
-    ...(trust.roles !== undefined && {
-      roles: trust.roles.map((role) => ({ ...role, keys: role.keys.map(reported) })),
-    }),
-    revoked: trust.revoked.map(({ revokedBy, ...others }) => ({
-      ...others,
-      ...(revokedBy !== undefined && { revokedBy: nameOf(revokedBy) }),
-    })),
-  };
 }
 
 /**

@@ -1,6 +1,5 @@
 import type { Event } from '../../domain/model/condition.ts';
-import type { CheckedImage } from '../../domain/report/parts/part-reports.ts';
-import type { StatusReport } from '../../domain/report/report.ts';
+import type { CheckedImage, StatusReport } from '../../domain/report/status-schema.ts';
 import type { EventRow } from '../../ports/state.ts';
 import { bundleCalled, findBundle } from '../commands/command-context.ts';
 import { bindCommands, type Commands } from '../commands/commands.ts';

@@ -1,7 +1,8 @@
 import { assess } from '../../domain/assess/assess.ts';
 import { trustedReleases } from '../../domain/assess/assess-order.ts';
 import { documentLookOf } from '../../domain/release/document-look.ts';
-import { type CheckedImage, checkedImages } from '../../domain/report/parts/part-reports.ts';
+import { checkedImages } from '../../domain/report/parts/part-reports.ts';
+import type { CheckedImage } from '../../domain/report/status-schema.ts';
 import { findBundle } from '../commands/command-context.ts';
 import type { Loop } from './loop.ts';
 import { lookAtContainers } from './observe.ts';

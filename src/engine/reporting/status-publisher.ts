@@ -7,8 +7,9 @@ import {
 } from '../../domain/model/condition.ts';
 import type { BundleId } from '../../domain/model/digest.ts';
 import { judgeNodeConditions } from '../../domain/report/node-conditions.ts';
-import { reportOf, type StatusReport } from '../../domain/report/report.ts';
+import { reportOf } from '../../domain/report/report.ts';
 import type { Snapshot } from '../../domain/report/snapshot.ts';
+import type { StatusReport } from '../../domain/report/status-schema.ts';
 import type { Memory } from '../../domain/state/memory.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import type { Clock } from '../../platform/clock.ts';

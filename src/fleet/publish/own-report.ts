@@ -1,58 +1,42 @@
 import { BlockList, isIP } from 'node:net';
 import * as v from 'valibot';
 import { type BundleId, isDigest } from '../../domain/model/digest.ts';
-import { PHASES } from '../../domain/model/phase.ts';
+import { bundleReport, statusReport } from '../../domain/report/status-schema.ts';
 import { type Endpoint, isUnspecified } from '../../domain/settings/value-types.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import { oneLine } from '../../platform/plain-text.ts';
+import type { Parsed } from '../../platform/schema.ts';
 import { schemaFault } from '../../platform/schema-fault.ts';
 import type { Cluster } from '../trouble.ts';
 
-const shownReason = v.object({ code: v.string(), message: v.string() });
-const count = v.pipe(v.number(), v.minValue(0));
-
-const condition = v.object({ type: v.string(), status: v.string(), reason: v.string(), message: v.string() });
+const { runtime, rejected, stateProblems, wanted, progress } = statusReport.entries;
+const { nodes: _, ...wantedRelease } = wanted.item.entries;
+const { code, releasedBy } = bundleReport.entries.activationHolds.wrapped.item.entries;
+const { status, reason, message } = bundleReport.entries.conditions.wrapped.item.entries;
 
 const bundle = v.object({
+  ...v.pick(bundleReport, ['name', 'version', 'sequence', 'phase', 'hold', 'reason', 'degraded', 'signedBy', 'media'])
+    .entries,
+  ...v.pick(bundleReport, ['images', 'sizeBytes', 'adoptedAt', 'activatedAt', 'current', 'runs']).entries,
   bundleId: v.custom<BundleId>((value) => typeof value === 'string' && isDigest(value), 'must be a digest'),
-  name: v.string(),
-  version: v.string(),
-  sequence: v.number(),
-  phase: v.picklist(PHASES.map(({ phase }) => phase)),
-  hold: v.optional(v.string()),
-  reason: v.optional(shownReason),
-  degraded: v.optional(shownReason),
-  activationHolds: v.optional(v.array(v.object({ code: v.string(), releasedBy: v.string() })), []),
-  conditions: v.optional(v.array(condition), []),
-  signedBy: v.array(v.string()),
-  media: v.array(v.string()),
-  images: v.object({ total: count, present: count, pinned: count }),
-  sizeBytes: count,
-  adoptedAt: v.optional(v.string()),
-  activatedAt: v.optional(v.string()),
-  current: v.optional(v.boolean()),
-  runs: v.optional(v.boolean()),
+  activationHolds: v.optional(v.array(v.object({ code, releasedBy })), []),
+  // Of a type that a later daemon adds too.
+  conditions: v.optional(v.array(v.object({ type: v.string(), status, reason, message })), []),
 });
 
-const rejection = v.object({
-  medium: v.string(),
-  path: v.string(),
-  bundleId: v.optional(v.string()),
-  reason: shownReason,
-});
-
+/** Default values: of what an older daemon does not write. */
 const ownReport = v.object({
   arch: v.optional(v.string()),
-  runtime: v.object({ reachable: v.boolean(), name: v.optional(v.string()), reason: v.optional(v.string()) }),
+  runtime,
   bundles: v.array(bundle),
-  rejected: v.array(rejection),
-  stateProblems: v.array(shownReason),
-  wanted: v.optional(v.array(v.object({ name: v.string(), version: v.string(), message: v.string() })), []),
-  progress: v.object({ doneBytes: count, totalBytes: count }),
+  rejected,
+  stateProblems,
+  wanted: v.optional(v.array(v.object(wantedRelease)), []),
+  progress,
 });
 
 /** The part of `status.json` that others see. */
-export type OwnReport = v.InferOutput<typeof ownReport>;
+export type OwnReport = Parsed<typeof ownReport>;
 
 export type OwnBundle = OwnReport['bundles'][number];
 

@@ -8,7 +8,7 @@ import { promisify } from 'node:util';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { type ApiClient, connectApi } from '../../../src/api/client.ts';
 import { type ApiService, createApiService } from '../../../src/api/service.ts';
-import type { StatusReport } from '../../../src/domain/report/report.ts';
+import type { StatusReport } from '../../../src/domain/report/status-schema.ts';
 import {
   type BusSignal,
   busCall,

@@ -14,7 +14,7 @@ import {
 import { bundleTable, managerTable, type PropertyTable } from '../../../src/api/properties/properties.ts';
 import { type ApiService, createApiService } from '../../../src/api/service.ts';
 import { fieldsOf } from '../../../src/api/wire-types.ts';
-import type { StatusReport } from '../../../src/domain/report/report.ts';
+import type { StatusReport } from '../../../src/domain/report/status-schema.ts';
 import { SystemBus } from '../../../src/host/bus/system-bus.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
 import { VERSION } from '../../../src/platform/version.ts';

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { ResultOf } from '../../../src/api/backend.ts';
-import { reportOf, type StatusReport } from '../../../src/domain/report/report.ts';
+import { reportOf } from '../../../src/domain/report/report.ts';
+import type { StatusReport } from '../../../src/domain/report/status-schema.ts';
 import { AppError } from '../../../src/platform/app-error.ts';
 import { type ApiOnBus, startApiOnBus } from '../../support/bus/api-on-bus.ts';
 import { idleReport } from '../../support/bus/fake-backend.ts';

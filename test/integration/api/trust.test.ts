@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { TrustReport } from '../../../src/domain/trust/trust-in-force.ts';
+import type { TrustReport } from '../../../src/domain/report/status-schema.ts';
 import { type ApiOnBus, startApiOnBus } from '../../support/bus/api-on-bus.ts';
 import { idleReport } from '../../support/bus/fake-backend.ts';
 import { have } from '../../support/requirements.ts';

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { CheckedImage } from '../../../src/domain/report/parts/part-reports.ts';
+import type { CheckedImage } from '../../../src/domain/report/status-schema.ts';
 import { AppError } from '../../../src/platform/app-error.ts';
 import { type ApiOnBus, startApiOnBus } from '../../support/bus/api-on-bus.ts';
 import { have } from '../../support/requirements.ts';

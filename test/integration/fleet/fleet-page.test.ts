@@ -148,7 +148,7 @@ it(`${PAGE} has a mark at each command, and lists all events and reasons of the 
   expect(markedBlocks(PAGE).filter(({ kind }) => kind === 'run').length).toBeGreaterThan(3);
   const { text } = readDoc(PAGE);
   for (const reason of EVENT_REASONS) expect(text).toContain(`| \`${reason}\` | `);
-  const degraded = { type: 'Degraded', status: 'True', reason: 'ImageMissing', message: 'one' };
+  const degraded = { type: 'Degraded', status: 'True', reason: 'ImageMissing', message: 'one' } as const;
   const problem = { code: 'store/damaged', message: 'state.db was damaged' };
   const reports = [
     undefined,

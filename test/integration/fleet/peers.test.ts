@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { FleetNode } from '../../../src/domain/fleet/node-status.ts';
 import type { Digest } from '../../../src/domain/model/digest.ts';
 import type { Phase } from '../../../src/domain/model/phase.ts';
-import type { StatusReport } from '../../../src/domain/report/report.ts';
+import type { StatusReport } from '../../../src/domain/report/status-schema.ts';
 import { nodeStatusOf } from '../../../src/fleet/publish/node-status.ts';
 import { parseOwnReport } from '../../../src/fleet/publish/own-report.ts';
 import { fleetPaths } from '../../../src/offers/documents.ts';

@@ -175,7 +175,7 @@ it('gives back what another program took, and does not fight about what is not i
 
 it('takes a label away that does not hold any more, also when nothing else changes', async () => {
   await eventually(isPublished);
-  const unpinned = { type: 'Pinned', status: 'False', reason: 'PinsPending', message: 'not all pinned' };
+  const unpinned = { type: 'Pinned', status: 'False', reason: 'PinsPending', message: 'not all pinned' } as const;
   tell(ownReport([proven, { ...ready, conditions: [unpinned] }]));
   await eventually(() => expect(label('ready-ocp')).toBe('4.13.6'));
   tell(

@@ -1,7 +1,7 @@
 import { expect } from 'vitest';
 import type { ApiMethods } from '../../../src/api/backend.ts';
 import { createApiService } from '../../../src/api/service.ts';
-import type { StatusReport } from '../../../src/domain/report/report.ts';
+import type { StatusReport } from '../../../src/domain/report/status-schema.ts';
 import { SystemBus } from '../../../src/host/bus/system-bus.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
 import { eventually } from '../eventually.ts';

@@ -1,7 +1,7 @@
 import { BUNDLES_PATH, MANAGER, OBJECT_PATH, SERVICE } from '../../../src/api/contract.ts';
 import { reportOfObjects } from '../../../src/api/properties/objects.ts';
 import { decodeObjects } from '../../../src/api/properties/properties.ts';
-import type { StatusReport } from '../../../src/domain/report/report.ts';
+import type { StatusReport } from '../../../src/domain/report/status-schema.ts';
 import { variant } from '../../../src/host/bus/message-bus.ts';
 
 /** The arguments of `busctl` for the two calls that the report is made from. */

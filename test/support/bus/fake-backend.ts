@@ -1,5 +1,5 @@
 import type { ApiBackend, ApiMethods } from '../../../src/api/backend.ts';
-import type { StatusReport } from '../../../src/domain/report/report.ts';
+import type { StatusReport } from '../../../src/domain/report/status-schema.ts';
 
 /** The report of a daemon that has nothing to do; `over` is what differs. */
 export function idleReport(over: Partial<StatusReport> = {}): StatusReport {

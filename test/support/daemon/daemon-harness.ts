@@ -6,7 +6,7 @@ import type { DaemonOptions } from '../../../src/app/daemon/run-daemon.ts';
 import { loadSettings } from '../../../src/config/load-settings.ts';
 import type { BootTime, RuntimeImage } from '../../../src/domain/model/image.ts';
 import type { NodeFacts } from '../../../src/domain/model/node-facts.ts';
-import type { StatusReport } from '../../../src/domain/report/report.ts';
+import type { StatusReport } from '../../../src/domain/report/status-schema.ts';
 import type { Settings } from '../../../src/domain/settings/settings.ts';
 import { bootTime, nodeFacts } from '../../../src/host/node-facts.ts';
 import type { MediaProvider } from '../../../src/media/media-provider.ts';

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { introspectBundle, introspectManager } from '../../../src/api/introspection.ts';
 import { objectsOf } from '../../../src/api/properties/objects.ts';
 import { encodeManagedObjects, encodeProperties, managerTable } from '../../../src/api/properties/properties.ts';
-import type { StatusReport } from '../../../src/domain/report/report.ts';
+import type { StatusReport } from '../../../src/domain/report/status-schema.ts';
 import { idleReport, sampleReport } from '../../support/bus/fake-backend.ts';
 
 it('introspection is what it was', async () => {

@@ -1,11 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { METHODS, type MethodContract } from '../../../src/api/contract.ts';
-import { BUNDLE_PROPERTIES, MANAGER_PROPERTIES } from '../../../src/api/properties/properties.ts';
+import { bundleTable, managerTable } from '../../../src/api/properties/properties.ts';
 import {
   count,
   dictionary,
-  fieldsOf,
   flag,
   integer,
   large,
@@ -77,7 +76,7 @@ describe('types of the API', () => {
 
   it('fail only with this error, for any value', async () => {
     const results = Object.values<MethodContract>(METHODS).flatMap(({ result }) => Object.values(result));
-    const types = [...fieldsOf(MANAGER_PROPERTIES), ...fieldsOf(BUNDLE_PROPERTIES)].map(([, type]) => type);
+    const types = [...managerTable.fields, ...bundleTable.fields].map(([, type]) => type);
     const values = fc.anything({ withBigInt: true, withNullPrototype: true });
     await fuzz('values of the API', 500, values, (value) => {
       for (const type of [...types, ...results]) {

@@ -6,7 +6,7 @@ import { asApiError } from '../../../src/api/client.ts';
 import { findingsOfReport } from '../../../src/cli/commands/node/doctor.ts';
 import type { CommandAdapters } from '../../../src/cli/context/command-adapters.ts';
 import type { Finding } from '../../../src/domain/model/reason.ts';
-import type { StatusReport } from '../../../src/domain/report/report.ts';
+import type { StatusReport } from '../../../src/domain/report/status-schema.ts';
 import { BusErrorReply } from '../../../src/host/bus/message-bus.ts';
 import { idleReport } from '../../support/bus/fake-backend.ts';
 import { runCommand } from '../../support/run-command.ts';

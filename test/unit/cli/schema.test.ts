@@ -1,10 +1,9 @@
 import { readdirSync, readFileSync } from 'node:fs';
-import { toJsonSchema } from '@valibot/to-json-schema';
 import * as v from 'valibot';
 import { describe, expect, it } from 'vitest';
+import { jsonSchemas } from '../../../packaging/json-schemas.ts';
 import type { CommandAdapters } from '../../../src/cli/context/command-adapters.ts';
 import { NODE_DOCUMENTS } from '../../../src/cli/schema/documents.ts';
-import { FACTORY_DOCUMENTS } from '../../../src/cli/schema/factory-documents.ts';
 import { sampleReport } from '../../support/bus/fake-backend.ts';
 import { NOON } from '../../support/daemon/scenario.ts';
 import { runCommand } from '../../support/run-command.ts';
@@ -94,14 +93,23 @@ describe('what commands print for programs', () => {
   });
 
   it("has schemas in docs/json as 'npm run docs' writes them", () => {
-    const written = readdirSync('docs/json').map((name) => [
-      name,
-      JSON.parse(readFileSync(`docs/json/${name}`, 'utf8')),
-    ]);
-    const made = Object.entries({ ...NODE_DOCUMENTS, ...FACTORY_DOCUMENTS }).map(([name, schema]) => [
-      `${name}.schema.json`,
-      toJsonSchema(schema),
-    ]);
-    expect(Object.fromEntries(written)).toEqual(Object.fromEntries(made));
+    const parsed = (texts: readonly (readonly [string, string])[]) =>
+      texts.map(([name, text]) => [name, JSON.parse(text)]).sort();
+    const written = readdirSync('docs/json').map((name) => [name, readFileSync(`docs/json/${name}`, 'utf8')] as const);
+    expect(parsed(written)).toEqual(parsed(Object.entries(jsonSchemas())));
+  });
+
+  it('has an id of its own in each schema, and a description of each member of the status that needs one', () => {
+    const schemas = Object.entries(jsonSchemas()).map(([name, text]) => ({ name, ...JSON.parse(text) }));
+    for (const { name, $id, $schema, title } of schemas) {
+      expect($schema).toBe('https://json-schema.org/draft/2020-12/schema');
+      expect($id).toBe(`urn:stickpin:json:${name.replace('.schema.json', '')}:1`);
+      expect(title).toMatch(/--json$/);
+    }
+    const status = schemas.find(({ name }) => name === 'status.schema.json');
+    const own = ['schemaVersion', 'writtenAt', 'bootId'];
+    for (const [name, { description }] of Object.entries<{ description?: string }>(status.properties)) {
+      if (!own.includes(name)) expect(description, name).toMatch(/\S/);
+    }
   });
 });

@@ -7,7 +7,7 @@ import { formatRevocationRecord } from '../../../src/bundle/keys/revocation-reco
 import { loadTrustedKeys } from '../../../src/bundle/keys/trust.ts';
 import { withRotation } from '../../../src/bundle/keys/with-rotation.ts';
 import { checkKeys } from '../../../src/doctor/check-keys.ts';
-import type { TrustReport } from '../../../src/domain/trust/trust-in-force.ts';
+import type { TrustReport } from '../../../src/domain/report/status-schema.ts';
 import { installRole } from '../../support/bundles/role-file.ts';
 import { installKeys, sampleKey } from '../../support/bundles/sample-bundle.ts';
 

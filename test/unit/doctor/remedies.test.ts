@@ -10,7 +10,7 @@ import { checkRuntime } from '../../../src/doctor/check-runtime.ts';
 import { checkRegistrySocket, checkUnits } from '../../../src/doctor/check-units.ts';
 import { runChecks } from '../../../src/doctor/checks.ts';
 import type { Finding } from '../../../src/domain/model/reason.ts';
-import type { StatusReport } from '../../../src/domain/report/report.ts';
+import type { StatusReport } from '../../../src/domain/report/status-schema.ts';
 import type { CrioPaths } from '../../../src/runtime/crio/crio-config.ts';
 import { crioChecksOn } from '../../support/crio-checks.ts';
 

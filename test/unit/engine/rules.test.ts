@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import type { VerifiedBundle } from '../../../src/domain/model/bundle.ts';
-import type { StatusReport } from '../../../src/domain/report/report.ts';
+import type { StatusReport } from '../../../src/domain/report/status-schema.ts';
 import { AppError } from '../../../src/platform/app-error.ts';
 import { digestOf, NOON, stored, verified } from '../../support/daemon/scenario.ts';
 import { createFakeNode, type FakeNode } from '../../support/fake-ports.ts';

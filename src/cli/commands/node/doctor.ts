@@ -4,10 +4,13 @@ import type { BundleErrorCode } from '../../../bundle/bundle-error.ts';
 import { loadSettings, readSettings } from '../../../config/load-settings.ts';
 import { printSettings, writtenSettings } from '../../../config/print-settings.ts';
 import { type Finding, findingsOn } from '../../../domain/model/reason.ts';
-import type { ActivationHoldReport, BundleReport } from '../../../domain/report/parts/bundle-report.ts';
 import { remedyFor } from '../../../domain/report/reasons/remedies.ts';
-import type { StatusReport } from '../../../domain/report/report.ts';
-import type { TrustReport } from '../../../domain/trust/trust-in-force.ts';
+import type {
+  ActivationHoldReport,
+  BundleReport,
+  StatusReport,
+  TrustReport,
+} from '../../../domain/report/status-schema.ts';
 import { AppError, assertNever, reasonOf } from '../../../platform/app-error.ts';
 import { oneLine, sentence } from '../../../platform/plain-text.ts';
 import { formatBytes, formatCount } from '../../../platform/sizes.ts';

@@ -1,8 +1,7 @@
 import type { Command } from 'commander';
 import { stringify } from 'yaml';
-import type { BundleReport } from '../../../domain/report/parts/bundle-report.ts';
 import { recordedReport, type ShowReport, type StoredRecords } from '../../../domain/report/parts/recorded-report.ts';
-import type { StatusReport } from '../../../domain/report/report.ts';
+import type { BundleReport, StatusReport } from '../../../domain/report/status-schema.ts';
 import { graphText } from '../../../domain/report/texts/release-text.ts';
 import { AppError } from '../../../platform/app-error.ts';
 import type { StoredState } from '../../context/command-adapters.ts';

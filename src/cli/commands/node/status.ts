@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import type { ApiClient } from '../../../api/client.ts';
-import type { StatusReport } from '../../../domain/report/report.ts';
+import type { StatusReport } from '../../../domain/report/status-schema.ts';
 import { AppError } from '../../../platform/app-error.ts';
 import { oneLine, sentence } from '../../../platform/plain-text.ts';
 import type { CommandContext } from '../../context/command-context.ts';

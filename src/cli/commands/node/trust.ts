@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import type { ApiClient } from '../../../api/client.ts';
+import type { TrustReport } from '../../../domain/report/status-schema.ts';
 import { revokerText } from '../../../domain/report/texts/bundle-text.ts';
-import type { ReportedKey, TrustReport } from '../../../domain/trust/trust-in-force.ts';
 import { oneLine } from '../../../platform/plain-text.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { confirmFirst } from '../../context/confirm.ts';
@@ -116,11 +116,11 @@ function registerChange(trust: Command, name: string, change: Change, context: C
 }
 
 /** Plain keys, and those of roles. */
-function allKeys({ keys, roles = [] }: TrustReport): readonly ReportedKey[] {
+function allKeys({ keys, roles = [] }: TrustReport): TrustReport['keys'] {
   return [...keys, ...roles.flatMap((role) => role.keys)];
 }
 
-function namedKeys(named: string, trust: TrustReport): readonly ReportedKey[] {
+function namedKeys(named: string, trust: TrustReport): TrustReport['keys'] {
   return allKeys(trust).filter((key) => isNamed(key, named));
 }
 

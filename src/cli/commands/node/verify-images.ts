@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import type { ApiClient } from '../../../api/client.ts';
-import type { CheckedImage } from '../../../domain/report/parts/part-reports.ts';
+import type { CheckedImage } from '../../../domain/report/status-schema.ts';
 import { AppError } from '../../../platform/app-error.ts';
 import { withEither } from '../../../platform/async/abort.ts';
 import { clip, oneLine } from '../../../platform/plain-text.ts';

@@ -1,10 +1,8 @@
 import type { Advisory } from '../../../domain/model/bundle.ts';
-import type { BundleReport } from '../../../domain/report/parts/bundle-report.ts';
 import type { RecordedBundle } from '../../../domain/report/parts/recorded-report.ts';
 import type { ShownReason } from '../../../domain/report/reasons/reason-text.ts';
-import type { StatusReport } from '../../../domain/report/report.ts';
 import { withoutRate } from '../../../domain/report/status/media-line.ts';
-import type { TrustReport } from '../../../domain/trust/trust-in-force.ts';
+import type { BundleReport, StatusReport, TrustReport } from '../../../domain/report/status-schema.ts';
 import { oneLine } from '../../../platform/plain-text.ts';
 import { formatBytes, formatCount } from '../../../platform/sizes.ts';
 import { paint, type Tone } from '../colour.ts';
@@ -39,8 +37,8 @@ export function renderShow(
     warnings = [],
     ...members
   } = bundle as Partial<BundleReport>;
-  const { name = '', version = '', bundleId = '', phase = '' } = members;
-  const command = commandNameIn({ name, version, bundleId, phase }, bundles);
+  const { name = '', version = '', bundleId = '' } = members;
+  const command = commandNameIn({ name, version, bundleId }, bundles);
   const shown = [
     ...shownMembers(members),
     ...activationHolds.map((hold) => ['held', `${hold.message}${holdEnd(hold, command)}`] as const),

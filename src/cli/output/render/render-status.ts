@@ -1,7 +1,10 @@
-import type { ActivationHoldReport, BundleReport } from '../../../domain/report/parts/bundle-report.ts';
-import type { ShownRule } from '../../../domain/report/parts/part-reports.ts';
-import type { StatusReport } from '../../../domain/report/report.ts';
 import { progressText } from '../../../domain/report/status/media-line.ts';
+import type {
+  ActivationHoldReport,
+  BundleReport,
+  ShownRule,
+  StatusReport,
+} from '../../../domain/report/status-schema.ts';
 import { oneLine } from '../../../platform/plain-text.ts';
 import { formatBytes } from '../../../platform/sizes.ts';
 import { paint, type Tone } from '../colour.ts';

@@ -5,7 +5,7 @@ import type { VerifiedBundle } from '../../model/bundle.ts';
 import type { Condition } from '../../model/condition.ts';
 import type { BundleId } from '../../model/digest.ts';
 import type { Medium } from '../../model/medium.ts';
-import { type EffectiveAdvisory, effectiveAdvisories } from '../../path/read-paths.ts';
+import { effectiveAdvisories } from '../../path/read-paths.ts';
 import { isRecordingTrouble } from '../../preload/space.ts';
 import type { LifecycleAssessment } from '../../release/lifecycle.ts';
 import { currentIds } from '../../release/recorded-phase.ts';
@@ -14,93 +14,11 @@ import type { Memory } from '../../state/memory.ts';
 import type { Observed, StoredBundle } from '../../state/state.ts';
 import { withCommands } from '../fitted.ts';
 import { heldReason, holdClause, shownHolds } from '../hold-text.ts';
-import { type ShownReason, shownReason } from '../reasons/reason-text.ts';
+import { shownReason } from '../reasons/reason-text.ts';
+import type { ActivationHoldReport, BundleReport } from '../status-schema.ts';
 import { sourcesOf } from '../texts/bundle-text.ts';
 import { keptText } from '../texts/release-text.ts';
-import { type ShownRule, shownRules } from './part-reports.ts';
-
-/**
- * One bundle in the status document. Times are RFC 3339. One that waits for approval is not
- * adopted, so it has no `adoptedAt`; one that no trusted key signed is not read either: `name` and
- * `version` are empty and `sequence` is 0.
- */
-export interface BundleReport {
-  readonly bundleId: string;
-  readonly name: string;
-  readonly version: string;
-  readonly sequence: number;
-  readonly phase: string;
-  readonly hold?: string;
-  readonly reason?: ShownReason;
-  /** What quick tries could not repair; the rest continues. */
-  readonly degraded?: ShownReason;
-  /** Of an adopted release. */
-  readonly conditions?: readonly Condition[];
-  readonly signedBy: readonly string[];
-  /** Key ids of the signers, sorted; absent when they were not recorded. */
-  readonly signerKeyIds?: readonly string[];
-  readonly media: readonly string[];
-  /**
-   * Where what is absent comes from: labels of media, registries, or the node's own disk. Absent
-   * while nothing is to be pulled.
-   */
-  readonly sources?: readonly string[];
-  /**
-   * `present` and `pinned`: what the runtime reports, of a retired release too. Other releases may
-   * have the same images.
-   */
-  readonly images: { readonly total: number; readonly present: number; readonly pinned: number };
-  readonly sizeBytes: number;
-  /** What a bundle of the stream says about this release; the newest sequence wins. */
-  readonly advisory?: EffectiveAdvisory & { readonly effect: ShownRule['effect'] };
-  readonly adoptedAt?: string;
-  readonly readyAt?: string;
-  readonly activatedAt?: string;
-  /**
-   * When it will have run for `lifecycle.soak`, if nothing disturbs it (RFC 3339, in steps of ten
-   * seconds). Absent while it does not soak.
-   */
-  readonly soakEndsAt?: string;
-  /**
-   * A person cancelled its preload: when (RFC 3339), and the ids of the media that were plugged in
-   * then. Absent when it was not cancelled, or when it went on since.
-   */
-  readonly cancelled?: { readonly at: string; readonly media: readonly string[] };
-  /**
-   * Of an adopted release: whether it is the one of its stream that was activated last, whose tags
-   * hold.
-   */
-  readonly current?: boolean;
-  /**
-   * Of the one that was activated last: whether containers run from it; absent when none shows it.
-   */
-  readonly runs?: boolean;
-  /** Of one that was activated and is not the current one: why it is kept, and until when. */
-  readonly kept?: string;
-  /** What the maker of the bundle was warned of; absent when of nothing. */
-  readonly warnings?: readonly string[];
-  /**
-   * All that holds its activation, the first one first; absent while nothing does, and when its
-   * activation is done.
-   */
-  readonly activationHolds?: readonly ActivationHoldReport[];
-  /** Rules of its payload, absent when it has none. */
-  readonly rules?: readonly ShownRule[];
-}
-
-/** What one gate says that holds an activation. */
-export interface ActivationHoldReport {
-  readonly gate: string;
-  readonly code: string;
-  readonly message: string;
-  /**
-   * `time`: the hold ends automatically. `event`: it ends with something else that happens on the
-   * node.
-   */
-  readonly releasedBy: ActivationHold['releasedBy'];
-  /** When it ends automatically (RFC 3339), where a date can say so. */
-  readonly until?: string;
-}
+import { shownRules } from './part-reports.ts';
 
 /** `conditions`: of each adopted release, in this round. `now`: as `Observed.now`. */
 export function releaseReports(

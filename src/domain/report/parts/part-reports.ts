@@ -3,14 +3,7 @@ import { formatDuration } from '../../../platform/sizes.ts';
 import type { Assessment } from '../../assess/assess.ts';
 import type { BundleAssessment } from '../../assess/assess-bundle.ts';
 import type { NextWindows } from '../../gates/timing-gates.ts';
-import {
-  type Advisory,
-  baseNeededBy,
-  bundleName,
-  bundleTitle,
-  type Payload,
-  type UpdateRules,
-} from '../../model/bundle.ts';
+import { baseNeededBy, bundleName, bundleTitle, type Payload, type UpdateRules } from '../../model/bundle.ts';
 import type { BundleId } from '../../model/digest.ts';
 import type { ImageContent } from '../../model/image.ts';
 import type { DamagedImage } from '../../release/damaged-images.ts';
@@ -22,19 +15,9 @@ import type { Opening } from '../../time/windows.ts';
 import type { RejectedName } from '../../trust/approval.ts';
 import { isAwaited } from '../hold-text.ts';
 import { rejectedNameText, type ShownReason } from '../reasons/reason-text.ts';
+import type { CheckedImage, NoticeReport, ShownRule, StatusReport } from '../status-schema.ts';
 import { contentFaultText, damageNextText, hookFailureText } from '../texts/release-text.ts';
 import { openingText, percentText } from '../texts/time-text.ts';
-
-/** A rule of a release, as it is shown. */
-export interface ShownRule {
-  readonly rule: 'from' | 'rollout' | 'endOfLife' | 'barrier' | 'deadend';
-  readonly value: string;
-  /**
-   * `holds-activation`: of this release, while it applies. `holds-others`: other releases of its
-   * stream wait for it, or are not reached from it.
-   */
-  readonly effect: 'holds-activation' | 'holds-others';
-}
 
 export function shownRules({ update }: Pick<Payload, 'update'>): readonly ShownRule[] {
   const { from, rollout, endOfLife, barrier, deadend } = update ?? {};
@@ -59,21 +42,11 @@ export function rolloutText({ start, durationMinutes, startPercentage }: NonNull
   return `from ${start ?? 'the beginning'}${over}${atOnce}`;
 }
 
-/** One of the next times at which activations may begin (`update.strategy = "window"`). */
-export interface WindowReport {
-  /** RFC 3339; absent when it is open now. */
-  readonly opensAt?: string;
-  /** RFC 3339; absent when it does not close within weeks. */
-  readonly closesAt?: string;
-  /** For people: `Sat 2026-11-28 23:30 to Sun 2026-11-29 00:30 (Europe/Berlin)`. */
-  readonly text: string;
-}
-
-export function windowReports({ windows }: Pick<Assessment, 'windows'>): readonly WindowReport[] {
+export function windowReports({ windows }: Pick<Assessment, 'windows'>): StatusReport['windows'] {
   return windows === undefined ? [] : windows.openings.map((opening) => windowReport(opening, windows));
 }
 
-function windowReport(opening: Opening, { timeZone }: NextWindows): WindowReport {
+function windowReport(opening: Opening, { timeZone }: NextWindows): StatusReport['windows'][number] {
   const { opensAt, closesAt } = opening;
   return {
     ...(opensAt !== undefined && { opensAt: new Date(opensAt).toISOString() }),
@@ -82,23 +55,10 @@ function windowReport(opening: Opening, { timeZone }: NextWindows): WindowReport
   };
 }
 
-/** A hook that runs, waits to be tried again, or failed and is not tried again. */
-export interface HookReport {
-  readonly hook: string;
-  readonly unit: string;
-  readonly state: 'running' | 'retrying' | 'failed';
-  /** `name@version` of its release. */
-  readonly bundle: string;
-  /** Since when it runs, when it is tried again, or when it failed (RFC 3339). */
-  readonly at: string;
-  /** Why it failed. */
-  readonly message?: string;
-}
-
 type Bundles = readonly Pick<BundleAssessment, 'bundle' | 'phase' | 'isAskedFor'>[];
 
 /** Empty while no hook runs and the last run of each succeeded. */
-export function hookReports({ running, failed, ledger }: HookMemory, bundles: Bundles): readonly HookReport[] {
+export function hookReports({ running, failed, ledger }: HookMemory, bundles: Bundles): StatusReport['hooks'] {
   const nameOf = (bundleId: BundleId) => {
     const found = bundles.find(({ bundle }) => bundle.bundleId === bundleId);
     return found === undefined ? bundleId : bundleName(found.bundle.payload);
@@ -153,29 +113,6 @@ function timeText(time: number): string {
   return new Date(time).toISOString();
 }
 
-/** An adopted bundle without images. */
-export interface NoticeReport {
-  readonly bundleId: string;
-  readonly name: string;
-  readonly version: string;
-  readonly sequence: number;
-  readonly signedBy: readonly string[];
-  readonly signerKeyIds?: readonly string[];
-  /** RFC 3339. */
-  readonly adoptedAt: string;
-  readonly advisories: readonly Advisory[];
-  readonly reason?: ShownReason;
-}
-
-/** A release that a person rejected by name. */
-export interface RejectedNameReport {
-  readonly name: string;
-  readonly version: string;
-  /** RFC 3339. */
-  readonly since: string;
-  readonly reason: ShownReason;
-}
-
 /** `reason`: why it is not in force, if it is not. */
 export function noticeReport(bundle: StoredBundle, reason: ShownReason | undefined): NoticeReport {
   const { bundleId, payload, signedBy, signerKeyIds } = bundle;
@@ -193,23 +130,9 @@ export function noticeReport(bundle: StoredBundle, reason: ShownReason | undefin
 }
 
 /** The person's own words are part of the reason. */
-export function rejectedNameReport({ name, version, at, reason }: RejectedName): RejectedNameReport {
+export function rejectedNameReport({ name, version, at, reason }: RejectedName): StatusReport['rejectedNames'][number] {
   const message = rejectedNameText({ name, version }, reason);
   return { name, version, since: new Date(at).toISOString(), reason: { code: 'trust/rejected', message } };
-}
-
-/** What a check has found of one image, for people and programs. */
-export interface CheckedImage {
-  /** By digest. */
-  readonly image: string;
-  /** The kept releases that have it: `ocp@4.13.7`. */
-  readonly releases: readonly string[];
-  /** `damaged`: see `found`. `unknown`: it could not be checked. */
-  readonly result: 'whole' | 'damaged' | 'absent' | 'unknown';
-  /** What was checked, or what is wrong. */
-  readonly found: string;
-  /** What becomes of it and what to do. Empty when nothing is to be done. */
-  readonly next: string;
 }
 
 /** Of all kept releases, or of one, as the last check has found them. */

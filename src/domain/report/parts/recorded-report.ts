@@ -4,11 +4,10 @@ import { reachedPhase } from '../../release/recorded-phase.ts';
 import { rollbackReason } from '../../release/rollback.ts';
 import type { StoredBundle } from '../../state/state.ts';
 import type { RejectedName } from '../../trust/approval.ts';
-import { isRelease, type TrustReport } from '../../trust/trust-in-force.ts';
+import { isRelease } from '../../trust/trust-in-force.ts';
 import { shownReason } from '../reasons/reason-text.ts';
-import type { StatusReport } from '../report.ts';
-import type { BundleReport } from './bundle-report.ts';
-import { type NoticeReport, noticeReport, rejectedNameReport, shownRules } from './part-reports.ts';
+import type { BundleReport, NoticeReport, StatusReport, TrustReport } from '../status-schema.ts';
+import { noticeReport, rejectedNameReport, shownRules } from './part-reports.ts';
 
 export interface StoredRecords {
   /** In the order of adoption. */
@@ -89,10 +88,10 @@ function recordedBundle(
 }
 
 /** The phases of an adopted release that is not ready, or whose images were seen to be absent. */
-const UNREADY: readonly string[] = ['rejected', 'held', 'preloading'] satisfies readonly Phase[];
+const UNREADY: readonly Phase[] = ['rejected', 'held', 'preloading'];
 
 /** The records say how far a release came; only the daemon saw why it came no further. */
-function recordedPhase(bundle: StoredBundle, bundles: readonly StoredBundle[], written?: BundleReport): string {
+function recordedPhase(bundle: StoredBundle, bundles: readonly StoredBundle[], written?: BundleReport): Phase {
   const reached = reachedPhase(bundle, bundles);
   if (reached !== undefined && reached !== 'ready') return reached;
   if (written !== undefined && UNREADY.includes(written.phase)) return written.phase;

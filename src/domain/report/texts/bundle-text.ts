@@ -2,7 +2,8 @@ import { formatCount } from '../../../platform/sizes.ts';
 import type { Payload, VerifiedBundle } from '../../model/bundle.ts';
 import { parseReference } from '../../model/reference.ts';
 import type { ImageSupply } from '../../preload/supply.ts';
-import type { NoticeResult, TrustReport } from '../../trust/trust-in-force.ts';
+import type { NoticeResult } from '../../trust/trust-in-force.ts';
+import type { TrustReport } from '../status-schema.ts';
 
 /** `signature by factory-2026 ok`, or `approved by its digest`. */
 export function trustedBy({ signedBy }: Pick<VerifiedBundle, 'signedBy'>): string {

@@ -12,7 +12,7 @@ import type { KeptWhy } from '../../release/retention.ts';
 import type { CheckCause, PullCheck, RunningCheck } from '../../state/checks.ts';
 import type { HookFailure } from '../../state/hook.ts';
 import type { StoredBundle } from '../../state/state.ts';
-import type { StreamRelease, StreamReport } from '../stream-report.ts';
+import type { StreamRelease, StreamReport } from '../status-schema.ts';
 
 export function contentFaultText(fault: ContentFault): string {
   switch (fault.kind) {

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type Digest, hexOf } from '../../../../src/domain/model/digest.ts';
-import type { StatusReport } from '../../../../src/domain/report/report.ts';
+import type { StatusReport } from '../../../../src/domain/report/status-schema.ts';
 import { messageIds } from '../../../../src/platform/message-ids.ts';
 import { makeSampleBundle, type SampleBundle } from '../../../support/bundles/sample-bundle.ts';
 import { sampleImage, sampleLayer } from '../../../support/bundles/sample-image.ts';

@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { StatusReport } from '../../../../src/domain/report/report.ts';
+import type { StatusReport } from '../../../../src/domain/report/status-schema.ts';
 import { bootTime } from '../../../../src/host/node-facts.ts';
 import { hostArch, makeSampleBundle, type SampleBundle } from '../../../support/bundles/sample-bundle.ts';
 import { sampleImage } from '../../../support/bundles/sample-image.ts';

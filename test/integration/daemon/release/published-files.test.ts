@@ -3,7 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createPublishedFiles, type PublishedFiles } from '../../../../src/app/daemon/published-files.ts';
-import { reportOf, type StatusReport } from '../../../../src/domain/report/report.ts';
+import { reportOf } from '../../../../src/domain/report/report.ts';
+import type { StatusReport } from '../../../../src/domain/report/status-schema.ts';
 import { judge, NOON, observation, stored, verified } from '../../../support/daemon/scenario.ts';
 import { createRecordingLog, type RecordingLog } from '../../../support/recording-log.ts';
 

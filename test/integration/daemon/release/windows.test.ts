@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { UpdateRules } from '../../../../src/domain/model/bundle.ts';
-import type { StatusReport } from '../../../../src/domain/report/report.ts';
+import type { StatusReport } from '../../../../src/domain/report/status-schema.ts';
 import type { RuntimeAdapter } from '../../../../src/runtime/runtime-adapter.ts';
 import { makeSampleBundle, type SampleBundle, sampleKey } from '../../../support/bundles/sample-bundle.ts';
 import { sampleImage } from '../../../support/bundles/sample-image.ts';

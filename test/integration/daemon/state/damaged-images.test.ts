@@ -12,7 +12,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { type Digest, hexOf } from '../../../../src/domain/model/digest.ts';
-import type { StatusReport } from '../../../../src/domain/report/report.ts';
+import type { StatusReport } from '../../../../src/domain/report/status-schema.ts';
 import { messageIds } from '../../../../src/platform/message-ids.ts';
 import { createCriClient } from '../../../../src/runtime/cri/cri-client.ts';
 import { openBootMark } from '../../../../src/store/files/boot-mark.ts';

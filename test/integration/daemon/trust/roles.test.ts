@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { StatusReport } from '../../../../src/domain/report/report.ts';
+import type { StatusReport } from '../../../../src/domain/report/status-schema.ts';
 import { installRole, type RoleFileOptions } from '../../../support/bundles/role-file.ts';
 import {
   installKeys,

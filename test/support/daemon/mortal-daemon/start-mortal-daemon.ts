@@ -1,6 +1,6 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
-import type { StatusReport } from '../../../../src/domain/report/report.ts';
+import type { StatusReport } from '../../../../src/domain/report/status-schema.ts';
 import { bundleIntoCache } from '../../bundles/bundle-program.ts';
 import { eventually } from '../../eventually.ts';
 import type { MortalCommand, MortalOrder } from './order.ts';

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { ChangeAnnouncer } from '../../../../src/api/properties/objects.ts';
-import type { StatusReport } from '../../../../src/domain/report/report.ts';
+import type { StatusReport } from '../../../../src/domain/report/status-schema.ts';
 import type { OutgoingSignal } from '../../../../src/host/bus/message-bus.ts';
 import { fakeBackend, idleReport, sampleReport } from '../../../support/bus/fake-backend.ts';
 import { createVirtualClock, type VirtualClock } from '../../../support/fake-ports.ts';

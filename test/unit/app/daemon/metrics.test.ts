@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createMetricsFile, type MetricsFile } from '../../../../src/app/daemon/metrics.ts';
-import type { StatusReport } from '../../../../src/domain/report/report.ts';
+import type { StatusReport } from '../../../../src/domain/report/status-schema.ts';
 import { silentLog } from '../../../../src/platform/log.ts';
 import { idleReport } from '../../../support/bus/fake-backend.ts';
 

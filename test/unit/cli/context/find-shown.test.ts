@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { findShown } from '../../../../src/cli/context/find-shown.ts';
-import type { BundleReport } from '../../../../src/domain/report/parts/bundle-report.ts';
-import type { StatusReport } from '../../../../src/domain/report/report.ts';
+import type { BundleReport, StatusReport } from '../../../../src/domain/report/status-schema.ts';
 import { digestOf } from '../../../support/daemon/scenario.ts';
 
 const bundle = (name: string, version: string, over: Partial<BundleReport> = {}): BundleReport => ({
@@ -70,7 +69,7 @@ describe('findShown', () => {
   const twin = bundle('ocp', '4.13.6', { bundleId: digestOf('twin'), sequence: 2 });
   const among = (bundles: readonly BundleReport[], rejected: StatusReport['rejected'] = []) =>
     findShown({ bundles, notices: [], rejected, rejectedNames: [{ ...banned, version: '4.13.6' }] }, 'ocp@4.13.6');
-  const retired = { ...older, phase: 'retired' };
+  const retired = { ...older, phase: 'retired' } as const;
 
   it('prefers an adopted bundle to a rejected one with the same name, and a live one to a retired one', () => {
     expect(among([older], [{ ...named, name: 'ocp@4.13.6' }])).toBe(older);

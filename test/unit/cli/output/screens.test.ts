@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { CommandAdapters } from '../../../../src/cli/context/command-adapters.ts';
 import type { FleetView } from '../../../../src/domain/fleet/node-status.ts';
-import type { CheckedImage } from '../../../../src/domain/report/parts/part-reports.ts';
+import type { CheckedImage } from '../../../../src/domain/report/status-schema.ts';
 import { AppError } from '../../../../src/platform/app-error.ts';
 import { sampleReport } from '../../../support/bus/fake-backend.ts';
 import { NOON } from '../../../support/daemon/scenario.ts';

@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import type { BundleReport } from '../../../../src/domain/report/parts/bundle-report.ts';
 import {
   isWantedFromPeers,
   refusedForGood,
   type WantsReport,
   withheldFromPeers,
 } from '../../../../src/domain/report/peer-wants.ts';
+import type { BundleReport } from '../../../../src/domain/report/status-schema.ts';
 import { digestOf } from '../../../../src/platform/digest.ts';
 
 const bundleId = digestOf('ocp 4.13.7');

@@ -7,7 +7,12 @@ import { ownBundle, ownReport } from '../../../support/kubernetes/own-report.ts'
 const nothing: Reported = reportedAfter(ownReport([]));
 const reasons = (told: Reported, bundles: readonly OwnBundle[]) =>
   eventsOf(told, ownReport(bundles)).map(({ reason }) => reason);
-const degraded = { type: 'Degraded', status: 'True', reason: 'ImageMissing', message: '1 of 10 images missing' };
+const degraded = {
+  type: 'Degraded',
+  status: 'True',
+  reason: 'ImageMissing',
+  message: '1 of 10 images missing',
+} as const;
 const unplugged = { code: 'engine/no-source', message: 'Stick removed. Plug it in again to continue.' };
 const held = ownBundle({ phase: 'held', hold: 'media', reason: unplugged });
 const rolledBack = ownBundle({

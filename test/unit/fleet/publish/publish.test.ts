@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { parseNodeStatus, releaseLabel, versionInLabels } from '../../../../src/domain/fleet/node-status.ts';
+import type { ConditionStatus } from '../../../../src/domain/model/condition.ts';
 import {
   healthOf,
   labelsOf,
@@ -8,11 +9,17 @@ import {
   publishedStatus,
   shortBundle,
 } from '../../../../src/fleet/publish/node-status.ts';
+import type { OwnBundle } from '../../../../src/fleet/publish/own-report.ts';
 import { ownBundle, ownReport } from '../../../support/kubernetes/own-report.ts';
 
 const proven = ownBundle({ version: '4.13.6', sequence: 6, phase: 'proven', current: true });
 const ready = ownBundle({ phase: 'ready' });
-const verdict = (type: string, status: string, reason = 'Because') => ({ type, status, reason, message: 'so it is' });
+const verdict = (type: string, status: ConditionStatus, reason = 'Because') => ({
+  type,
+  status,
+  reason,
+  message: 'so it is',
+});
 
 describe('nodeStatusOf', () => {
   it('tells the current release first, then the newest', () => {
@@ -31,9 +38,9 @@ describe('nodeStatusOf', () => {
 
   it('names what only a person ends before anything else that holds a release that is ready', () => {
     const reason = { code: 'fleet/not-ready', message: 'worker-2 is not ready' };
-    const fleet = { code: 'fleet/not-ready', releasedBy: 'event' };
-    const manual = { code: 'engine/manual', releasedBy: 'person' };
-    const reasonOf = (activationHolds: (typeof manual)[]) =>
+    const fleet = { code: 'fleet/not-ready', releasedBy: 'event' } as const;
+    const manual = { code: 'engine/manual', releasedBy: 'person' } as const;
+    const reasonOf = (activationHolds: OwnBundle['activationHolds']) =>
       nodeStatusOf(ownReport([ownBundle({ phase: 'ready', reason, activationHolds })])).releases[0]?.reason;
     expect([reasonOf([fleet]), reasonOf([fleet, manual])]).toEqual(['fleet/not-ready', 'engine/manual']);
   });
@@ -76,7 +83,7 @@ describe('nodeStatusOf', () => {
   });
 
   it.each(['Preloaded', 'Pinned'])('says that a release is incomplete whose condition %s is False', (type) => {
-    const incomplete = (phase: 'preloading' | 'proven', status: string) =>
+    const incomplete = (phase: 'preloading' | 'proven', status: ConditionStatus) =>
       nodeStatusOf(ownReport([ownBundle({ phase, conditions: [verdict(type, status)] })])).releases[0]?.incomplete;
     expect(incomplete('proven', 'False')).toBe(true);
     expect(incomplete('proven', 'Unknown')).toBeUndefined();
@@ -147,7 +154,7 @@ describe('labelsOf', () => {
   });
 
   it.each(['Preloaded', 'Pinned'])('takes the label away when %s is False, not when it is Unknown', (type) => {
-    const labels = (status: string) =>
+    const labels = (status: ConditionStatus) =>
       labelsOf(ownReport([ownBundle({ phase: 'ready', conditions: [verdict(type, status)] })]));
     expect(labels('False')).toEqual({});
     expect(labels('Unknown')).toEqual({ 'stickpin.io/ready-ocp': '4.13.7' });

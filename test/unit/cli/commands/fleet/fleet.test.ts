@@ -4,7 +4,7 @@ import { commandAdapters } from '../../../../../src/app/command-line/command-ada
 import { NODE_DOCUMENTS } from '../../../../../src/cli/schema/documents.ts';
 import type { FleetNode, FleetView, ReleaseStatus } from '../../../../../src/domain/fleet/node-status.ts';
 import { digestFromHex } from '../../../../../src/domain/model/digest.ts';
-import { JSON_SCHEMA_VERSION } from '../../../../../src/domain/report/report.ts';
+import { JSON_SCHEMA_VERSION } from '../../../../../src/domain/report/status-schema.ts';
 import { AppError } from '../../../../../src/platform/app-error.ts';
 import { runCommand } from '../../../../support/run-command.ts';
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { ApiClient } from '../../../../../src/api/client.ts';
-import type { StatusReport } from '../../../../../src/domain/report/report.ts';
+import type { StatusReport } from '../../../../../src/domain/report/status-schema.ts';
 import { AppError } from '../../../../../src/platform/app-error.ts';
 import { idleReport } from '../../../../support/bus/fake-backend.ts';
 import { NOON, stored, verified } from '../../../../support/daemon/scenario.ts';

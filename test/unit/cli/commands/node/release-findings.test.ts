@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { releaseFindings } from '../../../../../src/cli/commands/node/doctor.ts';
-import type { ActivationHoldReport, BundleReport } from '../../../../../src/domain/report/parts/bundle-report.ts';
+import type { ActivationHoldReport, BundleReport } from '../../../../../src/domain/report/status-schema.ts';
 
 const found = (over: Partial<BundleReport>) =>
   releaseFindings({ name: 'ocp', version: '4.13.7', bundleId: 'sha256:ab', ...over } as BundleReport);

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { recordedReport } from '../../../../../src/domain/report/parts/recorded-report.ts';
-import { reportOf, type StatusReport } from '../../../../../src/domain/report/report.ts';
+import { reportOf } from '../../../../../src/domain/report/report.ts';
+import type { StatusReport } from '../../../../../src/domain/report/status-schema.ts';
 import type { StoredBundle } from '../../../../../src/domain/state/state.ts';
 import {
   allListed,

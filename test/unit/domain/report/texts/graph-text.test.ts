@@ -4,7 +4,7 @@ import { renderList } from '../../../../../src/cli/output/render/render-status.t
 import { wrapLines } from '../../../../../src/cli/output/text.ts';
 import type { UpdateRules } from '../../../../../src/domain/model/bundle.ts';
 import { reportOf } from '../../../../../src/domain/report/report.ts';
-import type { StreamReport } from '../../../../../src/domain/report/stream-report.ts';
+import type { StreamReport } from '../../../../../src/domain/report/status-schema.ts';
 import { graphText } from '../../../../../src/domain/report/texts/release-text.ts';
 import type { StoredBundle } from '../../../../../src/domain/state/state.ts';
 import {

@@ -1,0 +1,30 @@
+import { toJsonSchema } from '@valibot/to-json-schema';
+import type { GenericSchema } from 'valibot';
+import { NODE_DOCUMENTS } from '../src/cli/schema/documents.ts';
+import { FACTORY_DOCUMENTS } from '../src/cli/schema/factory-documents.ts';
+import { JSON_SCHEMA_VERSION } from '../src/domain/report/status-schema.ts';
+
+/**
+ * The JSON Schema of what each command prints with `--json`, by the name of its file in
+ * `docs/json`.
+ */
+export function jsonSchemas(): Readonly<Record<string, string>> {
+  return Object.fromEntries(
+    Object.entries({ ...NODE_DOCUMENTS, ...FACTORY_DOCUMENTS }).map(([name, schema]) => [
+      `${name}.schema.json`,
+      `${JSON.stringify(jsonSchema(name, schema), null, 2)}\n`,
+    ]),
+  );
+}
+
+function jsonSchema(name: string, schema: GenericSchema): object {
+  const { $schema, description, ...members } = toJsonSchema(schema, { target: 'draft-2020-12' });
+  const $id = `urn:stickpin:json:${name}:${JSON_SCHEMA_VERSION}`;
+  return { $schema, $id, title: titleOf(name), description, ...members };
+}
+
+/** The names of files have hyphens for blanks; only `verify-images` is one word. */
+function titleOf(name: string): string {
+  if (name === 'message') return 'What commands that only say what they did print with --json';
+  return `stickpin ${name === 'verify-images' ? name : name.replaceAll('-', ' ')} --json`;
+}
