@@ -12,7 +12,7 @@ import {
   SIGNALS,
 } from './contract.ts';
 import { bundleTable, managerTable, type PropertyTable } from './properties/properties.ts';
-import { type Fields, fieldsOf, isOptional } from './wire-types.ts';
+import { type Fields, fieldsOf } from './wire-types.ts';
 
 const LIMITS = `A call whose arguments are longer than 8 KiB is refused with \`LimitsExceeded\`. Calls of each user
 but root get a tenth of a processor: calls beyond that wait, and are refused with \`LimitsExceeded\`
@@ -101,7 +101,7 @@ function propertyRows({ fields, announcements }: PropertyTable): readonly (reado
     const announcement = announcements.get(key);
     return [
       `\`${busNameOf(key)}\``,
-      `\`${type.signature}\`${isOptional(type) ? ', optional' : ''}`,
+      `\`${type.signature}\`${type.isOptional ? ', optional' : ''}`,
       announcement === undefined ? 'with its value' : words[announcement],
       type.about ?? '',
     ];

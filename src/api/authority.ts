@@ -125,10 +125,6 @@ function denied(message: string): BusErrorReply {
   return new BusErrorReply('org.freedesktop.DBus.Error.AccessDenied', message);
 }
 
-interface BudgetDeps extends Authority {
-  readonly clock: Pick<Clock, 'monotonic' | 'sleep'>;
-}
-
 /** Processor time that is left, in milliseconds, as it was at `at`. Below zero it is owed. */
 interface Account {
   leftMs: number;
@@ -156,15 +152,17 @@ const MAX_ACCOUNTS = 256;
  * for each user. Root and our own user have no limit.
  */
 export class CallerBudget {
-  private readonly deps: BudgetDeps;
+  private readonly authority: Authority;
+  private readonly clock: Pick<Clock, 'monotonic' | 'sleep'>;
   /** By unique name, which a bus never gives twice. */
   private readonly uids = new Map<string, number>();
   private readonly accounts = new Map<number, UserAccount>();
   private readonly all: Account;
 
-  constructor(deps: BudgetDeps) {
-    this.deps = deps;
-    this.all = { leftMs: BURST.all, at: deps.clock.monotonic() };
+  constructor(authority: Authority, clock: Pick<Clock, 'monotonic' | 'sleep'>) {
+    this.authority = authority;
+    this.clock = clock;
+    this.all = { leftMs: BURST.all, at: clock.monotonic() };
   }
 
   /**
@@ -176,7 +174,7 @@ export class CallerBudget {
    */
   async run<T>(sender: string, work: () => Promise<T>, signal: AbortSignal, leastMs = CALL_MS): Promise<T> {
     const uid = await this.uidOf(sender, signal);
-    if (uid === 0 || uid === this.deps.ownUid) return work();
+    if (uid === 0 || uid === this.authority.ownUid) return work();
     const account = this.accountOf(uid);
     if (account.waiting >= MAX_WAITING) {
       const message = `${MAX_WAITING} calls of user ${uid} have no answer yet; wait for one`;
@@ -198,7 +196,7 @@ export class CallerBudget {
   private async uidOf(sender: string, signal: AbortSignal): Promise<number> {
     const known = this.uids.get(sender);
     if (known !== undefined) return known;
-    const uid = await uidOf(sender, this.deps, signal);
+    const uid = await uidOf(sender, this.authority, signal);
     if (this.uids.size >= MAX_SENDERS) this.uids.clear();
     this.uids.set(sender, uid);
     return uid;
@@ -215,7 +213,7 @@ export class CallerBudget {
     }
     const account = {
       leftMs: BURST.user,
-      at: this.deps.clock.monotonic(),
+      at: this.clock.monotonic(),
       waiting: 0,
       turn: Promise.resolve(),
     };
@@ -224,7 +222,7 @@ export class CallerBudget {
   }
 
   private async paid<T>(account: Account, work: () => Promise<T>, signal: AbortSignal, leastMs: number): Promise<T> {
-    const { clock } = this.deps;
+    const { clock } = this;
     for (;;) {
       this.refill(account, SHARE.user, BURST.user);
       this.refill(this.all, SHARE.all, BURST.all);
@@ -243,7 +241,7 @@ export class CallerBudget {
   }
 
   private refill(account: Account, share: number, burstMs: number): void {
-    const now = this.deps.clock.monotonic();
+    const now = this.clock.monotonic();
     account.leftMs = Math.min(burstMs, account.leftMs + (now - account.at) * share);
     account.at = now;
   }

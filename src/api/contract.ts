@@ -1,20 +1,7 @@
-import { checkedImage } from '../domain/report/status-schema.ts';
+import { checkedImage, historyEvent } from '../domain/report/status-schema.ts';
 import type { BusCall, CallCheck, CallHandler, OutgoingSignal } from '../host/bus/message-bus.ts';
 import type { Unsubscribe } from '../platform/subscription.ts';
-import type { EventRow } from '../ports/state.ts';
-import {
-  dictionary,
-  type Fields,
-  flag,
-  integer,
-  large,
-  lines,
-  list,
-  optional,
-  text,
-  type WireType,
-  wireTypeOf,
-} from './wire-types.ts';
+import { type Fields, flag, integer, lines, list, text, type WireType, wireTypeOf } from './wire-types.ts';
 
 /**
  * The D-Bus API of the daemon as data. The client, the service, what introspection shows, the type
@@ -67,16 +54,7 @@ export const METHODS = {
     about: 'Returns the newest 1,000 events, oldest first; of all bundles when `bundle` is empty.',
     args: { bundle: text },
     result: {
-      events: list(
-        dictionary<Omit<EventRow, 'bundleId'> & { readonly bundleId?: string }>({
-          at: large,
-          kind: text,
-          message: text,
-          bundleId: optional(text),
-          medium: optional(text),
-          by: optional(text),
-        }),
-      ),
+      events: list(wireTypeOf(historyEvent)),
     },
     access: 'anybody',
   },

@@ -11,6 +11,8 @@ export interface WireType<T> {
   readonly signature: string;
   /** What it says, in a sentence; where it is known. */
   readonly about?: string;
+  /** A member that may be absent. An absent property is left out of every answer. */
+  readonly isOptional?: true;
   /** Converts `value` for the marshaller. */
   encode(value: T): unknown;
   /**
@@ -20,19 +22,7 @@ export interface WireType<T> {
   decode(value: unknown): T;
 }
 
-/** A member that may be absent. An absent property is left out of every answer. */
-export interface OptionalType<T> extends WireType<T> {
-  readonly isOptional: true;
-}
-
-/** The types of the members of `T`: none may be left out, and optional ones must be marked. */
-export type FieldTypes<T> = {
-  readonly [K in keyof T]-?: Record<never, never> extends Pick<T, K>
-    ? OptionalType<Exclude<T[K], undefined>>
-    : WireType<T[K]>;
-};
-
-/** Types by the names of members; what {@link FieldTypes} is for any `T`. */
+/** Types by the names of members. */
 export type Fields = Readonly<Record<string, WireType<unknown>>>;
 
 /** Text of one line. Control characters and line ends become blanks when it is encoded. */
@@ -66,7 +56,7 @@ export function oneOf<const T extends string>(...words: readonly T[]): WireType<
 /** A flag that is true when present. */
 const set: WireType<true> = basic('b', (value) => (value === true ? value : undefined));
 
-export function optional<T>(type: WireType<T>): OptionalType<T> {
+function optional<T>(type: WireType<T>): WireType<T> {
   return { ...type, isOptional: true };
 }
 
@@ -81,7 +71,7 @@ export function list<T>(element: WireType<T>): WireType<readonly T[]> {
 }
 
 /** A structure with members in the order of `fields`. None may be absent. */
-export function struct<T extends object>(fields: FieldTypes<T>): WireType<T> {
+function struct(fields: Fields): WireType<object> {
   const members = fieldsOf(fields);
   const signature = `(${members.map(([, type]) => type.signature).join('')})`;
   return {
@@ -89,17 +79,17 @@ export function struct<T extends object>(fields: FieldTypes<T>): WireType<T> {
     encode: (value) => members.map(([name, type]) => type.encode(memberOf(value, name))),
     decode: (value) => {
       if (!Array.isArray(value) || value.length !== members.length) return unreadable(signature, value);
-      return built<T>(members.map(([name, type], at) => [name, decodeMember(name, type, value[at])]));
+      return Object.fromEntries(members.map(([name, type], at) => [name, decodeMember(name, type, value[at])]));
     },
   };
 }
 
 /** A dictionary of named members (`a{sv}`). Unknown members are ignored. */
-export function dictionary<T extends object>(fields: FieldTypes<T>): WireType<T> {
+function dictionary(fields: Fields): WireType<object> {
   return {
     signature: 'a{sv}',
     encode: (value) => encodeFields(fieldsOf(fields), value, (name) => name),
-    decode: (value) => decodeFields<T>(fieldsOf(fields), value, (name) => name),
+    decode: (value) => decodeFields(fieldsOf(fields), value, (name) => name),
   };
 }
 
@@ -124,7 +114,7 @@ function untypedOf(schema: v.GenericSchema): WireType<unknown> {
     case 'literal':
       return set;
     case 'number':
-      return dbus === 't' ? large : count;
+      return dbus === 'i' ? integer : dbus === 't' ? large : count;
     case 'picklist':
       return dbus === 's' ? text : oneOf(...options);
     case 'array':
@@ -132,7 +122,7 @@ function untypedOf(schema: v.GenericSchema): WireType<unknown> {
     case 'exact_optional':
       return optional(wireTypeOf(wrapped));
     case 'object':
-      return (dbus === 'struct' ? struct<object> : dictionary<object>)(wireTypesOf(entries));
+      return (dbus === 'struct' ? struct : dictionary)(wireTypesOf(entries));
     default:
       throw new TypeError(`no D-Bus type for a schema of type ${type}`);
   }
@@ -166,18 +156,15 @@ export function decodeFields<T extends object>(
 ): T {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return unreadable('a{sv}', value);
   const members = new Map<string, unknown>(Object.entries(value));
-  const present = fields.filter(([name, type]) => !isOptional(type) || members.has(nameOf(name)));
-  return built<T>(
+  const present = fields.filter(([name, type]) => !type.isOptional || members.has(nameOf(name)));
+  // The cast is safe: the fields are made of the schema of `T`.
+  return Object.fromEntries(
     present.map(([name, type]) => [name, decodeMember(nameOf(name), type, unwrapVariant(members.get(nameOf(name))))]),
-  );
+  ) as T;
 }
 
 export function fieldsOf(fields: object): readonly (readonly [string, WireType<unknown>])[] {
   return Object.entries(fields);
-}
-
-export function isOptional(type: WireType<unknown>): boolean {
-  return 'isOptional' in type;
 }
 
 function textType(clean: (value: string) => string): WireType<string> {
@@ -214,11 +201,6 @@ function decodeMember(name: string, type: WireType<unknown>, value: unknown): un
     const { code, disposition, message } = error;
     throw new AppError({ code, disposition, message: `${name}: ${message}`, cause: error });
   }
-}
-
-/** The cast is safe: each member was decoded with the type that {@link FieldTypes} demands. */
-function built<T extends object>(members: readonly (readonly [string, unknown])[]): T {
-  return Object.fromEntries(members) as T;
 }
 
 function unreadable(signature: string, value: unknown): never {

@@ -1,16 +1,17 @@
+import * as v from 'valibot';
 import { type BundleReport, bundleReport, type StatusReport, statusReport } from '../../domain/report/status-schema.ts';
+import type { Parsed } from '../../platform/schema.ts';
 import { BUNDLE, busNameOf, MANAGER } from '../contract.ts';
 import {
   decodeFields,
   encodeFields,
   fieldsOf,
   flag,
-  integer,
   list,
   objectPath,
-  struct,
   text,
   type WireType,
+  wireTypeOf,
   wireTypesOf,
 } from '../wire-types.ts';
 
@@ -19,14 +20,14 @@ export interface BundleValues extends Omit<BundleReport, 'bundleId'> {
   readonly id: string;
 }
 
-/** How far the present operation is, as in RAUC. */
-interface OperationProgress {
-  /** 0 to 100. */
-  readonly percentage: number;
-  readonly message: string;
-  /** 0: there are no steps within steps. */
-  readonly depth: number;
-}
+const integer = v.pipe(v.number(), v.integer(), v.metadata({ dbus: 'i' }));
+
+/** How far the present operation is, as in RAUC. `percentage`: 0 to 100. */
+const operationProgress = v.pipe(
+  v.object({ percentage: integer, message: v.string(), depth: integer }),
+  v.metadata({ dbus: 'struct' }),
+  v.description('Percentage, message and nesting depth, as in RAUC.'),
+);
 
 /**
  * The properties of the daemon, all for reading. The document of `stickpin status --json` is made
@@ -35,7 +36,7 @@ interface OperationProgress {
 export interface ManagerValues extends Omit<StatusReport, 'bundles' | 'progress'> {
   readonly started: boolean;
   readonly version: string;
-  readonly progress: OperationProgress;
+  readonly progress: Parsed<typeof operationProgress>;
   /** Empty when there is none. */
   readonly lastError: string;
   readonly transfer: StatusReport['progress'];
@@ -70,10 +71,7 @@ const MANAGER_PROPERTIES: Readonly<Record<keyof ManagerValues, WireType<unknown>
   version: about(text, 'The version of the daemon.'),
   status,
   operation,
-  progress: about(
-    struct<OperationProgress>({ percentage: integer, message: text, depth: integer }),
-    'Percentage, message and nesting depth, as in RAUC.',
-  ),
+  progress: wireTypeOf(operationProgress),
   lastError: about(text, 'The last error that still matters, or empty.'),
   transfer,
   bundles: about(list(objectPath), 'The objects of all bundles, in the order in which `stickpin list` shows them.'),
@@ -89,36 +87,35 @@ const MANAGER_PROPERTIES: Readonly<Record<keyof ManagerValues, WireType<unknown>
 };
 
 /**
- * Changes that are announced by name, and the value is left to be read, since nothing bounds its
- * length (`EmitsChangedSignal`); of a property that is not listed, with its value.
+ * Nothing bounds the length of these: a change is announced by name, and the value is left to be
+ * read.
  */
-const ANNOUNCEMENTS: Readonly<Partial<Record<keyof ManagerValues, 'const' | 'invalidates'>>> = {
-  version: 'const',
-  notices: 'invalidates',
-  rejected: 'invalidates',
-  rejectedNames: 'invalidates',
-  conditions: 'invalidates',
-  unclaimed: 'invalidates',
-  streams: 'invalidates',
-  windows: 'invalidates',
-  stateProblems: 'invalidates',
-  hooks: 'invalidates',
-  trust: 'invalidates',
-};
+const LONG: readonly (keyof ManagerValues)[] = [
+  'notices',
+  'rejected',
+  'rejectedNames',
+  'conditions',
+  'unclaimed',
+  'streams',
+  'windows',
+  'stateProblems',
+  'hooks',
+  'trust',
+];
 
 /** An interface with properties, as a table for answers, announcements and introspection. */
 export interface PropertyTable {
   readonly interface: string;
   /** By their keys in the contract. */
   readonly fields: readonly (readonly [string, WireType<unknown>])[];
-  /** How changes are announced, by key; see {@link ANNOUNCEMENTS}. */
+  /** How changes are announced (`EmitsChangedSignal`), by key; else with the value. */
   readonly announcements: ReadonlyMap<string, 'const' | 'invalidates'>;
 }
 
 export const managerTable: PropertyTable = {
   interface: MANAGER,
   fields: fieldsOf(MANAGER_PROPERTIES),
-  announcements: new Map(Object.entries(ANNOUNCEMENTS)),
+  announcements: new Map([['version', 'const'], ...LONG.map((key) => [key, 'invalidates'] as const)]),
 };
 
 export const bundleTable: PropertyTable = {

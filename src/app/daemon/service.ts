@@ -1,7 +1,7 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { createApiService } from '../../api/service.ts';
+import { ApiService } from '../../api/service.ts';
 import { loadSettings, NODE_SOURCES, type SettingsSources } from '../../config/load-settings.ts';
 import { startFaultLine } from '../../domain/report/status/media-line.ts';
 import type { Settings } from '../../domain/settings/settings.ts';
@@ -67,7 +67,7 @@ async function serve(service: Service): Promise<void> {
     await startBus(bus, log, stop.signal);
     // The connection is retried; the other bus has logged the failure.
     await apiBus.start(stop.signal).catch(() => undefined);
-    const api = createApiService({ bus: apiBus, backend, clock: systemClock, log, ownUid: process.getuid?.() ?? 0 });
+    const api = new ApiService(apiBus, backend, systemClock, log);
     const ended = new AbortController();
     const { kick } = daemon.engine;
     const onRefused = (why?: string) => {

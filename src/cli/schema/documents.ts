@@ -1,6 +1,12 @@
 import * as v from 'valibot';
 import { nodeStatus, SEARCHES } from '../../domain/fleet/node-status.ts';
-import { bundleReport, checkedImage, JSON_SCHEMA_VERSION, statusReport } from '../../domain/report/status-schema.ts';
+import {
+  bundleReport,
+  checkedImage,
+  historyEvent,
+  JSON_SCHEMA_VERSION,
+  statusReport,
+} from '../../domain/report/status-schema.ts';
 import type { SchemaParts } from '../../platform/schema.ts';
 
 const text = v.string();
@@ -80,16 +86,7 @@ export const NODE_DOCUMENTS = {
     document('The update graph of a stream.', { ...around, stream: streams.item }),
   ]),
   history: document('The newest 1,000 events, oldest first.', {
-    events: v.array(
-      v.object({
-        at: time,
-        kind: text,
-        message: text,
-        bundleId: v.exactOptional(text),
-        medium: v.exactOptional(text),
-        by: v.exactOptional(text),
-      }),
-    ),
+    events: v.array(v.object({ ...historyEvent.entries, at: time })),
   }),
   doctor: document('What was checked.', {
     findings: v.array(

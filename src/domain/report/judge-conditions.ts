@@ -13,7 +13,7 @@ import { reasonText } from './reasons/reason-text.ts';
 import { trustedBy } from './texts/bundle-text.ts';
 import { runtimeAway } from './texts/runtime-away.ts';
 
-type Judgement = Omit<ConditionVerdict, 'type'>;
+export type Judgement = Omit<ConditionVerdict, 'type'>;
 
 interface Subject {
   readonly entry: BundleAssessment;
@@ -53,7 +53,7 @@ export function judgeConditions(
   );
 }
 
-function judgement(status: ConditionStatus, reason: string, message: string): Judgement {
+export function judgement(status: ConditionStatus, reason: string, message: string): Judgement {
   return { status, reason, message };
 }
 
@@ -144,8 +144,7 @@ function judgeActive(subject: Subject): Judgement {
   const not = notRunning(subject);
   if (not !== undefined) return not;
   if (isProven(bundle)) {
-    const why = proofText(bundle);
-    return judgement('True', 'Proven', `${why}, and no older release was seen to run in its place`);
+    return judgement('True', 'Proven', `${proofOf(bundle).text}, and no older release was seen to run in its place`);
   }
   const unknown = away(subject);
   if (unknown !== undefined) return unknown;
@@ -157,7 +156,8 @@ function judgeActive(subject: Subject): Judgement {
 /** Whether it is a known good release: of the present activation, or as the fallback. */
 function judgeProven(subject: Subject): Judgement {
   const { bundle, phase } = subject.entry;
-  if (phase === 'proven') return judgement('True', proofWord(bundle), proofText(bundle));
+  const { word, text } = proofOf(bundle);
+  if (phase === 'proven') return judgement('True', word, text);
   if (phase === 'superseded') return judgement('True', 'Superseded', 'an older proven release, kept as the fallback');
   const not = notRunning(subject);
   if (not !== undefined) return not;
@@ -170,26 +170,17 @@ function judgeProven(subject: Subject): Judgement {
   return judgement('False', 'Soaking', `proven in about ${formatDuration(soak.remainingMs ?? 0)}`);
 }
 
-function proofWord({ soak }: StoredBundle): string {
-  switch (soak?.proof) {
-    case 'hand':
-      return 'ProvenByHand';
-    case 'without-evidence':
-      return 'WithoutEvidence';
-    case undefined:
-      return 'SoakDone';
-  }
-}
+const PROOFS = {
+  hand: { word: 'ProvenByHand', text: 'a person said that it works' },
+  'without-evidence': {
+    word: 'WithoutEvidence',
+    text: 'no container of it was seen for the time in lifecycle.without_evidence',
+  },
+  soak: { word: 'SoakDone', text: 'each component has run for the soak time' },
+};
 
-function proofText({ soak }: StoredBundle): string {
-  switch (soak?.proof) {
-    case 'hand':
-      return 'a person said that it works';
-    case 'without-evidence':
-      return 'no container of it was seen for the time in lifecycle.without_evidence';
-    case undefined:
-      return 'each component has run for the soak time';
-  }
+function proofOf({ soak }: StoredBundle): { readonly word: string; readonly text: string } {
+  return PROOFS[soak?.proof ?? 'soak'];
 }
 
 /** Whether something is wrong that waiting alone does not repair. */

@@ -3,12 +3,12 @@ import { trustedReleases } from '../assess/assess-order.ts';
 import type { ConditionStatus, ConditionVerdict, NodeConditionType } from '../model/condition.ts';
 import { activationKey, pullToCheck, releasesInForce } from '../release/pulls.ts';
 import type { PullCheckEnd } from '../state/checks.ts';
+import { type Judgement, judgement } from './judge-conditions.ts';
 import type { Snapshot } from './snapshot.ts';
 import { elsewhereText, pullCheckText } from './texts/release-text.ts';
 import { runtimeAway } from './texts/runtime-away.ts';
 
 export type NodeVerdict = ConditionVerdict<NodeConditionType>;
-type Judgement = Omit<NodeVerdict, 'type'>;
 
 /** In the order in which they are shown. */
 export function judgeNodeConditions(snapshot: Snapshot): readonly NodeVerdict[] {
@@ -16,10 +16,6 @@ export function judgeNodeConditions(snapshot: Snapshot): readonly NodeVerdict[] 
     { type: 'PullsAnswered', ...judgePullsAnswered(snapshot) },
     { type: 'PullsFromElsewhere', ...judgePullsFromElsewhere(snapshot) },
   ];
-}
-
-function judgement(status: ConditionStatus, reason: string, message: string): Judgement {
-  return { status, reason, message };
 }
 
 const NOTHING_ACTIVATED = judgement('Unknown', 'NothingActivated', 'no release is activated');
@@ -63,26 +59,19 @@ function statusOf(end: PullCheckEnd): ConditionStatus {
 }
 
 function wordOf(end: PullCheckEnd): string {
-  switch (end.kind) {
-    case 'answered':
-      return 'PullAnswered';
-    case 'not-asked':
-      return 'RegistryNotAsked';
-    case 'not-sent':
-      return 'ManifestNotSent';
-    case 'failed':
-      if (!end.isAsked) return 'RegistryNotAsked';
-      return end.isSent ? 'PullFailed' : 'ManifestNotSent';
-    case 'timed-out':
-      return 'PullTimedOut';
-    case 'runtime-away':
-      return 'RuntimeUnreachable';
-    case 'image-gone':
-      return 'ImageGone';
-    default:
-      return assertNever(end);
-  }
+  if (end.kind !== 'failed') return WORDS[end.kind];
+  if (!end.isAsked) return WORDS['not-asked'];
+  return end.isSent ? 'PullFailed' : WORDS['not-sent'];
 }
+
+const WORDS: Readonly<Record<Exclude<PullCheckEnd['kind'], 'failed'>, string>> = {
+  answered: 'PullAnswered',
+  'not-asked': 'RegistryNotAsked',
+  'not-sent': 'ManifestNotSent',
+  'timed-out': 'PullTimedOut',
+  'runtime-away': 'RuntimeUnreachable',
+  'image-gone': 'ImageGone',
+};
 
 /** Whether static pods or containers use images by names that no activated release provides. */
 function judgePullsFromElsewhere({ observed: { imageUses }, assessment }: Snapshot): Judgement {

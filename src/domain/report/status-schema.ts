@@ -16,8 +16,8 @@ export const JSON_SCHEMA_VERSION = 1;
  * it follow from this file. Times are RFC 3339 in UTC.
  *
  * The metadata `dbus` is the type on D-Bus where it does not follow from the schema: `struct`
- * instead of a dictionary, `t` (64 bits) instead of `u`, and `s` for words that a client takes
- * unchecked. The order of members is their order in a struct.
+ * instead of a dictionary, `t` (64 bits) or `i` (with sign) instead of `u`, and `s` for words that
+ * a client takes unchecked. The order of members is their order in a struct.
  */
 
 const text = v.string();
@@ -299,6 +299,16 @@ export const checkedImage = v.object({
   ),
   found: is(text, 'What was checked, or what is wrong.'),
   next: is(text, 'What becomes of it and what to do. Empty when nothing is to be done.'),
+});
+
+/** An event of the history. Its time is in milliseconds since the epoch on D-Bus only. */
+export const historyEvent = v.object({
+  at: large,
+  kind: text,
+  message: text,
+  bundleId: v.exactOptional(text),
+  medium: v.exactOptional(text),
+  by: maybe(text, 'Who or what did it: `uid 1000: activate`, `schedule`, `window`, `rollout`, `daemon`.'),
 });
 
 export type StatusReport = Parsed<typeof statusReport>;

@@ -7,7 +7,7 @@ import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { type ApiClient, connectApi } from '../../../src/api/client.ts';
-import { type ApiService, createApiService } from '../../../src/api/service.ts';
+import { ApiService } from '../../../src/api/service.ts';
 import type { StatusReport } from '../../../src/domain/report/status-schema.ts';
 import {
   type BusSignal,
@@ -109,7 +109,7 @@ describe.runIf(have('dbus-daemon', 'busctl'))('D-Bus service', () => {
     refusal = undefined;
     report = idleReport({ status: 'Idle. Waiting for media.' });
     bus = new SystemBus({ clock: systemClock, log, address: daemon.address });
-    service = createApiService({ bus, backend, clock: systemClock, log, ownUid: process.getuid?.() ?? 0 });
+    service = new ApiService(bus, backend, systemClock, log);
     await bus.start(never);
     client = await connectApi({ DBUS_SYSTEM_BUS_ADDRESS: daemon.address }, never);
     await eventually(() => client.report(never));
@@ -264,13 +264,12 @@ describe.runIf(have('dbus-daemon', 'busctl'))('D-Bus service', () => {
   });
 
   it('answers that the daemon is starting while there is no report', async () => {
-    const starting = createApiService({
+    const starting = new ApiService(
       bus,
-      backend: fakeBackend({}, () => undefined),
-      clock: systemClock,
+      fakeBackend({}, () => undefined),
+      systemClock,
       log,
-      ownUid: process.getuid?.() ?? 0,
-    });
+    );
     await raw(async (peer) => {
       const [status] = await peer.call(to(PROPERTIES, 'Get', 'ss', [IFACE, 'Status']), never);
       expect(status).toMatchObject({ value: 'Starting' });
@@ -384,7 +383,7 @@ describe.runIf(have('dbus-daemon', 'busctl'))('D-Bus service', () => {
   it('says that another daemon runs', async () => {
     const second = new SystemBus({ clock: systemClock, log, address: daemon.address });
     await second.start(never);
-    const other = createApiService({ bus: second, backend, clock: systemClock, log, ownUid: process.getuid?.() ?? 0 });
+    const other = new ApiService(second, backend, systemClock, log);
     await eventually(() => expect(log.lines.at(-1)?.message).toContain('another stickpin is running'));
     await other.dispose();
     second.close();

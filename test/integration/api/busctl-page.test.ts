@@ -12,7 +12,7 @@ import {
   SERVICE,
 } from '../../../src/api/contract.ts';
 import { bundleTable, managerTable, type PropertyTable } from '../../../src/api/properties/properties.ts';
-import { type ApiService, createApiService } from '../../../src/api/service.ts';
+import { ApiService } from '../../../src/api/service.ts';
 import { fieldsOf } from '../../../src/api/wire-types.ts';
 import type { StatusReport } from '../../../src/domain/report/status-schema.ts';
 import { SystemBus } from '../../../src/host/bus/system-bus.ts';
@@ -88,7 +88,7 @@ describe.runIf(have('dbus-daemon', 'busctl'))('docs/busctl.md', () => {
   beforeAll(async () => {
     daemon = await startPrivateBus();
     bus = new SystemBus({ clock: systemClock, log, address: daemon.address });
-    service = createApiService({ bus, backend, clock: systemClock, log, ownUid: process.getuid?.() ?? 0 });
+    service = new ApiService(bus, backend, systemClock, log);
     await bus.start(new AbortController().signal);
     await eventually(() => busctl('status', SERVICE));
   });

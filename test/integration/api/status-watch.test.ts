@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import { createApiService } from '../../../src/api/service.ts';
+import { ApiService } from '../../../src/api/service.ts';
 import { SystemBus } from '../../../src/host/bus/system-bus.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
 import { fakeBackend, idleReport } from '../../support/bus/fake-backend.ts';
@@ -30,7 +30,7 @@ it.runIf(have('dbus-daemon', program('script', 'apt-get install bsdutils')))(
     let report = idleReport({ status: 'Idle. Waiting for media.' });
     const backend = fakeBackend({}, () => report);
     const bus = new SystemBus({ clock: systemClock, log, address: daemon.address });
-    const service = createApiService({ bus, backend, clock: systemClock, log, ownUid: process.getuid?.() ?? 0 });
+    const service = new ApiService(bus, backend, systemClock, log);
     try {
       await bus.start(new AbortController().signal);
       const programs = await stickpinOnPath(join(folder, 'bin'));

@@ -1,6 +1,6 @@
 import { expect } from 'vitest';
 import type { ApiMethods } from '../../../src/api/backend.ts';
-import { createApiService } from '../../../src/api/service.ts';
+import { ApiService } from '../../../src/api/service.ts';
 import type { StatusReport } from '../../../src/domain/report/status-schema.ts';
 import { SystemBus } from '../../../src/host/bus/system-bus.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
@@ -31,13 +31,7 @@ export async function startApiOnBus(
   const bus = await startPrivateBus(policies);
   const log = createRecordingLog();
   const system = new SystemBus({ clock: systemClock, log, address: bus.address });
-  const service = createApiService({
-    bus: system,
-    backend: fakeBackend(methods, report),
-    clock: systemClock,
-    log,
-    ownUid: process.getuid?.() ?? 0,
-  });
+  const service = new ApiService(system, fakeBackend(methods, report), systemClock, log);
   await system.start(new AbortController().signal);
   const run = (...args: readonly string[]) =>
     runCommand(args, { env: { DBUS_SYSTEM_BUS_ADDRESS: bus.address }, signal: AbortSignal.timeout(30_000) });

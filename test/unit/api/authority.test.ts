@@ -107,7 +107,7 @@ describe('the budget of callers without rights', () => {
   async function loop(senders: readonly string[]) {
     const clock = createClock();
     const call = async ({ body }: BusCall) => [UIDS[String(body?.[0])]];
-    const budget = new CallerBudget({ bus: { call }, ownUid: 700, clock });
+    const budget = new CallerBudget({ bus: { call }, ownUid: 700 }, clock);
     const spentMs = Object.fromEntries(senders.map((sender) => [sender, 0]));
     let isOver = false;
     const ask = async (sender: string) => {
@@ -149,7 +149,7 @@ describe('the budget of callers without rights', () => {
 
   it('refuses calls of a user of which too many wait', async () => {
     const clock = createClock();
-    const budget = new CallerBudget({ bus: { call: async () => [1000] }, ownUid: 700, clock });
+    const budget = new CallerBudget({ bus: { call: async () => [1000] }, ownUid: 700 }, clock);
     const calls = Array.from({ length: 100 }, () => budget.run(':1.1', async () => clock.work(2_000), never));
     const ends = Promise.allSettled(calls);
     await clock.until(10_000_000);

@@ -1,37 +1,38 @@
 import fc from 'fast-check';
+import * as v from 'valibot';
 import { describe, expect, it } from 'vitest';
 import { METHODS, type MethodContract } from '../../../src/api/contract.ts';
 import { bundleTable, managerTable } from '../../../src/api/properties/properties.ts';
 import {
   count,
-  dictionary,
   flag,
   integer,
   large,
   lines,
   list,
   oneOf,
-  optional,
-  struct,
   text,
   type WireType,
+  wireTypeOf,
 } from '../../../src/api/wire-types.ts';
 import { variant } from '../../../src/host/bus/message-bus.ts';
 import { AppError } from '../../../src/platform/app-error.ts';
 import { fuzz } from '../../support/fuzz.ts';
 
-const size = struct<{ readonly name: string; readonly bytes: number }>({ name: text, bytes: large });
-const medium = dictionary<{ readonly label: string; readonly reason?: string }>({
-  label: text,
-  reason: optional(text),
-});
+const size = wireTypeOf(
+  v.pipe(
+    v.object({ name: v.string(), bytes: v.pipe(v.number(), v.metadata({ dbus: 't' })) }),
+    v.metadata({ dbus: 'struct' }),
+  ),
+);
+const medium = wireTypeOf(v.object({ label: v.string(), reason: v.exactOptional(v.string()) }));
 
 describe('types of the API', () => {
   it('have the signatures of D-Bus', () => {
     expect(size.signature).toBe('(st)');
     expect(list(size).signature).toBe('a(st)');
     expect(list(medium).signature).toBe('aa{sv}');
-    expect(optional(list(text)).signature).toBe('as');
+    expect(wireTypeOf(v.exactOptional(v.array(v.string()))).signature).toBe('as');
   });
 
   it('carry values to the client unchanged', () => {

@@ -2,7 +2,7 @@
  * The D-Bus service of the daemon over an idle backend, as a process of its own: `node main.cjs
  * ADDRESS`.
  */
-import { createApiService } from '../../../../src/api/service.ts';
+import { ApiService } from '../../../../src/api/service.ts';
 import { SystemBus } from '../../../../src/host/bus/system-bus.ts';
 import { systemClock } from '../../../../src/platform/clock.ts';
 import { createRecordingLog } from '../../recording-log.ts';
@@ -11,4 +11,4 @@ import { fakeBackend } from '../fake-backend.ts';
 const log = createRecordingLog();
 const bus = new SystemBus({ clock: systemClock, log, address: process.argv[2] ?? '' });
 await bus.start(new AbortController().signal);
-createApiService({ bus, backend: fakeBackend(), clock: systemClock, log, ownUid: process.getuid?.() ?? 0 });
+new ApiService(bus, fakeBackend(), systemClock, log);
