@@ -18,8 +18,8 @@ import {
 import type { Log } from '../platform/log.ts';
 import type { BlobSource, LayerCopies, LayerWriter } from '../ports/blobs.ts';
 import { type Offer, pageOfTags, readManifest, referrersIndex } from './blob-union.ts';
-import type { MeteredTransfer, RecordingMeter } from './meter.ts';
-import type { OfferedProbes } from './probes.ts';
+import type { Meter, MeteredTransfer } from './meter.ts';
+import type { Probes } from './probes.ts';
 import type { ReadTurns } from './read-turns.ts';
 import { basePath, queryOf, type Route, respondError } from './route.ts';
 import { type TransferDependencies, type TransferRange, transfer } from './transfer.ts';
@@ -31,10 +31,10 @@ export interface PullApiOptions extends Omit<TransferDependencies, 'onWait' | 't
   readonly find: (path: string, namespace: string | undefined) => Offer | undefined;
   /** Aborts with the first offers, for which earlier requests wait. */
   readonly firstOffers?: AbortSignal;
-  readonly meter: RecordingMeter;
+  readonly meter: Meter;
   readonly log: Log;
   /** Default none. */
-  readonly probes?: Pick<OfferedProbes, 'manifest' | 'isConfig'>;
+  readonly probes?: Probes;
   /** Whether the runtime has this image now. Default: never. */
   readonly isHeld?: (reference: string, signal: AbortSignal) => Promise<boolean>;
   /** Layers are kept during their transfer. Default none. */

@@ -2,19 +2,8 @@ import { STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import type { RegistryError } from './route.ts';
 
-export interface LimiterOptions {
-  /** The user, for example `uid 0`, or undefined to refuse. Called before a byte is read. */
-  readonly admit: (socket: Socket) => Promise<string | undefined>;
-  /** Nothing was read from it. */
-  readonly enter: (socket: Socket) => void;
-}
-
-export interface ConnectionLimiter {
-  /** `socket` must be paused. */
-  accept(socket: Socket): void;
-  /** Drops every connection that is not admitted yet or is being refused. */
-  close(): void;
-}
+/** The user, for example `uid 0`, or undefined to refuse. Called before a byte is read. */
+export type Admit = (socket: Socket) => Promise<string | undefined>;
 
 /** Connections that wait to be admitted need some KiB each. More are reset. */
 const WAITING = 8_192;
@@ -34,92 +23,83 @@ const DENIED: RegistryError = {
 };
 const TOO_MANY: RegistryError = { code: 'TOOMANYREQUESTS', message: 'there are too many connections already' };
 
-interface Limiter {
-  readonly options: LimiterOptions;
-  readonly outside: Set<Socket>;
-  readonly byUser: Map<string, number>;
-  waiting: number;
-  inside: number;
-  refusing: number;
-}
-
 /** INVARIANT: nothing is read from a connection before its user is known. */
-export function createConnectionLimiter(options: LimiterOptions): ConnectionLimiter {
-  const limiter: Limiter = { options, outside: new Set(), byUser: new Map(), waiting: 0, inside: 0, refusing: 0 };
-  return {
-    accept: (socket) => void receive(socket, limiter),
-    close: () => {
-      for (const socket of limiter.outside) socket.destroy();
-    },
-  };
-}
+export class ConnectionLimiter {
+  private readonly outside = new Set<Socket>();
+  private readonly byUser = new Map<string, number>();
+  private waiting = 0;
+  private inside = 0;
+  private refusing = 0;
 
-async function receive(socket: Socket, limiter: Limiter): Promise<void> {
-  socket.on('error', ignore); // a reset by the other end
-  if (limiter.waiting >= WAITING) {
-    socket.resetAndDestroy();
-    return;
+  /** @param onEnter gets each admitted connection, from which nothing was read */
+  constructor(
+    private readonly admit: Admit,
+    private readonly onEnter: (socket: Socket) => void,
+  ) {}
+
+  /** `socket` must be paused. */
+  async accept(socket: Socket): Promise<void> {
+    socket.on('error', () => undefined); // a reset by the other end
+    if (this.waiting >= WAITING) {
+      socket.resetAndDestroy();
+      return;
+    }
+    this.outside.add(socket);
+    this.waiting += 1;
+    const user = await this.admit(socket).catch(() => undefined);
+    this.waiting -= 1;
+    if (socket.destroyed || socket.remoteAddress === undefined) {
+      this.outside.delete(socket);
+      socket.destroy();
+    } else if (user === undefined) this.refuse(socket, 403, DENIED);
+    else if (!this.hasRoom(user)) this.refuse(socket, 503, TOO_MANY);
+    else this.enter(socket, user);
   }
-  limiter.outside.add(socket);
-  limiter.waiting += 1;
-  const user = await limiter.options.admit(socket).catch(() => undefined);
-  limiter.waiting -= 1;
-  if (isGone(socket)) drop(socket, limiter);
-  else if (user === undefined) refuse(socket, 403, DENIED, limiter);
-  else if (!hasRoom(user, limiter)) refuse(socket, 503, TOO_MANY, limiter);
-  else enter(socket, user, limiter);
-}
 
-/** Closed by us, or reset by the other end. */
-function isGone(socket: Socket): boolean {
-  return socket.destroyed || socket.remoteAddress === undefined;
-}
-
-function drop(socket: Socket, { outside }: Limiter): void {
-  outside.delete(socket);
-  socket.destroy();
-}
-
-function hasRoom(user: string, { byUser, inside }: Limiter): boolean {
-  const own = byUser.get(user) ?? 0;
-  return own < RESERVED || (own < PER_USER && inside < ALL_USERS);
-}
-
-function enter(socket: Socket, user: string, limiter: Limiter): void {
-  limiter.outside.delete(socket);
-  limiter.inside += 1;
-  limiter.byUser.set(user, (limiter.byUser.get(user) ?? 0) + 1);
-  socket.once('close', () => {
-    limiter.inside -= 1;
-    const left = (limiter.byUser.get(user) ?? 1) - 1;
-    if (left === 0) limiter.byUser.delete(user);
-    else limiter.byUser.set(user, left);
-  });
-  limiter.options.enter(socket);
-}
-
-/** With the reason, for a person at a terminal. A reset leaves no state in the kernel. */
-function refuse(socket: Socket, status: number, error: RegistryError, limiter: Limiter): void {
-  socket.once('close', () => limiter.outside.delete(socket));
-  if (limiter.refusing >= REFUSALS) {
-    socket.resetAndDestroy();
-    return;
+  /** Drops every connection that is not admitted yet or is being refused. */
+  close(): void {
+    for (const socket of this.outside) socket.destroy();
   }
-  limiter.refusing += 1;
-  const timer = setTimeout(() => socket.resetAndDestroy(), REFUSAL_MS);
-  socket.once('close', () => {
-    clearTimeout(timer);
-    limiter.refusing -= 1;
-  });
-  const body = JSON.stringify({ errors: [error] });
-  const head = [
-    `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
-    'content-type: application/json',
-    `content-length: ${Buffer.byteLength(body)}`,
-    'connection: close',
-  ];
-  socket.end(`${head.join('\r\n')}\r\n\r\n${body}`);
-  socket.resume(); // discard what the client sends, because closing with unread bytes would reset the connection before it read the answer
-}
 
-function ignore(): void {}
+  private hasRoom(user: string): boolean {
+    const own = this.byUser.get(user) ?? 0;
+    return own < RESERVED || (own < PER_USER && this.inside < ALL_USERS);
+  }
+
+  private enter(socket: Socket, user: string): void {
+    this.outside.delete(socket);
+    this.inside += 1;
+    this.byUser.set(user, (this.byUser.get(user) ?? 0) + 1);
+    socket.once('close', () => {
+      this.inside -= 1;
+      const left = (this.byUser.get(user) ?? 1) - 1;
+      if (left === 0) this.byUser.delete(user);
+      else this.byUser.set(user, left);
+    });
+    this.onEnter(socket);
+  }
+
+  /** With the reason, for a person at a terminal. A reset leaves no state in the kernel. */
+  private refuse(socket: Socket, status: number, error: RegistryError): void {
+    socket.once('close', () => this.outside.delete(socket));
+    if (this.refusing >= REFUSALS) {
+      socket.resetAndDestroy();
+      return;
+    }
+    this.refusing += 1;
+    const timer = setTimeout(() => socket.resetAndDestroy(), REFUSAL_MS);
+    socket.once('close', () => {
+      clearTimeout(timer);
+      this.refusing -= 1;
+    });
+    const body = JSON.stringify({ errors: [error] });
+    const head = [
+      `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
+      'content-type: application/json',
+      `content-length: ${Buffer.byteLength(body)}`,
+      'connection: close',
+    ];
+    socket.end(`${head.join('\r\n')}\r\n\r\n${body}`);
+    socket.resume(); // discard what the client sends, because closing with unread bytes would reset the connection before it read the answer
+  }
+}

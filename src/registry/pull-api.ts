@@ -16,13 +16,13 @@ import {
 } from './answers.ts';
 import type { Offer } from './blob-union.ts';
 import { meteredSource } from './meter.ts';
-import { createReadTurns } from './read-turns.ts';
+import { ReadTurns } from './read-turns.ts';
 import { parseRoute, queryOf, type Route, respondError } from './route.ts';
 
 /** GET and HEAD of the OCI distribution-spec 1.1 (pull, tags, referrers). */
 export function createPullApi(options: PullApiOptions): (exchange: Exchange) => Promise<void> {
   const source = meteredSource(options.source, options.meter);
-  const api: PullApi = { ...options, source, turns: createReadTurns(options.clock), indexes: new Map() };
+  const api: PullApi = { ...options, source, turns: new ReadTurns(options.clock), indexes: new Map() };
   return (exchange) => answer(api, exchange);
 }
 

@@ -7,14 +7,14 @@ import { AppError, reasonOf, systemCodeOf } from '../platform/app-error.ts';
 import type { MirrorProbes, TransferMeter } from '../ports/transfers.ts';
 import type { PullApiOptions } from './answers.ts';
 import type { Offer } from './blob-union.ts';
-import { type ConnectionLimiter, createConnectionLimiter, type LimiterOptions } from './connection-limiter.ts';
-import { createMeter } from './meter.ts';
-import { createProbes } from './probes.ts';
+import { type Admit, ConnectionLimiter } from './connection-limiter.ts';
+import { Meter } from './meter.ts';
+import { Probes } from './probes.ts';
 import { createPullApi } from './pull-api.ts';
 import { respondError } from './route.ts';
 
 export interface RegistryOptions extends Omit<PullApiOptions, 'find' | 'firstOffers' | 'meter' | 'probes'> {
-  readonly admit: LimiterOptions['admit'];
+  readonly admit: Admit;
   /** Used after a client has closed its sending half. Default: always open. */
   readonly isOpen?: (socket: Socket) => Promise<boolean>;
   /** Requests wait for the first catalog, some seconds at most. Default: no. */
@@ -56,8 +56,8 @@ function offerOf({ tags, images }: CatalogEntry, { images: arriving, layers }: A
 }
 
 export function createRegistry(options: RegistryOptions): Registry {
-  const meter = createMeter();
-  const probes = createProbes();
+  const meter = new Meter();
+  const probes = new Probes();
   let find: PullApiOptions['find'] = () => undefined;
   const known = new AbortController();
   const firstOffers = options.waitsForOffers === true ? known.signal : undefined;
@@ -104,7 +104,7 @@ export function createRegistry(options: RegistryOptions): Registry {
 }
 
 /** Nothing is read before. Clients may close their sending half after their request. */
-function guard(server: Server, admit: LimiterOptions['admit']): ConnectionLimiter {
+function guard(server: Server, admit: Admit): ConnectionLimiter {
   // createServer() of node:http has no options for these.
   Object.assign(server, { pauseOnConnect: true, httpAllowHalfOpen: true });
   const serveHttp = server.listeners('connection');
@@ -113,8 +113,9 @@ function guard(server: Server, admit: LimiterOptions['admit']): ConnectionLimite
     for (const listener of serveHttp) listener.call(server, socket);
     socket.resume();
   };
-  const limiter = createConnectionLimiter({ admit, enter });
-  return server.on('connection', limiter.accept) && limiter;
+  const limiter = new ConnectionLimiter(admit, enter);
+  server.on('connection', (socket) => void limiter.accept(socket));
+  return limiter;
 }
 
 async function serve(

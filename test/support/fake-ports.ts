@@ -31,7 +31,7 @@ import {
 import type { RevocationRecord } from '../../src/domain/trust/revocation-record.ts';
 import type { EngineContext, EngineDependencies } from '../../src/engine/context.ts';
 import { createEngine, type Engine } from '../../src/engine/loop/engine.ts';
-import { createEventRecorder } from '../../src/engine/reporting/event-recorder.ts';
+import { EventRecorder } from '../../src/engine/reporting/event-recorder.ts';
 import { AppError } from '../../src/platform/app-error.ts';
 import type { Clock } from '../../src/platform/clock.ts';
 import { digestOf } from '../../src/platform/digest.ts';
@@ -819,7 +819,7 @@ export function createRevocationStore(): RevocationStore & { readonly rows: Even
 export function fakeContext(parts: { readonly [Part in keyof EngineContext]?: Partial<EngineContext[Part]> }) {
   const { dependencies } = createFakeNode();
   const { log, clock, store } = dependencies;
-  const recorder = createEventRecorder({ log, clock, store });
+  const recorder = new EventRecorder({ log, clock, store });
   const own = { recorder, wantRound: () => undefined, alive: () => undefined };
   return { ...dependencies, ...own, ...parts } as EngineContext;
 }

@@ -5,7 +5,6 @@ import type { StoredBundle } from '../../domain/state/state.ts';
 import { AppError } from '../../platform/app-error.ts';
 import type { EngineContext } from '../context.ts';
 import type { PinKeeper } from '../keepers/pin-keeper.ts';
-import type { EventRecorder } from '../reporting/event-recorder.ts';
 import type { Tasks } from '../tasks/tasks.ts';
 import type { RunningReleases } from './running-releases.ts';
 
@@ -24,14 +23,6 @@ export interface CommandContext extends EngineContext, Author {
 
 export function authorOf({ by }: Author): Author {
   return by === undefined ? {} : { by };
-}
-
-export function recorderBy(by: string, recorder: EventRecorder): EventRecorder {
-  return {
-    ...recorder,
-    row: (event) => recorder.row({ by, ...event }),
-    record: (event) => recorder.record({ by, ...event }),
-  };
 }
 
 export function refuse(code: string, message: string): AppError {

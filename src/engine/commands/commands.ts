@@ -1,5 +1,5 @@
 import { activationCommands } from './activation-commands.ts';
-import { type CommandContext, recorderBy } from './command-context.ts';
+import type { CommandContext } from './command-context.ts';
 import { preloadCommands } from './preload-commands.ts';
 import { proofCommands } from './proof-commands.ts';
 import { unpinCommands } from './unpin-commands.ts';
@@ -20,7 +20,7 @@ export const COMMAND_NAMES = Object.keys(COMMANDS) as readonly CommandName[];
 
 /** `onDone` is called after each command, also a failed one. `by`: the author, for the history. */
 export function bindCommands(given: CommandContext, onDone: () => void, by?: string): Commands {
-  const context = by === undefined ? given : { ...given, by, recorder: recorderBy(by, given.recorder) };
+  const context = by === undefined ? given : { ...given, by, recorder: given.recorder.withAuthor(by) };
   const bound = COMMAND_NAMES.map((name) => {
     const command = COMMANDS[name] as (context: CommandContext, ...rest: readonly unknown[]) => unknown;
     return [name, (...rest: readonly unknown[]) => followed(() => command(context, ...rest), onDone)];

@@ -7,7 +7,7 @@ import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { formatCount } from '../../platform/sizes.ts';
 import { completeImage } from '../blobs/complete-documents.ts';
 import type { EngineContext } from '../context.ts';
-import { createFailureLog, type FailureLog } from '../reporting/event-recorder.ts';
+import { FailureLog } from '../reporting/event-recorder.ts';
 import { Job } from '../tasks/job.ts';
 
 /**
@@ -85,7 +85,7 @@ export class SignedKeeper {
   private readonly failures: FailureLog;
 
   constructor(private readonly context: EngineContext) {
-    this.failures = createFailureLog(context.log);
+    this.failures = new FailureLog(context.log);
   }
 
   /** A failure is logged once and retried each round. Only an abort throws. */

@@ -14,7 +14,7 @@ import type { StoredBundle } from '../../domain/state/state.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { NEVER_ABORTED } from '../../platform/async/abort.ts';
 import type { EngineContext } from '../context.ts';
-import { createFailureLog, type FailureLog } from '../reporting/event-recorder.ts';
+import { FailureLog } from '../reporting/event-recorder.ts';
 
 /** Pause before a failed hook is started again; doubled each time. */
 const PAUSE_MS = 10_000;
@@ -42,7 +42,7 @@ export class HookKeeper {
   ) {
     this.ledger = context.hookStore.load();
     this.written = this.ledger;
-    this.failures = createFailureLog(context.log, (reason) => `Which hooks have run could not be recorded: ${reason}`);
+    this.failures = new FailureLog(context.log, (reason) => `Which hooks have run could not be recorded: ${reason}`);
   }
 
   /** With the conditions of the last round. */

@@ -2,7 +2,7 @@ import { isAsNew, isSameRecord, ledgerOf, type PinAssessment } from '../../domai
 import type { PinLedger } from '../../domain/state/pin-ledger.ts';
 import { oneAtATime } from '../../platform/async/concurrency.ts';
 import type { EngineContext } from '../context.ts';
-import { createFailureLog, type FailureLog } from '../reporting/event-recorder.ts';
+import { FailureLog } from '../reporting/event-recorder.ts';
 
 const NO_AGE = { origin: '', revision: 0 };
 
@@ -15,7 +15,7 @@ export class PinKeeper {
 
   constructor(private readonly context: EngineContext) {
     this.current = context.pinLedger.load();
-    this.failures = createFailureLog(context.log, (reason) => `${reason}. The pins stay; it is retried automatically`);
+    this.failures = new FailureLog(context.log, (reason) => `${reason}. The pins stay; it is retried automatically`);
   }
 
   ledger(): PinLedger | undefined {

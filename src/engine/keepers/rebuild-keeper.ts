@@ -12,7 +12,7 @@ import type { Snapshot } from '../../domain/report/snapshot.ts';
 import type { Memory } from '../../domain/state/memory.ts';
 import { NO_ROTATION } from '../../domain/trust/approval.ts';
 import type { EngineContext } from '../context.ts';
-import { createFailureLog, type FailureLog } from '../reporting/event-recorder.ts';
+import { FailureLog } from '../reporting/event-recorder.ts';
 import { rotationEvents } from '../reporting/release-events.ts';
 import { rotationOf } from './rotation.ts';
 
@@ -24,7 +24,7 @@ export class RebuildKeeper {
   private readonly failures: FailureLog;
 
   constructor(private readonly context: EngineContext) {
-    this.failures = createFailureLog(
+    this.failures = new FailureLog(
       context.log,
       (reason) => `Releases can't be rebuilt now: ${reason}. It is retried automatically`,
     );

@@ -10,7 +10,7 @@ import { reasonOf } from '../../platform/app-error.ts';
 import { NEVER_ABORTED } from '../../platform/async/abort.ts';
 import { oneAtATime } from '../../platform/async/concurrency.ts';
 import type { EngineContext } from '../context.ts';
-import { createFailureLog, type FailureLog } from '../reporting/event-recorder.ts';
+import { FailureLog } from '../reporting/event-recorder.ts';
 
 export type Conditions = ReadonlyMap<BundleId, readonly Condition[]>;
 
@@ -54,7 +54,7 @@ export class CopyKeeper {
   private readonly failures: FailureLog;
 
   constructor(private readonly context: EngineContext) {
-    this.failures = createFailureLog(
+    this.failures = new FailureLog(
       context.log,
       (reason) => `${reason}. The copy of the state is older; it is retried automatically`,
     );
@@ -82,7 +82,7 @@ export class FloorKeeper {
   constructor(private readonly context: EngineContext) {
     this.kept = context.floors.load();
     this.isWritten = context.floors.isWhole();
-    this.failures = createFailureLog(context.log);
+    this.failures = new FailureLog(context.log);
   }
 
   /** For each stream the higher of the stored value and that of its bundles. */

@@ -13,9 +13,9 @@ import { PullChecker } from '../keepers/pull-checker.ts';
 import { RebuildKeeper } from '../keepers/rebuild-keeper.ts';
 import { ReleaseKeeper } from '../keepers/release-keeper.ts';
 import { ConditionKeeper, CopyKeeper, FloorKeeper } from '../keepers/state-keepers.ts';
-import { createEventRecorder } from '../reporting/event-recorder.ts';
+import { EventRecorder } from '../reporting/event-recorder.ts';
 import { Refusals } from '../reporting/pull-messages.ts';
-import { createStatusPublisher } from '../reporting/status-publisher.ts';
+import { StatusPublisher } from '../reporting/status-publisher.ts';
 import { FailureLedger } from '../tasks/failures.ts';
 import { RunningQueue } from '../tasks/pull-queue.ts';
 import { createStallWatch } from '../tasks/stall-watch.ts';
@@ -37,7 +37,7 @@ function contextOf(
 ): EngineContext {
   return {
     ...deps,
-    recorder: createEventRecorder({ ...deps, releaseOf: (bundleId) => releaseIn(state, bundleId) }),
+    recorder: new EventRecorder({ ...deps, releaseOf: (bundleId) => releaseIn(state, bundleId) }),
     wantRound: () => {
       queue.stop();
       wake.kick();
@@ -97,7 +97,7 @@ export function createLoop(deps: EngineDependencies): Loop {
     conditionKeeper: new ConditionKeeper(context),
     running: new RunningReleases(store, (signal) => lookAtContainers(deps, signal)),
     refusals: new Refusals(),
-    status: createStatusPublisher({
+    status: new StatusPublisher({
       ...context,
       underWay: () => ({
         running: tasks.running(),

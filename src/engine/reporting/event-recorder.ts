@@ -11,19 +11,7 @@ import { messageIds } from '../../platform/message-ids.ts';
 import { oneLine, plainText } from '../../platform/plain-text.ts';
 import type { EventLog, EventRow } from '../../ports/state.ts';
 
-export interface EventRecorder {
-  /** What can't be recorded is logged all the same; never throws. */
-  record(event: Event): void;
-  /**
-   * For a transaction that records more; log the event afterwards with {@link EventRecorder.log}.
-   */
-  row(event: Event): EventRow;
-  log(event: Event): void;
-  /** Logs an equal failure once a minute, and records it once an hour. */
-  recordFailure(effect: Effect, assessment: Assessment, error: unknown): Fault;
-}
-
-interface EventRecorderDependencies {
+interface EventRecorderOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly store: Pick<EventLog, 'append'>;
@@ -34,19 +22,41 @@ interface EventRecorderDependencies {
 const REPEAT_MS = 60_000;
 const RECORD_AGAIN_MS = 60 * 60_000;
 
-export function createEventRecorder({ clock, log, store, releaseOf }: EventRecorderDependencies): EventRecorder {
-  let lastFailure = { message: '', at: Number.NEGATIVE_INFINITY };
-  let recorded: ReadonlyMap<string, number> = new Map();
-  const row = ({ kind, message, bundleId, medium, by }: Event): EventRow => ({
-    at: clock.now(),
-    kind,
-    message: oneLine(message),
-    ...(bundleId !== undefined && { bundleId }),
-    ...(medium !== undefined && { medium: plainText(medium) }),
-    ...(by !== undefined && { by }),
-  });
-  const write = ({ kind, level, message, bundleId, medium, digest, file, image, code }: Event) => {
-    const release = bundleId === undefined ? undefined : releaseOf?.(bundleId);
+export class EventRecorder {
+  private lastFailure = { message: '', at: Number.NEGATIVE_INFINITY };
+  private recorded: ReadonlyMap<string, number> = new Map();
+  private isHistoryBroken = false;
+
+  /** @param by the author of all events */
+  constructor(
+    private readonly options: EventRecorderOptions,
+    private readonly by?: string,
+  ) {}
+
+  withAuthor(by: string): EventRecorder {
+    return new EventRecorder(this.options, by);
+  }
+
+  /** What can't be recorded is logged all the same; never throws. */
+  record(event: Event): void {
+    this.log(event);
+    this.append(event);
+  }
+
+  /** For a transaction that records more; {@link log} the event afterwards. */
+  row({ kind, message, bundleId, medium, by = this.by }: Event): EventRow {
+    return {
+      at: this.options.clock.now(),
+      kind,
+      message: oneLine(message),
+      ...(bundleId !== undefined && { bundleId }),
+      ...(medium !== undefined && { medium: plainText(medium) }),
+      ...(by !== undefined && { by }),
+    };
+  }
+
+  log({ kind, level, message, bundleId, medium, digest, file, image, code }: Event): void {
+    const release = bundleId === undefined ? undefined : this.options.releaseOf?.(bundleId);
     const fields = {
       messageId: messageIds[kind],
       ...(bundleId !== undefined && { bundleId }),
@@ -57,46 +67,38 @@ export function createEventRecorder({ clock, log, store, releaseOf }: EventRecor
       ...(image !== undefined && { image }),
       ...(code !== undefined && { code }),
     };
-    log[level](fields, message);
-  };
-  let isHistoryBroken = false;
-  const record = (event: Event) => {
+    this.options.log[level](fields, message);
+  }
+
+  /** Logs an equal failure once a minute, and records it once an hour. */
+  recordFailure(effect: Effect, assessment: Assessment, error: unknown): Fault {
+    const message = `${doing(effect, assessment)} failed: ${reasonOf(error)}`;
+    const reason = { code: error instanceof AppError ? error.code : 'engine/effect', message };
+    // The next round finds the medium gone, and reports what follows.
+    if (reason.code === 'media/gone') return reason;
+    const now = this.options.clock.monotonic();
+    if (message === this.lastFailure.message && now - this.lastFailure.at < REPEAT_MS) return reason;
+    this.lastFailure = { message, at: now };
+    const event = { kind: 'roundFailed', level: 'warn', message, code: reason.code } as const;
+    this.log(event);
+    this.recorded = new Map([...this.recorded].filter(([, at]) => now - at < RECORD_AGAIN_MS));
+    if (this.recorded.has(message)) return reason;
+    this.recorded = new Map([...this.recorded, [message, now]]);
+    this.append(event);
+    return reason;
+  }
+
+  private append(event: Event): void {
+    const { store, log } = this.options;
     try {
-      store.append(row(event));
-      isHistoryBroken = false;
+      store.append(this.row(event));
+      this.isHistoryBroken = false;
     } catch (error) {
       // The journal has it; a full disk must not stop the rest.
-      if (!isHistoryBroken) log.error({ err: error }, `The history can't be written: ${reasonOf(error)}`);
-      isHistoryBroken = true;
+      if (!this.isHistoryBroken) log.error({ err: error }, `The history can't be written: ${reasonOf(error)}`);
+      this.isHistoryBroken = true;
     }
-  };
-  const recordFailure = (event: Event, now: number) => {
-    recorded = new Map([...recorded].filter(([, at]) => now - at < RECORD_AGAIN_MS));
-    if (recorded.has(event.message)) return;
-    recorded = new Map([...recorded, [event.message, now]]);
-    record(event);
-  };
-  return {
-    row,
-    log: write,
-    record: (event) => {
-      write(event);
-      record(event);
-    },
-    recordFailure: (effect, assessment, error) => {
-      const message = `${doing(effect, assessment)} failed: ${reasonOf(error)}`;
-      const reason = { code: error instanceof AppError ? error.code : 'engine/effect', message };
-      // The next round finds the medium gone, and reports what follows.
-      if (reason.code === 'media/gone') return reason;
-      const now = clock.monotonic();
-      if (message === lastFailure.message && now - lastFailure.at < REPEAT_MS) return reason;
-      lastFailure = { message, at: now };
-      const event = { kind: 'roundFailed', level: 'warn', message, code: reason.code } as const;
-      write(event);
-      recordFailure(event, now);
-      return reason;
-    },
-  };
+  }
 }
 
 function titleOf(bundleId: BundleId, adoptions: Assessment['adoptions']): string {
@@ -151,26 +153,23 @@ function doing(effect: Effect, { adoptions }: Assessment): string {
   }
 }
 
-export interface FailureLog {
-  /** Logs a warning, unless the last failure had the same reason. */
-  failed(error: unknown): void;
-  succeeded(): void;
-}
+export class FailureLog {
+  private last: string | undefined;
 
-/** @param messageOf the line for a reason without full stop */
-export function createFailureLog(
-  log: Log,
-  messageOf: (reason: string) => string = (reason) => `${reason}. It is retried automatically`,
-): FailureLog {
-  let last: string | undefined;
-  return {
-    failed: (error) => {
-      const reason = reasonOf(error);
-      if (reason !== last) log.warn({ err: error }, messageOf(reason));
-      last = reason;
-    },
-    succeeded: () => {
-      last = undefined;
-    },
-  };
+  /** @param messageOf the line for a reason without full stop */
+  constructor(
+    private readonly log: Log,
+    private readonly messageOf = (reason: string) => `${reason}. It is retried automatically`,
+  ) {}
+
+  /** Logs a warning, unless the last failure had the same reason. */
+  failed(error: unknown): void {
+    const reason = reasonOf(error);
+    if (reason !== this.last) this.log.warn({ err: error }, this.messageOf(reason));
+    this.last = reason;
+  }
+
+  succeeded(): void {
+    this.last = undefined;
+  }
 }

@@ -17,9 +17,9 @@ import type { Log } from '../../platform/log.ts';
 import type { MediaView } from '../../ports/media.ts';
 import type { ServiceNotifier } from '../../ports/node.ts';
 import type { TransferMeter } from '../../ports/transfers.ts';
-import { createTransferGauge, measureProgress, type TransferGauge } from './transfer-progress.ts';
+import { TransferGauge } from './transfer-progress.ts';
 
-export interface StatusDependencies {
+interface StatusOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly meter: TransferMeter;
@@ -36,85 +36,66 @@ interface Seen extends Snapshot {
   readonly conditions: ReadonlyMap<BundleId, readonly Condition[]>;
 }
 
-/** Reports the state of the node to systemd and to D-Bus clients. */
-export interface StatusPublisher {
-  report(): StatusReport | undefined;
-  /** Logs a failure and never throws, because a timer calls it too. */
-  publish(): void;
-  /** Publishes once a second while a task or copy runs, until the returned function is called. */
-  tick(): () => void;
-  /** The same message at most once a minute. */
-  logTrouble(message: string, error: unknown): void;
-}
-
-interface Publishing extends StatusDependencies {
-  readonly gauge: TransferGauge;
-  lastTrouble: { readonly message: string; readonly at: number };
-  /** Not kept over a restart. */
-  nodeMarks: ConditionMarks<NodeConditionType>;
-}
-
 const STATUS_MS = 1_000;
 const TROUBLE_MS = 60_000;
 
-export function createStatusPublisher(deps: StatusDependencies): StatusPublisher {
-  const publishing: Publishing = {
-    ...deps,
-    gauge: createTransferGauge(deps.clock, deps.meter),
-    lastTrouble: { message: '', at: Number.NEGATIVE_INFINITY },
-    nodeMarks: {},
-  };
-  return {
-    report: () => report(publishing),
-    publish: () => publish(publishing),
-    tick: () => tick(publishing),
-    logTrouble: (message, error) => logTrouble(publishing, message, error),
-  };
-}
+/** Reports the state of the node to systemd and to D-Bus clients. */
+export class StatusPublisher {
+  private readonly gauge: TransferGauge;
+  private lastTrouble = { message: '', at: Number.NEGATIVE_INFINITY };
+  /** Not kept over a restart. */
+  private nodeMarks: ConditionMarks<NodeConditionType> = {};
 
-function report(publishing: Publishing): StatusReport | undefined {
-  const { seen, media, underWay, gauge, landed, clock } = publishing;
-  const last = seen();
-  if (last === undefined) return undefined;
-  const { observed, memory, assessment, conditions } = last;
-  const plugged = new Set(media.list().map(({ mediumId }) => mediumId));
-  const now = underWay();
-  const snapshot: Snapshot = {
-    // A stick may have been unplugged since the round.
-    observed: { ...observed, media: observed.media.filter(({ mediumId }) => plugged.has(mediumId)) },
-    memory: { ...memory, ...now },
-    assessment,
-  };
-  const verdicts = judgeNodeConditions(snapshot);
-  publishing.nodeMarks = marksAfter(publishing.nodeMarks, verdicts, clock.now());
-  const nodeConditions = conditionsOf(verdicts, publishing.nodeMarks);
-  return reportOf(snapshot, measureProgress(gauge, now.running, assessment, landed()), conditions, nodeConditions);
-}
-
-function publish(publishing: Publishing): void {
-  try {
-    const current = report(publishing);
-    if (current === undefined) return;
-    publishing.notifier.status(current.status);
-    publishing.onStatus(current);
-  } catch (error) {
-    logTrouble(publishing, `The status could not be published: ${reasonOf(error)}`, error);
+  constructor(private readonly options: StatusOptions) {
+    this.gauge = new TransferGauge(options.clock, options.meter);
   }
-}
 
-function tick(publishing: Publishing): () => void {
-  const ticker = setInterval(() => {
-    const { running, keeping, copyingBytes, contentChecks } = publishing.underWay();
-    const isChecking = contentChecks?.running !== undefined;
-    if (running.length > 0 || keeping.size > 0 || copyingBytes !== undefined || isChecking) publish(publishing);
-  }, STATUS_MS);
-  return () => clearInterval(ticker);
-}
+  report(): StatusReport | undefined {
+    const { seen, media, underWay, landed, clock } = this.options;
+    const last = seen();
+    if (last === undefined) return undefined;
+    const { observed, memory, assessment, conditions } = last;
+    const plugged = new Set(media.list().map(({ mediumId }) => mediumId));
+    const now = underWay();
+    const snapshot: Snapshot = {
+      // A stick may have been unplugged since the round.
+      observed: { ...observed, media: observed.media.filter(({ mediumId }) => plugged.has(mediumId)) },
+      memory: { ...memory, ...now },
+      assessment,
+    };
+    const verdicts = judgeNodeConditions(snapshot);
+    this.nodeMarks = marksAfter(this.nodeMarks, verdicts, clock.now());
+    const progress = this.gauge.progress(now.running, assessment, landed());
+    return reportOf(snapshot, progress, conditions, conditionsOf(verdicts, this.nodeMarks));
+  }
 
-function logTrouble(publishing: Publishing, message: string, error: unknown): void {
-  const { lastTrouble, clock, log } = publishing;
-  const at = clock.monotonic();
-  if (message === lastTrouble.message && at - lastTrouble.at < TROUBLE_MS) return;
-  publishing.lastTrouble = { message, at };
-  log.error({ err: error }, message);
+  /** Logs a failure and never throws, because a timer calls it too. */
+  publish(): void {
+    try {
+      const current = this.report();
+      if (current === undefined) return;
+      this.options.notifier.status(current.status);
+      this.options.onStatus(current);
+    } catch (error) {
+      this.logTrouble(`The status could not be published: ${reasonOf(error)}`, error);
+    }
+  }
+
+  /** Publishes once a second while a task or copy runs, until the returned function is called. */
+  tick(): () => void {
+    const ticker = setInterval(() => {
+      const { running, keeping, copyingBytes, contentChecks } = this.options.underWay();
+      const isChecking = contentChecks?.running !== undefined;
+      if (running.length > 0 || keeping.size > 0 || copyingBytes !== undefined || isChecking) this.publish();
+    }, STATUS_MS);
+    return () => clearInterval(ticker);
+  }
+
+  /** The same message at most once a minute. */
+  logTrouble(message: string, error: unknown): void {
+    const at = this.options.clock.monotonic();
+    if (message === this.lastTrouble.message && at - this.lastTrouble.at < TROUBLE_MS) return;
+    this.lastTrouble = { message, at };
+    this.options.log.error({ err: error }, message);
+  }
 }

@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest';
-import { createMeter } from '../../../src/registry/meter.ts';
+import { Meter } from '../../../src/registry/meter.ts';
 import { digestOf } from '../../support/daemon/scenario.ts';
 
 const [a, b, c] = [digestOf('a'), digestOf('b'), digestOf('c')];
 
 describe('meter', () => {
   it('sums up the transfers of some blobs and of all', () => {
-    const meter = createMeter();
+    const meter = new Meter();
     const first = meter.open(a);
     const second = meter.open(b);
     const other = meter.open(c);
@@ -29,7 +29,7 @@ describe('meter', () => {
   });
 
   it('counts a blob as open while it is looked for, and keeps nothing of one that was never sent', () => {
-    const meter = createMeter();
+    const meter = new Meter();
     const sent = meter.open(a);
     sent.damaged();
     sent.close();
@@ -47,7 +47,7 @@ describe('meter', () => {
   });
 
   it('reports each request for a manifest until it is unsubscribed', () => {
-    const meter = createMeter();
+    const meter = new Meter();
     const told: string[] = [];
     const stop = meter.onManifestRequest((path, reference) => told.push(`${path} ${reference}`));
     meter.manifestRequested('quay.io/x', a, true);
@@ -58,7 +58,7 @@ describe('meter', () => {
   });
 
   it('counts requests for manifests, and apart from them those whose answer was the manifest', () => {
-    const meter = createMeter();
+    const meter = new Meter();
     meter.manifestRequested('quay.io/x', a, false);
     expect([meter.manifestRequests('quay.io/x', a), meter.manifestsSent('quay.io/x', a)]).toEqual([1, 0]);
     meter.manifestRequested('quay.io/x', a, true);
@@ -67,7 +67,7 @@ describe('meter', () => {
   });
 
   it('knows which blobs were damaged when they were last sent', () => {
-    const meter = createMeter();
+    const meter = new Meter();
     const first = meter.open(a);
     first.damaged();
     first.close();
@@ -82,7 +82,7 @@ describe('meter', () => {
   });
 
   it('forgets the progress of a blob, but not open transfers', () => {
-    const meter = createMeter();
+    const meter = new Meter();
     const open = meter.open(a);
     open.sent(3, 3);
     meter.forget(a);
@@ -95,7 +95,7 @@ describe('meter', () => {
   });
 
   it('counts requests for unknown blobs by repository', () => {
-    const meter = createMeter();
+    const meter = new Meter();
     meter.unknownRequested('quay.example.com/ocp/etcd', a);
     meter.unknownRequested('quay.example.com/ocp/etcd', b);
     expect(meter.unknownRequests('quay.example.com/ocp/etcd')).toEqual({ count: 2, last: b });

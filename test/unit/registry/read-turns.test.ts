@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Allocate } from '../../../src/platform/files/file-access.ts';
-import { createReadTurns, type ReadTurn } from '../../../src/registry/read-turns.ts';
+import { type ReadTurn, ReadTurns } from '../../../src/registry/read-turns.ts';
 
 const MIB = 1024 * 1024;
 const never = new AbortController().signal;
@@ -23,7 +23,7 @@ function makeTurns(readMs = 30) {
     now += readMs;
     return now;
   };
-  return { turns: createReadTurns({ sleep, monotonic }), pass: () => pass(), timers };
+  return { turns: new ReadTurns({ sleep, monotonic }), pass: () => pass(), timers };
 }
 
 /** A stream of chunks as large as they may be, each of which ends when the test says so. */

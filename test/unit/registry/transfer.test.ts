@@ -3,7 +3,7 @@ import { digestFromHex } from '../../../src/domain/model/digest.ts';
 import { AppError } from '../../../src/platform/app-error.ts';
 import type { Clock } from '../../../src/platform/clock.ts';
 import type { ChangingBlobSource } from '../../../src/ports/blobs.ts';
-import { createReadTurns } from '../../../src/registry/read-turns.ts';
+import { ReadTurns } from '../../../src/registry/read-turns.ts';
 import { transfer } from '../../../src/registry/transfer.ts';
 
 const never = new AbortController().signal;
@@ -37,7 +37,7 @@ function readFrom(failureAt: (timeMs: number, byte: number) => AppError | undefi
     },
   };
   const bytes: number[] = [];
-  const deps = { source, clock, turn: createReadTurns(clock).begin(), graceMs: GRACE_MS, onWait: () => undefined };
+  const deps = { source, clock, turn: new ReadTurns(clock).begin(), graceMs: GRACE_MS, onWait: () => undefined };
   const done = (async () => {
     for await (const chunk of transfer({ digest, firstByte: 0, lastByte: 3 }, deps, never)) bytes.push(...chunk);
   })();

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Event } from '../../../../src/domain/model/condition.ts';
-import { createEventRecorder } from '../../../../src/engine/reporting/event-recorder.ts';
+import { EventRecorder } from '../../../../src/engine/reporting/event-recorder.ts';
 import { AppError } from '../../../../src/platform/app-error.ts';
 import { messageIds } from '../../../../src/platform/message-ids.ts';
 import type { EventRow, StateStore } from '../../../../src/ports/state.ts';
@@ -54,7 +54,7 @@ function make() {
     },
     events: () => rows,
   };
-  return { recorder: createEventRecorder({ clock, log, store }), log, rows, clock, disk };
+  return { recorder: new EventRecorder({ clock, log, store }), log, rows, clock, disk };
 }
 
 const event: Event = { kind: 'mediumGone', level: 'info', medium: 'sdb1', message: 'sdb1 was removed' };
@@ -80,7 +80,7 @@ describe('recorder', () => {
 
   it('names the version and the phase of a release that is known, and the code of a reason', () => {
     const { log, rows } = make();
-    const recorder = createEventRecorder({
+    const recorder = new EventRecorder({
       clock: createVirtualClock(),
       log,
       store: { append: (row) => void rows.push(row) },
