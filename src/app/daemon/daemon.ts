@@ -21,10 +21,10 @@ import { PeerUsers } from '../../registry/peer-users.ts';
 import { createRegistry, type ListenTarget, type Registry, type RegistryOptions } from '../../registry/server.ts';
 import { documentsOf } from '../../runtime/detected-runtime.ts';
 import type { RuntimeAdapter } from '../../runtime/runtime-adapter.ts';
-import { createBlobStore } from '../../store/files/blobs/blob-store.ts';
+import { FileBlobs } from '../../store/files/blobs/blob-store.ts';
 import { openBootMark } from '../../store/files/boot-mark.ts';
 import { lockFolders } from '../../store/files/folder-lock.ts';
-import { createLayerStore } from '../../store/files/layers/layer-store.ts';
+import { FileLayers } from '../../store/files/layers/layer-store.ts';
 import { openRegistryToken } from '../../store/files/registry-token.ts';
 import { createReleaseFiles } from '../../store/files/release-files.ts';
 import { createSignedFiles } from '../../store/files/signed-files.ts';
@@ -281,8 +281,8 @@ function createFileStores({ settings, log }: DaemonOptions) {
   const directory = settings.paths.state_dir;
   const minFreePercent = settings.preload.min_free_percent;
   return {
-    documents: createBlobStore(join(directory, 'blobs'), syncFolder, minFreePercent),
-    layers: createLayerStore({ folder: join(directory, 'blobs/layers'), minFreePercent, log }),
+    documents: new FileBlobs(join(directory, 'blobs'), syncFolder, minFreePercent),
+    layers: new FileLayers({ folder: join(directory, 'blobs/layers'), minFreePercent, log }),
     releaseFiles: createReleaseFiles(join(directory, 'releases')),
   };
 }

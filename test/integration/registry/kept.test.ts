@@ -10,7 +10,7 @@ import { systemClock } from '../../../src/platform/clock.ts';
 import { newBuffer } from '../../../src/platform/files/file-access.ts';
 import type { LayerStore } from '../../../src/ports/blobs.ts';
 import { createRegistry, type Registry } from '../../../src/registry/server.ts';
-import { createLayerStore } from '../../../src/store/files/layers/layer-store.ts';
+import { FileLayers } from '../../../src/store/files/layers/layer-store.ts';
 import { seededBytes } from '../../support/bundles/sample-image.ts';
 import { createRecordingLog } from '../../support/recording-log.ts';
 
@@ -41,7 +41,7 @@ let disk: Promise<void>;
 
 beforeEach(async () => {
   folder = mkdtempSync(join(tmpdir(), 'stickpin-kept-'));
-  layers = createLayerStore({ folder, minFreePercent: 0, log: createRecordingLog() });
+  layers = new FileLayers({ folder, minFreePercent: 0, log: createRecordingLog() });
   layers.want(new Set([digest]));
   reads = Array.from({ length: blob.length / MIB }, () => 0);
   onMedium = blob;
@@ -63,7 +63,7 @@ beforeEach(async () => {
       },
       onChange: () => () => undefined,
     },
-    layers: { ...layers, begin: beginOnSlowDisk },
+    layers: { begin: beginOnSlowDisk },
     clock: systemClock,
     graceMs: 1_000,
     token: undefined,
@@ -83,18 +83,17 @@ afterEach(async () => {
 
 const beginOnSlowDisk: LayerStore['begin'] = async (wanted, sizeBytes, startByte, signal) => {
   const writer = await layers.begin(wanted, sizeBytes, startByte, signal);
-  let handedOver = writer?.startByte ?? 0;
-  return (
-    writer && {
-      ...writer,
-      write: async (chunk, inner) => {
-        handedOver += chunk.length;
-        const written = writer.write(chunk, inner);
-        if (handedOver >= sizeBytes) await disk;
-        await written;
-      },
-    }
-  );
+  if (writer === undefined) return undefined;
+  let handedOver = writer.startByte;
+  const write = writer.write.bind(writer);
+  return Object.assign(writer, {
+    write: async (chunk: Buffer, inner: AbortSignal) => {
+      handedOver += chunk.length;
+      const written = write(chunk, inner);
+      if (handedOver >= sizeBytes) await disk;
+      await written;
+    },
+  });
 };
 
 async function open(headers: Record<string, string> = {}): Promise<IncomingMessage> {

@@ -19,7 +19,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type Digest, hexOf } from '../../../src/domain/model/digest.ts';
 import { AppError } from '../../../src/platform/app-error.ts';
 import type { AttachmentStore, DocumentStore } from '../../../src/ports/blobs.ts';
-import { createBlobStore } from '../../../src/store/files/blobs/blob-store.ts';
+import { FileBlobs } from '../../../src/store/files/blobs/blob-store.ts';
 import { digestOf } from '../../support/daemon/scenario.ts';
 import { eventually } from '../../support/eventually.ts';
 import { have } from '../../support/requirements.ts';
@@ -32,7 +32,7 @@ let store: DocumentStore & AttachmentStore;
 
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'stickpin-blobs-'));
-  store = createBlobStore(folder);
+  store = new FileBlobs(folder);
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
@@ -70,7 +70,7 @@ describe('blob store', () => {
 
   it('resolves put() only when the name of the blob is on the disk, and keeps nothing when that failed', async () => {
     const ends: ((error?: Error) => void)[] = [];
-    const held = createBlobStore(
+    const held = new FileBlobs(
       folder,
       () =>
         new Promise((resolve, reject) => {
@@ -138,7 +138,7 @@ describe('blob store', () => {
 
   it('names the path that it could not read or write', async () => {
     writeFileSync(join(folder, 'file'), '');
-    const blocked = createBlobStore(join(folder, 'file'));
+    const blocked = new FileBlobs(join(folder, 'file'));
     await expect(blocked.put(digest, Buffer.from(text), signal)).rejects.toMatchObject({
       code: 'store/blob',
       disposition: 'retry',
@@ -244,7 +244,7 @@ describe('a blob too large to be in memory', () => {
     ]);
     expect([await store.sizeOf(large, signal), [...(await store.list(signal))]]).toEqual([undefined, []]);
     await expect(store.putStream(blob, () => cut(4), signal)).rejects.toBe(pulled);
-    const restarted = createBlobStore(folder);
+    const restarted = new FileBlobs(folder);
     await restarted.list(signal);
     expect(await copy(restarted)).toEqual([7 * chunk.length]);
     expect(readdirSync(folder)).toEqual(['sha256']);
@@ -308,7 +308,7 @@ describe('a blob too large to be in memory', () => {
   });
 
   it('is refused where it would use the space that is to stay free', async () => {
-    const full = createBlobStore(folder, undefined, 100);
+    const full = new FileBlobs(folder, undefined, 100);
     await expect(full.putStream({ digest: large, sizeBytes }, fromByte, signal)).rejects.toMatchObject({
       code: 'store/no-space',
       message: expect.stringMatching(/needs 20 MiB, .* are free of which .* are reserved/),

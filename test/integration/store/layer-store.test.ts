@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type Digest, hexOf, parseDigest } from '../../../src/domain/model/digest.ts';
 import type { LayerStore, LayerWriter } from '../../../src/ports/blobs.ts';
-import { createLayerStore } from '../../../src/store/files/layers/layer-store.ts';
+import { FileLayers } from '../../../src/store/files/layers/layer-store.ts';
 import { digestOf as digestOfBytes, seededBytes } from '../../support/bundles/sample-image.ts';
 import { createRecordingLog, type RecordingLog } from '../../support/recording-log.ts';
 import { have } from '../../support/requirements.ts';
@@ -22,7 +22,7 @@ function digestIn(content: Buffer): Digest {
   return parseDigest(digestOfBytes(content)) as Digest;
 }
 const makeStore = (minFreePercent = 0): LayerStore => {
-  const made = createLayerStore({ folder, minFreePercent, log });
+  const made = new FileLayers({ folder, minFreePercent, log });
   made.want(new Set([digest]));
   return made;
 };

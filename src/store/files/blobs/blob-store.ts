@@ -19,210 +19,192 @@ import { type CopiedBlob, type CopySource, copyBlob, dropParts, partName, sweepP
  * Manifests, indexes and configs of kept releases, so that tags can be moved without the stick, and
  * attachments. Files are `<folder>/sha256/<hex>`. What is read is checked against its name, so a
  * half-written file counts as absent. What was put is on the disk when `put` resolves.
- * @param minFreePercent share of the filesystem that a large blob leaves free, in percent
  */
-export function createBlobStore(
-  folder: string,
-  syncNames = syncFolder,
-  minFreePercent = 0,
-): DocumentStore & AttachmentStore {
-  const directory = join(folder, 'sha256');
-  const blobs: BlobFolder = {
-    folder,
-    directory,
-    namesSynced: shareRuns(() => syncNames(directory)),
-    listed: undefined,
-    staging: new Set(),
-    checked: new Map(),
-  };
-  return {
-    list: (signal) => untilAborted(heldNames(blobs), signal),
-    sizeOf: (digest, signal) => sizeOf(blobs, digest, signal),
-    read: (digest, startByte, signal, allocate = newBuffer) => read(blobs, digest, startByte, signal, allocate),
-    remove: (digest, signal) => remove(blobs, digest, signal),
-    put: async (digest, bytes, signal) => {
-      const actual = digestOf(bytes);
-      if (actual !== digest) throw mismatch(pathOf(blobs, digest), digest, actual);
-      await keep(blobs, digest, (staged) => writeNewFile(staged, bytes, { signal }), signal);
-    },
-    putStream: (blob, read, signal) => putStream(blobs, blob, { read, minFreePercent }, signal),
-    linkTo: (digest, path, signal) => linkTo(blobs, digest, path, signal),
-  };
-}
-
-interface BlobFolder {
-  readonly folder: string;
-  readonly directory: string;
+export class FileBlobs implements DocumentStore, AttachmentStore {
+  private readonly directory: string;
   /** Concurrent calls share a run. */
-  readonly namesSynced: () => Promise<void>;
-  listed: Promise<Set<Digest>> | undefined;
+  private readonly namesSynced: () => Promise<void>;
+  private listed: Promise<Set<Digest>> | undefined;
   /** Names in `folder` of files that are being written. */
-  readonly staging: Set<string>;
+  private readonly staging = new Set<string>();
   /** The {@link stampOf} of small files that were read and had the right digest. */
-  readonly checked: Map<Digest, string>;
-}
+  private readonly checked = new Map<Digest, string>();
 
-function pathOf({ directory }: BlobFolder, digest: Digest): string {
-  return join(directory, hexOf(digest));
-}
+  /** @param minFreePercent share of the filesystem that a large blob leaves free, in percent */
+  constructor(
+    private readonly folder: string,
+    syncNames = syncFolder,
+    private readonly minFreePercent = 0,
+  ) {
+    this.directory = join(folder, 'sha256');
+    this.namesSynced = shareRuns(() => syncNames(this.directory));
+  }
 
-function heldNames(blobs: BlobFolder): Promise<Set<Digest>> {
-  const { folder, directory, staging } = blobs;
-  blobs.listed ??= sweepStaged(folder, staging)
-    .then(() => sweepParts(folder, staging))
-    .then(() => listDirectory(directory))
-    .catch((error: unknown) => {
-      blobs.listed = undefined;
-      throw blobError(directory, 'listed', error);
-    });
-  return blobs.listed;
-}
+  list(signal: AbortSignal): Promise<Set<Digest>> {
+    return untilAborted(this.held(), signal);
+  }
 
-async function sizeOf(blobs: BlobFolder, digest: Digest, signal: AbortSignal): Promise<number | undefined> {
-  // Most requested blobs are on a medium only.
-  if (!(await untilAborted(heldNames(blobs), signal)).has(digest)) return undefined;
-  const found = await statsOf(pathOf(blobs, digest));
-  if (found === undefined) return undefined;
-  if (found.size > SMALL_BYTES || blobs.checked.get(digest) === stampOf(found)) return found.size;
-  const bytes = await load(blobs, digest, signal);
-  if (bytes !== undefined) blobs.checked.set(digest, stampOf(found));
-  return bytes?.length;
+  async sizeOf(digest: Digest, signal: AbortSignal): Promise<number | undefined> {
+    // Most requested blobs are on a medium only.
+    if (!(await this.list(signal)).has(digest)) return undefined;
+    const found = await statsOf(this.pathOf(digest));
+    if (found === undefined) return undefined;
+    if (found.size > SMALL_BYTES || this.checked.get(digest) === stampOf(found)) return found.size;
+    const bytes = await this.load(digest, signal);
+    if (bytes !== undefined) this.checked.set(digest, stampOf(found));
+    return bytes?.length;
+  }
+
+  async *read(
+    digest: Digest,
+    startByte: number,
+    signal: AbortSignal,
+    allocate: Allocate = newBuffer,
+  ): AsyncGenerator<Buffer> {
+    const path = this.pathOf(digest);
+    if (!(await this.list(signal)).has(digest)) throw absentBlob(path);
+    const sizeBytes = await largeSizeOf(path);
+    if (sizeBytes === undefined) {
+      const bytes = await this.load(digest, signal);
+      if (bytes === undefined) throw absentBlob(path);
+      yield bytes.subarray(startByte);
+      return;
+    }
+    try {
+      yield* readChecked({ path, digest, sizeBytes, startByte }, signal, allocate);
+    } catch (error) {
+      signal.throwIfAborted();
+      if (error !== CHANGED) throw blobError(path, 'read', error);
+      await this.remove(digest, signal);
+      throw blobError(path, 'used', error);
+    }
+  }
+
+  async remove(digest: Digest, signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted();
+    const path = this.pathOf(digest);
+    try {
+      await rm(path, { force: true });
+    } catch (error) {
+      throw blobError(path, 'removed', error);
+    }
+    await this.forget(digest);
+  }
+
+  async put(digest: Digest, bytes: Buffer, signal: AbortSignal): Promise<void> {
+    const actual = digestOf(bytes);
+    if (actual !== digest) throw mismatch(this.pathOf(digest), digest, actual);
+    await this.keep(digest, (staged) => writeNewFile(staged, bytes, { signal }), signal);
+  }
+
+  /** Continues a cut copy. Of two copies of a blob at once, the second one begins anew. */
+  async putStream(blob: CopiedBlob, read: CopySource['read'], signal: AbortSignal): Promise<void> {
+    const { folder, staging } = this;
+    const room = (sizeBytes: number) => requireRoom(folder, sizeBytes, this.minFreePercent);
+    const source: CopySource = {
+      read,
+      requireRoom: async (sizeBytes) => {
+        if (blob.sizeBytes <= SMALL_BYTES) return;
+        await room(sizeBytes).catch(() => dropParts(folder, staging).then(() => room(sizeBytes)));
+      },
+    };
+    await sweepParts(folder, staging);
+    const part = partName(blob.digest);
+    const name = staging.has(part) ? undefined : part;
+    await this.keep(blob.digest, (staged) => copyBlob(staged, blob, source, signal), signal, name);
+  }
+
+  async linkTo(digest: Digest, path: string, signal: AbortSignal): Promise<boolean> {
+    const own = this.pathOf(digest);
+    if ((await largeSizeOf(own)) === undefined) return false;
+    try {
+      for await (const _chunk of this.read(digest, 0, signal, oneBuffer())) signal.throwIfAborted();
+      await link(own, path);
+      return true;
+    } catch {
+      signal.throwIfAborted();
+      return false; // it is read instead, and the write reports its failure
+    }
+  }
+
+  private pathOf(digest: Digest): string {
+    return join(this.directory, hexOf(digest));
+  }
+
+  private held(): Promise<Set<Digest>> {
+    const { folder, directory, staging } = this;
+    this.listed ??= sweepStaged(folder, staging)
+      .then(() => sweepParts(folder, staging))
+      .then(() => listDirectory(directory))
+      .catch((error: unknown) => {
+        this.listed = undefined;
+        throw blobError(directory, 'listed', error);
+      });
+    return this.listed;
+  }
+
+  /** Undefined when it is absent or has changed. */
+  private async load(digest: Digest, signal: AbortSignal): Promise<Buffer | undefined> {
+    const path = this.pathOf(digest);
+    try {
+      const bytes = await readFile(path, { signal });
+      if (digestOf(bytes) === digest) return bytes;
+      await this.forget(digest);
+      return undefined;
+    } catch (error) {
+      if (systemCodeOf(error) === 'ENOENT') return undefined;
+      signal.throwIfAborted();
+      throw blobError(path, 'read', error);
+    }
+  }
+
+  private async forget(digest: Digest): Promise<void> {
+    this.checked.delete(digest);
+    (await this.held()).delete(digest);
+  }
+
+  /**
+   * Gives a blob its name once `write` has made it. An existing one is kept.
+   * @param partial the name under which it is made, so that a later call continues it. Default: a
+   *   random name, which is removed after a failure
+   */
+  private async keep(
+    digest: Digest,
+    write: (staged: string) => Promise<void>,
+    signal: AbortSignal,
+    partial?: string,
+  ): Promise<void> {
+    const { folder, directory, staging } = this;
+    const path = this.pathOf(digest);
+    let isRenamed = false;
+    const name = partial ?? `.${hexOf(digest)}.${randomBytes(4).toString('hex')}`;
+    const staged = join(folder, name);
+    staging.add(name);
+    try {
+      if ((await this.sizeOf(digest, signal)) === undefined) {
+        await mkdir(directory, { recursive: true });
+        await write(staged);
+        await rename(staged, path);
+        isRenamed = true;
+      }
+      // Also when a concurrent put has just renamed it.
+      await this.namesSynced();
+      (await this.held()).add(digest);
+    } catch (error) {
+      // A file with its final name counts as kept, so it must go.
+      const unwanted = isRenamed ? path : partial === undefined ? staged : undefined;
+      if (unwanted !== undefined) await rm(unwanted, { force: true }).catch(() => undefined); // the error below has the reason
+      signal.throwIfAborted();
+      if (error instanceof AppError) throw error;
+      throw fileWriteError(folder, error, 'store/blob', `${path} can't be written: ${reasonOf(error)}`);
+    } finally {
+      staging.delete(name);
+    }
+  }
 }
 
 function stampOf({ size, mtimeMs, ctimeMs, ino }: Stats): string {
   return [size, mtimeMs, ctimeMs, ino].join();
-}
-
-async function* read(
-  blobs: BlobFolder,
-  digest: Digest,
-  startByte: number,
-  signal: AbortSignal,
-  allocate: Allocate,
-): AsyncGenerator<Buffer> {
-  const path = pathOf(blobs, digest);
-  if (!(await untilAborted(heldNames(blobs), signal)).has(digest)) throw absentBlob(path);
-  const sizeBytes = await largeSizeOf(path);
-  if (sizeBytes === undefined) {
-    const bytes = await load(blobs, digest, signal);
-    if (bytes === undefined) throw absentBlob(path);
-    yield bytes.subarray(startByte);
-    return;
-  }
-  try {
-    yield* readChecked({ path, digest, sizeBytes, startByte }, signal, allocate);
-  } catch (error) {
-    signal.throwIfAborted();
-    if (error !== CHANGED) throw blobError(path, 'read', error);
-    await remove(blobs, digest, signal);
-    throw blobError(path, 'used', error);
-  }
-}
-
-/** Undefined when it is absent or has changed. */
-async function load(blobs: BlobFolder, digest: Digest, signal: AbortSignal): Promise<Buffer | undefined> {
-  const path = pathOf(blobs, digest);
-  try {
-    const bytes = await readFile(path, { signal });
-    if (digestOf(bytes) === digest) return bytes;
-    await forget(blobs, digest);
-    return undefined;
-  } catch (error) {
-    if (systemCodeOf(error) === 'ENOENT') return undefined;
-    signal.throwIfAborted();
-    throw blobError(path, 'read', error);
-  }
-}
-
-async function linkTo(blobs: BlobFolder, digest: Digest, path: string, signal: AbortSignal): Promise<boolean> {
-  const own = pathOf(blobs, digest);
-  if ((await largeSizeOf(own)) === undefined) return false;
-  try {
-    for await (const _chunk of read(blobs, digest, 0, signal, oneBuffer())) signal.throwIfAborted();
-    await link(own, path);
-    return true;
-  } catch {
-    signal.throwIfAborted();
-    return false; // it is read instead, and the write reports its failure
-  }
-}
-
-async function remove(blobs: BlobFolder, digest: Digest, signal: AbortSignal): Promise<void> {
-  signal.throwIfAborted();
-  const path = pathOf(blobs, digest);
-  try {
-    await rm(path, { force: true });
-  } catch (error) {
-    throw blobError(path, 'removed', error);
-  }
-  await forget(blobs, digest);
-}
-
-async function forget(blobs: BlobFolder, digest: Digest): Promise<void> {
-  blobs.checked.delete(digest);
-  (await heldNames(blobs)).delete(digest);
-}
-
-/** Continues a cut copy. Of two copies of a blob at once, the second one begins anew. */
-async function putStream(
-  blobs: BlobFolder,
-  blob: CopiedBlob,
-  { read, minFreePercent }: Pick<CopySource, 'read'> & { readonly minFreePercent: number },
-  signal: AbortSignal,
-): Promise<void> {
-  const { folder, staging } = blobs;
-  const room = (sizeBytes: number) => requireRoom(folder, sizeBytes, minFreePercent);
-  const source: CopySource = {
-    read,
-    requireRoom: async (sizeBytes) => {
-      if (blob.sizeBytes <= SMALL_BYTES) return;
-      await room(sizeBytes).catch(() => dropParts(folder, staging).then(() => room(sizeBytes)));
-    },
-  };
-  await sweepParts(folder, staging);
-  const part = partName(blob.digest);
-  const name = staging.has(part) ? undefined : part;
-  await keep(blobs, blob.digest, (staged) => copyBlob(staged, blob, source, signal), signal, name);
-}
-
-/**
- * Gives a blob its name once `write` has made it. An existing one is kept.
- * @param partial the name under which it is made, so that a later call continues it. Default: a
- *   random name, which is removed after a failure
- */
-async function keep(
-  blobs: BlobFolder,
-  digest: Digest,
-  write: (staged: string) => Promise<void>,
-  signal: AbortSignal,
-  partial?: string,
-): Promise<void> {
-  const { folder, directory, staging } = blobs;
-  const path = pathOf(blobs, digest);
-  let isRenamed = false;
-  const name = partial ?? `.${hexOf(digest)}.${randomBytes(4).toString('hex')}`;
-  const staged = join(folder, name);
-  staging.add(name);
-  try {
-    if ((await sizeOf(blobs, digest, signal)) === undefined) {
-      await mkdir(directory, { recursive: true });
-      await write(staged);
-      await rename(staged, path);
-      isRenamed = true;
-    }
-    // Also when a concurrent put has just renamed it.
-    await blobs.namesSynced();
-    (await heldNames(blobs)).add(digest);
-  } catch (error) {
-    // A file with its final name counts as kept, so it must go.
-    const unwanted = isRenamed ? path : partial === undefined ? staged : undefined;
-    if (unwanted !== undefined) await rm(unwanted, { force: true }).catch(() => undefined); // the error below has the reason
-    signal.throwIfAborted();
-    if (error instanceof AppError) throw error;
-    throw fileWriteError(folder, error, 'store/blob', `${path} can't be written: ${reasonOf(error)}`);
-  } finally {
-    staging.delete(name);
-  }
 }
 
 async function listDirectory(directory: string): Promise<Set<Digest>> {

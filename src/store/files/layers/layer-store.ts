@@ -6,6 +6,7 @@ import { untilAborted } from '../../../platform/async/abort.ts';
 import { syncFolder } from '../../../platform/files/durable-file.ts';
 import { type Allocate, newBuffer } from '../../../platform/files/file-access.ts';
 import type { Log } from '../../../platform/log.ts';
+import { type Listeners, listen, notifyAll, type Unsubscribe } from '../../../platform/subscription.ts';
 import type { LayerStore, LayerWriter } from '../../../ports/blobs.ts';
 import { absentBlob, fileWriteError } from '../write-error.ts';
 import {
@@ -23,11 +24,16 @@ import {
   writeAll,
 } from './layer-files.ts';
 
-interface LayerStoreDeps {
+interface LayerOptions {
   readonly folder: string;
   /** Must stay free for the node, in percent of the filesystem. */
   readonly minFreePercent: number;
   readonly log: Log;
+}
+
+interface OpenedLayer {
+  readonly handle: FileHandle;
+  readonly partial: Partial;
 }
 
 /**
@@ -36,308 +42,267 @@ interface LayerStoreDeps {
  * read checks the digest again.
  * INVARIANT: one writer for each layer. An error ends the writer but never its caller.
  */
-export function createLayerStore({ folder, minFreePercent, log }: LayerStoreDeps): LayerStore {
-  const layers: LayerFolder = {
-    ...{ folder, minFreePercent, log },
-    partials: new Map(),
-    writing: new Map(),
-    listeners: new Set(),
-    listed: undefined,
-    isFull: false,
-  };
-  let wanted: ReadonlySet<Digest> = new Set();
-  return {
-    list: async (signal) => new Set((await untilAborted(heldLayers(layers), signal)).keys()),
-    sizeOf: async (digest, signal) => (await untilAborted(heldLayers(layers), signal)).get(digest),
-    isBeside: (path, signal) => untilAborted(isBeside(folder, path), signal),
-    want: (digests) => {
-      wanted = digests;
-    },
-    onChange: (listener) => {
-      layers.listeners.add(listener);
-      return () => {
-        layers.listeners.delete(listener);
-      };
-    },
-    begin: async (digest, sizeBytes, startByte, signal) => {
-      // A caller that aborts and resumes at once may come before the file is closed.
-      await untilAborted(Promise.resolve(layers.writing.get(digest)), signal);
-      if (!wanted.has(digest) || layers.writing.has(digest)) return undefined;
-      return begin(layers, { digest, sizeBytes, startByte }, signal);
-    },
-    read: (digest, startByte, signal, allocate = newBuffer) => read(layers, digest, startByte, signal, allocate),
-    retain: (digests, signal) => retain(layers, digests, signal),
-  };
-}
-
-async function isBeside(folder: string, path: string): Promise<boolean> {
-  try {
-    const [own, other] = await Promise.all([deviceOf(folder), stat(path)]);
-    return own === other.dev;
-  } catch {
-    return false; // the path of a runtime may be invisible to this process
-  }
-}
-
-interface WantedBytes {
-  readonly digest: Digest;
-  readonly sizeBytes: number;
-  /** Undefined: from the end of the file. */
-  readonly startByte: number | undefined;
-}
-
-async function begin(
-  layers: LayerFolder,
-  { digest, sizeBytes, startByte }: WantedBytes,
-  signal: AbortSignal,
-): Promise<LayerWriter | undefined> {
-  const { partials, writing } = layers;
-  writing.set(digest, undefined);
-  try {
-    const isHeld = (await heldLayers(layers)).has(digest);
-    if (!isHeld && (await hasRoomFor(layers, sizeBytes - (partials.get(digest)?.lengthBytes ?? 0)))) {
-      const opened = await resumeLayer(layers, digest, signal);
-      const { lengthBytes } = opened.partial;
-      const fromByte = startByte ?? lengthBytes;
-      if (lengthBytes < sizeBytes && lengthBytes >= fromByte) {
-        return createLayerWriter(layers, { digest, sizeBytes, fromByte }, opened);
-      }
-      // The file is complete and was not renamed, or there is a gap and the layer is copied later.
-      if (lengthBytes >= sizeBytes) await finishLayer(layers, digest, hasDigest(opened.partial, digest), opened);
-      await opened.handle.close();
-    }
-  } catch (error) {
-    if (!signal.aborted) logFull(layers, error);
-  }
-  writing.delete(digest);
-  signal.throwIfAborted();
-  return undefined;
-}
-
-async function* read(
-  layers: LayerFolder,
-  digest: Digest,
-  startByte: number,
-  signal: AbortSignal,
-  allocate: Allocate,
-): AsyncGenerator<Buffer> {
-  const path = layerPath(layers.folder, digest);
-  const sizeBytes = (await heldLayers(layers)).get(digest);
-  if (sizeBytes === undefined) throw absentBlob(path);
-  try {
-    yield* readChecked({ path, digest, sizeBytes, startByte }, signal, allocate);
-  } catch (error) {
-    signal.throwIfAborted();
-    await forgetLayer(layers, digest).catch(() => undefined);
-    throw storeError(path, error === CHANGED ? 'used' : 'read', error);
-  }
-}
-
-/** Returns the number of complete ones that it removed. */
-async function retain(layers: LayerFolder, digests: ReadonlySet<Digest>, signal: AbortSignal): Promise<number> {
-  signal.throwIfAborted();
-  const gone = [...(await heldLayers(layers)).keys()].filter((digest) => !digests.has(digest));
-  for (const digest of gone) {
-    signal.throwIfAborted();
-    await forgetLayer(layers, digest);
-  }
-  for (const digest of await listPartials(layers.folder)) {
-    signal.throwIfAborted();
-    if (!digests.has(digest) && !layers.writing.has(digest)) await forgetLayer(layers, digest);
-  }
-  return gone.length;
-}
-
-interface LayerFolder {
-  readonly folder: string;
-  /** In percent of the filesystem. */
-  readonly minFreePercent: number;
-  readonly log: Log;
-  readonly partials: Map<Digest, Partial>;
+export class FileLayers implements LayerStore {
+  private readonly folder: string;
+  private readonly partials = new Map<Digest, Partial>();
   /** The value is a promise while the file is being closed. */
-  readonly writing: Map<Digest, Promise<void> | undefined>;
-  readonly listeners: Set<() => void>;
+  private readonly writing = new Map<Digest, Promise<void> | undefined>();
+  private readonly listeners: Listeners = new Set();
+  private wanted: ReadonlySet<Digest> = new Set();
   /** Sizes in bytes. Undefined until the folder is listed. */
-  listed: Promise<Map<Digest, number>> | undefined;
-  isFull: boolean;
-}
+  private listed: Promise<Map<Digest, number>> | undefined;
+  private isFull = false;
 
-interface OpenedLayer {
-  readonly handle: FileHandle;
-  readonly partial: Partial;
-}
+  constructor(private readonly options: LayerOptions) {
+    this.folder = options.folder;
+  }
 
-/** @throws AppError `store/blob` (`retry`) */
-function heldLayers(layers: LayerFolder): Promise<Map<Digest, number>> {
-  layers.listed ??= listFolder(layers.folder).catch((error: unknown) => {
-    layers.listed = undefined;
-    throw storeError(layers.folder, 'listed', error);
-  });
-  return layers.listed;
-}
+  async list(signal: AbortSignal): Promise<ReadonlySet<Digest>> {
+    return new Set((await untilAborted(this.held(), signal)).keys());
+  }
 
-async function forgetLayer(layers: LayerFolder, digest: Digest): Promise<void> {
-  (await heldLayers(layers)).delete(digest);
-  layers.partials.delete(digest);
-  for (const path of [layerPath(layers.folder, digest), partialPath(layers.folder, digest)]) {
-    await rm(path, { force: true });
+  async sizeOf(digest: Digest, signal: AbortSignal): Promise<number | undefined> {
+    return (await untilAborted(this.held(), signal)).get(digest);
+  }
+
+  async isBeside(path: string, signal: AbortSignal): Promise<boolean> {
+    try {
+      const [own, other] = await untilAborted(Promise.all([deviceOf(this.folder), stat(path)]), signal);
+      return own === other.dev;
+    } catch {
+      signal.throwIfAborted();
+      return false; // the path of a runtime may be invisible to this process
+    }
+  }
+
+  want(digests: ReadonlySet<Digest>): void {
+    this.wanted = digests;
+  }
+
+  onChange(listener: () => void): Unsubscribe {
+    return listen(this.listeners, listener);
+  }
+
+  async begin(
+    digest: Digest,
+    sizeBytes: number,
+    startByte: number | undefined,
+    signal: AbortSignal,
+  ): Promise<LayerWriter | undefined> {
+    const { partials, writing } = this;
+    // A caller that aborts and resumes at once may come before the file is closed.
+    await untilAborted(Promise.resolve(writing.get(digest)), signal);
+    if (!this.wanted.has(digest) || writing.has(digest)) return undefined;
+    writing.set(digest, undefined);
+    try {
+      const isHeld = (await this.held()).has(digest);
+      if (!isHeld && (await this.hasRoomFor(sizeBytes - (partials.get(digest)?.lengthBytes ?? 0)))) {
+        const opened = await this.resume(digest, signal);
+        const { lengthBytes } = opened.partial;
+        const fromByte = startByte ?? lengthBytes;
+        if (lengthBytes < sizeBytes && lengthBytes >= fromByte) {
+          return new FileLayerWriter(this, opened, digest, sizeBytes, fromByte);
+        }
+        // The file is complete and was not renamed, or there is a gap and the layer is copied later.
+        if (lengthBytes >= sizeBytes) await this.finish(digest, hasDigest(opened.partial, digest), opened);
+        await opened.handle.close();
+      }
+    } catch (error) {
+      if (!signal.aborted) this.logFull(error);
+    }
+    writing.delete(digest);
+    signal.throwIfAborted();
+    return undefined;
+  }
+
+  async *read(
+    digest: Digest,
+    startByte: number,
+    signal: AbortSignal,
+    allocate: Allocate = newBuffer,
+  ): AsyncGenerator<Buffer> {
+    const path = layerPath(this.folder, digest);
+    const sizeBytes = (await this.held()).get(digest);
+    if (sizeBytes === undefined) throw absentBlob(path);
+    try {
+      yield* readChecked({ path, digest, sizeBytes, startByte }, signal, allocate);
+    } catch (error) {
+      signal.throwIfAborted();
+      await this.forget(digest).catch(() => undefined);
+      throw storeError(path, error === CHANGED ? 'used' : 'read', error);
+    }
+  }
+
+  async retain(digests: ReadonlySet<Digest>, signal: AbortSignal): Promise<number> {
+    signal.throwIfAborted();
+    const gone = [...(await this.held()).keys()].filter((digest) => !digests.has(digest));
+    for (const digest of gone) {
+      signal.throwIfAborted();
+      await this.forget(digest);
+    }
+    for (const digest of await listPartials(this.folder)) {
+      signal.throwIfAborted();
+      if (!digests.has(digest) && !this.writing.has(digest)) await this.forget(digest);
+    }
+    return gone.length;
+  }
+
+  partialPath(digest: Digest): string {
+    return partialPath(this.folder, digest);
+  }
+
+  async finish(digest: Digest, isRight: boolean, { handle, partial }: OpenedLayer): Promise<void> {
+    const path = this.partialPath(digest);
+    this.partials.delete(digest);
+    if (!isRight) {
+      await rm(path, { force: true });
+      return;
+    }
+    await handle.sync();
+    await rename(path, layerPath(this.folder, digest));
+    await syncFolder(this.folder);
+    (await this.held()).set(digest, partial.lengthBytes);
+    notifyAll(this.listeners);
+  }
+
+  /** The layer can be written again when `closed` resolves. */
+  closing(digest: Digest, closed: Promise<void>): Promise<void> {
+    const ended = closed.finally(() => this.writing.delete(digest));
+    this.writing.set(digest, ended);
+    return ended;
+  }
+
+  async forget(digest: Digest): Promise<void> {
+    (await this.held()).delete(digest);
+    this.partials.delete(digest);
+    for (const path of [layerPath(this.folder, digest), this.partialPath(digest)]) await rm(path, { force: true });
+  }
+
+  /** Once until there is space again. */
+  logFull(error: unknown): void {
+    if (!this.isFull) {
+      this.options.log.warn({ err: error }, `Layers are not kept on this node for now: ${reasonOf(error)}`);
+    }
+    this.isFull = true;
+  }
+
+  /** @throws AppError `store/blob` (`retry`) */
+  private held(): Promise<Map<Digest, number>> {
+    this.listed ??= listFolder(this.folder).catch((error: unknown) => {
+      this.listed = undefined;
+      throw storeError(this.folder, 'listed', error);
+    });
+    return this.listed;
+  }
+
+  private async resume(digest: Digest, signal: AbortSignal): Promise<OpenedLayer> {
+    await mkdir(this.folder, { recursive: true });
+    const handle = await open(this.partialPath(digest), constants.O_RDWR | constants.O_CREAT, 0o600);
+    try {
+      const partial = this.partials.get(digest) ?? (await hashOf(handle, signal));
+      this.partials.set(digest, partial);
+      return { handle, partial };
+    } catch (error) {
+      await handle.close();
+      throw error;
+    }
+  }
+
+  /** Logs when there is no room. */
+  private async hasRoomFor(sizeBytes: number): Promise<boolean> {
+    const { folder, minFreePercent } = this.options;
+    await mkdir(folder, { recursive: true });
+    const { bavail, blocks, bsize } = await statfs(folder);
+    const fits = bavail * bsize - sizeBytes >= (blocks * bsize * minFreePercent) / 100;
+    if (fits) this.isFull = false;
+    else {
+      const message = `${folder} has no room for another ${sizeBytes} bytes beside the share that stays free`;
+      this.logFull(new Error(message));
+    }
+    return fits;
   }
 }
 
-async function finishLayer(
-  layers: LayerFolder,
-  digest: Digest,
-  isRight: boolean,
-  { handle, partial }: OpenedLayer,
-): Promise<void> {
-  const { folder, partials, listeners } = layers;
-  partials.delete(digest);
-  if (!isRight) {
-    await rm(partialPath(folder, digest), { force: true });
-    return;
-  }
-  await handle.sync();
-  await rename(partialPath(folder, digest), layerPath(folder, digest));
-  await syncFolder(folder);
-  (await heldLayers(layers)).set(digest, partial.lengthBytes);
-  for (const listener of [...listeners]) listener();
-}
+class FileLayerWriter implements LayerWriter {
+  readonly startByte: number;
+  private position: number;
+  private isBad = false;
+  /** Undefined while the file is open. */
+  private ended: Promise<void> | undefined;
 
-async function resumeLayer(
-  { folder, partials }: LayerFolder,
-  digest: Digest,
-  signal: AbortSignal,
-): Promise<OpenedLayer> {
-  await mkdir(folder, { recursive: true });
-  const handle = await open(partialPath(folder, digest), constants.O_RDWR | constants.O_CREAT, 0o600);
-  try {
-    const partial = partials.get(digest) ?? (await hashOf(handle, signal));
-    partials.set(digest, partial);
-    return { handle, partial };
-  } catch (error) {
-    await handle.close();
-    throw error;
+  constructor(
+    private readonly layers: FileLayers,
+    private readonly opened: OpenedLayer,
+    private readonly digest: Digest,
+    private readonly sizeBytes: number,
+    private readonly fromByte: number,
+  ) {
+    const { lengthBytes, ownFromByte } = opened.partial;
+    // Bytes of an earlier process are not replayed.
+    this.startByte = fromByte < ownFromByte ? fromByte : lengthBytes;
+    this.position = this.startByte;
   }
-}
 
-/** Once until there is space again. */
-function logFull(layers: LayerFolder, error: unknown): void {
-  if (!layers.isFull) {
-    layers.log.warn({ err: error }, `Layers are not kept on this node for now: ${reasonOf(error)}`);
+  isDamaged(): boolean {
+    return this.isBad;
   }
-  layers.isFull = true;
-}
 
-/** Logs when there is no room. */
-async function hasRoomFor(layers: LayerFolder, sizeBytes: number): Promise<boolean> {
-  const { folder, minFreePercent } = layers;
-  await mkdir(folder, { recursive: true });
-  const { bavail, blocks, bsize } = await statfs(folder);
-  const fits = bavail * bsize - sizeBytes >= (blocks * bsize * minFreePercent) / 100;
-  if (fits) layers.isFull = false;
-  else {
-    const message = `${folder} has no room for another ${sizeBytes} bytes beside the share that stays free`;
-    logFull(layers, new Error(message));
+  async *replay(signal: AbortSignal, allocate: Allocate = newBuffer): AsyncGenerator<Buffer> {
+    const path = this.layers.partialPath(this.digest);
+    try {
+      yield* readFrom(path, this.fromByte, this.startByte, signal, allocate);
+    } catch (error) {
+      signal.throwIfAborted();
+      await this.giveUp(error);
+      throw storeError(path, 'read', error);
+    }
   }
-  return fits;
+
+  async write(chunk: Buffer, signal: AbortSignal): Promise<void> {
+    if (this.ended !== undefined) return;
+    if (signal.aborted) return this.close();
+    try {
+      await this.append(chunk);
+    } catch (error) {
+      await this.giveUp(error);
+    }
+  }
+
+  close(): Promise<void> {
+    this.ended ??= this.layers.closing(
+      this.digest,
+      this.opened.handle.close().catch(() => undefined),
+    );
+    return this.ended;
+  }
+
+  private async append(chunk: Buffer): Promise<void> {
+    const { partial, handle } = this.opened;
+    const skip = partial.lengthBytes - this.position;
+    this.position += chunk.length;
+    if (skip >= chunk.length) return;
+    const fresh = chunk.subarray(skip);
+    const isWhole = partial.lengthBytes + fresh.length >= this.sizeBytes;
+    // Before the first await, so that the caller knows the result before it forwards the last
+    // bytes. If the write fails, the hash is dropped with the file.
+    partial.hash.update(fresh);
+    if (isWhole) this.isBad = !hasDigest(partial, this.digest);
+    await writeAll(handle, fresh, partial.lengthBytes);
+    partial.lengthBytes += fresh.length;
+    if (!isWhole) return;
+    await this.layers.finish(this.digest, !this.isBad, this.opened);
+    await this.close();
+  }
+
+  /** After a partial write the end of the file does not match the hash. */
+  private async giveUp(error: unknown): Promise<void> {
+    this.layers.logFull(error);
+    await this.close();
+    await this.layers.forget(this.digest).catch(() => undefined);
+  }
 }
 
 /** `how`: a participle. */
 function storeError(path: string, how: string, error: unknown): AppError {
   return fileWriteError(path, error, 'store/blob', `${path} can't be ${how}: ${reasonOf(error)}`);
-}
-
-interface Writing {
-  readonly layers: LayerFolder;
-  readonly digest: Digest;
-  readonly sizeBytes: number;
-  readonly fromByte: number;
-  readonly startByte: number;
-  readonly opened: OpenedLayer;
-  position: number;
-  isDamaged: boolean;
-  /** Undefined while the file is open. */
-  ended: Promise<void> | undefined;
-}
-
-/** `replay` reads the bytes that this process has written, not those of an earlier process. */
-function createLayerWriter(
-  layers: LayerFolder,
-  { digest, sizeBytes, fromByte }: Pick<Writing, 'digest' | 'sizeBytes' | 'fromByte'>,
-  opened: OpenedLayer,
-): LayerWriter {
-  const { lengthBytes, ownFromByte } = opened.partial;
-  const startByte = fromByte < ownFromByte ? fromByte : lengthBytes;
-  const writing: Writing = {
-    ...{ layers, digest, sizeBytes, fromByte, startByte, opened },
-    position: startByte,
-    isDamaged: false,
-    ended: undefined,
-  };
-  return {
-    startByte,
-    isDamaged: () => writing.isDamaged,
-    replay: (signal, allocate = newBuffer) => replay(writing, signal, allocate),
-    write: async (chunk, signal) => {
-      if (writing.ended !== undefined) return;
-      if (signal.aborted) return end(writing);
-      try {
-        await take(writing, chunk);
-      } catch (error) {
-        await giveUp(writing, error);
-      }
-    },
-    close: () => end(writing),
-  };
-}
-
-async function* replay(writing: Writing, signal: AbortSignal, allocate: Allocate): AsyncGenerator<Buffer> {
-  const { layers, digest, fromByte, startByte } = writing;
-  const path = partialPath(layers.folder, digest);
-  try {
-    yield* readFrom(path, fromByte, startByte, signal, allocate);
-  } catch (error) {
-    signal.throwIfAborted();
-    await giveUp(writing, error);
-    throw storeError(path, 'read', error);
-  }
-}
-
-async function take(writing: Writing, chunk: Buffer): Promise<void> {
-  const { layers, digest, sizeBytes, opened } = writing;
-  const { partial, handle } = opened;
-  const skip = partial.lengthBytes - writing.position;
-  writing.position += chunk.length;
-  if (skip >= chunk.length) return;
-  const fresh = chunk.subarray(skip);
-  const isWhole = partial.lengthBytes + fresh.length >= sizeBytes;
-  // Before the first await, so that the caller knows the result before it forwards the last bytes.
-  // If the write fails, the hash is dropped with the file.
-  partial.hash.update(fresh);
-  if (isWhole) writing.isDamaged = !hasDigest(partial, digest);
-  await writeAll(handle, fresh, partial.lengthBytes);
-  partial.lengthBytes += fresh.length;
-  if (!isWhole) return;
-  await finishLayer(layers, digest, !writing.isDamaged, opened);
-  await end(writing);
-}
-
-/** After a partial write the end of the file does not match the hash. */
-async function giveUp(writing: Writing, error: unknown): Promise<void> {
-  const { layers, digest } = writing;
-  logFull(layers, error);
-  await end(writing);
-  await forgetLayer(layers, digest).catch(() => undefined);
-}
-
-function end(writing: Writing): Promise<void> {
-  if (writing.ended === undefined) {
-    const { layers, digest, opened } = writing;
-    writing.ended = opened.handle
-      .close()
-      .catch(() => undefined)
-      .finally(() => layers.writing.delete(digest));
-    layers.writing.set(digest, writing.ended);
-  }
-  return writing.ended;
 }
