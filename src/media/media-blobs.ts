@@ -8,72 +8,244 @@ import { linkSignals, untilAborted, withEither } from '../platform/async/abort.t
 import type { Allocate } from '../platform/files/file-access.ts';
 import type { Log } from '../platform/log.ts';
 import { messageIds } from '../platform/message-ids.ts';
-import { type Listeners, listen, notifyAll } from '../platform/subscription.ts';
+import { type Listeners, listen, notifyAll, type Unsubscribe } from '../platform/subscription.ts';
 import type { BlobCopy, BlobUnion, CopyFault } from '../ports/blobs.ts';
 import type { MediumBundle, PluggedMedium, ReadableBundle } from './media-provider.ts';
 
-export function mediaBlobUnion(blobs: MediaBlobs): BlobUnion {
-  return {
-    sizeOf: async (digest, signal) => (await findSource(blobs, digest, signal))?.size,
-    read: (digest, startByte, signal, allocate) => readAnywhere(blobs, digest, startByte, signal, allocate),
-    copiesOf: (digest, signal) => copiesOf(blobs, digest, signal),
-    onChange: (listener) => listen(blobs.listeners, listener),
-  };
+interface MediumSource {
+  readonly bundleId: BundleId;
+  readonly plugged: PluggedMedium;
+  /** Aborts when the medium is unplugged. */
+  readonly gone: AbortSignal;
+  readonly bundle: ReadableBundle;
+  readonly found: Extract<FoundBundle, { kind: 'verified' }>;
+  /** Missing or too short. */
+  readonly missing: ReadonlySet<Digest>;
+  /** Used only while there is no other copy. */
+  readonly faults: Map<Digest, CopyFault>;
 }
 
-async function findSource(
-  blobs: MediaBlobs,
-  digest: Digest,
-  signal: AbortSignal,
-): Promise<{ source: MediumSource; size: number } | undefined> {
-  for (const source of candidatesFor(blobs, digest)) {
-    const size = await sizeIn(source, digest, signal);
-    if (size !== undefined) return { source, size };
+interface MediumContents {
+  readonly plugged: PluggedMedium;
+  readonly gone: AbortSignal;
+  readonly bundles: readonly MediumBundle[];
+  /** The results for {@link bundles}, by path. */
+  readonly judged: readonly FoundBundle[];
+}
+
+/** A source that did not change is the same object. */
+const HELD = new WeakMap<MediumSource, HeldBundle>();
+
+/** The blobs of the verified bundles of all media. */
+export class MediaBlobs implements BlobUnion {
+  private readonly sources = new Map<MediumId, readonly MediumSource[]>();
+  /** What other nodes gave wrong, for as long as the program runs. */
+  private readonly wrong = new Map<MediumId, Set<Digest>>();
+  /** How many streams each medium gives now. */
+  private readonly streams = new Map<MediumId, number>();
+  private readonly listeners: Listeners = new Set();
+
+  constructor(private readonly log: Pick<Log, 'warn'>) {}
+
+  async sizeOf(digest: Digest, signal: AbortSignal): Promise<number | undefined> {
+    return (await this.findSource(digest, signal))?.size;
   }
-  return undefined;
-}
 
-async function copiesOf(blobs: MediaBlobs, digest: Digest, signal: AbortSignal): Promise<readonly BlobCopy[]> {
-  const holders = candidatesFor(blobs, digest);
-  const sizes = await Promise.all(holders.map((source) => sizeIn(source, digest, signal)));
-  return holders.filter((_, at) => sizes[at] !== undefined).map((source) => copyIn(blobs, source, digest));
-}
+  async copiesOf(digest: Digest, signal: AbortSignal): Promise<readonly BlobCopy[]> {
+    const holders = this.candidatesFor(digest);
+    const sizes = await Promise.all(holders.map((source) => sizeIn(source, digest, signal)));
+    return holders.filter((_, at) => sizes[at] !== undefined).map((source) => this.copyIn(source, digest));
+  }
 
-function copyIn(blobs: MediaBlobs, source: MediumSource, digest: Digest): BlobCopy {
-  const file = source.bundle.fileOf?.(digest);
-  return {
-    label: source.plugged.label,
-    ...(file !== undefined && { file }),
-    isTrusted: !source.faults.has(digest),
-    read: (startByte, signal, allocate) => readFrom(blobs, source, { digest, startByte }, signal, allocate),
-    distrust: (fault) => distrust(blobs, source, digest, fault),
-  };
-}
+  /** After a failed read, the rest comes from another medium. */
+  async *read(
+    digest: Digest,
+    startByte: number,
+    signal: AbortSignal,
+    allocate?: Allocate,
+  ): AsyncGenerator<Buffer, void, undefined> {
+    const found = await this.findSource(digest, signal);
+    // A stream must not continue with bytes that are known to be wrong.
+    const isUseless = startByte > 0 && found?.source.faults.get(digest) === 'damaged';
+    if (found === undefined || isUseless) throw nowhere(digest);
+    const { source, size: sizeBytes } = found;
+    const chunks = this.readFrom(source, { digest, startByte }, signal, allocate);
+    const isChecked = source.plugged.peer !== undefined && startByte === 0 && sizeBytes <= limits.manifestBytes;
+    let fault: CopyFault = 'unreadable';
+    const isWrong = () => {
+      fault = 'damaged';
+    };
+    try {
+      yield* isChecked ? checked(chunks, digest, isWrong) : whole(chunks, startByte, sizeBytes);
+    } catch (error) {
+      if (isFaultOfCopy(source, error)) await this.noteFault(source, { digest, fault, error }, signal);
+      throw error;
+    }
+  }
 
-/** After a failed read, the rest comes from another medium. */
-async function* readAnywhere(
-  blobs: MediaBlobs,
-  digest: Digest,
-  startByte: number,
-  signal: AbortSignal,
-  allocate: Allocate | undefined,
-): AsyncGenerator<Buffer, void, undefined> {
-  const found = await findSource(blobs, digest, signal);
-  // A stream must not continue with bytes that are known to be wrong.
-  const isUseless = startByte > 0 && found?.source.faults.get(digest) === 'damaged';
-  if (found === undefined || isUseless) throw nowhere(digest);
-  const { source, size: sizeBytes } = found;
-  const chunks = readFrom(blobs, source, { digest, startByte }, signal, allocate);
-  const isChecked = source.plugged.peer !== undefined && startByte === 0 && sizeBytes <= limits.manifestBytes;
-  let fault: CopyFault = 'unreadable';
-  const isWrong = () => {
-    fault = 'damaged';
-  };
-  try {
-    yield* isChecked ? checked(chunks, digest, isWrong) : whole(chunks, startByte, sizeBytes);
-  } catch (error) {
-    if (isFaultOfCopy(source, error)) await noteFault(blobs, source, { digest, fault, error }, signal);
-    throw error;
+  onChange(listener: () => void): Unsubscribe {
+    return listen(this.listeners, listener);
+  }
+
+  /** Another node can give its blobs again, or can't for a while. */
+  turned(): void {
+    notifyAll(this.listeners);
+  }
+
+  /** A changed medium may be repaired. Wrong blobs of another node stay known. */
+  offer({ plugged, gone, bundles, judged }: MediumContents): void {
+    const wrong = plugged.peer === undefined ? [] : (this.wrong.get(plugged.mediumId) ?? []);
+    const readable = new Map(bundles.flatMap((one) => (one.kind === 'bundle' ? [[one.path, one] as const] : [])));
+    const sources = judged.flatMap((found): MediumSource[] => {
+      const bundle = readable.get(found.path);
+      if (found.kind !== 'verified' || bundle === undefined) return [];
+      const missing = new Set(found.missing.map(({ digest }) => digest));
+      const faults = new Map([...wrong].map((digest): [Digest, CopyFault] => [digest, 'damaged']));
+      return [{ bundleId: found.bundle.bundleId, plugged, gone, bundle, found, missing, faults }];
+    });
+    this.sources.set(plugged.mediumId, sources);
+    notifyAll(this.listeners);
+  }
+
+  forget(mediumId: MediumId): void {
+    if (this.sources.delete(mediumId)) notifyAll(this.listeners);
+  }
+
+  forgetAll(): void {
+    this.sources.clear();
+    notifyAll(this.listeners);
+  }
+
+  bundle(bundleId: BundleId): ReadableBundle | undefined {
+    return [...this.sources.values()].flat().find((source) => source.bundleId === bundleId && !source.gone.aborted)
+      ?.bundle;
+  }
+
+  /** Without those of other nodes. */
+  held(): readonly HeldBundle[] {
+    const own = [...this.sources.values()]
+      .flat()
+      .filter(({ plugged, gone }) => plugged.peer === undefined && !gone.aborted);
+    return own.map((source) => {
+      const known = HELD.get(source);
+      if (known !== undefined) return known;
+      const held = heldBundle(source.found, source.bundle.reader);
+      HELD.set(source, held);
+      return held;
+    });
+  }
+
+  private async findSource(
+    digest: Digest,
+    signal: AbortSignal,
+  ): Promise<{ source: MediumSource; size: number } | undefined> {
+    for (const source of this.candidatesFor(digest)) {
+      const size = await sizeIn(source, digest, signal);
+      if (size !== undefined) return { source, size };
+    }
+    return undefined;
+  }
+
+  private copyIn(source: MediumSource, digest: Digest): BlobCopy {
+    const file = source.bundle.fileOf?.(digest);
+    return {
+      label: source.plugged.label,
+      ...(file !== undefined && { file }),
+      isTrusted: !source.faults.has(digest),
+      read: (startByte, signal, allocate) => this.readFrom(source, { digest, startByte }, signal, allocate),
+      distrust: (fault) => this.distrust(source, digest, fault),
+    };
+  }
+
+  /** Logs once which source is used instead. An unplugged stick of another node is no warning. */
+  private async noteFault(
+    source: MediumSource,
+    { digest, fault, error }: { readonly digest: Digest; readonly fault: CopyFault; readonly error: AppError },
+    signal: AbortSignal,
+  ): Promise<void> {
+    if (source.faults.has(digest)) return;
+    this.distrust(source, digest, fault);
+    if (error.code === 'media/gone') return;
+    const next = (await this.findSource(digest, signal))?.source;
+    if (next !== undefined && !next.faults.has(digest)) this.logChange(digest, source, next, error);
+  }
+
+  private logChange(digest: Digest, from: MediumSource, to: MediumSource, error: unknown): void {
+    const [bad, good] = [from.plugged.label, to.plugged.label];
+    const where = bad === good ? `another copy on ${good}` : good;
+    const file = from.bundle.fileOf?.(digest);
+    // The image that the runtime pulls is not known.
+    const fields = { messageId: messageIds.blobDamaged, medium: bad, digest, file, image: 'not known', err: error };
+    const fileThere = file === undefined ? '' : ` File on ${bad}: ${file}.`;
+    this.log.warn(
+      fields,
+      `Blob ${digest} can't be read from ${bad}: ${reasonOf(error)}. It is taken from ${where} instead.${fileThere}`,
+    );
+  }
+
+  /** Ends at once when the medium is unplugged, even while a read hangs. */
+  private async *readFrom(
+    source: MediumSource,
+    { digest, startByte }: { readonly digest: Digest; readonly startByte: number },
+    signal: AbortSignal,
+    allocate?: Allocate,
+  ): AsyncGenerator<Buffer, void, undefined> {
+    const { mediumId } = source.plugged;
+    const count = (change: 1 | -1) => this.streams.set(mediumId, (this.streams.get(mediumId) ?? 0) + change);
+    count(1);
+    const { signal: both, release } = linkSignals([signal, source.gone]);
+    const chunks = source.bundle.blobs.read(digest, startByte, both, allocate)[Symbol.asyncIterator]();
+    try {
+      for (;;) {
+        const next = await untilAborted(chunks.next(), both);
+        if (next.done === true) return;
+        yield next.value;
+      }
+    } catch (error) {
+      source.gone.throwIfAborted();
+      signal.throwIfAborted();
+      // Reads from an unplugged stick fail at once, and udev reports it a moment later.
+      if (!(await source.plugged.isThere(signal))) throw goneWhileReading(source, digest, error);
+      throw error;
+    } finally {
+      count(-1);
+      // Not awaited, because a read may hang.
+      void Promise.resolve(chunks.return?.())
+        .catch(() => undefined)
+        .finally(release);
+    }
+  }
+
+  /**
+   * Without nodes that can't give anything now. They are sorted:
+   * 1. sources in which the blob was not found damaged before those in which it was;
+   * 2. media of this node before other nodes;
+   * 3. nodes whose last answer was not an error;
+   * 4. the node from which this one reads the fewest blobs now;
+   * 5. the node that has the fewest blobs. The others stay free for nodes that need the blobs which
+   *   only they have.
+   */
+  private candidatesFor(digest: Digest): readonly MediumSource[] {
+    const isReadable = ({ plugged }: MediumSource) => plugged.peer?.().isReady !== false;
+    const holders = [...this.sources.values()]
+      .flat()
+      .filter((source) => !source.missing.has(digest) && !source.gone.aborted && isReadable(source));
+    const rank = ({ faults, plugged }: MediumSource) =>
+      (faults.has(digest) ? 2 : 0) + (plugged.peer === undefined ? 0 : 1);
+    const doubt = ({ plugged }: MediumSource) => (plugged.peer?.().hasFailed === true ? 1 : 0);
+    const load = ({ plugged }: MediumSource) =>
+      plugged.peer === undefined ? 0 : (this.streams.get(plugged.mediumId) ?? 0);
+    const lacks = ({ plugged, missing }: MediumSource) => (plugged.peer === undefined ? 0 : missing.size);
+    return [...holders].sort(
+      (a, b) => rank(a) - rank(b) || doubt(a) - doubt(b) || load(a) - load(b) || lacks(b) - lacks(a),
+    );
+  }
+
+  private distrust({ faults, plugged }: MediumSource, digest: Digest, fault: CopyFault): void {
+    faults.set(digest, fault);
+    if (fault !== 'damaged' || plugged.peer === undefined) return;
+    const known = this.wrong.get(plugged.mediumId) ?? new Set();
+    this.wrong.set(plugged.mediumId, known.add(digest));
   }
 }
 
@@ -118,33 +290,6 @@ function isFaultOfCopy({ plugged, gone }: MediumSource, error: unknown): error i
   return error.code === 'media/gone' && !gone.aborted && plugged.peer?.().isReady === true;
 }
 
-/** Logs once which source is used instead. An unplugged stick of another node is no warning. */
-async function noteFault(
-  blobs: MediaBlobs,
-  source: MediumSource,
-  { digest, fault, error }: { readonly digest: Digest; readonly fault: CopyFault; readonly error: AppError },
-  signal: AbortSignal,
-): Promise<void> {
-  if (source.faults.has(digest)) return;
-  distrust(blobs, source, digest, fault);
-  if (error.code === 'media/gone') return;
-  const next = (await findSource(blobs, digest, signal))?.source;
-  if (next !== undefined && !next.faults.has(digest)) logChange(blobs.log, digest, source, next, error);
-}
-
-function logChange(log: Pick<Log, 'warn'>, digest: Digest, from: MediumSource, to: MediumSource, error: unknown): void {
-  const [bad, good] = [from.plugged.label, to.plugged.label];
-  const where = bad === good ? `another copy on ${good}` : good;
-  const file = from.bundle.fileOf?.(digest);
-  // The image that the runtime pulls is not known.
-  const fields = { messageId: messageIds.blobDamaged, medium: bad, digest, file, image: 'not known', err: error };
-  const fileThere = file === undefined ? '' : ` File on ${bad}: ${file}.`;
-  log.warn(
-    fields,
-    `Blob ${digest} can't be read from ${bad}: ${reasonOf(error)}. It is taken from ${where} instead.${fileThere}`,
-  );
-}
-
 /** Undefined after a failure, because the next source may have the blob. */
 async function sizeIn(source: MediumSource, digest: Digest, signal: AbortSignal): Promise<number | undefined> {
   try {
@@ -152,40 +297,6 @@ async function sizeIn(source: MediumSource, digest: Digest, signal: AbortSignal)
   } catch {
     signal.throwIfAborted();
     return undefined;
-  }
-}
-
-/** Ends at once when the medium is unplugged, even while a read hangs. */
-async function* readFrom(
-  { streams }: MediaBlobs,
-  source: MediumSource,
-  { digest, startByte }: { readonly digest: Digest; readonly startByte: number },
-  signal: AbortSignal,
-  allocate?: Allocate,
-): AsyncGenerator<Buffer, void, undefined> {
-  const { mediumId } = source.plugged;
-  const count = (change: 1 | -1) => streams.set(mediumId, (streams.get(mediumId) ?? 0) + change);
-  count(1);
-  const { signal: both, release } = linkSignals([signal, source.gone]);
-  const chunks = source.bundle.blobs.read(digest, startByte, both, allocate)[Symbol.asyncIterator]();
-  try {
-    for (;;) {
-      const next = await untilAborted(chunks.next(), both);
-      if (next.done === true) return;
-      yield next.value;
-    }
-  } catch (error) {
-    source.gone.throwIfAborted();
-    signal.throwIfAborted();
-    // Reads from an unplugged stick fail at once, and udev reports it a moment later.
-    if (!(await source.plugged.isThere(signal))) throw goneWhileReading(source, digest, error);
-    throw error;
-  } finally {
-    count(-1);
-    // Not awaited, because a read may hang.
-    void Promise.resolve(chunks.return?.())
-      .catch(() => undefined)
-      .finally(release);
   }
 }
 
@@ -207,112 +318,4 @@ function goneWhileReading(source: MediumSource, digest: Digest, cause: unknown):
     disposition: 'wait',
     cause,
   });
-}
-
-interface MediumSource {
-  readonly bundleId: BundleId;
-  readonly plugged: PluggedMedium;
-  /** Aborts when the medium is unplugged. */
-  readonly gone: AbortSignal;
-  readonly bundle: ReadableBundle;
-  readonly found: Extract<FoundBundle, { kind: 'verified' }>;
-  /** Missing or too short. */
-  readonly missing: ReadonlySet<Digest>;
-  /** Used only while there is no other copy. */
-  readonly faults: Map<Digest, CopyFault>;
-}
-
-export interface MediaBlobs {
-  readonly sources: Map<MediumId, readonly MediumSource[]>;
-  /** What other nodes gave wrong, for as long as the program runs. */
-  readonly wrong: Map<MediumId, Set<Digest>>;
-  readonly streams: Map<MediumId, number>;
-  readonly listeners: Listeners;
-  readonly log: Pick<Log, 'warn'>;
-}
-
-interface MediumContents {
-  readonly plugged: PluggedMedium;
-  readonly gone: AbortSignal;
-  readonly bundles: readonly MediumBundle[];
-  /** The results for {@link bundles}, by path. */
-  readonly judged: readonly FoundBundle[];
-}
-
-export function createMediaBlobs(log: Pick<Log, 'warn'>): MediaBlobs {
-  return { sources: new Map(), wrong: new Map(), streams: new Map(), listeners: new Set(), log };
-}
-
-/** A changed medium may be repaired. Wrong blobs of another node stay known. */
-export function offerMedium(blobs: MediaBlobs, { plugged, gone, bundles, judged }: MediumContents): void {
-  const wrong = plugged.peer === undefined ? [] : (blobs.wrong.get(plugged.mediumId) ?? []);
-  const readable = new Map(bundles.flatMap((one) => (one.kind === 'bundle' ? [[one.path, one] as const] : [])));
-  const sources = judged.flatMap((found): MediumSource[] => {
-    const bundle = readable.get(found.path);
-    if (found.kind !== 'verified' || bundle === undefined) return [];
-    const missing = new Set(found.missing.map(({ digest }) => digest));
-    const faults = new Map([...wrong].map((digest): [Digest, CopyFault] => [digest, 'damaged']));
-    return [{ bundleId: found.bundle.bundleId, plugged, gone, bundle, found, missing, faults }];
-  });
-  blobs.sources.set(plugged.mediumId, sources);
-  notifyAll(blobs.listeners);
-}
-
-export function forgetMedium(blobs: MediaBlobs, mediumId: MediumId): void {
-  if (blobs.sources.delete(mediumId)) notifyAll(blobs.listeners);
-}
-
-export function forgetAllMedia(blobs: MediaBlobs): void {
-  blobs.sources.clear();
-  notifyAll(blobs.listeners);
-}
-
-export function bundleOnMedia({ sources }: MediaBlobs, bundleId: BundleId): ReadableBundle | undefined {
-  return [...sources.values()].flat().find((source) => source.bundleId === bundleId && !source.gone.aborted)?.bundle;
-}
-
-/** A source that did not change is the same object. */
-const HELD = new WeakMap<MediumSource, HeldBundle>();
-
-/** Without those of other nodes. */
-export function heldOnMedia({ sources }: MediaBlobs): readonly HeldBundle[] {
-  const own = [...sources.values()].flat().filter(({ plugged, gone }) => plugged.peer === undefined && !gone.aborted);
-  return own.map((source) => {
-    const known = HELD.get(source);
-    if (known !== undefined) return known;
-    const held = heldBundle(source.found, source.bundle.reader);
-    HELD.set(source, held);
-    return held;
-  });
-}
-
-/**
- * Without nodes that can't give anything now. They are sorted:
- * 1. sources in which the blob was not found damaged before those in which it was;
- * 2. media of this node before other nodes;
- * 3. nodes whose last answer was not an error;
- * 4. the node from which this one reads the fewest blobs now;
- * 5. the node that has the fewest blobs. The others stay free for nodes that need the blobs which
- *   only they have.
- */
-function candidatesFor({ sources, streams }: MediaBlobs, digest: Digest): readonly MediumSource[] {
-  const isReadable = ({ plugged }: MediumSource) => plugged.peer?.().isReady !== false;
-  const holders = [...sources.values()]
-    .flat()
-    .filter((source) => !source.missing.has(digest) && !source.gone.aborted && isReadable(source));
-  const rank = ({ faults, plugged }: MediumSource) =>
-    (faults.has(digest) ? 2 : 0) + (plugged.peer === undefined ? 0 : 1);
-  const doubt = ({ plugged }: MediumSource) => (plugged.peer?.().hasFailed === true ? 1 : 0);
-  const load = ({ plugged }: MediumSource) => (plugged.peer === undefined ? 0 : (streams.get(plugged.mediumId) ?? 0));
-  const lacks = ({ plugged, missing }: MediumSource) => (plugged.peer === undefined ? 0 : missing.size);
-  return [...holders].sort(
-    (a, b) => rank(a) - rank(b) || doubt(a) - doubt(b) || load(a) - load(b) || lacks(b) - lacks(a),
-  );
-}
-
-function distrust({ wrong }: MediaBlobs, { faults, plugged }: MediumSource, digest: Digest, fault: CopyFault): void {
-  faults.set(digest, fault);
-  if (fault !== 'damaged' || plugged.peer === undefined) return;
-  const known = wrong.get(plugged.mediumId) ?? new Set();
-  wrong.set(plugged.mediumId, known.add(digest));
 }

@@ -6,7 +6,7 @@ import type { Log } from '../platform/log.ts';
 import { plainText } from '../platform/plain-text.ts';
 import { type Listeners, notifyAll } from '../platform/subscription.ts';
 import { MEDIUM_CALLS } from './loaded-media.ts';
-import { forgetMedium, type MediaBlobs } from './media-blobs.ts';
+import type { MediaBlobs } from './media-blobs.ts';
 import type { OpenMedium, PluggedMedium } from './media-provider.ts';
 
 export interface Slot {
@@ -23,96 +23,100 @@ export interface Slot {
   readonly places: Places;
 }
 
-/** Media in the order of arrival. */
-export interface Slots {
-  readonly byId: Map<MediumId, Slot>;
-  readonly listeners: Listeners;
+/** All plugged media. */
+export class Slots {
+  /** In the order of arrival. */
+  readonly byId = new Map<MediumId, Slot>();
+  readonly listeners: Listeners = new Set();
   /** Mounts that are being removed. The same path must not be mounted meanwhile. */
-  readonly releasing: Map<MediumId, Promise<void>>;
-  readonly blobs: MediaBlobs;
+  readonly releasing = new Map<MediumId, Promise<void>>();
   /** For calls to all media. */
-  readonly places: Places;
-  /** Before the first, second … retry, in milliseconds. */
-  readonly retryMs: readonly number[];
-  readonly log: Log;
-}
+  private readonly places = createPlaces(MEDIUM_CALLS.ofAll);
 
-/** A medium with the same id is removed first. */
-export function arrive(slots: Slots, plugged: PluggedMedium): void {
-  leave(slots, plugged.mediumId);
-  slots.byId.set(plugged.mediumId, {
-    plugged,
-    gone: new AbortController(),
-    state: { kind: 'attached' },
-    opened: undefined,
-    changes: 0,
-    failures: 0,
-    places: createPlaces(MEDIUM_CALLS.ofOne, slots.places),
-  });
-  slots.log.debug({ medium: plugged.label }, 'Medium found');
-  notifyAll(slots.listeners);
-}
+  /** @param retryMs before the first, second … retry, in milliseconds */
+  constructor(
+    readonly blobs: MediaBlobs,
+    private readonly retryMs: readonly number[],
+    private readonly log: Log,
+  ) {}
 
-/** Another node keeps giving what it gave: most of its changes are new blobs. */
-export function changed(slots: Slots, mediumId: MediumId): void {
-  const slot = slots.byId.get(mediumId);
-  if (slot === undefined) return;
-  slot.changes += 1;
-  const { state, opened, plugged } = slot;
-  if (plugged.peer !== undefined && state.kind === 'read') move(slots, slot, { ...state, isStale: true });
-  else move(slots, slot, { kind: opened === undefined ? 'attached' : 'mounted' });
-}
+  /** A medium with the same id is removed first. */
+  arrive(plugged: PluggedMedium): void {
+    this.leave(plugged.mediumId);
+    this.byId.set(plugged.mediumId, {
+      plugged,
+      gone: new AbortController(),
+      state: { kind: 'attached' },
+      opened: undefined,
+      changes: 0,
+      failures: 0,
+      places: createPlaces(MEDIUM_CALLS.ofOne, this.places),
+    });
+    this.log.debug({ medium: plugged.label }, 'Medium found');
+    notifyAll(this.listeners);
+  }
 
-/** Ends its streams, and releases its mount in the background. */
-export function leave(slots: Slots, mediumId: MediumId): void {
-  const slot = slots.byId.get(mediumId);
-  if (slot === undefined) return;
-  const { label } = slot.plugged;
-  slots.byId.delete(mediumId);
-  slot.gone.abort(goneError(slot.plugged));
-  forgetMedium(slots.blobs, mediumId);
-  slots.log.debug({ medium: label }, 'Medium gone');
-  notifyAll(slots.listeners);
-  const { releasing } = slots;
-  const released = slot.plugged.release().finally(() => {
-    if (releasing.get(mediumId) === released) releasing.delete(mediumId);
-  });
-  releasing.set(mediumId, released);
-}
+  /** Another node keeps giving what it gave: most of its changes are new blobs. */
+  changed(mediumId: MediumId): void {
+    const slot = this.byId.get(mediumId);
+    if (slot === undefined) return;
+    slot.changes += 1;
+    const { state, opened, plugged } = slot;
+    if (plugged.peer !== undefined && state.kind === 'read') this.move(slot, { ...state, isStale: true });
+    else this.move(slot, { kind: opened === undefined ? 'attached' : 'mounted' });
+  }
 
-export function move(slots: Slots, slot: Slot, state: MediumState): void {
-  if (slots.byId.get(slot.plugged.mediumId) !== slot) return;
-  slot.state = state;
-  notifyAll(slots.listeners);
-}
+  /** Ends its streams, and releases its mount in the background. */
+  leave(mediumId: MediumId): void {
+    const slot = this.byId.get(mediumId);
+    if (slot === undefined) return;
+    const { label } = slot.plugged;
+    this.byId.delete(mediumId);
+    slot.gone.abort(goneError(slot.plugged));
+    this.blobs.forget(mediumId);
+    this.log.debug({ medium: label }, 'Medium gone');
+    notifyAll(this.listeners);
+    const { releasing } = this;
+    const released = slot.plugged.release().finally(() => {
+      if (releasing.get(mediumId) === released) releasing.delete(mediumId);
+    });
+    releasing.set(mediumId, released);
+  }
 
-/** Errors with disposition `retry` are tried again a few times, after pauses. */
-export function fail(slots: Slots, slot: Slot, error: unknown): void {
-  slots.log.debug({ medium: slot.plugged.label, err: error }, 'Medium failed');
-  const failed: MediumState = { kind: 'failed', reason: reasonFor(error) };
-  move(slots, slot, failed);
-  const pauseMs = slots.retryMs[slot.failures];
-  slot.failures += 1;
-  if (pauseMs === undefined || !(error instanceof AppError) || error.disposition !== 'retry') return;
-  const again = () => {
-    if (slot.state === failed) changed(slots, slot.plugged.mediumId);
-  };
-  setTimeout(again, pauseMs).unref();
-}
+  move(slot: Slot, state: MediumState): void {
+    if (this.byId.get(slot.plugged.mediumId) !== slot) return;
+    slot.state = state;
+    notifyAll(this.listeners);
+  }
 
-/** Call when the mount of a medium is gone. Open streams continue while they can. */
-export function losePlace(slots: Slots, slot: Slot, state: MediumState): void {
-  slot.opened = undefined;
-  slot.changes += 1;
-  forgetMedium(slots.blobs, slot.plugged.mediumId);
-  slots.log.debug({ medium: slot.plugged.label }, 'Mount gone');
-  move(slots, slot, state);
-}
+  /** Errors with disposition `retry` are tried again a few times, after pauses. */
+  fail(slot: Slot, error: unknown): void {
+    this.log.debug({ medium: slot.plugged.label, err: error }, 'Medium failed');
+    const failed: MediumState = { kind: 'failed', reason: reasonFor(error) };
+    this.move(slot, failed);
+    const pauseMs = this.retryMs[slot.failures];
+    slot.failures += 1;
+    if (pauseMs === undefined || !(error instanceof AppError) || error.disposition !== 'retry') return;
+    const again = () => {
+      if (slot.state === failed) this.changed(slot.plugged.mediumId);
+    };
+    setTimeout(again, pauseMs).unref();
+  }
 
-/** Without releasing their mounts. */
-export function endAll(slots: Slots): void {
-  for (const slot of slots.byId.values()) slot.gone.abort(goneError(slot.plugged));
-  slots.byId.clear();
+  /** Call when the mount of a medium is gone. Open streams continue while they can. */
+  losePlace(slot: Slot, state: MediumState): void {
+    slot.opened = undefined;
+    slot.changes += 1;
+    this.blobs.forget(slot.plugged.mediumId);
+    this.log.debug({ medium: slot.plugged.label }, 'Mount gone');
+    this.move(slot, state);
+  }
+
+  /** Without releasing their mounts. */
+  endAll(): void {
+    for (const slot of this.byId.values()) slot.gone.abort(goneError(slot.plugged));
+    this.byId.clear();
+  }
 }
 
 export function mediumOf({ plugged, state }: Slot): Medium {

@@ -6,7 +6,7 @@ import { imagesEnv } from '../../domain/report/texts/images-env.ts';
 import { createEngine, type Engine } from '../../engine/loop/engine.ts';
 import { createDirectoryMedia } from '../../media/directory-media.ts';
 import { createLoadedMedia } from '../../media/loaded-media.ts';
-import { createMedia, type Media } from '../../media/media.ts';
+import { Media } from '../../media/media.ts';
 import type { MediaProvider } from '../../media/media-provider.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import { createDisposalStack, type DisposalStack } from '../../platform/async/disposal.ts';
@@ -112,7 +112,7 @@ async function createParts(options: DaemonOptions, disposal: DisposalStack, sign
   const files = createFileStores(options);
   const fleet = await openFleet(options, files.documents, disposal);
   const media = createDaemonMedia(options, trust, documentParser, fleet ? [fleet.provider] : []);
-  disposal.defer('the media', media.dispose);
+  disposal.defer('the media', () => media.dispose());
   const source = createBlobUnion({ own: [files.documents, files.layers], media: media.blobs });
   const token = await openRegistryToken(join(settings.paths.state_dir, 'registry-token'), log);
   const registry = createDaemonRegistry(options, {
@@ -139,7 +139,7 @@ async function createParts(options: DaemonOptions, disposal: DisposalStack, sign
     signedBundles: createSignedBundles({
       files: signed,
       blobs: files.documents,
-      readerOf: media.readerOf,
+      readerOf: (bundleId) => media.readerOf(bundleId),
       trust: trust.trust,
       documents: documentParser,
     }),
@@ -325,7 +325,7 @@ function createDaemonMedia(
     ...settings.media.directories.map((path) => ({ path, layout: 'medium' as const })),
     { path: settings.media.incoming, layout: 'folder' as const },
   ];
-  return createMedia({
+  return new Media({
     providers: [createDirectoryMedia({ directories, clock }), createLoadedMedia({ log }), ...providers, ...peers],
     log,
     ...(watchBundle !== undefined && { watchBundle }),

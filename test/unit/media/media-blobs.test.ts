@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Digest } from '../../../src/domain/model/digest.ts';
-import { createMediaBlobs, forgetMedium, mediaBlobUnion, offerMedium } from '../../../src/media/media-blobs.ts';
+import { MediaBlobs } from '../../../src/media/media-blobs.ts';
 import type { PluggedMedium } from '../../../src/media/media-provider.ts';
 import { AppError } from '../../../src/platform/app-error.ts';
 import { digestOf } from '../../../src/platform/digest.ts';
@@ -49,7 +49,7 @@ function union(
 ) {
   const reads: string[] = [];
   const warnings: string[] = [];
-  const blobs = createMediaBlobs({ warn: (_fields: unknown, text: unknown) => void warnings.push(String(text)) });
+  const blobs = new MediaBlobs({ warn: (_fields: unknown, text: unknown) => void warnings.push(String(text)) });
   const offer = ({ label, bytes, isPeer, lacks = 0, moreChunks = 0, hasFailed, ...rest }: (typeof media)[number]) => {
     const { listedBytes = bytes.length, error, isReady = () => true } = rest;
     const missing = Array.from({ length: lacks }, (_none, at) => ({
@@ -68,17 +68,17 @@ function union(
     };
     const bundle = { kind: 'bundle' as const, path: 'bundle', reader: source as never, blobs: source };
     const plugged = medium(label, isPeer ? () => ({ isReady: isReady(), ...(hasFailed && { hasFailed }) }) : undefined);
-    offerMedium(blobs, { plugged, gone: signal, bundles: [bundle], judged: [judged] });
+    blobs.offer({ plugged, gone: signal, bundles: [bundle], judged: [judged] });
   };
   media.forEach(offer);
   const read = async (startByte = 0) => {
     const chunks: Buffer[] = [];
-    for await (const chunk of mediaBlobUnion(blobs).read(DIGEST, startByte, signal)) chunks.push(chunk);
+    for await (const chunk of blobs.read(DIGEST, startByte, signal)) chunks.push(chunk);
     return Buffer.concat(chunks);
   };
   /** Begins a stream, which goes on until the caller ends it. */
   const begin = async () => {
-    const chunks = mediaBlobUnion(blobs).read(DIGEST, 0, signal)[Symbol.asyncIterator]();
+    const chunks = blobs.read(DIGEST, 0, signal)[Symbol.asyncIterator]();
     await chunks.next();
     const take = async (count: number) => {
       for (let chunk = 0; chunk < count; chunk += 1) await chunks.next();
@@ -87,10 +87,10 @@ function union(
   };
   /** Finds a medium changed, or there again after it was away. */
   const offerAgain = (label: string, wasAway = false) => {
-    if (wasAway) forgetMedium(blobs, label);
+    if (wasAway) blobs.forget(label);
     media.filter((one) => one.label === label).forEach(offer);
   };
-  const copies = () => mediaBlobUnion(blobs).copiesOf(DIGEST, signal);
+  const copies = () => blobs.copiesOf(DIGEST, signal);
   return { read, begin, copies, offerAgain, reads, warnings };
 }
 

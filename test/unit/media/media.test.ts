@@ -3,7 +3,7 @@ import type { BundleReader } from '../../../src/bundle/read/bundle-reader.ts';
 import type { VerifiedBundle } from '../../../src/domain/model/bundle.ts';
 import { type Digest, digestFromHex } from '../../../src/domain/model/digest.ts';
 import type { FoundBundle } from '../../../src/domain/model/medium.ts';
-import { createMedia, type Judgement, type Media } from '../../../src/media/media.ts';
+import { type Judgement, Media } from '../../../src/media/media.ts';
 import type {
   MediaProvider,
   MediaSink,
@@ -108,7 +108,7 @@ describe('media', () => {
     mounts = [['/', '/media/1-sdb1', '/media/2-sdc1']];
     looks = 0;
     judge = async () => ({ bundles: [bundleAt('stickpin/x')], trustRevision: 'r1' });
-    media = createMedia({
+    media = new Media({
       providers: [provider],
       judge: ([bundle], _signal, last) => judge(bundle?.kind === 'bundle' ? bundle.reader.path : 'no bundle', last),
       log,
