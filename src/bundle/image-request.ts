@@ -61,10 +61,8 @@ export function parseImageRequest(text: string, shortNames?: string): ImageReque
 /** Reads `oci:DIR[:NAME|@DIGEST|:@POSITION]`, or another transport for skopeo. */
 function parseImageSource(text: string): ImageSource {
   if (!/^[a-z][a-z0-9-]*:./.test(text)) {
-    throw bundleError(
-      'bundle/option',
-      `image source '${text}' must be a transport and a location, such as oci:DIR:TAG or docker://REFERENCE`,
-    );
+    const message = `image source '${text}' must be a transport and a location, such as oci:DIR:TAG or docker://REFERENCE`;
+    throw bundleError('bundle/option', message);
   }
   if (!text.startsWith('oci:')) return { kind: 'skopeo', location: text };
   const path = text.slice('oci:'.length);
@@ -73,10 +71,8 @@ function parseImageSource(text: string): ImageSource {
     return { kind: 'layout', directory: byDigest[1], selector: { kind: 'digest', digest: byDigest[2] } };
   }
   if (/@[a-z0-9]+:[0-9a-f]{32,}$/.test(path)) {
-    throw bundleError(
-      'bundle/option',
-      `image source '${text}': bundles and nodes know no other digests than sha256:<64 lower-case hex digits>`,
-    );
+    const message = `image source '${text}': bundles and nodes know no other digests than sha256:<64 lower-case hex digits>`;
+    throw bundleError('bundle/option', message);
   }
   const colon = path.indexOf(':');
   if (colon < 0) return { kind: 'layout', directory: path, selector: { kind: 'only' } };

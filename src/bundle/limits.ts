@@ -1,9 +1,7 @@
 const KiB = 1024;
 const MiB = 1024 * KiB;
 
-/**
- * All limits of the bundle format, version 1. Sizes in bytes, the others are counts.
- */
+/** All limits of the bundle format, version 1. Sizes in bytes, the others are counts. */
 export const limits = {
   /** `bundle.dsse.json` on the medium. */
   envelopeBytes: MiB,
@@ -77,9 +75,7 @@ export const limits = {
   payloadItems: 256,
   /** A free text of the payload. */
   textLength: 1024,
-  /**
-   * A blob of a new bundle, unless larger ones are allowed: the largest file that FAT can hold.
-   */
+  /** A blob of a new bundle, unless larger ones are allowed: the largest file that FAT can hold. */
   blobBytes: 4 * 1024 * MiB - 1,
   /**
    * A blob of a new bundle in tar form: the largest size in a ustar header, eleven octal digits.

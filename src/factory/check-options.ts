@@ -52,10 +52,9 @@ async function checkDraft(options: CreateOptions, faults: FaultList): Promise<vo
 
 function checkCarried(options: CreateOptions): void {
   if (carriesNothing(options)) {
-    throw bundleError(
-      'bundle/option',
-      'no image is given: a bundle needs at least one image, or --archive, --release, --advisory, --trust-key or --revoke-key',
-    );
+    const message =
+      'no image is given: a bundle needs at least one image, or --archive, --release, --advisory, --trust-key or --revoke-key';
+    throw bundleError('bundle/option', message);
   }
   if (!hasImages(options)) checkNoticeOptions(options);
 }
@@ -63,10 +62,8 @@ function checkCarried(options: CreateOptions): void {
 function checkNoticeOptions({ base, ...options }: CreateOptions): void {
   const found = [...releaseMembers(options).map(({ flag }) => flag), ...(base === undefined ? [] : ['--base'])];
   if (found.length === 0) return;
-  throw bundleError(
-    'bundle/option',
-    `no image is given, so that ${found.join(', ')} would count for no release: add the images, or leave this out. That another release is a barrier or a dead end is said by --advisory`,
-  );
+  const message = `no image is given, so that ${found.join(', ')} would count for no release: add the images, or leave this out. That another release is a barrier or a dead end is said by --advisory`;
+  throw bundleError('bundle/option', message);
 }
 
 /**
@@ -77,16 +74,12 @@ function checkOut({ out, volumeBytes }: CreateOptions): void {
   if (out === '') throw bundleError('bundle/option', 'out: it is empty; name a directory, or FILE.stickpin.tar');
   if (isBundleTar(out)) {
     if (volumeBytes === undefined) return;
-    throw bundleError(
-      'bundle/option',
-      `out: ${out} is one file, but --volume-size makes directories: name a directory`,
-    );
+    const message = `out: ${out} is one file, but --volume-size makes directories: name a directory`;
+    throw bundleError('bundle/option', message);
   }
   if (!/\.(?:tar|tgz|tar\.[a-z0-9]+)\/*$/i.test(out)) return;
-  throw bundleError(
-    'bundle/option',
-    `out: ${out} would be a directory: a bundle as one file is named FILE.stickpin.tar, and is not compressed`,
-  );
+  const message = `out: ${out} would be a directory: a bundle as one file is named FILE.stickpin.tar, and is not compressed`;
+  throw bundleError('bundle/option', message);
 }
 
 function checkImageOptions({ out, filesystem, volumeBytes, allowLargeBlobs }: CreateOptions): void {

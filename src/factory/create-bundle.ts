@@ -177,8 +177,6 @@ async function checkResult(reader: BundleReader, signal: AbortSignal): Promise<v
   const { missing } = await readUntrusted(reader, signal);
   const [first] = missing.filter(isFaulty);
   if (first === undefined) return;
-  throw bundleError(
-    'bundle/target',
-    `the new bundle can't be read back: blob ${first.digest} is ${first.why}; is the medium bad?`,
-  );
+  const message = `the new bundle can't be read back: blob ${first.digest} is ${first.why}; is the medium bad?`;
+  throw bundleError('bundle/target', message);
 }

@@ -86,10 +86,8 @@ async function takeLayer(
   const take = layer.isDisposable ? moveLayer : copyLayer;
   const copied = await take(layer, to, { expected: layer, onBytes }, signal);
   if (copied.diffId === layer.diffId) return copied;
-  throw bundleError(
-    'bundle/source',
-    `${layer.what} unpacks to ${copied.diffId}, and the image's config says ${layer.diffId}`,
-  );
+  const message = `${layer.what} unpacks to ${copied.diffId}, and the image's config says ${layer.diffId}`;
+  throw bundleError('bundle/source', message);
 }
 
 /** An entry for each name, so that any OCI tool finds images and signatures. */

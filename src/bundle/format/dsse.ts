@@ -72,10 +72,8 @@ function checkPayloadType(found: string): void {
   if (found === PAYLOAD_TYPE) return;
   const shown = JSON.stringify(found.slice(0, 100));
   if (/^application\/vnd\.stickpin\.bundle\.v\d+\+json$/.test(found)) {
-    throw bundleError(
-      'bundle/schema-version',
-      `bundle.dsse.json: payloadType ${shown} is a newer format: update stickpin`,
-    );
+    const message = `bundle.dsse.json: payloadType ${shown} is a newer format: update stickpin`;
+    throw bundleError('bundle/schema-version', message);
   }
   throw malformed(`payloadType ${shown} is not ${PAYLOAD_TYPE}`);
 }

@@ -40,10 +40,8 @@ export function decodeJson(
 ): unknown {
   const excess = jsonExcess(bytes, { items: maxItems, depth: limits.jsonDepth });
   if (excess !== undefined) {
-    throw bundleError(
-      code,
-      `${what} is too large to be read: it has ${excess}; make the bundle again, or spread its images over several bundles`,
-    );
+    const message = `${what} is too large to be read: it has ${excess}; make the bundle again, or spread its images over several bundles`;
+    throw bundleError(code, message);
   }
   try {
     return JSON.parse(new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes));

@@ -273,10 +273,8 @@ export function parsePayload(bytes: Uint8Array): Payload {
   const found =
     typeof value === 'object' && value !== null && 'schemaVersion' in value ? value.schemaVersion : undefined;
   if (found !== 1 && (typeof found === 'number' || typeof found === 'string')) {
-    throw bundleError(
-      'bundle/schema-version',
-      `payload: schemaVersion ${JSON.stringify(found).slice(0, 40)} is not known, this stickpin reads version 1: update stickpin`,
-    );
+    const message = `payload: schemaVersion ${JSON.stringify(found).slice(0, 40)} is not known, this stickpin reads version 1: update stickpin`;
+    throw bundleError('bundle/schema-version', message);
   }
   return validateJson(value, payloadSchema, 'payload', 'bundle/payload');
 }
@@ -350,8 +348,6 @@ export function checkNotice(payload: Payload, { images }: Pick<Contents, 'images
   const found = images.length > 0 ? [] : releaseMembers(payload);
   if (found.length === 0) return;
   const names = found.map(({ member }) => member).join(', ');
-  throw bundleError(
-    'bundle/payload',
-    `payload: ${names}: a bundle without images has no release that this would count for; have it made without`,
-  );
+  const message = `payload: ${names}: a bundle without images has no release that this would count for; have it made without`;
+  throw bundleError('bundle/payload', message);
 }

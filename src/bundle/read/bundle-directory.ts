@@ -92,10 +92,8 @@ async function spellingsOf(folder: HeldFolder, name: string, sought: number): Pr
 }
 
 function ambiguous(directory: string, names: readonly string[]) {
-  return bundleError(
-    'bundle/ambiguous',
-    `${directory} holds ${names.join(' and ')}, which differ in upper and lower case only: remove all but the right one`,
-  );
+  const message = `${directory} holds ${names.join(' and ')}, which differ in upper and lower case only: remove all but the right one`;
+  return bundleError('bundle/ambiguous', message);
 }
 
 /** A link is none. @throws AppError `media/read`, `media/gone` */

@@ -94,10 +94,8 @@ async function findEnvelope(tar: Tar, signal: AbortSignal): Promise<TarMember> {
     return 'stop';
   });
   if (first?.name.toLowerCase() === 'bundle.dsse.json') return first;
-  throw bundleError(
-    'bundle/tar',
-    `${tar.path}: bundle.dsse.json is not its first member: make it with tar -cf FILE -C BUNDLE bundle.dsse.json oci-layout index.json blobs`,
-  );
+  const message = `${tar.path}: bundle.dsse.json is not its first member: make it with tar -cf FILE -C BUNDLE bundle.dsse.json oci-layout index.json blobs`;
+  throw bundleError('bundle/tar', message);
 }
 
 async function scan(

@@ -164,17 +164,11 @@ export function mediaError(path: string, error: unknown): unknown {
     });
   }
   if (isDamage(error)) {
-    return bundleError(
-      'media/read',
-      `${path} can't be read: the filesystem of the medium is damaged. Check it on another computer, or make the medium again`,
-      { disposition: 'retry', cause: error },
-    );
+    const message = `${path} can't be read: the filesystem of the medium is damaged. Check it on another computer, or make the medium again`;
+    return bundleError('media/read', message, { disposition: 'retry', cause: error });
   }
-  return bundleError(
-    'media/read',
-    `${path} can't be read (${reasonOf(error)}): plug the medium in again, and replace it if this happens again`,
-    { disposition: 'retry', cause: error },
-  );
+  const message = `${path} can't be read (${reasonOf(error)}): plug the medium in again, and replace it if this happens again`;
+  return bundleError('media/read', message, { disposition: 'retry', cause: error });
 }
 
 /**

@@ -60,16 +60,12 @@ export function checkRotation(bundle: VerifiedBundle, { isVouched }: VerifiedPay
   const title = bundleName(payload);
   if (named === undefined) {
     const wanted = trust.threshold === 1 ? 'a plain key (*.pub)' : `${trust.threshold} plain keys (*.pub)`;
-    throw bundleError(
-      'bundle/rotation',
-      `${title} brings or revokes plain keys, and ${wanted} must have signed it for that: it was signed by ${bundle.signedBy.join(', ')}. Have it signed by plain keys, or name the role of its keys (--trust-role)`,
-    );
+    const message = `${title} brings or revokes plain keys, and ${wanted} must have signed it for that: it was signed by ${bundle.signedBy.join(', ')}. Have it signed by plain keys, or name the role of its keys (--trust-role)`;
+    throw bundleError('bundle/rotation', message);
   }
   const role = trust.keys.roles.find(({ name }) => name === named);
-  throw bundleError(
-    'bundle/rotation',
-    `${title} brings or revokes keys of role ${named}, and ${whyNotBy(role, named)}`,
-  );
+  const message = `${title} brings or revokes keys of role ${named}, and ${whyNotBy(role, named)}`;
+  throw bundleError('bundle/rotation', message);
 }
 
 function whyNotBy(role: Role | undefined, named: string): string {
@@ -110,10 +106,8 @@ function outside(payload: Payload, roles: readonly Role[], outsideOf: (role: Rol
     const found = outsideOf(role);
     return found === undefined ? [] : [scopeText(role, found)];
   });
-  return bundleError(
-    'bundle/outside-role',
-    `${bundleName(payload)} is not covered by what its keys may sign: ${why.join('; ')}. Have it signed by a key that may sign this, or change the role's file`,
-  );
+  const message = `${bundleName(payload)} is not covered by what its keys may sign: ${why.join('; ')}. Have it signed by a key that may sign this, or change the role's file`;
+  return bundleError('bundle/outside-role', message);
 }
 
 function scopeText({ name, streams, repositories }: Role, found: OutsideScope): string {

@@ -3,11 +3,7 @@ import { startWorkerThread } from '../../platform/async/worker-thread.ts';
 type HashResult = Exclude<HashMessage, { readonly kind: 'progress' }>;
 
 export interface HashPool {
-  /**
-   * Tasks beyond the number of threads wait.
-   *
-   * @throws the signal's reason at once after an abort
-   */
+  /** Tasks beyond the number of threads wait. @throws the signal's reason at once after an abort */
   hash(task: HashTask): Promise<HashResult>;
   /** Waiting tasks are rejected. */
   close(): void;

@@ -124,10 +124,8 @@ function createWalk(reader: BundleReader, parsers: Documents, signal: AbortSigna
     signal,
     document: async ({ digest, size: sizeBytes }, what) => {
       if (sizeBytes > limits.manifestBytes) {
-        throw bundleError(
-          'bundle/inconsistent',
-          `${what} has ${sizeBytes} bytes, and ${limits.manifestBytes} are allowed`,
-        );
+        const message = `${what} has ${sizeBytes} bytes, and ${limits.manifestBytes} are allowed`;
+        throw bundleError('bundle/inconsistent', message);
       }
       const read = await readBlob(reader, { digest, sizeBytes }, signal);
       documents.push({ digest, sizeBytes, lacks: read.kind === 'read' ? undefined : read.missing });
@@ -217,10 +215,8 @@ async function walkAttached(
 ): Promise<void> {
   const what = `${tag} of ${image.reference}`;
   if (subjects !== undefined && ![...subjects].some((subject) => tag.startsWith(`${subject.replace(':', '-')}.`))) {
-    throw bundleError(
-      'bundle/inconsistent',
-      `contents.json: ${tag} describes neither ${image.reference} nor its manifest`,
-    );
+    const message = `contents.json: ${tag} describes neither ${image.reference} nor its manifest`;
+    throw bundleError('bundle/inconsistent', message);
   }
   const bytes = await walk.document({ digest, size }, `manifest ${digest} of ${what}`);
   if (bytes !== undefined) {
@@ -253,10 +249,8 @@ function checkLayers(image: Image, layers: readonly number[], manifest: ImageMan
 async function walkConfig(walk: Walk, image: Image, manifest: ImageManifest, contents: Contents): Promise<void> {
   const what = `config ${manifest.config.digest} of ${image.reference}`;
   if (!configMediaTypes.has(manifest.config.mediaType)) {
-    throw bundleError(
-      'bundle/inconsistent',
-      `${what} is not an image config but ${JSON.stringify(manifest.config.mediaType)}`,
-    );
+    const message = `${what} is not an image config but ${JSON.stringify(manifest.config.mediaType)}`;
+    throw bundleError('bundle/inconsistent', message);
   }
   const bytes = await walk.document(manifest.config, what);
   if (bytes === undefined) return;
@@ -276,10 +270,8 @@ function checkTotals({ documents, missing, blobs }: WalkedImages, { totals, atta
   const sizes = [...blobs].filter(([digest]) => !attached.has(digest)).map(([, sizeBytes]) => sizeBytes);
   const sizeBytes = sizes.reduce((sum, size) => sum + size, 0);
   if (sizes.length !== totals.blobs || sizeBytes !== totals.sizeBytes) {
-    throw bundleError(
-      'bundle/inconsistent',
-      `the payload says totals of ${totals.blobs} blobs with ${totals.sizeBytes} bytes, the images make ${sizes.length} with ${sizeBytes}`,
-    );
+    const message = `the payload says totals of ${totals.blobs} blobs with ${totals.sizeBytes} bytes, the images make ${sizes.length} with ${sizeBytes}`;
+    throw bundleError('bundle/inconsistent', message);
   }
 }
 

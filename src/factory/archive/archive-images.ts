@@ -131,10 +131,8 @@ async function imagesOfLayout(
 
 function unnamed(path: string, digest: Digest, name: string | undefined) {
   const shown = name === undefined ? 'no name' : `no full name, only ${JSON.stringify(name)}`;
-  return badArchive(
-    path,
-    `image ${digest} has ${shown}: give it as --image REFERENCE=oci-archive:${path}, or save it by its name`,
-  );
+  const message = `image ${digest} has ${shown}: give it as --image REFERENCE=oci-archive:${path}, or save it by its name`;
+  return badArchive(path, message);
 }
 
 /** The media type of a chart, a file, a signature or another artifact; undefined for an image. */

@@ -118,11 +118,8 @@ function visit(unpacking: Unpacking, member: TarHeader): ((data: Uint8Array) => 
 function claimSpace(unpacking: Unpacking, { name, storedBytes }: TarHeader): void {
   unpacking.leftBytes -= storedBytes;
   if (unpacking.leftBytes >= 0) return;
-  throw bundleError(
-    'bundle/no-space',
-    `archive ${unpacking.path} needs more space than is free where the bundle is made, at ${JSON.stringify(name)} with ${formatBytes(storedBytes)}: free some, or choose another place with --out`,
-    { disposition: 'wait' },
-  );
+  const message = `archive ${unpacking.path} needs more space than is free where the bundle is made, at ${JSON.stringify(name)} with ${formatBytes(storedBytes)}: free some, or choose another place with --out`;
+  throw bundleError('bundle/no-space', message, { disposition: 'wait' });
 }
 
 async function begin(unpacking: Unpacking, name: string): Promise<void> {

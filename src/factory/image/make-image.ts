@@ -62,10 +62,8 @@ export async function makeImage(
   const { filesystem, maxBytes = Number.POSITIVE_INFINITY } = options;
   const layout = imageLayoutOf(medium, filesystem);
   if (layout.imageBytes > maxBytes) {
-    throw bundleError(
-      'bundle/option',
-      `--volume-size ${formatBytes(maxBytes)} is too small: an image needs ${formatBytes(layout.imageBytes)}`,
-    );
+    const message = `--volume-size ${formatBytes(maxBytes)} is too small: an image needs ${formatBytes(layout.imageBytes)}`;
+    throw bundleError('bundle/option', message);
   }
   const id = createHash('sha256').update(`${options.seed} ${filesystem}`).digest();
   await writeFile(image, partitionTable(filesystem, layout.partitionBytes, id), { flag: 'wx' });
@@ -134,20 +132,16 @@ async function listMedium(root: string): Promise<Medium> {
 function checkFat({ folders, files }: Medium): void {
   const large = files.find(({ sizeBytes }) => sizeBytes > limits.blobBytes);
   if (large !== undefined) {
-    throw bundleError(
-      'bundle/option',
-      `${large.path} has ${formatBytes(large.sizeBytes)}, but a file on FAT must be smaller than 4 GiB: use --filesystem ext4`,
-    );
+    const message = `${large.path} has ${formatBytes(large.sizeBytes)}, but a file on FAT must be smaller than 4 GiB: use --filesystem ext4`;
+    throw bundleError('bundle/option', message);
   }
   for (const folder of folders) {
     const names = files
       .filter(({ path }) => path.startsWith(`${folder}/`))
       .map(({ path }) => path.slice(folder.length + 1));
     if (!isTooManyForFat(names.filter((name) => !name.includes('/')))) continue;
-    throw bundleError(
-      'bundle/option',
-      `the bundle has ${names.length} files, and a folder on FAT has room for about 10,900 blobs: use --filesystem ext4, or a bundle in one file (FILE.stickpin.tar)`,
-    );
+    const message = `the bundle has ${names.length} files, and a folder on FAT has room for about 10,900 blobs: use --filesystem ext4, or a bundle in one file (FILE.stickpin.tar)`;
+    throw bundleError('bundle/option', message);
   }
 }
 
@@ -317,10 +311,8 @@ function notInstalled(tools: readonly Tool[]) {
   const names = tools.map(({ name }) => name).join(', ');
   const packages = [...new Set(tools.map((tool) => tool.package))].join(' ');
   const are = tools.length === 1 ? 'is' : 'are';
-  return bundleError(
-    'bundle/tool',
-    `${names} ${are} not installed: install ${packages}, on Debian with apt-get install ${packages}`,
-  );
+  const message = `${names} ${are} not installed: install ${packages}, on Debian with apt-get install ${packages}`;
+  return bundleError('bundle/tool', message);
 }
 
 function lastLine(text: string): string {

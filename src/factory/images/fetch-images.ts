@@ -117,10 +117,8 @@ async function fetchImage(fetch: Fetch, signal: AbortSignal): Promise<FetchedIma
     const from = isRegistry ? `docker://${repositoryIn(fetch)}@${digest}` : location;
     const found = await copyManifest(fetch, from, signal);
     if (found.digest === digest && (isRegistry || index.children.length === 1)) continue;
-    throw bundleError(
-      'bundle/source',
-      `${name} from ${location}: skopeo takes only ${found.digest} from its index, and nodes choose from ${index.children.join(', ')}; give it as docker://, oci: or --archive`,
-    );
+    const message = `${name} from ${location}: skopeo takes only ${found.digest} from its index, and nodes choose from ${index.children.join(', ')}; give it as docker://, oci: or --archive`;
+    throw bundleError('bundle/source', message);
   }
   return { top: index.descriptor, subjects: [index.descriptor.digest, ...index.children] };
 }

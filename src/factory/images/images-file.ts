@@ -75,10 +75,8 @@ function parsePin(settings: readonly string[]): { pin?: boolean } {
   const [first, second] = settings;
   const wrong = settings.find((setting) => !/^pin=(?:true|false)$/.test(setting));
   if (wrong !== undefined) {
-    throw bundleError(
-      'bundle/option',
-      `'${wrong}' is not an option of an image; the options are pin=false and pin=true`,
-    );
+    const message = `'${wrong}' is not an option of an image; the options are pin=false and pin=true`;
+    throw bundleError('bundle/option', message);
   }
   if (second !== undefined) throw bundleError('bundle/option', `'${second}': pin is given twice`);
   return first === undefined ? {} : { pin: first === 'pin=true' };

@@ -177,10 +177,8 @@ async function readAll(stream: AsyncIterable<Uint8Array>, signal: AbortSignal): 
     throw sourceError(STDIN, cause);
   }
   if (sizeBytes <= MAX_MANIFEST_BYTES) return decodeText(Buffer.concat(chunks));
-  throw bundleError(
-    'bundle/source',
-    `${STDIN} has more than ${MAX_MANIFEST_BYTES} bytes: give a folder of smaller files instead`,
-  );
+  const message = `${STDIN} has more than ${MAX_MANIFEST_BYTES} bytes: give a folder of smaller files instead`;
+  throw bundleError('bundle/source', message);
 }
 
 function comparable(image: string): string {

@@ -63,10 +63,8 @@ export function findInLayout(place: string, selector: LayoutSelector, entries: r
   const [first] = found.length === 0 ? selected : found;
   const usable = found.flatMap((one) => (one.kind === 'usable' ? one.entry : []));
   if (first?.kind === 'other-algorithm') {
-    throw bundleError(
-      'bundle/source',
-      `${place}: ${shownEntry(first)} can't be taken: ${NOT_SHA256}; copy the image into another layout with SHA-256`,
-    );
+    const message = `${place}: ${shownEntry(first)} can't be taken: ${NOT_SHA256}; copy the image into another layout with SHA-256`;
+    throw bundleError('bundle/source', message);
   }
   const [entry] = usable;
   if (entry === undefined || new Set(usable.map(({ digest }) => digest)).size > 1) {
@@ -77,16 +75,12 @@ export function findInLayout(place: string, selector: LayoutSelector, entries: r
       digest: 'no image of that digest',
       position: 'no image at that position',
     };
-    throw bundleError(
-      'bundle/source',
-      `${place} (${describe(selector)}): ${wanted[selector.kind]}; choose with ${place}:NAME from: ${names.join(', ') || '(empty)'}`,
-    );
+    const message = `${place} (${describe(selector)}): ${wanted[selector.kind]}; choose with ${place}:NAME from: ${names.join(', ') || '(empty)'}`;
+    throw bundleError('bundle/source', message);
   }
   if (!manifestMediaTypes.has(entry.mediaType)) {
-    throw bundleError(
-      'bundle/source',
-      `${place}: ${entry.digest} is not an image but ${JSON.stringify(entry.mediaType)}`,
-    );
+    const message = `${place}: ${entry.digest} is not an image but ${JSON.stringify(entry.mediaType)}`;
+    throw bundleError('bundle/source', message);
   }
   return entry;
 }
@@ -109,10 +103,8 @@ export async function readLayoutDocument(
   const bytes = await readLimited(path, limits.manifestBytes, signal, what);
   const found = digestOf(bytes);
   if (found === of.digest && bytes.length === of.size) return bytes;
-  throw bundleError(
-    'bundle/source',
-    `${what} is damaged: its digest is ${found}, ${bytes.length} bytes; expected ${of.digest}, ${of.size} bytes`,
-  );
+  const message = `${what} is damaged: its digest is ${found}, ${bytes.length} bytes; expected ${of.digest}, ${of.size} bytes`;
+  throw bundleError('bundle/source', message);
 }
 
 async function readLimited(path: string, maxBytes: number, signal: AbortSignal, what = path): Promise<Buffer> {

@@ -62,11 +62,7 @@ export function parseManifest(
   }
 }
 
-/**
- * Sorted.
- *
- * @throws AppError `bundle/source` (`reject`) when there is none, or too many
- */
+/** Sorted. @throws AppError `bundle/source` (`reject`) when there is none, or too many */
 export async function manifestFiles(directory: string, signal: AbortSignal): Promise<string[]> {
   const files = await filesBelow(directory, signal);
   if (files.length > 0) return files;

@@ -128,17 +128,13 @@ async function planImage(
   for (const { bytes } of chosen) {
     const manifest = parseManifest(bytes, `manifest of ${name}`, 'bundle/source');
     if (!configMediaTypes.has(manifest.config.mediaType)) {
-      throw bundleError(
-        'bundle/source',
-        `${name} is not a container image: its config is ${JSON.stringify(manifest.config.mediaType)}`,
-      );
+      const message = `${name} is not a container image: its config is ${JSON.stringify(manifest.config.mediaType)}`;
+      throw bundleError('bundle/source', message);
     }
     const config = parseConfig(await read(manifest.config), `config of ${name}`, 'bundle/source');
     if (config.architecture !== undefined && config.architecture !== arch) {
-      throw bundleError(
-        'bundle/source',
-        `${name} is an image for ${config.architecture}, and the bundle is for ${arch}`,
-      );
+      const message = `${name} is an image for ${config.architecture}, and the bundle is for ${arch}`;
+      throw bundleError('bundle/source', message);
     }
     layers.push(...planLayers(draft, request, manifest.layers, config.rootfs.diff_ids));
   }
@@ -208,16 +204,12 @@ function planLayers(
   const { directory, isDisposable = false } = request;
   const name = formatReference(request.reference);
   if (layers.length > limits.layersPerImage) {
-    throw bundleError(
-      'bundle/source',
-      `${name} has ${layers.length} layers, and ${limits.layersPerImage} are allowed: squash it`,
-    );
+    const message = `${name} has ${layers.length} layers, and ${limits.layersPerImage} are allowed: squash it`;
+    throw bundleError('bundle/source', message);
   }
   if (layers.length !== diffIds.length) {
-    throw bundleError(
-      'bundle/source',
-      `${name}: its manifest has ${layers.length} layers, its config ${diffIds.length}`,
-    );
+    const message = `${name}: its manifest has ${layers.length} layers, its config ${diffIds.length}`;
+    throw bundleError('bundle/source', message);
   }
   return layers.map((layer, at) => {
     const diffId = diffIds[at] ?? layer.digest;
@@ -253,10 +245,8 @@ function addImage(draft: Draft, image: PlannedImage, request: LayoutRequest): vo
     throw bundleError('bundle/option', `${name} has two components: ${both}${firstIn(draft, known)}`);
   }
   if (known.pin !== image.pin) {
-    throw bundleError(
-      'bundle/option',
-      `${name} is the same image as another one, but only one of them is to be pinned${firstIn(draft, known)}`,
-    );
+    const message = `${name} is the same image as another one, but only one of them is to be pinned${firstIn(draft, known)}`;
+    throw bundleError('bundle/option', message);
   }
   draft.images.set(image.reference, {
     ...image,

@@ -69,10 +69,8 @@ async function isSameEverywhere(
 /** @throws AppError `bundle/source` (`reject`) when the base lists another unpacked digest */
 export function leaveToBase({ digest, size, diffId }: PlannedLayer, known: Layer): Layer {
   if (known.diffId !== diffId || known.sizeBytes !== size) {
-    throw bundleError(
-      'bundle/source',
-      `layer ${digest} has ${size} bytes and unpacks to ${diffId}; the base says ${known.sizeBytes} and ${known.diffId}`,
-    );
+    const message = `layer ${digest} has ${size} bytes and unpacks to ${diffId}; the base says ${known.sizeBytes} and ${known.diffId}`;
+    throw bundleError('bundle/source', message);
   }
   return { ...known, inBase: true };
 }

@@ -59,10 +59,8 @@ async function effectOf(layer: SourceFile, path: string, maxBytes: number, signa
     }
     if (name !== path) return undefined;
     if (storedBytes > maxBytes) {
-      throw bundleError(
-        'bundle/source',
-        `${path} in ${layer.what} has ${storedBytes} bytes, and ${maxBytes} are allowed`,
-      );
+      const message = `${path} in ${layer.what} has ${storedBytes} bytes, and ${maxBytes} are allowed`;
+      throw bundleError('bundle/source', message);
     }
     const chunks: Buffer[] = [];
     file = { type, chunks };

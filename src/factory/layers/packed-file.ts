@@ -285,9 +285,7 @@ export function checkBlobSize(what: string, sizeBytes: number, rules: FileSizeRu
     throw bundleError('bundle/source', `${has}, but a file on FAT must be smaller than 4 GiB: ${advice}${orElse}`);
   }
   if (rules.isTar && sizeBytes > limits.tarMemberBytes) {
-    throw bundleError(
-      'bundle/source',
-      `${has}, but a file in a tar must be smaller than 8 GiB: make the bundle as a directory`,
-    );
+    const message = `${has}, but a file in a tar must be smaller than 8 GiB: make the bundle as a directory`;
+    throw bundleError('bundle/source', message);
   }
 }

@@ -29,10 +29,8 @@ export async function extractIso(path: string, to: string, signal: AbortSignal):
   const find = ['-find', '/', '-wholename', '*/docker/registry/v2', '-type', 'd'];
   const found = pathsIn((await runTool(xorriso, { args: [...open, ...find] }, signal)).stdout);
   if (found.length === 0) {
-    throw bundleError(
-      'bundle/source',
-      `${path} has no folder docker/registry/v2: is it an OpenShift medium with a registry's storage?`,
-    );
+    const message = `${path} has no folder docker/registry/v2: is it an OpenShift medium with a registry's storage?`;
+    throw bundleError('bundle/source', message);
   }
   const env = pathsIn(
     (await runTool(xorriso, { args: [...open, '-find', '/', '-name', 'release.env'] }, signal)).stdout,

@@ -106,10 +106,8 @@ async function findStorage(top: string, path: string): Promise<string> {
   await look(top, 0);
   const [first, second] = found;
   if (first === undefined) {
-    throw bundleError(
-      'bundle/source',
-      `${path} has no folder docker/registry/v2: is it an OpenShift medium with a registry's storage?`,
-    );
+    const message = `${path} has no folder docker/registry/v2: is it an OpenShift medium with a registry's storage?`;
+    throw bundleError('bundle/source', message);
   }
   if (second === undefined) return first;
   const names = found.map((one) => one.slice(top.length + 1)).join(', ');
@@ -231,10 +229,8 @@ function nameOf(request: Reference | undefined, image: string | undefined, { dig
   if (image === undefined) return published;
   const said = parseReference(image);
   if (said.digest === undefined || said.digest === digest) return said;
-  throw bundleError(
-    'bundle/source',
-    `release.env names ${formatReference(said)}, and the medium has ${digest}: it is not complete, or altered`,
-  );
+  const message = `release.env names ${formatReference(said)}, and the medium has ${digest}: it is not complete, or altered`;
+  throw bundleError('bundle/source', message);
 }
 
 /** Other images of the medium get a warning. */

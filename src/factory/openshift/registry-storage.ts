@@ -164,10 +164,8 @@ export async function readStoredBytes(storage: RegistryStorage, digest: Digest, 
   }
   const bytes = await readFile(blob.path);
   if (digestOf(bytes) === digest) return bytes;
-  throw bundleError(
-    'bundle/source',
-    `${what}: ${blob.path} is damaged, its digest is not ${digest}: copy the medium again`,
-  );
+  const message = `${what}: ${blob.path} is damaged, its digest is not ${digest}: copy the medium again`;
+  throw bundleError('bundle/source', message);
 }
 
 /**

@@ -119,11 +119,8 @@ export async function checkSpace(directory: string, neededBytes: number): Promis
   const { bavail, bsize } = await statfs(directory);
   const freeBytes = bavail * bsize;
   if (freeBytes >= neededBytes) return;
-  throw bundleError(
-    'bundle/no-space',
-    `not enough space in ${directory}: the bundle needs ${formatBytes(neededBytes)}, ${formatBytes(freeBytes)} are free`,
-    { disposition: 'wait' },
-  );
+  const message = `not enough space in ${directory}: the bundle needs ${formatBytes(neededBytes)}, ${formatBytes(freeBytes)} are free`;
+  throw bundleError('bundle/no-space', message, { disposition: 'wait' });
 }
 
 /**
@@ -163,19 +160,15 @@ async function refuseOccupied(path: string): Promise<void> {
     const isEmpty = (await readdir(path)).length === 0;
     if (isEmpty && (await stat(path)).dev === (await stat(dirname(path))).dev) return;
     if (isEmpty) {
-      throw bundleError(
-        'bundle/target',
-        `${path} is a mount point, which can't be replaced: name a directory below it, on a stick stickpin/NAME-VERSION-ARCH`,
-      );
+      const message = `${path} is a mount point, which can't be replaced: name a directory below it, on a stick stickpin/NAME-VERSION-ARCH`;
+      throw bundleError('bundle/target', message);
     }
   } catch (error) {
     if (systemCodeOf(error) === 'ENOENT') return;
     if (systemCodeOf(error) !== 'ENOTDIR') throw error;
   }
-  throw bundleError(
-    'bundle/target',
-    `${path} exists already and is not an empty directory: choose another name or remove it`,
-  );
+  const message = `${path} exists already and is not an empty directory: choose another name or remove it`;
+  throw bundleError('bundle/target', message);
 }
 
 function targetError(path: string, error: unknown): unknown {
@@ -193,11 +186,8 @@ function targetError(path: string, error: unknown): unknown {
   }
   if (code === 'ABORT_ERR') return error;
   if (code === 'EFBIG') {
-    return bundleError(
-      'bundle/target',
-      `${path} would be larger than its filesystem allows: make a directory instead of a tar, or use exFAT or ext4`,
-      { cause: error },
-    );
+    const message = `${path} would be larger than its filesystem allows: make a directory instead of a tar, or use exFAT or ext4`;
+    return bundleError('bundle/target', message, { cause: error });
   }
   return bundleError('bundle/target', `${path} can't be written: ${reasonOf(error)}`, { cause: error });
 }

@@ -9,9 +9,7 @@ import { fillNewFile } from '../../platform/files/durable-file.ts';
 import { formatBytes } from '../../platform/sizes.ts';
 import { countBytes, type ProgressListener } from '../progress.ts';
 
-/**
- * Files occupy whole clusters. FAT, exFAT and ext4 use at least 4 KiB on sticks of usual sizes.
- */
+/** Files occupy whole clusters. FAT, exFAT and ext4 use at least 4 KiB on sticks of usual sizes. */
 const CLUSTER_BYTES = 4096;
 
 export interface VolumeRules {
@@ -87,10 +85,8 @@ interface Sized {
 function assignToVolumes(sizes: readonly Sized[], commonBytes: number, rules: VolumeRules): string[][] {
   const { volumeBytes } = rules;
   if (commonBytes > volumeBytes) {
-    throw bundleError(
-      'bundle/option',
-      `--volume-size ${formatBytes(rules.givenBytes ?? volumeBytes)} is too small: each volume needs ${formatBytes(commonBytes)} for the files that all volumes hold`,
-    );
+    const message = `--volume-size ${formatBytes(rules.givenBytes ?? volumeBytes)} is too small: each volume needs ${formatBytes(commonBytes)} for the files that all volumes hold`;
+    throw bundleError('bundle/option', message);
   }
   const volumes = [{ names: [] as string[], usedBytes: commonBytes }];
   for (const { name, sizeBytes } of sizes) {
@@ -109,10 +105,8 @@ function assignToVolumes(sizes: readonly Sized[], commonBytes: number, rules: Vo
 function checkFits(name: string, sizeBytes: number, commonBytes: number, rules: VolumeRules): void {
   const { volumeBytes, givenBytes = volumeBytes } = rules;
   if (commonBytes + sizeBytes <= volumeBytes) return;
-  throw bundleError(
-    'bundle/option',
-    `--volume-size ${formatBytes(givenBytes)} is too small: blob ${name} has ${formatBytes(sizeBytes)}, is never split, and each volume needs ${formatBytes(commonBytes)} for manifests`,
-  );
+  const message = `--volume-size ${formatBytes(givenBytes)} is too small: blob ${name} has ${formatBytes(sizeBytes)}, is never split, and each volume needs ${formatBytes(commonBytes)} for manifests`;
+  throw bundleError('bundle/option', message);
 }
 
 function inClusters(sizeBytes: number, { clusterBytes = CLUSTER_BYTES }: VolumeRules): number {

@@ -32,27 +32,19 @@ export function parseAttachmentRequest(text: string): AttachmentRequest {
   return { path, name: basename(path), mediaType };
 }
 
-/**
- * Names must be allowed on a node and distinct.
- *
- * @throws AppError `bundle/option` (`reject`)
- */
+/** Names must be allowed on a node and distinct. @throws AppError `bundle/option` (`reject`) */
 export function checkAttachmentNames(requests: readonly AttachmentRequest[]): void {
   const paths = new Map<string, string>();
   for (const { path, name } of requests) {
     if (!isPlainFileName(name)) {
-      throw bundleError(
-        'bundle/option',
-        `attachment ${path}: its name on a node would be ${JSON.stringify(name)}, which is not a plain file name (A-Z a-z 0-9 . _ -, beginning with a letter or digit): rename it`,
-      );
+      const message = `attachment ${path}: its name on a node would be ${JSON.stringify(name)}, which is not a plain file name (A-Z a-z 0-9 . _ -, beginning with a letter or digit): rename it`;
+      throw bundleError('bundle/option', message);
     }
     // Without case, as the format requires.
     const other = paths.get(name.toLowerCase());
     if (other !== undefined) {
-      throw bundleError(
-        'bundle/option',
-        `attachments ${other} and ${path} would both have the name ${name} on a node: rename one`,
-      );
+      const message = `attachments ${other} and ${path} would both have the name ${name} on a node: rename one`;
+      throw bundleError('bundle/option', message);
     }
     paths.set(name.toLowerCase(), path);
   }
@@ -149,8 +141,8 @@ async function isThere(path: string): Promise<boolean> {
 }
 
 /**
- * Reads JSON files with `{version, deadend?
- * barrier?, reason}` or a list of them. An object with neither withdraws an earlier advisory.
+ * Reads JSON files with `{version, deadend? barrier?, reason}` or a list of them. An object with
+ * neither withdraws an earlier advisory.
  *
  * @throws AppError `bundle/option` (`reject`) with file and member; `bundle/source` when it can't
  *   be read

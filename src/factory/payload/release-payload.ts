@@ -52,10 +52,8 @@ interface ReleasePayload {
  */
 export function checkReleaseSource({ reference, source }: ImageRequest): void {
   if (source.kind === 'layout' || source.location.startsWith('docker://')) return;
-  throw bundleError(
-    'bundle/option',
-    `--release ${formatReference(reference)}=${source.location}: a release must come from docker:// or oci:, which can hold its payload too`,
-  );
+  const message = `--release ${formatReference(reference)}=${source.location}: a release must come from docker:// or oci:, which can hold its payload too`;
+  throw bundleError('bundle/option', message);
 }
 
 /**
@@ -93,10 +91,8 @@ export function parseImageReferences(bytes: Uint8Array, release: string): Releas
   const warnings: string[] = [];
   for (const { name, from } of spec.tags) {
     if (from.kind !== 'DockerImage') {
-      throw bundleError(
-        'bundle/source',
-        `${what}: '${name}' is ${JSON.stringify(from.kind)}, and must be a DockerImage`,
-      );
+      const message = `${what}: '${name}' is ${JSON.stringify(from.kind)}, and must be a DockerImage`;
+      throw bundleError('bundle/source', message);
     }
     const reference = payloadReference(from.name, `${what}: '${name}'`);
     const key = formatReference({ repository: reference.repository, digest: reference.digest });
@@ -122,10 +118,8 @@ function payloadReference(text: string, what: string): PayloadImage['reference']
     if (!(cause instanceof AppError)) throw cause;
     throw bundleError('bundle/source', `${what}: ${reasonOf(cause)}`, { cause });
   }
-  throw bundleError(
-    'bundle/source',
-    `${what}: ${text} has no digest, so it is not certain which image belongs to the release`,
-  );
+  const message = `${what}: ${text} has no digest, so it is not certain which image belongs to the release`;
+  throw bundleError('bundle/source', message);
 }
 
 /** The most similar name that the bundle format allows. */
@@ -249,10 +243,8 @@ export async function writeEnvelope(
 ): Promise<BundleId> {
   const bytes = jsonBytes(payload);
   if (bytes.length > limits.payloadBytes) {
-    throw bundleError(
-      'bundle/option',
-      `the payload would have ${bytes.length} bytes, and ${limits.payloadBytes} are allowed`,
-    );
+    const message = `the payload would have ${bytes.length} bytes, and ${limits.payloadBytes} are allowed`;
+    throw bundleError('bundle/option', message);
   }
   let envelope = unsignedEnvelope(bytes);
   for (const key of keys) envelope = withSignature(envelope, await signatureOver(envelope, key, signal));

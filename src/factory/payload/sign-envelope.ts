@@ -65,10 +65,8 @@ export async function signVolumes(
   const envelope = await readEnvelope(openBundle(first), signal);
   for (const other of others) {
     if ((await readEnvelope(openBundle(other), signal)).payload.equals(envelope.payload)) continue;
-    throw bundleError(
-      'bundle/inconsistent',
-      `${first} and ${other} are not volumes of one bundle: sign each bundle by itself`,
-    );
+    const message = `${first} and ${other} are not volumes of one bundle: sign each bundle by itself`;
+    throw bundleError('bundle/inconsistent', message);
   }
   const signature = await signatureOver(envelope, key, signal);
   for (const volume of others) {

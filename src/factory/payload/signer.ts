@@ -183,10 +183,8 @@ function unfit({ algorithm, keyId }: PublicKey, signature: Buffer): AppError {
     : algorithm === 'ecdsa-p256' && signature.length === 64
       ? 'it gave 64 bytes, which may be r and s one after the other, but must give the signature in DER, as pkcs11-tool does with --signature-format openssl'
       : `does the command use the private key of the file of --signer-key, and does it sign its standard input with ${algorithm === 'ed25519' ? 'Ed25519' : 'ECDSA and SHA-256'}`;
-  return bundleError(
-    'bundle/signer',
-    `the ${signature.length} bytes of the command of --signer are not a signature by key ${keyId.slice(0, 12)}…: ${hint}; nothing was signed`,
-  );
+  const message = `the ${signature.length} bytes of the command of --signer are not a signature by key ${keyId.slice(0, 12)}…: ${hint}; nothing was signed`;
+  return bundleError('bundle/signer', message);
 }
 
 function isText(bytes: Buffer): boolean {

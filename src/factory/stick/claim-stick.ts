@@ -101,10 +101,8 @@ export async function imageSizeOf(path: string): Promise<number> {
   } catch (cause) {
     throw bundleError('bundle/source', `${path} can't be read: ${reasonOf(cause)}`, { cause });
   }
-  throw bundleError(
-    'bundle/source',
-    `${path} is not an image of a stick: make one with bundle create --filesystem, or name a bundle`,
-  );
+  const message = `${path} is not an image of a stick: make one with bundle create --filesystem, or name a bundle`;
+  throw bundleError('bundle/source', message);
 }
 
 /**
