@@ -110,9 +110,8 @@ function refuseWarnings(warnings: readonly string[], { strict = false }: CreateO
 async function checkPlan(plan: Plan, base: BaseBundle | undefined, options: CheckedOptions): Promise<void> {
   const { out, volumeBytes, filesystem, attachedBytes } = options;
   const rules = sizeRulesOf(options);
-  const leftOut = base?.layers ?? new Map<Digest, unknown>();
-  checkBlobSizes(plan, { ...rules, leftOut });
-  const toSpread = plan.layers.filter(({ digest }) => !leftOut.has(digest));
+  checkBlobSizes(plan, rules, base?.layers);
+  const toSpread = plan.layers.filter(({ digest }) => !base?.layers.has(digest));
   const documents = [...plan.documents.values()];
   const repeated =
     volumeBytes === undefined ? 0 : repeatedBytes(toSpread, documents, volumeRules({ filesystem, volumeBytes }));

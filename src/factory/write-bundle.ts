@@ -11,7 +11,7 @@ import { writeTreeFile } from '../platform/files/durable-file.ts';
 import { REF_NAME } from './images/layout-source.ts';
 import type { Plan, PlannedImage, PlannedLayer } from './images/plan-images.ts';
 import { type BaseBundle, leaveToBase } from './layers/base-bundle.ts';
-import { copyLayer, moveLayer } from './layers/layer-file.ts';
+import { takeLayer } from './layers/layer-file.ts';
 import { countBytes, type ProgressListener } from './progress.ts';
 
 export interface WrittenTree {
@@ -54,7 +54,7 @@ export async function writeTree(
 const SMALL_BYTES = 1024 * 1024;
 const SMALL_AT_ONCE = 8;
 
-/** In their order. */
+/** In their order. @throws AppError `bundle/source` (`reject`) for another unpacked digest */
 async function takeLayers(
   blobs: string,
   planned: readonly PlannedLayer[],
@@ -64,30 +64,21 @@ async function takeLayers(
   const taken = new Map<Digest, Layer>();
   const take = async (layer: PlannedLayer, stopped: AbortSignal) => {
     stopped.throwIfAborted();
-    const known = base?.layers.get(layer.digest);
-    const to = join(blobs, hexOf(layer.digest));
-    taken.set(
-      layer.digest,
-      known === undefined ? await takeLayer(layer, to, onBytes, stopped) : leaveToBase(layer, known),
-    );
+    const { digest, diffId, what } = layer;
+    const known = base?.layers.get(digest);
+    const found =
+      known === undefined
+        ? await takeLayer(layer, join(blobs, hexOf(digest)), onBytes, stopped)
+        : leaveToBase(layer, known);
+    taken.set(digest, found);
+    if (found.diffId === diffId) return;
+    const message = `${what} unpacks to ${found.diffId}, and the image's config says ${diffId}`;
+    throw bundleError('bundle/source', message);
   };
   const isSmall = ({ size }: PlannedLayer) => size < SMALL_BYTES;
   for (const layer of planned.filter((one) => !isSmall(one))) await take(layer, signal);
   await forEachLimited(planned.filter(isSmall), SMALL_AT_ONCE, signal, take);
   return planned.flatMap(({ digest }) => taken.get(digest) ?? []);
-}
-
-async function takeLayer(
-  layer: PlannedLayer,
-  to: string,
-  onBytes: (bytes: number) => void,
-  signal: AbortSignal,
-): Promise<Layer> {
-  const take = layer.isDisposable ? moveLayer : copyLayer;
-  const copied = await take(layer, to, { expected: layer, onBytes }, signal);
-  if (copied.diffId === layer.diffId) return copied;
-  const message = `${layer.what} unpacks to ${copied.diffId}, and the image's config says ${layer.diffId}`;
-  throw bundleError('bundle/source', message);
 }
 
 /** An entry for each name, so that any OCI tool finds images and signatures. */

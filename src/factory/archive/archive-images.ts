@@ -12,7 +12,7 @@ import { type Digest, isDigest } from '../../domain/model/digest.ts';
 import { parseReference, type Reference } from '../../domain/model/reference.ts';
 import { digestOf } from '../../platform/digest.ts';
 import { REF_NAME } from '../images/layout-source.ts';
-import { type ArchiveMembers, badArchive, fileOf } from './unpack-archive.ts';
+import { type ArchiveMembers, badArchive } from './unpack-archive.ts';
 
 export interface ArchiveImage {
   readonly descriptor: Descriptor;
@@ -78,7 +78,7 @@ export async function archiveIndexOf(
 ): Promise<ArchiveIndex> {
   const load = async (name: string) => {
     if (!members.files.has(name) && !members.links.has(name)) return undefined;
-    return read(fileOf(members, name).digest, limits.indexBytes);
+    return read(members.fileOf(name).digest, limits.indexBytes);
   };
   const index = await load('index.json');
   if (index !== undefined) return imagesOfLayout(members, index, read);
@@ -157,8 +157,8 @@ function imagesOfDocker(members: ArchiveMembers, bytes: Buffer): ArchiveIndex {
   const made = new Map<Digest, Buffer>();
   const images = entries.flatMap(({ Config, RepoTags, Layers }): ArchiveImage[] => {
     const manifest = manifestOf(
-      fileOf(members, Config),
-      Layers.map((layer) => fileOf(members, layer)),
+      members.fileOf(Config),
+      Layers.map((layer) => members.fileOf(layer)),
     );
     const descriptor = { mediaType: mediaTypes.dockerManifest, digest: digestOf(manifest), size: manifest.length };
     made.set(descriptor.digest, manifest);

@@ -1,15 +1,15 @@
 import { createHash } from 'node:crypto';
 import { rename } from 'node:fs/promises';
 import { bundleError } from '../../bundle/bundle-error.ts';
-import type { Descriptor } from '../../bundle/format/oci-schema.ts';
 import type { TarHeader } from '../../bundle/format/tar-header.ts';
 import type { Layer } from '../../domain/model/bundle.ts';
 import { digestFromHex } from '../../domain/model/digest.ts';
 import { AppError } from '../../platform/app-error.ts';
 import { fillTreeFile, keepTreeFile } from '../../platform/files/durable-file.ts';
 import type { SourceFile } from '../images/layout-source.ts';
+import type { PlannedLayer } from '../images/plan-images.ts';
 import { damagedFile, streamPacked } from './packed-file.ts';
-import { createTarMeter, createTarWalker, type TarMeter } from './tar-walker.ts';
+import { TarMeter, TarWalker } from './tar-walker.ts';
 
 /** What one layer does to a path: `hidden` removes the file of lower layers. */
 type LayerEffect =
@@ -66,8 +66,8 @@ async function effectOf(layer: SourceFile, path: string, maxBytes: number, signa
     file = { type, chunks };
     return (data: Uint8Array) => void chunks.push(Buffer.from(data));
   };
-  const walker = createTarWalker(visit);
-  await streamPacked(layer, { onTar: walker.write }, signal);
+  const walker = new TarWalker(visit);
+  await streamPacked(layer, { onTar: (chunk) => walker.write(chunk) }, signal);
   if (file === undefined) return { kind: isHidden ? 'hidden' : 'untouched' };
   if (file.type !== '0' && file.type !== '7') {
     throw bundleError('bundle/source', `${path} in ${layer.what} is not a regular file`);
@@ -80,49 +80,36 @@ function foldersAbove(path: string): string[] {
   return parts.slice(1).map((_, at) => parts.slice(0, at + 1).join('/'));
 }
 
-interface LayerOptions {
-  readonly expected: Descriptor;
-  readonly onBytes: (bytes: number) => void;
-}
-
 /**
- * Copies a layer (gzip, zstd, plain tar) and measures it in the same pass: digests and sizes of
- * blob and tar. A small copy is not synced yet.
+ * Copies a layer (gzip, zstd, plain tar), or moves one that is ours, and measures blob and tar in
+ * the same pass. A small copy is not synced yet.
  *
  * @throws AppError `bundle/source` (`reject`) when the layer is absent, damaged, or no such tar;
  *   system errors of the target as they are
  */
-export async function copyLayer(
-  from: SourceFile,
+export async function takeLayer(
+  layer: PlannedLayer,
   to: string,
-  options: LayerOptions,
+  onBytes: (bytes: number) => void,
   signal: AbortSignal,
 ): Promise<Layer> {
-  return fillTreeFile(to, (target) => measureLayer(from, options, (chunk) => target.writeFile(chunk), signal));
-}
-
-/** Like {@link copyLayer}, but measures and moves a blob of the same filesystem. */
-export async function moveLayer(
-  from: SourceFile,
-  to: string,
-  options: LayerOptions,
-  signal: AbortSignal,
-): Promise<Layer> {
-  const measured = await measureLayer(from, options, async () => undefined, signal);
-  await keepTreeFile(from.path);
-  await rename(from.path, to);
+  const measure = (onChunk: (chunk: Buffer) => Promise<void>) => measureLayer(layer, onBytes, onChunk, signal);
+  if (!layer.isDisposable) return fillTreeFile(to, (target) => measure((chunk) => target.writeFile(chunk)));
+  const measured = await measure(async () => undefined);
+  await keepTreeFile(layer.path);
+  await rename(layer.path, to);
   return measured;
 }
 
 async function measureLayer(
-  from: SourceFile,
-  { expected, onBytes }: LayerOptions,
+  layer: PlannedLayer,
+  onBytes: (bytes: number) => void,
   onChunk: (chunk: Buffer) => Promise<void>,
   signal: AbortSignal,
 ): Promise<Layer> {
   const blobHash = createHash('sha256');
   const diffHash = createHash('sha256');
-  const meter = createTarMeter();
+  const meter = new TarMeter();
   let sizeBytes = 0;
   let uncompressedBytes = 0;
   const onFile = async (chunk: Buffer) => {
@@ -136,26 +123,21 @@ async function measureLayer(
     uncompressedBytes += chunk.length;
     meter.write(chunk);
   };
-  await streamPacked(from, { sizeBytes: expected.size, onFile, onTar }, signal);
+  await streamPacked(layer, { sizeBytes: layer.size, onFile, onTar }, signal);
   const digest = digestFromHex(blobHash.digest('hex'));
-  if (digest !== expected.digest || sizeBytes !== expected.size) {
-    throw damagedFile(
-      from,
-      `its digest is ${digest}, ${sizeBytes} bytes; ${expected.digest} with ${expected.size} was expected`,
-    );
+  if (digest !== layer.digest || sizeBytes !== layer.size) {
+    const found = `its digest is ${digest}, ${sizeBytes} bytes`;
+    throw damagedFile(layer, `${found}; ${layer.digest} with ${layer.size} was expected`);
   }
-  return {
-    digest,
-    sizeBytes,
-    diffId: digestFromHex(diffHash.digest('hex')),
-    uncompressedBytes,
-    ...endOf(meter, from),
-  };
+  endTar(meter, layer);
+  const diffId = digestFromHex(diffHash.digest('hex'));
+  return { digest, sizeBytes, diffId, uncompressedBytes, diskBytes: meter.diskBytes, inodes: meter.inodes };
 }
 
-function endOf(meter: TarMeter, from: SourceFile): ReturnType<TarMeter['end']> {
+/** @throws AppError `bundle/source` (`reject`) when it is cut off */
+export function endTar(tar: TarWalker, from: SourceFile): void {
   try {
-    return meter.end();
+    tar.end();
   } catch (error) {
     throw error instanceof AppError ? damagedFile(from, error.message, error) : error;
   }

@@ -94,39 +94,42 @@ function packedError(file: SourceFile, error: unknown): unknown {
   return damagedFile(file, `its ${packing ?? 'zstd'} can't be unpacked: ${reasonOf(error)}`, error);
 }
 
-/** Takes exact amounts of bytes from chunks that are cut anywhere. */
-interface ByteInput {
+/** Takes exact amounts of bytes from chunks that are cut anywhere. Keeps less than a chunk. */
+class ByteInput {
+  private rest: Buffer = Buffer.alloc(0);
+
+  constructor(private readonly chunks: AsyncIterator<Buffer>) {}
+
   /**
    * The next `count` bytes (at least 1); undefined at the end.
    *
    * @throws RangeError when the input ends before that many bytes
    */
-  take(count: number): Promise<Buffer | undefined>;
-}
-
-/** Keeps less than a chunk. */
-function createByteInput(chunks: AsyncIterator<Buffer>): ByteInput {
-  let rest: Buffer = Buffer.alloc(0);
-  return {
-    take: async (count) => {
-      const parts: Buffer[] = [];
-      let missing = count;
-      while (missing > 0) {
-        if (rest.length === 0) {
-          const next = await chunks.next();
-          if (next.done) break;
-          rest = next.value;
-        }
-        const part = rest.subarray(0, missing);
-        parts.push(part);
-        missing -= part.length;
-        rest = rest.subarray(part.length);
+  async take(count: number): Promise<Buffer | undefined> {
+    const parts: Buffer[] = [];
+    let missing = count;
+    while (missing > 0) {
+      if (this.rest.length === 0) {
+        const next = await this.chunks.next();
+        if (next.done) break;
+        this.rest = next.value;
       }
-      if (missing === count) return undefined;
-      if (missing > 0) throw new RangeError('unexpected end of file');
-      return parts.length === 1 ? parts[0] : Buffer.concat(parts);
-    },
-  };
+      const part = this.rest.subarray(0, missing);
+      parts.push(part);
+      missing -= part.length;
+      this.rest = this.rest.subarray(part.length);
+    }
+    if (missing === count) return undefined;
+    if (missing > 0) throw new RangeError('unexpected end of file');
+    return parts.length === 1 ? parts[0] : Buffer.concat(parts);
+  }
+
+  /** @throws RangeError when the input ends before */
+  async whole(count: number): Promise<Buffer> {
+    const bytes = await this.take(count);
+    if (bytes === undefined) throw new RangeError('unexpected end of file');
+    return bytes;
+  }
 }
 
 /** RFC 8878, section 3.1.1: the magic number of a frame, in little endian. */
@@ -158,7 +161,7 @@ interface Part {
 export async function* unzstd(chunks: AsyncIterable<Buffer>, chunkSize: number): AsyncGenerator<Buffer> {
   let packedBytes = 0;
   let unpackedBytes = 0;
-  const parts = partsOf(createByteInput(chunks[Symbol.asyncIterator]()));
+  const parts = partsOf(new ByteInput(chunks[Symbol.asyncIterator]()));
   for (let next = await parts.next(); !next.done; next = await parts.next()) {
     const first = next.value;
     const unpacked = createZstdDecompress({ chunkSize, params: { [constants.ZSTD_d_windowLogMax]: WINDOW_LOG } });
@@ -197,50 +200,37 @@ async function* partsOf(input: ByteInput): AsyncGenerator<Part, undefined> {
   for (let magic = await input.take(4); magic !== undefined; magic = await input.take(4)) {
     const number = magic.readUInt32LE();
     if (number === FRAME) yield* partsOfFrame(magic, input);
-    else if ((number & 0xfffffff0) >>> 0 === SKIPPABLE) await skip((await whole(input, 4)).readUInt32LE(), input);
-    else throw new RangeError('it has bytes that are no zstd frame');
+    else if ((number & 0xfffffff0) >>> 0 === SKIPPABLE) {
+      let left = (await input.whole(4)).readUInt32LE();
+      for (; left > 0; left -= SKIP_AT_ONCE) await input.whole(Math.min(left, SKIP_AT_ONCE));
+    } else throw new RangeError('it has bytes that are no zstd frame');
   }
   return undefined;
 }
 
 /** RFC 8878, section 3.1.1: header, blocks, checksum. */
 async function* partsOfFrame(magic: Buffer, input: ByteInput): AsyncGenerator<Part, undefined> {
-  const descriptor = await whole(input, 1);
+  const descriptor = await input.whole(1);
   const flags = descriptor[0] ?? 0;
   const hasChecksum = (flags & 0x04) !== 0;
-  const headerBytes = headerBytesOf(flags);
-  const header = headerBytes === 0 ? [] : [await whole(input, headerBytes)];
+  // Section 3.1.1.1: window, dictionary and content size.
+  const isSingleSegment = (flags & 0x20) !== 0;
+  const contentBytes = [isSingleSegment ? 1 : 0, 2, 4, 8][flags >>> 6] ?? 0;
+  const headerBytes = (isSingleSegment ? 0 : 1) + ([0, 1, 2, 4][flags & 3] ?? 0) + contentBytes;
+  const header = headerBytes === 0 ? [] : [await input.whole(headerBytes)];
   yield { bytes: Buffer.concat([magic, descriptor, ...header]), isLast: false };
   for (let isLast = false; !isLast; ) {
-    const head = await whole(input, 3);
+    const head = await input.whole(3);
     const bits = head.readUIntLE(0, 3);
     isLast = (bits & 1) === 1;
     const type = (bits >>> 1) & 3;
     const sizeBytes = type === 1 ? 1 : bits >>> 3;
     if (type === 3 || sizeBytes > MAX_BLOCK_BYTES) throw new RangeError('a zstd block is malformed');
-    const block = sizeBytes === 0 ? [] : [await whole(input, sizeBytes)];
+    const block = sizeBytes === 0 ? [] : [await input.whole(sizeBytes)];
     yield { bytes: Buffer.concat([head, ...block]), isLast: isLast && !hasChecksum };
   }
-  if (hasChecksum) yield { bytes: await whole(input, 4), isLast: true };
+  if (hasChecksum) yield { bytes: await input.whole(4), isLast: true };
   return undefined;
-}
-
-/** RFC 8878, section 3.1.1.1: window, dictionary and content size, behind the descriptor. */
-function headerBytesOf(flags: number): number {
-  const isSingleSegment = (flags & 0x20) !== 0;
-  const sizeBytes = [isSingleSegment ? 1 : 0, 2, 4, 8][flags >>> 6] ?? 0;
-  const dictionaryBytes = [0, 1, 2, 4][flags & 3] ?? 0;
-  return (isSingleSegment ? 0 : 1) + dictionaryBytes + sizeBytes;
-}
-
-async function skip(sizeBytes: number, input: ByteInput): Promise<void> {
-  for (let left = sizeBytes; left > 0; left -= SKIP_AT_ONCE) await whole(input, Math.min(left, SKIP_AT_ONCE));
-}
-
-async function whole(input: ByteInput, count: number): Promise<Buffer> {
-  const bytes = await input.take(count);
-  if (bytes === undefined) throw new RangeError('unexpected end of file');
-  return bytes;
 }
 
 export interface FileSizeRules {
@@ -251,19 +241,19 @@ export interface FileSizeRules {
   readonly filesystem?: StickFilesystem;
 }
 
-interface SizeRules extends FileSizeRules {
-  /** Provided by the base. */
-  readonly leftOut: { has(digest: Digest): boolean };
-}
-
 /**
  * Checks before any copy that every layer fits into one file of the usual filesystems of sticks.
  *
+ * @param leftOut layers that the base provides
  * @throws AppError `bundle/source` (`reject`) with the layer, its image, and what to do
  */
-export function checkBlobSizes({ layers, images }: Pick<Plan, 'layers' | 'images'>, rules: SizeRules): void {
+export function checkBlobSizes(
+  { layers, images }: Pick<Plan, 'layers' | 'images'>,
+  rules: FileSizeRules,
+  leftOut?: { has(digest: Digest): boolean },
+): void {
   for (const [at, { digest, size }] of layers.entries()) {
-    if (rules.leftOut.has(digest) || size <= limits.blobBytes) continue;
+    if (leftOut?.has(digest) || size <= limits.blobBytes) continue;
     const image = images.find((one) => one.layers.includes(at));
     const what = `${image?.reference ?? 'an image'}: layer ${digest}`;
     checkBlobSize(what, size, rules, ', or rebuild the image with smaller layers');

@@ -15,165 +15,134 @@ import {
  */
 type TarVisitor = (member: TarHeader) => ((data: Uint8Array) => void) | undefined;
 
-interface TarWalker {
-  /** Bytes cut anywhere. @throws AppError `bundle/tar` (`reject`) when they are no tar archive */
-  write(chunk: Uint8Array): void;
-  /** @throws AppError `bundle/tar` (`reject`) when the archive is cut off */
-  end(): void;
-}
-
 const MAX_EXTENDED_BYTES = 1024 * 1024;
 /** Extended headers that are ignored: pax's global one, Solaris' own. */
 const SKIPPED = new Set(['g', 'X']);
 /** Extended headers of the next member: pax's, GNU's long name and long link name. */
 const EXTENDED = new Set(['x', 'L', 'K']);
 
-interface Walk {
-  readonly visit: TarVisitor;
-  /** Of a member's data, without and with padding. */
-  dataLeft: number;
-  paddedLeft: number;
-  sink: ReturnType<TarVisitor>;
-  /** The one that is being read. */
-  extended: ExtendedHeader | undefined;
-  /** Of the next member. */
-  pax: ReadonlyMap<string, string> | undefined;
-  longName: string | undefined;
-  longLink: string | undefined;
-  /** The member whose map is being read. */
-  sparse: TarHeader | undefined;
-  /** Everything after the end marker is ignored. */
-  ended: boolean;
-}
-
-interface ExtendedHeader {
-  readonly type: string;
-  readonly body: Buffer[];
-  left: number;
-}
-
 /** Reads ustar, pax and GNU archives, sparse files included. */
-export function createTarWalker(visit: TarVisitor): TarWalker {
-  const walk: Walk = {
-    visit,
-    dataLeft: 0,
-    paddedLeft: 0,
-    sink: undefined,
-    extended: undefined,
-    pax: undefined,
-    longName: undefined,
-    longLink: undefined,
-    sparse: undefined,
-    ended: false,
-  };
-  const block = Buffer.alloc(TAR_BLOCK_BYTES);
-  let filled = 0;
-  return {
-    write: (chunk) => {
-      for (let at = 0; at < chunk.length; ) {
-        const taken = filled === 0 ? takeData(walk, chunk.subarray(at)) : 0;
-        at += taken;
-        if (taken > 0) continue;
-        const part = chunk.subarray(at, at + TAR_BLOCK_BYTES - filled);
-        block.set(part, filled);
-        filled += part.length;
-        at += part.length;
-        if (filled < TAR_BLOCK_BYTES) break;
-        filled = 0;
-        takeBlock(walk, block);
-      }
-    },
-    end: () => {
-      if (!walk.ended && (filled > 0 || isInMember(walk))) throw notTar('it is cut off');
-    },
-  };
-}
+export class TarWalker {
+  private readonly block = Buffer.alloc(TAR_BLOCK_BYTES);
+  private filled = 0;
+  /** Of a member's data, without and with padding. */
+  private dataLeft = 0;
+  private paddedLeft = 0;
+  private sink: ReturnType<TarVisitor>;
+  /** The one that is being read. */
+  private extended: { readonly type: string; readonly body: Buffer[]; left: number } | undefined;
+  /** Of the next member. */
+  private pax: ReadonlyMap<string, string> | undefined;
+  private longName: string | undefined;
+  private longLink: string | undefined;
+  /** The member whose map is being read. */
+  private sparse: TarHeader | undefined;
+  /** Everything after the end marker is ignored. */
+  private hasEnded = false;
 
-/** @returns how many bytes of the chunk belong to the current member */
-function takeData(walk: Walk, chunk: Uint8Array): number {
-  if (walk.ended) return chunk.length;
-  const taken = Math.min(chunk.length, walk.paddedLeft);
-  const content = Math.min(taken, walk.dataLeft);
-  if (content > 0) walk.sink?.(chunk.subarray(0, content));
-  walk.dataLeft -= content;
-  walk.paddedLeft -= taken;
-  return taken;
-}
+  constructor(private readonly visit: TarVisitor) {}
 
-/** A block of a header or a sparse map. */
-function takeBlock(walk: Walk, block: Buffer): void {
-  if (walk.extended !== undefined) extend(walk, walk.extended, block);
-  else if (walk.sparse === undefined) takeHeader(walk, block);
-  else if (!hasMoreSparseMap(block)) {
-    expectData(walk, walk.sparse, walk.sink);
-    walk.sparse = undefined;
+  /** Bytes cut anywhere. @throws AppError `bundle/tar` (`reject`) when they are no tar archive */
+  write(chunk: Uint8Array): void {
+    for (let at = 0; at < chunk.length; ) {
+      const taken = this.filled === 0 ? this.takeData(chunk.subarray(at)) : 0;
+      at += taken;
+      if (taken > 0) continue;
+      const part = chunk.subarray(at, at + TAR_BLOCK_BYTES - this.filled);
+      this.block.set(part, this.filled);
+      this.filled += part.length;
+      at += part.length;
+      if (this.filled < TAR_BLOCK_BYTES) break;
+      this.filled = 0;
+      this.takeBlock();
+    }
   }
-}
 
-function takeHeader(walk: Walk, block: Buffer): void {
-  const found = parseTarHeader(block);
-  if (found === undefined) walk.ended = true;
-  else if (EXTENDED.has(found.type) && found.storedBytes > 0) walk.extended = startExtended(found);
-  else if (SKIPPED.has(found.type) || EXTENDED.has(found.type)) expectData(walk, found, undefined);
-  else takeMember(walk, found);
-}
+  /** @throws AppError `bundle/tar` (`reject`) when the archive is cut off */
+  end(): void {
+    const parts = [this.sparse, this.extended, this.pax, this.longName, this.longLink];
+    const isInMember = this.filled > 0 || this.paddedLeft > 0 || parts.some((part) => part !== undefined);
+    if (!this.hasEnded && isInMember) throw notTar('it is cut off');
+  }
 
-function takeMember(walk: Walk, header: TarHeader): void {
-  const member = withPax(header, walk);
-  walk.pax = undefined;
-  walk.longName = undefined;
-  walk.longLink = undefined;
-  const sink = walk.visit(member);
-  if (member.hasSparseMap) {
-    walk.sparse = member;
-    walk.sink = sink;
-  } else expectData(walk, member, sink);
-}
+  /** @returns how many bytes of the chunk belong to the current member */
+  private takeData(chunk: Uint8Array): number {
+    if (this.hasEnded) return chunk.length;
+    const taken = Math.min(chunk.length, this.paddedLeft);
+    const content = Math.min(taken, this.dataLeft);
+    if (content > 0) this.sink?.(chunk.subarray(0, content));
+    this.dataLeft -= content;
+    this.paddedLeft -= taken;
+    return taken;
+  }
 
-function expectData(walk: Walk, { storedBytes }: TarHeader, sink: ReturnType<TarVisitor>): void {
-  walk.dataLeft = storedBytes;
-  walk.paddedLeft = paddedTarBytes(storedBytes);
-  walk.sink = sink;
-}
+  /** A block of a header or a sparse map. */
+  private takeBlock(): void {
+    if (this.extended !== undefined) this.extend(this.extended);
+    else if (this.sparse === undefined) this.takeHeader();
+    else if (!hasMoreSparseMap(this.block)) {
+      this.expectData(this.sparse, this.sink);
+      this.sparse = undefined;
+    }
+  }
 
-function extend(walk: Walk, extended: ExtendedHeader, part: Buffer): void {
-  extended.body.push(Buffer.from(part.subarray(0, extended.left)));
-  extended.left = Math.max(0, extended.left - part.length);
-  if (extended.left > 0) return;
-  const body = Buffer.concat(extended.body);
-  if (extended.type === 'x') walk.pax = parsePaxRecords(body);
-  else walk[extended.type === 'L' ? 'longName' : 'longLink'] = body.toString('utf8').replace(/\0.*$/s, '');
-  walk.extended = undefined;
-}
+  private takeHeader(): void {
+    const found = parseTarHeader(this.block);
+    if (found === undefined) this.hasEnded = true;
+    else if (EXTENDED.has(found.type) && found.storedBytes > 0) {
+      if (found.storedBytes > MAX_EXTENDED_BYTES)
+        throw notTar(`an extended header is larger than ${MAX_EXTENDED_BYTES} bytes`);
+      this.extended = { type: found.type, body: [], left: found.storedBytes };
+    } else if (SKIPPED.has(found.type) || EXTENDED.has(found.type)) this.expectData(found, undefined);
+    else this.takeMember(this.withPax(found));
+  }
 
-/** Whether data, the rest of a header, or the member of an extended header is still to come. */
-function isInMember({ paddedLeft, sparse, extended, pax, longName, longLink }: Walk): boolean {
-  return paddedLeft > 0 || [sparse, extended, pax, longName, longLink].some((part) => part !== undefined);
-}
+  private takeMember(member: TarHeader): void {
+    this.pax = undefined;
+    this.longName = undefined;
+    this.longLink = undefined;
+    const sink = this.visit(member);
+    if (member.hasSparseMap) {
+      this.sparse = member;
+      this.sink = sink;
+    } else this.expectData(member, sink);
+  }
 
-function startExtended({ type, storedBytes }: TarHeader): ExtendedHeader {
-  if (storedBytes > MAX_EXTENDED_BYTES) throw notTar(`an extended header is larger than ${MAX_EXTENDED_BYTES} bytes`);
-  return { type, body: [], left: storedBytes };
-}
+  private expectData({ storedBytes }: TarHeader, sink: ReturnType<TarVisitor>): void {
+    this.dataLeft = storedBytes;
+    this.paddedLeft = paddedTarBytes(storedBytes);
+    this.sink = sink;
+  }
 
-/**
- * pax: `path`, `linkpath` and `size` replace the header's own; GNU's records have the size of a
- * sparse file.
- */
-function withPax(header: TarHeader, { pax: records, longName, longLink }: Walk): TarHeader {
-  const named = {
-    ...header,
-    name: records?.get('path') ?? longName ?? header.name,
-    linkName: records?.get('linkpath') ?? longLink ?? header.linkName,
-  };
-  if (records === undefined || header.type === '1' || header.type === '5') return named;
-  const storedBytes = paxNumber(records, 'size') ?? header.storedBytes;
-  const real = paxNumber(records, 'GNU.sparse.realsize') ?? paxNumber(records, 'GNU.sparse.size');
-  return {
-    ...named,
-    storedBytes,
-    unpackedBytes: Math.max(real ?? 0, header.type === 'S' ? header.unpackedBytes : storedBytes),
-  };
+  private extend(extended: { readonly type: string; readonly body: Buffer[]; left: number }): void {
+    extended.body.push(Buffer.from(this.block.subarray(0, extended.left)));
+    extended.left = Math.max(0, extended.left - TAR_BLOCK_BYTES);
+    if (extended.left > 0) return;
+    const body = Buffer.concat(extended.body);
+    const text = body.toString('utf8').replace(/\0.*$/s, '');
+    if (extended.type === 'x') this.pax = parsePaxRecords(body);
+    else if (extended.type === 'L') this.longName = text;
+    else this.longLink = text;
+    this.extended = undefined;
+  }
+
+  /** pax replaces what the header says; GNU's records have the size of a sparse file. */
+  private withPax(header: TarHeader): TarHeader {
+    const records = this.pax;
+    const named = {
+      ...header,
+      name: records?.get('path') ?? this.longName ?? header.name,
+      linkName: records?.get('linkpath') ?? this.longLink ?? header.linkName,
+    };
+    if (records === undefined || header.type === '1' || header.type === '5') return named;
+    const storedBytes = paxNumber(records, 'size') ?? header.storedBytes;
+    const real = paxNumber(records, 'GNU.sparse.realsize') ?? paxNumber(records, 'GNU.sparse.size');
+    return {
+      ...named,
+      storedBytes,
+      unpackedBytes: Math.max(real ?? 0, header.type === 'S' ? header.unpackedBytes : storedBytes),
+    };
+  }
 }
 
 function paxNumber(records: ReadonlyMap<string, string>, key: string): number | undefined {
@@ -183,35 +152,19 @@ function paxNumber(records: ReadonlyMap<string, string>, key: string): number | 
   return Number(text);
 }
 
-/** `diskBytes` counts each regular file rounded up to 4 KiB. */
-interface TarTotals {
-  readonly diskBytes: number;
-  readonly inodes: number;
-}
-
-export interface TarMeter {
-  /** Bytes cut anywhere. @throws AppError `bundle/tar` (`reject`) when they are no tar archive */
-  write(chunk: Uint8Array): void;
-  /** @throws AppError `bundle/tar` (`reject`) when the archive is cut off */
-  end(): TarTotals;
-}
-
 const DISK_BLOCK_BYTES = 4096;
 
-export function createTarMeter(): TarMeter {
-  let inodes = 0;
-  let diskBytes = 0;
-  const walker = createTarWalker(({ type, unpackedBytes }) => {
-    // A hard link is another name of a file that was counted before.
-    if (type !== '1') inodes += 1;
-    diskBytes += Math.ceil(unpackedBytes / DISK_BLOCK_BYTES) * DISK_BLOCK_BYTES;
-    return undefined;
-  });
-  return {
-    write: walker.write,
-    end: () => {
-      walker.end();
-      return { diskBytes, inodes };
-    },
-  };
+/** Measures a tar. `diskBytes` counts each regular file rounded up to 4 KiB. */
+export class TarMeter extends TarWalker {
+  inodes = 0;
+  diskBytes = 0;
+
+  constructor() {
+    super(({ type, unpackedBytes }) => {
+      // A hard link is another name of a file that was counted before.
+      if (type !== '1') this.inodes += 1;
+      this.diskBytes += Math.ceil(unpackedBytes / DISK_BLOCK_BYTES) * DISK_BLOCK_BYTES;
+      return undefined;
+    });
+  }
 }

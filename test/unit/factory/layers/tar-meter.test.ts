@@ -4,18 +4,19 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createTarMeter } from '../../../../src/factory/layers/tar-walker.ts';
+import { TarMeter } from '../../../../src/factory/layers/tar-walker.ts';
 import { AppError } from '../../../../src/platform/app-error.ts';
 import { tarArchive } from '../../../support/bundles/tar-archive.ts';
 
 function measure(bytes: Uint8Array, cuts: readonly number[] = []) {
-  const meter = createTarMeter();
+  const meter = new TarMeter();
   let at = 0;
   for (const cut of [...cuts, bytes.length]) {
     meter.write(bytes.subarray(at, Math.max(at, cut)));
     at = Math.max(at, cut);
   }
-  return meter.end();
+  meter.end();
+  return { diskBytes: meter.diskBytes, inodes: meter.inodes };
 }
 
 const archive = tarArchive([
@@ -27,7 +28,7 @@ const archive = tarArchive([
 ]);
 const expected = { inodes: 5, diskBytes: 4096 + 4096 + 8192 };
 
-describe('createTarMeter', () => {
+describe('TarMeter', () => {
   it('rounds each file up to 4 KiB and counts every member', () => {
     expect(measure(archive)).toEqual(expected);
   });
