@@ -1,11 +1,6 @@
 import { AppError, type Disposition } from '../platform/app-error.ts';
 
-/**
- * What can be wrong with a bundle, its trust or its creation.
- *
- * `media/read` (`retry`) and `media/gone` (`wait`) are thrown by whatever reads a bundle from a
- * medium.
- */
+/** `media/read` (`retry`) and `media/gone` (`wait`) come from whatever reads a bundle. */
 export type BundleErrorCode =
   | 'bundle/absent'
   | 'bundle/ambiguous'

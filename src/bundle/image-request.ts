@@ -36,12 +36,11 @@ export interface ImageRequest {
 }
 
 /**
- * Reads the argument of `--image`: `[COMPONENT=]REF[=SOURCE]`. REF is `registry/repo` with a tag, a
- * digest or both; SOURCE as in containers-transports(5), by default `docker://REF`.
+ * Reads the argument of `--image`: `[COMPONENT=]REF[=SOURCE]`. REF has a tag, a digest or both;
+ * SOURCE as in containers-transports(5), by default `docker://REF`.
  *
- * @param shortNames the registry of a REF without one, which then needs a tag or digest before a
- *   SOURCE; without it such a REF is a fault
- * @throws AppError `bundle/option`, `domain/reference` (`reject`)
+ * @param shortNames the registry of a REF without one; without it such a REF is a fault
+ * @throws AppError `bundle/option`, `domain/reference`
  */
 export function parseImageRequest(text: string, shortNames?: string): ImageRequest {
   const [first = '', ...rest] = text.split('=');

@@ -17,10 +17,7 @@ export const limits = {
   keyFileBytes: 16 * KiB,
   /** The file of one role. */
   roleFileBytes: 64 * KiB,
-  /**
-   * Keys that one payload may bring. Each costs some milliseconds, and a payload is parsed in one
-   * go.
-   */
+  /** Each costs some milliseconds, and a payload is parsed in one go. */
   payloadKeys: 8,
   /** Keys of one role: those of its file, and those that bundles added and that count. */
   roleKeys: 64,
@@ -28,19 +25,13 @@ export const limits = {
   rolePatterns: 64,
   /** `contents.json`: 2,000 images with ten layers of their own each take 7 MiB. */
   contentsBytes: 16 * MiB,
-  /**
-   * The size of `contents.json` that a payload may name. It is larger than the size that is read,
-   * so that payloads stored earlier stay readable.
-   */
+  /** Larger than what is read, so that payloads stored earlier stay readable. */
   contentsPointerBytes: 64 * MiB,
   /** `index.json` of the layout: one entry for each tag of 2,000 images fits several times. */
   indexBytes: 16 * MiB,
   /** An image manifest, an image index within the layout, or an image config. */
   manifestBytes: 4 * MiB,
-  /**
-   * Members and elements in all of `contents.json`, or of `index.json`. Parsed they take at most
-   * some 50 MiB of memory.
-   */
+  /** Of `contents.json` or `index.json`. Parsed they take at most some 50 MiB of memory. */
   treeItems: 500_000,
   /** Members and elements in all of any other JSON document. */
   documentItems: 100_000,
@@ -62,10 +53,7 @@ export const limits = {
   manifestsPerImage: 5,
   /** Tags attached to one image: three kinds, for an index and for its manifest. */
   attachedTags: 6,
-  /**
-   * Blobs of an attached tag, a config and a layer for each signature; each of at most
-   * `manifestBytes`.
-   */
+  /** Of an attached tag: a config and a layer for each signature, of at most `manifestBytes`. */
   attachedBlobs: 128,
   /** The duration of a rollout: a year. A longer rollout should be two releases. */
   rolloutMinutes: 366 * 24 * 60,

@@ -11,10 +11,9 @@ import { checkReleaseSource, payloadOf } from './payload/release-payload.ts';
 import { jsonBytes } from './write-bundle.ts';
 
 /**
- * Checks options before anything is copied and reports all faults at once: the payload with the
- * reader's own checks (its totals are still empty), and the files.
+ * Reports all faults at once, before anything is copied: the payload with the reader's own checks.
  *
- * @throws AppError `bundle/option`, `bundle/source`, `bundle/target` (`reject`)
+ * @throws AppError `bundle/option`, `bundle/source`, `bundle/target`
  */
 export async function checkOptions(options: CreateOptions): Promise<void> {
   const { attachments = [], access = {}, release, out } = options;
@@ -66,10 +65,6 @@ function checkNoticeOptions({ base, ...options }: CreateOptions): void {
   throw bundleError('bundle/option', message);
 }
 
-/**
- * Refuses a name that is empty, ends like an archive that no reader finds, or is one file where
- * volumes are requested.
- */
 function checkOut({ out, volumeBytes }: CreateOptions): void {
   if (out === '') throw bundleError('bundle/option', 'out: it is empty; name a directory, or FILE.stickpin.tar');
   if (isBundleTar(out)) {

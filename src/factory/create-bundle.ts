@@ -40,11 +40,10 @@ export interface CreatedBundle {
 }
 
 /**
- * Makes a bundle, all or nothing. The same options over the same images give the same payload, and
- * the same bytes of a tar or an image.
+ * All or nothing. The same options and images give the same payload, tar and image.
  *
  * @throws AppError `bundle/option`, `bundle/source`, `bundle/skopeo`, `bundle/target`,
- *   `bundle/tool`, `bundle/signer`, `bundle/warnings` (`reject`); `bundle/no-space` (`wait`)
+ *   `bundle/tool`, `bundle/signer`, `bundle/warnings`; `bundle/no-space` (`wait`)
  */
 export async function createBundle(options: CreateOptions, signal: AbortSignal): Promise<CreatedBundle> {
   await checkOptions(options);

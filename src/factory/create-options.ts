@@ -34,17 +34,13 @@ export interface CreateOptions
   readonly images: readonly ImageRequest[];
   /** Paths of archives whose images are all loaded after `images`. */
   readonly archives?: readonly string[];
-  /**
-   * An OpenShift release image, loaded with its whole payload after `images`, under its own names.
-   */
+  /** An OpenShift release image, loaded with its payload after `images`, under its own names. */
   readonly release?: ImageRequest;
-  /**
-   * Spreads the bundle over directories `1`, `2` … of at most this many bytes. Not for a tar file.
-   */
+  /** Makes directories `1`, `2` … of at most this many bytes. Not for a tar file. */
   readonly volumeBytes?: number;
   /**
-   * Makes `out` (`*.img`) the image of a stick. With `volumeBytes` images `1.img`, `2.img` … are
-   * made below `out`, and the size is that of an image.
+   * Makes `out` (`*.img`) the image of a stick; with `volumeBytes` images `1.img`, `2.img` … of
+   * that size below `out`.
    */
   readonly filesystem?: StickFilesystem;
   /** Allows layers of 4 GiB and more, for media that are not FAT. Default false. */

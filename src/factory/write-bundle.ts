@@ -21,8 +21,7 @@ export interface WrittenTree {
 }
 
 /**
- * Writes `blobs/` without the layers of the base, `contents.json`, `index.json` and `oci-layout`
- * into an empty directory. Small files are not synced yet.
+ * Without the layers of the base, into an empty directory. Small files are not synced yet.
  *
  * @throws AppError `bundle/source`; system errors of the target as they are
  */

@@ -33,11 +33,7 @@ export function nameOf(task: DocumentTask): DocumentName {
   return task.kind === 'contents' ? { what: 'contents.json', code: 'bundle/contents' } : task.name;
 }
 
-/**
- * `contents.json` must also agree with itself and its payload. The digest was checked before.
- *
- * @throws AppError `reject`: the code of the name; `bundle/contents`
- */
+/** The digest was checked before. @throws AppError the code of the name; `bundle/contents` */
 export function parseDocument(task: DocumentTask): ParsedDocument {
   switch (task.kind) {
     case 'contents': {
@@ -60,9 +56,8 @@ export function parseDocument(task: DocumentTask): ParsedDocument {
 export type ToWorker = { readonly kind: 'parse'; readonly task: DocumentTask } | { readonly kind: 'next' };
 
 /**
- * `head` is the document with its own lists empty, `items` are further elements of the list
- * `member`; after each of these the worker waits for `next`, so that the main thread does other
- * work in between.
+ * `head` has its own lists empty; `items` continue its list `member`. The worker waits for `next`
+ * after each, so that the main thread does other work in between.
  */
 export type FromWorker =
   | { readonly kind: 'head'; readonly head: Record<string, unknown> }

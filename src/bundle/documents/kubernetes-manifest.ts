@@ -18,12 +18,7 @@ export interface ManifestDocument {
   readonly repeatedKeys: readonly number[];
 }
 
-/**
- * YAML 1.2 with merge keys, or JSON. As in kubectl, helm and the kubelet, repeated keys are no
- * fault.
- *
- * @throws AppError `bundle/source` (`reject`) as `FILE:LINE: why`
- */
+/** YAML 1.2 with merge keys, or JSON. @throws AppError `bundle/source` as `FILE:LINE: why` */
 export function parseManifestDocuments(text: string, file: string): ManifestDocument[] {
   const { documents, lines } = parseAsKubectl(text.replace(/^\ufeff/, ''));
   return documents.map((document, at) => {
@@ -49,8 +44,8 @@ function parse(text: string) {
 const MAX_PARSED_AGAIN = 64 * 1024 * 1024;
 
 /**
- * YAML wants further lines of a quoted text deeper than its parent. kubectl, helm and the kubelet
- * don't, and leading blanks of such a line don't count. So they are added.
+ * YAML wants further lines of a quoted text deeper than its parent; kubectl, helm and the kubelet
+ * don't, and leading blanks don't count. So they are added.
  */
 function parseAsKubectl(text: string): ReturnType<typeof parse> {
   let parsed = parse(text);

@@ -20,9 +20,7 @@ export interface WorkerDocumentsOptions {
   readonly program: URL;
   /** Up to this size the calling thread parses. Default 64 KiB, which takes a few milliseconds. */
   readonly inlineBytes?: number;
-  /**
-   * Heap limit of the thread in MiB. Default 256, more than twice the need of the largest document.
-   */
+  /** Heap limit in MiB. Default 256, more than twice the need of the largest document. */
   readonly heapMb?: number;
   /** For one document. Default two minutes: the largest take seconds, and a node may be busy. */
   readonly deadlineMs?: number;
@@ -43,9 +41,8 @@ interface Seat {
 }
 
 /**
- * Parses large documents in one thread, in order; the calling thread stays free and receives
- * results in parts. The thread starts with the first document and ends after an idle time, an
- * abort, the deadline or a full heap; the next document starts a new one.
+ * Parses large documents in one thread, in order. The thread starts with the first document and
+ * ends after an idle time, an abort, the deadline or a full heap.
  */
 export function createWorkerDocuments(options: WorkerDocumentsOptions): WorkerDocuments {
   const defaults = { inlineBytes: 64 * 1024, heapMb: 256, deadlineMs: 2 * 60_000, idleMs: 5_000 };
@@ -69,8 +66,7 @@ export function createWorkerDocuments(options: WorkerDocumentsOptions): WorkerDo
 }
 
 /**
- * @throws AppError as {@link parseDocument}, and when the document needs too much memory or time;
- *   `bundle/worker` (`retry`)
+ * @throws AppError as {@link parseDocument}, and without memory or time; `bundle/worker` (`retry`)
  */
 async function parseInThread(seat: Seat, task: DocumentTask, signal: AbortSignal): Promise<ParsedDocument> {
   const { what } = nameOf(task);
@@ -160,11 +156,9 @@ function explained(
 }
 
 /**
- * Parses and validates documents whose digests were checked before. It owns the bytes from the call
- * on.
+ * Parses documents whose digests were checked before, and owns their bytes from the call on.
  *
- * Its methods throw an AppError (`reject`) that names the document and the fault, and the signal's
- * reason at once after an abort.
+ * @throws AppError that names the document and the fault; the signal's reason after an abort
  */
 export interface Documents {
   contents(bytes: Buffer, payload: Payload, signal: AbortSignal): Promise<Contents>;

@@ -9,12 +9,9 @@ import { indexMediaTypes, manifestMediaTypes } from './oci-schema.ts';
 import { count, digest, sizeUpTo } from './schema.ts';
 
 /**
- * Checks `contents.json` against the limits of the format, itself and the payload: each layer and
- * reference once, indexes in range, references canonical and by the image's digest, tags (attached
- * ones too) in the repository of their image and each naming one image, components unique, totals
- * right.
+ * Checks `contents.json` against the limits of the format, itself and the payload.
  *
- * @throws AppError `bundle/contents` (`reject`) that names the image or layer
+ * @throws AppError `bundle/contents` that names the image or layer
  */
 export function checkContents(contents: Contents, payload: Payload): void {
   checkCounts(contents);
@@ -91,10 +88,7 @@ function checkTags(image: Image, seen: Map<string, Digest>): void {
   }
 }
 
-/**
- * Two images of a repository may share attached tags, as an index and its manifest do. Each tag
- * names one manifest.
- */
+/** Images of a repository may share attached tags, but each tag names one manifest. */
 function checkAttached(image: Image, seen: Map<string, Digest>): void {
   const { repository } = parseReference(image.reference);
   const own = new Set<string>();
@@ -186,12 +180,7 @@ export const contentsSchema = v.strictObject({
   images: v.pipe(v.array(image), v.maxLength(limits.images, `must have at most ${limits.images} images`)),
 });
 
-/**
- * Checks the form only, see {@link checkContents}.
- *
- * @param maxItems limit of members and elements; contents that were stored before need none
- * @throws AppError `bundle/contents`
- */
+/** The form only. `maxItems`: stored contents need none. @throws AppError `bundle/contents` */
 export function parseContents(bytes: Uint8Array, maxItems: number = limits.treeItems): Contents {
   return parseJson(bytes, contentsSchema, 'contents.json', 'bundle/contents', maxItems);
 }

@@ -37,10 +37,9 @@ export function preAuthenticationEncoding(payloadType: string, payload: Uint8Arr
 }
 
 /**
- * Checks the size first, then JSON and base64, then the payload type.
+ * The size comes first, then JSON, base64 and type.
  *
- * @throws AppError `bundle/envelope` (`reject`); `bundle/schema-version` for a bundle of another
- *   format version
+ * @throws AppError `bundle/envelope`; `bundle/schema-version` for another format version
  */
 export function parseEnvelope(bytes: Uint8Array): Envelope {
   if (bytes.length > limits.envelopeBytes) throw malformed(`larger than ${limits.envelopeBytes} bytes`);

@@ -4,18 +4,10 @@ import { schemaFault } from '../../platform/schema-fault.ts';
 import { type BundleErrorCode, bundleError } from '../bundle-error.ts';
 import { limits } from '../limits.ts';
 
-/**
- * Characters of a path or of a validator's message in an error: both quote the document, whose
- * names may have megabytes.
- */
+/** Characters of the document in an error: its names may have megabytes. */
 const QUOTED_LENGTH = 300;
 
-/**
- * Parses and validates UTF-8 JSON.
- *
- * @param what names the document in errors: `contents.json`, `manifest sha256:…`
- * @throws AppError `code` (`reject`) that names the document and the first wrong member
- */
+/** `what` names the document. @throws AppError `code` with document and first wrong member */
 export function parseJson<Schema extends v.GenericSchema>(
   bytes: Uint8Array,
   schema: Schema,
@@ -26,12 +18,7 @@ export function parseJson<Schema extends v.GenericSchema>(
   return validateJson(decodeJson(bytes, what, code, maxItems), schema, what, code);
 }
 
-/**
- * RFC 8259, without a byte order mark.
- *
- * @param maxItems limit of members and elements; default {@link limits.documentItems}
- * @throws AppError `code` (`reject`)
- */
+/** RFC 8259, without a byte order mark. @throws AppError `code` */
 export function decodeJson(
   bytes: Uint8Array,
   what: string,
@@ -89,12 +76,11 @@ const OPEN_OBJECT = 0x7b;
 const CLOSE_OBJECT = 0x7d;
 
 /**
- * Checks a text before it is parsed, in one pass without memory. A few megabytes of brackets would
- * need hundreds of megabytes when parsed. `JSON.parse()` can be neither interrupted nor limited: a
- * worker thread that exceeds its heap limit in it ends the whole process.
+ * Checks a text before it is parsed, in one pass without memory. `JSON.parse()` can be neither
+ * interrupted nor limited: a few megabytes of brackets take hundreds, and a full heap of a worker
+ * ends the whole process.
  *
- * @returns the exceeded limit, such as `more than 64 levels`; without meaning for a text that is
- *   not JSON
+ * @returns the exceeded limit, such as `more than 64 levels`; without meaning unless it is JSON
  */
 export function jsonExcess(bytes: Uint8Array, { items, depth }: JsonLimits): string | undefined {
   let found = 0;

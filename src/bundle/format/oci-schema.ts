@@ -48,10 +48,7 @@ const indexEntry = v.object({
   platform: v.exactOptional(v.object({ architecture: word, os: word, variant: v.exactOptional(word) })),
   annotations: v.exactOptional(v.object({ [REF_NAME]: v.exactOptional(word), [ZSTD]: v.exactOptional(word) })),
 });
-/**
- * A document that is manifest and index at once means different images to different programs
- * (CVE-2021-41190), so it is neither.
- */
+/** Programs disagree about a document that is manifest and index (CVE-2021-41190): refused. */
 const absent = (what: string) => v.exactOptional(v.never(`must not be in ${what}, it makes the document ambiguous`));
 function ownMediaType(isOwn: (mediaType: string) => boolean, what: string) {
   return v.exactOptional(v.pipe(word, v.check(isOwn, `must be that of ${what}, it makes the document ambiguous`)));
@@ -92,9 +89,7 @@ export function parseIndex(bytes: Uint8Array, what: string, code: BundleErrorCod
   return parseJson(bytes, indexSchema, what, code);
 }
 
-/**
- * For the `index.json` of a bundle, which lists all images and tags. @throws as {@link parseIndex}
- */
+/** The `index.json` of a bundle lists all images and tags. @throws as {@link parseIndex} */
 export function parseLayoutIndex(bytes: Uint8Array, what: string, code: BundleErrorCode): ImageIndex {
   return parseJson(bytes, indexSchema, what, code, limits.treeItems);
 }
@@ -114,12 +109,7 @@ export type SourceEntry =
 /** image-spec, descriptor.md, "Digests". */
 const OTHER_ALGORITHM = /^(?!sha256:)[a-z0-9]+(?:[+._-][a-z0-9]+)*:[A-Za-z0-9=_-]+$/;
 
-/**
- * Parses the `index.json` of a source. It may have images that a bundle does not need and could not
- * hold.
- *
- * @throws AppError `code` (`reject`) that names `what` and the member
- */
+/** A source may have images that a bundle could not hold. @throws AppError `code` */
 export function parseSourceIndex(bytes: Uint8Array, what: string, code: BundleErrorCode): SourceEntry[] {
   const { manifests } = parseJson(bytes, sourceIndex, what, code, limits.treeItems);
   return manifests.map((found, at): SourceEntry => {
@@ -143,10 +133,9 @@ export type ImageDocument =
   | (ImageIndex & { readonly kind: 'index'; readonly mediaType: string });
 
 /**
- * The kind follows from `mediaType` of a descriptor or an HTTP answer, else from the document's own
- * `mediaType`, else from its shape: image-spec makes the property a SHOULD.
+ * By the `mediaType` of a descriptor or HTTP answer, else the document's own, else its shape.
  *
- * @throws AppError `code` (`reject`) that names `what` and the member
+ * @throws AppError `code` that names `what` and the member
  */
 export function parseImageDocument(
   bytes: Uint8Array,
@@ -205,12 +194,7 @@ export function entriesForPlatform(of: ImageIndex, architecture: string): IndexE
   return [...new Map(chosen.map((entry) => [entry.digest, entry])).values()];
 }
 
-/**
- * The same of a source.
- *
- * @throws AppError `bundle/source` (`reject`) when there is none, there are too many, or one is an
- *   index
- */
+/** @throws AppError `bundle/source` when there is none, there are too many, or one is an index */
 export function manifestsForPlatform(of: ImageIndex, architecture: string, what: string): IndexEntry[] {
   const entries = entriesForPlatform(of, architecture);
   const platform = `linux/${architecture}`;

@@ -29,10 +29,7 @@ const CONTROL = /[\u0000-\u001f\u007f-\u009f]/;
 const KEY_ID = /^[0-9a-f]{64}$/;
 const FILE_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]*$/;
 
-/**
- * Whether `text` may name an attachment: a file name that every filesystem takes, of at most 255
- * bytes.
- */
+/** Whether every filesystem takes `text` as a file name, of at most 255 bytes. */
 export function isPlainFileName(text: string): boolean {
   return FILE_NAME.test(text) && Buffer.byteLength(text) <= limits.nameBytes;
 }
@@ -126,9 +123,7 @@ function haveDistinctNames(attachments: readonly { readonly name: string }[]): b
   return new Set(attachments.map(({ name }) => name.toLowerCase())).size === attachments.length;
 }
 
-/**
- * SPKI in PEM. Checked here: later it would be too late to refuse the bundle for an invalid key.
- */
+/** SPKI in PEM. Checked here: later the bundle could no longer be refused. */
 const publicKey = v.pipe(
   v.string(),
   v.maxLength(limits.textLength),
@@ -222,10 +217,7 @@ const members = v.strictObject({
   ),
 });
 
-/**
- * All versions in a payload must follow one scheme: the one that it names, or the scheme of its
- * version.
- */
+/** All versions follow one scheme: the named one, or that of the payload's version. */
 export const payloadSchema = v.pipe(
   members,
   v.rawCheck(({ dataset, addIssue }) => {
@@ -261,12 +253,10 @@ function isAnyRange(text: string): boolean {
 }
 
 /**
- * Parses the decoded payload of an envelope (bundle format 1, "Payload"). An unknown member is an
- * error: an older node must not ignore a restriction that it does not understand. New members come
- * with a new `schemaVersion`.
+ * An unknown member is an error: an older node must not ignore a restriction that it does not
+ * understand. New members come with a new `schemaVersion`.
  *
- * @throws AppError `bundle/schema-version` when written for another version; `bundle/payload` with
- *   the member's path otherwise.
+ * @throws AppError `bundle/schema-version`, or `bundle/payload` with the member's path
  */
 export function parsePayload(bytes: Uint8Array): Payload {
   const value = decodeJson(bytes, 'payload', 'bundle/payload');
@@ -279,10 +269,7 @@ export function parsePayload(bytes: Uint8Array): Payload {
   return validateJson(value, payloadSchema, 'payload', 'bundle/payload');
 }
 
-/**
- * As {@link parsePayload}, for a payload of an adopted bundle: an `update.from` longer than is read
- * now does not count as a fault. It is cut, and stays too long to be read.
- */
+/** For an adopted bundle. A too long `update.from` is no fault: it is cut, and stays too long. */
 export function parseStoredPayload(bytes: Uint8Array): Payload {
   const value = decodeJson(bytes, 'payload', 'bundle/payload') as Partial<Payload> | null;
   const { from, ...update } = value?.update ?? {};
@@ -297,10 +284,7 @@ export function payloadFaults(bytes: Uint8Array): readonly string[] {
   return issues.map(memberFault);
 }
 
-/**
- * Parses a file of advisories for a new bundle: one, or a list. @throws AppError `bundle/option`
- * that names the file and the member
- */
+/** One advisory, or a list. @throws AppError `bundle/option` with file and member */
 export function parseAdvisories(bytes: Uint8Array, path: string): readonly Advisory[] {
   const value = decodeJson(bytes, path, 'bundle/option');
   const schema = Array.isArray(value)
@@ -331,19 +315,12 @@ const RELEASE_MEMBERS: readonly ReleaseMember[] = [
   { member: 'update.base', flag: '--base', isIn: ({ update }) => update?.base !== undefined },
 ];
 
-/**
- * What a payload says of its own release: nothing of it has an effect in a bundle without images,
- * since there is nothing to load and nothing to activate.
- */
+/** Members about the payload's own release, without effect in a bundle without images. */
 export function releaseMembers(payload: Members): readonly Omit<ReleaseMember, 'isIn'>[] {
   return RELEASE_MEMBERS.filter(({ isIn }) => isIn(payload));
 }
 
-/**
- * Bundle format, `advisories`: a bundle without images says nothing of a release of its own.
- *
- * @throws AppError `bundle/payload` (`reject`) that names the members
- */
+/** A bundle without images has no release of its own. @throws AppError `bundle/payload` */
 export function checkNotice(payload: Payload, { images }: Pick<Contents, 'images'>): void {
   const found = images.length > 0 ? [] : releaseMembers(payload);
   if (found.length === 0) return;

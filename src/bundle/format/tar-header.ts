@@ -23,11 +23,7 @@ export interface TarHeader {
 /** Types without data, whatever their size field says (as in Go's archive/tar and libarchive). */
 const HEADER_ONLY = new Set(['1', '2', '3', '4', '5', '6']);
 
-/**
- * Undefined for a block of zeros, which ends the archive.
- *
- * @throws AppError `bundle/tar` (`reject`) when the checksum or a number is wrong
- */
+/** Undefined for a block of zeros, which ends the archive. @throws AppError `bundle/tar` */
 export function parseTarHeader(block: Uint8Array): TarHeader | undefined {
   if (block.every((byte) => byte === 0)) return undefined;
   if (isCompressed(block)) throw notTar('it is compressed, but a bundle is read in place; pack it again with tar -cf');
@@ -131,10 +127,9 @@ export interface TarMember {
 const MAX_PAX_BYTES = 64 * 1024;
 
 /**
- * Reads headers only; data is skipped. Ends at the end marker or where the archive is cut off.
+ * Skips data. Ends at the end marker or where the archive is cut off.
  *
- * @throws AppError `bundle/tar` (`reject`) for a damaged header or too many members; system errors
- *   as they are
+ * @throws AppError `bundle/tar` for a damaged header or too many members; system errors as they are
  */
 export async function* readTarMembers(
   file: FileHandle,

@@ -26,10 +26,7 @@ export function keyProblemLine({ message, remedy }: KeyProblem): string {
 export interface KeysFolderRules {
   /** It was read before, so it must exist. Default false. */
   readonly wasSeen?: boolean;
-  /**
-   * Beside root, the only user who may own or write the folder and its key files. Default: not
-   * checked, for example for a folder of a command line.
-   */
+  /** Beside root, the only user who may own or write key files. Default: not checked. */
   readonly ownUid?: number;
 }
 
@@ -125,10 +122,7 @@ export async function readKeyFile(path: string, signal: AbortSignal): Promise<st
   return (await readGuardedKeyFile(path, undefined, signal)).text;
 }
 
-/**
- * Names that are neither `*.pub`, `*.revoked` nor `*.toml`, nor of a role, so that a misspelt
- * revocation is noticed. `keyFiles`: files that roles name.
- */
+/** Files of no known kind: a misspelt revocation must be noticed. `keyFiles`: of roles. */
 export function strayFiles(
   folder: string,
   names: readonly string[],

@@ -15,10 +15,7 @@ export interface PrivateKey {
   readonly key: KeyObject;
 }
 
-/**
- * A malformed signature does not count. Runs in the thread pool: the largest payload takes a
- * millisecond or more.
- */
+/** A malformed signature does not count. In the thread pool, since it takes a millisecond. */
 export function isSignatureBy(
   { algorithm, key }: Pick<PublicKey, 'algorithm' | 'key'>,
   signature: Uint8Array,
@@ -43,11 +40,10 @@ export interface RevokedId {
 }
 
 /**
- * Reads PEM (`-----BEGIN PUBLIC KEY-----`, SPKI, RFC 5480 and RFC 8410). Blank lines and `#`
- * comments are allowed.
+ * Reads PEM (SPKI, RFC 5480 and RFC 8410). Blank lines and `#` comments are allowed.
  *
- * @throws AppError `bundle/key-file` (`reject`), also for several keys: the file's name is that of
- *   its only key
+ * @throws AppError `bundle/key-file`, also for several keys: the file's name is that of its only
+ *   key
  */
 export function parsePublicKey(text: string, name: string): PublicKey {
   refusePrivateKey(text, name);
@@ -62,10 +58,9 @@ export function parsePublicKey(text: string, name: string): PublicKey {
 }
 
 /**
- * Reads public keys in PEM, and key ids, one a line, with `#` comments; upper case is accepted. An
- * unknown line is an error, since it may be meant to revoke a key.
+ * Reads public keys in PEM, and key ids, one a line, with `#` comments; upper case is accepted.
  *
- * @throws AppError `bundle/key-file` (`reject`) for such a line, or without any key
+ * @throws AppError `bundle/key-file` for an unknown line, which may be meant to revoke a key
  */
 export function parseRevocations(text: string, name: string): RevokedId[] {
   refusePrivateKey(text, name);
@@ -84,12 +79,7 @@ export function isEncryptedKey(pem: string): boolean {
   return /BEGIN ENCRYPTED|Proc-Type: 4,ENCRYPTED/.test(pem);
 }
 
-/**
- * Reads PEM (PKCS#8, as from `stickpin keygen` and `openssl genpkey`).
- *
- * @throws AppError `bundle/key-file` (`reject`); `bundle/passphrase` (`reject`) when the key is
- *   encrypted, and the passphrase is absent or wrong
- */
+/** Reads PEM (PKCS#8). @throws AppError `bundle/key-file`; `bundle/passphrase` absent or wrong */
 export function parsePrivateKey(pem: string, name: string, passphrase?: string): PrivateKey {
   if (!/-----BEGIN [A-Z ]*PRIVATE KEY-----/.test(pem)) {
     throw badKey(name, 'it is not a private key in PEM; sign with the .key file of stickpin keygen');
@@ -124,10 +114,7 @@ export function shortKeyId(keyId: string): string {
 const [PEM_BEGIN, PEM_END] = ['-----BEGIN PUBLIC KEY-----', '-----END PUBLIC KEY-----'];
 
 /**
- * RFC 7468. `others`: lines outside blocks, without blank ones and `#` comments. Any line ends and
- * a byte order mark are accepted.
- *
- * @throws AppError `bundle/key-file` (`reject`) when a block has no end
+ * RFC 7468. `others`: lines outside of blocks. @throws AppError `bundle/key-file` without an end
  */
 function pemBlocks(
   text: string,
@@ -185,10 +172,7 @@ function badKey(name: string, why: string, cause?: unknown) {
 export type SignatureAlgorithm = 'ed25519' | 'ecdsa-p256';
 
 interface CanonicalKey {
-  /**
-   * Lower-case hex SHA-256 of the DER SubjectPublicKeyInfo; P-256 with the point uncompressed (RFC
-   * 5480, section 2.2).
-   */
+  /** Hex SHA-256 of the DER SubjectPublicKeyInfo; P-256 uncompressed (RFC 5480, section 2.2). */
   readonly keyId: string;
   /** Hashes of other forms of a P-256 point. Revocations and hints may use them. */
   readonly otherIds: readonly string[];
@@ -196,10 +180,7 @@ interface CanonicalKey {
   readonly key: KeyObject;
 }
 
-/**
- * SubjectPublicKeyInfo up to the point, by the length of a P-256 point (RFC 5480, sections 2 and
- * 2.1.1).
- */
+/** SubjectPublicKeyInfo up to the point, by its length (RFC 5480, sections 2 and 2.1.1). */
 const P256_HEADS = new Map([
   [65, Buffer.from('3059301306072a8648ce3d020106082a8648ce3d030107034200', 'hex')],
   [33, Buffer.from('3039301306072a8648ce3d020106082a8648ce3d030107032200', 'hex')],
@@ -207,11 +188,7 @@ const P256_HEADS = new Map([
 /** The same for Ed25519 (RFC 8410, section 4). */
 const ED25519_HEAD = Buffer.from('302a300506032b6570032100', 'hex');
 
-/**
- * A key has one key id, however its file was written.
- *
- * @returns why it can't sign bundles, as a clause
- */
+/** A key has one key id, however its file was written. `why`: a clause. */
 export function canonicalKey(key: KeyObject): CanonicalKey | { readonly why: string } {
   const der = derOf(key);
   if (der === undefined) return { why: 'its point is at infinity' };
@@ -271,10 +248,7 @@ function pointOf(der: Buffer): Buffer | undefined {
   return undefined;
 }
 
-/**
- * Undefined for the point at infinity, which can't be exported. Call this before reading any detail
- * of the key: Node aborts the process on details of such a point.
- */
+/** Undefined for the point at infinity. Node aborts the process on any detail of such a key. */
 function derOf(key: KeyObject): Buffer | undefined {
   try {
     return key.export({ type: 'spki', format: 'der' });
@@ -287,10 +261,7 @@ function hashOf(der: Buffer): string {
   return hexOf(digestOf(der));
 }
 
-/**
- * PEM of OpenSSL, OpenSSH, cosign and PGP; minisign or signify, whose Base64 begins so; PuTTY; a
- * JSON Web Key.
- */
+/** OpenSSL, OpenSSH, cosign and PGP; minisign or signify in Base64; PuTTY; a JSON Web Key. */
 const TEXT_FORMS = [
   /-----BEGIN [A-Z0-9 ]*PRIVATE KEY/,
   /^untrusted comment:.*\r?\n(?:RWRTY0Iy|RWQAAEIy|RWRCS)/m,

@@ -10,10 +10,7 @@ import { bundleError } from '../bundle-error.ts';
 
 const keyId = v.pipe(v.string(), v.regex(/^[0-9a-f]{64}$/));
 const time = v.pipe(v.number(), v.safeInteger());
-/**
- * Strict: a damaged member name must not count as an absent `checksum`, which earlier versions
- * lack.
- */
+/** Strict: a damaged member name must not count as an absent `checksum`. */
 const documentSchema = v.strictObject({
   schemaVersion: v.literal(1),
   checksum: v.exactOptional(v.string()),
@@ -63,10 +60,7 @@ export function parseRevocationRecord(text: string, name: string): RevocationRec
   }
 }
 
-/**
- * Undefined when there is none. @throws AppError `bundle/revocation-record` (`wait`) when it can't
- * be read or is damaged
- */
+/** Undefined when there is none. @throws AppError `bundle/revocation-record` (`wait`) */
 export async function readRevocationRecord(path: string): Promise<RevocationRecord | undefined> {
   let text: string | undefined;
   try {
@@ -89,12 +83,7 @@ export function revokedClause(keys: readonly { readonly name: string }[]): strin
   return `${keys.map(({ name }) => name).join(', ')} ${keys.length === 1 ? 'is' : 'are'} revoked`;
 }
 
-/**
- * What to do when all these keys are revoked. The new key comes first, since an old one may be in
- * the wrong hands.
- *
- * @param keys at least one, each with its whole id
- */
+/** The new key comes first, since an old one may be in the wrong hands. `keys`: at least one. */
 export function newKeyRemedy(keys: readonly { readonly keyId: string }[], folder: string): string {
   const [first, second] = keys;
   const id = first === undefined || second !== undefined ? 'KEYID' : first.keyId.slice(0, 12);

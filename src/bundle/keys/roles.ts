@@ -47,9 +47,8 @@ interface LoadedRole extends KeysOfFile {
 }
 
 /**
- * Loads one role for each `*.toml`. Never throws for the content. A role is left out if its file or
- * a key file of it is faulty, or if a key of it is also in a `*.pub` file or in another role, even
- * a faulty one; such a key counts nowhere, since it is unclear what it may sign.
+ * One role for each `*.toml`. Never throws for the content. Left out: a faulty file or key file,
+ * and a key that is elsewhere too; such a key counts nowhere, since it is unclear what it may sign.
  */
 export async function loadRoles(from: RolesFolder, signal: AbortSignal): Promise<LoadedRoles> {
   const problems: KeyProblem[] = [];
@@ -110,10 +109,7 @@ async function readRole(
   return { file, role, keys: keys.sort((a, b) => (a.name < b.name ? -1 : 1)) };
 }
 
-/**
- * The keys in a faulty role file, as far as its text shows them: public keys in PEM, and files of
- * the folder. Never throws but for an abort.
- */
+/** Keys in the text of a faulty role file. Throws only on abort. */
 async function keysIn(
   file: string,
   { folder, names, ownUid }: RolesFolder,
@@ -151,9 +147,8 @@ interface StrictRead {
 }
 
 /**
- * A file that others may write, or that is a link, is not trusted.
- *
- * @throws AppError `bundle/role-file`, `bundle/key-file` (`reject`)
+ * Others may not write it, and it is no link. @throws AppError `bundle/role-file`,
+ * `bundle/key-file`
  */
 async function readStrictly({ path, folder, file, maxBytes, ownUid }: StrictRead, signal: AbortSignal) {
   const { text, fault } = await readGuardedKeyFile(join(folder, file), ownUid, signal, {
@@ -268,11 +263,9 @@ export const roleSchema = v.strictObject({
 });
 
 /**
- * Only `may_rotate` (default false) is optional, and unknown members are refused: a misspelt limit
- * must not be ignored.
+ * Unknown members are refused: a misspelt limit must not be ignored.
  *
- * @param path for errors. @param name the file's name without `.toml`.
- * @throws AppError `bundle/role-file` (`reject`) that names the file and the member
+ * @throws AppError `bundle/role-file` that names the file and the member
  */
 function parseRoleFile(text: string, path: string, name: string): RoleFile {
   if (!isRoleName(name)) {
@@ -326,11 +319,7 @@ function isRepositoryPrefix(text: string): boolean {
   }
 }
 
-/**
- * A role with fewer keys than its threshold stays in force: what it has let in keeps its trust.
- *
- * @param keys those that count in it now
- */
+/** A role with fewer keys stays in force: what it has let in keeps its trust. */
 export function shortRole(
   { name, threshold }: Pick<Role, 'name' | 'threshold'>,
   keys: readonly { readonly name: string }[],

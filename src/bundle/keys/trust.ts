@@ -18,11 +18,10 @@ export { readKeyFile } from './keys-folder.ts';
 export type { Trust, TrustedKey, TrustedKeys } from './trusted-keys.ts';
 
 /**
- * Loads `*.pub` (a public key in PEM each), `*.revoked` (see {@link parseRevocations}) and `*.toml`
- * (a role each, see {@link loadRoles}). Never throws for the content: a bad `.pub` or role is left
- * out and reported. While the folder or a `.revoked` file can't be read, no key is trusted, since
- * any key may be revoked. Other files are problems, hidden ones are ignored. A folder that never
- * existed holds no key.
+ * Loads `*.pub`, `*.revoked` ({@link parseRevocations}) and `*.toml` ({@link loadRoles}). Never
+ * throws for the content: a bad `.pub` or role is left out and reported. While the folder or a
+ * `.revoked` file can't be read, no key is trusted, since any key may be revoked. A folder that
+ * never existed holds no key.
  */
 export async function loadTrustedKeys(
   folder: string,

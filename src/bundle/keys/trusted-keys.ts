@@ -6,10 +6,7 @@ import type { PublicKey, RevokedId } from './keys.ts';
 import type { KeyProblem } from './keys-folder.ts';
 
 export interface TrustedKey extends PublicKey {
-  /**
-   * The file's name without `.pub`, or its name in the bundle that brought it, else its short key
-   * id. In a role after `<role>/`.
-   */
+  /** The file's name, or its name in the bundle that brought it, else its short id. */
   readonly name: string;
   /** Absent for a plain key, which may sign everything. */
   readonly role?: string;
@@ -36,15 +33,9 @@ export interface TrustedKeys {
   readonly revokedKeys: readonly TrustedKey[];
   /** Sorted by name, without faulty ones. */
   readonly roles: readonly TrustedRole[];
-  /**
-   * Ids of keys in a role and in a `*.pub` file, or in two roles. They count nowhere, even if a
-   * bundle adds them.
-   */
+  /** Ids of keys in two places. They count nowhere, even if a bundle adds them. */
   readonly ambiguous: ReadonlySet<string>;
-  /**
-   * Ids that never count among plain keys or in some role, sorted, each once. A known key has its
-   * own id, whatever form the revocation named.
-   */
+  /** Ids that never count somewhere, sorted, each once; a known key by its own id. */
   readonly revoked: readonly string[];
   /** {@link TrustedKeys.revoked} and the other ids of the same keys. */
   readonly revokedIds: ReadonlySet<string>;
@@ -66,15 +57,9 @@ export interface Trust {
   readonly keys: TrustedKeys;
   /** Distinct plain keys that must have signed, at least 1. */
   readonly threshold: number;
-  /**
-   * Trusted by digest, whoever signed them: adopted bundles (docs/decisions/trust.md), and approved
-   * ones if approval is enough. Default none.
-   */
+  /** Trusted by digest (docs/decisions/trust.md): adopted and approved ones. Default none. */
   readonly vouched?: { has(bundleId: BundleId): boolean };
-  /**
-   * A bundle without enough trusted signatures may be approved by its digest (`trust.require =
-   * "approval"`). Default false.
-   */
+  /** An approval by digest is enough (`trust.require = "approval"`). Default false. */
   readonly isApprovalEnough?: boolean;
 }
 
@@ -86,8 +71,8 @@ export interface KeySet extends Pick<TrustedKeys, 'folder' | 'byFile' | 'isListe
 }
 
 /**
- * Each published key counts once among the plain keys and once in its role, under the first name,
- * without ambiguous and revoked ones; none while a revocation may be hidden.
+ * Each key once among the plain keys and once in its role, without ambiguous and revoked ones; none
+ * while a revocation may be hidden.
  */
 export function keysInForce({ published, roles, revoked, problems, ambiguous, ...others }: KeySet): TrustedKeys {
   const revocationsUnreadable = problems.some(({ hidesRevocations }) => hidesRevocations);

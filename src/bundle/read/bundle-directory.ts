@@ -15,10 +15,7 @@ import { limits } from '../limits.ts';
 import type { BundleFile, FileBundleReader } from './bundle-reader.ts';
 import { mediaError, openRegularFileIn, streamOpened } from './open-file.ts';
 
-/**
- * How long the folder of blobs stays open, in milliseconds. A preload uses it often, and each use
- * would open all folders from `/` on.
- */
+/** The folder of blobs stays open for these milliseconds: each use would open all from `/` on. */
 const KEEP_MS = 300;
 
 /**
@@ -65,11 +62,9 @@ export function openBundleDirectory(path: string, root?: string): FileBundleRead
 }
 
 /**
- * The entry called `name`, exactly or else without case. Only the first `sought` entries are
- * searched for another spelling.
+ * By its exact name, or else without case among the first `sought` entries.
  *
- * @throws AppError `bundle/ambiguous` (`reject`) when several entries differ in case only;
- *   `media/read`, `media/gone`
+ * @throws AppError `bundle/ambiguous` when several differ in case only; `media/read`, `media/gone`
  */
 export async function findEntry(
   folder: HeldFolder,
@@ -154,14 +149,11 @@ async function readSmallFile(
 }
 
 /**
- * Keeps the folder at `path` open: a bundle, or a folder that is searched for bundles.
+ * Keeps the folder at `path` open. Undefined when it does not exist.
  *
- * @param root the medium's root: `path` itself or a parent. The path to it is opened as in
- *   `holdWithoutLinks()`; no link below it is followed. Without a root, a user has named `path`,
- *   and links in it are followed.
- * @returns undefined when it does not exist
- * @throws AppError `bundle/link` when a part of the path is a link or a file; `media/read`,
- *   `media/gone`
+ * @param root the medium's root: no link from there to `path` or below it is followed. Without a
+ *   root a user has named `path`, and links in it are followed.
+ * @throws AppError `bundle/link` for a link or a file in the path; `media/read`, `media/gone`
  */
 export async function holdOnMedium(path: string, root: string | undefined): Promise<HeldFolder | undefined> {
   try {
@@ -184,10 +176,7 @@ export async function holdAround(
   return { folder: await holdOnMedium(folder, root === path ? folder : root), name: basename(path) };
 }
 
-/**
- * @returns undefined when nothing is there
- * @throws AppError `bundle/link` when it is a link or a file; `media/read`, `media/gone`
- */
+/** Undefined without it. @throws AppError `bundle/link`; `media/read`, `media/gone` */
 export async function holdIn(folder: HeldFolder, name: string): Promise<HeldFolder | undefined> {
   const path = join(folder.path, name);
   try {

@@ -17,18 +17,11 @@ interface BlobPlace {
   readonly sizeBytes: number | undefined;
 }
 
-/**
- * Between calls no file stays open, except during {@link BundleReader.hold}, and a folder for a
- * moment only.
- */
+/** Between calls no file stays open, except during {@link BundleReader.hold}. */
 export interface BundleReader {
   /** A path or an address, for messages. */
   readonly path: string;
-  /**
-   * Keeps the bundle open while `run` works. A reader with nothing to keep open just calls `run`.
-   *
-   * @throws as `run`; `bundle/link`, `media/read`, `media/gone`
-   */
+  /** Stays open while `run` works. @throws as `run`; `bundle/link`, `media/read`, `media/gone` */
   hold<T>(run: () => Promise<T>): Promise<T>;
   /**
    * @throws AppError `bundle/absent`, `bundle/link` when it is not a regular file, `bundle/digest`
@@ -57,10 +50,9 @@ export interface FileBundleReader extends BundleReader {
 const layoutFile = v.looseObject({ imageLayoutVersion: v.string() });
 
 /**
- * OCI tools recognise a layout by this file. Nodes don't need it and it is not signed: only
- * `create` and `verify` check it.
+ * Not signed, and no need of nodes: only `create` and `verify` check it.
  *
- * @throws AppError `bundle/absent`, `bundle/layout` (`reject`); `media/read`, `media/gone`
+ * @throws AppError `bundle/absent`, `bundle/layout`; `media/read`, `media/gone`
  */
 export async function checkLayoutFile(reader: BundleReader, signal: AbortSignal): Promise<void> {
   const bytes = await reader.readFile('oci-layout', limits.layoutBytes, signal);

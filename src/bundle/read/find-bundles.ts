@@ -9,8 +9,8 @@ import { isBundleTar } from './open-bundle.ts';
 import { mediaError } from './open-file.ts';
 
 /**
- * Where bundles are searched: on a `medium` in its folder `stickpin`; in the drop `folder` also
- * directly below it; as `bundle` the root is one itself.
+ * On a `medium` in its folder `stickpin`; in the drop `folder` also directly below it; as `bundle`
+ * the root is one itself.
  */
 export type BundleLayout = 'medium' | 'folder' | 'bundle';
 
@@ -20,9 +20,7 @@ export type BundleCandidate =
   | { readonly kind: 'unreadable'; readonly path: string; readonly reason: Fault };
 
 /**
- * Finds bundles below `root` without opening them. Files of editors and desktops are ignored by
- * name, and so is everything that is no bundle. Sorted by path within each folder. No link is
- * followed, as in `holdOnMedium()`.
+ * Sorted by path within each folder, without opening them. No link is followed.
  *
  * @throws AppError `media/read`, `media/gone`; `bundle/link` when the path to `root` has a link
  */
@@ -74,10 +72,7 @@ async function searchMedium(top: Spot, layout: BundleLayout, signal: AbortSignal
   return found;
 }
 
-/**
- * The folder `stickpin`, or an error if several could be meant. @throws AppError `media/read`,
- * `media/gone`
- */
+/** An error if several could be meant. @throws AppError `media/read`, `media/gone` */
 async function findHome(top: HeldFolder): Promise<string | BundleCandidate | undefined> {
   try {
     return await findEntry(top, 'stickpin');
@@ -99,9 +94,7 @@ function misplaced(candidate: BundleCandidate, home: string): BundleCandidate[] 
 }
 
 /**
- * @param isHome bundles belong directly into this folder, so similar things are reported
- * @param other an entry that is searched separately
- * @param sought most entries that are read of this folder, and of each one below it
+ * `isHome`: similar things are reported. `other`: is searched separately. `sought`: most entries.
  */
 async function searchFolder(
   spot: Spot,

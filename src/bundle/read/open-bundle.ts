@@ -9,8 +9,7 @@ export function isBundleTar(path: string): boolean {
 /**
  * A tar file by its name, else a directory. Opening touches nothing.
  *
- * @param root of the medium: no link between the two is followed, even if others change the medium
- *   meanwhile. Default none, for a bundle that a user named.
+ * @param root of the medium: no link between the two is followed. Default: a user named the bundle
  */
 export function openBundle(path: string, root?: string): FileBundleReader {
   return isBundleTar(path) ? openBundleTar(path, root) : openBundleDirectory(path, root);

@@ -22,12 +22,10 @@ export interface OpenedFile {
 }
 
 /**
- * Opens a regular file without following a link or waiting for a pipe. Links in its parent folders
- * are followed: use {@link openRegularFileIn} on media.
+ * Follows no link and waits for no pipe. Links in its parent folders are followed: use {@link
+ * openRegularFileIn} on media. Undefined when there is no such file.
  *
- * @returns undefined when there is no such file
- * @throws AppError `bundle/link` when it is a link, a directory or a device; `media/read`,
- *   `media/gone` as {@link mediaError}
+ * @throws AppError `bundle/link` for a link, a directory or a device; as {@link mediaError}
  */
 export async function openRegularFile(path: string): Promise<OpenedFile | undefined> {
   const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
@@ -83,14 +81,11 @@ export function streamFile(
 }
 
 /**
- * Streams a file, called `path` in messages, from `startByte` to `endByte` (default: its size at
- * opening) in chunks of at most 1 MiB from `allocate` (default: a new buffer each). The file is
- * closed at the end, when the consumer stops, and at once when `signal` aborts, even while the
- * consumer holds a chunk.
+ * In chunks of at most 1 MiB from `allocate` (default: a new buffer each). The file is closed at
+ * the end, when the consumer stops, and at once when `signal` aborts.
  *
  * @throws AppError as {@link openRegularFile}; `media/gone` (`wait`) when there is no such file;
- *   `media/read` (`retry`) when a read fails or the file ends early; the signal's reason after an
- *   abort
+ *   `media/read` (`retry`) when a read fails or the file ends early; the signal's reason
  */
 export async function* streamOpened(
   path: string,
@@ -149,9 +144,7 @@ async function readChunk(
   );
 }
 
-/**
- * A system error on a medium as `media/gone` (`wait`) or `media/read` (`retry`). An AppError stays.
- */
+/** `media/gone` (`wait`) or `media/read` (`retry`) for a system error. An AppError stays. */
 export function mediaError(path: string, error: unknown): unknown {
   const code = systemCodeOf(error);
   // Our own codes have a slash, system codes never do.
@@ -171,9 +164,7 @@ export function mediaError(path: string, error: unknown): unknown {
   return bundleError('media/read', message, { disposition: 'retry', cause: error });
 }
 
-/**
- * `EBADMSG` and `EUCLEAN`: a filesystem reports damage of its own data. Node has no names for them.
- */
+/** `EBADMSG` and `EUCLEAN`: a filesystem reports damage. Node has no names for them. */
 function isDamage(error: unknown): boolean {
   return error instanceof Error && 'errno' in error && (error.errno === -74 || error.errno === -117);
 }
@@ -201,10 +192,9 @@ export interface ExpectedBlob {
 }
 
 /**
- * Reads a small blob and checks its size and digest. The caller checks the size against its limit;
- * never more is read, even of a file that grows. An unreadable blob counts as `damaged`.
+ * The caller checks the size against its limit; never more is read, even of a file that grows.
  *
- * @throws AppError `media/gone` (`wait`)
+ * @throws AppError `media/gone` (`wait`); an unreadable blob counts as `damaged`
  */
 export async function readBlob(reader: BundleReader, expected: ExpectedBlob, signal: AbortSignal): Promise<BlobResult> {
   const { digest, sizeBytes } = expected;

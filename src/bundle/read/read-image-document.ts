@@ -9,18 +9,11 @@ export type DocumentSource = Pick<BundleReader, 'sizeOf' | 'read'>;
 
 export interface ReadDocument {
   readonly bytes: Buffer;
-  /**
-   * Undefined for another digest, since unsigned bytes must not be parsed, and for bytes that are
-   * neither a manifest nor an index.
-   */
+  /** Undefined for another digest, since unsigned bytes must not be parsed, and for other bytes. */
   readonly document: ImageDocument | undefined;
 }
 
-/**
- * At most 4 MiB. Undefined when the source has none of acceptable size.
- *
- * @throws AppError `media/gone` (`wait`), `media/read` (`retry`)
- */
+/** At most 4 MiB; undefined if larger or absent. @throws AppError `media/gone`, `media/read` */
 export async function readImageDocument(
   source: DocumentSource,
   digest: Digest,

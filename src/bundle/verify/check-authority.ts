@@ -13,11 +13,7 @@ import { bundleError } from '../bundle-error.ts';
 import type { Trust, TrustedKey } from '../keys/trusted-keys.ts';
 import type { VerifiedPayload } from './verify-envelope.ts';
 
-/**
- * Checks the signer's right to the payload's stream before anything else of the bundle is read.
- *
- * @throws AppError `bundle/outside-role` (`reject`) with the role and the stream
- */
+/** Comes before anything else is read. @throws AppError `bundle/outside-role` */
 export function checkStream(verified: VerifiedPayload, payload: Payload, trust: Trust): void {
   if (verified.isVouched || hasPlainSigners(verified, trust)) return;
   const met = rolesMet(verified.signers, trust);
@@ -26,11 +22,9 @@ export function checkStream(verified: VerifiedPayload, payload: Payload, trust: 
 }
 
 /**
- * Keeps those signers that may sign the bundle: plain keys, and keys of roles that cover its stream
- * and all its repositories.
+ * Keeps plain keys, and keys of roles that cover the stream and all its repositories.
  *
- * @throws AppError `bundle/outside-role` (`reject`) with role, stream and repository, when too few
- *   remain and the bundle is not vouched for
+ * @throws AppError `bundle/outside-role` when too few remain and the bundle is not vouched for
  */
 export function checkScope(
   verified: VerifiedPayload,
@@ -47,10 +41,9 @@ export function checkScope(
 }
 
 /**
- * Whether the signers may change keys as the payload requests. A bundle that is trusted by digest
- * passes, but its change of keys has no effect.
+ * A bundle that is trusted by digest passes, but its change of keys has no effect.
  *
- * @throws AppError `bundle/rotation` (`reject`)
+ * @throws AppError `bundle/rotation`
  */
 export function checkRotation(bundle: VerifiedBundle, { isVouched }: VerifiedPayload, trust: Trust): void {
   const { payload } = bundle;

@@ -17,11 +17,7 @@ interface Waiting {
   readonly reject: (reason: unknown) => void;
 }
 
-/**
- * An abort ends the workers after their current read of 1 MiB at the latest.
- *
- * @param onBytes called with the number of bytes hashed since the last call
- */
+/** An abort ends the workers after their current read of 1 MiB. `onBytes`: since the last call. */
 export function createHashPool(threads: number, signal: AbortSignal, onBytes: (bytes: number) => void): HashPool {
   const seats = Array.from({ length: threads }, () => createSeat(onBytes));
   const end = (reason: unknown): void => {
@@ -76,10 +72,7 @@ interface HashTask {
   readonly sizeBytes: number;
 }
 
-/**
- * Any number of `progress`, then one of the others. `ended`: the file ended at `atByte`, before the
- * task's end. `failed`: a read failed with the system error `code`, as `EIO`.
- */
+/** Any number of `progress`, then one of the others. `ended`: too early, at `atByte`. */
 type HashMessage =
   | { readonly kind: 'progress'; readonly bytes: number }
   | { readonly kind: 'done'; readonly sha256Hex: string }
@@ -87,12 +80,10 @@ type HashMessage =
   | { readonly kind: 'failed'; readonly code: string; readonly message: string };
 
 /**
- * The program of a worker: hashes one {@link HashTask} after the other. It reads synchronously,
- * since its thread does nothing else, into one buffer of 1 MiB, so that its memory does not depend
- * on the file.
+ * The program of a worker. It reads synchronously into one buffer of 1 MiB, so that its memory does
+ * not depend on the file.
  *
- * INVARIANT: this function runs from its own text (see `createHashPool()`), so that it needs no
- * other file. It uses nothing outside itself but globals.
+ * INVARIANT: this function runs from its own text, and uses nothing outside itself but globals.
  */
 function runHashWorker(): void {
   const { createHash } = process.getBuiltinModule('node:crypto');

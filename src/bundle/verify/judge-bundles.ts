@@ -19,12 +19,10 @@ export type BundleToJudge =
   | { readonly kind: 'unreadable'; readonly path: string; readonly reason: Fault };
 
 /**
- * Judges the bundles of a medium in order. One that is not trusted, malformed or unreadable is
- * `rejected` with its reason and does not hide the others. Where an approval is enough, a bundle
- * without a trusted signature is `unapproved`.
+ * One result for each, in order. One that is not trusted, malformed or unreadable is `rejected` and
+ * does not hide the others; it is `unapproved` where an approval is enough.
  *
- * @returns one result for each bundle, in order
- * @throws AppError `media/gone` (`wait`) when the medium went away meanwhile
+ * @throws AppError `media/gone` (`wait`)
  */
 export async function judgeBundles(
   bundles: readonly BundleToJudge[],
@@ -33,9 +31,8 @@ export async function judgeBundles(
     /** Default `documentsHere`. */
     readonly documents?: Documents;
     /**
-     * Recent results of the same keys at the same paths, where a path names the digest of its
-     * bundle. Of a bundle that was verified with all its documents only the blobs are checked
-     * again. Default: each bundle is judged anew.
+     * Recent results of the same keys, where a path names the digest of its bundle: of those with
+     * all documents only the blobs are checked again. Default none.
      */
     readonly known?: readonly FoundBundle[];
   },
@@ -105,11 +102,8 @@ export interface BundleOnStick {
 }
 
 /**
- * Why bundles of one stick can't be together on a node that knows none of them, by path: the node
- * refuses one after the other, or can't distinguish or order them. Nodes see only bundles of their
- * architecture.
- *
- * @param found in the order in which a node finds them
+ * Why bundles of one stick can't be together on a node that knows none of them, by path. `found`:
+ * in the order in which a node finds them; nodes see only bundles of their architecture.
  */
 export function refusedTogether(found: readonly BundleOnStick[], now: number): ReadonlyMap<string, string> {
   const refused = new Map<string, string>();

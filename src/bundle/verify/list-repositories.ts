@@ -39,10 +39,7 @@ interface Growing {
 }
 
 const REF_NAME = 'org.opencontainers.image.ref.name';
-/**
- * distribution-spec 1.1, referrers tag schema: an index under this tag lists what refers to the
- * digest.
- */
+/** distribution-spec 1.1, referrers tag schema: an index of what refers to the digest. */
 const REFERRERS_TAG = /^sha256-([0-9a-f]{64})$/;
 /** Of indexes. */
 const MAX_DEPTH = 3;
@@ -61,11 +58,8 @@ const referring = v.looseObject({
 type Document = ImageDocument & v.InferOutput<typeof referring>;
 
 /**
- * The images of each repository (`quay.io/coreos/etcd`), and other manifests of `index.json`, as
- * signatures and those with a `subject`. Missing, damaged and foreign documents are skipped.
- *
- * @param bundle contents and index that were checked before, as `judgeBundle()` gives them
- * @throws AppError `media/gone`
+ * The images of each repository, and other manifests of `index.json`, as signatures and those with
+ * a `subject`. Missing, damaged and foreign documents are skipped. @throws AppError `media/gone`
  */
 export async function listRepositories(
   reader: BundleReader,

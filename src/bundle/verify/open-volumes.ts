@@ -8,10 +8,7 @@ import { openBundle } from '../read/open-bundle.ts';
 import { readEnvelope } from './judge-bundle.ts';
 import { bundleIdOf } from './verify-envelope.ts';
 
-/**
- * The volumes `DIR/1`, `DIR/2` … of `bundle create --volume-size` in order; empty when there are
- * none. Blobs of a missing volume are missing in the reader.
- */
+/** `DIR/1`, `DIR/2` … in order; empty when there are none. */
 export async function volumesIn(path: string): Promise<string[]> {
   const names = await readdir(path).catch(() => []);
   const numbers = names.filter((name) => /^[1-9]\d{0,3}$/.test(name)).map(Number);
@@ -22,12 +19,9 @@ export async function volumesIn(path: string): Promise<string[]> {
 }
 
 /**
- * One reader for several volumes: small files come from the first, each blob from the one that has
- * it.
+ * Small files come from the first volume, each blob from the one that has it.
  *
- * @param path names the bundle in messages
- * @throws AppError `bundle/inconsistent` for a volume of another bundle; as `readEnvelope()` for
- *   one that is not a bundle
+ * @throws AppError `bundle/inconsistent` for a volume of another bundle; as `readEnvelope()`
  */
 export async function openVolumes(
   path: string,

@@ -23,12 +23,9 @@ const MAX_THREADS = 8;
 const BLOBS_PER_THREAD = 2;
 
 /**
- * Reads every blob and checks its digest, on a thread for each core; large blobs first, so that
- * threads end together. Unreadable blobs count as `damaged`.
+ * Checks digests on a thread for each core; large blobs first, so that threads end together.
  *
- * @param blobs sizes in bytes, as `judgeBundle()` gives them
- * @param onBytes called with the number of bytes read since the last call
- * @returns the missing and damaged blobs, each once, in the given order
+ * @returns missing and damaged (also unreadable) blobs, each once, in the given order
  * @throws AppError `media/gone` (`wait`); the signal's reason at once after an abort
  */
 export async function verifyBlobs(
@@ -118,11 +115,9 @@ export interface CheckedBase {
 }
 
 /**
- * Checks that a bundle is the base of a delta and has the blobs that the delta needs. It may be
- * unsigned: the delta names it by digest.
+ * The base may be unsigned: the delta names it by digest. `full`: checks digests, not only sizes.
  *
- * @param options.full checks digests, not only sizes
- * @throws AppError `bundle/inconsistent` (`reject`) for another bundle; as `readUntrusted()`
+ * @throws AppError `bundle/inconsistent` for another bundle; as `readUntrusted()`
  */
 export async function checkBase(
   reader: FileBundleReader,

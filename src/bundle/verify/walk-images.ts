@@ -23,9 +23,7 @@ const IMAGES_AT_ONCE = 8;
 const BLOBS_AT_ONCE = 32;
 
 export interface WalkedImages {
-  /**
-   * Manifests, indexes, configs and documents of attached tags, each once, in the order of images.
-   */
+  /** Manifests, indexes, configs and documents of attached tags, each once, in order. */
   readonly documents: readonly Digest[];
   /** Each once. */
   readonly missing: readonly MissingBlob[];
@@ -34,8 +32,7 @@ export interface WalkedImages {
 }
 
 /**
- * Walks from `index.json` over every image to its layers: checks manifests, indexes and configs,
- * and the sizes of layers and attachments. A missing document ends the walk below it only.
+ * From `index.json` over every image to its layers. A missing document ends the walk below it.
  *
  * @throws AppError `bundle/index` an image isn't listed; `bundle/inconsistent` `contents.json`
  *   contradicts the manifests; `media/read`, `media/gone`
@@ -66,11 +63,7 @@ export async function walkImages(
   return result;
 }
 
-/**
- * Layers and attachments that are missing or have another size.
- *
- * @throws AppError `media/read`, `media/gone`
- */
+/** Also of another size. @throws AppError `media/read`, `media/gone` */
 export async function findMissing(
   reader: Pick<BundleReader, 'sizeOf'>,
   bundle: Pick<Walkable, 'payload' | 'contents'>,
@@ -166,8 +159,8 @@ interface WalkedManifests {
 }
 
 /**
- * The image's manifest, or those of its index that runtimes choose. Bundles of earlier versions
- * have only the first: a manifest is expected as long as listed layers remain.
+ * The manifests that runtimes choose. Bundles of earlier versions have only the first: one is
+ * expected as long as listed layers remain.
  */
 async function walkToManifests(walk: Walk, image: Image, entry: Descriptor, arch: string): Promise<WalkedManifests> {
   const manifests: { digest: Digest; manifest: ImageManifest }[] = [];

@@ -67,11 +67,7 @@ const dockerManifest = v.array(
   }),
 );
 
-/**
- * The images of an archive: of its `index.json` (OCI layout), else of Docker's `manifest.json`.
- *
- * @throws AppError `bundle/source` (`reject`) when it has neither, or an image has no name
- */
+/** By `index.json` (OCI layout), else Docker's `manifest.json`. @throws AppError `bundle/source` */
 export async function archiveIndexOf(
   members: ArchiveMembers,
   read: (digest: Digest, maxBytes: number) => Promise<Buffer>,
@@ -87,9 +83,7 @@ export async function archiveIndexOf(
   throw badArchive(members.path, 'it has neither index.json nor manifest.json, so it is no archive of images');
 }
 
-/**
- * image-spec, image-layout.md: skopeo, podman, containerd, hauler and Docker from 25 on write it.
- */
+/** image-spec, image-layout.md: skopeo, podman, containerd and Docker from 25 on write it. */
 async function imagesOfLayout(
   { path, files }: ArchiveMembers,
   bytes: Buffer,
@@ -179,10 +173,7 @@ interface Blob {
   readonly sizeBytes: number;
 }
 
-/**
- * The manifest of an image without one: the same bytes, so the same digest, as skopeo makes for
- * `docker-archive:` with plain layers.
- */
+/** The same bytes as skopeo makes for `docker-archive:` with plain layers. */
 function manifestOf(config: Blob, layers: readonly Blob[]): Buffer {
   const descriptor = (mediaType: string, { digest, sizeBytes }: Blob) => ({ mediaType, size: sizeBytes, digest });
   return Buffer.from(
@@ -195,10 +186,7 @@ function manifestOf(config: Blob, layers: readonly Blob[]): Buffer {
   );
 }
 
-/**
- * Docker leaves out its own registry: `rancher/pause:3.6` is `docker.io/rancher/pause:3.6`. A tag
- * alone is no name.
- */
+/** Docker leaves out `docker.io`. A tag alone is no name. */
 function referenceOf(name: string): Reference | undefined {
   if (/^sha256:/.test(name) || !/[/:@]/.test(name)) return undefined;
   for (const text of [name, `docker.io/${name}`]) {

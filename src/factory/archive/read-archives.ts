@@ -11,10 +11,9 @@ import { type ArchiveImage, archiveIndexOf } from './archive-images.ts';
 import { badArchive, unpackArchive } from './unpack-archive.ts';
 
 /**
- * Unpacks archives (`docker save`, k3s and RKE2 air-gap, OCI layouts; plain, gzip or zstd), each
- * into a layout below `folder`, and requests all their images. Notes name other content.
+ * Unpacks archives (`docker save`, k3s and RKE2 air-gap, OCI layouts), each into a layout below
+ * `folder`, which the caller removes, and requests all their images. Notes name other content.
  *
- * @param folder on the filesystem of the bundle; the caller removes it
  * @throws AppError `bundle/source`, `bundle/no-space`
  */
 export async function readArchives(
@@ -74,11 +73,7 @@ function leftOutNote(path: string, leftOut: readonly string[]): string {
   return oneLine(`archive ${path}: ${leftOut.slice(0, MAX_NAMED).join(', ')}${more} ${what}`);
 }
 
-/**
- * One image for each name: of several, that for `arch`.
- *
- * @throws AppError `bundle/source` (`reject`) without an image, or when a name still has several
- */
+/** Of several images with one name, that for `arch`. @throws AppError `bundle/source` */
 function chooseImages(images: readonly ArchiveImage[], arch: string, path: string): ArchiveImage[] {
   const byName = new Map<string, ArchiveImage[]>();
   for (const image of images) {

@@ -18,10 +18,10 @@ export interface StoredFile {
 }
 
 /**
- * Unpacks an archive into the blobs of a layout at `folder`, each file under its digest. Folders
- * and devices are left out; of members with one name the last counts, as in tar.
+ * Unpacks into the blobs of a layout at `folder`, each file under its digest. Of members with one
+ * name the last counts, as in tar.
  *
- * @throws AppError `bundle/source` (`reject`) when it is no archive, damaged, cut off or hostile;
+ * @throws AppError `bundle/source` when it is no archive, damaged, cut off or hostile;
  *   `bundle/no-space` (`wait`) before it fills the filesystem
  */
 export async function unpackArchive(
@@ -106,12 +106,7 @@ export class ArchiveMembers {
     await this.open?.handle.close();
   }
 
-  /**
-   * The file behind a name. Links are followed within the archive.
-   *
-   * @throws AppError `bundle/source` (`reject`) when there is none, or links lead outside or in a
-   *   circle
-   */
+  /** Follows links within the archive. @throws AppError `bundle/source` when there is no file */
   fileOf(name: string): StoredFile {
     const seen = new Set<string>();
     for (let at = innerName(name); at !== undefined; at = this.links.get(at)) {

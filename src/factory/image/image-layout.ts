@@ -29,9 +29,7 @@ export interface ImageLayout {
   readonly inodes: number;
 }
 
-/**
- * The smallest layout with room for 1 % more, at least 16 MiB. Files take whole clusters or blocks.
- */
+/** The smallest with room for 1 % more, at least 16 MiB. */
 export function layoutOf(filesystem: StickFilesystem, content: ImageContent): ImageLayout {
   return filesystem === 'ext4' ? ext4Layout(content) : vfatLayout(content);
 }
@@ -100,18 +98,14 @@ function sized(bytes: number, rest: Pick<ImageLayout, 'unitBytes' | 'inodes'>): 
 /** FAT: entries of 32 bytes in one folder. */
 const MAX_FAT_ENTRIES = 65_536;
 
-/**
- * Whether a folder with files of these names is larger than 2 MiB, the limit of Linux and Windows.
- * A long name takes an entry for each 13 letters, and one more.
- */
+/** Linux and Windows allow 2 MiB. A long name takes an entry for each 13 letters, and one. */
 export function isTooManyForFat(names: readonly string[]): boolean {
   const entries = names.reduce((sum, name) => sum + Math.ceil(name.length / 13) + 1, 2);
   return entries > MAX_FAT_ENTRIES;
 }
 
 /**
- * The first sector: an MBR with one partition, which fills the image. MBR is read everywhere, and
- * unlike GPT it has no copy at the end of the stick.
+ * An MBR with one partition. MBR is read everywhere, and unlike GPT has no copy at the end.
  *
  * @param id four bytes that name the disk
  */

@@ -47,11 +47,11 @@ export interface Medium {
 }
 
 /**
- * Makes the image of a stick: a partition table and a filesystem with the medium, without root. The
- * same content, modes, options and versions of tools give the same bytes.
+ * A partition table and a filesystem with the medium, made without root. The same content, modes,
+ * options and versions of tools give the same bytes.
  *
- * @throws AppError `bundle/tool` when a program is missing or fails; `bundle/option` when FAT can't
- *   hold the content or the image is too large; system errors as they are
+ * @throws AppError `bundle/tool`; `bundle/option` when FAT can't hold the content or the image is
+ *   too large; system errors as they are
  */
 export async function makeImage(
   medium: Medium,
@@ -85,10 +85,7 @@ export async function makeImage(
 
 interface Making {
   readonly medium: Medium;
-  /**
-   * Relative to the medium, where all tools run: they read parameters behind `?` and `@@` in a
-   * path.
-   */
+  /** Relative to the medium: tools read parameters behind `?` and `@@` in a path. */
   readonly image: string;
   readonly layout: ImageLayout;
   /** At least 32 bytes. */
@@ -106,8 +103,7 @@ export function imageLayoutOf(medium: Medium, filesystem: StickFilesystem): Imag
 }
 
 /**
- * The folder `root` as a medium. Changes modes and times of its files, so that the image has
- * nothing of this machine and moment.
+ * Changes modes and times of its files, so that the image has nothing of this machine.
  *
  * @param created time of every file (RFC 3339)
  */
@@ -181,10 +177,7 @@ async function makeVfat({ medium, image, layout, id, seconds }: Making, signal: 
   }
 }
 
-/**
- * debugfs keeps a fixed order and fixed times; mkfs.ext4 -d takes those of the folder and its
- * inodes.
- */
+/** debugfs keeps order and times; mkfs.ext4 -d takes those of the folder and its inodes. */
 async function makeExt4({ medium, image, layout, id, seconds }: Making, signal: AbortSignal): Promise<void> {
   const env = { E2FSPROGS_FAKE_TIME: `${Math.max(1, seconds)}`, SOURCE_DATE_EPOCH: `${seconds}` };
   const extended = [`offset=${PARTITION_OFFSET}`, `hash_seed=${uuidFrom(id.subarray(16))}`, 'root_owner=0:0'];
@@ -240,10 +233,9 @@ interface ToolRun {
 const MAX_TEXT = 64 * 1024;
 
 /**
- * Runs a program; an abort kills it.
+ * An abort kills it. @returns the last 64 KiB of each output
  *
- * @returns the last 64 KiB of each output
- * @throws AppError `bundle/tool` (`reject`) when it is missing or fails, with its last line
+ * @throws AppError `bundle/tool` when it is missing or fails, with its last line
  */
 export async function runTool(
   tool: Tool,
@@ -323,9 +315,7 @@ const INTERVAL_MS = 250;
 /** st_blocks counts in these (stat(2)). */
 const BLOCK_BYTES = 512;
 
-/**
- * Reports the written part of a sparse file while `act` fills it: the programs report no progress.
- */
+/** By the written part of a sparse file: the programs report no progress. */
 async function watchWritten<T>(
   path: string,
   totalBytes: number,

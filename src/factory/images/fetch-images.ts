@@ -28,14 +28,11 @@ interface FetchOptions {
 }
 
 /**
- * Fetches every image that is not in an OCI layout into one layout at `folder`, with skopeo and
+ * Fetches every image that is not in an OCI layout into one at `folder`, with skopeo and
  * `--preserve-digests`. Of an index only the manifests are fetched that runtimes choose for
- * `linux/arch`; its bytes stay. Signatures are fetched unless `withSignatures` is false.
- * Credentials, mirrors and TLS follow containers-registries.conf(5) and containers-auth.json(5),
- * unless `access` differs.
+ * `linux/arch`; its bytes stay. The caller removes `folder`.
  *
- * @param folder on the filesystem of the bundle; the caller removes it
- * @throws AppError `bundle/skopeo`, `bundle/source` (`reject`)
+ * @throws AppError `bundle/skopeo`, `bundle/source`
  */
 export async function fetchImages(
   images: readonly ImageRequest[],

@@ -6,12 +6,7 @@ import { decodeText } from '../../platform/plain-text.ts';
 
 const MAX_FILE_BYTES = 4 * 1024 * 1024;
 
-/**
- * At most 4 MiB.
- *
- * @throws AppError `bundle/option` (`reject`) with file and line; `bundle/source` when it can't be
- *   read
- */
+/** At most 4 MiB. @throws AppError `bundle/option` with file and line; `bundle/source` */
 export async function readImagesFile(path: string, signal: AbortSignal, shortNames?: string): Promise<ImageRequest[]> {
   try {
     const { size } = await stat(path);
@@ -35,11 +30,11 @@ function textOf(bytes: Buffer, path: string): string {
 }
 
 /**
- * Parses a list of images. A line has the argument of `--image`, then options (`pin=false`),
- * separated by spaces. `#` at the start or after a space begins a comment.
+ * A line has the argument of `--image`, then options (`pin=false`), separated by spaces. `#` at the
+ * start or after a space begins a comment.
  *
  * @param shortNames the registry of names without one; without it they are faults
- * @throws AppError `bundle/option` (`reject`) as `FILE:LINE: why`
+ * @throws AppError `bundle/option` as `FILE:LINE: why`
  */
 export function parseImagesFile(text: string, path: string, shortNames?: string): ImageRequest[] {
   const lines = text.replace(/^\ufeff/, '').split('\n');

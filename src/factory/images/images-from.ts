@@ -23,10 +23,7 @@ export interface ImagesFrom {
   readonly used: readonly ManifestImage[];
   /** Texts outside pods that look like images, each once. */
   readonly untaken: readonly Untaken[];
-  /**
-   * A sentence for each document that is no Kubernetes object, each image that is a pattern, and
-   * each file that repeats keys or is left out.
-   */
+  /** About documents of no Kubernetes object, patterns, repeated keys and files left out. */
   readonly notes: readonly string[];
 }
 
@@ -36,12 +33,11 @@ const MAX_FAULTS = 20;
 const DOCKER = 'docker.io';
 
 /**
- * Takes the images of every pod out of Kubernetes manifests and rendered charts (YAML or JSON,
- * several documents, lists).
+ * The images of every pod in manifests and rendered charts (YAML or JSON).
  *
- * @param source a folder (its `*.yaml`, `*.yml`, `*.json`), a file, or `-` for `stdin`
+ * @param source a folder, a file, or `-` for `stdin`
  * @param shortNames the registry of names without one; without it they are faults
- * @throws AppError `bundle/source` (`reject`) when it can't be read, is malformed or has no image;
+ * @throws AppError `bundle/source` when it can't be read, is malformed or has no image;
  *   `bundle/option` with all references that are malformed or short
  */
 export async function readImagesFrom(

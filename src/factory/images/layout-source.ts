@@ -51,11 +51,7 @@ export function refNameOf(entry: IndexEntry): string | undefined {
   return entry.annotations?.[REF_NAME];
 }
 
-/**
- * The selected entry (image-spec, image-layout.md).
- *
- * @throws AppError `bundle/source` (`reject`) that lists the names to choose from
- */
+/** image-spec, image-layout.md. @throws AppError `bundle/source` that lists the names */
 export function findInLayout(place: string, selector: LayoutSelector, entries: readonly SourceEntry[]): IndexEntry {
   const selected = entries.filter((entry, at) => isSelected(entry, at, selector));
   // An entry that can't be taken does not hide the only one that can.
@@ -89,12 +85,7 @@ function nameOf(found: SourceEntry): string | undefined {
   return found.kind === 'usable' ? refNameOf(found.entry) : found.name;
 }
 
-/**
- * Reads a manifest, index or config.
- *
- * @throws AppError `bundle/source` (`reject`) when it is absent, too large, or has another size or
- *   digest
- */
+/** @throws AppError `bundle/source` when absent, too large, or of another size or digest */
 export async function readLayoutDocument(
   { path, what }: SourceFile,
   of: Descriptor,

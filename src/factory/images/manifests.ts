@@ -22,11 +22,10 @@ const MAX_FILES = 20_000;
 const MANIFEST = /\.(?:ya?ml|json)$/i;
 
 /**
- * Reads the images of every document of every `*.yaml`, `*.yml` and `*.json` (YAML 1.2 with merge
- * keys) below `directory`, by path. Hidden entries and links to folders are left out. At most
- * 20,000 files of 16 MiB each.
+ * Of every `*.yaml`, `*.yml` and `*.json` below `directory`, by path. Hidden entries and links to
+ * folders are left out. At most 20,000 files of 16 MiB each.
  *
- * @throws AppError `bundle/source` (`reject`) as {@link parseManifest}; also without a manifest
+ * @throws AppError `bundle/source` as {@link parseManifest}; also without a manifest
  */
 export async function readManifests(directory: string, signal: AbortSignal): Promise<Manifests> {
   const images: ManifestImage[] = [];
@@ -43,10 +42,9 @@ export async function readManifests(directory: string, signal: AbortSignal): Pro
 const NAMES_IMAGE = /image["']?\s*:/i;
 
 /**
- * A malformed file that names no image is left out with a note: people keep all kinds of files
- * beside their manifests.
+ * A malformed file that names no image is left out with a note: people keep all kinds of files.
  *
- * @throws AppError `bundle/source` (`reject`) as `FILE:LINE: why`
+ * @throws AppError `bundle/source` as `FILE:LINE: why`
  */
 export function parseManifest(
   text: string,
@@ -86,9 +84,7 @@ async function filesBelow(directory: string, signal: AbortSignal): Promise<strin
   return files;
 }
 
-/**
- * @throws AppError `bundle/source` (`reject`) when it is larger than 16 MiB, no file, or unreadable
- */
+/** @throws AppError `bundle/source` when larger than 16 MiB, no file, or unreadable */
 export async function readManifestText(path: string, signal: AbortSignal): Promise<string> {
   try {
     const found = await stat(path);

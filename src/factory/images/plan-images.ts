@@ -72,11 +72,10 @@ interface Draft {
 }
 
 /**
- * Reads manifests, indexes and configs of all requested images for `linux/arch` and lists what must
- * be copied. An index keeps its digest; other platforms are left out. Requests for the same digest
- * in one repository become one image with all their tags.
+ * Reads all documents for `linux/arch` and lists what must be copied. An index keeps its digest.
+ * Requests for one digest in a repository become one image with all their tags.
  *
- * @throws AppError `bundle/source`, `bundle/option` (`reject`) that names the image
+ * @throws AppError `bundle/source`, `bundle/option` that names the image
  */
 export async function planImages(requests: readonly LayoutRequest[], arch: string, signal: AbortSignal): Promise<Plan> {
   const draft: Draft = {
@@ -299,10 +298,7 @@ function nameComponents(images: readonly PlannedImage[], warnings: string[]): Pl
   return named;
 }
 
-/**
- * The tag of a manifest's sigstore signatures in cosign and podman (containers-registries.d(5),
- * `use-sigstore-attachments`).
- */
+/** cosign and podman (containers-registries.d(5), `use-sigstore-attachments`). */
 export function signatureTagOf(digest: Digest): string {
   return `${digest.replace(':', '-')}.sig`;
 }
@@ -315,10 +311,9 @@ interface SignatureSource {
 }
 
 /**
- * Signatures in a layout: entries named `sha256-<hex>.sig`, or so after a repository, preferably
- * that of the image.
+ * Entries named `sha256-<hex>.sig`, or so after a repository, preferably that of the image.
  *
- * @throws AppError `bundle/source` (`reject`) when one is damaged, too large, or no image manifest
+ * @throws AppError `bundle/source` when one is damaged, too large, or no image manifest
  */
 async function readSignatures(subjects: readonly Digest[], source: SignatureSource): Promise<AttachedTag[]> {
   const attached: AttachedTag[] = [];
@@ -364,8 +359,8 @@ async function readSignature(
 }
 
 /**
- * Adds the shorter tags that long tags imply (bundle format 1, "Tags"). A requested tag stays with
- * its image; of several images the one with the highest long tag gets an implied tag.
+ * Bundle format 1, "Tags": a requested tag stays with its image; of several images the one with the
+ * highest long tag gets an implied tag.
  */
 export function deriveTags<Planned extends Image>(images: readonly Planned[]): Planned[] {
   const requested = new Set(images.flatMap((image) => image.tags));

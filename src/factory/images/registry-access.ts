@@ -24,11 +24,7 @@ export function accessFlags({ authfile, tlsVerify, retries }: RegistryAccess, co
   ];
 }
 
-/**
- * Checks the file with credentials early: skopeo reads it only for an image in a registry.
- *
- * @throws AppError `bundle/option` (`reject`)
- */
+/** skopeo reads the file late. @throws AppError `bundle/option` */
 export async function checkAccess({ authfile }: RegistryAccess): Promise<void> {
   if (authfile === undefined) return;
   const found = await stat(authfile).catch((cause: unknown) => {
@@ -39,12 +35,9 @@ export async function checkAccess({ authfile }: RegistryAccess): Promise<void> {
 }
 
 /**
- * Runs skopeo; an abort kills it.
+ * An abort kills it. `what`: the image. @returns its stdout, at most 4 MiB
  *
- * @param what the image, for the error
- * @returns its stdout, at most 4 MiB
- * @throws AppError `bundle/skopeo` (`reject`) with skopeo's last line, or another way to give the
- *   image
+ * @throws AppError `bundle/skopeo` with skopeo's last line, or another way to give the image
  */
 export async function runSkopeo(args: readonly string[], what: string, signal: AbortSignal): Promise<Buffer> {
   signal.throwIfAborted();
@@ -106,10 +99,7 @@ function lastMessage(stderr: string): string {
 
 const INTERVAL_MS = 250;
 
-/**
- * Reports the size of a folder while `act` fills it: skopeo has no machine-readable progress. A
- * missing folder counts as 0.
- */
+/** skopeo has no machine-readable progress. A missing folder counts as 0. */
 export async function watchSize<T>(
   folder: string,
   onBytes: (bytes: number) => void,

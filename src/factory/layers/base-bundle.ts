@@ -14,18 +14,17 @@ export interface BaseBundle {
   /** `ocp@4.13.6`. */
   readonly name: string;
   /**
-   * Layers that every node with its images has, though the bundle may lack them (a volume, a
-   * delta): those of images of which all nodes take the same manifest.
+   * Layers that every node with its images has, though the bundle may lack them: those of images of
+   * which all nodes take the same manifest.
    */
   readonly layers: ReadonlyMap<Digest, Layer>;
 }
 
 /**
- * Reads the base of a delta. Its signature is not checked: it only decides which layers are left
- * out.
+ * Its signature is not checked: it only decides which layers are left out.
  *
- * @throws AppError `bundle/option` (`reject`) without a bundle of the same stream for `arch`;
- *   `media/read`, `media/gone`
+ * @throws AppError `bundle/option` without a bundle of the stream for `arch`; `media/read`,
+ *   `media/gone`
  */
 export async function readBase(
   path: string,

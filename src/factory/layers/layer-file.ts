@@ -19,13 +19,11 @@ type LayerEffect =
 
 /**
  * The content of a regular file in the combined filesystem of layers (image-spec, layer.md): the
- * last layer with the file wins; whiteouts and opaque whiteouts hide lower layers. Read from the
- * last layer down, as far as needed.
+ * last layer with the file wins; whiteouts hide lower layers.
  *
  * @param layers the lowest first; gzip, zstd or plain
  * @param path relative, as `release-manifests/image-references`
- * @throws AppError `bundle/source` (`reject`) when a layer can't be read, or the file is larger
- *   than `maxBytes` or not regular
+ * @throws AppError `bundle/source` also for a file that is too large or not regular
  */
 export async function readFileInLayers(
   layers: readonly SourceFile[],

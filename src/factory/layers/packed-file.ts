@@ -27,11 +27,9 @@ interface PackedSink {
 }
 
 /**
- * Reads a file once and unpacks gzip, zstd and plain tar. Like runtimes, it knows them by their
- * first bytes: media types are often wrong about compression.
+ * Unpacks gzip, zstd and plain tar, by their first bytes: media types are often wrong.
  *
- * @throws AppError `bundle/source` (`reject`) when it can't be read or unpacked; `bundle/tar` of
- *   the sink as `bundle/source`; other errors of the sink unchanged
+ * @throws AppError `bundle/source`, also for `bundle/tar` of the sink; other errors of the sink
  */
 export async function streamPacked(file: SourceFile, sink: PackedSink, signal: AbortSignal): Promise<void> {
   const { sizeBytes, onHead, onFile, onTar } = sink;
@@ -100,11 +98,7 @@ class ByteInput {
 
   constructor(private readonly chunks: AsyncIterator<Buffer>) {}
 
-  /**
-   * The next `count` bytes (at least 1); undefined at the end.
-   *
-   * @throws RangeError when the input ends before that many bytes
-   */
+  /** At least 1 byte; undefined at the end. @throws RangeError when the input ends within */
   async take(count: number): Promise<Buffer | undefined> {
     const parts: Buffer[] = [];
     let missing = count;
@@ -153,10 +147,9 @@ interface Part {
 
 /**
  * Unpacks any number of zstd frames (RFC 8878), as zstd(1) does. A stream of node:zlib ends with
- * its first frame and ignores the rest, so each frame gets its own stream.
+ * its first frame, so each frame gets its own.
  *
- * @throws RangeError when the data is cut off, is not zstd, or unpacks to far too much; errors of
- *   node:zlib
+ * @throws RangeError when cut off, no zstd, or unpacked to far too much; errors of node:zlib
  */
 export async function* unzstd(chunks: AsyncIterable<Buffer>, chunkSize: number): AsyncGenerator<Buffer> {
   let packedBytes = 0;
@@ -242,10 +235,9 @@ export interface FileSizeRules {
 }
 
 /**
- * Checks before any copy that every layer fits into one file of the usual filesystems of sticks.
+ * Every layer must fit into one file of a stick. `leftOut`: the base provides them.
  *
- * @param leftOut layers that the base provides
- * @throws AppError `bundle/source` (`reject`) with the layer, its image, and what to do
+ * @throws AppError `bundle/source` with the layer, its image, and what to do
  */
 export function checkBlobSizes(
   { layers, images }: Pick<Plan, 'layers' | 'images'>,
@@ -260,11 +252,7 @@ export function checkBlobSizes(
   }
 }
 
-/**
- * `what` begins the message, `orElse` ends its advice.
- *
- * @throws AppError `bundle/source` (`reject`)
- */
+/** `what` begins the message, `orElse` ends its advice. @throws AppError `bundle/source` */
 export function checkBlobSize(what: string, sizeBytes: number, rules: FileSizeRules, orElse = ''): void {
   const has = `${what} has ${formatBytes(sizeBytes)}`;
   if (sizeBytes > limits.blobBytes && !rules.allowLargeBlobs) {

@@ -9,9 +9,8 @@ import {
 } from '../../bundle/format/tar-header.ts';
 
 /**
- * Called for each member, with the name and sizes of its extended headers. Its data goes to the
- * returned function in chunks of any size, or is skipped. Of a sparse file only stored data is
- * passed.
+ * Called for each member. Its data goes to the returned function in chunks of any size, or is
+ * skipped; of a sparse file only stored data.
  */
 type TarVisitor = (member: TarHeader) => ((data: Uint8Array) => void) | undefined;
 

@@ -14,11 +14,10 @@ export interface ExtractedIso {
 }
 
 /**
- * Takes the container storage (`docker/registry/v2`) and `release.env` out of an ISO9660 image or
- * drive, without mount and root. Device files are not made; links stay links: don't follow any.
+ * Takes the container storage and `release.env` out of an ISO9660 image or drive, without mount and
+ * root. Device files are not made; links stay links: don't follow any.
  *
- * @throws AppError `bundle/source` (`reject`) without such a storage; `bundle/tool`;
- *   `bundle/no-space`
+ * @throws AppError `bundle/source` without such a storage; `bundle/tool`; `bundle/no-space`
  */
 export async function extractIso(path: string, to: string, signal: AbortSignal): Promise<ExtractedIso> {
   await mkdir(to, { recursive: true });

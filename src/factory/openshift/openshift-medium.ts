@@ -43,12 +43,11 @@ export interface OpenshiftRelease {
 const PUBLISHED = 'quay.io/openshift-release-dev/ocp-release';
 
 /**
- * Finds the release on a medium: registry storage with the release image in `…/release-images` and
- * its payload anywhere. Checks that every blob is present; copying checks digests of layers.
+ * The release image is in `…/release-images`, its payload anywhere. Every blob must be present;
+ * copying checks digests of layers.
  *
- * @throws AppError `bundle/source` (`reject`) when there is no release, several, or a part is
- *   absent or damaged; `bundle/option` when options contradict the medium; `bundle/tool`;
- *   `bundle/no-space`
+ * @throws AppError `bundle/source` when there is no release, several, or a part is absent or
+ *   damaged; `bundle/option` when options contradict the medium; `bundle/tool`; `bundle/no-space`
  */
 export async function readOpenshiftMedium(request: OpenshiftRequest, signal: AbortSignal): Promise<OpenshiftRelease> {
   const { path, folder } = request;

@@ -22,9 +22,7 @@ export interface StoredRepository {
   readonly revisions: ReadonlySet<Digest>;
 }
 
-/**
- * The storage of a distribution registry (filesystem driver, `docker/registry/v2`). Not trusted.
- */
+/** A distribution registry (filesystem driver, `docker/registry/v2`). Not trusted. */
 export interface RegistryStorage {
   readonly repositories: readonly StoredRepository[];
   readonly blobs: ReadonlyMap<Digest, { readonly path: string; readonly sizeBytes: number }>;
@@ -35,11 +33,7 @@ const MAX_ENTRIES = 100_000;
 const MAX_DEPTH = 12;
 const MAX_LINK_BYTES = 256;
 
-/**
- * Lists the storage with `blobs` and `repositories` below `root`.
- *
- * @throws AppError `bundle/source` (`reject`) when it has links, is damaged or too large
- */
+/** @throws AppError `bundle/source` when it has links, is damaged or too large */
 export async function readRegistryStorage(root: string, signal: AbortSignal): Promise<RegistryStorage> {
   const repositories: StoredRepository[] = [];
   await findRepositories(join(root, 'repositories'), '', repositories, signal);
@@ -144,11 +138,7 @@ export function isAttachedTag(tag: string): boolean {
   return ATTACHED_TAG.test(tag);
 }
 
-/**
- * Reads a manifest or an index.
- *
- * @throws AppError `bundle/source` (`reject`) when it is absent, damaged, or neither of both
- */
+/** @throws AppError `bundle/source` when absent, damaged, or neither manifest nor index */
 export async function readStored(storage: RegistryStorage, digest: Digest, what: string): Promise<StoredDocument> {
   const bytes = await readStoredBytes(storage, digest, what);
   const document = parseImageDocument(bytes, `${what}, ${digest}`, 'bundle/source');
@@ -168,10 +158,7 @@ export async function readStoredBytes(storage: RegistryStorage, digest: Digest, 
   throw bundleError('bundle/source', message);
 }
 
-/**
- * The manifest for `arch`. @throws AppError `bundle/source` (`reject`) also when a blob is absent
- * or has another size
- */
+/** @throws AppError `bundle/source` also when a blob is absent or has another size */
 export async function checkStoredImage(
   storage: RegistryStorage,
   digest: Digest,
@@ -196,8 +183,7 @@ export async function checkStoredImage(
 }
 
 /**
- * Makes an OCI layout of the storage: all its blobs, and an index with all readable manifests.
- * Attached tags keep their names.
+ * An OCI layout with all blobs and all readable manifests. Attached tags keep their names.
  *
  * @param isOwn the storage is a copy: its blobs are moved; otherwise the layout links to them
  */

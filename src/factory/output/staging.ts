@@ -23,12 +23,11 @@ import { syncTree } from '../../platform/files/file-access.ts';
 import { formatBytes } from '../../platform/sizes.ts';
 
 /**
- * Builds a directory all or nothing: `build` fills a hidden directory beside `target`, which is
- * synced and renamed. An error or abort leaves nothing, no new parent directory either. Unfinished
- * work of a killed process for the same target is removed.
+ * All or nothing: `build` fills a hidden directory beside `target`, which is synced and renamed.
+ * Unfinished work of a killed process for the same target is removed.
  *
- * @throws AppError `bundle/target` (`reject`) when `target` is not empty, a link or a mount point,
- *   can't be written, or another process writes it; `bundle/no-space` (`wait`); errors of `build`
+ * @throws AppError `bundle/target` when `target` is not empty, a link or a mount point, can't be
+ *   written, or another process writes it; `bundle/no-space` (`wait`); errors of `build`
  */
 export async function buildDirectory<T>(
   target: string,
@@ -50,20 +49,15 @@ interface BuiltFile<T> {
 }
 
 /**
- * Like {@link buildDirectory}, for one file: `build` makes it anywhere in the hidden directory and
- * returns its path; other files are removed.
+ * `build` makes the file anywhere in the hidden directory and returns its path.
  *
- * @throws AppError as {@link buildDirectory}; `bundle/target` (`reject`) when `target` exists
+ * @throws AppError as {@link buildDirectory}; `bundle/target` when `target` exists
  */
 export async function buildFile<T>(target: string, build: (staging: string) => Promise<BuiltFile<T>>): Promise<T> {
   return buildBeside(target, refuseExisting, build);
 }
 
-/**
- * Refuses a target early, as {@link buildDirectory} or {@link buildFile} would.
- *
- * @throws AppError `bundle/target` (`reject`)
- */
+/** Early, as {@link buildDirectory} or {@link buildFile}. @throws AppError `bundle/target` */
 export async function checkTarget(target: string, kind: 'directory' | 'file'): Promise<void> {
   const refuse = kind === 'file' ? refuseExisting : refuseOccupied;
   await refuse(resolve(target)).catch((error: unknown) => {
@@ -123,11 +117,7 @@ export async function checkSpace(directory: string, neededBytes: number): Promis
   throw bundleError('bundle/no-space', message, { disposition: 'wait' });
 }
 
-/**
- * Replaces or makes a file atomically and synced.
- *
- * @throws AppError `bundle/target`, `bundle/no-space`; errors of `write`
- */
+/** Atomic and synced. @throws AppError `bundle/target`, `bundle/no-space`; errors of `write` */
 export async function replaceOutput(path: string, write: (temporary: string) => Promise<void>): Promise<void> {
   const temporary = `${await stagingPrefix(resolve(path))}staged`;
   try {
@@ -210,10 +200,9 @@ export async function stagingPrefix(path: string): Promise<string> {
 }
 
 /**
- * Removes unfinished work of killed processes. Work of another machine and of this process stays.
+ * Unfinished work of killed processes goes; that of other machines and of this process stays.
  *
- * @throws AppError `bundle/target` (`reject`) when another process is writing it: the later one
- *   would replace the result of the earlier one; system errors unchanged
+ * @throws AppError `bundle/target` when another process is writing it; system errors
  */
 export async function removeStale(path: string): Promise<void> {
   const folder = dirname(path);

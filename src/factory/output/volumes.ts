@@ -24,20 +24,15 @@ export interface VolumeRules {
 const BLOBS = join('blobs', 'sha256');
 
 interface SpreadOptions extends VolumeRules {
-  /**
-   * Names below `blobs/sha256` in the order in which nodes need them; other files go to each
-   * volume.
-   */
+  /** Names below `blobs/sha256` in the order of need; other files go to each volume. */
   readonly spread: readonly string[];
 }
 
 /**
- * Spreads the bundle at `tree` over `<directory>/1`, `<directory>/2` …, each blob whole into the
- * first volume with room. `tree` is gone afterwards.
+ * Each blob goes whole into the first of `<directory>/1`, `<directory>/2` … with room. `tree` is
+ * gone afterwards. @returns the number of volumes
  *
- * @returns the number of volumes
- * @throws AppError `bundle/option` (`reject`) when a blob or the common files are too large; system
- *   errors as they are
+ * @throws AppError `bundle/option` when a blob or the common files are too large; system errors
  */
 export async function spreadOverVolumes(
   tree: string,
@@ -60,11 +55,10 @@ export async function spreadOverVolumes(
 }
 
 /**
- * Bytes that volumes need beyond one copy: common files exist once a volume, and once more while
- * volumes are made.
+ * Common files exist once a volume, and once more while volumes are made. `documents`: manifests
+ * and configs, which each volume holds.
  *
- * @param documents manifests and configs, which each volume holds
- * @throws AppError `bundle/option` (`reject`) when a blob or the common files are too large
+ * @throws AppError `bundle/option` when a blob or the common files are too large
  */
 export function repeatedBytes(
   layers: readonly { readonly digest: Digest; readonly size: number }[],
@@ -130,12 +124,10 @@ const ENVELOPE = 'bundle.dsse.json';
 const MAX_NUMBER = limits.tarMemberBytes;
 
 /**
- * Moves a bundle directory into a new tar file (POSIX ustar): the envelope, then blobs by digest.
- * Each file is removed once archived, so only the largest blob is on disk twice. The same tree
- * gives the same bytes.
+ * POSIX ustar: the envelope, then blobs by digest. Each file is removed once archived, so only the
+ * largest is on disk twice. The same tree gives the same bytes.
  *
- * @param options.created time of every member (RFC 3339)
- * @throws system errors of the target as they are; AppError `media/read`, `media/gone` for the tree
+ * @throws system errors of the target; AppError `media/read`, `media/gone` for the tree
  */
 export async function packDirectory(
   directory: string,
@@ -175,7 +167,7 @@ async function sizeOf(directory: string, members: readonly string[]): Promise<nu
 }
 
 /**
- * Copies a tar with another envelope; every byte behind it is unchanged.
+ * Every byte behind the envelope is unchanged.
  *
  * @throws AppError `bundle/tar`, `media/read`, `media/gone` for `from`; system errors of the target
  */

@@ -24,11 +24,9 @@ export interface TreeBuilder<Built extends BuiltTree> {
 }
 
 /**
- * Makes a bundle in the form that the options name: a folder, a tar, an image, or volumes. All or
- * nothing.
+ * A folder, a tar, an image, or volumes; all or nothing.
  *
- * @throws AppError `bundle/tool` when a program is missing or fails; as `buildDirectory()`; errors
- *   of `fill` and `check`
+ * @throws AppError `bundle/tool`; as `buildDirectory()`; errors of `fill` and `check`
  */
 export async function writeOutput<Built extends BuiltTree>(
   options: CreateOptions,

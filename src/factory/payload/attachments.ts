@@ -50,12 +50,7 @@ export function checkAttachmentNames(requests: readonly AttachmentRequest[]): vo
   }
 }
 
-/**
- * Checks before any copy that each file exists and fits into one file of the medium.
- *
- * @returns their total size in bytes
- * @throws AppError `bundle/source` (`reject`) that names the file
- */
+/** @returns their total size in bytes @throws AppError `bundle/source` that names the file */
 export async function checkAttachments(requests: readonly AttachmentRequest[], rules: FileSizeRules): Promise<number> {
   let sumBytes = 0;
   for (const { path } of requests) {
@@ -77,11 +72,7 @@ interface WriteOptions extends FileSizeRules {
   readonly onProgress: ProgressListener;
 }
 
-/**
- * Copies files into the folder `blobs`, each content once.
- *
- * @throws AppError `bundle/source` (`reject`); system errors of the target as they are
- */
+/** Each content once. @throws AppError `bundle/source`; system errors of the target */
 export async function writeAttachments(
   blobs: string,
   requests: readonly AttachmentRequest[],
@@ -141,11 +132,8 @@ async function isThere(path: string): Promise<boolean> {
 }
 
 /**
- * Reads JSON files with `{version, deadend? barrier?, reason}` or a list of them. An object with
- * neither withdraws an earlier advisory.
- *
- * @throws AppError `bundle/option` (`reject`) with file and member; `bundle/source` when it can't
- *   be read
+ * Files with `{version, deadend? barrier?, reason}` or a list of them. Neither withdraws an earlier
+ * advisory. @throws AppError `bundle/option` with file and member; `bundle/source`
  */
 export async function readAdvisories(paths: readonly string[], signal: AbortSignal): Promise<Advisory[]> {
   const all = new Map<string, Advisory>();

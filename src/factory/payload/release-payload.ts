@@ -45,23 +45,14 @@ interface ReleasePayload {
   readonly warnings: readonly string[];
 }
 
-/**
- * Other transports hold a single image, not a payload.
- *
- * @throws AppError `bundle/option` (`reject`)
- */
+/** Other transports hold a single image, not a payload. @throws AppError `bundle/option` */
 export function checkReleaseSource({ reference, source }: ImageRequest): void {
   if (source.kind === 'layout' || source.location.startsWith('docker://')) return;
   const message = `--release ${formatReference(reference)}=${source.location}: a release must come from docker:// or oci:, which can hold its payload too`;
   throw bundleError('bundle/option', message);
 }
 
-/**
- * Reads the payload of a release image for `linux/arch` from its layers; at most 4 MiB.
- *
- * @param release the image in a layout on disk
- * @throws AppError `bundle/source` (`reject`)
- */
+/** From the layers of a release image in a layout. @throws AppError `bundle/source` */
 export async function readReleasePayload(
   release: LayoutRequest,
   arch: string,
@@ -77,12 +68,7 @@ export async function readReleasePayload(
   return parseImageReferences(bytes, name);
 }
 
-/**
- * If an image has several names, the first one is used.
- *
- * @param release names the release in errors
- * @throws AppError `bundle/source` (`reject`) that names the wrong member
- */
+/** The first name of an image counts. @throws AppError `bundle/source` with the wrong member */
 export function parseImageReferences(bytes: Uint8Array, release: string): ReleasePayload {
   const what = `${IMAGE_REFERENCES} of ${release}`;
   const { spec } = parseJson(bytes, imageStream, what, 'bundle/source');
@@ -134,8 +120,8 @@ function componentOf(name: string, what: string): string {
 }
 
 /**
- * Completes requests with a payload, each image from the source of its release. An image that was
- * requested by the same digest keeps its source, and gets the component unless it has one.
+ * Each image from the source of its release. One that was requested by the same digest keeps its
+ * source, and gets the component unless it has one.
  */
 export function requestPayload(
   release: ImageRequest,
@@ -231,10 +217,7 @@ export function totalsOf(plan: Plan, { layers, images }: Contents, attachments: 
   };
 }
 
-/**
- * Signs with all keys and writes `bundle.dsse.json`. @throws AppError `bundle/option` (`reject`)
- * when the payload is too large; `bundle/signer`
- */
+/** @throws AppError `bundle/option` when the payload is too large; `bundle/signer` */
 export async function writeEnvelope(
   directory: string,
   payload: Payload,

@@ -47,12 +47,10 @@ function coveredBy({ payloadType, payload }: Envelope): Buffer {
 }
 
 /**
- * Signs the bundle at `path`, or every volume `path/1`, `path/2` …, using the key once. Volumes
- * that were signed before an error stay so; signing again is no harm.
+ * Signs the bundle at `path`, or every volume `path/1`, `path/2` …, using the key once. Signing
+ * again is no harm. @returns the signed paths, and their envelope
  *
- * @returns the signed paths, and their envelope
- * @throws AppError as {@link signBundle}; `bundle/inconsistent` (`reject`) when volumes belong to
- *   different bundles
+ * @throws AppError as {@link signBundle}; `bundle/inconsistent` for volumes of different bundles
  */
 export async function signVolumes(
   path: string,
@@ -84,8 +82,7 @@ async function volumesIn(path: string): Promise<string[]> {
 }
 
 /**
- * Adds a signature, replacing `bundle.dsse.json` atomically. A tar file is rewritten whole, beside
- * the old one.
+ * Replaces `bundle.dsse.json` atomically. A tar file is rewritten whole, beside the old one.
  *
  * @throws AppError `bundle/absent`, `bundle/envelope`, `bundle/payload` when it is not a bundle;
  *   `bundle/target`, `bundle/no-space`; `bundle/signer`
@@ -123,11 +120,7 @@ interface GeneratedKey {
   readonly publicPath: string;
 }
 
-/**
- * Writes `<prefix>.key` and `<prefix>.pub`, both or neither; never overwrites.
- *
- * @throws AppError `bundle/option`, `bundle/target` (`reject`)
- */
+/** Both files or neither; never overwrites. @throws AppError `bundle/option`, `bundle/target` */
 export async function generateKey(prefix: string, algorithm: SignatureAlgorithm): Promise<GeneratedKey> {
   if (prefix.endsWith('/') || ['', '.', '..'].includes(basename(prefix))) {
     throw bundleError('bundle/option', `--out '${prefix}' has no file name: give a prefix as ./factory-2026`);

@@ -8,8 +8,7 @@ import { linkSignals } from '../../platform/async/abort.ts';
 import { formatDuration } from '../../platform/sizes.ts';
 
 /**
- * Kills a process and every process that it and its children have started (proc(5)). An orphan is
- * not found.
+ * Kills a process and all that it and its children have started (proc(5)), but no orphan.
  *
  * INVARIANTS: a process is stopped before its children are listed, so that it starts no more, and
  * its number is not given to another one.
@@ -54,8 +53,8 @@ interface SignerCommand {
   /** Stopped after this time. */
   readonly timeoutMs: number;
   /**
-   * A person sits at a terminal: the command keeps it, to read a PIN, and shows its messages.
-   * Otherwise it runs in its own process group, which is stopped as a whole.
+   * The command keeps the terminal, to read a PIN, and shows its messages. Otherwise it runs in its
+   * own process group, which is stopped as a whole.
    */
   readonly isInteractive: boolean;
 }
@@ -65,11 +64,10 @@ const MAX_OUTPUT_BYTES = 4096;
 const MAX_MESSAGE_BYTES = 4096;
 
 /**
- * The command reads a message from its standard input and writes a signature to its standard
- * output, as bytes.
+ * The command reads a message from stdin and writes the bytes of a signature to stdout.
  *
- * @throws AppError `bundle/signer` (`reject`) when it can't be started, fails, takes too long, or
- *   writes nothing or too much; whatever aborted `signal`
+ * @throws AppError `bundle/signer` when it can't be started, fails, takes too long, or writes
+ *   nothing or too much; whatever aborted `signal`
  */
 export async function runSigner(signer: SignerCommand, message: Buffer, signal: AbortSignal): Promise<Buffer> {
   signal.throwIfAborted();
@@ -151,10 +149,7 @@ export function makeSignature({ algorithm, key }: PrivateKey, covered: Uint8Arra
   return algorithm === 'ed25519' ? sign(null, covered, key) : sign('sha256', covered, { key, dsaEncoding: 'der' });
 }
 
-/**
- * Another program signs with this key, for example a hardware security module. Only its public half
- * is known.
- */
+/** Another program has the private half, for example a hardware security module. */
 export interface RemoteKey extends PublicKey {
   /** {@link signMessage} checks the result. */
   readonly signRemotely: (message: Buffer, signal: AbortSignal) => Promise<Buffer>;
@@ -162,12 +157,7 @@ export interface RemoteKey extends PublicKey {
 
 export type SigningKey = PrivateKey | RemoteKey;
 
-/**
- * A signature of another program is checked with the public key.
- *
- * @throws AppError `bundle/signer` (`reject`) when the program gives no signature, or one that does
- *   not fit its public key
- */
+/** @throws AppError `bundle/signer` without a signature that fits the public key */
 export async function signMessage(key: SigningKey, message: Buffer, signal: AbortSignal): Promise<Buffer> {
   if (!('signRemotely' in key)) return makeSignature(key, message);
   const signature = await key.signRemotely(message, signal);

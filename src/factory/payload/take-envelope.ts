@@ -20,12 +20,11 @@ export interface TakenEnvelope {
 }
 
 /**
- * Copies a bundle without its layers to `out`, all or nothing: signed files, `contents.json` beside
- * them, manifests, configs, signatures and attachments: enough to set its tags. Checks digests, not
- * signatures.
+ * Copies all but the layers, which is enough to set tags, to `out`, all or nothing. Checks digests,
+ * not signatures.
  *
- * @throws AppError `bundle/option` (`reject`) when `out` names a tar; `bundle/source` when a
- *   document is absent or damaged; as `readUntrusted()` and `buildDirectory()`
+ * @throws AppError `bundle/option` when `out` names a tar; `bundle/source` when a document is
+ *   absent or damaged; as `readUntrusted()` and `buildDirectory()`
  */
 export async function takeEnvelope(reader: BundleReader, out: string, signal: AbortSignal): Promise<TakenEnvelope> {
   if (isBundleTar(out)) throw bundleError('bundle/option', `out: ${out} is one file: give a directory`);

@@ -21,13 +21,11 @@ interface ClaimedStick {
 }
 
 /**
- * Opens a stick for writing, and claims it.
- *
  * When a descriptor for writing is closed, udev has the kernel read the partition table and inform
  * everybody. The kernel refuses that while the device is claimed, so a descriptor for reading holds
  * the claim and is closed first.
  *
- * @throws AppError `bundle/stick` (`reject`) when it can't be opened, is in use or was swapped
+ * @throws AppError `bundle/stick` when it can't be opened, is in use or was swapped
  */
 export async function claimStick(stick: StickDevice): Promise<ClaimedStick> {
   const claim = await openAs(constants.O_RDONLY | constants.O_EXCL, stick);
@@ -105,11 +103,7 @@ export async function imageSizeOf(path: string): Promise<number> {
   throw bundleError('bundle/source', message);
 }
 
-/**
- * A medium with this bundle alone: a new folder `root` with a link to the bundle.
- *
- * @throws AppError `bundle/source` (`reject`) when a file can't be read
- */
+/** A new folder with a link to this bundle alone. @throws AppError `bundle/source` */
 export async function mediumOf(bundle: string, { name, version, arch }: Payload, root: string): Promise<Medium> {
   const folder = `stickpin/${name}-${version}-${arch}`;
   await mkdir(join(root, 'stickpin'), { recursive: true });

@@ -27,8 +27,7 @@ export interface StickWrite extends StickDevice {
  * it. The first MiB with the partition table is zero until everything else is written, and again
  * after a fault or an abort: an incomplete stick has no filesystem.
  *
- * @throws AppError `bundle/stick` (`reject`) when the device can't be used or does not keep what
- *   was written
+ * @throws AppError `bundle/stick` when the device can't be used or does not keep what was written
  */
 export async function writeStick(write: StickWrite, signal: AbortSignal): Promise<void> {
   const { device } = write;
