@@ -3,10 +3,10 @@ import { bundleName, type VerifiedBundle } from '../../domain/model/bundle.ts';
 import { type BundleId, type Digest, digestFromHex, shortDigest } from '../../domain/model/digest.ts';
 import { type FaultyBlob, isFaulty } from '../../domain/model/medium.ts';
 import { AppError } from '../../platform/app-error.ts';
+import { startWorkerThread } from '../../platform/async/worker-thread.ts';
 import { bundleError } from '../bundle-error.ts';
 import type { FileBundleReader } from '../read/bundle-reader.ts';
 import { type ExpectedBlob, gone, mediaError, openRegularFile, sizeMisfit } from '../read/open-file.ts';
-import { createHashPool, type HashPool } from './hash-pool.ts';
 import { type JudgedBundle, readUntrusted } from './judge-bundle.ts';
 
 export interface BlobFault extends FaultyBlob {
@@ -40,7 +40,7 @@ export async function verifyBlobs(
   queue.sort((left, right) => right.sizeBytes - left.sizeBytes);
   const next = queue.values();
   const faults = new Map<Digest, BlobFault>();
-  const pool = createHashPool(threads, signal, onBytes);
+  const pool = new HashPool(threads, signal, onBytes);
   const work = async (): Promise<void> => {
     // All loops share one iterator.
     for (const blob of next) {
@@ -51,7 +51,7 @@ export async function verifyBlobs(
   try {
     await Promise.all(Array.from({ length: threads * BLOBS_PER_THREAD }, work));
   } finally {
-    pool.close();
+    pool.end(new Error('the hash pool is closed'));
   }
   return [...blobs.keys()].flatMap((digest) => faults.get(digest) ?? []);
 }
@@ -150,4 +150,123 @@ async function misfits(reader: FileBundleReader, blobs: ReadonlyMap<Digest, numb
     if (misfit !== undefined) found.push(misfit);
   }
   return found;
+}
+
+type HashResult = Exclude<HashMessage, { readonly kind: 'progress' }>;
+
+/** The program is small. */
+const HEAP = { maxOldGenerationSizeMb: 32, maxYoungGenerationSizeMb: 2 };
+
+/** An abort ends the workers after their current read of 1 MiB. */
+class HashPool {
+  private readonly seats: readonly HashSeat[];
+  private readonly onAbort = () => this.end(this.signal.reason);
+
+  /** `onBytes`: those since the last call. */
+  constructor(
+    threads: number,
+    private readonly signal: AbortSignal,
+    onBytes: (bytes: number) => void,
+  ) {
+    this.seats = Array.from({ length: threads }, () => new HashSeat(onBytes));
+    signal.addEventListener('abort', this.onAbort, { once: true });
+  }
+
+  /** Tasks beyond the number of threads wait. @throws the signal's reason at once after an abort */
+  async hash(task: HashTask): Promise<HashResult> {
+    this.signal.throwIfAborted();
+    const [first, ...others] = this.seats;
+    if (first === undefined) throw new Error('a pool needs a thread');
+    return others.reduce((best, seat) => (seat.waiting.length < best.waiting.length ? seat : best), first).hash(task);
+  }
+
+  /** Waiting tasks are rejected. */
+  end(reason: unknown): void {
+    this.signal.removeEventListener('abort', this.onAbort);
+    for (const seat of this.seats) seat.worker.end(reason);
+  }
+}
+
+/** One worker answers its tasks in order. */
+class HashSeat {
+  readonly waiting: { readonly resolve: (result: HashResult) => void; readonly reject: (reason: unknown) => void }[] =
+    [];
+  private ended: { readonly reason: unknown } | undefined;
+  readonly worker;
+
+  constructor(onBytes: (bytes: number) => void) {
+    this.worker = startWorkerThread<HashTask, HashMessage>({
+      program: `(${runHashWorker.toString()})()`,
+      heap: HEAP,
+      onMessage: (message) => {
+        if (message.kind === 'progress') onBytes(message.bytes);
+        else this.waiting.shift()?.resolve(message);
+      },
+      onEnd: (reason) => {
+        this.ended = { reason };
+        for (const { reject } of this.waiting.splice(0)) reject(reason);
+      },
+    });
+  }
+
+  hash(task: HashTask): Promise<HashResult> {
+    return new Promise<HashResult>((resolve, reject) => {
+      if (this.ended !== undefined) return reject(this.ended.reason);
+      this.waiting.push({ resolve, reject });
+      this.worker.post(task);
+    });
+  }
+}
+
+/** `fd` belongs to the process and stays open until the answer. */
+interface HashTask {
+  readonly fd: number;
+  readonly startByte: number;
+  readonly sizeBytes: number;
+}
+
+/** Any number of `progress`, then one of the others. `ended`: too early, at `atByte`. */
+type HashMessage =
+  | { readonly kind: 'progress'; readonly bytes: number }
+  | { readonly kind: 'done'; readonly sha256Hex: string }
+  | { readonly kind: 'ended'; readonly atByte: number }
+  | { readonly kind: 'failed'; readonly code: string; readonly message: string };
+
+/**
+ * The program of a worker. It reads synchronously into one buffer of 1 MiB, so that its memory does
+ * not depend on the file.
+ *
+ * INVARIANT: this function runs from its own text, and uses nothing outside itself but globals.
+ */
+function runHashWorker(): void {
+  const { createHash } = process.getBuiltinModule('node:crypto');
+  const { readSync } = process.getBuiltinModule('node:fs');
+  const { parentPort } = process.getBuiltinModule('node:worker_threads');
+  const buffer = Buffer.allocUnsafeSlow(1024 * 1024);
+  // Each message wakes the main thread, which shares its core.
+  const reportBytes = 16 * buffer.length;
+
+  const hash = ({ fd, startByte, sizeBytes }: HashTask): HashMessage => {
+    const sha256 = createHash('sha256');
+    let unreported = 0;
+    for (let at = 0; at < sizeBytes; ) {
+      const filled = readSync(fd, buffer, 0, Math.min(buffer.length, sizeBytes - at), startByte + at);
+      if (filled === 0) return { kind: 'ended', atByte: at };
+      sha256.update(filled === buffer.length ? buffer : buffer.subarray(0, filled));
+      at += filled;
+      unreported += filled;
+      if (unreported < reportBytes && at < sizeBytes) continue;
+      parentPort?.postMessage({ kind: 'progress', bytes: unreported } satisfies HashMessage);
+      unreported = 0;
+    }
+    return { kind: 'done', sha256Hex: sha256.digest('hex') };
+  };
+  parentPort?.on('message', (task: HashTask) => {
+    try {
+      parentPort.postMessage(hash(task));
+    } catch (error) {
+      const { code = 'unknown', message } = error as NodeJS.ErrnoException;
+      parentPort.postMessage({ kind: 'failed', code, message } satisfies HashMessage);
+    }
+  });
 }

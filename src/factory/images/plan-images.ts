@@ -58,19 +58,6 @@ export interface Plan {
   readonly resolved: ReadonlyMap<string, Digest>;
 }
 
-interface Draft {
-  readonly images: Map<string, PlannedImage>;
-  readonly documents: Map<Digest, Buffer>;
-  /** `at`: its place in {@link Plan.layers}. */
-  readonly layers: Map<Digest, PlannedLayer & { readonly at: number }>;
-  readonly warnings: string[];
-  readonly resolved: Map<string, Digest>;
-  /** By folder. */
-  readonly indexes: Map<string, readonly SourceEntry[]>;
-  /** By reference: where it was requested first. */
-  readonly origins: Map<string, string>;
-}
-
 /**
  * Reads all documents for `linux/arch` and lists what must be copied. An index keeps its digest.
  * Requests for one digest in a repository become one image with all their tags.
@@ -78,94 +65,163 @@ interface Draft {
  * @throws AppError `bundle/source`, `bundle/option` that names the image
  */
 export async function planImages(requests: readonly LayoutRequest[], arch: string, signal: AbortSignal): Promise<Plan> {
-  const draft: Draft = {
-    images: new Map(),
-    documents: new Map(),
-    layers: new Map(),
-    warnings: [],
-    resolved: new Map(),
-    origins: new Map(),
-    indexes: new Map(),
-  };
-  for (const request of requests) {
-    await withOrigin(request.origin, async () => {
-      addImage(draft, await planImage(draft, request, arch, signal), request);
+  const planner = new ImagePlanner(arch, signal);
+  for (const request of requests) await withOrigin(request.origin, () => planner.add(request));
+  return planner.plan();
+}
+
+class ImagePlanner {
+  private readonly images = new Map<string, PlannedImage>();
+  private readonly documents = new Map<Digest, Buffer>();
+  /** `at`: its place in {@link Plan.layers}. */
+  private readonly layers = new Map<Digest, PlannedLayer & { readonly at: number }>();
+  private readonly warnings: string[] = [];
+  private readonly resolved = new Map<string, Digest>();
+  /** By folder. */
+  private readonly indexes = new Map<string, readonly SourceEntry[]>();
+  /** By reference: where it was requested first. */
+  private readonly origins = new Map<string, string>();
+
+  constructor(
+    private readonly arch: string,
+    private readonly signal: AbortSignal,
+  ) {}
+
+  plan(): Plan {
+    const { documents, warnings, resolved } = this;
+    if (this.images.size > limits.images) throw bundleError('bundle/option', `more than ${limits.images} images`);
+    const layers = [...this.layers.values()].map(({ at: _, ...layer }) => layer);
+    return {
+      images: nameComponents(deriveTags([...this.images.values()]), warnings),
+      documents,
+      layers,
+      warnings,
+      resolved,
+    };
+  }
+
+  async add(request: LayoutRequest): Promise<void> {
+    const image = await this.read(request);
+    const name = formatReference(request.reference);
+    this.warn(tagWarning(request.reference, name));
+    this.warn(addressWarning(request.reference));
+    if (request.reference.digest === undefined) this.resolved.set(name, image.digest);
+    const taken = [...this.images.values()].find(
+      (other) => other.reference !== image.reference && other.tags.some((tag) => image.tags.includes(tag)),
+    );
+    if (taken !== undefined) {
+      throw bundleError('bundle/option', `${name} is requested twice with different digests${this.firstOf(taken)}`);
+    }
+    const known = this.images.get(image.reference);
+    if (known === undefined) {
+      this.images.set(image.reference, image);
+      if (request.origin !== undefined) this.origins.set(image.reference, request.origin);
+      return;
+    }
+    if (known.component !== undefined && image.component !== undefined && known.component !== image.component) {
+      const both = `${known.component} and ${image.component}`;
+      throw bundleError('bundle/option', `${name} has two components: ${both}${this.firstOf(known)}`);
+    }
+    if (known.pin !== image.pin) {
+      const message = `${name} is the same image as another one, but only one of them is to be pinned${this.firstOf(known)}`;
+      throw bundleError('bundle/option', message);
+    }
+    const component = image.component === undefined ? {} : { component: image.component };
+    const tags = [...new Set([...known.tags, ...image.tags])];
+    this.images.set(image.reference, { ...image, ...known, ...component, tags });
+  }
+
+  private async read(request: LayoutRequest): Promise<PlannedImage> {
+    const { arch } = this;
+    const { reference, directory } = request;
+    const name = formatReference(reference);
+    const place = placeOf(request);
+    const entries = await this.entriesOf(request);
+    const top = findInLayout(place, selectorOf(request), entries);
+    if (reference.digest !== undefined && reference.digest !== top.digest) {
+      throw bundleError('bundle/source', `${name}: ${place} holds ${top.digest} instead`);
+    }
+    const read = async (of: Descriptor) => {
+      const file = { path: layoutBlobPath(directory, of.digest), what: `blob ${of.digest} of ${name} in ${place}` };
+      const bytes = await readLayoutDocument(file, of, this.signal);
+      this.documents.set(of.digest, bytes);
+      return bytes;
+    };
+    const chosen = await chooseManifests(top, name, arch, read);
+    const layers: number[] = [];
+    for (const { bytes } of chosen) {
+      const manifest = parseManifest(bytes, `manifest of ${name}`, 'bundle/source');
+      const type = manifest.config.mediaType;
+      if (!configMediaTypes.has(type)) {
+        const message = `${name} is not a container image: its config is ${JSON.stringify(type)}`;
+        throw bundleError('bundle/source', message);
+      }
+      const config = parseConfig(await read(manifest.config), `config of ${name}`, 'bundle/source');
+      if (config.architecture !== undefined && config.architecture !== arch) {
+        const message = `${name} is an image for ${config.architecture}, and the bundle is for ${arch}`;
+        throw bundleError('bundle/source', message);
+      }
+      layers.push(...this.addLayers(request, manifest.layers, config.rootfs.diff_ids));
+    }
+    const { repository, tag } = reference;
+    const subjects = [...new Set([top.digest, ...chosen.map(({ digest }) => digest)])];
+    const usable = entries.flatMap((one) => (one.kind === 'usable' ? one.entry : []));
+    const attached = await readSignatures(subjects, { repository, entries: usable, read });
+    return {
+      reference: formatReference({ repository, digest: top.digest }),
+      digest: top.digest,
+      mediaType: top.mediaType,
+      sizeBytes: top.size,
+      tags: tag === undefined ? [] : [formatReference({ repository, tag })],
+      ...(request.component !== undefined && { component: request.component }),
+      pin: request.pin ?? true,
+      layers,
+      ...(attached.length > 0 && { attached }),
+    };
+  }
+
+  /** Each layout is read once. */
+  private async entriesOf(request: LayoutRequest): Promise<readonly SourceEntry[]> {
+    const { directory } = request;
+    const known = this.indexes.get(directory);
+    if (known !== undefined) return known;
+    const entries = await readLayoutIndex(directory, this.signal);
+    this.indexes.set(directory, entries);
+    this.warnings.push(...leftOutNotes(placeOf(request), entries));
+    return entries;
+  }
+
+  private addLayers(request: LayoutRequest, layers: readonly Descriptor[], diffIds: readonly Digest[]): number[] {
+    const { directory, isDisposable = false } = request;
+    const name = formatReference(request.reference);
+    if (layers.length > limits.layersPerImage) {
+      const message = `${name} has ${layers.length} layers, and ${limits.layersPerImage} are allowed: squash it`;
+      throw bundleError('bundle/source', message);
+    }
+    if (layers.length !== diffIds.length) {
+      const message = `${name}: its manifest has ${layers.length} layers, its config ${diffIds.length}`;
+      throw bundleError('bundle/source', message);
+    }
+    return layers.map((layer, at) => {
+      const diffId = diffIds[at] ?? layer.digest;
+      const known = this.layers.get(layer.digest);
+      if (known !== undefined) return known.at;
+      const path = layoutBlobPath(directory, layer.digest);
+      const what = `layer ${layer.digest} of ${name} in ${placeOf(request)}`;
+      const planned = { ...layer, path, what, diffId, isDisposable, at: this.layers.size };
+      this.layers.set(layer.digest, planned);
+      return planned.at;
     });
   }
-  if (draft.images.size > limits.images) throw bundleError('bundle/option', `more than ${limits.images} images`);
-  return {
-    images: nameComponents(deriveTags([...draft.images.values()]), draft.warnings),
-    documents: draft.documents,
-    layers: [...draft.layers.values()].map(({ at: _, ...layer }) => layer),
-    warnings: draft.warnings,
-    resolved: draft.resolved,
-  };
-}
 
-async function planImage(
-  draft: Draft,
-  request: LayoutRequest,
-  arch: string,
-  signal: AbortSignal,
-): Promise<PlannedImage> {
-  const { reference, directory } = request;
-  const name = formatReference(reference);
-  const place = placeOf(request);
-  const entries = await entriesOf(draft, request, signal);
-  const top = findInLayout(place, selectorOf(request), entries);
-  if (reference.digest !== undefined && reference.digest !== top.digest) {
-    throw bundleError('bundle/source', `${name}: ${place} holds ${top.digest} instead`);
+  private firstOf({ reference }: PlannedImage): string {
+    const origin = this.origins.get(reference);
+    return origin === undefined ? '' : ` (first in ${origin})`;
   }
-  const read = async (of: Descriptor) => {
-    const file = { path: layoutBlobPath(directory, of.digest), what: `blob ${of.digest} of ${name} in ${place}` };
-    const bytes = await readLayoutDocument(file, of, signal);
-    draft.documents.set(of.digest, bytes);
-    return bytes;
-  };
-  const chosen = await chooseManifests(top, name, arch, read);
-  const layers: number[] = [];
-  for (const { bytes } of chosen) {
-    const manifest = parseManifest(bytes, `manifest of ${name}`, 'bundle/source');
-    if (!configMediaTypes.has(manifest.config.mediaType)) {
-      const message = `${name} is not a container image: its config is ${JSON.stringify(manifest.config.mediaType)}`;
-      throw bundleError('bundle/source', message);
-    }
-    const config = parseConfig(await read(manifest.config), `config of ${name}`, 'bundle/source');
-    if (config.architecture !== undefined && config.architecture !== arch) {
-      const message = `${name} is an image for ${config.architecture}, and the bundle is for ${arch}`;
-      throw bundleError('bundle/source', message);
-    }
-    layers.push(...planLayers(draft, request, manifest.layers, config.rootfs.diff_ids));
-  }
-  const subjects = [...new Set([top.digest, ...chosen.map(({ digest }) => digest)])];
-  const attached = await readSignatures(subjects, {
-    repository: reference.repository,
-    entries: entries.flatMap((one) => (one.kind === 'usable' ? one.entry : [])),
-    read,
-  });
-  return {
-    reference: formatReference({ repository: reference.repository, digest: top.digest }),
-    digest: top.digest,
-    mediaType: top.mediaType,
-    sizeBytes: top.size,
-    tags:
-      reference.tag === undefined ? [] : [formatReference({ repository: reference.repository, tag: reference.tag })],
-    ...(request.component !== undefined && { component: request.component }),
-    pin: request.pin ?? true,
-    layers,
-    ...(attached.length > 0 && { attached }),
-  };
-}
 
-/** Each layout is read once. */
-async function entriesOf(draft: Draft, request: LayoutRequest, signal: AbortSignal): Promise<readonly SourceEntry[]> {
-  const { directory } = request;
-  const known = draft.indexes.get(directory);
-  if (known !== undefined) return known;
-  const entries = await readLayoutIndex(directory, signal);
-  draft.indexes.set(directory, entries);
-  draft.warnings.push(...leftOutNotes(placeOf(request), entries));
-  return entries;
+  private warn(warning: string | undefined): void {
+    if (warning !== undefined && !this.warnings.includes(warning)) this.warnings.push(warning);
+  }
 }
 
 function placeOf({ place, directory }: LayoutRequest): string {
@@ -194,89 +250,19 @@ async function chooseManifests(
   return chosen;
 }
 
-function planLayers(
-  draft: Draft,
-  request: LayoutRequest,
-  layers: readonly Descriptor[],
-  diffIds: readonly Digest[],
-): number[] {
-  const { directory, isDisposable = false } = request;
-  const name = formatReference(request.reference);
-  if (layers.length > limits.layersPerImage) {
-    const message = `${name} has ${layers.length} layers, and ${limits.layersPerImage} are allowed: squash it`;
-    throw bundleError('bundle/source', message);
-  }
-  if (layers.length !== diffIds.length) {
-    const message = `${name}: its manifest has ${layers.length} layers, its config ${diffIds.length}`;
-    throw bundleError('bundle/source', message);
-  }
-  return layers.map((layer, at) => {
-    const diffId = diffIds[at] ?? layer.digest;
-    const known = draft.layers.get(layer.digest);
-    if (known !== undefined) return known.at;
-    const path = layoutBlobPath(directory, layer.digest);
-    const what = `layer ${layer.digest} of ${name} in ${placeOf(request)}`;
-    const planned = { ...layer, path, what, diffId, isDisposable, at: draft.layers.size };
-    draft.layers.set(layer.digest, planned);
-    return planned.at;
-  });
-}
-
-function addImage(draft: Draft, image: PlannedImage, request: LayoutRequest): void {
-  const name = formatReference(request.reference);
-  warnOfTag(draft, request.reference, name);
-  warnOfAddress(draft, request.reference);
-  if (request.reference.digest === undefined) draft.resolved.set(name, image.digest);
-  const taken = [...draft.images.values()].find(
-    (other) => other.reference !== image.reference && other.tags.some((tag) => image.tags.includes(tag)),
-  );
-  if (taken !== undefined) {
-    throw bundleError('bundle/option', `${name} is requested twice with different digests${firstIn(draft, taken)}`);
-  }
-  const known = draft.images.get(image.reference);
-  if (known === undefined) {
-    draft.images.set(image.reference, image);
-    if (request.origin !== undefined) draft.origins.set(image.reference, request.origin);
-    return;
-  }
-  if (known.component !== undefined && image.component !== undefined && known.component !== image.component) {
-    const both = `${known.component} and ${image.component}`;
-    throw bundleError('bundle/option', `${name} has two components: ${both}${firstIn(draft, known)}`);
-  }
-  if (known.pin !== image.pin) {
-    const message = `${name} is the same image as another one, but only one of them is to be pinned${firstIn(draft, known)}`;
-    throw bundleError('bundle/option', message);
-  }
-  draft.images.set(image.reference, {
-    ...image,
-    ...known,
-    ...(image.component !== undefined && { component: image.component }),
-    tags: [...new Set([...known.tags, ...image.tags])],
-  });
-}
-
-function firstIn({ origins }: Draft, { reference }: PlannedImage): string {
-  const origin = origins.get(reference);
-  return origin === undefined ? '' : ` (first in ${origin})`;
-}
-
 /** Kubernetes uses the pull policy `Always` for `latest`, and without tag and digest. */
-function warnOfTag({ warnings }: Draft, { tag, digest }: Reference, name: string): void {
+function tagWarning({ tag, digest }: Reference, name: string): string | undefined {
   const always =
     'with it Kubernetes uses imagePullPolicy Always and asks the registry at each start; use a version as tag';
-  const warning =
-    tag === 'latest'
-      ? `${name}: the tag 'latest' may name another image tomorrow, and ${always}`
-      : tag === undefined && digest === undefined
-        ? `${name} has no tag, so activation can't set one, and ${always}`
-        : undefined;
-  if (warning !== undefined && !warnings.includes(warning)) warnings.push(warning);
+  if (tag === 'latest') return `${name}: the tag 'latest' may name another image tomorrow, and ${always}`;
+  if (tag !== undefined || digest !== undefined) return undefined;
+  return `${name} has no tag, so activation can't set one, and ${always}`;
 }
 
 /** containers/image, with which CRI-O pulls, reads no such name. containerd does. */
-function warnOfAddress({ warnings }: Draft, { registry }: Reference): void {
-  const warning = `CRI-O can't pull from ${registry}, since it reads no IPv6 address in the name of an image; give the registry a host name, unless all nodes have containerd`;
-  if (registry.startsWith('[') && !warnings.includes(warning)) warnings.push(warning);
+function addressWarning({ registry }: Reference): string | undefined {
+  if (!registry.startsWith('[')) return undefined;
+  return `CRI-O can't pull from ${registry}, since it reads no IPv6 address in the name of an image; give the registry a host name, unless all nodes have containerd`;
 }
 
 /** The default is the last part of the path, unless two images would share it. */

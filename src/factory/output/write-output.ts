@@ -10,13 +10,13 @@ import { imageTools, makeImage, ownMedium, requireTools } from '../image/make-im
 import { buildDirectory, buildFile } from './staging.ts';
 import { packDirectory, spreadOverVolumes, type VolumeRules } from './volumes.ts';
 
-export interface BuiltTree {
+interface BuiltTree {
   readonly bundleId: BundleId;
   readonly payload: Payload;
   readonly contents: Contents;
 }
 
-export interface TreeBuilder<Built extends BuiltTree> {
+interface TreeBuilder<Built extends BuiltTree> {
   /** Fills an empty folder. */
   readonly fill: (tree: string) => Promise<Built>;
   /** Reads the bundle at this path as a node would. */
@@ -33,112 +33,86 @@ export async function writeOutput<Built extends BuiltTree>(
   builder: TreeBuilder<Built>,
   signal: AbortSignal,
 ): Promise<Built & { readonly volumes?: number }> {
-  if (options.filesystem !== undefined) await requireTools(imageTools[options.filesystem]);
-  if (options.volumeBytes !== undefined) return writeVolumes(options, options.volumeBytes, builder, signal);
-  if (options.filesystem !== undefined) return writeImage(options, options.filesystem, builder, signal);
-  return isBundleTar(options.out) ? writeTar(options, builder, signal) : writeFolder(options, builder, signal);
+  const { out, filesystem, volumeBytes } = options;
+  const output = new Output(options, builder, signal);
+  if (filesystem !== undefined) await requireTools(imageTools[filesystem]);
+  if (volumeBytes !== undefined) return output.writeVolumes(filesystem, volumeBytes);
+  if (filesystem !== undefined) return output.writeImage(filesystem);
+  return isBundleTar(out) ? output.writeTar() : buildDirectory(out, (staging) => output.build(staging), signal);
 }
 
-function writeFolder<Built extends BuiltTree>(
-  options: CreateOptions,
-  builder: TreeBuilder<Built>,
-  signal: AbortSignal,
-): Promise<Built> {
-  return buildDirectory(
-    options.out,
-    async (staging) => {
-      const built = await builder.fill(staging);
-      await builder.check(staging);
-      return built;
-    },
-    signal,
-  );
-}
+class Output<Built extends BuiltTree> {
+  constructor(
+    private readonly options: CreateOptions,
+    private readonly builder: TreeBuilder<Built>,
+    private readonly signal: AbortSignal,
+  ) {}
 
-function writeTar<Built extends BuiltTree>(
-  options: CreateOptions,
-  builder: TreeBuilder<Built>,
-  signal: AbortSignal,
-): Promise<Built> {
-  return buildFile(options.out, async (staging) => {
-    const tree = join(staging, 'tree');
-    const path = join(staging, 'new.stickpin.tar');
-    await mkdir(tree);
-    const built = await builder.fill(tree);
-    await packDirectory(tree, path, { created: options.created, onProgress: listenerOf(options) }, signal);
-    await builder.check(path);
-    return { path, built };
-  });
-}
+  async build(tree: string): Promise<Built> {
+    await mkdir(tree, { recursive: true });
+    const built = await this.builder.fill(tree);
+    await this.builder.check(tree);
+    return built;
+  }
 
-async function buildTree<Built extends BuiltTree>(tree: string, { fill, check }: TreeBuilder<Built>): Promise<Built> {
-  await mkdir(tree, { recursive: true });
-  const built = await fill(tree);
-  await check(tree);
-  return built;
-}
-
-function writeImage<Built extends BuiltTree>(
-  options: CreateOptions,
-  filesystem: StickFilesystem,
-  builder: TreeBuilder<Built>,
-  signal: AbortSignal,
-): Promise<Built> {
-  return buildFile(options.out, async (staging) => {
-    const medium = join(staging, 'medium');
-    const built = await buildTree(bundleFolder(medium, options), builder);
-    const path = await imageOf(medium, join(staging, 'new.img'), { ...options, filesystem }, built, signal);
-    return { path, built };
-  });
-}
-
-function writeVolumes<Built extends BuiltTree>(
-  options: CreateOptions,
-  volumeBytes: number,
-  builder: TreeBuilder<Built>,
-  signal: AbortSignal,
-): Promise<Built & { readonly volumes: number }> {
-  const { filesystem } = options;
-  return buildDirectory(
-    options.out,
-    async (staging) => {
+  writeTar(): Promise<Built> {
+    const { out, created } = this.options;
+    return buildFile(out, async (staging) => {
       const tree = join(staging, 'tree');
-      const built = await buildTree(tree, builder);
+      const path = join(staging, 'new.stickpin.tar');
+      await mkdir(tree);
+      const built = await this.builder.fill(tree);
+      await packDirectory(tree, path, { created, onProgress: listenerOf(this.options) }, this.signal);
+      await this.builder.check(path);
+      return { path, built };
+    });
+  }
+
+  writeImage(filesystem: StickFilesystem): Promise<Built> {
+    return buildFile(this.options.out, async (staging) => {
+      const medium = join(staging, 'medium');
+      const built = await this.build(this.folderOn(medium));
+      return { path: await this.imageOf(medium, join(staging, 'new.img'), filesystem, built), built };
+    });
+  }
+
+  writeVolumes(
+    filesystem: StickFilesystem | undefined,
+    volumeBytes: number,
+  ): Promise<Built & { readonly volumes: number }> {
+    const fill = async (staging: string) => {
+      const tree = join(staging, 'tree');
+      const built = await this.build(tree);
       const held = built.contents.layers.filter((layer) => !layer.inBase);
       const spread = [...held, ...(built.payload.attachments ?? [])].map(({ digest }) => hexOf(digest));
       const rules = volumeRules({ filesystem, volumeBytes });
-      const volumes = await spreadOverVolumes(tree, staging, { ...rules, spread }, signal);
+      const volumes = await spreadOverVolumes(tree, staging, { ...rules, spread }, this.signal);
       for (let at = 1; filesystem !== undefined && at <= volumes; at += 1) {
         const medium = join(staging, `medium-${at}`);
-        await mkdir(dirname(bundleFolder(medium, options)), { recursive: true });
-        await rename(join(staging, `${at}`), bundleFolder(medium, options));
-        await imageOf(medium, join(staging, `${at}.img`), { ...options, filesystem, volumeBytes }, built, signal);
+        await mkdir(dirname(this.folderOn(medium)), { recursive: true });
+        await rename(join(staging, `${at}`), this.folderOn(medium));
+        await this.imageOf(medium, join(staging, `${at}.img`), filesystem, built);
       }
       return { ...built, volumes };
-    },
-    signal,
-  );
-}
+    };
+    return buildDirectory(this.options.out, fill, this.signal);
+  }
 
-/** Makes an image and removes its source. @returns its path */
-async function imageOf(
-  medium: string,
-  image: string,
-  options: CreateOptions & { readonly filesystem: StickFilesystem },
-  { bundleId }: BuiltTree,
-  signal: AbortSignal,
-): Promise<string> {
-  const { filesystem, created, volumeBytes } = options;
-  const onProgress = listenerOf(options);
-  const limit = volumeBytes === undefined ? {} : { maxBytes: volumeBytes };
-  await makeImage(
-    await ownMedium(medium, created),
-    image,
-    { filesystem, created, seed: bundleId, ...limit, onProgress },
-    signal,
-  );
-  await rm(medium, { recursive: true });
-  return image;
+  /** Removes its source. @returns its path */
+  private async imageOf(medium: string, image: string, filesystem: StickFilesystem, { bundleId }: Built) {
+    const { created, volumeBytes } = this.options;
+    const own = await ownMedium(medium, created);
+    const limit = volumeBytes === undefined ? {} : { maxBytes: volumeBytes };
+    const options = { filesystem, created, seed: bundleId, ...limit, onProgress: listenerOf(this.options) };
+    await makeImage(own, image, options, this.signal);
+    await rm(medium, { recursive: true });
+    return image;
+  }
+
+  private folderOn(medium: string): string {
+    const { name, version, arch } = this.options;
+    return join(medium, 'stickpin', `${name}-${version}-${arch}`);
+  }
 }
 
 export function volumeRules({
@@ -151,8 +125,4 @@ export function volumeRules({
   if (filesystem === undefined) return { volumeBytes };
   const clusterBytes = unitOf(filesystem, volumeBytes);
   return { volumeBytes: roomInImage(volumeBytes), givenBytes: volumeBytes, clusterBytes };
-}
-
-function bundleFolder(medium: string, { name, version, arch }: CreateOptions): string {
-  return join(medium, 'stickpin', `${name}-${version}-${arch}`);
 }

@@ -95,7 +95,7 @@ async function makeFolder(parent: string): Promise<string> {
 }
 
 async function finishedImage(path: string): Promise<Writing> {
-  const { imageSizeOf } = await import('../../../factory/stick/claim-stick.ts');
+  const { imageSizeOf } = await import('../../../factory/stick/write-stick.ts');
   return { title: path, imageBytes: await imageSizeOf(path), prepare: async () => path };
 }
 
@@ -107,7 +107,7 @@ async function imageOfBundle(
 ): Promise<Writing> {
   const { imageLayoutOf, imageTools, makeImage, requireTools } = await import('../../../factory/image/make-image.ts');
   const { checkSpace } = await import('../../../factory/output/staging.ts');
-  const { mediumOf } = await import('../../../factory/stick/claim-stick.ts');
+  const { mediumOf } = await import('../../../factory/stick/write-stick.ts');
   await requireTools(imageTools[filesystem]);
   const [bundle, another] = await volumesOfNamed(path);
   if (another !== undefined) {
