@@ -5,7 +5,7 @@ import { formatEnvelope } from '../../bundle/format/dsse.ts';
 import { type PrivateKey, parsePrivateKey } from '../../bundle/keys/keys.ts';
 import { readEnvelope } from '../../bundle/verify/judge-bundle.ts';
 import type { Rehearsal, RehearsalRequest, RehearsedImage } from '../../cli/context/command-adapters.ts';
-import type { Contents } from '../../domain/model/bundle.ts';
+import type { Contents, Layer } from '../../domain/model/bundle.ts';
 import type { Digest } from '../../domain/model/digest.ts';
 import { parseReference } from '../../domain/model/reference.ts';
 import type { ShownReason } from '../../domain/report/reasons/reason-text.ts';
@@ -46,7 +46,7 @@ export async function rehearseBundle(request: RehearsalRequest, signal: AbortSig
 async function rehearseIn(directory: string, request: RehearsalRequest, stop: AbortController): Promise<Rehearsal> {
   const { bundle, onImage, onBytes } = request;
   const since = systemClock.monotonic();
-  const pulls = createPullWatch(bundle.contents, systemClock, onImage);
+  const pulls = new PullWatch(bundle.contents, systemClock, onImage);
   const { keysFolder, threshold, watchBundle } = await trustFor(directory, request);
   const verdict = awaitVerdict(bundle.bundleId, bundle.payload.schedule === 'manual', pulls);
   const daemon = await createDaemon(
@@ -69,7 +69,7 @@ async function rehearseIn(directory: string, request: RehearsalRequest, stop: Ab
       },
       ...(watchBundle !== undefined && { watchBundle }),
       keysAreGuarded: false,
-      watchRuntime: pulls.watch,
+      watchRuntime: (runtime) => pulls.watch(runtime),
     },
     stop.signal,
   );
@@ -213,53 +213,62 @@ const noUnits: UnitControl = { reloadUnit: async () => undefined, onUnitChange: 
 /** What there is to say is in the verdict. */
 const silent: Log = { debug: nothing, info: nothing, warn: nothing, error: nothing };
 
-interface PullWatch {
-  readonly watch: (runtime: RuntimeAdapter) => RuntimeAdapter;
-  /** The last pull of each image, in the order of completion. */
-  images(): readonly RehearsedImage[];
-  /** The highest number of failed pulls of one image or tag. */
-  failures(): number;
-}
+/** Watches the pulls of the images of `contents`. */
+class PullWatch {
+  private readonly layers: ReadonlyMap<string, readonly Layer[]>;
+  private readonly pulledLayers = new Set<Digest>();
+  private readonly pulled = new Map<string, RehearsedImage>();
+  private readonly failed = new Map<string, number>();
 
-/** Watches the pulls of the images of `contents`. `onImage` is called for each pull by digest. */
-function createPullWatch(contents: Contents, clock: Clock, onImage: (image: RehearsedImage) => void): PullWatch {
-  const layers = new Map(
-    contents.images.map((image) => [
-      image.reference,
-      image.layers.map((at) => contents.layers[at]).filter((layer) => layer !== undefined),
-    ]),
-  );
-  const pulledLayers = new Set<Digest>();
-  const images = new Map<string, RehearsedImage>();
-  const failures = new Map<string, number>();
-  const note = (image: RehearsedImage): void => {
-    images.delete(image.reference);
-    images.set(image.reference, image);
-    onImage(image);
-  };
-  const pull = async (runtime: RuntimeAdapter, reference: string, signal: AbortSignal): Promise<void> => {
-    const own = layers.get(reference);
-    const since = clock.monotonic();
+  /** `onImage` is called for each pull by digest. */
+  constructor(
+    contents: Contents,
+    private readonly clock: Clock,
+    private readonly onImage: (image: RehearsedImage) => void,
+  ) {
+    this.layers = new Map(
+      contents.images.map(({ reference, layers }) => [reference, layers.flatMap((at) => contents.layers[at] ?? [])]),
+    );
+  }
+
+  watch(runtime: RuntimeAdapter): RuntimeAdapter {
+    return { ...runtime, pull: (reference, signal) => this.pull(runtime, reference, signal) };
+  }
+
+  /** The last pull of each image, in the order of completion. */
+  images(): readonly RehearsedImage[] {
+    return [...this.pulled.values()];
+  }
+
+  /** The highest number of failed pulls of one image or tag. */
+  failures(): number {
+    return Math.max(0, ...this.failed.values());
+  }
+
+  private async pull(runtime: RuntimeAdapter, reference: string, signal: AbortSignal): Promise<void> {
+    const own = this.layers.get(reference);
+    const since = this.clock.monotonic();
     // Two pulls that share a missing layer never run in parallel. So this pull brings all layers
     // that are still missing.
-    const fresh = (own ?? []).filter(({ digest }) => !pulledLayers.has(digest));
+    const fresh = (own ?? []).filter(({ digest }) => !this.pulledLayers.has(digest));
     const newBytes = fresh.reduce((sum, layer) => sum + layer.sizeBytes, 0);
-    const seen = () => ({ reference, newBytes, durationMs: clock.monotonic() - since });
+    const seen = () => ({ reference, newBytes, durationMs: this.clock.monotonic() - since });
     try {
       await runtime.pull(reference, signal);
-      for (const { digest } of fresh) pulledLayers.add(digest);
-      if (own !== undefined) note(seen());
+      for (const { digest } of fresh) this.pulledLayers.add(digest);
+      if (own !== undefined) this.note(seen());
     } catch (error) {
       if (!signal.aborted) {
-        failures.set(reference, (failures.get(reference) ?? 0) + 1);
-        if (own !== undefined) note({ ...seen(), fault: reasonOf(error) });
+        this.failed.set(reference, (this.failed.get(reference) ?? 0) + 1);
+        if (own !== undefined) this.note({ ...seen(), fault: reasonOf(error) });
       }
       throw error;
     }
-  };
-  return {
-    watch: (runtime) => ({ ...runtime, pull: (reference, signal) => pull(runtime, reference, signal) }),
-    images: () => [...images.values()],
-    failures: () => Math.max(0, ...failures.values()),
-  };
+  }
+
+  private note(image: RehearsedImage): void {
+    this.pulled.delete(image.reference);
+    this.pulled.set(image.reference, image);
+    this.onImage(image);
+  }
 }

@@ -18,57 +18,72 @@ const WORDS = { unpack: 'unpacked', copy: 'copied', pack: 'packed', write: 'writ
  * A progress bar if stderr is a terminal. Otherwise a line for each image that is fetched, and one
  * every ten seconds while layers are copied.
  */
-export function createProgressPrinter(
-  context: Pick<CommandContext, 'stderr' | 'stderrColumns' | 'now'>,
-): ProgressPrinter {
-  const columns = context.stderrColumns;
-  return columns === undefined ? plainPrinter(context) : barPrinter(context, columns);
+export function createProgressPrinter(context: Terminal): ProgressPrinter {
+  return context.stderrColumns === undefined
+    ? new LinePrinter(context)
+    : new BarPrinter(context, context.stderrColumns);
 }
 
-function barPrinter({ stderr, now }: Pick<CommandContext, 'stderr' | 'now'>, columns: number): ProgressPrinter {
-  const pace = createPace(now);
-  let paintedAt: number | undefined;
-  let painted = '';
-  return {
-    onProgress: (progress) => {
-      // The last column stays free, because some terminals wrap there.
-      const width = Math.max(1, columns - 1);
-      const text = progress.kind === 'fetch' ? fetchBar(progress, width) : copyBar(progress, pace(progress), width);
-      const isFinal = progress.kind !== 'fetch' && progress.doneBytes === progress.totalBytes;
-      if (paintedAt !== undefined && now() - paintedAt < REPAINT_MS && !isFinal) return;
-      paintedAt = now();
-      const line = clip(text, width);
-      if (line !== painted) stderr(`\r${line}\u001b[K`);
-      painted = line;
-    },
-    clear: () => {
-      if (painted !== '') stderr('\r\u001b[K');
-      painted = '';
-    },
+type Terminal = Pick<CommandContext, 'stderr' | 'stderrColumns' | 'now'>;
+
+class BarPrinter implements ProgressPrinter {
+  private readonly pace: Pace;
+  private paintedAt: number | undefined;
+  private painted = '';
+
+  constructor(
+    private readonly context: Terminal,
+    private readonly columns: number,
+  ) {
+    this.pace = new Pace(context.now);
+  }
+
+  readonly onProgress = (progress: CreateProgress): void => {
+    const { stderr, now } = this.context;
+    // The last column stays free, because some terminals wrap there.
+    const width = Math.max(1, this.columns - 1);
+    const text =
+      progress.kind === 'fetch' ? fetchBar(progress, width) : copyBar(progress, this.pace.of(progress), width);
+    const isFinal = progress.kind !== 'fetch' && progress.doneBytes === progress.totalBytes;
+    if (this.paintedAt !== undefined && now() - this.paintedAt < REPAINT_MS && !isFinal) return;
+    this.paintedAt = now();
+    const line = clip(text, width);
+    if (line !== this.painted) stderr(`\r${line}\u001b[K`);
+    this.painted = line;
+  };
+
+  readonly clear = (): void => {
+    if (this.painted !== '') this.context.stderr('\r\u001b[K');
+    this.painted = '';
   };
 }
 
-function plainPrinter({ stderr, now }: Pick<CommandContext, 'stderr' | 'now'>): ProgressPrinter {
-  const pace = createPace(now);
-  let fetching = '';
-  let printedAt: number | undefined;
-  return {
-    onProgress: (progress) => {
-      if (progress.kind === 'fetch') {
-        const line = `fetching ${progress.position} of ${progress.total}: ${oneLine(progress.image)}\n`;
-        if (line !== fetching) stderr(line);
-        fetching = line;
-        return;
-      }
-      const rest = pace(progress);
-      printedAt ??= now();
-      if (now() - printedAt < PLAIN_MS) return;
-      printedAt = now();
-      const { kind, doneBytes, totalBytes } = progress;
-      stderr(`${WORDS[kind]} ${formatBytesOf(doneBytes, totalBytes)}${rest}\n`);
-    },
-    clear: () => undefined,
+class LinePrinter implements ProgressPrinter {
+  private readonly pace: Pace;
+  private fetching = '';
+  private printedAt: number | undefined;
+
+  constructor(private readonly context: Terminal) {
+    this.pace = new Pace(context.now);
+  }
+
+  readonly onProgress = (progress: CreateProgress): void => {
+    const { stderr, now } = this.context;
+    if (progress.kind === 'fetch') {
+      const line = `fetching ${progress.position} of ${progress.total}: ${oneLine(progress.image)}\n`;
+      if (line !== this.fetching) stderr(line);
+      this.fetching = line;
+      return;
+    }
+    const rest = this.pace.of(progress);
+    this.printedAt ??= now();
+    if (now() - this.printedAt < PLAIN_MS) return;
+    this.printedAt = now();
+    const { kind, doneBytes, totalBytes } = progress;
+    stderr(`${WORDS[kind]} ${formatBytesOf(doneBytes, totalBytes)}${rest}\n`);
   };
+
+  clear(): void {}
 }
 
 function fetchBar(
@@ -90,20 +105,24 @@ function copyBar({ kind, doneBytes, totalBytes }: CopyProgress, rest: string, wi
   return barWithText(share, `${WORDS[kind]} ${formatBytesOf(doneBytes, totalBytes)}${rest}`, width);
 }
 
-/** Measured from the start of the current stage. Empty in its first second. */
-function createPace(now: () => number): (progress: CopyProgress) => string {
-  let stage: CopyProgress['kind'] | undefined;
-  let startedAt = 0;
-  return ({ kind, doneBytes, totalBytes }) => {
-    if (stage !== kind) {
-      stage = kind;
-      startedAt = now();
+/** Measured from the start of the current stage. */
+class Pace {
+  private stage: CopyProgress['kind'] | undefined;
+  private startedAt = 0;
+
+  constructor(private readonly now: () => number) {}
+
+  /** Empty in the first second of a stage. */
+  of({ kind, doneBytes, totalBytes }: CopyProgress): string {
+    if (this.stage !== kind) {
+      this.stage = kind;
+      this.startedAt = this.now();
     }
-    const elapsedMs = now() - startedAt;
+    const elapsedMs = this.now() - this.startedAt;
     if (elapsedMs < 1000 || doneBytes === 0) return '';
     const rate = `, ${formatBytes((doneBytes / elapsedMs) * 1000)}/s`;
     if (doneBytes >= totalBytes) return rate;
     const left = ((totalBytes - doneBytes) / doneBytes) * elapsedMs;
     return `${rate}, about ${formatDuration(left)} left`;
-  };
+  }
 }

@@ -51,12 +51,12 @@ async function rehearse(path: string, options: BundleRehearseOptions, context: C
   const keys = options.keys === undefined ? undefined : { folder: resolve(options.keys), threshold: options.threshold };
   const volumes = (await volumesOfNamed(path)).map((volume) => resolve(volume));
   const { rehearseBundle } = await context.adapters();
-  const printer = createPrinter(read, options, context);
+  const printer = new Printer(read, options.json === true, context);
   printer.start(temporary);
-  const done = await rehearseBundle(
-    { volumes, bundle: read.bundle, keys, temporary, onImage: printer.image, onBytes: printer.bytes },
-    signal,
-  ).finally(printer.clear);
+  const onImage = (image: RehearsedImage) => printer.image(image);
+  const onBytes = (doneBytes: number) => printer.bytes(doneBytes);
+  const request = { volumes, bundle: read.bundle, keys, temporary, onImage, onBytes };
+  const done = await rehearseBundle(request, signal).finally(() => printer.clear());
   const causes = done.fault === undefined ? [] : await causesOf(reader, read, done, signal);
   const need = needOf(read.bundle.contents, read);
   context.stdout(options.json ? jsonText(asJson(read, done, causes, need)) : asText(read, done, need, context));
@@ -78,57 +78,62 @@ function noSpace(message: string): AppError {
   return new AppError({ code: 'cli/no-space', message, disposition: 'wait' });
 }
 
-interface Printer {
-  start(temporary: string): void;
-  image(image: RehearsedImage): void;
-  bytes(doneBytes: number): void;
-  clear(): void;
-}
+/** A progress bar on a terminal, and a line for each image. With `--json` nothing before the end. */
+class Printer {
+  private readonly hasBar: boolean;
+  private readonly pulled = new Set<string>();
+  private doneBytes = 0;
 
-/**
- * A progress bar on a terminal, and a line for each image. With `--json` nothing before the end.
- */
-function createPrinter(
-  { bundle, judgement }: ReadBundle,
-  { json }: BundleRehearseOptions,
-  { stdout, stderr, isTerminal, stderrColumns, hasColour }: CommandContext,
-): Printer {
-  const { payload, contents } = bundle;
-  const { totals } = payload;
-  const hasBar = isTerminal && stderrColumns !== undefined;
-  const clear = hasBar ? '\r\u001b[K' : '';
-  const pulled = new Set<string>();
-  let doneBytes = 0;
-  if (json) return { start: ignore, image: ignore, bytes: ignore, clear: ignore };
-  const paintBar = () => {
-    if (!hasBar) return;
-    const text = `${formatBytesOf(doneBytes, totals.sizeBytes)}, ${pulled.size} of ${formatCount(totals.images, 'image')}`;
-    const share = totals.sizeBytes === 0 ? 0 : doneBytes / totals.sizeBytes;
+  constructor(
+    private readonly read: ReadBundle,
+    private readonly isQuiet: boolean,
+    private readonly context: CommandContext,
+  ) {
+    this.hasBar = !isQuiet && context.isTerminal && context.stderrColumns !== undefined;
+  }
+
+  start(temporary: string): void {
+    const { bundle, judgement } = this.read;
+    const { totals, arch } = bundle.payload;
+    this.print(
+      `${bundleTitle(bundle.payload)} for ${arch}: ${judgement.text}\nRehearsing ${formatCount(totals.images, 'image')} of ${formatBytes(totals.sizeBytes)} in ${temporary}\n`,
+    );
+    this.paintBar();
+  }
+
+  image(image: RehearsedImage): void {
+    if (image.fault === undefined) this.pulled.add(image.reference);
+    this.clear();
+    const line = imageLine(image, this.read.bundle.contents);
+    this.print(`  ${paint(line, image.fault === undefined ? undefined : 'bad', this.context.hasColour)}\n`);
+    this.paintBar();
+  }
+
+  bytes(done: number): void {
+    this.doneBytes = Math.max(this.doneBytes, done);
+    this.paintBar();
+  }
+
+  clear(): void {
+    if (this.hasBar) this.context.stderr(CLEAR_LINE);
+  }
+
+  private print(text: string): void {
+    if (!this.isQuiet) this.context.stdout(text);
+  }
+
+  private paintBar(): void {
+    const { stderr, stderrColumns = 0 } = this.context;
+    if (!this.hasBar) return;
+    const { images, sizeBytes } = this.read.bundle.payload.totals;
+    const text = `${formatBytesOf(this.doneBytes, sizeBytes)}, ${this.pulled.size} of ${formatCount(images, 'image')}`;
+    const share = sizeBytes === 0 ? 0 : this.doneBytes / sizeBytes;
     // The last column stays free, because some terminals wrap there.
-    stderr(`${clear}${barWithText(share, text, stderrColumns - 1)}`);
-  };
-  return {
-    start: (temporary) => {
-      stdout(
-        `${bundleTitle(payload)} for ${payload.arch}: ${judgement.text}\nRehearsing ${formatCount(totals.images, 'image')} of ${formatBytes(totals.sizeBytes)} in ${temporary}\n`,
-      );
-      paintBar();
-    },
-    image: (image) => {
-      if (image.fault === undefined) pulled.add(image.reference);
-      if (hasBar) stderr(clear);
-      stdout(`  ${paint(imageLine(image, contents), image.fault === undefined ? undefined : 'bad', hasColour)}\n`);
-      paintBar();
-    },
-    bytes: (done) => {
-      doneBytes = Math.max(doneBytes, done);
-      paintBar();
-    },
-    clear: () => (hasBar ? stderr(clear) : undefined),
-  };
+    stderr(`${CLEAR_LINE}${barWithText(share, text, stderrColumns - 1)}`);
+  }
 }
 
-const ignore = () => undefined;
+const CLEAR_LINE = '\r\u001b[K';
 
 function imageLine({ reference, newBytes, durationMs, fault }: RehearsedImage, { images }: Contents): string {
   const name = images.find((image) => image.reference === reference)?.component ?? reference.split('@')[0];
