@@ -1,6 +1,5 @@
 import { AppError, type Disposition } from '../platform/app-error.ts';
 
-/** `media/read` (`retry`) and `media/gone` (`wait`) come from whatever reads a bundle. */
 export type BundleErrorCode =
   | 'bundle/absent'
   | 'bundle/ambiguous'

@@ -27,7 +27,6 @@ export interface ImageRequest {
   readonly source: ImageSource;
   /** Such as `etcd`. Default: the last part of the repository's path, if unique. */
   readonly component?: string;
-  /** Default true. */
   readonly pin?: boolean;
   /** An archive with the image is taken instead of its source. Default false. */
   readonly isReplaceable?: boolean;

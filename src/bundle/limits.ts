@@ -7,15 +7,12 @@ export const limits = {
   envelopeBytes: MiB,
   /** The payload after base64. */
   payloadBytes: 256 * KiB,
-  /** Signatures of one envelope. */
   signatures: 64,
   /** Pairs of a signature and a trusted key that are tried for one envelope. */
   signatureTries: 256,
   /** Keys in a folder of trusted keys. */
   keys: 64,
-  /** One key file. */
   keyFileBytes: 16 * KiB,
-  /** The file of one role. */
   roleFileBytes: 64 * KiB,
   /** Each costs some milliseconds, and a payload is parsed in one go. */
   payloadKeys: 8,
@@ -37,13 +34,11 @@ export const limits = {
   documentItems: 100_000,
   /** Nesting of objects and arrays, in any JSON document. */
   jsonDepth: 64,
-  /** Images of a bundle. */
   images: 2000,
   /** Layers of a bundle, each counted once. */
   layers: 20_000,
   /** Layers of all images, each counted for each image that has it. */
   layerUses: 50_000,
-  /** Tags of all images. */
   tags: 20_000,
   /** Blobs of all tags that are attached to images. */
   attachedBlobsInAll: 20_000,
@@ -69,9 +64,7 @@ export const limits = {
    * A blob of a new bundle in tar form: the largest size in a ustar header, eleven octal digits.
    */
   tarMemberBytes: 8 ** 11 - 1,
-  /** `oci-layout`. */
   layoutBytes: 4 * KiB,
-  /** Members of a bundle in tar form. */
   tarMembers: 500_000,
   /** Directory entries that are searched for a name in another case. */
   entriesSought: 10_000,

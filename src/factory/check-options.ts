@@ -4,7 +4,7 @@ import { isBundleTar } from '../bundle/read/open-bundle.ts';
 import { digestFromHex } from '../domain/model/digest.ts';
 import { FaultList } from '../platform/app-error.ts';
 import { type CreateOptions, sizeRulesOf } from './create-options.ts';
-import { checkAccess } from './images/registry-access.ts';
+import { checkAccess } from './images/fetch-images.ts';
 import { checkTarget } from './output/staging.ts';
 import { checkAttachmentNames, checkAttachments } from './payload/attachments.ts';
 import { checkReleaseSource, payloadOf } from './payload/release-payload.ts';
@@ -50,7 +50,8 @@ async function checkDraft(options: CreateOptions, faults: FaultList): Promise<vo
 }
 
 function checkCarried(options: CreateOptions): void {
-  if (carriesNothing(options)) {
+  const hasNotice = options.advisories !== undefined || options.trust !== undefined;
+  if (!hasImages(options) && !hasNotice) {
     const message =
       'no image is given: a bundle needs at least one image, or --archive, --release, --advisory, --trust-key or --revoke-key';
     throw bundleError('bundle/option', message);
@@ -90,10 +91,6 @@ function checkImageOptions({ out, filesystem, volumeBytes, allowLargeBlobs }: Cr
             allowLargeBlobs === true &&
             'no file on FAT has 4 GiB: give --filesystem ext4 instead of --allow-large-blobs';
   if (fault !== false) throw bundleError('bundle/option', `out: ${out}: ${fault}`);
-}
-
-function carriesNothing(options: CreateOptions): boolean {
-  return !hasImages(options) && options.advisories === undefined && options.trust === undefined;
 }
 
 function hasImages({ images, archives = [], release }: CreateOptions): boolean {

@@ -118,7 +118,8 @@ async function checkPlan(plan: Plan, base: BaseBundle | undefined, options: Chec
   // beside all its files, and one of a volume beside those of its volume.
   const allBytes = toSpread.reduce((sum, { size }) => sum + size, attachedBytes);
   const imageBytes = filesystem === undefined ? 0 : Math.min(allBytes, volumeBytes ?? allBytes);
-  const twiceBytes = rules.isTar ? Math.max(largest(plan), attachedBytes) : repeated + imageBytes;
+  const largest = plan.layers.reduce((most, { size }) => Math.max(most, size), attachedBytes);
+  const twiceBytes = rules.isTar ? largest : repeated + imageBytes;
   await checkSpace(dirname(resolve(out)), neededBytes(plan, base) + attachedBytes + twiceBytes);
 }
 
@@ -157,10 +158,6 @@ async function fetchAll(
     requests: [...others.slice(0, requested.length), ...unpacked, fetched, ...others.slice(requested.length)],
     notes: [...notes, ...payload.warnings],
   };
-}
-
-function largest({ layers }: Plan): number {
-  return layers.reduce((most, layer) => Math.max(most, layer.size), 0);
 }
 
 async function readAllManifests(directories: readonly string[], signal: AbortSignal): Promise<Manifests> {

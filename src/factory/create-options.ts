@@ -3,10 +3,10 @@ import { isBundleTar } from '../bundle/read/open-bundle.ts';
 import type { Payload, UpdateRules } from '../domain/model/bundle.ts';
 import type { StickFilesystem } from '../domain/model/stick.ts';
 import type { ManifestImage } from '../domain/release/manifest-warnings.ts';
-import type { RegistryAccess } from './images/registry-access.ts';
+import type { RegistryAccess } from './images/fetch-images.ts';
 import type { FileSizeRules } from './layers/packed-file.ts';
 import type { AttachmentRequest } from './payload/attachments.ts';
-import type { SigningKey } from './payload/signer.ts';
+import type { SigningKey } from './payload/sign-envelope.ts';
 import type { ProgressListener } from './progress.ts';
 
 /** Texts have the form of the payload and are validated before anything is read. */
@@ -28,7 +28,6 @@ export interface CreateOptions
   /** Must be absent or empty. A name that ends in `.stickpin.tar` makes a tar file. */
   readonly out: string;
   readonly update?: Omit<UpdateRules, 'base'>;
-  /** Path of a bundle whose layers are left out. */
   readonly base?: string;
   /** In load order. Without images the bundle holds only advisories or a key rotation. */
   readonly images: readonly ImageRequest[];

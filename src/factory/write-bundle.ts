@@ -33,7 +33,8 @@ export async function writeTree(
 ): Promise<WrittenTree> {
   const blobs = join(directory, 'blobs', 'sha256');
   await mkdir(blobs, { recursive: true });
-  const onBytes = countBytes('copy', layerBytes(plan, base), onProgress);
+  const totalBytes = plan.layers.reduce((sum, { digest, size }) => sum + (base?.layers.has(digest) ? 0 : size), 0);
+  const onBytes = countBytes('copy', totalBytes, onProgress);
   const layers = await takeLayers(blobs, plan.layers, { onBytes, base }, signal);
   await forEachLimited([...plan.documents], SMALL_AT_ONCE, signal, async ([digest, bytes], stopped) => {
     stopped.throwIfAborted();
@@ -96,10 +97,6 @@ function indexOf(images: readonly PlannedImage[]) {
 
 function namedEntry(name: string, { mediaType, digest, size }: Descriptor) {
   return { mediaType, digest, size, annotations: { [REF_NAME]: name } };
-}
-
-function layerBytes({ layers }: Plan, base: BaseBundle | undefined): number {
-  return layers.reduce((sum, { digest, size }) => sum + (base?.layers.has(digest) ? 0 : size), 0);
 }
 
 /** Bytes to write, without layers that are only moved and those of the base. */

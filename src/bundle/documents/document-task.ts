@@ -52,7 +52,6 @@ export function parseDocument(task: DocumentTask): ParsedDocument {
   }
 }
 
-/** To the worker: a document to parse, or the next part of the result. */
 export type ToWorker = { readonly kind: 'parse'; readonly task: DocumentTask } | { readonly kind: 'next' };
 
 /**

@@ -7,7 +7,6 @@ import { type DocumentTask, type FromWorker, parseDocument, type ToWorker } from
 /** Elements sent at once: receiving them blocks the main thread for some milliseconds. */
 const ITEMS_AT_ONCE = 256;
 
-/** Of the last document. */
 let parts: Iterator<FromWorker, undefined> = partsOf({});
 
 function* partsOf(parsed: object): Generator<FromWorker, undefined> {

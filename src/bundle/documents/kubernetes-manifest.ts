@@ -4,7 +4,6 @@ import { podImagesIn } from '../../domain/release/pod-images.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import { bundleError } from '../bundle-error.ts';
 
-/** Of an error of `yaml`. */
 const REPEATED = 'DUPLICATE_KEY';
 
 export interface ManifestDocument {
@@ -80,7 +79,6 @@ function indentQuote(text: string, documents: ReturnType<typeof parse>['document
   return indented;
 }
 
-/** One sentence, if any. */
 export function repeatedKeyNotes(documents: readonly ManifestDocument[], file: string): string[] {
   const [line, ...more] = documents.flatMap(({ repeatedKeys }) => repeatedKeys);
   if (line === undefined) return [];
@@ -88,7 +86,6 @@ export function repeatedKeyNotes(documents: readonly ManifestDocument[], file: s
   return [`${file}:${line}: the map has this key already${others}; the last value is taken, as by kubectl and helm`];
 }
 
-/** @throws AppError as {@link parseManifestDocuments} */
 export function parseManifests(text: string, file: string): ManifestImage[] {
   return imagesIn(parseManifestDocuments(text, file), file);
 }

@@ -162,9 +162,7 @@ function explained(
  */
 export interface Documents {
   contents(bytes: Buffer, payload: Payload, signal: AbortSignal): Promise<Contents>;
-  /** Of a bundle. */
   layoutIndex(bytes: Buffer, name: DocumentName, signal: AbortSignal): Promise<ImageIndex>;
-  /** Over the manifests of one image. */
   index(bytes: Buffer, name: DocumentName, signal: AbortSignal): Promise<ImageIndex>;
   manifest(bytes: Buffer, name: DocumentName, signal: AbortSignal): Promise<ImageManifest>;
   config(bytes: Buffer, name: DocumentName, signal: AbortSignal): Promise<ImageConfig>;

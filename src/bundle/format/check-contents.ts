@@ -121,7 +121,6 @@ function once(seen: Set<string>, value: string, what: string): void {
   seen.add(value);
 }
 
-/** Safe for a terminal. */
 function printable(text: string): string {
   return JSON.stringify(text.length > 300 ? `${text.slice(0, 300)}…` : text);
 }
@@ -131,7 +130,6 @@ function wrong(message: string) {
 }
 
 const ATTACHED_TAG = /^sha256-[0-9a-f]{64}\.(?:sig|att|sbom)$/;
-/** Of all manifests of an image. */
 const LAYERS = limits.layersPerImage * limits.manifestsPerImage;
 const COMPONENT = /^[a-z0-9][a-z0-9._-]*$/;
 
@@ -174,7 +172,6 @@ const image = v.strictObject({
   ),
 });
 
-/** `checkContents()` checks the numbers of layers and tags. */
 export const contentsSchema = v.strictObject({
   layers: v.pipe(v.array(layer), v.maxLength(limits.treeItems)),
   images: v.pipe(v.array(image), v.maxLength(limits.images, `must have at most ${limits.images} images`)),

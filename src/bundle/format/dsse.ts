@@ -3,7 +3,6 @@ import { bundleError } from '../bundle-error.ts';
 import { limits } from '../limits.ts';
 import { parseJson } from './json.ts';
 
-/** The payload type of bundle format 1. */
 export const PAYLOAD_TYPE = 'application/vnd.stickpin.bundle.v1+json';
 
 /** `keyId` is a hint and may be empty. */

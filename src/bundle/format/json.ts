@@ -110,7 +110,6 @@ export function jsonExcess(bytes: Uint8Array, { items, depth }: JsonLimits): str
   return undefined;
 }
 
-/** Its closing quote, or the end of the text. */
 function endOfString(bytes: Uint8Array, at: number): number {
   let end = at + 1;
   while (end < bytes.length && bytes[end] !== QUOTE) end += bytes[end] === BACKSLASH ? 2 : 1;

@@ -16,7 +16,6 @@ export const mediaTypes = {
 
 export const indexMediaTypes: ReadonlySet<string> = new Set([mediaTypes.ociIndex, mediaTypes.dockerList]);
 
-/** A manifest or an index. */
 export const manifestMediaTypes: ReadonlySet<string> = new Set([
   ...indexMediaTypes,
   mediaTypes.ociManifest,
@@ -53,7 +52,6 @@ const absent = (what: string) => v.exactOptional(v.never(`must not be in ${what}
 function ownMediaType(isOwn: (mediaType: string) => boolean, what: string) {
   return v.exactOptional(v.pipe(word, v.check(isOwn, `must be that of ${what}, it makes the document ambiguous`)));
 }
-/** The `index.json` of a bundle, or an image index. */
 export const indexSchema = v.object({
   schemaVersion: v.literal(2),
   mediaType: ownMediaType((type) => !manifestMediaTypes.has(type) || indexMediaTypes.has(type), 'an index'),
@@ -103,7 +101,6 @@ const sourceIndex = v.object({
 
 export type SourceEntry =
   | { readonly kind: 'usable'; readonly entry: IndexEntry }
-  /** Its digest is not a SHA-256, but for example `sha512:…`. */
   | { readonly kind: 'other-algorithm'; readonly digest: string; readonly name?: string };
 
 /** image-spec, descriptor.md, "Digests". */

@@ -20,7 +20,6 @@ import { parsePublicKey } from '../keys/keys.ts';
 import { limits } from '../limits.ts';
 import { decodeJson, memberFault, validateJson } from './json.ts';
 
-/** Architectures of bundles, as Go names them. */
 export const architectures = ['amd64', 'arm64', 'ppc64le', 's390x'] as const;
 
 const RFC3339 = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?(?:Z|[+-]\d{2}:\d{2})$/;
@@ -42,12 +41,10 @@ export function isTimestamp(text: string): boolean {
   return new Date(`${day}T00:00:00Z`).toISOString().startsWith(day);
 }
 
-/** A digest in the form of the bundle format. */
 export const digest = v.custom<Digest>(
   (value) => typeof value === 'string' && isDigest(value),
   'must be sha256:<64 lower-case hex digits>',
 );
-/** A whole number, at least 0. */
 export const count = v.pipe(
   v.number('must be a number'),
   v.safeInteger('must be an integer'),
@@ -71,7 +68,6 @@ const text = v.pipe(
 );
 const reason = v.strictObject({ reason: text });
 
-/** A size in bytes, at most `maxBytes`. */
 export function sizeUpTo(maxBytes: number) {
   return v.pipe(count, v.maxValue(maxBytes, `must be at most ${maxBytes} bytes`));
 }
@@ -278,7 +274,6 @@ export function parseStoredPayload(bytes: Uint8Array): Payload {
   return { ...parsed, update: { ...parsed.update, from: clip(from, MAX_RANGE_LENGTH + 1) } };
 }
 
-/** All faults of the payload of a new bundle, each with the path of its member. */
 export function payloadFaults(bytes: Uint8Array): readonly string[] {
   const { issues = [] } = v.safeParse(payloadSchema, decodeJson(bytes, 'payload', 'bundle/option'));
   return issues.map(memberFault);

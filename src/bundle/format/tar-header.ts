@@ -94,7 +94,6 @@ function hasGoodChecksum(block: Uint8Array): boolean {
   return said === unsigned || said === signed;
 }
 
-/** gzip (RFC 1952), zstd (RFC 8878) or xz. */
 function isCompressed(block: Uint8Array): boolean {
   const start = Buffer.from(block.subarray(0, 4)).toString('hex');
   return ['1f8b', '28b52ffd', 'fd377a58'].some((magic) => start.startsWith(magic));

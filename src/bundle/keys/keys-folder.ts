@@ -18,7 +18,6 @@ export interface KeyProblem {
   readonly isPrivateKey?: true;
 }
 
-/** One sentence without full stop. */
 export function keyProblemLine({ message, remedy }: KeyProblem): string {
   return `${message}; ${remedy}`;
 }
@@ -79,7 +78,6 @@ export interface KeyFileText {
 export interface KeyFileForm {
   /** Default 16 KiB. */
   readonly maxBytes?: number;
-  /** Default true. */
   readonly mayBeLink?: boolean;
 }
 
@@ -138,7 +136,6 @@ export function strayFiles(
     }));
 }
 
-/** Whatever its name. */
 export async function privateKeyFiles(
   folder: string,
   names: readonly string[],

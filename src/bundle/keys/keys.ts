@@ -32,7 +32,6 @@ export function isSignatureBy(
   });
 }
 
-/** By a `*.revoked` file. */
 export interface RevokedId {
   readonly keyId: string;
   /** Of other encodings of the same key. Default: none. */
@@ -188,7 +187,6 @@ const P256_HEADS = new Map([
 /** The same for Ed25519 (RFC 8410, section 4). */
 const ED25519_HEAD = Buffer.from('302a300506032b6570032100', 'hex');
 
-/** A key has one key id, however its file was written. `why`: a clause. */
 export function canonicalKey(key: KeyObject): CanonicalKey | { readonly why: string } {
   const der = derOf(key);
   if (der === undefined) return { why: 'its point is at infinity' };

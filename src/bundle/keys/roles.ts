@@ -15,7 +15,6 @@ import type { TrustedKey } from './trusted-keys.ts';
 interface LoadedRoles {
   /** Sorted by name, without faulty ones. */
   readonly roles: readonly Role[];
-  /** Of these roles. */
   readonly keys: readonly TrustedKey[];
   /** In two places: they count nowhere. */
   readonly ambiguous: ReadonlySet<string>;
@@ -27,7 +26,6 @@ interface LoadedRoles {
 interface RolesFolder {
   readonly folder: string;
   readonly names: readonly string[];
-  /** As in `KeysFolderRules`. */
   readonly ownUid: number | undefined;
   /** Files with a private key: a role in one is faulty, which is a problem already. */
   readonly exposed: ReadonlySet<string>;
@@ -138,7 +136,6 @@ async function keysIn(
 const PEM_KEYS = /-----BEGIN PUBLIC KEY-----[^-]*-----END PUBLIC KEY-----/g;
 
 interface StrictRead {
-  /** For errors. */
   readonly path: string;
   readonly folder: string;
   readonly file: string;
@@ -197,7 +194,6 @@ function problemOf(file: string, error: unknown): KeyProblem {
 type RoleKeySource = { readonly kind: 'file'; readonly file: string } | { readonly kind: 'pem'; readonly pem: string };
 
 interface RoleFile extends Role {
-  /** At least one. */
   readonly keys: readonly RoleKeySource[];
 }
 
@@ -280,7 +276,6 @@ function parseRoleFile(text: string, path: string, name: string): RoleFile {
   return { name, threshold, streams, repositories, mayRotate, keys: sources };
 }
 
-/** `why`: a clause without full stop. */
 function roleError(path: string, why: string, cause?: unknown) {
   return bundleError('bundle/role-file', `role ${path}: ${why}; nothing is trusted by this file`, { cause });
 }
@@ -303,7 +298,6 @@ function isKeyFileName(text: string): boolean {
   return KEY_FILE.test(text) && !isOfOtherKind(text);
 }
 
-/** A plain key, revocations or a role. */
 function isOfOtherKind(file: string): boolean {
   return OTHER_KINDS.test(file);
 }

@@ -48,7 +48,6 @@ export async function loadTrustedKeys(
   return keysInForce({ folder, published: all, roles, ambiguous, revoked: byFile, byFile, isListed, problems });
 }
 
-/** Reading adds to `problems`. */
 interface FolderReading {
   readonly folder: string;
   readonly names: readonly string[];

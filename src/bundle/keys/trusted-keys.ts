@@ -15,7 +15,6 @@ export interface TrustedKey extends PublicKey {
 export interface TrustedRole extends Role {
   /** Sorted by name, each once, without revoked ones; empty while a revocation may be hidden. */
   readonly keys: readonly TrustedKey[];
-  /** They never count in it. */
   readonly revokedIds: readonly string[];
 }
 
@@ -105,7 +104,6 @@ export function keysInForce({ published, roles, revoked, problems, ambiguous, ..
   };
 }
 
-/** The first of each id. */
 function eachOnce(keys: readonly TrustedKey[]): readonly TrustedKey[] {
   const kept = new Map<string, TrustedKey>();
   for (const key of keys) if (!kept.has(key.keyId)) kept.set(key.keyId, key);

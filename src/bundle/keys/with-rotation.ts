@@ -81,13 +81,11 @@ function nameOf({ keyId, name, role }: RotatedKey, others: readonly TrustedKey[]
   return within(isTaken ? `${name}-${short}` : name);
 }
 
-/** `why` is a clause. */
 interface Unused {
   readonly why: string;
   readonly remedy: string;
 }
 
-/** @returns undefined when the key may count */
 function whyNot(
   { keyId, role: name }: RotatedKey,
   own: TrustedKeys,

@@ -166,7 +166,6 @@ export async function holdOnMedium(path: string, root: string | undefined): Prom
   }
 }
 
-/** For the folder around `path`, with its name in that folder. */
 export async function holdAround(
   path: string,
   root: string | undefined,

@@ -8,12 +8,10 @@ import { limits } from '../limits.ts';
 /** Without blobs; `contents.json` is one of them only in a bundle without layers. */
 export type BundleFile = 'bundle.dsse.json' | 'index.json' | 'contents.json' | 'oci-layout';
 
-/** Its own file, or a part of a tar. */
 interface BlobPlace {
   /** Even if it does not exist. */
   readonly file: string;
   readonly startByte: number;
-  /** Undefined when there is no such blob. */
   readonly sizeBytes: number | undefined;
 }
 

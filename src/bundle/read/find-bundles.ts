@@ -37,7 +37,6 @@ export async function findBundles(root: string, layout: BundleLayout, signal: Ab
 
 interface Spot {
   readonly folder: HeldFolder;
-  /** To the root. */
   readonly path: string;
 }
 
@@ -227,7 +226,6 @@ async function candidateIn(folder: HeldFolder, shown: string, sought?: number): 
   );
 }
 
-/** Ignores files and links. */
 function undefinedForLink(error: unknown): undefined {
   if (!(error instanceof AppError) || error.code !== 'bundle/link') throw error;
   return undefined;

@@ -169,7 +169,6 @@ function isDamage(error: unknown): boolean {
   return error instanceof Error && 'errno' in error && (error.errno === -74 || error.errno === -117);
 }
 
-/** `media/gone` (`wait`). */
 export function gone(path: string, cause?: unknown) {
   return bundleError('media/gone', `${path} is not there any more: plug the medium in again to continue`, {
     disposition: 'wait',

@@ -28,7 +28,6 @@ export async function judgeBundles(
   bundles: readonly BundleToJudge[],
   options: {
     readonly trust: Trust;
-    /** Default `documentsHere`. */
     readonly documents?: Documents;
     /**
      * Recent results of the same keys, where a path names the digest of its bundle: of those with

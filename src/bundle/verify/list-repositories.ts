@@ -122,7 +122,6 @@ async function collectListed(
   }
 }
 
-/** With everything below it. */
 async function collect(
   reader: BundleReader,
   of: Descriptor,

@@ -12,7 +12,6 @@ import { type JudgedBundle, readUntrusted } from './judge-bundle.ts';
 export interface BlobFault extends FaultyBlob {
   /** The file of the blob, or the tar. */
   readonly file: string;
-  /** As `it has digest sha256:…`. */
   readonly detail: string;
 }
 
@@ -154,7 +153,6 @@ async function misfits(reader: FileBundleReader, blobs: ReadonlyMap<Digest, numb
 
 type HashResult = Exclude<HashMessage, { readonly kind: 'progress' }>;
 
-/** The program is small. */
 const HEAP = { maxOldGenerationSizeMb: 32, maxYoungGenerationSizeMb: 2 };
 
 /** An abort ends the workers after their current read of 1 MiB. */

@@ -25,7 +25,6 @@ const BLOBS_AT_ONCE = 32;
 export interface WalkedImages {
   /** Manifests, indexes, configs and documents of attached tags, each once, in order. */
   readonly documents: readonly Digest[];
-  /** Each once. */
   readonly missing: readonly MissingBlob[];
   /** Documents, layers and attachments whose size is known. */
   readonly blobs: ReadonlyMap<Digest, number>;

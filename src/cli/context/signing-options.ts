@@ -3,7 +3,7 @@ import { type Command, InvalidArgumentError } from 'commander';
 import { bundleError } from '../../bundle/bundle-error.ts';
 import { isEncryptedKey, type PrivateKey, parsePrivateKey, parsePublicKey } from '../../bundle/keys/keys.ts';
 import { readKeyFile } from '../../bundle/keys/trust.ts';
-import type { RemoteKey, SigningKey } from '../../factory/payload/signer.ts';
+import type { RemoteKey, SigningKey } from '../../factory/payload/sign-envelope.ts';
 import { AppError, FaultList, reasonOf } from '../../platform/app-error.ts';
 import type { CommandContext } from './command-context.ts';
 
@@ -78,7 +78,7 @@ async function readRemoteKey(
 ): Promise<RemoteKey> {
   if (command.trim() === '')
     throw bundleError('bundle/option', '--signer is empty: give a command that signs its standard input');
-  const { runSigner } = await import('../../factory/payload/signer.ts');
+  const { runSigner } = await import('../../factory/payload/sign-envelope.ts');
   const publicKey = parsePublicKey(await readKeyFile(keyFile, signal), keyFile);
   const signer = { command, timeoutMs: signerTimeout * 1000, isInteractive: readSecret !== undefined };
   return { ...publicKey, signRemotely: (message, abort) => runSigner(signer, message, abort) };

@@ -104,7 +104,6 @@ function chooseImages(images: readonly ArchiveImage[], arch: string, path: strin
 
 export interface ArchiveImage {
   readonly descriptor: Descriptor;
-  /** As the archive names it. */
   readonly reference: Reference;
   /** GOARCH of its entry, where the entry has one. */
   readonly architecture?: string;
@@ -122,11 +121,9 @@ export interface ArchiveIndex {
 
 /** containerd's and Docker's annotation for the full name of an image. */
 const IMAGE_NAME = 'io.containerd.image.name';
-/** Tags of the scheme of cosign: `sha256-<hex>.sig`. */
 const ATTACHED = /^sha256-[0-9a-f]{64}\.(?:sig|att|sbom)$/;
 /** distribution-spec 1.1, "Referrers Tag Schema": an index of what refers to a manifest. */
 const REFERRERS = /^sha256-[0-9a-f]{64}$/;
-/** Media types of layers: image-spec, Docker. */
 const LAYER = /^application\/vnd\.(?:oci\.image\.layer|docker\.image\.rootfs)\./;
 
 const size = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
@@ -156,7 +153,7 @@ const dockerManifest = v.array(
 );
 
 /** By `index.json` (OCI layout), else Docker's `manifest.json`. @throws AppError `bundle/source` */
-export async function archiveIndexOf(
+async function archiveIndexOf(
   members: ArchiveMembers,
   read: (digest: Digest, maxBytes: number) => Promise<Buffer>,
 ): Promise<ArchiveIndex> {

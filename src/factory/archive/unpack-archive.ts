@@ -68,7 +68,6 @@ export class ArchiveMembers {
     private leftBytes: number,
   ) {}
 
-  /** Notes what to store. */
   visit(member: TarHeader): ((data: Uint8Array) => void) | undefined {
     this.count += 1;
     if (this.count > limits.tarMembers) throw badArchive(this.path, `it has more than ${limits.tarMembers} members`);
@@ -97,7 +96,6 @@ export class ArchiveMembers {
     };
   }
 
-  /** Stores what was noted. */
   async store(): Promise<void> {
     for (const step of this.steps.splice(0)) await step();
   }

@@ -95,7 +95,6 @@ function sized(bytes: number, rest: Pick<ImageLayout, 'unitBytes' | 'inodes'>): 
   return { imageBytes: PARTITION_OFFSET + partitionBytes, partitionBytes, ...rest };
 }
 
-/** FAT: entries of 32 bytes in one folder. */
 const MAX_FAT_ENTRIES = 65_536;
 
 /** Linux and Windows allow 2 MiB. A long name takes an entry for each 13 letters, and one. */

@@ -312,7 +312,6 @@ function lastLine(text: string): string {
 }
 
 const INTERVAL_MS = 250;
-/** st_blocks counts in these (stat(2)). */
 const BLOCK_BYTES = 512;
 
 /** By the written part of a sparse file: the programs report no progress. */

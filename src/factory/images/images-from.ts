@@ -126,7 +126,7 @@ function requestsOf(placed: readonly { readonly image: PlacedPodImage; readonly 
       return [{ reference, source: fromRegistry(reference), isReplaceable: true, origin }];
     } catch (cause) {
       faults.push(`${origin}: ${reasonOf(cause)}`);
-      isShort ||= isReference(withRegistry(image, DOCKER));
+      isShort ||= isCanonicalReference(comparable(withRegistry(image, DOCKER)));
       return [];
     }
   });
@@ -134,10 +134,6 @@ function requestsOf(placed: readonly { readonly image: PlacedPodImage; readonly 
   const more = faults.length > MAX_FAULTS ? `; and ${faults.length - MAX_FAULTS} more` : '';
   const hint = isShort ? `; --short-names REGISTRY says where short names come from, for example ${DOCKER}` : '';
   throw bundleError('bundle/option', oneLine(`${faults.slice(0, MAX_FAULTS).join('; ')}${more}${hint}`));
-}
-
-function isReference(text: string): boolean {
-  return isCanonicalReference(comparable(text));
 }
 
 function originOf(file: string, { number }: ManifestDocument, of: { readonly owner: string; readonly field: string }) {

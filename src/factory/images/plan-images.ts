@@ -73,11 +73,9 @@ export async function planImages(requests: readonly LayoutRequest[], arch: strin
 class ImagePlanner {
   private readonly images = new Map<string, PlannedImage>();
   private readonly documents = new Map<Digest, Buffer>();
-  /** `at`: its place in {@link Plan.layers}. */
   private readonly layers = new Map<Digest, PlannedLayer & { readonly at: number }>();
   private readonly warnings: string[] = [];
   private readonly resolved = new Map<string, Digest>();
-  /** By folder. */
   private readonly indexes = new Map<string, readonly SourceEntry[]>();
   /** By reference: where it was requested first. */
   private readonly origins = new Map<string, string>();
@@ -290,7 +288,6 @@ export function signatureTagOf(digest: Digest): string {
 }
 
 interface SignatureSource {
-  /** As `quay.io/coreos/etcd`. */
   readonly repository: string;
   readonly entries: readonly IndexEntry[];
   readonly read: (of: Descriptor) => Promise<Buffer>;
@@ -352,7 +349,7 @@ export function deriveTags<Planned extends Image>(images: readonly Planned[]): P
   const requested = new Set(images.flatMap((image) => image.tags));
   const winners = new Map<string, { readonly image: Planned; readonly long: string }>();
   for (const image of images) {
-    for (const long of image.tags.map(tagOf)) {
+    for (const long of image.tags.map((name) => name.slice(name.lastIndexOf(':') + 1))) {
       for (const implied of impliedTags(long)) {
         const name = `${parseReference(image.reference).repository}:${implied}`;
         const known = winners.get(name);
@@ -365,10 +362,6 @@ export function deriveTags<Planned extends Image>(images: readonly Planned[]): P
     const derived = [...winners].filter(([, winner]) => winner.image === image).map(([name]) => name);
     return derived.length === 0 ? image : { ...image, tags: [...image.tags, ...derived] };
   });
-}
-
-function tagOf(name: string): string {
-  return name.slice(name.lastIndexOf(':') + 1);
 }
 
 function isHigher(tag: string, other: string): boolean {

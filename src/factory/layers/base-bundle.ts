@@ -11,7 +11,6 @@ import type { PlannedLayer } from '../images/plan-images.ts';
 
 export interface BaseBundle {
   readonly bundleId: BundleId;
-  /** `ocp@4.13.6`. */
   readonly name: string;
   /**
    * Layers that every node with its images has, though the bundle may lack them: those of images of

@@ -22,7 +22,6 @@ interface PackedSink {
   readonly onHead?: (head: Buffer) => void;
   /** The bytes of the file; the next ones wait for the promise. */
   readonly onFile?: (chunk: Buffer) => Promise<void>;
-  /** The bytes of the tar; the next ones wait for the promise. */
   readonly onTar: (chunk: Buffer) => void | Promise<void>;
 }
 
@@ -118,7 +117,6 @@ class ByteInput {
     return parts.length === 1 ? parts[0] : Buffer.concat(parts);
   }
 
-  /** @throws RangeError when the input ends before */
   async whole(count: number): Promise<Buffer> {
     const bytes = await this.take(count);
     if (bytes === undefined) throw new RangeError('unexpected end of file');
@@ -228,9 +226,7 @@ async function* partsOfFrame(magic: Buffer, input: ByteInput): AsyncGenerator<Pa
 
 export interface FileSizeRules {
   readonly isTar: boolean;
-  /** Of 4 GiB and more. */
   readonly allowLargeBlobs: boolean;
-  /** Default: no image. */
   readonly filesystem?: StickFilesystem;
 }
 

@@ -28,7 +28,6 @@ export class TarWalker {
   private dataLeft = 0;
   private paddedLeft = 0;
   private sink: ReturnType<TarVisitor>;
-  /** The one that is being read. */
   private extended: { readonly type: string; readonly body: Buffer[]; left: number } | undefined;
   /** Of the next member. */
   private pax: ReadonlyMap<string, string> | undefined;
@@ -75,7 +74,6 @@ export class TarWalker {
     return taken;
   }
 
-  /** A block of a header or a sparse map. */
   private takeBlock(): void {
     if (this.extended !== undefined) this.extend(this.extended);
     else if (this.sparse === undefined) this.takeHeader();

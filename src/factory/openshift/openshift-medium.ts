@@ -257,7 +257,6 @@ function unknown(field: 'version' | 'arch', what: string, example: string) {
 const xorriso: Tool = { name: 'xorriso', package: 'xorriso' };
 
 export interface ExtractedIso {
-  /** Holds the files at their paths in the image. */
   readonly folder: string;
   readonly label: string;
 }
@@ -268,7 +267,7 @@ export interface ExtractedIso {
  *
  * @throws AppError `bundle/source` without such a storage; `bundle/tool`; `bundle/no-space`
  */
-export async function extractIso(path: string, to: string, signal: AbortSignal): Promise<ExtractedIso> {
+async function extractIso(path: string, to: string, signal: AbortSignal): Promise<ExtractedIso> {
   await mkdir(to, { recursive: true });
   await checkSpace(to, await volumeBytes(path));
   // A drive is only read; -indev would refuse one that is mounted without stdio:.

@@ -125,7 +125,6 @@ function bad(path: string, why: string, cause?: unknown) {
   return bundleError('bundle/source', `${path}: ${why}`, { ...(cause !== undefined && { cause }) });
 }
 
-/** Its digest was checked. */
 interface StoredDocument {
   readonly descriptor: Descriptor;
   readonly document: ImageDocument;
@@ -145,7 +144,6 @@ export async function readStored(storage: RegistryStorage, digest: Digest, what:
   return { document, descriptor: { mediaType: document.mediaType, digest, size: bytes.length } };
 }
 
-/** @throws AppError as {@link readStored} */
 export async function readStoredBytes(storage: RegistryStorage, digest: Digest, what: string): Promise<Buffer> {
   const blob = storage.blobs.get(digest);
   if (blob === undefined) throw lacking(what, digest);

@@ -97,7 +97,6 @@ async function buildBeside<T>(
   }
 }
 
-/** Removes empty directories from `from` up to `to`. */
 async function removeEmpty(from: string, to: string): Promise<void> {
   for (let path = from; path.length >= to.length; path = dirname(path)) {
     const isRemoved = await rmdir(path).then(

@@ -23,21 +23,18 @@ export interface VolumeRules {
 
 const BLOBS = join('blobs', 'sha256');
 
-interface SpreadOptions extends VolumeRules {
-  /** Names below `blobs/sha256` in the order of need; other files go to each volume. */
-  readonly spread: readonly string[];
-}
-
 /**
  * Each blob goes whole into the first of `<directory>/1`, `<directory>/2` … with room. `tree` is
- * gone afterwards. @returns the number of volumes
+ * gone afterwards.
  *
+ * @param spread names below `blobs/sha256` in the order of need; other files go to each volume
+ * @returns the number of volumes
  * @throws AppError `bundle/option` when a blob or the common files are too large; system errors
  */
 export async function spreadOverVolumes(
   tree: string,
   directory: string,
-  { spread, ...rules }: SpreadOptions,
+  { spread, ...rules }: VolumeRules & { readonly spread: readonly string[] },
   signal: AbortSignal,
 ): Promise<number> {
   const wanted = new Set(spread);
@@ -72,7 +69,6 @@ export function repeatedBytes(
 
 interface Sized {
   readonly name: string;
-  /** In whole clusters. */
   readonly sizeBytes: number;
 }
 

@@ -17,7 +17,6 @@ interface BuiltTree {
 }
 
 interface TreeBuilder<Built extends BuiltTree> {
-  /** Fills an empty folder. */
   readonly fill: (tree: string) => Promise<Built>;
   /** Reads the bundle at this path as a node would. */
   readonly check: (path: string) => Promise<void>;

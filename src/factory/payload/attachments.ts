@@ -66,17 +66,18 @@ export async function checkAttachments(requests: readonly AttachmentRequest[], r
   return sumBytes;
 }
 
-interface WriteOptions extends FileSizeRules {
-  /** From {@link checkAttachments}. */
-  readonly totalBytes: number;
-  readonly onProgress: ProgressListener;
-}
-
 /** Each content once. @throws AppError `bundle/source`; system errors of the target */
 export async function writeAttachments(
   blobs: string,
   requests: readonly AttachmentRequest[],
-  { totalBytes, onProgress, ...rules }: WriteOptions,
+  {
+    totalBytes,
+    onProgress,
+    ...rules
+  }: FileSizeRules & {
+    readonly totalBytes: number;
+    readonly onProgress: ProgressListener;
+  },
   signal: AbortSignal,
 ): Promise<Attachment[]> {
   const onBytes = countBytes('copy', totalBytes, onProgress);

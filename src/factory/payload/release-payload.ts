@@ -16,8 +16,8 @@ import type { CreateOptions } from '../create-options.ts';
 import { type LayoutRequest, type Plan, planImages } from '../images/plan-images.ts';
 import { readFileInLayers } from '../layers/layer-file.ts';
 import { jsonBytes, type WrittenTree } from '../write-bundle.ts';
+import type { SigningKey } from './sign-envelope.ts';
 import { signatureOver, unsignedEnvelope, withSignature } from './sign-envelope.ts';
-import type { SigningKey } from './signer.ts';
 
 const IMAGE_REFERENCES = 'release-manifests/image-references';
 
@@ -108,7 +108,6 @@ function payloadReference(text: string, what: string): PayloadImage['reference']
   throw bundleError('bundle/source', message);
 }
 
-/** The most similar name that the bundle format allows. */
 function componentOf(name: string, what: string): string {
   const component = name
     .toLowerCase()
@@ -235,7 +234,6 @@ export async function writeEnvelope(
   return bundleIdOf(bytes);
 }
 
-/** A quarter leaves enough room for the rest. */
 const MAX_BYTES = limits.payloadBytes / 4;
 
 /** At most 256 lines of 1,024 characters, 64 KiB together; a last line counts those left out. */

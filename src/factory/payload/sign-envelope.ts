@@ -1,4 +1,6 @@
-import { generateKeyPairSync } from 'node:crypto';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { generateKeyPairSync, sign } from 'node:crypto';
+import { readdirSync, readFileSync } from 'node:fs';
 import { readdir, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join, resolve } from 'node:path';
 import { bundleError } from '../../bundle/bundle-error.ts';
@@ -10,14 +12,21 @@ import {
   preAuthenticationEncoding,
 } from '../../bundle/format/dsse.ts';
 import { parsePayload } from '../../bundle/format/schema.ts';
-import { type PrivateKey, parsePublicKey, type SignatureAlgorithm } from '../../bundle/keys/keys.ts';
+import {
+  isSignatureBy,
+  type PrivateKey,
+  type PublicKey,
+  parsePublicKey,
+  type SignatureAlgorithm,
+} from '../../bundle/keys/keys.ts';
 import { isBundleTar, openBundle } from '../../bundle/read/open-bundle.ts';
 import { readEnvelope } from '../../bundle/verify/judge-bundle.ts';
-import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
+import { type AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
+import { linkSignals } from '../../platform/async/abort.ts';
 import { writeNewFile } from '../../platform/files/durable-file.ts';
+import { formatDuration } from '../../platform/sizes.ts';
 import { checkSpace, replaceOutput } from '../output/staging.ts';
 import { copyTarWithEnvelope } from '../output/volumes.ts';
-import { makeSignature, type SigningKey, signMessage } from './signer.ts';
 
 export function unsignedEnvelope(payload: Buffer): Envelope {
   return { payloadType: PAYLOAD_TYPE, payload, signatures: [] };
@@ -111,17 +120,8 @@ async function writeSignature(
   return signed;
 }
 
-interface GeneratedKey {
-  readonly keyId: string;
-  readonly algorithm: SignatureAlgorithm;
-  /** PKCS#8 PEM, mode 0600. */
-  readonly privatePath: string;
-  /** SPKI PEM, mode 0644. */
-  readonly publicPath: string;
-}
-
-/** Both files or neither; never overwrites. @throws AppError `bundle/option`, `bundle/target` */
-export async function generateKey(prefix: string, algorithm: SignatureAlgorithm): Promise<GeneratedKey> {
+/** PKCS#8 and SPKI PEM, both or neither; never overwrites. @throws AppError `bundle/option`, `bundle/target` */
+export async function generateKey(prefix: string, algorithm: SignatureAlgorithm) {
   if (prefix.endsWith('/') || ['', '.', '..'].includes(basename(prefix))) {
     throw bundleError('bundle/option', `--out '${prefix}' has no file name: give a prefix as ./factory-2026`);
   }
@@ -150,4 +150,174 @@ async function writeNew(path: string, text: string, mode: number): Promise<void>
       systemCodeOf(cause) === 'EEXIST' ? 'it exists already, and keys are never overwritten' : reasonOf(cause);
     throw bundleError('bundle/target', `${path} can't be written: ${why}`, { cause });
   }
+}
+
+/**
+ * Kills a process and all that it and its children have started (proc(5)), but no orphan.
+ *
+ * INVARIANTS: a process is stopped before its children are listed, so that it starts no more, and
+ * its number is not given to another one.
+ */
+function killTree(pid: number): void {
+  const stopped = new Set<number>();
+  for (let found = [pid]; found.length > 0; found = childrenOf(stopped).filter((one) => !stopped.has(one))) {
+    for (const one of found) {
+      send(one, 'SIGSTOP');
+      stopped.add(one);
+    }
+  }
+  for (const one of stopped) send(one, 'SIGKILL');
+}
+
+function childrenOf(parents: ReadonlySet<number>): number[] {
+  const pids = readdirSync('/proc').flatMap((name) => (/^[0-9]+$/.test(name) ? [Number(name)] : []));
+  return pids.filter((pid) => parents.has(parentOf(pid)));
+}
+
+/** Follows the state, behind the name in brackets. */
+function parentOf(pid: number): number {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+    return Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1]);
+  } catch {
+    return 0; // gone
+  }
+}
+
+function send(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(pid, signal);
+  } catch {
+    // It has ended by itself.
+  }
+}
+
+interface SignerCommand {
+  readonly command: string;
+  readonly timeoutMs: number;
+  /**
+   * The command keeps the terminal, to read a PIN, and shows its messages. Otherwise it runs in its
+   * own process group, which is stopped as a whole.
+   */
+  readonly isInteractive: boolean;
+}
+
+/** Signatures of bundle format 1 have at most 72 bytes. */
+const MAX_OUTPUT_BYTES = 4096;
+const MAX_MESSAGE_BYTES = 4096;
+
+/**
+ * The command reads a message from stdin and writes the bytes of a signature to stdout.
+ *
+ * @throws AppError `bundle/signer` when it can't be started, fails, takes too long, or writes
+ *   nothing or too much; whatever aborted `signal`
+ */
+export async function runSigner(signer: SignerCommand, message: Buffer, signal: AbortSignal): Promise<Buffer> {
+  signal.throwIfAborted();
+  const { command, isInteractive, timeoutMs } = signer;
+  const child = spawn('/bin/sh', ['-c', command], {
+    stdio: ['pipe', 'pipe', isInteractive ? 'inherit' : 'pipe'],
+    detached: !isInteractive,
+  });
+  const either = linkSignals([signal, AbortSignal.timeout(timeoutMs)]);
+  const ended = await outcomeOf(child, message, either.signal).finally(either.release);
+  if (ended.kind === 'stopped') stop(child, isInteractive);
+  signal.throwIfAborted();
+  if (ended.kind === 'done') return ended.output;
+  throw failed(ended.kind === 'stopped' ? (ended.why ?? tooSlow(timeoutMs)) : ended.why);
+}
+
+type Outcome =
+  | { readonly kind: 'done'; readonly output: Buffer }
+  /** It may still run. `why` is absent after an abort. */
+  | { readonly kind: 'stopped'; readonly why?: string }
+  | { readonly kind: 'failed'; readonly why: string };
+
+/** After an abort, does not wait for children that keep the output open. */
+function outcomeOf(child: ChildProcess, message: Buffer, stopSignal: AbortSignal): Promise<Outcome> {
+  return new Promise((resolve) => {
+    const chunks: Buffer[] = [];
+    let sizeBytes = 0;
+    let errors = '';
+    child.stdout?.on('data', (chunk: Buffer) => {
+      sizeBytes += chunk.length;
+      if (sizeBytes <= MAX_OUTPUT_BYTES) chunks.push(chunk);
+      else resolve({ kind: 'stopped', why: `wrote more than ${MAX_OUTPUT_BYTES} bytes, which is no signature` });
+    });
+    child.stderr?.on('data', (chunk: Buffer) => {
+      errors = `${errors}${chunk.toString('utf8')}`.slice(-MAX_MESSAGE_BYTES);
+    });
+    child.on('error', (error) => resolve({ kind: 'failed', why: `can't be started: ${reasonOf(error)}` }));
+    child.on('close', (code, killedBy) => resolve(endOf(code, killedBy, Buffer.concat(chunks), errors)));
+    stopSignal.addEventListener('abort', () => resolve({ kind: 'stopped' }), { once: true });
+    // A command that does not read all breaks the pipe; its exit code says more.
+    child.stdin?.on('error', () => undefined);
+    child.stdin?.end(message);
+  });
+}
+
+function endOf(code: number | null, killedBy: string | null, output: Buffer, errors: string): Outcome {
+  const said = errors.trim().split('\n').at(-1) ?? '';
+  const last = said === '' ? '' : `: ${said}`;
+  if (code !== 0) return { kind: 'failed', why: `ended with ${killedBy ?? `exit code ${code}`}${last}` };
+  if (output.length === 0) return { kind: 'failed', why: `wrote nothing to its standard output${last}` };
+  return { kind: 'done', output };
+}
+
+function tooSlow(timeoutMs: number): string {
+  return `gave no signature within ${formatDuration(timeoutMs)} and was stopped; --signer-timeout gives it more time`;
+}
+
+function failed(why: string): AppError {
+  return bundleError('bundle/signer', `the command of --signer ${why}; nothing was signed`);
+}
+
+function stop(child: ChildProcess, isInteractive: boolean): void {
+  for (const stream of child.stdio) stream?.destroy();
+  child.unref();
+  if (child.pid === undefined) return;
+  if (isInteractive) {
+    killTree(child.pid);
+    return;
+  }
+  try {
+    process.kill(-child.pid, 'SIGKILL');
+  } catch {
+    // It has ended by itself.
+  }
+}
+
+/** Ed25519, or ECDSA P-256 with SHA-256 in DER. */
+function makeSignature({ algorithm, key }: PrivateKey, covered: Uint8Array): Buffer {
+  return algorithm === 'ed25519' ? sign(null, covered, key) : sign('sha256', covered, { key, dsaEncoding: 'der' });
+}
+
+/** Another program has the private half, for example a hardware security module. */
+export interface RemoteKey extends PublicKey {
+  readonly signRemotely: (message: Buffer, signal: AbortSignal) => Promise<Buffer>;
+}
+
+export type SigningKey = PrivateKey | RemoteKey;
+
+/** @throws AppError `bundle/signer` without a signature that fits the public key */
+async function signMessage(key: SigningKey, message: Buffer, signal: AbortSignal): Promise<Buffer> {
+  if (!('signRemotely' in key)) return makeSignature(key, message);
+  const signature = await key.signRemotely(message, signal);
+  signal.throwIfAborted();
+  if (await isSignatureBy(key, signature, message)) return signature;
+  throw unfit(key, signature);
+}
+
+function unfit({ algorithm, keyId }: PublicKey, signature: Buffer): AppError {
+  const hint = isText(signature)
+    ? 'it gave text, but must give the bytes of the signature, neither as base64 nor as hex'
+    : algorithm === 'ecdsa-p256' && signature.length === 64
+      ? 'it gave 64 bytes, which may be r and s one after the other, but must give the signature in DER, as pkcs11-tool does with --signature-format openssl'
+      : `does the command use the private key of the file of --signer-key, and does it sign its standard input with ${algorithm === 'ed25519' ? 'Ed25519' : 'ECDSA and SHA-256'}`;
+  const message = `the ${signature.length} bytes of the command of --signer are not a signature by key ${keyId.slice(0, 12)}…: ${hint}; nothing was signed`;
+  return bundleError('bundle/signer', message);
+}
+
+function isText(bytes: Buffer): boolean {
+  return /^[\x20-\x7e\r\n]+$/.test(bytes.toString('latin1'));
 }

@@ -146,7 +146,6 @@ async function hashOnStick({ device, imageBytes, onProgress }: StickWrite, signa
 
 interface StickDevice {
   readonly device: string;
-  /** `major:minor` of the device that was checked. */
   readonly number: string;
 }
 
@@ -211,7 +210,6 @@ function numberOf({ rdev }: Stats): string {
   return `${((rdev >> 8) & 0xfff) >>> 0}:${((rdev & 0xff) | ((rdev >> 12) & 0xfff00)) >>> 0}`;
 }
 
-/** @throws AppError `bundle/source` (`reject`) */
 export async function imageSizeOf(path: string): Promise<number> {
   try {
     const file = await open(path, 'r');

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { type CreatedBundle, createBundle } from '../../../src/factory/create-bundle.ts';
-import { runSkopeo } from '../../../src/factory/images/registry-access.ts';
+import { runSkopeo } from '../../../src/factory/images/fetch-images.ts';
 import { sampleCreateOptions } from '../../support/bundles/create-options.ts';
 import { digestOf, type SampleImage, sampleImage, sampleLayer } from '../../support/bundles/sample-image.ts';
 import { have } from '../../support/requirements.ts';

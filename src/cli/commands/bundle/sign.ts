@@ -3,7 +3,7 @@ import { bundleError } from '../../../bundle/bundle-error.ts';
 import { type SignatureAlgorithm, shortKeyId } from '../../../bundle/keys/keys.ts';
 import { bundleTitle } from '../../../domain/model/bundle.ts';
 import { parseReference } from '../../../domain/model/reference.ts';
-import type { SigningKey } from '../../../factory/payload/signer.ts';
+import type { SigningKey } from '../../../factory/payload/sign-envelope.ts';
 import { formatBytes, formatCount } from '../../../platform/sizes.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { openNamedBundle, volumesOfNamed } from '../../context/find-shown.ts';

@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { watchSize } from '../../../../src/factory/images/registry-access.ts';
+import { watchSize } from '../../../../src/factory/images/fetch-images.ts';
 import { eventually } from '../../../support/eventually.ts';
 
 let root: string;
