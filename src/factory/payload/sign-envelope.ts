@@ -120,7 +120,7 @@ async function writeSignature(
   return signed;
 }
 
-/** PKCS#8 and SPKI PEM, both or neither; never overwrites. @throws AppError `bundle/option`, `bundle/target` */
+/** Both PEM files or none; overwrites nothing. @throws AppError `bundle/option`, `bundle/target` */
 export async function generateKey(prefix: string, algorithm: SignatureAlgorithm) {
   if (prefix.endsWith('/') || ['', '.', '..'].includes(basename(prefix))) {
     throw bundleError('bundle/option', `--out '${prefix}' has no file name: give a prefix as ./factory-2026`);

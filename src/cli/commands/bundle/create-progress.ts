@@ -83,7 +83,7 @@ class LinePrinter implements ProgressPrinter {
     stderr(`${WORDS[kind]} ${formatBytesOf(doneBytes, totalBytes)}${rest}\n`);
   };
 
-  clear(): void {}
+  readonly clear = (): void => undefined;
 }
 
 function fetchBar(

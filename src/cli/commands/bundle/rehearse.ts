@@ -78,7 +78,7 @@ function noSpace(message: string): AppError {
   return new AppError({ code: 'cli/no-space', message, disposition: 'wait' });
 }
 
-/** A progress bar on a terminal, and a line for each image. With `--json` nothing before the end. */
+/** A progress bar on a terminal, and a line for each image. Nothing with `--json`. */
 class Printer {
   private readonly hasBar: boolean;
   private readonly pulled = new Set<string>();
