@@ -61,15 +61,6 @@ describe('--images-file', () => {
     expect(JSON.parse(stdout).resolved).toEqual({ 'quay.io/x/one:1': first });
   });
 
-  it('takes short names from the registry of --short-names', async () => {
-    const short = ['--short-names', 'docker.io', '--json'];
-    const { stdout, stderr } = await create(['nginx:1.25=A', 'web=bitnami/nginx:2=B'], ...short);
-    expect(Object.keys(JSON.parse(stdout || stderr).resolved)).toEqual([
-      'docker.io/library/nginx:1.25',
-      'docker.io/bitnami/nginx:2',
-    ]);
-  });
-
   it('makes one image of duplicates and of tags of the same digest', async () => {
     const lines = ['quay.io/x/one:1=A', 'quay.io/x/one:1=A', `quay.io/x/one:2@${first}=A`, 'quay.io/x/one:3=B'];
     const { exitCode, stdout, stderr } = await create(lines, '--json');

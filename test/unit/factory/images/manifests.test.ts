@@ -2,7 +2,6 @@ import { mkdirSync, mkdtempSync, rmSync, symlinkSync, truncateSync, writeFileSyn
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { manifestWarnings } from '../../../../src/domain/release/manifest-warnings.ts';
 import { readManifests } from '../../../../src/factory/images/manifests.ts';
 
 const pod = (name: string, image = `quay.io/x/${name}:1`) =>
@@ -38,17 +37,6 @@ describe('readManifests', () => {
       expect.stringMatching(/c\.yaml:\d+: the map has this key already; /),
       expect.stringMatching(/z\.yml:\d+: the map has this key already; /),
     ]);
-  });
-
-  it('leaves out patterns and a malformed file without an image', async () => {
-    put('a.yaml', pod('a', '*:latest | {{ image }}'));
-    put('b.yaml', 'a: {');
-    put('c.yaml', pod('c'));
-    const { images, notes } = await readManifests(root, signal);
-    expect(manifestWarnings(images, []).map(({ problem }) => problem)).toEqual([
-      { kind: 'not-carried', image: 'quay.io/x/c:1' },
-    ]);
-    expect(notes).toEqual([expect.stringMatching(/b\.yaml:1: is not YAML: .* is left out$/)]);
   });
 
   it('says when there is none, no folder, a dangling link, or a file that is too large', async () => {
