@@ -41,7 +41,7 @@ export type TimedContext = Pick<
 
 export type HoldData = Readonly<Record<string, string | number | boolean | undefined>>;
 
-/** Its words are in report/hold-text.ts. */
+/** Its words are in report/reasons/holds.ts. */
 export interface Hold<Code extends string = string, Data extends HoldData = HoldData> {
   readonly code: Code;
   readonly data: Data;

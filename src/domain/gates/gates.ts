@@ -14,7 +14,7 @@ import { clock, schedule, window } from './timing-gates.ts';
 /** Rules of a release, of its stream and of the node. A person may override them. */
 const RULES = { from, barrier, downgrade, deadend, rollout, endOfLife, window, clock };
 
-/** In the order of evaluation and display. Words of its own in report/hold-text.ts are optional. */
+/** In the order of evaluation and display. Their words are in report/reasons/holds.ts. */
 const GATES = {
   trust,
   cancellation,

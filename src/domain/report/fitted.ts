@@ -26,20 +26,14 @@ export function briefNames(names: readonly string[], none: string, joint = ', ')
   return `${briefName(first)}${more.length === 0 ? '' : ` and ${more.length} more`}`;
 }
 
-/** `stickpin list` where the name of the bundle is too long for a short line. */
-export function briefCommand(command: string, bundle: BundleLabel): string {
-  const name = bundleName(bundle);
-  return name.length <= MAX_NAME_LENGTH ? `'stickpin ${command} ${name}'` : "'stickpin list'";
-}
-
-export type Entries = readonly Pick<BundleAssessment, 'bundle'>[];
+export type KeptBundles = readonly Pick<BundleAssessment, 'bundle'>[];
 
 /** Whether its name and version mean another bundle too. */
-export function hasNamesake(bundle: StoredBundle, bundles: Entries): boolean {
+export function hasNamesake(bundle: StoredBundle, bundles: KeptBundles): boolean {
   return commandNameAmong(bundle, bundles) === bundle.bundleId;
 }
 
-export function commandNameAmong(bundle: StoredBundle, bundles: Entries): string {
+export function commandNameAmong(bundle: StoredBundle, bundles: KeptBundles): string {
   return commandName(
     bundle,
     bundles.map((entry) => entry.bundle),
@@ -67,7 +61,7 @@ export function withCommands<T>(about: T, bundle: StoredBundle, bundles: readonl
  * As {@link briefTitle}, with the digest in short where the title alone could mean another bundle
  * that is kept.
  */
-export function titleAmong(bundle: StoredBundle, bundles: Entries): string {
+export function titleAmong(bundle: StoredBundle, bundles: KeptBundles): string {
   const title = briefTitle(bundle.payload);
   return hasNamesake(bundle, bundles) ? `${title} (${shortDigest(bundle.bundleId)})` : title;
 }
@@ -152,20 +146,4 @@ function headWithin(
   if (isShort) return shortened(first, maxLength - next.length - 1);
   if (first.length <= maxLength) return first;
   return more === '' ? shortened(first, maxLength) : `${shortened(first, maxLength - more.length - 1)} ${more}`;
-}
-
-/** Whether a name would push what is wrong beyond the first 80 characters. */
-export function hasLongName(data: object): boolean {
-  const { bundle, medium = '', media = [], peer = '', how = {}, signedBy = [] } = data as Partial<Named>;
-  const names = [bundle === undefined ? '' : bundleTitle(bundle), medium, media.join(', '), peer, signedBy.join(', ')];
-  return [...names, ...Object.values(how)].some((name) => name.length > MAX_NAME_LENGTH);
-}
-
-interface Named {
-  readonly bundle: BundleLabel;
-  readonly medium: string;
-  readonly media: readonly string[];
-  readonly peer: string;
-  readonly how: Readonly<Record<string, string>>;
-  readonly signedBy: readonly string[];
 }

@@ -5,7 +5,7 @@ import { bundleName, bundleTitle } from '../../domain/model/bundle.ts';
 import { pathOf } from '../../domain/path/read-paths.ts';
 import { commandName, currentRelease, keptBundles, lastProven } from '../../domain/release/recorded-phase.ts';
 import { foreignTag } from '../../domain/release/tag-claims.ts';
-import { confirmationMessage, foreignTagText, whyHeld } from '../../domain/report/hold-text.ts';
+import { confirmationMessage, holdClause, whyHeld } from '../../domain/report/hold-text.ts';
 import { reasonText } from '../../domain/report/reasons/reason-text.ts';
 import { type StoredBundle, stampAfter } from '../../domain/state/state.ts';
 import type { EventRow } from '../../ports/state.ts';
@@ -74,7 +74,8 @@ function requireOwnTags(bundle: StoredBundle, bundles: readonly StoredBundle[]):
   if (conflict === undefined) return;
   const { tag, holder } = conflict;
   const data = { tag, stream: bundle.payload.name, other: holder.payload.name, holder: commandName(holder, bundles) };
-  throw refuse('engine/tag-of-other-stream', foreignTagText(data));
+  const code = 'engine/tag-of-other-stream' as const;
+  throw refuse(code, holdClause({ code, data }));
 }
 
 function requestEvent({ bundleId, payload }: StoredBundle, what: string, at: number, although = ''): EventRow {

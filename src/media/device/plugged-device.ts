@@ -1,7 +1,7 @@
 import { access, opendir, readFile, rmdir } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { filesystemMount, filesystemRefusal, type MediumId } from '../../domain/model/medium.ts';
-import { filesystemText } from '../../domain/report/reasons/media-text.ts';
+import { filesystemText } from '../../domain/report/reasons/image-reasons.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import type { DeviceUnits } from '../../ports/device-units.ts';
 import { type MediaErrorCode, makePrivateFolder, openFolderMedium, type PluggedMedium } from '../media-provider.ts';

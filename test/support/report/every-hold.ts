@@ -1,10 +1,16 @@
+import type { ActivationHold } from '../../../src/domain/gates/gates.ts';
 import { NOON } from '../daemon/scenario.ts';
 
 const LONG = 'x'.repeat(128);
 const WORDS = 'because the migration of the database must run first, '.repeat(4);
 
 /** Every hold that people see, with usual values and with the longest ones. */
-const HOLDS: Readonly<Record<string, readonly { readonly data: object; readonly releasedBy?: string }[]>> = {
+const HOLDS: Readonly<
+  Record<ActivationHold['code'], readonly { readonly data: object; readonly releasedBy?: string }[]>
+> = {
+  'trust/withdrawn': [{ data: { reason: 'trust/key-revoked' } }],
+  'engine/cancelled': [{ data: {} }],
+  'engine/not-next': [{ data: { next: '4.13.8' }, releasedBy: 'event' }],
   'engine/denied': [{ data: {} }],
   'rule/from': [
     { data: { from: '>=4.13.0 <4.14.0', current: '4.12.9', isUnreadable: false } },
@@ -27,6 +33,7 @@ const HOLDS: Readonly<Record<string, readonly { readonly data: object; readonly 
   'rule/end-of-life': [{ data: { endOfLife: '2026-01-01T00:00:00+00:00', isClockUnsure: true } }],
   'engine/floor-unknown': [{ data: { stream: 'ocp' } }],
   'engine/below-floor': [
+    { data: { stream: 'ocp', sequence: 7, floor: 8 } },
     { data: { stream: LONG, sequence: Number.MAX_SAFE_INTEGER - 1, floor: Number.MAX_SAFE_INTEGER } },
   ],
   window: [
@@ -51,6 +58,18 @@ const HOLDS: Readonly<Record<string, readonly { readonly data: object; readonly 
       releasedBy: 'event',
     },
   ],
+  'engine/manual': ['release', 'node', 'fleet'].map((by) => ({ data: { by } })),
+  'engine/content-unchecked': [{ data: {}, releasedBy: 'event' }],
+  'engine/content-damaged': [
+    { data: { image: 'quay.io/x/etcd:3.5', more: 0 } },
+    { data: { image: 'quay.io/x/etcd:3.5', more: 2 } },
+  ],
+  'engine/tags-in-motion': [{ data: {}, releasedBy: 'event' }],
+  'engine/activation-failed': [{ data: { reason: 'runtime/tag' }, releasedBy: 'time' }],
+  'fleet/nobody-known': [
+    { data: { waitMs: 3_600_000, isFirst: false }, releasedBy: 'event' },
+    { data: { waitMs: 3_600_000, isFirst: true }, releasedBy: 'event' },
+  ],
   'engine/tag-of-other-stream': [
     { data: { tag: 'quay.io/x:1', stream: 'ocp', other: 'tools', holder: 'tools@1.0.0' } },
     { data: { tag: `quay.example.com/${LONG}:${LONG}`, stream: LONG, other: LONG, holder: `x@${LONG}` } },
@@ -73,13 +92,19 @@ const HOLDS: Readonly<Record<string, readonly { readonly data: object; readonly 
     { data: { unit: `${LONG}.service`, state, attempts: 2, failure: 'unasked', message: WORDS }, releasedBy: 'time' },
   ]),
   'engine/pulls-from-elsewhere': [
+    { data: { kind: 'found', image: 'quay.io/x/w:1', usedBy: 'Pod a, container c', more: 0 }, releasedBy: 'event' },
     { data: { kind: 'found', image: `quay.example.com/${LONG}:1`, usedBy: LONG, more: 3 }, releasedBy: 'event' },
     { data: { kind: 'unknown' }, releasedBy: 'event' },
   ],
-  'x/unknown': [{ data: { value: WORDS } }],
 };
 
 /** One of them each. */
 export const EVERY_HOLD = Object.entries(HOLDS).flatMap(([code, variants]) =>
-  variants.map(({ data, releasedBy = 'person' }, index) => ({ code, index, data, releasedBy })),
+  variants.map(({ data, releasedBy = 'person' }, index) => {
+    const gate = code.startsWith('fleet/') ? 'fleet' : code;
+    return { code, index, hold: { gate, code, data, releasedBy } as unknown as ActivationHold };
+  }),
 );
+
+/** Without those of the longest names. */
+export const USUAL_HOLDS = EVERY_HOLD.filter(({ hold }) => JSON.stringify(hold.data).length < 200);

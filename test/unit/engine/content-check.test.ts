@@ -427,8 +427,8 @@ describe('stickpin verify-images', () => {
     const node = nodeWith({ contents: { etcd: truncated }, release });
     await node.start();
     const [etcd] = await node.engine.verifyImages('', signal);
-    const next = 'plug in the stick of ocp 4.13.7, and that of its base ocp@4.13.6.';
-    expect(etcd?.next).toBe(`It stays until its blobs are at hand: ${next}`);
+    const next = 'plug in the stick of ocp 4.13.7, and that of its base ocp@4.13.6';
+    expect(etcd?.next).toBe(`It stays until its blobs are at hand: ${next}.`);
     await node.clock.advance(10_000);
     expect(node.engine.report()?.bundles[0]?.degraded?.message).toContain(next);
     expect(told(node, next)).toHaveLength(1);

@@ -72,7 +72,7 @@ describe('before-activate', () => {
     expect([phases(), tags()]).toEqual([{ '4.13.1': 'ready' }, []]);
     expect(holds()).toMatchObject([{ gate: 'hook', code: 'hook', releasedBy: 'event' }]);
     expect(node.statuses.at(-1)).toBe(
-      "ocp 4.13.1 is not activated: hook before-activate (before.service) runs. See 'stickpin list'. 1 image present and pinned.",
+      "ocp 4.13.1 is not activated: hook before-activate (before.service) runs and must succeed first. See 'stickpin list'. 1 image present and pinned.",
     );
     expect(node.hooks.runs).toEqual([{ unit: 'before.service', environment: expect.stringContaining('STICKPIN_') }]);
     hook.end();
@@ -149,7 +149,7 @@ describe('before-activate', () => {
     const current = () => node.engine.report()?.bundles.find((one) => one.current)?.version;
     expect(current()).toBe('4.13.2');
     expect(node.statuses.at(-1)).toBe(
-      "ocp 4.13.1 is not activated again: hook before-activate (before.service) runs. See 'stickpin list'. 1 image present and pinned.",
+      "ocp 4.13.1 is not activated again: hook before-activate (before.service) runs and must succeed first. See 'stickpin list'. 1 image present and pinned.",
     );
     expect(older).toMatchObject({ phase: 'proven', reason: { code: 'hook' }, activationHolds: [{ code: 'hook' }] });
     expect(older?.reason?.message).toMatch(/^It is not activated again yet: hook before-activate/);

@@ -72,7 +72,7 @@ describe('a release whose activation its rules hold', () => {
       rules: [{ rule: 'from', value: '>=99.0.0', effect: 'holds-activation' }],
     });
     expect(node.statuses.at(-1)).toBe(
-      `ocp 4.13.7 is not activated: rule "from" needs >=99.0.0, 4.13.6 is current. You may remove the stick. To activate it anyway: 'stickpin activate ocp@4.13.7'. 2 images present and pinned.`,
+      `ocp 4.13.7 is not activated: its rule "from" needs >=99.0.0, and the current release is 4.13.6. You may remove the stick. To activate it anyway: 'stickpin activate ocp@4.13.7'.`,
     );
     const active = entry('4.13.7')?.conditions?.find(({ type }) => type === 'Active');
     expect(active).toMatchObject({ status: 'False', reason: 'ActivationHeld' });
@@ -152,10 +152,10 @@ describe('a release whose activation its rules hold', () => {
     expect(phases()).toEqual({ '4.13.7': 'ready', '4.13.1': 'activated' });
     expect(entry('4.13.7')?.reason).toEqual({
       code: 'clock',
-      message: `It is not activated yet: the clock of this node is wrong: it shows a time before 2026-03-01T08:00:00Z, when a bundle of its stream was made. Set the clock; until then its rollout can't be judged. It is activated automatically when nothing holds it any more. To activate it anyway, run 'stickpin activate ocp@4.13.7' and confirm`,
+      message: `It is not activated yet: the clock of this node is wrong, set it: it shows a time before 2026-03-01T08:00:00Z, when a bundle of its stream was made; until then its rollout can't be judged. It is activated automatically when nothing holds it any more. To activate it anyway, run 'stickpin activate ocp@4.13.7' and confirm`,
     });
     expect(node.statuses.at(-1)).toContain(
-      'the clock of this node is wrong, set it (it is before 2026-03-01T08:00:00Z)',
+      'the clock of this node is wrong, set it: it shows a time before 2026-03-01T08:00:00Z.',
     );
     node.clock.jump(NOON);
     await node.clock.advance(30_000);
@@ -168,7 +168,7 @@ describe('a release whose activation its rules hold', () => {
     await plug('sdb1', release(7, { update: { ...rollout(24 * 60 * MINUTE).update, endOfLife: at(NOON - 1) } }));
     expect(entry('4.13.7')?.activationHolds).toMatchObject([{ gate: 'clock', code: 'clock', releasedBy: 'event' }]);
     expect(() => node.engine.activate({ bundle: 'ocp@4.13.7' })).toThrow(
-      /it shows a time before 2026-03-10T13:00:00Z, when stickpin was built\. Set the clock; until then its rollout and its end of life can't be judged/,
+      /it shows a time before 2026-03-10T13:00:00Z, when stickpin was built; until then its rollout and its end of life can't be judged/,
     );
     node.engine.activateOverride({ bundle: 'ocp@4.13.7' });
     await node.clock.advance(0);
@@ -271,11 +271,11 @@ describe('a release that a person rejects with a reason', () => {
     await node.clock.advance(0);
     expect(entry('4.13.7')?.reason).toMatchObject({
       code: 'trust/rejected',
-      message: expect.stringContaining('(etcd loses writes)'),
+      message: expect.stringContaining('Reason: etcd loses writes.'),
     });
     expect(node.statuses.at(-1)).toContain('etcd loses writes');
     expect(node.store.rows.map(({ message }) => message)).toContainEqual(
-      expect.stringContaining('(etcd loses writes)'),
+      expect.stringContaining('Reason: etcd loses writes.'),
     );
     expect(() => node.engine.activate({ bundle: 'ocp@4.13.7' })).toThrow(/etcd loses writes/);
     node.engine.approve({ bundle: 'ocp@4.13.7' });

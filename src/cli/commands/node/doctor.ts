@@ -4,7 +4,7 @@ import type { BundleErrorCode } from '../../../bundle/bundle-error.ts';
 import { loadSettings, readSettings } from '../../../config/load-settings.ts';
 import { printSettings, writtenSettings } from '../../../config/print-settings.ts';
 import { type Finding, findingsOn } from '../../../domain/model/reason.ts';
-import { remedyFor } from '../../../domain/report/reasons/remedies.ts';
+import { remedyFor } from '../../../domain/report/reasons/reason-text.ts';
 import type {
   ActivationHoldReport,
   BundleReport,

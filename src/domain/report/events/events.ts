@@ -10,10 +10,9 @@ import type { Reason } from '../../model/reason.ts';
 import { isFolder, type Memory } from '../../state/memory.ts';
 import type { Observed } from '../../state/state.ts';
 import { ruleReason } from '../hold-text.ts';
-import { interruptionText, unmountedText } from '../reasons/media-text.ts';
 import { reasonText } from '../reasons/reason-text.ts';
 import type { Snapshot } from '../snapshot.ts';
-import { sourcesOf, trustedBy } from '../texts/bundle-text.ts';
+import { sourcesOf, trustedBy, unmountedText } from '../texts/bundle-text.ts';
 import { runtimeAway } from '../texts/runtime-away.ts';
 import { damageEvents, nodePullEvents, unclaimedEvents } from './image-events.ts';
 import { degradedEvents } from './release-events.ts';
@@ -99,19 +98,19 @@ function removalEvents(medium: Medium, bundles: readonly BundleAssessment[], { r
   }
   const { bundle, absentImages } = cut;
   const total = bundle.contents.images.length;
-  const progress = `${total - absentImages.length}/${total} images`;
-  const title = bundleTitle(bundle.payload);
+  const present = total - absentImages.length;
+  const data = { bundle: bundle.payload, images: { present, total }, how: { kind: 'peer-away', peer: label } } as const;
   const message =
     medium.peer === undefined
-      ? `${label} was removed while preloading ${title} (${progress}). ${isFolder(medium) ? 'Put it back' : 'Plug it in again'} to continue.`
-      : interruptionText(title, progress, { kind: 'peer-away', peer: label });
+      ? `${label} was removed while preloading ${bundleTitle(bundle.payload)} (${present}/${total} images). ${isFolder(medium) ? 'Put it back' : 'Plug it in again'} to continue`
+      : reasonText({ code: 'engine/no-source', data });
   return [{ ...about, level: medium.peer === undefined ? 'warn' : 'info', message, bundleId: bundle.bundleId }];
 }
 
 function stateEvents(medium: Medium, { mediaFaults }: Memory): Event[] {
   const { mediumId, label, isDropFolder, state } = medium;
   if (state.kind === 'unmounted') {
-    return [{ kind: 'mediumUnmounted', level: 'warn', medium: label, message: unmountedText(medium) }];
+    return [{ kind: 'mediumUnmounted', level: 'warn', medium: label, message: unmountedText(label) }];
   }
   if (state.kind === 'failed') {
     // Another try that failed for the same reason.

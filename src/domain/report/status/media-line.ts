@@ -1,4 +1,4 @@
-import { oneLine, sentence } from '../../../platform/plain-text.ts';
+import { oneLine } from '../../../platform/plain-text.ts';
 import { formatBytes, formatBytesOf, formatDuration } from '../../../platform/sizes.ts';
 import type { Rejection } from '../../adoption/unknown-bundles.ts';
 import type { Assessment, NoticeAssessment } from '../../assess/assess.ts';
@@ -6,11 +6,10 @@ import type { BundleAssessment } from '../../assess/assess-bundle.ts';
 import type { MediumId } from '../../model/medium.ts';
 import type { Memory } from '../../state/memory.ts';
 import type { Observed } from '../../state/state.ts';
-import { reasonWithin } from '../brief.ts';
 import { briefName, briefNames, briefTitle, fitted, foreignSentences, MAX_LINE_LENGTH, titleAmong } from '../fitted.ts';
 import { reportedHold } from '../hold-text.ts';
-import { waitingToLookText } from '../reasons/media-text.ts';
-import { reasonText } from '../reasons/reason-text.ts';
+import { placeText } from '../reasons/image-reasons.ts';
+import { reasonText, reasonWithin } from '../reasons/reason-text.ts';
 import { noticeEffect, noticeTitle } from '../texts/bundle-text.ts';
 import {
   bundleTrouble,
@@ -27,7 +26,8 @@ export function mediaLine(observed: Observed, assessment: Assessment): string | 
   for (const { mediumId, label, isDropFolder, peer, state } of [...observed.media].reverse()) {
     if (!isDropFolder && peer === undefined && (state.kind === 'attached' || state.kind === 'mounted'))
       return `Looking at ${briefName(label)}.`;
-    if (peer?.isReady === false && state.kind === 'mounted') return waitingToLookText(briefName(label), peer);
+    if (peer?.isReady === false && state.kind === 'mounted')
+      return `Waiting for ${briefName(label)} to show its bundles: ${placeText(peer.queue)}.`;
     const carried = withoutOutdated(assessment.bundles.filter((entry) => isCarriedBy(entry, observed, mediumId)));
     const spoken = foremost(carried, assessment.bundles) ?? carried.at(-1);
     if (spoken !== undefined) {
@@ -38,7 +38,7 @@ export function mediaLine(observed: Observed, assessment: Assessment): string | 
       return withNotes(trouble ?? readyLine(entry, assessment.bundles), observed, assessment, mediumId);
     }
     const awaiting = assessment.awaiting.findLast((entry) => entry.mediumId === mediumId);
-    if (awaiting !== undefined) return sentence(reasonWithin(awaiting.reason, MAX_LINE_LENGTH - 1));
+    if (awaiting !== undefined) return reasonWithin(awaiting.reason);
     const refused = assessment.rejections.filter((rejection) => rejection.mediumId === mediumId);
     if (refused.length > 0) return rejectionLine(refused);
     const notice = assessment.notices.findLast((entry) => isCarriedBy(entry, observed, mediumId));
@@ -48,7 +48,7 @@ export function mediaLine(observed: Observed, assessment: Assessment): string | 
 }
 
 function noticeLine({ bundle, withdrawn, taken }: NoticeAssessment, label: string): string {
-  if (withdrawn !== undefined) return sentence(reasonWithin(withdrawn, MAX_LINE_LENGTH - 1));
+  if (withdrawn !== undefined) return reasonWithin(withdrawn);
   return `${briefName(noticeTitle(bundle.payload))} on ${briefName(label)}: ${noticeEffect(taken)}. You may remove the stick.`;
 }
 
@@ -63,16 +63,13 @@ function rejectionLine(rejections: readonly Rejection[]): string {
   const more = rejections.length > 1 ? ` (and ${rejections.length - 1} more)` : '';
   if (rejection === undefined) return '';
   const head = `Rejected ${briefName(rejection.name ?? 'bundle')} on ${briefName(rejection.label)}: `;
-  const line = `${head}${oneLine(reasonText(rejection.reason))}${more}; ${SEE_LIST}`;
-  if (line.length <= MAX_LINE_LENGTH) return [`${line} and journalctl -u stickpin -x`, line].find(fits) ?? line;
-  const why = reasonWithin(rejection.reason, MAX_LINE_LENGTH - head.length - more.length - SEE_LIST.length - 2, '');
-  return `${head}${why.replace(/( See 'stickpin list')?\.$/, '').replace(/\.$/, '')}${more}; ${SEE_LIST}`;
-}
-
-const SEE_LIST = "see 'stickpin list'";
-
-function fits({ length }: string): boolean {
-  return length <= MAX_LINE_LENGTH;
+  const end = `${more}; see 'stickpin list'`;
+  const whole = `${head}${oneLine(reasonText(rejection.reason))}${end}`;
+  const withJournal = `${whole} and journalctl -u stickpin -x`;
+  if (withJournal.length <= MAX_LINE_LENGTH) return withJournal;
+  if (whole.length <= MAX_LINE_LENGTH) return whole;
+  const why = reasonWithin(rejection.reason, MAX_LINE_LENGTH - head.length - end.length, '');
+  return `${head}${why.replace(/( See 'stickpin list')?\.$/, '')}${end}`;
 }
 
 /** Adds briefly what the line about one medium would hide, as far as there is room. */

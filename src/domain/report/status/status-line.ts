@@ -11,16 +11,13 @@ import type { LifecycleAssessment } from '../../release/lifecycle.ts';
 import { interruptionOf, type LastCarrier, type Memory, mediumReadAgain } from '../../state/memory.ts';
 import type { Observed } from '../../state/state.ts';
 import { isRelease } from '../../trust/trust-in-force.ts';
-import { briefHow, reasonAmong, reasonWithin } from '../brief.ts';
 import { unclaimedNote } from '../events/image-events.ts';
 import { briefName, briefNames, briefTitle, fitted, MAX_LINE_LENGTH, sentencesOf, titleAmong } from '../fitted.ts';
 import { hookNotes } from '../parts/part-reports.ts';
-import { interruptionText, unmountedText, waitingForPeerText } from '../reasons/media-text.ts';
-import { reasonText } from '../reasons/reason-text.ts';
+import { reasonAmong, reasonText, reasonWithin } from '../reasons/reason-text.ts';
 import type { Snapshot } from '../snapshot.ts';
 import { streamNotes } from '../stream-report.ts';
-import { noticeTitle, sourcesOf, trustedBy } from '../texts/bundle-text.ts';
-import { wantedReleaseText } from '../texts/fleet-text.ts';
+import { noticeTitle, sourcesOf, trustedBy, unmountedText, wantedReleaseText } from '../texts/bundle-text.ts';
 import { checkLine } from '../texts/release-text.ts';
 import {
   blockedLine,
@@ -133,7 +130,7 @@ export function restLine(observed: Observed, { bundles, life, pins }: Assessment
   const unmounted = observed.media.findLast(({ state }) => state.kind === 'unmounted');
   const behind = bundles.findLast(needsOtherMedium);
   const need = behind === undefined ? '' : ` ${otherMediumNote(behind, bundles)}`;
-  const note = unmounted === undefined ? '' : ` ${sentence(unmountedText({ label: briefName(unmounted.label) }))}`;
+  const note = unmounted === undefined ? '' : ` ${sentence(unmountedText(briefName(unmounted.label)))}`;
   const waiting = foremost(
     bundles.filter((entry) => entry.phase === 'ready'),
     bundles,
@@ -148,7 +145,7 @@ export function restLine(observed: Observed, { bundles, life, pins }: Assessment
     .filter((entry) => entry.phase !== 'retired' && !needsOtherMedium(entry))
     .sort((a, b) => (b.bundle.activatedAt ?? 0) - (a.bundle.activatedAt ?? 0))[0];
   if (activated === undefined && behind?.reason !== undefined)
-    return fitted([sentence(reasonAmong(behind.reason, behind.bundle, bundles)), note.trim()]);
+    return fitted([reasonAmong(behind.reason, behind.bundle, bundles), note.trim()]);
   if (activated === undefined) {
     const none = pins.unclaimed.length === 0 ? 'No bundle yet.' : 'No bundle is known here.';
     return `Idle. ${none}${foreign}${note || ' Waiting for media.'}`;
@@ -205,38 +202,34 @@ function signedText({ signedBy }: Pick<VerifiedBundle, 'signedBy'>): string {
 }
 
 function preloadLine(entry: BundleAssessment, title: string, snapshot: Snapshot, progress: Progress): string {
-  const { bundle, trouble: fault, absentImages } = entry;
+  const { bundle, trouble: fault, absentImages, waitsFor } = entry;
   const total = bundle.contents.images.length;
   const landed = new Set(progress.landedImages);
   const absent = absentImages.filter(({ reference }) => !landed.has(reference)).length;
-  const present = `${total - absent}/${total} images`;
-  if (entry.waitsFor !== undefined && (progress.waitingTransfers > 0 || entry.pullableImages.length === 0))
-    return waitingForPeerText(title, present, { ...entry.waitsFor, peer: briefName(entry.waitsFor.peer) });
+  const about = { bundle: bundle.payload, images: { present: total - absent, total } };
+  const inWork = (reason: Reason) => reasonAmong(reason, bundle, snapshot.assessment.bundles);
+  if (waitsFor !== undefined && (progress.waitingTransfers > 0 || entry.pullableImages.length === 0))
+    return inWork({ code: 'media/peer-waited-for', data: { ...about, ...waitsFor } });
   const removed = removalOf(entry, snapshot, progress);
-  if (removed !== undefined)
-    return interruptionText(title, present, briefHow(interruptionOf(removed.last, snapshot.observed.media)));
+  if (removed !== undefined) {
+    const how = interruptionOf(removed.last, snapshot.observed.media);
+    return inWork({ code: 'engine/no-source', data: { ...about, how } });
+  }
+  const present = `${total - absent}/${total} images`;
   if (progress.waitingTransfers > 0) {
-    const next =
-      fault === undefined
-        ? `It is tried again${entry.isOnPeersOnly === true ? '' : '; if that does not help, unplug the stick and plug it in again'}.`
-        : undefined;
-    const line = `Preloading ${title} has stalled at ${present}: ${briefNames(entry.media, 'the medium')} does not deliver.`;
-    return next === undefined
-      ? withProblem(line, `Preloading ${title} has stalled at ${present}`, fault)
-      : `${line} ${next}`;
+    const head = `Preloading ${title} has stalled at ${present}`;
+    const line = `${head}: ${briefNames(entry.media, 'the medium')} does not deliver.`;
+    if (fault !== undefined) return withProblem(line, head, fault);
+    return `${line} It is retried${entry.isOnPeersOnly === true ? '' : '; if that does not help, unplug the stick and plug it in again'}.`;
   }
   const sources = sourcesOf(entry);
   const from = sources.length === 0 ? '' : ` from ${briefNames(sources, '', ' and ')}`;
-  return withProblem(
-    `Preloading ${title}${from}: ${present}, ${progressText(progress)}`,
-    `Preloading ${title}: ${present}`,
-    fault,
-  );
+  const line = `Preloading ${title}${from}: ${present}, ${progressText(progress)}`;
+  return fault === undefined ? line : withProblem(line, `Preloading ${title}: ${present}`, fault);
 }
 
 /** `brief`: where the line and its problem together are too long. */
-function withProblem(line: string, brief: string, fault: Reason | undefined): string {
-  if (fault === undefined) return line;
+function withProblem(line: string, brief: string, fault: Reason): string {
   const whole = `${sentence(line)} Problem: ${oneLine(reasonText(fault))}`;
   const head = `${sentence(brief)} Problem: `;
   return whole.length <= MAX_LINE_LENGTH ? whole : `${head}${reasonWithin(fault, MAX_LINE_LENGTH - head.length)}`;

@@ -1,5 +1,6 @@
 import { formatCount } from '../../../platform/sizes.ts';
-import type { Payload, VerifiedBundle } from '../../model/bundle.ts';
+import type { WantedRelease } from '../../fleet/turn.ts';
+import { bundleTitle, type Payload, type VerifiedBundle } from '../../model/bundle.ts';
 import { parseReference } from '../../model/reference.ts';
 import type { ImageSupply } from '../../preload/supply.ts';
 import type { NoticeResult } from '../../trust/trust-in-force.ts';
@@ -56,3 +57,13 @@ export function sourcesOf({
 }
 
 const OWN_DISK = "this node's own copy";
+
+export function wantedReleaseText({ name, version, nodes }: WantedRelease): string {
+  const [first = '', ...others] = nodes;
+  const where = others.length === 0 ? first : `${first} and ${formatCount(others.length, 'other node')}`;
+  return `${bundleTitle({ name, version })} is loaded on ${where}, and no node can give it: plug its stick into any node.`;
+}
+
+export function unmountedText(label: string): string {
+  return `${label} was unmounted; plug it in again or run 'stickpin rescan'`;
+}

@@ -1,7 +1,6 @@
 import { assertNever } from '../../../platform/app-error.ts';
 import { oneLine } from '../../../platform/plain-text.ts';
 import { formatBytes, formatCount, formatDuration } from '../../../platform/sizes.ts';
-import type { ActivationHold } from '../../gates/gates.ts';
 import { bundleName, bundleTitle } from '../../model/bundle.ts';
 import { shortDigest } from '../../model/digest.ts';
 import type { Phase } from '../../model/phase.ts';
@@ -135,46 +134,6 @@ export function hookFailureText(unit: string, why: HookFailure): string {
   }
 }
 
-type HookData = Extract<ActivationHold, { readonly code: 'hook' }>['data'];
-
-export function hookClause(data: HookData): string {
-  const { unit, state, attempts } = data;
-  switch (state) {
-    case 'files':
-      return `hook before-activate (${unit}) waits for the attached files of the release`;
-    case 'start':
-      return `hook before-activate (${unit}) has to succeed before`;
-    case 'end':
-      return `hook before-activate (${unit}) runs, and has to succeed before`;
-    case 'retry': {
-      const tries = attempts === 1 ? 'once' : `${attempts} times`;
-      return `hook before-activate failed ${tries}: ${hookFailureText(unit, failureOf(data))}`;
-    }
-    default:
-      return assertNever(state);
-  }
-}
-
-function failureOf({
-  failure = 'unasked',
-  job = '',
-  result,
-  status,
-  loadState = '',
-  message = '',
-}: HookData): HookFailure {
-  switch (failure) {
-    case 'ended':
-      return { kind: failure, job, ...(result !== undefined && { result }), ...(status !== undefined && { status }) };
-    case 'not-loaded':
-      return { kind: failure, state: loadState };
-    case 'unasked':
-      return { kind: failure, message };
-    default:
-      return { kind: failure };
-  }
-}
-
 export function keptText(bundle: StoredBundle, why: KeptWhy): string {
   switch (why.kind) {
     case 'protected':
@@ -257,22 +216,6 @@ function elsewhereAdvice(uses: readonly ElsewhereUse[]): string {
   const names = lacking === 1 ? 'this name' : 'these names';
   if (releases === '') return `Add ${lacking === 1 ? 'it' : 'them'} to a bundle under ${names}`;
   return `Activate ${releases}, and add ${lacking === 1 ? 'the other one' : 'the others'} to a bundle under ${names}`;
-}
-
-type ElsewhereHold = Extract<ActivationHold, { readonly code: 'engine/pulls-from-elsewhere' }>;
-
-export function elsewhereClause(data: ElsewhereHold['data']): string {
-  const setting = 'update.pulls_from_elsewhere is "hold"';
-  switch (data.kind) {
-    case 'found': {
-      const others = data.more === 0 ? '' : ` and ${formatCount(data.more, 'other image')}`;
-      return `${data.image}${others} would still come from elsewhere (${data.usedBy}), and ${setting}`;
-    }
-    case 'unknown':
-      return `nobody knows which images static pods and containers ask for, and ${setting}`;
-    default:
-      return assertNever(data);
-  }
 }
 
 export function manifestWarningText({ problem, first, more }: ManifestWarning): string {

@@ -222,7 +222,7 @@ describe('bundle rehearse', () => {
     const run = await rehearse(path, '--json');
     expect(run).toMatchObject({
       exitCode: 1,
-      stderr: expect.stringMatching(/^stickpin: ocp 4\.13\.8 does not load: ocp 4\.13\.8 needs base ocp@4\.13\.7 /),
+      stderr: expect.stringMatching(/^stickpin: ocp 4\.13\.8 does not load: ocp 4\.13\.8 needs base ocp@4\.13\.7, /),
     });
     expect(JSON.parse(run.stdout)).toMatchObject({ loads: false, blobs: [] });
   });

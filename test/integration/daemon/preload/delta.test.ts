@@ -47,7 +47,7 @@ async function takeBoth({ base, delta }: { base: SampleBundle; delta: SampleBund
   harness.plug(delta.path);
   const held = await harness.until((report) => report.bundles[0]?.hold === 'base');
   expect(held.bundles[0]).toMatchObject({ phase: 'held', images: { present: 0, total: 2 } });
-  expect(held.status).toMatch(/ocp 4\.13\.7 needs base ocp@4\.13\.6 /);
+  expect(held.status).toMatch(/ocp 4\.13\.7 needs base ocp@4\.13\.6, /);
   await eventually(() => expect(harness.log.kinds()).toContain('bundleHeld'));
   harness.unplug();
   harness.plug(base.path);

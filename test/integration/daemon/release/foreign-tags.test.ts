@@ -72,7 +72,7 @@ describe('a tag that two streams name', () => {
     const other = holder === 'alpha' ? 'beta' : 'alpha';
     expect(entry(`${other}@1.0.0`)?.phase).toBe('ready');
     expect(entry(`${other}@1.0.0`)?.reason?.message).toContain(
-      `stream ${other} may not take tag ${TAG} from stream ${holder}: ${holder}@1.0.0 holds it`,
+      `tag ${TAG} belongs to ${holder}@1.0.0 of stream ${holder}, which holds it for another image, so stream ${other} may not take it`,
     );
     expect(await tagged()).toEqual([digestIn(both[holder])]);
     await node.stop();
@@ -98,7 +98,7 @@ describe('a tag that two streams name', () => {
     await untilPhase('alpha@1.0.0', 'superseded');
     await plug(await release('beta', 'two'));
     await untilHeld('beta@1.0.0');
-    expect(entry('beta@1.0.0')?.reason?.message).toContain('alpha@1.0.0 holds it');
+    expect(entry('beta@1.0.0')?.reason?.message).toContain('belongs to alpha@1.0.0');
     await node.rounds();
     expect(await tagged()).toEqual([digestIn(fallback)]);
   });
@@ -130,6 +130,6 @@ describe('a tag that two streams name', () => {
     // The digest of the present release is not enough while the one before holds another one.
     await plug(await release('beta', 'two'));
     await untilHeld('beta@1.0.0');
-    expect(entry('beta@1.0.0')?.reason?.message).toContain('alpha@1.0.0 holds it');
+    expect(entry('beta@1.0.0')?.reason?.message).toContain('belongs to alpha@1.0.0');
   });
 });

@@ -151,7 +151,7 @@ describe('a daemon that goes through the releases of a stream', () => {
     await untilPhases({ '1.2.0': 'activated*' });
     await plug((await release(4, { update: { from: '1.3.x' } })).path);
     const held = await untilPhases({ '1.4.0': 'ready' });
-    expect(held.status).toMatch(/rule "from" needs 1\.3\.x, 1\.2\.0 is current/);
+    expect(held.status).toMatch(/rule "from" needs 1\.3\.x, and the current release is 1\.2\.0/);
     const advisories = [{ version: '1.2.0', deadend: true, reason: 'it loses data' }];
     const notice = await makeSampleBundle({
       dir: factory,

@@ -166,9 +166,7 @@ describe.runIf(have('root', 'mmdebstrap'))('where blobs come from, with the CRI-
     await setUp({ preload: { online: false } });
     publish();
     drop(await envelopeOf('envelope'));
-    await node.harness.until(({ status }) =>
-      status.includes('is an envelope without blobs, and preload.online is false'),
-    );
+    await node.harness.until(({ status }) => status.includes('has no blobs, and preload.online is false'));
     expect(node.harness.report().bundles[0]?.hold).toBe('media');
     expect(remote.requests).toEqual([]);
     node.harness.plug(bundle.path);

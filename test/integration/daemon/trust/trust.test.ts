@@ -110,7 +110,9 @@ describe('a name that is rejected ahead of its stick', () => {
       "ocp 4.13.7 is rejected (loses data): a bundle of this name is not adopted; 'stickpin approve ocp@4.13.7' takes that back.",
     );
     const ahead = await node.until((report) => report.rejectedNames.length > 0);
-    expect(renderList(ahead)).toContain('ocp@4.13.7 was rejected on this node (loses data), also for sticks');
+    expect(renderList(ahead)).toContain(
+      'ocp@4.13.7 was rejected on this node, also for sticks that come later. Reason: loses data.',
+    );
     await node.stop();
     await node.start();
     const bundle = await makeSampleBundle({ dir, keys: [node.key] });

@@ -77,7 +77,9 @@ describe('refuseAdoption, after the bundle format', () => {
   it('version: the reason names the form that is wanted', () => {
     const bundles = [stored(verified({ version: '2.6.1-rev1', sequence: 1 }))];
     const reason = refuseAdoption(verified({ version: '1.0.0+x' }), context({ bundles }));
-    expect(reason && reasonText(reason)).toMatch(/^ocp@1\.0\.0\+x does not fit its stream: .*<app>\[-rev<N>/);
+    expect(reason && reasonText(reason)).toMatch(
+      /^ocp 1\.0\.0\+x does not fit the versions of its stream\. .*<app>\[-rev<N>/,
+    );
   });
 
   it('sequence: below the floor only where downgrades are allowed', () => {
@@ -109,7 +111,7 @@ describe('refuseAdoption, after the bundle format', () => {
     const twin = stored(verified({ sequence: 7, version: '4.13.7-rebuilt' }));
     const reason = refuseAdoption(verified({ sequence: 7 }), context({ bundles: [twin] }));
     expect(reason?.code).toBe('bundle/sequence');
-    expect(reason && reasonText(reason)).toMatch(/ocp@4\.13\.7 .*same sequence 7 as ocp@4\.13\.7-rebuilt/);
+    expect(reason && reasonText(reason)).toMatch(/^ocp 4\.13\.7 has the same sequence 7 as ocp 4\.13\.7-rebuilt\./);
     expect(code({ sequence: 7 }, { bundles: [stored(verified({ name: 'tools', sequence: 7 }))] })).toBeUndefined();
   });
 
@@ -119,7 +121,7 @@ describe('refuseAdoption, after the bundle format', () => {
     const reason = refuseAdoption(delta, context({ bundles: [tools] }));
     expect(reason?.code).toBe('bundle/base');
     expect(reason && reasonText(reason)).toBe(
-      'ocp@4.13.8 builds on tools@1.0.0, a bundle of another stream; make it again with a base of stream ocp, or without one',
+      'ocp 4.13.8 builds on tools 1.0.0, a bundle of another stream. Make it again with a base of stream ocp, or without one',
     );
     const base = stored(verified());
     expect(

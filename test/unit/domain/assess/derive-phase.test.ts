@@ -93,7 +93,7 @@ describe('the phase of a release', () => {
         reason: {
           code: 'engine/image-missing',
           message: expect.stringMatching(
-            /^1 of 2 images of ocp 4\.13\.7 is missing, first quay\S+\. Plug in the stick of ocp 4\.13\.7\.$/,
+            /^1 of 2 images of ocp 4\.13\.7 is missing\. The first is quay\S+\. Plug in the stick of ocp 4\.13\.7$/,
           ),
         },
       },
@@ -134,7 +134,7 @@ describe('the phase of a release', () => {
         hold: 'media',
         reason: {
           code: 'engine/no-source',
-          message: 'Stick removed while preloading ocp 4.13.7 (0/2 images). Plug it in again to continue.',
+          message: 'Stick removed while preloading ocp 4.13.7 (0/2 images). Plug it in again to continue',
         },
       },
     },
@@ -151,7 +151,7 @@ describe('the phase of a release', () => {
         hold: 'media',
         reason: {
           code: 'media/reading',
-          message: 'sdb1 is read again; then ocp 4.13.7 continues (0/2 images present).',
+          message: 'sdb1 is read again; then ocp 4.13.7 continues (0/2 images present)',
         },
       },
     },
@@ -239,7 +239,7 @@ describe('the phase of a release', () => {
       reason: {
         code: 'engine/no-space',
         message:
-          "Not enough space for ocp 4.13.7 on /var/lib/containers: needs 75 MiB, usable 51 MiB (preload.min_free_percent reserves 6.0 GiB). Free space there, or run 'stickpin unpin' for an old release",
+          "Not enough space for ocp 4.13.7 on /var/lib/containers: needs 75 MiB, usable 51 MiB. Reserved by preload.min_free_percent: 6.0 GiB. Free space there, or run 'stickpin unpin' for an old release",
       },
     });
   });

@@ -24,7 +24,7 @@ const gate = (over: Partial<Parameters<typeof fleet>[0]>) =>
 
 function text(over: Partial<Parameters<typeof fleet>[0]>): string {
   const verdict = gate(over);
-  return verdict.kind === 'pass' ? 'pass' : holdClause({ ...verdict.hold, gate: 'fleet' });
+  return verdict.kind === 'pass' ? 'pass' : holdClause(verdict.hold);
 }
 
 describe('the gate of the fleet', () => {
@@ -58,7 +58,7 @@ describe('the gate of the fleet', () => {
         },
       });
       expect(text(unsure)).toBe(
-        "no other node is known, and the Kubernetes API has not told that there is none (see 'stickpin fleet status'); this node counts as alone once stickpin-fleet.service has looked for others for 1 h, and the release was ready for as long",
+        "no other node is known, and the Kubernetes API has not said that there is none (see 'stickpin fleet status'); this node counts as alone once stickpin-fleet.service has searched for 1 h, and the release was ready for as long",
       );
       expect(text({ ...unsure, fleet: view() })).toBe('pass');
       expect(text({ ...unsure, fleet: { ...unsure.fleet, nodes: [node('worker-1', {})] } })).toContain('worker-1');
@@ -88,7 +88,7 @@ describe('the gate of the fleet', () => {
       const other = stored(verified({ name: 'edge', version: '1.0.0' }), { activatedAt: NOON });
       const never = stored(verified({ version: '4.13.6', sequence: 6 }));
       for (const bundles of [[bundle], [other, bundle], [never, bundle]]) {
-        expect(text({ ...unsure, bundles })).toMatch(/stickpin-fleet\.service has looked for others for 1 min$/);
+        expect(text({ ...unsure, bundles })).toMatch(/stickpin-fleet\.service has searched for 1 min$/);
         expect(text({ ...unsure, bundles, fleet: { ...unsure.fleet, search: 'short' } })).toBe('pass');
       }
     });
@@ -99,25 +99,28 @@ describe('the gate of the fleet', () => {
   });
 
   it.each<[string, readonly FleetNode[]]>([
-    ['all nodes load it first, and worker-1 does not have it yet', [node('worker-1', undefined)]],
     [
-      'all nodes load it first, and worker-3 has loaded 40 % of it; 1 other node too',
+      'it waits for worker-1 to load it: all nodes load it first, and worker-1 does not have it yet',
+      [node('worker-1', undefined)],
+    ],
+    [
+      'it waits for worker-3 and 1 other node to load it: all nodes load it first, and worker-3 has loaded 40 % of it',
       [node('worker-3', { phase: 'preloading', percent: 40 }), node('worker-4', undefined)],
     ],
     [
-      'all nodes load it first, and worker-3 does not load it (held: engine/space)',
+      'it waits for worker-3 to load it: all nodes load it first, and worker-3 does not load it (held: engine/space)',
       [node('worker-3', { phase: 'held', reason: 'engine/space' })],
     ],
     [
-      'all nodes load it first, and worker-3 has too many releases to tell whether it has it',
+      'it waits for worker-3 to load it: all nodes load it first, and worker-3 has too many releases to say whether it has it',
       [{ name: 'worker-3', isAbsent: false, status: { version: 1, releases: [], more: 2 } }],
     ],
     [
-      'nodes activate it by name, one after the other, and worker-1 has not activated it yet. Left out, since they are silent: worker-9',
+      'it waits for worker-1 to activate it: nodes activate it by name, one after the other. Left out, since they are silent: worker-9',
       [node('worker-1', {}), node('worker-9', undefined, true)],
     ],
     [
-      'nodes activate it by name, one after the other, and worker-1 does not run from it yet',
+      'it waits for containers of worker-1 to run from it: nodes activate it by name, one after the other',
       [node('worker-1', { phase: 'activated', runs: false })],
     ],
     [

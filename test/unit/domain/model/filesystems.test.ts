@@ -5,7 +5,7 @@ import {
   filesystemRefusal,
   knownFilesystems,
 } from '../../../../src/domain/model/medium.ts';
-import { filesystemText } from '../../../../src/domain/report/reasons/media-text.ts';
+import { filesystemText } from '../../../../src/domain/report/reasons/image-reasons.ts';
 
 describe('filesystems of media', () => {
   it.each(knownFilesystems)('mounts %s read-only and without devices, programs and links', (type) => {

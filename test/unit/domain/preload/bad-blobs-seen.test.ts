@@ -104,7 +104,7 @@ describe('a release that can not be completed from what was seen', () => {
       degraded: { code: 'engine/needs-copy' },
       reason: {
         code: 'engine/needs-copy',
-        message: `ocp 4.13.7 needs an undamaged copy (1/2 images present): blob ${etcdLayer.slice(0, 19)}… was damaged on sdb1. Copy the bundle to a stick again, check it with 'stickpin bundle verify --full', and plug it in. Or give it up: 'stickpin unpin ocp@4.13.7'.`,
+        message: `ocp 4.13.7 needs an undamaged copy. Blob ${etcdLayer.slice(0, 19)}… was damaged on sdb1. 1/2 images are present. Copy the bundle to a stick again, check it with 'stickpin bundle verify --full', and plug it in. 'stickpin unpin ocp@4.13.7' gives it up`,
       },
     });
   });
@@ -120,7 +120,7 @@ describe('a release that can not be completed from what was seen', () => {
     const { first } = look({}, known({ digest: etcdLayer, why: 'absent', medium: 'sdb1' }));
     expect(first?.reason && shownReason(first.reason)).toEqual({
       code: 'bundle/blob-missing',
-      message: `ocp 4.13.7 still lacks 1 layer (10 MiB), first ${etcdLayer}; 1/2 images present. Plug in the stick that carries the rest.`,
+      message: `ocp 4.13.7 still lacks 1 layer (10 MiB). The first is ${etcdLayer}. 1/2 images are present. Plug in the stick that carries the rest`,
     });
   });
 
@@ -128,7 +128,7 @@ describe('a release that can not be completed from what was seen', () => {
     const { first } = look({}, stored(bundle, { readyAt: NOON, badBlobs: [damaged] }));
     expect(first?.reason && shownReason(first.reason)).toMatchObject({
       code: 'engine/image-missing',
-      message: expect.stringMatching(/An undamaged copy is needed: blob sha256:\S+ was damaged on sdb1\. Copy/),
+      message: expect.stringMatching(/Blob sha256:\S+ was damaged on sdb1\. Copy/),
     });
   });
 });

@@ -64,7 +64,7 @@ describe('held (space)', () => {
       reason: {
         code: 'engine/no-space',
         message:
-          "Not enough space for ocp 4.13.7 on /var/lib/containers: needs 75 MiB, usable 74 MiB (preload.min_free_percent reserves 6.0 GiB). Free space there, or run 'stickpin unpin' for an old release",
+          "Not enough space for ocp 4.13.7 on /var/lib/containers: needs 75 MiB, usable 74 MiB. Reserved by preload.min_free_percent: 6.0 GiB. Free space there, or run 'stickpin unpin' for an old release",
       },
     });
     expect(seen({ filesystem: disk(75) }).first?.phase).toBe('preloading');
@@ -109,7 +109,7 @@ describe('held (space)', () => {
   it('states missing inodes', () => {
     const filesystem = { ...disk(1_000), inodes: { total: 1_000, free: 496 } };
     expect(textOf(seen({ filesystem }).first?.reason)).toBe(
-      "Not enough inodes for ocp 4.13.7 on /var/lib/containers: needs 347, usable 346 (preload.min_free_percent reserves 150). Remove files there, or run 'stickpin unpin' for an old release",
+      "Not enough inodes for ocp 4.13.7 on /var/lib/containers: needs 347, usable 346. Reserved by preload.min_free_percent: 150. Remove files there, or run 'stickpin unpin' for an old release",
     );
     expect(seen({ filesystem: { ...filesystem, inodes: { total: 1_000, free: 497 } } }).first?.phase).toBe(
       'preloading',
@@ -119,7 +119,7 @@ describe('held (space)', () => {
   it('names the filesystem on which blobs are staged', () => {
     const staging = { path: '/var/tmp', totalBytes: 100 * MIB, freeBytes: 44 * MIB };
     expect(textOf(seen({ staging }).first?.reason)).toBe(
-      'Not enough space for ocp 4.13.7 on /var/tmp: the runtime stages 30 MiB there while it pulls, usable 29 MiB (preload.min_free_percent reserves 15 MiB). Free space there',
+      'Not enough space for ocp 4.13.7 on /var/tmp: the runtime stages 30 MiB there while it pulls, usable 29 MiB. Reserved by preload.min_free_percent: 15 MiB. Free space there',
     );
     expect(seen({ staging: { ...staging, freeBytes: 45 * MIB } }).first?.phase).toBe('preloading');
   });
@@ -129,7 +129,7 @@ describe('held (space)', () => {
     expect(at(105).first?.phase).toBe('preloading');
     const { first, assessment } = at(104);
     expect(textOf(first?.reason)).toBe(
-      "Not enough space for ocp 4.13.7 on /var/lib/containers: needs 105 MiB, usable 104 MiB (preload.min_free_percent reserves 6.0 GiB). Free space there, or run 'stickpin unpin' for an old release",
+      "Not enough space for ocp 4.13.7 on /var/lib/containers: needs 105 MiB, usable 104 MiB. Reserved by preload.min_free_percent: 6.0 GiB. Free space there, or run 'stickpin unpin' for an old release",
     );
     expect(assessment.short).toEqual([{ bundle: adopted, lacking: { bytes: MIB, inodes: 0 } }]);
   });

@@ -338,7 +338,7 @@ describe('tags: how they are restored', () => {
     expect(told(look(stolen, [active(newer)], { tagsGiven }).first)).toMatchObject({
       phase: 'activated',
       degraded: {
-        message: `${tag('etcd2')} of ocp 4.13.7 was taken away again after it was given back 3 times within an hour, so it is left alone: it names quay.example.com/other@sha256:1 now and should name ${referenceOf('etcd2')}. Find out what moves it; 'stickpin activate ocp@4.13.7' gives it again`,
+        message: `A tag of ocp 4.13.7 was taken away again 3 times within an hour, so it is left alone. It is ${tag('etcd2')}: it names quay.example.com/other@sha256:1 now and should name ${referenceOf('etcd2')}. Find out what moves it; 'stickpin activate ocp@4.13.7' restores it`,
       },
     });
     expect(textOf(look(bare, [active(newer)], { tagsGiven }).first?.degraded)).toContain('it names no image now');

@@ -1,8 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { renderShow } from '../../../../src/cli/output/render/render-show.ts';
 import { renderList } from '../../../../src/cli/output/render/render-status.ts';
-import type { ActivationHold } from '../../../../src/domain/gates/gates.ts';
-import { heldReason, holdClause } from '../../../../src/domain/report/hold-text.ts';
 import { reportOf } from '../../../../src/domain/report/report.ts';
 import {
   allListed,
@@ -51,7 +49,7 @@ describe('what holds an activation', () => {
     const [first] = bundles;
     const lines = first === undefined ? [] : renderShow(first, trust).split('\n');
     expect(lines.filter((line) => line.startsWith('held:')).map((line) => line.slice(14))).toEqual([
-      `its rule "from" allows it only from 1.x, and the current release is 4.13.6 (run 'stickpin activate ocp@4.13.7' to activate it now)`,
+      `its rule "from" needs 1.x, and the current release is 4.13.6 (run 'stickpin activate ocp@4.13.7' to activate it now)`,
       `its rule "rollout" allows it on this node from 2027-01-01T00:00:00Z (wariness 0.897) (it ends automatically on 2027-01-01T00:00:00.000Z)`,
       `its end of life was on ${update.endOfLife} (rule "endOfLife") (run 'stickpin activate ocp@4.13.7' to activate it now)`,
       `its schedule is "manual": a person activates it (run 'stickpin activate ocp@4.13.7' to activate it now)`,
@@ -66,19 +64,5 @@ describe('what holds an activation', () => {
     expect(list).toContain(
       `ocp@4.13.7: its activation is held: its schedule is "manual": a person activates it (run 'stickpin activate ocp@4.13.7' to activate it now)\n`,
     );
-  });
-
-  it('has a sentence even for a gate without a sentence of its own', () => {
-    const hold = { gate: 'window', code: 'x/window', data: { opens: '22:00' }, releasedBy: 'time' };
-    const unworded = hold as unknown as ActivationHold;
-    expect(holdClause(unworded)).toBe('gate "window" holds it (opens 22:00)');
-    expect(heldReason({ bundle: release, phase: 'ready', holds: [unworded], activationDue: false })).toEqual({
-      code: 'x/window',
-      message:
-        'It is not activated automatically: gate "window" holds it (opens 22:00). Run \'stickpin activate ocp@4.13.7\' if it is the release that you want',
-    });
-    expect(
-      heldReason({ bundle: release, phase: 'preloading', holds: [unworded], activationDue: false }),
-    ).toBeUndefined();
   });
 });

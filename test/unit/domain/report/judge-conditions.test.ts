@@ -170,7 +170,7 @@ describe('judgeConditions (docs/architecture.md, "Conditions")', () => {
     const { all, message } = look({}, [activated]);
     expect(all).toMatchObject({ Degraded: 'True ImageMissing', Preloaded: 'False ImagesMissing' });
     expect(message('Degraded')).toMatch(
-      /^2 of 2 images of ocp 4\.13\.7 are missing: .* Plug in the stick of ocp 4\.13\.7\.$/,
+      /^2 of 2 images of ocp 4\.13\.7 are missing\. .* Plug in the stick of ocp 4\.13\.7$/,
     );
     const mended = look(stick, [activated]);
     expect(mended.all.Degraded).toBe('True ImageMissing');

@@ -55,7 +55,7 @@ describe('reportOf', () => {
     const other = stored(verified({ images: { api: ['api'] }, schedule: 'manual' }), { readyAt: 1 });
     const runtime = reachable({ images: allListed(other) });
     const [first] = report({ runtime }, [one, other]).bundles;
-    expect(first?.reason?.message).toContain(`give it up: 'stickpin unpin ${one.bundleId}'`);
+    expect(first?.reason?.message).toContain(`'stickpin unpin ${one.bundleId}' gives it up`);
     const alone = report({ runtime }, [one, { ...other, retiredAt: 2 }]).bundles;
     expect(alone[0]?.reason?.message).toContain("'stickpin unpin ocp@4.13.7'");
     const text = JSON.stringify(report({ runtime }, [one, other]));

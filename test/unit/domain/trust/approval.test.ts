@@ -151,7 +151,7 @@ describe('a release that was rejected by its name', () => {
     const { assessment } = judge(plugged, [], policy('approval', [bundle.bundleId]), { rejectedNames });
     const report = reportOf({ observed: plugged, memory: plugged, assessment }, still);
     expect(report.rejected).toMatchObject([
-      { reason: { code: 'trust/rejected', message: expect.stringContaining('(loses data)') } },
+      { reason: { code: 'trust/rejected', message: expect.stringContaining('Reason: loses data.') } },
     ]);
     expect(report.rejectedNames).toEqual([
       {
@@ -161,7 +161,7 @@ describe('a release that was rejected by its name', () => {
         reason: {
           code: 'trust/rejected',
           message:
-            "ocp@4.13.7 was rejected on this node (loses data), also for sticks that come later; 'stickpin approve ocp@4.13.7' takes that back",
+            "ocp@4.13.7 was rejected on this node, also for sticks that come later. Reason: loses data. 'stickpin approve ocp@4.13.7' takes that back",
         },
       },
     ]);

@@ -118,7 +118,7 @@ describe('an adopted bundle that a role signed', () => {
     expect(textWith([role({ repositories: ['registry.example.com/cust'] })])).toMatch(
       /role customer may not sign stream ocp for repository \S+ any more/,
     );
-    expect(textWith([role({ threshold: 2 })])).toMatch(/role customer asks for 2 of its keys now, not 1/);
+    expect(textWith([role({ threshold: 2 })])).toMatch(/role customer needs 2 of its keys now, not 1/);
   });
 
   it('is not trusted when its key was revoked in the role, but stays trusted when it was revoked elsewhere', () => {

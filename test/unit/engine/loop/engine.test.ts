@@ -192,7 +192,9 @@ describe('engine: from a medium to activated', () => {
       for (const name of ['etcd', 'api', 'old']) runtime.images.set(referenceOf(name), referenceOf(name));
       clock.jump(-1_000_000_000);
     });
-    expect(() => node.engine.activate({ bundle: 'ocp@4.13.6' })).toThrow(/it is a downgrade: its version is lower/);
+    expect(() => node.engine.activate({ bundle: 'ocp@4.13.6' })).toThrow(
+      /it is a downgrade from \S+, the current release: its version is lower/,
+    );
     node.engine.activateOverride({ bundle: 'ocp@4.13.6' });
     await node.clock.advance(0);
     expect(node.phase('4.13.6')).toBe('activated');
@@ -282,7 +284,7 @@ describe('engine: after a restart', () => {
     });
     expect(kinds()).toEqual(['runtimeBack', 'imagesMissing']);
     expect(node.statuses.at(-1)).toMatch(
-      /^1 of 2 images of ocp 4\.13\.7 is missing, .* Plug in the stick of ocp 4\.13\.7\.$/,
+      /^1 of 2 images of ocp 4\.13\.7 is missing\. .*Plug in the stick of ocp 4\.13\.7\.$/,
     );
     node.plug('sdb1', bundle);
     await node.clock.advance(0);
@@ -345,7 +347,9 @@ describe('engine: tags', () => {
     node.runtime.isUp = true;
     await node.clock.advance(60_000);
     expect(told()).toBe(1);
-    expect(node.statuses.at(-1)).toContain(`A tag of ocp 4.13.7 was taken away again 3 times, so it is left alone.`);
+    expect(node.statuses.at(-1)).toContain(
+      `A tag of ocp 4.13.7 was taken away again 3 times within an hour, so it is left alone.`,
+    );
     expect(node.engine.report()?.bundles[0]?.degraded?.code).toBe('engine/tag-contested');
     node.engine.activate({ bundle: 'ocp@4.13.7' });
     await node.clock.advance(0);
@@ -476,7 +480,9 @@ describe('engine: the runtime', () => {
     expect(forced()).toBe(1);
     await node.clock.advance(6_000);
     expect(forced()).toBe(3);
-    expect(node.statuses.at(-1)).toMatch(/^2 of 2 images of ocp 4\.13\.7 are not pinned\. Look for another file/);
+    expect(node.statuses.at(-1)).toMatch(
+      /^2 of 2 images of ocp 4\.13\.7 are present and not pinned\. Find the other file/,
+    );
     expect(node.phase('4.13.7')).toBe('held');
     await node.clock.advance(600_000);
     expect(forced()).toBeLessThan(20);
@@ -619,7 +625,7 @@ describe('engine: pulls that fail', () => {
     await node.clock.advance(20 * 60_000);
     expect(refusals()).toEqual([
       expect.stringMatching(/policy\.json refuses quay\.example\.com\/ocp\/i0@/),
-      expect.stringMatching(/^policy\.json of this node refuses 40 images of ocp 4\.13\.7; first: .*i0@/),
+      expect.stringMatching(/^policy\.json of this node refuses 40 images of ocp 4\.13\.7\. First: .*i0@/),
     ]);
     expect(kinds()).not.toContain('pullFailed');
     expect(pulled('i0')).toBe(5);

@@ -21,7 +21,7 @@ describe('the findings about a release', () => {
   it('name the remedy of the reason, or where an adapter reports one', () => {
     const reason = { code: 'engine/no-source', message: 'Stick removed' };
     expect(found({ reason })).toMatchObject([
-      { verdict: 'warning', remedy: "plug its stick in again, or run 'stickpin rescan'" },
+      { verdict: 'warning', remedy: expect.stringMatching(/^plug its stick in again/) },
     ]);
     expect(found({ reason, degraded: { code: 'runtime/pull-failed', message: 'no' } })).toMatchObject([
       { verdict: 'warning', remedy: "see 'stickpin show ocp@4.13.7' and 'journalctl -u stickpin -x'" },
@@ -39,7 +39,9 @@ describe('the findings about a release', () => {
     const remedy = "to activate it anyway, run 'stickpin activate ocp@4.13.7'";
     expect(held(hold('rule/rollout', 'person'))).toMatchObject({ verdict: 'warning', remedy });
     expect(held(hold('window', 'time'), hold('engine/manual', 'person'))).toMatchObject({ verdict: 'warning', remedy });
-    expect(held(hold('clock', 'event'))).toMatchObject({ remedy: 'set the clock of this node' });
+    expect(held(hold('clock', 'event'))).toMatchObject({
+      remedy: expect.stringMatching(/^set the clock of this node/),
+    });
     expect(held(hold('hook', 'time'))?.verdict).toBe('warning');
   });
 });

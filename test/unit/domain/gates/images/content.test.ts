@@ -14,7 +14,7 @@ const foundAfter = (brokenSince: number, ...references: string[]): ContentChecks
   results: new Map(references.map((reference) => [reference, { at: NOON, content: broken, brokenSince }])),
 });
 const clauseOf = (verdict: ReturnType<typeof content>) =>
-  verdict.kind === 'hold' ? holdClause({ ...verdict.hold, gate: 'content' }) : undefined;
+  verdict.kind === 'hold' ? holdClause(verdict.hold) : undefined;
 
 describe('the gate of the content of images', () => {
   it('lets a release pass where nothing is checked, no check is due, and all that was found is whole', () => {

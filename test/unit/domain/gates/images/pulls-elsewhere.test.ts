@@ -33,7 +33,7 @@ describe('the gate for pulls from elsewhere', () => {
       },
     });
     if (verdict.kind === 'hold') {
-      expect(holdClause({ ...verdict.hold, gate: 'pullsElsewhere' })).toBe(
+      expect(holdClause(verdict.hold)).toBe(
         'quay.io/x/w:1 and 2 other images would still come from elsewhere (Pod a, container c), and update.pulls_from_elsewhere is "hold"',
       );
     }

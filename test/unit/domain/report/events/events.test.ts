@@ -164,7 +164,7 @@ describe('eventsBetween', () => {
     ]);
     expect(told(preloading, gone)).toEqual([
       'mediumGone: sdb1 was removed',
-      'preloadPaused: Stick removed while preloading ocp 4.13.7 (0/2 images). Plug it in again to continue.',
+      'preloadPaused: Stick removed while preloading ocp 4.13.7 (0/2 images). Plug it in again to continue',
     ]);
     expect(told(gone, preloading).map((line) => line.split(':')[0])).toEqual(['mediumFound', 'preloadStarted']);
   });
@@ -173,7 +173,7 @@ describe('eventsBetween', () => {
     const running = [pullOf(bundle, 'etcd')];
     const before = snapshot({ media: [stick], running }, [stored(bundle)]);
     expect(told(before, snapshot({ running }, [stored(bundle)]))).toEqual([
-      'mediumGone: sdb1 was removed while preloading ocp 4.13.7 (0/2 images). Plug it in again to continue.',
+      'mediumGone: sdb1 was removed while preloading ocp 4.13.7 (0/2 images). Plug it in again to continue',
     ]);
   });
 

@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { ActivationHold } from '../../../../../src/domain/gates/gates.ts';
 import { PHASES } from '../../../../../src/domain/model/phase.ts';
+import { holdClause } from '../../../../../src/domain/report/hold-text.ts';
+import { remedyFor } from '../../../../../src/domain/report/reasons/reason-text.ts';
 import { heldLine } from '../../../../../src/domain/report/status/bundle-lines.ts';
 import {
   allListed,
@@ -11,7 +13,7 @@ import {
   stored,
   verified,
 } from '../../../../support/daemon/scenario.ts';
-import { EVERY_HOLD } from '../../../../support/report/every-hold.ts';
+import { EVERY_HOLD, USUAL_HOLDS } from '../../../../support/report/every-hold.ts';
 
 function entryOf(bundle = stored(verified(), { readyAt: NOON })) {
   const { first } = judge(observation({ runtime: reachable({ images: allListed(bundle) }) }), [bundle]);
@@ -19,26 +21,34 @@ function entryOf(bundle = stored(verified(), { readyAt: NOON })) {
   return { ...first, phase: 'ready', activationDue: true } as const;
 }
 
-describe('the line about a release that is ready and held', () => {
-  it.each(EVERY_HOLD)(
-    '$code ($index) has at most 200 characters and says why in the first 80',
-    ({ code, data, releasedBy }) => {
-      const hold = { gate: code, code, data, releasedBy } as unknown as ActivationHold;
-      const line = heldLine({ ...entryOf(), holds: [hold] }, []) ?? '';
-      expect(line.length).toBeLessThanOrEqual(200);
-      expect(line).toMatch(/^ocp 4\.13\.7 is not activated: \S.{9}/);
-      expect(line).toMatch(/'stickpin (activate ocp@4\.13\.7|list)'/);
-      expect(line).not.toContain('undefined');
-    },
-  );
+const REPORTED = EVERY_HOLD.filter(({ hold }) => heldLine({ ...entryOf(), holds: [hold] }, []) !== undefined);
 
-  it.each(EVERY_HOLD)('$code ($index) says that its stick may be removed', ({ code, data, releasedBy }) => {
-    const hold = { gate: code, code, data, releasedBy } as unknown as ActivationHold;
+it('every hold has the texts of golden/holds.txt: its clause, the STATUS line, and what to do', async () => {
+  const blocks = [...new Set(USUAL_HOLDS.map(({ code }) => code))].map((code) => {
+    const forms = USUAL_HOLDS.filter((one) => one.code === code).flatMap(({ hold }) => [
+      `  ${holdClause(hold)}`,
+      `  STATUS: ${heldLine({ ...entryOf(), holds: [hold] }, []) ?? 'nothing'}`,
+    ]);
+    return [code, ...forms, `  What to do: ${remedyFor(code, 'ocp@4.13.7') ?? 'nothing'}`, ''].join('\n');
+  });
+  await expect(blocks.join('\n')).toMatchFileSnapshot('../golden/holds.txt');
+});
+
+describe('the line about a release that is ready and held', () => {
+  it.each(REPORTED)('$code ($index) has at most 200 characters and says why in the first 80', ({ hold }) => {
+    const line = heldLine({ ...entryOf(), holds: [hold] }, []) ?? '';
+    expect(line.length).toBeLessThanOrEqual(200);
+    expect(line).toMatch(/^ocp 4\.13\.7 is not activated: \S.{9}/);
+    expect(line).toMatch(/'stickpin (activate ocp@4\.13\.7|list)'/);
+    expect(line).not.toContain('undefined');
+  });
+
+  it.each(REPORTED)('$code ($index) says that its stick may be removed', ({ hold }) => {
     const entry = { ...entryOf(), media: ['sdb1'], holds: [hold] };
     const line = heldLine(entry, []) ?? '';
     expect(line.length).toBeLessThanOrEqual(200);
     expect(line).toContain(' You may remove the stick. ');
-    expect(heldLine({ ...entry, isOnPeersOnly: true }, [])).not.toContain('stick.');
+    expect(heldLine({ ...entry, isOnPeersOnly: true }, [])).not.toContain('the stick.');
     expect(heldLine({ ...entry, media: [] }, [])).not.toContain('remove the stick');
   });
 

@@ -225,7 +225,7 @@ describe('statusLine: the wording of the design', () => {
       bundles: [adopted],
       progress: { ...moving, waitingTransfers: 1 },
       reads:
-        'Preloading ocp 4.13.7 has stalled at 37/112 images: sdb1 does not deliver. It is tried again; if that does not help, unplug the stick and plug it in again.',
+        'Preloading ocp 4.13.7 has stalled at 37/112 images: sdb1 does not deliver. It is retried; if that does not help, unplug the stick and plug it in again.',
     },
     {
       when: 'the bundle is not trusted',
@@ -237,7 +237,7 @@ describe('statusLine: the wording of the design', () => {
       when: 'two bundles are rejected, one by the adoption rules',
       over: { media: [medium('sdb1', [refused(), found(verified({ arch: 'arm64' }))])] },
       reads:
-        "Rejected ocp@4.13.7 on sdb1: ocp@4.13.7 is made for arm64, this node is amd64; bring the bundle made for amd64 (and 1 more); see 'stickpin list' and journalctl -u stickpin -x",
+        "Rejected ocp@4.13.7 on sdb1: ocp 4.13.7 is made for arm64, and this node is amd64. Bring the bundle made for amd64 (and 1 more); see 'stickpin list' and journalctl -u stickpin -x",
     },
     {
       when: 'there is no room',
@@ -249,7 +249,7 @@ describe('statusLine: the wording of the design', () => {
       },
       bundles: [adopted],
       reads:
-        "Not enough space for ocp 4.13.7 on /var/lib/containers: needs 2.7 GiB, usable 932 MiB (preload.min_free_percent reserves 6.1 GiB). Free space there, or run 'stickpin unpin' for an old release",
+        "Not enough space for ocp 4.13.7 on /var/lib/containers: needs 2.7 GiB, usable 932 MiB. Reserved by preload.min_free_percent: 6.1 GiB. Free space there, or run 'stickpin unpin' for an old release.",
     },
     {
       when: 'a manual release is ready',
@@ -338,7 +338,7 @@ describe('statusLine: the wording of the design', () => {
       when: 'the runtime is too old, before the first stick',
       over: { runtime: reachable({ name: 'containerd 1.6.20~ds1' }) },
       reads:
-        'containerd 1.6.20~ds1 is too old: stickpin needs containerd 1.7 or newer. Upgrade and restart it; stickpin continues automatically. Nothing is loaded, and pins stay as they are.',
+        "containerd 1.6.20~ds1 is too old: stickpin needs containerd 1.7 or newer. Upgrade and restart it; stickpin continues automatically. Nothing is loaded, and pins stay as they are. See 'stickpin list'.",
     },
     {
       when: 'the stick is empty',
@@ -354,13 +354,13 @@ describe('statusLine: the wording of the design', () => {
     {
       when: 'the stick can not be read',
       over: { media: [medium('sdb1', { kind: 'failed', reason: { code: 'media/mount', message: 'wrong fs type' } })] },
-      reads: 'Cannot read sdb1: wrong fs type',
+      reads: 'Cannot read sdb1: wrong fs type.',
     },
     {
       when: 'the images of an activated release were wiped and no stick is in',
       over: { runtime: reachable({ images: some }) },
       bundles: [active],
-      reads: `75 of 112 images of ocp 4.13.7 are missing, first ${referenceOf('image-37')}. Plug in the stick of ocp 4.13.7.`,
+      reads: `75 of 112 images of ocp 4.13.7 are missing. The first is ${referenceOf('image-37')}. Plug in the stick of ocp 4.13.7.`,
     },
     {
       when: 'something could not be done',
@@ -417,11 +417,9 @@ describe('statusLine: the daemon has just started', () => {
   it('reports no medium as removed before the media were checked', () => {
     const lost = { isLooking: true, runtime: reachable({ images: some }) };
     expect(line(lost, [adopted])).toBe(
-      'stickpin has just started and looks whether ocp 4.13.7 is plugged in (37/112 images present).',
+      'stickpin has just started and checks whether ocp 4.13.7 is plugged in. 37/112 images are present.',
     );
-    expect(line(lost, [active])).toMatch(
-      / are missing\. stickpin has just started and looks at the media\. See 'stickpin list'\.$/,
-    );
+    expect(line(lost, [active])).toMatch(/ are missing\. stickpin has just started and reads the media\. /);
     expect(line({ ...lost, media: [medium('sdb1', { kind: 'attached' })] }, [adopted])).toBe('Looking at sdb1.');
   });
 });
@@ -441,8 +439,8 @@ describe('statusLine: what comes first', () => {
     const message =
       "sdb has no filesystem that stickpin can read. Write it again with 'stickpin bundle write', or format it as vfat or exfat and copy the bundle to it";
     const blank = medium('sdb', { kind: 'failed', reason: { code: 'media/filesystem', message } });
-    expect(line({ media: [blank], runtime: complete }, [active])).toBe(`Cannot read sdb: ${message}`);
-    expect(line({ media: [blank] }, [])).toBe(`Cannot read sdb: ${message}`);
+    expect(line({ media: [blank], runtime: complete }, [active])).toBe(`Cannot read sdb: ${message}.`);
+    expect(line({ media: [blank] }, [])).toBe(`Cannot read sdb: ${message}.`);
   });
 
   it('says that the release is ready, and only notes that another partition can not be read', () => {
@@ -683,7 +681,7 @@ describe('statusLine: a release that can not be completed from the seen media', 
       what: 'a medium that can not be read',
       over: { media: [medium('sdc1', { kind: 'failed', reason: { code: 'media/mount', message: 'wrong fs type' } })] },
       bundles: [broken],
-      reads: 'Cannot read sdc1: wrong fs type',
+      reads: 'Cannot read sdc1: wrong fs type.',
     },
     {
       what: 'the stick of another one, with a note',
@@ -706,7 +704,8 @@ describe('statusLine: a release that can not be completed from the seen media', 
     {
       what: 'nothing, where there is nothing else',
       bundles: [broken],
-      reads: /^ocp 4\.13\.7 needs an undamaged copy\. Copy the bundle .* Its blob sha256:\S+ was damaged on sdb1\.$/,
+      reads:
+        /^ocp 4\.13\.7 needs an undamaged copy\. Copy the bundle .* Blob sha256:\S+ was damaged on sdb1\. See 'stickpin list'\.$/,
     },
   ])('stands behind $what', ({ over = {}, bundles, reads }) => {
     const text = line({ runtime: reachable({ images }), ...over }, bundles);
@@ -745,7 +744,7 @@ describe('statusLine: two bundles of one name and version', () => {
   it('names the one that is held', () => {
     const full = { path: '/var', totalBytes: 10 * GIB, freeBytes: 1 * GIB };
     expect(line({ media, runtime: reachable({ images: allListed(one), filesystem: full }) }, [one, other])).toMatch(
-      new RegExp(`^Not enough space for ocp 4\\.13\\.7: [^.]*.* This is bundle ${short(other)}\\.$`),
+      new RegExp(`^Not enough space for ocp 4\\.13\\.7 on [^.]*.* This is bundle ${short(other)}\\.$`),
     );
   });
 

@@ -105,7 +105,7 @@ Next release: 1.3.0
     expect(list).toMatch(
       /^ocp@1\.4\.0: .*barrier 1\.3\.0 must be activated and proven first.* \(it ends automatically\)$/m,
     );
-    expect(list).toMatch(/^ocp@1\.5\.0: .*only from 9\.x.*'stickpin activate ocp@1\.5\.0'/m);
+    expect(list).toMatch(/^ocp@1\.5\.0: .*needs 9\.x.*'stickpin activate ocp@1\.5\.0'/m);
   });
 
   it('breaks no word on a terminal of 80 columns, for any content', () => {

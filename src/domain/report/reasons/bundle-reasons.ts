@@ -1,0 +1,200 @@
+import { assertNever } from '../../../platform/app-error.ts';
+import { shortDigest } from '../../model/digest.ts';
+import type { AdoptionReason, ReleaseReason, TrustReason } from '../../model/reason.ts';
+import { sentencesOf } from '../fitted.ts';
+import { activateCommand, type Entries, type Said } from './said.ts';
+
+const SIGN_AGAIN = () => 'bring it signed again by a trusted key, or bring a newer release';
+const BRING = 'Bring it signed again by a trusted key, or bring a newer release';
+const NOT_LOADED = 'Nothing more of it is loaded, it is not activated, and its pins stay';
+const NOBODY = 'nobody trusted';
+
+/** Why a bundle is not adopted, is not trusted, or what became of a release. */
+export const BUNDLE_REASONS: Entries<AdoptionReason | TrustReason | ReleaseReason> = {
+  'bundle/arch': {
+    says: ({ bundle, bundleArch, nodeArch }, { title }) => ({
+      what: `${title(bundle)} is made for ${bundleArch}, and this node is ${nodeArch}`,
+      next: `Bring the bundle made for ${nodeArch}`,
+    }),
+    remedy: () => 'bring the bundle that is made for this kind of machine',
+  },
+  'bundle/sequence': {
+    says: (data, { title }) => {
+      const { bundle, sequence } = data;
+      const reset = `run 'stickpin trust reset ${bundle.name}' and plug it in again`;
+      switch (data.kind) {
+        case 'below-floor':
+          return {
+            what: `${title(bundle)} is older than the release activated on this node`,
+            details: [`Its sequence is ${sequence}, and ${data.floor} was activated`],
+            next: `Bring a newer bundle, or ${reset}`,
+          };
+        case 'step':
+          return {
+            what: `${title(bundle)} has sequence ${sequence}, more than ${data.step} above ${data.highest}`,
+            details: [
+              `${data.highest} was the highest one of ${bundle.name} when it was plugged in, and trust.max_sequence_step is ${data.step}`,
+              'Plug it in again once a release in between is activated',
+            ],
+            next: `If it is meant, ${reset}`,
+          };
+        case 'same':
+          return {
+            what: `${title(bundle)} has the same sequence ${sequence} as ${title(data.known)}`,
+            details: [`Their digests are ${shortDigest(data.bundleId)} and ${shortDigest(data.knownId)}`],
+            next: 'Make it again with a higher --sequence',
+          };
+        default:
+          return assertNever(data);
+      }
+    },
+    remedy: () =>
+      "bring a bundle with a higher sequence, or run 'stickpin trust reset' for its stream and plug it in again",
+  },
+  'bundle/version': {
+    says: ({ bundle, scheme }, { title }) => ({
+      what: `${title(bundle)} does not fit the versions of its stream`,
+      details: [`All versions of ${bundle.name} have the form of its first release on this node`],
+      next: `Make it again with a ${scheme === 'semver' ? 'SemVer version without -rev<N>' : 'version of the form <app>[-rev<N>[-b<build>]]'}`,
+    }),
+    remedy: () => 'make the bundle again with a version of the form that the message names',
+  },
+  'bundle/base': {
+    says: ({ bundle, base }, { title }) => ({
+      what: `${title(bundle)} builds on ${title(base)}, a bundle of another stream`,
+      next: `Make it again with a base of stream ${bundle.name}, or without one`,
+    }),
+    remedy: () => 'make the bundle again with a base of its own stream, or without one',
+  },
+  'bundle/expired': {
+    says: ({ bundle, expires }, { title }) => ({
+      what: `${title(bundle)} expired on ${expires}`,
+      next: 'Bring a newer one',
+    }),
+    remedy: () => 'bring a newer bundle',
+  },
+  'bundle/from-the-future': {
+    says: ({ bundle, created }, { title }) => ({
+      what: `${title(bundle)} says it was made on ${created}`,
+      details: ["That is more than a day ahead of this node's synchronised clock"],
+      next: 'Check the clock of the machine that made it',
+    }),
+    remedy: () => 'set the clock of the machine that made the bundle, and make it again',
+  },
+  'trust/approval': {
+    says: (data, { title, name, list }) => {
+      const next = `If its maker names the same digest, run 'stickpin approve ${data.bundleId}'`;
+      switch (data.kind) {
+        case 'found':
+          return {
+            what: `${title(data.bundle)} waits for approval`,
+            details: [`It is on ${name(data.medium)}, signed by ${list(data.signedBy, NOBODY)}`],
+            next,
+          };
+        case 'found-unsigned':
+          return {
+            what: `A bundle on ${name(data.medium)} waits for approval`,
+            details: ['No trusted key signed it'],
+            next,
+          };
+        case 'adopted':
+          return { what: `${title(data.bundle)} waits for approval`, next };
+        default:
+          return assertNever(data);
+      }
+    },
+    remedy: () => "compare its digest with what its maker says, then run 'stickpin approve' with the digest",
+  },
+  'trust/rejected': {
+    says: ({ kind, bundle, bundleId, why }, { title }) => ({
+      what: `${bundle === undefined ? `Bundle ${shortDigest(bundleId)}` : title(bundle)} was rejected on this node`,
+      details: [...(why === undefined ? [] : [`Reason: ${why}`]), ...(kind === 'adopted' ? [NOT_LOADED] : [])],
+      next: `'stickpin approve ${bundleId}' takes that back`,
+    }),
+    remedy: () => "remove its stick, or run 'stickpin approve' with its digest to accept it again",
+  },
+  'trust/blind': {
+    says: ({ bundle, cause }, { title }) => ({
+      what: `${title(bundle)} is not trusted while revocations can't be read: its key may be revoked`,
+      details: cause === undefined ? [] : [`Cause: ${cause}`],
+      next: "See 'stickpin doctor'",
+    }),
+    remedy: () => 'correct the file of revoked keys that the message names',
+  },
+  'trust/threshold': {
+    says: ({ bundle, signedBy, threshold }, { title, list }) => ({
+      what: `${title(bundle)} needs ${threshold} distinct trusted keys now`,
+      details: [`It was signed by ${list(signedBy, NOBODY)}`, 'Its pins stay'],
+      next: BRING,
+    }),
+    remedy: () => "bring it signed again by more trusted keys ('stickpin bundle sign'), or bring a newer release",
+  },
+  'trust/role': {
+    says: ({ bundle, signedBy, role, why }, { title, name, list }) => ({
+      what: `${title(bundle)} is not trusted any more: role ${name(role)} ${lostRole(why)}`,
+      details: [
+        ...(why.kind === 'no-role' ? ["Its file in keys.d is gone or has a fault: see 'stickpin doctor'"] : []),
+        `It was signed by ${list(signedBy, NOBODY)}`,
+        NOT_LOADED,
+      ],
+      next: `Correct the role, or ${SIGN_AGAIN()}`,
+      also: ['If another role has its keys now, plug in its stick again'],
+    }),
+    remedy: () => `correct the role, or ${SIGN_AGAIN()}; if another role has its keys now, plug in its stick again`,
+  },
+  'trust/key-revoked': {
+    says: ({ bundle, signedBy, keyIds }, { title, list }) => {
+      const ids = keyIds.map((keyId) => `${keyId.slice(0, 12)}…`);
+      const keys = ids.length === 1 ? `key ${ids[0]} is` : `keys ${list(ids, 'of it')} are`;
+      return {
+        what: `${title(bundle)} is not trusted any more: ${keys} revoked`,
+        details: [`It was signed by ${list(signedBy, NOBODY)}`, NOT_LOADED],
+        next: BRING,
+      };
+    },
+    remedy: SIGN_AGAIN,
+  },
+  'engine/tag-contested': {
+    says: ({ bundle, tag, reference, names, times }, { title }) => ({
+      what: `A tag of ${title(bundle)} was taken away again ${times} times within an hour, so it is left alone`,
+      details: [`It is ${tag}: it names ${names ?? 'no image'} now and should name ${reference}`],
+      next: `Find out what moves it; ${activateCommand(bundle)} restores it`,
+    }),
+    remedy: (release) => `find out what moves the tag, then run 'stickpin activate ${release}'`,
+  },
+  'engine/rolled-back': {
+    says: ({ recorded, open }, { title }) =>
+      open === undefined
+        ? saidBefore(recorded)
+        : {
+            what: `${title(open.from)} is being rolled back to ${title(open.to)}, which is not activated yet`,
+            details: [`${title(open.from)} is not activated again automatically`],
+            next: `${activateCommand(open.from)} tries it once more`,
+          },
+    remedy: (release) =>
+      `see 'stickpin history ${release}' for the cause; then plug in a newer release, or run 'stickpin activate ${release}'`,
+  },
+};
+
+type RoleLoss = Extract<TrustReason, { code: 'trust/role' }>['data']['why'];
+
+function lostRole(why: RoleLoss): string {
+  switch (why.kind) {
+    case 'no-role':
+      return 'is not in force';
+    case 'threshold':
+      return `needs ${why.threshold} of its keys now, not ${why.left}`;
+    case 'stream':
+      return `may not sign for stream ${why.stream} any more`;
+    case 'repository':
+      return `may not sign stream ${why.stream} for repository ${why.repository} any more`;
+    default:
+      return assertNever(why);
+  }
+}
+
+/** The last sentence says what to do. */
+function saidBefore(text: string): Said {
+  const [what = '', ...rest] = sentencesOf(text);
+  return { what: what.replace(/\.$/, ''), details: rest.slice(0, -1), next: rest.at(-1) };
+}

@@ -1,0 +1,312 @@
+import { assertNever } from '../../../platform/app-error.ts';
+import { formatCount, formatDuration } from '../../../platform/sizes.ts';
+import type { ActivationHold } from '../../gates/gates.ts';
+import { MAX_RANGE_LENGTH } from '../../model/version.ts';
+import type { HookFailure } from '../../state/hook.ts';
+import { CREATED_AHEAD_MS } from '../../time/clock-fault.ts';
+import { hookFailureText } from '../texts/release-text.ts';
+import { percentText, timeText, wallText } from '../texts/time-text.ts';
+import type { Names, Remedy } from './said.ts';
+
+type Code = ActivationHold['code'];
+type DataOf<C extends Code> = Extract<ActivationHold, { readonly code: C }>['data'];
+
+/** A clause about a release ("it"). A STATUS line has `what`; a message adds `more` to it. */
+export interface HoldClause {
+  readonly what: string;
+  readonly more?: string;
+}
+
+interface HoldEntry<Data> {
+  readonly says: (data: Data, names: Names) => HoldClause;
+  readonly remedy?: Remedy;
+}
+
+const OTHER: Remedy = (release) =>
+  `plug in another release, or run 'stickpin activate ${release}' to activate this one anyway, which asks first`;
+const CHECK: Remedy = (release) =>
+  `check that it is the release that you want, then run 'stickpin activate ${release}'`;
+const ANYWAY: Remedy = (release) => `to activate it anyway, run 'stickpin activate ${release}'`;
+
+/** Everything that is written of what holds an activation. */
+export const HOLDS: { readonly [C in Code]: HoldEntry<DataOf<C>> } = {
+  'trust/withdrawn': {
+    says: ({ reason }) => ({ what: 'it is not trusted now', more: ` (${reason})` }),
+    remedy: () => 'bring it signed again by a trusted key, or bring a newer release',
+  },
+  'engine/cancelled': {
+    says: () => ({ what: 'its preload was cancelled', more: ', and images are missing' }),
+    remedy: () => "plug its stick in again, or run 'stickpin rescan'",
+  },
+  'engine/denied': {
+    says: () => ({ what: 'it was rolled back on this node', more: ', and is not activated again automatically' }),
+    remedy: (release) => `see 'stickpin history ${release}' for the cause, then ${CHECK(release)}`,
+  },
+  'engine/not-next': {
+    says: ({ next }, { name }) => ({
+      what: `${name(next)} is activated next`,
+      more: ', and this release is then skipped',
+    }),
+  },
+  'rule/from': { says: fromClause, remedy: OTHER },
+  'rule/barrier': {
+    says: ({ barrier, reason, lacks }, { name }) => {
+      const { current = '', must, end = '', more } = BARRIER[lacks];
+      const what = `barrier ${name(barrier)}${current} must be ${must} first (${name(reason)})${end}`;
+      return { what, ...(more !== undefined && { more }) };
+    },
+    remedy: (release) =>
+      `plug in the stick of the barrier, or wait until it is proven; if it is rejected, 'stickpin approve' takes that back; ${ANYWAY(release)}, which asks first`,
+  },
+  'rule/downgrade': {
+    says: ({ current, by }, { name }) => ({
+      what: `it is a downgrade from ${name(current)}`,
+      more: `, the current release: its ${by} is lower`,
+    }),
+    remedy: OTHER,
+  },
+  'rule/deadend': {
+    says: ({ current, reason, saidBy }, { name }) => ({
+      what: `the current release ${name(current)} is a dead end (${name(reason)})`,
+      more: `, says ${saidBy}`,
+    }),
+    remedy: OTHER,
+  },
+  'rule/rollout': { says: rolloutClause, remedy: ANYWAY },
+  'rule/end-of-life': {
+    says: ({ endOfLife, ...clock }) => ({
+      what: `its end of life was on ${endOfLife}`,
+      more: ` (rule "endOfLife")${doubt(clock)}`,
+    }),
+    remedy: OTHER,
+  },
+  window: { says: windowClause, remedy: ANYWAY },
+  clock: {
+    says: clockClause,
+    remedy: (release) =>
+      `set the clock of this node, and check what it is synchronised with ('timedatectl timesync-status', 'chronyc sources'); if it is right, the bundle was made with a wrong clock: ${ANYWAY(release)}`,
+  },
+  'engine/floor-unknown': {
+    says: ({ stream }) => ({
+      what: 'the records of earlier releases are lost',
+      more: `, so it is not known which release of ${stream} was activated on this node before`,
+    }),
+    remedy: CHECK,
+  },
+  'engine/below-floor': {
+    says: ({ stream, sequence, floor }) => ({
+      what: `its sequence ${sequence} is below ${floor}, which was activated before`,
+      more: ` in stream ${stream}`,
+    }),
+    remedy: CHECK,
+  },
+  'engine/manual': { says: ({ by }) => ({ what: `${MANUAL[by]}: a person activates it` }), remedy: ANYWAY },
+  'engine/tag-of-other-stream': {
+    says: ({ tag, stream, other, holder }, { name }) => ({
+      what: `tag ${name(tag)} belongs to ${name(holder)}`,
+      more: ` of stream ${other}, which holds it for another image, so stream ${stream} may not take it. Give that release up first ('stickpin unpin ${holder}'), or use other tags`,
+    }),
+    remedy: () => "give up the other release with 'stickpin unpin', or use other tags",
+  },
+  'engine/pulls-from-elsewhere': {
+    says: (data, { name }) =>
+      data.kind === 'unknown'
+        ? { what: 'it is not known which images static pods and containers use', more: HOLD_SETTING }
+        : {
+            what: `${name(data.image)}${data.more === 0 ? '' : ` and ${formatCount(data.more, 'other image')}`} would still come from elsewhere`,
+            more: ` (${data.usedBy})${HOLD_SETTING}`,
+          },
+    remedy: () => 'add the image to a bundle under this name, or let the pod use another image',
+  },
+  'engine/content-unchecked': { says: () => ({ what: 'its images are checked first' }) },
+  'engine/content-damaged': {
+    says: ({ image, more }, { name }) => ({
+      what:
+        more === 0
+          ? `its image ${name(image)} is damaged on this node`
+          : `${more + 1} of its images are damaged on this node, among them ${name(image)}`,
+    }),
+    remedy: (release) => `plug in the stick of ${release}; ${ANYWAY(release)}`,
+  },
+  'fleet/unknown': {
+    says: () => ({
+      what: 'stickpin-fleet.service does not answer',
+      more: ", so nothing is known of the other nodes: see 'systemctl status stickpin-fleet'",
+    }),
+    remedy: () => "see 'systemctl status stickpin-fleet' and start it",
+  },
+  'fleet/nobody-known': {
+    says: ({ waitMs, isFirst }) => ({
+      what: 'no other node is known',
+      more: `, and the Kubernetes API has not said that there is none (see 'stickpin fleet status'); this node counts as alone once stickpin-fleet.service has searched for ${formatDuration(waitMs)}${isFirst ? '' : ', and the release was ready for as long'}`,
+    }),
+  },
+  'fleet/rolled-back': {
+    says: ({ node, absent }, { name }) => ({
+      what: `it was rolled back on ${name(node)}`,
+      more: `, and is not activated on other nodes automatically${leftOut(absent)}`,
+    }),
+    remedy: (release) =>
+      `see 'stickpin history ${release}' on that node for the cause; then plug in a newer release, or run 'stickpin activate ${release}'`,
+  },
+  'fleet/not-ready': {
+    says: (data, { name }) => ({
+      what: `it waits for ${name(data.node)}${data.more === 0 ? '' : ` and ${formatCount(data.more, 'other node')}`} to load it`,
+      more: `: all nodes load it first, and ${data.node} ${loadText(data)}${leftOut(data.absent)}`,
+    }),
+  },
+  'fleet/order': {
+    says: ({ node, phase, reason, absent }, { name }) => ({
+      what:
+        phase === 'activated'
+          ? `it waits for containers of ${name(node)} to run from it`
+          : `it waits for ${name(node)} to activate it`,
+      more: `${reason === undefined ? '' : ` (${reason})`}: nodes activate it by name, one after the other${leftOut(absent)}`,
+    }),
+  },
+  'engine/tags-in-motion': {
+    says: () => ({ what: 'another release is being activated now', more: '; this one comes after it' }),
+  },
+  'engine/activation-failed': {
+    says: ({ reason }) => ({ what: 'its activation failed and is retried', more: ` (${reason})` }),
+    remedy: (release) => `see 'stickpin show ${release}'; the activation is retried`,
+  },
+  hook: {
+    says: hookClause,
+    remedy: () => "see 'systemctl status' of the unit that the message names; after a failure it is retried",
+  },
+};
+
+const BARRIER: Readonly<Record<DataOf<'rule/barrier'>['lacks'], BarrierWords>> = {
+  bundle: { must: 'activated', end: ': plug in its stick', more: ', since it is not on this node' },
+  trust: { must: 'activated and proven', end: ', and it is rejected or not trusted', more: ' on this node' },
+  activation: { must: 'activated and proven' },
+  proof: { current: ', the current release,', must: 'proven' },
+};
+
+interface BarrierWords {
+  readonly current?: string;
+  readonly must: string;
+  readonly end?: string;
+  readonly more?: string;
+}
+
+const MANUAL: Readonly<Record<DataOf<'engine/manual'>['by'], string>> = {
+  release: 'its schedule is "manual"',
+  node: 'the setting update.strategy is "manual" on this node',
+  fleet: 'the setting fleet.activate is "manual" on this node',
+};
+
+const HOLD_SETTING = ', and update.pulls_from_elsewhere is "hold"';
+
+function fromClause({ from, current, isUnreadable, after }: DataOf<'rule/from'>, { name }: Names): HoldClause {
+  if (from.length > MAX_RANGE_LENGTH) {
+    return {
+      what: `its rule "from" has more than ${MAX_RANGE_LENGTH} characters, so that it is not read`,
+      more: ': have the release made again',
+    };
+  }
+  if (isUnreadable) {
+    return { what: `its rule "from" (${name(from)}) can't be compared with the current release ${name(current)}` };
+  }
+  return {
+    what: `its rule "from" needs ${name(from)}, and the current release is ${name(current)}`,
+    ...(after !== undefined && { more: `; ${after} is activated first` }),
+  };
+}
+
+function rolloutClause({ turn, share, wariness, source, ...clock }: DataOf<'rule/rollout'>): HoldClause {
+  const cautious = `wariness ${Number(wariness.toPrecision(3))}`;
+  const why =
+    source === 'none'
+      ? ` (${cautious}, since /etc/machine-id has no usable id; the setting update.rollout_wariness replaces it)`
+      : ` (${cautious})`;
+  return turn === undefined
+    ? {
+        what: `its rule "rollout" is for ${percentText(share)} of the nodes, and this node is not one of them`,
+        more: why,
+      }
+    : { what: `its rule "rollout" allows it on this node from ${timeText(turn)}`, more: `${doubt(clock)}${why}` };
+}
+
+function windowClause({ opensAt, closesAt, timeZone, ...clock }: DataOf<'window'>): HoldClause {
+  if (opensAt === undefined) return { what: 'it waits for a window, and no window opens in the next weeks' };
+  const end = closesAt === undefined ? ', with no end within weeks' : `, until ${wallText(closesAt, timeZone)}`;
+  return {
+    what: `it waits for the next window, ${wallText(opensAt, timeZone)} (${timeZone})`,
+    more: `${end}${doubt(clock)}`,
+  };
+}
+
+function clockClause({ kind, least, hasWindow, hasRollout, hasEndOfLife }: DataOf<'clock'>): HoldClause {
+  const unjudged = [
+    ...(hasWindow ? ['the windows of this node'] : []),
+    ...(hasRollout ? ['its rollout'] : []),
+    ...(hasEndOfLife ? ['its end of life'] : []),
+  ];
+  const until = `until then ${unjudged.join(' and ')} can't be judged`;
+  if (kind === 'far-before-bundle') {
+    return {
+      what: `this node's synchronised clock is over 24 h behind a bundle made on ${timeText(least + CREATED_AHEAD_MS)}`,
+      more: `, of the same stream: one of them is wrong. Check what the clock is synchronised with; ${until}`,
+    };
+  }
+  const event = kind === 'before-build' ? 'stickpin was built' : 'a bundle of its stream was made';
+  return {
+    what: `the clock of this node is wrong, set it: it shows a time before ${timeText(least)}`,
+    more: `, when ${event}; ${until}`,
+  };
+}
+
+function doubt({ isClockUnsure }: { readonly isClockUnsure: boolean }): string {
+  return isClockUnsure ? ", by this node's clock, which is not synchronised" : '';
+}
+
+function loadText({ phase, percent, reason, isUnknown }: DataOf<'fleet/not-ready'>): string {
+  if (isUnknown) return 'has too many releases to say whether it has it';
+  if (phase === undefined) return 'does not have it yet';
+  if (percent !== undefined) return `has loaded ${percent} % of it`;
+  return reason === undefined ? `has not loaded it yet (${phase})` : `does not load it (${phase}: ${reason})`;
+}
+
+function leftOut(absent: string | undefined): string {
+  return absent === undefined ? '' : `. Left out, since they are silent: ${absent}`;
+}
+
+function hookClause(data: DataOf<'hook'>): HoldClause {
+  const { unit, state, attempts } = data;
+  switch (state) {
+    case 'files':
+      return { what: `hook before-activate (${unit}) waits for the attached files of the release` };
+    case 'start':
+      return { what: `hook before-activate (${unit}) must succeed first` };
+    case 'end':
+      return { what: `hook before-activate (${unit}) runs and must succeed first` };
+    case 'retry': {
+      const tries = attempts === 1 ? 'once' : `${attempts} times`;
+      return { what: `hook before-activate failed ${tries}: ${hookFailureText(unit, failureOf(data))}` };
+    }
+    default:
+      return assertNever(state);
+  }
+}
+
+function failureOf({
+  failure = 'unasked',
+  job = '',
+  result,
+  status,
+  loadState = '',
+  message = '',
+}: DataOf<'hook'>): HookFailure {
+  switch (failure) {
+    case 'ended':
+      return { kind: failure, job, ...(result !== undefined && { result }), ...(status !== undefined && { status }) };
+    case 'not-loaded':
+      return { kind: failure, state: loadState };
+    case 'unasked':
+      return { kind: failure, message };
+    default:
+      return { kind: failure };
+  }
+}

@@ -1,0 +1,296 @@
+import { assertNever } from '../../../platform/app-error.ts';
+import { formatBytes, formatCount, formatDuration } from '../../../platform/sizes.ts';
+import { bundleName } from '../../model/bundle.ts';
+import { shortDigest } from '../../model/digest.ts';
+import type { FilesystemRefusal } from '../../model/medium.ts';
+import type { Flaws, ImageCount, ImageReason, MediaReason, QueuePlace, RuntimeReason } from '../../model/reason.ts';
+import { contentFaultText, damageNextText } from '../texts/release-text.ts';
+import type { Entries, Names, Said } from './said.ts';
+
+type DataOf<Code> = Extract<ImageReason | MediaReason | RuntimeReason, { readonly code: Code }>['data'];
+
+const COPY = "Copy the bundle to a stick again, check it with 'stickpin bundle verify --full', and plug it in";
+
+/** Why images of a release are not loaded, are not whole or are not pinned. */
+export const IMAGE_REASONS: Entries<ImageReason | MediaReason | RuntimeReason> = {
+  'engine/no-base': {
+    says: ({ bundle, layers, base, holders = [] }, { title, name, list }) => {
+      const digest = base.bundleId === undefined ? '' : shortDigest(base.bundleId);
+      const known = base.name === undefined ? `bundle ${digest}` : name(base.name);
+      const sticks = list(holders.slice(0, 3), base.name ?? 'that bundle', ' or ');
+      return {
+        what: `${title(bundle)} needs base ${known}, which ${stateOf(base)}`,
+        details: [
+          `It lacks ${formatCount(layers, 'layer')}`,
+          ...(base.name === undefined || digest === '' ? [] : [`The base is bundle ${digest}`]),
+        ],
+        next: `Plug in the stick with ${sticks}, or one with all of ${title(bundle)}`,
+      };
+    },
+    remedy: () => 'plug in the stick of its base, or one with the whole release',
+  },
+  'engine/cancelled': {
+    says: ({ bundle, images }, { title }) => ({
+      what: `The preload of ${title(bundle)} was cancelled (${progress(images)})`,
+      next: "Plug its stick in again, or run 'stickpin rescan', to continue",
+    }),
+    remedy: () => "plug its stick in again, or run 'stickpin rescan'",
+  },
+  'engine/offline': {
+    says: ({ bundle, media }, { title, list }) => ({
+      what: `${title(bundle)} on ${list(media, 'a medium')} has no blobs, and preload.online is false`,
+      next: 'Plug in the stick with its blobs, or set preload.online = true',
+    }),
+    remedy: () => 'plug in the stick that has its blobs, or set preload.online = true',
+  },
+  'bundle/blob-missing': {
+    says: (data, { title, list }) => {
+      const present = `${progress(data.images)} are present`;
+      switch (data.kind) {
+        case 'on-all-media': {
+          const { bundle, blobs, media, first } = data;
+          return {
+            what: `${title(bundle)} lacks ${formatCount(blobs, 'blob')} on ${list(media, 'its medium')}`,
+            details: [
+              'digest' in first
+                ? `The first is ${first.digest} (${first.why})`
+                : `Image ${first.reference} can't be pulled`,
+              present,
+            ],
+            next: 'Plug in the stick that carries the rest, or copy the bundle again',
+          };
+        }
+        case 'rest':
+          return {
+            what: `${title(data.bundle)} still lacks ${formatCount(data.layers, 'layer')} (${formatBytes(data.sizeBytes)})`,
+            details: [`The first is ${data.first}`, present],
+            next: 'Plug in the stick that carries the rest',
+          };
+        default:
+          return assertNever(data);
+      }
+    },
+    remedy: () => 'plug in the stick that carries the rest, or copy the bundle again',
+  },
+  'engine/needs-copy': {
+    says: ({ bundle, images, flaws }, { title, name }) => ({
+      what: `${title(bundle)} needs an undamaged copy`,
+      details: [flawText(flaws, name), `${progress(images)} are present`],
+      next: COPY,
+      also: [`'stickpin unpin ${bundleName(bundle)}' gives it up`],
+    }),
+    remedy: () =>
+      "copy the bundle to a stick again, best another one, check it with 'stickpin bundle verify --full', and plug it in",
+  },
+  'engine/no-source': {
+    says: ({ bundle, images, how }, { title, name }) => {
+      const what = `${title(bundle)} (${progress(images)})`;
+      switch (how.kind) {
+        case 'unmounted':
+          return {
+            what: `${name(how.medium)} was unmounted while preloading ${what}`,
+            next: "Plug it in again or run 'stickpin rescan' to continue",
+          };
+        case 'taken-out':
+          return {
+            what: `${title(bundle)} was taken out of ${name(how.folder ?? 'the drop folder')} while preloading (${progress(images)})`,
+            next: 'Put it back, or plug in its stick, to continue',
+          };
+        case 'peer-away':
+          return {
+            what: `${name(how.peer)} stopped giving ${what}`,
+            next: 'It continues when a node has it: plug its stick into any node',
+          };
+        case 'unplugged':
+          return { what: `Stick removed while preloading ${what}`, next: 'Plug it in again to continue' };
+        default:
+          return assertNever(how);
+      }
+    },
+    remedy: () =>
+      "plug its stick in again, put its folder back, or run 'stickpin rescan'; from other nodes it continues automatically",
+  },
+  'media/peer-waited-for': {
+    says: ({ bundle, images, peer, queue }, { title, name }) => ({
+      what: `Waiting for ${name(peer)} to give ${title(bundle)}: ${placeText(queue)}`,
+      details: [`${progress(images)} are present`],
+    }),
+  },
+  'media/looking': {
+    says: ({ bundle, images }, { title }) => ({
+      what: `stickpin has just started and checks whether ${title(bundle)} is plugged in`,
+      details: [`${progress(images)} are present`],
+    }),
+  },
+  'media/reading': {
+    says: ({ bundle, images, medium }, { title, name }) => ({
+      what: `${name(medium)} is read again; then ${title(bundle)} continues (${progress(images)} present)`,
+    }),
+  },
+  'engine/image-missing': {
+    says: ({ bundle, missing, total, named, isList, next }, { title, name }) => {
+      const more = missing - named.length;
+      return {
+        what: `${countText(missing, total, title(bundle))} missing`,
+        details: [
+          isList ? `They are ${named.join(', ')}${more === 0 ? '' : ` and ${more} more`}` : `The first is ${named[0]}`,
+          ...(next.kind === 'copy' ? [flawText(next.flaws, name)] : []),
+        ],
+        next: missingNext(next, title(bundle), missing === 1, name),
+      };
+    },
+    remedy: (release) => `plug in the stick of ${release}, unless the images are pulled again already`,
+  },
+  'engine/image-damaged': {
+    says: ({ bundle, damaged, total, reference, fault, next, base }, { title }) => ({
+      what: `${countText(damaged, total, title(bundle))} damaged on this node`,
+      details: [`The first is ${reference}: ${contentFaultText(fault)}`],
+      next: damageNextText(next, title(bundle), base),
+    }),
+    remedy: (release) =>
+      `plug in the stick of ${release}, and see 'stickpin verify-images ${release}'; if damage comes again, check the disk`,
+  },
+  'engine/documents-missing': {
+    says: ({ bundle, lacking, total, reference }, { title }) => ({
+      what: `${lacking} of ${total} images of ${title(bundle)} can't be pulled again without a network`,
+      details: [
+        `${lacking === 1 ? 'Its' : 'Their'} manifest or config is lost on this node`,
+        `The first is ${reference}`,
+      ],
+      next: `Plug in the stick of ${title(bundle)}`,
+    }),
+    remedy: (release) =>
+      `plug in the stick of ${release}; until then, pods that always pull their image do not start without a network`,
+  },
+  'runtime/pins-pending': {
+    says: ({ bundle, unpinned, total }, { title }) => ({
+      what: `${countText(unpinned, total, title(bundle))} present and not pinned yet`,
+    }),
+  },
+  'runtime/pins-ignored': {
+    says: ({ bundle, unpinned, total, cause }, { title }) => {
+      const what = `${countText(unpinned, total, title(bundle))} present and not pinned`;
+      if (cause.kind === 'fault') return { what, details: [cause.fault.message] };
+      const them = unpinned === 1 ? 'it' : 'them';
+      return {
+        what,
+        details: [
+          `The runtime does not report ${them} as pinned after ${cause.attempts} tries`,
+          `The first is ${cause.first}`,
+        ],
+        next: 'Find the other file that sets pinned_images and sorts after 99-stickpin.conf',
+        also: ["The runtime's own journal may name it"],
+      };
+    },
+    remedy: () =>
+      "find the other file that sets pinned_images and sorts after 99-stickpin.conf; 'sudo stickpin doctor' or the journal of the runtime names it",
+  },
+  'engine/no-space': {
+    says: ({ bundle, shortage }, names) => shortageSaid(names.title(bundle), shortage, names),
+    remedy: () =>
+      "free space on the filesystem that the message names: old logs, images that nobody uses ('crictl rmi --prune'), or an old release ('stickpin unpin'); the preload then continues automatically",
+  },
+  'runtime/policy': {
+    says: ({ bundle, images, first }, { title }) => ({
+      what: `policy.json of this node refuses ${images} images of ${title(bundle)}`,
+      details: [`First: ${first.message}`],
+      next: 'Let /etc/containers/policy.json accept them',
+    }),
+    remedy: (release) => `let /etc/containers/policy.json accept the images of ${release}`,
+  },
+  'runtime/version': {
+    says: ({ runtime, needed }, { name }) => ({
+      what: `${name(runtime)} is too old: stickpin needs ${needed} or newer`,
+      details: ['Nothing is loaded, and pins stay as they are', "It can't report which images are pinned"],
+      next: 'Upgrade and restart it; stickpin continues automatically',
+    }),
+    remedy: () => 'upgrade the runtime and restart it',
+  },
+};
+
+function progress({ present, total }: ImageCount): string {
+  return `${present}/${total} images`;
+}
+
+function stateOf({ isAdopted, isRetired }: DataOf<'engine/no-base'>['base']): string {
+  if (isRetired === true) return 'was retired on this node';
+  return isAdopted ? 'is not complete on this node' : 'this node has never had';
+}
+
+/** A clause. */
+export function placeText(queue: QueuePlace | undefined): string {
+  if (queue === undefined) return 'the request is repeated';
+  const { place, waiting, waitMs, mostMs } = queue;
+  const most = mostMs === undefined ? '' : `, at most about ${formatDuration(mostMs)}`;
+  return `place ${place} of ${waiting}${waitMs === undefined ? most : `, about ${formatDuration(waitMs)}`}`;
+}
+
+const FLAW: Readonly<Record<Flaws['why'], string>> = {
+  damaged: 'was damaged',
+  unreadable: 'could not be read',
+  truncated: 'was cut short',
+  absent: 'was missing',
+};
+
+function flawText({ digest, why, medium, more }: Flaws, name: Names['name']): string {
+  return `Blob ${shortDigest(digest)} ${FLAW[why]} on ${name(medium)}${more === 0 ? '' : ` (and ${more} more)`}`;
+}
+
+function countText(count: number, total: number, title: string): string {
+  return `${count} of ${total} images of ${title} ${count === 1 ? 'is' : 'are'}`;
+}
+
+function missingNext(
+  next: DataOf<'engine/image-missing'>['next'],
+  title: string,
+  isOne: boolean,
+  name: Names['name'],
+): string {
+  switch (next.kind) {
+    case 'pull':
+      return isOne ? 'It is pulled again' : 'They are pulled again';
+    case 'look':
+      return 'stickpin has just started and reads the media';
+    case 'copy':
+      return COPY;
+    case 'plug-in':
+      return `Plug in the stick of ${title}${next.base === undefined ? '' : `, and the one with its base ${name(next.base)}`}`;
+    default:
+      return assertNever(next);
+  }
+}
+
+function shortageSaid(
+  title: string,
+  { kind, path, needed, free, reserved }: DataOf<'engine/no-space'>['shortage'],
+  { name }: Names,
+): Said {
+  const amount = (value: number) => (kind === 'inodes' ? `${value}` : formatBytes(value));
+  const usable = amount(Math.max(0, free - reserved));
+  const needs =
+    kind === 'staging' ? `the runtime stages ${amount(needed)} there while it pulls` : `needs ${amount(needed)}`;
+  return {
+    what: `Not enough ${kind === 'inodes' ? 'inodes' : 'space'} for ${title} on ${name(path)}: ${needs}, usable ${usable}`,
+    details: reserved === 0 ? [] : [`Reserved by preload.min_free_percent: ${amount(reserved)}`],
+    next: {
+      bytes: "Free space there, or run 'stickpin unpin' for an old release",
+      inodes: "Remove files there, or run 'stickpin unpin' for an old release",
+      staging: 'Free space there',
+    }[kind],
+  };
+}
+
+/** Why a medium is not mounted, and what to do: a clause that follows the name of the medium. */
+export function filesystemText({ kind, filesystem, allowed }: FilesystemRefusal): string {
+  const advice = `copy the bundle to a medium with one of ${allowed.join(', ')}`;
+  switch (kind) {
+    case 'unknown':
+      return `has the filesystem ${filesystem}, which stickpin does not mount: ${advice}`;
+    case 'off': {
+      const setting = `media.filesystems = [${[...allowed, filesystem].map((name) => `"${name}"`).join(', ')}]`;
+      return `has the filesystem ${filesystem}, which is not mounted unless the settings say so: ${advice}, or set ${setting} in /etc/stickpin/stickpin.toml`;
+    }
+    default:
+      return assertNever(kind);
+  }
+}
