@@ -10,7 +10,7 @@ import type { Reason } from '../../model/reason.ts';
 import { isFolder, type Memory } from '../../state/memory.ts';
 import type { Observed } from '../../state/state.ts';
 import { ruleReason } from '../hold-text.ts';
-import { reasonText } from '../reasons/reason-text.ts';
+import { reasonText, shownReason } from '../reasons/reason-text.ts';
 import type { Snapshot } from '../snapshot.ts';
 import { sourcesOf, trustedBy, unmountedText } from '../texts/bundle-text.ts';
 import { runtimeAway } from '../texts/runtime-away.ts';
@@ -123,9 +123,7 @@ function stateEvents(medium: Medium, { mediaFaults }: Memory): Event[] {
   const count = state.bundles.length;
   if (isDropFolder && count === 0) return [];
   const found =
-    count === 0
-      ? 'no bundle (no folder stickpin/NAME with a bundle.dsse.json)'
-      : `${count} ${count === 1 ? 'bundle' : 'bundles'}`;
+    count === 0 ? 'no bundle (no folder stickpin/NAME with a bundle.dsse.json)' : formatCount(count, 'bundle');
   const message = `${label} found, with ${found} on it`;
   return [{ kind: count === 0 ? 'mediumEmpty' : 'mediumFound', level: 'info', medium: label, message }];
 }
@@ -139,8 +137,8 @@ function rejectionEvents(before: Snapshot | undefined, { assessment }: Snapshot)
       kind: 'bundleRejected',
       level: 'warn',
       medium: label,
-      message: `Rejected ${path} on ${label}: ${reasonText(reason)}`,
       code: reason.code,
+      message: `Rejected ${path} on ${label}: ${reasonText(reason)}`,
       ...(bundleId !== undefined && { bundleId }),
     }));
 }
@@ -153,16 +151,7 @@ function approvalEvents(before: Snapshot | undefined, { assessment }: Snapshot):
   return assessment.awaiting.flatMap(({ bundleId, label, reason }): Event[] => {
     if (reported.has(bundleId)) return [];
     reported.add(bundleId);
-    return [
-      {
-        kind: 'approvalAwaited',
-        level: 'warn',
-        medium: label,
-        bundleId,
-        message: reasonText(reason),
-        code: reason.code,
-      },
-    ];
+    return [{ kind: 'approvalAwaited', level: 'warn', medium: label, bundleId, ...shownReason(reason) }];
   });
 }
 
@@ -230,9 +219,7 @@ function noticeEvents(before: Snapshot, { assessment }: Snapshot): Event[] {
     const old = was.get(bundle.bundleId);
     if (old?.code === withdrawn?.code) return [];
     if (withdrawn === undefined) return restoredEvents(entry);
-    const { code } = withdrawn;
-    const message = reasonText(withdrawn);
-    return [{ kind: heldKind(withdrawn), level: 'warn', message, code, bundleId: bundle.bundleId }];
+    return [{ kind: heldKind(withdrawn), level: 'warn', ...shownReason(withdrawn), bundleId: bundle.bundleId }];
   });
 }
 
@@ -303,5 +290,5 @@ function phaseEvents(entry: BundleAssessment): Event[] {
     return [{ kind: 'preloadStarted', level: 'info', message, ...about }];
   }
   if (reason === undefined || REPORTED_ELSEWHERE.has(reason.code)) return [];
-  return [{ kind: heldKind(reason), level: 'warn', message: reasonText(reason), code: reason.code, ...about }];
+  return [{ kind: heldKind(reason), level: 'warn', ...shownReason(reason), ...about }];
 }

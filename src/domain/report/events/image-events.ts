@@ -2,17 +2,17 @@ import type { MessageKind } from '../../../platform/message-ids.ts';
 import { formatCount } from '../../../platform/sizes.ts';
 import type { Assessment } from '../../assess/assess.ts';
 import { baseNeededBy, bundleName, bundleTitle } from '../../model/bundle.ts';
-import type { ConditionStatus, Event, NodeConditionType } from '../../model/condition.ts';
+import type { Event } from '../../model/condition.ts';
 import type { DamagedImage } from '../../release/damaged-images.ts';
 import { contestReason, restoredReleases, type StrayTag } from '../../release/tags.ts';
 import type { UnclaimedPins } from '../../release/unclaimed-pins.ts';
 import type { CheckCause, ContentResult } from '../../state/checks.ts';
 import type { Healing } from '../../state/effect.ts';
 import type { StoredBundle } from '../../state/state.ts';
-import { judgeNodeConditions, type NodeVerdict } from '../node-conditions.ts';
+import { judgeNodeConditions } from '../node-conditions.ts';
 import { reasonText } from '../reasons/reason-text.ts';
 import type { Snapshot } from '../snapshot.ts';
-import { contentFaultText, damageNextText } from '../texts/release-text.ts';
+import { CHECK_CAUSE, contentFaultText, damageNextText } from '../texts/release-text.ts';
 
 /** New damage, and known damage with another outcome. */
 export function damageEvents(before: Assessment | undefined, { damaged }: Assessment): Event[] {
@@ -60,15 +60,9 @@ export function checkedEvent(cause: CheckCause, results: readonly ContentResult[
     ...(count('absent') > 0 ? [`${count('absent')} absent`] : []),
     ...(count('unknown') > 0 ? [`${count('unknown')} not known ('stickpin verify-images' says why)`] : []),
   ];
-  const message = `The content of ${formatCount(results.length, 'image')} was checked${WHY[cause]}: ${parts.join(', ')}`;
+  const message = `The content of ${formatCount(results.length, 'image')} was checked${cause === 'request' ? ", as 'stickpin verify-images' asked" : CHECK_CAUSE[cause]}: ${parts.join(', ')}`;
   return { kind: 'imagesChecked', level: 'info', message };
 }
-
-const WHY: Readonly<Record<CheckCause, string>> = {
-  'unclean-boot': ', since the node was not shut down before it was booted',
-  request: ", as 'stickpin verify-images' asked",
-  again: ' again',
-};
 
 /** By the code of the cause. The catalog entry of the kind says what to do about it. */
 export function pullFailureKind(code: string): MessageKind {
@@ -98,40 +92,19 @@ export function pullFailureKind(code: string): MessageKind {
 
 export function nodePullEvents(before: Snapshot | undefined, after: Snapshot): Event[] {
   const was = before === undefined ? [] : judgeNodeConditions(before);
-  const is = judgeNodeConditions(after);
-  const answered = changed('PullsAnswered', was, is);
-  const elsewhere = changed('PullsFromElsewhere', was, is);
-  const events: Event[] = [];
-  // Mirrors come and go while they are written, and what fails there is reported by itself.
-  if (answered?.is.status === 'False' && answered.is.reason !== 'NoMirror') {
-    events.push({ kind: 'pullsUnanswered', level: 'warn', message: sentenceOf(answered.is) });
-  }
-  if (answered?.is.status === 'True' && answered.was === 'False') {
-    events.push({ kind: 'pullsAnswered', level: 'info', message: sentenceOf(answered.is) });
-  }
-  if (elsewhere?.is.status === 'True') {
-    events.push({ kind: 'pullsFromElsewhere', level: 'warn', message: sentenceOf(elsewhere.is) });
-  }
-  return events;
-}
-
-interface Change {
-  readonly was: ConditionStatus | undefined;
-  readonly is: NodeVerdict;
-}
-
-function changed(
-  type: NodeConditionType,
-  before: readonly NodeVerdict[],
-  after: readonly NodeVerdict[],
-): Change | undefined {
-  const was = before.find((verdict) => verdict.type === type)?.status;
-  const is = after.find((verdict) => verdict.type === type);
-  return is === undefined || is.status === was ? undefined : { was, is };
-}
-
-function sentenceOf({ message }: NodeVerdict): string {
-  return `${message.charAt(0).toUpperCase()}${message.slice(1)}`;
+  return judgeNodeConditions(after).flatMap((verdict): Event[] => {
+    const { type, status, reason } = verdict;
+    const old = was.find((one) => one.type === type)?.status;
+    if (status === old) return [];
+    const message = `${verdict.message.charAt(0).toUpperCase()}${verdict.message.slice(1)}`;
+    if (type === 'PullsFromElsewhere') {
+      return status === 'True' ? [{ kind: 'pullsFromElsewhere', level: 'warn', message }] : [];
+    }
+    if (status === 'True' && old === 'False') return [{ kind: 'pullsAnswered', level: 'info', message }];
+    // Mirrors come and go while they are written, and what fails there is reported by itself.
+    const isBad = status === 'False' && reason !== 'NoMirror';
+    return isBad ? [{ kind: 'pullsUnanswered', level: 'warn', message }] : [];
+  });
 }
 
 /** The releases of unclaimed pins: `ocp 4.13.7 and ocp 4.13.8`. Undefined when not known. */

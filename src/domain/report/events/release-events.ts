@@ -125,9 +125,11 @@ export function refusedRebuildEvent({ bundleId, bundle, reason }: RefusedRebuild
 }
 
 export function timesRestoredEvent(bundle: StoredBundle): Event {
-  const message = `What was recorded last of ${bundleTitle(bundle.payload)} was lost with the state database and is known again from pins.json: ${state(bundle)}`;
+  const message = `What was recorded last of ${bundleTitle(bundle.payload)} ${RESTORED}: ${state(bundle)}`;
   return { kind: 'releaseRebuilt', level: 'warn', bundleId: bundle.bundleId, message };
 }
+
+const RESTORED = 'was lost with the state database and is known again from pins.json';
 
 function state(bundle: StoredBundle): string {
   if (bundle.activatedAt === undefined) return 'it was not activated';
@@ -136,11 +138,11 @@ function state(bundle: StoredBundle): string {
 }
 
 export function nameRestoredEvent(rejected: RejectedName): Event {
-  const message = `That a person rejected ${bundleTitle(rejected)} was lost with the state database and is known again from pins.json`;
+  const message = `That a person rejected ${bundleTitle(rejected)} ${RESTORED}`;
   return { kind: 'releaseRebuilt', level: 'warn', message };
 }
 
 export function verdictRestoredEvent({ bundleId, verdict }: Verdict): Event {
-  const message = `That a person ${verdict} bundle ${shortDigest(bundleId)} was lost with the state database and is known again from pins.json`;
+  const message = `That a person ${verdict} bundle ${shortDigest(bundleId)} ${RESTORED}`;
   return { kind: 'releaseRebuilt', level: 'warn', bundleId, message };
 }

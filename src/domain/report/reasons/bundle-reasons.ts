@@ -31,9 +31,9 @@ export const BUNDLE_REASONS: Entries<AdoptionReason | TrustReason | ReleaseReaso
           };
         case 'step':
           return {
-            what: `${title(bundle)} has sequence ${sequence}, more than ${data.step} above ${data.highest}`,
+            what: `${title(bundle)} has sequence ${sequence}, more than ${data.step} (trust.max_sequence_step) above ${data.highest}`,
             details: [
-              `${data.highest} was the highest one of ${bundle.name} when it was plugged in, and trust.max_sequence_step is ${data.step}`,
+              `${data.highest} was the highest one of ${bundle.name} when it was plugged in`,
               'Plug it in again once a release in between is activated',
             ],
             next: `If it is meant, ${reset}`,

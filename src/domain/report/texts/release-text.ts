@@ -40,38 +40,30 @@ const WHY = {
  * that this release left out.
  */
 export function damageNextText(next: DamageOutcome, title: string, base?: string): string {
-  switch (next) {
-    case 'heal':
-      return 'It is removed and pulled again.';
-    case 'plug-in':
-      return `It stays until its blobs are at hand: plug in the stick of ${title}${base === undefined ? '' : `, and that of its base ${base}`}.`;
-    case 'cancelled':
-      return `It stays, since the preload of ${title} was cancelled: run 'stickpin rescan'.`;
-    case 'in-use':
-      return 'It stays while a container uses it: stop its pod, and it is removed and pulled again.';
-    case 'shared':
-      return "It can't be repaired yet: another damaged image, still in use, shares its data.";
-    case 'look':
-      return 'It stays until the containers of the node are known.';
-    case 'give-up':
-      return "It was pulled again twice and is damaged still: check the disk, then run 'stickpin verify-images'.";
-    default:
-      return assertNever(next);
-  }
+  return DAMAGE_NEXT[next](title, base);
 }
+
+const DAMAGE_NEXT: Readonly<Record<DamageOutcome, (title: string, base?: string) => string>> = {
+  heal: () => 'It is removed and pulled again.',
+  'plug-in': (title, base) =>
+    `It stays until its blobs are at hand: plug in the stick of ${title}${base === undefined ? '' : `, and that of its base ${base}`}.`,
+  cancelled: (title) => `It stays, since the preload of ${title} was cancelled: run 'stickpin rescan'.`,
+  'in-use': () => 'It stays while a container uses it: stop its pod, and it is removed and pulled again.',
+  shared: () => "It can't be repaired yet: another damaged image, still in use, shares its data.",
+  look: () => 'It stays until the containers of the node are known.',
+  'give-up': () => "It was pulled again twice and is still damaged: check the disk, then run 'stickpin verify-images'.",
+};
 
 export function checkLine({ cause, done, total, readBytes }: RunningCheck): string {
   const read = readBytes === 0 ? '' : `, ${formatBytes(readBytes)} read`;
-  return `Checking the content of images${CAUSE[cause]}: ${done}/${total}${read}`;
+  return `Checking the content of images${CHECK_CAUSE[cause]}: ${done}/${total}${read}`;
 }
 
-const CAUSE: Readonly<Record<CheckCause, string>> = {
+export const CHECK_CAUSE: Readonly<Record<CheckCause, string>> = {
   'unclean-boot': ', since the node was not shut down before it was booted',
   request: '',
   again: ' again',
 };
-
-const MARGIN = '    ';
 
 const SOURCES: Readonly<Record<NonNullable<StreamReport['current']>['source'], string>> = {
   activated: 'activated last',
@@ -105,12 +97,12 @@ function nodeLines(release: StreamRelease, current: string | undefined, next: st
     ...(version === current ? ['present'] : []),
     ...(version === next ? ['next'] : []),
   ];
-  return [
-    `${mark} ${oneLine(`${version} (${what.join(', ')})`)}`,
-    ...(barrier === undefined ? [] : [`${MARGIN}${oneLine(`barrier: ${barrier}`)}`]),
-    ...(deadend === undefined ? [] : [`${MARGIN}${oneLine(`dead end: ${deadend}`)}`]),
-    ...(from.length === 0 ? [] : [`${MARGIN}${oneLine(`<- ${from.join(', ')}`)}`]),
+  const below = [
+    ...(barrier === undefined ? [] : [`barrier: ${barrier}`]),
+    ...(deadend === undefined ? [] : [`dead end: ${deadend}`]),
+    ...(from.length === 0 ? [] : [`<- ${from.join(', ')}`]),
   ];
+  return [`${mark} ${oneLine(`${version} (${what.join(', ')})`)}`, ...below.map((line) => `    ${oneLine(line)}`)];
 }
 
 /** A clause that begins with the unit. */
@@ -124,8 +116,8 @@ export function hookFailureText(unit: string, why: HookFailure): string {
       return `${unit} is active already, so that starting it does nothing: it needs Type=oneshot, without RemainAfterExit=yes`;
     case 'ended': {
       const { job, result, status } = why;
-      const how = result === undefined ? job : `${job}: ${result}`;
-      return `${unit} ${how}${status === undefined ? '' : `, status ${status}`}; see 'journalctl -u ${unit}'`;
+      const how = `${job}${result === undefined ? '' : `: ${result}`}${status === undefined ? '' : `, status ${status}`}`;
+      return `${unit} ${how}; see 'journalctl -u ${unit}'`;
     }
     case 'unasked':
       return `${unit} could not be run: ${why.message}`;
@@ -143,14 +135,13 @@ export function keptText(bundle: StoredBundle, why: KeptWhy): string {
     case 'base':
       return 'kept until the delta that builds on it is complete';
     case 'last-good':
-      return `kept as the last known good release, until ${unproven(why.current)}`;
+      return `kept as the last known good release, until ${bundleTitle(why.current.payload)} is proven`;
     case 'fallback':
       return `kept as a fallback (lifecycle.keep = ${why.keep}), until newer releases are proven`;
     case 'unproven': {
       const what = why.isRolledBack ? 'it was rolled back' : 'it was never proven';
-      const name = bundleName(bundle.payload);
-      const then = `${unproven(why.current)} and has a higher sequence`;
-      return `kept, since ${what}, until ${then}; 'stickpin unpin ${name}' gives it up`;
+      const until = `until ${bundleTitle(why.current.payload)} is proven and has a higher sequence`;
+      return `kept, since ${what}, ${until}; 'stickpin unpin ${bundleName(bundle.payload)}' gives it up`;
     }
     case 'surplus':
       return 'kept only while containers run from it';
@@ -159,14 +150,11 @@ export function keptText(bundle: StoredBundle, why: KeptWhy): string {
   }
 }
 
-function unproven({ payload }: StoredBundle): string {
-  return `${bundleTitle(payload)} is proven`;
-}
-
 const NAMED = 20;
 
 /** One sentence or two, without full stop. */
 export function pullCheckText({ reference, end }: Pick<PullCheck, 'reference' | 'end'>): string {
+  const pull = `the pull of ${reference}, which is present,`;
   switch (end.kind) {
     case 'answered':
       return end.isProbe === true
@@ -176,15 +164,15 @@ export function pullCheckText({ reference, end }: Pick<PullCheck, 'reference' | 
       return `the runtime pulled ${reference} from another registry and did not ask stickpin's, so that the pull fails without a network. ${LOOK_AT_MIRRORS}`;
     case 'not-sent':
       return `the runtime pulled ${reference} from another registry, since stickpin's has no manifest and configuration of it to send. So the pull fails without a network. ${LOOK_AT_DOCUMENTS}`;
-    case 'failed':
-      if (end.isAsked && !end.isSent) {
-        return `the pull of ${reference}, which is present, failed, since stickpin's registry has no manifest and configuration of it to send: ${end.reason.message}. ${LOOK_AT_DOCUMENTS}`;
-      }
-      return end.isAsked
-        ? `the pull of ${reference}, which is present, failed although stickpin's registry was asked: ${end.reason.message}. Look into the journal of the runtime, and run 'stickpin doctor' again`
-        : `the pull of ${reference}, which is present, failed, and stickpin's registry was not asked: ${end.reason.message}. ${LOOK_AT_MIRRORS}`;
+    case 'failed': {
+      const why = end.reason.message;
+      if (!end.isAsked) return `${pull} failed, and stickpin's registry was not asked: ${why}. ${LOOK_AT_MIRRORS}`;
+      return end.isSent
+        ? `${pull} failed although stickpin's registry was asked: ${why}. ${LOOK_AT_JOURNAL}`
+        : `${pull} failed, since stickpin's registry has no manifest and configuration of it to send: ${why}. ${LOOK_AT_DOCUMENTS}`;
+    }
     case 'timed-out':
-      return `the pull of ${reference}, which is present, did not end within ${formatDuration(end.afterMs)}. Look into the journal of the runtime, and run 'stickpin doctor' again`;
+      return `${pull} did not end within ${formatDuration(end.afterMs)}. ${LOOK_AT_JOURNAL}`;
     case 'runtime-away':
       return `the pull of ${reference} could not be tested: ${end.reason.message}. Run 'stickpin doctor' when the runtime answers`;
     case 'image-gone':
@@ -194,6 +182,7 @@ export function pullCheckText({ reference, end }: Pick<PullCheck, 'reference' | 
   }
 }
 
+const LOOK_AT_JOURNAL = "Look into the journal of the runtime, and run 'stickpin doctor' again";
 const LOOK_AT_DOCUMENTS = 'Plug in the stick of its release, and stickpin keeps them again';
 const LOOK_AT_MIRRORS = "'stickpin doctor' tells whether the runtime reads its mirrors; restart it if it does";
 
@@ -228,7 +217,7 @@ function problemText(problem: ManifestProblem): string {
     case 'no-image':
       return 'it names no image';
     case 'always-pulled':
-      return alwaysText(problem);
+      return ALWAYS[problem.since](problem.image);
     case 'no-full-name':
       return `image ${problem.image} is not in the bundle: it has no full name, as quay.io/…`;
     case 'not-carried':
@@ -237,7 +226,8 @@ function problemText(problem: ManifestProblem): string {
       return `image ${problem.image} is not in the bundle: it carries another digest of ${problem.repository}`;
     case 'other-tag': {
       const { image, tags } = problem;
-      const known = tags.length === 0 ? 'images without a tag' : `the tags ${shown(tags)}`;
+      const shown = `${tags.slice(0, 5).join(', ')}${tags.length > 5 ? ' …' : ''}`;
+      const known = tags.length === 0 ? 'images without a tag' : `the tags ${shown}`;
       return `image ${image} is not in the bundle by that tag: the bundle has only ${known} of its repository`;
     }
     default:
@@ -245,23 +235,14 @@ function problemText(problem: ManifestProblem): string {
   }
 }
 
-function alwaysText({ image, since }: Extract<ManifestProblem, { readonly kind: 'always-pulled' }>): string {
-  const costs = 'the node asks the registry each time it starts';
-  switch (since) {
-    case 'policy':
-      return `imagePullPolicy of ${image} is Always: ${costs}; use IfNotPresent`;
-    case 'no-tag':
-      return `image ${image} has no tag, which means imagePullPolicy Always: ${costs}; use a version`;
-    case 'latest':
-      return `image ${image} has the tag 'latest', which means imagePullPolicy Always: ${costs}; use a version`;
-    default:
-      return assertNever(since);
-  }
-}
+const ALWAYS = {
+  policy: (image: string) => `imagePullPolicy of ${image} is Always: ${COSTS}; use IfNotPresent`,
+  'no-tag': (image: string) => `image ${image} has no tag, which means imagePullPolicy Always: ${COSTS}; use a version`,
+  latest: (image: string) =>
+    `image ${image} has the tag 'latest', which means imagePullPolicy Always: ${COSTS}; use a version`,
+} as const;
 
-function shown(tags: readonly string[]): string {
-  return tags.length <= 5 ? tags.join(', ') : `${tags.slice(0, 5).join(', ')} …`;
-}
+const COSTS = 'the node asks the registry each time it starts';
 
 /** The table in docs/architecture.md is made from it. */
 export const PHASE_MEANINGS: Readonly<Record<Phase, string>> = {

@@ -1,4 +1,3 @@
-import { assertNever } from '../../../platform/app-error.ts';
 import { sentence } from '../../../platform/plain-text.ts';
 import type { RuntimeSupport } from '../../assess/derive-phase.ts';
 import type { UnlistedRuntime, UnreachableRuntime } from '../../model/image.ts';
@@ -13,53 +12,41 @@ export interface RuntimeAway {
 }
 
 export function runtimeAway(runtime: UnlistedRuntime | UnreachableRuntime): RuntimeAway {
-  switch (runtime.kind) {
-    case 'unreachable':
-      if (runtime.stoppingUnit !== undefined) {
-        return {
-          word: 'RuntimeStopping',
-          what: `${runtime.stoppingUnit} is being stopped, so pulls were interrupted.`,
-          next: 'They continue automatically when it runs again.',
-        };
-      }
-      if (runtime.isAbsent === true) {
-        return {
-          word: 'RuntimeUnreachable',
-          what: `There is no container runtime: ${sentence(runtime.reason)}`,
-          next: 'Install or start one; stickpin continues automatically.',
-        };
-      }
-      return {
-        word: 'RuntimeUnreachable',
-        what: `The container runtime does not answer: ${sentence(runtime.reason)}`,
-        next: 'Start it; stickpin continues automatically.',
-      };
-    case 'unlisted':
-      if (runtime.isStorageDamaged === true) {
-        return {
-          word: 'StorageDamaged',
-          what: `${runtime.name} can't list its images: its storage is damaged.`,
-          next: "Drain the node, then run 'systemctl stop crio', 'crio check --quick --repair --force' and 'systemctl start crio'.",
-        };
-      }
-      return {
-        word: 'ImagesUnknown',
-        what: `${runtime.name} answers, but does not list its images: ${sentence(runtime.reason)}`,
-        next: "It is asked again automatically; the runtime's own journal tells more.",
-      };
-    default:
-      return assertNever(runtime);
+  const away = (word: string, what: string, next: string): RuntimeAway => ({ word, what: sentence(what), next });
+  const { reason } = runtime;
+  if (runtime.kind === 'unlisted') {
+    return runtime.isStorageDamaged === true
+      ? away(
+          'StorageDamaged',
+          `${runtime.name} can't list its images: its storage is damaged`,
+          "Drain the node, then run 'systemctl stop crio', 'crio check --quick --repair --force' and 'systemctl start crio'.",
+        )
+      : away(
+          'ImagesUnknown',
+          `${runtime.name} answers, but does not list its images: ${reason}`,
+          "It is asked again automatically; the runtime's own journal tells more.",
+        );
   }
+  if (runtime.stoppingUnit !== undefined) {
+    const what = `${runtime.stoppingUnit} is being stopped, so pulls were interrupted`;
+    return away('RuntimeStopping', what, 'They continue automatically when it runs again.');
+  }
+  return runtime.isAbsent === true
+    ? away(
+        'RuntimeUnreachable',
+        `There is no container runtime: ${reason}`,
+        'Install or start one; stickpin continues automatically.',
+      )
+    : away(
+        'RuntimeUnreachable',
+        `The container runtime does not answer: ${reason}`,
+        'Start it; stickpin continues automatically.',
+      );
 }
 
 /** Why nobody knows whether stickpin works with a runtime, for `doctor`: a clause. */
 export function supportText(support: Extract<RuntimeSupport, { readonly kind: 'untried' | 'unreadable' }>): string {
-  switch (support.kind) {
-    case 'untried':
-      return `stickpin was not tried with ${support.runtime}`;
-    case 'unreadable':
-      return `the version of ${support.runtime} can't be read; stickpin needs ${support.needed} or newer`;
-    default:
-      return assertNever(support);
-  }
+  return support.kind === 'untried'
+    ? `stickpin was not tried with ${support.runtime}`
+    : `the version of ${support.runtime} can't be read; stickpin needs ${support.needed} or newer`;
 }

@@ -199,12 +199,12 @@ describe.runIf(have('root', 'mmdebstrap'))('repairs of a release on the CRI-O do
     expect(gone.status).toMatch(
       /^2 of 2 images of ocp 4\.13\.7 are missing\. The first is \S+\. Plug in the stick of ocp 4\.13\.7\.$/,
     );
-    expect(renderList(gone)).toContain('Plug in the stick of ocp 4.13.7.');
+    expect(renderList(gone)).toContain('Plug in the stick of ocp 4.13.7');
     harness.daemon().engine.kick();
     harness.plugAgain();
     await eventually(isWhole, 30_000);
     // One message, of what was missing in the round that saw it first.
-    const first = /^[12] of 2 images of ocp 4\.13\.7 (is|are) missing: .+ Plug in the stick of ocp 4\.13\.7\.$/;
+    const first = /^[12] of 2 images of ocp 4\.13\.7 (is|are) missing\. .+ Plug in the stick of ocp 4\.13\.7$/;
     expect(told('imagesMissing').map((row) => row.message)).toEqual([expect.stringMatching(first)]);
     await harness.until((report) => report.bundles[0]?.degraded === undefined);
   });

@@ -202,7 +202,7 @@ describe('a role that changed after its bundle was adopted', () => {
     node.unplug();
     renamed();
     const lost = await node.until(withdrawn);
-    expect(lost.bundles[0]?.reason?.message).toContain('if another role has its keys now, plug in its stick again');
+    expect(lost.bundles[0]?.reason?.message).toContain('If another role has its keys now, plug in its stick again');
     node.plugAgain();
     const isTrusted = ({ bundles }: StatusReport) => bundles.length === 1 && bundles[0]?.reason === undefined;
     const report = await node.until(isTrusted);

@@ -119,7 +119,7 @@ describe('a name that is rejected ahead of its stick', () => {
     node.plug(bundle.path);
     const { rejected, bundles } = await node.until((report) => report.rejected.length > 0);
     expect(rejected).toMatchObject([{ name: 'ocp@4.13.7', reason: { code: 'trust/rejected' } }]);
-    expect(rejected[0]?.reason.message).toContain('(loses data)');
+    expect(rejected[0]?.reason.message).toContain('Reason: loses data.');
     expect(bundles).toEqual([]);
     engine().approve({ bundle: 'ocp@4.13.7' });
     const done = await node.until(isActivated);
