@@ -38,9 +38,8 @@ const rooms = {
   factory: ['bundle', 'domain', 'platform'],
   ports: ['domain', 'platform'],
   engine: ['ports', ...core],
-  offers: ['ports', ...core],
-  media: ['offers', 'ports', ...core],
-  fleet: ['offers', 'ports', ...core],
+  media: ['ports', ...core],
+  fleet: ['media', 'ports', ...core],
   registry: ['ports', ...core],
   runtime: ['ports', ...core],
   store: ['ports', ...core],
@@ -56,7 +55,10 @@ const insides = {
   ...floors('domain', domain),
   ...floors('bundle', bundle),
   ...floors('engine', engine),
+  ...floors('fleet', ['wire', 'daemon']),
 };
+/** What the fleet process loads, beside `fleet/wire`: its port with TLS, and the Kubernetes client. */
+const fleetProcess = '^src/(app/fleet|fleet/(identity|kubernetes|peers|publish|serve))/|^src/fleet/[^/]+\\.ts$';
 
 /** What the build puts into the program itself. Whoever installs the program does not need them. */
 const bundledPackages = [
@@ -114,6 +116,19 @@ module.exports = {
       severity: 'error',
       from: { path: '^src/', pathNot: '^src/(app/|fleet\\.ts$|main\\.ts$|stickpin\\.ts$)' },
       to: { path: '^src/app/' },
+    },
+    {
+      name: 'daemon-is-not-the-fleet-process',
+      comment: 'Each process loads only its own part of the fleet room.',
+      severity: 'error',
+      from: { path: '^src/(app/daemon|fleet/daemon)/' },
+      to: { path: fleetProcess },
+    },
+    {
+      name: 'fleet-process-is-not-the-daemon',
+      severity: 'error',
+      from: { path: fleetProcess },
+      to: { path: '^src/fleet/daemon/' },
     },
     ...Object.entries(rooms).map(([room, allowed]) => ({
       name: `${room}-arrows`,

@@ -8,50 +8,55 @@ import { formatBytes, formatCount } from '../platform/sizes.ts';
 import type { Unsubscribe } from '../platform/subscription.ts';
 import type { ServedNode } from './serve/served-nodes.ts';
 
-export interface Trouble {
-  current(): string | undefined;
-  /**
-   * Logged once, when it begins or has lasted: further failures change what `current` says.
-   *
-   * @returns whether that changed
-   */
-  begin(text: string, error?: unknown): boolean;
-  /** Logged with `text` if the begin was. @returns whether it had begun */
-  end(text: string): boolean;
-}
-
 /**
  * In milliseconds: daemon, API server and Node start at the same time, so only longer waits are
  * logged.
  */
 export const USUAL_MS = 30_000;
 
-/** @param quiet how long it may last before a further `begin` logs it; default: logged at once */
-export function createTrouble(log: Log, quiet?: { readonly clock: Clock; readonly forMs: number }): Trouble {
-  let current: string | undefined;
-  let sinceMs = 0;
-  let isLogged = false;
-  return {
-    current: () => current,
-    begin: (text, error) => {
-      const before = current;
-      current = text;
-      const nowMs = quiet?.clock.monotonic() ?? 0;
-      if (before === undefined) sinceMs = nowMs;
-      if (!isLogged && nowMs - sinceMs >= (quiet?.forMs ?? 0)) {
-        isLogged = true;
-        log.warn({ ...(error !== undefined && { err: error }) }, text);
-      }
-      return before !== text;
-    },
-    end: (text) => {
-      if (current === undefined) return false;
-      current = undefined;
-      if (isLogged) log.info({}, text);
-      isLogged = false;
-      return true;
-    },
-  };
+/** A fault that lasts: logged at its begin and its end. */
+export class Trouble {
+  private readonly log: Log;
+  private readonly quiet: { readonly clock: Clock; readonly forMs: number } | undefined;
+  private text: string | undefined;
+  private sinceMs = 0;
+  private isLogged = false;
+
+  /** @param quiet how long it may last before a further `begin` logs it; default: logged at once */
+  constructor(log: Log, quiet?: { readonly clock: Clock; readonly forMs: number }) {
+    this.log = log;
+    this.quiet = quiet;
+  }
+
+  current(): string | undefined {
+    return this.text;
+  }
+
+  /**
+   * Logged once, when it begins or has lasted: further failures change what `current` says.
+   *
+   * @returns whether that changed
+   */
+  begin(text: string, error?: unknown): boolean {
+    const before = this.text;
+    this.text = text;
+    const nowMs = this.quiet?.clock.monotonic() ?? 0;
+    if (before === undefined) this.sinceMs = nowMs;
+    if (!this.isLogged && nowMs - this.sinceMs >= (this.quiet?.forMs ?? 0)) {
+      this.isLogged = true;
+      this.log.warn({ ...(error !== undefined && { err: error }) }, text);
+    }
+    return before !== text;
+  }
+
+  /** Logged with `text` if the begin was. @returns whether it had begun */
+  end(text: string): boolean {
+    if (this.text === undefined) return false;
+    this.text = undefined;
+    if (this.isLogged) this.log.info({}, text);
+    this.isLogged = false;
+    return true;
+  }
 }
 
 /** The metadata has no state of the kubelet. */
@@ -99,36 +104,39 @@ export function fleetError(
   return new AppError({ code, message, disposition, cause });
 }
 
-/** Logs the same warning about a peer once, however often it happens. */
-export interface WarnOnce {
-  /** At most once an hour. */
-  warn(peer: string, cause: string, fields: LogFields, message: string): void;
-  /** The next warning is logged again. */
-  over(peer: string): void;
-}
-
 const AGAIN_MS = 60 * 60_000;
 
 /** Strangers can make up any number of peers and causes. */
 const MOST_REMEMBERED = 1_000;
 
-export function createWarnOnce(log: Log, clock: Clock): WarnOnce {
-  const warned = new Map<string, Map<string, number>>();
-  return {
-    warn: (peer, cause, fields, message) => {
-      const causes = warned.get(peer) ?? new Map<string, number>();
-      const before = causes.get(cause);
-      if (before !== undefined && clock.monotonic() - before < AGAIN_MS) return;
-      const [oldest] = warned.keys();
-      if (warned.size >= MOST_REMEMBERED && oldest !== undefined) warned.delete(oldest);
-      causes.set(cause, clock.monotonic());
-      warned.set(peer, causes);
-      log.warn(fields, message);
-    },
-    over: (peer) => {
-      warned.delete(peer);
-    },
-  };
+/** Logs the same warning about a peer once, however often it happens. */
+export class WarnOnce {
+  private readonly log: Log;
+  private readonly clock: Clock;
+  /** When each cause was logged, by peer. */
+  private readonly warned = new Map<string, Map<string, number>>();
+
+  constructor(log: Log, clock: Clock) {
+    this.log = log;
+    this.clock = clock;
+  }
+
+  /** At most once an hour. */
+  warn(peer: string, cause: string, fields: LogFields, message: string): void {
+    const causes = this.warned.get(peer) ?? new Map<string, number>();
+    const before = causes.get(cause);
+    if (before !== undefined && this.clock.monotonic() - before < AGAIN_MS) return;
+    const [oldest] = this.warned.keys();
+    if (this.warned.size >= MOST_REMEMBERED && oldest !== undefined) this.warned.delete(oldest);
+    causes.set(cause, this.clock.monotonic());
+    this.warned.set(peer, causes);
+    this.log.warn(fields, message);
+  }
+
+  /** The next warning is logged again. */
+  over(peer: string): void {
+    this.warned.delete(peer);
+  }
 }
 
 interface FleetStatus {

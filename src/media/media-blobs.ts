@@ -2,7 +2,6 @@ import { createHash } from 'node:crypto';
 import { limits } from '../bundle/limits.ts';
 import { type BundleId, type Digest, digestFromHex } from '../domain/model/digest.ts';
 import type { FoundBundle, MediumId } from '../domain/model/medium.ts';
-import { type HeldBundle, heldBundle } from '../offers/kept-bundles.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
 import { linkSignals, untilAborted, withEither } from '../platform/async/abort.ts';
 import type { Allocate } from '../platform/files/file-access.ts';
@@ -10,6 +9,7 @@ import type { Log } from '../platform/log.ts';
 import { messageIds } from '../platform/message-ids.ts';
 import { type Listeners, listen, notifyAll, type Unsubscribe } from '../platform/subscription.ts';
 import type { BlobCopy, BlobUnion, CopyFault } from '../ports/blobs.ts';
+import { type HeldBundle, heldBundle } from './held-bundles.ts';
 import type { MediumBundle, PluggedMedium, ReadableBundle } from './media-provider.ts';
 
 interface MediumSource {

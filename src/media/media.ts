@@ -1,13 +1,13 @@
 import type { BundleReader } from '../bundle/read/bundle-reader.ts';
 import type { BundleId } from '../domain/model/digest.ts';
 import type { FoundBundle, Medium, MediumId } from '../domain/model/medium.ts';
-import type { HeldBundles } from '../offers/kept-bundles.ts';
 import { untilAborted, withDeadline, withEither } from '../platform/async/abort.ts';
 import { inPlace } from '../platform/async/concurrency.ts';
 import type { Log } from '../platform/log.ts';
 import { messageIds } from '../platform/message-ids.ts';
 import { listen, notifyAll, type Unsubscribe } from '../platform/subscription.ts';
 import type { MediaPort } from '../ports/media.ts';
+import type { HeldBundles } from './held-bundles.ts';
 import { boundedBundle } from './loaded-media.ts';
 import { MediaBlobs } from './media-blobs.ts';
 import {

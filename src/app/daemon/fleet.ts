@@ -8,16 +8,14 @@ import {
 } from '../../domain/report/peer-wants.ts';
 import type { StatusReport } from '../../domain/report/status-schema.ts';
 import type { StoredBundle } from '../../domain/state/state.ts';
+import { FleetWatch, PeerMedia } from '../../fleet/daemon/peer-media.ts';
+import { KeptBundles, NodeOffers } from '../../fleet/daemon/offered-bundles.ts';
+import { OffersClient } from '../../fleet/wire/client.ts';
+import { unixSocket, WireConnection } from '../../fleet/wire/connection.ts';
+import { fleetPaths, wirePaths } from '../../fleet/wire/documents.ts';
+import { createOffersHandler, type OffersHandler, type SocketServer, serveSocket } from '../../fleet/wire/server.ts';
+import type { HeldBundle } from '../../media/held-bundles.ts';
 import type { Media } from '../../media/media.ts';
-import { createPeerMedia, type PeerMedia } from '../../media/peer/peer-media.ts';
-import { createOffersClient } from '../../offers/client/client.ts';
-import { createFleetWatch } from '../../offers/client/fleet-watch.ts';
-import { createWireConnection, unixSocket } from '../../offers/client/wire-connection.ts';
-import { fleetPaths, wirePaths } from '../../offers/documents.ts';
-import { createKeptBundles, type HeldBundle, type KeptBundles } from '../../offers/kept-bundles.ts';
-import { createNodeOffers } from '../../offers/node-offers.ts';
-import { createOffersHandler, type OffersHandler } from '../../offers/server/handler.ts';
-import { type SocketServer, serveSocket } from '../../offers/server/socket-server.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import type { BlobSource, ChangingBlobSource } from '../../ports/blobs.ts';
 import type { FleetPort } from '../../ports/fleet.ts';
@@ -95,11 +93,11 @@ export function createDaemonFleet(
     present: 0,
   };
   const { peersSocket } = fleetPaths(settings.paths);
-  const connection = createWireConnection({ who: 'the fleet process', connect: unixSocket(peersSocket) });
-  const port = createFleetWatch({ client: createOffersClient(connection), clock, log });
-  const provider = createPeerMedia({
+  const connection = new WireConnection({ who: 'the fleet process', connect: unixSocket(peersSocket) });
+  const port = new FleetWatch(new OffersClient(connection), clock, log);
+  const provider = new PeerMedia({
     fleet: port,
-    clientOf: (peer) => createOffersClient({ ...connection, who: peer }, wirePaths.peer(peer)),
+    clientOf: (peer) => new OffersClient(connection, wirePaths.peer(peer), peer),
     isWanted: (offered) =>
       state.report !== undefined &&
       !state.refused.has(offered.bundleId) &&
@@ -127,7 +125,7 @@ async function serve(state: FleetState, parts: ServedParts): Promise<void> {
   const { settings, clock, log } = state.options;
   const { fleet, paths } = settings;
   const { media, trust, content, ...own } = parts;
-  const kept = createKeptBundles({
+  const kept = new KeptBundles({
     ...own,
     content,
     trust: () => ({ trust: trust.trust(), revision: trust.revision() }),
@@ -136,7 +134,7 @@ async function serve(state: FleetState, parts: ServedParts): Promise<void> {
   state.kept = kept;
   const isOffered = ({ bundleId, name }: Pick<HeldBundle, 'bundleId' | 'name'>) =>
     fleet.serve && state.report !== undefined && !fleet.except.includes(name) && !state.withheld.has(bundleId);
-  const bundles = createNodeOffers({ sources: [kept, media.held], isOffered });
+  const bundles = new NodeOffers([kept, media.held], isOffered);
   const { offersSocket } = fleetPaths(paths);
   const handle = createOffersHandler({ bundles, clock, log });
   try {

@@ -5,31 +5,21 @@ import type { NodeStatus } from '../../domain/fleet/node-status.ts';
 import { searchOf } from '../../domain/fleet/turn.ts';
 import type { Settings } from '../../domain/settings/settings.ts';
 import type { IdentityKeeper } from '../../fleet/identity/identity.ts';
-import { createWrittenStatuses, fleetDocument, type WrittenStatuses } from '../../fleet/peers/fleet-document.ts';
-import { createPeerStore, isComplete, type Peers } from '../../fleet/peers/peer.ts';
-import { createPeers } from '../../fleet/peers/peers.ts';
-import { answerDaemon, isNeedy } from '../../fleet/peers/query-peer.ts';
-import {
-  countsSilence,
-  createKubelets,
-  createSilence,
-  type IsKubeletReady,
-  type Kubelets,
-  type Silence,
-} from '../../fleet/peers/targets.ts';
+import { answerDaemon, fleetDocument, WrittenStatuses } from '../../fleet/peers/fleet-document.ts';
+import { isNeedy } from '../../fleet/peers/peer.ts';
+import { Peers } from '../../fleet/peers/peers.ts';
+import { countsSilence, type IsKubeletReady, Kubelets, Silence } from '../../fleet/peers/silence.ts';
+import { isComplete, PeerStore } from '../../fleet/peers/stored-peers.ts';
 import { nodeStatusOf } from '../../fleet/publish/node-status.ts';
 import { announcedEndpoint, type OwnReport, type OwnServes, parseOwnReport } from '../../fleet/publish/own-report.ts';
-import { type AnswerOptions, answerNode } from '../../fleet/serve/answer-node.ts';
-import { createListening, type Listening } from '../../fleet/serve/listening.ts';
-import { serveNodes } from '../../fleet/serve/node-server.ts';
-import { createOwnOffers, type OwnOffers } from '../../fleet/serve/own-offers.ts';
-import { createPace } from '../../fleet/serve/pace.ts';
-import { createServedNodes } from '../../fleet/serve/served-nodes.ts';
-import { type Cluster, createWarnOnce, fleetStatusLine } from '../../fleet/trouble.ts';
-import { createOffersClient } from '../../offers/client/client.ts';
-import { createWireConnection, unixSocket } from '../../offers/client/wire-connection.ts';
-import { fleetPaths, wireLimits } from '../../offers/documents.ts';
-import { serveSocket } from '../../offers/server/socket-server.ts';
+import { NodePort, serveNodes } from '../../fleet/serve/node-port.ts';
+import { type AnswerOptions, answerNode, OwnOffers } from '../../fleet/serve/own-offers.ts';
+import { Pace, ServedNodes } from '../../fleet/serve/served-nodes.ts';
+import { type Cluster, fleetStatusLine, WarnOnce } from '../../fleet/trouble.ts';
+import { OffersClient } from '../../fleet/wire/client.ts';
+import { unixSocket, WireConnection } from '../../fleet/wire/connection.ts';
+import { fleetPaths, wireLimits } from '../../fleet/wire/documents.ts';
+import { serveSocket } from '../../fleet/wire/server.ts';
 import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { shareRuns } from '../../platform/async/concurrency.ts';
 import type { Clock } from '../../platform/clock.ts';
@@ -74,12 +64,12 @@ interface Parts {
   readonly options: FleetOptions;
   readonly peers: Peers;
   readonly own: OwnOffers;
-  readonly listening: Listening;
+  readonly port: NodePort;
   readonly silence: Silence;
   readonly written: WrittenStatuses;
   readonly kubelets: Kubelets;
-  readonly nodes: ReturnType<typeof createServedNodes>;
-  readonly daemon: ReturnType<typeof createWireConnection>;
+  readonly nodes: ServedNodes;
+  readonly daemon: WireConnection;
 }
 
 /** Builds the fleet process. Nothing runs yet. */
@@ -87,9 +77,9 @@ export function createFleet(options: FleetOptions): Fleet {
   const parts = partsOf(options);
   return {
     serves: () => servesOf(parts),
-    isDaemonAway: parts.own.isDaemonAway,
+    isDaemonAway: () => parts.own.isDaemonAway(),
     onServes: (listener) => {
-      const ends = [parts.own.onChange(listener), parts.listening.onChange(listener)];
+      const ends = [parts.own.onChange(listener), parts.port.onChange(listener)];
       return () => {
         for (const end of ends) end();
       };
@@ -102,35 +92,36 @@ function partsOf(options: FleetOptions): Parts {
   const { settings, cluster, ownStatus, identity, clock, log } = options;
   const { fleet } = settings;
   const paths = fleetPaths(settings.paths);
-  const warnings = createWarnOnce(log, clock);
-  const daemon = createWireConnection({
+  const warnings = new WarnOnce(log, clock);
+  const daemon = new WireConnection({
     who: 'the daemon',
     connect: unixSocket(paths.offersSocket),
     // All that nodes with a turn may ask for, and room for those that only ask what there is.
     maxConnections: wireLimits.ofNode * (fleet.max_clients + 2),
   });
-  const own = createOwnOffers({
-    client: createOffersClient(daemon),
-    self: cluster.self,
+  const own = new OwnOffers({
+    client: new OffersClient(daemon),
+    self: () => cluster.self(),
     status: ownStatus,
     clock,
     log,
   });
-  const silence = createSilence(fleet.absent, clock);
-  const written = createWrittenStatuses({ cluster, clock, onHeard: silence.heard });
-  const kubelets = createKubelets({ cluster, silence, isReady: options.isKubeletReady, absentMs: fleet.absent, clock });
-  const ways = { identity: identity?.current, clock, onHeard: silence.heard };
-  const peers = createPeers({
+  const silence = new Silence(fleet.absent, clock);
+  const onHeard = (node: string) => silence.heard(node);
+  const written = new WrittenStatuses(cluster, clock, onHeard);
+  const kubelets = new Kubelets({ cluster, silence, isReady: options.isKubeletReady, absentMs: fleet.absent, clock });
+  const ways = { identity: identity && (() => identity.current()), clock, onHeard };
+  const peers = new Peers({
     ...ways,
     settings: fleet,
     cluster,
-    store: createPeerStore(join(paths.stateDir, 'peers.json'), log),
+    store: new PeerStore(join(paths.stateDir, 'peers.json'), log),
     warnings,
     ownStatus,
   });
-  const nodes = createServedNodes(fleet, clock);
-  const answers: AnswerOptions = { own, daemon, nodes, pace: createPace(fleet.rate, clock), clock, log };
-  const listening = createListening({
+  const nodes = new ServedNodes(fleet, clock);
+  const answers: AnswerOptions = { own, daemon, nodes, pace: new Pace(fleet.rate, clock), clock, log };
+  const port = new NodePort({
     setting: fleet.listen,
     cluster,
     stateDir: paths.stateDir,
@@ -147,11 +138,11 @@ function partsOf(options: FleetOptions): Parts {
         },
       }),
   });
-  return { options, peers, own, listening, silence, written, kubelets, nodes, daemon };
+  return { options, peers, own, port, silence, written, kubelets, nodes, daemon };
 }
 
 async function run(parts: Parts, signal: AbortSignal): Promise<void> {
-  const { options, peers, own, listening, written, daemon } = parts;
+  const { options, peers, own, port, written, daemon } = parts;
   const { settings, cluster, identity, notifier, clock, log } = options;
   const { absent } = settings.fleet;
   const beganMs = clock.monotonic();
@@ -171,10 +162,10 @@ async function run(parts: Parts, signal: AbortSignal): Promise<void> {
     answerDaemon(request, response, { fleet, peers, clock, log }),
   );
   const ends = [
-    cluster.onChange(written.look),
+    cluster.onChange(() => written.refresh()),
     options.onOwnStatus(() => {
       own.statusChanged();
-      peers.look();
+      peers.statusChanged();
     }),
   ];
   notifier.ready();
@@ -182,7 +173,7 @@ async function run(parts: Parts, signal: AbortSignal): Promise<void> {
   const work = [cluster, own, peers, parts.kubelets].map((part) => part.run(signal));
   work.push(tick(parts, signal));
   if (identity !== undefined) work.push(identity.run(signal));
-  if (settings.fleet.serve) work.push(listening.run(signal));
+  if (settings.fleet.serve) work.push(port.run(signal));
   try {
     await Promise.all(work);
   } finally {
@@ -194,7 +185,7 @@ async function run(parts: Parts, signal: AbortSignal): Promise<void> {
 
 /** STATUS, and how long nodes have been silent. */
 async function tick(parts: Parts, signal: AbortSignal): Promise<void> {
-  const { options, peers, own, listening, nodes } = parts;
+  const { options, peers, own, port, nodes } = parts;
   const { cluster, notifier, clock } = options;
   while (!signal.aborted) {
     countSilence(parts);
@@ -202,7 +193,7 @@ async function tick(parts: Parts, signal: AbortSignal): Promise<void> {
       fleetStatusLine({
         served: nodes.served(),
         waiting: nodes.waiting(),
-        endpoint: listening.endpoint(),
+        endpoint: port.endpoint(),
         offered: own.bundles().length,
         peers: peers.list(),
         apiTrouble: cluster.trouble(),
@@ -224,12 +215,12 @@ function countSilence({ options, peers, silence }: Parts): void {
   silence.pass([...cluster.nodes().map(({ name }) => name), ...peers.nodeNames()], counts);
 }
 
-function servesOf({ own, listening, options }: Parts): OwnServes | undefined | 'unknown' {
+function servesOf({ own, port, options }: Parts): OwnServes | undefined | 'unknown' {
   const { cluster, settings } = options;
   if (!settings.fleet.serve) return undefined;
   const hasNoAddress = cluster.address() === undefined && cluster.nodes().length > 0;
-  if (!own.hasAnswered() || !(listening.wasTried() || hasNoAddress)) return 'unknown';
-  const opened = listening.endpoint();
+  if (!own.hasAnswered() || !(port.wasTried() || hasNoAddress)) return 'unknown';
+  const opened = port.endpoint();
   const endpoint = opened && announcedEndpoint(opened, cluster);
   if (endpoint === undefined || endpoint === 'unknown') return endpoint;
   return { address: endpoint.host, port: endpoint.port, bundles: own.bundles().map(({ bundleId }) => bundleId) };

@@ -8,12 +8,12 @@ import { createIdentityKeeper, type IdentityKeeper } from '../../fleet/identity/
 import { createKubernetesApi, type KubernetesApi } from '../../fleet/kubernetes/api.ts';
 import { readCredentials } from '../../fleet/kubernetes/credentials.ts';
 import { createKubernetesCluster } from '../../fleet/kubernetes/kubernetes-cluster.ts';
-import { isKubeletReady } from '../../fleet/peers/targets.ts';
-import { createPublishedMark, type PublishedMark } from '../../fleet/publisher/own-node.ts';
-import { createPublisher, withdraw } from '../../fleet/publisher/publisher.ts';
+import { createPublishedMark, type PublishedMark } from '../../fleet/kubernetes/own-node.ts';
+import { createPublisher, withdraw } from '../../fleet/kubernetes/publisher.ts';
+import { isKubeletReady } from '../../fleet/peers/silence.ts';
+import { fleetPaths } from '../../fleet/wire/documents.ts';
 import { type ClosableLog, createLog } from '../../host/log.ts';
 import { createServiceNotifier, type SystemdNotifier } from '../../host/notify.ts';
-import { fleetPaths } from '../../offers/documents.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { linkSignals, withDeadline } from '../../platform/async/abort.ts';
 import { systemClock } from '../../platform/clock.ts';

@@ -1,9 +1,9 @@
 import { connect } from 'node:net';
 import { loadSettings, NODE_SOURCES } from '../../config/load-settings.ts';
 import type { FleetView } from '../../domain/fleet/node-status.ts';
-import { createOffersClient } from '../../offers/client/client.ts';
-import { createWireConnection } from '../../offers/client/wire-connection.ts';
-import { fleetPaths } from '../../offers/documents.ts';
+import { OffersClient } from '../../fleet/wire/client.ts';
+import { WireConnection } from '../../fleet/wire/connection.ts';
+import { fleetPaths } from '../../fleet/wire/documents.ts';
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 
 /** How long the fleet process may hold an answer, in milliseconds. */
@@ -53,8 +53,8 @@ export async function* watchFleet(signal: AbortSignal): AsyncGenerator<FleetView
 
 /** As {@link watchFleet}, of the fleet process that listens on a socket. */
 export async function* watchFleetAt(path: string, signal: AbortSignal): AsyncGenerator<FleetView> {
-  const connection = createWireConnection({ who: 'stickpin-fleet.service', connect: () => connect(path) });
-  const client = createOffersClient(connection);
+  const connection = new WireConnection({ who: 'stickpin-fleet.service', connect: () => connect(path) });
+  const client = new OffersClient(connection);
   try {
     let etag: string | undefined;
     for (;;) {

@@ -5,8 +5,7 @@ import { reasonOf } from '../../platform/app-error.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
 import { fleetError } from '../trouble.ts';
-import { nodeOf, subjectText } from './check-peer.ts';
-import { findIdentity, type IdentitySettings, type IdentityText } from './find-identity.ts';
+import { findIdentity, type IdentitySettings, type IdentityText } from './kubelet-files.ts';
 
 export interface Identity {
   /** The name of the own Node. */
@@ -27,7 +26,7 @@ export interface IdentityKeeper {
   run(signal: AbortSignal): Promise<void>;
 }
 
-export interface IdentityKeeperOptions {
+interface IdentityKeeperOptions {
   readonly settings: IdentitySettings;
   readonly clock: Clock;
   readonly log: Log;
@@ -171,4 +170,131 @@ function logTrouble(keeper: Keeper, error: unknown): void {
       ? 'no other node is reached before that is mended'
       : 'the certificate from before stays in use';
   keeper.log.warn({ err: error }, `The kubelet's certificate can't be used: ${trouble}; ${next}`);
+}
+
+/** Why the other end is not accepted as a node of this cluster. */
+export type RefusalCause =
+  | 'no-certificate'
+  | 'foreign'
+  | 'authority-expired'
+  | 'expired'
+  | 'not-yet-valid'
+  | 'wrong-use'
+  | 'wrong-subject'
+  | 'wrong-node'
+  | 'resumed';
+
+/** `reason` continues a sentence that names the certificate. */
+export type PeerVerdict =
+  | { readonly kind: 'node'; readonly node: string }
+  | { readonly kind: 'refused'; readonly cause: RefusalCause; readonly reason: string };
+
+/** `authorized` and `authorizationError` of a `TLSSocket`. */
+export interface ChainProof {
+  readonly authorized: boolean;
+  readonly error: unknown;
+}
+
+/** RFC 5280, section 4.2.1.12. */
+const CLIENT_AUTH = '1.3.6.1.5.5.7.3.2';
+const ANY_USE = '2.5.29.37.0';
+
+/** Certificates between a node and its authority. */
+const MOST_INTERMEDIATES = 4;
+
+/** The name of a Node is a DNS subdomain (RFC 1123). */
+const NODE_NAME = /^[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?$/;
+
+/**
+ * Judges a certificate as kube-apiserver does for a kubelet: signed by one of the authorities,
+ * valid now, for use by a client, and with the subject of a node (kubernetes.io, "Using Node
+ * Authorization").
+ *
+ * @param leaf with the other certificates that were sent as its `issuerCertificate`
+ * @param now milliseconds since the epoch
+ * @param proof for the end that was called: OpenSSL's verdict about the chain, which must be good,
+ *   since Node.js shows no certificates in between. The calling end has no such verdict: for
+ *   OpenSSL a kubelet's certificate is not for use by a server.
+ */
+export function checkPeer(
+  leaf: X509Certificate | undefined,
+  authorities: readonly X509Certificate[],
+  now: number,
+  proof?: ChainProof,
+): PeerVerdict {
+  if (leaf === undefined) return refused('no-certificate', 'sent no certificate');
+  const chain = proof?.authorized === true ? timeFault(leaf, now) : chainFault(leaf, authorities, now);
+  const fault = chain ?? useFault(leaf) ?? proofFault(proof);
+  if (fault !== undefined) return fault;
+  const node = nodeOf(leaf);
+  if (node !== undefined) return { kind: 'node', node };
+  return refused('wrong-subject', `is no node: its certificate is for ${subjectText(leaf)}`);
+}
+
+/** Undefined for any other subject than a kubelet. */
+export function nodeOf({ subject }: X509Certificate): string | undefined {
+  const parts = subject?.split('\n') ?? [];
+  const node = parts.find((part) => part.startsWith('CN=system:node:'))?.slice('CN=system:node:'.length);
+  const isNode = parts.length === 2 && parts.includes('O=system:nodes') && node !== undefined && NODE_NAME.test(node);
+  return isNode ? node : undefined;
+}
+
+/** In one line: `O=system:masters, CN=admin`. */
+function subjectText({ subject }: X509Certificate): string {
+  return subject?.split('\n').join(', ') || 'nobody';
+}
+
+function refused(cause: RefusalCause, reason: string): PeerVerdict & { kind: 'refused' } {
+  return { kind: 'refused', cause, reason };
+}
+
+function chainFault(leaf: X509Certificate, authorities: readonly X509Certificate[], now: number) {
+  let current = leaf;
+  for (let step = 0; step <= MOST_INTERMEDIATES; step += 1) {
+    const fault = timeFault(current, now);
+    if (fault !== undefined) return fault;
+    const signers = authorities.filter((authority) => authority.ca && isSignedBy(current, authority));
+    if (signers.some((authority) => timeFault(authority, now) === undefined)) return undefined;
+    if (signers.length > 0) return refused('authority-expired', `was signed by ${authorityFault(signers)}`);
+    const next = current.issuerCertificate;
+    if (next === undefined || !next.ca || !isSignedBy(current, next)) break;
+    current = next;
+  }
+  return refused('foreign', `was signed by '${issuerText(leaf)}', which is no authority of this cluster`);
+}
+
+function authorityFault([first]: readonly X509Certificate[]): string {
+  return `'${first === undefined ? '' : subjectText(first)}', which is valid from ${first?.validFrom} to ${first?.validTo} only`;
+}
+
+function issuerText({ issuer }: X509Certificate): string {
+  return issuer?.split('\n').join(', ') ?? '';
+}
+
+/** Both throw for keys that OpenSSL does not know. */
+function isSignedBy(certificate: X509Certificate, issuer: X509Certificate): boolean {
+  try {
+    return certificate.checkIssued(issuer) && certificate.verify(issuer.publicKey);
+  } catch {
+    return false;
+  }
+}
+
+function timeFault({ validFrom, validTo }: X509Certificate, now: number) {
+  if (!(Date.parse(validTo) >= now)) return refused('expired', `has a certificate that ended on ${validTo}`);
+  if (!(Date.parse(validFrom) <= now)) {
+    return refused('not-yet-valid', `has a certificate that begins on ${validFrom}; check the clocks of both nodes`);
+  }
+  return undefined;
+}
+
+function proofFault(proof: ChainProof | undefined) {
+  if (proof === undefined || proof.authorized) return undefined;
+  return refused('foreign', `has a certificate that was not accepted: ${reasonOf(proof.error)}`);
+}
+
+/** Without the extension a certificate is for every use. */
+function useFault({ keyUsage }: X509Certificate) {
+  if (keyUsage === undefined || keyUsage.includes(CLIENT_AUTH) || keyUsage.includes(ANY_USE)) return undefined;
+  return refused('wrong-use', "has a certificate that is not a kubelet's client certificate");
 }

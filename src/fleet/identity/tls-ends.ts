@@ -6,8 +6,7 @@ import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { withDeadline } from '../../platform/async/abort.ts';
 import type { Clock } from '../../platform/clock.ts';
 import { fleetError } from '../trouble.ts';
-import { type ChainProof, checkPeer, type PeerVerdict, type RefusalCause } from './check-peer.ts';
-import type { Identity } from './identity.ts';
+import { type ChainProof, checkPeer, type Identity, type PeerVerdict, type RefusalCause } from './identity.ts';
 
 /** At either end. */
 const HANDSHAKE_MS = 10_000;

@@ -3,28 +3,9 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { oneLine } from '../../platform/plain-text.ts';
-import { nodeOf } from '../identity/check-peer.ts';
-import { DISTRIBUTIONS } from '../identity/find-identity.ts';
-import { type Kubeconfig, type PemSource, parseKubeconfig } from '../identity/kubeconfig.ts';
-import { type KubernetesError, kubernetesError } from './api-error.ts';
-
-/** Certificates and keys are PEM. */
-export interface Credentials {
-  /** The kubeconfig. */
-  readonly path: string;
-  /** `https://10.0.0.1:6443`, without a slash at its end. */
-  readonly server: string;
-  /** Of the certificate, where it differs from `server`. */
-  readonly serverName?: string;
-  /** Absent: those of the system. */
-  readonly ca?: string;
-  readonly isUnverified: boolean;
-  readonly certificate?: string;
-  readonly key?: string;
-  readonly token?: string;
-  /** From the subject of the certificate; absent when it is not a kubelet's. */
-  readonly nodeName?: string;
-}
+import { nodeOf } from '../identity/identity.ts';
+import { DISTRIBUTIONS, type Kubeconfig, type PemSource, parseKubeconfig } from '../identity/kubelet-files.ts';
+import { type Credentials, type KubernetesError, kubernetesError } from './api.ts';
 
 const KUBECONFIGS = DISTRIBUTIONS.map(({ kubeconfig }) => kubeconfig);
 

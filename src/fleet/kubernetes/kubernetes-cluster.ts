@@ -7,18 +7,8 @@ import { sentence } from '../../platform/plain-text.ts';
 import { type Listeners, listen, notifyAll } from '../../platform/subscription.ts';
 import { SERVES_ANNOTATION, STATUS_ANNOTATION } from '../publish/node-status.ts';
 import { parseServes } from '../publish/own-report.ts';
-import {
-  type Cluster,
-  type ClusterNode,
-  createTrouble,
-  createWarnOnce,
-  type Trouble,
-  USUAL_MS,
-  type WarnOnce,
-} from '../trouble.ts';
-import { backoffMs, type KubernetesApi, watchErrorOf } from './api.ts';
-import { isKubernetesError } from './api-error.ts';
-import type { Credentials } from './credentials.ts';
+import { type Cluster, type ClusterNode, Trouble, USUAL_MS, WarnOnce } from '../trouble.ts';
+import { backoffMs, type Credentials, isKubernetesError, type KubernetesApi, watchErrorOf } from './api.ts';
 import {
   type NodeMetadata,
   type OwnFields,
@@ -94,10 +84,10 @@ export function createKubernetesCluster(options: KubernetesClusterOptions): Kube
     nodes: new Map(),
     listeners: new Set(),
     hasAnswered: false,
-    away: createTrouble(options.log, { clock: options.clock, forMs: USUAL_MS }),
-    unwatched: createTrouble(options.log, { clock: options.clock, forMs: USUAL_MS }),
-    limited: createTrouble(options.log),
-    refusals: createWarnOnce(options.log, options.clock),
+    away: new Trouble(options.log, { clock: options.clock, forMs: USUAL_MS }),
+    unwatched: new Trouble(options.log, { clock: options.clock, forMs: USUAL_MS }),
+    limited: new Trouble(options.log),
+    refusals: new WarnOnce(options.log, options.clock),
     hasBookmarks: true,
   };
   return {

@@ -2,7 +2,7 @@ import * as v from 'valibot';
 import { LABEL_PREFIX } from '../../domain/fleet/node-status.ts';
 import { oneLine } from '../../platform/plain-text.ts';
 import { schemaFault } from '../../platform/schema-fault.ts';
-import { kubernetesError } from './api-error.ts';
+import { kubernetesError } from './api.ts';
 
 const texts = v.nullish(v.record(v.string(), v.string()), {});
 const optionalText = v.nullish(v.string(), '');

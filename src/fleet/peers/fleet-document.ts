@@ -1,10 +1,14 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isDeepStrictEqual } from 'node:util';
 import type { FleetNode, NodeStatus, Search } from '../../domain/fleet/node-status.ts';
-import type { FleetDocument } from '../../offers/documents.ts';
 import type { Clock } from '../../platform/clock.ts';
+import { respondJson } from '../../platform/http.ts';
+import type { Log } from '../../platform/log.ts';
 import type { Cluster, ClusterNode } from '../trouble.ts';
-import type { Peers, ReceivedStatus } from './peer.ts';
-import type { Silence } from './targets.ts';
+import { type FleetDocument, parsePeerPath, parseWirePath, wirePaths } from '../wire/documents.ts';
+import { answerSafely, relay, sendWatched, type WatchedDocument } from '../wire/server.ts';
+import type { Peers, ReceivedStatus } from './peers.ts';
+import type { Silence } from './silence.ts';
 
 interface FleetParts {
   readonly cluster: Pick<Cluster, 'self' | 'nodes' | 'trouble'>;
@@ -23,7 +27,7 @@ export function fleetDocument(parts: FleetParts): FleetDocument {
   const { cluster, peers, written, silence, ownStatus, search } = parts;
   const self = cluster.self();
   const received = peers.statuses();
-  written.look();
+  written.refresh();
   const names = new Set([self, ...cluster.nodes().map(({ name }) => name), ...peers.nodeNames()]);
   const nodes = [...names].sort().map((name): FleetNode => {
     const status = name === self ? ownStatus() : later(received.get(name), written.of(name))?.status;
@@ -51,43 +55,72 @@ function later(one: ReceivedStatus | undefined, other: ReceivedStatus | undefine
   return one.atMs > other.atMs ? one : other;
 }
 
-/** What other nodes wrote into their Nodes, and when this node read it. */
-export interface WrittenStatuses {
-  /** Undefined for a node that wrote nothing yet. */
-  of(node: string): ReceivedStatus | undefined;
-  /** Reads the cluster, which may have changed. */
-  look(): void;
-}
-
-interface WrittenStatusesOptions {
-  readonly cluster: Pick<Cluster, 'nodes' | 'self'>;
-  readonly clock: Clock;
-  /** Called for each other node whose annotations changed since they were first read. */
-  readonly onHeard: (node: string) => void;
-}
-
 interface Seen {
   readonly node: ClusterNode;
   readonly received: ReceivedStatus | undefined;
 }
 
-export function createWrittenStatuses(options: WrittenStatusesOptions): WrittenStatuses {
-  let seen: ReadonlyMap<string, Seen> = new Map();
-  const look = () => {
-    const before = seen;
-    seen = new Map(options.cluster.nodes().map((node) => [node.name, next(node, before.get(node.name), options)]));
-  };
-  return {
-    of: (node) => seen.get(node)?.received,
-    look,
-  };
+/** What other nodes wrote into their Nodes, and when this node read it. */
+export class WrittenStatuses {
+  private readonly cluster: Pick<Cluster, 'nodes' | 'self'>;
+  private readonly clock: Clock;
+  private readonly onHeard: (node: string) => void;
+  private seen: ReadonlyMap<string, Seen> = new Map();
+
+  /**
+   * @param onHeard called for each other node whose annotations changed since they were first read
+   */
+  constructor(cluster: Pick<Cluster, 'nodes' | 'self'>, clock: Clock, onHeard: (node: string) => void) {
+    this.cluster = cluster;
+    this.clock = clock;
+    this.onHeard = onHeard;
+  }
+
+  /** Undefined for a node that wrote nothing yet. */
+  of(node: string): ReceivedStatus | undefined {
+    return this.seen.get(node)?.received;
+  }
+
+  /** Reads the cluster, which may have changed. */
+  refresh(): void {
+    this.seen = new Map(this.cluster.nodes().map((node) => [node.name, this.next(node, this.seen.get(node.name))]));
+  }
+
+  private next(node: ClusterNode, before: Seen | undefined): Seen {
+    if (before !== undefined && isDeepStrictEqual(before.node, node)) return before;
+    // The first text may be old.
+    if (before !== undefined && node.name !== this.cluster.self()) this.onHeard(node.name);
+    const isSame = isDeepStrictEqual(before?.node.status, node.status);
+    return { node, received: isSame ? before?.received : { status: node.status, atMs: this.clock.monotonic() } };
+  }
 }
 
-function next(node: ClusterNode, before: Seen | undefined, options: WrittenStatusesOptions): Seen {
-  const { cluster, clock, onHeard } = options;
-  if (before !== undefined && isDeepStrictEqual(before.node, node)) return before;
-  // The first text may be old.
-  if (before !== undefined && node.name !== cluster.self()) onHeard(node.name);
-  const isSame = isDeepStrictEqual(before?.node.status, node.status);
-  return { node, received: isSame ? before?.received : { status: node.status, atMs: clock.monotonic() } };
+interface DaemonAnswers {
+  readonly fleet: WatchedDocument;
+  readonly peers: Pick<Peers, 'find' | 'failed'>;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** Answers on `peers.sock`. Never rejects. */
+export async function answerDaemon(
+  request: IncomingMessage,
+  response: ServerResponse,
+  { fleet, peers, clock, log }: DaemonAnswers,
+): Promise<void> {
+  const [target = ''] = (request.url ?? '').split('?', 1);
+  await answerSafely(request, response, log, async () => {
+    if (target === wirePaths.fleet) return sendWatched(request, response, { document: fleet, clock });
+    const wanted = parsePeerPath(target);
+    const peer = wanted && peers.find(wanted.peer);
+    if (wanted === undefined || peer === undefined || parseWirePath(wanted.path).kind === 'unknown') {
+      return respondJson(response, 404, { error: 'there is no such peer, or it is not asked for that' });
+    }
+    try {
+      await relay(request, response, { connection: peer.connection, path: wanted.path });
+    } catch (error) {
+      if (!response.destroyed) peers.failed(peer, error);
+      throw error;
+    }
+  });
 }

@@ -1,20 +1,29 @@
-import type { Peer } from '../../domain/fleet/node-status.ts';
-import { formatEndpoint } from '../../domain/settings/value-types.ts';
+import type { NodeStatus, Peer } from '../../domain/fleet/node-status.ts';
+import type { Settings } from '../../domain/settings/settings.ts';
+import { FLEET_PORT, formatEndpoint, parseEndpoint } from '../../domain/settings/value-types.ts';
+import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { withEither } from '../../platform/async/abort.ts';
-import { oneAtATime } from '../../platform/async/concurrency.ts';
-import { listen, notifyAll } from '../../platform/subscription.ts';
-import {
-  createPeer,
-  isComplete,
-  type KnownPeer,
-  nameOf,
-  type Peers,
-  type ReceivedStatus,
-  rememberNodes,
-  type Target,
-} from './peer.ts';
-import { fail, isNewsWanted, type PeerPool, type PeersOptions, pauseNow, queryPeer } from './query-peer.ts';
-import { targetsOf } from './targets.ts';
+import { messageIds } from '../../platform/message-ids.ts';
+import { type Listeners, listen, notifyAll, type Unsubscribe } from '../../platform/subscription.ts';
+import type { Cluster, ClusterNode, WarnOnce } from '../trouble.ts';
+import type { Watched } from '../wire/client.ts';
+import type { OffersDocument } from '../wire/documents.ts';
+import { isNeedy, KnownPeer, type PeerWays, pauseOf, type Target } from './peer.ts';
+import { isComplete, type PeerStore, RememberedPeers, type StoredPeer } from './stored-peers.ts';
+
+interface PeersOptions extends PeerWays {
+  readonly settings: Pick<Settings['fleet'], 'peers' | 'activate'>;
+  readonly cluster: Pick<Cluster, 'self' | 'nodes' | 'trouble' | 'onChange'>;
+  readonly store: Pick<PeerStore, 'load' | 'save'>;
+  readonly warnings: WarnOnce;
+  readonly ownStatus: () => NodeStatus | undefined;
+}
+
+export interface ReceivedStatus {
+  /** Undefined: withdrawn by the node. */
+  readonly status: NodeStatus | undefined;
+  readonly atMs: number;
+}
 
 const AT_ONCE = 8;
 
@@ -27,136 +36,296 @@ const HELD_AT_ONCE = 4;
 /** Nodes see a change at once and spread their queries. */
 const SPREAD_MS = 1_000;
 
-const LOOK_MS = 5_000;
+const LONGEST_PAUSE_MS = 5_000;
 
-export function createPeers(options: PeersOptions): Peers {
-  const pool: PeerPool = {
-    ...options,
-    byAddress: new Map(),
-    listeners: new Set(),
-    inTurn: oneAtATime(),
-    stored: [],
-    wake: new AbortController(),
-  };
-  return {
-    list: () => [...shown(pool).values()].map(viewOf),
-    find: (name) => shown(pool).get(name),
-    statuses: () => statusesOf(pool),
-    nodeNames: () => nodeNames(pool),
-    failed: (peer, error) => fail(pool, peer, error),
-    look: () => pool.wake.abort(),
-    onChange: (listener) => listen(pool.listeners, listener),
-    load: async (signal) => {
-      pool.stored = await pool.store.load(signal);
-    },
-    run: (signal) => run(pool, signal),
-  };
-}
+/** Long poll. */
+const WAIT_MS = 30_000;
 
-/** One of each name: a node may answer at several addresses. */
-function shown({ byAddress, cluster }: PeerPool): ReadonlyMap<string, KnownPeer> {
-  const byName = new Map<string, KnownPeer>();
-  for (const peer of byAddress.values()) {
-    const name = nameOf(peer);
-    const other = byName.get(name);
-    const isBetter = other === undefined || (other.trouble !== undefined && peer.trouble === undefined);
-    if (isBetter && name !== cluster.self()) byName.set(name, peer);
+/** After a long poll: a peer may have news at any time. */
+const WAITED_PAUSE_MS = 500;
+
+/** All known peers, and how they are queried. */
+export class Peers {
+  private readonly options: PeersOptions;
+  private readonly remembered: RememberedPeers;
+  /** By `formatEndpoint()`. */
+  private readonly byAddress = new Map<string, KnownPeer>();
+  private readonly listeners: Listeners = new Set();
+  /** Its abort starts the loop's next pass. */
+  private wake = new AbortController();
+
+  constructor(options: PeersOptions) {
+    this.options = options;
+    this.remembered = new RememberedPeers(options.store, options.cluster);
   }
-  return new Map([...byName].sort(([a], [b]) => (a < b ? -1 : 1)));
-}
 
-function statusesOf(pool: PeerPool): ReadonlyMap<string, ReceivedStatus> {
-  const received = [...shown(pool)].filter(([, { status }]) => status !== undefined);
-  return new Map(received.map(([name, { status, statusAtMs }]) => [name, { status, atMs: statusAtMs }]));
-}
+  /** By name. */
+  list(): readonly Peer[] {
+    return [...this.shown().values()].map(viewOf);
+  }
 
-function nodeNames(pool: PeerPool): readonly string[] {
-  const asked = [...shown(pool).values()].flatMap(({ target, node }) => target.name ?? node ?? []);
-  const stored = pool.stored.map(({ name }) => name).filter((name) => name !== pool.cluster.self());
-  return [...new Set([...asked, ...stored])];
+  find(name: string): KnownPeer | undefined {
+    return this.shown().get(name);
+  }
+
+  /** By name, as received on the wire. */
+  statuses(): ReadonlyMap<string, ReceivedStatus> {
+    const received = [...this.shown()].filter(([, { status }]) => status !== undefined);
+    return new Map(received.map(([name, { status, statusAtMs }]) => [name, { status, atMs: statusAtMs }]));
+  }
+
+  /** All other nodes that are or were known; a fixed address that never answered has none. */
+  nodeNames(): readonly string[] {
+    const queried = [...this.shown().values()].flatMap(({ target, node }) => target.name ?? node ?? []);
+    const stored = this.remembered.list().map(({ name }) => name);
+    return [...new Set([...queried, ...stored.filter((name) => name !== this.options.cluster.self())])];
+  }
+
+  onChange(listener: () => void): Unsubscribe {
+    return listen(this.listeners, listener);
+  }
+
+  /** The own status has changed: queries may be due. */
+  statusChanged(): void {
+    this.wake.abort();
+  }
+
+  load(signal: AbortSignal): Promise<void> {
+    return this.remembered.load(signal);
+  }
+
+  /** Queries peers until `signal` aborts. Never throws. */
+  async run(signal: AbortSignal): Promise<void> {
+    const unsubscribe = this.options.cluster.onChange(() => this.wake.abort());
+    const running = new Set<Promise<void>>();
+    try {
+      while (!signal.aborted) {
+        this.wake = new AbortController();
+        this.follow();
+        await this.remembered.followCluster(signal).catch(() => undefined);
+        for (const peer of this.due().slice(0, Math.max(0, AT_ONCE - running.size))) {
+          const one = this.query(peer, this.mayWait(peer), signal).finally(() => {
+            running.delete(one);
+            this.wake.abort();
+          });
+          running.add(one);
+        }
+        await this.pause(signal);
+      }
+    } finally {
+      unsubscribe();
+      await Promise.all(running);
+      for (const { connection } of this.byAddress.values()) connection.close();
+    }
+  }
+
+  /** The same cause is logged once. */
+  failed(peer: KnownPeer, error: unknown): void {
+    const { name } = peer;
+    const trouble = `${reasonOf(error)}${this.hintOf(peer, error)}`;
+    const code = error instanceof AppError ? error.code : 'unknown';
+    const fields = { err: error, peer: name, messageId: messageIds.peerAway };
+    this.options.warnings.warn(name, code, fields, `Nothing comes from ${name}: ${trouble}`);
+    const isNews = peer.trouble !== trouble;
+    peer.quiet = peer.trouble === undefined ? 1 : peer.quiet + 1;
+    peer.trouble = trouble;
+    peer.etag = undefined;
+    peer.bundles = [];
+    this.schedule(peer);
+    if (isNews) notifyAll(this.listeners);
+  }
+
+  /** The end that is called refuses without a word. */
+  private hintOf({ hasAnswered }: KnownPeer, error: unknown): string {
+    const isClosed = error instanceof AppError && systemCodeOf(error.cause) === 'ECONNRESET';
+    if (!isClosed || hasAnswered || this.options.identity === undefined) return '';
+    return '; it may refuse the certificate of this node, and its journal says why';
+  }
+
+  /** One of each name: a node may answer at several addresses. */
+  private shown(): ReadonlyMap<string, KnownPeer> {
+    const byName = new Map<string, KnownPeer>();
+    for (const peer of this.byAddress.values()) {
+      const { name } = peer;
+      const other = byName.get(name);
+      const isBetter = other === undefined || (other.trouble !== undefined && peer.trouble === undefined);
+      if (isBetter && name !== this.options.cluster.self()) byName.set(name, peer);
+    }
+    return new Map([...byName].sort(([a], [b]) => (a < b ? -1 : 1)));
+  }
+
+  private mayWait(peer: KnownPeer): boolean {
+    const held = [...this.byAddress.values()].filter(({ isWaitedFor }) => isWaitedFor).length;
+    const { hasAnswered, trouble } = peer;
+    return hasAnswered && trouble === undefined && held < HELD_AT_ONCE && this.isNewsWanted(peer);
+  }
+
+  private async pause(signal: AbortSignal): Promise<void> {
+    const { clock } = this.options;
+    const next = [...this.byAddress.values()].filter((one) => !one.isQueried).map((one) => one.nextQueryMs);
+    const ms = Math.min(LONGEST_PAUSE_MS, Math.max(10, Math.min(...next) - clock.monotonic()));
+    await withEither([signal, this.wake.signal], (either) => clock.sleep(ms, either)).catch(() => undefined);
+  }
+
+  private due(): KnownPeer[] {
+    const nowMs = this.options.clock.monotonic();
+    return [...this.byAddress.values()]
+      .filter((peer) => !peer.isQueried && peer.nextQueryMs <= nowMs)
+      .sort((a, b) => a.nextQueryMs - b.nextQueryMs);
+  }
+
+  private follow(): void {
+    const { cluster, settings, clock } = this.options;
+    const targets = targetsOf({
+      self: cluster.self(),
+      nodes: cluster.nodes(),
+      isComplete: isComplete(cluster),
+      fixed: settings.peers,
+      stored: this.remembered.list(),
+    });
+    for (const [address, peer] of this.byAddress) {
+      if (targets.has(address)) continue;
+      this.byAddress.delete(address);
+      peer.connection.close();
+      notifyAll(this.listeners);
+    }
+    for (const [address, target] of targets) {
+      const peer = this.byAddress.get(address);
+      const soonMs = clock.monotonic() + Math.random() * SPREAD_MS;
+      if (peer === undefined) this.byAddress.set(address, new KnownPeer(target, this.options, soonMs));
+      else this.update(peer, target, soonMs);
+    }
+  }
+
+  private update(peer: KnownPeer, target: Target, soonMs: number): void {
+    const { cluster, clock } = this.options;
+    const isNews = target.isAnnounced && (!peer.target.isAnnounced || peer.target.announced !== target.announced);
+    peer.target = target;
+    if (isNews) peer.quiet = 0;
+    // An address of this node itself is not queried again.
+    if (peer.node === cluster.self()) peer.nextQueryMs = Number.POSITIVE_INFINITY;
+    else peer.nextQueryMs = Math.min(peer.nextQueryMs, isNews ? soonMs : clock.monotonic() + this.pauseOf(peer));
+  }
+
+  /**
+   * Queries the offers of a peer. Never throws.
+   *
+   * @param waits whether the peer may hold its answer until it has news
+   */
+  private async query(peer: KnownPeer, waits: boolean, signal: AbortSignal): Promise<void> {
+    peer.isQueried = true;
+    peer.isWaitedFor = waits;
+    try {
+      this.answered(peer, await peer.client.offers({ etag: peer.etag, waitMs: waits ? WAIT_MS : 0 }, signal));
+      if (waits && this.isNewsWanted(peer)) peer.nextQueryMs = this.options.clock.monotonic() + WAITED_PAUSE_MS;
+      await this.remembered.answered(peer, signal);
+    } catch (error) {
+      if (!signal.aborted) this.failed(peer, error);
+    } finally {
+      peer.isQueried = false;
+      peer.isWaitedFor = false;
+    }
+  }
+
+  /**
+   * Whether this node waits for others, or follows a peer that does and that the Kubernetes API
+   * does not announce: any node may be queried for the progress of all.
+   */
+  private isNewsWanted({ target, status }: KnownPeer): boolean {
+    const { settings, ownStatus } = this.options;
+    const isOrdered = settings.activate === 'ordered';
+    return isNeedy(ownStatus(), isOrdered) || (!target.isAnnounced && isNeedy(status, isOrdered));
+  }
+
+  private pauseOf(peer: KnownPeer): number {
+    return pauseOf(peer, this.isNewsWanted(peer));
+  }
+
+  private schedule(peer: KnownPeer): void {
+    const jitter = 0.9 + Math.random() * 0.2;
+    peer.nextQueryMs = this.options.clock.monotonic() + jitter * this.pauseOf(peer);
+  }
+
+  private answered(peer: KnownPeer, answer: Watched<OffersDocument> | undefined): void {
+    const { identity, clock, warnings, onHeard } = this.options;
+    const isNews = answer !== undefined || peer.trouble !== undefined || !peer.hasAnswered;
+    if (answer !== undefined) {
+      peer.bundles = answer.document.bundles;
+      peer.status = answer.document.node?.status;
+      peer.etag = answer.etag;
+      if (identity === undefined) peer.node = answer.document.node?.name;
+    }
+    peer.statusAtMs = clock.monotonic();
+    peer.quiet = isNews ? 1 : peer.quiet + 1;
+    peer.trouble = undefined;
+    peer.hasAnswered = true;
+    warnings.over(peer.name);
+    onHeard(peer.name);
+    this.schedule(peer);
+    if (isNews) notifyAll(this.listeners);
+  }
 }
 
 function viewOf(peer: KnownPeer): Peer {
   const trouble = peer.trouble ?? (peer.hasAnswered ? undefined : 'it was not asked yet');
   return {
-    name: nameOf(peer),
+    name: peer.name,
     address: formatEndpoint(peer.target.endpoint),
     ...(trouble !== undefined && { trouble }),
     bundles: peer.bundles,
   };
 }
 
-async function run(pool: PeerPool, signal: AbortSignal): Promise<void> {
-  const unsubscribe = pool.cluster.onChange(() => pool.wake.abort());
-  const running = new Set<Promise<void>>();
-  try {
-    while (!signal.aborted) {
-      pool.wake = new AbortController();
-      follow(pool);
-      await rememberNodes(pool, signal).catch(() => undefined);
-      for (const peer of due(pool).slice(0, Math.max(0, AT_ONCE - running.size))) {
-        const one = queryPeer(pool, peer, mayWait(pool, peer), signal).finally(() => {
-          running.delete(one);
-          pool.wake.abort();
-        });
-        running.add(one);
-      }
-      await pause(pool, signal);
-    }
-  } finally {
-    unsubscribe();
-    await Promise.all(running);
-    for (const { connection } of pool.byAddress.values()) connection.close();
+interface TargetSources {
+  readonly self: string;
+  readonly nodes: readonly ClusterNode[];
+  /** Then a node that the API server does not name is gone. */
+  readonly isComplete: boolean;
+  /** `fleet.peers`. */
+  readonly fixed: readonly string[];
+  readonly stored: readonly StoredPeer[];
+}
+
+/**
+ * All places by endpoint. A node has its announced address, else its last one. Nodes with the same
+ * place don't displace each other: the certificate decides.
+ */
+export function targetsOf(sources: TargetSources): ReadonlyMap<string, Target> {
+  const { self, nodes, isComplete, fixed, stored } = sources;
+  const targets = new Map<string, Target>();
+  const own = nodes.find(({ name }) => name === self)?.endpoint;
+  const ownAddress = own && formatEndpoint(own);
+  const announced = new Set<string>();
+  for (const { name, endpoint, serves } of nodes) {
+    if (name === self || endpoint === undefined || formatEndpoint(endpoint) === ownAddress) continue;
+    announced.add(name);
+    add(targets, { endpoint, names: [name], isAnnounced: isComplete, announced: [...serves].sort().join(' ') });
   }
+  const isGone = (name: string) => isComplete && !nodes.some((node) => node.name === name);
+  for (const { name, address } of stored) {
+    if (address === undefined || name === self || announced.has(name) || isGone(name)) continue;
+    const endpoint = parseEndpoint(address, 0);
+    if (endpoint === undefined) continue;
+    add(targets, { endpoint, names: [name], isAnnounced: false, announced: '' });
+  }
+  for (const text of fixed) {
+    const endpoint = parseEndpoint(text, FLEET_PORT);
+    if (endpoint === undefined || targets.has(formatEndpoint(endpoint))) continue;
+    add(targets, { endpoint, names: [], isAnnounced: false, announced: '' });
+  }
+  return targets;
 }
 
-function mayWait(pool: PeerPool, peer: KnownPeer): boolean {
-  const held = [...pool.byAddress.values()].filter(({ isWaitedFor }) => isWaitedFor).length;
-  const { hasAnswered, trouble } = peer;
-  return hasAnswered && trouble === undefined && held < HELD_AT_ONCE && isNewsWanted(pool, peer);
-}
-
-async function pause(pool: PeerPool, signal: AbortSignal): Promise<void> {
-  const next = [...pool.byAddress.values()].filter((one) => !one.isAsked).map((one) => one.nextQueryMs);
-  const ms = Math.min(LOOK_MS, Math.max(10, Math.min(...next) - pool.clock.monotonic()));
-  await withEither([signal, pool.wake.signal], (either) => pool.clock.sleep(ms, either)).catch(() => undefined);
-}
-
-function due({ byAddress, clock }: PeerPool): KnownPeer[] {
-  const nowMs = clock.monotonic();
-  return [...byAddress.values()]
-    .filter((peer) => !peer.isAsked && peer.nextQueryMs <= nowMs)
-    .sort((a, b) => a.nextQueryMs - b.nextQueryMs);
-}
-
-function follow(pool: PeerPool): void {
-  const { cluster, settings, byAddress, clock } = pool;
-  const targets = targetsOf({
-    self: cluster.self(),
-    nodes: cluster.nodes(),
-    isComplete: isComplete(cluster),
-    fixed: settings.peers,
-    stored: pool.stored,
+function add(targets: Map<string, Target>, target: Omit<Target, 'name'>): void {
+  const address = formatEndpoint(target.endpoint);
+  const other = targets.get(address);
+  const names = [...new Set([...(other?.names ?? []), ...target.names])].sort();
+  const [name] = names.length === 1 ? names : [];
+  targets.set(address, {
+    endpoint: target.endpoint,
+    name,
+    names,
+    isAnnounced: target.isAnnounced || other?.isAnnounced === true,
+    announced: [other?.announced, target.announced].filter(Boolean).sort().join(' '),
   });
-  for (const [address, peer] of byAddress) {
-    if (targets.has(address)) continue;
-    byAddress.delete(address);
-    peer.connection.close();
-    notifyAll(pool.listeners);
-  }
-  for (const [address, target] of targets) {
-    const peer = byAddress.get(address);
-    const soonMs = clock.monotonic() + Math.random() * SPREAD_MS;
-    if (peer === undefined) byAddress.set(address, createPeer(target, pool, soonMs));
-    else update(pool, peer, target, soonMs);
-  }
-}
-
-function update(pool: PeerPool, peer: KnownPeer, target: Target, soonMs: number): void {
-  const isNews = target.isAnnounced && (!peer.target.isAnnounced || peer.target.announced !== target.announced);
-  peer.target = target;
-  if (isNews) peer.quiet = 0;
-  // An address of this node itself is not queried again.
-  if (peer.node === pool.cluster.self()) peer.nextQueryMs = Number.POSITIVE_INFINITY;
-  else peer.nextQueryMs = Math.min(peer.nextQueryMs, isNews ? soonMs : pool.clock.monotonic() + pauseNow(pool, peer));
 }

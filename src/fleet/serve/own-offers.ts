@@ -1,28 +1,18 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { NodeStatus } from '../../domain/fleet/node-status.ts';
-import type { OffersClient } from '../../offers/client/client.ts';
-import type { OffersDocument } from '../../offers/documents.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import type { Clock } from '../../platform/clock.ts';
+import { closeSignal, respondJson } from '../../platform/http.ts';
 import type { Log } from '../../platform/log.ts';
 import { type Listeners, listen, notifyAll, type Unsubscribe } from '../../platform/subscription.ts';
-import { createTrouble, type Trouble, USUAL_MS } from '../trouble.ts';
+import { Trouble, USUAL_MS } from '../trouble.ts';
+import type { OffersClient } from '../wire/client.ts';
+import type { WireConnection } from '../wire/connection.ts';
+import { type OffersDocument, parseWirePath, respondBusy } from '../wire/documents.ts';
+import { answerSafely, relay, sendWatched } from '../wire/server.ts';
+import type { Pace, ServedNodes } from './served-nodes.ts';
 
-/** The offers of the own daemon. */
-export interface OwnOffers {
-  /** Nothing while the daemon does not answer. */
-  bundles(): OffersDocument['bundles'];
-  /** For other nodes: with the name and the status of this node. */
-  document(): OffersDocument;
-  /** Since the start. */
-  hasAnswered(): boolean;
-  isDaemonAway(): boolean;
-  onChange(listener: () => void): Unsubscribe;
-  statusChanged(): void;
-  /** Follows the daemon until `signal` aborts. Never throws. */
-  run(signal: AbortSignal): Promise<void>;
-}
-
-export interface OwnOffersOptions {
+interface OwnOffersOptions {
   readonly client: Pick<OffersClient, 'offers'>;
   readonly self: () => string;
   readonly status: () => NodeStatus | undefined;
@@ -35,74 +25,178 @@ const WAIT_MS = 30_000;
 const FIRST_PAUSE_MS = 500;
 const LONGEST_PAUSE_MS = 15_000;
 
-interface Followed extends OwnOffersOptions {
-  readonly listeners: Listeners;
-  bundles: OffersDocument['bundles'];
-  etag?: string | undefined;
-  hasAnswered: boolean;
-  readonly away: Trouble;
-}
+/** The offers of the own daemon. */
+export class OwnOffers {
+  private readonly options: OwnOffersOptions;
+  private readonly listeners: Listeners = new Set();
+  private readonly away: Trouble;
+  private offered: OffersDocument['bundles'] = [];
+  private etag: string | undefined;
+  private isAnswered = false;
 
-export function createOwnOffers(options: OwnOffersOptions): OwnOffers {
-  const away = createTrouble(options.log, { clock: options.clock, forMs: USUAL_MS });
-  const own: Followed = { ...options, listeners: new Set(), bundles: [], hasAnswered: false, away };
-  return {
-    bundles: () => own.bundles,
-    document: () => {
-      const status = own.status();
-      const node = { name: own.self(), ...(status !== undefined && { status }) };
-      return { version: 1, bundles: own.bundles, node };
-    },
-    hasAnswered: () => own.hasAnswered,
-    isDaemonAway: () => own.away.current() !== undefined,
-    onChange: (listener) => listen(own.listeners, listener),
-    statusChanged: () => notifyAll(own.listeners),
-    run: (signal) => follow(own, signal),
-  };
-}
+  constructor(options: OwnOffersOptions) {
+    this.options = options;
+    this.away = new Trouble(options.log, { clock: options.clock, forMs: USUAL_MS });
+  }
 
-async function follow(own: Followed, signal: AbortSignal): Promise<void> {
-  let pauseMs = FIRST_PAUSE_MS;
-  while (!signal.aborted) {
-    try {
-      const answer = await own.client.offers({ etag: own.etag, waitMs: WAIT_MS }, signal);
-      pauseMs = FIRST_PAUSE_MS;
-      logBack(own);
-      if (answer !== undefined) takeAnswer(own, answer.document.bundles, answer.etag);
-      // A daemon that does not wait needs a pause.
-      else await own.clock.sleep(FIRST_PAUSE_MS, signal);
-    } catch (error) {
-      if (signal.aborted) return;
-      logAway(own, error);
-      take(own, [], undefined);
-      await own.clock.sleep(pauseMs, signal).catch(() => undefined);
-      pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS);
+  /** Nothing while the daemon does not answer. */
+  bundles(): OffersDocument['bundles'] {
+    return this.offered;
+  }
+
+  /** For other nodes: with the name and the status of this node. */
+  document(): OffersDocument {
+    const status = this.options.status();
+    const node = { name: this.options.self(), ...(status !== undefined && { status }) };
+    return { version: 1, bundles: this.offered, node };
+  }
+
+  /** Since the start. */
+  hasAnswered(): boolean {
+    return this.isAnswered;
+  }
+
+  isDaemonAway(): boolean {
+    return this.away.current() !== undefined;
+  }
+
+  onChange(listener: () => void): Unsubscribe {
+    return listen(this.listeners, listener);
+  }
+
+  statusChanged(): void {
+    notifyAll(this.listeners);
+  }
+
+  /** Follows the daemon until `signal` aborts. Never throws. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { client, clock } = this.options;
+    let pauseMs = FIRST_PAUSE_MS;
+    while (!signal.aborted) {
+      try {
+        const answer = await client.offers({ etag: this.etag, waitMs: WAIT_MS }, signal);
+        pauseMs = FIRST_PAUSE_MS;
+        if (this.away.end('The daemon answers again: other nodes get its bundles')) notifyAll(this.listeners);
+        if (answer !== undefined) this.answered(answer.document.bundles, answer.etag);
+        // A daemon that does not wait needs a pause.
+        else await clock.sleep(FIRST_PAUSE_MS, signal);
+      } catch (error) {
+        if (signal.aborted) return;
+        this.failed(error);
+        await clock.sleep(pauseMs, signal).catch(() => undefined);
+        pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS);
+      }
     }
+  }
+
+  private answered(bundles: OffersDocument['bundles'], etag: string | undefined): void {
+    const isFirst = !this.isAnswered;
+    this.isAnswered = true;
+    const isNotified = this.update(bundles, etag);
+    if (isFirst && !isNotified) notifyAll(this.listeners);
+  }
+
+  private failed(error: unknown): void {
+    const isBegin = !this.isDaemonAway();
+    this.away.begin(`Other nodes get nothing from this one: ${reasonOf(error)}. See systemctl status stickpin`, error);
+    if (isBegin) notifyAll(this.listeners);
+    this.update([], undefined);
+  }
+
+  /** @returns whether listeners were called */
+  private update(bundles: OffersDocument['bundles'], etag: string | undefined): boolean {
+    this.etag = etag;
+    if (JSON.stringify(bundles) === JSON.stringify(this.offered)) return false;
+    this.offered = bundles;
+    notifyAll(this.listeners);
+    return true;
   }
 }
 
-function takeAnswer(own: Followed, bundles: OffersDocument['bundles'], etag: string | undefined): void {
-  const isFirst = !own.hasAnswered;
-  own.hasAnswered = true;
-  const isNotified = take(own, bundles, etag);
-  if (isFirst && !isNotified) notifyAll(own.listeners);
+export interface AnswerOptions {
+  readonly own: OwnOffers;
+  readonly daemon: WireConnection;
+  readonly nodes: ServedNodes;
+  readonly pace: Pace;
+  readonly clock: Clock;
+  readonly log: Log;
 }
 
-/** @returns whether listeners were called */
-function take(own: Followed, bundles: OffersDocument['bundles'], etag: string | undefined): boolean {
-  own.etag = etag;
-  if (JSON.stringify(bundles) === JSON.stringify(own.bundles)) return false;
-  own.bundles = bundles;
-  notifyAll(own.listeners);
-  return true;
+/** Manifests and configs of images seldom have more than 100 KiB. */
+const SMALL_BYTES = 256 * 1024;
+
+/**
+ * Answers offers itself and everything else through the daemon. Large blobs take a turn. Never
+ * rejects.
+ *
+ * @param node its Node, or its address without authentication
+ */
+export async function answerNode(
+  node: string,
+  request: IncomingMessage,
+  response: ServerResponse,
+  options: AnswerOptions,
+): Promise<void> {
+  const path = request.url ?? '';
+  const route = parseWirePath(path);
+  await answerSafely(request, response, options.log, async () => {
+    switch (route.kind) {
+      case 'unknown':
+        return respondJson(response, 404, { error: 'this is not offered here' });
+      case 'offers':
+        return sendWatched(request, response, {
+          clock: options.clock,
+          document: {
+            current: async () => options.own.document(),
+            onChange: (listener) => options.own.onChange(listener),
+          },
+        });
+      case 'blob':
+        if (request.method === 'GET') return sendBlob(node, request, response, options);
+        return relay(request, response, { connection: options.daemon, path });
+      default:
+        return relay(request, response, { connection: options.daemon, path });
+    }
+  });
 }
 
-function logBack({ away, listeners }: Followed): void {
-  if (away.end('The daemon answers again: other nodes get its bundles')) notifyAll(listeners);
+async function sendBlob(
+  node: string,
+  request: IncomingMessage,
+  response: ServerResponse,
+  { nodes, pace, daemon }: AnswerOptions,
+): Promise<void> {
+  const path = request.url ?? '';
+  const signal = closeSignal(response);
+  if (await isSmall(daemon, path, signal)) {
+    const onBytes = (count: number) => pace.take(count, signal);
+    return relay(request, response, { connection: daemon, path }, { onBytes });
+  }
+  const granted = nodes.request(node);
+  if ('busy' in granted) return respondBusy(response, granted.busy);
+  const { turn } = granted;
+  try {
+    await relay(
+      request,
+      response,
+      { connection: daemon, path },
+      {
+        onBytes: async (count) => {
+          if (turn.isTooSlow()) response.destroy();
+          await turn.add(count, signal);
+          await pace.take(count, signal);
+        },
+      },
+    );
+  } finally {
+    turn.end();
+  }
 }
 
-function logAway({ away, listeners }: Followed, error: unknown): void {
-  const isBegin = away.current() === undefined;
-  away.begin(`Other nodes get nothing from this one: ${reasonOf(error)}. See systemctl status stickpin`, error);
-  if (isBegin) notifyAll(listeners);
+/** A manifest or a config, by its size: judging a bundle needs only those. */
+async function isSmall(daemon: WireConnection, path: string, signal: AbortSignal): Promise<boolean> {
+  const head = await daemon.open({ path, method: 'HEAD' }, signal);
+  head.resume();
+  const length = head.headers['content-length'];
+  return head.statusCode !== 200 || (length !== undefined && Number(length) <= SMALL_BYTES);
 }

@@ -2,9 +2,9 @@ import { readFileSync } from 'node:fs';
 import type { Digest } from '../../../src/domain/model/digest.ts';
 import { parseEndpoint } from '../../../src/domain/settings/value-types.ts';
 import { createIdentityKeeper } from '../../../src/fleet/identity/identity.ts';
-import { createPeer, type KnownPeer } from '../../../src/fleet/peers/peer.ts';
-import { serveNodes } from '../../../src/fleet/serve/node-server.ts';
-import { createWarnOnce } from '../../../src/fleet/trouble.ts';
+import { KnownPeer } from '../../../src/fleet/peers/peer.ts';
+import { serveNodes } from '../../../src/fleet/serve/node-port.ts';
+import { WarnOnce } from '../../../src/fleet/trouble.ts';
 import { NEVER_ABORTED } from '../../../src/platform/async/abort.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
 import { respondJson } from '../../../src/platform/http.ts';
@@ -52,15 +52,15 @@ async function startMember(
   const settings = { kubeconfig, client_ca: clientCa };
   const keeper = createIdentityKeeper({ settings, clock: systemClock, log: silentLog });
   await keeper.refresh(NEVER_ABORTED);
-  const ways = { identity: keeper.current, clock: systemClock, onHeard: () => undefined };
+  const ways = { identity: () => keeper.current(), clock: systemClock, onHeard: () => undefined };
   const node = { name, status: { version: 1, releases: [PRELOADING] } };
   await serveNodes({
     ...ways,
     endpoint: endpointOf(listen),
-    warnings: createWarnOnce(silentLog, systemClock),
+    warnings: new WarnOnce(silentLog, systemClock),
     answer: async (_node, _request, response) => respondJson(response, 200, { version: 1, bundles: [], node }),
   });
-  return createPeer({ endpoint: endpointOf(giver), names: [], isAnnounced: false, announced: '' }, ways, 0);
+  return new KnownPeer({ endpoint: endpointOf(giver), names: [], isAnnounced: false, announced: '' }, ways, 0);
 }
 
 async function waitForNews({ client }: KnownPeer): Promise<never> {

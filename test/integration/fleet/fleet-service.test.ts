@@ -6,19 +6,18 @@ import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterEach, it as base, beforeAll, beforeEach, expect } from 'vitest';
 import type { FleetView } from '../../../src/domain/fleet/node-status.ts';
-import { createOffersClient } from '../../../src/offers/client/client.ts';
-import { createWireConnection, unixSocket } from '../../../src/offers/client/wire-connection.ts';
-import { createOffersHandler } from '../../../src/offers/server/handler.ts';
-import { type SocketServer, serveSocket } from '../../../src/offers/server/socket-server.ts';
+import { OffersClient } from '../../../src/fleet/wire/client.ts';
+import { unixSocket, WireConnection } from '../../../src/fleet/wire/connection.ts';
+import { createOffersHandler, type SocketServer, serveSocket } from '../../../src/fleet/wire/server.ts';
 import { NEVER_ABORTED } from '../../../src/platform/async/abort.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
 import { silentLog } from '../../../src/platform/log.ts';
 import { bundleIntoCache } from '../../support/bundles/bundle-program.ts';
 import { eventually } from '../../support/eventually.ts';
+import { createMemoryOffers } from '../../support/fleet/memory-offers.ts';
 import { freePort } from '../../support/free-port.ts';
 import { ownBundle, ownReport } from '../../support/kubernetes/own-report.ts';
 import { startTestCluster, type TestCluster } from '../../support/kubernetes/test-cluster.ts';
-import { createMemoryOffers } from '../../support/offers/memory-offers.ts';
 import { have } from '../../support/requirements.ts';
 
 const it = base.runIf(have('openssl'));
@@ -66,9 +65,9 @@ async function withdraw(settings: string): Promise<{ readonly code: unknown; rea
 /** What it tells its daemon. */
 async function view(): Promise<FleetView | undefined> {
   const socket = join(cluster.folder, 'run-fleet/peers.sock');
-  const connection = createWireConnection({ who: 'the fleet process', connect: unixSocket(socket) });
+  const connection = new WireConnection({ who: 'the fleet process', connect: unixSocket(socket) });
   try {
-    return (await createOffersClient(connection).fleet({}, NEVER_ABORTED))?.document;
+    return (await new OffersClient(connection).fleet({}, NEVER_ABORTED))?.document;
   } finally {
     connection.close();
   }

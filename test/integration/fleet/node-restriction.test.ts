@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type ApiRequest, createKubernetesApi } from '../../../src/fleet/kubernetes/api.ts';
-import { isKubernetesError } from '../../../src/fleet/kubernetes/api-error.ts';
+import { type ApiRequest, createKubernetesApi, isKubernetesError } from '../../../src/fleet/kubernetes/api.ts';
 import { readCredentials } from '../../../src/fleet/kubernetes/credentials.ts';
 import { NEVER_ABORTED } from '../../../src/platform/async/abort.ts';
 import { startTestCluster, type TestCluster } from '../../support/kubernetes/test-cluster.ts';

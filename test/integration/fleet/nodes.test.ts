@@ -11,8 +11,8 @@ import type { Digest } from '../../../src/domain/model/digest.ts';
 import { clusterNodeOf } from '../../../src/fleet/kubernetes/kubernetes-cluster.ts';
 import { type OwnServes, servesAnnotation } from '../../../src/fleet/publish/own-report.ts';
 import type { ClusterNode } from '../../../src/fleet/trouble.ts';
-import { busyOf } from '../../../src/offers/busy.ts';
-import { wasCut } from '../../../src/offers/client/client.ts';
+import { wasCut } from '../../../src/fleet/wire/client.ts';
+import { busyOf } from '../../../src/fleet/wire/documents.ts';
 import { AppError } from '../../../src/platform/app-error.ts';
 import { digestOf } from '../../../src/platform/digest.ts';
 import { messageIds } from '../../../src/platform/message-ids.ts';
@@ -220,13 +220,13 @@ describe.runIf(have('openssl'))('nodes that give bundles to each other', () => {
   });
 
   it('start with no peers when the file of peers is damaged, and say so in one line', async () => {
-    const { createPeerStore } = await import('../../../src/fleet/peers/peer.ts');
+    const { PeerStore } = await import('../../../src/fleet/peers/stored-peers.ts');
     const { createRecordingLog } = await import('../../support/recording-log.ts');
     const file = join(base, 'damaged.json');
     for (const text of ['', '{"version":1,"peers":[{"name":"a","address":"nowhere"}]}', '\0\0']) {
       writeFileSync(file, text);
       const log = createRecordingLog();
-      expect(await createPeerStore(file, log).load(signal)).toEqual([]);
+      expect(await new PeerStore(file, log).load(signal)).toEqual([]);
       expect(log.lines.map(({ message }) => message)).toEqual([expect.stringContaining(`${file} can't be used`)]);
     }
   });

@@ -9,14 +9,14 @@ import type { Phase } from '../../../src/domain/model/phase.ts';
 import type { StatusReport } from '../../../src/domain/report/status-schema.ts';
 import { nodeStatusOf } from '../../../src/fleet/publish/node-status.ts';
 import { parseOwnReport } from '../../../src/fleet/publish/own-report.ts';
-import { fleetPaths } from '../../../src/offers/documents.ts';
+import { fleetPaths } from '../../../src/fleet/wire/documents.ts';
 import { hostArch, makeSampleBundle, type SampleBundle, sampleKey } from '../../support/bundles/sample-bundle.ts';
 import { sampleImage, sampleLayer } from '../../support/bundles/sample-image.ts';
 import { makeSpreadBundle } from '../../support/bundles/spread-bundle.ts';
 import { createDaemonHarness, type DaemonHarness, type HarnessOptions } from '../../support/daemon/daemon-harness.ts';
 import { createStickGate, type StickGate } from '../../support/daemon/stick-gate.ts';
 import { eventually } from '../../support/eventually.ts';
-import { type BlobTrick, busyTrick, createFleetDouble, type FleetDouble } from '../../support/offers/fleet-double.ts';
+import { type BlobTrick, busyTrick, createFleetDouble, type FleetDouble } from '../../support/fleet/fleet-double.ts';
 
 const MIB = 1024 * 1024;
 const key = sampleKey('factory-2026');

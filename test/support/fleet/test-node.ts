@@ -5,18 +5,17 @@ import { loadSettings } from '../../../src/config/load-settings.ts';
 import type { FleetView, NodeStatus } from '../../../src/domain/fleet/node-status.ts';
 import type { Settings } from '../../../src/domain/settings/settings.ts';
 import { createIdentityKeeper, type IdentityKeeper } from '../../../src/fleet/identity/identity.ts';
-import type { IsKubeletReady } from '../../../src/fleet/peers/targets.ts';
+import type { IsKubeletReady } from '../../../src/fleet/peers/silence.ts';
 import type { Cluster, ClusterNode } from '../../../src/fleet/trouble.ts';
-import { createOffersClient, type OffersClient } from '../../../src/offers/client/client.ts';
-import { createWireConnection, unixSocket } from '../../../src/offers/client/wire-connection.ts';
-import { fleetPaths, wirePaths } from '../../../src/offers/documents.ts';
-import { createOffersHandler } from '../../../src/offers/server/handler.ts';
-import { serveSocket } from '../../../src/offers/server/socket-server.ts';
+import { OffersClient } from '../../../src/fleet/wire/client.ts';
+import { unixSocket, WireConnection } from '../../../src/fleet/wire/connection.ts';
+import { fleetPaths, wirePaths } from '../../../src/fleet/wire/documents.ts';
+import { createOffersHandler, serveSocket } from '../../../src/fleet/wire/server.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
 import { type Listeners, listen, notifyAll, type Unsubscribe } from '../../../src/platform/subscription.ts';
 import { eventually } from '../eventually.ts';
-import { createMemoryOffers, type MemoryOffers } from '../offers/memory-offers.ts';
 import { createRecordingLog, type RecordingLog } from '../recording-log.ts';
+import { createMemoryOffers, type MemoryOffers } from './memory-offers.ts';
 
 /** How a node is set up. */
 export interface TestNodeOptions {
@@ -99,8 +98,8 @@ export async function startTestNode(options: TestNodeOptions): Promise<TestNode>
   });
   const stop = new AbortController();
   const running = fleet.run(stop.signal);
-  const connection = createWireConnection({ who: 'the fleet process', connect: unixSocket(paths.peersSocket) });
-  const client = createOffersClient(connection);
+  const connection = new WireConnection({ who: 'the fleet process', connect: unixSocket(paths.peersSocket) });
+  const client = new OffersClient(connection);
   const view = async () => {
     const answer = await client.fleet({}, stop.signal);
     if (answer === undefined) throw new Error('no view');
@@ -127,7 +126,7 @@ export async function startTestNode(options: TestNodeOptions): Promise<TestNode>
         if (!isIt(now)) throw new Error(`not there yet: ${JSON.stringify(now)}`);
         return now;
       }, timeoutMs),
-    peer: (name) => createOffersClient(connection, wirePaths.peer(name)),
+    peer: (name) => new OffersClient(connection, wirePaths.peer(name)),
     stop: async () => {
       stop.abort();
       await running;

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { createTrouble, USUAL_MS } from '../../../src/fleet/trouble.ts';
+import { Trouble, USUAL_MS } from '../../../src/fleet/trouble.ts';
 import { createRecordingLog } from '../../support/recording-log.ts';
 
 function play() {
@@ -18,7 +18,7 @@ function play() {
 
 it('tells what begins and what ends once, and what it is at any time', () => {
   const { log, lines } = play();
-  const trouble = createTrouble(log);
+  const trouble = new Trouble(log);
   expect(trouble.end('over')).toBe(false);
   expect([trouble.begin('one', new Error('x')), trouble.begin('one'), trouble.begin('two')]).toEqual([
     true,
@@ -32,7 +32,7 @@ it('tells what begins and what ends once, and what it is at any time', () => {
 
 it('says nothing of what is over within half a minute, and tells what lasts longer', () => {
   const { log, lines, quiet, after } = play();
-  const trouble = createTrouble(log, quiet);
+  const trouble = new Trouble(log, quiet);
   trouble.begin('not there');
   expect(trouble.current()).toBe('not there');
   after(29_000);

@@ -5,11 +5,11 @@
 import type { ServerResponse } from 'node:http';
 import { parseEndpoint } from '../../../../src/domain/settings/value-types.ts';
 import { createIdentityKeeper } from '../../../../src/fleet/identity/identity.ts';
-import { createPeer } from '../../../../src/fleet/peers/peer.ts';
-import { serveNodes } from '../../../../src/fleet/serve/node-server.ts';
-import { createWarnOnce } from '../../../../src/fleet/trouble.ts';
+import { KnownPeer } from '../../../../src/fleet/peers/peer.ts';
+import { serveNodes } from '../../../../src/fleet/serve/node-port.ts';
+import { WarnOnce } from '../../../../src/fleet/trouble.ts';
+import { relay } from '../../../../src/fleet/wire/server.ts';
 import { createLog } from '../../../../src/host/log.ts';
-import { relay } from '../../../../src/offers/server/handler.ts';
 import { NEVER_ABORTED } from '../../../../src/platform/async/abort.ts';
 import { systemClock } from '../../../../src/platform/clock.ts';
 import { closeSignal } from '../../../../src/platform/http.ts';
@@ -30,13 +30,13 @@ const log = await createLog({ env: process.env });
 const settings = { kubeconfig: order.kubeconfig, client_ca: order.clientCa };
 const keeper = createIdentityKeeper({ settings, clock: systemClock, log });
 await keeper.refresh(NEVER_ABORTED);
-const ways = { identity: keeper.current, clock: systemClock, onHeard: () => undefined };
+const ways = { identity: () => keeper.current(), clock: systemClock, onHeard: () => undefined };
 const target = { endpoint: endpointOf(order.honest), names: [], isAnnounced: false, announced: '' };
-const honest = createPeer(target, ways, 0);
+const honest = new KnownPeer(target, ways, 0);
 await serveNodes({
   ...ways,
   endpoint: endpointOf(order.listen),
-  warnings: createWarnOnce(log, systemClock),
+  warnings: new WarnOnce(log, systemClock),
   answer: async (_node, request, response) => {
     const path = request.url ?? '';
     if (request.method !== 'GET' || !path.startsWith('/v1/blobs/')) {

@@ -2,8 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { backoffMs } from '../../../../src/fleet/kubernetes/api.ts';
-import { kubernetesError } from '../../../../src/fleet/kubernetes/api-error.ts';
+import { backoffMs, kubernetesError } from '../../../../src/fleet/kubernetes/api.ts';
 import { readCredentials } from '../../../../src/fleet/kubernetes/credentials.ts';
 import { NEVER_ABORTED } from '../../../../src/platform/async/abort.ts';
 

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import type { NodeStatus } from '../../../../src/domain/fleet/node-status.ts';
 import type { Phase } from '../../../../src/domain/model/phase.ts';
-import { createWrittenStatuses, fleetDocument } from '../../../../src/fleet/peers/fleet-document.ts';
+import { fleetDocument, WrittenStatuses } from '../../../../src/fleet/peers/fleet-document.ts';
 import type { ClusterNode } from '../../../../src/fleet/trouble.ts';
 import { fixedCluster } from '../../../support/kubernetes/fixed-cluster.ts';
 
@@ -11,19 +11,19 @@ const statusOf = (phase: Phase): NodeStatus => ({
 });
 const written = (phase: Phase): ClusterNode => ({ name: 'b', serves: [], status: statusOf(phase) });
 
-/** Node `a`, which was told of `b` on the wire at 1 s. */
+/** Node `a`, which received the status of `b` on the wire at 1 s. */
 function scene() {
   let nowMs = 0;
   const heard: string[] = [];
   const clock = { now: () => nowMs, monotonic: () => nowMs, sleep: async () => undefined };
   const cluster = fixedCluster('a');
-  const statuses = createWrittenStatuses({ cluster, clock, onHeard: (node) => heard.push(node) });
-  cluster.onChange(statuses.look);
-  const told = new Map([['b', { status: statusOf('preloading'), atMs: 1_000 }]]);
+  const statuses = new WrittenStatuses(cluster, clock, (node) => heard.push(node));
+  cluster.onChange(() => statuses.refresh());
+  const received = new Map([['b', { status: statusOf('preloading'), atMs: 1_000 }]]);
   const phase = () => {
     const parts = {
       cluster,
-      peers: { list: () => [], statuses: () => told, nodeNames: () => ['b'] },
+      peers: { list: () => [], statuses: () => received, nodeNames: () => ['b'] },
       written: statuses,
       silence: { seenAt: () => undefined, isAbsent: () => false },
       ownStatus: () => undefined,

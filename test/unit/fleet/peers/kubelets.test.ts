@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { createKubelets, createSilence } from '../../../../src/fleet/peers/targets.ts';
+import { Kubelets, Silence } from '../../../../src/fleet/peers/silence.ts';
 import { NEVER_ABORTED } from '../../../../src/platform/async/abort.ts';
 import { fixedCluster } from '../../../support/kubernetes/fixed-cluster.ts';
 
@@ -15,18 +15,18 @@ function scene(isReady: (asked: number) => boolean) {
     { name: 'b', serves: [], status },
     { name: 'c', serves: [] },
   ]);
-  const silence = createSilence(60 * MINUTE, clock);
+  const silence = new Silence(60 * MINUTE, clock);
   const asked: [node: string, minute: number][] = [];
   const ask = async (name: string) => {
     asked.push([name, nowMs / MINUTE]);
     return isReady(asked.length);
   };
-  const kubelets = createKubelets({ cluster, silence, isReady: ask, absentMs: 60 * MINUTE, clock });
+  const kubelets = new Kubelets({ cluster, silence, isReady: ask, absentMs: 60 * MINUTE, clock });
   const pass = async (minutes: number) => {
     for (let minute = 0; minute < minutes; minute += 1) {
       nowMs += MINUTE;
       silence.pass(['b', 'c'], true);
-      await kubelets.look(NEVER_ABORTED);
+      await kubelets.check(NEVER_ABORTED);
     }
   };
   return { silence, asked, pass };

@@ -1,22 +1,24 @@
 import { expect, it } from 'vitest';
 import type { ReleaseStatus } from '../../../../src/domain/fleet/node-status.ts';
-import { isNeedy, pauseOf } from '../../../../src/fleet/peers/query-peer.ts';
+import { isNeedy, pauseOf } from '../../../../src/fleet/peers/peer.ts';
 
-const idle = { quiet: 1, hasFailed: false, isAnnounced: true, isNeedy: false };
+const target = { endpoint: { host: '10.0.0.2', port: 9777 }, names: [], isAnnounced: true, announced: '' };
+const announced = { quiet: 1, trouble: undefined, target };
+const other = { ...announced, target: { ...target, isAnnounced: false } };
 
 it('leaves a node alone whose announcement is waited for', () => {
-  expect(pauseOf(idle)).toBe(Number.POSITIVE_INFINITY);
+  expect(pauseOf(announced, false)).toBe(Number.POSITIVE_INFINITY);
 });
 
 it('asks others now and then, and those that failed: from 5 s to 10 min', () => {
-  const pauses = [0, 1, 2, 3, 4, 5, 6, 7, 100].map((quiet) => pauseOf({ ...idle, isAnnounced: false, quiet }));
+  const pauses = [0, 1, 2, 3, 4, 5, 6, 7, 100].map((quiet) => pauseOf({ ...other, quiet }, false));
   expect(pauses).toEqual([5_000, 5_000, 15_000, 30_000, 60_000, 120_000, 300_000, 600_000, 600_000]);
-  expect(pauseOf({ ...idle, hasFailed: true, quiet: 3 })).toBe(30_000);
+  expect(pauseOf({ ...announced, trouble: 'away', quiet: 3 }, false)).toBe(30_000);
 });
 
 it('asks everybody at least every 30 s while this node needs something', () => {
-  expect(pauseOf({ ...idle, isNeedy: true, quiet: 100 })).toBe(30_000);
-  expect(pauseOf({ ...idle, isNeedy: true, quiet: 1 })).toBe(5_000);
+  expect(pauseOf({ ...announced, quiet: 100 }, true)).toBe(30_000);
+  expect(pauseOf(announced, true)).toBe(5_000);
 });
 
 const release = (more: Partial<ReleaseStatus>): ReleaseStatus => ({

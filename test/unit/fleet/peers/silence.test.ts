@@ -1,12 +1,12 @@
 import { expect, it } from 'vitest';
-import { countsSilence, createSilence } from '../../../../src/fleet/peers/targets.ts';
+import { countsSilence, Silence } from '../../../../src/fleet/peers/silence.ts';
 
 const HOUR = 3_600_000;
 
 function scene() {
   let nowMs = 0;
   const clock = { now: () => 1_000_000 + nowMs, monotonic: () => nowMs, sleep: async () => undefined };
-  const silence = createSilence(HOUR, clock);
+  const silence = new Silence(HOUR, clock);
   const pass = (ms: number, isAsking: boolean) => {
     nowMs += ms;
     silence.pass(['a', 'b'], isAsking);

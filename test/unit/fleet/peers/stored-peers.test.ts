@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import { createPeerStore } from '../../../../src/fleet/peers/peer.ts';
+import { PeerStore } from '../../../../src/fleet/peers/stored-peers.ts';
 import { silentLog } from '../../../../src/platform/log.ts';
 
 it('reads no address that each machine has from the stored peers, and keeps their names', async () => {
@@ -19,7 +19,7 @@ it('reads no address that each machine has from the stored peers, and keeps thei
   ];
   const peers = [...local, '10.0.0.4:9777', '[fd00::4]:9777'].map((address, at) => ({ name: `worker-${at}`, address }));
   writeFileSync(path, JSON.stringify({ version: 1, peers }));
-  const loaded = await createPeerStore(path, silentLog).load(new AbortController().signal);
+  const loaded = await new PeerStore(path, silentLog).load(new AbortController().signal);
   rmSync(folder, { recursive: true });
   expect(loaded.map(({ name }) => name)).toEqual(peers.map(({ name }) => name));
   expect(loaded.flatMap(({ address }) => address ?? [])).toEqual(['10.0.0.4:9777', '[fd00::4]:9777']);

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { targetsOf } from '../../../../src/fleet/peers/targets.ts';
+import { targetsOf } from '../../../../src/fleet/peers/peers.ts';
 import { digestOf } from '../../../../src/platform/digest.ts';
 
 const nodes = [

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { createPace } from '../../../../src/fleet/serve/pace.ts';
+import { Pace } from '../../../../src/fleet/serve/served-nodes.ts';
 
 const signal = new AbortController().signal;
 
@@ -12,7 +12,7 @@ it('lets all callers together send at the rate, after a small burst', async () =
       nowMs += ms;
     },
   };
-  const pace = createPace(1_000, clock);
+  const pace = new Pace(1_000, clock);
   await pace.take(250, signal);
   expect(nowMs).toBe(0);
   await pace.take(500, signal);
@@ -30,7 +30,7 @@ it('does not save up what was not used', async () => {
       nowMs += ms;
     },
   };
-  const pace = createPace(1_000, clock);
+  const pace = new Pace(1_000, clock);
   await pace.take(1, signal);
   nowMs = 100_000;
   await pace.take(1_250, signal);

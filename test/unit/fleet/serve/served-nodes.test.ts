@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { createServedNodes, type Turn } from '../../../../src/fleet/serve/served-nodes.ts';
+import { ServedNodes, type Turn } from '../../../../src/fleet/serve/served-nodes.ts';
 
 const signal = new AbortController().signal;
 
@@ -13,15 +13,15 @@ function play() {
       nowMs += ms;
     },
   };
-  const nodes = createServedNodes({ max_clients: 2, rate: 'unlimited' }, clock);
+  const nodes = new ServedNodes({ max_clients: 2, rate: 'unlimited' }, clock);
   const begin = (node: string): Turn => {
-    const asked = nodes.ask(node);
-    if ('busy' in asked) throw new Error(`${node} has to wait`);
-    return asked.turn;
+    const granted = nodes.request(node);
+    if ('busy' in granted) throw new Error(`${node} has to wait`);
+    return granted.turn;
   };
   return {
     begin,
-    isBusy: (node: string) => 'busy' in nodes.ask(node),
+    isBusy: (node: string) => 'busy' in nodes.request(node),
     after: (ms: number) => {
       nowMs += ms;
     },

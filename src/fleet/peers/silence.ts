@@ -1,0 +1,151 @@
+import type { Clock } from '../../platform/clock.ts';
+import type { KubernetesApi } from '../kubernetes/api.ts';
+import { getNode } from '../kubernetes/own-node.ts';
+import type { Cluster } from '../trouble.ts';
+
+/**
+ * How long nodes gave no sign of life while they were queried. Nodes of an idle cluster say
+ * nothing, so silence counts only during queries.
+ */
+export class Silence {
+  private readonly absentMs: number;
+  private readonly clock: Clock;
+  private readonly seen = new Map<string, number>();
+  private readonly silent = new Map<string, number>();
+  private lastMs: number;
+  private heardMs: number | undefined;
+
+  /** @param absentMs `fleet.absent` */
+  constructor(absentMs: number, clock: Clock) {
+    this.absentMs = absentMs;
+    this.clock = clock;
+    this.lastMs = clock.monotonic();
+  }
+
+  heard(node: string): void {
+    this.seen.set(node, this.clock.now());
+    this.silent.set(node, 0);
+    this.heardMs = this.clock.monotonic();
+  }
+
+  /** By the Kubernetes API. */
+  isAlive(node: string): void {
+    this.silent.set(node, 0);
+  }
+
+  /** In milliseconds. */
+  silentMs(node: string): number {
+    return this.silent.get(node) ?? 0;
+  }
+
+  /** Monotonic milliseconds; undefined: never since the start. */
+  lastHeardMs(): number | undefined {
+    return this.heardMs;
+  }
+
+  /** Milliseconds since the epoch; undefined: never since the start. */
+  seenAt(node: string): number | undefined {
+    return this.seen.get(node);
+  }
+
+  isAbsent(node: string): boolean {
+    return this.silentMs(node) >= this.absentMs;
+  }
+
+  /** @param isAsking whether nodes were queried since the last call */
+  pass(nodes: readonly string[], isAsking: boolean): void {
+    const nowMs = this.clock.monotonic();
+    const passedMs = isAsking ? nowMs - this.lastMs : 0;
+    this.lastMs = nowMs;
+    const known = new Set(nodes);
+    for (const node of known) this.silent.set(node, this.silentMs(node) + passedMs);
+    for (const node of [...this.silent.keys()]) if (!known.has(node)) this.silent.delete(node);
+  }
+}
+
+/** Whether this node would hear others. */
+interface Hearing {
+  readonly isAsking: boolean;
+  /** Or needs none. */
+  readonly hasIdentity: boolean;
+  readonly isApiComplete: boolean;
+  /** Monotonic, as `nowMs`; undefined: never. */
+  readonly lastHeardMs: number | undefined;
+  readonly nowMs: number;
+}
+
+/** Nodes in need query, and are queried, at least every 30 s. */
+const HEARS_MS = 5 * 60_000;
+
+/**
+ * A node that hears nobody, and that the Kubernetes API does not show the others, may itself be cut
+ * off: then silence does not count.
+ */
+export function countsSilence(hearing: Hearing): boolean {
+  const { isAsking, hasIdentity, isApiComplete, lastHeardMs, nowMs } = hearing;
+  const hears = isApiComplete || (lastHeardMs !== undefined && nowMs - lastHeardMs <= HEARS_MS);
+  return isAsking && hasIdentity && hears;
+}
+
+/** @throws KubernetesError */
+export type IsKubeletReady = (node: string, signal: AbortSignal) => Promise<boolean>;
+
+interface KubeletsOptions {
+  readonly cluster: Pick<Cluster, 'nodes'>;
+  readonly silence: Silence;
+  readonly isReady: IsKubeletReady;
+  /** `fleet.absent` */
+  readonly absentMs: number;
+  readonly clock: Pick<Clock, 'sleep'>;
+}
+
+/** Share of `fleet.absent` before the first check, and between checks. */
+const FIRST = 0.5;
+
+const AGAIN = 0.2;
+
+const PAUSE_MS = 5_000;
+
+/**
+ * A node whose port is blocked and that has nothing to write is silent and lives: the Kubernetes
+ * API knows its kubelet. Nodes without stickpin are not awaited.
+ */
+export class Kubelets {
+  private readonly options: KubeletsOptions;
+  /** How silent each node was at its last check. */
+  private readonly checked = new Map<string, number>();
+
+  constructor(options: KubeletsOptions) {
+    this.options = options;
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      await this.check(signal);
+      await this.options.clock.sleep(PAUSE_MS, signal).catch(() => undefined);
+    }
+  }
+
+  /** Checks the nodes that have been silent for long. Never rejects. */
+  async check(signal: AbortSignal): Promise<void> {
+    const { cluster, silence, isReady, absentMs } = this.options;
+    for (const { name, status } of cluster.nodes()) {
+      const silentMs = silence.silentMs(name);
+      const before = this.checked.get(name);
+      const isAgain = before !== undefined && silentMs >= before;
+      const dueMs = isAgain ? before + absentMs * AGAIN : absentMs * FIRST;
+      if (!isAgain) this.checked.delete(name);
+      if (status === undefined || silentMs === 0 || silentMs < dueMs || signal.aborted) continue;
+      this.checked.set(name, silentMs);
+      if (!(await isReady(name, signal).catch(() => false))) continue;
+      silence.isAlive(name);
+      this.checked.delete(name);
+    }
+  }
+}
+
+/** By the condition `Ready`, which turns `Unknown` when the kubelet is silent. */
+export async function isKubeletReady(api: KubernetesApi, node: string, signal: AbortSignal): Promise<boolean> {
+  const { status } = await getNode(api, node, signal);
+  return status.conditions?.some((one) => one.type === 'Ready' && one.status === 'True') === true;
+}

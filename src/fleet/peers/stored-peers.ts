@@ -1,0 +1,133 @@
+import { isDeepStrictEqual } from 'node:util';
+import * as v from 'valibot';
+import { formatEndpoint, parseEndpoint } from '../../domain/settings/value-types.ts';
+import { reasonOf } from '../../platform/app-error.ts';
+import { oneAtATime } from '../../platform/async/concurrency.ts';
+import { readIfPresent, replaceFile } from '../../platform/files/durable-file.ts';
+import type { Log } from '../../platform/log.ts';
+import { isLocal } from '../publish/own-report.ts';
+import type { Cluster } from '../trouble.ts';
+import type { KnownPeer } from './peer.ts';
+
+export interface StoredPeer {
+  readonly name: string;
+  /** Where it answered last or offers to, as `10.0.0.4:9777`. */
+  readonly address?: string | undefined;
+}
+
+/** More nodes than a cluster has (kubernetes.io, "Considerations for large clusters"). */
+const MOST_PEERS = 5_000;
+
+const shortText = v.pipe(v.string(), v.minLength(1), v.maxLength(253));
+const address = v.pipe(
+  v.string(),
+  v.check((text) => wellFormed(text) === text),
+);
+const storedPeers = v.object({
+  version: v.literal(1),
+  peers: v.pipe(v.array(v.object({ name: shortText, address: v.optional(address) })), v.maxLength(MOST_PEERS)),
+});
+
+/** A file for its owner only (mode 0600). */
+export class PeerStore {
+  private readonly path: string;
+  private readonly log: Log;
+
+  constructor(path: string, log: Log) {
+    this.path = path;
+    this.log = log;
+  }
+
+  /** Without local addresses; none when the file can't be used. */
+  async load(signal: AbortSignal): Promise<readonly StoredPeer[]> {
+    try {
+      signal.throwIfAborted();
+      const text = await readIfPresent(this.path);
+      return text === undefined ? [] : v.parse(storedPeers, JSON.parse(text)).peers.map(withoutLocal);
+    } catch (error) {
+      const message = `${this.path} can't be used, so no peers of before are asked: ${reasonOf(error)}. It is written anew`;
+      if (!signal.aborted) this.log.warn({ err: error }, message);
+      return [];
+    }
+  }
+
+  /** A failure is one line in the log. */
+  async save(peers: readonly StoredPeer[], signal: AbortSignal): Promise<void> {
+    const text = `${JSON.stringify({ version: 1, peers: peers.slice(0, MOST_PEERS) }, null, 2)}\n`;
+    await replaceFile({ path: this.path, mode: 0o600 }, text, signal).catch((error: unknown) => {
+      if (!signal.aborted) this.log.warn({ err: error }, `${this.path} can't be written: ${reasonOf(error)}`);
+    });
+  }
+}
+
+/** This node still waits for the node itself. */
+function withoutLocal({ name, address }: StoredPeer): StoredPeer {
+  const host = address === undefined ? undefined : parseEndpoint(address, 0)?.host;
+  return { name, ...(host !== undefined && !isLocal(host) && { address }) };
+}
+
+function wellFormed(text: string): string | undefined {
+  const endpoint = parseEndpoint(text, 0);
+  return endpoint && formatEndpoint(endpoint);
+}
+
+/** Then a node that the API server does not name is gone. */
+export function isComplete({ trouble, nodes }: Pick<Cluster, 'nodes' | 'trouble'>): boolean {
+  return trouble() === undefined && nodes().length > 0;
+}
+
+/** Nodes that this node still waits for after a restart without an API server. */
+export class RememberedPeers {
+  private readonly store: Pick<PeerStore, 'load' | 'save'>;
+  private readonly cluster: Pick<Cluster, 'self' | 'nodes' | 'trouble'>;
+  private readonly inTurn = oneAtATime();
+  private stored: readonly StoredPeer[] = [];
+
+  constructor(store: Pick<PeerStore, 'load' | 'save'>, cluster: Pick<Cluster, 'self' | 'nodes' | 'trouble'>) {
+    this.store = store;
+    this.cluster = cluster;
+  }
+
+  /** By name. */
+  list(): readonly StoredPeer[] {
+    return this.stored;
+  }
+
+  async load(signal: AbortSignal): Promise<void> {
+    this.stored = await this.store.load(signal);
+  }
+
+  /** Stores the nodes of the Kubernetes API, once it shows all. */
+  async followCluster(signal: AbortSignal): Promise<void> {
+    const { cluster, stored } = this;
+    if (!isComplete(cluster)) return;
+    const before = new Map(stored.map((one) => [one.name, one.address]));
+    const nodes = cluster.nodes().filter(({ name }) => name !== cluster.self());
+    const next = nodes.map(({ name, endpoint }): StoredPeer => {
+      const address = endpoint === undefined ? before.get(name) : formatEndpoint(endpoint);
+      return { name, ...(address !== undefined && { address }) };
+    });
+    if (!isDeepStrictEqual(next, stored)) await this.save(next, signal);
+  }
+
+  /**
+   * Stores where a node answered, unless the Kubernetes API has its address or knows that it is
+   * gone.
+   */
+  async answered({ target, node }: Pick<KnownPeer, 'target' | 'node'>, signal: AbortSignal): Promise<void> {
+    const { cluster, stored } = this;
+    const name = target.name ?? node;
+    const address = formatEndpoint(target.endpoint);
+    if (name === undefined || name === cluster.self()) return;
+    const shown = cluster.nodes().find((one) => one.name === name);
+    if (isComplete(cluster) && (shown === undefined || shown.endpoint !== undefined)) return;
+    if (stored.some((one) => one.name === name && one.address === address)) return;
+    const others = stored.filter((one) => one.name !== name && one.address !== address);
+    await this.save([...others, { name, address }], signal);
+  }
+
+  private async save(next: readonly StoredPeer[], signal: AbortSignal): Promise<void> {
+    this.stored = next.toSorted((a, b) => (a.name < b.name ? -1 : 1));
+    await this.inTurn(signal, () => this.store.save(this.stored, signal));
+  }
+}

@@ -1,0 +1,295 @@
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import { join } from 'node:path';
+import { type Endpoint, FLEET_PORT, formatEndpoint, parseEndpoint } from '../../domain/settings/value-types.ts';
+import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
+import { withEither } from '../../platform/async/abort.ts';
+import type { Clock } from '../../platform/clock.ts';
+import { readIfPresent, replaceFile } from '../../platform/files/durable-file.ts';
+import type { Log } from '../../platform/log.ts';
+import { messageIds } from '../../platform/message-ids.ts';
+import { type Listeners, listen, notifyAll, type Unsubscribe } from '../../platform/subscription.ts';
+import type { Identity } from '../identity/identity.ts';
+import { createTlsGate, type EnteredConnection } from '../identity/tls-ends.ts';
+import { type Cluster, fleetError, Trouble, USUAL_MS, type WarnOnce } from '../trouble.ts';
+import { respondBusy, WIRE_SERVER_OPTIONS, wireLimits } from '../wire/documents.ts';
+
+interface NodePortOptions {
+  /** `fleet.listen`. */
+  readonly setting: string;
+  readonly cluster: Pick<Cluster, 'address' | 'onChange'>;
+  /** Keeps the last address, for a start without an API server. */
+  readonly stateDir: string;
+  readonly serve: (endpoint: Endpoint) => Promise<NodeServer>;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** An address may come after the process, as at boot. */
+const AGAIN_MS = 5_000;
+
+/** The port for other nodes. */
+export class NodePort {
+  private readonly options: NodePortOptions;
+  private readonly listeners: Listeners = new Set();
+  private readonly file: string;
+  private readonly unknown: Trouble;
+  private server: NodeServer | undefined;
+  /** As requested for `server`. */
+  private wanted: string | undefined;
+  private isTried = false;
+  /** Was logged last. */
+  private logged: string | undefined;
+
+  constructor(options: NodePortOptions) {
+    const { log, clock, stateDir } = options;
+    this.options = options;
+    this.file = join(stateDir, 'address');
+    this.unknown = new Trouble(log, { clock, forMs: USUAL_MS });
+  }
+
+  /** Undefined while other nodes can't reach this one. */
+  endpoint(): Endpoint | undefined {
+    return this.server?.endpoint;
+  }
+
+  /** The port was opened, or could not be, since the start. */
+  wasTried(): boolean {
+    return this.isTried;
+  }
+
+  onChange(listener: () => void): Unsubscribe {
+    return listen(this.listeners, listener);
+  }
+
+  /** Follows changes of the address. Never throws. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { cluster, clock } = this.options;
+    let changed = new AbortController();
+    const unsubscribe = cluster.onChange(() => changed.abort());
+    while (!signal.aborted) {
+      changed = new AbortController();
+      const address = await this.ownAddress(signal);
+      if (address === undefined) {
+        this.unknown.begin(
+          'The address of this node is not known, so other nodes get nothing; fleet.listen can name it',
+        );
+      } else if (address !== this.wanted) await this.move(address, signal);
+      await withEither([signal, changed.signal], (either) => clock.sleep(AGAIN_MS, either)).catch(() => undefined);
+    }
+    unsubscribe();
+    await this.server?.close();
+  }
+
+  private async move(address: string, signal: AbortSignal): Promise<void> {
+    const { serve, log, setting } = this.options;
+    const endpoint = parseEndpoint(address, FLEET_PORT);
+    if (endpoint === undefined) return;
+    await this.server?.close();
+    this.server = undefined;
+    this.wanted = undefined;
+    try {
+      this.server = await serve(endpoint);
+      this.wanted = address;
+      this.logged = undefined;
+      this.unknown.end('The address of this node is known');
+      log.info({ address }, `Other nodes reach this one on ${formatEndpoint(this.server.endpoint)}`);
+      if (setting === 'auto') await replaceFile({ path: this.file, mode: 0o600 }, `${address}\n`, signal);
+    } catch (error) {
+      if (!signal.aborted) this.logOnce(`Other nodes can't reach this one: ${reasonOf(error)}`);
+    }
+    this.isTried = true;
+    notifyAll(this.listeners);
+  }
+
+  /** Without an API server: the last address. */
+  private async ownAddress(signal: AbortSignal): Promise<string | undefined> {
+    const { setting, cluster } = this.options;
+    if (setting !== 'auto') return setting;
+    const known = cluster.address();
+    if (known !== undefined) return known;
+    if (signal.aborted) return undefined;
+    const text = await readIfPresent(this.file).catch(() => undefined);
+    const last = text?.trim() ?? '';
+    return parseEndpoint(last, FLEET_PORT) === undefined ? undefined : last;
+  }
+
+  private logOnce(message: string): void {
+    if (this.logged !== message) this.options.log.warn({}, message);
+    this.logged = message;
+  }
+}
+
+interface NodeServerOptions {
+  readonly endpoint: Endpoint;
+  /** Undefined with `fleet.auth = "none"`: plain TCP. */
+  readonly identity: (() => Identity | undefined) | undefined;
+  /** `node` is the name of a Node, or an address with `fleet.auth = "none"`. */
+  readonly answer: (node: string, request: IncomingMessage, response: ServerResponse) => Promise<void>;
+  readonly clock: Clock;
+  readonly warnings: WarnOnce;
+}
+
+interface NodeServer {
+  readonly endpoint: Endpoint;
+  /** Drops every connection. */
+  close(): Promise<void>;
+}
+
+type Caller = Pick<EnteredConnection, 'node' | 'isStillKnown'>;
+
+/**
+ * INVARIANTS: HTTP is read only from connections whose other end is known. A request is answered
+ * only while the certificate of its connection counts, and at most {@link wireLimits.ofNode} of a
+ * node at once.
+ *
+ * @throws AppError `fleet/listen` (`retry`)
+ */
+export async function serveNodes(options: NodeServerOptions): Promise<NodeServer> {
+  const callers = new WeakMap<Socket, Caller>();
+  const connections = new Connections();
+  const server = createServer(WIRE_SERVER_OPTIONS, (request, response) => {
+    const caller = callers.get(request.socket);
+    if (caller?.isStillKnown() !== true) return void request.socket.destroy();
+    if (!connections.beginRequest(caller.node, response)) return respondBusy(response, { retryMs: wireLimits.retryMs });
+    void options.answer(caller.node, request, response);
+  });
+  const serveHttp = server.listeners('connection');
+  server.removeAllListeners('connection');
+  const enter = (raw: Socket, socket: Socket, caller: Caller) => {
+    if (!connections.admit(raw, caller.node)) return;
+    callers.set(socket, caller);
+    for (const listener of serveHttp) listener.call(server, socket);
+  };
+  Object.assign(server, { pauseOnConnect: options.identity !== undefined });
+  server.on('connection', gateOf(options, connections, enter));
+  await listenOn(server, options.endpoint);
+  const address = server.address();
+  const port = typeof address === 'object' && address !== null ? address.port : options.endpoint.port;
+  return {
+    endpoint: { host: options.endpoint.host, port },
+    close: async () => {
+      const closed = once(server, 'close');
+      server.close();
+      connections.closeAll();
+      await closed;
+    },
+  };
+}
+
+function gateOf(
+  { identity, clock, warnings }: NodeServerOptions,
+  connections: Connections,
+  enter: (raw: Socket, socket: Socket, caller: Caller) => void,
+): (socket: Socket) => void {
+  if (identity === undefined) {
+    return (socket) => {
+      socket.on('error', () => undefined);
+      const node = socket.remoteAddress ?? 'unknown';
+      if (connections.begin(socket)) enter(socket, socket, { node, isStillKnown: () => true });
+    };
+  }
+  const gate = createTlsGate({
+    identity,
+    clock,
+    onKnown: ({ raw, socket, ...caller }) => {
+      warnings.over(addressOf(raw));
+      enter(raw, socket, caller);
+    },
+    onRefused: (address, { cause, reason }) => {
+      warnings.warn(
+        address,
+        cause,
+        { address, cause, messageId: messageIds.peerRefused },
+        `${address} is refused: it ${reason}`,
+      );
+    },
+  });
+  return (socket) => {
+    if (connections.begin(socket)) gate.accept(socket);
+  };
+}
+
+function addressOf(socket: Socket): string {
+  return socket.remoteAddress ?? 'an unknown address';
+}
+
+async function listenOn(server: Server, endpoint: Endpoint): Promise<void> {
+  try {
+    const listening = once(server, 'listening');
+    server.listen({ ...endpoint, exclusive: true });
+    await listening;
+  } catch (cause) {
+    const where = formatEndpoint(endpoint);
+    const remedy =
+      systemCodeOf(cause) === 'EADDRNOTAVAIL'
+        ? 'this node does not have that address'
+        : 'free the port or set fleet.listen';
+    const message = `${where} can't be listened on: ${reasonOf(cause)}; ${remedy}`;
+    throw fleetError('fleet/listen', message, { cause });
+  }
+}
+
+/** Limits of connections to the port that other nodes reach. */
+const MOST_HANDSHAKES = 64;
+const MOST_HANDSHAKES_OF_ADDRESS = 8;
+const MOST_KNOWN = 512;
+
+/** Counts connections and their requests, and closes excess connections. */
+class Connections {
+  /** Address by connection with an unknown other end. */
+  private readonly unknown = new Map<Socket, string>();
+  /** Node by connection. */
+  private readonly known = new Map<Socket, string>();
+  /** Running requests of each node: one connection can carry many. */
+  private readonly requests = new Map<string, number>();
+
+  /** A connection with an unknown other end. Closed when there are too many. */
+  begin(socket: Socket): boolean {
+    const address = socket.remoteAddress ?? '';
+    if (this.unknown.size >= MOST_HANDSHAKES || countOf(this.unknown, address) >= MOST_HANDSHAKES_OF_ADDRESS) {
+      socket.resetAndDestroy();
+      return false;
+    }
+    this.unknown.set(socket, address);
+    socket.once('close', () => {
+      this.unknown.delete(socket);
+      this.known.delete(socket);
+    });
+    return true;
+  }
+
+  /** The other end is known. Closed when the node, or all nodes, have too many. */
+  admit(socket: Socket, node: string): boolean {
+    this.unknown.delete(socket);
+    if (socket.destroyed) return false;
+    if (this.known.size >= MOST_KNOWN || countOf(this.known, node) >= wireLimits.ofNode) {
+      socket.destroy();
+      return false;
+    }
+    this.known.set(socket, node);
+    return true;
+  }
+
+  /** A request, until its response ends. @returns false when the node has too many */
+  beginRequest(node: string, response: ServerResponse): boolean {
+    const count = this.requests.get(node) ?? 0;
+    if (count >= wireLimits.ofNode) return false;
+    this.requests.set(node, count + 1);
+    response.once('close', () => {
+      const left = (this.requests.get(node) ?? 1) - 1;
+      if (left === 0) this.requests.delete(node);
+      else this.requests.set(node, left);
+    });
+    return true;
+  }
+
+  closeAll(): void {
+    for (const socket of [...this.unknown.keys(), ...this.known.keys()]) socket.destroy();
+  }
+}
+
+function countOf(map: ReadonlyMap<Socket, string>, key: string): number {
+  return [...map.values()].filter((one) => one === key).length;
+}

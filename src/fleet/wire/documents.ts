@@ -1,0 +1,274 @@
+import type { ServerOptions, ServerResponse } from 'node:http';
+import * as v from 'valibot';
+import { limits } from '../../bundle/limits.ts';
+import {
+  type FleetView,
+  type NodeStatus,
+  type OfferedBundle,
+  parseNodeStatus,
+  SEARCHES,
+} from '../../domain/fleet/node-status.ts';
+import { type BundleId, type Digest, isDigest, parseDigest } from '../../domain/model/digest.ts';
+import type { QueuePlace } from '../../domain/model/reason.ts';
+import type { Settings } from '../../domain/settings/settings.ts';
+import { AppError } from '../../platform/app-error.ts';
+import { respondJson } from '../../platform/http.ts';
+
+/** `GET /v1/offers`: what a node offers. */
+export interface OffersDocument {
+  readonly version: 1;
+  readonly bundles: readonly OfferedBundle[];
+  /** Of the node; the fleet process adds it for other nodes. */
+  readonly node?: { readonly name: string; readonly status?: NodeStatus };
+}
+
+/** `GET /v1/bundles/sha256:<hex>/blobs.json`: the present blobs of a bundle with their sizes. */
+export interface BlobsDocument {
+  readonly version: 1;
+  readonly blobs: Readonly<Record<Digest, number>>;
+}
+
+/** `GET /v1/fleet` on `peers.sock`: reports of the fleet process to the daemon. */
+export interface FleetDocument extends FleetView {
+  readonly version: 1;
+}
+
+const shortText = v.pipe(v.string(), v.minLength(1), v.maxLength(253));
+const digest = v.custom<Digest>((value) => typeof value === 'string' && isDigest(value), 'must be a digest');
+const bundleId: v.GenericSchema<unknown, BundleId> = digest;
+const count = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
+const status = v.pipe(
+  v.unknown(),
+  v.transform((document) => parseNodeStatus(document)),
+);
+
+const offeredBundle = v.object({
+  bundleId,
+  name: shortText,
+  version: shortText,
+  sequence: count,
+  isWhole: v.boolean(),
+  revision: shortText,
+});
+
+const bundles = v.pipe(v.array(offeredBundle), v.maxLength(1_000));
+
+/** Unknown members are ignored; an unreadable status is left out. */
+export const offersSchema: v.GenericSchema<unknown, OffersDocument> = v.object({
+  version: v.literal(1),
+  bundles,
+  node: v.optional(v.object({ name: shortText, status: v.optional(status) })),
+}) as v.GenericSchema<unknown, OffersDocument>;
+
+export const blobsSchema = v.object({ version: v.literal(1), blobs: v.record(digest, count) });
+
+const peer = v.object({
+  name: shortText,
+  address: shortText,
+  trouble: v.optional(v.string()),
+  bundles,
+});
+
+export const fleetSchema: v.GenericSchema<unknown, FleetDocument> = v.object({
+  version: v.literal(1),
+  self: shortText,
+  nodes: v.array(
+    v.object({
+      name: shortText,
+      status: v.optional(status),
+      seenAt: v.optional(v.number()),
+      isAbsent: v.boolean(),
+    }),
+  ),
+  peers: v.array(peer),
+  apiTrouble: v.optional(v.string()),
+  search: v.optional(v.picklist(SEARCHES)),
+}) as v.GenericSchema<unknown, FleetDocument>;
+
+export type WireRoute =
+  | { readonly kind: 'offers' }
+  | { readonly kind: 'file'; readonly bundleId: BundleId; readonly name: OfferedFile }
+  | { readonly kind: 'blobs'; readonly bundleId: BundleId }
+  | { readonly kind: 'blob'; readonly digest: Digest }
+  | { readonly kind: 'unknown' };
+
+export const wirePaths = {
+  offers: '/v1/offers',
+  fleet: '/v1/fleet',
+  file: (bundleId: BundleId, name: OfferedFile) => `/v1/bundles/${bundleId}/${name}`,
+  blobs: (bundleId: BundleId) => `/v1/bundles/${bundleId}/blobs.json`,
+  blob: (digest: Digest) => `/v1/blobs/${digest}`,
+  /** Prefix of the paths of a peer on `peers.sock`. */
+  peer: (name: string) => `/v1/peers/${encodeURIComponent(name)}`,
+} as const;
+
+const UNKNOWN: WireRoute = { kind: 'unknown' };
+
+/** A query is ignored. */
+export function parseWirePath(target: string): WireRoute {
+  const [path = ''] = target.split('?', 1);
+  if (path === wirePaths.offers) return { kind: 'offers' };
+  const [, room, name = '', file] = /^\/v1\/(bundles|blobs)\/([^/]+)(?:\/([^/]+))?$/.exec(path) ?? [];
+  const digest = parseDigest(decoded(name));
+  if (digest === undefined) return UNKNOWN;
+  if (room === 'blobs') return file === undefined ? { kind: 'blob', digest } : UNKNOWN;
+  if (file === 'blobs.json') return { kind: 'blobs', bundleId: digest };
+  const offered = OFFERED_FILES.find((one) => one === file);
+  return offered === undefined ? UNKNOWN : { kind: 'file', bundleId: digest, name: offered };
+}
+
+/** Splits `/v1/peers/<name>/v1/…` of `peers.sock`. Undefined for any other path. */
+export function parsePeerPath(target: string): { readonly peer: string; readonly path: string } | undefined {
+  const [, name, path] = /^\/v1\/peers\/([^/?]+)(\/.*)$/.exec(target) ?? [];
+  const peer = name === undefined ? '' : decoded(name);
+  return peer === '' || path === undefined ? undefined : { peer, path };
+}
+
+/** A client may escape the colon of a digest. */
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return '';
+  }
+}
+
+const KiB = 1024;
+const MiB = 1024 * KiB;
+
+/** For both ends. Sizes in bytes, times in milliseconds. */
+export const wireLimits = {
+  /** Of a request or an answer. */
+  headerBytes: 8 * KiB,
+  /** `/v1/offers`: 1,000 bundles and a status. */
+  offersBytes: MiB,
+  /** `/v1/fleet`: 5,000 nodes, each with an annotation of 2 KiB. */
+  fleetBytes: 16 * MiB,
+  /** `blobs.json`: 100 bytes for each blob of the largest bundle. */
+  blobsBytes: 8 * MiB,
+  /** The body of an error, and of 503. */
+  errorBytes: 4 * KiB,
+  /** Files of a bundle, as on a stick. */
+  fileBytes: {
+    'bundle.dsse.json': limits.envelopeBytes,
+    'contents.json': limits.contentsBytes,
+    'index.json': limits.indexBytes,
+  },
+  /** Until a connection is open, and until the head of an answer. */
+  answerMs: 30_000,
+  /** Until a document is whole. */
+  documentMs: 60_000,
+  /** How long a body may bring no byte. */
+  stallMs: 20_000,
+  /** Time for at least `progressBytes` of an awaited body. */
+  progressMs: 60_000,
+  progressBytes: 16 * KiB,
+  /** How long a client may read no byte. A runtime that unpacks may pause. */
+  clientStallMs: 60_000,
+  /** Long poll for a document (RFC 7240, `wait`). */
+  longestWaitMs: 60_000,
+  ofNode: 16,
+  idleMs: 5_000,
+  /** Pause of a client after 503 without a time. */
+  retryMs: 10_000,
+} as const;
+
+/** A response may take as long as its client reads. */
+export const WIRE_SERVER_OPTIONS: ServerOptions = {
+  maxHeaderSize: wireLimits.headerBytes,
+  headersTimeout: 10_000,
+  requestTimeout: 30_000,
+  connectionsCheckingInterval: 5_000,
+  keepAliveTimeout: wireLimits.idleMs,
+};
+
+interface FleetPaths {
+  /** Of the daemon, by default `/run/stickpin/offers.sock`. */
+  readonly offersSocket: string;
+  /** Of the fleet process, by default `/run/stickpin-fleet/peers.sock`. */
+  readonly peersSocket: string;
+  /** Of the fleet process. */
+  readonly runDir: string;
+  /** Of the fleet process. */
+  readonly stateDir: string;
+}
+
+/** The fleet process has its paths beside those of the daemon. */
+export function fleetPaths({ run_dir, state_dir }: Settings['paths']): FleetPaths {
+  const runDir = `${run_dir}-fleet`;
+  return {
+    offersSocket: `${run_dir}/offers.sock`,
+    peersSocket: `${runDir}/peers.sock`,
+    runDir,
+    stateDir: `${state_dir}-fleet`,
+  };
+}
+
+/** Offered besides blobs. */
+export const OFFERED_FILES = ['bundle.dsse.json', 'contents.json', 'index.json'] as const;
+
+export type OfferedFile = (typeof OFFERED_FILES)[number];
+
+export type OffersErrorCode =
+  /** The node serves its maximum of others (`wait`). */
+  | 'offers/busy'
+  /** The answer is not of this form (`reject`). */
+  | 'offers/answer'
+  /** It answers, but its read failed (`retry`). */
+  | 'offers/failed'
+  /** It does not answer in time (`retry`). */
+  | 'offers/unreachable'
+  | 'offers/listen';
+
+/** From a node that serves its maximum of others. */
+export interface Busy {
+  readonly queue?: QueuePlace;
+  /** In milliseconds from the answer. */
+  readonly retryMs: number;
+}
+
+/** Its cause is the {@link Busy} of `who`. */
+export function busyError(who: string, busy: Busy): AppError<OffersErrorCode> {
+  const { queue } = busy;
+  const place = queue === undefined ? '' : `: place ${queue.place} of ${queue.waiting}`;
+  return new AppError({
+    code: 'offers/busy',
+    message: `${who} serves as many other nodes as it may${place}`,
+    disposition: 'wait',
+    cause: busy,
+  });
+}
+
+/** Undefined for any other error. */
+export function busyOf(error: unknown): Busy | undefined {
+  if (!(error instanceof AppError) || error.code !== 'offers/busy') return undefined;
+  return error.cause as Busy;
+}
+
+const queueSchema = v.object({ place: count, waiting: count, waitMs: v.optional(count), mostMs: v.optional(count) });
+
+/** `Retry-After` is in whole seconds (RFC 9110, section 10.2.3). */
+export function respondBusy(response: ServerResponse, { queue, retryMs }: Busy): void {
+  const body = queue ?? { error: 'this node serves as many others as it may' };
+  respondJson(response, 503, body, { 'retry-after': String(Math.max(1, Math.ceil(retryMs / 1_000))) });
+}
+
+/** What can't be read counts as absent. */
+export function parseBusy(retryAfter: string | undefined, body: string): Busy {
+  const seconds = retryAfter !== undefined && /^\d{1,5}$/.test(retryAfter) ? Number(retryAfter) : undefined;
+  const retryMs = seconds === undefined ? wireLimits.retryMs : Math.max(1, seconds) * 1_000;
+  const queue = v.safeParse(queueSchema, parsed(body));
+  return queue.success ? { queue: place(queue.output), retryMs } : { retryMs };
+}
+
+function place({ waitMs, mostMs, ...rest }: v.InferOutput<typeof queueSchema>): QueuePlace {
+  return { ...rest, ...(waitMs !== undefined && { waitMs }), ...(mostMs !== undefined && { mostMs }) };
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
