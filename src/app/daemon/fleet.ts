@@ -8,8 +8,8 @@ import {
 } from '../../domain/report/peer-wants.ts';
 import type { StatusReport } from '../../domain/report/status-schema.ts';
 import type { StoredBundle } from '../../domain/state/state.ts';
-import { FleetWatch, PeerMedia } from '../../fleet/daemon/peer-media.ts';
 import { KeptBundles, NodeOffers } from '../../fleet/daemon/offered-bundles.ts';
+import { FleetWatch, PeerMedia } from '../../fleet/daemon/peer-media.ts';
 import { OffersClient } from '../../fleet/wire/client.ts';
 import { unixSocket, WireConnection } from '../../fleet/wire/connection.ts';
 import { fleetPaths, wirePaths } from '../../fleet/wire/documents.ts';

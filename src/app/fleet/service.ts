@@ -4,12 +4,12 @@ import { parseArgs } from 'node:util';
 import { loadSettings, NODE_SOURCES, type SettingsSources } from '../../config/load-settings.ts';
 import { startFaultLine } from '../../domain/report/status/media-line.ts';
 import type { Settings } from '../../domain/settings/settings.ts';
-import { createIdentityKeeper, type IdentityKeeper } from '../../fleet/identity/identity.ts';
-import { createKubernetesApi, type KubernetesApi } from '../../fleet/kubernetes/api.ts';
+import { IdentityKeeper } from '../../fleet/identity/identity.ts';
+import { KubernetesApi } from '../../fleet/kubernetes/api.ts';
 import { readCredentials } from '../../fleet/kubernetes/credentials.ts';
-import { createKubernetesCluster } from '../../fleet/kubernetes/kubernetes-cluster.ts';
-import { createPublishedMark, type PublishedMark } from '../../fleet/kubernetes/own-node.ts';
-import { createPublisher, withdraw } from '../../fleet/kubernetes/publisher.ts';
+import { KubernetesCluster } from '../../fleet/kubernetes/kubernetes-cluster.ts';
+import { PublishedMark } from '../../fleet/kubernetes/own-node.ts';
+import { Publisher, withdraw } from '../../fleet/kubernetes/publisher.ts';
 import { isKubeletReady } from '../../fleet/peers/silence.ts';
 import { fleetPaths } from '../../fleet/wire/documents.ts';
 import { type ClosableLog, createLog } from '../../host/log.ts';
@@ -114,7 +114,7 @@ async function workLocked({ settings, sources, log, stop, notifier }: Service): 
   const identity = await identityOf(settings, log, stop);
   const common = { api: apiOf(settings), clock: systemClock, random: Math.random, log };
   const name = identity?.current()?.node ?? (await nodeNameOf(settings, stop));
-  const cluster = createKubernetesCluster({ ...common, hostname: name });
+  const cluster = new KubernetesCluster({ ...common, hostname: name });
   const fleet = createFleet({
     settings,
     cluster,
@@ -129,9 +129,9 @@ async function workLocked({ settings, sources, log, stop, notifier }: Service): 
   const { report } = own;
   const isDaemonUp = () => !fleet.isDaemonAway();
   const mark = publishedMarkOf(settings, log);
-  const publisher = createPublisher({ ...common, cluster, report, isDaemonUp, serves: fleet.serves, mark });
-  own.onChange(publisher.changed);
-  fleet.onServes(publisher.changed);
+  const publisher = new Publisher({ ...common, cluster, report, isDaemonUp, serves: fleet.serves, mark });
+  own.onChange(() => publisher.changed());
+  fleet.onServes(() => publisher.changed());
   const unwatch = watchSettings({
     settings,
     sources,
@@ -169,7 +169,7 @@ async function identityOf(
     log.warn({}, 'fleet.auth is "none": whoever reaches the port reads the bundles of this node, in clear text');
     return undefined;
   }
-  const keeper = createIdentityKeeper({ settings: fleet, clock: systemClock, log });
+  const keeper = new IdentityKeeper({ settings: fleet, clock: systemClock, log });
   await keeper.refresh(signal);
   return keeper;
 }
@@ -227,11 +227,11 @@ function removalCommands(name: string): string {
 }
 
 function publishedMarkOf({ paths }: Settings, log: Log): PublishedMark {
-  return createPublishedMark(fleetPaths(paths).stateDir, log);
+  return new PublishedMark(fleetPaths(paths).stateDir, log);
 }
 
 function apiOf({ fleet }: Settings): KubernetesApi {
-  return createKubernetesApi((signal) => readCredentials(fleet.kubeconfig, signal));
+  return new KubernetesApi((signal) => readCredentials(fleet.kubeconfig, signal));
 }
 
 /** As a kubelet without `--hostname-override` calls its Node. */

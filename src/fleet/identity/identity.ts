@@ -17,15 +17,6 @@ export interface Identity {
   readonly context: SecureContext;
 }
 
-export interface IdentityKeeper {
-  /** Undefined until the files can be used. */
-  current(): Identity | undefined;
-  /** Reads changed files again. Errors are logged. */
-  refresh(signal: AbortSignal): Promise<void>;
-  /** Refreshes every 10 s until `signal` aborts. */
-  run(signal: AbortSignal): Promise<void>;
-}
-
 interface IdentityKeeperOptions {
   readonly settings: IdentitySettings;
   readonly clock: Clock;
@@ -39,42 +30,69 @@ const REFRESH_MS = 10_000;
 
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
 
-interface Keeper extends IdentityKeeperOptions {
-  identity?: Identity | undefined;
-  files: readonly string[];
-  seen?: string | undefined;
+/** Who this node is, by the files of its kubelet. */
+export class IdentityKeeper {
+  private readonly options: IdentityKeeperOptions;
+  private identity: Identity | undefined;
+  private files: readonly string[] = [];
+  private seen: string | undefined;
   /** Was logged last. */
-  trouble?: string | undefined;
-}
+  private trouble: string | undefined;
 
-export function createIdentityKeeper(options: IdentityKeeperOptions): IdentityKeeper {
-  const keeper: Keeper = { ...options, files: [] };
-  return {
-    current: () => keeper.identity,
-    refresh: (signal) => refresh(keeper, signal),
-    run: async (signal) => {
-      while (!signal.aborted) {
-        await refresh(keeper, signal);
-        await keeper.clock.sleep(REFRESH_MS, signal).catch(() => undefined);
-      }
-    },
-  };
-}
+  constructor(options: IdentityKeeperOptions) {
+    this.options = options;
+  }
 
-/** The last good identity stays in use while new files can't be used, as during a rotation. */
-async function refresh(keeper: Keeper, signal: AbortSignal): Promise<void> {
-  if (keeper.identity !== undefined && (await stateOf(keeper.files)) === keeper.seen) return;
-  try {
-    const text = await findIdentity(keeper.settings, signal, keeper.root);
-    // Read before the files: a change in between is noticed the next time.
-    const seen = await stateOf(text.files);
-    keeper.identity = identityOf(text);
-    keeper.files = text.files;
-    keeper.seen = seen;
-    logUsed(keeper, text);
-  } catch (error) {
-    if (signal.aborted) return;
-    logTrouble(keeper, error);
+  /** Undefined until the files can be used. */
+  current(): Identity | undefined {
+    return this.identity;
+  }
+
+  /** Refreshes every 10 s until `signal` aborts. */
+  async run(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      await this.refresh(signal);
+      await this.options.clock.sleep(REFRESH_MS, signal).catch(() => undefined);
+    }
+  }
+
+  /**
+   * Reads changed files again. Errors are logged. The last good identity stays in use while new
+   * files can't be used, as during a rotation.
+   */
+  async refresh(signal: AbortSignal): Promise<void> {
+    const { settings, root } = this.options;
+    if (this.identity !== undefined && (await stateOf(this.files)) === this.seen) return;
+    try {
+      const text = await findIdentity(settings, signal, root);
+      // Read before the files: a change in between is noticed the next time.
+      const seen = await stateOf(text.files);
+      this.identity = identityOf(text);
+      this.files = text.files;
+      this.seen = seen;
+      this.logUsed(this.identity, text);
+    } catch (error) {
+      if (!signal.aborted) this.logTrouble(error);
+    }
+  }
+
+  private logUsed({ node }: Identity, { certificateFrom, authoritiesFrom }: IdentityText): void {
+    this.trouble = undefined;
+    this.options.log.info(
+      { certificateFrom, authoritiesFrom },
+      `This node is ${node} by ${certificateFrom}, and believes the authorities of ${authoritiesFrom}`,
+    );
+  }
+
+  private logTrouble(error: unknown): void {
+    const trouble = reasonOf(error);
+    if (trouble === this.trouble) return;
+    this.trouble = trouble;
+    const next =
+      this.identity === undefined
+        ? 'no other node is reached before that is mended'
+        : 'the certificate from before stays in use';
+    this.options.log.warn({ err: error }, `The kubelet's certificate can't be used: ${trouble}; ${next}`);
   }
 }
 
@@ -151,25 +169,6 @@ function certificatesOf(pem: string): X509Certificate[] {
       return [];
     }
   });
-}
-
-function logUsed(keeper: Keeper, { certificateFrom, authoritiesFrom }: IdentityText): void {
-  keeper.trouble = undefined;
-  keeper.log.info(
-    { certificateFrom, authoritiesFrom },
-    `This node is ${keeper.identity?.node} by ${certificateFrom}, and believes the authorities of ${authoritiesFrom}`,
-  );
-}
-
-function logTrouble(keeper: Keeper, error: unknown): void {
-  const trouble = reasonOf(error);
-  if (trouble === keeper.trouble) return;
-  keeper.trouble = trouble;
-  const next =
-    keeper.identity === undefined
-      ? 'no other node is reached before that is mended'
-      : 'the certificate from before stays in use';
-  keeper.log.warn({ err: error }, `The kubelet's certificate can't be used: ${trouble}; ${next}`);
 }
 
 /** Why the other end is not accepted as a node of this cluster. */

@@ -38,7 +38,7 @@ export async function findIdentity(
   signal: AbortSignal,
   root = '',
 ): Promise<IdentityText> {
-  const reader = readerOf(root, signal);
+  const reader = new Reader(root, signal);
   const distribution = await distributionOf(kubeconfig, reader);
   const pair = await keyPair(kubeconfig === 'auto' ? distribution?.kubeconfig : kubeconfig, reader);
   const caFile = client_ca === 'auto' ? await clientCa(distribution, reader) : client_ca;
@@ -52,28 +52,30 @@ export async function findIdentity(
   };
 }
 
-interface Reader {
-  readonly files: readonly string[];
-  /** @throws AppError `fleet/identity` */
-  text(path: string): Promise<string>;
-  isThere(path: string): Promise<boolean>;
-}
+/** Remembers which files it has read. */
+class Reader {
+  readonly files: string[] = [];
+  private readonly root: string;
+  private readonly signal: AbortSignal;
 
-function readerOf(root: string, signal: AbortSignal): Reader {
-  const files: string[] = [];
-  return {
-    files,
-    isThere: (path) =>
-      stat(`${root}${path}`).then(
-        () => true,
-        () => false,
-      ),
-    text: async (path) => {
-      signal.throwIfAborted();
-      files.push(`${root}${path}`);
-      return readSmallFile(`${root}${path}`);
-    },
-  };
+  constructor(root: string, signal: AbortSignal) {
+    this.root = root;
+    this.signal = signal;
+  }
+
+  /** @throws AppError `fleet/identity` */
+  async text(path: string): Promise<string> {
+    this.signal.throwIfAborted();
+    this.files.push(`${this.root}${path}`);
+    return readSmallFile(`${this.root}${path}`);
+  }
+
+  isPresent(path: string): Promise<boolean> {
+    return stat(`${this.root}${path}`).then(
+      () => true,
+      () => false,
+    );
+  }
 }
 
 async function readSmallFile(path: string): Promise<string> {
@@ -95,7 +97,7 @@ async function readSmallFile(path: string): Promise<string> {
 async function distributionOf(kubeconfig: string, reader: Reader): Promise<Distribution | undefined> {
   for (const distribution of DISTRIBUTIONS) {
     if (kubeconfig === distribution.kubeconfig) return distribution;
-    if (kubeconfig === 'auto' && (await reader.isThere(distribution.kubeconfig))) return distribution;
+    if (kubeconfig === 'auto' && (await reader.isPresent(distribution.kubeconfig))) return distribution;
   }
   return undefined;
 }
@@ -109,7 +111,7 @@ interface ClientKeyPair {
 async function keyPair(kubeconfig: string | undefined, reader: Reader): Promise<ClientKeyPair> {
   const pair = kubeconfig === undefined ? undefined : keyPairOf(await reader.text(kubeconfig), kubeconfig);
   if (pair !== undefined) return pair;
-  if (await reader.isThere(KUBELET_CERTIFICATE)) {
+  if (await reader.isPresent(KUBELET_CERTIFICATE)) {
     return { certificate: { file: KUBELET_CERTIFICATE }, key: { file: KUBELET_CERTIFICATE } };
   }
   const looked = kubeconfig ?? DISTRIBUTIONS.map((known) => known.kubeconfig).join(', ');
@@ -134,7 +136,7 @@ async function clientCa(distribution: Distribution | undefined, reader: Reader):
     clientCa: undefined,
   };
   for (const path of kubeletConfigs) {
-    if (!(await reader.isThere(path))) continue;
+    if (!(await reader.isPresent(path))) continue;
     const file = clientCaFileOf(await reader.text(path), path);
     if (file !== undefined) return file;
   }

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import type { Socket } from 'node:net';
-import { connect, createServer, type TLSSocket } from 'node:tls';
+import { connect, createServer, type Server, type TLSSocket } from 'node:tls';
 import { type Endpoint, formatEndpoint } from '../../domain/settings/value-types.ts';
 import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { withDeadline } from '../../platform/async/abort.ts';
@@ -23,7 +23,7 @@ export interface EnteredConnection extends KnownConnection {
   isStillKnown(): boolean;
 }
 
-export interface TlsGateOptions {
+interface TlsGateOptions {
   /** Connections are closed while it is undefined. */
   readonly identity: () => Identity | undefined;
   readonly clock: Clock;
@@ -36,61 +36,69 @@ export interface TlsGateOptions {
   ) => void;
 }
 
-export interface TlsGate {
-  /** Nothing was read from it yet. */
-  accept(socket: Socket): void;
-}
-
 /**
  * INVARIANT: `onKnown` is called after the certificate was checked; no byte of a request is read
  * before.
  */
-export function createTlsGate({ identity, clock, onKnown, onRefused }: TlsGateOptions): TlsGate {
-  let inUse: Identity | undefined;
-  const raws = new Map<string, Socket>();
-  const server = createServer({
-    requestCert: true,
-    rejectUnauthorized: false,
-    minVersion: 'TLSv1.3',
-    handshakeTimeout: HANDSHAKE_MS,
-    pauseOnConnect: true,
-  });
-  server.on('secureConnection', (socket) => {
+export class TlsGate {
+  private readonly options: TlsGateOptions;
+  private readonly server: Server;
+  /** In the context of `server`. */
+  private inUse: Identity | undefined;
+  /** Connections below TLS, by their other end. */
+  private readonly raws = new Map<string, Socket>();
+
+  constructor(options: TlsGateOptions) {
+    this.options = options;
+    this.server = createServer({
+      requestCert: true,
+      rejectUnauthorized: false,
+      minVersion: 'TLSv1.3',
+      handshakeTimeout: HANDSHAKE_MS,
+      pauseOnConnect: true,
+    });
+    this.server.on('secureConnection', (socket) => this.onSecure(socket));
+    this.server.on('tlsClientError', (error, socket) => {
+      const reason = `spoke no TLS 1.3 with us: ${reasonOf(error)}`;
+      options.onRefused(addressOf(socket), { cause: 'handshake', reason });
+      socket.destroy();
+    });
+  }
+
+  /** Nothing was read from the connection yet. */
+  accept(socket: Socket): void {
+    const now = this.options.identity();
+    socket.on('error', ignore);
+    if (now === undefined) return void socket.destroy();
+    if (now !== this.inUse) {
+      this.server.setSecureContext(now.options);
+      this.inUse = now;
+    }
+    const end = endOf(socket);
+    this.raws.set(end, socket);
+    socket.once('close', () => this.raws.delete(end));
+    this.server.emit('connection', socket);
+  }
+
+  private onSecure(socket: TLSSocket): void {
+    const { identity, clock, onKnown, onRefused } = this.options;
     socket.on('error', ignore);
     const proof = { authorized: socket.authorized, error: socket.authorizationError };
-    const withIdentity = inUse;
+    const withIdentity = this.inUse;
     const judge = () => verdictOf(socket, withIdentity, clock.now(), proof);
     const verdict = judge();
-    const raw = raws.get(endOf(socket));
+    const raw = this.raws.get(endOf(socket));
     if (verdict.kind === 'node' && raw !== undefined) {
       const isStillKnown = () => identity() === withIdentity && judge().kind === 'node';
-      return onKnown({ raw, socket, node: verdict.node, isStillKnown });
+      onKnown({ raw, socket, node: verdict.node, isStillKnown });
+      return;
     }
     if (verdict.kind === 'refused') onRefused(addressOf(socket), verdict);
     socket.destroy();
-  });
-  server.on('tlsClientError', (error, socket) => {
-    onRefused(addressOf(socket), { cause: 'handshake', reason: `spoke no TLS 1.3 with us: ${reasonOf(error)}` });
-    socket.destroy();
-  });
-  return {
-    accept: (socket) => {
-      const now = identity();
-      socket.on('error', ignore);
-      if (now === undefined) return void socket.destroy();
-      if (now !== inUse) {
-        server.setSecureContext(now.options);
-        inUse = now;
-      }
-      const end = endOf(socket);
-      raws.set(end, socket);
-      socket.once('close', () => raws.delete(end));
-      server.emit('connection', socket);
-    },
-  };
+  }
 }
 
-export interface TlsCall {
+interface TlsCall {
   readonly endpoint: Endpoint;
   readonly identity: Identity;
   /** Names of Nodes, one of which must answer; none: any node of the cluster. */

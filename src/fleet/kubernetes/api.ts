@@ -6,20 +6,6 @@ import { linkSignals, withDeadline } from '../../platform/async/abort.ts';
 import { responseTo } from '../../platform/http.ts';
 import { clip, oneLine } from '../../platform/plain-text.ts';
 
-/** Requests with the kubelet's current credentials. */
-export interface KubernetesApi {
-  /** @throws KubernetesError `kubernetes/kubeconfig` */
-  credentials(signal: AbortSignal): Promise<Credentials>;
-  /** @throws KubernetesError */
-  send(request: ApiRequest, signal: AbortSignal): Promise<unknown>;
-  /**
-   * The parsed lines of a watch, until the server ends it or `forMs` milliseconds have passed.
-   *
-   * @throws KubernetesError
-   */
-  watch(request: ApiRequest, forMs: number, signal: AbortSignal): AsyncGenerator<unknown, void, undefined>;
-}
-
 const ANSWER_MS = 30_000;
 
 /** A page of 500 nodes as metadata has about 5 MiB. */
@@ -28,48 +14,52 @@ const ANSWER_BYTES = 64 * 1024 * 1024;
 const LINE_BYTES = 4 * 1024 * 1024;
 
 /**
- * Each request opens and closes a connection: an idle cluster keeps only its watch, and a rotated
- * certificate is used at once.
+ * Requests with the kubelet's current credentials. Each one opens and closes a connection: an idle
+ * cluster keeps only its watch, and a rotated certificate is used at once.
  */
-export function createKubernetesApi(read: (signal: AbortSignal) => Promise<Credentials>): KubernetesApi {
-  return {
-    credentials: read,
-    send: async (request, signal) => {
-      const credentials = await read(signal);
-      const what = `${credentials.server}${request.path}`;
-      const answered = withDeadline(what, ANSWER_MS, signal, async (limited) => {
-        const response = await responseOf(credentials, request, limited);
-        return parsedAnswer(request, response, await textOf(response));
-      });
-      return answered.catch((error: unknown) => rethrow(error, credentials, signal));
-    },
-    watch: (request, forMs, signal) => watchLines(read, request, forMs, signal),
-  };
-}
+export class KubernetesApi {
+  /** @throws KubernetesError `kubernetes/kubeconfig` */
+  readonly credentials: (signal: AbortSignal) => Promise<Credentials>;
 
-async function* watchLines(
-  read: (signal: AbortSignal) => Promise<Credentials>,
-  request: ApiRequest,
-  forMs: number,
-  signal: AbortSignal,
-): AsyncGenerator<unknown, void, undefined> {
-  const credentials = await read(signal);
-  const end = new AbortController();
-  const timer = setTimeout(() => end.abort(), forMs);
-  const { signal: either, release } = linkSignals([signal, end.signal]);
-  try {
-    const response = await withDeadline(credentials.server, ANSWER_MS, either, (limited) =>
-      responseOf(credentials, request, limited, either),
-    );
-    if (response.statusCode !== 200 || !isJson(response)) parsedAnswer(request, response, await textOf(response));
-    for await (const line of linesOf(response)) yield parseJson(request, line);
-  } catch (error) {
-    signal.throwIfAborted();
-    if (!end.signal.aborted) rethrow(error, credentials, signal);
-  } finally {
-    clearTimeout(timer);
-    end.abort();
-    release();
+  constructor(credentials: (signal: AbortSignal) => Promise<Credentials>) {
+    this.credentials = credentials;
+  }
+
+  /** @throws KubernetesError */
+  async send(request: ApiRequest, signal: AbortSignal): Promise<unknown> {
+    const credentials = await this.credentials(signal);
+    const what = `${credentials.server}${request.path}`;
+    const answered = withDeadline(what, ANSWER_MS, signal, async (limited) => {
+      const response = await responseOf(credentials, request, limited);
+      return parsedAnswer(request, response, await textOf(response));
+    });
+    return answered.catch((error: unknown) => rethrow(error, credentials, signal));
+  }
+
+  /**
+   * The parsed lines of a watch, until the server ends it or `forMs` milliseconds have passed.
+   *
+   * @throws KubernetesError
+   */
+  async *watch(request: ApiRequest, forMs: number, signal: AbortSignal): AsyncGenerator<unknown, void, undefined> {
+    const credentials = await this.credentials(signal);
+    const end = new AbortController();
+    const timer = setTimeout(() => end.abort(), forMs);
+    const { signal: either, release } = linkSignals([signal, end.signal]);
+    try {
+      const response = await withDeadline(credentials.server, ANSWER_MS, either, (limited) =>
+        responseOf(credentials, request, limited, either),
+      );
+      if (response.statusCode !== 200 || !isJson(response)) parsedAnswer(request, response, await textOf(response));
+      for await (const line of linesOf(response)) yield parseJson(request, line);
+    } catch (error) {
+      signal.throwIfAborted();
+      if (!end.signal.aborted) rethrow(error, credentials, signal);
+    } finally {
+      clearTimeout(timer);
+      end.abort();
+      release();
+    }
   }
 }
 

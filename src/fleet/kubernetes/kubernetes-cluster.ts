@@ -4,27 +4,23 @@ import { reasonOf } from '../../platform/app-error.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
 import { sentence } from '../../platform/plain-text.ts';
-import { type Listeners, listen, notifyAll } from '../../platform/subscription.ts';
+import { type Listeners, listen, notifyAll, type Unsubscribe } from '../../platform/subscription.ts';
 import { SERVES_ANNOTATION, STATUS_ANNOTATION } from '../publish/node-status.ts';
 import { parseServes } from '../publish/own-report.ts';
 import { type Cluster, type ClusterNode, Trouble, USUAL_MS, WarnOnce } from '../trouble.ts';
-import { backoffMs, type Credentials, isKubernetesError, type KubernetesApi, watchErrorOf } from './api.ts';
+import { backoffMs, isKubernetesError, type KubernetesApi, watchErrorOf } from './api.ts';
 import {
+  listNodes,
   type NodeMetadata,
+  nodePath,
   type OwnFields,
-  readMetadataList,
   readNode,
-  readWatchEvent,
   type WatchEvent,
+  watchNodes,
 } from './objects.ts';
 
 /** Where packages put the rights for nodes to see each other. */
 const FLEET_YAML = '/usr/share/doc/stickpin/fleet.yaml';
-
-export interface KubernetesCluster extends Cluster {
-  /** Stickpin's metadata of the own Node; undefined until it was read. */
-  ownFields(): OwnFields | undefined;
-}
 
 interface KubernetesClusterOptions {
   readonly api: KubernetesApi;
@@ -50,111 +46,9 @@ const USUAL_GONE = 3;
 
 type Scope = 'all' | 'own';
 
-interface State extends KubernetesClusterOptions {
-  self: string;
-  address: string | undefined;
-  own: OwnFields | undefined;
-  nodes: Map<string, ClusterNode>;
-  hasAnswered: boolean;
-  readonly listeners: Listeners;
-  /** The API does not answer properly. */
-  readonly away: Trouble;
-  /** The API ends each watch at once. */
-  readonly unwatched: Trouble;
-  /** Only the own Node is visible. */
-  readonly limited: Trouble;
-  /** Addresses that are not used. */
-  readonly refusals: WarnOnce;
-  /** Some API servers end each watch that requests bookmarks. */
-  hasBookmarks: boolean;
-}
-
 interface Position {
   readonly scope: Scope;
   resourceVersion: string;
-}
-
-/** Metadata only. */
-export function createKubernetesCluster(options: KubernetesClusterOptions): KubernetesCluster {
-  const state: State = {
-    ...options,
-    self: options.hostname,
-    address: undefined,
-    own: undefined,
-    nodes: new Map(),
-    listeners: new Set(),
-    hasAnswered: false,
-    away: new Trouble(options.log, { clock: options.clock, forMs: USUAL_MS }),
-    unwatched: new Trouble(options.log, { clock: options.clock, forMs: USUAL_MS }),
-    limited: new Trouble(options.log),
-    refusals: new WarnOnce(options.log, options.clock),
-    hasBookmarks: true,
-  };
-  return {
-    self: () => state.self,
-    address: () => state.address,
-    ownFields: () => state.own,
-    nodes: () => [...state.nodes.values()].sort((a, b) => (a.name < b.name ? -1 : 1)),
-    trouble: () => {
-      const [first] = [state.away, state.unwatched, state.limited].flatMap((one) => one.current() ?? []);
-      return first ?? (state.hasAnswered ? undefined : 'It was not asked yet.');
-    },
-    onChange: (listener) => listen(state.listeners, listener),
-    run: (signal) => run(state, signal),
-  };
-}
-
-async function run(state: State, signal: AbortSignal): Promise<void> {
-  let failures = 0;
-  while (!signal.aborted) {
-    let listedAt: number | undefined;
-    try {
-      const position = await begin(state, signal);
-      listedAt = state.clock.monotonic();
-      await follow(state, position, signal);
-      failures = 0;
-    } catch (error) {
-      if (signal.aborted) return;
-      const wasSteady = listedAt !== undefined && state.clock.monotonic() - listedAt >= STEADY_MS;
-      failures = wasSteady ? 1 : failures + 1;
-      // Forgotten changes are no trouble at first: all nodes are listed again.
-      const isUsual = isKubernetesError(error, 'kubernetes/gone') && failures <= USUAL_GONE;
-      if (listedAt === undefined && !isUsual) logAway(state, error);
-      if (listedAt !== undefined && !isUsual && failures > 1) logUnwatched(state, error);
-      const waitMs = backoffMs(failures, error, state.random());
-      await state.clock.sleep(waitMs, signal).catch(() => undefined);
-    }
-  }
-}
-
-async function begin(state: State, signal: AbortSignal): Promise<Position> {
-  const credentials = await state.api.credentials(signal);
-  await readOwnNode(state, credentials, signal);
-  const { scope, nodes, resourceVersion } = await listVisible(state, signal);
-  const known = new Map(nodes.map((node) => [node.name, nodeOf(state, node)]));
-  const own = nodes.find(({ name }) => name === state.self);
-  const fields = own && fieldsOf(own);
-  const isSame = isDeepStrictEqual(known, state.nodes) && isDeepStrictEqual(fields, state.own);
-  state.nodes = known;
-  state.own = fields;
-  const isBack = state.away.end('The Kubernetes API answers again') || !state.hasAnswered;
-  state.hasAnswered = true;
-  if (!isSame || isBack) notifyAll(state.listeners);
-  return { scope, resourceVersion };
-}
-
-/** Addresses are not in the metadata. */
-async function readOwnNode(state: State, credentials: Credentials, signal: AbortSignal): Promise<void> {
-  const self = credentials.nodeName ?? state.hostname;
-  const isRenamed = self !== state.self;
-  state.self = self;
-  if (isRenamed) notifyAll(state.listeners);
-  const answer = await state.api.send({ method: 'GET', path: nodePath(self) }, signal);
-  const { addresses } = readNode(answer).status;
-  const address = addresses?.find(({ type }) => type === 'InternalIP')?.address;
-  const isSame = address === state.address;
-  state.address = address;
-  if (!isSame) notifyAll(state.listeners);
 }
 
 interface Listed {
@@ -163,92 +57,206 @@ interface Listed {
   readonly resourceVersion: string;
 }
 
-async function listVisible(state: State, signal: AbortSignal): Promise<Listed> {
-  try {
-    const all = await listNodes(state.api, undefined, signal);
-    if (state.limited.end('All nodes of the cluster are shown to this node now')) notifyAll(state.listeners);
-    return { scope: 'all', ...all };
-  } catch (error) {
-    if (!isKubernetesError(error, 'kubernetes/forbidden')) throw error;
-    const own = await listNodes(state.api, state.self, signal);
-    const text = `The cluster does not show other nodes to this one (${reasonOf(error)}). 'kubectl apply -f ${FLEET_YAML}' lets nodes see each other, once for the whole cluster.`;
-    if (state.limited.begin(text, error)) notifyAll(state.listeners);
-    return { scope: 'own', ...own };
-  }
-}
+/** As the Kubernetes API shows it. Only metadata is read, and addresses of the own Node. */
+export class KubernetesCluster implements Cluster {
+  private readonly options: KubernetesClusterOptions;
+  private readonly listeners: Listeners = new Set();
+  /** The API does not answer properly. */
+  private readonly away: Trouble;
+  /** The API ends each watch at once. */
+  private readonly unwatched: Trouble;
+  /** Only the own Node is visible. */
+  private readonly limited: Trouble;
+  /** Addresses that are not used. */
+  private readonly refusals: WarnOnce;
+  private name: string;
+  private ownAddress: string | undefined;
+  private own: OwnFields | undefined;
+  private known = new Map<string, ClusterNode>();
+  private hasAnswered = false;
+  /** Some API servers end each watch that requests bookmarks. */
+  private hasBookmarks = true;
 
-/** Ends when everything has to be read again. */
-async function follow(state: State, position: Position, signal: AbortSignal): Promise<void> {
-  for (;;) {
-    const leastMs = position.scope === 'own' ? OWN_WATCH_MS : WATCH_MS;
-    const forMs = Math.round(leastMs * (1 + state.random()));
-    const beganAt = state.clock.monotonic();
-    const only = position.scope === 'own' ? state.self : undefined;
-    const events = watchNodes(state.api, { ...position, only, forMs, hasBookmarks: state.hasBookmarks }, signal);
-    for await (const event of events) {
-      const isOwn = take(state, position, event);
-      // A cloud provider gives a Node its addresses later.
-      if (isOwn && state.address === undefined) {
-        await readOwnNode(state, await state.api.credentials(signal), signal);
+  constructor(options: KubernetesClusterOptions) {
+    const { log, clock, hostname } = options;
+    this.options = options;
+    this.name = hostname;
+    this.away = new Trouble(log, { clock, forMs: USUAL_MS });
+    this.unwatched = new Trouble(log, { clock, forMs: USUAL_MS });
+    this.limited = new Trouble(log);
+    this.refusals = new WarnOnce(log, clock);
+  }
+
+  self(): string {
+    return this.name;
+  }
+
+  address(): string | undefined {
+    return this.ownAddress;
+  }
+
+  /** Stickpin's metadata of the own Node; undefined until it was read. */
+  ownFields(): OwnFields | undefined {
+    return this.own;
+  }
+
+  nodes(): readonly ClusterNode[] {
+    return [...this.known.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
+  }
+
+  trouble(): string | undefined {
+    const [first] = [this.away, this.unwatched, this.limited].flatMap((one) => one.current() ?? []);
+    return first ?? (this.hasAnswered ? undefined : 'It was not asked yet.');
+  }
+
+  onChange(listener: () => void): Unsubscribe {
+    return listen(this.listeners, listener);
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    const { clock, random } = this.options;
+    let failures = 0;
+    while (!signal.aborted) {
+      let listedAt: number | undefined;
+      try {
+        const position = await this.begin(signal);
+        listedAt = clock.monotonic();
+        await this.follow(position, signal);
+        failures = 0;
+      } catch (error) {
+        if (signal.aborted) return;
+        const wasSteady = listedAt !== undefined && clock.monotonic() - listedAt >= STEADY_MS;
+        failures = wasSteady ? 1 : failures + 1;
+        // Forgotten changes are no trouble at first: all nodes are listed again.
+        const isUsual = isKubernetesError(error, 'kubernetes/gone') && failures <= USUAL_GONE;
+        if (listedAt === undefined && !isUsual) this.logAway(error);
+        if (listedAt !== undefined && !isUsual && failures > 1) this.logUnwatched(error);
+        await clock.sleep(backoffMs(failures, error, random()), signal).catch(() => undefined);
       }
     }
-    signal.throwIfAborted();
-    endUnwatched(state);
-    if (position.scope === 'own') return;
-    const lastedMs = state.clock.monotonic() - beganAt;
-    if (lastedMs < WATCH_MS / 2) await state.clock.sleep(backoffMs(1, undefined, state.random()), signal);
-    await readOwnNode(state, await state.api.credentials(signal), signal);
   }
-}
 
-/** @returns whether the own Node has changed */
-function take(state: State, position: Position, event: WatchEvent): boolean {
-  if (event.type === 'ERROR') {
-    const error = watchErrorOf('/api/v1/nodes', event.object);
-    if (error.code === 'kubernetes/no-bookmarks') state.hasBookmarks = false;
-    throw error;
+  private changed(): void {
+    notifyAll(this.listeners);
   }
-  endUnwatched(state);
-  const { resourceVersion } = event.object.metadata;
-  if (resourceVersion !== '') position.resourceVersion = resourceVersion;
-  if (event.type === 'BOOKMARK') return false;
-  const { metadata } = event.object;
-  const isOwn = metadata.name === state.self;
-  const before = { node: state.nodes.get(metadata.name), own: state.own };
-  const now = event.type === 'DELETED' ? undefined : nodeOf(state, metadata);
-  if (now === undefined) state.nodes.delete(metadata.name);
-  else state.nodes.set(metadata.name, now);
-  if (isOwn) state.own = now && fieldsOf(metadata);
-  if (!isDeepStrictEqual(before, { node: now, own: state.own })) notifyAll(state.listeners);
-  return isOwn && event.type !== 'DELETED';
-}
 
-function nodeOf({ refusals }: State, metadata: NodeMetadata): ClusterNode {
-  return clusterNodeOf(metadata, (address) => {
-    const text = `Node ${metadata.name} offers bundles at ${address}, which is an address of each machine itself: it is not asked there. Set fleet.listen on it to its address in the cluster, or "auto"`;
-    refusals.warn(metadata.name, address, { node: metadata.name }, text);
-  });
+  private async begin(signal: AbortSignal): Promise<Position> {
+    await this.readOwnNode(signal);
+    const { scope, nodes, resourceVersion } = await this.listVisible(signal);
+    const known = new Map(nodes.map((node) => [node.name, this.nodeOf(node)]));
+    const own = nodes.find(({ name }) => name === this.name);
+    const fields = own && fieldsOf(own);
+    const isSame = isDeepStrictEqual(known, this.known) && isDeepStrictEqual(fields, this.own);
+    this.known = known;
+    this.own = fields;
+    const isBack = this.away.end('The Kubernetes API answers again') || !this.hasAnswered;
+    this.hasAnswered = true;
+    if (!isSame || isBack) this.changed();
+    return { scope, resourceVersion };
+  }
+
+  /** Addresses are not in the metadata. */
+  private async readOwnNode(signal: AbortSignal): Promise<void> {
+    const { api, hostname } = this.options;
+    const { nodeName: self = hostname } = await api.credentials(signal);
+    const isRenamed = self !== this.name;
+    this.name = self;
+    if (isRenamed) this.changed();
+    const { addresses } = readNode(await api.send({ method: 'GET', path: nodePath(self) }, signal)).status;
+    const address = addresses?.find(({ type }) => type === 'InternalIP')?.address;
+    const isSame = address === this.ownAddress;
+    this.ownAddress = address;
+    if (!isSame) this.changed();
+  }
+
+  private async listVisible(signal: AbortSignal): Promise<Listed> {
+    const { api } = this.options;
+    try {
+      const all = await listNodes(api, undefined, signal);
+      if (this.limited.end('All nodes of the cluster are shown to this node now')) this.changed();
+      return { scope: 'all', ...all };
+    } catch (error) {
+      if (!isKubernetesError(error, 'kubernetes/forbidden')) throw error;
+      const own = await listNodes(api, this.name, signal);
+      const text = `The cluster does not show other nodes to this one (${reasonOf(error)}). 'kubectl apply -f ${FLEET_YAML}' lets nodes see each other, once for the whole cluster.`;
+      if (this.limited.begin(text, error)) this.changed();
+      return { scope: 'own', ...own };
+    }
+  }
+
+  /** Ends when everything has to be read again. */
+  private async follow(position: Position, signal: AbortSignal): Promise<void> {
+    const { api, clock, random } = this.options;
+    const isOwnOnly = position.scope === 'own';
+    for (;;) {
+      const forMs = Math.round((isOwnOnly ? OWN_WATCH_MS : WATCH_MS) * (1 + random()));
+      const beganAt = clock.monotonic();
+      const only = isOwnOnly ? this.name : undefined;
+      const events = watchNodes(api, { ...position, only, forMs, hasBookmarks: this.hasBookmarks }, signal);
+      for await (const event of events) {
+        const isOwn = this.received(position, event);
+        // A cloud provider gives a Node its addresses later.
+        if (isOwn && this.ownAddress === undefined) await this.readOwnNode(signal);
+      }
+      signal.throwIfAborted();
+      this.endUnwatched();
+      if (isOwnOnly) return;
+      const lastedMs = clock.monotonic() - beganAt;
+      if (lastedMs < WATCH_MS / 2) await clock.sleep(backoffMs(1, undefined, random()), signal);
+      await this.readOwnNode(signal);
+    }
+  }
+
+  /** @returns whether the own Node has changed */
+  private received(position: Position, event: WatchEvent): boolean {
+    if (event.type === 'ERROR') {
+      const error = watchErrorOf('/api/v1/nodes', event.object);
+      if (error.code === 'kubernetes/no-bookmarks') this.hasBookmarks = false;
+      throw error;
+    }
+    this.endUnwatched();
+    const { resourceVersion } = event.object.metadata;
+    if (resourceVersion !== '') position.resourceVersion = resourceVersion;
+    if (event.type === 'BOOKMARK') return false;
+    const { metadata } = event.object;
+    const isOwn = metadata.name === this.name;
+    const before = { node: this.known.get(metadata.name), own: this.own };
+    const now = event.type === 'DELETED' ? undefined : this.nodeOf(metadata);
+    if (now === undefined) this.known.delete(metadata.name);
+    else this.known.set(metadata.name, now);
+    if (isOwn) this.own = now && fieldsOf(metadata);
+    if (!isDeepStrictEqual(before, { node: now, own: this.own })) this.changed();
+    return isOwn && event.type !== 'DELETED';
+  }
+
+  private nodeOf(metadata: NodeMetadata): ClusterNode {
+    const { name } = metadata;
+    return clusterNodeOf(metadata, (address) => {
+      const text = `Node ${name} offers bundles at ${address}, which is an address of each machine itself: it is not asked there. Set fleet.listen on it to its address in the cluster, or "auto"`;
+      this.refusals.warn(name, address, { node: name }, text);
+    });
+  }
+
+  private logAway(error: unknown): void {
+    const known = this.known.size === 0 ? '' : ' The nodes that were known stay known.';
+    const text = isKubernetesError(error, 'kubernetes/not-found')
+      ? `Kubernetes has no Node ${this.name}, which the kubelet of this node registers.${known} It is tried again.`
+      : `The Kubernetes API can't be read: ${sentence(reasonOf(error))}${known} It is tried again.`;
+    if (this.away.begin(text, error)) this.changed();
+  }
+
+  private logUnwatched(error: unknown): void {
+    const text = `The Kubernetes API does not tell changes of nodes: ${sentence(reasonOf(error))} All nodes are listed again instead, less and less often.`;
+    if (this.unwatched.begin(text, error)) this.changed();
+  }
+
+  private endUnwatched(): void {
+    if (this.unwatched.end('The Kubernetes API tells changes of nodes again')) this.changed();
+  }
 }
 
 function fieldsOf({ annotations, labels }: NodeMetadata): OwnFields {
   return { annotations, labels };
-}
-
-function logAway(state: State, error: unknown): void {
-  const known = state.nodes.size === 0 ? '' : ' The nodes that were known stay known.';
-  const text = isKubernetesError(error, 'kubernetes/not-found')
-    ? `Kubernetes has no Node ${state.self}, which the kubelet of this node registers.${known} It is tried again.`
-    : `The Kubernetes API can't be read: ${sentence(reasonOf(error))}${known} It is tried again.`;
-  if (state.away.begin(text, error)) notifyAll(state.listeners);
-}
-
-function logUnwatched(state: State, error: unknown): void {
-  const text = `The Kubernetes API does not tell changes of nodes: ${sentence(reasonOf(error))} All nodes are listed again instead, less and less often.`;
-  if (state.unwatched.begin(text, error)) notifyAll(state.listeners);
-}
-
-function endUnwatched(state: State): void {
-  if (state.unwatched.end('The Kubernetes API tells changes of nodes again')) notifyAll(state.listeners);
 }
 
 interface NodeAnnotations {
@@ -274,69 +282,4 @@ export function clusterNodeOf(
     serves: serves?.bundles ?? [],
     ...(status !== undefined && { status }),
   };
-}
-
-const NODES = '/api/v1/nodes';
-const AS_LIST = 'application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1';
-const AS_METADATA = 'application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1';
-const PAGE = 500;
-/** How long the client waits after the server should have ended a watch. */
-const GRACE_MS = 30_000;
-
-export function nodePath(name: string): string {
-  return `${NODES}/${encodeURIComponent(name)}`;
-}
-
-/** The version is where a watch continues. */
-interface NodeList {
-  readonly nodes: readonly NodeMetadata[];
-  readonly resourceVersion: string;
-}
-
-/**
- * Page by page.
- *
- * @param only the name of a single Node
- * @throws KubernetesError
- */
-export async function listNodes(api: KubernetesApi, only: string | undefined, signal: AbortSignal): Promise<NodeList> {
-  const nodes: NodeMetadata[] = [];
-  let next = '';
-  for (;;) {
-    const query = { ...selectorOf(only), limit: String(PAGE), ...(next !== '' && { continue: next }) };
-    const answer = await api.send({ method: 'GET', path: NODES, query, accept: AS_LIST }, signal);
-    const { metadata, items } = readMetadataList(answer);
-    nodes.push(...items.map((item) => item.metadata));
-    if (!metadata.continue) return { nodes, resourceVersion: metadata.resourceVersion };
-    next = metadata.continue;
-  }
-}
-
-interface WatchOptions {
-  readonly only: string | undefined;
-  readonly resourceVersion: string;
-  readonly hasBookmarks: boolean;
-  /** For the server, in milliseconds. */
-  readonly forMs: number;
-}
-
-/** Since a version. @throws KubernetesError */
-async function* watchNodes(
-  api: KubernetesApi,
-  { only, resourceVersion, hasBookmarks, forMs }: WatchOptions,
-  signal: AbortSignal,
-): AsyncGenerator<WatchEvent, void, undefined> {
-  const query = {
-    ...selectorOf(only),
-    watch: 'true',
-    resourceVersion,
-    timeoutSeconds: String(Math.ceil(forMs / 1_000)),
-    ...(hasBookmarks && { allowWatchBookmarks: 'true' }),
-  };
-  const request = { method: 'GET', path: NODES, query, accept: AS_METADATA } as const;
-  for await (const line of api.watch(request, forMs + GRACE_MS, signal)) yield readWatchEvent(line);
-}
-
-function selectorOf(only: string | undefined): Readonly<Record<string, string>> {
-  return only === undefined ? {} : { fieldSelector: `metadata.name=${only}` };
 }

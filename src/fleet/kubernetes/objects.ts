@@ -2,7 +2,7 @@ import * as v from 'valibot';
 import { LABEL_PREFIX } from '../../domain/fleet/node-status.ts';
 import { oneLine } from '../../platform/plain-text.ts';
 import { schemaFault } from '../../platform/schema-fault.ts';
-import { kubernetesError } from './api.ts';
+import { type KubernetesApi, kubernetesError } from './api.ts';
 
 const texts = v.nullish(v.record(v.string(), v.string()), {});
 const optionalText = v.nullish(v.string(), '');
@@ -69,7 +69,7 @@ export type WatchEvent = v.InferOutput<typeof watchEvent>;
 /** @throws KubernetesError `kubernetes/answer` */
 export const readNode = (answer: unknown): OwnNode => read(node, 'Node', answer);
 /** @throws KubernetesError `kubernetes/answer` */
-export const readMetadataList = (answer: unknown): v.InferOutput<typeof metadataList> =>
+const readMetadataList = (answer: unknown): v.InferOutput<typeof metadataList> =>
   read(metadataList, 'PartialObjectMetadataList', answer);
 /** @throws KubernetesError `kubernetes/answer` */
 export const readWatchEvent = (answer: unknown): WatchEvent => read(watchEvent, 'WatchEvent', answer);
@@ -111,4 +111,69 @@ function read<Schema extends v.GenericSchema>(schema: Schema, kind: string, answ
   const where = v.getDotPath(issue) ?? 'the answer';
   const message = `the Kubernetes API answered with something that is no ${kind}: ${where}: ${oneLine(schemaFault(issue))}`;
   throw kubernetesError('kubernetes/answer', message);
+}
+
+const NODES = '/api/v1/nodes';
+const AS_LIST = 'application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1';
+const AS_METADATA = 'application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1';
+const PAGE = 500;
+/** How long the client waits after the server should have ended a watch. */
+const GRACE_MS = 30_000;
+
+export function nodePath(name: string): string {
+  return `${NODES}/${encodeURIComponent(name)}`;
+}
+
+/** The version is where a watch continues. */
+interface NodeList {
+  readonly nodes: readonly NodeMetadata[];
+  readonly resourceVersion: string;
+}
+
+/**
+ * Page by page.
+ *
+ * @param only the name of a single Node
+ * @throws KubernetesError
+ */
+export async function listNodes(api: KubernetesApi, only: string | undefined, signal: AbortSignal): Promise<NodeList> {
+  const nodes: NodeMetadata[] = [];
+  let next = '';
+  for (;;) {
+    const query = { ...selectorOf(only), limit: String(PAGE), ...(next !== '' && { continue: next }) };
+    const answer = await api.send({ method: 'GET', path: NODES, query, accept: AS_LIST }, signal);
+    const { metadata, items } = readMetadataList(answer);
+    nodes.push(...items.map((item) => item.metadata));
+    if (!metadata.continue) return { nodes, resourceVersion: metadata.resourceVersion };
+    next = metadata.continue;
+  }
+}
+
+interface WatchOptions {
+  readonly only: string | undefined;
+  readonly resourceVersion: string;
+  readonly hasBookmarks: boolean;
+  /** For the server, in milliseconds. */
+  readonly forMs: number;
+}
+
+/** Since a version. @throws KubernetesError */
+export async function* watchNodes(
+  api: KubernetesApi,
+  { only, resourceVersion, hasBookmarks, forMs }: WatchOptions,
+  signal: AbortSignal,
+): AsyncGenerator<WatchEvent, void, undefined> {
+  const query = {
+    ...selectorOf(only),
+    watch: 'true',
+    resourceVersion,
+    timeoutSeconds: String(Math.ceil(forMs / 1_000)),
+    ...(hasBookmarks && { allowWatchBookmarks: 'true' }),
+  };
+  const request = { method: 'GET', path: NODES, query, accept: AS_METADATA } as const;
+  for await (const line of api.watch(request, forMs + GRACE_MS, signal)) yield readWatchEvent(line);
+}
+
+function selectorOf(only: string | undefined): Readonly<Record<string, string>> {
+  return only === undefined ? {} : { fieldSelector: `metadata.name=${only}` };
 }

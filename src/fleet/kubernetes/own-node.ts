@@ -8,8 +8,7 @@ import type { NodeEvent } from '../publish/events.ts';
 import { type Health, STATUS_ANNOTATION } from '../publish/node-status.ts';
 import { Trouble } from '../trouble.ts';
 import { isKubernetesError, type KubernetesApi } from './api.ts';
-import { nodePath } from './kubernetes-cluster.ts';
-import { appliedKeys, type OwnFields, type OwnNode, readNode } from './objects.ts';
+import { appliedKeys, nodePath, type OwnFields, type OwnNode, readNode } from './objects.ts';
 
 /** The field manager, and the component of events. */
 const MANAGER = 'stickpin';
@@ -165,33 +164,36 @@ function secondsText(ms: number): string {
  * Names the Node that stickpin wrote to, from before the first write until all of it was removed.
  * So the removal can wait for an API server.
  */
-export interface PublishedMark {
-  /** Undefined when nothing has to be removed. */
-  read(): Promise<string | undefined>;
-  /** A failure is one line in the log. */
-  set(node: string, signal: AbortSignal): Promise<void>;
-  clear(): Promise<void>;
-}
+export class PublishedMark {
+  private readonly path: string;
+  private readonly unwritten: Trouble;
 
-/** In the `StateDirectory=` of the fleet process. */
-export function createPublishedMark(stateDir: string, log: Log): PublishedMark {
-  const path = join(stateDir, 'published');
-  const unwritten = new Trouble(log);
-  return {
-    read: async () => {
-      const text = await readIfPresent(path);
-      return text?.trim() || undefined;
-    },
-    set: async (node, signal) => {
-      try {
-        await replaceFile({ path, mode: 0o600 }, `${node}\n`, signal);
-        unwritten.end(`${path} is written now`);
-      } catch (error) {
-        signal.throwIfAborted();
-        const after = 'a removal of stickpin may leave its annotations and labels on the own Node';
-        unwritten.begin(`${path} can't be written: ${reasonOf(error)}; ${after}`, error);
-      }
-    },
-    clear: () => rm(path, { force: true }),
-  };
+  /** @param stateDir the `StateDirectory=` of the fleet process */
+  constructor(stateDir: string, log: Log) {
+    this.path = join(stateDir, 'published');
+    this.unwritten = new Trouble(log);
+  }
+
+  /** Undefined when nothing has to be removed. */
+  async read(): Promise<string | undefined> {
+    const text = await readIfPresent(this.path);
+    return text?.trim() || undefined;
+  }
+
+  /** A failure is one line in the log. */
+  async set(node: string, signal: AbortSignal): Promise<void> {
+    const { path, unwritten } = this;
+    try {
+      await replaceFile({ path, mode: 0o600 }, `${node}\n`, signal);
+      unwritten.end(`${path} is written now`);
+    } catch (error) {
+      signal.throwIfAborted();
+      const after = 'a removal of stickpin may leave its annotations and labels on the own Node';
+      unwritten.begin(`${path} can't be written: ${reasonOf(error)}; ${after}`, error);
+    }
+  }
+
+  clear(): Promise<void> {
+    return rm(this.path, { force: true });
+  }
 }

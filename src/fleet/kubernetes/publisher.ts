@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { reasonOf } from '../../platform/app-error.ts';
-import { linkSignals } from '../../platform/async/abort.ts';
+import { withEither } from '../../platform/async/abort.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
 import { sentence } from '../../platform/plain-text.ts';
@@ -31,14 +31,7 @@ import {
   writtenStatus,
 } from './own-node.ts';
 
-export interface Publisher {
-  /** An option gives another value. */
-  changed(): void;
-  /** Writes until `signal` aborts, then resolves. Never throws. */
-  run(signal: AbortSignal): Promise<void>;
-}
-
-export interface PublisherOptions {
+interface PublisherOptions {
   readonly api: KubernetesApi;
   readonly cluster: Pick<KubernetesCluster, 'self' | 'ownFields' | 'onChange'>;
   readonly report: () => OwnReport | undefined;
@@ -65,50 +58,184 @@ interface Wanted {
   readonly health: Health;
 }
 
-interface State extends PublisherOptions {
-  /** Its abort ends the sleep of `run`. */
-  wake: AbortController;
-  /** As far as this process knows. */
-  said: Wanted | undefined;
-  reported: Reported | undefined;
-  queue: { readonly event: NodeEvent; readonly at: number }[];
-  /** Monotonic milliseconds. */
-  writtenAt: number | undefined;
-  upAt: number;
-  /** What was refused. */
-  readonly refused: Trouble;
-  /** Temporary failures, logged when they last. */
-  readonly failing: Trouble;
-}
-
 /**
- * Writes at most once a minute, and only differences from the Node: nothing after a restart, and
- * nothing while nothing changes.
+ * Writes the own Node at most once a minute, and only differences from it: nothing after a restart,
+ * and nothing while nothing changes.
  */
-export function createPublisher(options: PublisherOptions): Publisher {
-  const state: State = {
-    ...options,
-    wake: new AbortController(),
-    said: undefined,
-    reported: undefined,
-    queue: [],
-    writtenAt: undefined,
-    upAt: options.clock.monotonic(),
-    refused: new Trouble(options.log),
-    failing: new Trouble(options.log, { clock: options.clock, forMs: USUAL_MS }),
-  };
-  const changed = () => {
-    collectEvents(state);
-    state.wake.abort();
-  };
-  return {
-    changed,
-    run: async (signal) => {
-      const unsubscribe = options.cluster.onChange(changed);
-      await run(state, signal);
-      unsubscribe();
-    },
-  };
+export class Publisher {
+  private readonly options: PublisherOptions;
+  /** Its abort ends the sleep of `run`. */
+  private wake = new AbortController();
+  /** What was written last, as far as this process knows. */
+  private written: Wanted | undefined;
+  private reported: Reported | undefined;
+  private queue: { readonly event: NodeEvent; readonly at: number }[] = [];
+  /** Monotonic milliseconds. */
+  private writtenAt: number | undefined;
+  private upAt: number;
+  /** What was refused. */
+  private readonly refused: Trouble;
+  /** Temporary failures, logged when they last. */
+  private readonly failing: Trouble;
+
+  constructor(options: PublisherOptions) {
+    const { clock, log } = options;
+    this.options = options;
+    this.upAt = clock.monotonic();
+    this.refused = new Trouble(log);
+    this.failing = new Trouble(log, { clock, forMs: USUAL_MS });
+  }
+
+  /** An option gives another value. */
+  changed(): void {
+    this.collectEvents();
+    this.wake.abort();
+  }
+
+  /** Writes until `signal` aborts, then resolves. Never throws. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { cluster, clock, random } = this.options;
+    const unsubscribe = cluster.onChange(() => this.changed());
+    let failures = 0;
+    while (!signal.aborted) {
+      this.wake = new AbortController();
+      try {
+        const waitMs = await this.pass(signal);
+        failures = 0;
+        await this.sleepUntilChanged(waitMs, signal);
+      } catch (error) {
+        if (signal.aborted) break;
+        failures += 1;
+        // Failures to read are logged with the cluster.
+        if (!isKubernetesError(error)) this.logFailure(error);
+        await clock.sleep(backoffMs(failures, error, random()), signal).catch(() => undefined);
+      }
+    }
+    unsubscribe();
+  }
+
+  /** @returns the longest pause, if nothing changes */
+  private async pass(signal: AbortSignal): Promise<number> {
+    const { clock, isDaemonUp, report } = this.options;
+    const now = clock.monotonic();
+    const isReporting = isDaemonUp() && report() !== undefined;
+    if (isReporting) this.upAt = now;
+    const silentInMs = this.upAt + SILENT_MS - now;
+    const wanted = this.wanted(silentInMs <= 0);
+    if (wanted === undefined || (this.isWritten(wanted) && this.queue.length === 0)) {
+      return isReporting || silentInMs <= 0 ? LONGEST_SLEEP_MS : silentInMs;
+    }
+    const mayWriteInMs = (this.writtenAt ?? Number.NEGATIVE_INFINITY) + LEAST_BETWEEN_MS - now;
+    // Changes until then are written together.
+    if (mayWriteInMs > 0) await clock.sleep(mayWriteInMs, signal);
+    else await this.write(wanted, signal);
+    return 0;
+  }
+
+  /** Undefined while it is unknown whether the daemon is silent. */
+  private wanted(isSilent: boolean): Wanted | undefined {
+    const now = this.options.report();
+    const offered = this.options.serves();
+    // A restart must not remove what is served for a minute: others would leave this node.
+    if (now === undefined || offered === 'unknown') {
+      return isSilent ? { fields: undefined, health: healthOf(undefined) } : undefined;
+    }
+    const annotations = {
+      ...(offered !== undefined && { [SERVES_ANNOTATION]: servesAnnotation(offered) }),
+      [STATUS_ANNOTATION]: JSON.stringify(publishedStatus(nodeStatusOf(now))),
+    };
+    return { fields: { annotations, labels: labelsOf(now) }, health: healthOf(isSilent ? undefined : now) };
+  }
+
+  /** Without a request: by the last write and the watch of the own Node. */
+  private isWritten(wanted: Wanted): boolean {
+    if (!isDeepStrictEqual(this.written, wanted)) return false;
+    const seen = this.options.cluster.ownFields();
+    if (seen === undefined || wanted.fields === undefined) return true;
+    const { annotations, labels } = wanted.fields;
+    const isPresent = ([key, value]: [string, string]) => (seen.annotations[key] ?? seen.labels[key]) === value;
+    return [...Object.entries(annotations), ...Object.entries(labels)].every(isPresent);
+  }
+
+  /** Each part is tried, even if another is refused. @throws KubernetesError */
+  private async write({ fields, health }: Wanted, signal: AbortSignal): Promise<void> {
+    const { api, cluster, clock, mark } = this.options;
+    const node = await getNode(api, cluster.self(), signal);
+    this.learnReported(node);
+    await mark.set(node.metadata.name, signal);
+    const isFieldsDue = fields !== undefined && !hasFields(node, fields);
+    const isHealthDue = !hasHealth(node, health);
+    if (isFieldsDue || isHealthDue || this.queue.length > 0) this.writtenAt = clock.monotonic();
+    const results = await Promise.allSettled([
+      isFieldsDue ? applyFields(api, node, fields, signal) : undefined,
+      isHealthDue ? patchHealth(api, node, health, clock.now(), signal) : undefined,
+      this.sendEvents(node, signal),
+    ]);
+    const failed: unknown[] = results.flatMap((one) => (one.status === 'rejected' ? [one.reason] : []));
+    signal.throwIfAborted();
+    if (failed.length > 0) throw this.worstOf(failed);
+    this.written = { fields, health };
+    const [, , events] = results;
+    if (events.status === 'fulfilled' && events.value) {
+      for (const trouble of [this.refused, this.failing]) {
+        trouble.end(`The own Node ${node.metadata.name} takes everything again`);
+      }
+    }
+  }
+
+  /** Logs all failures. @returns the one with the longest pause */
+  private worstOf(failed: readonly unknown[]): unknown {
+    for (const error of failed) this.logFailure(error);
+    const pauseMs = (error: unknown) => (isKubernetesError(error) ? (error.retryAfterMs ?? 0) : 0);
+    return [...failed].sort((a, b) => pauseMs(b) - pauseMs(a))[0];
+  }
+
+  /** After a start the Node holds the last report. */
+  private learnReported(node: OwnNode): void {
+    if (this.reported !== undefined) return;
+    this.reported = { releases: writtenStatus(node)?.releases, troubleIds: undefined };
+    this.collectEvents();
+  }
+
+  private collectEvents(): void {
+    const report = this.options.report();
+    if (this.reported === undefined || report === undefined) return;
+    const at = this.options.clock.now();
+    this.queue.push(...eventsOf(this.reported, report).map((event) => ({ event, at })));
+    this.queue.splice(0, this.queue.length - MOST_EVENTS);
+    this.reported = reportedAfter(report);
+  }
+
+  /** @returns false when the API refuses events for good: then they are dropped */
+  private async sendEvents(node: OwnNode, signal: AbortSignal): Promise<boolean> {
+    let isTaken = true;
+    for (let next = this.queue[0]; next !== undefined; next = this.queue[0]) {
+      try {
+        await createEvent(this.options.api, node, next.event, next.at, signal);
+      } catch (error) {
+        if (!isKubernetesError(error, 'kubernetes/forbidden', 'kubernetes/refused')) throw error;
+        isTaken = false;
+        this.logFailure(error);
+      }
+      this.queue = this.queue.filter((queued) => queued !== next);
+    }
+    return isTaken;
+  }
+
+  /** A missing Node is logged with the cluster. */
+  private logFailure(error: unknown): void {
+    if (isKubernetesError(error, 'kubernetes/kubeconfig', 'kubernetes/not-found')) return;
+    const self = this.options.cluster.self();
+    const text = `The own Node ${self} does not take everything that stickpin tells: ${sentence(reasonOf(error))} It is tried again.`;
+    const trouble = isKubernetesError(error) && error.disposition === 'retry' ? this.failing : this.refused;
+    trouble.begin(text, error);
+  }
+
+  private async sleepUntilChanged(ms: number, signal: AbortSignal): Promise<void> {
+    if (ms <= 0) return;
+    const { clock } = this.options;
+    await withEither([signal, this.wake.signal], (either) => clock.sleep(ms, either)).catch(() => undefined);
+  }
 }
 
 /**
@@ -125,147 +252,4 @@ export async function withdraw(api: KubernetesApi, hostname: string, signal: Abo
   } catch (error) {
     if (!isKubernetesError(error, 'kubernetes/not-found', 'kubernetes/conflict')) throw error;
   }
-}
-
-async function run(state: State, signal: AbortSignal): Promise<void> {
-  let failures = 0;
-  while (!signal.aborted) {
-    state.wake = new AbortController();
-    try {
-      const waitMs = await turn(state, signal);
-      failures = 0;
-      await sleepUntilChanged(state, waitMs, signal);
-    } catch (error) {
-      if (signal.aborted) return;
-      failures += 1;
-      // Failures to read are logged with the cluster.
-      if (!isKubernetesError(error)) logFailure(state, error);
-      await state.clock.sleep(backoffMs(failures, error, state.random()), signal).catch(() => undefined);
-    }
-  }
-}
-
-/** @returns the longest pause, if nothing changes */
-async function turn(state: State, signal: AbortSignal): Promise<number> {
-  const now = state.clock.monotonic();
-  const isReporting = state.isDaemonUp() && state.report() !== undefined;
-  if (isReporting) state.upAt = now;
-  const silentInMs = state.upAt + SILENT_MS - now;
-  const wanted = wantedOf(state, silentInMs <= 0);
-  if (wanted === undefined || (isSaid(state, wanted) && state.queue.length === 0)) {
-    return isReporting || silentInMs <= 0 ? LONGEST_SLEEP_MS : silentInMs;
-  }
-  const mayWriteInMs = (state.writtenAt ?? Number.NEGATIVE_INFINITY) + LEAST_BETWEEN_MS - now;
-  if (mayWriteInMs > 0) {
-    // Changes until then are written together.
-    await state.clock.sleep(mayWriteInMs, signal);
-    return 0;
-  }
-  await write(state, wanted, signal);
-  return 0;
-}
-
-/** Undefined while it is unknown whether the daemon is silent. */
-function wantedOf({ report, serves }: State, isSilent: boolean): Wanted | undefined {
-  const now = report();
-  if (now === undefined) return isSilent ? { fields: undefined, health: healthOf(undefined) } : undefined;
-  const offered = serves();
-  // A restart must not remove it for a minute: others would leave this node.
-  if (offered === 'unknown') return isSilent ? { fields: undefined, health: healthOf(undefined) } : undefined;
-  const annotations = {
-    ...(offered !== undefined && { [SERVES_ANNOTATION]: servesAnnotation(offered) }),
-    [STATUS_ANNOTATION]: JSON.stringify(publishedStatus(nodeStatusOf(now))),
-  };
-  return { fields: { annotations, labels: labelsOf(now) }, health: healthOf(isSilent ? undefined : now) };
-}
-
-/** Without a request: by the last write and the watch of the own Node. */
-function isSaid({ said, cluster }: State, wanted: Wanted): boolean {
-  if (!isDeepStrictEqual(said, wanted)) return false;
-  const seen = cluster.ownFields();
-  if (seen === undefined || wanted.fields === undefined) return true;
-  const { annotations, labels } = wanted.fields;
-  const isThere = ([key, value]: [string, string]) => (seen.annotations[key] ?? seen.labels[key]) === value;
-  return [...Object.entries(annotations), ...Object.entries(labels)].every(isThere);
-}
-
-/** Each part is tried, even if another is refused. @throws KubernetesError */
-async function write(state: State, { fields, health }: Wanted, signal: AbortSignal): Promise<void> {
-  const { api, cluster, clock } = state;
-  const node = await getNode(api, cluster.self(), signal);
-  learnReported(state, node);
-  await state.mark.set(node.metadata.name, signal);
-  const isFieldsDue = fields !== undefined && !hasFields(node, fields);
-  const isHealthDue = !hasHealth(node, health);
-  const isDue = isFieldsDue || isHealthDue || state.queue.length > 0;
-  if (isDue) state.writtenAt = clock.monotonic();
-  const results = await Promise.allSettled([
-    isFieldsDue ? applyFields(api, node, fields, signal) : undefined,
-    isHealthDue ? patchHealth(api, node, health, clock.now(), signal) : undefined,
-    sendEvents(state, node, signal),
-  ]);
-  const failed: unknown[] = results.flatMap((one) => (one.status === 'rejected' ? [one.reason] : []));
-  signal.throwIfAborted();
-  if (failed.length > 0) throw worstOf(state, failed);
-  state.said = { fields, health };
-  const [, , events] = results;
-  if (events.status === 'fulfilled' && events.value) {
-    for (const trouble of [state.refused, state.failing]) {
-      trouble.end(`The own Node ${node.metadata.name} takes everything again`);
-    }
-  }
-}
-
-/** Logs all failures. @returns the one with the longest pause */
-function worstOf(state: State, failed: readonly unknown[]): unknown {
-  for (const error of failed) logFailure(state, error);
-  const pauseMs = (error: unknown) => (isKubernetesError(error) ? (error.retryAfterMs ?? 0) : 0);
-  return [...failed].sort((a, b) => pauseMs(b) - pauseMs(a))[0];
-}
-
-/** After a start the Node holds the last report. */
-function learnReported(state: State, node: OwnNode): void {
-  if (state.reported !== undefined) return;
-  state.reported = { releases: writtenStatus(node)?.releases, troubleIds: undefined };
-  collectEvents(state);
-}
-
-function collectEvents(state: State): void {
-  const report = state.report();
-  if (state.reported === undefined || report === undefined) return;
-  const at = state.clock.now();
-  state.queue.push(...eventsOf(state.reported, report).map((event) => ({ event, at })));
-  state.queue.splice(0, state.queue.length - MOST_EVENTS);
-  state.reported = reportedAfter(report);
-}
-
-/** @returns false when the API refuses events for good: then they are dropped */
-async function sendEvents(state: State, node: OwnNode, signal: AbortSignal): Promise<boolean> {
-  let isTaken = true;
-  for (let next = state.queue[0]; next !== undefined; next = state.queue[0]) {
-    try {
-      await createEvent(state.api, node, next.event, next.at, signal);
-    } catch (error) {
-      if (!isKubernetesError(error, 'kubernetes/forbidden', 'kubernetes/refused')) throw error;
-      isTaken = false;
-      logFailure(state, error);
-    }
-    state.queue = state.queue.filter((queued) => queued !== next);
-  }
-  return isTaken;
-}
-
-/** A missing Node is logged with the cluster. */
-function logFailure({ refused, failing, cluster }: State, error: unknown): void {
-  if (isKubernetesError(error, 'kubernetes/kubeconfig', 'kubernetes/not-found')) return;
-  const text = `The own Node ${cluster.self()} does not take everything that stickpin tells: ${sentence(reasonOf(error))} It is tried again.`;
-  const trouble = isKubernetesError(error) && error.disposition === 'retry' ? failing : refused;
-  trouble.begin(text, error);
-}
-
-async function sleepUntilChanged(state: State, ms: number, signal: AbortSignal): Promise<void> {
-  if (ms <= 0) return;
-  const { signal: either, release } = linkSignals([signal, state.wake.signal]);
-  await state.clock.sleep(ms, either).catch(() => undefined);
-  release();
 }

@@ -11,7 +11,7 @@ import type { Log } from '../../platform/log.ts';
 import { messageIds } from '../../platform/message-ids.ts';
 import { type Listeners, listen, notifyAll, type Unsubscribe } from '../../platform/subscription.ts';
 import type { Identity } from '../identity/identity.ts';
-import { createTlsGate, type EnteredConnection } from '../identity/tls-ends.ts';
+import { type EnteredConnection, TlsGate } from '../identity/tls-ends.ts';
 import { type Cluster, fleetError, Trouble, USUAL_MS, type WarnOnce } from '../trouble.ts';
 import { respondBusy, WIRE_SERVER_OPTIONS, wireLimits } from '../wire/documents.ts';
 
@@ -190,7 +190,7 @@ function gateOf(
       if (connections.begin(socket)) enter(socket, socket, { node, isStillKnown: () => true });
     };
   }
-  const gate = createTlsGate({
+  const gate = new TlsGate({
     identity,
     clock,
     onKnown: ({ raw, socket, ...caller }) => {

@@ -1,10 +1,10 @@
 import { cpSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createKubernetesApi } from '../../../src/fleet/kubernetes/api.ts';
+import { KubernetesApi } from '../../../src/fleet/kubernetes/api.ts';
 import { readCredentials } from '../../../src/fleet/kubernetes/credentials.ts';
-import { createKubernetesCluster, type KubernetesCluster } from '../../../src/fleet/kubernetes/kubernetes-cluster.ts';
-import { createPublisher, type Publisher } from '../../../src/fleet/kubernetes/publisher.ts';
+import { KubernetesCluster } from '../../../src/fleet/kubernetes/kubernetes-cluster.ts';
+import { Publisher } from '../../../src/fleet/kubernetes/publisher.ts';
 import { EVENT_REASONS } from '../../../src/fleet/publish/events.ts';
 import { healthOf } from '../../../src/fleet/publish/node-status.ts';
 import type { OwnReport } from '../../../src/fleet/publish/own-report.ts';
@@ -44,11 +44,11 @@ async function startScene(): Promise<Scene> {
   const running: Promise<void>[] = [];
   for (const [at, name] of NODES.entries()) {
     const path = cluster.kubeconfigOf(name, cluster.authority.node(name));
-    const api = createKubernetesApi((signal) => readCredentials(path, signal));
-    const options = { ...common, api, cluster: createKubernetesCluster({ ...common, api, hostname: name }) };
+    const api = new KubernetesApi((signal) => readCredentials(path, signal));
+    const options = { ...common, api, cluster: new KubernetesCluster({ ...common, api, hostname: name }) };
     const report = () => publishers[at]?.report;
     const mark = { set: async () => undefined };
-    const publisher = createPublisher({ ...options, report, isDaemonUp: () => true, serves: () => undefined, mark });
+    const publisher = new Publisher({ ...options, report, isDaemonUp: () => true, serves: () => undefined, mark });
     clusters.push(options.cluster);
     publishers.push({ publisher, report: ownReport([]) });
     running.push(options.cluster.run(stopping.signal), publisher.run(stopping.signal));

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createKubernetesApi } from '../../../src/fleet/kubernetes/api.ts';
+import { KubernetesApi } from '../../../src/fleet/kubernetes/api.ts';
 import { readCredentials } from '../../../src/fleet/kubernetes/credentials.ts';
-import { createKubernetesCluster, type KubernetesCluster } from '../../../src/fleet/kubernetes/kubernetes-cluster.ts';
+import { KubernetesCluster } from '../../../src/fleet/kubernetes/kubernetes-cluster.ts';
 import { servesAnnotation } from '../../../src/fleet/publish/own-report.ts';
 import { digestOf } from '../../../src/platform/digest.ts';
 import { eventually } from '../../support/eventually.ts';
@@ -33,8 +33,8 @@ afterEach(async () => {
 
 function start(): void {
   const kubeconfig = test.kubeconfigOf('n1', test.authority.node('n1'));
-  const api = createKubernetesApi((signal) => readCredentials(kubeconfig, signal));
-  cluster = createKubernetesCluster({ api, hostname: 'other', clock: fastClock(100), random: () => 0.5, log });
+  const api = new KubernetesApi((signal) => readCredentials(kubeconfig, signal));
+  cluster = new KubernetesCluster({ api, hostname: 'other', clock: fastClock(100), random: () => 0.5, log });
   const stopping = new AbortController();
   const running = cluster.run(stopping.signal);
   stop = async () => {

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type ApiRequest, createKubernetesApi, isKubernetesError } from '../../../src/fleet/kubernetes/api.ts';
+import { type ApiRequest, isKubernetesError, KubernetesApi } from '../../../src/fleet/kubernetes/api.ts';
 import { readCredentials } from '../../../src/fleet/kubernetes/credentials.ts';
 import { NEVER_ABORTED } from '../../../src/platform/async/abort.ts';
 import { startTestCluster, type TestCluster } from '../../support/kubernetes/test-cluster.ts';
@@ -38,7 +38,7 @@ const LEASES = (space: string) => `/apis/coordination.k8s.io/v1/namespaces/${spa
 
 /** The status code of a request with a kubelet's certificate. */
 async function codeOf(path: string, more: Partial<ApiRequest> = {}): Promise<number> {
-  const api = createKubernetesApi((signal) => readCredentials(kubeconfig, signal));
+  const api = new KubernetesApi((signal) => readCredentials(kubeconfig, signal));
   try {
     await api.send({ method: 'GET', path, ...more }, NEVER_ABORTED);
   } catch (error) {

@@ -1,9 +1,9 @@
 import { afterEach, it as base, beforeEach, expect } from 'vitest';
-import { createKubernetesApi, type KubernetesApi } from '../../../src/fleet/kubernetes/api.ts';
+import { KubernetesApi } from '../../../src/fleet/kubernetes/api.ts';
 import { readCredentials } from '../../../src/fleet/kubernetes/credentials.ts';
-import { createKubernetesCluster } from '../../../src/fleet/kubernetes/kubernetes-cluster.ts';
+import { KubernetesCluster } from '../../../src/fleet/kubernetes/kubernetes-cluster.ts';
 import { applyFields, getNode } from '../../../src/fleet/kubernetes/own-node.ts';
-import { createPublisher, type Publisher, withdraw } from '../../../src/fleet/kubernetes/publisher.ts';
+import { Publisher, withdraw } from '../../../src/fleet/kubernetes/publisher.ts';
 import { shortBundle } from '../../../src/fleet/publish/node-status.ts';
 import type { OwnReport } from '../../../src/fleet/publish/own-report.ts';
 import { NEVER_ABORTED } from '../../../src/platform/async/abort.ts';
@@ -36,7 +36,7 @@ let stop: () => Promise<void>;
 beforeEach(async () => {
   test = await startTestCluster();
   const kubeconfig = test.kubeconfigOf('n1', test.authority.node('n1'));
-  api = createKubernetesApi((signal) => readCredentials(kubeconfig, signal));
+  api = new KubernetesApi((signal) => readCredentials(kubeconfig, signal));
   log = createRecordingLog();
   [report, isUp] = [ownReport([proven, ready]), true];
   start();
@@ -49,8 +49,8 @@ afterEach(async () => {
 /** A minute takes 0.3 s. */
 function start(): void {
   const common = { api, clock: fastClock(200), random: () => 0.5, log };
-  const cluster = createKubernetesCluster({ ...common, hostname: 'n1' });
-  publisher = createPublisher({
+  const cluster = new KubernetesCluster({ ...common, hostname: 'n1' });
+  publisher = new Publisher({
     ...common,
     cluster,
     report: () => report,

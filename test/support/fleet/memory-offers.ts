@@ -1,7 +1,7 @@
 import type { OfferedBundle } from '../../../src/domain/fleet/node-status.ts';
 import type { BundleId, Digest } from '../../../src/domain/model/digest.ts';
-import type { ChangingOffers } from '../../../src/fleet/wire/server.ts';
 import type { OfferedFile } from '../../../src/fleet/wire/documents.ts';
+import type { ChangingOffers } from '../../../src/fleet/wire/server.ts';
 import { digestOf } from '../../../src/platform/digest.ts';
 import { type Listeners, listen, notifyAll } from '../../../src/platform/subscription.ts';
 

@@ -1,10 +1,10 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { createKubernetesApi } from '../../../src/fleet/kubernetes/api.ts';
+import { KubernetesApi } from '../../../src/fleet/kubernetes/api.ts';
 import { readCredentials } from '../../../src/fleet/kubernetes/credentials.ts';
-import { createKubernetesCluster } from '../../../src/fleet/kubernetes/kubernetes-cluster.ts';
-import { createPublishedMark } from '../../../src/fleet/kubernetes/own-node.ts';
-import { createPublisher } from '../../../src/fleet/kubernetes/publisher.ts';
+import { KubernetesCluster } from '../../../src/fleet/kubernetes/kubernetes-cluster.ts';
+import { PublishedMark } from '../../../src/fleet/kubernetes/own-node.ts';
+import { Publisher } from '../../../src/fleet/kubernetes/publisher.ts';
 import { isKubeletReady } from '../../../src/fleet/peers/silence.ts';
 import { nodeStatusOf } from '../../../src/fleet/publish/node-status.ts';
 import type { OwnReport } from '../../../src/fleet/publish/own-report.ts';
@@ -69,9 +69,9 @@ export async function startPublishedNode(cluster: TestCluster, name: string, fir
     onChange: (listener: () => void) => listen(listeners, listener),
   };
   const begin = async () => {
-    const api = createKubernetesApi((signal) => readCredentials(kubeconfig, signal));
+    const api = new KubernetesApi((signal) => readCredentials(kubeconfig, signal));
     const common = { api, random: Math.random, log: silentLog };
-    const nodes = onLoopback(createKubernetesCluster({ ...common, hostname: name, clock: systemClock }));
+    const nodes = onLoopback(new KubernetesCluster({ ...common, hostname: name, clock: systemClock }));
     const node = await startTestNode({
       name,
       base: cluster.folder,
@@ -82,12 +82,12 @@ export async function startPublishedNode(cluster: TestCluster, name: string, fir
       fleet: { listen: `127.0.0.1:${port}` },
       isKubeletReady: (other, signal) => isKubeletReady(api, other, signal),
     });
-    const publisher = createPublisher({
+    const publisher = new Publisher({
       ...common,
       cluster: nodes,
       clock: fastClock(PUBLISHER_SPEED),
       report: () => report,
-      mark: createPublishedMark(folder, silentLog),
+      mark: new PublishedMark(folder, silentLog),
       isDaemonUp: () => true,
       serves: () => {
         const serves = node.fleet.serves();
@@ -96,7 +96,7 @@ export async function startPublishedNode(cluster: TestCluster, name: string, fir
           : { ...serves, address: TOLD_ADDRESS, port: door.port };
       },
     });
-    const unsubscribe = own.onChange(publisher.changed);
+    const unsubscribe = own.onChange(() => publisher.changed());
     const ended = new AbortController();
     const published = publisher.run(ended.signal);
     const end = async () => {

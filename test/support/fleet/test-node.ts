@@ -4,7 +4,7 @@ import { createFleet, type Fleet } from '../../../src/app/fleet/fleet.ts';
 import { loadSettings } from '../../../src/config/load-settings.ts';
 import type { FleetView, NodeStatus } from '../../../src/domain/fleet/node-status.ts';
 import type { Settings } from '../../../src/domain/settings/settings.ts';
-import { createIdentityKeeper, type IdentityKeeper } from '../../../src/fleet/identity/identity.ts';
+import { IdentityKeeper } from '../../../src/fleet/identity/identity.ts';
 import type { IsKubeletReady } from '../../../src/fleet/peers/silence.ts';
 import type { Cluster, ClusterNode } from '../../../src/fleet/trouble.ts';
 import { OffersClient } from '../../../src/fleet/wire/client.ts';
@@ -142,7 +142,7 @@ export async function startTestNode(options: TestNodeOptions): Promise<TestNode>
 
 async function identityBelow(root: string, log: RecordingLog): Promise<IdentityKeeper> {
   const settings = { kubeconfig: 'auto', client_ca: 'auto' };
-  const keeper = createIdentityKeeper({ settings, clock: systemClock, log, root });
+  const keeper = new IdentityKeeper({ settings, clock: systemClock, log, root });
   await keeper.refresh(new AbortController().signal);
   return keeper;
 }

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { createServer, type Server, type Socket } from 'node:net';
-import { createIdentityKeeper, type IdentityKeeper } from '../../../src/fleet/identity/identity.ts';
-import { callPeer, createTlsGate, type KnownConnection } from '../../../src/fleet/identity/tls-ends.ts';
+import { IdentityKeeper } from '../../../src/fleet/identity/identity.ts';
+import { callPeer, type KnownConnection, TlsGate } from '../../../src/fleet/identity/tls-ends.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
 import { createRecordingLog, type RecordingLog } from '../recording-log.ts';
 
@@ -21,7 +21,7 @@ export interface CalledNode {
 
 /** The identity of the files below `root`, read once. */
 export async function identityOf(root: string, log = createRecordingLog()): Promise<IdentityKeeper> {
-  const keeper = createIdentityKeeper({
+  const keeper = new IdentityKeeper({
     settings: { kubeconfig: 'auto', client_ca: 'auto' },
     clock: systemClock,
     log,
@@ -39,8 +39,8 @@ export async function startCalledNode(root: string): Promise<CalledNode> {
   const refused: { cause: string; reason: string }[] = [];
   const received: Buffer[] = [];
   const sockets = new Set<Socket>();
-  const gate = createTlsGate({
-    identity: keeper.current,
+  const gate = new TlsGate({
+    identity: () => keeper.current(),
     clock: systemClock,
     onKnown: ({ socket, node }) => {
       known.push(node);

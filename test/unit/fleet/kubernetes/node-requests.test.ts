@@ -1,6 +1,5 @@
 import { expect, it } from 'vitest';
-import { listNodes } from '../../../../src/fleet/kubernetes/kubernetes-cluster.ts';
-import { readWatchEvent } from '../../../../src/fleet/kubernetes/objects.ts';
+import { listNodes, readWatchEvent } from '../../../../src/fleet/kubernetes/objects.ts';
 import { NEVER_ABORTED } from '../../../../src/platform/async/abort.ts';
 
 /** A Node of a large cluster: most of its metadata is from others. */
