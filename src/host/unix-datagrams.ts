@@ -11,32 +11,65 @@ const MAX_QUEUED = 512;
 const FIRST_PAUSE_MS = 2;
 const LONGEST_PAUSE_MS = 100;
 
+// The same on x86-64 and arm64 (asm-generic/socket.h, asm-generic/fcntl.h).
+const AF_UNIX = 1;
+const SOCK_DGRAM = 2;
+const SOCK_NONBLOCK = 0o4000;
+const SOCK_CLOEXEC = 0o2000000;
+const MSG_NOSIGNAL = 0x4000;
+
+/** `sun_path`, with a zero byte at the end (unix(7)). */
+const PATH_BYTES = 108;
+
+/**
+ * With the C library's own functions (socket(2), sendto(2)): Node.js has no Unix datagrams
+ * (docs/runtime-facts.md, fact 27). Their module is loaded with the first sender, so that a machine
+ * without systemd never needs it.
+ */
+async function loadLibrary() {
+  const { default: koffi } = await import('koffi');
+  const libc = koffi.load(null);
+  const sendto = libc.func('intptr_t sendto(int, const void *, size_t, int, const void *, uint32_t)');
+  const { EAGAIN, EMSGSIZE } = koffi.os.errno;
+  return {
+    socket: libc.func('int socket(int, int, int)'),
+    close: libc.func('int close(int)'),
+    send: (fd: number, datagram: Buffer, address: Buffer): Exclude<SendOutcome, 'queued'> | 'busy' => {
+      if (sendto(fd, datagram, datagram.length, MSG_NOSIGNAL, address, address.length) >= 0) return 'sent';
+      const error = koffi.errno();
+      if (error === EAGAIN) return 'busy';
+      return error === EMSGSIZE ? 'too-large' : 'lost';
+    },
+  };
+}
+
 /**
  * Abstract addresses are not supported. The socket is opened with the first datagram. The path is
  * resolved for each datagram, so a restarted receiver is found.
  */
 export async function createDatagramSender(path: string): Promise<DatagramSender> {
-  return new DatagramSender(path, await loadDatagramSockets());
+  return new DatagramSender(addressOf(path), await loadLibrary());
 }
 
-/** Sends in order. */
+/** Sends in order, and never blocks. */
 export class DatagramSender {
-  private readonly path: string;
-  private readonly open: () => DatagramSocket;
+  /** Undefined when the path does not fit into an address. */
+  private readonly address: Buffer | undefined;
+  private readonly library: Awaited<ReturnType<typeof loadLibrary>>;
   private readonly queue: Buffer[] = [];
-  private socket: DatagramSocket | undefined;
+  private fd: number | undefined;
   /** Runs while datagrams wait for the receiver. */
   private timer: NodeJS.Timeout | undefined;
 
-  constructor(path: string, open: () => DatagramSocket) {
-    this.path = path;
-    this.open = open;
+  constructor(address: Buffer | undefined, library: Awaited<ReturnType<typeof loadLibrary>>) {
+    this.address = address;
+    this.library = library;
   }
 
   send(datagram: Buffer): SendOutcome {
     if (this.queue.length === 0) {
       const result = this.sendNow(datagram);
-      if (result !== 'busy') return result === 'failed' ? 'lost' : result;
+      if (result !== 'busy') return result;
     }
     if (this.queue.length >= MAX_QUEUED) return 'lost';
     this.queue.push(datagram);
@@ -49,13 +82,14 @@ export class DatagramSender {
     clearTimeout(this.timer);
     this.timer = undefined;
     this.queue.length = 0;
-    this.socket?.close();
-    this.socket = undefined;
+    if (this.fd !== undefined && this.fd >= 0) this.library.close(this.fd);
+    this.fd = undefined;
   }
 
-  private sendNow(datagram: Buffer): SendResult {
-    this.socket ??= this.open();
-    return this.socket.send(datagram, this.path);
+  private sendNow(datagram: Buffer): ReturnType<typeof this.library.send> {
+    this.fd ??= this.library.socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0) as number;
+    if (this.fd < 0 || this.address === undefined) return 'lost';
+    return this.library.send(this.fd, datagram, this.address);
   }
 
   private retryAfter(pauseMs: number): void {
@@ -70,60 +104,6 @@ export class DatagramSender {
       if (this.queue.length > 0) this.retryAfter(hasSent ? FIRST_PAUSE_MS : Math.min(pauseMs * 2, LONGEST_PAUSE_MS));
     }, pauseMs);
   }
-}
-
-/** `busy`: the receiver's queue is full. `failed`: there is no receiver. */
-type SendResult = 'sent' | 'busy' | 'too-large' | 'failed';
-
-/** Never blocks. */
-interface DatagramSocket {
-  /** The path is resolved each time. */
-  send(datagram: Buffer, path: string): SendResult;
-  /** Idempotent. */
-  close(): void;
-}
-
-// The same on x86-64 and arm64 (asm-generic/socket.h, asm-generic/fcntl.h).
-const AF_UNIX = 1;
-const SOCK_DGRAM = 2;
-const SOCK_NONBLOCK = 0o4000;
-const SOCK_CLOEXEC = 0o2000000;
-const MSG_NOSIGNAL = 0x4000;
-
-/** `sun_path`, with a zero byte at the end (unix(7)). */
-const PATH_BYTES = 108;
-
-/**
- * With the C library's own functions (socket(2), sendto(2)): Node.js has no Unix datagrams
- * (docs/runtime-facts.md, fact 27).
- *
- * The module is loaded here, so that a machine without systemd never needs it.
- */
-async function loadDatagramSockets(): Promise<() => DatagramSocket> {
-  const { default: koffi } = await import('koffi');
-  const libc = koffi.load(null);
-  const socket = libc.func('int socket(int, int, int)');
-  const close = libc.func('int close(int)');
-  const sendto = libc.func('intptr_t sendto(int, const void *, size_t, int, const void *, uint32_t)');
-  const { EAGAIN, EMSGSIZE } = koffi.os.errno;
-
-  return () => {
-    let fd: number = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    return {
-      send: (datagram, path) => {
-        const address = addressOf(path);
-        if (fd < 0 || address === undefined) return 'failed';
-        if (sendto(fd, datagram, datagram.length, MSG_NOSIGNAL, address, address.length) >= 0) return 'sent';
-        const error = koffi.errno();
-        if (error === EAGAIN) return 'busy';
-        return error === EMSGSIZE ? 'too-large' : 'failed';
-      },
-      close: () => {
-        if (fd >= 0) close(fd);
-        fd = -1;
-      },
-    };
-  };
 }
 
 /** `struct sockaddr_un` (unix(7)); undefined when the path does not fit. */

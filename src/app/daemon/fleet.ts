@@ -136,7 +136,7 @@ async function serve(state: FleetState, parts: ServedParts): Promise<void> {
     fleet.serve && state.report !== undefined && !fleet.except.includes(name) && !state.withheld.has(bundleId);
   const bundles = new NodeOffers([kept, media.held], isOffered);
   const { offersSocket } = fleetPaths(paths);
-  const handle = createOffersHandler({ bundles, clock, log });
+  const handle = createOffersHandler(bundles, clock, log);
   try {
     state.server = await serveSocket(offersSocket, handle);
   } catch (error) {

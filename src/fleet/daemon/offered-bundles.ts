@@ -13,7 +13,7 @@ import type { Log } from '../../platform/log.ts';
 import { type Listeners, listen, notifyAll, type Unsubscribe } from '../../platform/subscription.ts';
 import type { BlobSource, ChangingBlobSource } from '../../ports/blobs.ts';
 import { type OfferedFile, type OffersDocument, wireLimits } from '../wire/documents.ts';
-import type { ChangingOffers } from '../wire/server.ts';
+import type { OfferedBundles } from '../wire/server.ts';
 
 const SIZES_AT_ONCE = 16;
 
@@ -32,7 +32,7 @@ interface Listing {
  * Offers all bundles with a present layer, and envelopes. Each call of `offers` checks blobs again;
  * the other methods use its result until something changes.
  */
-export class NodeOffers implements ChangingOffers {
+export class NodeOffers implements OfferedBundles {
   private readonly sources: readonly HeldBundles[];
   private readonly isOffered: (bundle: Pick<HeldBundle, 'bundleId' | 'name'>) => boolean;
   /** Sizes of blobs of unchanged bundles. */

@@ -1,7 +1,7 @@
 import { bundleError } from '../../bundle/bundle-error.ts';
 import type { BundleReader } from '../../bundle/read/bundle-reader.ts';
 import type { OfferedBundle } from '../../domain/fleet/node-status.ts';
-import type { Digest } from '../../domain/model/digest.ts';
+import type { BundleId, Digest } from '../../domain/model/digest.ts';
 import type { PeerState } from '../../domain/model/medium.ts';
 import type { ReadableBundle } from '../../media/media-provider.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
@@ -24,162 +24,169 @@ interface PeerAccess {
   readonly clock: Clock;
 }
 
-interface PeerBlobs extends PeerAccess {
-  readonly sizeOf: BlobSource['sizeOf'];
-}
-
 /** How long a busy peer is retried before anything of a bundle is known. */
 const PATIENCE_MS = 5 * 60_000;
 
 /** Longest name and version that are shown. Nobody has verified them. */
 const SHOWN_LENGTH = 80;
 
-/**
- * A bundle that a peer offers. The list of its blobs is read once, with the first size.
- */
-export function peerBundle(access: PeerAccess, { bundleId, name, version }: OfferedBundle): ReadableBundle {
-  const { client } = access;
-  let list: Promise<ReadonlyMap<Digest, number>> | undefined;
-  const blobs = (signal: AbortSignal) => {
-    list ??= untilNotBusy(access, signal, async () => (await client.blobs(bundleId, signal)) ?? new Map()).catch(
+/** A bundle that a peer offers. */
+export class PeerBundle implements ReadableBundle {
+  readonly kind = 'bundle';
+  readonly path: string;
+  readonly reader: BundleReader;
+  readonly blobs: BlobSource;
+  private readonly access: PeerAccess;
+  private readonly bundleId: BundleId;
+  /** Read once, with the first size. */
+  private list: Promise<ReadonlyMap<Digest, number>> | undefined;
+
+  constructor(access: PeerAccess, { bundleId, name, version }: OfferedBundle) {
+    this.access = access;
+    this.bundleId = bundleId;
+    this.path = `${clip(oneLine(`${name}@${version}`), SHOWN_LENGTH)} ${bundleId}`;
+    const sizeOf: BlobSource['sizeOf'] = async (digest, signal) => (await this.listed(signal)).get(digest);
+    this.blobs = { sizeOf, read: (digest, startByte, signal) => this.readBlob(digest, startByte, signal) };
+    this.reader = {
+      path: `${this.path} on ${access.name}`,
+      hold: (run) => run(),
+      readFile: (file, maxBytes, signal) => this.readFile(file, maxBytes, signal),
+      sizeOf,
+      read: (digest, startByte, signal) => this.readDocument(digest, startByte, signal),
+    };
+  }
+
+  private listed(signal: AbortSignal): Promise<ReadonlyMap<Digest, number>> {
+    const { client } = this.access;
+    this.list ??= this.whileBusy(signal, async () => (await client.blobs(this.bundleId, signal)) ?? new Map()).catch(
       (error) => {
-        list = undefined;
+        this.list = undefined;
         throw error;
       },
     );
-    return list;
-  };
-  const path = `${clip(oneLine(`${name}@${version}`), SHOWN_LENGTH)} ${bundleId}`;
-  const reader: BundleReader = {
-    path: `${path} on ${access.name}`,
-    hold: (run) => run(),
-    readFile: async (file, maxBytes, signal) => {
-      const offered = OFFERED_FILES.find((one) => one === file);
-      const bytes =
-        offered && (await untilNotBusy(access, signal, () => client.file(bundleId, offered, signal, maxBytes)));
-      if (bytes !== undefined) return bytes;
-      throw bundleError('bundle/absent', `${access.name} has no ${file} of bundle ${bundleId}`);
-    },
-    sizeOf: async (digest, signal) => (await blobs(signal)).get(digest),
-    read: (digest, startByte, signal) => readDocument(wanted, digest, startByte, signal),
-  };
-  const wanted: PeerBlobs = { ...access, sizeOf: reader.sizeOf };
-  const source: BlobSource = {
-    sizeOf: reader.sizeOf,
-    read: (digest, startByte, signal) => readBlob(wanted, digest, startByte, signal),
-  };
-  return { kind: 'bundle', path, reader, blobs: source };
-}
-
-/**
- * Runs a small request, again and again while the peer is busy, which no peer should be for so
- * little. Its errors become those of media.
- */
-async function untilNotBusy<T>({ name, clock }: PeerAccess, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
-  const untilMs = clock.monotonic() + PATIENCE_MS;
-  for (;;) {
-    try {
-      return await work();
-    } catch (error) {
-      signal.throwIfAborted();
-      const busy = busyOf(error);
-      if (busy === undefined || clock.monotonic() + busy.retryMs > untilMs) throw mediaErrorOf(name, error);
-      await clock.sleep(busy.retryMs, signal);
-    }
+    return this.list;
   }
-}
 
-/**
- * As {@link readBlob}, and waits for its turn: nothing else can be done before the bundle is
- * judged.
- */
-async function* readDocument(
-  access: PeerBlobs,
-  digest: Digest,
-  startByte: number,
-  signal: AbortSignal,
-): AsyncGenerator<Buffer, void, undefined> {
-  let position = startByte;
-  for (;;) {
-    try {
-      for await (const chunk of readBlob(access, digest, position, signal)) {
-        position += chunk.length;
-        yield chunk;
+  private async readFile(file: string, maxBytes: number, signal: AbortSignal): Promise<Buffer> {
+    const { client, name } = this.access;
+    const offered = OFFERED_FILES.find((one) => one === file);
+    const bytes =
+      offered && (await this.whileBusy(signal, () => client.file(this.bundleId, offered, signal, maxBytes)));
+    if (bytes !== undefined) return bytes;
+    throw bundleError('bundle/absent', `${name} has no ${file} of bundle ${this.bundleId}`);
+  }
+
+  /**
+   * Runs a small request, and again while the peer is busy, which no peer should be for so little.
+   * Its errors become those of media.
+   */
+  private async whileBusy<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T> {
+    const { name, clock } = this.access;
+    const untilMs = clock.monotonic() + PATIENCE_MS;
+    for (;;) {
+      try {
+        return await work();
+      } catch (error) {
+        signal.throwIfAborted();
+        const busy = busyOf(error);
+        if (busy === undefined || clock.monotonic() + busy.retryMs > untilMs) throw mediaErrorOf(name, error);
+        await clock.sleep(busy.retryMs, signal);
       }
-      return;
-    } catch (error) {
-      const isBusy = error instanceof AppError && busyOf(error.cause) !== undefined;
-      if (!isBusy) throw error;
-      await access.turn.untilReady(signal);
     }
   }
-}
 
-/**
- * A document that this node has comes from its own disk. A peer that is busy or does not answer is
- * left out for a while, so that the caller goes on elsewhere. Never more is read than the size that
- * the peer lists: its answer may have no end.
- */
-async function* readBlob(
-  access: PeerBlobs,
-  digest: Digest,
-  startByte: number,
-  signal: AbortSignal,
-): AsyncGenerator<Buffer, void, undefined> {
-  const { name, own, sizeOf } = access;
-  if (startByte === 0 && (await own.sizeOf(digest, signal)) !== undefined) {
-    yield* own.read(digest, startByte, signal);
-    return;
+  /**
+   * As {@link readBlob}, and waits for its turn: nothing else can be done before the bundle is
+   * judged.
+   */
+  private async *readDocument(
+    digest: Digest,
+    startByte: number,
+    signal: AbortSignal,
+  ): AsyncGenerator<Buffer, void, undefined> {
+    let position = startByte;
+    for (;;) {
+      try {
+        for await (const chunk of this.readBlob(digest, position, signal)) {
+          position += chunk.length;
+          yield chunk;
+        }
+        return;
+      } catch (error) {
+        const isBusy = error instanceof AppError && busyOf(error.cause) !== undefined;
+        if (!isBusy) throw error;
+        await this.access.turn.untilReady(signal);
+      }
+    }
   }
-  const sizeBytes = await sizeOf(digest, signal);
-  if (sizeBytes === undefined) throw goneFor(name, `it does not list ${digest}`);
-  let position = startByte;
-  let wasShort = false;
-  while (position < sizeBytes) {
+
+  /**
+   * A document that this node has comes from its own disk. A peer that is busy or does not answer
+   * is left out for a while, so that the caller goes on elsewhere. Never more is read than the size
+   * that the peer lists: its answer may have no end.
+   */
+  private async *readBlob(
+    digest: Digest,
+    startByte: number,
+    signal: AbortSignal,
+  ): AsyncGenerator<Buffer, void, undefined> {
+    const { name, own } = this.access;
+    if (startByte === 0 && (await own.sizeOf(digest, signal)) !== undefined) {
+      yield* own.read(digest, startByte, signal);
+      return;
+    }
+    const sizeBytes = (await this.listed(signal)).get(digest);
+    if (sizeBytes === undefined) throw goneFor(name, `it does not list ${digest}`);
+    let position = startByte;
+    let wasShort = false;
+    while (position < sizeBytes) {
+      let given = 0;
+      try {
+        for await (const chunk of this.readOnce(digest, position, sizeBytes - position, signal)) {
+          given += chunk.length;
+          yield chunk;
+        }
+        return;
+      } catch (error) {
+        signal.throwIfAborted();
+        const isShort = given < wireLimits.progressBytes;
+        if (!wasCut(error) || given === 0 || (isShort && wasShort)) throw this.failureOf(digest, error);
+        // A peer cuts an answer when its read fails in the middle. The next request shows it.
+        position += given;
+        wasShort = isShort;
+      }
+    }
+  }
+
+  /** One answer of the peer, up to the end of the blob. */
+  private async *readOnce(
+    digest: Digest,
+    startByte: number,
+    leftBytes: number,
+    signal: AbortSignal,
+  ): AsyncGenerator<Buffer, void, undefined> {
+    const { client, turn } = this.access;
     let given = 0;
-    try {
-      for await (const chunk of readOnce(access, { digest, startByte: position, sizeBytes }, signal)) {
-        given += chunk.length;
-        yield chunk;
-      }
-      return;
-    } catch (error) {
-      signal.throwIfAborted();
-      const isShort = given < wireLimits.progressBytes;
-      if (!wasCut(error) || given === 0 || (isShort && wasShort)) throw failureOf(access, digest, error);
-      // A peer cuts an answer when its read fails in the middle. The request for the rest shows it.
-      position += given;
-      wasShort = isShort;
+    for await (const chunk of client.read(digest, startByte, signal)) {
+      const wanted = chunk.subarray(0, leftBytes - given);
+      given += wanted.length;
+      // One that gives a few bytes and fails is left out for longer each time.
+      if (given >= Math.min(wireLimits.progressBytes, leftBytes)) turn.worked();
+      yield wanted;
+      if (given >= leftBytes) return;
     }
+    turn.worked();
   }
-}
 
-/** One answer of the peer, up to the end of the blob. */
-async function* readOnce(
-  { client, turn }: PeerBlobs,
-  { digest, startByte, sizeBytes }: { readonly digest: Digest; readonly startByte: number; readonly sizeBytes: number },
-  signal: AbortSignal,
-): AsyncGenerator<Buffer, void, undefined> {
-  const leftBytes = sizeBytes - startByte;
-  let given = 0;
-  for await (const chunk of client.read(digest, startByte, signal)) {
-    const wanted = chunk.subarray(0, leftBytes - given);
-    given += wanted.length;
-    // One that gives a few bytes and fails is left out for longer each time.
-    if (given >= Math.min(wireLimits.progressBytes, leftBytes)) turn.worked();
-    yield wanted;
-    if (given >= leftBytes) return;
+  /** A peer that can't give this blob may give others, so it is not left out. */
+  private failureOf(digest: Digest, error: unknown): unknown {
+    const { name, turn } = this.access;
+    const busy = busyOf(error);
+    if (busy !== undefined) turn.busy(busy, digest);
+    else if (error instanceof AppError && error.code === 'offers/unreachable') turn.failed();
+    else return mediaErrorOf(name, error);
+    return goneFor(name, error);
   }
-  turn.worked();
-}
-
-/** The error of a read. A peer that can't give this blob may give others, so it is not left out. */
-function failureOf({ name, turn }: PeerAccess, digest: Digest, error: unknown): unknown {
-  const busy = busyOf(error);
-  if (busy !== undefined) turn.busy(busy, digest);
-  else if (error instanceof AppError && error.code === 'offers/unreachable') turn.failed();
-  else return mediaErrorOf(name, error);
-  return goneFor(name, error);
 }
 
 /** `media/read` for a peer that does not answer as it should; everything else stays as it is. */

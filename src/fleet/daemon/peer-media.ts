@@ -9,7 +9,7 @@ import { type Listeners, listen, notifyAll, type Unsubscribe } from '../../platf
 import type { BlobSource } from '../../ports/blobs.ts';
 import type { FleetPort } from '../../ports/fleet.ts';
 import type { OffersClient } from '../wire/client.ts';
-import { type PeerClient, PeerTurn, peerBundle } from './peer-bundle.ts';
+import { PeerBundle, type PeerClient, PeerTurn } from './peer-bundle.ts';
 
 interface PeerMediaOptions {
   readonly fleet: FleetPort;
@@ -111,7 +111,7 @@ export class PeerMedia implements MediaProvider {
       open: async () => ({
         place: label,
         findBundles: async () =>
-          peer.bundles.map((offered) => peerBundle({ name: label, client, turn, own, clock }, offered)),
+          peer.bundles.map((offered) => new PeerBundle({ name: label, client, turn, own, clock }, offered)),
       }),
       isThere: async () => this.peers.get(name) === peer,
       release: async () => undefined,

@@ -213,24 +213,18 @@ function readStatus(answer: unknown): Partial<v.InferOutput<typeof status>> & { 
   return result.success ? result.output : { message: '' };
 }
 
+const CODES: Readonly<Record<number, KubernetesErrorCode>> = {
+  401: 'kubernetes/unauthorized',
+  403: 'kubernetes/forbidden',
+  404: 'kubernetes/not-found',
+  409: 'kubernetes/conflict',
+  410: 'kubernetes/gone',
+  429: 'kubernetes/busy',
+  503: 'kubernetes/busy',
+};
+
 function codeOf(code: number): KubernetesErrorCode {
-  switch (code) {
-    case 401:
-      return 'kubernetes/unauthorized';
-    case 403:
-      return 'kubernetes/forbidden';
-    case 404:
-      return 'kubernetes/not-found';
-    case 409:
-      return 'kubernetes/conflict';
-    case 410:
-      return 'kubernetes/gone';
-    case 429:
-    case 503:
-      return 'kubernetes/busy';
-    default:
-      return code >= 500 ? 'kubernetes/answer' : 'kubernetes/refused';
-  }
+  return CODES[code] ?? (code >= 500 ? 'kubernetes/answer' : 'kubernetes/refused');
 }
 
 export interface ApiRequest {
@@ -265,45 +259,30 @@ export function backoffMs(failures: number, error: unknown, random: number): num
   return asked === 0 ? own : Math.max(own, asked * (1 + random / 10));
 }
 
-/**
- * - `kubernetes/kubeconfig` (`wait`): no kubeconfig, or one that can't be used.
- * - `kubernetes/unreachable` (`retry`): no connection, no answer in time, or a broken answer.
- * - `kubernetes/unauthorized` (`retry`): 401; the kubelet's certificate was not accepted.
- * - `kubernetes/forbidden` (`wait`): 403; a rule of the cluster refuses it.
- * - `kubernetes/not-found` (`wait`): 404.
- * - `kubernetes/conflict` (`retry`): 409.
- * - `kubernetes/gone` (`retry`): 410, or a watch of changes that are forgotten.
- * - `kubernetes/no-bookmarks` (`retry`): the storage of this watch has no bookmarks.
- * - `kubernetes/busy` (`retry`): 429 or 503, maybe with `retryAfterMs`.
- * - `kubernetes/refused` (`reject`): any other refusal, such as 422.
- * - `kubernetes/answer` (`retry`): no Kubernetes API answered, but a proxy for example.
- */
-type KubernetesErrorCode =
-  | 'kubernetes/kubeconfig'
-  | 'kubernetes/unreachable'
-  | 'kubernetes/unauthorized'
-  | 'kubernetes/forbidden'
-  | 'kubernetes/not-found'
-  | 'kubernetes/conflict'
-  | 'kubernetes/gone'
-  | 'kubernetes/no-bookmarks'
-  | 'kubernetes/busy'
-  | 'kubernetes/refused'
-  | 'kubernetes/answer';
-
-const DISPOSITIONS: Readonly<Record<KubernetesErrorCode, Disposition>> = {
+const DISPOSITIONS = {
+  /** No kubeconfig, or one that can't be used. */
   'kubernetes/kubeconfig': 'wait',
+  /** No connection, no answer in time, or a broken answer. */
   'kubernetes/unreachable': 'retry',
+  /** 401: the kubelet's certificate was not accepted. */
   'kubernetes/unauthorized': 'retry',
+  /** 403: a rule of the cluster refuses it. */
   'kubernetes/forbidden': 'wait',
   'kubernetes/not-found': 'wait',
   'kubernetes/conflict': 'retry',
+  /** 410, or a watch of changes that are forgotten. */
   'kubernetes/gone': 'retry',
+  /** The storage of this watch has no bookmarks. */
   'kubernetes/no-bookmarks': 'retry',
+  /** 429 or 503, maybe with `retryAfterMs`. */
   'kubernetes/busy': 'retry',
+  /** Any other refusal, such as 422. */
   'kubernetes/refused': 'reject',
+  /** No Kubernetes API answered, but a proxy for example. */
   'kubernetes/answer': 'retry',
-};
+} as const satisfies Readonly<Record<string, Disposition>>;
+
+type KubernetesErrorCode = keyof typeof DISPOSITIONS;
 
 export type KubernetesError = AppError<KubernetesErrorCode> & {
   /** `Retry-After` in milliseconds. */

@@ -72,8 +72,8 @@ function wellFormed(text: string): string | undefined {
 }
 
 /** Then a node that the API server does not name is gone. */
-export function isComplete({ trouble, nodes }: Pick<Cluster, 'nodes' | 'trouble'>): boolean {
-  return trouble() === undefined && nodes().length > 0;
+export function isComplete(cluster: Pick<Cluster, 'nodes' | 'trouble'>): boolean {
+  return cluster.trouble() === undefined && cluster.nodes().length > 0;
 }
 
 /** Nodes that this node still waits for after a restart without an API server. */

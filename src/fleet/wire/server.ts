@@ -37,12 +37,6 @@ import {
   wireLimits,
 } from './documents.ts';
 
-interface OffersHandlerOptions {
-  readonly bundles: ChangingOffers;
-  readonly clock: Clock;
-  readonly log: Log;
-}
-
 /**
  * Never rejects: a failure is answered, or closes the connection.
  *
@@ -51,9 +45,29 @@ interface OffersHandlerOptions {
 export type OffersHandler = (request: IncomingMessage, response: ServerResponse, target?: string) => Promise<void>;
 
 /** Only GET and HEAD are answered. */
-export function createOffersHandler(options: OffersHandlerOptions): OffersHandler {
+export function createOffersHandler(bundles: OfferedBundles, clock: Clock, log: Log): OffersHandler {
+  const document: WatchedDocument = {
+    current: async (signal): Promise<OffersDocument> => ({ version: 1, ...(await bundles.offers(signal)) }),
+    onChange: (listener) => bundles.onChange(listener),
+  };
+  const answer = async (request: IncomingMessage, response: ServerResponse, route: WireRoute): Promise<void> => {
+    switch (route.kind) {
+      case 'offers':
+        return sendWatched(request, response, { clock, document });
+      case 'blobs':
+        return sendBlobList(request, response, await bundles.blobs(route.bundleId, closeSignal(response)));
+      case 'file':
+        return sendFile(request, response, await bundles.file(route.bundleId, route.name, closeSignal(response)));
+      case 'blob':
+        return sendOfferedBlob(request, response, { digest: route.digest, source: bundles });
+      case 'unknown':
+        return respondAbsent(response);
+      default:
+        return assertNever(route);
+    }
+  };
   return (request, response, target = request.url ?? '') =>
-    answerSafely(request, response, options.log, () => answer({ request, response }, parseWirePath(target), options));
+    answerSafely(request, response, log, () => answer(request, response, parseWirePath(target)));
 }
 
 /**
@@ -107,54 +121,18 @@ function respondAbsent(response: ServerResponse): void {
   respondJson(response, 404, { error: 'this is not offered here' });
 }
 
-interface Exchange {
-  readonly request: IncomingMessage;
-  readonly response: ServerResponse;
-}
-
-async function answer(exchange: Exchange, route: WireRoute, options: OffersHandlerOptions): Promise<void> {
-  const { request, response } = exchange;
-  const { bundles, clock } = options;
-  switch (route.kind) {
-    case 'offers':
-      return sendWatched(request, response, {
-        clock,
-        document: {
-          current: async (signal): Promise<OffersDocument> => ({ version: 1, ...(await bundles.offers(signal)) }),
-          onChange: bundles.onChange,
-        },
-      });
-    case 'blobs':
-      return sendBlobList(exchange, route, options);
-    case 'file':
-      return sendFile(exchange, route, options);
-    case 'blob':
-      return sendOfferedBlob(request, response, { digest: route.digest, source: bundles });
-    case 'unknown':
-      return respondAbsent(response);
-    default:
-      return assertNever(route);
-  }
-}
-
 async function sendBlobList(
-  { request, response }: Exchange,
-  { bundleId }: Extract<WireRoute, { kind: 'blobs' }>,
-  { bundles }: OffersHandlerOptions,
+  request: IncomingMessage,
+  response: ServerResponse,
+  blobs: ReadonlyMap<Digest, number> | undefined,
 ): Promise<void> {
-  const blobs = await bundles.blobs(bundleId, closeSignal(response));
   if (blobs === undefined) return respondAbsent(response);
   const body = JSON.stringify({ version: 1, blobs: Object.fromEntries(blobs) });
   response.writeHead(200, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) });
   response.end(request.method === 'HEAD' ? undefined : body);
 }
 
-async function sendFile(
-  { request, response }: Exchange,
-  { bundleId, name }: Extract<WireRoute, { kind: 'file' }>,
-  { bundles }: OffersHandlerOptions,
-): Promise<void> {
-  const bytes = await bundles.file(bundleId, name, closeSignal(response));
+async function sendFile(request: IncomingMessage, response: ServerResponse, bytes: Buffer | undefined): Promise<void> {
   if (bytes === undefined) return respondAbsent(response);
   // The signatures of an envelope may change while the bundle stays the same.
   const body = sendContentHead(request, response, { version: digestOf(bytes), sizeBytes: bytes.length });
@@ -389,20 +367,17 @@ async function waitFor(changed: AbortSignal, ms: number, clock: Clock, signal: A
 
 /**
  * What the wire form carries: bundles that one node gives to another. The daemon has one over its
- * media and disk; a client is one over a connection.
+ * media and disk.
  *
  * Every method may throw `offers/busy` (`wait`), see `busyError`, and what {@link BlobSource}
  * throws.
  */
-interface OfferedBundles extends BlobSource {
+export interface OfferedBundles extends BlobSource {
   offers(signal: AbortSignal): Promise<Pick<OffersDocument, 'bundles' | 'node'>>;
   /** As on the medium; undefined when it is not offered. */
   file(bundleId: BundleId, name: OfferedFile, signal: AbortSignal): Promise<Buffer | undefined>;
   /** Sizes in bytes; undefined when it is not offered. */
   blobs(bundleId: BundleId, signal: AbortSignal): Promise<ReadonlyMap<Digest, number> | undefined>;
-}
-
-export interface ChangingOffers extends OfferedBundles {
   /** Called when the answer of {@link OfferedBundles.offers} may have changed. */
   onChange(listener: () => void): Unsubscribe;
 }

@@ -42,7 +42,7 @@ async function laySettings(): Promise<string> {
   writeFileSync(at('ca.crt'), cluster.authority.certificate);
   for (const folder of ['run', 'run-fleet', 'state', 'state-fleet']) mkdirSync(at(folder));
   writeFileSync(at('run/status.json'), JSON.stringify(ownReport([ownBundle({ phase: 'ready' })])));
-  const handle = createOffersHandler({ bundles: createMemoryOffers(), clock: systemClock, log: silentLog });
+  const handle = createOffersHandler(createMemoryOffers(), systemClock, silentLog);
   daemon = await serveSocket(at('run/offers.sock'), handle);
   const fleet = `enabled = true\nlisten = "127.0.0.1:${await freePort()}"\nkubeconfig = "${kubeconfig}"\nclient_ca = "${at('ca.crt')}"\n`;
   writeFileSync(at('own.toml'), `[paths]\nrun_dir = "${at('run')}"\nstate_dir = "${at('state')}"\n[fleet]\n${fleet}`);

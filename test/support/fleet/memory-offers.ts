@@ -1,12 +1,12 @@
 import type { OfferedBundle } from '../../../src/domain/fleet/node-status.ts';
 import type { BundleId, Digest } from '../../../src/domain/model/digest.ts';
 import type { OfferedFile } from '../../../src/fleet/wire/documents.ts';
-import type { ChangingOffers } from '../../../src/fleet/wire/server.ts';
+import type { OfferedBundles } from '../../../src/fleet/wire/server.ts';
 import { digestOf } from '../../../src/platform/digest.ts';
 import { type Listeners, listen, notifyAll } from '../../../src/platform/subscription.ts';
 
 /** Bundles to offer, in memory. A test may add and remove while they are served. */
-export interface MemoryOffers extends ChangingOffers {
+export interface MemoryOffers extends OfferedBundles {
   readonly bundles: Map<BundleId, { readonly offered: OfferedBundle; readonly files: Map<OfferedFile, Buffer> }>;
   readonly content: Map<Digest, Buffer>;
   /** Called with each read of a blob; what it throws is what the read throws. */

@@ -8,7 +8,7 @@ import { Publisher } from '../../../src/fleet/kubernetes/publisher.ts';
 import { isKubeletReady } from '../../../src/fleet/peers/silence.ts';
 import { nodeStatusOf } from '../../../src/fleet/publish/node-status.ts';
 import type { OwnReport } from '../../../src/fleet/publish/own-report.ts';
-import type { Cluster } from '../../../src/fleet/trouble.ts';
+import type { ClusterNode } from '../../../src/fleet/trouble.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
 import { silentLog } from '../../../src/platform/log.ts';
 import { type Listeners, listen, notifyAll } from '../../../src/platform/subscription.ts';
@@ -42,15 +42,13 @@ const PUBLISHER_SPEED = 50;
  */
 const TOLD_ADDRESS = '192.0.2.1';
 
-/** A cluster whose nodes are reached on loopback. */
-function onLoopback<T extends Cluster>(cluster: T): T {
-  return {
-    ...cluster,
-    nodes: () =>
-      cluster
-        .nodes()
-        .map((node) => ({ ...node, ...(node.endpoint && { endpoint: { ...node.endpoint, host: '127.0.0.1' } }) })),
-  };
+/** Its nodes are reached on loopback. */
+class LoopbackCluster extends KubernetesCluster {
+  override nodes(): readonly ClusterNode[] {
+    return super
+      .nodes()
+      .map((node) => ({ ...node, ...(node.endpoint && { endpoint: { ...node.endpoint, host: '127.0.0.1' } }) }));
+  }
 }
 
 /** Starts a node of a cluster. */
@@ -71,7 +69,7 @@ export async function startPublishedNode(cluster: TestCluster, name: string, fir
   const begin = async () => {
     const api = new KubernetesApi((signal) => readCredentials(kubeconfig, signal));
     const common = { api, random: Math.random, log: silentLog };
-    const nodes = onLoopback(new KubernetesCluster({ ...common, hostname: name, clock: systemClock }));
+    const nodes = new LoopbackCluster({ ...common, hostname: name, clock: systemClock });
     const node = await startTestNode({
       name,
       base: cluster.folder,

@@ -72,10 +72,7 @@ export async function startTestNode(options: TestNodeOptions): Promise<TestNode>
   const paths = fleetPaths(settings.paths);
   const log = createRecordingLog();
   const offers = createMemoryOffers();
-  const daemon = await serveSocket(
-    paths.offersSocket,
-    createOffersHandler({ bundles: offers, clock: systemClock, log }),
-  );
+  const daemon = await serveSocket(paths.offersSocket, createOffersHandler(offers, systemClock, log));
   const memory = createMemoryCluster(options);
   const { kubelet } = options;
   const identity = kubelet === undefined ? undefined : await identityBelow(kubelet, log);

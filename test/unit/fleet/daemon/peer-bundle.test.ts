@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import { type PeerClient, PeerTurn, peerBundle } from '../../../../src/fleet/daemon/peer-bundle.ts';
+import { PeerBundle, type PeerClient, PeerTurn } from '../../../../src/fleet/daemon/peer-bundle.ts';
 import { connectionError } from '../../../../src/fleet/wire/connection.ts';
 import { AppError } from '../../../../src/platform/app-error.ts';
 import { systemClock } from '../../../../src/platform/clock.ts';
@@ -39,7 +39,7 @@ function blobs() {
   };
   const own = { sizeOf: async () => undefined, read: () => send(0) };
   const access = { name: 'worker-1', client: client as PeerClient, turn, own, clock: systemClock };
-  return peerBundle(access, { ...offered, revision: 'r1' }).blobs;
+  return new PeerBundle(access, { ...offered, revision: 'r1' }).blobs;
 }
 
 /** Reads from a byte on, and gives what came. */

@@ -37,7 +37,7 @@ beforeEach(async () => {
   socket = join(folder, 'offers.sock');
   bundles = createMemoryOffers();
   bundles.bundles.set(bundleId, { offered, files: new Map([['index.json', Buffer.from('{"index":1}')]]) });
-  server = await serveSocket(socket, createOffersHandler({ bundles, clock: systemClock, log: silentLog }));
+  server = await serveSocket(socket, createOffersHandler(bundles, systemClock, silentLog));
   connection = new WireConnection({ who: 'worker-2', connect: unixSocket(socket) });
   client = new OffersClient(connection);
 });
@@ -202,7 +202,7 @@ describe('the wire form on a Unix socket', () => {
     await client.offers({}, never);
     await server.close();
     await expect(client.offers({}, never)).rejects.toMatchObject({ code: 'offers/unreachable' });
-    server = await serveSocket(socket, createOffersHandler({ bundles, clock: systemClock, log: silentLog }));
+    server = await serveSocket(socket, createOffersHandler(bundles, systemClock, silentLog));
     expect((await client.offers({}, never))?.document.bundles).toEqual([offered]);
   });
 });
