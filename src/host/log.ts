@@ -54,16 +54,15 @@ export async function createJournalLog(options: {
   readonly socketPath?: string;
 }): Promise<ClosableLog> {
   const sender = await createDatagramSender(options.socketPath ?? JOURNAL_SOCKET);
-  const at = (level: LogLevel) => (fields: LogFields, message: string) => {
+  const write = (level: LogLevel, fields: LogFields, message: string) => {
     if (isLogged(level, options.level)) sendEntry(sender, entryOf(level, fields, message));
   };
-  return {
-    debug: at('debug'),
-    info: at('info'),
-    warn: at('warn'),
-    error: at('error'),
-    close: () => sender.close(),
-  };
+  return logOver(write, () => sender.close());
+}
+
+function logOver(write: (level: LogLevel, fields: LogFields, message: string) => void, close: () => void): ClosableLog {
+  const at = (level: LogLevel) => (fields: LogFields, message: string) => write(level, fields, message);
+  return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error'), close };
 }
 
 type Entry = readonly (readonly [name: string, value: Buffer])[];
@@ -178,23 +177,17 @@ function isJournal(stream: string | undefined): boolean {
   });
 }
 
-async function createJsonLog(level: LogLevel, destination: DestinationStream | undefined): Promise<ClosableLog> {
+async function createJsonLog(threshold: LogLevel, destination: DestinationStream | undefined): Promise<ClosableLog> {
   // In the packed program this CommonJS package has only a default export.
   const { default: pino } = await import('pino');
-  const options = { level, base: null, formatters: { level: (label: string) => ({ level: label }) } };
+  const options = { level: threshold, base: null, formatters: { level: (label: string) => ({ level: label }) } };
   const logger = destination === undefined ? pino(options) : pino(options, destination);
-  const at = (name: LogLevel) => (fields: LogFields, message: string) => {
+  const write = (level: LogLevel, fields: LogFields, message: string) => {
     const { err, ...others } = fields;
     const all = { ...others, ...(err === undefined ? {} : errorFields(err)) };
-    logger[name](Object.fromEntries(Object.entries(all).map(plainField)), plainText(message));
+    logger[level](Object.fromEntries(Object.entries(all).map(plainField)), plainText(message));
   };
-  return {
-    debug: at('debug'),
-    info: at('info'),
-    warn: at('warn'),
-    error: at('error'),
-    close: () => logger.flush(),
-  };
+  return logOver(write, () => logger.flush());
 }
 
 /** Keeps line ends of stacks. */

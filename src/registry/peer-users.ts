@@ -6,7 +6,7 @@ import { findRows, readTable, rowKey, type TcpEndpoint, type TcpTable } from './
 
 export interface PeerSocket {
   readonly destroyed: boolean;
-  /** Undefined after a reset. Node.js asks the kernel at the first use and caches the answer. */
+  /** Undefined after a reset. Node.js queries the kernel at the first use and caches the answer. */
   readonly remoteAddress?: string | undefined;
   readonly remotePort?: number | undefined;
   readonly localAddress?: string | undefined;

@@ -96,7 +96,7 @@ function partsOf(options: FleetOptions): Parts {
   const daemon = new WireConnection({
     who: 'the daemon',
     connect: unixSocket(paths.offersSocket),
-    // All that nodes with a turn may ask for, and room for those that only ask what there is.
+    // All that nodes with a turn may request, and room for those that only list the offers.
     maxConnections: wireLimits.ofNode * (fleet.max_clients + 2),
   });
   const own = new OwnOffers({
@@ -206,7 +206,7 @@ async function tick(parts: Parts, signal: AbortSignal): Promise<void> {
 function countSilence({ options, peers, silence }: Parts): void {
   const { cluster, settings, ownStatus, identity, clock } = options;
   const counts = countsSilence({
-    isAsking: isNeedy(ownStatus(), settings.fleet.activate === 'ordered'),
+    isQuerying: isNeedy(ownStatus(), settings.fleet.activate === 'ordered'),
     hasIdentity: identity === undefined || identity.current() !== undefined,
     isApiComplete: isComplete(cluster),
     lastHeardMs: silence.lastHeardMs(),
@@ -247,18 +247,18 @@ interface Followed {
 }
 
 /**
- * How often the file is looked at, in milliseconds. A watch of a file that is replaced some times
+ * How often the file is checked, in milliseconds. A watch of a file that is replaced some times
  * within a millisecond, as during a preload, can be lost without a word.
  */
-const LOOK_MS = 1_000;
+const CHECK_MS = 1_000;
 
 /** Follows the `status.json` of the daemon. */
 export async function followOwnStatus(file: string, log: Log): Promise<OwnStatus> {
   const own: Followed = { file, log, listeners: new Set(), text: '', report: undefined, status: undefined };
-  const look = shareRuns(() => read(own));
-  await look();
-  const changed = () => void look().catch(() => undefined);
-  watchFile(file, { interval: LOOK_MS, persistent: false }, changed);
+  const refresh = shareRuns(() => read(own));
+  await refresh();
+  const changed = () => void refresh().catch(() => undefined);
+  watchFile(file, { interval: CHECK_MS, persistent: false }, changed);
   return {
     report: () => own.report,
     status: () => own.status,

@@ -114,8 +114,8 @@ async function keyPair(kubeconfig: string | undefined, reader: Reader): Promise<
   if (await reader.isPresent(KUBELET_CERTIFICATE)) {
     return { certificate: { file: KUBELET_CERTIFICATE }, key: { file: KUBELET_CERTIFICATE } };
   }
-  const looked = kubeconfig ?? DISTRIBUTIONS.map((known) => known.kubeconfig).join(', ');
-  const message = `no client certificate of a kubelet was found in ${looked}, and ${KUBELET_CERTIFICATE} is not there; set fleet.kubeconfig`;
+  const searched = kubeconfig ?? DISTRIBUTIONS.map((known) => known.kubeconfig).join(', ');
+  const message = `no client certificate of a kubelet was found in ${searched}, and ${KUBELET_CERTIFICATE} is not there; set fleet.kubeconfig`;
   throw fleetError('fleet/identity', message, { disposition: 'wait' });
 }
 

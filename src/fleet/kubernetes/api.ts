@@ -252,11 +252,11 @@ const LONGEST_MS = 60_000;
  * @param random 0 to 1
  */
 export function backoffMs(failures: number, error: unknown, random: number): number {
-  const asked = isKubernetesError(error) ? (error.retryAfterMs ?? 0) : 0;
+  const leastMs = isKubernetesError(error) ? (error.retryAfterMs ?? 0) : 0;
   const full = Math.min(LONGEST_MS, FIRST_MS * 2 ** Math.min(failures - 1, 10));
   const own = full * (1 - random / 2);
   // By chance later than `Retry-After`, too.
-  return asked === 0 ? own : Math.max(own, asked * (1 + random / 10));
+  return leastMs === 0 ? own : Math.max(own, leastMs * (1 + random / 10));
 }
 
 const DISPOSITIONS = {

@@ -59,8 +59,8 @@ async function readKubeconfig(
       if (systemCodeOf(error) !== 'ENOENT' && systemCodeOf(error) !== 'ENOTDIR') throw unreadable(path, error);
     }
   }
-  const looked = setting === 'auto' ? `looked at ${KUBECONFIGS.join(', ')}` : `${setting} does not exist`;
-  const message = `No kubeconfig of the kubelet was found: ${looked}. Name it in fleet.kubeconfig`;
+  const searched = setting === 'auto' ? `looked at ${KUBECONFIGS.join(', ')}` : `${setting} does not exist`;
+  const message = `No kubeconfig of the kubelet was found: ${searched}. Name it in fleet.kubeconfig`;
   throw kubernetesError('kubernetes/kubeconfig', message);
 }
 

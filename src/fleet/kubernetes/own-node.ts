@@ -30,9 +30,9 @@ export function writtenStatus({ metadata }: OwnNode): NodeStatus | undefined {
  */
 export function hasFields({ metadata }: OwnNode, wanted: OwnFields): boolean {
   return (['annotations', 'labels'] as const).every((kind) => {
-    const isThere = Object.entries(wanted[kind]).every(([key, value]) => metadata[kind]?.[key] === value);
+    const isPresent = Object.entries(wanted[kind]).every(([key, value]) => metadata[kind]?.[key] === value);
     const applied = [...appliedKeys(metadata, MANAGER, kind)];
-    return isThere && applied.every((key) => Object.hasOwn(wanted[kind], key));
+    return isPresent && applied.every((key) => Object.hasOwn(wanted[kind], key));
   });
 }
 

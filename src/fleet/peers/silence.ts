@@ -52,10 +52,10 @@ export class Silence {
     return this.silentMs(node) >= this.absentMs;
   }
 
-  /** @param isAsking whether nodes were queried since the last call */
-  pass(nodes: readonly string[], isAsking: boolean): void {
+  /** @param isQuerying whether nodes were queried since the last call */
+  pass(nodes: readonly string[], isQuerying: boolean): void {
     const nowMs = this.clock.monotonic();
-    const passedMs = isAsking ? nowMs - this.lastMs : 0;
+    const passedMs = isQuerying ? nowMs - this.lastMs : 0;
     this.lastMs = nowMs;
     const known = new Set(nodes);
     for (const node of known) this.silent.set(node, this.silentMs(node) + passedMs);
@@ -65,7 +65,7 @@ export class Silence {
 
 /** Whether this node would hear others. */
 interface Hearing {
-  readonly isAsking: boolean;
+  readonly isQuerying: boolean;
   /** Or needs none. */
   readonly hasIdentity: boolean;
   readonly isApiComplete: boolean;
@@ -82,9 +82,9 @@ const HEARS_MS = 5 * 60_000;
  * off: then silence does not count.
  */
 export function countsSilence(hearing: Hearing): boolean {
-  const { isAsking, hasIdentity, isApiComplete, lastHeardMs, nowMs } = hearing;
+  const { isQuerying, hasIdentity, isApiComplete, lastHeardMs, nowMs } = hearing;
   const hears = isApiComplete || (lastHeardMs !== undefined && nowMs - lastHeardMs <= HEARS_MS);
-  return isAsking && hasIdentity && hears;
+  return isQuerying && hasIdentity && hears;
 }
 
 /** @throws KubernetesError */

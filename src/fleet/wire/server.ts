@@ -325,7 +325,7 @@ export async function sendWatched(
   const unsubscribe = document.onChange(() => changed.abort());
   try {
     for (;;) {
-      changed = new AbortController(); // before the look, so that a change during it ends the wait at once
+      changed = new AbortController(); // before the read, so that a change during it ends the wait at once
       const body = JSON.stringify(await document.current(signal));
       const version = createHash('sha256').update(body).digest('base64url');
       if (!isUnmodified(request.headers, version)) return sendDocument(request, response, body, version);

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { request } from 'node:http';
 import { connect as connectPlain, createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -217,18 +217,6 @@ describe.runIf(have('openssl'))('nodes that give bundles to each other', () => {
     const two = await start('worker-2', { kubelet, nodes: [nodeAt(one)] });
     const view = await two.until(({ peers }) => peers[0]?.trouble?.includes('may refuse the certificate') === true);
     expect(view.nodes).toMatchObject([{ name: 'worker-1', seenAt: expect.any(Number) }, { name: 'worker-2' }]);
-  });
-
-  it('start with no peers when the file of peers is damaged, and say so in one line', async () => {
-    const { PeerStore } = await import('../../../src/fleet/peers/stored-peers.ts');
-    const { createRecordingLog } = await import('../../support/recording-log.ts');
-    const file = join(base, 'damaged.json');
-    for (const text of ['', '{"version":1,"peers":[{"name":"a","address":"nowhere"}]}', '\0\0']) {
-      writeFileSync(file, text);
-      const log = createRecordingLog();
-      expect(await new PeerStore(file, log).load(signal)).toEqual([]);
-      expect(log.lines.map(({ message }) => message)).toEqual([expect.stringContaining(`${file} can't be used`)]);
-    }
   });
 
   it('serve so many at once, keep places in the queue, and give a free slot to the next', async () => {

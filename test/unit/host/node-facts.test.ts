@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { nodeFacts } from '../../../src/host/node-facts.ts';
+import { goArch, nodeFacts, rememberClockAnswer } from '../../../src/host/node-facts.ts';
 import { BUILT_AT } from '../../../src/platform/version.ts';
 
 let folder: string;
@@ -49,5 +49,39 @@ describe('the facts about a node', () => {
   it('take the zone of the program where localtime is a file', () => {
     writeFileSync(localTime, 'TZif2');
     expect(facts().timeZone).toBe(new Intl.DateTimeFormat().resolvedOptions().timeZone);
+  });
+});
+
+it('queries whether the clock is synchronised once in ten minutes, and again at once after no answer', async () => {
+  const { signal } = new AbortController();
+  const answers = [undefined, false, true, undefined, true];
+  let timeMs = 0;
+  const query = rememberClockAnswer(async () => answers.shift(), { monotonic: () => timeMs });
+  const seen: unknown[] = [];
+  for (const atMs of [0, 1, 2, 599_999, 600_001, 1_200_000, 1_200_001, 1_200_002]) {
+    timeMs = atMs;
+    seen.push([atMs, await query(signal), answers.length]);
+  }
+  expect(seen).toEqual([
+    [0, false, 4],
+    [1, false, 3],
+    [2, false, 3],
+    [599_999, false, 3],
+    [600_001, true, 2],
+    [1_200_000, true, 2],
+    [1_200_001, false, 1],
+    [1_200_002, true, 0],
+  ]);
+});
+
+describe('goArch', () => {
+  it.each([
+    ['x64', 'LE', 'amd64'],
+    ['arm64', 'LE', 'arm64'],
+    ['ppc64', 'LE', 'ppc64le'],
+    ['ppc64', 'BE', 'ppc64'],
+    ['s390x', 'BE', 's390x'],
+  ] as const)('%s %s is %s', (arch, order, expected) => {
+    expect(goArch(arch as NodeJS.Architecture, order)).toBe(expected);
   });
 });

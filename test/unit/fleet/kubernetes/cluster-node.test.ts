@@ -3,7 +3,6 @@ import { clusterNodeOf } from '../../../../src/fleet/kubernetes/kubernetes-clust
 import { parseServes, servesAnnotation } from '../../../../src/fleet/publish/own-report.ts';
 import type { ClusterNode } from '../../../../src/fleet/trouble.ts';
 import { digestOf } from '../../../../src/platform/digest.ts';
-import { fixedCluster } from '../../../support/kubernetes/fixed-cluster.ts';
 
 const status = {
   version: 1,
@@ -82,15 +81,4 @@ describe('servesAnnotation', () => {
     expect(servesAnnotation({ address: 'fd00::4', port: 1, bundles: [...bundles].reverse() })).toBe(text);
     expect(parseServes(text)).toEqual({ endpoint: { host: 'fd00::4', port: 1 }, bundles: bundles.sort().slice(0, 32) });
   });
-});
-
-it('is followed as one node of a cluster', () => {
-  const cluster = fixedCluster('n1', '10.0.0.1');
-  const seen: (readonly ClusterNode[])[] = [];
-  const stop = cluster.onChange(() => seen.push(cluster.nodes()));
-  const node = clusterNodeOf({ name: 'n3' });
-  cluster.set([node], 'no API server');
-  stop();
-  cluster.set([]);
-  expect(seen).toEqual([[node]]);
 });

@@ -7,9 +7,9 @@ function scene() {
   let nowMs = 0;
   const clock = { now: () => 1_000_000 + nowMs, monotonic: () => nowMs, sleep: async () => undefined };
   const silence = new Silence(HOUR, clock);
-  const pass = (ms: number, isAsking: boolean) => {
+  const pass = (ms: number, isQuerying: boolean) => {
     nowMs += ms;
-    silence.pass(['a', 'b'], isAsking);
+    silence.pass(['a', 'b'], isQuerying);
   };
   return { silence, pass };
 }
@@ -50,12 +50,12 @@ it('ends when others say that the node lives, which is no sign of life that is s
   expect(silence.lastHeardMs()).toBe(HOUR);
 });
 
-const hearing = { isAsking: true, hasIdentity: true, isApiComplete: true, lastHeardMs: undefined, nowMs: HOUR };
+const hearing = { isQuerying: true, hasIdentity: true, isApiComplete: true, lastHeardMs: undefined, nowMs: HOUR };
 
 it.each([
   ['counts while the Kubernetes API shows all nodes', {}, true],
   ['counts while any node is heard', { isApiComplete: false, lastHeardMs: HOUR - 300_000 }, true],
-  ['does not count while nobody is asked', { isAsking: false }, false],
+  ['does not count while nobody is asked', { isQuerying: false }, false],
   ['does not count while this node can not prove who it is', { hasIdentity: false }, false],
   ['does not count while nobody at all was ever heard', { isApiComplete: false }, false],
   ['does not count while nobody at all is heard', { isApiComplete: false, lastHeardMs: HOUR - 300_001 }, false],

@@ -1,13 +1,76 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { expect, it } from 'vitest';
-import { PeerStore } from '../../../../src/fleet/peers/stored-peers.ts';
-import { silentLog } from '../../../../src/platform/log.ts';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { PeerStore, RememberedPeers, type StoredPeer } from '../../../../src/fleet/peers/stored-peers.ts';
+import { NEVER_ABORTED } from '../../../../src/platform/async/abort.ts';
+import { fixedCluster } from '../../../support/kubernetes/fixed-cluster.ts';
+import { createRecordingLog } from '../../../support/recording-log.ts';
+
+let folder: string;
+let path: string;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'stickpin-peers-'));
+  path = join(folder, 'peers.json');
+});
+afterEach(() => rmSync(folder, { recursive: true }));
+
+/** Node `a`. */
+async function scene(stored: readonly StoredPeer[] = []) {
+  const cluster = fixedCluster('a');
+  const saved: (readonly StoredPeer[])[] = [];
+  const store = { load: async () => stored, save: async (peers: readonly StoredPeer[]) => void saved.push(peers) };
+  const known = new RememberedPeers(store, cluster);
+  await known.load(NEVER_ABORTED);
+  const answers = (name: string, host: string) => {
+    const target = { name, endpoint: { host, port: 9777 }, names: [name], isAnnounced: false, announced: '' };
+    return known.answered({ target, node: undefined }, NEVER_ABORTED);
+  };
+  return { cluster, known, saved, answers, follow: () => known.followCluster(NEVER_ABORTED) };
+}
+
+const node = (name: string, host?: string) => ({
+  name,
+  serves: [],
+  ...(host !== undefined && { endpoint: { host, port: 9777 } }),
+});
+const B = { name: 'b', address: '10.0.0.2:9777' };
+
+it('keeps all nodes that the Kubernetes API names, with their addresses where it has them', async () => {
+  const { cluster, saved, follow } = await scene([B, { name: 'gone', address: '10.0.0.8:9777' }]);
+  cluster.set([node('a', '10.0.0.1'), node('b'), node('c', '10.0.0.3'), node('d')]);
+  await follow();
+  await follow();
+  expect(saved).toEqual([[B, { name: 'c', address: '10.0.0.3:9777' }, { name: 'd' }]]);
+});
+
+it('keeps what was known while the API does not show all nodes', async () => {
+  const { cluster, saved, follow, known } = await scene([B]);
+  await follow();
+  cluster.set([node('a')], 'it does not answer');
+  await follow();
+  expect([saved, known.list()]).toEqual([[], [B]]);
+});
+
+it('keeps where a node answers that the API does not show, and writes nothing twice', async () => {
+  const { cluster, saved, follow, answers } = await scene();
+  await answers('b', '10.0.0.2');
+  await answers('b', '10.0.0.2');
+  expect(saved).toEqual([[B]]);
+  cluster.set([node('a'), node('b'), node('c', '10.0.0.3')]);
+  await follow();
+  for (const [name, host] of [
+    ['b', '10.0.0.2'],
+    ['c', '10.0.0.9'],
+    ['gone', '10.0.0.8'],
+  ] as const) {
+    await answers(name, host);
+    await follow();
+  }
+  expect(saved).toEqual([[B], [B, { name: 'c', address: '10.0.0.3:9777' }]]);
+});
 
 it('reads no address that each machine has from the stored peers, and keeps their names', async () => {
-  const folder = mkdtempSync(join(tmpdir(), 'stickpin-peers-'));
-  const path = join(folder, 'peers.json');
   const local = [
     '127.0.0.1:1',
     '169.254.1.1:1',
@@ -19,8 +82,16 @@ it('reads no address that each machine has from the stored peers, and keeps thei
   ];
   const peers = [...local, '10.0.0.4:9777', '[fd00::4]:9777'].map((address, at) => ({ name: `worker-${at}`, address }));
   writeFileSync(path, JSON.stringify({ version: 1, peers }));
-  const loaded = await new PeerStore(path, silentLog).load(new AbortController().signal);
-  rmSync(folder, { recursive: true });
+  const loaded = await new PeerStore(path, createRecordingLog()).load(NEVER_ABORTED);
   expect(loaded.map(({ name }) => name)).toEqual(peers.map(({ name }) => name));
   expect(loaded.flatMap(({ address }) => address ?? [])).toEqual(['10.0.0.4:9777', '[fd00::4]:9777']);
+});
+
+it('begins with no peers when the file is damaged, and logs that in one line', async () => {
+  for (const text of ['', '{"version":1,"peers":[{"name":"a","address":"nowhere"}]}', '\0\0']) {
+    writeFileSync(path, text);
+    const log = createRecordingLog();
+    expect(await new PeerStore(path, log).load(NEVER_ABORTED)).toEqual([]);
+    expect(log.lines.map(({ message }) => message)).toEqual([expect.stringContaining(`${path} can't be used`)]);
+  }
 });

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { ServedNodes, type Turn } from '../../../../src/fleet/serve/served-nodes.ts';
+import { Pace, ServedNodes, type Turn } from '../../../../src/fleet/serve/served-nodes.ts';
 
 const signal = new AbortController().signal;
 
@@ -20,6 +20,7 @@ function play() {
     return granted.turn;
   };
   return {
+    clock,
     begin,
     isBusy: (node: string) => 'busy' in nodes.request(node),
     after: (ms: number) => {
@@ -94,4 +95,20 @@ it('takes the turn of a node that took nothing until its request was cut', () =>
   stalled.end();
   expect(isBusy('a')).toBe(true);
   expect(isBusy('c')).toBe(false);
+});
+
+it('lets all nodes together take at the rate, after a small burst, and does not save up what was not used', async () => {
+  const { clock, after } = play();
+  const pace = new Pace(1_000, clock);
+  for (const [bytes, endMs] of [
+    [250, 0],
+    [500, 500],
+    [500, 1_000],
+  ] as const) {
+    await pace.take(bytes, signal);
+    expect(clock.monotonic()).toBe(endMs);
+  }
+  after(99_000);
+  await pace.take(1_250, signal);
+  expect(clock.monotonic()).toBe(101_000);
 });

@@ -93,13 +93,19 @@ describe('a client of the wire form, beside a server that is not', () => {
     });
   });
 
-  it.each(['no json', '{"version":2,"bundles":[]}', '{"version":1,"bundles":[{}]}', '[]'])(
-    'does not use %s as offers',
-    async (body) => {
-      answer = (socket) => socket.end(`HTTP/1.1 200 OK\r\ncontent-length: ${body.length}\r\n\r\n${body}`);
-      await expect(patient.offers({}, never)).rejects.toMatchObject({ code: 'offers/answer', disposition: 'reject' });
-    },
-  );
+  const offer = (over: object) => ({ bundleId: digest, name: 'a', version: '1', sequence: 7, isWhole: true, ...over });
+  it.each([
+    'no json',
+    '{"version":2,"bundles":[]}',
+    '{"version":1,"bundles":[{}]}',
+    '[]',
+    JSON.stringify({ version: 1, bundles: [offer({ revision: '1', bundleId: 'sha256:1' })] }),
+    JSON.stringify({ version: 1, bundles: [offer({ revision: '1', sequence: -1 })] }),
+    JSON.stringify({ version: 1, bundles: Array.from({ length: 1_001 }, () => offer({ revision: '1' })) }),
+  ])('does not use %.60s as offers', async (body) => {
+    answer = (socket) => socket.end(`HTTP/1.1 200 OK\r\ncontent-length: ${body.length}\r\n\r\n${body}`);
+    await expect(patient.offers({}, never)).rejects.toMatchObject({ code: 'offers/answer', disposition: 'reject' });
+  });
 
   it('gives up a blob that stalls, and one that breaks off', async () => {
     answer = (socket) => socket.write('HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\nabc');

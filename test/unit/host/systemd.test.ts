@@ -1,5 +1,4 @@
 import { describe, expect, it } from 'vitest';
-import { goArch } from '../../../src/host/node-facts.ts';
 import { takeActivatedSockets } from '../../../src/host/notify.ts';
 import { unitObjectPath, unitOfObjectPath } from '../../../src/host/units.ts';
 
@@ -32,17 +31,5 @@ describe('unit objects', () => {
   ])('%s lies at %s', (unit, path) => {
     expect(unitObjectPath(unit)).toBe(path);
     expect(unitOfObjectPath(path)).toBe(unit);
-  });
-});
-
-describe('machine', () => {
-  it.each([
-    ['x64', 'LE', 'amd64'],
-    ['arm64', 'LE', 'arm64'],
-    ['ppc64', 'LE', 'ppc64le'],
-    ['ppc64', 'BE', 'ppc64'],
-    ['s390x', 'BE', 's390x'],
-  ] as const)('%s %s is %s', (arch, order, expected) => {
-    expect(goArch(arch as NodeJS.Architecture, order)).toBe(expected);
   });
 });
