@@ -22,12 +22,6 @@ export interface OffersDocument {
   readonly node?: { readonly name: string; readonly status?: NodeStatus };
 }
 
-/** `GET /v1/bundles/sha256:<hex>/blobs.json`: the present blobs of a bundle with their sizes. */
-export interface BlobsDocument {
-  readonly version: 1;
-  readonly blobs: Readonly<Record<Digest, number>>;
-}
-
 /** `GET /v1/fleet` on `peers.sock`: reports of the fleet process to the daemon. */
 export interface FleetDocument extends FleetView {
   readonly version: 1;
@@ -60,6 +54,7 @@ export const offersSchema: v.GenericSchema<unknown, OffersDocument> = v.object({
   node: v.optional(v.object({ name: shortText, status: v.optional(status) })),
 }) as v.GenericSchema<unknown, OffersDocument>;
 
+/** `GET /v1/bundles/sha256:<hex>/blobs.json`: the present blobs of a bundle with their sizes. */
 export const blobsSchema = v.object({ version: v.literal(1), blobs: v.record(digest, count) });
 
 const peer = v.object({
