@@ -16,15 +16,16 @@ export const USUAL_MS = 30_000;
 
 /** A fault that lasts: logged at its begin and its end. */
 export class Trouble {
-  private readonly log: Log;
   private readonly quiet: { readonly clock: Clock; readonly forMs: number } | undefined;
   private text: string | undefined;
   private sinceMs = 0;
   private isLogged = false;
 
   /** @param quiet how long it may last before a further `begin` logs it; default: logged at once */
-  constructor(log: Log, quiet?: { readonly clock: Clock; readonly forMs: number }) {
-    this.log = log;
+  constructor(
+    private readonly log: Log,
+    quiet?: { readonly clock: Clock; readonly forMs: number },
+  ) {
     this.quiet = quiet;
   }
 
@@ -111,15 +112,13 @@ const MOST_REMEMBERED = 1_000;
 
 /** Logs the same warning about a peer once, however often it happens. */
 export class WarnOnce {
-  private readonly log: Log;
-  private readonly clock: Clock;
   /** When each cause was logged, by peer. */
   private readonly warned = new Map<string, Map<string, number>>();
 
-  constructor(log: Log, clock: Clock) {
-    this.log = log;
-    this.clock = clock;
-  }
+  constructor(
+    private readonly log: Log,
+    private readonly clock: Clock,
+  ) {}
 
   /** At most once an hour. */
   warn(peer: string, cause: string, fields: LogFields, message: string): void {

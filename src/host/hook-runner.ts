@@ -9,14 +9,11 @@ import { loadedUnitProperty, MANAGER, runJob } from './units.ts';
 
 /** org.freedesktop.systemd1(5). */
 export class SystemdHookRunner implements HookRunner {
-  private readonly bus: SystemBus;
-  private readonly folder: string;
-
   /** @param folder of the environment files: `/run/stickpin/hooks` */
-  constructor(bus: SystemBus, folder: string) {
-    this.bus = bus;
-    this.folder = folder;
-  }
+  constructor(
+    private readonly bus: SystemBus,
+    private readonly folder: string,
+  ) {}
 
   async run(unit: string, environment: string, signal: AbortSignal): Promise<HookFailure | undefined> {
     const path = join(this.folder, `${unit}.env`);

@@ -43,21 +43,17 @@ export async function createServiceNotifier(options: NotifierOptions): Promise<S
 export class SystemdNotifier implements ServiceNotifier {
   /** `NOTIFY_SOCKET` was set, also to an abstract socket. */
   readonly isStartedBySystemd: boolean;
-  private readonly sender: DatagramSender | undefined;
-  private readonly watchdog: NodeJS.Timeout | undefined;
   private readonly monotonicUsec: () => bigint;
   private readonly stop = new AbortController();
   private readonly statuses: StatusThrottle;
 
   constructor(
     isStartedBySystemd: boolean,
-    sender: DatagramSender | undefined,
-    watchdog: NodeJS.Timeout | undefined,
+    private readonly sender: DatagramSender | undefined,
+    private readonly watchdog: NodeJS.Timeout | undefined,
     { clock, monotonicUsec = () => process.hrtime.bigint() / 1000n }: Pick<NotifierOptions, 'clock' | 'monotonicUsec'>,
   ) {
     this.isStartedBySystemd = isStartedBySystemd;
-    this.sender = sender;
-    this.watchdog = watchdog;
     this.monotonicUsec = monotonicUsec;
     this.statuses = new StatusThrottle(clock, this.stop.signal, (line) => this.send(`STATUS=${line}`));
   }
@@ -106,20 +102,17 @@ const SHORTEST_MS = 1_000;
 
 /** Sends at most one line a second. Repeated lines are not sent; the last one always is. */
 export class StatusThrottle {
-  private readonly clock: Pick<Clock, 'monotonic' | 'sleep'>;
-  private readonly signal: AbortSignal;
-  private readonly send: (line: string) => void;
   private sent: string | undefined;
   private sentAtMs = Number.NEGATIVE_INFINITY;
   private waiting: string | undefined;
   private isTimed = false;
 
   /** @param signal ends the wait for the end of a second */
-  constructor(clock: Pick<Clock, 'monotonic' | 'sleep'>, signal: AbortSignal, send: (line: string) => void) {
-    this.clock = clock;
-    this.signal = signal;
-    this.send = send;
-  }
+  constructor(
+    private readonly clock: Pick<Clock, 'monotonic' | 'sleep'>,
+    private readonly signal: AbortSignal,
+    private readonly send: (line: string) => void,
+  ) {}
 
   set(line: string): void {
     this.waiting = line;

@@ -48,15 +48,13 @@ interface Read {
  * folder.
  */
 export class StaticPods implements StaticPodsPort {
-  private readonly folders: readonly string[] | undefined;
-  private readonly places: StaticPodPlaces;
   private known = new Map<string, Read>();
 
   /** @param folders setting `runtime.static_pods`; undefined: the usual places */
-  constructor(folders: readonly string[] | undefined, places: StaticPodPlaces = STATIC_POD_PLACES) {
-    this.folders = folders;
-    this.places = places;
-  }
+  constructor(
+    private readonly folders: readonly string[] | undefined,
+    private readonly places: StaticPodPlaces = STATIC_POD_PLACES,
+  ) {}
 
   async images(signal: AbortSignal): Promise<ImageUses> {
     const read = new Map<string, Read>();

@@ -27,11 +27,7 @@ import {
  * Introspection proxies would parse 100 KiB of XML at each start.
  */
 export class SystemdManager implements UnitControl, DeviceUnits {
-  private readonly bus: SystemBus;
-
-  constructor(bus: SystemBus) {
-    this.bus = bus;
-  }
+  constructor(private readonly bus: SystemBus) {}
 
   async listUnits(patterns: readonly string[], signal: AbortSignal): Promise<readonly string[]> {
     const [units] = await this.call('ListUnitsByPatterns', 'asas', [[], [...patterns]], signal);

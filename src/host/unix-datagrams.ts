@@ -55,15 +55,16 @@ export async function createDatagramSender(path: string): Promise<DatagramSender
 export class DatagramSender {
   /** Undefined when the path does not fit into an address. */
   private readonly address: Buffer | undefined;
-  private readonly library: Awaited<ReturnType<typeof loadLibrary>>;
   private readonly queue: Buffer[] = [];
   private fd: number | undefined;
   /** Runs while datagrams wait for the receiver. */
   private timer: NodeJS.Timeout | undefined;
 
-  constructor(address: Buffer | undefined, library: Awaited<ReturnType<typeof loadLibrary>>) {
+  constructor(
+    address: Buffer | undefined,
+    private readonly library: Awaited<ReturnType<typeof loadLibrary>>,
+  ) {
     this.address = address;
-    this.library = library;
   }
 
   send(datagram: Buffer): SendOutcome {

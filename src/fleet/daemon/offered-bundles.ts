@@ -33,16 +33,15 @@ interface Listing {
  * the other methods use its result until something changes.
  */
 export class NodeOffers implements OfferedBundles {
-  private readonly sources: readonly HeldBundles[];
-  private readonly isOffered: (bundle: Pick<HeldBundle, 'bundleId' | 'name'>) => boolean;
   /** Sizes of blobs of unchanged bundles. */
   private readonly sizes = new WeakMap<HeldBundle, ReadonlyMap<Digest, number>>();
   private last: Listing | undefined;
 
   /** @param sources a blob is read from the first one that has it */
-  constructor(sources: readonly HeldBundles[], isOffered: (bundle: Pick<HeldBundle, 'bundleId' | 'name'>) => boolean) {
-    this.sources = sources;
-    this.isOffered = isOffered;
+  constructor(
+    private readonly sources: readonly HeldBundles[],
+    private readonly isOffered: (bundle: Pick<HeldBundle, 'bundleId' | 'name'>) => boolean,
+  ) {
     this.onChange(() => {
       this.last = undefined;
     });
@@ -181,7 +180,6 @@ const SETTLE_MS = 500;
  * judged with the keys in force, as on a stick, when it is first listed and when the keys change.
  */
 export class KeptBundles implements HeldBundles {
-  private readonly options: KeptBundlesOptions;
   private readonly listeners: Listeners = new Set();
   private readonly judged = new Map<BundleId, { readonly revision: string; readonly held: HeldBundle | undefined }>();
   /** The size of a document needs a read. */
@@ -191,8 +189,7 @@ export class KeptBundles implements HeldBundles {
   private current: readonly HeldBundle[] | undefined;
   private isDue = false;
 
-  constructor(options: KeptBundlesOptions) {
-    this.options = options;
+  constructor(private readonly options: KeptBundlesOptions) {
     options.layers.onChange(() => this.changed(false));
   }
 

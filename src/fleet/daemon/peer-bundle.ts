@@ -36,13 +36,14 @@ export class PeerBundle implements ReadableBundle {
   readonly path: string;
   readonly reader: BundleReader;
   readonly blobs: BlobSource;
-  private readonly access: PeerAccess;
   private readonly bundleId: BundleId;
   /** Read once, with the first size. */
   private list: Promise<ReadonlyMap<Digest, number>> | undefined;
 
-  constructor(access: PeerAccess, { bundleId, name, version }: OfferedBundle) {
-    this.access = access;
+  constructor(
+    private readonly access: PeerAccess,
+    { bundleId, name, version }: OfferedBundle,
+  ) {
     this.bundleId = bundleId;
     this.path = `${clip(oneLine(`${name}@${version}`), SHOWN_LENGTH)} ${bundleId}`;
     const sizeOf: BlobSource['sizeOf'] = async (digest, signal) => (await this.listed(signal)).get(digest);
@@ -225,15 +226,12 @@ const READY: PeerState = { isReady: true };
 
 /** Whether a peer can be read, and its queue. */
 export class PeerTurn {
-  private readonly options: PeerTurnOptions;
   private readonly life = new AbortController();
   private readonly listeners: Listeners = new Set();
   private current: PeerState = READY;
   private failures = 0;
 
-  constructor(options: PeerTurnOptions) {
-    this.options = options;
-  }
+  constructor(private readonly options: PeerTurnOptions) {}
 
   state(): PeerState {
     return this.failures === 0 ? this.current : { ...this.current, hasFailed: true };

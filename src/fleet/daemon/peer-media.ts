@@ -43,14 +43,11 @@ const AGAIN_MS = 1_000;
  * nothing that is needed any more, is gone.
  */
 export class PeerMedia implements MediaProvider {
-  private readonly options: PeerMediaOptions;
   private readonly peers = new Map<string, PluggedPeer>();
   private sink: MediaSink | undefined;
   private stop: Unsubscribe | undefined;
 
-  constructor(options: PeerMediaOptions) {
-    this.options = options;
-  }
+  constructor(private readonly options: PeerMediaOptions) {}
 
   async start(sink: MediaSink): Promise<void> {
     this.sink = sink;
@@ -161,20 +158,17 @@ const RETRY_PAUSES_MS = [500, 1_000, 2_000, 5_000, 15_000, 30_000] as const;
  * Follows `/v1/fleet`. While it does not answer, no other node is known; the journal says so once.
  */
 export class FleetWatch implements FleetPort {
-  private readonly client: Pick<OffersClient, 'fleet'>;
-  private readonly clock: Clock;
-  private readonly log: Log;
   private readonly listeners: Listeners = new Set();
   private known: FleetView | undefined;
   private etag: string | undefined;
   private failures = 0;
 
   /** @param client on `peers.sock` */
-  constructor(client: Pick<OffersClient, 'fleet'>, clock: Clock, log: Log) {
-    this.client = client;
-    this.clock = clock;
-    this.log = log;
-  }
+  constructor(
+    private readonly client: Pick<OffersClient, 'fleet'>,
+    private readonly clock: Clock,
+    private readonly log: Log,
+  ) {}
 
   view(): FleetView | undefined {
     return this.known;

@@ -32,16 +32,13 @@ const CERTIFICATE = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g
 
 /** Who this node is, by the files of its kubelet. */
 export class IdentityKeeper {
-  private readonly options: IdentityKeeperOptions;
   private identity: Identity | undefined;
   private files: readonly string[] = [];
   private seen: string | undefined;
   /** Was logged last. */
   private trouble: string | undefined;
 
-  constructor(options: IdentityKeeperOptions) {
-    this.options = options;
-  }
+  constructor(private readonly options: IdentityKeeperOptions) {}
 
   /** Undefined until the files can be used. */
   current(): Identity | undefined {

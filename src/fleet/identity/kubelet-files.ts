@@ -55,13 +55,11 @@ export async function findIdentity(
 /** Remembers which files it has read. */
 class Reader {
   readonly files: string[] = [];
-  private readonly root: string;
-  private readonly signal: AbortSignal;
 
-  constructor(root: string, signal: AbortSignal) {
-    this.root = root;
-    this.signal = signal;
-  }
+  constructor(
+    private readonly root: string,
+    private readonly signal: AbortSignal,
+  ) {}
 
   /** @throws AppError `fleet/identity` */
   async text(path: string): Promise<string> {

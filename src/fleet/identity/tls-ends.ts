@@ -41,15 +41,13 @@ interface TlsGateOptions {
  * before.
  */
 export class TlsGate {
-  private readonly options: TlsGateOptions;
   private readonly server: Server;
   /** In the context of `server`. */
   private inUse: Identity | undefined;
   /** Connections below TLS, by their other end. */
   private readonly raws = new Map<string, Socket>();
 
-  constructor(options: TlsGateOptions) {
-    this.options = options;
+  constructor(private readonly options: TlsGateOptions) {
     this.server = createServer({
       requestCert: true,
       rejectUnauthorized: false,

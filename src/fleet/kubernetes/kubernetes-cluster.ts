@@ -59,7 +59,6 @@ interface Listed {
 
 /** As the Kubernetes API shows it. Only metadata is read, and addresses of the own Node. */
 export class KubernetesCluster implements Cluster {
-  private readonly options: KubernetesClusterOptions;
   private readonly listeners: Listeners = new Set();
   /** The API does not answer properly. */
   private readonly away: Trouble;
@@ -77,9 +76,8 @@ export class KubernetesCluster implements Cluster {
   /** Some API servers end each watch that requests bookmarks. */
   private hasBookmarks = true;
 
-  constructor(options: KubernetesClusterOptions) {
+  constructor(private readonly options: KubernetesClusterOptions) {
     const { log, clock, hostname } = options;
-    this.options = options;
     this.name = hostname;
     this.away = new Trouble(log, { clock, forMs: USUAL_MS });
     this.unwatched = new Trouble(log, { clock, forMs: USUAL_MS });

@@ -63,7 +63,6 @@ interface Wanted {
  * and nothing while nothing changes.
  */
 export class Publisher {
-  private readonly options: PublisherOptions;
   /** Its abort ends the sleep of `run`. */
   private wake = new AbortController();
   /** What was written last, as far as this process knows. */
@@ -78,9 +77,8 @@ export class Publisher {
   /** Temporary failures, logged when they last. */
   private readonly failing: Trouble;
 
-  constructor(options: PublisherOptions) {
+  constructor(private readonly options: PublisherOptions) {
     const { clock, log } = options;
-    this.options = options;
     this.upAt = clock.monotonic();
     this.refused = new Trouble(log);
     this.failing = new Trouble(log, { clock, forMs: USUAL_MS });

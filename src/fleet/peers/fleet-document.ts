@@ -62,19 +62,16 @@ interface Seen {
 
 /** What other nodes wrote into their Nodes, and when this node read it. */
 export class WrittenStatuses {
-  private readonly cluster: Pick<Cluster, 'nodes' | 'self'>;
-  private readonly clock: Clock;
-  private readonly onHeard: (node: string) => void;
   private seen: ReadonlyMap<string, Seen> = new Map();
 
   /**
    * @param onHeard called for each other node whose annotations changed since they were first read
    */
-  constructor(cluster: Pick<Cluster, 'nodes' | 'self'>, clock: Clock, onHeard: (node: string) => void) {
-    this.cluster = cluster;
-    this.clock = clock;
-    this.onHeard = onHeard;
-  }
+  constructor(
+    private readonly cluster: Pick<Cluster, 'nodes' | 'self'>,
+    private readonly clock: Clock,
+    private readonly onHeard: (node: string) => void,
+  ) {}
 
   /** Undefined for a node that wrote nothing yet. */
   of(node: string): ReceivedStatus | undefined {

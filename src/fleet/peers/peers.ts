@@ -46,7 +46,6 @@ const WAITED_PAUSE_MS = 500;
 
 /** All known peers, and how they are queried. */
 export class Peers {
-  private readonly options: PeersOptions;
   private readonly remembered: RememberedPeers;
   /** By `formatEndpoint()`. */
   private readonly byAddress = new Map<string, KnownPeer>();
@@ -54,8 +53,7 @@ export class Peers {
   /** Its abort starts the loop's next pass. */
   private wake = new AbortController();
 
-  constructor(options: PeersOptions) {
-    this.options = options;
+  constructor(private readonly options: PeersOptions) {
     this.remembered = new RememberedPeers(options.store, options.cluster);
   }
 

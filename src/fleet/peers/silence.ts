@@ -8,17 +8,16 @@ import type { Cluster } from '../trouble.ts';
  * nothing, so silence counts only during queries.
  */
 export class Silence {
-  private readonly absentMs: number;
-  private readonly clock: Clock;
   private readonly seen = new Map<string, number>();
   private readonly silent = new Map<string, number>();
   private lastMs: number;
   private heardMs: number | undefined;
 
   /** @param absentMs `fleet.absent` */
-  constructor(absentMs: number, clock: Clock) {
-    this.absentMs = absentMs;
-    this.clock = clock;
+  constructor(
+    private readonly absentMs: number,
+    private readonly clock: Clock,
+  ) {
     this.lastMs = clock.monotonic();
   }
 
@@ -111,13 +110,10 @@ const PAUSE_MS = 5_000;
  * API knows its kubelet. Nodes without stickpin are not awaited.
  */
 export class Kubelets {
-  private readonly options: KubeletsOptions;
   /** How silent each node was at its last check. */
   private readonly checked = new Map<string, number>();
 
-  constructor(options: KubeletsOptions) {
-    this.options = options;
-  }
+  constructor(private readonly options: KubeletsOptions) {}
 
   async run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {

@@ -30,13 +30,10 @@ const storedPeers = v.object({
 
 /** A file for its owner only (mode 0600). */
 export class PeerStore {
-  private readonly path: string;
-  private readonly log: Log;
-
-  constructor(path: string, log: Log) {
-    this.path = path;
-    this.log = log;
-  }
+  constructor(
+    private readonly path: string,
+    private readonly log: Log,
+  ) {}
 
   /** Without local addresses; none when the file can't be used. */
   async load(signal: AbortSignal): Promise<readonly StoredPeer[]> {
@@ -78,15 +75,13 @@ export function isComplete(cluster: Pick<Cluster, 'nodes' | 'trouble'>): boolean
 
 /** Nodes that this node still waits for after a restart without an API server. */
 export class RememberedPeers {
-  private readonly store: Pick<PeerStore, 'load' | 'save'>;
-  private readonly cluster: Pick<Cluster, 'self' | 'nodes' | 'trouble'>;
   private readonly inTurn = oneAtATime();
   private stored: readonly StoredPeer[] = [];
 
-  constructor(store: Pick<PeerStore, 'load' | 'save'>, cluster: Pick<Cluster, 'self' | 'nodes' | 'trouble'>) {
-    this.store = store;
-    this.cluster = cluster;
-  }
+  constructor(
+    private readonly store: Pick<PeerStore, 'load' | 'save'>,
+    private readonly cluster: Pick<Cluster, 'self' | 'nodes' | 'trouble'>,
+  ) {}
 
   /** By name. */
   list(): readonly StoredPeer[] {

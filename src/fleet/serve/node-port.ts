@@ -31,7 +31,6 @@ const AGAIN_MS = 5_000;
 
 /** The port for other nodes. */
 export class NodePort {
-  private readonly options: NodePortOptions;
   private readonly listeners: Listeners = new Set();
   private readonly file: string;
   private readonly unknown: Trouble;
@@ -42,9 +41,8 @@ export class NodePort {
   /** Was logged last. */
   private logged: string | undefined;
 
-  constructor(options: NodePortOptions) {
+  constructor(private readonly options: NodePortOptions) {
     const { log, clock, stateDir } = options;
-    this.options = options;
     this.file = join(stateDir, 'address');
     this.unknown = new Trouble(log, { clock, forMs: USUAL_MS });
   }

@@ -27,15 +27,13 @@ const LONGEST_PAUSE_MS = 15_000;
 
 /** The offers of the own daemon. */
 export class OwnOffers {
-  private readonly options: OwnOffersOptions;
   private readonly listeners: Listeners = new Set();
   private readonly away: Trouble;
   private offered: OffersDocument['bundles'] = [];
   private etag: string | undefined;
   private isAnswered = false;
 
-  constructor(options: OwnOffersOptions) {
-    this.options = options;
+  constructor(private readonly options: OwnOffersOptions) {
     this.away = new Trouble(options.log, { clock: options.clock, forMs: USUAL_MS });
   }
 

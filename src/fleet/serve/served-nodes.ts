@@ -44,7 +44,6 @@ const MOVES_MS = 500;
 
 /** Nodes that take blobs from this one. */
 export class ServedNodes {
-  private readonly clock: Clock;
   private readonly most: number;
   private readonly slowBytesPerSecond: number;
   private readonly listeners: Listeners = new Set();
@@ -56,8 +55,10 @@ export class ServedNodes {
   private readonly running = new Set<Turn>();
   private turns: typeof NO_TURNS = NO_TURNS;
 
-  constructor({ max_clients: most, rate }: Pick<Settings['fleet'], 'max_clients' | 'rate'>, clock: Clock) {
-    this.clock = clock;
+  constructor(
+    { max_clients: most, rate }: Pick<Settings['fleet'], 'max_clients' | 'rate'>,
+    private readonly clock: Clock,
+  ) {
     this.most = most;
     const share = rate === 'unlimited' ? SLOW_BYTES_PER_SECOND : rate / most / 4;
     this.slowBytesPerSecond = Math.min(SLOW_BYTES_PER_SECOND, share);
@@ -156,15 +157,13 @@ const BURST_MS = 250;
 
 /** Keeps all nodes together below a rate. */
 export class Pace {
-  private readonly rate: number | 'unlimited';
-  private readonly clock: Clock;
   private nextMs = Number.NEGATIVE_INFINITY;
 
   /** @param rate in bytes per second (`fleet.rate`) */
-  constructor(rate: number | 'unlimited', clock: Clock) {
-    this.rate = rate;
-    this.clock = clock;
-  }
+  constructor(
+    private readonly rate: number | 'unlimited',
+    private readonly clock: Clock,
+  ) {}
 
   /** Resolves when `bytes` may be sent. Callers take turns. */
   async take(bytes: number, signal: AbortSignal): Promise<void> {

@@ -55,7 +55,6 @@ const FLEET: DocumentForm<FleetDocument> = {
  * (`retry`), `offers/answer` (`reject`), or whatever aborted the signal.
  */
 export class OffersClient implements BlobSource {
-  private readonly connection: WireConnection;
   private readonly prefix: string;
   private readonly pace: BodyPace;
 
@@ -63,8 +62,11 @@ export class OffersClient implements BlobSource {
    * @param prefix before each path; default nothing
    * @param who for messages about answers; default: as the connection
    */
-  constructor(connection: WireConnection, prefix = '', who = connection.who) {
-    this.connection = connection;
+  constructor(
+    private readonly connection: WireConnection,
+    prefix = '',
+    who = connection.who,
+  ) {
     this.prefix = prefix;
     this.pace = { who, stallMs: connection.stallMs, progressMs: connection.progressMs };
   }

@@ -24,7 +24,6 @@ const UNSENT_MAX_BYTES = 1024 * 1024;
  */
 export class BusConnection {
   private readonly socket: Socket;
-  private readonly events: ConnectionEvents;
   private readonly read: (chunk: Buffer) => void;
   /** Undefined once messages may be sent. */
   private unsent: Buffer[] | undefined = [];
@@ -33,8 +32,10 @@ export class BusConnection {
   private isOver = false;
 
   /** @throws Error for other kinds of address */
-  constructor(address: string, events: ConnectionEvents) {
-    this.events = events;
+  constructor(
+    address: string,
+    private readonly events: ConnectionEvents,
+  ) {
     this.read = createFrameReader(events);
     this.socket = connect({
       path: socketPathOf(address),

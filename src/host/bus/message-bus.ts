@@ -73,11 +73,12 @@ export type CallCheck = (call: CallHeader) => BusErrorReply | undefined;
 /** `errorName` is for example `org.freedesktop.systemd1.NoSuchUnit`. */
 export class BusErrorReply extends Error {
   override readonly name = 'BusErrorReply';
-  readonly errorName: string;
 
-  constructor(errorName: string, message: string) {
+  constructor(
+    readonly errorName: string,
+    message: string,
+  ) {
     super(message);
-    this.errorName = errorName;
   }
 }
 
@@ -148,7 +149,6 @@ interface SignalSubscription {
 type Answer = readonly [message: Message, body?: Buffer];
 
 export class MessageBus {
-  private readonly address: string;
   private readonly connection: BusConnection;
   private readonly pending = new PendingCalls();
   private readonly signals = new Set<SignalSubscription>();
@@ -162,8 +162,7 @@ export class MessageBus {
   private ownName = '';
 
   /** See {@link connectMessageBus}. */
-  constructor(address: string) {
-    this.address = address;
+  constructor(private readonly address: string) {
     try {
       this.connection = new BusConnection(address, {
         onHeader: (header) => this.isWanted(header),

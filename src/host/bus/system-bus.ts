@@ -52,7 +52,6 @@ interface SignalMatch {
 
 /** Reconnects automatically, once it was started. */
 export class SystemBus {
-  private readonly options: SystemBusOptions;
   private readonly address: string;
   private readonly subscriptions = new Set<Subscription>();
   private readonly connectedListeners: Listeners = new Set();
@@ -64,8 +63,7 @@ export class SystemBus {
   private handler: CallHandler | undefined;
   private check: CallCheck | undefined;
 
-  constructor(options: SystemBusOptions) {
-    this.options = options;
+  constructor(private readonly options: SystemBusOptions) {
     this.address = options.address ?? options.env?.DBUS_SYSTEM_BUS_ADDRESS ?? DEFAULT_ADDRESS;
   }
 
