@@ -103,7 +103,7 @@ export class FileLayers implements LayerStore {
         if (lengthBytes < sizeBytes && lengthBytes >= fromByte) {
           return new FileLayerWriter(this, opened, digest, sizeBytes, fromByte);
         }
-        // The file is complete and was not renamed, or there is a gap and the layer is copied later.
+        // It is complete and was not renamed, or there is a gap and the layer is copied later.
         if (lengthBytes >= sizeBytes) await this.finish(digest, hasDigest(opened.partial, digest), opened);
         await opened.handle.close();
       }
