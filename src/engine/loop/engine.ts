@@ -57,7 +57,7 @@ export function createEngine(deps: EngineDependencies): Engine {
     run: (signal) => run(loop, signal),
     kick: wantRound,
     idleMs: () => clock.monotonic() - loop.state.lastSignAt,
-    report: loop.status.report,
+    report: () => loop.status.report(),
     imagesOf: (bundle) => findBundle(store.load().bundles, bundle).contents.images.map(({ reference }) => reference),
     history: (bundle, limit) =>
       store.events(bundle === undefined ? undefined : findBundle(store.load().bundles, bundle).bundleId, limit),
