@@ -263,21 +263,16 @@ const REPORTED_ELSEWHERE: ReadonlySet<string> = new Set([
 function heldKind({ code }: Reason): MessageKind {
   if (code === 'trust/approval') return 'approvalAwaited';
   if (code.startsWith('trust/')) return 'trustWithdrawn';
-  switch (code) {
-    case 'engine/no-space':
-      return 'noSpace';
-    case 'engine/cancelled':
-      return 'preloadCancelled';
-    case 'engine/no-source':
-      return 'preloadPaused';
-    case 'bundle/blob-missing':
-      return 'blobMissing';
-    case 'runtime/pins-ignored':
-      return 'pinsNotTaken';
-    default:
-      return 'bundleHeld';
-  }
+  return HELD.get(code) ?? 'bundleHeld';
 }
+
+const HELD: ReadonlyMap<string, MessageKind> = new Map([
+  ['engine/no-space', 'noSpace'],
+  ['engine/cancelled', 'preloadCancelled'],
+  ['engine/no-source', 'preloadPaused'],
+  ['bundle/blob-missing', 'blobMissing'],
+  ['runtime/pins-ignored', 'pinsNotTaken'],
+] as const);
 
 function phaseEvents(entry: BundleAssessment): Event[] {
   const { bundle, phase, reason, media, absentImages } = entry;

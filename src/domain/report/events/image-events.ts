@@ -66,29 +66,21 @@ export function checkedEvent(cause: CheckCause, results: readonly ContentResult[
 
 /** By the code of the cause. The catalog entry of the kind says what to do about it. */
 export function pullFailureKind(code: string): MessageKind {
-  switch (code) {
-    case 'media/blob-damaged':
-    case 'media/blob-unreadable':
-      return 'blobDamaged';
-    case 'media/gone':
-      return 'preloadPaused';
-    case 'bundle/blob-missing':
-      return 'blobMissing';
-    case 'bundle/not-in-bundle':
-      return 'notInBundle';
-    case 'runtime/unreachable':
-      return 'runtimeUnreachable';
-    case 'runtime/no-space':
-    case 'runtime/read-only':
-      return 'diskFull';
-    case 'runtime/policy':
-      return 'policyRefused';
-    case 'engine/stalled':
-      return 'pullStalled';
-    default:
-      return 'pullFailed';
-  }
+  return PULL_FAILURES.get(code) ?? 'pullFailed';
 }
+
+const PULL_FAILURES: ReadonlyMap<string, MessageKind> = new Map([
+  ['media/blob-damaged', 'blobDamaged'],
+  ['media/blob-unreadable', 'blobDamaged'],
+  ['media/gone', 'preloadPaused'],
+  ['bundle/blob-missing', 'blobMissing'],
+  ['bundle/not-in-bundle', 'notInBundle'],
+  ['runtime/unreachable', 'runtimeUnreachable'],
+  ['runtime/no-space', 'diskFull'],
+  ['runtime/read-only', 'diskFull'],
+  ['runtime/policy', 'policyRefused'],
+  ['engine/stalled', 'pullStalled'],
+] as const);
 
 export function nodePullEvents(before: Snapshot | undefined, after: Snapshot): Event[] {
   const was = before === undefined ? [] : judgeNodeConditions(before);

@@ -73,7 +73,7 @@ export function degradedEvents(was: BundleAssessment | undefined, { bundle, degr
   const next =
     degraded.code === 'runtime/mirrors-hidden'
       ? 'Until then its images are pulled from elsewhere, which fails without a network.'
-      : 'The rest of it continues; this is tried again every 5 minutes while there is a source for it.';
+      : 'The rest of it continues; it is retried every 5 minutes while there is a source for it.';
   const message = `${bundleTitle(bundle.payload)} is degraded: ${reasonText(degraded)}. ${next}`;
   return [{ kind: 'bundleDegraded', level: 'warn', bundleId: bundle.bundleId, message, code: degraded.code }];
 }
@@ -90,8 +90,7 @@ export function hookEvent(
 ): Event {
   const about = `Hook ${hook} for ${bundleTitle(payload)}`;
   if (why === undefined) return { kind: 'hookDone', level: 'info', bundleId, message: `${about}: ${unit} succeeded` };
-  const again =
-    pauseMs === undefined ? 'It is not run again for this' : `It is tried again in ${formatDuration(pauseMs)}`;
+  const again = pauseMs === undefined ? 'It is not run again for this' : `It is retried in ${formatDuration(pauseMs)}`;
   const message = `${about} failed: ${hookFailureText(unit, why)}. ${again}`;
   return { kind: 'hookFailed', level: 'warn', bundleId, message };
 }

@@ -111,9 +111,7 @@ export function requestedLine(
   those: readonly BundleAssessment[],
   { bundles }: Pick<Assessment, 'bundles'>,
 ): string | undefined {
-  const requested = those.findLast(
-    (entry) => entry.phase !== 'ready' && isAwaited(entry) && entry.reason === undefined,
-  );
+  const requested = those.findLast((entry) => entry.phase !== 'ready' && isAwaited(entry) && !entry.reason);
   return requested && heldLine(requested, bundles);
 }
 
@@ -131,16 +129,12 @@ export function readyLine(entry: BundleAssessment, bundles: readonly BundleAsses
   if (activationDue && isChecked) return `${ready} They are checked, then it is activated.`;
   if (activationDue) return `${ready} Activating next.`;
   const note = stickNote(entry);
-  if (entry.neededBy !== undefined) return `${title} is ${phase}. ${note}${isAwaited ? activate(name) : ''}`.trim();
+  const activate = `'stickpin activate ${name}' when you like.`;
+  if (entry.neededBy !== undefined) return `${title} is ${phase}. ${note}${isAwaited ? activate : ''}`.trim();
   if (!isAwaited) return `${ready} It is ${phase}${isOnStick(entry) ? '; you may remove the stick.' : '.'}`;
-  const line = `${ready} ${activate(name)}`;
-  const noted = `${line} ${note}`.trim();
+  const noted = `${ready} ${activate} ${note}`.trim();
   // A command with a digest is long, and must not be cut.
-  return noted.length <= MAX_LINE_LENGTH ? noted : line;
-}
-
-function activate(name: string): string {
-  return `'stickpin activate ${name}' when you like.`;
+  return noted.length <= MAX_LINE_LENGTH ? noted : `${ready} ${activate}`;
 }
 
 export function blockedLine({ observed, memory, assessment }: Snapshot): string | undefined {

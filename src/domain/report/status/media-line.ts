@@ -1,5 +1,5 @@
 import { oneLine } from '../../../platform/plain-text.ts';
-import { formatBytes, formatBytesOf, formatDuration } from '../../../platform/sizes.ts';
+import { formatBytes, formatBytesOf, formatCount, formatDuration } from '../../../platform/sizes.ts';
 import type { Rejection } from '../../adoption/unknown-bundles.ts';
 import type { Assessment, NoticeAssessment } from '../../assess/assess.ts';
 import type { BundleAssessment } from '../../assess/assess-bundle.ts';
@@ -60,8 +60,8 @@ function isCarriedBy({ bundle }: Pick<BundleAssessment, 'bundle'>, { media }: Ob
 
 function rejectionLine(rejections: readonly Rejection[]): string {
   const rejection = rejections.at(-1);
-  const more = rejections.length > 1 ? ` (and ${rejections.length - 1} more)` : '';
   if (rejection === undefined) return '';
+  const more = rejections.length > 1 ? ` (and ${rejections.length - 1} more)` : '';
   const head = `Rejected ${briefName(rejection.name ?? 'bundle')} on ${briefName(rejection.label)}: `;
   const end = `${more}; see 'stickpin list'`;
   const whole = `${head}${oneLine(reasonText(rejection.reason))}${end}`;
@@ -78,8 +78,7 @@ function withNotes(line: string, { media }: Observed, { bundles, rejections }: A
     if (state.kind === 'failed') return [`${briefName(label)} cannot be read: see journalctl -u stickpin.`];
     const count = rejections.filter((rejection) => rejection.mediumId === mediumId).length;
     if (count === 0) return [];
-    const other = mediumId === spoken ? 'other ' : '';
-    const what = count === 1 ? `1 ${other}bundle` : `${count} ${other}bundles`;
+    const what = formatCount(count, mediumId === spoken ? 'other bundle' : 'bundle');
     return [`${what} on ${briefName(label)} ${count === 1 ? 'was' : 'were'} rejected: see 'stickpin list'.`];
   });
   const urgent = urgentAmong(bundles).filter((entry) => reportedHold(entry)?.releasedBy === 'person');

@@ -102,11 +102,8 @@ function wrongStickNote(
 /** Faults of keys and settings. Work may go on. */
 function alarmsOf({ trust, facts }: Observed): readonly string[] {
   const { settingsFault } = facts;
-  const refused =
-    settingsFault === undefined
-      ? []
-      : [`The new settings are refused: ${settingsFault}`, "See 'stickpin config check'"];
-  return [...(trust.alarm === undefined ? [] : [trust.alarm]), ...refused].map((text) => sentence(oneLine(text)));
+  const refused = settingsFault && [`The new settings are refused: ${settingsFault}`, "See 'stickpin config check'"];
+  return [trust.alarm ?? [], refused ?? []].flat().map((text) => sentence(oneLine(text)));
 }
 
 function stateNotes({ observed, memory, assessment }: Snapshot): readonly string[] {
@@ -171,18 +168,20 @@ function isEmptyStick({ state, isDropFolder, peer }: Medium): boolean {
 
 function workLine(snapshot: Snapshot, progress: Progress): string | undefined {
   const { memory, assessment } = snapshot;
-  const activating = memory.running.find((task) => task.kind === 'activate');
-  const target = assessment.bundles.find((entry) => entry.bundle.bundleId === activating?.bundleId);
-  if (target !== undefined)
-    return `Activating ${titleAmong(target.bundle, assessment.bundles)}: giving its tags to its images.`;
-  const restoring = memory.running.find((task) => task.kind === 'restore-tags');
-  const restored = assessment.bundles.find((entry) => entry.bundle.bundleId === restoring?.bundleId);
-  if (restored !== undefined)
-    return `Giving lost tags of ${titleAmong(restored.bundle, assessment.bundles)} to its images again.`;
+  const { bundles } = assessment;
+  const titleOf = (kind: 'activate' | 'restore-tags') => {
+    const task = memory.running.find((one) => one.kind === kind);
+    const entry = bundles.find(({ bundle }) => bundle.bundleId === task?.bundleId);
+    return entry && titleAmong(entry.bundle, bundles);
+  };
+  const activated = titleOf('activate');
+  if (activated !== undefined) return `Activating ${activated}: giving its tags to its images.`;
+  const restored = titleOf('restore-tags');
+  if (restored !== undefined) return `Giving lost tags of ${restored} to its images again.`;
   const entry = bundleInWork(memory, assessment);
   return entry === undefined
     ? adoptionLine(memory, assessment)
-    : preloadLine(entry, titleAmong(entry.bundle, assessment.bundles), snapshot, progress);
+    : preloadLine(entry, titleAmong(entry.bundle, bundles), snapshot, progress);
 }
 
 function adoptionLine({ keeping }: Memory, { adoptions }: Assessment): string | undefined {

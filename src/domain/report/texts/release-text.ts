@@ -184,7 +184,7 @@ export function pullCheckText({ reference, end }: Pick<PullCheck, 'reference' | 
 
 const LOOK_AT_JOURNAL = "Look into the journal of the runtime, and run 'stickpin doctor' again";
 const LOOK_AT_DOCUMENTS = 'Plug in the stick of its release, and stickpin keeps them again';
-const LOOK_AT_MIRRORS = "'stickpin doctor' tells whether the runtime reads its mirrors; restart it if it does";
+const LOOK_AT_MIRRORS = "'stickpin doctor' says whether the runtime reads its mirrors; restart it if it does";
 
 /** `uses`: at least one. */
 export function elsewhereText(uses: readonly ElsewhereUse[]): string {

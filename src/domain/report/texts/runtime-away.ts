@@ -24,7 +24,7 @@ export function runtimeAway(runtime: UnlistedRuntime | UnreachableRuntime): Runt
       : away(
           'ImagesUnknown',
           `${runtime.name} answers, but does not list its images: ${reason}`,
-          "It is asked again automatically; the runtime's own journal tells more.",
+          "They are read again automatically; see the runtime's own journal.",
         );
   }
   if (runtime.stoppingUnit !== undefined) {

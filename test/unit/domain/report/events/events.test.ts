@@ -60,7 +60,7 @@ describe('eventsBetween', () => {
   it('distinguishes a runtime that lists no images from one that does not answer', () => {
     const unlisted = snapshot({ runtime: { kind: 'unlisted', name: 'cri-o 1.36.3', reason: 'database is locked' } });
     expect(told(snapshot(), unlisted)).toEqual([
-      "imagesUnlisted: cri-o 1.36.3 answers, but does not list its images: database is locked. Preloads wait for it. It is asked again automatically; the runtime's own journal tells more.",
+      "imagesUnlisted: cri-o 1.36.3 answers, but does not list its images: database is locked. Preloads wait for it. They are read again automatically; see the runtime's own journal.",
     ]);
     expect(told(unlisted, unlisted)).toEqual([]);
     expect(told(unlisted, snapshot({ runtime: away })).map((line) => line.split(':')[0])).toEqual([
