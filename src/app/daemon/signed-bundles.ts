@@ -60,8 +60,8 @@ async function judge(
     path,
     hold: (run) => run(),
     readFile: folder.readFile,
-    sizeOf: blobs.sizeOf,
-    read: blobs.read,
+    sizeOf: (digest, inner) => blobs.sizeOf(digest, inner),
+    read: (digest, startByte, inner, allocate) => blobs.read(digest, startByte, inner, allocate),
   };
   const [found] = await judgeBundles([{ kind: 'bundle', path, reader }], { trust: trust(), documents }, signal);
   if (found === undefined) throw gone(bundleId);
