@@ -1,8 +1,8 @@
 import { setMaxListeners } from 'node:events';
 import { access } from 'node:fs/promises';
+import { clockFault } from '../domain/adoption/stream-facts.ts';
 import { type Finding, findingsOn } from '../domain/model/reason.ts';
 import { timeText } from '../domain/report/texts/time-text.ts';
-import { clockFault } from '../domain/time/clock-fault.ts';
 import { reasonOf } from '../platform/app-error.ts';
 import { withDeadline } from '../platform/async/abort.ts';
 import { formatBytes } from '../platform/sizes.ts';

@@ -13,17 +13,14 @@ import type {
   DocumentStore,
   LayerCopies,
   LayerInventory,
+  ReleaseFiles,
+  SignedBundles,
 } from '../ports/blobs.ts';
 import type { FleetPort } from '../ports/fleet.ts';
-import type { HookRunner, HookStore } from '../ports/hooks.ts';
-import type { BootMark, ContentPort } from '../ports/image-content.ts';
 import type { MediaPort } from '../ports/media.ts';
-import type { NodePort, ServiceNotifier } from '../ports/node.ts';
-import type { ReleaseFiles } from '../ports/release-files.ts';
-import type { ContainersPort, RuntimePort } from '../ports/runtime.ts';
-import type { SignedBundles } from '../ports/signed-bundles.ts';
+import type { HookRunner, HookStore, NodePort, ServiceNotifier, StaticPodsPort } from '../ports/node.ts';
+import type { BootMark, ContainersPort, ContentPort, RuntimePort } from '../ports/runtime.ts';
 import type { FloorStore, PinLedgerStore, StateStore } from '../ports/state.ts';
-import type { StaticPodsPort } from '../ports/static-pods.ts';
 import type { MirrorProbes, TransferMeter } from '../ports/transfers.ts';
 import type { TrustPort } from '../ports/trust.ts';
 import type { EventRecorder } from './reporting/event-recorder.ts';

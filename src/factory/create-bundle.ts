@@ -10,7 +10,7 @@ import type { BundleId, Digest } from '../domain/model/digest.ts';
 import { isFaulty } from '../domain/model/medium.ts';
 import { formatReference } from '../domain/model/reference.ts';
 import { looksMistaken } from '../domain/model/version.ts';
-import { manifestWarnings } from '../domain/release/manifest-warnings.ts';
+import { manifestWarnings } from '../domain/release/manifest-images.ts';
 import { manifestWarningText } from '../domain/report/texts/release-text.ts';
 import { readArchives } from './archive/read-archives.ts';
 import { checkOptions } from './check-options.ts';

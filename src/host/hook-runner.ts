@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { HookFailure } from '../domain/state/hook.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
 import { readIfPresent, replaceFile } from '../platform/files/durable-file.ts';
-import type { HookRunner } from '../ports/hooks.ts';
+import type { HookRunner } from '../ports/node.ts';
 import type { SystemBus } from './bus/system-bus.ts';
 import { loadedUnitProperty, MANAGER, runJob } from './units.ts';
 

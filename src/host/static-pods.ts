@@ -6,7 +6,7 @@ import { parseManifests } from '../bundle/documents/kubernetes-manifest.ts';
 import type { ImageUse, ImageUses } from '../domain/model/image.ts';
 import type { Fault } from '../domain/model/reason.ts';
 import { AppError, reasonOf, systemCodeOf } from '../platform/app-error.ts';
-import type { StaticPodsPort } from '../ports/static-pods.ts';
+import type { StaticPodsPort } from '../ports/node.ts';
 
 /** Static pods are in a default folder when the kubelet's configuration names none. */
 export interface StaticPodPlaces {

@@ -1,7 +1,7 @@
 import { AppError } from '../platform/app-error.ts';
 import { NEVER_ABORTED } from '../platform/async/abort.ts';
 import type { Unsubscribe } from '../platform/subscription.ts';
-import type { DeviceUnitEvent, DeviceUnits, MountRequest } from '../ports/device-units.ts';
+import type { DeviceUnitEvent, DeviceUnits, MountRequest } from '../ports/media.ts';
 import type { UnitControl } from '../ports/node.ts';
 import { type BusSignal, unwrapVariant, variant } from './bus/message-bus.ts';
 import type { SystemBus } from './bus/system-bus.ts';

@@ -113,7 +113,7 @@ export interface MediaProvider {
   /** Reports all present media, then each change. @throws AppError when it can't ever work */
   start(sink: MediaSink, signal: AbortSignal): Promise<void>;
   /** All media of the start have been reported. Absent when {@link start} waits for that. */
-  isLookedAt?(): boolean;
+  isListed?(): boolean;
   rescan(signal: AbortSignal): Promise<void>;
   /**
    * Adds a medium by its path, and returns its label. Undefined when it is of another kind.

@@ -71,8 +71,8 @@ export class Media implements MediaPort {
     return [...this.slots.byId.values()].map(mediumOf);
   }
 
-  isLookedAt(): boolean {
-    return this.isStarted && this.deps.providers.every((provider) => provider.isLookedAt?.() ?? true);
+  isListed(): boolean {
+    return this.isStarted && this.deps.providers.every((provider) => provider.isListed?.() ?? true);
   }
 
   onChange(listener: () => void): Unsubscribe {

@@ -1,4 +1,5 @@
-import type { Digest } from '../domain/model/digest.ts';
+import type { BundleId, Digest } from '../domain/model/digest.ts';
+import type { FoundBundle } from '../domain/model/medium.ts';
 import type { Allocate } from '../platform/files/file-access.ts';
 import type { Unsubscribe } from '../platform/subscription.ts';
 
@@ -121,3 +122,56 @@ export interface LayerCopies {
 }
 
 export type LayerStore = ChangingBlobSource & LayerInventory & LayerCopies;
+
+/**
+ * The envelope, `contents.json` and `index.json` of bundles on the node's own disk. With the
+ * manifests and configs beside them they prove a release when its records are lost.
+ */
+export interface SignedBundles {
+  /** Reads the disk only the first time. @throws AppError `store/blob` (`retry`) */
+  list(signal: AbortSignal): Promise<ReadonlySet<BundleId>>;
+  /** A plugged medium has the bundle, so {@link keep} can work. No I/O. */
+  isPlugged(bundleId: BundleId): boolean;
+  /**
+   * Keeps those of a verified bundle on a plugged medium. Idempotent; crash-safe.
+   *
+   * @throws AppError `media/gone` (`wait`), `media/read` (`retry`), `store/no-space`, `store/blob`
+   *   (`retry`)
+   */
+  keep(bundleId: BundleId, signal: AbortSignal): Promise<void>;
+  /** Idempotent. @throws AppError `store/blob` (`retry`) */
+  remove(bundleId: BundleId, signal: AbortSignal): Promise<void>;
+  /** Judges a bundle with the keys in force now, as one on a stick. */
+  judge(bundleId: BundleId, signal: AbortSignal): Promise<FoundBundle>;
+}
+
+/** The attached files of releases on the node's own disk, in folders of their own. */
+export interface ReleaseFiles {
+  /**
+   * The bundle of each of our folders: `<name>/<version>`, `<name>/<version>@<digits of the
+   * digest>`, or `<name>-<version>` from an earlier version of stickpin.
+   */
+  list(signal: AbortSignal): Promise<ReadonlyMap<string, BundleId>>;
+  pathOf(folder: string): string;
+  /**
+   * Makes a folder hold exactly these files, checked against their digests. The folder appears or
+   * is replaced in one step.
+   *
+   * @throws AppError `store/attachment` (`wait`) when one is damaged; `store/no-space`,
+   *   `store/release-files` (`retry`)
+   */
+  install(folder: string, bundleId: BundleId, files: readonly ReleaseFile[], signal: AbortSignal): Promise<void>;
+  /** Idempotent. @throws AppError `store/release-files` (`retry`) */
+  remove(folder: string, signal: AbortSignal): Promise<void>;
+  /** Replaces a folder of ours in one step. @throws AppError `store/release-files` (`retry`) */
+  move(from: string, to: string, signal: AbortSignal): Promise<void>;
+}
+
+export interface ReleaseFile {
+  readonly name: string;
+  readonly digest: Digest;
+  /** In chunks of at most 1 MiB. */
+  read(signal: AbortSignal): AsyncIterable<Buffer>;
+  /** As {@link AttachmentStore.linkTo}. */
+  linkTo(path: string, signal: AbortSignal): Promise<boolean>;
+}

@@ -1,13 +1,21 @@
-import type { ImageUse, RuntimeContainer, RuntimeImage, RuntimeObservation } from '../domain/model/image.ts';
+import type { Digest } from '../domain/model/digest.ts';
+import type {
+  ExpectedImage,
+  ImageContent,
+  ImageUse,
+  RuntimeContainer,
+  RuntimeImage,
+  RuntimeObservation,
+} from '../domain/model/image.ts';
 import type { Unsubscribe } from '../platform/subscription.ts';
 
 /** A repository that the runtime pulls from our registry. */
-export interface Mirror {
+interface Mirror {
   /** `registry/path` without tag or digest: `quay.io/coreos/etcd`. */
   readonly repository: string;
 }
 
-export interface RuntimeObserver {
+interface RuntimeObserver {
   /** An unreachable runtime is a result, not an error. */
   observe(signal: AbortSignal): Promise<RuntimeObservation>;
   /** Calls `listener` when the runtime starts, stops, or its configuration files change. */
@@ -24,7 +32,7 @@ export interface PinsPort {
   applyPins(references: readonly string[], options: ApplyPinsOptions, signal: AbortSignal): Promise<void>;
 }
 
-export interface ApplyPinsOptions {
+interface ApplyPinsOptions {
   /** Reload the runtime even if no byte changed. */
   readonly force: boolean;
   /** {@link MirrorsPort.applyMirrors} comes next, so one reload serves both. */
@@ -37,7 +45,7 @@ export interface MirrorsPort {
 }
 
 /** Images of the runtime and their names. Every method is idempotent. */
-export interface ImagesPort {
+interface ImagesPort {
   /**
    * By digest, or `registry/repo:tag` at activation. @throws AppError with a {@link PullErrorCode}
    */
@@ -60,7 +68,7 @@ export interface ContainersPort {
   /** In any state. @throws AppError `runtime/unreachable` and others of the runtime room */
   containers(signal: AbortSignal): Promise<readonly RuntimeContainer[]>;
   /** The names by which the running containers were made. @throws as `containers` */
-  imagesAskedFor(signal: AbortSignal): Promise<readonly ImageUse[]>;
+  containerImages(signal: AbortSignal): Promise<readonly ImageUse[]>;
   removeContainer(containerId: string, signal: AbortSignal): Promise<void>;
   removeImage(imageId: string, signal: AbortSignal): Promise<void>;
 }
@@ -76,3 +84,38 @@ export type PullErrorCode =
   | 'runtime/policy'
   | 'runtime/cancelled'
   | 'runtime/pull-failed';
+
+/** One check of images. A result for a blob counts for all images that share it. */
+export interface ContentCheck {
+  /**
+   * Changes nothing.
+   *
+   * @param onBytes called repeatedly with the number of bytes read since the last call
+   * @throws AppError `runtime/unreachable` and others of the runtime room
+   */
+  check(image: ExpectedImage, onBytes: (bytes: number) => void, signal: AbortSignal): Promise<ImageContent>;
+}
+
+export interface ContentPort {
+  openContentCheck(): ContentCheck;
+  /**
+   * Makes the runtime forget damaged blobs, so that the next pull transfers them. Idempotent. Does
+   * nothing where the runtime has no such call.
+   *
+   * @throws AppError `runtime/unreachable` and others of the runtime room
+   */
+  forgetContent(digests: readonly Digest[], signal: AbortSignal): Promise<void>;
+}
+
+/** Records over boots whether images are to be checked: after a boot without a clean shutdown. */
+export interface BootMark {
+  /** No I/O. */
+  isCheckDue(): boolean;
+  /**
+   * Durable when it resolves.
+   *
+   * @throws AppError `store/write`, `store/no-space`, `store/read-only` (`retry`); the value counts
+   *   until the daemon ends
+   */
+  setCheckDue(isDue: boolean, signal: AbortSignal): Promise<void>;
+}

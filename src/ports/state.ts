@@ -6,8 +6,7 @@ import type { MediumId } from '../domain/model/medium.ts';
 import type { Fault, RuleCode } from '../domain/model/reason.ts';
 import type { BadBlob } from '../domain/state/checks.ts';
 import type { TagGiven } from '../domain/state/memory.ts';
-import type { Floors, PinLedger } from '../domain/state/pin-ledger.ts';
-import type { Soak } from '../domain/state/release-record.ts';
+import type { Floors, PinLedger, Soak } from '../domain/state/release-record.ts';
 import type { Stored, StoredBundle } from '../domain/state/state.ts';
 import type { KeyRotation, RejectedName, Verdict } from '../domain/trust/approval.ts';
 import type { RevocationRecord } from '../domain/trust/revocation-record.ts';
@@ -25,12 +24,17 @@ export interface EventRow {
 
 export type BundleMark = 'readyAt' | 'activationRequestedAt' | 'activatedAt' | 'activeAt' | 'provenAt';
 
-export interface StateReader {
+/**
+ * The state that can't be observed. A change is one transaction with its line of history. It
+ * outlives the process at once, and a power cut as soon as it is settled. All calls but {@link
+ * StateStore.settled} are synchronous.
+ *
+ * Changes throw AppError `store/write`, `store/no-space`, `store/read-only` (`retry`) or
+ * `store/damaged` (`wait`), and change nothing then.
+ */
+export interface StateStore {
   /** The bundles in the order of adoption. No I/O. */
   load(): Stored;
-}
-
-export interface Durability {
   /**
    * Resolves when all changes so far are on the disk. Await it before an action that depends on
    * them.
@@ -44,9 +48,6 @@ export interface Durability {
    * until the next start. After a failed change it makes a small test write.
    */
   trouble(): Fault | undefined;
-}
-
-export interface StateCopies {
   /**
    * Writes a copy of the whole state after a change that must not be lost: an adoption, a verdict,
    * a milestone, a retirement, a reset.
@@ -54,21 +55,12 @@ export interface StateCopies {
    * @throws AppError `store/no-space`, `store/read-only`, `store/write` (`retry`)
    */
   keepCopy(signal: AbortSignal): Promise<void>;
-}
-
-export interface EventLog {
   append(event: EventRow): void;
   /** The newest `limit` events, oldest first; of all bundles when `bundleId` is undefined. */
   events(bundleId: BundleId | undefined, limit: number): readonly EventRow[];
-}
-
-export interface AdoptionStore {
   /** A known bundle stays as it is. @param isClaim the node had pins of it before */
   adopt(bundle: VerifiedBundle, event: EventRow, rotation?: KeyRotation, isClaim?: boolean): void;
   setSigners(bundleId: BundleId, signers: Signers, event: EventRow): void;
-}
-
-export interface RebuildStore {
   /** Adds a bundle with its milestones after a loss of the state. A known bundle stays as it is. */
   rebuild(bundle: StoredBundle, event: EventRow, rotation?: KeyRotation): void;
   /**
@@ -76,17 +68,11 @@ export interface RebuildStore {
    * (`resetAt`), the keys that bundles of the stream added go too.
    */
   restoreTimes(bundle: StoredBundle, event: EventRow): void;
-}
-
-export interface VerdictStore {
   /** Replaces the earlier verdict on the digest. */
   setVerdict(verdict: Verdict, event: EventRow): void;
   /** Replaces the earlier rejection of the name. */
   rejectName(rejected: RejectedName, event: EventRow): void;
   allowName(release: Pick<RejectedName, 'name' | 'version'>, event: EventRow): void;
-}
-
-export interface PreloadStore {
   /** Set before the pull, so that a crash can't lose it, and cleared if the pull fails. */
   setPulledByUs(reference: string, isPulledByUs: boolean): void;
   /** Replaces the list of a bundle. Adds no event. */
@@ -95,9 +81,6 @@ export interface PreloadStore {
   cancel(bundleIds: readonly BundleId[], media: readonly MediumId[] | undefined, event: EventRow): void;
   /** The media that have stayed plugged in. Adds no event. */
   setCancelledMedia(bundleId: BundleId, media: readonly MediumId[]): void;
-}
-
-export interface ActivationStore {
   /** @param overrides the confirmed rules, which replace earlier ones */
   requestActivation(bundleId: BundleId, overrides: readonly RuleCode[], event: EventRow): void;
   /**
@@ -110,56 +93,22 @@ export interface ActivationStore {
     next: { readonly bundleId: BundleId; readonly event: EventRow },
     reason?: string,
   ): void;
-}
-
-export interface MilestoneStore {
   /** Sets a time of a bundle to the time of `event`. */
   mark(bundleId: BundleId, what: BundleMark, event: EventRow): void;
   /** Adds no event. */
   setSoak(bundleId: BundleId, soak: Soak): void;
   /** Tags begin to move; undefined: the activation is given up. Adds no event. */
   setActivationBegun(bundleId: BundleId, at: number | undefined): void;
-}
-
-export interface RetirementStore {
   retire(bundleId: BundleId, removeImages: boolean, event: EventRow): void;
-}
-
-export interface ConditionStore {
   /** Since when each condition of each bundle has its status. No I/O. */
   conditions(): ReadonlyMap<BundleId, ConditionMarks>;
   /** Replaces the marks of these bundles. Adds no event. */
   setConditions(changed: ReadonlyMap<BundleId, ConditionMarks>): void;
-}
-
-export interface TagStore {
   /** Oldest first. No I/O. */
   tagsGiven(): readonly TagGiven[];
   /** Replaces all of them. Adds no event. */
   setTagsGiven(given: readonly TagGiven[]): void;
 }
-
-/**
- * The state that can't be observed. A change is one transaction with its line of history. It
- * outlives the process at once, and a power cut as soon as it is settled. All calls but {@link
- * StateStore.settled} are synchronous.
- *
- * Changes throw AppError `store/write`, `store/no-space`, `store/read-only` (`retry`) or
- * `store/damaged` (`wait`), and change nothing then.
- */
-export type StateStore = StateReader &
-  Durability &
-  StateCopies &
-  EventLog &
-  AdoptionStore &
-  RebuildStore &
-  VerdictStore &
-  PreloadStore &
-  ActivationStore &
-  MilestoneStore &
-  RetirementStore &
-  ConditionStore &
-  TagStore;
 
 export interface RevocationStore {
   /** @throws AppError `bundle/revocation-record` (`wait`) when it is damaged */

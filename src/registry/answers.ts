@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type ImageDocument, mediaTypes } from '../bundle/format/oci-schema.ts';
-import { type Client, clientOf, type Extent, manifestAnswer } from '../domain/decide/decision.ts';
+import { type Client, clientOf, type Extent, manifestAnswer } from '../domain/decide/catalog.ts';
 import { type Digest, isDigest } from '../domain/model/digest.ts';
 import { AppError, assertNever, reasonOf } from '../platform/app-error.ts';
 import { withDeadline } from '../platform/async/abort.ts';

@@ -80,7 +80,7 @@ export function createDetectedRuntime(
     addTag: async (tag, reference, signal) => present().addTag(tag, reference, signal),
     removeTag: async (tag, signal) => present().removeTag(tag, signal),
     containers: async (signal) => present().containers(signal),
-    imagesAskedFor: async (signal) => present().imagesAskedFor(signal),
+    containerImages: async (signal) => present().containerImages(signal),
     removeContainer: async (containerId, signal) => present().removeContainer(containerId, signal),
     removeImage: async (imageId, signal) => present().removeImage(imageId, signal),
     openContentCheck: () => present().openContentCheck(),

@@ -1,7 +1,6 @@
 import type { Unsubscribe } from '../platform/subscription.ts';
 import type { BlobSource } from '../ports/blobs.ts';
-import type { ContentPort } from '../ports/image-content.ts';
-import type { ContainersPort, RuntimePort } from '../ports/runtime.ts';
+import type { ContainersPort, ContentPort, RuntimePort } from '../ports/runtime.ts';
 
 export interface RuntimeAdapter extends RuntimePort, ContainersPort, ContentPort {
   /** Compressed blobs. Throws AppError `runtime/…`; a read the error of the connection. */

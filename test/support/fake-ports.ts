@@ -19,7 +19,7 @@ import type { StatusReport } from '../../src/domain/report/status-schema.ts';
 import type { Policy } from '../../src/domain/settings/settings.ts';
 import type { HookFailure, HookLedger } from '../../src/domain/state/hook.ts';
 import type { TagGiven } from '../../src/domain/state/memory.ts';
-import type { PinLedger } from '../../src/domain/state/pin-ledger.ts';
+import type { PinLedger } from '../../src/domain/state/release-record.ts';
 import type { StoredBundle } from '../../src/domain/state/state.ts';
 import {
   type KeyRotation,
@@ -35,9 +35,8 @@ import { EventRecorder } from '../../src/engine/reporting/event-recorder.ts';
 import { AppError } from '../../src/platform/app-error.ts';
 import type { Clock } from '../../src/platform/clock.ts';
 import { digestOf } from '../../src/platform/digest.ts';
-import type { BootMark, ContentPort } from '../../src/ports/image-content.ts';
 import type { MediaPort } from '../../src/ports/media.ts';
-import type { ContainersPort, RuntimePort } from '../../src/ports/runtime.ts';
+import type { BootMark, ContainersPort, ContentPort, RuntimePort } from '../../src/ports/runtime.ts';
 import type { EventRow, RevocationStore, StateStore } from '../../src/ports/state.ts';
 import type { BlobFlow } from '../../src/ports/transfers.ts';
 import { FACTS, found, LEDGER, NOON, POLICY, storedState, TRUST } from './daemon/scenario.ts';
@@ -226,7 +225,7 @@ function createFakeRuntime({ idOfTag, now, onAsked }: FakeRuntimeDependencies): 
       looks += 1;
       return [...fake.running.values()];
     },
-    imagesAskedFor: async () => fake.askedFor,
+    containerImages: async () => fake.askedFor,
     removeContainer: async (containerId) => {
       fake.log.push(`remove container ${containerId}`);
       fake.running.delete(containerId);
@@ -335,7 +334,7 @@ function createFakeMedia(trustRevision: () => string): FakeMedia {
     },
     unmount: (label) => move(label, () => ({ kind: 'unmounted' })),
     isLooked: true,
-    isLookedAt: () => fake.isLooked,
+    isListed: () => fake.isLooked,
     list: () =>
       [...slots].map(([mediumId, { label, state }]): Medium => ({ mediumId, label, isDropFolder: false, state })),
     refresh: async () => undefined,

@@ -13,8 +13,8 @@ import { createDisposalStack, type DisposalStack } from '../../platform/async/di
 import { readIfPresent, syncFolder } from '../../platform/files/durable-file.ts';
 import type { BlobSource } from '../../ports/blobs.ts';
 import type { FleetPort } from '../../ports/fleet.ts';
-import type { HookRunner } from '../../ports/hooks.ts';
-import type { BootMark } from '../../ports/image-content.ts';
+import type { HookRunner } from '../../ports/node.ts';
+import type { BootMark } from '../../ports/runtime.ts';
 import type { ByteMeter } from '../../ports/transfers.ts';
 import { createBlobUnion } from '../../registry/blob-union.ts';
 import { PeerUsers } from '../../registry/peer-users.ts';

@@ -8,7 +8,7 @@ import { AppError } from '../../platform/app-error.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
 import { messageIds } from '../../platform/message-ids.ts';
-import type { HookStore } from '../../ports/hooks.ts';
+import type { HookStore } from '../../ports/node.ts';
 import type { FloorStore, PinLedgerStore, RevocationStore, StateStore, StreamStore } from '../../ports/state.ts';
 import { openState } from '../../store/database/open-state.ts';
 import { openFloors, openHookLedger, openPinLedger, readReportedReleases } from '../../store/files/node-records.ts';

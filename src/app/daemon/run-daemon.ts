@@ -9,9 +9,7 @@ import type { Clock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
 import { messageIds } from '../../platform/message-ids.ts';
 import type { FleetPort } from '../../ports/fleet.ts';
-import type { HookRunner } from '../../ports/hooks.ts';
-import type { NodePort, ServiceNotifier } from '../../ports/node.ts';
-import type { StaticPodsPort } from '../../ports/static-pods.ts';
+import type { HookRunner, NodePort, ServiceNotifier, StaticPodsPort } from '../../ports/node.ts';
 import type { RuntimeAdapter } from '../../runtime/runtime-adapter.ts';
 import type { RuntimeChoice } from './runtime.ts';
 

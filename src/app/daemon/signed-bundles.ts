@@ -10,8 +10,7 @@ import { judgeBundles } from '../../bundle/verify/judge-bundles.ts';
 import type { BundleId } from '../../domain/model/digest.ts';
 import type { FoundBundle } from '../../domain/model/medium.ts';
 import { AppError } from '../../platform/app-error.ts';
-import type { BlobSource } from '../../ports/blobs.ts';
-import type { SignedBundles } from '../../ports/signed-bundles.ts';
+import type { BlobSource, SignedBundles } from '../../ports/blobs.ts';
 import type { BundleReviver } from '../../store/database/tables/bundle-rows.ts';
 import type { SignedFiles } from '../../store/files/signed-files.ts';
 

@@ -1,6 +1,5 @@
 import { LineCounter, parseAllDocuments, visit } from 'yaml';
-import type { ManifestImage } from '../../domain/release/manifest-warnings.ts';
-import { podImagesIn } from '../../domain/release/pod-images.ts';
+import { type ManifestImage, podImagesIn } from '../../domain/release/manifest-images.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import { bundleError } from '../bundle-error.ts';
 

@@ -1,4 +1,4 @@
-import type { Floors } from '../state/pin-ledger.ts';
+import type { Floors } from '../state/release-record.ts';
 import type { StoredBundle } from '../state/state.ts';
 
 export const NO_FLOORS: Floors = { sequences: new Map(), newestCreated: new Map(), areLost: false };

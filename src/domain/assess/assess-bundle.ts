@@ -1,19 +1,18 @@
-import { newSignersOf, type Signers } from '../adoption/adoption.ts';
+import { turnRelease } from '../activation/fleet.ts';
+import type { GateContext } from '../activation/gate.ts';
+import { type ActivationHold, judgeGates } from '../activation/gates.ts';
+import { pathOf, placeIn, type StreamPaths } from '../activation/read-paths.ts';
+import { newSignersOf, type Signers, type Withdrawal, withdrawalOf } from '../adoption/adoption.ts';
 import { sequenceOf } from '../adoption/floors.ts';
 import { streamClockFault } from '../adoption/stream-facts.ts';
-import { type Withdrawal, withdrawalOf } from '../adoption/trust-withdrawal.ts';
 import type { FoundOn } from '../adoption/unknown-bundles.ts';
 import { type LoadingNodes, nodesLoading } from '../fleet/turn.ts';
-import { turnRelease } from '../gates/fleet.ts';
-import type { GateContext } from '../gates/gate.ts';
-import { type ActivationHold, judgeGates } from '../gates/gates.ts';
 import type { Image } from '../model/bundle.ts';
+import type { PhaseOf } from '../model/condition.ts';
 import type { Digest } from '../model/digest.ts';
 import type { RuntimeImage } from '../model/image.ts';
-import type { PhaseOf } from '../model/phase.ts';
 import type { Reason } from '../model/reason.ts';
 import { repositoryOf } from '../model/reference.ts';
-import { pathOf, placeIn, type StreamPaths } from '../path/read-paths.ts';
 import {
   type BundleFacts,
   type Carrier,
@@ -22,8 +21,7 @@ import {
   peerWaitedFor,
   worstFailure,
 } from '../preload/hold.ts';
-import { missingLayersOf } from '../preload/missing-layers.ts';
-import { keepsBlobs } from '../preload/pull-schedule.ts';
+import { keepsBlobs, missingLayersOf } from '../preload/pull-schedule.ts';
 import { type DiskVerdict, diskVerdict, type LackingRelease } from '../preload/space.ts';
 import {
   badBlobsAfter,
@@ -33,9 +31,9 @@ import {
   type Supply,
   supplyImages,
 } from '../preload/supply.ts';
-import { isAskedFor, isRetired } from '../release/recorded-phase.ts';
+import { isRequested, isRetired } from '../release/recorded-phase.ts';
 import { isBaseOf } from '../release/retention.ts';
-import { foreignTag } from '../release/tag-claims.ts';
+import { foreignTag } from '../release/tags.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { BadBlob } from '../state/checks.ts';
 import type { Memory, TaskFailure } from '../state/memory.ts';
@@ -204,7 +202,7 @@ function factsOf(
     isExhaustedBundle: memory.exhaustedBundles.includes(bundle.bundleId),
     lastCarrier: memory.lastCarriers.get(bundle.bundleId),
     media: observed.media,
-    isLooking: memory.isLooking,
+    areMediaUnread: memory.areMediaUnread,
     disk: diskVerdict({ bundle, absentImages }, absentImages.length === 0 ? [] : aheadOf(bundle, context), context),
     badBlobs: isKnown ? badBlobsAfter(seen) : (bundle.badBlobs ?? []),
   };
@@ -302,7 +300,7 @@ function openFailures(
 interface ActivationVerdict {
   /** Wanted, and held by no gate or only delayed. Images may be missing. */
   readonly activationDue: boolean;
-  readonly isAskedFor?: boolean;
+  readonly isRequested?: boolean;
   readonly holds: readonly ActivationHold[];
   /** When a gate may change its answer, in milliseconds since the epoch. */
   readonly checkAgainAt: number | undefined;
@@ -314,7 +312,7 @@ function assessActivation(bundle: StoredBundle, context: ActivationContext): Act
   const { holds, checkAgainAt } = judgeGates({ ...context, bundle });
   const isFree = holds.every(({ keepsDue }) => keepsDue === true);
   const activationDue = isFree && isWanted(bundle, context);
-  return { activationDue, isAskedFor: isAskedFor(bundle, context.bundles), holds, checkAgainAt };
+  return { activationDue, isRequested: isRequested(bundle, context.bundles), holds, checkAgainAt };
 }
 
 /**
@@ -324,7 +322,7 @@ function assessActivation(bundle: StoredBundle, context: ActivationContext): Act
  */
 function isWanted(bundle: StoredBundle, { bundles, path }: ActivationContext): boolean {
   if (isRetired(bundle)) return false;
-  if (bundle.activationRequestedAt !== undefined) return isAskedFor(bundle, bundles);
+  if (bundle.activationRequestedAt !== undefined) return isRequested(bundle, bundles);
   if (bundle.activatedAt !== undefined) return false;
   if (path.allowDowngrade && placeIn(path, bundle).isLate === true) return true;
   const others = bundles.filter((other) => other.payload.name === bundle.payload.name && other !== bundle);

@@ -1,9 +1,9 @@
+import { judgeOrder } from '../activation/gates.ts';
+import { type PlannedPath, pathOf, placeIn, type StreamPaths } from '../activation/read-paths.ts';
+import { chooseNext, type PathRelease } from '../activation/stream-path.ts';
+import { isAutomatic } from '../activation/timing-gates.ts';
 import type { Adoption } from '../adoption/unknown-bundles.ts';
-import { judgeOrder } from '../gates/gates.ts';
-import { isAutomatic } from '../gates/timing-gates.ts';
 import type { BundleId } from '../model/digest.ts';
-import { type PlannedPath, pathOf, placeIn, type StreamPaths } from '../path/read-paths.ts';
-import { chooseNext, type PathRelease } from '../path/stream-path.ts';
 import { hasBegun } from '../release/recorded-phase.ts';
 import { type TagAssessment, type TagGoal, tagGoalsOf } from '../release/tags.ts';
 import type { Policy } from '../settings/settings.ts';

@@ -1,6 +1,6 @@
-import type { Withdrawal } from '../adoption/trust-withdrawal.ts';
+import type { Withdrawal } from '../adoption/adoption.ts';
+import type { PhaseOf } from '../model/condition.ts';
 import type { RuntimeObservation, UnlistedRuntime, UnreachableRuntime } from '../model/image.ts';
-import type { PhaseOf } from '../model/phase.ts';
 import type { Fault, RuntimeReason } from '../model/reason.ts';
 import {
   type BundleFacts,

@@ -3,8 +3,7 @@ import type { BundleAssessment } from '../assess/assess-bundle.ts';
 import { tagsInWork } from '../assess/assess-order.ts';
 import type { Digest } from '../model/digest.ts';
 import { parseReference, repositoryOf } from '../model/reference.ts';
-import { attachedOwners } from '../release/tag-claims.ts';
-import { type TagGoal, tagGoalsOf, tagOwners, withdrawnAmong } from '../release/tags.ts';
+import { attachedOwners, type TagGoal, tagGoalsOf, tagOwners, withdrawnAmong } from '../release/tags.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { Memory } from '../state/memory.ts';
 import { isPreloading } from './pull-plan.ts';
@@ -43,7 +42,7 @@ export function arrivingImages(
     const pullable = new Set(isPreloading(entry) ? entry.pullableImages : []);
     for (const image of entry.onlineImages) pullable.delete(image);
     for (const image of entry.absentImages) {
-      if (!pullable.has(image) && !isBegunHere(image.reference, { running })) continue;
+      if (!pullable.has(image) && !isPulledFromUs(image.reference, { running })) continue;
       images.add(image.digest);
       for (const index of image.layers) {
         const layer = entry.bundle.contents.layers[index];
@@ -114,7 +113,7 @@ export function workOf(memory: Memory, assessment: Assessment): (entry: BundleAs
     (moving.size > 0 && entry.bundle.contents.images.some(({ reference }) => moving.has(reference)));
 }
 
-function isBegunHere(reference: string, { running }: Pick<Memory, 'running'>): boolean {
+function isPulledFromUs(reference: string, { running }: Pick<Memory, 'running'>): boolean {
   return running.some((task) => task.kind === 'pull' && task.reference === reference && task.online !== true);
 }
 
@@ -133,4 +132,37 @@ function entryOf(catalog: Map<string, GrowingEntry>, repository: string): Growin
   const entry = catalog.get(repository) ?? { manifests: new Set(), images: new Map(), tags: new Map() };
   catalog.set(repository, entry);
   return entry;
+}
+
+/** By `User-Agent`. For routing only: a client may send any text. */
+export type Client = 'runtime' | 'other';
+
+export type Extent = 'whole' | 'documents' | 'partial';
+
+interface ManifestRequest {
+  readonly client: Client;
+  readonly isArriving: boolean;
+  readonly extent: Extent;
+}
+
+/** After a 404 the client uses the next registry. */
+type ManifestAnswer = 'send' | 'withhold' | 'send-if-held';
+
+/** CRI-O, containerd (docs/runtime-facts.md, fact 28) and the embedded runtime. */
+const RUNTIMES = /^(?:cri-o|containerd|stickpin)\//i;
+
+export function clientOf(userAgent: string | undefined): Client {
+  return userAgent !== undefined && RUNTIMES.test(userAgent) ? 'runtime' : 'other';
+}
+
+/**
+ * Once a client has our manifest, it searches the layers nowhere else (docs/runtime-facts.md, facts
+ * 12 and 50). So a manifest goes out only with its layers, or to a runtime that has the image or
+ * loads it from us.
+ */
+export function manifestAnswer({ client, isArriving, extent }: ManifestRequest): ManifestAnswer {
+  if (extent === 'whole') return 'send';
+  if (client === 'other') return 'withhold';
+  if (isArriving) return 'send';
+  return extent === 'documents' ? 'send-if-held' : 'withhold';
 }

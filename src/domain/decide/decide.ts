@@ -2,16 +2,17 @@ import type { Assessment } from '../assess/assess.ts';
 import type { BundleAssessment } from '../assess/assess-bundle.ts';
 import { activationTarget, trustedReleases } from '../assess/assess-order.ts';
 import { unsupportedReason } from '../assess/derive-phase.ts';
+import type { PullQueue } from '../preload/pull-schedule.ts';
 import { diskFull } from '../preload/space.ts';
-import { type DocumentLookDue, documentLookDue } from '../release/document-look.ts';
-import { type PullCheckDue, pullCheckDue } from '../release/pulls.ts';
+import { type DocumentCheckDue, type DocumentCheckPlan, documentCheckDue } from '../release/document-look.ts';
+import { type PullCheckDue, type PullTest, pullCheckDue } from '../release/pulls.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { Effect } from '../state/effect.ts';
 import type { Memory } from '../state/memory.ts';
 import type { Observed } from '../state/state.ts';
-import type { Decision } from './decision.ts';
 import { planPulls } from './pull-plan.ts';
 import {
+  type CheckDue,
   cancelledPulls,
   contentPlan,
   hookEffects,
@@ -63,7 +64,7 @@ export function decide(observed: Observed, memory: Memory, assessment: Assessmen
     : [];
   const isAtRest = pulls !== undefined && starts.length === 0 && memory.running.length === 0;
   const content = contentPlan(memory, assessment, { now: observed.now, isAtRest });
-  const documents = isAtRest ? documentLook(observed, memory, assessment) : undefined;
+  const documents = isAtRest ? documentCheck(observed, memory, assessment) : undefined;
   const test = isAtRest ? pullTest(observed, memory, assessment, documents) : undefined;
   return {
     effects: [
@@ -83,7 +84,7 @@ export function decide(observed: Observed, memory: Memory, assessment: Assessmen
     ...(pulls !== undefined && { pullQueue: pulls.pullQueue }),
     ...(test?.kind === 'now' && { pullTest: test.test }),
     ...(content.check !== undefined && { contentCheck: content.check }),
-    ...(documents?.kind === 'now' && { documentLook: documents.look }),
+    ...(documents?.kind === 'now' && { documentCheck: documents.plan }),
     ...(pulls === undefined && planned.starts.length > 0 && { pullsFollow: true as const }),
     wakeAt: earliest(
       [
@@ -107,13 +108,13 @@ function recordEffects(observed: Observed, memory: Memory, assessment: Assessmen
   return [...signerEffects(assessment), ...badBlobEffects(assessment), ...left];
 }
 
-function documentLook(
+function documentCheck(
   observed: Observed,
   { documentChecks, pullChecks }: Memory,
   assessment: Assessment,
-): DocumentLookDue | undefined {
+): DocumentCheckDue | undefined {
   if (documentChecks === undefined) return undefined;
-  return documentLookDue(trustedReleases(assessment), observed, documentChecks, pullChecks);
+  return documentCheckDue(trustedReleases(assessment), observed, documentChecks, pullChecks);
 }
 
 /** A pull test waits for a check of the documents, which may restore lost ones. */
@@ -121,7 +122,7 @@ function pullTest(
   { runtime, now }: Observed,
   { pullChecks, documentChecks }: Memory,
   assessment: Assessment,
-  documents: DocumentLookDue | undefined,
+  documents: DocumentCheckDue | undefined,
 ): PullCheckDue | undefined {
   if (documents?.kind === 'now' || documentChecks?.isRunning === true) return undefined;
   if (runtime.kind !== 'reachable' || pullChecks === undefined || !assessment.pulls.areServed) return undefined;
@@ -271,4 +272,16 @@ function isSame(a: readonly string[], b: readonly string[]): boolean {
 function earliest(times: readonly (number | undefined)[], now: number): number | undefined {
   const ahead = times.filter((time): time is number => time !== undefined && time > now);
   return ahead.length === 0 ? undefined : Math.min(...ahead);
+}
+
+export interface Decision {
+  readonly effects: readonly Effect[];
+  readonly pullQueue?: PullQueue;
+  /** Starts when all effects are done. */
+  readonly pullTest?: PullTest;
+  readonly contentCheck?: CheckDue;
+  readonly documentCheck?: DocumentCheckPlan;
+  readonly pullsFollow?: true;
+  /** When the next round is due at the latest, in milliseconds since the epoch. */
+  readonly wakeAt: number | undefined;
 }

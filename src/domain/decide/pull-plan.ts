@@ -1,12 +1,11 @@
+import { pathOf } from '../activation/read-paths.ts';
 import type { Assessment } from '../assess/assess.ts';
 import type { BundleAssessment } from '../assess/assess-bundle.ts';
 import type { Image, Layer } from '../model/bundle.ts';
 import type { Digest } from '../model/digest.ts';
-import { pathOf } from '../path/read-paths.ts';
-import { keptLayers } from '../preload/kept-layers.ts';
-import { missingLayersOf } from '../preload/missing-layers.ts';
 import {
   fill,
+  missingLayersOf,
   orderPulls,
   type PlannedPull,
   type PullCandidate,
@@ -14,7 +13,7 @@ import {
   parallelPulls,
   spreadOf,
 } from '../preload/pull-schedule.ts';
-import { diskFull } from '../preload/space.ts';
+import { diskFull, keptLayers } from '../preload/space.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { Memory, RunningTask } from '../state/memory.ts';
 import type { Observed } from '../state/state.ts';
@@ -54,7 +53,7 @@ export function isPreloading({ bundle, phase, hold, disk, withdrawn }: BundleAss
 }
 
 function candidates(observed: Observed, memory: Memory, assessment: Assessment): PlannedPull[] {
-  const isLookedAt = observed.media.every(({ state }) => state.kind !== 'attached' && state.kind !== 'mounted');
+  const areMediaRead = observed.media.every(({ state }) => state.kind !== 'attached' && state.kind !== 'mounted');
   const unwanted = new Set([...failedPulls(memory, observed.now), ...referencesOf(memory.running)]);
   const planned = new Map<string, PlannedPull>();
   for (const entry of assessment.bundles.filter(isPreloading)) {
@@ -62,7 +61,7 @@ function candidates(observed: Observed, memory: Memory, assessment: Assessment):
     for (const image of entry.pullableImages) {
       if (unwanted.has(image.reference)) continue;
       // A stick that is being read may have the blobs.
-      if (online.has(image) && !isLookedAt) continue;
+      if (online.has(image) && !areMediaRead) continue;
       planned.set(image.reference, plannedPull(image, entry, online.has(image), assessment));
     }
   }

@@ -5,10 +5,9 @@ import { isReadyToActivate } from '../assess/assess-order.ts';
 import { diskFull } from '../preload/space.ts';
 import { blobsToForget, type DamagedImage, healable } from '../release/damaged-images.ts';
 import { areFilesInstalled, beforeActivate, wantedRuns } from '../release/hooks.ts';
-import type { LifecycleFinding } from '../release/lifecycle-finding.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { CheckCause, ContentChecks, ContentResult } from '../state/checks.ts';
-import type { Effect, Healing } from '../state/effect.ts';
+import type { Effect, Healing, LifecycleFinding } from '../state/effect.ts';
 import { type HookRun, isSameRun } from '../state/hook.ts';
 import { isWaiting, type Memory } from '../state/memory.ts';
 import type { Observed, StoredBundle } from '../state/state.ts';
@@ -54,10 +53,10 @@ export function resumptions({ media }: Pick<Observed, 'media'>, { bundles }: Ass
  */
 export function mediaLeft(
   { media }: Pick<Observed, 'media'>,
-  { isLooking }: Pick<Memory, 'isLooking'>,
+  { areMediaUnread }: Pick<Memory, 'areMediaUnread'>,
   { bundles }: Assessment,
 ): Effect[] {
-  if (isLooking === true) return [];
+  if (areMediaUnread === true) return [];
   const plugged = new Set(media.map(({ mediumId }) => mediumId));
   return bundles.flatMap(({ bundle: { bundleId, cancelled } }): Effect[] => {
     const stayed = cancelled?.media.filter((mediumId) => plugged.has(mediumId));
@@ -208,7 +207,7 @@ export function lifecycleEffect(
       return { kind: 'record-proven', bundleId, soak: finding.soak };
     case 'went-back':
       return { kind: 'record-rolled-back', bundleId, to: finding.to };
-    case 'runs-unasked':
+    case 'runs-unrequested':
       return { kind: 'request-activation', bundleId, components: finding.components };
     case 'spare': {
       const { roomFor } = finding;

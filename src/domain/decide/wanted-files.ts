@@ -1,8 +1,8 @@
 import type { Assessment } from '../assess/assess.ts';
 import type { BundleAssessment } from '../assess/assess-bundle.ts';
 import type { Attachment, Image, Payload, VerifiedBundle } from '../model/bundle.ts';
+import type { Phase } from '../model/condition.ts';
 import type { BundleId, Digest } from '../model/digest.ts';
-import type { Phase } from '../model/phase.ts';
 import { repositoryOf } from '../model/reference.ts';
 import { hasFiles, ownFolderOf, releaseFolderOf } from '../release/hooks.ts';
 import { isRetired } from '../release/recorded-phase.ts';
@@ -28,7 +28,7 @@ export function mirrorsWanted(
 ): readonly string[] {
   // Entries that are not current begin with another word.
   const current = rendered.filter((name) => !name.includes(' '));
-  const expected = memory.isLooking ? new Set(bundles.filter(mayGoOn).flatMap(repositoriesIn)) : new Set();
+  const expected = memory.areMediaUnread ? new Set(bundles.filter(mayGoOn).flatMap(repositoriesIn)) : new Set();
   const wanted = new Set([
     ...current.filter((name) => memory.running.length > 0 || expected.has(name)),
     ...bundles.flatMap((entry) => repositoriesInWork(entry, memory)),

@@ -2,8 +2,8 @@ import * as v from 'valibot';
 import { digestOf } from '../../platform/digest.ts';
 import { plainDocument } from '../../platform/plain-text.ts';
 import { is, maybe, type Parsed } from '../../platform/schema.ts';
+import { PHASES } from '../model/condition.ts';
 import { type BundleId, hexOf } from '../model/digest.ts';
-import { PHASES } from '../model/phase.ts';
 
 /** Most bytes of the annotation: annotations of a Node are read by many programs. */
 export const NODE_STATUS_BYTES = 2_048;

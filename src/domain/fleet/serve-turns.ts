@@ -43,7 +43,7 @@ const LATE_MS = 3_000;
 const REMEMBERED_TURNS = 8;
 
 /** @param most `fleet.max_clients` */
-export function askTurn(
+export function requestTurn(
   turns: ServeTurns,
   { node, nowMs, most }: { readonly node: string; readonly nowMs: number; readonly most: number },
 ): { readonly turns: ServeTurns; readonly answer: TurnAnswer } {

@@ -1,5 +1,5 @@
+import type { Phase } from '../model/condition.ts';
 import { type BundleId, hexOf } from '../model/digest.ts';
-import type { Phase } from '../model/phase.ts';
 import type { Reason } from '../model/reason.ts';
 import { compareVersions, fitsScheme, schemeOf, type VersionScheme } from '../model/version.ts';
 import {
@@ -203,13 +203,13 @@ export interface WantedRelease {
   readonly nodes: readonly string[];
 }
 
-interface KnownHere {
+interface LocalRelease {
   readonly bundleId: Parameters<typeof hexOf>[0];
   readonly payload: { readonly name: string; readonly version: string };
 }
 
 /** Releases of other nodes of this architecture that are newer than all here, and on no peer. */
-export function wantedReleases(view: FleetView | undefined, known: readonly KnownHere[]): readonly WantedRelease[] {
+export function wantedReleases(view: FleetView | undefined, known: readonly LocalRelease[]): readonly WantedRelease[] {
   if (view === undefined) return [];
   const wanted = new Map<string, WantedRelease>();
   const arch = view.nodes.find(({ name }) => name === view.self)?.status?.arch;
@@ -217,7 +217,7 @@ export function wantedReleases(view: FleetView | undefined, known: readonly Know
     const isOther = node === view.self || (status?.arch ?? arch) !== (arch ?? status?.arch);
     for (const release of isOther ? [] : (status?.releases ?? [])) {
       const { name, version, bundle, current } = release;
-      if (current !== true && !isReadyThere(view, node, release)) continue;
+      if (current !== true && !isReadyOn(view, node, release)) continue;
       if (isKnown(known, name, version, bundle) || isOffered(view, bundle)) continue;
       const before = wanted.get(name);
       const order = before === undefined ? 1 : compareVersions(version, before.version);
@@ -229,13 +229,13 @@ export function wantedReleases(view: FleetView | undefined, known: readonly Know
 }
 
 /** Whether it is ready on a node that answers. A silent node may have its stick. */
-function isReadyThere({ peers }: FleetView, node: string, release: ReleaseStatus): boolean {
+function isReadyOn({ peers }: FleetView, node: string, release: ReleaseStatus): boolean {
   const answers = peers.some(({ name, trouble }) => name === node && trouble === undefined);
   return release.phase === 'ready' && isLoaded(release) && answers;
 }
 
 /** @param bundle the first hex digits of its id */
-function isKnown(known: readonly KnownHere[], name: string, version: string, bundle: string): boolean {
+function isKnown(known: readonly LocalRelease[], name: string, version: string, bundle: string): boolean {
   return known.some(
     ({ bundleId, payload }) =>
       hexOf(bundleId).startsWith(bundle) || (payload.name === name && compareVersions(payload.version, version) >= 0),

@@ -1,8 +1,7 @@
-import type { Image } from '../model/bundle.ts';
-import { BASE_ANNOTATION, bundleName } from '../model/bundle.ts';
+import { BASE_ANNOTATION, bundleName, type Image } from '../model/bundle.ts';
+import type { PhaseOf } from '../model/condition.ts';
 import type { Digest } from '../model/digest.ts';
 import { type FaultyBlob, type FoundBundle, isFaulty, type Medium } from '../model/medium.ts';
-import type { PhaseOf } from '../model/phase.ts';
 import {
   type Fault,
   type ImageCount,
@@ -42,14 +41,14 @@ export interface BundleFacts {
   readonly lastCarrier: LastCarrier | undefined;
   readonly media: readonly Medium[];
   /** Media were not read yet since the daemon started. */
-  readonly isLooking: boolean;
+  readonly areMediaUnread: boolean;
 }
 
 /** Codes of the runtime room that need a person. */
 const RUNTIME_OBSTACLES: ReadonlySet<string> = new Set(['runtime/config', 'runtime/write']);
 
 /** How many checks of the pins come before a fault. */
-const PIN_ATTEMPTS_BEFORE_FAULT = 4;
+const PIN_CHECKS_BEFORE_FAULT = 4;
 
 /** `runtime/pins-pending`, and after some checks `runtime/pins-ignored`. */
 export function pinReason({ bundle, unpinnedImages }: BundleFacts, observed: Observed, memory: Memory): ImageReason {
@@ -59,7 +58,7 @@ export function pinReason({ bundle, unpinnedImages }: BundleFacts, observed: Obs
   const counts = { bundle: labelOf(bundle.payload), unpinned: unpinnedImages.length, total };
   if (fault !== undefined)
     return { code: 'runtime/pins-ignored', data: { ...counts, cause: { kind: 'fault', fault } } };
-  if (attempts < PIN_ATTEMPTS_BEFORE_FAULT) return { code: 'runtime/pins-pending', data: counts };
+  if (attempts < PIN_CHECKS_BEFORE_FAULT) return { code: 'runtime/pins-pending', data: counts };
   const first = unpinnedImages[0]?.reference ?? '';
   return { code: 'runtime/pins-ignored', data: { ...counts, cause: { kind: 'not-reported', attempts, first } } };
 }
@@ -120,7 +119,7 @@ function sourceReason(facts: BundleFacts): Reason {
   if (carriers.length > 0) return carrierReason(facts);
   if (bundle.readyAt !== undefined) return imagesMissing(facts);
   const about = aboutImages(facts);
-  if (facts.isLooking) return { code: 'media/looking', data: about };
+  if (facts.areMediaUnread) return { code: 'media/looking', data: about };
   const again = mediumReadAgain(lastCarrier, media);
   if (again !== undefined) return { code: 'media/reading', data: { ...about, medium: again.label } };
   return (
@@ -190,11 +189,11 @@ function restNeeded(facts: BundleFacts): MediaReason | undefined {
 }
 
 function missingOnAll({ carriers, presentLayers, availableBlobs }: BundleFacts): readonly FaultyBlob[] {
-  const isHere = (digest: Digest) => presentLayers.has(digest) || availableBlobs.has(digest);
+  const isAtHand = (digest: Digest) => presentLayers.has(digest) || availableBlobs.has(digest);
   const [first, ...others] = carriers.map(({ found }) => found.missing);
   const lackingElsewhere = others.map((missing) => new Set(missing.map((blob) => blob.digest)));
   const lacksToo = (digest: Digest) => lackingElsewhere.every((missing) => missing.has(digest));
-  return (first ?? []).filter(isFaulty).filter(({ digest }) => lacksToo(digest) && !isHere(digest));
+  return (first ?? []).filter(isFaulty).filter(({ digest }) => lacksToo(digest) && !isAtHand(digest));
 }
 
 /** A bundle that was ready lacks images. Short enough for a STATUS line. */
@@ -220,9 +219,9 @@ function aboutMissing(facts: BundleFacts) {
 }
 
 function nextStep(facts: BundleFacts): Extract<ImageReason, { code: 'engine/image-missing' }>['data']['next'] {
-  const { pullableImages, badBlobs, isLooking, lackingOfBase, baseHolders } = facts;
+  const { pullableImages, badBlobs, areMediaUnread, lackingOfBase, baseHolders } = facts;
   if (pullableImages.length > 0) return { kind: 'pull' };
-  if (isLooking) return { kind: 'look' };
+  if (areMediaUnread) return { kind: 'look' };
   const flaws = flawsAmong(badBlobs);
   if (flaws !== undefined) return { kind: 'copy', flaws };
   const [holder] = baseHolders;

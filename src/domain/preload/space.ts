@@ -1,14 +1,12 @@
 import type { Image, Layer } from '../model/bundle.ts';
+import type { PhaseOf } from '../model/condition.ts';
 import type { Digest } from '../model/digest.ts';
 import type { ImageFilesystem, LayerStorage, StagingPlace } from '../model/image.ts';
-import type { PhaseOf } from '../model/phase.ts';
 import { type Fault, labelOf, type Reason } from '../model/reason.ts';
 import type { Policy } from '../settings/settings.ts';
 import { isWaiting, type Memory, type TaskFailure } from '../state/memory.ts';
 import type { Observed, StoredBundle } from '../state/state.ts';
-import { keptLayers } from './kept-layers.ts';
-import { largerTwins, missingLayersOf } from './missing-layers.ts';
-import { parallelPulls } from './pull-schedule.ts';
+import { largerTwins, missingLayersOf, parallelPulls } from './pull-schedule.ts';
 
 interface SpaceContext {
   readonly observed: Observed;
@@ -290,3 +288,27 @@ export function diskUse(layers: Iterable<LayerNeed>, imageCount: number, storage
   }
   return { bytes, inodes };
 }
+
+export function keptLayers(
+  { contents }: KeptBundle,
+  { blobs, keep_components }: Policy['retention'],
+): readonly Layer[] {
+  if (blobs === 'kept') return contents.layers;
+  if (keep_components.length === 0) return [];
+  const images = contents.images.filter(
+    ({ component }) => component !== undefined && keep_components.includes(component),
+  );
+  const indexes = new Set(images.flatMap(({ layers }) => layers));
+  return contents.layers.filter((_layer, index) => indexes.has(index));
+}
+
+export function unknownComponents(
+  bundles: readonly KeptBundle[],
+  { keep_components }: Policy['retention'],
+): readonly string[] {
+  if (bundles.length === 0 || keep_components.length === 0) return [];
+  const known = new Set(bundles.flatMap(({ contents }) => contents.images.map(({ component }) => component)));
+  return [...new Set(keep_components)].filter((name) => !known.has(name));
+}
+
+type KeptBundle = Pick<StoredBundle, 'contents'>;

@@ -6,7 +6,7 @@ import { type Supply, supplyImages } from '../preload/supply.ts';
 import type { ContentChecks } from '../state/checks.ts';
 import type { Removal } from '../state/effect.ts';
 import type { StoredBundle } from '../state/state.ts';
-import { imageIds } from './proof/evidence.ts';
+import { imageIds } from './evidence.ts';
 import { isRetired, keptBundles } from './recorded-phase.ts';
 import { withoutUsed } from './retention.ts';
 

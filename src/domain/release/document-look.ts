@@ -1,5 +1,5 @@
 import type { Digest } from '../model/digest.ts';
-import type { DocumentChecks, DocumentLook, PullChecks } from '../state/checks.ts';
+import type { DocumentCheck, DocumentChecks, PullChecks } from '../state/checks.ts';
 import type { Observed, StoredBundle } from '../state/state.ts';
 import { isRetired } from './recorded-phase.ts';
 
@@ -9,12 +9,12 @@ interface DocumentedImage {
   readonly digest: Digest;
 }
 
-export interface DocumentLookTest extends Pick<DocumentLook, 'releases' | 'media'> {
+export interface DocumentCheckPlan extends Pick<DocumentCheck, 'releases' | 'media'> {
   readonly images: readonly DocumentedImage[];
 }
 
-export type DocumentLookDue =
-  | { readonly kind: 'now'; readonly look: DocumentLookTest }
+export type DocumentCheckDue =
+  | { readonly kind: 'now'; readonly plan: DocumentCheckPlan }
   /** Milliseconds since the epoch; undefined when none is to be made. */
   | { readonly kind: 'later'; readonly at: number | undefined };
 
@@ -28,7 +28,7 @@ const GONE_MS = 60_000;
 type Seen = Pick<Observed, 'media' | 'localBlobs'>;
 
 /** Activated releases, and ready ones with documents: an envelope may be ready without any. */
-export function documentLookOf(bundles: readonly StoredBundle[], { media, localBlobs }: Seen): DocumentLookTest {
+export function documentCheckOf(bundles: readonly StoredBundle[], { media, localBlobs }: Seen): DocumentCheckPlan {
   const hasSome = ({ contents }: StoredBundle) => contents.images.some(({ digest }) => localBlobs.has(digest));
   const releases = bundles
     .filter((bundle) => bundle.readyAt !== undefined && !isRetired(bundle))
@@ -46,30 +46,30 @@ export function documentLookOf(bundles: readonly StoredBundle[], { media, localB
  * or was not sent for a test pull; and for missing documents when the media change, or after a
  * pause.
  */
-export function documentLookDue(
+export function documentCheckDue(
   bundles: readonly StoredBundle[],
   { now, ...seen }: Seen & Pick<Observed, 'now'>,
   { isRunning, last }: DocumentChecks,
   pullChecks: PullChecks | undefined,
-): DocumentLookDue {
-  const look = documentLookOf(bundles, seen);
-  if (isRunning || look.images.length === 0) return { kind: 'later', at: undefined };
-  if (last === undefined || last.releases !== look.releases || isUnsent(pullChecks, last)) return { kind: 'now', look };
+): DocumentCheckDue {
+  const plan = documentCheckOf(bundles, seen);
+  if (isRunning || plan.images.length === 0) return { kind: 'later', at: undefined };
+  if (last === undefined || last.releases !== plan.releases || isUnsent(pullChecks, last)) return { kind: 'now', plan };
   const waits = [
-    ...(last.lacking.size === 0 ? [] : [last.media === look.media ? lackingMs(last) : 0]),
+    ...(last.lacking.size === 0 ? [] : [last.media === plan.media ? lackingMs(last) : 0]),
     ...([...last.kept].every((digest) => seen.localBlobs.has(digest)) ? [] : [GONE_MS]),
   ];
   if (waits.length === 0) return { kind: 'later', at: undefined };
   const at = last.at + Math.min(...waits);
   // A time in the future: the wall clock was set back.
-  return at <= now || last.at > now ? { kind: 'now', look } : { kind: 'later', at };
+  return at <= now || last.at > now ? { kind: 'now', plan } : { kind: 'later', at };
 }
 
-function lackingMs({ lackingChecks }: DocumentLook): number {
+function lackingMs({ lackingChecks }: DocumentCheck): number {
   return Math.min(LACKING_MAX_MS, LACKING_MS * LACKING_GROWTH ** (lackingChecks - 1));
 }
 
-function isUnsent(pullChecks: PullChecks | undefined, { at }: DocumentLook): boolean {
+function isUnsent(pullChecks: PullChecks | undefined, { at }: DocumentCheck): boolean {
   const pull = pullChecks?.last;
   if (pull === undefined || pull.at <= at) return false;
   return pull.end.kind === 'not-sent' || (pull.end.kind === 'failed' && pull.end.isAsked && !pull.end.isSent);

@@ -1,18 +1,16 @@
 import type { BundleId } from '../model/digest.ts';
 import type { RuntimeObservation } from '../model/image.ts';
 import type { Policy } from '../settings/settings.ts';
+import type { LifecycleFinding } from '../state/effect.ts';
 import type { Memory } from '../state/memory.ts';
 import type { Soak } from '../state/release-record.ts';
 import type { Observed, Stored, StoredBundle } from '../state/state.ts';
-import type { LifecycleFinding } from './lifecycle-finding.ts';
-import { type ContainerView, imageIds, witnessesOf } from './proof/evidence.ts';
-import { seenRunning } from './proof/seen-running.ts';
+import { type ContainerView, imageIds, judgeSoak, type SoakVerdict, soakAfter, witnessesOf } from './evidence.ts';
 import { isRolledBack, isTwin, keptBundles, unprovenReleases, wasActive } from './recorded-phase.ts';
 import { incompleteReleases, isProtected } from './retention.ts';
 import { isUnpinning, removals, retirements, type ShortOfSpace, UNPIN_POLL_MS } from './retirement.ts';
 import { provenWithFallback, rollbackOfProven, rollbackOfUnproven } from './rollback.ts';
-import { isOtherOfStreamRunning, isRunning } from './running-releases.ts';
-import { judgeSoak, type SoakVerdict, soakAfter } from './soak.ts';
+import { isOtherOfStreamRunning, isRunning, seenRunning } from './running-releases.ts';
 
 export interface LifecycleAssessment {
   /** In the order of execution. */
@@ -65,19 +63,19 @@ export function assessLifecycle(
   const followed = [...unproven, ...proven];
   // One of two partly running releases is activated at a time, since their tags may be the same.
   const goingBack = new Set(followed.flatMap(({ bundle, isBack }) => (isBack ? [bundle.payload.name] : [])));
-  const unasked = seenRunning(
+  const unrequested = seenRunning(
     waiting.filter(({ payload }) => !goingBack.has(payload.name)),
     view,
   );
   const due = [
     ...unpinAt,
-    ...unasked.dueInMs.map((ms) => observed.now + ms),
+    ...unrequested.dueInMs.map((ms) => observed.now + ms),
     ...followed.flatMap(({ dueInMs }) => (dueInMs === undefined ? [] : [observed.now + Math.max(1, dueInMs)])),
   ];
   return {
     findings: [
       ...followed.flatMap((entry) => entry.findings),
-      ...unasked.findings,
+      ...unrequested.findings,
       ...retirements(view, short),
       ...incomplete,
       ...removals(view),

@@ -6,8 +6,7 @@ import type { FoundBundle, MediumId } from '../model/medium.ts';
 import type { Fault, Reason } from '../model/reason.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { Memory } from '../state/memory.ts';
-import type { PinLedger } from '../state/pin-ledger.ts';
-import type { KnownRelease } from '../state/release-record.ts';
+import type { KnownRelease, PinLedger } from '../state/release-record.ts';
 import { latestStamp, type Observed, type Stored, type StoredBundle } from '../state/state.ts';
 import { tagGoalsOf } from './tags.ts';
 

@@ -1,6 +1,6 @@
 import { bundleName } from '../model/bundle.ts';
+import type { Phase } from '../model/condition.ts';
 import type { BundleId } from '../model/digest.ts';
-import type { Phase } from '../model/phase.ts';
 import type { Stored, StoredBundle } from '../state/state.ts';
 
 export type ReachedPhase = Extract<Phase, 'ready' | 'activated' | 'active' | 'proven' | 'superseded' | 'retired'>;
@@ -53,7 +53,7 @@ export function hasBegun({ activationBegunAt, activatedAt }: StoredBundle): bool
 }
 
 /** Whether its requested activation is not done, and nothing of its stream was activated since. */
-export function isAskedFor(bundle: StoredBundle, bundles: readonly StoredBundle[]): boolean {
+export function isRequested(bundle: StoredBundle, bundles: readonly StoredBundle[]): boolean {
   const { bundleId, payload, activatedAt = 0, activationRequestedAt: at } = bundle;
   if (at === undefined || at <= activatedAt || isRetired(bundle)) return false;
   return bundles.every(

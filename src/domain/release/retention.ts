@@ -8,7 +8,7 @@ import type { Policy } from '../settings/settings.ts';
 import type { Removal } from '../state/effect.ts';
 import type { Memory } from '../state/memory.ts';
 import type { Observed, Stored, StoredBundle } from '../state/state.ts';
-import { type ContainerView, componentsById, type ImageIds, imageIdOf } from './proof/evidence.ts';
+import { type ContainerView, componentsById, type ImageIds, imageIdOf } from './evidence.ts';
 import { currentRelease, isProven, isRetired, isRolledBack, keptBundles, lastProven } from './recorded-phase.ts';
 import { type TagGoal, tagGoalsOf } from './tags.ts';
 
@@ -308,8 +308,8 @@ export function incompleteReleases({ observed, memory, bundles, policy }: Incomp
       return found.flatMap((one) => (one.kind === 'verified' ? [one.bundle.bundleId] : []));
     }),
   );
-  const isLooking = media.some(({ state }) => state.kind === 'attached' || state.kind === 'mounted');
-  if (isLooking) return [];
+  const areMediaUnread = media.some(({ state }) => state.kind === 'attached' || state.kind === 'mounted');
+  if (areMediaUnread) return [];
   const present = new Set(runtime.images.flatMap(({ repoDigests }) => repoDigests));
   const busy = new Set(memory.running.map(({ bundleId }) => bundleId));
   const leftFor = ({ bundleId }: StoredBundle) =>

@@ -1,6 +1,6 @@
+import type { LifecycleFinding } from '../state/effect.ts';
 import type { Observed, Stored, StoredBundle } from '../state/state.ts';
-import type { LifecycleFinding } from './lifecycle-finding.ts';
-import type { ContainerView } from './proof/evidence.ts';
+import type { ContainerView } from './evidence.ts';
 import { isRetired, keptBundles } from './recorded-phase.ts';
 import {
   type Room,
@@ -16,7 +16,7 @@ import { isRunning } from './running-releases.ts';
 /** How often to check whether pins are removed. Nothing signals the end of a reload. */
 export const UNPIN_POLL_MS = 1_000;
 /** How long to check. Another program pins an image that is still pinned then. */
-const UNPIN_PATIENCE_MS = 30_000;
+const UNPIN_TIMEOUT_MS = 30_000;
 
 export interface ShortOfSpace {
   readonly bundle: StoredBundle;
@@ -30,7 +30,7 @@ export function isUnpinning({ runtime, now }: Observed, { bundles }: Stored): bo
   );
   const fresh = bundles.filter(
     (bundle) =>
-      isRetired(bundle) && bundle.removeImages === true && Math.abs(now - (bundle.retiredAt ?? 0)) < UNPIN_PATIENCE_MS,
+      isRetired(bundle) && bundle.removeImages === true && Math.abs(now - (bundle.retiredAt ?? 0)) < UNPIN_TIMEOUT_MS,
   );
   const leaving = new Set(
     fresh

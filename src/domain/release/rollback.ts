@@ -1,10 +1,10 @@
 import { labelOf, type ReleaseReason } from '../model/reason.ts';
 import type { Policy } from '../settings/settings.ts';
+import type { LifecycleFinding } from '../state/effect.ts';
 import type { Soak } from '../state/release-record.ts';
 import type { StoredBundle } from '../state/state.ts';
-import type { LifecycleFinding } from './lifecycle-finding.ts';
-import { type ContainerView, componentNames, componentsById, imageIdOf } from './proof/evidence.ts';
-import { currentIds, isAskedFor, isProven, isRolledBack, isTwin, keptBundles, wasActive } from './recorded-phase.ts';
+import { type ContainerView, componentNames, componentsById, imageIdOf } from './evidence.ts';
+import { currentIds, isProven, isRequested, isRolledBack, isTwin, keptBundles, wasActive } from './recorded-phase.ts';
 
 /** How long only the earlier release must run; the soak time if that is shorter. */
 const BACK_MS = 60_000;
@@ -144,6 +144,6 @@ function goesBackTo({ payload, rolledBackAt = 0 }: StoredBundle, bundles: readon
     (other) =>
       other.payload.name === payload.name &&
       (other.activationRequestedAt ?? 0) > rolledBackAt &&
-      isAskedFor(other, bundles),
+      isRequested(other, bundles),
   );
 }

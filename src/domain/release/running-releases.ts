@@ -1,10 +1,21 @@
+import { sequenceOf } from '../adoption/floors.ts';
 import type { BundleId } from '../model/digest.ts';
 import type { RuntimeContainer, RuntimeImage, RuntimeObservation } from '../model/image.ts';
+import { RULE_CODES } from '../model/reason.ts';
 import type { Policy } from '../settings/settings.ts';
+import type { LifecycleFinding } from '../state/effect.ts';
+import type { Soak } from '../state/release-record.ts';
 import type { Observed, Stored, StoredBundle } from '../state/state.ts';
-import { type ContainerView, distinguishingIds, imageIdOf, imageIds } from './proof/evidence.ts';
-import { neverActivated } from './proof/seen-running.ts';
-import { keptBundles, unprovenReleases } from './recorded-phase.ts';
+import {
+  type ContainerView,
+  componentsById,
+  distinguishingIds,
+  imageIdOf,
+  imageIds,
+  soakAfter,
+  type Witness,
+} from './evidence.ts';
+import { currentRelease, keptBundles, unprovenReleases } from './recorded-phase.ts';
 import { removableIds, spareTags, surplusBundles, withoutUses } from './retention.ts';
 import { isContainerCheckDue } from './rollback.ts';
 
@@ -69,4 +80,146 @@ export function needsContainers(
       removableIds(bundle, context).length > 0 ||
       withoutUses(spareTags(bundle, observed.now, context), observed).length > 0,
   );
+}
+
+/** How long a release must run before it counts as activated; the soak time if that is shorter. */
+const SEEN_MS = 60_000;
+
+/** Releases that were ready once: something else may start them. */
+export function neverActivated(bundles: readonly StoredBundle[]): readonly StoredBundle[] {
+  return keptBundles(bundles).filter(({ readyAt, activatedAt }) => readyAt !== undefined && activatedAt === undefined);
+}
+
+interface SeenRunning {
+  readonly findings: readonly LifecycleFinding[];
+  /** In milliseconds from now. */
+  readonly dueInMs: readonly number[];
+}
+
+/**
+ * Finds never activated releases that run: the cluster may have been upgraded by other means. Then
+ * the release is activated, so that its tags are set and it can prove itself. Of each stream the
+ * newest one only.
+ */
+export function seenRunning(waiting: readonly StoredBundle[], view: ContainerView): SeenRunning {
+  const followed = waiting.map((bundle) => follow(bundle, view));
+  const due = followed
+    .filter(({ dueInMs }) => dueInMs !== undefined && dueInMs <= 0)
+    .sort((a, b) => sequenceOf(b.bundle) - sequenceOf(a.bundle));
+  const first = due.filter((one) => due.find((other) => other.bundle.payload.name === one.bundle.payload.name) === one);
+  return {
+    findings: [
+      ...followed.flatMap(({ bundle, soak }): LifecycleFinding[] =>
+        soak === undefined ? [] : [{ kind: 'clock-changed', bundleId: bundle.bundleId, soak }],
+      ),
+      ...first.map(
+        ({ bundle, components }): LifecycleFinding => ({
+          kind: 'runs-unrequested',
+          bundleId: bundle.bundleId,
+          components,
+        }),
+      ),
+    ],
+    dueInMs: followed.flatMap(({ dueInMs }) => (dueInMs === undefined || dueInMs <= 0 ? [] : [dueInMs])),
+  };
+}
+
+interface Followed {
+  readonly bundle: StoredBundle;
+  readonly soak: Soak | undefined;
+  readonly components: readonly string[];
+  /** Milliseconds from now; undefined while none runs. */
+  readonly dueInMs: number | undefined;
+}
+
+function follow(bundle: StoredBundle, view: ContainerView): Followed {
+  const { boot } = view.observed;
+  const witnesses = witnessesOf(bundle, view);
+  if (witnesses.length === 0 && bundle.soak === undefined) {
+    return { bundle, soak: undefined, components: [], dueInMs: undefined };
+  }
+  const soak = soakAfter(bundle.soak, witnesses, boot, NO_ACTIVATION);
+  const running = soak.components.filter(({ runs }) => runs.length > 0);
+  const needMs = Math.min(SEEN_MS, view.policy.lifecycle.soak);
+  const dueInMs = running.map(
+    ({ runs, disturbedMs = 0 }) =>
+      Math.max(disturbedMs, ...runs.map(({ sinceMs }) => sinceMs)) + needMs - boot.uptimeMs,
+  );
+  return {
+    bundle,
+    soak: JSON.stringify(soak) === JSON.stringify(bundle.soak) ? undefined : soak,
+    components: running.map(({ component }) => component),
+    dueInMs: running.length === 0 ? undefined : Math.min(...dueInMs),
+  };
+}
+
+/** The clock of a release that was never activated belongs to no activation. */
+const NO_ACTIVATION = 0;
+
+/**
+ * The containers that show that `bundle` runs: of images that stickpin pulled and that no other
+ * known release has. Where a release of the stream is active, its version of the component must
+ * have stopped: an additional container, as a test or to pull images early, is no upgrade.
+ */
+function witnessesOf(bundle: StoredBundle, { stored, policy, containers, ids }: ContainerView): readonly Witness[] {
+  const own = exclusiveIds(bundle, stored.bundles, stored.pulledByUs ?? new Set(), ids);
+  const components = componentsById(bundle, ids);
+  const current = currentRelease(stored.bundles, bundle.payload.name);
+  const before = current && componentsById(current, ids);
+  const stillRunning = new Set(
+    containers
+      .filter(({ state }) => state !== 'exited')
+      .map((container) => before?.get(imageIdOf(container, ids) ?? '')),
+  );
+  const replaced = (component: string) =>
+    before === undefined || ([...before.values()].includes(component) && !stillRunning.has(component));
+  return containers.flatMap((container) => {
+    const id = imageIdOf(container, ids) ?? '';
+    const component = components.get(id);
+    if (component === undefined || !own.has(id) || policy.lifecycle.ignore.includes(component)) return [];
+    return replaced(component) ? [{ component, counts: true, container }] : [];
+  });
+}
+
+function exclusiveIds(
+  { bundleId, contents }: StoredBundle,
+  bundles: readonly StoredBundle[],
+  pulledByUs: ReadonlySet<string>,
+  ids: ContainerView['ids'],
+): ReadonlySet<string> {
+  const others = bundles.filter((other) => other.bundleId !== bundleId);
+  const shared = new Set(
+    others.flatMap((other) =>
+      other.contents.images.flatMap(({ reference }) => [reference, ids.of(reference) ?? reference]),
+    ),
+  );
+  return new Set(
+    contents.images.flatMap(({ reference }) => {
+      const id = ids.of(reference);
+      return id === undefined || shared.has(reference) || shared.has(id) || !pulledByUs.has(reference) ? [] : [id];
+    }),
+  );
+}
+
+interface StreamEntry {
+  readonly bundle: StoredBundle;
+  readonly activationDue: boolean;
+  /** Codes of what holds its activation. */
+  readonly holds: readonly { readonly code: string }[];
+}
+
+/** Streams with an activation to come or requested: nothing else is activated automatically. */
+export function streamsInMotion(entries: readonly StreamEntry[]): ReadonlySet<string> {
+  return new Set(
+    entries
+      .filter(
+        ({ bundle, activationDue, holds }) =>
+          activationDue || (!holds.some(isRule) && (bundle.activationRequestedAt ?? 0) > (bundle.activatedAt ?? 0)),
+      )
+      .map(({ bundle }) => bundle.payload.name),
+  );
+}
+
+function isRule({ code }: { readonly code: string }): boolean {
+  return (RULE_CODES as readonly string[]).includes(code);
 }

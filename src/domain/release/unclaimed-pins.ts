@@ -1,6 +1,5 @@
 import type { RuntimeObservation } from '../model/image.ts';
-import type { PinLedger, PinRecord, StateAge } from '../state/pin-ledger.ts';
-import type { KnownRelease, PinnedRelease } from '../state/release-record.ts';
+import type { KnownRelease, PinLedger, PinnedRelease, PinRecord, StateAge } from '../state/release-record.ts';
 import { latestStamp, type StoredBundle } from '../state/state.ts';
 import type { RejectedName, Verdict } from '../trust/approval.ts';
 import { knownRelease } from './rebuild.ts';

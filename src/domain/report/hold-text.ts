@@ -1,7 +1,7 @@
+import type { ActivationHold, RuleHold } from '../activation/gates.ts';
 import type { BundleAssessment } from '../assess/assess-bundle.ts';
-import type { ActivationHold, RuleHold } from '../gates/gates.ts';
 import { bundleName, bundleTitle } from '../model/bundle.ts';
-import type { Phase } from '../model/phase.ts';
+import type { Phase } from '../model/condition.ts';
 import { RULE_CODES } from '../model/reason.ts';
 import type { StoredBundle } from '../state/state.ts';
 import { HOLDS, type HoldClause } from './reasons/holds.ts';
@@ -91,14 +91,14 @@ export function isWithoutCommand({ code }: ActivationHold): boolean {
   return code === 'hook' || code === 'engine/tag-of-other-stream' || code === 'engine/pulls-from-elsewhere';
 }
 
-type AwaitedBy = 'phase' | 'isAskedFor';
+type AwaitedBy = 'phase' | 'isRequested';
 
 /**
  * Whether its activation comes next: it is ready, or was activated before and is requested again,
  * as in a rollback.
  */
-export function isAwaited({ phase, isAskedFor }: Pick<BundleAssessment, AwaitedBy>): boolean {
-  return phase === 'ready' || (isAskedFor === true && AFTER_ACTIVATION.has(phase));
+export function isAwaited({ phase, isRequested }: Pick<BundleAssessment, AwaitedBy>): boolean {
+  return phase === 'ready' || (isRequested === true && AFTER_ACTIVATION.has(phase));
 }
 
 const AFTER_ACTIVATION: ReadonlySet<Phase> = new Set(['activated', 'active', 'proven', 'superseded']);

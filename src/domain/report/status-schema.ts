@@ -1,7 +1,6 @@
 import * as v from 'valibot';
 import { is, maybe, type Parsed } from '../../platform/schema.ts';
-import { CONDITION_TYPES, NODE_CONDITION_TYPES } from '../model/condition.ts';
-import { PHASES } from '../model/phase.ts';
+import { CONDITION_TYPES, NODE_CONDITION_TYPES, PHASES } from '../model/condition.ts';
 import { VERSION_SCHEMES } from '../model/version.ts';
 
 /**

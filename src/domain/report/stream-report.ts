@@ -1,7 +1,6 @@
+import type { PlannedPath } from '../activation/read-paths.ts';
+import { deadEndAt, graphOf, type StreamPath } from '../activation/stream-path.ts';
 import type { Assessment } from '../assess/assess.ts';
-import { graphOf } from '../path/draw.ts';
-import type { PlannedPath } from '../path/read-paths.ts';
-import { deadEndAt, type StreamPath } from '../path/stream-path.ts';
 import type { StreamRelease, StreamReport } from './status-schema.ts';
 
 export function streamReports({ paths, next, bundles }: Assessment): readonly StreamReport[] {

@@ -4,7 +4,7 @@ import { type BundleId, isDigest } from '../model/digest.ts';
 import { knownFilesystems } from '../model/medium.ts';
 import { isCanonicalReference } from '../model/reference.ts';
 import { isVersion } from '../model/version.ts';
-import { isTimeZone, WEEK_MINUTES, WEEKDAYS, type WeeklyWindow } from '../time/windows.ts';
+import { isTimeZone, WEEK_MINUTES, WEEKDAYS, type WeeklyWindow } from '../model/windows.ts';
 
 /** A type of settings: how a value is read, and what the reference says about it. */
 export interface ValueType<Value> {

@@ -53,7 +53,7 @@ export const NO_CHECKS: ContentChecks = {
   healings: new Map(),
 };
 
-export interface DocumentLook {
+export interface DocumentCheck {
   /** The begin, in milliseconds since the epoch. */
   readonly at: number;
   readonly releases: string;
@@ -68,7 +68,7 @@ export interface DocumentLook {
 
 export interface DocumentChecks {
   readonly isRunning: boolean;
-  readonly last: DocumentLook | undefined;
+  readonly last: DocumentCheck | undefined;
 }
 
 /** The end of a pull of an image that is present. */

@@ -3,8 +3,7 @@ import type { Medium, MediumId } from '../model/medium.ts';
 import type { Fault, Interruption } from '../model/reason.ts';
 import type { ContentChecks, DocumentChecks, FailedBlob, PullChecks } from './checks.ts';
 import type { HookMemory } from './hook.ts';
-import type { Floors, PinLedger } from './pin-ledger.ts';
-import type { KnownRelease } from './release-record.ts';
+import type { Floors, KnownRelease, PinLedger } from './release-record.ts';
 
 export interface Kept {
   readonly done: number;
@@ -70,7 +69,7 @@ export interface Memory {
   /** What kept the last round from its effects. */
   readonly obstacle: Fault | undefined;
   /** Media were not read yet since the start: none counts as removed. */
-  readonly isLooking: boolean;
+  readonly areMediaUnread: boolean;
   /** Undefined when there is none, or when it can't be read. */
   readonly pinLedger: PinLedger | undefined;
   /** The last report of releases before the start, in case all other records of them are lost. */

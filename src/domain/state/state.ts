@@ -9,8 +9,7 @@ import type { Approvals, KeyRotation, RejectedName, Revocations, Verdict } from 
 import type { Role } from '../trust/role.ts';
 import type { TrustInForce } from '../trust/trust-in-force.ts';
 import type { BadBlob } from './checks.ts';
-import type { StateAge } from './pin-ledger.ts';
-import type { KnownRelease, Soak } from './release-record.ts';
+import type { KnownRelease, Soak, StateAge } from './release-record.ts';
 
 /** An adopted bundle. Times are milliseconds since the epoch. */
 export interface StoredBundle extends VerifiedBundle, Omit<KnownRelease, 'isNotice'> {

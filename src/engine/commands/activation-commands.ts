@@ -1,10 +1,10 @@
+import { judgeRules } from '../../domain/activation/gates.ts';
+import { pathOf } from '../../domain/activation/read-paths.ts';
 import type { Assessment } from '../../domain/assess/assess.ts';
 import type { BundleAssessment } from '../../domain/assess/assess-bundle.ts';
-import { judgeRules } from '../../domain/gates/gates.ts';
 import { bundleName, bundleTitle } from '../../domain/model/bundle.ts';
-import { pathOf } from '../../domain/path/read-paths.ts';
 import { commandName, currentRelease, keptBundles, lastProven } from '../../domain/release/recorded-phase.ts';
-import { foreignTag } from '../../domain/release/tag-claims.ts';
+import { foreignTag } from '../../domain/release/tags.ts';
 import { confirmationMessage, holdClause, whyHeld } from '../../domain/report/hold-text.ts';
 import { reasonText } from '../../domain/report/reasons/reason-text.ts';
 import { type StoredBundle, stampAfter } from '../../domain/state/state.ts';

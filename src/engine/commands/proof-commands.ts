@@ -1,13 +1,13 @@
 import { bundleName, bundleTitle } from '../../domain/model/bundle.ts';
+import { soakAfter } from '../../domain/release/evidence.ts';
 import {
   currentRelease,
   hasBegun,
-  isAskedFor,
   isProven,
+  isRequested,
   isRetired,
   isRolledBack,
 } from '../../domain/release/recorded-phase.ts';
-import { soakAfter } from '../../domain/release/soak.ts';
 import { type StoredBundle, stampAfter } from '../../domain/state/state.ts';
 import { authorOf, type CommandContext, findBundle, refuse } from './command-context.ts';
 
@@ -43,7 +43,7 @@ function requireProvable(bundle: StoredBundle, bundles: readonly StoredBundle[])
     const which = current === undefined ? 'another release' : bundleName(current.payload);
     throw refuse('engine/not-provable', `${name} is not the current release: ${which} was activated after it`);
   }
-  if (isAskedFor(bundle, bundles) || hasBegun(bundle)) {
+  if (isRequested(bundle, bundles) || hasBegun(bundle)) {
     const until = 'its new activation is not done yet, and would begin its proof anew';
     throw refuse('engine/not-provable', `${name} can't be proven now: ${until}. Prove it once that is done`);
   }

@@ -1,6 +1,6 @@
 import type { BundleId } from '../../domain/model/digest.ts';
 import { type ContainersSeen, runningReleases } from '../../domain/release/running-releases.ts';
-import type { StateReader } from '../../ports/state.ts';
+import type { StateStore } from '../../ports/state.ts';
 
 export interface Running {
   readonly releases: ReadonlySet<BundleId>;
@@ -15,7 +15,7 @@ export class RunningReleases {
 
   /** @param observe undefined when the runtime does not answer */
   constructor(
-    private readonly store: StateReader,
+    private readonly store: Pick<StateStore, 'load'>,
     private readonly observe: (signal: AbortSignal) => Promise<ContainersSeen | undefined>,
   ) {}
 

@@ -1,8 +1,8 @@
+import { holdsLater } from '../../domain/activation/stream-path.ts';
 import type { Assessment } from '../../domain/assess/assess.ts';
 import { bundleName, bundleTitle, STREAM_NAME, type VerifiedBundle } from '../../domain/model/bundle.ts';
 import { type BundleId, isDigest, shortDigest } from '../../domain/model/digest.ts';
 import { isVersion } from '../../domain/model/version.ts';
-import { holdsLater } from '../../domain/path/stream-path.ts';
 import { approvalsIn, type Stored } from '../../domain/state/state.ts';
 import { isApproved, rejectionOf } from '../../domain/trust/approval.ts';
 import type { Clock } from '../../platform/clock.ts';

@@ -3,7 +3,7 @@ import type { BundleId } from '../../domain/model/digest.ts';
 import type { Effect } from '../../domain/state/effect.ts';
 import type { Kept, PinsRequested } from '../../domain/state/memory.ts';
 import type { StoredBundle } from '../../domain/state/state.ts';
-import type { StateReader } from '../../ports/state.ts';
+import type { StateStore } from '../../ports/state.ts';
 import type { EngineContext } from '../context.ts';
 import type { ContentChecker } from '../keepers/content-checker.ts';
 import type { HookKeeper } from '../keepers/hook-keeper.ts';
@@ -60,6 +60,6 @@ export async function execute(
   await executor(effect, assessment, signal);
 }
 
-export function storedBundle(store: StateReader, bundleId: BundleId): StoredBundle | undefined {
+export function storedBundle(store: Pick<StateStore, 'load'>, bundleId: BundleId): StoredBundle | undefined {
   return store.load().bundles.find((bundle) => bundle.bundleId === bundleId);
 }

@@ -1,9 +1,9 @@
+import { pathOf } from '../../domain/activation/read-paths.ts';
 import type { Assessment } from '../../domain/assess/assess.ts';
 import { bundleTitle } from '../../domain/model/bundle.ts';
 import type { Event } from '../../domain/model/condition.ts';
 import type { BundleId } from '../../domain/model/digest.ts';
 import { RULE_CODES } from '../../domain/model/reason.ts';
-import { pathOf } from '../../domain/path/read-paths.ts';
 import { isProven } from '../../domain/release/recorded-phase.ts';
 import { withoutNames } from '../../domain/release/retention.ts';
 import { type StoredBundle, stampAfter } from '../../domain/state/state.ts';
@@ -156,7 +156,7 @@ async function removeImages(
     return true;
   });
   // Since the round began, pods may have started, and other tags may be gone.
-  const unused = tags.length === 0 ? [] : withoutNames(tags, await containers.imagesAskedFor(signal));
+  const unused = tags.length === 0 ? [] : withoutNames(tags, await containers.containerImages(signal));
   const tagCount = await countDone(unused, async (tag) => {
     const image = await runtime.image(tag, signal);
     if (image === undefined || image.repoTags.length < 2) return false;

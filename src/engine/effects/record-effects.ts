@@ -3,7 +3,7 @@ import type { Event } from '../../domain/model/condition.ts';
 import type { BundleId } from '../../domain/model/digest.ts';
 import type { StoredBundle } from '../../domain/state/state.ts';
 import { formatCount } from '../../platform/sizes.ts';
-import type { PreloadStore, StateReader } from '../../ports/state.ts';
+import type { StateStore } from '../../ports/state.ts';
 import { signersEvent } from '../reporting/release-events.ts';
 import { type EffectContext, type EffectOf, type Executors, storedBundle } from './executor.ts';
 
@@ -44,7 +44,7 @@ function readyEvent({ bundleId, payload, contents }: StoredBundle): Event {
 /** With one line in the history. */
 export function resumePreloads(
   bundleIds: readonly BundleId[],
-  store: StateReader & Pick<PreloadStore, 'cancel'>,
+  store: Pick<StateStore, 'load' | 'cancel'>,
   at: number,
 ): void {
   const back = store.load().bundles.filter(({ bundleId, cancelled }) => cancelled && bundleIds.includes(bundleId));

@@ -6,7 +6,7 @@ import { checkedEvent } from '../../domain/report/events/image-events.ts';
 import type { CheckCause, ContentChecks, ContentResult, RunningCheck } from '../../domain/state/checks.ts';
 import { latestStamp } from '../../domain/state/state.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
-import type { BootMark, ContentCheck } from '../../ports/image-content.ts';
+import type { BootMark, ContentCheck } from '../../ports/runtime.ts';
 import { manifestsOf } from '../blobs/complete-documents.ts';
 import type { EngineContext } from '../context.ts';
 import { Job } from '../tasks/job.ts';

@@ -1,7 +1,7 @@
 import type { BundleId, Digest } from '../../domain/model/digest.ts';
-import type { DocumentLookTest } from '../../domain/release/document-look.ts';
+import type { DocumentCheckPlan } from '../../domain/release/document-look.ts';
 import { isRetired } from '../../domain/release/recorded-phase.ts';
-import type { DocumentChecks, DocumentLook } from '../../domain/state/checks.ts';
+import type { DocumentCheck, DocumentChecks } from '../../domain/state/checks.ts';
 import type { Stored } from '../../domain/state/state.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { formatCount } from '../../platform/sizes.ts';
@@ -15,7 +15,7 @@ import { Job } from '../tasks/job.ts';
  */
 export class DocumentKeeper {
   private readonly job: Job;
-  private last: DocumentLook | undefined;
+  private last: DocumentCheck | undefined;
 
   constructor(private readonly context: EngineContext) {
     this.job = new Job(context);
@@ -25,12 +25,12 @@ export class DocumentKeeper {
     return this.context.storedDocuments && { isRunning: this.job.isRunning, last: this.last };
   }
 
-  start(look: DocumentLookTest): void {
+  start(look: DocumentCheckPlan): void {
     this.job.start((signal) => this.lookAtAll(look, signal)).catch(() => undefined); // it was stopped
   }
 
   /** After the running check. @throws whatever aborted `signal` */
-  async lookNow(look: DocumentLookTest, signal: AbortSignal): Promise<void> {
+  async lookNow(look: DocumentCheckPlan, signal: AbortSignal): Promise<void> {
     if (this.context.storedDocuments === undefined) return;
     await this.job.startNext((ending) => this.lookAtAll(look, ending), signal);
   }
@@ -39,7 +39,7 @@ export class DocumentKeeper {
     return this.job.stop();
   }
 
-  private async lookAtAll({ releases, media, images }: DocumentLookTest, signal: AbortSignal): Promise<void> {
+  private async lookAtAll({ releases, media, images }: DocumentCheckPlan, signal: AbortSignal): Promise<void> {
     const { clock, log, documents, storedDocuments, source } = this.context;
     const sources = [...(storedDocuments === undefined ? [] : [storedDocuments]), source];
     const at = clock.now();

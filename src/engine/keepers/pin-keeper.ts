@@ -1,5 +1,5 @@
 import { isAsNew, isSameRecord, ledgerOf, type PinAssessment } from '../../domain/release/unclaimed-pins.ts';
-import type { PinLedger } from '../../domain/state/pin-ledger.ts';
+import type { PinLedger } from '../../domain/state/release-record.ts';
 import { oneAtATime } from '../../platform/async/concurrency.ts';
 import type { EngineContext } from '../context.ts';
 import { FailureLog } from '../reporting/event-recorder.ts';

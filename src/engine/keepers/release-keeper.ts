@@ -4,7 +4,7 @@ import { bundleTitle } from '../../domain/model/bundle.ts';
 import type { BundleId, Digest } from '../../domain/model/digest.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { withDeadline } from '../../platform/async/abort.ts';
-import type { ReleaseFile } from '../../ports/release-files.ts';
+import type { ReleaseFile } from '../../ports/blobs.ts';
 import { documentsOf } from '../blobs/complete-documents.ts';
 import type { EngineContext } from '../context.ts';
 import { Job } from '../tasks/job.ts';

@@ -4,7 +4,7 @@ import { type Condition, type ConditionMarks, conditionsOf, marksAfter } from '.
 import type { BundleId } from '../../domain/model/digest.ts';
 import { judgeConditions } from '../../domain/report/judge-conditions.ts';
 import type { Memory } from '../../domain/state/memory.ts';
-import type { Floors } from '../../domain/state/pin-ledger.ts';
+import type { Floors } from '../../domain/state/release-record.ts';
 import type { Observed } from '../../domain/state/state.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import { NEVER_ABORTED } from '../../platform/async/abort.ts';

@@ -13,7 +13,7 @@ import type { Conditions } from '../keepers/state-keepers.ts';
 import type { Loop } from './loop.ts';
 
 /** What is read before an observation. The rest is read after it. */
-export type Remembered = Omit<Memory, 'failures' | 'isLooking' | 'keeping' | 'copyingBytes'>;
+export type Remembered = Omit<Memory, 'failures' | 'areMediaUnread' | 'keeping' | 'copyingBytes'>;
 
 /** A task that ends meanwhile still counts: its result may not have been observed. */
 export function remembered(loop: Loop, diskTrouble: Fault | undefined): Remembered {
@@ -60,14 +60,14 @@ export function conclude(loop: Loop, observed: Observed, before: Remembered): Sn
   const { context, failures, layerKeeper, effects, state } = loop;
   if (hasNewMedium(state.snapshot, observed)) failures.forgetAll();
   state.areMediaKnown ||=
-    context.media.isLookedAt() &&
+    context.media.isListed() &&
     observed.media.every(({ state: { kind } }) => kind !== 'attached' && kind !== 'mounted');
   const memory: Memory = {
     ...before,
     keeping: new Map(effects.context.keeping),
     copyingBytes: layerKeeper.copyingBytes(),
     failures: failures.list(),
-    isLooking: !state.areMediaKnown,
+    areMediaUnread: !state.areMediaKnown,
   };
   const snapshot = { observed, memory, assessment: assess(observed, memory, context.store.load(), context.policy) };
   for (const task of listedAmong(snapshot)) failures.succeeded(task);

@@ -29,7 +29,7 @@ export interface Engine extends Commands {
   imagesOf(bundle: string): readonly string[];
   /** Logs and records an event. Never throws. */
   note(event: Event, bundle: string | undefined): void;
-  /** See `Durability.settled`. */
+  /** See `StateStore.settled`. */
   settled(signal: AbortSignal): Promise<void>;
   /** Takes some seconds at most; the next report has the result. @throws AppError of the runtime */
   checkPulls(signal: AbortSignal): Promise<void>;

@@ -10,10 +10,9 @@ import type { Clock } from '../../platform/clock.ts';
 import type { DocumentStore, LayerInventory } from '../../ports/blobs.ts';
 import type { FleetPort } from '../../ports/fleet.ts';
 import type { MediaView } from '../../ports/media.ts';
-import type { NodePort } from '../../ports/node.ts';
+import type { NodePort, StaticPodsPort } from '../../ports/node.ts';
 import type { ContainersPort, RuntimePort } from '../../ports/runtime.ts';
-import type { StateReader } from '../../ports/state.ts';
-import type { StaticPodsPort } from '../../ports/static-pods.ts';
+import type { StateStore } from '../../ports/state.ts';
 import type { TrustPort } from '../../ports/trust.ts';
 import type { MediaJobs } from '../tasks/tasks.ts';
 
@@ -129,8 +128,8 @@ async function observeClock(node: NodePort, signal: AbortSignal): Promise<boolea
 
 interface ImageUsesDependencies {
   readonly clock: Clock;
-  readonly store: StateReader;
-  readonly containers: Pick<ContainersPort, 'imagesAskedFor'>;
+  readonly store: Pick<StateStore, 'load'>;
+  readonly containers: Pick<ContainersPort, 'containerImages'>;
   readonly staticPods?: StaticPodsPort;
 }
 
@@ -166,7 +165,7 @@ export function createImageUsesLook({ clock, store, containers, staticPods }: Im
 async function imagesOfContainers(containers: ImageUsesDependencies['containers'], signal: AbortSignal) {
   try {
     return await withDeadline('the container runtime', DEADLINE_MS, signal, (inner) =>
-      containers.imagesAskedFor(inner),
+      containers.containerImages(inner),
     );
   } catch {
     signal.throwIfAborted();

@@ -1,4 +1,4 @@
-import type { Decision } from '../../domain/decide/decision.ts';
+import type { Decision } from '../../domain/decide/decide.ts';
 import type { Fault } from '../../domain/model/reason.ts';
 import type { Effect } from '../../domain/state/effect.ts';
 import type { Clock } from '../../platform/clock.ts';

@@ -1,10 +1,9 @@
 import { arrivingImages } from '../../domain/decide/catalog.ts';
-import { decide } from '../../domain/decide/decide.ts';
-import type { Decision } from '../../domain/decide/decision.ts';
+import { type Decision, decide } from '../../domain/decide/decide.ts';
 import { type KeepPlan, keepPlan } from '../../domain/decide/pull-plan.ts';
 import type { ImageUses, RuntimeObservation } from '../../domain/model/image.ts';
 import type { Fault } from '../../domain/model/reason.ts';
-import { unknownComponents } from '../../domain/preload/kept-layers.ts';
+import { unknownComponents } from '../../domain/preload/space.ts';
 import { needsContainers } from '../../domain/release/running-releases.ts';
 import { eventsBetween } from '../../domain/report/events/events.ts';
 import type { Snapshot } from '../../domain/report/snapshot.ts';
@@ -70,8 +69,8 @@ export async function round(loop: Loop, signal: AbortSignal): Promise<Pause> {
   if (state.obstacle === undefined && decision.pullTest !== undefined) loop.pullChecker.start(decision.pullTest);
   // It only reads, and an activation may wait for it.
   if (decision.contentCheck !== undefined) loop.contentChecker.start(decision.contentCheck);
-  if (state.obstacle === undefined && decision.documentLook !== undefined) {
-    loop.documentKeeper.start(decision.documentLook);
+  if (state.obstacle === undefined && decision.documentCheck !== undefined) {
+    loop.documentKeeper.start(decision.documentCheck);
   }
   goOn(loop, queue.decided(state.obstacle === undefined ? decision.pullQueue : undefined));
   return loop.pace.after(decision, {

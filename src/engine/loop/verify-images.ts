@@ -1,6 +1,6 @@
 import { assess } from '../../domain/assess/assess.ts';
 import { trustedReleases } from '../../domain/assess/assess-order.ts';
-import { documentLookOf } from '../../domain/release/document-look.ts';
+import { documentCheckOf } from '../../domain/release/document-look.ts';
 import { checkedImages } from '../../domain/report/parts/part-reports.ts';
 import type { CheckedImage } from '../../domain/report/status-schema.ts';
 import { findBundle } from '../commands/command-context.ts';
@@ -24,7 +24,7 @@ export async function verifyImages(loop: Loop, bundle: string, signal: AbortSign
 async function lookAtDocuments({ documentKeeper, state }: Loop, signal: AbortSignal): Promise<void> {
   if (state.snapshot === undefined) return;
   const { observed, assessment } = state.snapshot;
-  await documentKeeper.lookNow(documentLookOf(trustedReleases(assessment), observed), signal);
+  await documentKeeper.lookNow(documentCheckOf(trustedReleases(assessment), observed), signal);
 }
 
 /** By the last observation, with the containers as they are now. */

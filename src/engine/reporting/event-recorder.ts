@@ -9,12 +9,12 @@ import type { Clock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
 import { messageIds } from '../../platform/message-ids.ts';
 import { oneLine, plainText } from '../../platform/plain-text.ts';
-import type { EventLog, EventRow } from '../../ports/state.ts';
+import type { EventRow, StateStore } from '../../ports/state.ts';
 
 interface EventRecorderOptions {
   readonly clock: Clock;
   readonly log: Log;
-  readonly store: Pick<EventLog, 'append'>;
+  readonly store: Pick<StateStore, 'append'>;
   /** Undefined when the bundle is not adopted. */
   readonly releaseOf?: (bundleId: BundleId) => { readonly version: string; readonly phase: string } | undefined;
 }

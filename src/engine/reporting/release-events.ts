@@ -1,5 +1,5 @@
+import { judgeRules, type RuleQuestion } from '../../domain/activation/gates.ts';
 import type { Adoption } from '../../domain/adoption/unknown-bundles.ts';
-import { judgeRules, type RuleQuestion } from '../../domain/gates/gates.ts';
 import { bundleName, bundleTitle, type VerifiedBundle } from '../../domain/model/bundle.ts';
 import type { Event } from '../../domain/model/condition.ts';
 import { shortDigest } from '../../domain/model/digest.ts';

@@ -3,9 +3,13 @@ import { bundleError } from '../../bundle/bundle-error.ts';
 import type { ManifestDocument } from '../../bundle/documents/kubernetes-manifest.ts';
 import { fromRegistry, type ImageRequest } from '../../bundle/image-request.ts';
 import { formatReference, isCanonicalReference, parseReference, withRegistry } from '../../domain/model/reference.ts';
-import type { ManifestImage } from '../../domain/release/manifest-warnings.ts';
-import { looseImagesIn } from '../../domain/release/manifests/loose-images.ts';
-import { isImagePattern, type PlacedPodImage, placedPodImagesIn } from '../../domain/release/pod-images.ts';
+import {
+  isImagePattern,
+  looseImagesIn,
+  type ManifestImage,
+  type PlacedPodImage,
+  placedPodImagesIn,
+} from '../../domain/release/manifest-images.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import { decodeText, oneLine } from '../../platform/plain-text.ts';
 import { sourceError } from './layout-source.ts';

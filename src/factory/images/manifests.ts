@@ -7,7 +7,7 @@ import {
   parseManifestDocuments,
   repeatedKeyNotes,
 } from '../../bundle/documents/kubernetes-manifest.ts';
-import type { ManifestImage } from '../../domain/release/manifest-warnings.ts';
+import type { ManifestImage } from '../../domain/release/manifest-images.ts';
 import { AppError } from '../../platform/app-error.ts';
 import { decodeText } from '../../platform/plain-text.ts';
 import { sourceError } from './layout-source.ts';

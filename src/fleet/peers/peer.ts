@@ -1,8 +1,8 @@
 import { connect } from 'node:net';
 import type { Duplex } from 'node:stream';
+import type { ActivationHold } from '../../domain/activation/gates.ts';
 import type { NodeStatus, ReleaseStatus } from '../../domain/fleet/node-status.ts';
-import type { ActivationHold } from '../../domain/gates/gates.ts';
-import type { Phase } from '../../domain/model/phase.ts';
+import type { Phase } from '../../domain/model/condition.ts';
 import type { ImageReason, MediaReason, Reason } from '../../domain/model/reason.ts';
 import { type Endpoint, formatEndpoint } from '../../domain/settings/value-types.ts';
 import { NEVER_ABORTED } from '../../platform/async/abort.ts';

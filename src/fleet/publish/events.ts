@@ -1,6 +1,6 @@
 import type { ReleaseStatus } from '../../domain/fleet/node-status.ts';
 import { bundleTitle } from '../../domain/model/bundle.ts';
-import type { Phase } from '../../domain/model/phase.ts';
+import type { Phase } from '../../domain/model/condition.ts';
 import { digestOf } from '../../platform/digest.ts';
 import { clip, oneLine, sentence } from '../../platform/plain-text.ts';
 import { formatBytes, formatCount } from '../../platform/sizes.ts';

@@ -8,9 +8,8 @@ import {
 } from '../../domain/fleet/node-status.ts';
 import { isLoaded } from '../../domain/fleet/turn.ts';
 import { bundleTitle } from '../../domain/model/bundle.ts';
-import type { ConditionVerdict } from '../../domain/model/condition.ts';
+import type { ConditionVerdict, Phase } from '../../domain/model/condition.ts';
 import { hexOf } from '../../domain/model/digest.ts';
-import type { Phase } from '../../domain/model/phase.ts';
 import { clip, oneLine, sentence } from '../../platform/plain-text.ts';
 import type { OwnBundle, OwnReport } from './own-report.ts';
 

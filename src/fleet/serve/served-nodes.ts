@@ -1,4 +1,4 @@
-import { askTurn, endRequest, isTurnLost, loseTurn, NO_TURNS, tidyTurns } from '../../domain/fleet/serve-turns.ts';
+import { endRequest, isTurnLost, loseTurn, NO_TURNS, requestTurn, tidyTurns } from '../../domain/fleet/serve-turns.ts';
 import type { Settings } from '../../domain/settings/settings.ts';
 import type { Clock } from '../../platform/clock.ts';
 import { type Listeners, listen, notifyAll, type Unsubscribe } from '../../platform/subscription.ts';
@@ -68,7 +68,7 @@ export class ServedNodes {
   request(node: string): { readonly turn: Turn } | { readonly busy: Busy } {
     const nowMs = this.clock.monotonic();
     const isHolder = tidyTurns(this.turns, nowMs).holders.has(node);
-    const { turns, answer } = askTurn(this.turns, { node, nowMs, most: this.most });
+    const { turns, answer } = requestTurn(this.turns, { node, nowMs, most: this.most });
     this.turns = turns;
     notifyAll(this.listeners);
     if (answer.kind === 'wait') return { busy: { queue: answer.queue, retryMs: answer.retryMs } };

@@ -4,7 +4,7 @@ import { withEither } from '../../platform/async/abort.ts';
 import type { Log } from '../../platform/log.ts';
 import { messageIds } from '../../platform/message-ids.ts';
 import type { Unsubscribe } from '../../platform/subscription.ts';
-import type { DeviceUnitEvent, DeviceUnits } from '../../ports/device-units.ts';
+import type { DeviceUnitEvent, DeviceUnits } from '../../ports/media.ts';
 import { loadError, type MediaProvider, type MediaSink, makePrivateFolder } from '../media-provider.ts';
 import {
   type Device,
@@ -88,7 +88,7 @@ export function createDeviceMedia(deps: DeviceMediaDeps): MediaProvider {
   };
   return {
     start: (sink) => startWatch(watch, sink),
-    isLookedAt: () => watch.hasLooked && [...watch.unanswered.values()].every((tries) => tries >= TRIES_OF_FIRST_LOOK),
+    isListed: () => watch.hasLooked && [...watch.unanswered.values()].every((tries) => tries >= TRIES_OF_FIRST_LOOK),
     rescan: (signal) => lookAtAll(watch, signal),
     load: (path, signal) => loadDevice(watch, path, signal),
     dispose: async () => {

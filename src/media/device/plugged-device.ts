@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path';
 import { filesystemMount, filesystemRefusal, type MediumId } from '../../domain/model/medium.ts';
 import { filesystemText } from '../../domain/report/reasons/image-reasons.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
-import type { DeviceUnits } from '../../ports/device-units.ts';
+import type { DeviceUnits } from '../../ports/media.ts';
 import { type MediaErrorCode, makePrivateFolder, openFolderMedium, type PluggedMedium } from '../media-provider.ts';
 import { type MountEntry, panicsOnError } from '../mounts.ts';
 import { type Device, type MachinePaths, readMounts, unitNameOfPath } from './device.ts';

@@ -4,7 +4,7 @@ import type { ExpectedImage, ExpectedLayer, ImageContent } from '../../domain/mo
 import type { ContentFault } from '../../domain/model/reason.ts';
 import type { Clock } from '../../platform/clock.ts';
 import { digestOf } from '../../platform/digest.ts';
-import type { ContentCheck } from '../../ports/image-content.ts';
+import type { ContentCheck } from '../../ports/runtime.ts';
 import type { CriClient } from '../cri/cri-client.ts';
 import { callAgain, grpcCodeOf, toRuntimeError } from '../cri/runtime-error.ts';
 import type { ContentClient } from './content-client.ts';

@@ -24,7 +24,7 @@ export function createContainers(cri: CriClient, pauseImage: PauseImage): Contai
       known = times;
       return listed.flatMap((container) => toRuntimeContainer(container, times.get(keyOf(container))));
     },
-    imagesAskedFor: async (signal) => {
+    containerImages: async (signal) => {
       const listed = await cri.listContainers(signal);
       return [...(await pauseUse(cri, pauseImage, signal)), ...listed.flatMap(imageAskedFor)];
     },

@@ -67,7 +67,7 @@ export function createEmbeddedRuntime(options: EmbeddedRuntimeOptions): RuntimeA
     addTag: (tag, reference, signal) => layout.addName(tag, reference, signal),
     removeTag: (tag, signal) => layout.removeName(tag, signal),
     containers: async () => [], // it runs no containers
-    imagesAskedFor: async () => [],
+    containerImages: async () => [],
     removeContainer: async () => undefined,
     removeImage: (imageId, signal) => layout.removeImage(imageId, signal),
     openContentCheck: () => openContentCheck({ layout, pathOf: pull.blobs.pathOf }),

@@ -11,7 +11,7 @@ import { systemCodeOf } from '../../platform/app-error.ts';
 import { untilAborted } from '../../platform/async/abort.ts';
 import { oneAtATime } from '../../platform/async/concurrency.ts';
 import { readIfPresent } from '../../platform/files/durable-file.ts';
-import type { ContentCheck } from '../../ports/image-content.ts';
+import type { ContentCheck } from '../../ports/runtime.ts';
 import { writeDurably } from '../config/config-file.ts';
 import { configError } from '../cri/runtime-error.ts';
 

@@ -1,15 +1,7 @@
 import type { BundleId } from '../../domain/model/digest.ts';
 import type { StoredBundle } from '../../domain/state/state.ts';
 import { NO_ROTATION } from '../../domain/trust/approval.ts';
-import type {
-  ActivationStore,
-  AdoptionStore,
-  MilestoneStore,
-  PreloadStore,
-  RebuildStore,
-  RetirementStore,
-  StreamStore,
-} from '../../ports/state.ts';
+import type { StateStore, StreamStore } from '../../ports/state.ts';
 import { append, type Recording, write, writeThrough } from './recording.ts';
 import type { BundleRows, CancellationRows, PulledImageRows } from './tables/bundle-rows.ts';
 import type { TrustRows, TrustState } from './tables/trust-rows.ts';
@@ -30,7 +22,12 @@ export interface BundleParts {
   readonly trustRows: TrustRows;
 }
 
-export function createAdoptionStore({ recording, memory, bundleRows, trustRows }: BundleParts): AdoptionStore {
+export function createAdoptionStore({
+  recording,
+  memory,
+  bundleRows,
+  trustRows,
+}: BundleParts): Pick<StateStore, 'adopt' | 'setSigners'> {
   return {
     adopt: (bundle, event, rotation = NO_ROTATION, isClaim = false) => {
       if (memory.bundles.some((known) => known.bundleId === bundle.bundleId)) return;
@@ -57,7 +54,7 @@ export function createAdoptionStore({ recording, memory, bundleRows, trustRows }
 export function createRebuildStore(
   { recording, memory, bundleRows, trustRows }: BundleParts,
   cancellations: CancellationRows,
-): RebuildStore {
+): Pick<StateStore, 'rebuild' | 'restoreTimes'> {
   return {
     rebuild: (bundle, event, rotation = NO_ROTATION) => {
       if (memory.bundles.some((known) => known.bundleId === bundle.bundleId)) return;
@@ -105,7 +102,11 @@ export function createStreamStore({ recording, memory, bundleRows, trustRows }: 
   };
 }
 
-export function createActivationStore({ recording, memory, bundleRows }: BundleParts): ActivationStore {
+export function createActivationStore({
+  recording,
+  memory,
+  bundleRows,
+}: BundleParts): Pick<StateStore, 'requestActivation' | 'rollBack'> {
   return {
     requestActivation: (bundleId, overrides, event) => {
       write(recording, () => {
@@ -130,7 +131,11 @@ export function createActivationStore({ recording, memory, bundleRows }: BundleP
   };
 }
 
-export function createMilestoneStore({ recording, memory, bundleRows }: BundleParts): MilestoneStore {
+export function createMilestoneStore({
+  recording,
+  memory,
+  bundleRows,
+}: BundleParts): Pick<StateStore, 'mark' | 'setSoak' | 'setActivationBegun'> {
   return {
     mark: (bundleId, what, event) => {
       writeThrough(recording, () => {
@@ -154,7 +159,7 @@ export function createMilestoneStore({ recording, memory, bundleRows }: BundlePa
   };
 }
 
-export function createRetirementStore({ recording, memory, bundleRows }: BundleParts): RetirementStore {
+export function createRetirementStore({ recording, memory, bundleRows }: BundleParts): Pick<StateStore, 'retire'> {
   return {
     retire: (bundleId, removeImages, event) => {
       writeThrough(recording, () => {
@@ -170,7 +175,7 @@ export function createPreloadStore(
   { recording, memory, bundleRows }: BundleParts,
   cancellations: CancellationRows,
   pulledImages: PulledImageRows,
-): PreloadStore {
+): Pick<StateStore, 'setPulledByUs' | 'setBadBlobs' | 'cancel' | 'setCancelledMedia'> {
   return {
     setPulledByUs: (reference, isPulledByUs) => {
       if (memory.pulledByUs.has(reference) === isPulledByUs) return;

@@ -2,7 +2,7 @@ import { copyFileSync, existsSync, mkdirSync, rmSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { isDiskTrouble } from '../../domain/preload/space.ts';
 import { isAsNew } from '../../domain/release/unclaimed-pins.ts';
-import type { StateAge } from '../../domain/state/pin-ledger.ts';
+import type { StateAge } from '../../domain/state/release-record.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { untilAborted } from '../../platform/async/abort.ts';
 import { probeDisk } from '../../platform/files/disk-fault.ts';

@@ -5,7 +5,7 @@ import { isDiskTrouble } from '../../domain/preload/space.ts';
 import { type AppError, systemCodeOf } from '../../platform/app-error.ts';
 import { untilAborted } from '../../platform/async/abort.ts';
 import { probeDisk, visibleDiskFault } from '../../platform/files/disk-fault.ts';
-import type { Durability, EventRow, StateCopies } from '../../ports/state.ts';
+import type { EventRow, StateStore } from '../../ports/state.ts';
 import { databaseWriteError, diskFaultError, unsyncedError } from '../files/write-error.ts';
 import { damagedError, isCorruption, removedError } from './database.ts';
 import { writeCopy } from './state-copies.ts';
@@ -140,7 +140,7 @@ export function read<T>(recording: Recording, work: () => T): T {
   }
 }
 
-export function createDurability(recording: Recording): Durability {
+export function createDurability(recording: Recording): Pick<StateStore, 'settled' | 'trouble'> {
   const { database, disk, walSync } = recording;
   return {
     settled: async (signal) => {
@@ -165,7 +165,7 @@ function logIsRemoved(recording: Recording, cause: unknown): void {
   if (recording.refusal === undefined) throw refuse(recording, removedError(recording.database.name, cause));
 }
 
-export function createStateCopies(recording: Recording): StateCopies {
+export function createStateCopies(recording: Recording): Pick<StateStore, 'keepCopy'> {
   return {
     keepCopy: async (signal) => {
       signal.throwIfAborted();

@@ -3,17 +3,7 @@ import { formatRevocationRecord, parseRevocationRecord } from '../../bundle/keys
 import type { ConditionMarks, ConditionStatus, ConditionType } from '../../domain/model/condition.ts';
 import type { BundleId } from '../../domain/model/digest.ts';
 import type { TagGiven } from '../../domain/state/memory.ts';
-import type {
-  ConditionStore,
-  EventLog,
-  EventRow,
-  FloorRecordStore,
-  RevocationStore,
-  StateStore,
-  StreamStore,
-  TagStore,
-  VerdictStore,
-} from '../../ports/state.ts';
+import type { EventRow, FloorRecordStore, RevocationStore, StateStore, StreamStore } from '../../ports/state.ts';
 import {
   type BundleMemory,
   type BundleParts,
@@ -98,14 +88,18 @@ export function createStores(recording: Recording, revive: BundleReviver): Store
   };
 }
 
-function createEventLog(recording: Recording): EventLog {
+function createEventLog(recording: Recording): Pick<StateStore, 'append' | 'events'> {
   return {
     append: (event) => write(recording, () => append(recording, event)),
     events: (bundleId, limit) => read(recording, () => recording.events.list(bundleId, limit)),
   };
 }
 
-function createVerdictStore({ recording, memory, trustRows }: BundleParts): VerdictStore {
+function createVerdictStore({
+  recording,
+  memory,
+  trustRows,
+}: BundleParts): Pick<StateStore, 'setVerdict' | 'rejectName' | 'allowName'> {
   const change = (event: EventRow, write: () => void) => {
     memory.trust = writeThrough(recording, () => {
       write();
@@ -120,7 +114,7 @@ function createVerdictStore({ recording, memory, trustRows }: BundleParts): Verd
   };
 }
 
-function createConditionStore(recording: Recording): ConditionStore {
+function createConditionStore(recording: Recording): Pick<StateStore, 'conditions' | 'setConditions'> {
   const { database } = recording;
   const upsert = database.prepare(
     `INSERT INTO condition (bundle_id, type, status, since) VALUES (?, ?, ?, ?)
@@ -157,7 +151,7 @@ function loadConditions(database: Database): Map<BundleId, ConditionMarks> {
   return conditions;
 }
 
-function createTagStore(recording: Recording): TagStore {
+function createTagStore(recording: Recording): Pick<StateStore, 'tagsGiven' | 'setTagsGiven'> {
   const { database } = recording;
   const clear = database.prepare('DELETE FROM tag_given');
   const insert = database.prepare('INSERT INTO tag_given (tag, at) VALUES (?, ?)');

@@ -3,7 +3,7 @@ import * as v from 'valibot';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { NEVER_ABORTED } from '../../platform/async/abort.ts';
 import type { Log } from '../../platform/log.ts';
-import type { BootMark } from '../../ports/image-content.ts';
+import type { BootMark } from '../../ports/runtime.ts';
 import { openSealed, type SealedFile } from './sealed-file.ts';
 
 /** Exists while the daemon runs, and stays when the node loses its power. */

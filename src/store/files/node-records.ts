@@ -5,9 +5,9 @@ import { type BundleId, isDigest } from '../../domain/model/digest.ts';
 import { RULE_CODES } from '../../domain/model/reason.ts';
 import type { ReportedRelease } from '../../domain/release/rebuild.ts';
 import { HOOK_NAMES, type HookLedger, type HookRecord } from '../../domain/state/hook.ts';
-import type { Floors, PinLedger } from '../../domain/state/pin-ledger.ts';
+import type { Floors, PinLedger } from '../../domain/state/release-record.ts';
 import { readIfPresent } from '../../platform/files/durable-file.ts';
-import type { HookStore } from '../../ports/hooks.ts';
+import type { HookStore } from '../../ports/node.ts';
 import type { FloorRecordStore, FloorStore, PinLedgerStore } from '../../ports/state.ts';
 import { openSealed } from './sealed-file.ts';
 

@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { type BundleId, digestFromHex, isDigest } from '../../domain/model/digest.ts';
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { fillNewFile, readIfPresent, syncFolder, writeNewFile } from '../../platform/files/durable-file.ts';
-import type { ReleaseFile, ReleaseFiles } from '../../ports/release-files.ts';
+import type { ReleaseFile, ReleaseFiles } from '../../ports/blobs.ts';
 import { fileWriteError } from './write-error.ts';
 
 /** Names of attachments begin with a letter or a digit. */

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { fleet } from '../../../src/domain/activation/fleet.ts';
 import type { FleetView, Peer } from '../../../src/domain/fleet/node-status.ts';
-import { fleet } from '../../../src/domain/gates/fleet.ts';
-import type { Phase } from '../../../src/domain/model/phase.ts';
+import type { Phase } from '../../../src/domain/model/condition.ts';
 import { NOON, POLICY, stored, verified } from '../../support/daemon/scenario.ts';
 import { eventually } from '../../support/eventually.ts';
 import { type PublishedNode, startPublishedNode } from '../../support/fleet/published-node.ts';

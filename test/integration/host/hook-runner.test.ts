@@ -5,7 +5,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { SystemBus } from '../../../src/host/bus/system-bus.ts';
 import { SystemdHookRunner } from '../../../src/host/hook-runner.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
-import type { HookRunner } from '../../../src/ports/hooks.ts';
+import type { HookRunner } from '../../../src/ports/node.ts';
 import { type PrivateBus, startPrivateBus } from '../../support/bus/private-bus.ts';
 import { type SystemdDouble, startSystemdDouble } from '../../support/bus/systemd-double.ts';
 import { eventually } from '../../support/eventually.ts';

@@ -3,7 +3,7 @@ import { connectMessageBus } from '../../../src/host/bus/message-bus.ts';
 import { SystemBus } from '../../../src/host/bus/system-bus.ts';
 import { SystemdManager } from '../../../src/host/systemd-manager.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
-import type { DeviceUnitEvent } from '../../../src/ports/device-units.ts';
+import type { DeviceUnitEvent } from '../../../src/ports/media.ts';
 import { type PrivateBus, startPrivateBus } from '../../support/bus/private-bus.ts';
 import { type SystemdDouble, startSystemdDouble } from '../../support/bus/systemd-double.ts';
 import { eventually } from '../../support/eventually.ts';

@@ -128,7 +128,7 @@ it('lists the names by which running containers were made, as the pod has them',
     { id: 'c3', image: { image: 'quay.io/exited:1' }, state: 2 },
     { id: 'c4', state: 1 },
   ];
-  expect(await port.imagesAskedFor(signal)).toEqual([
+  expect(await port.containerImages(signal)).toEqual([
     { usedBy: 'every pod, by pause_image', image: '', pullPolicy: 'Never' },
     { usedBy: 'Pod kube-system/etcd-n1, container etcd', image: 'quay.io/coreos/etcd:v3.5' },
     { usedBy: 'container c2', image: `quay.io/${'x'.repeat(504)}` },

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type BundleId, digestFromHex } from '../../../src/domain/model/digest.ts';
-import type { ReleaseFile, ReleaseFiles } from '../../../src/ports/release-files.ts';
+import type { ReleaseFile, ReleaseFiles } from '../../../src/ports/blobs.ts';
 import { createReleaseFiles } from '../../../src/store/files/release-files.ts';
 import { digestOf } from '../../support/daemon/scenario.ts';
 

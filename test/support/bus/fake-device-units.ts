@@ -1,4 +1,4 @@
-import type { DeviceUnitEvent, DeviceUnits } from '../../../src/ports/device-units.ts';
+import type { DeviceUnitEvent, DeviceUnits } from '../../../src/ports/media.ts';
 
 /** A mount as it was asked for. */
 type MountRequest = Parameters<DeviceUnits['mount']>[0];

@@ -1,5 +1,5 @@
+import type { Milestone, PathRelease, Position, StreamPath } from '../../../src/domain/activation/stream-path.ts';
 import type { BundleId } from '../../../src/domain/model/digest.ts';
-import type { Milestone, PathRelease, Position, StreamPath } from '../../../src/domain/path/stream-path.ts';
 import { digestOf } from '../../../src/platform/digest.ts';
 
 /** What a test says of a path; everything has a default. */

@@ -1,18 +1,17 @@
+import { type PathsInput, type PlannedPath, readPaths } from '../../../src/domain/activation/read-paths.ts';
 import { NO_FLOORS } from '../../../src/domain/adoption/floors.ts';
 import { type Assessment, assess } from '../../../src/domain/assess/assess.ts';
-import { decide } from '../../../src/domain/decide/decide.ts';
-import type { Decision } from '../../../src/domain/decide/decision.ts';
+import { type Decision, decide } from '../../../src/domain/decide/decide.ts';
 import type { Contents, Image, Layer, Payload, VerifiedBundle } from '../../../src/domain/model/bundle.ts';
 import { hexOf } from '../../../src/domain/model/digest.ts';
 import type { RuntimeImage, RuntimeObservation } from '../../../src/domain/model/image.ts';
 import type { FoundBundle, Medium, MediumState, MissingBlob } from '../../../src/domain/model/medium.ts';
 import type { NodeFacts } from '../../../src/domain/model/node-facts.ts';
-import { type PathsInput, type PlannedPath, readPaths } from '../../../src/domain/path/read-paths.ts';
 import { defaultSettings, type Policy } from '../../../src/domain/settings/settings.ts';
 import type { Effect } from '../../../src/domain/state/effect.ts';
 import { NO_HOOKS } from '../../../src/domain/state/hook.ts';
 import type { Memory, RunningTask } from '../../../src/domain/state/memory.ts';
-import type { PinLedger } from '../../../src/domain/state/pin-ledger.ts';
+import type { PinLedger } from '../../../src/domain/state/release-record.ts';
 import type { Observed, Stored, StoredBundle } from '../../../src/domain/state/state.ts';
 import { NO_ROTATION } from '../../../src/domain/trust/approval.ts';
 import type { TrustInForce } from '../../../src/domain/trust/trust-in-force.ts';
@@ -205,7 +204,7 @@ export function observation(over: Partial<Scene> = {}): Scene {
     pinLedger: LEDGER,
     unenforcedPins: [],
     tagsGiven: [],
-    isLooking: false,
+    areMediaUnread: false,
     floors: NO_FLOORS,
     hooks: NO_HOOKS,
     stateProblems: [],

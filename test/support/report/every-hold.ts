@@ -1,4 +1,4 @@
-import type { ActivationHold } from '../../../src/domain/gates/gates.ts';
+import type { ActivationHold } from '../../../src/domain/activation/gates.ts';
 import { NOON } from '../daemon/scenario.ts';
 
 const LONG = 'x'.repeat(128);

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
-import { PHASES } from '../../../src/domain/model/phase.ts';
+import { PHASES } from '../../../src/domain/model/condition.ts';
 import { PHASE_MEANINGS } from '../../../src/domain/report/texts/release-text.ts';
 
 /** The section of the documentation that is made from the table of phases. */

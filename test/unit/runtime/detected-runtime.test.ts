@@ -43,7 +43,7 @@ function fakeAdapter(name: string, answers: () => boolean) {
     addTag: async () => false,
     removeTag: async () => undefined,
     containers: async () => [],
-    imagesAskedFor: async () => [],
+    containerImages: async () => [],
     removeContainer: async () => undefined,
     removeImage: async () => undefined,
     openContentCheck: () => ({ check: async () => ({ kind: 'absent', faults: [] }) }),

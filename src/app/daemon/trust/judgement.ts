@@ -1,6 +1,6 @@
 import { keyProblemLine } from '../../../bundle/keys/keys-folder.ts';
 import type { Trust, TrustedKey, TrustedKeys, TrustedRole } from '../../../bundle/keys/trusted-keys.ts';
-import { withdrawalOf } from '../../../domain/adoption/trust-withdrawal.ts';
+import { withdrawalOf } from '../../../domain/adoption/adoption.ts';
 import { type BundleId, hexOf } from '../../../domain/model/digest.ts';
 import { type Approvals, isApproved, type Revocations } from '../../../domain/trust/approval.ts';
 import {

@@ -9,7 +9,7 @@ import type { Clock } from '../../../platform/clock.ts';
 import type { Log } from '../../../platform/log.ts';
 import { messageIds } from '../../../platform/message-ids.ts';
 import { formatCount } from '../../../platform/sizes.ts';
-import type { StateReader, StreamStore } from '../../../ports/state.ts';
+import type { StateStore, StreamStore } from '../../../ports/state.ts';
 import type { RevocationMemory } from './revocation-memory.ts';
 
 /**
@@ -151,7 +151,7 @@ function restoreRefusal(code: 'no-key' | 'ambiguous' | 'file' | 'unreadable', me
 export type StreamResetter = (stream: string, uid: number | undefined) => Promise<string>;
 
 interface ResetStreamDependencies {
-  readonly store: StateReader & StreamStore;
+  readonly store: Pick<StateStore, 'load'> & StreamStore;
   readonly engine: Pick<Engine, 'resetFloors' | 'hasFloor'>;
   readonly clock: Pick<Clock, 'now'>;
   readonly log: Log;

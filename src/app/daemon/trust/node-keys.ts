@@ -13,7 +13,7 @@ import {
 import type { Clock } from '../../../platform/clock.ts';
 import type { Log } from '../../../platform/log.ts';
 import { messageIds } from '../../../platform/message-ids.ts';
-import type { StateReader } from '../../../ports/state.ts';
+import type { StateStore } from '../../../ports/state.ts';
 import type { RevocationMemory } from './revocation-memory.ts';
 
 /**
@@ -24,7 +24,7 @@ export interface NodeKeys {
   readonly settings: Settings['trust'];
   /** The user who, beside root, may own the folder; undefined: anybody may. */
   readonly ownUid: number | undefined;
-  readonly store: Pick<StateReader, 'load'>;
+  readonly store: Pick<StateStore, 'load'>;
   readonly memory: RevocationMemory;
   readonly clock: Clock;
   readonly log: Log;

@@ -3,7 +3,7 @@ import type { Trust } from '../../../bundle/keys/trust.ts';
 import type { Settings } from '../../../domain/settings/settings.ts';
 import type { Clock } from '../../../platform/clock.ts';
 import type { Log } from '../../../platform/log.ts';
-import type { RevocationStore, StateReader } from '../../../ports/state.ts';
+import type { RevocationStore, StateStore } from '../../../ports/state.ts';
 import type { TrustPort } from '../../../ports/trust.ts';
 import { revocationsOf, rolesOf, trustInForce, trustOf, trustRevision } from './judgement.ts';
 import { type KeyRestorer, type KeyRevoker, restoreKey, revokeKey } from './key-commands.ts';
@@ -30,7 +30,7 @@ export interface TrustKeeperDependencies {
   readonly stateDirectory: string;
   /** The user who, beside root, may own `keys_dir`: the daemon's own. Default: anybody may. */
   readonly ownUid?: number;
-  readonly store: Pick<StateReader, 'load'> & RevocationStore;
+  readonly store: Pick<StateStore, 'load'> & RevocationStore;
   /** The database is new, or an earlier copy of the one that was lost. Default false. */
   readonly isStateLost?: boolean;
   readonly clock: Clock;

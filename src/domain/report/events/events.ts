@@ -206,8 +206,12 @@ function missingEvents(before: Snapshot | undefined, after: Snapshot): Event[] {
   );
 }
 
-function missingIn({ observed: { media }, memory: { isLooking }, assessment }: Snapshot): readonly BundleAssessment[] {
-  if (isLooking) return [];
+function missingIn({
+  observed: { media },
+  memory: { areMediaUnread },
+  assessment,
+}: Snapshot): readonly BundleAssessment[] {
+  if (areMediaUnread) return [];
   const isRead = media.every(({ state, isBusy }) => (state.kind === 'read' && !isBusy) || state.kind === 'failed');
   return isRead ? assessment.bundles.filter(({ degraded }) => degraded?.code === 'engine/image-missing') : [];
 }

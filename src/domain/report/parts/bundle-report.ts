@@ -1,15 +1,15 @@
+import type { ActivationHold } from '../../activation/gates.ts';
+import { effectiveAdvisories } from '../../activation/read-paths.ts';
 import type { Assessment } from '../../assess/assess.ts';
 import type { BundleAssessment } from '../../assess/assess-bundle.ts';
-import type { ActivationHold } from '../../gates/gates.ts';
 import type { VerifiedBundle } from '../../model/bundle.ts';
 import type { Condition } from '../../model/condition.ts';
 import type { BundleId } from '../../model/digest.ts';
 import type { Medium } from '../../model/medium.ts';
-import { effectiveAdvisories } from '../../path/read-paths.ts';
 import { isRecordingTrouble } from '../../preload/space.ts';
+import type { SoakVerdict } from '../../release/evidence.ts';
 import type { LifecycleAssessment } from '../../release/lifecycle.ts';
 import { currentIds } from '../../release/recorded-phase.ts';
-import type { SoakVerdict } from '../../release/soak.ts';
 import type { Memory } from '../../state/memory.ts';
 import type { Observed, StoredBundle } from '../../state/state.ts';
 import { withCommands } from '../fitted.ts';

@@ -1,17 +1,17 @@
 import { assertNever } from '../../../platform/app-error.ts';
 import { formatDuration } from '../../../platform/sizes.ts';
+import type { NextWindows } from '../../activation/timing-gates.ts';
 import type { Assessment } from '../../assess/assess.ts';
 import type { BundleAssessment } from '../../assess/assess-bundle.ts';
-import type { NextWindows } from '../../gates/timing-gates.ts';
 import { baseNeededBy, bundleName, bundleTitle, type Payload, type UpdateRules } from '../../model/bundle.ts';
 import type { BundleId } from '../../model/digest.ts';
 import type { ImageContent } from '../../model/image.ts';
+import type { Opening } from '../../model/windows.ts';
 import type { DamagedImage } from '../../release/damaged-images.ts';
 import { keptBundles } from '../../release/recorded-phase.ts';
 import type { ContentChecks } from '../../state/checks.ts';
 import type { HookMemory, HookRun } from '../../state/hook.ts';
 import type { StoredBundle } from '../../state/state.ts';
-import type { Opening } from '../../time/windows.ts';
 import type { RejectedName } from '../../trust/approval.ts';
 import { isAwaited } from '../hold-text.ts';
 import { rejectedNameText, type ShownReason } from '../reasons/reason-text.ts';
@@ -55,7 +55,7 @@ function windowReport(opening: Opening, { timeZone }: NextWindows): StatusReport
   };
 }
 
-type Bundles = readonly Pick<BundleAssessment, 'bundle' | 'phase' | 'isAskedFor'>[];
+type Bundles = readonly Pick<BundleAssessment, 'bundle' | 'phase' | 'isRequested'>[];
 
 /** Empty while no hook runs and the last run of each succeeded. */
 export function hookReports({ running, failed, ledger }: HookMemory, bundles: Bundles): StatusReport['hooks'] {

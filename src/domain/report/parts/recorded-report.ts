@@ -1,5 +1,5 @@
 import { plainDocument } from '../../../platform/plain-text.ts';
-import type { Phase } from '../../model/phase.ts';
+import type { Phase } from '../../model/condition.ts';
 import { reachedPhase } from '../../release/recorded-phase.ts';
 import { rollbackReason } from '../../release/rollback.ts';
 import type { StoredBundle } from '../../state/state.ts';

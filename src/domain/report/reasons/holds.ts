@@ -1,9 +1,9 @@
 import { assertNever } from '../../../platform/app-error.ts';
 import { formatCount, formatDuration } from '../../../platform/sizes.ts';
-import type { ActivationHold } from '../../gates/gates.ts';
+import type { ActivationHold } from '../../activation/gates.ts';
+import { CREATED_AHEAD_MS } from '../../adoption/stream-facts.ts';
 import { MAX_RANGE_LENGTH } from '../../model/version.ts';
 import type { HookFailure } from '../../state/hook.ts';
-import { CREATED_AHEAD_MS } from '../../time/clock-fault.ts';
 import { hookFailureText } from '../texts/release-text.ts';
 import { percentText, timeText, wallText } from '../texts/time-text.ts';
 import type { Names, Remedy } from './said.ts';

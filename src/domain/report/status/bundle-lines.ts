@@ -1,10 +1,10 @@
 import { oneLine, sentence } from '../../../platform/plain-text.ts';
 import { formatCount } from '../../../platform/sizes.ts';
+import type { ActivationHold } from '../../activation/gates.ts';
 import { sequenceOf } from '../../adoption/floors.ts';
 import type { Assessment } from '../../assess/assess.ts';
 import type { BundleAssessment } from '../../assess/assess-bundle.ts';
 import { unsupportedReason } from '../../assess/derive-phase.ts';
-import type { ActivationHold } from '../../gates/gates.ts';
 import { isRecordingTrouble, isStateDamage } from '../../preload/space.ts';
 import { isRetired, isRolledBack } from '../../release/recorded-phase.ts';
 import { flawedAmong } from '../../state/checks.ts';
@@ -50,8 +50,8 @@ export function withoutOutdated(those: readonly BundleAssessment[]): readonly Bu
  * what it waits for concerns no person any more.
  */
 function isPassedOver(entry: BundleAssessment, bundles: readonly BundleAssessment[]): boolean {
-  const { bundle, phase, reason, activationDue, isAskedFor } = entry;
-  if (bundle.activatedAt !== undefined || activationDue || isAskedFor === true) return false;
+  const { bundle, phase, reason, activationDue, isRequested } = entry;
+  if (bundle.activatedAt !== undefined || activationDue || isRequested === true) return false;
   if (phase !== 'held' && (phase !== 'ready' || reason !== undefined)) return false;
   return bundles.some(
     ({ bundle: other }) =>

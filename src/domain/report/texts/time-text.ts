@@ -1,4 +1,4 @@
-import { type Opening, wallTimeOf } from '../../time/windows.ts';
+import { type Opening, wallTimeOf } from '../../model/windows.ts';
 
 /**
  * `Sat 2026-11-28 23:30 to Sun 2026-11-29 00:30 (Europe/Berlin)`, on the wall clock of the zone.

@@ -8,7 +8,7 @@ import type { ContentFault } from '../../../domain/model/reason.ts';
 import { AppError, reasonOf, systemCodeOf } from '../../../platform/app-error.ts';
 import type { Clock } from '../../../platform/clock.ts';
 import { digestOf } from '../../../platform/digest.ts';
-import type { ContentCheck } from '../../../ports/image-content.ts';
+import type { ContentCheck } from '../../../ports/runtime.ts';
 import type { CriClient } from '../../cri/cri-client.ts';
 import { callAgain } from '../../cri/runtime-error.ts';
 import { type ImageRecord, pathOfDocument, readStorageRecords, type StorageRecords } from './stored-documents.ts';

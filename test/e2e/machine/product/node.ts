@@ -1,5 +1,5 @@
 import { MANAGER, OBJECT_PATH, SERVICE } from '../../../../src/api/contract.ts';
-import type { Phase } from '../../../../src/domain/model/phase.ts';
+import type { Phase } from '../../../../src/domain/model/condition.ts';
 import type { StatusReport } from '../../../../src/domain/report/status-schema.ts';
 import { REPORT_CALLS, reportOfBusctl } from '../../../support/bus/busctl-report.ts';
 import type { Machine } from '../machine.ts';

@@ -38,7 +38,7 @@ describe('a daemon that is restarted with the stick plugged in', () => {
       start: async (to) => {
         sink = to;
       },
-      isLookedAt: () => isDone,
+      isListed: () => isDone,
       rescan: async () => undefined,
       dispose: async () => undefined,
     };

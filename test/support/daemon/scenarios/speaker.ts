@@ -1,6 +1,6 @@
+import type { Hold } from '../../../../src/domain/model/condition.ts';
 import type { BundleId } from '../../../../src/domain/model/digest.ts';
 import type { RuntimeImage } from '../../../../src/domain/model/image.ts';
-import type { Hold } from '../../../../src/domain/model/phase.ts';
 import type { Effect } from '../../../../src/domain/state/effect.ts';
 import type { RunningTask } from '../../../../src/domain/state/memory.ts';
 import type { Letter, SpokenBundle } from './table.ts';

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { floor } from '../../../../src/domain/activation/release-gates.ts';
 import { isClaim, refuseAdoption } from '../../../../src/domain/adoption/adoption.ts';
 import {
   areSameFloors,
@@ -10,10 +11,9 @@ import {
   withoutDoubt,
   withoutStream,
 } from '../../../../src/domain/adoption/floors.ts';
-import { floor } from '../../../../src/domain/gates/release-gates.ts';
 import { surplusBundles } from '../../../../src/domain/release/retention.ts';
 import { heldReason } from '../../../../src/domain/report/hold-text.ts';
-import type { Floors } from '../../../../src/domain/state/pin-ledger.ts';
+import type { Floors } from '../../../../src/domain/state/release-record.ts';
 import type { StoredBundle } from '../../../../src/domain/state/state.ts';
 import {
   allListed,

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { withdrawalOf } from '../../../../src/domain/adoption/trust-withdrawal.ts';
+import { withdrawalOf } from '../../../../src/domain/adoption/adoption.ts';
 import { catalogOf } from '../../../../src/domain/decide/catalog.ts';
 import { eventsBetween } from '../../../../src/domain/report/events/events.ts';
 import { reasonText } from '../../../../src/domain/report/reasons/reason-text.ts';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { clientOf, type Extent, manifestAnswer } from '../../../../src/domain/decide/decision.ts';
+import { clientOf, type Extent, manifestAnswer } from '../../../../src/domain/decide/catalog.ts';
 
 const EXTENTS: readonly Extent[] = ['whole', 'documents', 'partial'];
 

@@ -56,8 +56,8 @@ const at = (bundles: readonly StoredBundle[], policy = POLICY, over: Partial<Sce
 
 describe('mirrors of a preload', () => {
   const rendered = ['quay.example.com/ocp/api', 'quay.example.com/ocp/gone', 'stale quay.example.com/ocp/etcd'];
-  const kept = (isLooking: boolean, over: Partial<StoredBundle> = {}, scene: Partial<Scene> = {}) => {
-    const observed = observation({ runtime: reachable({}), isLooking, ...scene });
+  const kept = (areMediaUnread: boolean, over: Partial<StoredBundle> = {}, scene: Partial<Scene> = {}) => {
+    const observed = observation({ runtime: reachable({}), areMediaUnread, ...scene });
     const { assessment } = judge(observed, [{ ...stored(newer), ...over }]);
     return mirrorsWanted(rendered, observed, assessment, POLICY);
   };

@@ -1,10 +1,10 @@
 import { expect, it } from 'vitest';
 import {
-  askTurn,
   endRequest,
   isTurnLost,
   loseTurn,
   NO_TURNS,
+  requestTurn,
   type ServeTurns,
 } from '../../../../src/domain/fleet/serve-turns.ts';
 
@@ -17,7 +17,7 @@ function play(most: number) {
       nowMs += ms;
     },
     ask: (node: string) => {
-      const asked = askTurn(turns, { node, nowMs, most });
+      const asked = requestTurn(turns, { node, nowMs, most });
       turns = asked.turns;
       return asked.answer;
     },
@@ -29,7 +29,7 @@ function play(most: number) {
       return isTurnLost(turns, node, nowMs);
     },
     place: (node: string) => {
-      const asked = askTurn(turns, { node, nowMs, most });
+      const asked = requestTurn(turns, { node, nowMs, most });
       turns = asked.turns;
       return asked.answer.kind === 'wait' ? asked.answer.queue.place : 0;
     },

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { clock } from '../../../../src/domain/gates/timing-gates.ts';
+import { clock } from '../../../../src/domain/activation/timing-gates.ts';
 import type { RuleCode } from '../../../../src/domain/model/reason.ts';
 import { NOON, POLICY, stored, verified } from '../../../support/daemon/scenario.ts';
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import { fleet } from '../../../../src/domain/activation/fleet.ts';
+import { schedule } from '../../../../src/domain/activation/timing-gates.ts';
 import type { FleetNode } from '../../../../src/domain/fleet/node-status.ts';
-import { fleet } from '../../../../src/domain/gates/fleet.ts';
-import { schedule } from '../../../../src/domain/gates/timing-gates.ts';
 import { hexOf } from '../../../../src/domain/model/digest.ts';
 import type { VersionScheme } from '../../../../src/domain/model/version.ts';
 import { holdClause } from '../../../../src/domain/report/hold-text.ts';

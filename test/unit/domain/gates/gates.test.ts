@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import type { GateContext } from '../../../../src/domain/activation/gate.ts';
+import { judgeGates } from '../../../../src/domain/activation/gates.ts';
 import { NO_FLOORS } from '../../../../src/domain/adoption/floors.ts';
-import type { GateContext } from '../../../../src/domain/gates/gate.ts';
-import { judgeGates } from '../../../../src/domain/gates/gates.ts';
 import { NO_HOOKS } from '../../../../src/domain/state/hook.ts';
 import type { TaskFailure } from '../../../../src/domain/state/memory.ts';
 import { FACTS, NOON, POLICY, pathWith, stored, verified } from '../../../support/daemon/scenario.ts';

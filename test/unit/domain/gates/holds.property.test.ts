@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import type { GateContext } from '../../../../src/domain/activation/gate.ts';
+import { type ActivationHold, judgeGates } from '../../../../src/domain/activation/gates.ts';
 import { NO_FLOORS } from '../../../../src/domain/adoption/floors.ts';
-import type { GateContext } from '../../../../src/domain/gates/gate.ts';
-import { type ActivationHold, judgeGates } from '../../../../src/domain/gates/gates.ts';
 import { RULE_CODES, type RuleCode } from '../../../../src/domain/model/reason.ts';
 import { holdClause } from '../../../../src/domain/report/hold-text.ts';
 import { NO_HOOKS } from '../../../../src/domain/state/hook.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { hook } from '../../../../src/domain/gates/hook.ts';
+import { hook } from '../../../../src/domain/activation/release-gates.ts';
 import { type HookMemory, NO_HOOKS } from '../../../../src/domain/state/hook.ts';
 import { NOON, POLICY, stored, verified } from '../../../support/daemon/scenario.ts';
 

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { barrierBlock } from '../../../../src/domain/path/stream-path.ts';
+import { barrierBlock } from '../../../../src/domain/activation/stream-path.ts';
 import { type PathSpec, pathOf } from '../../../support/daemon/path-scene.ts';
 
 it.each<[string, PathSpec, string]>([

@@ -1,6 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { arrivedAt, chooseNext, isTarget, routeOf, type StreamPath } from '../../../../src/domain/path/stream-path.ts';
+import {
+  arrivedAt,
+  chooseNext,
+  isTarget,
+  routeOf,
+  type StreamPath,
+} from '../../../../src/domain/activation/stream-path.ts';
 import { type PathSpec, pathOf } from '../../../support/daemon/path-scene.ts';
 
 /**

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { blocksOn, chooseNext, routeOf } from '../../../../src/domain/path/stream-path.ts';
+import { blocksOn, chooseNext, routeOf } from '../../../../src/domain/activation/stream-path.ts';
 import { type PathSpec, pathOf } from '../../../support/daemon/path-scene.ts';
 
 type Case = PathSpec & { readonly when: string; readonly next: string | undefined };

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { isTarget } from '../../../../src/domain/activation/stream-path.ts';
 import type { UpdateRules, VerifiedBundle } from '../../../../src/domain/model/bundle.ts';
-import { isTarget } from '../../../../src/domain/path/stream-path.ts';
 import { createModelMachine } from '../../../support/daemon/model/model-machine.ts';
 import { createModelNode } from '../../../support/daemon/model/model-node.ts';
 import { POLICY, pathWith, referenceOf, stored, verified } from '../../../support/daemon/scenario.ts';

@@ -1,6 +1,5 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { Payload, UpdateRules } from '../../../../src/domain/model/bundle.ts';
 import {
   effectiveAdvisories,
   isDenied,
@@ -9,8 +8,9 @@ import {
   placeIn,
   positionOf,
   readPaths,
-} from '../../../../src/domain/path/read-paths.ts';
-import { deadendBlock } from '../../../../src/domain/path/stream-path.ts';
+} from '../../../../src/domain/activation/read-paths.ts';
+import { deadendBlock } from '../../../../src/domain/activation/stream-path.ts';
+import type { Payload, UpdateRules } from '../../../../src/domain/model/bundle.ts';
 import type { StoredBundle } from '../../../../src/domain/state/state.ts';
 import { NOON, POLICY, pathWith, stored, verified } from '../../../support/daemon/scenario.ts';
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { keepPlan } from '../../../../src/domain/decide/pull-plan.ts';
-import { keptLayers, unknownComponents } from '../../../../src/domain/preload/kept-layers.ts';
+import { keptLayers, unknownComponents } from '../../../../src/domain/preload/space.ts';
 import { unknownComponentsText } from '../../../../src/domain/report/texts/release-text.ts';
 import {
   allListed,

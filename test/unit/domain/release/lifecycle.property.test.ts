@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { VerifiedBundle } from '../../../../src/domain/model/bundle.ts';
 import type { BundleId } from '../../../../src/domain/model/digest.ts';
-import { distinguishingIds, imageIds } from '../../../../src/domain/release/proof/evidence.ts';
+import { distinguishingIds, imageIds } from '../../../../src/domain/release/evidence.ts';
 import {
   currentRelease,
   isProven,

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { digestFromHex } from '../../../../src/domain/model/digest.ts';
-import { manifestWarnings } from '../../../../src/domain/release/manifest-warnings.ts';
+import { manifestWarnings } from '../../../../src/domain/release/manifest-images.ts';
 import { manifestWarningText } from '../../../../src/domain/report/texts/release-text.ts';
 
 const digest = digestFromHex('5f'.repeat(32));

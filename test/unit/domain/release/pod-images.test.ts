@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { podImagesIn } from '../../../../src/domain/release/pod-images.ts';
+import { podImagesIn } from '../../../../src/domain/release/manifest-images.ts';
 
 const spec = { containers: [{ name: 'app', image: 'quay.io/x/app:1' }] };
 const metadata = { name: 'web', namespace: 'shop' };

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { RuntimeContainer } from '../../../../src/domain/model/image.ts';
-import { imageIds } from '../../../../src/domain/release/proof/evidence.ts';
+import { imageIds } from '../../../../src/domain/release/evidence.ts';
 import { removals, retirements } from '../../../../src/domain/release/retirement.ts';
 import { needsContainers } from '../../../../src/domain/release/running-releases.ts';
 import type { RunningTask } from '../../../../src/domain/state/memory.ts';

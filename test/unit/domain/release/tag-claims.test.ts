@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { catalogOf } from '../../../../src/domain/decide/catalog.ts';
 import type { AttachedTag } from '../../../../src/domain/model/bundle.ts';
-import { foreignTag } from '../../../../src/domain/release/tag-claims.ts';
+import { foreignTag } from '../../../../src/domain/release/tags.ts';
 import { heldReason } from '../../../../src/domain/report/hold-text.ts';
 import { digestOf } from '../../../../src/platform/digest.ts';
 import {

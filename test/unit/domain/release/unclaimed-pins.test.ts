@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { assessPins, ledgerOf } from '../../../../src/domain/release/unclaimed-pins.ts';
-import type { PinLedger } from '../../../../src/domain/state/pin-ledger.ts';
+import type { PinLedger } from '../../../../src/domain/state/release-record.ts';
 import type { StoredBundle } from '../../../../src/domain/state/state.ts';
 import {
   judge,

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { RuntimeContainer } from '../../../../src/domain/model/image.ts';
-import { imageIds } from '../../../../src/domain/release/proof/evidence.ts';
+import { imageIds } from '../../../../src/domain/release/evidence.ts';
 import { withoutUsed } from '../../../../src/domain/release/retention.ts';
 
 const [DATA, APP] = ['1'.repeat(64), '2'.repeat(64)];

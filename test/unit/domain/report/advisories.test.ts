@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { effectiveAdvisories } from '../../../../src/domain/path/read-paths.ts';
+import { effectiveAdvisories } from '../../../../src/domain/activation/read-paths.ts';
 import { reportOf } from '../../../../src/domain/report/report.ts';
 import { judge, keyIdOf, observation, stored, verified } from '../../../support/daemon/scenario.ts';
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { nextOpenings, WEEK_MINUTES, type WeeklyWindow } from '../../../../src/domain/time/windows.ts';
+import { nextOpenings, WEEK_MINUTES, type WeeklyWindow } from '../../../../src/domain/model/windows.ts';
 
 const MINUTE = 60_000;
 const DAY = 24 * 60 * MINUTE;

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { isThrottled, type Rollout, throttleAt, turnOf } from '../../../../src/domain/time/rollout.ts';
+import { isThrottled, type Rollout, throttleAt, turnOf } from '../../../../src/domain/model/rollout.ts';
 
 const MINUTE = 60_000;
 const START = Date.parse('2026-03-10T12:00:00Z');

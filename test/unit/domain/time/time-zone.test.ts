@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { isTimeZone, offsetOf, wallTimeOf } from '../../../../src/domain/time/windows.ts';
+import { isTimeZone, offsetOf, wallTimeOf } from '../../../../src/domain/model/windows.ts';
 
 const HOUR = 3_600_000;
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { hashedWariness, parseMachineId, warinessOf } from '../../../../src/domain/time/rollout.ts';
+import { hashedWariness, parseMachineId, warinessOf } from '../../../../src/domain/model/rollout.ts';
 
 const ID = '0123456789abcdef0123456789abcdef';
 

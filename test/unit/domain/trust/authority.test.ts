@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { newSignersOf } from '../../../../src/domain/adoption/adoption.ts';
-import { withdrawalOf } from '../../../../src/domain/adoption/trust-withdrawal.ts';
+import { newSignersOf, withdrawalOf } from '../../../../src/domain/adoption/adoption.ts';
 import { reasonText } from '../../../../src/domain/report/reasons/reason-text.ts';
 import { authoritiesOf, type Role, rotatesKeys, type SignatureRules } from '../../../../src/domain/trust/role.ts';
 import { keyIdOf, POLICY, stored, verified } from '../../../support/daemon/scenario.ts';

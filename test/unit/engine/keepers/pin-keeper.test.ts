@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { PinLedger } from '../../../../src/domain/state/pin-ledger.ts';
+import type { PinLedger } from '../../../../src/domain/state/release-record.ts';
 import { PinKeeper } from '../../../../src/engine/keepers/pin-keeper.ts';
 import { storedState } from '../../../support/daemon/scenario.ts';
 import { fakeContext } from '../../../support/fake-ports.ts';

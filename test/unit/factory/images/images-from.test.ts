@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { formatReference } from '../../../../src/domain/model/reference.ts';
-import { manifestWarnings } from '../../../../src/domain/release/manifest-warnings.ts';
+import { manifestWarnings } from '../../../../src/domain/release/manifest-images.ts';
 import { merged, readImagesFrom, untakenNotes } from '../../../../src/factory/images/images-from.ts';
 
 let folder: string;

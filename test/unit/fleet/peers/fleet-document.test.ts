@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import type { NodeStatus } from '../../../../src/domain/fleet/node-status.ts';
-import type { Phase } from '../../../../src/domain/model/phase.ts';
+import type { Phase } from '../../../../src/domain/model/condition.ts';
 import { fleetDocument, WrittenStatuses } from '../../../../src/fleet/peers/fleet-document.ts';
 import type { ClusterNode } from '../../../../src/fleet/trouble.ts';
 import { fixedCluster } from '../../../support/kubernetes/fixed-cluster.ts';

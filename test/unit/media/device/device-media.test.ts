@@ -92,11 +92,11 @@ describe('device media', () => {
   });
 
   it('counts the first check as complete only after each unit has answered', async () => {
-    expect(provider.isLookedAt?.()).toBe(false);
+    expect(provider.isListed?.()).toBe(false);
     units.putQuietly(UNIT, addStick());
     units.send({ kind: 'resync' });
-    expect(provider.isLookedAt?.()).toBe(false);
-    await eventually(() => expect(provider.isLookedAt?.()).toBe(true));
+    expect(provider.isListed?.()).toBe(false);
+    await eventually(() => expect(provider.isListed?.()).toBe(true));
     expect(story).toEqual(['+1-sdb1']);
     await provider.rescan(never);
     expect(looks).toBe(1);
@@ -117,8 +117,8 @@ describe('device media', () => {
     units.send({ kind: 'resync' });
     await eventually(() => expect(looks).toBe(1));
     expect(tries).toBeLessThan(3);
-    expect(provider.isLookedAt?.()).toBe(false);
-    await eventually(() => expect(provider.isLookedAt?.()).toBe(true));
+    expect(provider.isListed?.()).toBe(false);
+    await eventually(() => expect(provider.isListed?.()).toBe(true));
     expect(tries).toBeGreaterThanOrEqual(3);
     await eventually(() => expect(plugged.has('1-sdb1')).toBe(true));
     expect(log.lines.filter(({ level }) => level === 'warn').map(({ message }) => message)).toEqual([

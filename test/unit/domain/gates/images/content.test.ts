@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { content } from '../../../../../src/domain/gates/image-gates.ts';
+import { content } from '../../../../../src/domain/activation/release-gates.ts';
 import { holdClause } from '../../../../../src/domain/report/hold-text.ts';
 import { type ContentChecks, NO_CHECKS } from '../../../../../src/domain/state/checks.ts';
 import { NOON, stored, verified } from '../../../../support/daemon/scenario.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { pullsElsewhere } from '../../../../../src/domain/gates/image-gates.ts';
+import { pullsElsewhere } from '../../../../../src/domain/activation/release-gates.ts';
 import type { ImageUses } from '../../../../../src/domain/model/image.ts';
 import { holdClause } from '../../../../../src/domain/report/hold-text.ts';
 import { NOON, POLICY, stored, verified } from '../../../../support/daemon/scenario.ts';

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { barrier } from '../../../../../src/domain/gates/rules.ts';
+import { barrier } from '../../../../../src/domain/activation/rules.ts';
 import type { StoredBundle } from '../../../../../src/domain/state/state.ts';
 import { NOON, pathWith, stored, verified } from '../../../../support/daemon/scenario.ts';
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { judgeGates, judgeRules } from '../../../../../src/domain/activation/gates.ts';
 import { NO_FLOORS } from '../../../../../src/domain/adoption/floors.ts';
-import { judgeGates, judgeRules } from '../../../../../src/domain/gates/gates.ts';
 import type { UpdateRules } from '../../../../../src/domain/model/bundle.ts';
 import { RULE_CODES } from '../../../../../src/domain/model/reason.ts';
 import { confirmationMessage, ruleReason } from '../../../../../src/domain/report/hold-text.ts';

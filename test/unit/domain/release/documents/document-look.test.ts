@@ -1,14 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import type { Digest } from '../../../../../src/domain/model/digest.ts';
-import { documentLookDue, documentLookOf } from '../../../../../src/domain/release/document-look.ts';
-import type { DocumentLook, PullCheckEnd } from '../../../../../src/domain/state/checks.ts';
+import { documentCheckDue, documentCheckOf } from '../../../../../src/domain/release/document-look.ts';
+import type { DocumentCheck, PullCheckEnd } from '../../../../../src/domain/state/checks.ts';
 import { digestOf, NOON, observation, stored, verified } from '../../../../support/daemon/scenario.ts';
 
 const ready = stored(verified({ images: { etcd: ['base'], api: ['base'] } }), { readyAt: 1, activatedAt: 2 });
 const kept = new Set([digestOf('manifest')]);
 const seen = observation({ localBlobs: kept });
-const look = documentLookOf([ready], seen);
-const looked = (over: Partial<DocumentLook> = {}): DocumentLook => ({
+const look = documentCheckOf([ready], seen);
+const looked = (over: Partial<DocumentCheck> = {}): DocumentCheck => ({
   ...look,
   at: NOON,
   kept,
@@ -17,34 +17,34 @@ const looked = (over: Partial<DocumentLook> = {}): DocumentLook => ({
   ...over,
 });
 const lacking = new Set([ready.contents.images[0]?.reference ?? '']);
-const due = (last: DocumentLook | undefined, over: Partial<typeof seen> = {}, end?: PullCheckEnd, isRunning = false) =>
-  documentLookDue(
+const due = (last: DocumentCheck | undefined, over: Partial<typeof seen> = {}, end?: PullCheckEnd, isRunning = false) =>
+  documentCheckDue(
     [ready],
     { ...seen, ...over },
     { isRunning, last },
     end && { isRunning: false, last: { activation: '', reference: '', at: NOON + 1, attempts: 1, end } },
   );
 
-describe('documentLookDue', () => {
+describe('documentCheckDue', () => {
   it('looks once after the start, at all images of releases that were complete, and for a new release', () => {
-    expect(due(undefined)).toEqual({ kind: 'now', look });
+    expect(due(undefined)).toEqual({ kind: 'now', plan: look });
     expect(look.images.map(({ reference }) => reference)).toEqual(ready.contents.images.map((one) => one.reference));
     expect(due(looked())).toEqual({ kind: 'later', at: undefined });
-    expect(due(looked({ releases: 'others' }))).toEqual({ kind: 'now', look });
+    expect(due(looked({ releases: 'others' }))).toEqual({ kind: 'now', plan: look });
     expect(due(undefined, {}, undefined, true)).toEqual({ kind: 'later', at: undefined });
   });
 
   it('looks at nothing of a release that was never complete, or is retired', () => {
-    const never = documentLookDue([stored(verified())], seen, { isRunning: false, last: undefined }, undefined);
+    const never = documentCheckDue([stored(verified())], seen, { isRunning: false, last: undefined }, undefined);
     const retired = [{ ...ready, retiredAt: 2 }];
     expect(never).toEqual({ kind: 'later', at: undefined });
-    expect(documentLookDue(retired, seen, { isRunning: false, last: undefined }, undefined)).toEqual(never);
+    expect(documentCheckDue(retired, seen, { isRunning: false, last: undefined }, undefined)).toEqual(never);
   });
 
   it('looks at a release that waits for its activation when it has documents, as an envelope has not', () => {
     const { activatedAt: _never, ...waiting } = ready;
     const all = (...localBlobs: readonly Digest[]) =>
-      documentLookOf([waiting], { ...seen, localBlobs: new Set(localBlobs) }).images;
+      documentCheckOf([waiting], { ...seen, localBlobs: new Set(localBlobs) }).images;
     expect(all()).toEqual([]);
     expect(all(waiting.contents.images[0]?.digest ?? digestOf('none'))).toEqual(look.images);
   });

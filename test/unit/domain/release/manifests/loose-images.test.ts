@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { looseImagesIn } from '../../../../../src/domain/release/manifests/loose-images.ts';
+import { looseImagesIn } from '../../../../../src/domain/release/manifest-images.ts';
 
 const metadata = { name: 'main', namespace: 'shop' };
 const digest = `sha256:${'5f'.repeat(32)}`;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { RuntimeContainer } from '../../../../../src/domain/model/image.ts';
-import { soakAfter } from '../../../../../src/domain/release/soak.ts';
+import { soakAfter } from '../../../../../src/domain/release/evidence.ts';
 
 const container = (over: Partial<RuntimeContainer> = {}): RuntimeContainer => ({
   containerId: 'one',

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import type { ActivationHold } from '../../../../../src/domain/gates/gates.ts';
-import { PHASES } from '../../../../../src/domain/model/phase.ts';
+import type { ActivationHold } from '../../../../../src/domain/activation/gates.ts';
+import { PHASES } from '../../../../../src/domain/model/condition.ts';
 import { holdClause } from '../../../../../src/domain/report/hold-text.ts';
 import { remedyFor } from '../../../../../src/domain/report/reasons/reason-text.ts';
 import { heldLine } from '../../../../../src/domain/report/status/bundle-lines.ts';

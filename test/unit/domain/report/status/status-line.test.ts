@@ -355,7 +355,7 @@ describe('statusLine: a stick that was pulled since the last round', () => {
 
 describe('statusLine: the daemon has just started', () => {
   it('reports no medium as removed before the media were checked', () => {
-    const lost = { isLooking: true, runtime: reachable({ images: some }) };
+    const lost = { areMediaUnread: true, runtime: reachable({ images: some }) };
     expect(line(lost, [adopted])).toBe(
       'stickpin has just started and checks whether ocp 4.13.7 is plugged in. 37/112 images are present.',
     );

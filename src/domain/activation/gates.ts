@@ -1,14 +1,24 @@
 import { streamClockFault } from '../adoption/stream-facts.ts';
-import type { PlannedPath } from '../path/read-paths.ts';
-import type { PathRelease } from '../path/stream-path.ts';
 import { isRolledBack } from '../release/recorded-phase.ts';
 import type { StoredBundle } from '../state/state.ts';
 import { fleet } from './fleet.ts';
 import type { Gate, GateContext, GateVerdict, Hold, TimedContext } from './gate.ts';
-import { hook } from './hook.ts';
-import { content, foreignTags, pullsElsewhere, tagsInMotion } from './image-gates.ts';
-import { cancellation, denied, floor, order, retry, trust } from './release-gates.ts';
+import type { PlannedPath } from './read-paths.ts';
+import {
+  cancellation,
+  content,
+  denied,
+  floor,
+  foreignTags,
+  hook,
+  order,
+  pullsElsewhere,
+  retry,
+  tagsInMotion,
+  trust,
+} from './release-gates.ts';
 import { barrier, deadend, downgrade, endOfLife, from, rollout } from './rules.ts';
+import type { PathRelease } from './stream-path.ts';
 import { clock, schedule, window } from './timing-gates.ts';
 
 /** Rules of a release, of its stream and of the node. A person may override them. */
@@ -44,7 +54,7 @@ type OrderHold = Extract<ReturnType<typeof order>, { readonly kind: 'hold' }>['h
 
 export type RuleHold = HeldBy<keyof typeof RULES> & { readonly gate: string };
 
-export interface GateVerdicts<H extends Hold = ActivationHold> {
+interface GateVerdicts<H extends Hold = ActivationHold> {
   readonly holds: readonly H[];
   readonly checkAgainAt: number | undefined;
 }

@@ -1,15 +1,15 @@
+import type { ClockFault } from '../adoption/stream-facts.ts';
 import type { FleetView } from '../fleet/node-status.ts';
 import type { ImageUses } from '../model/image.ts';
 import type { NodeFacts } from '../model/node-facts.ts';
-import type { PlannedPath } from '../path/read-paths.ts';
-import type { TagConflict } from '../release/tag-claims.ts';
+import type { TagConflict } from '../release/tags.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { ContentChecks } from '../state/checks.ts';
 import type { HookMemory } from '../state/hook.ts';
 import type { RunningTask, TaskFailure } from '../state/memory.ts';
-import type { Floors } from '../state/pin-ledger.ts';
+import type { Floors } from '../state/release-record.ts';
 import type { StoredBundle } from '../state/state.ts';
-import type { ClockFault } from '../time/clock-fault.ts';
+import type { PlannedPath } from './read-paths.ts';
 
 export interface GateContext {
   readonly bundle: StoredBundle;

@@ -1,5 +1,5 @@
 import { digestOf } from '../../platform/digest.ts';
-import type { UpdateRules } from '../model/bundle.ts';
+import type { UpdateRules } from './bundle.ts';
 
 export type Rollout = NonNullable<UpdateRules['rollout']>;
 

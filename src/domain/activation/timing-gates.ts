@@ -1,9 +1,9 @@
+import type { ClockFault } from '../adoption/stream-facts.ts';
 import type { NodeFacts } from '../model/node-facts.ts';
+import { isTimeZone, nextOpenings, type Opening, UTC } from '../model/windows.ts';
 import { hasBegun } from '../release/recorded-phase.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { Observed, StoredBundle } from '../state/state.ts';
-import type { ClockFault } from '../time/clock-fault.ts';
-import { isTimeZone, nextOpenings, type Opening, UTC } from '../time/windows.ts';
 import { type GateContext, type GateVerdict, type Hold, PASS, type TimedContext } from './gate.ts';
 import { ruleInForce } from './rules.ts';
 

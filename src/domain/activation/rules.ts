@@ -1,11 +1,11 @@
 import type { UpdateRules } from '../model/bundle.ts';
 import type { RuleCode } from '../model/reason.ts';
-import { type PlannedPath, placeIn } from '../path/read-paths.ts';
-import { type BlockOf, barrierBlock, deadendBlock, downgradeBlock, fromBlock } from '../path/stream-path.ts';
+import { isThrottled, turnOf, type Wariness, warinessOf } from '../model/rollout.ts';
 import { hasBegun } from '../release/recorded-phase.ts';
 import type { StoredBundle } from '../state/state.ts';
-import { isThrottled, turnOf, type Wariness, warinessOf } from '../time/rollout.ts';
 import { type GateContext, type GateVerdict, type Hold, PASS, type TimedContext } from './gate.ts';
+import { type PlannedPath, placeIn } from './read-paths.ts';
+import { type BlockOf, barrierBlock, deadendBlock, downgradeBlock, fromBlock } from './stream-path.ts';
 
 /**
  * A rule (bundle format, `update`) that may hold its release. A release that was activated before
