@@ -1,6 +1,6 @@
 import { setMaxListeners } from 'node:events';
 import { access } from 'node:fs/promises';
-import { clockFault } from '../domain/adoption/stream-facts.ts';
+import { clockFault } from '../domain/adoption/floors.ts';
 import { type Finding, findingsOn } from '../domain/model/reason.ts';
 import { timeText } from '../domain/report/texts/time-text.ts';
 import { reasonOf } from '../platform/app-error.ts';

@@ -1,4 +1,4 @@
-import type { ClockFault } from '../adoption/stream-facts.ts';
+import type { ClockFault } from '../adoption/floors.ts';
 import type { FleetView } from '../fleet/node-status.ts';
 import type { ImageUses } from '../model/image.ts';
 import type { NodeFacts } from '../model/node-facts.ts';

@@ -1,13 +1,13 @@
-import { streamClockFault } from '../adoption/stream-facts.ts';
+import { streamClockFault } from '../adoption/floors.ts';
 import { isRolledBack } from '../release/recorded-phase.ts';
 import type { StoredBundle } from '../state/state.ts';
-import { fleet } from './fleet.ts';
 import type { Gate, GateContext, GateVerdict, Hold, TimedContext } from './gate.ts';
 import type { PlannedPath } from './read-paths.ts';
 import {
   cancellation,
   content,
   denied,
+  fleet,
   floor,
   foreignTags,
   hook,

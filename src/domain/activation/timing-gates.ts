@@ -1,4 +1,4 @@
-import type { ClockFault } from '../adoption/stream-facts.ts';
+import type { ClockFault } from '../adoption/floors.ts';
 import type { NodeFacts } from '../model/node-facts.ts';
 import { isTimeZone, nextOpenings, type Opening, UTC } from '../model/windows.ts';
 import { hasBegun } from '../release/recorded-phase.ts';

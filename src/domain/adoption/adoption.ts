@@ -8,8 +8,7 @@ import type { StoredBundle } from '../state/state.ts';
 import { type Approvals, isApproved, needsApproval, type Revocations, rejectionOf } from '../trust/approval.ts';
 import { authoritiesOf, outsideScope, plainSigners, type Role, signersLeftIn } from '../trust/role.ts';
 import { isRelease } from '../trust/trust-in-force.ts';
-import { floorsNow, NO_FLOORS } from './floors.ts';
-import { CREATED_AHEAD_MS, streamScheme } from './stream-facts.ts';
+import { CREATED_AHEAD_MS, floorsNow, NO_FLOORS, streamScheme } from './floors.ts';
 
 export interface AdoptionContext {
   readonly bundles: readonly StoredBundle[];

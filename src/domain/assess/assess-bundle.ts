@@ -1,10 +1,9 @@
-import { turnRelease } from '../activation/fleet.ts';
 import type { GateContext } from '../activation/gate.ts';
 import { type ActivationHold, judgeGates } from '../activation/gates.ts';
 import { pathOf, placeIn, type StreamPaths } from '../activation/read-paths.ts';
+import { turnRelease } from '../activation/release-gates.ts';
 import { newSignersOf, type Signers, type Withdrawal, withdrawalOf } from '../adoption/adoption.ts';
-import { sequenceOf } from '../adoption/floors.ts';
-import { streamClockFault } from '../adoption/stream-facts.ts';
+import { sequenceOf, streamClockFault } from '../adoption/floors.ts';
 import type { FoundOn } from '../adoption/unknown-bundles.ts';
 import { type LoadingNodes, nodesLoading } from '../fleet/turn.ts';
 import type { Image } from '../model/bundle.ts';

@@ -45,11 +45,11 @@ function nextOf(
   policy: Policy,
 ): PathRelease | undefined {
   const coming = entries.filter(isComing);
-  const [asked] = coming
+  const [requested] = coming
     .map(({ bundle }) => bundle)
     .filter(isRequested)
     .sort((a, b) => (b.activationRequestedAt ?? 0) - (a.activationRequestedAt ?? 0));
-  if (asked !== undefined) return placeIn(path, asked);
+  if (requested !== undefined) return placeIn(path, requested);
   const begun = coming.find(({ bundle, degraded }) => hasBegun(bundle) && degraded === undefined);
   if (begun !== undefined) return placeIn(path, begun.bundle);
   const ids = new Set<BundleId>([

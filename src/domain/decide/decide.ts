@@ -4,7 +4,7 @@ import { activationTarget, trustedReleases } from '../assess/assess-order.ts';
 import { unsupportedReason } from '../assess/derive-phase.ts';
 import type { PullQueue } from '../preload/pull-schedule.ts';
 import { diskFull } from '../preload/space.ts';
-import { type DocumentCheckDue, type DocumentCheckPlan, documentCheckDue } from '../release/document-look.ts';
+import { type DocumentCheckDue, type DocumentCheckPlan, documentCheckDue } from '../release/damaged-images.ts';
 import { type PullCheckDue, type PullTest, pullCheckDue } from '../release/pulls.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { Effect } from '../state/effect.ts';

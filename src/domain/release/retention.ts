@@ -1,5 +1,4 @@
-import { sequenceOf } from '../adoption/floors.ts';
-import { streamClockFault } from '../adoption/stream-facts.ts';
+import { sequenceOf, streamClockFault } from '../adoption/floors.ts';
 import { bundleName } from '../model/bundle.ts';
 import type { BundleId, Digest } from '../model/digest.ts';
 import type { ImageUse, RuntimeContainer, RuntimeImage } from '../model/image.ts';

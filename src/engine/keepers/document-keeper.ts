@@ -1,5 +1,5 @@
 import type { BundleId, Digest } from '../../domain/model/digest.ts';
-import type { DocumentCheckPlan } from '../../domain/release/document-look.ts';
+import type { DocumentCheckPlan } from '../../domain/release/damaged-images.ts';
 import { isRetired } from '../../domain/release/recorded-phase.ts';
 import type { DocumentCheck, DocumentChecks } from '../../domain/state/checks.ts';
 import type { Stored } from '../../domain/state/state.ts';

@@ -1,6 +1,6 @@
 import { assess } from '../../domain/assess/assess.ts';
 import { trustedReleases } from '../../domain/assess/assess-order.ts';
-import { documentCheckOf } from '../../domain/release/document-look.ts';
+import { documentCheckOf } from '../../domain/release/damaged-images.ts';
 import { checkedImages } from '../../domain/report/parts/part-reports.ts';
 import type { CheckedImage } from '../../domain/report/status-schema.ts';
 import { findBundle } from '../commands/command-context.ts';

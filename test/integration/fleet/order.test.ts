@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { fleet } from '../../../src/domain/activation/fleet.ts';
+import { fleet } from '../../../src/domain/activation/release-gates.ts';
 import type { FleetView, Peer } from '../../../src/domain/fleet/node-status.ts';
 import type { Phase } from '../../../src/domain/model/condition.ts';
 import { NOON, POLICY, stored, verified } from '../../support/daemon/scenario.ts';

@@ -1,7 +1,7 @@
 import { assertNever } from '../../../platform/app-error.ts';
 import { formatCount, formatDuration } from '../../../platform/sizes.ts';
 import type { ActivationHold } from '../../activation/gates.ts';
-import { CREATED_AHEAD_MS } from '../../adoption/stream-facts.ts';
+import { CREATED_AHEAD_MS } from '../../adoption/floors.ts';
 import { MAX_RANGE_LENGTH } from '../../model/version.ts';
 import type { HookFailure } from '../../state/hook.ts';
 import { hookFailureText } from '../texts/release-text.ts';

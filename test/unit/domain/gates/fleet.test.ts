@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { fleet } from '../../../../src/domain/activation/fleet.ts';
+import { fleet } from '../../../../src/domain/activation/release-gates.ts';
 import { schedule } from '../../../../src/domain/activation/timing-gates.ts';
 import type { FleetNode } from '../../../../src/domain/fleet/node-status.ts';
 import { hexOf } from '../../../../src/domain/model/digest.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { CREATED_AHEAD_MS, clockFault } from '../../../../src/domain/adoption/stream-facts.ts';
+import { CREATED_AHEAD_MS, clockFault } from '../../../../src/domain/adoption/floors.ts';
 
 describe('a clock that can not be right', () => {
   it.each([

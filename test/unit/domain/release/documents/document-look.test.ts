@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Digest } from '../../../../../src/domain/model/digest.ts';
-import { documentCheckDue, documentCheckOf } from '../../../../../src/domain/release/document-look.ts';
+import { documentCheckDue, documentCheckOf } from '../../../../../src/domain/release/damaged-images.ts';
 import type { DocumentCheck, PullCheckEnd } from '../../../../../src/domain/state/checks.ts';
 import { digestOf, NOON, observation, stored, verified } from '../../../../support/daemon/scenario.ts';
 
