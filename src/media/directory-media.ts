@@ -30,7 +30,7 @@ const DEFAULT_SETTLE_MS = 500;
 /** For a directory whose parent folder does not exist either, so that no watch reports it. */
 const PRESENCE_MS = 2_000;
 /** Checks after a report: on a busy machine the watch on a new folder begins late. */
-const LATER_LOOKS = 2;
+const LATER_CHECKS = 2;
 
 /**
  * `media.directories`, and the drop folder. An existing directory counts as plugged in. It is read
@@ -50,7 +50,7 @@ export function createDirectoryMedia(deps: DirectoryMediaDeps): MediaProvider {
       }
     },
     rescan: async () => {
-      for (const watch of watches) look(watch);
+      for (const watch of watches) check(watch);
     },
     dispose: async () => {
       stop.abort();
@@ -85,11 +85,11 @@ interface DirectoryWatch {
   /** The directory and its folder `stickpin`, as {@link inodeOf} names them. */
   watched: string | undefined;
   timer: NodeJS.Timeout | undefined;
-  /** See {@link LATER_LOOKS}. */
-  laterLooks: number;
+  /** See {@link LATER_CHECKS}. */
+  laterChecks: number;
   /** Resolves when {@link below} watches the current directory. */
   following: Promise<void>;
-  looking: Promise<void> | undefined;
+  checking: Promise<void> | undefined;
   again: boolean;
 }
 
@@ -113,9 +113,9 @@ function directoryWatch(
     wasMoved: false,
     watched: undefined,
     timer: undefined,
-    laterLooks: 0,
+    laterChecks: 0,
     following: Promise.resolve(),
-    looking: undefined,
+    checking: undefined,
     again: false,
   };
 }
@@ -130,14 +130,14 @@ async function startWatch(watch: DirectoryWatch): Promise<void> {
   });
   watch.timer = setInterval(() => {
     follow(watch);
-    lookLater(watch);
+    checkLater(watch);
   }, PRESENCE_MS).unref();
   follow(watch);
   await watch.following;
 }
 
 function follow(watch: DirectoryWatch): void {
-  watch.following = watch.following.then(() => followDirectory(watch)).catch(() => look(watch));
+  watch.following = watch.following.then(() => followDirectory(watch)).catch(() => check(watch));
 }
 
 async function closeWatch(watch: DirectoryWatch): Promise<void> {
@@ -145,7 +145,7 @@ async function closeWatch(watch: DirectoryWatch): Promise<void> {
   await watch.following;
   watch.unwatchAbove();
   await closeBelow(watch);
-  await watch.looking;
+  await watch.checking;
 }
 
 /**
@@ -177,19 +177,19 @@ async function followDirectory(watch: DirectoryWatch): Promise<void> {
   const inode = await inodeOf(path);
   const watched = inode && `${inode} ${home && (await inodeOf(join(path, home)))}`;
   if (watched === watch.watched) {
-    if (watch.wasMoved) look(watch);
+    if (watch.wasMoved) check(watch);
     return;
   }
   watch.watched = watched;
   await closeBelow(watch);
   if (watched !== undefined && !watch.signal.aborted) openBelow(watch);
-  look(watch);
+  check(watch);
 }
 
 /** Only folders, and on a medium only `stickpin`: a bundle has thousands of files. */
 function openBelow(watch: DirectoryWatch): void {
   const { path, layout, home, open } = watch;
-  const onChange = () => look(watch);
+  const onChange = () => check(watch);
   const isMedium = layout === 'medium';
   if (isMedium) watch.unwatchTop = watchNames(path, onChange);
   if (isMedium && home === undefined) return;
@@ -207,23 +207,23 @@ async function closeBelow(watch: DirectoryWatch): Promise<void> {
   if (below !== undefined) await closeWatcher(below);
 }
 
-function lookLater(watch: DirectoryWatch): void {
-  if (watch.laterLooks === 0) return;
-  watch.laterLooks -= 1;
-  look(watch);
+function checkLater(watch: DirectoryWatch): void {
+  if (watch.laterChecks === 0) return;
+  watch.laterChecks -= 1;
+  check(watch);
 }
 
-function look(watch: DirectoryWatch): void {
+function check(watch: DirectoryWatch): void {
   watch.again = true;
-  watch.looking ??= lookUntilDone(watch);
+  watch.checking ??= checkUntilDone(watch);
 }
 
-async function lookUntilDone(watch: DirectoryWatch): Promise<void> {
+async function checkUntilDone(watch: DirectoryWatch): Promise<void> {
   while (watch.again && !watch.signal.aborted) {
     watch.again = false;
     await settle(watch).catch(() => undefined); // only an abort throws
   }
-  watch.looking = undefined;
+  watch.checking = undefined;
   // Its folder `stickpin` may be new.
   if (!watch.signal.aborted) follow(watch);
 }
@@ -246,7 +246,7 @@ function report(watch: DirectoryWatch, fingerprint: string | undefined): void {
   watch.wasMoved = false;
   if (fingerprint === before && (!wasMoved || before === undefined)) return;
   watch.seen = fingerprint;
-  watch.laterLooks = LATER_LOOKS;
+  watch.laterChecks = LATER_CHECKS;
   if (fingerprint === undefined) sink.left(mediumId);
   else if (before === undefined) sink.arrived(pluggedDirectory(mediumId, path, layout));
   else sink.changed(mediumId);

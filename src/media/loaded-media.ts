@@ -31,7 +31,7 @@ const HIDDEN = /^\/(home|root|run\/user|tmp|var\/tmp)(\/|$)/;
 interface Loaded {
   readonly path: string;
   readonly identity: string;
-  looking: boolean;
+  isChecking: boolean;
 }
 
 /**
@@ -44,26 +44,26 @@ export function createLoadedMedia({ log, presenceMs = 2_000 }: LoadedMediaDeps):
   let sink: MediaSink | undefined;
   let timer: NodeJS.Timeout | undefined;
 
-  const look = async (mediumId: MediumId, entry: Loaded): Promise<void> => {
-    if (entry.looking) return;
-    entry.looking = true;
+  const check = async (mediumId: MediumId, entry: Loaded): Promise<void> => {
+    if (entry.isChecking) return;
+    entry.isChecking = true;
     const identity = await identityOf(entry.path).catch(() => undefined);
-    entry.looking = false;
+    entry.isChecking = false;
     if (identity === entry.identity || loaded.get(mediumId) !== entry) return;
     loaded.delete(mediumId);
     log.info({ medium: entry.path }, `${entry.path} is gone and no medium any more; load it again when it is back`);
     sink?.left(mediumId);
   };
-  const lookAtAll = async (): Promise<void> => {
-    await Promise.all([...loaded].map(([mediumId, entry]) => look(mediumId, entry)));
+  const checkAll = async (): Promise<void> => {
+    await Promise.all([...loaded].map(([mediumId, entry]) => check(mediumId, entry)));
   };
 
   return {
     start: async (to) => {
       sink = to;
-      timer = setInterval(() => void lookAtAll(), presenceMs).unref();
+      timer = setInterval(() => void checkAll(), presenceMs).unref();
     },
-    rescan: (signal) => untilAborted(lookAtAll(), signal),
+    rescan: (signal) => untilAborted(checkAll(), signal),
     dispose: async () => {
       clearInterval(timer);
       loaded.clear();
@@ -73,7 +73,7 @@ export function createLoadedMedia({ log, presenceMs = 2_000 }: LoadedMediaDeps):
       const { path, layout, identity } = await untilAborted(judgePath(given), signal);
       const mediumId: MediumId = `load:${path}`;
       const before = loaded.get(mediumId);
-      loaded.set(mediumId, { path, identity, looking: false });
+      loaded.set(mediumId, { path, identity, isChecking: false });
       if (before?.identity === identity) sink?.changed(mediumId);
       else sink?.arrived(pluggedPlace(mediumId, path, layout, identity));
       return path;

@@ -106,7 +106,7 @@ export interface MediaSink {
   /** Another node can give its blobs again, or can't for a while, or its queue has moved. */
   turned?(mediumId: MediumId): void;
   /** All media of the start have been reported. */
-  lookedAt?(): void;
+  listed?(): void;
 }
 
 export interface MediaProvider {

@@ -18,7 +18,7 @@ import {
   type MediumBundle,
   type OpenMedium,
 } from './media-provider.ts';
-import { createMountLook, type ReadMounts } from './mount-look.ts';
+import { createMountCheck, type ReadMounts } from './mount-look.ts';
 import { mediumOf, type Slot, Slots } from './slots.ts';
 
 export interface Judgement {
@@ -55,7 +55,7 @@ export class Media implements MediaPort {
   /** Of this node, which it may offer to others. */
   readonly held: HeldBundles;
   private readonly slots: Slots;
-  private readonly lookAtMounts: ReturnType<typeof createMountLook>;
+  private readonly checkMounts: ReturnType<typeof createMountCheck>;
   private isStarted = false;
 
   constructor(private readonly deps: MediaDeps) {
@@ -64,7 +64,7 @@ export class Media implements MediaPort {
     this.blobs = blobs;
     this.held = { list: async () => blobs.held(), onChange: (listener) => blobs.onChange(listener) };
     this.slots = new Slots(blobs, retryMs, log);
-    this.lookAtMounts = createMountLook(deps.readMounts);
+    this.checkMounts = createMountCheck(deps.readMounts);
   }
 
   list(): readonly Medium[] {
@@ -98,7 +98,7 @@ export class Media implements MediaPort {
         this.blobs.turned();
         notifyAll(this.slots.listeners);
       },
-      lookedAt: () => notifyAll(this.slots.listeners),
+      listed: () => notifyAll(this.slots.listeners),
     };
     for (const provider of this.deps.providers) await provider.start(sink, signal);
     this.isStarted = true;
@@ -196,7 +196,7 @@ export class Media implements MediaPort {
   private async followMounts(media: readonly Slot[], signal: AbortSignal): Promise<void> {
     const followed = media.filter(({ opened, state }) => opened !== undefined || state.kind === 'unmounted');
     const before = new Map(followed.map((slot) => [slot, slot.state]));
-    for (const [slot, fate] of await this.lookAtMounts(followed, signal)) {
+    for (const [slot, fate] of await this.checkMounts(followed, signal)) {
       if (slot.gone.signal.aborted || slot.state !== before.get(slot)) continue; // the next round checks it again
       if (fate === 'gone' && slot.opened !== undefined) this.slots.losePlace(slot, { kind: 'unmounted' });
       if (fate === 'elsewhere') this.slots.losePlace(slot, { kind: 'attached' });

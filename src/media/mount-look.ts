@@ -14,18 +14,18 @@ interface Followed {
 }
 
 /** Omits an unplugged medium, and everything when the mounts can't be read. */
-export function createMountLook(readMounts: ReadMounts = readOwnMounts) {
+export function createMountCheck(readMounts: ReadMounts = readOwnMounts) {
   return async <T extends Followed>(
     followed: readonly T[],
     signal: AbortSignal,
   ): Promise<readonly (readonly [T, MountFate])[]> => {
     const mountable = followed.filter(({ plugged }) => plugged.mountPoints !== undefined);
     if (mountable.length === 0) return [];
-    const first = await look(mountable, readMounts, signal);
+    const first = await check(mountable, readMounts, signal);
     // Kernels before 5.8 omit lines when something is unmounted during the read, so missing mounts
     // are checked twice.
     const lacking = first.filter(([, fate]) => fate === 'gone').map(([one]) => one);
-    const second = new Map(lacking.length === 0 ? [] : await look(lacking, readMounts, signal));
+    const second = new Map(lacking.length === 0 ? [] : await check(lacking, readMounts, signal));
     const fates: (readonly [T, MountFate])[] = [];
     for (const [one, fate] of first) {
       const now = fate === 'gone' ? (second.get(one) ?? 'there') : fate;
@@ -37,7 +37,7 @@ export function createMountLook(readMounts: ReadMounts = readOwnMounts) {
   };
 }
 
-async function look<T extends Followed>(
+async function check<T extends Followed>(
   followed: readonly T[],
   readMounts: ReadMounts,
   signal: AbortSignal,

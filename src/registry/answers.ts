@@ -57,7 +57,7 @@ export function offered(digest: Digest | undefined, { digests }: Offer): Digest 
   return digest === undefined || digests === undefined || digests.has(digest) ? digest : undefined;
 }
 
-export interface AskedManifest {
+export interface RequestedManifest {
   readonly digest: Digest;
   /** Undefined when its bytes are damaged. */
   readonly document: ImageDocument | undefined;
@@ -74,8 +74,8 @@ const ASK_AGAIN_MS = 250;
  * asked only if the answer depends on it, and each time: an image may have been removed just now.
  * @throws AppError as {@link BlobSource.read}; whatever aborted `signal`
  */
-export async function mayBegin(api: PullApi, asked: AskedManifest, signal: AbortSignal): Promise<boolean> {
-  const { digest, document, offer, client } = asked;
+export async function mayBegin(api: PullApi, requested: RequestedManifest, signal: AbortSignal): Promise<boolean> {
+  const { digest, document, offer, client } = requested;
   const { images } = offer;
   if (images === undefined) return true;
   const root = (await rootOf(api, digest, images.references, signal)) ?? digest;
@@ -98,12 +98,12 @@ export async function mayBegin(api: PullApi, asked: AskedManifest, signal: Abort
 
 /** No answer in time, or an error, counts as no: CRI-O that lost a layer repeats its error. */
 async function isHeld(api: PullApi, reference: string, signal: AbortSignal): Promise<boolean> {
-  const { isHeld: ask } = api;
-  if (ask === undefined) return false;
-  const askUntilAnswered = async (inner: AbortSignal): Promise<boolean> => {
+  const { isHeld: isHeldNow } = api;
+  if (isHeldNow === undefined) return false;
+  const untilAnswered = async (inner: AbortSignal): Promise<boolean> => {
     for (;;) {
       try {
-        return await ask(reference, inner);
+        return await isHeldNow(reference, inner);
       } catch (error) {
         inner.throwIfAborted();
         if (!(error instanceof AppError) || error.code !== 'runtime/unreachable') return false;
@@ -112,7 +112,7 @@ async function isHeld(api: PullApi, reference: string, signal: AbortSignal): Pro
     }
   };
   try {
-    return await withDeadline('the container runtime', HELD_MS, signal, askUntilAnswered);
+    return await withDeadline('the container runtime', HELD_MS, signal, untilAnswered);
   } catch {
     signal.throwIfAborted();
     return false;

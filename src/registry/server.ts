@@ -47,7 +47,7 @@ const HTTP_LIMITS: ServerOptions = {
 };
 
 /** For a client that has closed its sending half. */
-const OPEN_LOOK_MS = 1_000;
+const OPEN_CHECK_MS = 1_000;
 
 const NOTHING_ARRIVES: Arriving = { images: new Set(), layers: new Map() };
 
@@ -144,7 +144,7 @@ async function watchClient(
   if (!socket.readableEnded) await once(socket, 'end', { signal: over.signal });
   while (!over.signal.aborted) {
     if (!(await isOpen(socket))) socket.destroy();
-    await clock.sleep(OPEN_LOOK_MS, over.signal);
+    await clock.sleep(OPEN_CHECK_MS, over.signal);
   }
 }
 

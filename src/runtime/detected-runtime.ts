@@ -6,7 +6,7 @@ import { type CriClient, createCriClient } from './cri/cri-client.ts';
 import type { RuntimeAdapter } from './runtime-adapter.ts';
 
 /** Meanwhile a runtime without an answer may be restarted, updated or repaired. */
-const PATIENCE_MS = 10 * 60_000;
+const KEPT_MS = 10 * 60_000;
 
 interface RuntimeInUse {
   readonly candidate: RuntimeCandidate;
@@ -107,7 +107,7 @@ function isKept(inUse: RuntimeInUse | undefined, other: DetectedRuntime, clock: 
   if (inUse === undefined) return false;
   if (inUse.candidate.socketPath === other.socketPath) return true;
   if (inUse.answeredAt === undefined) return false;
-  return !other.answers || clock.monotonic() - inUse.answeredAt < PATIENCE_MS;
+  return !other.answers || clock.monotonic() - inUse.answeredAt < KEPT_MS;
 }
 
 export function documentsOf(adapter: Pick<RuntimeAdapter, 'storedDocuments' | 'storedBlobs'> | undefined) {
@@ -240,15 +240,15 @@ const machineProbes: Probes = {
   exists: async (path) => (await stat(path).catch(() => undefined)) !== undefined,
   // Whatever does not answer is not a CRI runtime.
   answersCri: async (socketPath, signal) =>
-    (await ask(socketPath, signal, async (cri) => {
+    (await withClient(socketPath, signal, async (cri) => {
       await cri.version(signal);
       return true;
     })) ?? false,
-  imagesPath: (socketPath, signal) => ask(socketPath, signal, (cri) => cri.imageFilesystemPath(signal)),
+  imagesPath: (socketPath, signal) => withClient(socketPath, signal, (cri) => cri.imageFilesystemPath(signal)),
 };
 
 /** Undefined when it does not answer. */
-async function ask<T>(
+async function withClient<T>(
   socketPath: string,
   signal: AbortSignal,
   call: (cri: CriClient) => Promise<T>,

@@ -167,10 +167,10 @@ interface FakeRuntimeDependencies {
   readonly idOfTag: (tag: string) => string;
   readonly now: () => number;
   /** Called with the reference by digest for which our registry was asked. */
-  readonly onAsked: (reference: string) => void;
+  readonly onRequested: (reference: string) => void;
 }
 
-function createFakeRuntime({ idOfTag, now, onAsked }: FakeRuntimeDependencies): FakeRuntime {
+function createFakeRuntime({ idOfTag, now, onRequested }: FakeRuntimeDependencies): FakeRuntime {
   const listeners = new Set<() => void>();
   let pins: readonly string[] = [];
   let mirrors: readonly string[] = [];
@@ -280,7 +280,7 @@ function createFakeRuntime({ idOfTag, now, onAsked }: FakeRuntimeDependencies): 
     pull: async (reference, signal) => {
       fake.log.push(`pull ${reference}`);
       await fake.onPull(reference, signal);
-      if (fake.asksUs && reference.includes('@')) onAsked(reference);
+      if (fake.asksUs && reference.includes('@')) onRequested(reference);
     },
     image: async (name) => {
       const imageId = fake.images.get(name);
@@ -582,7 +582,7 @@ export function createFakeNode(
   const runtime: FakeRuntime = createFakeRuntime({
     idOfTag,
     now: () => clock.now(),
-    onAsked: (reference) => meter.manifests.set(reference, (meter.manifests.get(reference) ?? 0) + 1),
+    onRequested: (reference) => meter.manifests.set(reference, (meter.manifests.get(reference) ?? 0) + 1),
   });
   const clock: VirtualClock = createVirtualClock(runtime.rounds);
   const media = createFakeMedia(() => trustRevision);

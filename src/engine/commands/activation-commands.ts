@@ -58,9 +58,9 @@ function requestActivation(context: CommandContext, name: string, isConfirmed: b
   const path = pathOf(paths, bundle.payload.name);
   requireOwnTags(bundle, bundles);
   // A request confirms only the rules that hold it.
-  const { activationRequestedAt: _, activationOverrides: __, ...unasked } = bundle;
+  const { activationRequestedAt: _, activationOverrides: __, ...withoutRequest } = bundle;
   const question = { bundles, path, now: clock.now(), clockSynchronised, policy, facts: node.facts() };
-  const { holds } = judgeRules(unasked, question);
+  const { holds } = judgeRules(withoutRequest, question);
   if (holds.length > 0 && !isConfirmed) throw refuse('engine/activation-held', confirmationMessage(bundle, holds));
   const although = holds.length === 0 ? '' : ` and confirmed, although ${whyHeld(holds)}`;
   const codes = holds.map(({ code }) => code);

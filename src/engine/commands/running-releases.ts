@@ -24,7 +24,7 @@ export class RunningReleases {
   }
 
   /** Throws only for an abort. */
-  async look(signal: AbortSignal): Promise<Running> {
+  async read(signal: AbortSignal): Promise<Running> {
     const now = await this.observe(signal);
     this.last = now ?? this.last;
     if (this.last === undefined) return NOTHING_SEEN;

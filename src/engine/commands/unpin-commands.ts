@@ -19,7 +19,7 @@ export interface UnpinArgs {
 
 /** Observes the containers first unless `force` is given. @throws as {@link retireByHand} */
 async function unpin(context: CommandContext, args: UnpinArgs, signal: AbortSignal): Promise<void> {
-  retireByHand(context, args, args.force ? NOTHING_SEEN : await context.running.look(signal));
+  retireByHand(context, args, args.force ? NOTHING_SEEN : await context.running.read(signal));
 }
 
 /** @throws AppError `engine/no-bundle`, `engine/protected`, `engine/running` (`reject`) */

@@ -126,15 +126,15 @@ async function proveMirror(
   signal: AbortSignal,
 ): Promise<void> {
   if (repositories.includes(repository) && deps.mirrorGate.isProven(repository)) return;
-  const isAsked = () => deps.meter.manifestRequests(repository, digest) !== asked;
+  const isRequested = () => deps.meter.manifestRequests(repository, digest) !== asked;
   const asked = deps.meter.manifestRequests(repository, digest);
   const probing = {
     ...deps,
-    runtime: { pull: (name: string, inner: AbortSignal) => pull(name, isAsked, deps, inner) },
+    runtime: { pull: (name: string, inner: AbortSignal) => pull(name, isRequested, deps, inner) },
   };
   const end = await probeMirror(repository, digest, probing, signal);
   signal.throwIfAborted();
-  if (end.isAsked) return deps.mirrorGate.prove(repository);
+  if (end.isRequested) return deps.mirrorGate.prove(repository);
   if (isRuntimeAway(end) || isStorageFailure(end.failure) || isStalled(end.failure)) throw end.failure;
   const why = end.failure === undefined ? '' : `: ${reasonOf(end.failure)}`;
   throw new AppError({
@@ -175,11 +175,11 @@ async function giveTag(
 /** While this runs no other activation starts, so it must end. */
 async function pull(
   name: string,
-  isAsked: () => boolean,
+  isRequested: () => boolean,
   { runtime, stalls }: ActivationDependencies,
   signal: AbortSignal,
 ): Promise<void> {
-  const watched = { what: name, layers: [], isAsked, isPresent: true };
+  const watched = { what: name, layers: [], isRequested, isPresent: true };
   await stalls.guard(watched, signal, (inner) => runtime.pull(name, inner));
 }
 

@@ -53,7 +53,7 @@ const PAUSE_MAX_MS = 320;
  * How often the meter is read during a probe, so that the probe ends soon after our registry was
  * asked.
  */
-const LOOK_MS = 50;
+const CHECK_MS = 50;
 
 /** What the gate knows of the mirrors. */
 interface Known {
@@ -94,7 +94,7 @@ export function createMirrorGate(deps: MirrorGateDependencies): MirrorGate {
         await untilAborted(over, signal);
       }
       if (passes(repository) || !repositories.includes(repository)) return 'open';
-      const taking = takeUp(repository, takeEffect, deps, signal);
+      const taking = waitForUse(repository, takeEffect, deps, signal);
       probing = taking;
       try {
         const end = await taking;
@@ -131,7 +131,7 @@ function prove(known: Known, repository: string): void {
  * next pull is probed once. Returns at once when the runtime is unreachable: the pull will report
  * that.
  */
-async function takeUp(
+async function waitForUse(
   repository: string,
   takeEffect: RenderedMirrors['takeEffect'],
   deps: MirrorGateDependencies,
@@ -162,10 +162,10 @@ async function isSeen(
   const probe = probeMirror(repository, digest, deps, own.signal).catch(() => undefined);
   try {
     let end: Awaited<typeof probe> | 'under way' = 'under way';
-    for (let waitedMs = 0; end === 'under way' && waitedMs < PROBE_MS; waitedMs += LOOK_MS) {
-      const look = deps.clock.sleep(LOOK_MS, own.signal).then(() => 'under way' as const);
-      look.catch(() => undefined); // aborted when the probe ends first
-      end = await Promise.race([probe, look]);
+    for (let waitedMs = 0; end === 'under way' && waitedMs < PROBE_MS; waitedMs += CHECK_MS) {
+      const pause = deps.clock.sleep(CHECK_MS, own.signal).then(() => 'under way' as const);
+      pause.catch(() => undefined); // aborted when the probe ends first
+      end = await Promise.race([probe, pause]);
       if (deps.meter.manifestRequests(repository, digest) > 0) return 'seen';
     }
     return typeof end === 'object' && isRuntimeAway(end) ? 'away' : 'unseen';

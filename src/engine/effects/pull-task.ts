@@ -59,7 +59,7 @@ export async function pullImage(
     const watched = {
       what: `${image.reference} of ${bundleTitle(bundle.payload)}`,
       layers: layersOf(image, bundle),
-      isAsked: () => requests() !== asked,
+      isRequested: () => requests() !== asked,
     };
     const pull = (inner: AbortSignal) => deps.runtime.pull(image.reference, inner);
     // Our registry does not see a transfer from another one, so it can't detect that it stalls.

@@ -103,8 +103,8 @@ export class TagTasks {
     const { store, policy } = this.context;
     const { bundleId, activationRequestedAt } = bundle;
     if (activationRequestedAt === undefined) return automaticCause(bundle, policy);
-    const asked = store.events(bundleId, SEARCHED_EVENTS).findLast(({ at }) => at === activationRequestedAt);
-    return asked?.by ?? 'unknown user: activate';
+    const request = store.events(bundleId, SEARCHED_EVENTS).findLast(({ at }) => at === activationRequestedAt);
+    return request?.by ?? 'unknown user: activate';
   }
 
   private async restore(
@@ -160,11 +160,11 @@ function activationStamp(
   before: number,
   now: number,
 ): number {
-  const asked = bundles
+  const later = bundles
     .filter((other) => other.payload.name === payload.name)
     .map((other) => (other.bundleId === bundleId ? other.rolledBackAt : other.activationRequestedAt) ?? 0)
     .filter((at) => at > before);
-  return asked.length === 0 ? stampAfter(bundles, now) : Math.min(...asked) - 1;
+  return later.length === 0 ? stampAfter(bundles, now) : Math.min(...later) - 1;
 }
 
 function isReported(retry: RetryPolicy, attempts: number): boolean {

@@ -163,7 +163,7 @@ export class ContentChecker {
     const found: ContentResult[] = [];
     for (const image of images) {
       if (cause !== 'request') await this.untilAtRest(signal);
-      const seen = await this.lookAt(image, check, signal);
+      const seen = await this.readContent(image, check, signal);
       const result = { at: clock.now(), content: seen, ...this.sinceWhen(image.reference, seen) };
       found.push(result);
       this.results.set(image.reference, result);
@@ -183,7 +183,7 @@ export class ContentChecker {
    * runtime has chosen it. An image that can't be read is `unknown`.
    * @throws AppError when the runtime does not answer; whatever aborted `signal`
    */
-  private async lookAt(
+  private async readContent(
     { reference, digest, layers }: ImageToCheck,
     check: ContentCheck,
     signal: AbortSignal,

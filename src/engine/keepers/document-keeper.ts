@@ -25,21 +25,21 @@ export class DocumentKeeper {
     return this.context.storedDocuments && { isRunning: this.job.isRunning, last: this.last };
   }
 
-  start(look: DocumentCheckPlan): void {
-    this.job.start((signal) => this.lookAtAll(look, signal)).catch(() => undefined); // it was stopped
+  start(plan: DocumentCheckPlan): void {
+    this.job.start((signal) => this.checkAll(plan, signal)).catch(() => undefined); // it was stopped
   }
 
   /** After the running check. @throws whatever aborted `signal` */
-  async lookNow(look: DocumentCheckPlan, signal: AbortSignal): Promise<void> {
+  async checkNow(plan: DocumentCheckPlan, signal: AbortSignal): Promise<void> {
     if (this.context.storedDocuments === undefined) return;
-    await this.job.startNext((ending) => this.lookAtAll(look, ending), signal);
+    await this.job.startNext((ending) => this.checkAll(plan, ending), signal);
   }
 
   stop(): Promise<void> {
     return this.job.stop();
   }
 
-  private async lookAtAll({ releases, media, images }: DocumentCheckPlan, signal: AbortSignal): Promise<void> {
+  private async checkAll({ releases, media, images }: DocumentCheckPlan, signal: AbortSignal): Promise<void> {
     const { clock, log, documents, storedDocuments, source } = this.context;
     const sources = [...(storedDocuments === undefined ? [] : [storedDocuments]), source];
     const at = clock.now();

@@ -34,13 +34,13 @@ export class PullChecker {
   /**
    * @param releases that are trusted now
    * @param arePinsLost whether a pull of a pinned image takes its pin away
-   * @param onAsked called when a test requested an image of this repository from our registry
+   * @param onRequested called when a test requested an image of this repository from our registry
    */
   constructor(
     private readonly context: EngineContext,
     private readonly releases: () => readonly StoredBundle[],
     private readonly arePinsLost: () => boolean = () => false,
-    private readonly onAsked: (repository: string) => void = () => undefined,
+    private readonly onRequested: (repository: string) => void = () => undefined,
   ) {
     this.job = new Job(context);
   }
@@ -115,7 +115,7 @@ export class PullChecker {
         const probing = probeMirror(repository, pulled, { runtime, meter }, signal);
         // The pull of a probe fails, maybe late: another registry may be tried too.
         const probe = isProbe ? await probing : await untilAborted(probing, signal);
-        if (probe.isAsked) this.onAsked(repository);
+        if (probe.isRequested) this.onRequested(repository);
         if (isProbe && probe.isSent) return { kind: 'answered', isProbe };
         if (probe.failure === undefined) return pulledEnd(probe);
         ending.throwIfAborted();
@@ -123,7 +123,7 @@ export class PullChecker {
         const reason = faultOf(probe.failure);
         return isRuntimeAway(probe)
           ? { kind: 'runtime-away', reason }
-          : { kind: 'failed', reason, isAsked: probe.isAsked, isSent: probe.isSent };
+          : { kind: 'failed', reason, isAsked: probe.isRequested, isSent: probe.isSent };
       } catch (error) {
         ending.throwIfAborted();
         if (isTimedOut()) return { kind: 'timed-out', afterMs: PULL_MS };
@@ -136,9 +136,9 @@ export class PullChecker {
 }
 
 /** A successful pull may be from another source: only a sent manifest shows that we answered. */
-function pulledEnd({ isAsked, isSent }: ProbeEnd): PullCheckEnd {
+function pulledEnd({ isRequested, isSent }: ProbeEnd): PullCheckEnd {
   if (isSent) return { kind: 'answered' };
-  return { kind: isAsked ? 'not-sent' : 'not-asked' };
+  return { kind: isRequested ? 'not-sent' : 'not-asked' };
 }
 
 function faultOf(error: unknown) {

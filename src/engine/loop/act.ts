@@ -55,7 +55,7 @@ export function goOn(loop: Loop, { starts, needsRound }: Next): void {
   if (needsRound) loop.context.wantRound();
   if (starts.length === 0 || snapshot === undefined) return;
   for (const task of starts) startNow(loop, task, snapshot.assessment);
-  loop.wake.kickAt(lastRound.at + underWayMs(lastRound.lookMs));
+  loop.wake.kickAt(lastRound.at + underWayMs(lastRound.observedMs));
 }
 
 function startNow(loop: Loop, task: RunningTask, assessment: Assessment): void {

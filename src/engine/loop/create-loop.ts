@@ -23,7 +23,7 @@ import { MediaJobs, Tasks } from '../tasks/tasks.ts';
 import { Wake } from '../tasks/wake.ts';
 import { followTask } from './act.ts';
 import type { Loop, LoopState } from './loop.ts';
-import { createImageUsesLook, lookAtContainers } from './observe.ts';
+import { createImageUsesReader, readContainers } from './observe.ts';
 import { Pace } from './pace.ts';
 
 function releaseIn({ snapshot }: LoopState, bundleId: BundleId) {
@@ -93,9 +93,9 @@ export function createLoop(deps: EngineDependencies): Loop {
     signedKeeper: new SignedKeeper(context),
     rebuildKeeper: new RebuildKeeper(context),
     documentKeeper,
-    imageUses: createImageUsesLook(deps),
+    imageUses: createImageUsesReader(deps),
     conditionKeeper: new ConditionKeeper(context),
-    running: new RunningReleases(store, (signal) => lookAtContainers(deps, signal)),
+    running: new RunningReleases(store, (signal) => readContainers(deps, signal)),
     refusals: new Refusals(),
     status: new StatusPublisher({
       ...context,
@@ -125,8 +125,8 @@ function initialState({ clock }: EngineDependencies): LoopState {
     snapshot: undefined,
     conditions: new Map(),
     obstacle: undefined,
-    lastRound: { at: clock.monotonic(), lookMs: 0 },
-    lastLookAt: Number.NEGATIVE_INFINITY,
+    lastRound: { at: clock.monotonic(), observedMs: 0 },
+    lastObservedAt: Number.NEGATIVE_INFINITY,
     pullsSettledAt: Number.NEGATIVE_INFINITY,
     lastSignAt: clock.monotonic(),
     stopping: new AbortController().signal,

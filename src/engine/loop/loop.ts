@@ -20,7 +20,7 @@ import type { FailureLedger } from '../tasks/failures.ts';
 import type { RunningQueue } from '../tasks/pull-queue.ts';
 import type { MediaJobs, Tasks } from '../tasks/tasks.ts';
 import type { Wake } from '../tasks/wake.ts';
-import type { ImageUsesLook } from './observe.ts';
+import type { ImageUsesReader } from './observe.ts';
 import type { Pace } from './pace.ts';
 
 export interface Loop {
@@ -43,7 +43,7 @@ export interface Loop {
   readonly pullChecker: PullChecker;
   readonly contentChecker: ContentChecker;
   readonly documentKeeper: DocumentKeeper;
-  readonly imageUses: ImageUsesLook;
+  readonly imageUses: ImageUsesReader;
   readonly conditionKeeper: ConditionKeeper;
   readonly running: RunningReleases;
   readonly refusals: Refusals;
@@ -58,10 +58,10 @@ export interface LoopState {
   snapshot: Snapshot | undefined;
   conditions: Conditions;
   obstacle: Fault | undefined;
-  /** `lookMs`: the time to observe and to decide. */
-  lastRound: { readonly at: number; readonly lookMs: number };
+  /** `observedMs`: the time to observe and to decide. */
+  lastRound: { readonly at: number; readonly observedMs: number };
   /** Of containers. */
-  lastLookAt: number;
+  lastObservedAt: number;
   /** When the newest pull of a pinned image by others ends, after which its pin may be lost. */
   pullsSettledAt: number;
   /** For the watchdog. */

@@ -26,7 +26,7 @@ interface ObserveDependencies {
   readonly documents: Pick<DocumentStore, 'list'>;
   readonly layers: LayerInventory;
   readonly mediaJobs: Pick<MediaJobs, 'busy'>;
-  readonly imageUses: ImageUsesLook;
+  readonly imageUses: ImageUsesReader;
   readonly fleet?: Pick<FleetPort, 'view'> | undefined;
 }
 
@@ -77,7 +77,7 @@ function mediaOf({ media, mediaJobs }: ObserveDependencies): readonly Medium[] {
   return media.list().map((medium) => (busy.has(medium.mediumId) ? { ...medium, isBusy: true } : medium));
 }
 
-export async function lookAtContainers(
+export async function readContainers(
   { runtime, containers }: Pick<ObserveDependencies, 'runtime' | 'containers'>,
   signal: AbortSignal,
 ): Promise<ContainersSeen | undefined> {
@@ -134,7 +134,7 @@ interface ImageUsesDependencies {
 }
 
 /** Throws only for an abort. */
-export type ImageUsesLook = (signal: AbortSignal) => Promise<ImageUses | undefined>;
+export type ImageUsesReader = (signal: AbortSignal) => Promise<ImageUses | undefined>;
 
 /** How long an answer counts. Nothing urgent depends on it. */
 const HOLDS_MS = 60_000;
@@ -144,7 +144,12 @@ const DEADLINE_MS = 15_000;
 const NO_STATIC_PODS: ImageUses = { uses: [], faults: [], isComplete: true };
 
 /** At most once a minute, with an answer of the runtime. Undefined while no release is kept. */
-export function createImageUsesLook({ clock, store, containers, staticPods }: ImageUsesDependencies): ImageUsesLook {
+export function createImageUsesReader({
+  clock,
+  store,
+  containers,
+  staticPods,
+}: ImageUsesDependencies): ImageUsesReader {
   let last: { readonly at: number; readonly uses: ImageUses } | undefined;
   return async (signal) => {
     if (keptBundles(store.load().bundles).length === 0) return undefined;

@@ -10,12 +10,12 @@ const REPEAT_MAX_MS = 30_000;
 /** The shortest time between rounds while pulls start one after another. */
 const UNDER_WAY_MS = 1_000;
 /** Of the time while pulls run. One observation may take several hundred milliseconds. */
-const LOOK_SHARE = 0.03;
+const OBSERVED_SHARE = 0.03;
 const UNDER_WAY_MAX_MS = 10_000;
 
 /** From the begin of a round to the begin of the next one, in milliseconds. */
-export function underWayMs(lookMs: number): number {
-  return Math.min(UNDER_WAY_MAX_MS, Math.max(UNDER_WAY_MS, lookMs / LOOK_SHARE));
+export function underWayMs(observedMs: number): number {
+  return Math.min(UNDER_WAY_MAX_MS, Math.max(UNDER_WAY_MS, observedMs / OBSERVED_SHARE));
 }
 
 /** Effects beside the rounds, which request a round at their end. */

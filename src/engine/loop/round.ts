@@ -43,15 +43,15 @@ export async function round(loop: Loop, signal: AbortSignal): Promise<Pause> {
   const { clock, store, policy } = context;
   queue.begin();
   const at = clock.monotonic();
-  state.lastRound = { at, lookMs: 0 };
+  state.lastRound = { at, observedMs: 0 };
   const diskTrouble = store.trouble();
-  const snapshot = await look(loop, diskTrouble, signal);
+  const snapshot = await observeAll(loop, diskTrouble, signal);
   const { observed, memory, assessment } = snapshot;
   const decision = decide(observed, memory, assessment, policy);
   const plan = keepPlan(observed, assessment, policy);
-  state.lastRound = { at, lookMs: clock.monotonic() - at };
+  state.lastRound = { at, observedMs: clock.monotonic() - at };
   try {
-    await keepInLine(loop, snapshot, decision, plan, signal);
+    await reconcileAll(loop, snapshot, decision, plan, signal);
   } catch (error) {
     signal.throwIfAborted();
     if (!(error instanceof AppError)) throw error;
@@ -81,7 +81,7 @@ export async function round(loop: Loop, signal: AbortSignal): Promise<Pause> {
 }
 
 /** Also reports changes, and gives the registry its catalog. */
-async function look(loop: Loop, diskTrouble: Fault | undefined, signal: AbortSignal): Promise<Snapshot> {
+async function observeAll(loop: Loop, diskTrouble: Fault | undefined, signal: AbortSignal): Promise<Snapshot> {
   const { context, state } = loop;
   const landedBefore = [...state.landed];
   const known = remembered(loop, diskTrouble);
@@ -92,7 +92,7 @@ async function look(loop: Loop, diskTrouble: Fault | undefined, signal: AbortSig
   );
   loop.contentChecker.saw(observed.runtime);
   if (observed.runtime.kind === 'reachable' && observed.containers !== undefined) {
-    state.lastLookAt = context.clock.monotonic();
+    state.lastObservedAt = context.clock.monotonic();
     loop.running.saw({ images: observed.runtime.images, containers: observed.containers });
   }
   const before = state.snapshot;
@@ -139,13 +139,13 @@ function areContainersNeeded(
     return true;
   return needsContainers(context.store.load(), runtime, context.policy, {
     isShort: (state.snapshot?.assessment.short.length ?? 0) > 0,
-    sinceListMs: context.clock.monotonic() - state.lastLookAt,
+    sinceListMs: context.clock.monotonic() - state.lastObservedAt,
     observed: { now: context.clock.now(), boot: context.node.boot(), imageUses },
   });
 }
 
 /** This removes files. */
-async function keepInLine(
+async function reconcileAll(
   loop: Loop,
   snapshot: Snapshot,
   decision: Decision,

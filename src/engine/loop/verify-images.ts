@@ -5,15 +5,15 @@ import { checkedImages } from '../../domain/report/parts/part-reports.ts';
 import type { CheckedImage } from '../../domain/report/status-schema.ts';
 import { findBundle } from '../commands/command-context.ts';
 import type { Loop } from './loop.ts';
-import { lookAtContainers } from './observe.ts';
+import { readContainers } from './observe.ts';
 
 /** With what becomes of each image with the present media. @throws as `Engine.verifyImages` */
 export async function verifyImages(loop: Loop, bundle: string, signal: AbortSignal): Promise<readonly CheckedImage[]> {
   const { context, contentChecker } = loop;
   const only = bundle === '' ? undefined : findBundle(context.store.load().bundles, bundle).bundleId;
   await contentChecker.checkNow(only, signal);
-  await lookAtDocuments(loop, signal);
-  const seen = await lookAtContainers(context, signal);
+  await checkDocuments(loop, signal);
+  const seen = await readContainers(context, signal);
   const checks = contentChecker.checks();
   loop.context.wantRound();
   const { bundles } = context.store.load();
@@ -21,10 +21,10 @@ export async function verifyImages(loop: Loop, bundle: string, signal: AbortSign
 }
 
 /** Our own documents of these images may be lost, too. */
-async function lookAtDocuments({ documentKeeper, state }: Loop, signal: AbortSignal): Promise<void> {
+async function checkDocuments({ documentKeeper, state }: Loop, signal: AbortSignal): Promise<void> {
   if (state.snapshot === undefined) return;
   const { observed, assessment } = state.snapshot;
-  await documentKeeper.lookNow(documentCheckOf(trustedReleases(assessment), observed), signal);
+  await documentKeeper.checkNow(documentCheckOf(trustedReleases(assessment), observed), signal);
 }
 
 /** By the last observation, with the containers as they are now. */

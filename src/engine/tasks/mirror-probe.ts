@@ -9,7 +9,7 @@ export interface MirrorProbeDependencies {
 }
 
 export interface ProbeEnd {
-  readonly isAsked: boolean;
+  readonly isRequested: boolean;
   readonly isSent: boolean;
   readonly failure: unknown;
 }
@@ -35,9 +35,9 @@ export async function probeMirror(
   } catch (error) {
     failure = error;
   }
-  const isAsked = meter.manifestRequests(repository, digest) !== asked;
-  if (!isAsked) signal.throwIfAborted();
-  return { isAsked, isSent: meter.manifestsSent(repository, digest) !== sent, failure };
+  const isRequested = meter.manifestRequests(repository, digest) !== asked;
+  if (!isRequested) signal.throwIfAborted();
+  return { isRequested, isSent: meter.manifestsSent(repository, digest) !== sent, failure };
 }
 
 /** The runtime is unreachable or stops. */

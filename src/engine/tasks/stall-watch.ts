@@ -17,7 +17,7 @@ export interface WatchedPull {
   readonly what: string;
   readonly layers: readonly Digest[];
   /** Whether the runtime has requested its manifest since the pull began. */
-  readonly isAsked: () => boolean;
+  readonly isRequested: () => boolean;
   /** The runtime has the image, so that it transfers and unpacks no layer. Default false. */
   readonly isPresent?: boolean;
 }
@@ -35,7 +35,7 @@ export interface StallWatch {
 interface Watched {
   readonly pull: WatchedPull;
   flow: BlobFlow;
-  isAsked: boolean;
+  isRequested: boolean;
 }
 
 const TICK_MS = 1_000;
@@ -65,7 +65,7 @@ export function createStallWatch({ clock, meter, stallMs }: StallDependencies): 
     if (othersAreStored) return undefined;
     if (awaitingRuntime > 0) return 'the runtime takes nothing';
     if (watched.pull.isPresent === true) return 'the runtime has given no answer';
-    return open === 0 && !watched.isAsked ? 'the runtime asks for nothing' : undefined;
+    return open === 0 && !watched.isRequested ? 'the runtime asks for nothing' : undefined;
   }
 
   async function watch(watched: Watched, end: AbortSignal): Promise<string> {
@@ -76,10 +76,10 @@ export function createStallWatch({ clock, meter, stallMs }: StallDependencies): 
       last += passedMs;
       const before = { ...watched };
       watched.flow = meter.flow(watched.pull.layers);
-      watched.isAsked = watched.pull.isAsked();
+      watched.isRequested = watched.pull.isRequested();
       const isMoved = watched.flow.sentBytes !== before.flow.sentBytes || watched.flow.opened !== before.flow.opened;
       const cause = causeFor(watched);
-      if (isMoved || watched.isAsked !== before.isAsked) countedMs = 0;
+      if (isMoved || watched.isRequested !== before.isRequested) countedMs = 0;
       else if (cause !== undefined) countedMs += passedMs;
       if (cause !== undefined && countedMs >= stallMs) return cause;
     }
@@ -87,7 +87,7 @@ export function createStallWatch({ clock, meter, stallMs }: StallDependencies): 
 
   return {
     guard: async (pull, signal, work) => {
-      const watched: Watched = { pull, flow: meter.flow(pull.layers), isAsked: false };
+      const watched: Watched = { pull, flow: meter.flow(pull.layers), isRequested: false };
       const over = new AbortController();
       const stalled = new AbortController();
       all.add(watched);
@@ -111,8 +111,8 @@ export function createStallWatch({ clock, meter, stallMs }: StallDependencies): 
 }
 
 /** Whether the runtime got all that it requested and now unpacks. */
-function isStored({ pull, flow, isAsked }: Watched): boolean {
-  return pull.isPresent !== true && isAsked && flow.open === 0;
+function isStored({ pull, flow, isRequested }: Watched): boolean {
+  return pull.isPresent !== true && isRequested && flow.open === 0;
 }
 
 function stallError({ what, isPresent = false }: WatchedPull, cause: string, stallMs: number): AppError {

@@ -40,7 +40,7 @@ const PARTITION = /^(dev-(?:sd[a-z]+|mmcblk\d+(?=p)))p?\d+\.device$/;
 const NEVER_A_DISK = /^dev-(tty|hvc|rfkill|vport|ptmx|zram)/;
 const QUESTION_TIMEOUT_MS = 10_000;
 /** Then the first check counts as complete without the unit. */
-const TRIES_OF_FIRST_LOOK = 3;
+const TRIES_OF_FIRST_CHECK = 3;
 
 interface Known {
   readonly mediumId: MediumId;
@@ -61,7 +61,7 @@ interface DeviceWatch {
   sink: MediaSink | undefined;
   unsubscribe: Unsubscribe | undefined;
   working: Promise<void> | undefined;
-  hasLooked: boolean;
+  hasListed: boolean;
   nextWithoutSeq: number;
 }
 
@@ -83,13 +83,13 @@ export function createDeviceMedia(deps: DeviceMediaDeps): MediaProvider {
     sink: undefined,
     unsubscribe: undefined,
     working: undefined,
-    hasLooked: false,
+    hasListed: false,
     nextWithoutSeq: 1,
   };
   return {
     start: (sink) => startWatch(watch, sink),
-    isListed: () => watch.hasLooked && [...watch.unanswered.values()].every((tries) => tries >= TRIES_OF_FIRST_LOOK),
-    rescan: (signal) => lookAtAll(watch, signal),
+    isListed: () => watch.hasListed && [...watch.unanswered.values()].every((tries) => tries >= TRIES_OF_FIRST_CHECK),
+    rescan: (signal) => checkAll(watch, signal),
     load: (path, signal) => loadDevice(watch, path, signal),
     dispose: async () => {
       watch.unsubscribe?.();
@@ -111,7 +111,7 @@ async function startWatch(watch: DeviceWatch, sink: MediaSink): Promise<void> {
 
 function onEvent(watch: DeviceWatch, event: DeviceUnitEvent): void {
   if (event.kind === 'resync') {
-    lookAtAll(watch, watch.stop.signal).catch(() => undefined); // the connection is lost again; the next resync follows
+    checkAll(watch, watch.stop.signal).catch(() => undefined); // the connection is lost again; the next resync follows
     return;
   }
   const unit = event.unit.replace(ALIAS, 'dev-');
@@ -121,25 +121,25 @@ function onEvent(watch: DeviceWatch, event: DeviceUnitEvent): void {
     watch.named.delete(unit);
     forget(watch, unit);
   }
-  lookAt(watch, unit);
+  check(watch, unit);
 }
 
-async function lookAtAll(watch: DeviceWatch, signal: AbortSignal): Promise<void> {
+async function checkAll(watch: DeviceWatch, signal: AbortSignal): Promise<void> {
   const found = (await watch.deps.units.listUnits(['dev-*.device'], signal)).filter(mayBeDisk);
-  for (const unit of new Set([...found, ...watch.known.keys()])) lookAt(watch, unit);
+  for (const unit of new Set([...found, ...watch.known.keys()])) check(watch, unit);
   await watch.working;
-  if (watch.hasLooked) return;
-  watch.hasLooked = true;
-  watch.sink?.lookedAt?.();
+  if (watch.hasListed) return;
+  watch.hasListed = true;
+  watch.sink?.listed?.();
 }
 
-function lookAt(watch: DeviceWatch, unit: string): void {
+function check(watch: DeviceWatch, unit: string): void {
   if (watch.stop.signal.aborted) return;
   watch.pending.add(unit);
-  watch.working ??= lookAtPending(watch);
+  watch.working ??= checkPending(watch);
 }
 
-async function lookAtPending(watch: DeviceWatch): Promise<void> {
+async function checkPending(watch: DeviceWatch): Promise<void> {
   const { pending, unanswered, stop } = watch;
   for (const unit of pending) {
     if (stop.signal.aborted) break;
@@ -165,7 +165,7 @@ function tryAgainLater(watch: DeviceWatch, unit: string, why: string, err: unkno
     deps.log.warn({ unit, err }, message);
   }
   unanswered.set(unit, (unanswered.get(unit) ?? 0) + 1);
-  setTimeout(() => lookAt(watch, unit), deps.retryMs).unref();
+  setTimeout(() => check(watch, unit), deps.retryMs).unref();
 }
 
 async function examine(watch: DeviceWatch, unit: string, signal: AbortSignal): Promise<void> {
@@ -173,22 +173,22 @@ async function examine(watch: DeviceWatch, unit: string, signal: AbortSignal): P
   const sysfsPath = await activeBlockDevice(deps.units, unit, signal);
   if (sysfsPath === undefined) {
     named.delete(unit);
-    lookAtDiskOf(watch, unit);
+    checkDiskOf(watch, unit);
     return forget(watch, unit);
   }
   const verdict = await judgeDevice(sysfsPath, deps.query, deps.paths, signal, named.has(unit));
   if (verdict.kind === 'medium') adopt(watch, unit, verdict.device);
   else if (verdict.kind === 'refused') refuse(watch, unit, verdict.name, verdict.reason);
   else forget(watch, unit);
-  lookAtDiskOf(watch, unit);
+  checkDiskOf(watch, unit);
 }
 
 /** A disk counts as bare only without any filesystem on its partitions. */
-function lookAtDiskOf(watch: DeviceWatch, unit: string): void {
+function checkDiskOf(watch: DeviceWatch, unit: string): void {
   const name = PARTITION.exec(unit)?.[1];
   if (name === undefined) return;
   const disk = `${name}.device`;
-  if (watch.known.has(disk) || !watch.known.has(unit)) lookAt(watch, disk);
+  if (watch.known.has(disk) || !watch.known.has(unit)) check(watch, disk);
 }
 
 /** Unless it was already reported. */

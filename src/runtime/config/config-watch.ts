@@ -13,13 +13,13 @@ interface WatchOptions {
   readonly ownPaths: readonly string[];
   readonly log: Log;
   /** For changes that the kernel did not report. Default 30 s. */
-  readonly lookMs?: number;
+  readonly compareMs?: number;
 }
 
 /** Also compares now and then: a file that is replaced twice at once may lose its watch. */
 export function watchConfig(
   paths: readonly string[],
-  { ownPaths, log, lookMs = 30_000 }: WatchOptions,
+  { ownPaths, log, compareMs = 30_000 }: WatchOptions,
   listener: () => void,
 ): Unsubscribe {
   const own = new Set(ownPaths);
@@ -30,7 +30,7 @@ export function watchConfig(
     seen = await stateOf(paths, own);
     if (!isStopped) listener();
   });
-  const look = async () => {
+  const compare = async () => {
     if (seen !== undefined && (await stateOf(paths, own)) !== seen) await report();
   };
   const watcher = watch([...paths], { ignoreInitial: true, followSymlinks: false, ignored: (path) => own.has(path) });
@@ -38,7 +38,7 @@ export function watchConfig(
   watcher.on('ready', () => void report());
   watcher.on('all', () => void report());
   watcher.on('error', (error) => log.warn({ err: error, paths }, 'Configuration of the runtime can not be watched'));
-  const timer = setInterval(() => void look(), lookMs);
+  const timer = setInterval(() => void compare(), compareMs);
   return () => {
     isStopped = true;
     clearInterval(timer);

@@ -37,7 +37,7 @@ export function createContentClient(options: {
   const snapshots = clientOf('containerd/services/snapshots/v1/snapshots.proto');
   const leases = clientOf('containerd/services/leases/v1/leases.proto');
   /** Undefined when the object does not exist, or exists already. */
-  const ask = async (
+  const request = async (
     grpc: GrpcClient,
     service: string,
     method: string,
@@ -60,21 +60,23 @@ export function createContentClient(options: {
       leases.close();
     },
     sizeOf: async (digest, signal) => {
-      const found = (await ask(content, CONTENT, 'Info', { digest }, signal)) as { info: { size: number } } | undefined;
+      const found = (await request(content, CONTENT, 'Info', { digest }, signal)) as
+        | { info: { size: number } }
+        | undefined;
       return found?.info.size;
     },
     read: (digest, signal, startByte = 0) => readBlob(content, { digest, offset: startByte }, signal),
     remove: async (digest, signal) => {
-      await ask(content, CONTENT, 'Delete', { digest }, signal);
+      await request(content, CONTENT, 'Delete', { digest }, signal);
     },
     collectGarbage: async (signal) => {
       const service = 'containerd.services.leases.v1.Leases';
-      await ask(leases, service, 'Create', { id: LEASE }, signal);
-      await ask(leases, service, 'Delete', { id: LEASE, sync: true }, signal, COLLECT_MS);
+      await request(leases, service, 'Create', { id: LEASE }, signal);
+      await request(leases, service, 'Delete', { id: LEASE, sync: true }, signal, COLLECT_MS);
     },
     hasSnapshot: async (snapshotter, key, signal) => {
       const service = 'containerd.services.snapshots.v1.Snapshots';
-      const found = (await ask(snapshots, service, 'Stat', { snapshotter, key }, signal)) as
+      const found = (await request(snapshots, service, 'Stat', { snapshotter, key }, signal)) as
         | { info: { kind: string } }
         | undefined;
       return found?.info.kind === 'COMMITTED';

@@ -162,7 +162,7 @@ type RegistryConfigPath =
   | { readonly kind: 'unset' }
   | { readonly kind: 'unknown' };
 
-interface AskedContainerd {
+interface RunningContainerd {
   /** The verbose answer of CRI `Status`. */
   readonly info: Readonly<Record<string, string>>;
   /** As it names itself: `containerd v2.2.1`. */
@@ -175,7 +175,7 @@ const DEFAULT_OF_2_2 = '/etc/containerd/certs.d:/etc/docker/certs.d';
 
 /** containerd 2 does not report it (docs/runtime-facts.md, fact 37), so its files are read. */
 export async function findRegistryConfigPath(
-  { info, name, configFile }: AskedContainerd,
+  { info, name, configFile }: RunningContainerd,
   signal: AbortSignal,
 ): Promise<RegistryConfigPath> {
   const hasTransferService = isAtLeast(name, 2, 1);

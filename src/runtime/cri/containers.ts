@@ -26,7 +26,7 @@ export function createContainers(cri: CriClient, pauseImage: PauseImage): Contai
     },
     containerImages: async (signal) => {
       const listed = await cri.listContainers(signal);
-      return [...(await pauseUse(cri, pauseImage, signal)), ...listed.flatMap(imageAskedFor)];
+      return [...(await pauseUse(cri, pauseImage, signal)), ...listed.flatMap(requestedImage)];
     },
     removeContainer: cri.removeContainer,
     removeImage: cri.removeImage,
@@ -108,7 +108,7 @@ function volumesOf(times: ContainerTimes | undefined): Pick<RuntimeContainer, 'v
 /** Nothing checks what a runtime lists. */
 const MAX_NAME = 512;
 
-function imageAskedFor(container: ListedContainer): ImageUse[] {
+function requestedImage(container: ListedContainer): ImageUse[] {
   const { metadata, id, image, labels = {} } = container;
   const name = image?.userSpecifiedImage || image?.image || '';
   if (stateOf(container) !== 'running' || name === '') return [];

@@ -131,25 +131,25 @@ function imageCalls(call: Call): ImageCalls {
 }
 
 function statusCalls(call: Call): Pick<CriClient, 'version' | 'status' | 'statusInfo'> {
-  const asked = { service: RUNTIME_SERVICE };
+  const ofRuntime = { service: RUNTIME_SERVICE };
   return {
     version: async (signal) => {
-      const found = await call<{ runtimeName: string; runtimeVersion: string }>('Version', {}, signal, asked);
+      const found = await call<{ runtimeName: string; runtimeVersion: string }>('Version', {}, signal, ofRuntime);
       return `${found.runtimeName} ${found.runtimeVersion}`;
     },
     status: async (signal) => {
-      await call('Status', {}, signal, asked);
+      await call('Status', {}, signal, ofRuntime);
     },
     statusInfo: async (signal) =>
-      (await call<{ info: Record<string, string> }>('Status', { verbose: true }, signal, asked)).info,
+      (await call<{ info: Record<string, string> }>('Status', { verbose: true }, signal, ofRuntime)).info,
   };
 }
 
 function containerCalls(call: Call): Pick<CriClient, 'listContainers' | 'containerTimes' | 'removeContainer'> {
-  const asked = { service: RUNTIME_SERVICE };
+  const ofRuntime = { service: RUNTIME_SERVICE };
   return {
     listContainers: async (signal) =>
-      (await call<{ containers: ListedContainer[] }>('ListContainers', {}, signal, asked)).containers,
+      (await call<{ containers: ListedContainer[] }>('ListContainers', {}, signal, ofRuntime)).containers,
     containerTimes: async (containerId, signal) => {
       interface Found {
         readonly status: {
@@ -159,7 +159,7 @@ function containerCalls(call: Call): Pick<CriClient, 'listContainers' | 'contain
         } | null;
       }
       try {
-        const { status } = await call<Found>('ContainerStatus', { containerId }, signal, asked);
+        const { status } = await call<Found>('ContainerStatus', { containerId }, signal, ofRuntime);
         if (status === null) return undefined;
         const volumeImages = status.mounts.flatMap(({ image }) => (image?.image ? [image.image] : []));
         return { startedAt: Math.floor(status.startedAt / 1_000_000), exitCode: status.exitCode, volumeImages };
@@ -170,7 +170,7 @@ function containerCalls(call: Call): Pick<CriClient, 'listContainers' | 'contain
     },
     removeContainer: async (containerId, signal) => {
       await call('RemoveContainer', { containerId }, signal, {
-        ...asked,
+        ...ofRuntime,
         what: `Removal of container ${containerId}`,
       });
     },

@@ -159,7 +159,7 @@ export async function runningPauseImage(socketPath: string, signal: AbortSignal)
 
 function readConfig(socketPath: string, signal: AbortSignal): Promise<string> {
   return new Promise((resolve, reject) => {
-    const asking = request({ socketPath, path: '/config', signal, agent: false }, (response) => {
+    const sent = request({ socketPath, path: '/config', signal, agent: false }, (response) => {
       const chunks: Buffer[] = [];
       let sizeBytes = 0;
       response.on('data', (chunk: Buffer) => {
@@ -170,8 +170,8 @@ function readConfig(socketPath: string, signal: AbortSignal): Promise<string> {
       response.on('end', () => resolve(Buffer.concat(chunks).toString('utf8')));
       response.on('error', reject);
     });
-    asking.on('error', reject);
-    asking.end();
+    sent.on('error', reject);
+    sent.end();
   });
 }
 

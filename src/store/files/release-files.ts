@@ -73,15 +73,15 @@ export function createReleaseFiles(root: string): ReleaseFiles {
 
 async function listReleases(root: string, signal: AbortSignal): Promise<ReadonlyMap<string, BundleId>> {
   const found = new Map<string, BundleId>();
-  const look = async (folder: string): Promise<boolean> => {
+  const collect = async (folder: string): Promise<boolean> => {
     const bundleId = await ownerOf(join(root, folder));
     signal.throwIfAborted();
     if (bundleId !== undefined) found.set(folder, bundleId);
     return bundleId !== undefined;
   };
   for (const name of await visibleNames(root)) {
-    if (await look(name)) continue;
-    for (const version of await visibleNames(join(root, name))) await look(`${name}/${version}`);
+    if (await collect(name)) continue;
+    for (const version of await visibleNames(join(root, name))) await collect(`${name}/${version}`);
   }
   return found;
 }

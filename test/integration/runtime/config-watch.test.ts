@@ -14,11 +14,11 @@ describe('the watch of configuration', () => {
   let changes = 0;
 
   /** Returns when the watch is ready, which counts as no change. */
-  const watching = async (path: string, lookMs?: number): Promise<void> => {
+  const watching = async (path: string, compareMs?: number): Promise<void> => {
     const options = {
       ownPaths: [join(folder, 'own')],
       log: createRecordingLog(),
-      ...(lookMs !== undefined && { lookMs }),
+      ...(compareMs !== undefined && { compareMs }),
     };
     stop = watchConfig([path], options, () => {
       changes += 1;

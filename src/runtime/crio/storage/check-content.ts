@@ -196,7 +196,7 @@ async function findLostFile(record: string, folder: string, signal: AbortSignal)
     for await (const line of createInterface({ input: text, crlfDelay: Number.POSITIVE_INFINITY })) {
       const entry = line.length > MAX_LINE ? undefined : (JSON.parse(line) as FileEntry);
       if (entry?.type !== FILE || entry.name === undefined || isOutside(entry.name)) continue;
-      const found = await lookAt(folder, entry.name, entry.size ?? 0);
+      const found = await lostAt(folder, entry.name, entry.size ?? 0);
       if (found === undefined) lost.delete(entry.name);
       else lost.set(entry.name, found);
     }
@@ -213,7 +213,7 @@ function isOutside(name: string): boolean {
 }
 
 /** Only members with content: others may be links, folders or marks of a removal. */
-async function lookAt(folder: string, name: string, size: number): Promise<LostFile | undefined> {
+async function lostAt(folder: string, name: string, size: number): Promise<LostFile | undefined> {
   if (size === 0) return undefined;
   const path = join(folder, name);
   try {

@@ -32,7 +32,7 @@ describe('a daemon that is restarted with the stick plugged in', () => {
         release: async () => undefined,
       } as const;
       if (isStickIn) sink?.arrived(medium);
-      sink?.lookedAt?.();
+      sink?.listed?.();
     };
     return {
       start: async (to) => {

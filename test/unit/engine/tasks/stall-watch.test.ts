@@ -6,7 +6,7 @@ import { createVirtualClock, type VirtualClock } from '../../../support/fake-por
 
 interface Pull {
   flow: BlobFlow;
-  isAsked: boolean;
+  isRequested: boolean;
   /** How it ended, if it did. */
   result: string | undefined;
   finish: () => void;
@@ -29,18 +29,18 @@ beforeEach(() => {
   });
 });
 
-function start(name: string, flow: Partial<BlobFlow> = {}, isAsked = true, isPresent = false): Pull {
+function start(name: string, flow: Partial<BlobFlow> = {}, isRequested = true, isPresent = false): Pull {
   const layer = digestOf(name);
   const pull: Pull = {
     flow: { ...idle, ...flow },
-    isAsked,
+    isRequested,
     result: undefined,
     finish: () => undefined,
     fail: () => undefined,
     controller: new AbortController(),
   };
   pulls.set(layer, pull);
-  const watched = { what: name, layers: [layer], isAsked: () => pull.isAsked, isPresent };
+  const watched = { what: name, layers: [layer], isRequested: () => pull.isRequested, isPresent };
   void watch
     .guard(
       watched,
@@ -71,8 +71,8 @@ describe('stall watch', () => {
     ['the medium gives nothing', { open: 2, opened: 2, awaitingMedium: 1 }, true],
     ['the runtime takes nothing', { open: 1, opened: 1, awaitingRuntime: 1 }, true],
     ['the runtime asks for nothing', {}, false],
-  ])('cancels a pull when %s (%j)', async (cause, flow, isAsked) => {
-    const pull = start('etcd', flow, isAsked);
+  ])('cancels a pull when %s (%j)', async (cause, flow, isRequested) => {
+    const pull = start('etcd', flow, isRequested);
     await clock.advance(89_000);
     expect(pull.result).toBeUndefined();
     await clock.advance(2_000);

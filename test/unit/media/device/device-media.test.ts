@@ -46,7 +46,7 @@ describe('device media', () => {
           story.push(`+${medium.mediumId}`);
         },
         changed: (mediumId) => story.push(`~${mediumId}`),
-        lookedAt: () => {
+        listed: () => {
           looks += 1;
         },
         left: (mediumId) => {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { digestFromHex } from '../../../../src/domain/model/digest.ts';
 import { AppError } from '../../../../src/platform/app-error.ts';
-import { type AskedManifest, mayBegin, type PullApi } from '../../../../src/registry/answers.ts';
+import { mayBegin, type PullApi, type RequestedManifest } from '../../../../src/registry/answers.ts';
 
 const manifest = digestFromHex('ab'.repeat(32));
 const config = {
@@ -10,7 +10,7 @@ const config = {
   size: 2,
 };
 const layer = { mediaType: 'application/vnd.oci.image.layer.v1.tar', digest: digestFromHex('ef'.repeat(32)), size: 9 };
-const document: AskedManifest['document'] = {
+const document: RequestedManifest['document'] = {
   kind: 'manifest',
   schemaVersion: 2,
   mediaType: 'application/vnd.oci.image.manifest.v1+json',
