@@ -37,115 +37,213 @@ const LATER_CHECKS = 2;
  * after names, sizes and times below it have not changed for `settleMs`, so that a copy is
  * complete.
  */
-export function createDirectoryMedia(deps: DirectoryMediaDeps): MediaProvider {
-  const stop = new AbortController();
-  const watches: DirectoryWatch[] = [];
-  return {
-    start: async (sink) => {
-      const { watch: open } = await import('chokidar');
-      for (const directory of deps.directories) {
-        const watch = directoryWatch(directory, deps, { sink, open, signal: stop.signal });
-        watches.push(watch);
-        await startWatch(watch);
-      }
-    },
-    rescan: async () => {
-      for (const watch of watches) check(watch);
-    },
-    dispose: async () => {
-      stop.abort();
-      for (const watch of watches) await closeWatch(watch);
-    },
-  };
+export class DirectoryMedia implements MediaProvider {
+  private readonly stop = new AbortController();
+  private readonly watches: DirectoryWatch[] = [];
+
+  constructor(private readonly deps: DirectoryMediaDeps) {}
+
+  async start(sink: MediaSink): Promise<void> {
+    const { watch: open } = await import('chokidar');
+    for (const directory of this.deps.directories) {
+      const watch = new DirectoryWatch(directory, this.deps, { sink, open, signal: this.stop.signal });
+      this.watches.push(watch);
+      await watch.start();
+    }
+  }
+
+  async rescan(): Promise<void> {
+    for (const watch of this.watches) watch.check();
+  }
+
+  async dispose(): Promise<void> {
+    this.stop.abort();
+    for (const watch of this.watches) await watch.close();
+  }
 }
 
-type OpenWatcher = typeof import('chokidar').watch;
-
-interface DirectoryWatch {
-  readonly path: string;
-  readonly layout: BundleLayout;
-  readonly mediumId: MediumId;
-  readonly clock: Clock;
-  readonly settleMs: number;
+interface WatchParts {
   readonly sink: MediaSink;
-  readonly open: OpenWatcher;
+  readonly open: typeof import('chokidar').watch;
   readonly signal: AbortSignal;
+}
+
+class DirectoryWatch {
+  private readonly path: string;
+  private readonly layout: BundleLayout;
+  private readonly clock: Clock;
+  private readonly settleMs: number;
   /** Fingerprint of the last report. Undefined while the directory does not exist. */
-  seen: string | undefined;
+  private seen: string | undefined;
   /** Of the directory as an entry of its parent folder. */
-  unwatchAbove: () => void;
+  private unwatchAbove: () => void = () => undefined;
   /** Name of the folder `stickpin` of a medium, when the directory was last listed. */
-  home: string | undefined;
+  private home: string | undefined;
   /** Of the names in the directory of a medium. */
-  unwatchTop: () => void;
+  private unwatchTop: () => void = () => undefined;
   /** Of the content of the directory, or of a medium's folder `stickpin`. */
-  below: FSWatcher | undefined;
+  private below: FSWatcher | undefined;
   /** Something came or went since the last report: a reader may have found nothing meanwhile. */
-  wasMoved: boolean;
+  private wasMoved = false;
   /** The directory and its folder `stickpin`, as {@link inodeOf} names them. */
-  watched: string | undefined;
-  timer: NodeJS.Timeout | undefined;
+  private watched: string | undefined;
+  private timer: NodeJS.Timeout | undefined;
   /** See {@link LATER_CHECKS}. */
-  laterChecks: number;
+  private laterChecks = 0;
   /** Resolves when {@link below} watches the current directory. */
-  following: Promise<void>;
-  checking: Promise<void> | undefined;
-  again: boolean;
-}
+  private following: Promise<void> = Promise.resolve();
+  private checking: Promise<void> | undefined;
+  private again = false;
 
-function directoryWatch(
-  { path, layout }: DirectoryMedium,
-  { clock, settleMs = DEFAULT_SETTLE_MS }: DirectoryMediaDeps,
-  around: Pick<DirectoryWatch, 'sink' | 'open' | 'signal'>,
-): DirectoryWatch {
-  return {
-    path,
-    layout,
-    mediumId: `dir:${path}`,
-    clock,
-    settleMs,
-    ...around,
-    seen: undefined,
-    unwatchAbove: () => undefined,
-    home: undefined,
-    unwatchTop: () => undefined,
-    below: undefined,
-    wasMoved: false,
-    watched: undefined,
-    timer: undefined,
-    laterChecks: 0,
-    following: Promise.resolve(),
-    checking: undefined,
-    again: false,
-  };
-}
+  constructor(
+    { path, layout }: DirectoryMedium,
+    { clock, settleMs = DEFAULT_SETTLE_MS }: DirectoryMediaDeps,
+    private readonly parts: WatchParts,
+  ) {
+    this.path = path;
+    this.layout = layout;
+    this.clock = clock;
+    this.settleMs = settleMs;
+  }
 
-async function startWatch(watch: DirectoryWatch): Promise<void> {
-  const { path } = watch;
-  // The content at the start counts as settled.
-  report(watch, await fingerprintOf(watch));
-  watch.unwatchAbove = watchEntry(path, (isMove) => {
-    watch.wasMoved ||= isMove;
-    follow(watch);
-  });
-  watch.timer = setInterval(() => {
-    follow(watch);
-    checkLater(watch);
-  }, PRESENCE_MS).unref();
-  follow(watch);
-  await watch.following;
-}
+  async start(): Promise<void> {
+    const { path } = this;
+    // The content at the start counts as settled.
+    this.report(await this.fingerprintOf());
+    this.unwatchAbove = watchEntry(path, (isMove) => {
+      this.wasMoved ||= isMove;
+      this.follow();
+    });
+    this.timer = setInterval(() => {
+      this.follow();
+      this.checkLater();
+    }, PRESENCE_MS).unref();
+    this.follow();
+    await this.following;
+  }
 
-function follow(watch: DirectoryWatch): void {
-  watch.following = watch.following.then(() => followDirectory(watch)).catch(() => check(watch));
-}
+  private follow(): void {
+    this.following = this.following.then(() => this.followDirectory()).catch(() => this.check());
+  }
 
-async function closeWatch(watch: DirectoryWatch): Promise<void> {
-  clearInterval(watch.timer);
-  await watch.following;
-  watch.unwatchAbove();
-  await closeBelow(watch);
-  await watch.checking;
+  async close(): Promise<void> {
+    clearInterval(this.timer);
+    await this.following;
+    this.unwatchAbove();
+    await this.closeBelow();
+    await this.checking;
+  }
+
+  /** A watch follows the inode, not the name, so it is replaced with the directory. */
+  private async followDirectory(): Promise<void> {
+    const { path, home } = this;
+    const inode = await inodeOf(path);
+    const watched = inode && `${inode} ${home && (await inodeOf(join(path, home)))}`;
+    if (watched === this.watched) {
+      if (this.wasMoved) this.check();
+      return;
+    }
+    this.watched = watched;
+    await this.closeBelow();
+    if (watched !== undefined && !this.parts.signal.aborted) this.openBelow();
+    this.check();
+  }
+
+  /** Only folders, and on a medium only `stickpin`: a bundle has thousands of files. */
+  private openBelow(): void {
+    const { path, layout, home } = this;
+    const onChange = () => this.check();
+    const isMedium = layout === 'medium';
+    if (isMedium) this.unwatchTop = watchNames(path, onChange);
+    if (isMedium && home === undefined) return;
+    const ignored = (_path: string, stats?: Stats) => stats?.isFile() === true;
+    const depth = isMedium ? WATCH_DEPTH - 1 : WATCH_DEPTH;
+    this.below = this.parts
+      .open(join(path, home ?? '.'), { ignored, depth, followSymlinks: false })
+      .on('raw', onChange)
+      .on('error', onChange);
+  }
+
+  private async closeBelow(): Promise<void> {
+    const { below } = this;
+    this.unwatchTop();
+    this.below = undefined;
+    if (below !== undefined) await closeWatcher(below);
+  }
+
+  private checkLater(): void {
+    if (this.laterChecks === 0) return;
+    this.laterChecks -= 1;
+    this.check();
+  }
+
+  check(): void {
+    this.again = true;
+    this.checking ??= this.checkUntilDone();
+  }
+
+  private async checkUntilDone(): Promise<void> {
+    while (this.again && !this.parts.signal.aborted) {
+      this.again = false;
+      await this.settle().catch(() => undefined); // only an abort throws
+    }
+    this.checking = undefined;
+    // Its folder `stickpin` may be new.
+    if (!this.parts.signal.aborted) this.follow();
+  }
+
+  /** Reports the directory when its content no longer changes. */
+  private async settle(): Promise<void> {
+    const { clock, settleMs } = this;
+    const { signal } = this.parts;
+    let last = await this.fingerprintOf();
+    if (last === undefined || (last === this.seen && !this.wasMoved)) return this.report(last);
+    for (;;) {
+      await clock.sleep(settleMs, signal);
+      const next = await this.fingerprintOf();
+      if (next === last || next === undefined) return this.report(next);
+      last = next;
+    }
+  }
+
+  private report(fingerprint: string | undefined): void {
+    const { seen: before, wasMoved, path, layout } = this;
+    const { sink } = this.parts;
+    const mediumId: MediumId = `dir:${path}`;
+    this.wasMoved = false;
+    if (fingerprint === before && (!wasMoved || before === undefined)) return;
+    this.seen = fingerprint;
+    this.laterChecks = LATER_CHECKS;
+    if (fingerprint === undefined) sink.left(mediumId);
+    else if (before === undefined) sink.arrived(pluggedDirectory(mediumId, path, layout));
+    else sink.changed(mediumId);
+  }
+
+  /** Of names, sizes and times. Undefined when it is no directory. */
+  private async fingerprintOf(): Promise<string | undefined> {
+    const { path, layout } = this;
+    if (!(await isDirectory(path))) return undefined;
+    const hash = createHash('sha1');
+    const root = await holdWithoutLinks(path).catch(() => undefined);
+    // The reason is reported when the directory is read.
+    if (root === undefined) return 'unreadable';
+    const tree = layout === 'medium' ? this.listMedium(root) : listTree(root, WATCH_DEPTH);
+    for await (const line of tree) hash.update(line);
+    return hash.digest('hex');
+  }
+
+  private async *listMedium(root: HeldFolder): AsyncGenerator<string> {
+    try {
+      const names = await root.names(limits.topEntries).catch((): string[] => []);
+      yield `${names.sort().join('\0')}\n${(await root.stat('.').catch(() => undefined))?.mtimeMs}\n`;
+      const home = await findEntry(root, 'stickpin').catch(() => undefined);
+      const folder = home === undefined ? undefined : await root.openFolder(home).catch(() => undefined);
+      this.home = folder && home;
+      if (folder !== undefined) yield* listTree(folder, WATCH_DEPTH - 1);
+    } finally {
+      await root.close();
+    }
+  }
 }
 
 /**
@@ -171,87 +269,6 @@ function watchNames(folder: string, onChange: (isMove: boolean, name: string | n
   }
 }
 
-/** A watch follows the inode, not the name, so it is replaced with the directory. */
-async function followDirectory(watch: DirectoryWatch): Promise<void> {
-  const { path, home } = watch;
-  const inode = await inodeOf(path);
-  const watched = inode && `${inode} ${home && (await inodeOf(join(path, home)))}`;
-  if (watched === watch.watched) {
-    if (watch.wasMoved) check(watch);
-    return;
-  }
-  watch.watched = watched;
-  await closeBelow(watch);
-  if (watched !== undefined && !watch.signal.aborted) openBelow(watch);
-  check(watch);
-}
-
-/** Only folders, and on a medium only `stickpin`: a bundle has thousands of files. */
-function openBelow(watch: DirectoryWatch): void {
-  const { path, layout, home, open } = watch;
-  const onChange = () => check(watch);
-  const isMedium = layout === 'medium';
-  if (isMedium) watch.unwatchTop = watchNames(path, onChange);
-  if (isMedium && home === undefined) return;
-  const ignored = (_path: string, stats?: Stats) => stats?.isFile() === true;
-  const depth = isMedium ? WATCH_DEPTH - 1 : WATCH_DEPTH;
-  watch.below = open(join(path, home ?? '.'), { ignored, depth, followSymlinks: false })
-    .on('raw', onChange)
-    .on('error', onChange);
-}
-
-async function closeBelow(watch: DirectoryWatch): Promise<void> {
-  const { below } = watch;
-  watch.unwatchTop();
-  watch.below = undefined;
-  if (below !== undefined) await closeWatcher(below);
-}
-
-function checkLater(watch: DirectoryWatch): void {
-  if (watch.laterChecks === 0) return;
-  watch.laterChecks -= 1;
-  check(watch);
-}
-
-function check(watch: DirectoryWatch): void {
-  watch.again = true;
-  watch.checking ??= checkUntilDone(watch);
-}
-
-async function checkUntilDone(watch: DirectoryWatch): Promise<void> {
-  while (watch.again && !watch.signal.aborted) {
-    watch.again = false;
-    await settle(watch).catch(() => undefined); // only an abort throws
-  }
-  watch.checking = undefined;
-  // Its folder `stickpin` may be new.
-  if (!watch.signal.aborted) follow(watch);
-}
-
-/** Reports the directory when its content no longer changes. */
-async function settle(watch: DirectoryWatch): Promise<void> {
-  const { clock, settleMs, signal } = watch;
-  let last = await fingerprintOf(watch);
-  if (last === undefined || (last === watch.seen && !watch.wasMoved)) return report(watch, last);
-  for (;;) {
-    await clock.sleep(settleMs, signal);
-    const next = await fingerprintOf(watch);
-    if (next === last || next === undefined) return report(watch, next);
-    last = next;
-  }
-}
-
-function report(watch: DirectoryWatch, fingerprint: string | undefined): void {
-  const { seen: before, wasMoved, sink, mediumId, path, layout } = watch;
-  watch.wasMoved = false;
-  if (fingerprint === before && (!wasMoved || before === undefined)) return;
-  watch.seen = fingerprint;
-  watch.laterChecks = LATER_CHECKS;
-  if (fingerprint === undefined) sink.left(mediumId);
-  else if (before === undefined) sink.arrived(pluggedDirectory(mediumId, path, layout));
-  else sink.changed(mediumId);
-}
-
 async function inodeOf(path: string): Promise<string | undefined> {
   const found = await stat(path, { bigint: true }).catch(() => undefined);
   // The kernel reuses inode numbers, so the birth time is part of the identity.
@@ -274,32 +291,6 @@ async function isDirectory(path: string): Promise<boolean> {
     return (await stat(path)).isDirectory();
   } catch {
     return false;
-  }
-}
-
-/** Of names, sizes and times. Undefined when it is no directory. */
-async function fingerprintOf(watch: DirectoryWatch): Promise<string | undefined> {
-  const { path, layout } = watch;
-  if (!(await isDirectory(path))) return undefined;
-  const hash = createHash('sha1');
-  const root = await holdWithoutLinks(path).catch(() => undefined);
-  // The reason is reported when the directory is read.
-  if (root === undefined) return 'unreadable';
-  const tree = layout === 'medium' ? listMedium(root, watch) : listTree(root, WATCH_DEPTH);
-  for await (const line of tree) hash.update(line);
-  return hash.digest('hex');
-}
-
-async function* listMedium(root: HeldFolder, watch: DirectoryWatch): AsyncGenerator<string> {
-  try {
-    const names = await root.names(limits.topEntries).catch((): string[] => []);
-    yield `${names.sort().join('\0')}\n${(await root.stat('.').catch(() => undefined))?.mtimeMs}\n`;
-    const home = await findEntry(root, 'stickpin').catch(() => undefined);
-    const folder = home === undefined ? undefined : await root.openFolder(home).catch(() => undefined);
-    watch.home = folder && home;
-    if (folder !== undefined) yield* listTree(folder, WATCH_DEPTH - 1);
-  } finally {
-    await root.close();
   }
 }
 

@@ -39,46 +39,60 @@ interface Loaded {
  * `.stickpin.tar` file. A path is a medium until it disappears, is replaced, or the daemon ends. It
  * is not watched; load it again after a change.
  */
-export function createLoadedMedia({ log, presenceMs = 2_000 }: LoadedMediaDeps): MediaProvider {
-  const loaded = new Map<MediumId, Loaded>();
-  let sink: MediaSink | undefined;
-  let timer: NodeJS.Timeout | undefined;
+export class LoadedMedia implements MediaProvider {
+  private readonly log: Log;
+  private readonly presenceMs: number;
+  private readonly loaded = new Map<MediumId, Loaded>();
+  private sink: MediaSink | undefined;
+  private timer: NodeJS.Timeout | undefined;
 
-  const check = async (mediumId: MediumId, entry: Loaded): Promise<void> => {
+  constructor({ log, presenceMs = 2_000 }: LoadedMediaDeps) {
+    this.log = log;
+    this.presenceMs = presenceMs;
+  }
+
+  async start(sink: MediaSink): Promise<void> {
+    this.sink = sink;
+    this.timer = setInterval(() => void this.checkAll(), this.presenceMs).unref();
+  }
+
+  rescan(signal: AbortSignal): Promise<void> {
+    return untilAborted(this.checkAll(), signal);
+  }
+
+  async dispose(): Promise<void> {
+    clearInterval(this.timer);
+    this.loaded.clear();
+  }
+
+  async load(given: string, signal: AbortSignal): Promise<string | undefined> {
+    if (given.startsWith('/dev/')) return undefined;
+    const { path, layout, identity } = await untilAborted(judgePath(given), signal);
+    const mediumId: MediumId = `load:${path}`;
+    const before = this.loaded.get(mediumId);
+    this.loaded.set(mediumId, { path, identity, isChecking: false });
+    if (before?.identity === identity) this.sink?.changed(mediumId);
+    else this.sink?.arrived(pluggedPlace(mediumId, path, layout, identity));
+    return path;
+  }
+
+  private async checkAll(): Promise<void> {
+    await Promise.all([...this.loaded].map(([mediumId, entry]) => this.check(mediumId, entry)));
+  }
+
+  private async check(mediumId: MediumId, entry: Loaded): Promise<void> {
     if (entry.isChecking) return;
     entry.isChecking = true;
     const identity = await identityOf(entry.path).catch(() => undefined);
     entry.isChecking = false;
-    if (identity === entry.identity || loaded.get(mediumId) !== entry) return;
-    loaded.delete(mediumId);
-    log.info({ medium: entry.path }, `${entry.path} is gone and no medium any more; load it again when it is back`);
-    sink?.left(mediumId);
-  };
-  const checkAll = async (): Promise<void> => {
-    await Promise.all([...loaded].map(([mediumId, entry]) => check(mediumId, entry)));
-  };
-
-  return {
-    start: async (to) => {
-      sink = to;
-      timer = setInterval(() => void checkAll(), presenceMs).unref();
-    },
-    rescan: (signal) => untilAborted(checkAll(), signal),
-    dispose: async () => {
-      clearInterval(timer);
-      loaded.clear();
-    },
-    load: async (given, signal) => {
-      if (given.startsWith('/dev/')) return undefined;
-      const { path, layout, identity } = await untilAborted(judgePath(given), signal);
-      const mediumId: MediumId = `load:${path}`;
-      const before = loaded.get(mediumId);
-      loaded.set(mediumId, { path, identity, isChecking: false });
-      if (before?.identity === identity) sink?.changed(mediumId);
-      else sink?.arrived(pluggedPlace(mediumId, path, layout, identity));
-      return path;
-    },
-  };
+    if (identity === entry.identity || this.loaded.get(mediumId) !== entry) return;
+    this.loaded.delete(mediumId);
+    this.log.info(
+      { medium: entry.path },
+      `${entry.path} is gone and no medium any more; load it again when it is back`,
+    );
+    this.sink?.left(mediumId);
+  }
 }
 
 interface Place {

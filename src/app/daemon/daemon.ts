@@ -4,8 +4,8 @@ import { judgeBundles } from '../../bundle/verify/judge-bundles.ts';
 import type { RuntimeObservation } from '../../domain/model/image.ts';
 import { imagesEnv } from '../../domain/report/texts/images-env.ts';
 import { createEngine, type Engine } from '../../engine/loop/engine.ts';
-import { createDirectoryMedia } from '../../media/directory-media.ts';
-import { createLoadedMedia } from '../../media/loaded-media.ts';
+import { DirectoryMedia } from '../../media/directory-media.ts';
+import { LoadedMedia } from '../../media/loaded-media.ts';
 import { Media } from '../../media/media.ts';
 import type { MediaProvider } from '../../media/media-provider.ts';
 import { reasonOf } from '../../platform/app-error.ts';
@@ -326,7 +326,7 @@ function createDaemonMedia(
     { path: settings.media.incoming, layout: 'folder' as const },
   ];
   return new Media({
-    providers: [createDirectoryMedia({ directories, clock }), createLoadedMedia({ log }), ...providers, ...peers],
+    providers: [new DirectoryMedia({ directories, clock }), new LoadedMedia({ log }), ...providers, ...peers],
     log,
     ...(watchBundle !== undefined && { watchBundle }),
     judge: async (bundles, signal, last) => {

@@ -13,7 +13,7 @@ import { createServiceNotifier, type SystemdNotifier, takeActivatedSockets } fro
 import { StaticPods } from '../../host/static-pods.ts';
 import { SystemdManager } from '../../host/systemd-manager.ts';
 import { restartOwnUnit } from '../../host/units.ts';
-import { createDeviceMedia } from '../../media/device/device-media.ts';
+import { DeviceMedia } from '../../media/device/device-media.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { systemClock } from '../../platform/clock.ts';
 import { messageIds } from '../../platform/message-ids.ts';
@@ -119,7 +119,7 @@ function nodeOptions(
 ): Omit<DaemonOptions, 'notifier' | 'keepsMirrors' | 'onStatus'> {
   const [socket] = takeActivatedSockets(process.env);
   const manager = new SystemdManager(bus);
-  const devices = createDeviceMedia({
+  const devices = new DeviceMedia({
     units: manager,
     log,
     mountDirectory: join(settings.paths.run_dir, 'media'),

@@ -4,7 +4,7 @@ import { link, mkdir, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createDirectoryMedia } from '../../../src/media/directory-media.ts';
+import { DirectoryMedia } from '../../../src/media/directory-media.ts';
 import type { MediaProvider } from '../../../src/media/media-provider.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
 import { bundleIntoCache } from '../../support/bundles/bundle-program.ts';
@@ -30,7 +30,7 @@ describe('directories as media', () => {
   });
 
   const start = async (settleMs = 50): Promise<void> => {
-    provider = createDirectoryMedia({
+    provider = new DirectoryMedia({
       directories: [{ path: root, layout: 'medium' }],
       clock: systemClock,
       settleMs,
@@ -153,10 +153,10 @@ describe('directories as media', () => {
 const READER = `
 const [media, finder, root] = process.argv.slice(1);
 const { signal } = new AbortController();
-const { createDirectoryMedia } = await import(media);
+const { DirectoryMedia } = await import(media);
 const { findBundles } = await import(finder);
 const clock = { sleep: (ms) => new Promise((resolve) => setTimeout(resolve, ms)) };
-const provider = createDirectoryMedia({ directories: [{ path: root, layout: 'medium' }], clock, settleMs: 50 });
+const provider = new DirectoryMedia({ directories: [{ path: root, layout: 'medium' }], clock, settleMs: 50 });
 const { promise, resolve } = Promise.withResolvers();
 await provider.start({ arrived: () => undefined, changed: resolve, left: () => undefined }, signal);
 const found = await findBundles(root, 'medium', signal);

@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, rename, rm, symlink, writeFile } from 'node:fs/promises
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createLoadedMedia } from '../../../src/media/loaded-media.ts';
+import { LoadedMedia } from '../../../src/media/loaded-media.ts';
 import type { MediaProvider, PluggedMedium } from '../../../src/media/media-provider.ts';
 import { eventually } from '../../support/eventually.ts';
 import { createRecordingLog, type RecordingLog } from '../../support/recording-log.ts';
@@ -21,7 +21,7 @@ describe('loaded media', () => {
     story = [];
     arrived = [];
     log = createRecordingLog();
-    provider = createLoadedMedia({ log, presenceMs: 20 });
+    provider = new LoadedMedia({ log, presenceMs: 20 });
     await provider.start(
       {
         arrived: (medium) => {

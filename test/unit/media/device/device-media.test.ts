@@ -2,7 +2,7 @@ import { chmodSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } fr
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createDeviceMedia } from '../../../../src/media/device/device-media.ts';
+import { DeviceMedia } from '../../../../src/media/device/device-media.ts';
 import type { MediaProvider, PluggedMedium } from '../../../../src/media/media-provider.ts';
 import { createFakeDeviceUnits, type FakeDeviceUnits } from '../../../support/bus/fake-device-units.ts';
 import { eventually } from '../../../support/eventually.ts';
@@ -30,7 +30,7 @@ describe('device media', () => {
     story = [];
     looks = 0;
     mountDirectory = mkdtempSync(join(tmpdir(), 'stickpin-media-'));
-    provider = createDeviceMedia({
+    provider = new DeviceMedia({
       units,
       log,
       mountDirectory,
