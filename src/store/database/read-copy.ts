@@ -5,14 +5,14 @@ import type { EventRow } from '../../ports/state.ts';
 import { openDatabase } from './database.ts';
 import { tableWithWrongSum } from './row-sums.ts';
 import { type BundleReviver, loadBundles } from './tables/bundle-rows.ts';
-import { createEventRows } from './tables/event-rows.ts';
+import { EventRows } from './tables/event-rows.ts';
 import { createTrustRows } from './tables/trust-rows.ts';
 
 /** Oldest first. `path` must be a copy, which may be migrated. @throws as `openDatabase` */
 export function readEvents(path: string, bundleId: BundleId | undefined, limit: number): readonly EventRow[] {
   const database = openDatabase(path);
   try {
-    return createEventRows(database, { keptEvents: Number.MAX_SAFE_INTEGER }).list(bundleId, limit);
+    return new EventRows(database, { keptEvents: Number.MAX_SAFE_INTEGER }).list(bundleId, limit);
   } finally {
     database.close();
   }

@@ -9,8 +9,8 @@ import type { EventRow, StateStore } from '../../ports/state.ts';
 import { databaseWriteError, diskFaultError, unsyncedError } from '../files/write-error.ts';
 import { damagedError, isCorruption, removedError } from './database.ts';
 import { writeCopy } from './state-copies.ts';
-import { createEventRows, type EventRows } from './tables/event-rows.ts';
-import { createWalSync, syncLog, type WalSync } from './wal.ts';
+import { EventRows } from './tables/event-rows.ts';
+import { syncLog, WalSync } from './wal.ts';
 
 export interface RecordingOptions {
   readonly keptEvents?: number;
@@ -51,13 +51,13 @@ const KEPT_EVENTS = 20_000;
 export function createRecording(database: Database, options: RecordingOptions): Recording {
   const { keptEvents = KEPT_EVENTS, keptMs, sync = () => syncLog(database), refusal } = options;
   const { onDamage = () => undefined } = options;
-  const events = createEventRows(database, { keptEvents, keptMs });
+  const events = new EventRows(database, { keptEvents, keptMs });
   const revision = events.newest();
   return {
     database,
     events,
-    walSync: createWalSync(sync),
-    disk: createDiskWatch(dirname(database.name)),
+    walSync: new WalSync(sync),
+    disk: new DiskWatch(dirname(database.name)),
     onDamage,
     refusal,
     revision,
@@ -196,29 +196,31 @@ export function refuse(recording: Recording, error: AppError): AppError {
 }
 
 /** Finds out whether stickpin's own files can be written. */
-interface DiskWatch {
-  /** Returns `error`. */
-  failed(error: AppError): AppError;
-  succeeded(): void;
-  trouble(): Fault | undefined;
-}
+class DiskWatch {
+  private failure: AppError | undefined;
 
-/** A full disk counts as such until a test write succeeds, other failures until a write does. */
-function createDiskWatch(directory: string): DiskWatch {
-  let failure: AppError | undefined;
-  return {
-    failed: (error) => {
-      failure = error;
-      return error;
-    },
-    succeeded: () => {
-      failure = undefined;
-    },
-    trouble: () => {
-      const fault = failure === undefined ? visibleDiskFault(directory) : probeDisk(directory);
-      if (fault === undefined && failure !== undefined && isDiskTrouble(failure)) failure = undefined;
-      const error = fault === undefined ? failure : diskFaultError(directory, fault);
-      return error && { code: error.code, message: error.message };
-    },
-  };
+  constructor(private readonly directory: string) {}
+
+  /** Returns `error`. */
+  failed(error: AppError): AppError {
+    this.failure = error;
+    return error;
+  }
+
+  succeeded(): void {
+    this.failure = undefined;
+  }
+
+  /** A full disk counts as such until a test write succeeds, other failures until a write does. */
+  trouble(): Fault | undefined {
+    const { failure, directory } = this;
+    const fault = failure === undefined ? visibleDiskFault(directory) : probeDisk(directory);
+    if (fault !== undefined) {
+      const { code, message } = diskFaultError(directory, fault);
+      return { code, message };
+    }
+    if (failure === undefined) return undefined;
+    if (isDiskTrouble(failure)) this.failure = undefined;
+    return this.failure && { code: this.failure.code, message: this.failure.message };
+  }
 }

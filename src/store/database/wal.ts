@@ -4,51 +4,49 @@ import type { Database } from 'better-sqlite3';
 import { systemCodeOf } from '../../platform/app-error.ts';
 import { shareRuns } from '../../platform/async/concurrency.ts';
 
-export interface WalSync {
-  /** Call after a commit. Starts to sync it. */
-  committed(): void;
-  /** Call when SQLite could not sync a file of the database. */
-  failed(error: unknown): void;
-  /** Call with the sync of the replaced connection, whose failure counts. */
-  follow(earlier: WalSync): void;
-  /**
-   * Resolves when all commits are on the disk, also those of an earlier process. After a failed
-   * sync it always throws: Linux marks the pages as written, so another sync succeeds whether they
-   * are on the disk or not (fsync(2), "EIO").
-   */
-  settled(): Promise<void>;
-}
-
 /**
  * Syncs commits without blocking the event loop, for a database with `synchronous=NORMAL`. Its
  * commits are in the write-ahead log, in order and with checksums; the synced part survives a power
  * cut. `FULL` would sync in each commit, on the event loop, and the registry would wait for a busy
  * disk. `NORMAL` does so only at a checkpoint, once in several hundred commits.
  */
-export function createWalSync(sync: () => Promise<void>): WalSync {
-  const shared = shareRuns(sync);
-  let failure: { readonly error: unknown } | undefined;
-  let last: Promise<void>;
-  let earlier: Promise<void> = Promise.resolve();
-  const failed = (error: unknown): void => {
-    failure ??= { error };
-  };
-  const start = (): void => {
-    last = shared().catch(failed);
-  };
-  start();
-  return {
-    committed: start,
-    failed,
-    follow: (before) => {
-      earlier = before.settled().catch(failed);
-    },
-    settled: async () => {
-      await earlier;
-      await last;
-      if (failure !== undefined) throw failure.error;
-    },
-  };
+export class WalSync {
+  private readonly start: () => Promise<void>;
+  private failure: { readonly error: unknown } | undefined;
+  private last: Promise<void>;
+  private earlier: Promise<void> = Promise.resolve();
+
+  constructor(sync: () => Promise<void>) {
+    const shared = shareRuns(sync);
+    this.start = () => shared().catch((error: unknown) => this.failed(error));
+    this.last = this.start();
+  }
+
+  /** Call after a commit. Starts to sync it. */
+  committed(): void {
+    this.last = this.start();
+  }
+
+  /** Call when SQLite could not sync a file of the database. */
+  failed(error: unknown): void {
+    this.failure ??= { error };
+  }
+
+  /** Call with the sync of the replaced connection, whose failure counts. */
+  follow(before: WalSync): void {
+    this.earlier = before.settled().catch((error: unknown) => this.failed(error));
+  }
+
+  /**
+   * Resolves when all commits are on the disk, also those of an earlier process. After a failed
+   * sync it always throws: Linux marks the pages as written, so another sync succeeds whether they
+   * are on the disk or not (fsync(2), "EIO").
+   */
+  async settled(): Promise<void> {
+    await this.earlier;
+    await this.last;
+    if (this.failure !== undefined) throw this.failure.error;
+  }
 }
 
 /** The target when the path of the database is a link. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { createWalSync } from '../../../../src/store/database/wal.ts';
+import { WalSync } from '../../../../src/store/database/wal.ts';
 
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 
@@ -36,7 +36,7 @@ function watched(settled: Promise<void>) {
 describe('the sync of a write-ahead log', () => {
   it('starts with a sync for changes of an earlier process', async () => {
     const disk = createDisk();
-    const first = watched(createWalSync(disk.sync).settled());
+    const first = watched(new WalSync(disk.sync).settled());
     await turn();
     expect([first.end, disk.runs()]).toEqual(['waits', 1]);
     await disk.write();
@@ -45,7 +45,7 @@ describe('the sync of a write-ahead log', () => {
 
   it('covers a commit once a run has ended that began after it', async () => {
     const disk = createDisk();
-    const wal = createWalSync(disk.sync);
+    const wal = new WalSync(disk.sync);
     await turn();
     wal.committed();
     const seen = watched(wal.settled());
@@ -60,7 +60,7 @@ describe('the sync of a write-ahead log', () => {
 
   it('that failed once is never taken for done, whatever a later sync says', async () => {
     const disk = createDisk();
-    const wal = createWalSync(disk.sync);
+    const wal = new WalSync(disk.sync);
     await disk.write(new Error('EIO'));
     wal.committed();
     const seen = watched(wal.settled());
