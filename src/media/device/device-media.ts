@@ -138,7 +138,7 @@ export class DeviceMedia implements MediaProvider {
         this.tryAgainLater(unit, why, error);
       }
     }
-    // Not after the promise settles, because a unit that is added in between would never be checked.
+    // Not after the promise settles: a unit that is added in between would never be checked.
     this.working = undefined;
   }
 
