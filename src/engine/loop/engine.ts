@@ -1,4 +1,8 @@
+import { assess } from '../../domain/assess/assess.ts';
+import { trustedReleases } from '../../domain/assess/assess-order.ts';
 import type { Event } from '../../domain/model/condition.ts';
+import { documentCheckOf } from '../../domain/release/damaged-images.ts';
+import { checkedImages } from '../../domain/report/parts/part-reports.ts';
 import type { CheckedImage, StatusReport } from '../../domain/report/status-schema.ts';
 import type { EventRow } from '../../ports/state.ts';
 import { bundleCalled, findBundle } from '../commands/command-context.ts';
@@ -6,8 +10,9 @@ import { bindCommands, type Commands } from '../commands/commands.ts';
 import { resumeAll } from '../commands/preload-commands.ts';
 import type { EngineDependencies } from '../context.ts';
 import { createLoop } from './create-loop.ts';
+import type { Loop } from './loop.ts';
+import { readContainers } from './observe.ts';
 import { run } from './run.ts';
-import { verifyImages } from './verify-images.ts';
 
 export interface Engine extends Commands {
   /** The same commands, with an author of their events (`EventRow.by`). */
@@ -80,4 +85,35 @@ function bundleNamed(
 ): Pick<Event, 'bundleId'> {
   const found = name === undefined ? undefined : bundleCalled(store.load().bundles, name);
   return found === undefined ? {} : { bundleId: found.bundleId };
+}
+
+/** With what becomes of each image with the present media. @throws as `Engine.verifyImages` */
+async function verifyImages(loop: Loop, bundle: string, signal: AbortSignal): Promise<readonly CheckedImage[]> {
+  const { context, contentChecker } = loop;
+  const only = bundle === '' ? undefined : findBundle(context.store.load().bundles, bundle).bundleId;
+  await contentChecker.checkNow(only, signal);
+  await checkDocuments(loop, signal);
+  const seen = await readContainers(context, signal);
+  const checks = contentChecker.checks();
+  loop.context.wantRound();
+  const { bundles } = context.store.load();
+  return checkedImages(bundles, checks, damagedNow(loop, seen?.containers), only);
+}
+
+/** Our own documents of these images may be lost, too. */
+async function checkDocuments({ documentKeeper, state }: Loop, signal: AbortSignal): Promise<void> {
+  if (state.snapshot === undefined) return;
+  const { observed, assessment } = state.snapshot;
+  await documentKeeper.checkNow(documentCheckOf(trustedReleases(assessment), observed), signal);
+}
+
+/** By the last observation, with the containers as they are now. */
+function damagedNow(
+  { context, state, contentChecker }: Loop,
+  containers: Awaited<ReturnType<Loop['context']['containers']['containers']>> | undefined,
+) {
+  const { snapshot } = state;
+  if (snapshot === undefined) return [];
+  const memory = { ...snapshot.memory, contentChecks: contentChecker.checks() };
+  return assess({ ...snapshot.observed, containers }, memory, context.store.load(), context.policy).damaged;
 }
