@@ -200,8 +200,8 @@ function lineOf(key: string, text: string): number | undefined {
 const IN_TOML = { object: 'a table' };
 
 function faultOf(issue: v.BaseIssue<unknown>): string {
-  const told = schemaFault(issue, IN_TOML);
-  return told === issue.message ? `${told} (is ${valueWord(issue, IN_TOML)})` : told;
+  const fault = schemaFault(issue, IN_TOML);
+  return fault === issue.message ? `${fault} (is ${valueWord(issue, IN_TOML)})` : fault;
 }
 
 function refuseAny(faults: FaultList): void {

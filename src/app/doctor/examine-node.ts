@@ -170,7 +170,7 @@ function examinedFleet({ fleet, paths }: Settings): ExaminedFleet {
 
 async function firstView(path: string, signal: AbortSignal): Promise<FleetView> {
   for await (const view of watchFleetAt(path, signal)) return view;
-  throw new AppError({ code: 'fleet/unreachable', message: 'it told nothing', disposition: 'retry' });
+  throw new AppError({ code: 'fleet/unreachable', message: 'it sent nothing', disposition: 'retry' });
 }
 
 /**

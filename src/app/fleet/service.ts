@@ -212,7 +212,7 @@ async function withdrawFromNode(settings: Settings, log: Log, signal: AbortSigna
     return { kind: 'gone' };
   } catch (error) {
     signal.throwIfAborted();
-    const why = `What stickpin told about this node stays on its Node: ${sentence(reasonOf(error))}`;
+    const why = `What stickpin published of this node stays on its Node: ${sentence(reasonOf(error))}`;
     return { kind: 'left', message: `${why} To remove it later, run: ${removalCommands(name)}` };
   }
 }

@@ -108,7 +108,7 @@ function isAway(error: unknown): error is AppError {
 }
 
 function timedOut(release: string, line: string): AppError {
-  const state = line === '' ? 'stickpin-fleet.service told nothing' : line;
+  const state = line === '' ? 'stickpin-fleet.service sent nothing' : line;
   return new AppError({
     code: 'cli/timeout',
     message: `${release} is not there in time: ${state}`,

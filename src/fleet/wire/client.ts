@@ -113,7 +113,7 @@ export class OffersClient implements BlobSource {
     response.resume();
     const length = response.headers['content-length'];
     if (length !== undefined && /^\d{1,15}$/.test(length)) return Number(length);
-    throw badAnswer(this.pace.who, digest, new Error('its size is not told'));
+    throw badAnswer(this.pace.who, digest, new Error('its size is missing'));
   }
 
   async *read(digest: Digest, startByte: number, signal: AbortSignal): AsyncGenerator<Buffer, void, undefined> {

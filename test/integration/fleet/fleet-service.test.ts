@@ -117,7 +117,7 @@ it('takes that away later when no API server answered as it was switched off', a
   const { code, told } = await withdraw(settings);
   expect(code).toBe(1);
   expect(told).toMatch(
-    /^stickpin-fleet: What stickpin told about this node stays on its Node: .*ECONNREFUSED.*\. To remove it later, run: kubectl get node n1 && echo '\{"apiVersion":"v1","kind":"Node","metadata":\{"name":"n1"\}\}' \| kubectl apply .*\n$/,
+    /^stickpin-fleet: What stickpin published of this node stays on its Node: .*ECONNREFUSED.*\. To remove it later, run: kubectl get node n1 && echo '\{"apiVersion":"v1","kind":"Node","metadata":\{"name":"n1"\}\}' \| kubectl apply .*\n$/,
   );
   await cluster.server.restart();
   expect(await withdraw(settings)).toEqual({ code: 0, told: '' });
