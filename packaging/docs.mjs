@@ -3,9 +3,11 @@
  * they are up to date.
  */
 import { mkdir, writeFile } from 'node:fs/promises';
-import { apiReference } from '../src/api/api-reference.ts';
-import { settingsReference } from '../src/config/settings-reference.ts';
-import { jsonSchemas } from './json-schemas.ts';
+import { loadSource } from './load-source.mjs';
+
+const { apiReference } = await loadSource('src/api/api-reference.ts');
+const { settingsReference } = await loadSource('src/config/settings-reference.ts');
+const { jsonSchemas } = await loadSource('packaging/json-schemas.ts');
 
 await writeFile(new URL('../docs/settings.md', import.meta.url), settingsReference());
 await writeFile(new URL('../docs/dbus.md', import.meta.url), apiReference());

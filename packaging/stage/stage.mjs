@@ -1,13 +1,15 @@
 import { chmod, cp, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { dirname, join, relative } from 'node:path';
 import { gzipSync } from 'node:zlib';
-import { completionFiles } from '../../src/cli/completion.ts';
-import { definedProgram, manualCommands } from '../../src/cli/manual.ts';
+import { loadSource } from '../load-source.mjs';
 import { licencesOf } from './licences.mjs';
 import { commandManual, manualPage } from './manual.mjs';
 import { moduleFolder, nativeModules, runtimeModule } from './modules.mjs';
 import { about, epoch, root, run } from './project.mjs';
 import { billOfMaterials } from './sbom.mjs';
+
+const { completionFiles } = await loadSource('src/cli/completion.ts');
+const { definedProgram, manualCommands } = await loadSource('src/cli/manual.ts');
 
 /** Documentation of the repository that goes to a node. */
 const DOCUMENTS = ['README.md', 'CHANGELOG.md', 'SECURITY.md', 'docs'];
