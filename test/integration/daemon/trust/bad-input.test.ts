@@ -202,7 +202,7 @@ describe('bad input: a clear line, a running daemon, and the good stick works af
     });
     harness.plug(other.path);
     const report = await harness.until(({ rejected }) => rejected.length > 0);
-    expect(report.status).toMatch(/made for s390x, this node is amd64/);
+    expect(report.status).toMatch(/made for s390x, and this node is amd64/);
     harness.unplug();
     harness.plug(bundle.path);
     await harness.until(isActivated);
