@@ -12,7 +12,7 @@ export function jsonSchemas(): Readonly<Record<string, string>> {
   return Object.fromEntries(
     Object.entries({ ...NODE_DOCUMENTS, ...FACTORY_DOCUMENTS }).map(([name, schema]) => [
       `${name}.schema.json`,
-      `${JSON.stringify(jsonSchema(name, schema), null, 2)}\n`,
+      `${JSON.stringify(jsonSchema(name, schema), withoutWireTypes, 2)}\n`,
     ]),
   );
 }
@@ -21,6 +21,11 @@ function jsonSchema(name: string, schema: GenericSchema): object {
   const { $schema, description, ...members } = toJsonSchema(schema, { target: 'draft-2020-12' });
   const $id = `urn:stickpin:json:${name}:${JSON_SCHEMA_VERSION}`;
   return { $schema, $id, title: titleOf(name), description, ...members };
+}
+
+/** The metadata `dbus` is no keyword of JSON Schema. */
+function withoutWireTypes(key: string, value: unknown): unknown {
+  return key === 'dbus' && typeof value === 'string' ? undefined : value;
 }
 
 /** The names of files have hyphens for blanks; only `verify-images` is one word. */

@@ -238,7 +238,7 @@ describeMachine('a node with CRI-O', 'installed', (machine) => {
     await machine().powerCut();
     // It looks at the media first.
     const isNamed = ({ version, degraded }: BundleReport) =>
-      degraded?.message.endsWith(`Plug in the stick of ocp ${version}.`) === true;
+      degraded?.message.endsWith(`Plug in the stick of ocp ${version}`) === true;
     const report = await node.until(
       'the sticks to be named',
       ({ bundles }) => bundles.length === 2 && bundles.every(isNamed),

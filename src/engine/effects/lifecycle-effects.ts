@@ -156,7 +156,11 @@ async function removeImages(
     return true;
   });
   // Since the round began, pods may have started, and other tags may be gone.
-  const unused = tags.length === 0 ? [] : withoutNames(tags, await containers.containerImages(signal));
+  let unused: readonly string[] = [];
+  await countDone(tags.length === 0 ? [] : [tags], async (all) => {
+    unused = withoutNames(all, await containers.containerImages(signal));
+    return true;
+  });
   const tagCount = await countDone(unused, async (tag) => {
     const image = await runtime.image(tag, signal);
     if (image === undefined || image.repoTags.length < 2) return false;

@@ -25,16 +25,16 @@ const RECORD_AGAIN_MS = 60 * 60_000;
 export class EventRecorder {
   private lastFailure = { message: '', at: Number.NEGATIVE_INFINITY };
   private recorded: ReadonlyMap<string, number> = new Map();
-  private isHistoryBroken = false;
 
-  /** @param by the author of all events */
+  /** @param by the author of all events @param history shared with the recorders of all authors */
   constructor(
     private readonly options: EventRecorderOptions,
     private readonly by?: string,
+    private readonly history = { isBroken: false },
   ) {}
 
   withAuthor(by: string): EventRecorder {
-    return new EventRecorder(this.options, by);
+    return new EventRecorder(this.options, by, this.history);
   }
 
   /** What can't be recorded is logged all the same; never throws. */
@@ -92,11 +92,11 @@ export class EventRecorder {
     const { store, log } = this.options;
     try {
       store.append(this.row(event));
-      this.isHistoryBroken = false;
+      this.history.isBroken = false;
     } catch (error) {
       // The journal has it; a full disk must not stop the rest.
-      if (!this.isHistoryBroken) log.error({ err: error }, `The history can't be written: ${reasonOf(error)}`);
-      this.isHistoryBroken = true;
+      if (!this.history.isBroken) log.error({ err: error }, `The history can't be written: ${reasonOf(error)}`);
+      this.history.isBroken = true;
     }
   }
 }

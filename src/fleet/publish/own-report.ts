@@ -11,17 +11,17 @@ import type { Cluster } from '../trouble.ts';
 
 const { runtime, rejected, stateProblems, wanted, progress } = statusReport.entries;
 const { nodes: _, ...wantedRelease } = wanted.item.entries;
-const { code, releasedBy } = bundleReport.entries.activationHolds.wrapped.item.entries;
-const { status, reason, message } = bundleReport.entries.conditions.wrapped.item.entries;
+const { code } = bundleReport.entries.activationHolds.wrapped.item.entries;
+const { reason, message } = bundleReport.entries.conditions.wrapped.item.entries;
 
 const bundle = v.object({
   ...v.pick(bundleReport, ['name', 'version', 'sequence', 'phase', 'hold', 'reason', 'degraded', 'signedBy', 'media'])
     .entries,
   ...v.pick(bundleReport, ['images', 'sizeBytes', 'adoptedAt', 'activatedAt', 'current', 'runs']).entries,
   bundleId: v.custom<BundleId>((value) => typeof value === 'string' && isDigest(value), 'must be a digest'),
-  activationHolds: v.optional(v.array(v.object({ code, releasedBy })), []),
-  // Of a type that a later daemon adds too.
-  conditions: v.optional(v.array(v.object({ type: v.string(), status, reason, message })), []),
+  // With words that a later daemon adds too.
+  activationHolds: v.optional(v.array(v.object({ code, releasedBy: v.string() })), []),
+  conditions: v.optional(v.array(v.object({ type: v.string(), status: v.string(), reason, message })), []),
 });
 
 /** Default values: of what an older daemon does not write. */

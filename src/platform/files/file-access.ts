@@ -27,7 +27,7 @@ export function oneBuffer(): Allocate {
 
 /**
  * `close()` of chokidar is not enough: running checks end later. One that finds the only watched
- * entry gone calls `add()` with the folder around it (chokidar 5, `_remove`), and the process would
+ * entry gone calls `add()` with the folder around it (seen with chokidar 5), and the process would
  * not end. One that fails emits `error` without a listener.
  */
 export async function closeWatcher(watcher: FSWatcher): Promise<void> {

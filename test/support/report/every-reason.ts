@@ -135,7 +135,7 @@ export const EVERY_REASON: {
       }),
       fc.record({ kind: fc.constant('rest' as const), bundle, images, layers: count, sizeBytes: count, first: digest }),
     ),
-    says: / lacks /,
+    says: / lacks |^Can't pull an image of /,
   },
   'engine/needs-copy': { data: fc.record({ bundle, images, flaws }), says: /needs an undamaged copy/ },
   'engine/no-source': {

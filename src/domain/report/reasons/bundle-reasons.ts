@@ -2,7 +2,7 @@ import { assertNever } from '../../../platform/app-error.ts';
 import { shortDigest } from '../../model/digest.ts';
 import type { AdoptionReason, ReleaseReason, TrustReason } from '../../model/reason.ts';
 import { sentencesOf } from '../fitted.ts';
-import { activateCommand, type Entries, type Said } from './said.ts';
+import { activateCommand, type Entries, type Names, type Said } from './said.ts';
 
 const SIGN_AGAIN = () => 'bring it signed again by a trusted key, or bring a newer release';
 const BRING = 'Bring it signed again by a trusted key, or bring a newer release';
@@ -60,9 +60,9 @@ export const BUNDLE_REASONS: Entries<AdoptionReason | TrustReason | ReleaseReaso
     remedy: () => 'make the bundle again with a version of the form that the message names',
   },
   'bundle/base': {
-    says: ({ bundle, base }, { title }) => ({
+    says: ({ bundle, base }, { title, name }) => ({
       what: `${title(bundle)} builds on ${title(base)}, a bundle of another stream`,
-      next: `Make it again with a base of stream ${bundle.name}, or without one`,
+      next: `Make it again with a base of stream ${name(bundle.name)}, or without one`,
     }),
     remedy: () => 'make the bundle again with a base of its own stream, or without one',
   },
@@ -83,7 +83,7 @@ export const BUNDLE_REASONS: Entries<AdoptionReason | TrustReason | ReleaseReaso
   },
   'trust/approval': {
     says: (data, { title, name, list }) => {
-      const next = `If its maker names the same digest, run 'stickpin approve ${data.bundleId}'`;
+      const next = `Compare its digest, then 'stickpin approve ${data.bundleId}'`;
       switch (data.kind) {
         case 'found':
           return {
@@ -131,7 +131,7 @@ export const BUNDLE_REASONS: Entries<AdoptionReason | TrustReason | ReleaseReaso
   },
   'trust/role': {
     says: ({ bundle, signedBy, role, why }, { title, name, list }) => ({
-      what: `${title(bundle)} is not trusted any more: role ${name(role)} ${lostRole(why)}`,
+      what: `${title(bundle)} is not trusted any more: role ${name(role)} ${lostRole(why, name)}`,
       details: [
         ...(why.kind === 'no-role' ? ["Its file in keys.d is gone or has a fault: see 'stickpin doctor'"] : []),
         `It was signed by ${list(signedBy, NOBODY)}`,
@@ -178,16 +178,16 @@ export const BUNDLE_REASONS: Entries<AdoptionReason | TrustReason | ReleaseReaso
 
 type RoleLoss = Extract<TrustReason, { code: 'trust/role' }>['data']['why'];
 
-function lostRole(why: RoleLoss): string {
+function lostRole(why: RoleLoss, name: Names['name']): string {
   switch (why.kind) {
     case 'no-role':
       return 'is not in force';
     case 'threshold':
       return `needs ${why.threshold} of its keys now, not ${why.left}`;
     case 'stream':
-      return `may not sign for stream ${why.stream} any more`;
+      return `may not sign for stream ${name(why.stream)} any more`;
     case 'repository':
-      return `may not sign stream ${why.stream} for repository ${why.repository} any more`;
+      return `may not sign stream ${name(why.stream)} for repository ${name(why.repository)} any more`;
     default:
       return assertNever(why);
   }

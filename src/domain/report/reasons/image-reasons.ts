@@ -49,14 +49,17 @@ export const IMAGE_REASONS: Entries<ImageReason | MediaReason | RuntimeReason> =
       switch (data.kind) {
         case 'on-all-media': {
           const { bundle, blobs, media, first } = data;
+          const on = list(media, 'its medium');
           return {
-            what: `${title(bundle)} lacks ${formatCount(blobs, 'blob')} on ${list(media, 'its medium')}`,
-            details: [
-              'digest' in first
-                ? `The first is ${first.digest} (${first.why})`
-                : `Image ${first.reference} can't be pulled`,
-              present,
-            ],
+            ...('digest' in first
+              ? {
+                  what: `${title(bundle)} lacks ${formatCount(blobs, 'blob')} on ${on}`,
+                  details: [`The first is ${first.digest} (${first.why})`, present],
+                }
+              : {
+                  what: `Can't pull an image of ${title(bundle)} from ${on}`,
+                  details: [`It is ${first.reference}`, present],
+                }),
             next: 'Plug in the stick that carries the rest, or copy the bundle again',
           };
         }
@@ -133,7 +136,11 @@ export const IMAGE_REASONS: Entries<ImageReason | MediaReason | RuntimeReason> =
       return {
         what: `${countText(missing, total, title(bundle))} missing`,
         details: [
-          isList ? `They are ${named.join(', ')}${more === 0 ? '' : ` and ${more} more`}` : `The first is ${named[0]}`,
+          missing === 1
+            ? `It is ${named[0]}`
+            : isList
+              ? `They are ${named.join(', ')}${more === 0 ? '' : ` and ${more} more`}`
+              : `The first is ${named[0]}`,
           ...(next.kind === 'copy' ? [flawText(next.flaws, name)] : []),
         ],
         next: missingNext(next, title(bundle), missing === 1, name),

@@ -47,21 +47,26 @@ export function shownReason(reason: Reason): ShownReason {
 }
 
 /**
- * The sentence of a reason in at most `maxLength` characters: all of {@link reasonText} where it
- * fits, else what is wrong, what to do, and details while there is room, each as a whole sentence.
+ * A reason in at most `maxLength` characters: what is wrong, what to do, and details while there is
+ * room, each as a whole sentence. Names are short where whole ones don't fit.
  * `more`: as for {@link fitted}.
  */
 export function reasonWithin(reason: Reason, maxLength: number = MAX_LINE_LENGTH, more?: string): string {
-  const whole = closed(oneLine(reasonText(reason)));
   if ('message' in reason) {
+    const whole = closed(oneLine(reason.message));
     return whole.length <= maxLength ? whole : fitted(foreignSentences(reason.message), maxLength, more);
   }
-  const { what, next = '', details = [], also = [] } = saidOf(reason, BRIEF);
+  const [whole, brief] = [saidOf(reason, WHOLE), saidOf(reason, BRIEF)];
+  const all = byWeight(whole).join(' ');
   // A long name would push what is wrong beyond the first 80 characters.
-  if (whole.length <= maxLength && what === saidOf(reason, WHOLE).what) return whole;
-  const brief = [what, next, ...details.flatMap(foreignSentences), ...also, SEE_LIST];
-  const sentences = brief.filter((text) => text !== '').map((text) => closed(oneLine(text)));
-  return fitted(sentences, maxLength, more);
+  if (all.length <= maxLength && brief.what === whole.what) return all;
+  const details = brief.details?.flatMap(foreignSentences) ?? [];
+  return fitted([...byWeight({ ...brief, details }), SEE_LIST], maxLength, more);
+}
+
+/** As a STATUS line has them: where there is little room, the last ones are left out. */
+function byWeight({ what, next = '', details = [], also = [] }: Said): readonly string[] {
+  return [what, next, ...details, ...also].filter((text) => text !== '').map((text) => closed(oneLine(text)));
 }
 
 /**

@@ -197,8 +197,8 @@ export function heldLine(entry: BundleAssessment, bundles: KeptBundles): string 
 
 function adviceFor(hold: ActivationHold, command: string): string {
   if (isWithoutCommand(hold)) return SEE_LIST;
-  if (hold.gate !== 'fleet' && (!isRuleHold(hold) || hold.releasedBy === 'person'))
-    return `To activate it anyway: ${command}.`;
+  const isAutomatic = hold.gate === 'fleet' ? hold.code !== 'fleet/rolled-back' : isRuleHold(hold);
+  if (!isAutomatic || hold.releasedBy === 'person') return `To activate it anyway: ${command}.`;
   return `It is activated automatically; to do it now: ${command}.`;
 }
 
