@@ -51,7 +51,8 @@ function judge({ find, replace, tests }: Mutant): { readonly verdict: string; re
 
 function failedTests(results: string): number | undefined {
   try {
-    return (JSON.parse(readFileSync(results, 'utf8')) as { numFailedTests: number }).numFailedTests;
+    const report = JSON.parse(readFileSync(results, 'utf8')) as { numFailedTests: number; numPassedTests: number };
+    return report.numFailedTests + report.numPassedTests === 0 ? undefined : report.numFailedTests;
   } catch {
     return undefined;
   }

@@ -165,6 +165,21 @@ describe('index.json and contents.json', () => {
     expect(await rejection()).toMatchObject({ code: 'bundle/digest', message: expect.stringContaining(message) });
   });
 
+  it('contents.json beside the envelope counts only with the digest that was signed', async () => {
+    const beside = join(path, 'contents.json');
+    cpSync(blobFile(pristine.payload.contents.digest), beside);
+    expect((await judged()).kind).toBe('verified');
+    // It parses all the same.
+    writeFileSync(
+      beside,
+      readFileSync(beside, 'utf8').replace(/"sizeBytes":\d/, (found) => `${found.slice(0, -1)}9`),
+    );
+    expect(await rejection()).toMatchObject({
+      code: 'bundle/digest',
+      message: expect.stringContaining(pristine.payload.contents.digest),
+    });
+  });
+
   it('whose index lacks an image are rejected', async () => {
     forge({ index: { schemaVersion: 2, manifests: [] } });
     expect(await rejection()).toMatchObject({

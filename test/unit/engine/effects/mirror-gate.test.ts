@@ -1,6 +1,8 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { RenderedMirrors } from '../../../../src/domain/model/image.ts';
+import type { EffectContext } from '../../../../src/engine/effects/executor.ts';
 import { createMirrorGate, type GateEnd, type MirrorGate } from '../../../../src/engine/effects/mirror-gate.ts';
+import { pinExecutors } from '../../../../src/engine/effects/pin-effects.ts';
 import { AppError } from '../../../../src/platform/app-error.ts';
 import { digestOf } from '../../../../src/platform/digest.ts';
 import { createVirtualClock, type VirtualClock } from '../../../support/fake-ports.ts';
@@ -211,4 +213,15 @@ describe('the mirror gate', () => {
     await clock.advance(2_500);
     expect(second.end).toBe('open');
   });
+});
+
+it('learns of new mirrors before the runtime does, so that no proof of old ones counts for them', async () => {
+  const calls: string[] = [];
+  const context = {
+    mirrorGate: { written: (repositories: readonly string[]) => calls.push(`gate ${repositories}`) },
+    runtime: { applyMirrors: async () => void calls.push('runtime') },
+  } as unknown as EffectContext;
+  const apply = pinExecutors(context)['apply-mirrors'];
+  await apply({ kind: 'apply-mirrors', repositories: ['quay.io/a'] }, {} as never, never);
+  expect(calls).toEqual(['gate quay.io/a', 'runtime']);
 });

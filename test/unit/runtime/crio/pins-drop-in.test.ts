@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { parse } from 'toml';
 import { describe, expect, it } from 'vitest';
-import { parsePinsDropIn, renderPinsDropIn } from '../../../../src/runtime/crio/pins-drop-in.ts';
+import { parsePinsDropIn, recoverPins, renderPinsDropIn } from '../../../../src/runtime/crio/pins-drop-in.ts';
 
 const ETCD = `quay.io/coreos/etcd@sha256:${'a'.repeat(64)}`;
 const DNS = `quay.io/coreos/dns@sha256:${'b'.repeat(64)}`;
@@ -35,6 +35,15 @@ pinned_images = [
   it('sets no list without our pins, so that the list of other files stays in effect', () => {
     const text = renderPinsDropIn({ ours: [], foreign: [{ pin: 'a', file: '/etc/crio/crio.conf' }] });
     expect(parse(text)).toEqual({});
+  });
+});
+
+describe('recoverPins', () => {
+  it('finds our whole pins in a file that was cut off or damaged, and no other ones', () => {
+    const text = renderPinsDropIn({ ours: [ETCD, DNS], foreign: [{ pin: `${DNS}0`, file: '/etc/crio/crio.conf' }] });
+    expect(recoverPins(text.slice(0, -6))).toEqual([DNS, ETCD]);
+    expect(recoverPins(text.slice(0, text.indexOf(ETCD) + ETCD.length))).toEqual([DNS]);
+    expect(recoverPins(text.replace('# from bundles', '#'))).toEqual([DNS, ETCD]);
   });
 });
 

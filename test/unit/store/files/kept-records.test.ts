@@ -60,4 +60,22 @@ describe('the floors', () => {
     await floors.save(raised, signal);
     expect((await open()).floors.load().sequences).toEqual(new Map([['ocp', 7]]));
   });
+
+  it.each(['the file', 'the database'])('are the higher ones where %s has an older copy', async (older) => {
+    const documents: string[] = [];
+    const record = {
+      floorRecord: () => documents.at(-1),
+      setFloorRecord: (document: string) => void documents.push(document),
+      renewOrigin: () => undefined,
+    };
+    const open = () => openFloors({ path, record, isStateLost: false, now: NOON });
+    const save = async (sequence: number) =>
+      (await open()).floors.save({ ...NO_FLOORS, sequences: new Map([['ocp', sequence]]) }, signal);
+    await save(7);
+    const [file, document] = [readFileSync(path), documents.at(-1) ?? ''];
+    await save(9);
+    if (older === 'the file') writeFileSync(path, file);
+    else documents.push(document);
+    expect((await open()).floors.load().sequences).toEqual(new Map([['ocp', 9]]));
+  });
 });
