@@ -5,11 +5,26 @@ import { systemCodeOf } from '../platform/app-error.ts';
 import { formatCount } from '../platform/sizes.ts';
 import type { Check, ExaminedCrio, ExaminedNode } from './check.ts';
 
-/** Whether systemd-tmpfiles makes the link and its target at boot. */
-export function checkCrioBoot({ crio }: Pick<ExaminedNode, 'crio'>): readonly Check[] {
-  return crioCheck('crio boot', crio, judgeTmpfiles);
+/** Whether CRI-O pulls from us and keeps our pins. A node without CRI-O has no finding. */
+export function checkCrio({ crio }: ExaminedNode): readonly Check[] {
+  if (crio === undefined) return [];
+  return Object.entries(JUDGES).map(([subject, judge]) => ({
+    subject,
+    remedy: UNREADABLE,
+    run: (signal: AbortSignal) => judge(crio, signal),
+  }));
 }
 
+/** By subject, in the order of the output. */
+const JUDGES: Readonly<Record<string, (crio: ExaminedCrio, signal: AbortSignal) => Promise<Finding>>> = {
+  'crio link': judgeLink,
+  'crio boot': judgeTmpfiles,
+  'crio guard': judgeGuard,
+  'crio pins': judgePins,
+  'registries.conf.d': judgeMirrors,
+};
+
+/** Whether systemd-tmpfiles makes the link and its target at boot. */
 async function judgeTmpfiles({ tmpfiles: candidates, paths: { pinsLink, pinsFile } }: ExaminedCrio): Promise<Finding> {
   const { ok, fault } = findingsOn('crio boot');
   for (const path of candidates) {
@@ -24,10 +39,6 @@ async function judgeTmpfiles({ tmpfiles: candidates, paths: { pinsLink, pinsFile
 }
 
 /** Whether the drop-in of crio.service restores the pins before each start. */
-export function checkCrioGuard({ crio }: Pick<ExaminedNode, 'crio'>): readonly Check[] {
-  return crioCheck('crio guard', crio, judgeGuard);
-}
-
 async function judgeGuard({ guard, paths: { pinsFile, persistentPinsFile } }: ExaminedCrio): Promise<Finding> {
   const { ok, fault, warning } = findingsOn('crio guard');
   const text = await textOf(guard);
@@ -46,10 +57,6 @@ async function judgeGuard({ guard, paths: { pinsFile, persistentPinsFile } }: Ex
  * Whether our link in CRI-O's drop-in folder leads to the pins (docs/runtime-facts.md, facts 2 and
  * 4).
  */
-export function checkCrioLink({ crio }: Pick<ExaminedNode, 'crio'>): readonly Check[] {
-  return crioCheck('crio link', crio, judgeLink);
-}
-
 async function judgeLink({ paths: { pinsLink, pinsFile } }: ExaminedCrio): Promise<Finding> {
   const { ok, fault } = findingsOn('crio link');
   const make = 'run systemd-tmpfiles --create stickpin-crio.conf';
@@ -58,12 +65,9 @@ async function judgeLink({ paths: { pinsLink, pinsFile } }: ExaminedCrio): Promi
     target = resolve(dirname(pinsLink), await readlink(pinsLink));
   } catch (error) {
     const isFile = systemCodeOf(error) === 'EINVAL';
-    if (isFile)
-      return fault(
-        `${pinsLink} is a file of its own, so that CRI-O reads no pins of ours`,
-        `move it away, then ${make}`,
-      );
-    return fault(`${pinsLink} is missing, so that CRI-O reads no pins of ours`, make);
+    const lost = 'so that CRI-O reads no pins of ours';
+    if (isFile) return fault(`${pinsLink} is a file of its own, ${lost}`, `move it away, then ${make}`);
+    return fault(`${pinsLink} is missing, ${lost}`, make);
   }
   if (target !== pinsFile)
     return fault(
@@ -84,16 +88,11 @@ async function kindOf(path: string): Promise<'file' | 'nothing' | 'other'> {
   }
 }
 
-/** Whether CRI-O reads our mirrors, and other users can still pull with podman and skopeo. */
-export function checkCrioMirrors({ crio }: Pick<ExaminedNode, 'crio'>): readonly Check[] {
-  return crioCheck('registries.conf.d', crio, judgeCrioMirrors);
-}
-
 /**
- * Every skopeo and podman of every user reads that folder, and fails on a file that it may not read
- * (docs/runtime-facts.md, fact 12).
+ * Whether CRI-O reads our mirrors, and other users can still pull: every skopeo and podman of every
+ * user reads that folder, and fails on a file that it may not read (docs/runtime-facts.md, fact 12).
  */
-async function judgeCrioMirrors(
+async function judgeMirrors(
   { paths, rootsRegistriesFile, hiddenMirrors }: ExaminedCrio,
   signal: AbortSignal,
 ): Promise<Finding> {
@@ -119,10 +118,6 @@ async function judgeCrioMirrors(
  * Whether both copies of the pins agree, and no file of others takes pins away
  * (docs/runtime-facts.md, fact 5).
  */
-export function checkCrioPins({ crio }: Pick<ExaminedNode, 'crio'>): readonly Check[] {
-  return crioCheck('crio pins', crio, judgePins);
-}
-
 async function judgePins({ paths, inspectPins }: ExaminedCrio, signal: AbortSignal): Promise<Finding> {
   const { ok, fault, warning } = findingsOn('crio pins');
   const [kept, read] = [await textOf(paths.persistentPinsFile), await textOf(paths.pinsFile)];
@@ -135,29 +130,15 @@ async function judgePins({ paths, inspectPins }: ExaminedCrio, signal: AbortSign
       'run stickpin rescan; while the daemon runs, both are written again',
     );
   }
-  return rendered.length === 0
-    ? ok('no image is pinned by stickpin')
-    : ok(
-        `${formatCount(rendered.length, 'image')} ${rendered.length === 1 ? 'is' : 'are'} pinned, and no file of others takes ${rendered.length === 1 ? 'it' : 'them'} away`,
-      );
+  if (rendered.length === 0) return ok('no image is pinned by stickpin');
+  const [are, them] = rendered.length === 1 ? ['is', 'it'] : ['are', 'them'];
+  return ok(`${formatCount(rendered.length, 'image')} ${are} pinned, and no file of others takes ${them} away`);
 }
 
 /** What puts a missing file of the installation back. */
 const REINSTALL = 'run /usr/lib/stickpin/setup --crio yes';
 
 const UNREADABLE = "run 'sudo stickpin doctor'; if root can't read it either, look at the file that the message names";
-
-/**
- * A check that gives one finding about CRI-O's files. It does not apply to a node without CRI-O.
- */
-function crioCheck(
-  subject: string,
-  crio: ExaminedCrio | undefined,
-  run: (crio: ExaminedCrio, signal: AbortSignal) => Promise<Finding>,
-): readonly Check[] {
-  if (crio === undefined) return [];
-  return [{ subject, remedy: UNREADABLE, run: async (signal) => [await run(crio, signal)] }];
-}
 
 /** The text of a file; undefined when it does not exist. @throws system errors as they are */
 async function textOf(path: string): Promise<string | undefined> {

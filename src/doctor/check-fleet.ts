@@ -2,7 +2,7 @@ import type { FleetView } from '../domain/fleet/node-status.ts';
 import { type Finding, findingsOn } from '../domain/model/reason.ts';
 import { reasonOf } from '../platform/app-error.ts';
 import { formatCount, formatDuration } from '../platform/sizes.ts';
-import { type Check, type ExaminedFleet, type ExaminedNode, SYSTEMD_IS_SILENT } from './check.ts';
+import { type Check, type ExaminedFleet, type ExaminedNode, type Found, SYSTEMD_IS_SILENT } from './check.ts';
 
 const SUBJECT = 'fleet';
 const UNIT = 'stickpin-fleet.service';
@@ -10,34 +10,28 @@ const { ok, warning, fault } = findingsOn(SUBJECT);
 /** The kubelet renews its certificate long before that. */
 const CERTIFICATE_REST_MS = 7 * 24 * 3_600_000;
 
-type NodeWithFleet = Pick<ExaminedNode, 'services' | 'fleet'> & {
-  readonly settings: { readonly fleet: ExaminedNode['settings']['fleet'] };
-};
-
 /** Whether this node gives bundles to others and takes them, as `fleet.enabled` says. */
-export function checkFleet({ services, fleet, settings }: NodeWithFleet): readonly Check[] {
+export function checkFleet({ services, fleet, settings }: ExaminedNode): readonly Check[] {
   const unit: Check = {
     subject: SUBJECT,
     remedy: SYSTEMD_IS_SILENT,
     run: async (signal) => {
       const state = await services?.unitProperty(UNIT, 'Unit', 'ActiveState', signal);
-      return [judgeFleetUnit(String(state ?? 'inactive'), settings.fleet.enabled)].flat();
+      return judgeFleetUnit(String(state ?? 'inactive'), settings.fleet.enabled);
     },
   };
-  if (!settings.fleet.enabled) return services === undefined ? [] : [unit];
-  const checks = [
-    ...(services === undefined ? [] : [unit]),
-    check((signal) => judgeView(fleet, signal)),
-    ...(settings.fleet.auth === 'kubelet' ? [check((signal) => judgeIdentity(fleet, signal))] : [openToAll()]),
-  ];
-  return checks;
+  const units = services === undefined ? [] : [unit];
+  if (!settings.fleet.enabled) return units;
+  const identity = async (signal: AbortSignal) =>
+    settings.fleet.auth === 'kubelet' ? judgeIdentity(fleet, signal) : OPEN_TO_ALL;
+  return [...units, check((signal) => judgeView(fleet, signal)), check(identity)];
 }
 
 function check(run: Check['run']): Check {
   return { subject: SUBJECT, remedy: `see 'systemctl status ${UNIT}' and 'journalctl -u ${UNIT}'`, run };
 }
 
-function judgeFleetUnit(state: string, isEnabled: boolean): Finding | readonly Finding[] {
+function judgeFleetUnit(state: string, isEnabled: boolean): Found {
   if (isEnabled) {
     return state === 'active'
       ? ok(`${UNIT} runs`)
@@ -46,30 +40,27 @@ function judgeFleetUnit(state: string, isEnabled: boolean): Finding | readonly F
           `run 'systemctl enable --now ${UNIT}'`,
         );
   }
-  if (state !== 'active') return [];
+  if (state !== 'active') return undefined;
   return warning(`${UNIT} runs, and fleet.enabled is false`, 'set fleet.enabled = true, or disable the unit');
 }
 
-function openToAll(): Check {
-  const found = warning(
-    'fleet.auth is "none": everybody who reaches the port reads all bundles, in clear text',
-    'use fleet.auth = "kubelet", or let only the nodes reach the port',
-  );
-  return check(async () => [found]);
-}
+const OPEN_TO_ALL = warning(
+  'fleet.auth is "none": everybody who reaches the port reads all bundles, in clear text',
+  'use fleet.auth = "kubelet", or let only the nodes reach the port',
+);
 
-async function judgeView(fleet: ExaminedFleet, signal: AbortSignal): Promise<readonly Finding[]> {
+async function judgeView(fleet: ExaminedFleet, signal: AbortSignal): Promise<Found> {
   let view: FleetView;
   try {
     view = await fleet.view(signal);
   } catch (error) {
     signal.throwIfAborted();
-    return [fault(`nothing is known of other nodes: ${reasonOf(error)}`, `see 'journalctl -u ${UNIT}'`)];
+    return fault(`nothing is known of other nodes: ${reasonOf(error)}`, `see 'journalctl -u ${UNIT}'`);
   }
   const { self, nodes, apiTrouble } = view;
   const known = ok(`this node is ${self}, and knows ${formatCount(nodes.length - 1, 'other node')}`);
-  const api = apiTrouble === undefined ? [] : [warning(`the Kubernetes API: ${apiTrouble}`, API_REMEDY)];
-  return [nodes.length > 1 ? known : alone(self), ...api, ...peerFindings(view)];
+  const api = apiTrouble === undefined ? undefined : warning(`the Kubernetes API: ${apiTrouble}`, API_REMEDY);
+  return [nodes.length > 1 ? known : alone(self), api, peerFindings(view)];
 }
 
 const API_REMEDY =
@@ -82,11 +73,11 @@ function alone(self: string): Finding {
   );
 }
 
-function peerFindings({ peers, nodes }: FleetView): readonly Finding[] {
-  const troubles = peers.flatMap(({ name, address, trouble }) =>
+function peerFindings({ peers, nodes }: FleetView): Found {
+  const troubles = peers.map(({ name, address, trouble }) =>
     trouble === undefined
-      ? []
-      : [warning(`${name} can't be asked: ${trouble}`, `check that ${address} is reachable, and stickpin there`)],
+      ? undefined
+      : warning(`${name} can't be asked: ${trouble}`, `check that ${address} is reachable, and stickpin there`),
   );
   const silent = nodes
     .filter(({ isAbsent }) => isAbsent)
@@ -96,20 +87,20 @@ function peerFindings({ peers, nodes }: FleetView): readonly Finding[] {
         `look at ${name}, and at stickpin there; if the machine is gone for good, delete its Node`,
       ),
     );
-  return [...troubles, ...silent];
+  return [troubles, silent];
 }
 
-async function judgeIdentity(fleet: ExaminedFleet, signal: AbortSignal): Promise<readonly Finding[]> {
+async function judgeIdentity(fleet: ExaminedFleet, signal: AbortSignal): Promise<Found> {
   try {
     const { node, validUntil, now } = await fleet.identity(signal);
     const restMs = validUntil - now;
-    if (restMs > CERTIFICATE_REST_MS) return [ok(`its certificate is that of node ${node}`)];
+    if (restMs > CERTIFICATE_REST_MS) return ok(`its certificate is that of node ${node}`);
     const when = restMs <= 0 ? 'has ended' : `ends in ${formatDuration(restMs)}`;
     const message = `the validity of the kubelet's client certificate (node ${node}) ${when}`;
     const remedy = 'look at the kubelet: it renews its certificate while an API server answers';
-    return [restMs <= 0 ? fault(message, remedy) : warning(message, remedy)];
+    return restMs <= 0 ? fault(message, remedy) : warning(message, remedy);
   } catch (error) {
     signal.throwIfAborted();
-    return [fault(reasonOf(error), "see fleet.kubeconfig and fleet.client_ca in 'stickpin config show'")];
+    return fault(reasonOf(error), "see fleet.kubeconfig and fleet.client_ca in 'stickpin config show'");
   }
 }

@@ -4,14 +4,6 @@ import { type Finding, findingsOn } from '../domain/model/reason.ts';
 import { openAccess } from '../platform/files/file-access.ts';
 import type { Check, ExaminedNode } from './check.ts';
 
-type NodeWithFolders = Pick<ExaminedNode, 'ownUid' | 'findRuntime'> & {
-  readonly settings: {
-    readonly metrics: Pick<ExaminedNode['settings']['metrics'], 'textfile'>;
-    readonly runtime: Pick<ExaminedNode['settings']['runtime'], 'kind'>;
-  };
-  readonly crio?: Pick<NonNullable<ExaminedNode['crio']>, 'paths'> | undefined;
-};
-
 /** A folder of another program that stickpin writes to, and what could be changed there. */
 interface ForeignFolder {
   readonly folder: string;
@@ -19,7 +11,7 @@ interface ForeignFolder {
 }
 
 /** Whether root alone may write the folders of other programs that stickpin writes to. */
-export function checkFolders(node: NodeWithFolders): readonly Check[] {
+export function checkFolders(node: ExaminedNode): readonly Check[] {
   const run = async (signal: AbortSignal): Promise<readonly Finding[]> => {
     const folders = [...metricsFolder(node), ...crioFolders(node), ...(await containerdFolders(node, signal))];
     const found = await Promise.all(folders.map((one) => judgeFolder(one, node.ownUid)));
@@ -28,12 +20,12 @@ export function checkFolders(node: NodeWithFolders): readonly Check[] {
   return [{ subject: 'folders', remedy: "look at the folder with 'ls -ld'", run }];
 }
 
-function metricsFolder({ settings: { metrics } }: NodeWithFolders): readonly ForeignFolder[] {
+function metricsFolder({ settings: { metrics } }: ExaminedNode): readonly ForeignFolder[] {
   if (metrics.textfile === undefined) return [];
   return [{ folder: dirname(metrics.textfile), what: 'the metrics (metrics.textfile)' }];
 }
 
-function crioFolders({ crio }: NodeWithFolders): readonly ForeignFolder[] {
+function crioFolders({ crio }: ExaminedNode): readonly ForeignFolder[] {
   if (crio === undefined) return [];
   const { pinsLink, pinsFile, mirrorsLink } = crio.paths;
   return [pinsLink, pinsFile, mirrorsLink].map((path) => ({
@@ -44,7 +36,7 @@ function crioFolders({ crio }: NodeWithFolders): readonly ForeignFolder[] {
 
 /** With a folder for each registry. A silent runtime is a finding of another check. */
 async function containerdFolders(
-  { findRuntime, settings }: NodeWithFolders,
+  { findRuntime, settings }: ExaminedNode,
   signal: AbortSignal,
 ): Promise<readonly ForeignFolder[]> {
   const runtime = settings.runtime.kind === 'embedded' ? undefined : await findRuntime(signal);

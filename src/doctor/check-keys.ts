@@ -19,7 +19,7 @@ import {
   revokerOf,
 } from '../domain/trust/revocation-record.ts';
 import { reasonOf } from '../platform/app-error.ts';
-import type { Check, ExaminedNode } from './check.ts';
+import type { Check, ExaminedNode, Found } from './check.ts';
 
 const { ok, warning, fault } = findingsOn('keys');
 
@@ -28,17 +28,10 @@ interface NamedKey {
   readonly title: string;
 }
 
-type NodeWithKeys = Pick<ExaminedNode, 'ownUid' | 'trust'> & {
-  readonly settings: {
-    readonly trust: Pick<ExaminedNode['settings']['trust'], 'keys_dir' | 'threshold' | 'require'>;
-    readonly paths: Pick<ExaminedNode['settings']['paths'], 'state_dir'>;
-  };
-};
-
 /** The trusted and revoked keys. Only the daemon knows keys that a bundle added. */
-export function checkKeys({ settings, ownUid, trust: inForce }: NodeWithKeys): readonly Check[] {
+export function checkKeys({ settings, ownUid, trust: inForce }: ExaminedNode): readonly Check[] {
   const { keys_dir: folder, threshold, require } = settings.trust;
-  const run = async (signal: AbortSignal): Promise<readonly Finding[]> => {
+  const run = async (signal: AbortSignal): Promise<Found> => {
     const { record, findings } = await recordOf(settings.paths.state_dir);
     const own = await loadTrustedKeys(folder, signal, { wasSeen: record.folders.includes(folder), ownUid });
     const { trusted, withoutTrust, revoked } = keysOf(own, inForce, record);
@@ -48,15 +41,13 @@ export function checkKeys({ settings, ownUid, trust: inForce }: NodeWithKeys): r
         : warning(message, remedy),
     );
     const gone = revoked.map(({ title }) => title).join(', ');
+    const needs = { folder, threshold, require, roles: own.roles.length, withoutTrust };
     return [
-      ...findings,
-      ...troubles,
-      ...(own.revocationsUnreadable
-        ? []
-        : [enough(trusted, { folder, threshold, require, roles: own.roles.length, withoutTrust })]),
-      ...(own.revocationsUnreadable ? [] : rolesFound(own, inForce)),
-      ...(gone === '' ? [] : [ok(`revoked: ${gone}`)]),
-      ...(await openParents(folder)),
+      findings,
+      troubles,
+      !own.revocationsUnreadable && [enough(trusted, needs), rolesFound(own, inForce)],
+      gone !== '' && ok(`revoked: ${gone}`),
+      await openParents(folder),
     ];
   };
   const remedy =
@@ -78,7 +69,7 @@ async function recordOf(stateDirectory: string): Promise<{ record: RevocationRec
  * Parent folders in which other users could replace this folder. The daemon would notice only if
  * its owner changes.
  */
-async function openParents(folder: string): Promise<readonly Finding[]> {
+async function openParents(folder: string): Promise<Found> {
   const findings: Finding[] = [];
   let path = await realpath(folder).catch(() => folder);
   while (path !== dirname(path)) {
@@ -126,7 +117,7 @@ function enough(trusted: readonly NamedKey[], { folder, threshold, require, role
  * The roles, and those whose keys can't be enough. Keys that bundles added to a role are known
  * to the daemon alone, and so is whether they count.
  */
-function rolesFound(own: TrustedKeys, inForce: TrustReport | undefined): readonly Finding[] {
+function rolesFound(own: TrustedKeys, inForce: TrustReport | undefined): Found {
   const roles = own.roles.map((role) => {
     const keys = inForce?.roles?.find(({ name }) => name === role.name)?.keys ?? role.keys;
     return { role, keys, lacking: shortRole(role, keys) };
@@ -134,12 +125,12 @@ function rolesFound(own: TrustedKeys, inForce: TrustReport | undefined): readonl
   const known = new Set([...own.problems, ...roles.flatMap(({ lacking }) => lacking ?? [])].map(keyProblemLine));
   const unused = (inForce?.problems ?? []).filter((line) => !known.has(line));
   return [
-    ...roles.map(({ role, keys, lacking }) =>
+    roles.map(({ role, keys, lacking }) =>
       lacking === undefined
         ? ok(`role ${role.name}: ${keys.map(({ name }) => name).join(', ')}`)
         : fault(lacking.message, lacking.remedy),
     ),
-    ...unused.map((line) => warning(line, "see 'stickpin trust list'")),
+    unused.map((line) => warning(line, "see 'stickpin trust list'")),
   ];
 }
 

@@ -1,60 +1,49 @@
-import { type Finding, findingsOn } from '../domain/model/reason.ts';
+import { findingsOn } from '../domain/model/reason.ts';
 import { repositoryOf } from '../domain/model/reference.ts';
 import { formatCount } from '../platform/sizes.ts';
-import type { Check, ExaminedKubelet, ExaminedNode } from './check.ts';
-
-type NodeWithKubelet = Pick<ExaminedNode, 'kubelet'> & {
-  readonly settings: { readonly preload: Pick<ExaminedNode['settings']['preload'], 'min_free_percent'> };
-};
+import type { Check, ExaminedKubelet, ExaminedNode, Found } from './check.ts';
 
 const { ok, warning } = findingsOn('kubelet');
+const space = findingsOn('space');
 
 /**
  * Whether the kubelet uses images that it did not pull itself (KEP-2535), and whether it collects
  * images before stickpin stops pulling. A node without a kubelet has no finding.
  */
-export function checkKubelet({ kubelet, settings }: NodeWithKubelet): readonly Check[] {
-  return [
-    {
-      subject: 'kubelet',
-      remedy: "run 'sudo stickpin doctor'",
-      run: async (signal) => {
-        const found = await kubelet(signal);
-        const { configFile, isRunning, pullIntents, secretRepositories } = found;
-        if (configFile === undefined && !isRunning && pullIntents.length + secretRepositories.length === 0) return [];
-        const percent = settings.preload.min_free_percent;
-        return [...policyOf(found), ...recordsOf(found), ...marksOf(found, percent), ...evictionOf(found, percent)];
-      },
-    },
-  ];
+export function checkKubelet({ kubelet, settings }: ExaminedNode): readonly Check[] {
+  const run = async (signal: AbortSignal): Promise<Found> => {
+    const found = await kubelet(signal);
+    const { configFile, isRunning, pullIntents, secretRepositories } = found;
+    if (configFile === undefined && !isRunning && pullIntents.length + secretRepositories.length === 0)
+      return undefined;
+    const percent = settings.preload.min_free_percent;
+    return [policyOf(found), recordsOf(found), marksOf(found, percent), evictionOf(found, percent)];
+  };
+  return [{ subject: 'kubelet', remedy: "run 'sudo stickpin doctor'", run }];
 }
 
 /** What the kubelet does with images that have no record of a pull, as ours. */
-function policyOf({ verificationPolicy, allowlist, repositories, configFile }: ExaminedKubelet): readonly Finding[] {
+function policyOf({ verificationPolicy, allowlist, repositories, configFile }: ExaminedKubelet): Found {
   const named = `imagePullCredentialsVerificationPolicy in ${configFile}`;
   switch (verificationPolicy) {
     case undefined:
     case 'NeverVerify':
     case 'NeverVerifyPreloadedImages':
-      return [ok('it uses images that were pulled by others, as those of a stick')];
+      return ok('it uses images that were pulled by others, as those of a stick');
     case 'AlwaysVerify':
-      return [
-        warning(
-          `${named} is AlwaysVerify: it asks the registry of each image whether a pod may use it, so that no pod starts without a network`,
-          'set it to NeverVerifyPreloadedImages, and restart the kubelet',
-        ),
-      ];
+      return warning(
+        `${named} is AlwaysVerify: it asks the registry of each image whether a pod may use it, so that no pod starts without a network`,
+        'set it to NeverVerifyPreloadedImages, and restart the kubelet',
+      );
     default: {
       const missing = repositories.filter((repository) => !allowlist.some((entry) => isListed(repository, entry)));
-      if (missing.length === 0) return [ok('it uses the images of all releases without asking their registries')];
+      if (missing.length === 0) return ok('it uses the images of all releases without asking their registries');
       const [first, ...others] = missing;
       const more = others.length === 0 ? '' : ` and ${formatCount(others.length, 'other')}`;
-      return [
-        warning(
-          `${named} is ${verificationPolicy}, and its allow-list lacks ${first}${more}: pods with these images need a network`,
-          'add the repositories to preloadedImagesVerificationAllowlist, or set the policy to NeverVerifyPreloadedImages, and restart the kubelet',
-        ),
-      ];
+      return warning(
+        `${named} is ${verificationPolicy}, and its allow-list lacks ${first}${more}: pods with these images need a network`,
+        'add the repositories to preloadedImagesVerificationAllowlist, or set the policy to NeverVerifyPreloadedImages, and restart the kubelet',
+      );
     }
   }
 }
@@ -65,61 +54,47 @@ function isListed(repository: string, entry: string): boolean {
 }
 
 /** Records for which the kubelet queries the registry in spite of its policy. */
-function recordsOf({ pullIntents, secretRepositories, repositories, records }: ExaminedKubelet): readonly Finding[] {
+function recordsOf({ pullIntents, secretRepositories, repositories, records }: ExaminedKubelet): Found {
   const ours = new Set(repositories);
   const begun = pullIntents.filter((image) => ours.has(repositoryOf(image)));
   const secret = [...new Set(secretRepositories.filter((repository) => ours.has(repository)))];
   return [
-    ...(begun.length === 0
-      ? []
-      : [
-          warning(
-            `an unfinished pull of ${begun[0]} is recorded; after its next start the kubelet may need the registry for it`,
-            `when the image is present, remove the file of ${records}/pulling that names it, and restart the kubelet`,
-          ),
-        ]),
-    ...(secret.length === 0
-      ? []
-      : [
-          warning(
-            `it pulled ${secret[0]} with the secret of a pod, so that other pods need a secret and a network for the same content`,
-            `give these pods the secret, or remove the file of ${records}/pulled that names it, and restart the kubelet`,
-          ),
-        ]),
+    begun.length > 0 &&
+      warning(
+        `an unfinished pull of ${begun[0]} is recorded; after its next start the kubelet may need the registry for it`,
+        `when the image is present, remove the file of ${records}/pulling that names it, and restart the kubelet`,
+      ),
+    secret.length > 0 &&
+      warning(
+        `it pulled ${secret[0]} with the secret of a pod, so that other pods need a secret and a network for the same content`,
+        `give these pods the secret, or remove the file of ${records}/pulled that names it, and restart the kubelet`,
+      ),
   ];
 }
 
 /** stickpin must stop pulling before the kubelet begins to collect images. */
-function marksOf({ collectsAtPercent }: ExaminedKubelet, minFreePercent: number): readonly Finding[] {
-  const { ok: fine, warning: warn } = findingsOn('space');
+function marksOf({ collectsAtPercent }: ExaminedKubelet, minFreePercent: number): Found {
   const kept = 100 - collectsAtPercent;
   if (minFreePercent >= kept)
-    return [fine(`the kubelet collects images when ${collectsAtPercent} % are used, and stickpin pulls none then`)];
-  return [
-    warn(
-      `stickpin fills the disk up to ${100 - minFreePercent} %, and the kubelet collects images from ${collectsAtPercent} % on: images that are not pinned go while a release is pulled`,
-      `set preload.min_free_percent = ${Math.min(90, kept)}, or a higher imageGCHighThresholdPercent of the kubelet`,
-    ),
-  ];
+    return space.ok(`the kubelet collects images when ${collectsAtPercent} % are used, and stickpin pulls none then`);
+  return space.warning(
+    `stickpin fills the disk up to ${100 - minFreePercent} %, and the kubelet collects images from ${collectsAtPercent} % on: images that are not pinned go while a release is pulled`,
+    `set preload.min_free_percent = ${Math.min(90, kept)}, or a higher imageGCHighThresholdPercent of the kubelet`,
+  );
 }
 
 /** Below its mark of eviction the kubelet removes unused images and ends pods. */
-function evictionOf({ evictsBelow }: ExaminedKubelet, minFreePercent: number): readonly Finding[] {
-  const { ok: fine, warning: warn } = findingsOn('space');
-  if (evictsBelow === undefined) return [];
+function evictionOf({ evictsBelow }: ExaminedKubelet, minFreePercent: number): Found {
+  if (evictsBelow === undefined) return undefined;
   const percent = /^(\d+(?:\.\d+)?)%$/.exec(evictsBelow)?.[1];
   if (percent === undefined) {
-    return [
-      fine(
-        `the kubelet ends pods when less than ${evictsBelow} are free for images (evictionHard); preload.min_free_percent = ${minFreePercent} should keep more than that`,
-      ),
-    ];
+    return space.ok(
+      `the kubelet ends pods when less than ${evictsBelow} are free for images (evictionHard); preload.min_free_percent = ${minFreePercent} should keep more than that`,
+    );
   }
-  if (minFreePercent >= Number(percent)) return [];
-  return [
-    warn(
-      `stickpin keeps ${minFreePercent} % of the disk free, and the kubelet ends pods when less than ${percent} % are free for images (evictionHard, imagefs.available)`,
-      `set preload.min_free_percent = ${Math.min(90, Math.ceil(Number(percent)))}, or a lower imagefs.available of the kubelet`,
-    ),
-  ];
+  if (minFreePercent >= Number(percent)) return undefined;
+  return space.warning(
+    `stickpin keeps ${minFreePercent} % of the disk free, and the kubelet ends pods when less than ${percent} % are free for images (evictionHard, imagefs.available)`,
+    `set preload.min_free_percent = ${Math.min(90, Math.ceil(Number(percent)))}, or a lower imagefs.available of the kubelet`,
+  );
 }

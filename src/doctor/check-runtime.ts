@@ -3,32 +3,25 @@ import { runtimeSupport } from '../domain/assess/derive-phase.ts';
 import { type Finding, findingsOn } from '../domain/model/reason.ts';
 import { reasonText } from '../domain/report/reasons/reason-text.ts';
 import { supportText } from '../domain/report/texts/runtime-away.ts';
-import { assertNever, reasonOf } from '../platform/app-error.ts';
+import { reasonOf } from '../platform/app-error.ts';
 import { formatBytes } from '../platform/sizes.ts';
-import type { Check, ExaminedNode, ExaminedRuntime, FilesystemSpace } from './check.ts';
+import type { Check, ExaminedNode, ExaminedRuntime, FilesystemSpace, Found } from './check.ts';
 
-type NodeWithRuntime = Pick<ExaminedNode, 'findRuntime'> & {
-  readonly settings: {
-    readonly preload: Pick<ExaminedNode['settings']['preload'], 'min_free_percent'>;
-    readonly runtime: Pick<ExaminedNode['settings']['runtime'], 'kind'>;
-  };
-};
-
-export function checkRuntime({ findRuntime, settings }: NodeWithRuntime): readonly Check[] {
+export function checkRuntime({ findRuntime, settings }: ExaminedNode): readonly Check[] {
   const remedy =
     "look whether the container runtime runs, as with 'systemctl status crio containerd', then run 'stickpin doctor' again";
-  const run = async (signal: AbortSignal): Promise<readonly Finding[]> => {
-    if (settings.runtime.kind === 'embedded') return [EMBEDDED];
+  const run = async (signal: AbortSignal): Promise<Found> => {
+    if (settings.runtime.kind === 'embedded') return EMBEDDED;
     const runtime = await findRuntime(signal);
-    if (runtime === undefined) return [noRuntime()];
+    if (runtime === undefined) return NO_RUNTIME;
     try {
       await runtime.status(signal);
       const mirrors = await judgeMirrors(runtime, signal);
       const version = await judgeVersion(runtime, signal);
-      return [...version, ...mirrors, ...(await judgeSpace(runtime, settings.preload.min_free_percent, signal))];
+      return [version, mirrors, await judgeSpace(runtime, settings.preload.min_free_percent, signal)];
     } catch (error) {
       signal.throwIfAborted();
-      return [await silentRuntime(runtime, error)];
+      return silentRuntime(runtime, error);
     } finally {
       runtime.close();
     }
@@ -36,41 +29,37 @@ export function checkRuntime({ findRuntime, settings }: NodeWithRuntime): readon
   return [{ subject: 'runtime', remedy, run }];
 }
 
-const EMBEDDED = findingsOn('runtime').ok(
-  'the images are kept in a folder, and no container runtime is used (runtime.kind = "embedded")',
-);
+const { ok, warning, fault } = findingsOn('runtime');
+const EMBEDDED = ok('the images are kept in a folder, and no container runtime is used (runtime.kind = "embedded")');
 
-function noRuntime(): Finding {
-  return findingsOn('runtime').fault(
-    'neither CRI-O nor containerd was found',
-    'install one, or set runtime.socket in /etc/stickpin/stickpin.toml',
-  );
-}
+const NO_RUNTIME = fault(
+  'neither CRI-O nor containerd was found',
+  'install one, or set runtime.socket in /etc/stickpin/stickpin.toml',
+);
 
 async function silentRuntime({ title, socketPath }: ExaminedRuntime, error: unknown): Promise<Finding> {
   const exists = (await stat(socketPath).catch(() => undefined)) !== undefined;
   const how = exists ? `is there, but: ${reasonOf(error)}` : 'is not there';
-  return findingsOn('runtime').fault(
+  return fault(
     `${title} does not answer: ${socketPath} ${how}`,
     'start the runtime; its own journal tells why it does not run',
   );
 }
 
-async function judgeVersion(runtime: ExaminedRuntime, signal: AbortSignal): Promise<readonly Finding[]> {
-  const { ok, warning, fault } = findingsOn('runtime');
+async function judgeVersion(runtime: ExaminedRuntime, signal: AbortSignal): Promise<Found> {
   let name: string;
   try {
     name = await runtime.version(signal);
   } catch (error) {
     signal.throwIfAborted();
     const message = `the runtime answers on ${runtime.socketPath}, but does not say its version: ${reasonOf(error)}`;
-    return [warning(message, UNKNOWN_VERSION)];
+    return warning(message, UNKNOWN_VERSION);
   }
   const answers = ok(`${fullName(name, runtime)} answers on ${runtime.socketPath}`);
   const support = runtimeSupport(name);
-  if (support.kind === 'supported') return [answers];
+  if (support.kind === 'supported') return answers;
   if (support.kind === 'unsupported') {
-    return [fault(reasonText(support.reason), 'upgrade the runtime, then restart it')];
+    return fault(reasonText(support.reason), 'upgrade the runtime, then restart it');
   }
   return [answers, warning(supportText(support), UNKNOWN_VERSION)];
 }
@@ -86,48 +75,31 @@ const CONFIG_PATH_REMEDY =
 
 const UNKNOWN_VERSION = 'check that it is CRI-O 1.28, containerd 1.7 or newer; stickpin continues with it';
 
-async function judgeMirrors(runtime: ExaminedRuntime, signal: AbortSignal): Promise<readonly Finding[]> {
-  const mirrors = await runtime.mirrors(signal);
-  const { fault } = findingsOn('runtime');
-  switch (mirrors.kind) {
-    case 'read':
-      return [];
-    case 'unset':
-      return [
-        fault(
-          'containerd reads no mirrors, so that nothing can be pulled from a stick: its configuration sets no config_path',
-          CONFIG_PATH_REMEDY,
-        ),
-      ];
-    default:
-      return assertNever(mirrors);
-  }
+async function judgeMirrors(runtime: ExaminedRuntime, signal: AbortSignal): Promise<Found> {
+  const { kind } = await runtime.mirrors(signal);
+  const why =
+    'containerd reads no mirrors, so that nothing can be pulled from a stick: its configuration sets no config_path';
+  return kind === 'unset' && fault(why, CONFIG_PATH_REMEDY);
 }
 
-async function judgeSpace(
-  runtime: ExaminedRuntime,
-  minFreePercent: number,
-  signal: AbortSignal,
-): Promise<readonly Finding[]> {
-  const { ok, warning } = findingsOn('space');
+async function judgeSpace(runtime: ExaminedRuntime, minFreePercent: number, signal: AbortSignal): Promise<Found> {
+  const space = findingsOn('space');
   let filesystem: FilesystemSpace | undefined;
   try {
     filesystem = await runtime.imageFilesystem(signal);
   } catch (error) {
     signal.throwIfAborted();
     const message = `the runtime runs, but it was not found out where it keeps images: ${reasonOf(error)}`;
-    return [warning(message, "run stickpin doctor again; if that does not help, read the runtime's own journal")];
+    return space.warning(message, "run stickpin doctor again; if that does not help, read the runtime's own journal");
   }
   if (filesystem === undefined)
-    return [
-      warning(
-        'the runtime does not say where it keeps images, so that room for a release is not checked before it is pulled',
-        'see to it that there is room before a stick is plugged in; stickpin tells when a pull runs out of space',
-      ),
-    ];
+    return space.warning(
+      'the runtime does not say where it keeps images, so that room for a release is not checked before it is pulled',
+      'see to it that there is room before a stick is plugged in; stickpin tells when a pull runs out of space',
+    );
   const { freeBytes, totalBytes } = filesystem;
   const reserved = (totalBytes * minFreePercent) / 100;
   const room = `${formatBytes(freeBytes)} free on ${filesystem.path}, of which ${formatBytes(Math.min(freeBytes, reserved))} are reserved`;
-  if (freeBytes > reserved) return [ok(room)];
-  return [warning(`${room}: no release can be pulled`, 'make room there, or set a lower preload.min_free_percent')];
+  if (freeBytes > reserved) return space.ok(room);
+  return space.warning(`${room}: no release can be pulled`, 'make room there, or set a lower preload.min_free_percent');
 }

@@ -5,15 +5,18 @@ import type { Fault, Finding } from '../domain/model/reason.ts';
 import type { TrustReport } from '../domain/report/status-schema.ts';
 import type { Settings } from '../domain/settings/settings.ts';
 
+/** Undefined and false: nothing to report. */
+export type Found = Finding | readonly Found[] | undefined | false;
+
 /** One check of the node. It only reads. An error becomes a fault. */
 export interface Check {
   readonly subject: string;
   /** What to do when the check itself fails. */
   readonly remedy: string;
-  run(signal: AbortSignal): Promise<readonly Finding[]>;
+  run(signal: AbortSignal): Promise<Found>;
 }
 
-/** The node as the checks see it. Each check takes the parts that it needs. */
+/** The node as the checks see it. */
 export interface ExaminedNode {
   readonly settings: Settings;
   /** The user who may own the folder of keys besides root. */

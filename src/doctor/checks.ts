@@ -5,9 +5,10 @@ import { type Finding, findingsOn } from '../domain/model/reason.ts';
 import { timeText } from '../domain/report/texts/time-text.ts';
 import { reasonOf } from '../platform/app-error.ts';
 import { withDeadline } from '../platform/async/abort.ts';
+import { succeeds } from '../platform/async/concurrency.ts';
 import { formatBytes } from '../platform/sizes.ts';
-import { type Check, type ExaminedNode, INSTALL_AGAIN } from './check.ts';
-import { checkCrioBoot, checkCrioGuard, checkCrioLink, checkCrioMirrors, checkCrioPins } from './check-crio.ts';
+import { type Check, type ExaminedNode, type Found, INSTALL_AGAIN } from './check.ts';
+import { checkCrio } from './check-crio.ts';
 import { checkFleet } from './check-fleet.ts';
 import { checkFolders } from './check-folders.ts';
 import { checkKeys } from './check-keys.ts';
@@ -15,12 +16,15 @@ import { checkKubelet } from './check-kubelet.ts';
 import { checkRuntime } from './check-runtime.ts';
 import { checkHooks, checkRegistrySocket, checkUnits } from './check-units.ts';
 
+const UDEV_PLACES = ['/etc/udev/rules.d/90-stickpin.rules', '/usr/lib/udev/rules.d/90-stickpin.rules'] as const;
+const BUS_PLACES = ['/etc/dbus-1/system.d/io.stickpin1.conf', '/usr/share/dbus-1/system.d/io.stickpin1.conf'] as const;
+
 /** In the order of the output of `stickpin doctor`. */
 const CHECKS: readonly ((node: ExaminedNode) => readonly Check[])[] = [
   checkKeys,
   checkDatabase,
-  checkUdevRules,
-  checkBusPolicy,
+  () => checkPresence('udev rules', UDEV_PLACES, 'no stick is noticed'),
+  () => checkPresence('bus policy', BUS_PLACES, 'nobody may talk to the daemon'),
   checkUnits,
   checkHooks,
   checkRegistrySocket,
@@ -31,11 +35,7 @@ const CHECKS: readonly ((node: ExaminedNode) => readonly Check[])[] = [
   checkFolders,
   checkServe,
   checkFleet,
-  checkCrioLink,
-  checkCrioBoot,
-  checkCrioGuard,
-  checkCrioPins,
-  checkCrioMirrors,
+  checkCrio,
 ];
 
 export function checksOf(node: ExaminedNode): readonly Check[] {
@@ -60,40 +60,40 @@ export async function runChecks(
   // Every check listens to it, and beyond ten Node warns of a leak on stderr.
   setMaxListeners(0, signal);
   const found = await Promise.all(
-    checks.map(async ({ subject, remedy, run }): Promise<readonly Finding[]> => {
+    checks.map(async ({ subject, remedy, run }): Promise<Found> => {
       try {
         return await withDeadline(`The look at ${subject}`, checkMs, signal, run);
       } catch (error) {
         signal.throwIfAborted();
-        return [findingsOn(subject).fault(`could not be looked at: ${reasonOf(error)}`, remedy)];
+        return findingsOn(subject).fault(`could not be looked at: ${reasonOf(error)}`, remedy);
       }
     }),
   );
-  return found.flat();
+  return findingsIn(found);
 }
 
-export function checkClock({ services, clock }: Pick<ExaminedNode, 'services' | 'clock'>): readonly Check[] {
-  return [
-    {
-      subject: 'clock',
-      remedy: "look at it with 'timedatectl', then run 'stickpin doctor' again",
-      run: async (signal) => {
-        const wrong = wrongTime(clock);
-        if (wrong !== undefined) return [wrong];
-        return services === undefined ? [] : [synchronisation(await services.isClockSynchronized(signal))];
-      },
-    },
-  ];
+function findingsIn(found: Found): readonly Finding[] {
+  if (!found) return [];
+  return 'verdict' in found ? [found] : found.flatMap(findingsIn);
+}
+
+export function checkClock({ services, clock }: ExaminedNode): readonly Check[] {
+  const remedy = "look at it with 'timedatectl', then run 'stickpin doctor' again";
+  const run = async (signal: AbortSignal) =>
+    wrongTime(clock) ?? (services && synchronisation(await services.isClockSynchronized(signal)));
+  return [{ subject: 'clock', remedy, run }];
 }
 
 /** As the gate `clock` judges it, without releases. */
 function wrongTime({ now, builtAt }: ExaminedNode['clock']): Finding | undefined {
   const { fault } = findingsOn('clock');
   const wrong = clockFault(now, builtAt, undefined);
-  if (wrong === undefined) return undefined;
-  return fault(
-    `the clock is wrong: it shows ${timeText(now)}, and this program was built at ${timeText(wrong.least)}. Releases with a window, a rollout or an end of life wait`,
-    "set it with 'timedatectl set-time', or connect a source of time",
+  return (
+    wrong &&
+    fault(
+      `the clock is wrong: it shows ${timeText(now)}, and this program was built at ${timeText(wrong.least)}. Releases with a window, a rollout or an end of life wait`,
+      "set it with 'timedatectl set-time', or connect a source of time",
+    )
   );
 }
 
@@ -106,69 +106,41 @@ function synchronisation(isSynchronised: boolean | undefined): Finding {
   );
 }
 
-export function checkDatabase({ database }: Pick<ExaminedNode, 'database'>): readonly Check[] {
+export function checkDatabase({ database }: ExaminedNode): readonly Check[] {
   const { ok, warning, fault } = findingsOn('database');
   const remedy = "run 'sudo stickpin doctor'; if root can't read it either, check the disk";
-  return [
-    {
-      subject: 'database',
-      remedy,
-      run: async (signal) => {
-        const found = await database(signal);
-        switch (found.kind) {
-          case 'absent':
-            return [warning(`${found.path} is not there: nothing was recorded yet`, 'start stickpin, which makes it')];
-          case 'damaged':
-            return [
-              fault(
-                `${found.path} is damaged: ${found.reason}`,
-                'restart stickpin, which puts its newest good copy in its place, and check the disk',
-              ),
-            ];
-          case 'whole':
-            return [ok(`${found.path} is whole (${formatBytes(found.sizeBytes)})`)];
-        }
-      },
-    },
-  ];
-}
-
-const UDEV_PLACES = ['/etc/udev/rules.d/90-stickpin.rules', '/usr/lib/udev/rules.d/90-stickpin.rules'] as const;
-const BUS_PLACES = ['/etc/dbus-1/system.d/io.stickpin1.conf', '/usr/share/dbus-1/system.d/io.stickpin1.conf'] as const;
-
-function checkUdevRules(): readonly Check[] {
-  return [checkPresence('udev rules', UDEV_PLACES, 'no stick is noticed')];
-}
-
-function checkBusPolicy(): readonly Check[] {
-  return [checkPresence('bus policy', BUS_PLACES, 'nobody may talk to the daemon')];
+  const run = async (signal: AbortSignal) => {
+    const found = await database(signal);
+    switch (found.kind) {
+      case 'absent':
+        return warning(`${found.path} is not there: nothing was recorded yet`, 'start stickpin, which makes it');
+      case 'damaged':
+        return fault(
+          `${found.path} is damaged: ${found.reason}`,
+          'restart stickpin, which puts its newest good copy in its place, and check the disk',
+        );
+      case 'whole':
+        return ok(`${found.path} is whole (${formatBytes(found.sizeBytes)})`);
+    }
+  };
+  return [{ subject: 'database', remedy, run }];
 }
 
 /** `consequence`: what does not work without the file. */
-function checkPresence(subject: string, candidates: readonly string[], consequence: string): Check {
+function checkPresence(subject: string, candidates: readonly string[], consequence: string): readonly Check[] {
   const { ok, fault } = findingsOn(subject);
-  return {
-    subject,
-    remedy: "run 'sudo stickpin doctor'",
-    run: async () => {
-      for (const path of candidates) if (await exists(path)) return [ok(`${path} is there`)];
-      return [fault(`${candidates.at(-1)} is missing, so that ${consequence}`, INSTALL_AGAIN)];
-    },
+  const run = async () => {
+    for (const path of candidates) if (await succeeds(access(path))) return ok(`${path} is there`);
+    return fault(`${candidates.at(-1)} is missing, so that ${consequence}`, INSTALL_AGAIN);
   };
-}
-
-async function exists(path: string): Promise<boolean> {
-  return access(path).then(
-    () => true,
-    () => false,
-  );
+  return [{ subject, remedy: "run 'sudo stickpin doctor'", run }];
 }
 
 /**
  * What the settings say of pulls of activated releases. The daemon reports under `pulls` whether
  * they are answered now.
  */
-export function checkServe({ settings }: Pick<ExaminedNode, 'settings'>): readonly Check[] {
+export function checkServe({ settings }: ExaminedNode): readonly Check[] {
   const { ok } = findingsOn('mirrors');
   const { activated, except } = settings.serve;
   const rest = except.length === 0 ? '' : `, but for ${except.join(', ')} (serve.except)`;
@@ -177,17 +149,16 @@ export function checkServe({ settings }: Pick<ExaminedNode, 'settings'>): readon
     digests: `stickpin is set to answer pulls of activated releases by digest, with or without a network${rest}; pulls by tag are not answered (serve.activated)`,
     off: 'stickpin is set not to answer pulls of activated releases, which fail without a network (serve.activated)',
   };
-  return [
-    { subject: 'mirrors', remedy: 'check section [serve] of the settings', run: async () => [ok(words[activated])] },
-  ];
+  const remedy = 'check section [serve] of the settings';
+  return [{ subject: 'mirrors', remedy, run: async () => ok(words[activated]) }];
 }
 
 /** A node without windows has no finding. */
-export function checkWindows({ settings }: Pick<ExaminedNode, 'settings'>): readonly Check[] {
+export function checkWindows({ settings }: ExaminedNode): readonly Check[] {
   const { windows, strategy } = settings.update;
   if (windows.length === 0 || strategy === 'window') return [];
   const { warning } = findingsOn('windows');
   const what = `update.windows is set and update.strategy is "${strategy}", so that no activation waits for a window`;
   const remedy = 'set update.strategy = "window", or remove update.windows';
-  return [{ subject: 'windows', remedy, run: async () => [warning(what, remedy)] }];
+  return [{ subject: 'windows', remedy, run: async () => warning(what, remedy) }];
 }

@@ -161,3 +161,11 @@ async function leaveAfter<T>(work: () => Promise<T>, leave: () => void): Promise
     leave();
   }
 }
+
+/** Whether it does not fail, whatever it gives. */
+export function succeeds(attempt: Promise<unknown>): Promise<boolean> {
+  return attempt.then(
+    () => true,
+    () => false,
+  );
+}

@@ -3,8 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { examineDatabase } from '../../../src/app/doctor/examine-node.ts';
-import { checkDatabase, runChecks } from '../../../src/doctor/checks.ts';
+import { checkDatabase } from '../../../src/doctor/checks.ts';
 import { openDatabase } from '../../../src/store/database/database.ts';
+import { findingsOf } from '../../support/examined-node.ts';
 
 let folder: string;
 beforeEach(() => {
@@ -13,8 +14,7 @@ beforeEach(() => {
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 const path = () => join(folder, 'state.db');
-const found = () =>
-  runChecks(checkDatabase({ database: (signal) => examineDatabase(folder, signal) }), AbortSignal.timeout(20_000));
+const found = () => findingsOf(checkDatabase, { database: (signal) => examineDatabase(folder, signal) });
 
 describe('the check of the database', () => {
   it('tells whether it is there and whole, also while another program has it open', async () => {

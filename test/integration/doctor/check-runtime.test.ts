@@ -2,6 +2,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { createExaminedRuntime } from '../../../src/app/doctor/examine-node.ts';
 import { checkRuntime } from '../../../src/doctor/check-runtime.ts';
 import { type CrioDouble, startCrioDouble } from '../../support/crio-double/start-crio-double.ts';
+import { findingsOf } from '../../support/examined-node.ts';
 import { have } from '../../support/requirements.ts';
 
 describe.runIf(have('root'))('the check of the runtime', () => {
@@ -14,14 +15,8 @@ describe.runIf(have('root'))('the check of the runtime', () => {
     double = await startCrioDouble({ flags: [`--version=${version}`] });
     const { socketPath } = double;
     const findRuntime = async () => createExaminedRuntime({ kind: 'crio', title: 'CRI-O', socketPath });
-    const checks = checkRuntime({
-      findRuntime,
-      settings: { preload: { min_free_percent: 0 }, runtime: { kind: 'auto' } },
-    });
-    const found = await Promise.all(checks.map((check) => check.run(AbortSignal.timeout(20_000))));
-    return found
-      .flat()
-      .flatMap(({ subject, verdict, message }) => (subject === 'runtime' ? [`${verdict}: ${message}`] : []));
+    const found = await findingsOf(checkRuntime, { findRuntime, settings: { preload: { min_free_percent: 0 } } });
+    return found.flatMap(({ subject, verdict, message }) => (subject === 'runtime' ? [`${verdict}: ${message}`] : []));
   };
 
   it('names a version that is too old, and which one is needed', async () => {

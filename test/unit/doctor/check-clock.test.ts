@@ -1,17 +1,13 @@
 import { describe, expect, it } from 'vitest';
-import type { SystemServices } from '../../../src/doctor/check.ts';
 import { checkClock } from '../../../src/doctor/checks.ts';
+import { findingsOf } from '../../support/examined-node.ts';
 
 const BUILT_AT = Date.parse('2026-02-01T00:00:00Z');
 
-async function findingsAt(time: string, isSynchronised: boolean | undefined, hasBus = true) {
-  const services: SystemServices = {
-    unitProperty: async () => undefined,
-    isClockSynchronized: async () => isSynchronised,
-  };
+function findingsAt(time: string, isSynchronised: boolean | undefined, hasBus = true) {
+  const services = { unitProperty: async () => undefined, isClockSynchronized: async () => isSynchronised };
   const clock = { now: Date.parse(time), builtAt: BUILT_AT };
-  const [check] = checkClock({ services: hasBus ? services : undefined, clock });
-  return (await check?.run(new AbortController().signal)) ?? [];
+  return findingsOf(checkClock, { services: hasBus ? services : undefined, clock });
 }
 
 describe('the check of the clock', () => {

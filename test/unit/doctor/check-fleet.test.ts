@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { checkFleet } from '../../../src/doctor/check-fleet.ts';
 import type { FleetView } from '../../../src/domain/fleet/node-status.ts';
-import { defaultSettings } from '../../../src/domain/settings/settings.ts';
+import type { Settings } from '../../../src/domain/settings/settings.ts';
+import { linesOf } from '../../support/examined-node.ts';
 
 const DAY = 24 * 3_600_000;
 const VIEW: FleetView = {
@@ -14,23 +15,21 @@ const VIEW: FleetView = {
 };
 
 interface Given {
-  readonly settings?: Partial<typeof defaultSettings.fleet>;
+  readonly settings?: Partial<Settings['fleet']>;
   readonly unit?: string;
   readonly view?: () => FleetView;
   readonly identity?: () => { node: string; validUntil: number; now: number };
 }
 
-async function look({ settings, unit = 'active', view = () => VIEW, identity }: Given) {
-  const checks = checkFleet({
-    settings: { fleet: { ...defaultSettings.fleet, enabled: true, ...settings } },
+function look({ settings, unit = 'active', view = () => VIEW, identity }: Given) {
+  return linesOf(checkFleet, {
+    settings: { fleet: { enabled: true, ...settings } },
     services: { unitProperty: async () => unit, isClockSynchronized: async () => true },
     fleet: {
       view: async () => view(),
       identity: async () => (identity ?? (() => ({ node: 'worker-1', validUntil: 90 * DAY, now: 0 })))(),
     },
   });
-  const found = await Promise.all(checks.map((check) => check.run(new AbortController().signal)));
-  return found.flat().map(({ verdict, message }) => `${verdict} ${message}`);
 }
 
 const throwing = (message: string) => () => {
@@ -40,16 +39,16 @@ const throwing = (message: string) => () => {
 describe('the check of the fleet', () => {
   it('finds nothing wrong where all is well', async () => {
     expect(await look({})).toEqual([
-      'ok stickpin-fleet.service runs',
-      'ok this node is worker-1, and knows 1 other node',
-      'ok its certificate is that of node worker-1',
+      'ok: stickpin-fleet.service runs',
+      'ok: this node is worker-1, and knows 1 other node',
+      'ok: its certificate is that of node worker-1',
     ]);
   });
 
   it('is silent where the fleet is off, and warns of a unit that runs all the same', async () => {
     expect(await look({ settings: { enabled: false }, unit: 'inactive' })).toEqual([]);
     expect(await look({ settings: { enabled: false } })).toEqual([
-      'warning stickpin-fleet.service runs, and fleet.enabled is false',
+      'warning: stickpin-fleet.service runs, and fleet.enabled is false',
     ]);
   });
 
@@ -57,44 +56,44 @@ describe('the check of the fleet', () => {
     [
       'a unit that does not run',
       { unit: 'failed' },
-      'fault fleet.enabled is true, and stickpin-fleet.service is failed',
+      'fault: fleet.enabled is true, and stickpin-fleet.service is failed',
     ],
     [
       'a process that does not answer',
       { view: throwing('no answer') },
-      'fault nothing is known of other nodes: no answer',
+      'fault: nothing is known of other nodes: no answer',
     ],
     [
       'a node alone',
       { view: () => ({ ...VIEW, nodes: VIEW.nodes.slice(0, 1), peers: [] }) },
-      'warning this node is worker-1, and no other',
+      'warning: this node is worker-1, and no other',
     ],
     [
       'the API',
       { view: () => ({ ...VIEW, apiTrouble: 'may not list nodes' }) },
-      'warning the Kubernetes API: may not list nodes',
+      'warning: the Kubernetes API: may not list nodes',
     ],
     [
       'a peer out of reach',
       { view: () => ({ ...VIEW, peers: [{ name: 'worker-2', address: 'a', bundles: [], trouble: 'refused' }] }) },
-      "warning worker-2 can't be asked: refused",
+      "warning: worker-2 can't be asked: refused",
     ],
     [
       'a silent node',
       { view: () => ({ ...VIEW, nodes: VIEW.nodes.map((node) => ({ ...node, isAbsent: node.name === 'worker-2' })) }) },
-      'warning worker-2 has been silent',
+      'warning: worker-2 has been silent',
     ],
-    ['no authentication', { settings: { auth: 'none' } }, 'warning fleet.auth is "none"'],
-    ['a certificate that can not be read', { identity: throwing('no certificate') }, 'fault no certificate'],
+    ['no authentication', { settings: { auth: 'none' } }, 'warning: fleet.auth is "none"'],
+    ['a certificate that can not be read', { identity: throwing('no certificate') }, 'fault: no certificate'],
     [
       'a certificate that ran out',
       { identity: () => ({ node: 'n', validUntil: 0, now: DAY }) },
-      "fault the validity of the kubelet's client certificate (node n) has ended",
+      "fault: the validity of the kubelet's client certificate (node n) has ended",
     ],
     [
       'a certificate that runs out',
       { identity: () => ({ node: 'n', validUntil: DAY, now: 0 }) },
-      "warning the validity of the kubelet's client certificate (node n) ends in 24 h",
+      "warning: the validity of the kubelet's client certificate (node n) ends in 24 h",
     ],
   ])('tells of %s', async (_what, given, line) => {
     expect((await look(given)).find((one) => one.startsWith(line))).toBeDefined();

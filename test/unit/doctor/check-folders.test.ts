@@ -2,15 +2,16 @@ import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { ExaminedCrio } from '../../../src/doctor/check.ts';
 import { checkFolders } from '../../../src/doctor/check-folders.ts';
+import { findingsOf } from '../../support/examined-node.ts';
 import { have } from '../../support/requirements.ts';
 
-const OWN = process.getuid?.() ?? 0;
 let base: string;
 let closed: number;
 
 /** A node whose folders are all below `base`. */
-async function found(runtime: 'answers' | 'silent' | 'none' = 'answers') {
+function found(runtime: 'answers' | 'silent' | 'none' = 'answers') {
   const certs = join(base, 'certs.d');
   const paths = {
     pinsLink: join(base, 'crio.conf.d/99-stickpin.conf'),
@@ -26,13 +27,11 @@ async function found(runtime: 'answers' | 'silent' | 'none' = 'answers') {
   const close = () => {
     closed += 1;
   };
-  const checks = checkFolders({
-    ownUid: OWN,
+  return findingsOf(checkFolders, {
     settings: { metrics: { textfile: join(base, 'metrics/stickpin.prom') }, runtime: { kind: 'auto' } },
-    crio: { paths },
+    crio: { paths } as ExaminedCrio,
     findRuntime: async () => (runtime === 'none' ? undefined : ({ mirrors, close } as never)),
   });
-  return (await Promise.all(checks.map((check) => check.run(new AbortController().signal)))).flat();
 }
 
 describe('folders of other programs', () => {

@@ -1,20 +1,17 @@
 import { describe, expect, it } from 'vitest';
 import { checkHooks } from '../../../src/doctor/check-units.ts';
-import { runChecks } from '../../../src/doctor/checks.ts';
-import { defaultSettings } from '../../../src/domain/settings/settings.ts';
+import { linesOf } from '../../support/examined-node.ts';
 
 const UNIT = 'before.service';
 const GOOD = { LoadState: 'loaded', Type: 'oneshot', RemainAfterExit: false, Result: 'success' };
 
-async function found(unit: Readonly<Record<string, unknown>>, hooks = { 'before-activate': UNIT }) {
-  const settings = { ...defaultSettings, hooks: { ...defaultSettings.hooks, ...hooks } };
+function found(unit: Readonly<Record<string, unknown>>, hooks = { 'before-activate': UNIT }) {
   const services = {
     unitProperty: async (name: string, _iface: string, property: string) =>
       name === UNIT ? unit[property] : undefined,
     isClockSynchronized: async () => true,
   };
-  const findings = await runChecks(checkHooks({ services, settings }), AbortSignal.timeout(10_000));
-  return findings.map(({ verdict, message }) => `${verdict}: ${message}`);
+  return linesOf(checkHooks, { services, settings: { hooks } });
 }
 
 describe('the check of hooks', () => {

@@ -10,6 +10,7 @@ import { checkKeys } from '../../../src/doctor/check-keys.ts';
 import type { TrustReport } from '../../../src/domain/report/status-schema.ts';
 import { installRole } from '../../support/bundles/role-file.ts';
 import { installKeys, sampleKey } from '../../support/bundles/sample-bundle.ts';
+import { findingsOf } from '../../support/examined-node.ts';
 
 const { signal } = new AbortController();
 const key = sampleKey('factory-2026');
@@ -35,15 +36,10 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(work, { recursive: true }));
 
-const findings = async (
-  threshold = 1,
-  inForce?: Partial<TrustReport>,
-  require: 'signature' | 'approval' = 'signature',
-) => {
+const findings = (threshold = 1, inForce?: Partial<TrustReport>, require: 'signature' | 'approval' = 'signature') => {
   const settings = { trust: { keys_dir: folder, threshold, require }, paths: { state_dir: state } };
   const trust = inForce && { ...IN_FORCE, ...inForce };
-  const checks = checkKeys({ settings, ownUid: process.getuid?.() ?? 0, trust });
-  return (await Promise.all(checks.map((check) => check.run(signal)))).flat();
+  return findingsOf(checkKeys, { settings, trust });
 };
 const look = async (threshold = 1, inForce?: Partial<TrustReport>) =>
   (await findings(threshold, inForce)).map(({ verdict, message }) => `${verdict}: ${message}`);

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { ExaminedKubelet } from '../../../src/doctor/check.ts';
 import { checkKubelet } from '../../../src/doctor/check-kubelet.ts';
-import { runChecks } from '../../../src/doctor/checks.ts';
+import { findingsOf } from '../../support/examined-node.ts';
 
 const DEFAULT: ExaminedKubelet = {
   configFile: '/var/lib/kubelet/config.yaml',
@@ -18,10 +18,7 @@ const DEFAULT: ExaminedKubelet = {
 
 async function wrong(over: Partial<ExaminedKubelet>, min_free_percent = 15) {
   const kubelet = async () => ({ ...DEFAULT, ...over });
-  const found = await runChecks(
-    checkKubelet({ kubelet, settings: { preload: { min_free_percent } } }),
-    AbortSignal.timeout(9_000),
-  );
+  const found = await findingsOf(checkKubelet, { kubelet, settings: { preload: { min_free_percent } } });
   return found.filter(({ verdict }) => verdict !== 'ok').map(({ message }) => message);
 }
 
@@ -29,11 +26,8 @@ describe('the check of the kubelet', () => {
   it('finds nothing wrong with the defaults, and nothing at all without a kubelet', async () => {
     expect(await wrong({})).toEqual([]);
     expect(await wrong({ verificationPolicy: 'NeverVerify' })).toEqual([]);
-    const checks = checkKubelet({
-      kubelet: async () => ({ ...DEFAULT, configFile: undefined }),
-      settings: { preload: { min_free_percent: 0 } },
-    });
-    expect(await runChecks(checks, AbortSignal.timeout(9_000))).toEqual([]);
+    const kubelet = async () => ({ ...DEFAULT, configFile: undefined });
+    expect(await findingsOf(checkKubelet, { kubelet, settings: { preload: { min_free_percent: 0 } } })).toEqual([]);
   });
 
   it('warns of a policy that asks registries, and names what an allow-list lacks', async () => {

@@ -1,10 +1,11 @@
 import { expect, it } from 'vitest';
 import type { ExaminedRuntime, MirrorReading } from '../../../src/doctor/check.ts';
 import { checkRuntime } from '../../../src/doctor/check-runtime.ts';
+import { linesOf } from '../../support/examined-node.ts';
 
 /** The findings about a node whose runtime answers; `over` tells what is special about it. */
-async function findingsOf(over: Partial<ExaminedRuntime>, kind: 'auto' | 'embedded' = 'auto') {
-  const [check] = checkRuntime({
+function found(over: Partial<ExaminedRuntime>, kind: 'auto' | 'embedded' = 'auto') {
+  return linesOf(checkRuntime, {
     settings: { preload: { min_free_percent: 10 }, runtime: { kind } },
     findRuntime: async () => ({
       title: 'containerd',
@@ -17,15 +18,13 @@ async function findingsOf(over: Partial<ExaminedRuntime>, kind: 'auto' | 'embedd
       ...over,
     }),
   });
-  const findings = (await check?.run(new AbortController().signal)) ?? [];
-  return findings.map((finding) => `${finding.verdict} ${finding.message}`);
 }
 
 it.each([
   [{ kind: 'read' } as const, []],
-  [{ kind: 'unset' } as const, [expect.stringMatching(/^fault containerd reads no mirrors.*sets no config_path$/)]],
+  [{ kind: 'unset' } as const, [expect.stringMatching(/^fault: containerd reads no mirrors.*sets no config_path$/)]],
 ])('states what a config_path of %j means for mirrors', async (mirrors: MirrorReading, expected) => {
-  const findings = await findingsOf({ mirrors: async () => mirrors });
+  const findings = await found({ mirrors: async () => mirrors });
   expect(findings.filter((text) => text.includes('mirrors'))).toEqual(expected);
 });
 
@@ -35,18 +34,18 @@ it.each([
   ['CRI-O', 'cri-o 1.36.3', 'cri-o 1.36.3'],
 ])('names the runtime of %s, which says that it is %s, as %s', async (title, name, shown) => {
   const socketPath = '/run/x.sock';
-  const [answers] = await findingsOf({ title, socketPath, version: async () => name });
-  expect(answers).toBe(`ok ${shown} answers on ${socketPath}`);
+  const [answers] = await found({ title, socketPath, version: async () => name });
+  expect(answers).toBe(`ok: ${shown} answers on ${socketPath}`);
 });
 
 it('finds no fault where the images are kept in a folder', async () => {
   const away = { status: async () => Promise.reject(new Error('not there')) };
-  expect(await findingsOf(away, 'embedded')).toEqual([expect.stringMatching(/^ok the images are kept in a folder/)]);
+  expect(await found(away, 'embedded')).toEqual([expect.stringMatching(/^ok: the images are kept in a folder/)]);
 });
 
 it('says nothing of the kubelet when the disk is full', async () => {
   const imageFilesystem = async () => ({ path: '/var/lib/containerd', freeBytes: 5, totalBytes: 100 });
-  const findings = (await findingsOf({ imageFilesystem })).join('\n');
+  const findings = (await found({ imageFilesystem })).join('\n');
   expect(findings).toContain('no release can be pulled');
   expect(findings).not.toContain('kubelet');
 });

@@ -1,12 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { checkServe } from '../../../src/doctor/checks.ts';
-import { defaultSettings, type Settings } from '../../../src/domain/settings/settings.ts';
+import type { Settings } from '../../../src/domain/settings/settings.ts';
+import { linesOf } from '../../support/examined-node.ts';
 
-const told = async (serve: Partial<Settings['serve']>) => {
-  const checks = checkServe({ settings: { ...defaultSettings, serve: { ...defaultSettings.serve, ...serve } } });
-  const findings = await Promise.all(checks.map((check) => check.run(new AbortController().signal)));
-  return JSON.stringify(findings);
-};
+const told = async (serve: Partial<Settings['serve']>) => (await linesOf(checkServe, { settings: { serve } })).join();
 
 describe('checkServe', () => {
   it('states which image a node with a network gets for a tag', async () => {

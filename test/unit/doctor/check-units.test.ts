@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { checkRegistrySocket, checkUnits } from '../../../src/doctor/check-units.ts';
-import { runChecks } from '../../../src/doctor/checks.ts';
+import { linesOf } from '../../support/examined-node.ts';
 
 type Properties = Readonly<Record<string, unknown>>;
 const RUNS: Properties = {
@@ -19,15 +19,15 @@ const units = (over: Readonly<Record<string, Properties>> = {}) => ({
 });
 
 type UnitProperty = (unit: string, iface: string, name: string, signal: AbortSignal) => Promise<unknown>;
-const checksOver = (unitProperty: UnitProperty, listen: string) => {
-  const services = { unitProperty, isClockSynchronized: async () => true };
-  return [...checkUnits({ services }), ...checkRegistrySocket({ services, settings: { registry: { listen } } })];
-};
+const linesOver = (unitProperty: UnitProperty, listen = '127.0.0.1:5317') =>
+  linesOf((node) => [...checkUnits(node), ...checkRegistrySocket(node)], {
+    services: { unitProperty, isClockSynchronized: async () => true },
+    settings: { registry: { listen } },
+  });
 
-async function troubles(known: Readonly<Record<string, Properties>>, listen = '127.0.0.1:5317'): Promise<string[]> {
-  const checks = checksOver(async (unit, _iface, name) => known[unit]?.[name], listen);
-  const found = await runChecks(checks, AbortSignal.timeout(10_000));
-  return found.filter(({ verdict }) => verdict !== 'ok').map(({ verdict, message }) => `${verdict}: ${message}`);
+async function troubles(known: Readonly<Record<string, Properties>>, listen?: string): Promise<string[]> {
+  const lines = await linesOver(async (unit, _iface, name) => known[unit]?.[name], listen);
+  return lines.filter((line) => !line.startsWith('ok: '));
 }
 
 describe('the checks of units and of the registry socket', () => {
@@ -71,7 +71,7 @@ describe('the checks of units and of the registry socket', () => {
       waiting.set(signal, (waiting.get(signal) ?? 0) + 1);
       return units()[unit as 'stickpin.service'][name];
     };
-    await runChecks(checksOver(unitProperty, '127.0.0.1:5317'), AbortSignal.timeout(10_000));
+    await linesOver(unitProperty);
     expect(Math.max(...waiting.values())).toBeLessThanOrEqual(10);
   });
 

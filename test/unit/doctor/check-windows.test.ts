@@ -1,13 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import { checkWindows, runChecks } from '../../../src/doctor/checks.ts';
-import { defaultSettings } from '../../../src/domain/settings/settings.ts';
+import { checkWindows } from '../../../src/doctor/checks.ts';
+import type { Settings } from '../../../src/domain/settings/settings.ts';
+import { findingsOf } from '../../support/examined-node.ts';
 
 const WINDOW = { days: [5], startMinute: 60, lengthMinutes: 60 };
 
-function found(update: Partial<typeof defaultSettings.update>) {
-  const settings = { ...defaultSettings, update: { ...defaultSettings.update, ...update } };
-  return runChecks(checkWindows({ settings }), AbortSignal.timeout(10_000));
-}
+const found = (update: Partial<Settings['update']>) => findingsOf(checkWindows, { settings: { update } });
 
 describe('the check of windows', () => {
   it.each([

@@ -4,15 +4,15 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createExaminedRuntime, examineNode } from '../../../src/app/doctor/examine-node.ts';
 import { findingsOfReport } from '../../../src/cli/commands/node/doctor.ts';
-import type { Check, SystemServices } from '../../../src/doctor/check.ts';
+import type { SystemServices } from '../../../src/doctor/check.ts';
+import { checkCrio } from '../../../src/doctor/check-crio.ts';
 import { checkKeys } from '../../../src/doctor/check-keys.ts';
 import { checkRuntime } from '../../../src/doctor/check-runtime.ts';
 import { checkRegistrySocket, checkUnits } from '../../../src/doctor/check-units.ts';
-import { runChecks } from '../../../src/doctor/checks.ts';
 import type { Finding } from '../../../src/domain/model/reason.ts';
 import type { StatusReport } from '../../../src/domain/report/status-schema.ts';
 import type { CrioPaths } from '../../../src/runtime/crio/crio-config.ts';
-import { crioChecksOn } from '../../support/crio-checks.ts';
+import { crioOn, findingsOf } from '../../support/examined-node.ts';
 
 const never = new AbortController().signal;
 
@@ -28,8 +28,8 @@ describe('what doctor finds wrong', () => {
   afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
   const at = (name: string) => join(folder, name);
-  const wrongIn = async (checks: readonly Check[]) =>
-    (await runChecks(checks, never)).filter(({ verdict }) => verdict !== 'ok');
+  const wrongIn = async (...given: Parameters<typeof findingsOf>) =>
+    (await findingsOf(...given)).filter(({ verdict }) => verdict !== 'ok');
   const expectRemedies = (findings: readonly Finding[]) => {
     expect(findings).not.toEqual([]);
     for (const finding of findings) {
@@ -38,13 +38,11 @@ describe('what doctor finds wrong', () => {
   };
   const crioPaths = () =>
     new Proxy({} as CrioPaths, { get: (_paths, name) => at(String(name)) }) satisfies CrioPaths as CrioPaths;
-  const crioChecks = () => crioChecksOn({ paths: crioPaths(), tmpfiles: [at('tmpfiles')], guard: at('guard') });
-  const keyChecks = () => {
-    const settings = {
-      trust: { keys_dir: at('keys.d'), threshold: 1, require: 'signature' } as const,
-      paths: { state_dir: at('state') },
-    };
-    return checkKeys({ settings, ownUid: process.getuid?.() ?? 0, trust: undefined });
+  const wrongOfCrio = () =>
+    wrongIn(checkCrio, { crio: crioOn(crioPaths(), { tmpfiles: [at('tmpfiles')], guard: at('guard') }) });
+  const wrongKeys = () => {
+    const trust = { keys_dir: at('keys.d'), threshold: 1, require: 'signature' } as const;
+    return wrongIn(checkKeys, { settings: { trust, paths: { state_dir: at('state') } } });
   };
 
   it.each([
@@ -65,26 +63,25 @@ describe('what doctor finds wrong', () => {
     ],
   ])('has a remedy where systemd %s', async (_what, subjects, unitProperty) => {
     const services: SystemServices = { unitProperty, isClockSynchronized: async () => undefined };
-    const settings = { registry: { listen: '127.0.0.1:5317' } };
-    const wrong = await wrongIn([...checkUnits({ services }), ...checkRegistrySocket({ services, settings })]);
+    const wrong = await wrongIn((node) => [...checkUnits(node), ...checkRegistrySocket(node)], { services });
     expect(new Set(wrong.map(({ subject }) => subject))).toEqual(new Set(subjects));
     expectRemedies(wrong);
   });
 
   it('has a remedy for each file of CRI-O that is missing, wrong or no file', async () => {
-    expectRemedies(await wrongIn(crioChecks()));
+    expectRemedies(await wrongOfCrio());
     for (const name of ['tmpfiles', 'guard', 'pinsLink']) writeFileSync(at(name), 'rubbish');
-    expectRemedies(await wrongIn(crioChecks()));
+    expectRemedies(await wrongOfCrio());
     for (const name of ['tmpfiles', 'guard', 'pinsLink']) rmSync(at(name));
     for (const name of ['tmpfiles', 'guard', 'pinsFile']) mkdirSync(at(name));
-    expectRemedies(await wrongIn(crioChecks()));
+    expectRemedies(await wrongOfCrio());
   });
 
   it('has a remedy for keys that are missing or can not be used', async () => {
-    expectRemedies(await wrongIn(keyChecks()));
+    expectRemedies(await wrongKeys());
     mkdirSync(at('keys.d'));
     for (const name of ['a.pub', 'b.revoked', 'c.txt']) writeFileSync(at(`keys.d/${name}`), 'rubbish');
-    expectRemedies(await wrongIn(keyChecks()));
+    expectRemedies(await wrongKeys());
   });
 
   it('has a remedy for a runtime that is not found, does not answer or can not be looked for', async () => {
@@ -94,14 +91,7 @@ describe('what doctor finds wrong', () => {
       async () => createExaminedRuntime(candidate),
       async () => Promise.reject(new Error('permission denied')),
     ]) {
-      expectRemedies(
-        await wrongIn(
-          checkRuntime({
-            findRuntime,
-            settings: { preload: { min_free_percent: 15 }, runtime: { kind: 'auto' } },
-          }),
-        ),
-      );
+      expectRemedies(await wrongIn(checkRuntime, { findRuntime }));
     }
   });
 

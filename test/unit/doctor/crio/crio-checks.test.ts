@@ -2,10 +2,10 @@ import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, w
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { runChecks } from '../../../../src/doctor/checks.ts';
+import { checkCrio } from '../../../../src/doctor/check-crio.ts';
 import type { CrioPaths } from '../../../../src/runtime/crio/crio-config.ts';
 import { createCrioFiles } from '../../../../src/runtime/crio/crio-files.ts';
-import { crioChecksOn } from '../../../support/crio-checks.ts';
+import { crioOn, findingsOf } from '../../../support/examined-node.ts';
 
 const signal = AbortSignal.timeout(60_000);
 const PIN = 'quay.example.com/a@sha256:aa';
@@ -63,10 +63,9 @@ describe("the checks of CRI-O's files", () => {
 
   const look = async () =>
     (
-      await runChecks(
-        crioChecksOn({ paths, tmpfiles: [join(root, 'none'), tmpfiles], guard, rootsRegistriesFile }),
-        signal,
-      )
+      await findingsOf(checkCrio, {
+        crio: crioOn(paths, { tmpfiles: [join(root, 'none'), tmpfiles], guard, rootsRegistriesFile }),
+      })
     ).map(({ subject, verdict, message }) => ({ subject, verdict, message }));
   const troubles = async () => (await look()).filter(({ verdict }) => verdict !== 'ok');
 
