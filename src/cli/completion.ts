@@ -1,7 +1,7 @@
-import type { Command, Option } from 'commander';
+import { type Command, Help } from 'commander';
 
 /** Completion for bash 4 and later, as a file of /usr/share/bash-completion/completions. */
-function bashCompletion(commands: readonly CompletedCommand[]): string {
+function bashCompletion(commands: readonly Command[]): string {
   return `# Completion of stickpin for bash, made from its command definitions.
 _stickpin() {
   local cur=\${COMP_WORDS[COMP_CWORD]} prev=\${COMP_WORDS[COMP_CWORD-1]} path= word names= flags= i
@@ -30,10 +30,17 @@ function bashReply(choices: readonly string[]): string {
   return `mapfile -t COMPREPLY < <(compgen -W ${shellQuoted(choices.join(' '))} -- "$cur")`;
 }
 
-function bashBlock(command: CompletedCommand): string {
-  const names = command.commands.map(({ name }) => name).join(' ');
-  const flags = command.options.flatMap((option) => option.flags).join(' ');
+function bashBlock(command: Command): string {
+  const names = command.commands.map((one) => one.name()).join(' ');
+  const flags = optionsOf(command)
+    .flatMap((option) => option.flags)
+    .join(' ');
   return `    ${shellQuoted(pathOf(command))}) names=${shellQuoted(names)} flags=${shellQuoted(flags)} ;;`;
+}
+
+/** The program, and all commands below it. */
+function withCommandsBelow(command: Command): readonly Command[] {
+  return [command, ...command.commands.flatMap(withCommandsBelow)];
 }
 
 interface CompletedOption {
@@ -45,57 +52,28 @@ interface CompletedOption {
   readonly choices: readonly string[];
 }
 
-interface CompletedCommand {
-  /** The words behind `stickpin`; empty for the program itself. */
-  readonly path: readonly string[];
-  readonly description: string;
-  readonly commands: readonly { readonly name: string; readonly description: string }[];
-  readonly options: readonly CompletedOption[];
-}
-
-const HELP: CompletedOption = {
-  flags: ['-h', '--help'],
-  description: 'display help for command',
-  takesValue: false,
-  choices: [],
-};
-
-function completedCommands(program: Command, path: readonly string[] = []): readonly CompletedCommand[] {
-  const command: CompletedCommand = {
-    path,
-    description: program.description(),
-    commands: program.commands.map((one) => ({ name: one.name(), description: one.description() })),
-    options: [...program.options.map(completedOption), HELP],
-  };
-  return [command, ...program.commands.flatMap((one) => completedCommands(one, [...path, one.name()]))];
-}
-
-function completedOption(option: Option): CompletedOption {
-  const { short, long, description, argChoices, required, optional } = option;
-  return {
-    flags: [short, long].filter((flag) => flag != null),
-    description,
+function optionsOf(command: Command): readonly CompletedOption[] {
+  return new Help().visibleOptions(command).map((option) => ({
+    flags: [option.short, option.long].filter((flag) => flag != null),
+    description: option.description,
     // The value of an optional one is given with `=`.
-    takesValue: required && !optional,
-    choices: argChoices ?? [],
-  };
+    takesValue: option.required && !option.optional,
+    choices: option.argChoices ?? [],
+  }));
 }
 
 /** The commands below the program as patterns of a `case`, which bash and zsh have alike. */
-function commandPatterns(commands: readonly CompletedCommand[]): string {
-  return commands
-    .filter(({ path }) => path.length > 0)
-    .map((command) => shellQuoted(pathOf(command)))
-    .join(' | ');
+function commandPatterns(commands: readonly Command[]): string {
+  return namesOf(commands).map(shellQuoted).join(' | ');
 }
 
 /**
  * The branches of a `case` in bash and zsh, for each option with a value. `reply`: the command of
  * the shell for its choices, which may be none.
  */
-function valueBranches(commands: readonly CompletedCommand[], reply: (choices: readonly string[]) => string): string {
+function valueBranches(commands: readonly Command[], reply: (choices: readonly string[]) => string): string {
   const lines = commands.flatMap((command) =>
-    command.options
+    optionsOf(command)
       .filter(({ takesValue }) => takesValue)
       .map(({ flags, choices }) => {
         const patterns = flags.map((flag) => shellQuoted(`${pathOf(command)} ${flag}`)).join(' | ');
@@ -111,15 +89,19 @@ function shellQuoted(text: string): string {
 }
 
 /** `bundle create`; empty for the program itself. */
-function pathOf({ path }: CompletedCommand): string {
-  return path.join(' ');
+function pathOf(command: Command): string {
+  return command.parent === null ? '' : `${pathOf(command.parent)} ${command.name()}`.trim();
+}
+
+function namesOf(commands: readonly Command[]): readonly string[] {
+  return commands.map(pathOf).filter((path) => path !== '');
 }
 
 /** By the name of the file in a package. */
 export function completionFiles(
   program: Command,
 ): Readonly<Record<'stickpin.bash' | '_stickpin' | 'stickpin.fish', string>> {
-  const commands = completedCommands(program);
+  const commands = withCommandsBelow(program);
   return {
     'stickpin.bash': bashCompletion(commands),
     _stickpin: zshCompletion(commands),
@@ -128,8 +110,8 @@ export function completionFiles(
 }
 
 /** Completion for fish 3, as a file of /usr/share/fish/vendor_completions.d. */
-function fishCompletion(commands: readonly CompletedCommand[]): string {
-  const known = commands.filter(({ path }) => path.length > 0).map((command) => quoted(pathOf(command)));
+function fishCompletion(commands: readonly Command[]): string {
+  const known = namesOf(commands).map(quoted);
   return `# Completion of stickpin for fish, made from its command definitions.
 function __stickpin_at --description 'Whether the command so far is the given one'
     set --local command ''
@@ -145,12 +127,12 @@ ${commands.flatMap(linesOf).join('\n')}
 `;
 }
 
-function linesOf(command: CompletedCommand): readonly string[] {
+function linesOf(command: Command): readonly string[] {
   const start = `complete --command stickpin --condition ${quoted(`__stickpin_at ${quoted(pathOf(command))}`)}`;
   const names = command.commands.map(
-    ({ name, description }) => `${start} --no-files --arguments ${name} --description ${quoted(description)}`,
+    (one) => `${start} --no-files --arguments ${one.name()} --description ${quoted(one.description())}`,
   );
-  const options = command.options.map(({ flags, description, takesValue, choices }) => {
+  const options = optionsOf(command).map(({ flags, description, takesValue, choices }) => {
     const words = flags.map((flag) =>
       flag.startsWith('--') ? `--long-option ${flag.slice(2)}` : `--short-option ${flag.slice(1)}`,
     );
@@ -167,7 +149,7 @@ function quoted(text: string): string {
 }
 
 /** Completion for zsh, as the file `_stickpin` of a folder in `fpath`. */
-function zshCompletion(commands: readonly CompletedCommand[]): string {
+function zshCompletion(commands: readonly Command[]): string {
   return `#compdef stickpin
 # Completion of stickpin for zsh, made from its command definitions.
 _stickpin() {
@@ -200,9 +182,9 @@ function zshReply(choices: readonly string[]): string {
   return choices.length === 0 ? '_files' : `compadd -- ${choices.map(shellQuoted).join(' ')}`;
 }
 
-function zshBlock(command: CompletedCommand): string {
-  const names = command.commands.map(({ name, description }) => described(name, description));
-  const flags = command.options.flatMap((option) => option.flags.map((flag) => described(flag, option.description)));
+function zshBlock(command: Command): string {
+  const names = command.commands.map((one) => described(one.name(), one.description()));
+  const flags = optionsOf(command).flatMap((option) => option.flags.map((flag) => described(flag, option.description)));
   return `    ${shellQuoted(pathOf(command))})
       names=(${names.join(' ')})
       flags=(${flags.join(' ')}) ;;`;

@@ -89,8 +89,9 @@ async function kindOf(path: string): Promise<'file' | 'nothing' | 'other'> {
 }
 
 /**
- * Whether CRI-O reads our mirrors, and other users can still pull: every skopeo and podman of every
- * user reads that folder, and fails on a file that it may not read (docs/runtime-facts.md, fact 12).
+ * Whether CRI-O reads our mirrors, and other users can still pull: every skopeo and podman of
+ * every user reads that folder, and fails on a file that it may not read (docs/runtime-facts.md,
+ * fact 12).
  */
 async function judgeMirrors(
   { paths, rootsRegistriesFile, hiddenMirrors }: ExaminedCrio,

@@ -25,6 +25,11 @@ export class AppError<Code extends string = string> extends Error {
     this.code = init.code;
     this.disposition = init.disposition;
   }
+
+  /** The same error in other words, which it causes. */
+  reworded(message: string): AppError<Code> {
+    return new AppError({ code: this.code, message, disposition: this.disposition, cause: this });
+  }
 }
 
 const MAX_FAULTS = 20;

@@ -2,13 +2,15 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { type Command, Option } from 'commander';
 import * as v from 'valibot';
 import { bundleError } from '../../bundle/bundle-error.ts';
-import type { FleetNode, FleetView } from '../../domain/fleet/node-status.ts';
+import type { FleetView } from '../../domain/fleet/node-status.ts';
 import { laggingNodes, mayHaveOthers, WAIT_GOALS, type WaitGoal } from '../../domain/fleet/turn.ts';
 import { duration } from '../../domain/settings/value-types.ts';
 import { AppError } from '../../platform/app-error.ts';
 import { withEither } from '../../platform/async/abort.ts';
-import type { CommandContext } from '../context/command-context.ts';
+import { defined } from '../../platform/defined.ts';
+import { type CommandContext, cliError } from '../context/command-context.ts';
 import { renderFleet, waitLine } from '../output/render/render-fleet.ts';
+import type { JsonFlag } from '../output/text.ts';
 import { jsonText, printMessage, wrapLines } from '../output/text.ts';
 
 export function registerFleetStatus(fleet: Command, context: CommandContext): void {
@@ -16,7 +18,7 @@ export function registerFleetStatus(fleet: Command, context: CommandContext): vo
     .command('status')
     .description('show the releases of all nodes of the cluster')
     .option('--json', 'print as JSON')
-    .action(async (options: { readonly json?: true }) => {
+    .action(async (options: JsonFlag) => {
       const { watchFleet } = await context.adapters();
       for await (const view of watchFleet(context.signal)) {
         context.stdout(options.json ? jsonText(fleetDocument(view)) : renderFleet(view, context.now(), context));
@@ -109,18 +111,13 @@ function isAway(error: unknown): error is AppError {
 
 function timedOut(release: string, line: string): AppError {
   const state = line === '' ? 'stickpin-fleet.service sent nothing' : line;
-  return new AppError({
-    code: 'cli/timeout',
-    message: `${release} is not there in time: ${state}`,
-    disposition: 'wait',
-  });
+  return cliError('cli/timeout', `${release} is not there in time: ${state}`);
 }
 
 /** As {@link FleetView}, with times in RFC 3339. */
 function fleetDocument({ nodes, ...view }: FleetView): object {
-  return { ...view, nodes: nodes.map(nodeDocument) };
-}
-
-function nodeDocument({ seenAt, ...node }: FleetNode): object {
-  return { ...node, ...(seenAt !== undefined && { seenAt: new Date(seenAt).toISOString() }) };
+  const shown = nodes.map(({ seenAt, ...node }) =>
+    defined({ ...node, seenAt: seenAt === undefined ? undefined : new Date(seenAt).toISOString() }),
+  );
+  return { ...view, nodes: shown };
 }

@@ -32,6 +32,25 @@ export interface CommandContext extends CommandOutput {
   readonly adapters: () => Promise<CommandAdapters>;
 }
 
+type CliErrorCode =
+  | 'cli/declined'
+  | 'cli/faults'
+  | 'cli/no-bundle'
+  | 'cli/no-keys'
+  | 'cli/no-space'
+  | 'cli/rehearsal'
+  | 'cli/report'
+  | 'cli/timeout'
+  | 'cli/unverified'
+  | 'engine/ambiguous-bundle'
+  | 'engine/no-bundle';
+
+/** An {@link AppError} of this room. */
+export function cliError(code: CliErrorCode, message: string, cause?: unknown): AppError<CliErrorCode> {
+  const disposition = code === 'cli/no-space' || code === 'cli/timeout' ? 'wait' : 'reject';
+  return new AppError({ code, message, disposition, cause });
+}
+
 export const exitCodes = { done: 0, failed: 1, usage: 2, unreachable: 3, unverified: 4, denied: 5 } as const;
 
 /** `failed` when the error has no better code. */

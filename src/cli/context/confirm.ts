@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { createInterface } from 'node:readline/promises';
 import { AppError } from '../../platform/app-error.ts';
+import { cliError } from './command-context.ts';
 
 /**
  * Resolves to true for the answer `y` or `yes`, otherwise to false, also for a line without Enter.
@@ -30,11 +31,15 @@ export async function confirmFirst(
   cause?: AppError,
 ): Promise<void> {
   if (confirm === undefined) {
-    throw declined(`${cause?.message ?? consequence}; nothing was changed. Give --force to do it anyway`, cause);
+    throw cliError(
+      'cli/declined',
+      `${cause?.message ?? consequence}; nothing was changed. Give --force to do it anyway`,
+      cause,
+    );
   }
   const against = cause === undefined ? '' : ` But ${cause.message}.`;
   if (await confirm(`${consequence}.${against} ${question}`, signal)) return;
-  throw declined(`nothing was changed: ${unchanged}`, cause);
+  throw cliError('cli/declined', `nothing was changed: ${unchanged}`, cause);
 }
 
 /**
@@ -56,10 +61,6 @@ export async function confirmOrDecline(
     await confirmFirst(asked, question, error);
     await go(true);
   }
-}
-
-function declined(message: string, cause: unknown): AppError {
-  return new AppError({ code: 'cli/declined', message, disposition: 'reject', ...(cause !== undefined && { cause }) });
 }
 
 /**

@@ -62,8 +62,7 @@ export async function withDaemonOrStored(
       throw withoutDaemon(error, reason);
     });
     if (shown === undefined) throw error;
-    const { code, disposition, message } = error;
-    throw new AppError({ code, disposition, message: `${message}. Shown is ${shown}`, cause: error });
+    throw error.reworded(`${error.message}. Shown is ${shown}`);
   }
 }
 

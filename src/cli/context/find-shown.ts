@@ -6,9 +6,10 @@ import { isBundleTar, openBundle } from '../../bundle/read/open-bundle.ts';
 import { openVolumes, volumesIn } from '../../bundle/verify/open-volumes.ts';
 import type { ShowReport } from '../../domain/report/parts/recorded-report.ts';
 import { ambiguousName } from '../../engine/commands/command-context.ts';
-import { AppError, systemCodeOf } from '../../platform/app-error.ts';
+import { type AppError, systemCodeOf } from '../../platform/app-error.ts';
 import { oneLine } from '../../platform/plain-text.ts';
 import type { ShownBundle } from '../output/render/render-show.ts';
+import { cliError } from './command-context.ts';
 
 type Shown = Pick<ShowReport, 'bundles' | 'notices' | 'rejected' | 'rejectedNames'>;
 
@@ -93,20 +94,18 @@ function candidatesIn({ bundles, notices, rejected, rejectedNames }: Shown): rea
 }
 
 function unknown(asked: string): AppError {
-  return new AppError({
-    code: 'engine/no-bundle',
-    message: `no bundle ${asked} is known here or plugged in; 'stickpin list' shows those that are`,
-    disposition: 'reject',
-  });
+  return cliError(
+    'engine/no-bundle',
+    `no bundle ${asked} is known here or plugged in; 'stickpin list' shows those that are`,
+  );
 }
 
 function ambiguous(asked: string, found: readonly Candidate[]): AppError {
   const titles = [...new Set(found.map(({ title }) => title))];
-  return new AppError({
-    code: 'engine/ambiguous-bundle',
-    message: `${asked} may mean ${titles.join(', ')}; give the whole name and version, or the digest`,
-    disposition: 'reject',
-  });
+  return cliError(
+    'engine/ambiguous-bundle',
+    `${asked} may mean ${titles.join(', ')}; give the whole name and version, or the digest`,
+  );
 }
 
 /**
@@ -129,10 +128,13 @@ export async function volumesOfNamed(path: string): Promise<[string, ...string[]
   const names = await readdir(path).catch((error: unknown) => {
     switch (systemCodeOf(error)) {
       case 'ENOENT':
-        throw noBundle(`${path} is not there`);
+        throw cliError('cli/no-bundle', `${path} is not there`);
       case 'ENOTDIR':
         if (isBundleTar(path)) return undefined;
-        throw noBundle(`${path} is not a directory; a bundle is a directory, or a file named *.stickpin.tar`);
+        throw cliError(
+          'cli/no-bundle',
+          `${path} is not a directory; a bundle is a directory, or a file named *.stickpin.tar`,
+        );
       default:
         return undefined; // reading it will give the error
     }
@@ -140,7 +142,8 @@ export async function volumesOfNamed(path: string): Promise<[string, ...string[]
   if (names !== undefined && !names.some((name) => name.toLowerCase() === 'bundle.dsse.json')) {
     const [first, ...others] = await volumesIn(path);
     if (first !== undefined) return [first, ...others];
-    throw noBundle(
+    throw cliError(
+      'cli/no-bundle',
       `${path} holds no bundle.dsse.json; name the directory that does, on a stick stickpin/NAME-VERSION-ARCH`,
     );
   }
@@ -161,10 +164,7 @@ export async function bundlesOfStick(
   const names = (await readdir(path).catch(() => [])).map((name) => name.toLowerCase());
   if (!names.includes('stickpin') || names.includes('bundle.dsse.json')) return undefined;
   const found = await findBundles(resolve(path), 'medium', signal);
-  if (found.length === 0) throw noBundle(`${path} is a stick without bundles: its folder stickpin holds none`);
+  if (found.length === 0)
+    throw cliError('cli/no-bundle', `${path} is a stick without bundles: its folder stickpin holds none`);
   return found;
-}
-
-function noBundle(message: string): AppError {
-  return new AppError({ code: 'cli/no-bundle', message, disposition: 'reject' });
 }

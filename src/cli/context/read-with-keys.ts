@@ -1,14 +1,14 @@
 import { stat } from 'node:fs/promises';
-import { InvalidArgumentError } from 'commander';
 import { loadTrustedKeys, type Trust } from '../../bundle/keys/trust.ts';
 import type { BundleReader } from '../../bundle/read/bundle-reader.ts';
 import { type JudgedBundle, judgeBundle, readUntrusted } from '../../bundle/verify/judge-bundle.ts';
 import { AppError } from '../../platform/app-error.ts';
 import { printWarning } from '../output/text.ts';
 import type { CommandContext } from './command-context.ts';
+import { cliError } from './command-context.ts';
 
 /** `keys`: a folder; without it the signature is not checked. */
-interface KeyOptions {
+export interface KeyOptions {
   readonly keys?: string;
   readonly threshold: number;
 }
@@ -29,8 +29,7 @@ export async function trustOf(folder: string, threshold: number, context: Comman
     () => false,
   );
   if (!isFolder) {
-    const message = `--keys: ${folder} is not a folder: name the one with the trusted *.pub files`;
-    throw new AppError({ code: 'cli/no-keys', message, disposition: 'reject' });
+    throw cliError('cli/no-keys', `--keys: ${folder} is not a folder: name the one with the trusted *.pub files`);
   }
   const trust = { keys: await loadTrustedKeys(folder, context.signal), threshold };
   for (const { message, isPrivateKey } of trust.keys.problems) {
@@ -52,7 +51,7 @@ export async function readWithKeys(
 ): Promise<ReadBundle> {
   const { signal } = context;
   const trust = keys === undefined ? undefined : await trustOf(keys, threshold, context);
-  try {
+  return asUnverified(reader.path, async () => {
     if (trust === undefined) {
       const text = 'signature not judged, since no --keys are given; digests of contents and index right';
       return { ...(await readUntrusted(reader, signal)), judgement: { kind: 'unjudged', text } };
@@ -60,37 +59,28 @@ export async function readWithKeys(
     const judged = await judgeBundle(reader, trust, signal);
     const text = `signature by ${judged.bundle.signedBy.join(', ')} ok`;
     return { ...judged, judgement: { kind: 'verified', text } };
-  } catch (error) {
-    throw unverified(reader.path, error);
-  }
-}
-
-/**
- * Converts an error about a bundle for commands that verify. Other errors, for example that the
- * medium was removed or that nothing is at the path, stay unchanged.
- */
-export function unverified(path: string, error: unknown): unknown {
-  if (!(error instanceof AppError) || error.code.startsWith('media/') || error.code === 'cli/no-bundle') return error;
-  return new AppError({
-    code: 'cli/unverified',
-    message: namedBy(path, error.message),
-    disposition: 'reject',
-    cause: error,
   });
 }
 
-export function withPath(path: string, error: unknown): unknown {
-  if (!(error instanceof AppError)) return error;
-  const { code, disposition, message } = error;
-  return new AppError({ code, disposition, message: namedBy(path, message), cause: error });
+/**
+ * Errors about a bundle become `cli/unverified`, for commands that verify. Other errors, for
+ * example that the medium was removed or that nothing is at the path, stay unchanged.
+ */
+export async function asUnverified<T>(path: string, read: () => Promise<T>): Promise<T> {
+  try {
+    return await read();
+  } catch (error) {
+    if (!(error instanceof AppError) || error.code.startsWith('media/') || error.code === 'cli/no-bundle') throw error;
+    throw cliError('cli/unverified', namedBy(path, error.message), error);
+  }
+}
+
+export async function withPath<T>(path: string, read: Promise<T>): Promise<T> {
+  return read.catch((error: unknown) => {
+    throw error instanceof AppError ? error.reworded(namedBy(path, error.message)) : error;
+  });
 }
 
 function namedBy(path: string, message: string): string {
   return message.startsWith(path) ? message : `${path}: ${message}`;
-}
-
-/** The value of `--threshold`. @throws InvalidArgumentError */
-export function threshold(text: string): number {
-  if (!/^[1-9][0-9]{0,2}$/.test(text)) throw new InvalidArgumentError('It must be a number from 1.');
-  return Number(text);
 }

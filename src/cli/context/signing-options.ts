@@ -1,11 +1,12 @@
 import { open } from 'node:fs/promises';
-import { type Command, InvalidArgumentError } from 'commander';
+import type { Command } from 'commander';
 import { bundleError } from '../../bundle/bundle-error.ts';
 import { isEncryptedKey, type PrivateKey, parsePrivateKey, parsePublicKey } from '../../bundle/keys/keys.ts';
 import { readKeyFile } from '../../bundle/keys/trust.ts';
 import type { RemoteKey, SigningKey } from '../../factory/payload/sign-envelope.ts';
 import { AppError, FaultList, reasonOf } from '../../platform/app-error.ts';
 import type { CommandContext } from './command-context.ts';
+import { collect, numberOption } from './option-values.ts';
 
 export interface SigningOptions {
   readonly key: readonly string[];
@@ -145,12 +146,4 @@ async function readSmallFile(path: string, signal: AbortSignal): Promise<string>
   }
 }
 
-function seconds(text: string): number {
-  const number = /^[0-9]{1,4}$/.test(text) ? Number(text) : 0;
-  if (number < 1 || number > 3600) throw new InvalidArgumentError('It must be a whole number of seconds, 1 to 3600.');
-  return number;
-}
-
-export function collect(value: string, earlier: readonly string[]): string[] {
-  return [...earlier, value];
-}
+const seconds = numberOption(/^[0-9]{1,4}$/, 'It must be a whole number of seconds, 1 to 3600.', 1, 3600);

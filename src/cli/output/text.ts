@@ -8,28 +8,32 @@ export function jsonText(document: object): string {
   return `${JSON.stringify({ schemaVersion: JSON_SCHEMA_VERSION, ...document })}\n`;
 }
 
+/** Of a command with the flag `--json`. */
+export interface JsonFlag {
+  readonly json?: true | undefined;
+}
+
 /** A sentence, or with `--json` the document `message`. */
-export function printMessage(
-  message: string,
-  { json }: { readonly json?: true | undefined },
-  { stdout, columns }: Pick<CommandOutput, 'stdout' | 'columns'>,
-): void {
+export function printMessage(message: string, { json }: JsonFlag, { stdout, columns }: CommandOutput): void {
   stdout(json ? jsonText({ message }) : wrapLines(`${message}\n`, columns));
 }
 
-type Stderr = Pick<CommandOutput, 'stderr' | 'stderrColumns' | 'stderrHasColour'>;
+/** What a command made: a sentence, or the document with `--json`. */
+export function printResult(document: object, text: string, { json }: JsonFlag, output: CommandOutput): void {
+  output.stdout(json ? jsonText(document) : wrapLines(`${text}\n`, output.columns, 4));
+}
 
 /** Wrapped, since a terminal would break the line inside a word. */
 export function printStderrLine(
   line: string,
   tone: Tone | undefined,
-  { stderr, stderrColumns, stderrHasColour }: Stderr,
+  { stderr, stderrColumns, stderrHasColour }: CommandOutput,
 ): void {
   const isColoured = stderrColumns !== undefined && stderrHasColour;
   stderr(paintLines(wrapLines(`${oneLine(line)}\n`, stderrColumns, 4), tone, isColoured));
 }
 
-export function printWarning(text: string, context: Stderr): void {
+export function printWarning(text: string, context: CommandOutput): void {
   printStderrLine(`warning: ${text}`, 'warning', context);
 }
 

@@ -7,6 +7,11 @@ const texts = v.array(text);
 const yes = v.boolean();
 const count = v.pipe(v.number(), v.integer(), v.minValue(0));
 const schemaVersion = v.literal(JSON_SCHEMA_VERSION);
+
+function document<Entries extends v.ObjectEntries>(entries: Entries) {
+  return v.strictObject({ schemaVersion, ...entries });
+}
+
 /** A document of the bundle format, as it was signed: docs/bundle-format.md says what is in it. */
 const signed = v.looseObject({});
 const blob = v.strictObject({
@@ -60,15 +65,13 @@ const rehearsed = v.strictObject({
  * As `NODE_DOCUMENTS`.
  */
 export const FACTORY_DOCUMENTS = {
-  keygen: v.strictObject({
-    schemaVersion,
+  keygen: document({
     privatePath: text,
     publicPath: text,
     algorithm: v.picklist(['ed25519', 'ecdsa-p256']),
     keyId: text,
   }),
-  'bundle-create': v.strictObject({
-    schemaVersion,
+  'bundle-create': document({
     path: text,
     volumes: v.optional(texts),
     bundleId: text,
@@ -76,9 +79,8 @@ export const FACTORY_DOCUMENTS = {
     /** Digests of the sources that were given by a name, by that name. */
     resolved: v.record(text, text),
   }),
-  'bundle-sign': v.strictObject({ schemaVersion, path: text, paths: texts, keyId: text, signatures: texts }),
-  'bundle-inspect': v.strictObject({
-    schemaVersion,
+  'bundle-sign': document({ path: text, paths: texts, keyId: text, signatures: texts }),
+  'bundle-inspect': document({
     verified: v.literal(false),
     bundleId: text,
     signatures: texts,
@@ -89,9 +91,8 @@ export const FACTORY_DOCUMENTS = {
   }),
   /** Of a bundle, or of all bundles on a stick. `why`: of one that is not verified. */
   'bundle-verify': v.union([
-    v.strictObject({ schemaVersion, ...verified }),
-    v.strictObject({
-      schemaVersion,
+    document({ ...verified }),
+    document({
       bundles: v.array(
         v.union([
           v.strictObject({ path: text, ...verified, why: v.optional(text) }),
@@ -100,18 +101,16 @@ export const FACTORY_DOCUMENTS = {
       ),
     }),
   ]),
-  'bundle-envelope': v.strictObject({
-    schemaVersion,
+  'bundle-envelope': document({
     path: text,
     bundleId: text,
     files: count,
     sizeBytes: count,
     registries: texts,
   }),
-  'bundle-write': v.strictObject({ schemaVersion, path: text, device: text, imageBytes: count }),
+  'bundle-write': document({ path: text, device: text, imageBytes: count }),
   'bundle-rehearse': rehearsed,
-  'bundle-serve': v.strictObject({
-    schemaVersion,
+  'bundle-serve': document({
     listen: text,
     ...release,
     verified: yes,

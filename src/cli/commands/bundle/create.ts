@@ -6,10 +6,12 @@ import { bundleTitle } from '../../../domain/model/bundle.ts';
 import { STICK_FILESYSTEMS, type StickFilesystem } from '../../../domain/model/stick.ts';
 import type { CreateOptions } from '../../../factory/create-options.ts';
 import { FaultList, reasonOf } from '../../../platform/app-error.ts';
+import { defined } from '../../../platform/defined.ts';
 import { formatBytes, formatCount } from '../../../platform/sizes.ts';
 import type { CommandContext, UsageFaults } from '../../context/command-context.ts';
 import { volumesOfNamed } from '../../context/find-shown.ts';
-import { addSigningOptions, collect, readSigningKeys, type SigningOptions } from '../../context/signing-options.ts';
+import { collect, numberOption } from '../../context/option-values.ts';
+import { addSigningOptions, readSigningKeys, type SigningOptions } from '../../context/signing-options.ts';
 import { jsonText, printStderrLine, printWarning, wrapLines } from '../../output/text.ts';
 import { createProgressPrinter } from './create-progress.ts';
 import { addImageOptions, type ImageOptions, readImageOptions } from './image-options.ts';
@@ -114,13 +116,9 @@ async function readRequest(
     sequence: options.sequence ?? 1,
     created: created ?? '2026-01-01T00:00:00Z',
     ...release,
-    ...(volumeSize !== undefined && { volumeBytes: volumeSize }),
-    ...(allowLargeBlobs && { allowLargeBlobs: true }),
-    ...(filesystem !== undefined && { filesystem }),
-    ...(base !== undefined && { base }),
     ...images,
+    ...defined({ volumeBytes: volumeSize, allowLargeBlobs, filesystem, base, strict }),
     manifests,
-    ...(strict && { strict: true }),
     attachments: attach.map(parseAttachmentRequest),
     keys: [],
   } satisfies Request;
@@ -183,10 +181,7 @@ function createdAt({ env, now }: CommandContext): string {
   return new Date(ms).toISOString().replace(/\.\d{3}Z$/, 'Z');
 }
 
-function wholeNumber(text: string): number {
-  if (!/^[0-9]{1,15}$/.test(text)) throw new InvalidArgumentError('It must be a whole number of at most 15 digits.');
-  return Number(text);
-}
+const wholeNumber = numberOption(/^[0-9]{1,15}$/, 'It must be a whole number of at most 15 digits.');
 
 const UNITS: Readonly<Record<string, number>> = {
   B: 1,

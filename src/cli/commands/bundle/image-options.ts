@@ -3,11 +3,11 @@ import { bundleError } from '../../../bundle/bundle-error.ts';
 import { type ImageRequest, parseImageRequest } from '../../../bundle/image-request.ts';
 import { formatReference, isRegistry } from '../../../domain/model/reference.ts';
 import type { CreateOptions } from '../../../factory/create-options.ts';
-import type { RegistryAccess } from '../../../factory/images/fetch-images.ts';
 import type { ImagesFrom } from '../../../factory/images/images-from.ts';
 import { type FaultList, reasonOf } from '../../../platform/app-error.ts';
+import { defined } from '../../../platform/defined.ts';
 import type { CommandContext } from '../../context/command-context.ts';
-import { collect } from '../../context/signing-options.ts';
+import { collect, collected, numberOption, textOption } from '../../context/option-values.ts';
 import { printWarning } from '../../output/text.ts';
 
 export interface ImageOptions {
@@ -31,7 +31,7 @@ export function addImageOptions(command: Command): Command {
     .option(
       '--image <[component=]ref[=source]>',
       'an image, in load order; source as oci:DIR:TAG or docker://REF (default docker://<ref>, through skopeo); a tag 2.6.2-rev1-b5.1 gives it 2.6.2-rev1 and 2.6.2 too',
-      collectImage,
+      collected(parseImageOption),
       [],
     )
     .option(
@@ -97,9 +97,8 @@ export async function readImageOptions(
     used: from.used,
     notes: [...from.notes, ...untakenNotes(from, images)],
     archives: options.archive,
-    ...(options.release !== undefined && { release: options.release }),
-    ...(options.withoutSignatures && { withoutSignatures: true }),
-    access: accessOf(options),
+    ...defined({ release: options.release, withoutSignatures: options.withoutSignatures }),
+    access: defined({ authfile: options.authfile, tlsVerify: options.tlsVerify, retries: options.retry }),
   };
 }
 
@@ -122,14 +121,6 @@ async function readAllImagesFrom(
   return merged(found);
 }
 
-function accessOf({ authfile, tlsVerify, retry }: ImageOptions): RegistryAccess {
-  return {
-    ...(authfile !== undefined && { authfile }),
-    ...(tlsVerify !== undefined && { tlsVerify }),
-    ...(retry !== undefined && { retries: retry }),
-  };
-}
-
 async function readListed(
   path: string,
   { shortNames, strict }: ImageOptions,
@@ -139,32 +130,20 @@ async function readListed(
   const listed = await readImagesFile(path, context.signal, shortNames);
   if (listed.length > 0) return listed;
   const warning = `${path} lists no image`;
-  if (strict) {
-    const message = `warnings are errors with --strict, and no bundle was made: ${warning}`;
-    throw bundleError('bundle/warnings', message);
-  }
+  if (strict)
+    throw bundleError('bundle/warnings', `warnings are errors with --strict, and no bundle was made: ${warning}`);
   printWarning(warning, context);
   return listed;
 }
 
-function registryName(text: string): string {
-  if (!isRegistry(text)) throw new InvalidArgumentError('It must be a registry alone, such as docker.io.');
-  return text;
-}
+const registryName = textOption(isRegistry, 'It must be a registry alone, such as docker.io.');
 
-function times(text: string): number {
-  if (!/^(?:100|[0-9]{1,2})$/.test(text)) throw new InvalidArgumentError('It must be a number from 0 to 100.');
-  return Number(text);
-}
+const times = numberOption(/^(?:100|[0-9]{1,2})$/, 'It must be a number from 0 to 100.');
 
 /** As skopeo reads it: the flag alone means true. */
 function booleanOf(text: string): boolean {
   if (text !== 'true' && text !== 'false') throw new InvalidArgumentError('It must be true or false.');
   return text === 'true';
-}
-
-function collectImage(value: string, earlier: readonly ImageRequest[]): ImageRequest[] {
-  return [...earlier, parseImageOption(value)];
 }
 
 function parseImageOption(value: string): ImageRequest {

@@ -10,7 +10,9 @@ import { formatBytes, formatCount } from '../../../platform/sizes.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { openNamedBundle } from '../../context/find-shown.ts';
 import { withPath } from '../../context/read-with-keys.ts';
+import { adviceKinds } from '../../output/render/render-status.ts';
 import { formatTable } from '../../output/table.ts';
+import type { JsonFlag } from '../../output/text.ts';
 import { jsonText, type Layout, wrapLines } from '../../output/text.ts';
 
 export function registerBundleInspect(bundle: Command, context: CommandContext): void {
@@ -19,11 +21,9 @@ export function registerBundleInspect(bundle: Command, context: CommandContext):
     .description('show what is in a bundle, without trusting it')
     .argument('<bundle>', 'bundle directory, or *.stickpin.tar')
     .option('--json', 'print as JSON')
-    .action(async (path: string, options: { readonly json?: true }) => {
+    .action(async (path: string, options: JsonFlag) => {
       const reader = await openNamedBundle(path, context.signal);
-      const found = await readUntrusted(reader, context.signal).catch((error: unknown) => {
-        throw withPath(path, error);
-      });
+      const found = await withPath(path, readUntrusted(reader, context.signal));
       context.stdout(options.json ? jsonText(asJson(found)) : asText(found, context));
     });
 }
@@ -86,7 +86,7 @@ function asText(found: UntrustedBundle, layout: Layout): string {
     ({ name, mediaType, size }) => `  attached    ${name} (${mediaType}, ${formatBytes(size)})`,
   );
   const advisories = (payload.advisories ?? []).map(
-    ({ version, deadend, barrier, reason }) => `  advisory    ${version}${adviceText(deadend, barrier)}: ${reason}`,
+    ({ version, reason, ...advice }) => `  advisory    ${version}${adviceText(advice)}: ${reason}`,
   );
   const warnings = (payload.warnings ?? []).map((warning) => `  warning     ${warning}`);
   const head = [
@@ -101,9 +101,9 @@ function asText(found: UntrustedBundle, layout: Layout): string {
   return `${wrapLines(head.join('\n'), layout.columns, 12)}\n${table}`;
 }
 
-function adviceText(isDeadEnd = false, isBarrier = false): string {
-  const what = [...(isDeadEnd ? ['a dead end'] : []), ...(isBarrier ? ['a barrier'] : [])];
-  return what.length === 0 ? '' : ` is ${what.join(' and ')}`;
+function adviceText(advice: Parameters<typeof adviceKinds>[0]): string {
+  const what = adviceKinds(advice, 'a ');
+  return what === '' ? '' : ` is ${what}`;
 }
 
 /** Shows the ids of keys, and marks invalid keys: they were not checked before. */

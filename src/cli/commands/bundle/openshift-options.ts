@@ -4,6 +4,7 @@ import type { Command } from 'commander';
 import { bundleError } from '../../../bundle/bundle-error.ts';
 import { formatReference } from '../../../domain/model/reference.ts';
 import type { CreateOptions } from '../../../factory/create-options.ts';
+import { defined } from '../../../platform/defined.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import type { ImageOptions } from './image-options.ts';
 
@@ -49,30 +50,19 @@ export async function withBundleName<T>(
   act: (name: BundleName) => Promise<T>,
 ): Promise<T> {
   const { fromOpenshiftIso: path, name = OPENSHIFT_STREAM, version, arch, release, out } = options;
-  const named = { ...(version !== undefined && { version }), ...(arch !== undefined && { arch }) };
-  if (path === undefined) return act({ name, version: '', arch: '', ...named });
+  if (path === undefined) return act({ name, version: version ?? '', arch: arch ?? '' });
   return inFolderBeside(out, async (folder) => {
     const { readOpenshiftMedium } = await import('../../../factory/openshift/openshift-medium.ts');
-    const asked = { ...(release !== undefined && { reference: release.reference }), ...named };
-    const found = await readOpenshiftMedium({ path, folder, ...asked }, signal);
-    return act({
-      name,
-      version: found.version,
-      arch: found.arch,
-      release: found.request,
-      notes: found.notes,
-    });
+    const asked = defined({ reference: release?.reference, version, arch });
+    const { request, ...found } = await readOpenshiftMedium({ path, folder, ...asked }, signal);
+    return act({ name, ...found, release: request });
   });
 }
 
 /** The source is what a reference alone means. */
 function isOwnName({ reference, source }: NonNullable<ImageOptions['release']>): boolean {
   const { repository, digest, tag } = reference;
-  const names = [
-    { repository },
-    { repository, ...(tag !== undefined && { tag }) },
-    { repository, ...(digest !== undefined && { digest }) },
-  ];
+  const names = [{ repository }, defined({ repository, tag }), defined({ repository, digest })];
   return source.kind === 'skopeo' && names.some((name) => source.location === `docker://${formatReference(name)}`);
 }
 

@@ -9,22 +9,19 @@ import type { Digest } from '../../../domain/model/digest.ts';
 import { largerTwins, parallelPulls } from '../../../domain/preload/pull-schedule.ts';
 import { type DiskUse, diskUse, stagedBytes } from '../../../domain/preload/space.ts';
 import { defaultSettings } from '../../../domain/settings/settings.ts';
-import { AppError, reasonOf } from '../../../platform/app-error.ts';
+import { type AppError, reasonOf } from '../../../platform/app-error.ts';
 import { oneLine } from '../../../platform/plain-text.ts';
 import { formatBytes, formatBytesOf, formatCount, formatDuration } from '../../../platform/sizes.ts';
 import type { Rehearsal, RehearsedImage } from '../../context/command-adapters.ts';
-import type { CommandContext } from '../../context/command-context.ts';
+import { type CommandContext, cliError } from '../../context/command-context.ts';
 import { openNamedBundle, volumesOfNamed } from '../../context/find-shown.ts';
-import { type ReadBundle, readWithKeys, threshold } from '../../context/read-with-keys.ts';
+import { threshold } from '../../context/option-values.ts';
+import type { KeyOptions } from '../../context/read-with-keys.ts';
+import { type ReadBundle, readWithKeys } from '../../context/read-with-keys.ts';
 import { paint, paintLines } from '../../output/colour.ts';
 import { barWithText } from '../../output/table.ts';
+import type { JsonFlag } from '../../output/text.ts';
 import { jsonText, wrapLines } from '../../output/text.ts';
-
-interface BundleRehearseOptions {
-  readonly keys?: string;
-  readonly threshold: number;
-  readonly json?: true;
-}
 
 const { parallel, min_free_percent: minFreePercent } = defaultSettings.preload;
 /** Needed besides the blobs: the daemon's database, and manifests that are kept twice. */
@@ -38,10 +35,10 @@ export function registerBundleRehearse(bundle: Command, context: CommandContext)
     .option('--keys <dir>', 'folder with the trusted *.pub files; without it the signature is not checked')
     .option('--threshold <number>', 'distinct keys that must have signed', threshold, 1)
     .option('--json', 'print as JSON')
-    .action((path: string, options: BundleRehearseOptions) => rehearse(path, options, context));
+    .action((path: string, options: KeyOptions & JsonFlag) => rehearse(path, options, context));
 }
 
-async function rehearse(path: string, options: BundleRehearseOptions, context: CommandContext): Promise<void> {
+async function rehearse(path: string, options: KeyOptions & JsonFlag, context: CommandContext): Promise<void> {
   const { signal, env } = context;
   const reader = await openNamedBundle(path, signal);
   const read = await readWithKeys(reader, options, context);
@@ -65,16 +62,13 @@ async function rehearse(path: string, options: BundleRehearseOptions, context: C
 async function checkSpace({ bundle }: ReadBundle, temporary: string): Promise<void> {
   const needed = bundle.payload.totals.sizeBytes + EXTRA_BYTES;
   const { bsize, bavail } = await statfs(temporary).catch((error: unknown) => {
-    throw noSpace(`${temporary} can't be used: ${reasonOf(error)}; name a folder with room in TMPDIR`);
+    throw cliError('cli/no-space', `${temporary} can't be used: ${reasonOf(error)}; name a folder with room in TMPDIR`);
   });
   if (needed <= bsize * bavail) return;
-  throw noSpace(
+  throw cliError(
+    'cli/no-space',
     `the rehearsal of ${bundleTitle(bundle.payload)} needs ${formatBytes(needed)} in ${temporary}, and ${formatBytes(bsize * bavail)} are free; name a folder with more room in TMPDIR`,
   );
-}
-
-function noSpace(message: string): AppError {
-  return new AppError({ code: 'cli/no-space', message, disposition: 'wait' });
 }
 
 /** A progress bar on a terminal, and a line for each image. Nothing with `--json`. */
@@ -268,9 +262,7 @@ function failed({ bundle }: ReadBundle, fault: NonNullable<Rehearsal['fault']>, 
     first === undefined
       ? fault.message
       : `blob ${first.digest}${of} is ${first.why}${more}; copy the bundle again, see stickpin bundle verify --full`;
-  return new AppError({
-    code: first === undefined && /^(?:engine|runtime|store)\//.test(fault.code) ? 'cli/rehearsal' : 'cli/unverified',
-    message: `${bundleTitle(bundle.payload)} does not load: ${why}`,
-    disposition: 'reject',
-  });
+  const isOurs = first === undefined && /^(?:engine|runtime|store)\//.test(fault.code);
+  const message = `${bundleTitle(bundle.payload)} does not load: ${why}`;
+  return cliError(isOurs ? 'cli/rehearsal' : 'cli/unverified', message);
 }

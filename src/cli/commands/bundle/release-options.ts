@@ -1,5 +1,5 @@
 import { basename } from 'node:path';
-import { type Command, InvalidArgumentError, Option } from 'commander';
+import { type Command, Option } from 'commander';
 import { bundleError } from '../../../bundle/bundle-error.ts';
 import { parsePublicKey } from '../../../bundle/keys/keys.ts';
 import { readKeyFile } from '../../../bundle/keys/trust.ts';
@@ -10,7 +10,8 @@ import { isKeyName } from '../../../domain/trust/approval.ts';
 import { isRoleName } from '../../../domain/trust/role.ts';
 import type { CreateOptions } from '../../../factory/create-options.ts';
 import type { FaultList } from '../../../platform/app-error.ts';
-import { collect } from '../../context/signing-options.ts';
+import { defined } from '../../../platform/defined.ts';
+import { collect, collected, numberOption, textOption } from '../../context/option-values.ts';
 
 export interface ReleaseOptions {
   readonly versionScheme?: VersionScheme;
@@ -70,7 +71,7 @@ export function addReleaseOptions(command: Command): Command {
       collect,
       [],
     )
-    .option('--revoke-key <keyid>', 'a key that nodes revoke for good; may be repeated', collectKeyId, [])
+    .option('--revoke-key <keyid>', 'a key that nodes revoke for good; may be repeated', collected(keyId), [])
     .option(
       '--trust-role <name>',
       'the role whose keys --trust-key and --revoke-key are about, as in keys.d/NAME.toml of the nodes; without it they are about plain keys (*.pub)',
@@ -112,7 +113,14 @@ export async function readReleaseOptions(
       ),
     );
   }
-  const update = updateOf(options, rollout);
+  const { from, barrier, deadend, endOfLife } = options;
+  const update = defined({
+    from,
+    barrier: reasonIn(barrier),
+    deadend: reasonIn(deadend),
+    rollout,
+    endOfLife,
+  });
   const trust = {
     ...(options.trustRole !== undefined && keys.length + options.revokeKey.length > 0 && { role: options.trustRole }),
     ...(keys.length > 0 && { keys: [...new Set(keys)] }),
@@ -120,8 +128,7 @@ export async function readReleaseOptions(
     ...(options.revokeKey.length > 0 && { revoked: [...new Set(options.revokeKey)] }),
   };
   return {
-    ...(options.versionScheme !== undefined && { versionScheme: options.versionScheme }),
-    ...(options.expires !== undefined && { expires: options.expires }),
+    ...defined({ versionScheme: options.versionScheme, expires: options.expires }),
     ...(Object.keys(update).length > 0 && { update }),
     ...(options.manual && { schedule: 'manual' as const }),
     ...(advisories.length > 0 && { advisories }),
@@ -141,14 +148,8 @@ async function readTrustKey(path: string, { revokeKey }: ReleaseOptions, signal:
   return { pem: key.export({ type: 'spki', format: 'pem' }).toString(), keyId };
 }
 
-function updateOf({ from, barrier, deadend, endOfLife }: ReleaseOptions, rollout: UpdateRules['rollout']): UpdateRules {
-  return {
-    ...(from !== undefined && { from }),
-    ...(barrier !== undefined && { barrier: { reason: barrier } }),
-    ...(deadend !== undefined && { deadend: { reason: deadend } }),
-    ...(rollout !== undefined && { rollout }),
-    ...(endOfLife !== undefined && { endOfLife }),
-  };
+function reasonIn(reason: string | undefined): { readonly reason: string } | undefined {
+  return reason === undefined ? undefined : { reason };
 }
 
 function rolloutOf({ rolloutStart, rolloutMinutes, rolloutFraction }: ReleaseOptions): UpdateRules['rollout'] {
@@ -163,38 +164,26 @@ function rolloutOf({ rolloutStart, rolloutMinutes, rolloutFraction }: ReleaseOpt
       '--rollout-start alone would hold the release on every node for good: add --rollout-minutes or --rollout-fraction',
     );
   }
-  return {
-    start: rolloutStart,
-    ...(rolloutMinutes !== undefined && { durationMinutes: rolloutMinutes }),
-    ...(rolloutFraction !== undefined && { startPercentage: rolloutFraction }),
-  };
+  return defined({ start: rolloutStart, durationMinutes: rolloutMinutes, startPercentage: rolloutFraction });
 }
 
-function minutes(text: string): number {
-  const number = /^[0-9]{1,6}$/.test(text) ? Number(text) : 0;
-  if (number < 1 || number > limits.rolloutMinutes) {
-    throw new InvalidArgumentError(`It must be a whole number from 1 to ${limits.rolloutMinutes}.`);
-  }
-  return number;
-}
+const minutes = numberOption(
+  /^[0-9]{1,6}$/,
+  `It must be a whole number from 1 to ${limits.rolloutMinutes}.`,
+  1,
+  limits.rolloutMinutes,
+);
 
-function roleName(text: string): string {
-  if (!isRoleName(text)) throw new InvalidArgumentError('It must be 1 to 63 of a-z, 0-9 and -.');
-  return text;
-}
+const fraction = numberOption(
+  /^[01](?:\.[0-9]{1,9})?$/,
+  'It must be a fraction from 0 to 1, for example 0.1 for 10 % of the nodes.',
+  0,
+  1,
+);
 
-function collectKeyId(value: string, earlier: readonly string[]): string[] {
-  if (!/^[0-9a-f]{64}$/.test(value)) {
-    throw new InvalidArgumentError(
-      'It must be a key id, 64 lower-case hex digits, as stickpin keygen and bundle inspect print it.',
-    );
-  }
-  return [...earlier, value];
-}
+const roleName = textOption(isRoleName, 'It must be 1 to 63 of a-z, 0-9 and -.');
 
-function fraction(text: string): number {
-  const number = /^[01](?:\.[0-9]{1,9})?$/.test(text) ? Number(text) : Number.NaN;
-  if (!(number <= 1))
-    throw new InvalidArgumentError('It must be a fraction from 0 to 1, for example 0.1 for 10 % of the nodes.');
-  return number;
-}
+const keyId = textOption(
+  (text) => /^[0-9a-f]{64}$/.test(text),
+  'It must be a key id, 64 lower-case hex digits, as stickpin keygen and bundle inspect print it.',
+);

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { listRepositories } from '../../../bundle/verify/list-repositories.ts';
 import { BASE_ANNOTATION, bundleTitle } from '../../../domain/model/bundle.ts';
@@ -7,15 +8,15 @@ import { formatCount } from '../../../platform/sizes.ts';
 import type { ServedBundle } from '../../context/command-adapters.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { openNamedBundle } from '../../context/find-shown.ts';
-import { type ReadBundle, readWithKeys, threshold } from '../../context/read-with-keys.ts';
+import { threshold } from '../../context/option-values.ts';
+import type { KeyOptions } from '../../context/read-with-keys.ts';
+import { type ReadBundle, readWithKeys } from '../../context/read-with-keys.ts';
 import { formatTable } from '../../output/table.ts';
+import type { JsonFlag } from '../../output/text.ts';
 import { jsonText, type Layout, printStderrLine } from '../../output/text.ts';
 
-interface BundleServeOptions {
+interface BundleServeOptions extends KeyOptions, JsonFlag {
   readonly listen: Address;
-  readonly keys?: string;
-  readonly threshold: number;
-  readonly json?: true;
 }
 
 interface Address {
@@ -51,7 +52,7 @@ async function serve(path: string, options: BundleServeOptions, context: Command
     for (const line of [...exposureOf(served), ...warningsOf(read)]) warn(line);
     const tags = new Map([...repositories].map(([name, found]) => [name, [...found.tags.keys()]]));
     context.stdout(options.json ? jsonText(asJson(read, served, tags)) : asText(read, served, tags, context));
-    await until(signal);
+    if (!signal.aborted) await once(signal, 'abort');
   } finally {
     await served.close();
   }
@@ -92,26 +93,18 @@ function asJson({ bundle, judgement, missing }: ReadBundle, { authority, paths }
   };
 }
 
-function asText(
-  { bundle, judgement }: ReadBundle,
-  { authority, paths }: ServedBundle,
-  tags: Tags,
-  layout: Layout,
-): string {
+function asText(read: ReadBundle, { authority, paths }: ServedBundle, tags: Tags, layout: Layout): string {
+  const { bundle, judgement } = read;
   const rows = [...paths].map(([name, all]) => [all.join(', '), (tags.get(name) ?? []).join(', ') || '(by digest)']);
   return `${[
     `${bundleTitle(bundle.payload)} for ${bundle.payload.arch}, ${formatCount(bundle.payload.totals.images, 'image')}: ${judgement.text}`,
     `Serving on http://${authority} until interrupted. Pull for example with`,
-    ...examples({ bundle }, authority, paths),
+    ...examples(read, authority, paths),
     '',
   ].join('\n')}\n${formatTable(['REPOSITORY', 'TAGS'], rows, layout)}`;
 }
 
-function examples(
-  { bundle }: Pick<ReadBundle, 'bundle'>,
-  authority: string,
-  paths: ServedBundle['paths'],
-): readonly string[] {
+function examples({ bundle }: ReadBundle, authority: string, paths: ServedBundle['paths']): readonly string[] {
   const [image] = bundle.contents.images;
   const [repository = '', digest = ''] = image?.reference.split('@') ?? [];
   const [path] = paths.get(repository) ?? [];
@@ -122,13 +115,6 @@ function examples(
     `  skopeo --override-arch ${bundle.payload.arch} copy --src-tls-verify=false docker://${name} dir:DIRECTORY`,
     `  ctr --namespace k8s.io images pull --plain-http ${name}`,
   ];
-}
-
-async function until(signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return;
-  await new Promise<void>((resolve) => {
-    signal.addEventListener('abort', () => resolve(), { once: true });
-  });
 }
 
 function address(text: string): Address {

@@ -9,11 +9,8 @@ import type { CommandContext } from '../../context/command-context.ts';
 import { openNamedBundle, volumesOfNamed } from '../../context/find-shown.ts';
 import { withPath } from '../../context/read-with-keys.ts';
 import { addSigningOptions, readSigningKeys, type SigningOptions } from '../../context/signing-options.ts';
-import { jsonText, wrapLines } from '../../output/text.ts';
-
-interface BundleSignOptions extends SigningOptions {
-  readonly json?: true;
-}
+import type { JsonFlag } from '../../output/text.ts';
+import { jsonText, printResult } from '../../output/text.ts';
 
 export function registerBundleSign(bundle: Command, context: CommandContext): void {
   const command = bundle
@@ -22,42 +19,26 @@ export function registerBundleSign(bundle: Command, context: CommandContext): vo
     .argument('<bundle>', 'bundle directory, directory with its volumes 1, 2 …, or *.stickpin.tar, which is rewritten');
   addSigningOptions(command, 'one')
     .option('--json', 'print as JSON')
-    .action(async (path: string, options: BundleSignOptions) => {
+    .action(async (path: string, options: SigningOptions & JsonFlag) => {
       const { signVolumes } = await import('../../../factory/payload/sign-envelope.ts');
       const key = await readOneKey(options, context);
       await volumesOfNamed(path);
-      const { paths, envelope } = await signVolumes(path, key, context.signal).catch((error: unknown) => {
-        throw withPath(path, error);
-      });
-      const keyIds = envelope.signatures.map((signature) => signature.keyId);
+      const { paths, envelope } = await withPath(path, signVolumes(path, key, context.signal));
+      const signatures = envelope.signatures.map(({ keyId }) => keyId);
       const [first, last] = [paths[0] ?? path, paths.at(-1)];
-      const signed = last === first ? `${first} is` : `${first} to ${last} are`;
-      const has = last === first ? 'it has' : 'they have';
-      context.stdout(
-        options.json
-          ? jsonText({ path, paths, keyId: key.keyId, signatures: keyIds })
-          : wrapLines(
-              `${signed} signed by key ${shortKeyId(key.keyId)}; ${has} ${keyIds.length} ${keyIds.length === 1 ? 'signature' : 'signatures'} now\n`,
-              context.columns,
-              4,
-            ),
-      );
+      const [signed, has] = last === first ? [`${first} is`, 'it has'] : [`${first} to ${last} are`, 'they have'];
+      const text = `${signed} signed by key ${shortKeyId(key.keyId)}; ${has} ${formatCount(signatures.length, 'signature')} now`;
+      printResult({ path, paths, keyId: key.keyId, signatures }, text, options, context);
     });
 }
 
 /** Each signature is one decision, so one key is used. @throws AppError `bundle/option` */
-async function readOneKey(options: BundleSignOptions, context: CommandContext): Promise<SigningKey> {
+async function readOneKey(options: SigningOptions & JsonFlag, context: CommandContext): Promise<SigningKey> {
   const [key, another] = await readSigningKeys(options, context);
   if (key !== undefined && another === undefined) return key;
   const what = key === undefined ? 'no key is given' : 'more than one key is given';
   const next = 'give one --key FILE, or one --signer COMMAND with its --signer-key FILE';
   throw bundleError('bundle/option', `${what}: ${next}`);
-}
-
-interface KeygenOptions {
-  readonly out: string;
-  readonly algorithm: SignatureAlgorithm;
-  readonly json?: true;
 }
 
 export function registerKeygen(program: Command, context: CommandContext): void {
@@ -72,20 +53,12 @@ export function registerKeygen(program: Command, context: CommandContext): void 
       new Option('--algorithm <name>', 'signature algorithm').choices(['ed25519', 'ecdsa-p256']).default('ed25519'),
     )
     .option('--json', 'print as JSON')
-    .action(async (options: KeygenOptions) => {
+    .action(async (options: JsonFlag & { readonly out: string; readonly algorithm: SignatureAlgorithm }) => {
       const { generateKey } = await import('../../../factory/payload/sign-envelope.ts');
       const made = await generateKey(options.out, options.algorithm);
-      context.stdout(
-        options.json
-          ? jsonText(made)
-          : `private key ${made.privatePath}\npublic key  ${made.publicPath}\nkey id      ${made.keyId}\n`,
-      );
+      const text = `private key ${made.privatePath}\npublic key  ${made.publicPath}\nkey id      ${made.keyId}\n`;
+      context.stdout(options.json ? jsonText(made) : text);
     });
-}
-
-interface BundleEnvelopeOptions {
-  readonly out: string;
-  readonly json?: true;
 }
 
 export function registerBundleEnvelope(bundle: Command, context: CommandContext): void {
@@ -95,7 +68,8 @@ export function registerBundleEnvelope(bundle: Command, context: CommandContext)
     .argument('<bundle>', 'bundle directory, *.stickpin.tar, or the directory with its volumes')
     .requiredOption('--out <dir>', 'the directory to make')
     .option('--json', 'print as JSON')
-    .action(async (path: string, { out, json }: BundleEnvelopeOptions) => {
+    .action(async (path: string, options: JsonFlag & { readonly out: string }) => {
+      const { out } = options;
       const { takeEnvelope } = await import('../../../factory/payload/take-envelope.ts');
       const reader = await openNamedBundle(path, context.signal);
       const { bundle, files, sizeBytes } = await takeEnvelope(reader, out, context.signal);
@@ -104,14 +78,7 @@ export function registerBundleEnvelope(bundle: Command, context: CommandContext)
         ...new Set(contents.images.map(({ reference }) => parseReference(reference).repository.split('/')[0] ?? '')),
       ];
       const left = contents.layers.reduce((sum, layer) => sum + layer.sizeBytes, 0);
-      context.stdout(
-        json
-          ? jsonText({ path: out, bundleId, files, sizeBytes, registries })
-          : wrapLines(
-              `the envelope of ${bundleTitle(payload)} is in ${out}: ${formatCount(files, 'file')} of ${formatBytes(sizeBytes)}, without ${formatCount(contents.layers.length, 'layer')} of ${formatBytes(left)}, which nodes pull from ${registries.join(', ')}\n`,
-              context.columns,
-              4,
-            ),
-      );
+      const text = `the envelope of ${bundleTitle(payload)} is in ${out}: ${formatCount(files, 'file')} of ${formatBytes(sizeBytes)}, without ${formatCount(contents.layers.length, 'layer')} of ${formatBytes(left)}, which nodes pull from ${registries.join(', ')}`;
+      printResult({ path: out, bundleId, files, sizeBytes, registries }, text, options, context);
     });
 }

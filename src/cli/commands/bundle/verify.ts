@@ -18,9 +18,10 @@ import { type FaultyBlob, isFaulty } from '../../../domain/model/medium.ts';
 import { AppError } from '../../../platform/app-error.ts';
 import { oneLine } from '../../../platform/plain-text.ts';
 import { formatCount } from '../../../platform/sizes.ts';
-import type { CommandContext } from '../../context/command-context.ts';
+import { type CommandContext, cliError } from '../../context/command-context.ts';
 import { bundlesOfStick, openNamedBundle } from '../../context/find-shown.ts';
-import { threshold, trustOf, unverified } from '../../context/read-with-keys.ts';
+import { threshold } from '../../context/option-values.ts';
+import { asUnverified, trustOf } from '../../context/read-with-keys.ts';
 import { paintLines } from '../../output/colour.ts';
 import { jsonText, wrapLines } from '../../output/text.ts';
 
@@ -91,9 +92,7 @@ async function verifyStick(
   const refused = refusedTogether(verified, context.now());
   const results = alone.map((one, at): Verified => {
     const why = refused.get(found[at]?.path ?? '');
-    const fault =
-      why === undefined ? undefined : new AppError({ code: 'cli/unverified', message: why, disposition: 'reject' });
-    return { ...one, fault: one.fault ?? fault };
+    return { ...one, fault: one.fault ?? (why === undefined ? undefined : cliError('cli/unverified', why)) };
   });
   const faults = results.flatMap(({ fault }) => fault ?? []);
   const bundles = results.map(({ json, fault }) => ({
@@ -106,7 +105,7 @@ async function verifyStick(
   context.stdout(measure.options.json ? jsonText({ bundles }) : lines.join(''));
   if (faults.length === 0) return;
   const message = `${faults.length} of ${formatCount(found.length, 'bundle')} on ${path} would not be taken; the lines above say why`;
-  throw new AppError({ code: 'cli/unverified', message, disposition: 'reject' });
+  throw cliError('cli/unverified', message);
 }
 
 async function verifyOnStick(
@@ -137,62 +136,40 @@ async function verifyOne(
   context: CommandContext,
   where?: string,
 ): Promise<Verified> {
-  const reader = await openNamedBundle(path, context.signal).catch((error: unknown) => {
-    throw unverified(path, error);
+  const { signal } = context;
+  const { reader, judged } = await asUnverified(path, async () => {
+    const opened = await openNamedBundle(path, signal);
+    const found = await judgeBundle(opened, trust, signal);
+    if (!found.isEnvelope) await checkLayoutFile(opened, signal);
+    return { reader: opened, judged: found };
   });
-  const judged = await judgeBundle(reader, trust, context.signal).catch((error: unknown) => {
-    throw unverified(path, error);
-  });
-  if (!judged.isEnvelope) {
-    await checkLayoutFile(reader, context.signal).catch((error: unknown) => {
-      throw unverified(path, error);
-    });
-  }
   const left = blobsLeftToBase(judged);
   const held = new Map([...judged.blobs].filter(([digest]) => !left.has(digest)));
-  const own = options.full ? await verifyBlobs(reader, held, context.signal) : judged.missing.filter(isFaulty);
+  const own = options.full ? await verifyBlobs(reader, held, signal) : judged.missing.filter(isFaulty);
   const base = await baseResultOf(judged, left, options, context);
   const missing = [...own, ...(base.checked?.faulty ?? [])];
   const found = judged.blobs.size - base.unchecked - missing.length;
+  const expiry = expiryOf(judged, context.now());
+  const incomplete = `${path} is not complete: ${missing.length} of ${judged.blobs.size} blobs are absent or damaged; copy the bundle again`;
+  const expired = `${path} expired on ${expiry?.expires}: this machine's clock says ${expiry?.judgedAt}. A node that does not know it yet refuses it; make it again, or set this clock right`;
+  const why = expiry?.expired ? expired : missing.length > 0 ? incomplete : undefined;
   return {
     bundle: judged.bundle,
     text: asText(judged, { missing, found, base, where }, options),
-    json: { ...asJson(judged, missing, base), ...expiryJson(judged, context.now()) },
-    fault: expiredFault(judged, path, context.now()) ?? incompleteFault(judged, path, missing.length),
+    json: { ...asJson(judged, missing, base), ...expiry, ...(expiry?.expired && { verified: false }) },
+    fault: why === undefined ? undefined : cliError('cli/unverified', why),
   };
 }
 
-function incompleteFault({ blobs }: JudgedBundle, path: string, missing: number): AppError | undefined {
-  if (missing === 0) return undefined;
-  return new AppError({
-    code: 'cli/unverified',
-    message: `${path} is not complete: ${missing} of ${blobs.size} blobs are absent or damaged; copy the bundle again`,
-    disposition: 'reject',
-  });
-}
-
-/** Whether a node that does not know the bundle would refuse it, by the clock of this machine. */
-function isExpired({ bundle: { payload } }: JudgedBundle, now: number): boolean {
-  return payload.expires !== undefined && Date.parse(payload.expires) <= now;
-}
-
-/** `judgedAt`: the clock time of this machine, with which `expires` was compared. */
-function expiryJson(judged: JudgedBundle, now: number) {
-  const { expires } = judged.bundle.payload;
-  if (expires === undefined) return {};
-  const isOver = isExpired(judged, now);
-  return { expires, expired: isOver, judgedAt: new Date(now).toISOString(), ...(isOver && { verified: false }) };
-}
-
-/** Bundle format, `expires`. A node that adopted the bundle before continues with it. */
-function expiredFault(judged: JudgedBundle, path: string, now: number): AppError | undefined {
-  if (!isExpired(judged, now)) return undefined;
-  const { expires } = judged.bundle.payload;
-  return new AppError({
-    code: 'cli/unverified',
-    message: `${path} expired on ${expires}: this machine's clock says ${new Date(now).toISOString()}. A node that does not know it yet refuses it; make it again, or set this clock right`,
-    disposition: 'reject',
-  });
+/**
+ * Whether a node that does not know the bundle would refuse it (bundle format, `expires`), by the
+ * clock of this machine. One that adopted it before continues with it.
+ */
+function expiryOf({ bundle: { payload } }: JudgedBundle, now: number) {
+  const { expires } = payload;
+  return expires === undefined
+    ? undefined
+    : { expires, expired: Date.parse(expires) <= now, judgedAt: new Date(now).toISOString() };
 }
 
 interface BaseResult {
@@ -211,11 +188,9 @@ async function baseResultOf(
 ): Promise<BaseResult> {
   if (base === undefined) return { left: left.size, checked: undefined, unchecked: left.size };
   const expected = bundle.payload.update?.base;
-  const checked = await openNamedBundle(base, signal)
-    .then((reader) => checkBase(reader, expected, { left, full: full === true }, signal))
-    .catch((error: unknown) => {
-      throw unverified(base, error);
-    });
+  const checked = await asUnverified(base, async () =>
+    checkBase(await openNamedBundle(base, signal), expected, { left, full: full === true }, signal),
+  );
   return { left: left.size, checked, unchecked: checked.leftAgain };
 }
 

@@ -8,9 +8,9 @@ import { bundleTitle } from '../../../domain/model/bundle.ts';
 import { isFaulty } from '../../../domain/model/medium.ts';
 import { STICK_FILESYSTEMS, type StickFacts, type StickFilesystem } from '../../../domain/model/stick.ts';
 import type { ProgressListener } from '../../../factory/progress.ts';
-import { AppError, reasonOf } from '../../../platform/app-error.ts';
+import { reasonOf } from '../../../platform/app-error.ts';
 import { formatBytes } from '../../../platform/sizes.ts';
-import type { CommandContext } from '../../context/command-context.ts';
+import { type CommandContext, cliError } from '../../context/command-context.ts';
 import { volumesOfNamed } from '../../context/find-shown.ts';
 import { jsonText, wrapLines } from '../../output/text.ts';
 import { createProgressPrinter } from './create-progress.ts';
@@ -63,23 +63,20 @@ async function write(
     const writing = await (/\.img$/i.test(path)
       ? finishedImage(path)
       : imageOfBundle(path, options.filesystem, folder, { onProgress, signal }));
-    const refusal = refusalOf(facts, writing.imageBytes);
-    if (refusal !== undefined) throw bundleError('bundle/stick', refusal);
+    const { imageBytes } = writing;
+    checkStick(facts, imageBytes);
     await confirmed(facts, writing, options, context);
     try {
       const image = await writing.prepare(folder);
-      checkUnchanged(facts, await readStick(device, signal), writing.imageBytes);
+      checkUnchanged(facts, await readStick(device, signal), imageBytes);
       const { number, sizeBytes: deviceBytes } = facts;
-      const { imageBytes } = writing;
       await writeStick({ image, imageBytes, device: facts.node, number, deviceBytes, onProgress }, signal);
     } finally {
       clear();
     }
-    context.stdout(
-      options.json
-        ? jsonText({ path, device: facts.node, imageBytes: writing.imageBytes })
-        : `${writing.title} is on ${facts.node}: ${formatBytes(writing.imageBytes)} written, read back and compared. The stick can be pulled out.\n`,
-    );
+    const { node } = facts;
+    const text = `${writing.title} is on ${node}: ${formatBytes(imageBytes)} written, read back and compared. The stick can be pulled out.\n`;
+    context.stdout(options.json ? jsonText({ path, device: node, imageBytes }) : text);
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
@@ -140,11 +137,15 @@ async function imageOfBundle(
  * `bundle/stick` (`reject`)
  */
 function checkUnchanged(before: StickFacts, now: StickFacts, imageBytes: number): void {
-  const refusal = refusalOf(now, imageBytes);
-  if (refusal !== undefined) throw bundleError('bundle/stick', refusal);
+  checkStick(now, imageBytes);
   if (describeStick(before).join('\n') === describeStick(now).join('\n') && before.number === now.number) return;
   const message = `${now.node} is another stick than a moment ago, or was changed: look at it again`;
   throw bundleError('bundle/stick', message);
+}
+
+function checkStick(facts: StickFacts, imageBytes: number): void {
+  const refusal = refusalOf(facts, imageBytes);
+  if (refusal !== undefined) throw bundleError('bundle/stick', refusal);
 }
 
 /** @throws AppError `cli/declined` (`reject`) after the answer no, and when nobody can answer */
@@ -156,15 +157,14 @@ async function confirmed(
 ): Promise<void> {
   if (yes) return;
   if (confirm === undefined) {
-    throw declined(`everything on ${facts.node} would be lost, and there is no terminal to ask: give --yes`);
+    throw cliError(
+      'cli/declined',
+      `everything on ${facts.node} would be lost, and there is no terminal to ask: give --yes`,
+    );
   }
   const what = `If you write ${title} (${formatBytes(imageBytes)}) to ${facts.node}, all that is on it will be lost:`;
   stderr(wrapLines(`${what}\n${describeStick(facts).join('\n')}\n`, stderrColumns, 4));
-  if (!(await confirm(`Write to ${facts.node}?`, signal))) throw declined('nothing was written');
-}
-
-function declined(message: string): AppError {
-  return new AppError({ code: 'cli/declined', message, disposition: 'reject' });
+  if (!(await confirm(`Write to ${facts.node}?`, signal))) throw cliError('cli/declined', 'nothing was written');
 }
 
 /** A sentence with what to do; undefined when the image may be written. */

@@ -14,9 +14,11 @@ import type {
 import { AppError, assertNever, reasonOf } from '../../../platform/app-error.ts';
 import { oneLine, sentence } from '../../../platform/plain-text.ts';
 import { formatBytes, formatCount } from '../../../platform/sizes.ts';
-import type { CommandContext } from '../../context/command-context.ts';
+import { type CommandContext, cliError } from '../../context/command-context.ts';
 import { CORRECT_SETTINGS, withDaemon } from '../../context/daemon-client.ts';
+import { allKeys } from '../../output/render/render-show.ts';
 import { formatTable } from '../../output/table.ts';
+import type { JsonFlag } from '../../output/text.ts';
 import { commandNameIn, jsonText, type Layout, printMessage, shortDigests, titleIn } from '../../output/text.ts';
 
 export function registerDoctor(program: Command, context: CommandContext): void {
@@ -24,30 +26,23 @@ export function registerDoctor(program: Command, context: CommandContext): void 
     .command('doctor')
     .description('check everything that stickpin needs on this node, and say what to do; changes nothing')
     .option('--json', 'print the findings as JSON')
-    .action((options: { readonly json?: true }) => doctor(options, context));
+    .action((options: JsonFlag) => doctor(options, context));
 }
 
-async function doctor(options: { readonly json?: true }, context: CommandContext): Promise<void> {
+async function doctor(options: JsonFlag, context: CommandContext): Promise<void> {
   const { examineNode } = await context.adapters();
   const answer = await findingsOfDaemon(context);
   const findings = [...(await examineNode(context.env, answer.trust, context.signal)), ...answer.findings];
   context.stdout(options.json ? jsonText({ findings }) : asText(findings, context));
   const faults = findings.filter(({ verdict }) => verdict === 'fault').length;
   if (faults === 0) return;
-  throw new AppError({
-    code: 'cli/faults',
-    message: `${formatCount(faults, 'fault')} found; each says what to do`,
-    disposition: 'reject',
-  });
+  throw cliError('cli/faults', `${formatCount(faults, 'fault')} found; each says what to do`);
 }
 
 /** `trust`: undefined when the daemon does not answer. */
-interface Answer {
-  readonly findings: readonly Finding[];
-  readonly trust?: TrustReport;
-}
-
-async function findingsOfDaemon(context: CommandContext): Promise<Answer> {
+async function findingsOfDaemon(
+  context: CommandContext,
+): Promise<{ readonly findings: readonly Finding[]; readonly trust?: TrustReport }> {
   try {
     const report = await withDaemon(context, (client) => reportWithPulls(client, context.signal));
     return { findings: findingsOfReport(report), trust: report.trust };
@@ -162,18 +157,17 @@ function unclaimedFinding({ name, version, references }: StatusReport['unclaimed
 }
 
 /** Only the daemon knows keys that a bundle added. */
-function trustFinding({ require, threshold, keys, roles = [], revoked, ...others }: TrustReport): Finding {
+function trustFinding(trust: TrustReport): Finding {
   const { ok, fault } = findingsOn('trust');
-  const { revocationsUnreadable, cause } = others;
-  const policy = `trust.require = "${require}", trust.threshold = ${threshold}`;
-  if (revocationsUnreadable) {
-    const why = cause === undefined ? '' : `: ${cause}`;
+  const policy = `trust.require = "${trust.require}", trust.threshold = ${trust.threshold}`;
+  if (trust.revocationsUnreadable) {
+    const why = trust.cause === undefined ? '' : `: ${trust.cause}`;
     return fault(`the daemon trusts no key, since revocations can't be read (${policy})${why}`, CORRECT_RECORD);
   }
-  const trusted = [...keys, ...roles.flatMap((role) => role.keys)].map(({ name, broughtBy }) =>
+  const trusted = allKeys(trust).map(({ name, broughtBy }) =>
     broughtBy === undefined ? name : `${name} (added by bundle ${broughtBy})`,
   );
-  const gone = revoked.map(({ keyId }) => `${keyId.slice(0, 12)}…`);
+  const gone = trust.revoked.map(({ keyId }) => `${keyId.slice(0, 12)}…`);
   const never = gone.length === 0 ? '' : `, and never by ${gone.join(', ')}`;
   return ok(`the daemon judges by ${trusted.join(', ') || 'no key'}${never} (${policy})`);
 }
@@ -203,7 +197,7 @@ export function registerConfig(program: Command, context: CommandContext): void 
     .command('check')
     .description('check whether the settings are valid; if not, name the file and the key')
     .option('--json', 'print as JSON')
-    .action(async (options: { readonly json?: true }) => {
+    .action(async (options: JsonFlag) => {
       await loadSettings(context.settingsSources, context.signal);
       printMessage('The settings are valid.', options, context);
     });
@@ -211,7 +205,7 @@ export function registerConfig(program: Command, context: CommandContext): void 
     .command('show')
     .description('print all settings in use, including defaults, as a stickpin.toml that gives the same settings')
     .option('--json', 'print as JSON')
-    .action(async (options: { readonly json?: true }) => {
+    .action(async (options: JsonFlag) => {
       const written = writtenSettings((await readSettings(context.settingsSources, context.signal)).file);
       context.stdout(options.json ? jsonText(written) : printSettings(written));
     });

@@ -8,6 +8,7 @@ import type { CommandContext } from '../../context/command-context.ts';
 import { withDaemonOrStored } from '../../context/daemon-client.ts';
 import { findShown } from '../../context/find-shown.ts';
 import { paintLines, toneOfEvent } from '../../output/colour.ts';
+import type { JsonFlag } from '../../output/text.ts';
 import { jsonText, shortDigests, wrapLines } from '../../output/text.ts';
 
 export function registerHistory(program: Command, context: CommandContext): void {
@@ -16,13 +17,11 @@ export function registerHistory(program: Command, context: CommandContext): void
     .description('show the events on this node, or of one bundle, oldest first')
     .argument('[bundle]', 'NAME@VERSION, or the digest of the bundle')
     .option('--json', 'print as JSON')
-    .action((bundle: string | undefined, options: { readonly json?: true }) => {
-      const print = (events: Events) =>
-        context.stdout(
-          options.json
-            ? jsonText({ events: events.map((event) => ({ ...event, at: timeOf(event) })) })
-            : linesOf(events, context),
-        );
+    .action((bundle: string | undefined, options: JsonFlag) => {
+      const print = (events: Events) => {
+        const document = { events: events.map((event) => ({ ...event, at: timeOf(event) })) };
+        context.stdout(options.json ? jsonText(document) : linesOf(events, context));
+      };
       return withDaemonOrStored(
         context,
         async (client) => print(await client.getHistory({ bundle: bundle ?? '' }, context.signal)),

@@ -4,18 +4,14 @@ import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { readSettings, type SettingsSources } from '../../../config/load-settings.ts';
 import { printSettings, writtenSettings } from '../../../config/print-settings.ts';
-import { AppError, reasonOf, systemCodeOf } from '../../../platform/app-error.ts';
+import { type AppError, reasonOf, systemCodeOf } from '../../../platform/app-error.ts';
 import { withEither } from '../../../platform/async/abort.ts';
 import { VERSION } from '../../../platform/version.ts';
 import type { SupportFact, SupportSource } from '../../context/command-adapters.ts';
-import type { CommandContext } from '../../context/command-context.ts';
+import { type CommandContext, cliError } from '../../context/command-context.ts';
 import { redactedFile } from '../../output/redact.ts';
+import type { JsonFlag } from '../../output/text.ts';
 import { jsonText, wrapLines } from '../../output/text.ts';
-
-interface ReportOptions {
-  readonly out?: string;
-  readonly json?: true;
-}
 
 /** As `runProgram`. */
 type Run = (args: readonly string[], context: CommandContext) => Promise<number>;
@@ -27,7 +23,7 @@ export function registerReport(program: Command, context: CommandContext, run: R
     .description('collect what support needs in one file, without secrets; nothing leaves the node by itself')
     .option('--out <file>', 'the file to make; default: stickpin-report-HOST-TIME.tar.gz in this folder')
     .option('--json', 'print the list as JSON')
-    .action((options: ReportOptions) => report(options, context, run));
+    .action((options: JsonFlag & { readonly out?: string }) => report(options, context, run));
 }
 
 /** Commands whose output becomes a file. They also run while the daemon does not. */
@@ -42,7 +38,7 @@ const SCREENS: readonly { readonly file: string; readonly about: string; readonl
 /** For a command that waits for a process that does not answer. */
 const SCREEN_MS = 60_000;
 
-async function report(options: ReportOptions, context: CommandContext, run: Run): Promise<void> {
+async function report(options: JsonFlag & { readonly out?: string }, context: CommandContext, run: Run): Promise<void> {
   const { now, signal, stdout } = context;
   const time = new Date(now()).toISOString();
   const out = resolve(options.out ?? `stickpin-report-${hostname()}-${time.replaceAll(/[:.]/g, '')}.tar.gz`);
@@ -61,11 +57,8 @@ async function report(options: ReportOptions, context: CommandContext, run: Run)
     throw notWritten(out, error);
   });
   const listed = files.map(({ file, about, text }) => ({ file, about, sizeBytes: Buffer.byteLength(text) }));
-  stdout(
-    options.json
-      ? jsonText({ path: out, files: listed })
-      : wrapLines(`Made ${out}. Look into it before you send it.\n`, context.columns),
-  );
+  const made = wrapLines(`Made ${out}. Look into it before you send it.\n`, context.columns);
+  stdout(options.json ? jsonText({ path: out, files: listed }) : made);
 }
 
 /** Sources that call the daemon run one after the other, the rest at once. */
@@ -147,8 +140,7 @@ const EXISTS = Object.assign(new Error('it exists'), { code: 'EEXIST' });
 
 function notWritten(path: string, cause: unknown): AppError {
   const isThere = systemCodeOf(cause) === 'EEXIST';
-  const why = isThere
-    ? 'it is there already: give another name with --out'
-    : `${reasonOf(cause)}; name another place with --out`;
-  return new AppError({ code: 'cli/report', message: `${path} can't be made: ${why}`, disposition: 'reject', cause });
+  const free = `${reasonOf(cause)}; name another place with --out`;
+  const why = isThere ? 'it is there already: give another name with --out' : free;
+  return cliError('cli/report', `${path} can't be made: ${why}`, cause);
 }

@@ -6,9 +6,10 @@ import { oneLine } from '../../../platform/plain-text.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { confirmFirst } from '../../context/confirm.ts';
 import { withDaemon } from '../../context/daemon-client.ts';
-import { roleText } from '../../output/render/render-show.ts';
+import { allKeys, trustLines } from '../../output/render/render-show.ts';
 import { formatTable } from '../../output/table.ts';
-import { jsonText, type Layout, printMessage, wrapLines } from '../../output/text.ts';
+import type { JsonFlag } from '../../output/text.ts';
+import { jsonText, type Layout, printMessage } from '../../output/text.ts';
 
 interface ChangeFlags {
   readonly force?: true;
@@ -85,7 +86,7 @@ export function registerTrust(program: Command, context: CommandContext): void {
     .command('list')
     .description('show trusted and revoked keys with their ids')
     .option('--json', 'print as JSON')
-    .action((options: { readonly json?: true }) =>
+    .action((options: JsonFlag) =>
       withDaemon(context, async (client) => {
         const { trust: report } = await client.report(context.signal);
         context.stdout(options.json ? jsonText(report) : asText(report, context));
@@ -115,11 +116,6 @@ function registerChange(trust: Command, name: string, change: Change, context: C
     );
 }
 
-/** Plain keys, and those of roles. */
-function allKeys({ keys, roles = [] }: TrustReport): TrustReport['keys'] {
-  return [...keys, ...roles.flatMap((role) => role.keys)];
-}
-
 function namedKeys(named: string, trust: TrustReport): TrustReport['keys'] {
   return allKeys(trust).filter((key) => isNamed(key, named));
 }
@@ -141,7 +137,7 @@ function shortId({ keyId }: { readonly keyId: string }): string {
 function lastKeyWarning(lost: readonly string[], { keys, threshold, roles = [] }: TrustReport): string {
   const groups = [
     { name: 'this node', keys, threshold },
-    ...roles.map((role) => ({ name: `role ${role.name}`, keys: role.keys, threshold: role.threshold })),
+    ...roles.map((role) => ({ ...role, name: `role ${role.name}` })),
   ];
   return groups
     .map(({ name, keys: own, threshold: needed }) => {
@@ -154,24 +150,15 @@ function lastKeyWarning(lost: readonly string[], { keys, threshold, roles = [] }
     .join('');
 }
 
-function asText({ keys, roles = [], revoked, problems }: TrustReport, layout: Layout): string {
+function asText(trust: TrustReport, layout: Layout): string {
   const rows = [
-    ...keys.map(({ name, keyId, broughtBy }) => [
-      keyId,
-      'trusted',
-      broughtBy === undefined ? oneLine(`${name}.pub`) : oneLine(`${name}, added by bundle ${broughtBy}`),
-    ]),
-    ...roles.flatMap((role) =>
-      role.keys.map(({ name, keyId, broughtBy }) => [
-        keyId,
-        `in role ${role.name}`,
-        broughtBy === undefined ? oneLine(name) : oneLine(`${name}, added by bundle ${broughtBy}`),
-      ]),
-    ),
-    ...revoked.map((one) => [one.keyId, 'revoked', oneLine(revokerText(one))]),
+    ...allKeys(trust).map(({ name, keyId, state, broughtBy }) => {
+      const file = state === 'trusted' ? `${name}.pub` : name;
+      return [keyId, state, oneLine(broughtBy === undefined ? file : `${name}, added by bundle ${broughtBy}`)];
+    }),
+    ...trust.revoked.map((one) => [one.keyId, 'revoked', oneLine(revokerText(one))]),
   ];
   const table =
     rows.length === 0 ? 'No key is trusted or revoked.\n' : formatTable(['KEY ID', 'STATE', 'FROM'], rows, layout);
-  const lines = [...roles.map(roleText), ...problems].map((line) => `${oneLine(line)}\n`);
-  return `${table}${wrapLines(lines.join(''), layout.columns, 4)}`;
+  return `${table}${trustLines(trust, layout)}`;
 }

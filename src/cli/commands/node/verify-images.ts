@@ -1,13 +1,13 @@
 import type { Command } from 'commander';
 import type { ApiClient } from '../../../api/client.ts';
 import type { CheckedImage } from '../../../domain/report/status-schema.ts';
-import { AppError } from '../../../platform/app-error.ts';
 import { withEither } from '../../../platform/async/abort.ts';
 import { clip, oneLine } from '../../../platform/plain-text.ts';
 import { formatCount } from '../../../platform/sizes.ts';
-import type { CommandContext } from '../../context/command-context.ts';
+import { type CommandContext, cliError } from '../../context/command-context.ts';
 import { withDaemon } from '../../context/daemon-client.ts';
 import { formatStacked } from '../../output/table.ts';
+import type { JsonFlag } from '../../output/text.ts';
 import { jsonText, type Layout, shortDigests } from '../../output/text.ts';
 
 export function registerVerifyImages(program: Command, context: CommandContext): void {
@@ -16,22 +16,21 @@ export function registerVerifyImages(program: Command, context: CommandContext):
     .description('check what the runtime keeps of the images of releases; damaged ones are pulled again')
     .argument('[bundle]', 'NAME@VERSION, or the digest of the bundle; default: all releases that are not retired')
     .option('--json', 'print what was found as JSON')
-    .action((bundle: string | undefined, options: { readonly json?: true }) => verify(bundle ?? '', options, context));
+    .action((bundle: string | undefined, options: JsonFlag) => verify(bundle ?? '', options, context));
 }
 
-async function verify(bundle: string, options: { readonly json?: true }, context: CommandContext): Promise<void> {
+async function verify(bundle: string, options: JsonFlag, context: CommandContext): Promise<void> {
   const images = await withDaemon(context, (client) => withProgress(client, bundle, context));
   context.stdout(options.json ? jsonText({ images }) : asText(images, context));
   const damaged = images.filter(({ result }) => result === 'damaged').length;
   const unknown = images.filter(({ result }) => result === 'unknown').length;
   if (damaged > 0) {
-    const message = `${formatCount(damaged, 'image')} ${damaged === 1 ? 'is' : 'are'} damaged; NEXT says what becomes of ${damaged === 1 ? 'it' : 'them'}`;
-    throw new AppError({ code: 'cli/unverified', message, disposition: 'reject' });
+    const [are, them] = damaged === 1 ? ['is', 'it'] : ['are', 'them'];
+    const message = `${formatCount(damaged, 'image')} ${are} damaged; NEXT says what becomes of ${them}`;
+    throw cliError('cli/unverified', message);
   }
-  if (unknown > 0) {
-    const message = `${formatCount(unknown, 'image')} could not be checked; FOUND says why`;
-    throw new AppError({ code: 'cli/faults', message, disposition: 'reject' });
-  }
+  if (unknown > 0)
+    throw cliError('cli/faults', `${formatCount(unknown, 'image')} could not be checked; FOUND says why`);
 }
 
 /** On a terminal the STATUS line of the daemon goes to stderr meanwhile. */

@@ -8,7 +8,7 @@ import { formatBytes, formatCount } from '../../../platform/sizes.ts';
 import { paint, type Tone } from '../colour.ts';
 import { formatStacked, formatTable } from '../table.ts';
 import { commandNameIn, type Layout, wrapLines } from '../text.ts';
-import { adviceOf, holdEnd, renderStatus, ruleName, ruleText } from './render-status.ts';
+import { adviceKinds, adviceOf, holdEnd, renderStatus, ruleName, ruleText } from './render-status.ts';
 
 /**
  * An adopted release, one that waits for approval, a notice, a rejected bundle, or a name that was
@@ -78,20 +78,12 @@ function renderTrust(
 ): string {
   const markOf = (keyId: string) => (signers.includes(keyId) ? 'signed this' : '');
   const rows = [
-    ...keys.map(({ name, keyId, broughtBy }) => [
+    ...allKeys({ keys, roles }).map(({ name, keyId, state, broughtBy }) => [
       oneLine(name),
       keyId,
-      broughtBy === undefined ? 'trusted' : `trusted, added by bundle ${broughtBy}`,
+      `${state}${broughtBy === undefined ? '' : `, added by bundle ${broughtBy}`}`,
       markOf(keyId),
     ]),
-    ...roles.flatMap((role) =>
-      role.keys.map(({ name, keyId, broughtBy }) => [
-        oneLine(name),
-        keyId,
-        `in role ${role.name}${broughtBy === undefined ? '' : `, added by bundle ${broughtBy}`}`,
-        markOf(keyId),
-      ]),
-    ),
     ...revoked.map(({ keyId, revokedBy }) => [
       '-',
       keyId,
@@ -101,12 +93,24 @@ function renderTrust(
   ];
   const policy = `Trust in force: trust.require = "${require}", trust.threshold = ${threshold}\n`;
   const table = rows.length === 0 ? 'No key is trusted.\n' : formatTable(['KEY', 'KEY ID', 'STATE', ''], rows, layout);
-  const lines = [...roles.map(roleText), ...problems].map((line) => `${oneLine(line)}\n`);
-  return `${policy}${table}${wrapLines(lines.join(''), layout.columns, 4)}`;
+  return `${policy}${table}${trustLines({ roles, problems }, layout)}`;
 }
 
-/** One line, without line end. */
-export function roleText({
+/** Plain keys, and those of roles. */
+export function allKeys({ keys, roles = [] }: Pick<TrustReport, 'keys' | 'roles'>) {
+  return [
+    ...keys.map((key) => ({ ...key, state: 'trusted' })),
+    ...roles.flatMap((role) => role.keys.map((key) => ({ ...key, state: `in role ${role.name}` }))),
+  ];
+}
+
+/** The roles, and what is wrong with keys. */
+export function trustLines({ roles = [], problems }: Pick<TrustReport, 'roles' | 'problems'>, layout: Layout): string {
+  const lines = [...roles.map(roleText), ...problems].map((line) => `${oneLine(line)}\n`);
+  return wrapLines(lines.join(''), layout.columns, 4);
+}
+
+function roleText({
   name,
   threshold,
   streams,
@@ -176,8 +180,6 @@ function imagesText({ total, present, pinned }: RecordedBundle['images']): strin
   return present === undefined ? String(total) : `${present} of ${total} present, ${pinned} pinned`;
 }
 
-function advisoryText({ version, deadend, barrier, reason }: Advisory): string {
-  const kinds = [...(deadend === true ? ['a dead end'] : []), ...(barrier === true ? ['a barrier'] : [])];
-  const what = kinds.length === 0 ? 'an earlier advisory is withdrawn' : kinds.join(' and ');
-  return `${version}: ${what} (${reason})`;
+function advisoryText({ version, reason, ...advice }: Advisory): string {
+  return `${version}: ${adviceKinds(advice, 'a ') || 'an earlier advisory is withdrawn'} (${reason})`;
 }

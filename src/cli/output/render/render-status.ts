@@ -1,3 +1,4 @@
+import type { Advisory } from '../../../domain/model/bundle.ts';
 import { progressText } from '../../../domain/report/status/media-line.ts';
 import type {
   ActivationHoldReport,
@@ -205,8 +206,13 @@ export function ruleText({ value, effect }: Omit<ShownRule, 'rule'>): string {
   return `${value} (${EFFECTS[effect]})`;
 }
 
-export function adviceOf({ deadend, barrier, reason, from, effect }: NonNullable<BundleReport['advisory']>): string {
-  const what = [...(deadend ? ['dead end'] : []), ...(barrier ? ['barrier'] : [])].join(' and ');
+/** `dead end and barrier`, each after `article`; empty for neither. */
+export function adviceKinds({ deadend, barrier }: Pick<Advisory, 'deadend' | 'barrier'>, article = ''): string {
+  return [deadend && `${article}dead end`, barrier && `${article}barrier`].filter(Boolean).join(' and ');
+}
+
+export function adviceOf({ reason, from, effect, ...advice }: NonNullable<BundleReport['advisory']>): string {
+  const what = adviceKinds(advice);
   return what === '' ? `note, says ${from}: ${reason}` : `${what} (${EFFECTS[effect]}), says ${from}: ${reason}`;
 }
 

@@ -1,0 +1,28 @@
+import { InvalidArgumentError } from 'commander';
+
+/** Adds a value to those that an option was given before. */
+export function collected<T>(read: (text: string) => T) {
+  return (text: string, earlier: readonly T[]): T[] => [...earlier, read(text)];
+}
+
+export const collect = collected((text) => text);
+
+/** Reads a number from `least` to `most`, written as `form`. @throws InvalidArgumentError */
+export function numberOption(form: RegExp, must: string, least = 0, most = Number.POSITIVE_INFINITY) {
+  return (text: string): number => {
+    const number = form.test(text) ? Number(text) : Number.NaN;
+    if (number >= least && number <= most) return number;
+    throw new InvalidArgumentError(must);
+  };
+}
+
+/** @throws InvalidArgumentError */
+export function textOption(isRight: (text: string) => boolean, must: string) {
+  return (text: string): string => {
+    if (isRight(text)) return text;
+    throw new InvalidArgumentError(must);
+  };
+}
+
+/** The value of `--threshold`. */
+export const threshold = numberOption(/^[1-9][0-9]{0,2}$/, 'It must be a number from 1.');
