@@ -45,15 +45,9 @@ export async function authorize(
   if (uid === 0 || uid === authority.ownUid) return uid;
   const { isAuthorized, isChallenge } = await checkWithPolkit(action, caller, uid, authority, signal);
   if (isAuthorized) return uid;
-  const isPasswordMissing = isChallenge && !isInteractive(caller);
-  throw isPasswordMissing
-    ? refusal(
-        'InteractiveAuthorizationRequired',
-        action,
-        uid,
-        'polkit asks for a password, which this call can not give',
-      )
-    : refusal('AccessDenied', action, uid, 'polkit does not allow it');
+  if (!isChallenge || isInteractive(caller)) throw refusal('AccessDenied', action, uid, 'polkit does not allow it');
+  const why = 'polkit asks for a password, which this call can not give';
+  throw refusal('InteractiveAuthorizationRequired', action, uid, why);
 }
 
 /** @throws BusErrorReply `AccessDenied` when the bus does not give it */
@@ -152,16 +146,15 @@ const MAX_ACCOUNTS = 256;
  * for each user. Root and our own user have no limit.
  */
 export class CallerBudget {
-  private readonly authority: Authority;
-  private readonly clock: Pick<Clock, 'monotonic' | 'sleep'>;
   /** By unique name, which a bus never gives twice. */
   private readonly uids = new Map<string, number>();
   private readonly accounts = new Map<number, UserAccount>();
   private readonly all: Account;
 
-  constructor(authority: Authority, clock: Pick<Clock, 'monotonic' | 'sleep'>) {
-    this.authority = authority;
-    this.clock = clock;
+  constructor(
+    private readonly authority: Authority,
+    private readonly clock: Pick<Clock, 'monotonic' | 'sleep'>,
+  ) {
     this.all = { leftMs: BURST.all, at: clock.monotonic() };
   }
 
@@ -211,12 +204,7 @@ export class CallerBudget {
         if (account.waiting === 0 && account.leftMs === BURST.user) this.accounts.delete(other);
       }
     }
-    const account = {
-      leftMs: BURST.user,
-      at: this.clock.monotonic(),
-      waiting: 0,
-      turn: Promise.resolve(),
-    };
+    const account = { leftMs: BURST.user, at: this.clock.monotonic(), waiting: 0, turn: Promise.resolve() };
     this.accounts.set(uid, account);
     return account;
   }

@@ -217,24 +217,24 @@ export function asApiError(error: unknown): AppError {
   switch (name) {
     case 'ServiceUnknown':
     case 'NameHasNoOwner':
-      return apiError(
-        'api/unreachable',
+      return unreachable(
         `The stickpin daemon is not running. ${startAdvice()}; 'journalctl -u stickpin' says why it ended`,
         error,
       );
     case 'NoReply':
     case 'Disconnected':
-      return apiError(
-        'api/unreachable',
-        `The stickpin daemon ended before it answered. Try again in a moment; ${JOURNAL}`,
-        error,
-      );
+      return unreachable(`The stickpin daemon ended before it answered. Try again in a moment; ${JOURNAL}`, error);
     case 'Timeout':
     case 'TimedOut':
       return daemonTimeout(error);
     case 'AccessDenied':
     case 'InteractiveAuthorizationRequired':
-      return apiError('api/denied', 'Only root may do this', error);
+      return new AppError({
+        code: 'api/denied',
+        message: 'Only root may do this',
+        disposition: 'reject',
+        cause: error,
+      });
     case 'UnknownMethod':
     case 'UnknownInterface':
     case 'UnknownObject':
@@ -242,27 +242,21 @@ export function asApiError(error: unknown): AppError {
     case 'UnknownProperty':
       return otherVersion(error);
     default:
-      return apiError(
-        'api/failed',
-        `The stickpin daemon answered with an error: ${reasonOf(error)}; ${JOURNAL}`,
-        error,
-      );
+      return failed(`The stickpin daemon answered with an error: ${reasonOf(error)}; ${JOURNAL}`, error);
   }
 }
 
 /** There is no bus, or the connection to it broke. */
 export function busUnreachable(cause: unknown): AppError<ApiErrorCode> {
   const why = cause instanceof AppError && cause.code === 'platform/deadline' ? 'does not answer' : "can't be reached";
-  return apiError(
-    'api/unreachable',
+  return unreachable(
     `The D-Bus system bus ${why}, so that the stickpin daemon can't be asked. Look at it with 'systemctl status dbus' and start it with 'systemctl start dbus'`,
     cause,
   );
 }
 
 export function daemonTimeout(cause: unknown): AppError<ApiErrorCode> {
-  return apiError(
-    'api/unreachable',
+  return unreachable(
     `The stickpin daemon does not answer. Try again in a moment; if that does not help, restart it with 'systemctl restart stickpin'. ${JOURNAL}`,
     cause,
   );
@@ -270,22 +264,22 @@ export function daemonTimeout(cause: unknown): AppError<ApiErrorCode> {
 
 /** The daemon has not finished its first round. */
 function daemonStarting(): AppError<ApiErrorCode> {
-  return new AppError({
-    code: 'api/starting',
-    message: 'The daemon is still starting; try again in a moment',
-    disposition: 'retry',
-  });
+  const message = 'The daemon is still starting; try again in a moment';
+  return new AppError({ code: 'api/starting', message, disposition: 'retry' });
 }
 
 /** The answer does not match the contract of this command. */
 function otherVersion(cause: unknown): AppError<ApiErrorCode> {
-  return apiError(
-    'api/failed',
+  return failed(
     "The daemon that runs is of another version than this command. Restart it with 'systemctl restart stickpin'",
     cause,
   );
 }
 
-function apiError(code: ApiErrorCode, message: string, cause: unknown): AppError<ApiErrorCode> {
-  return new AppError({ code, message, disposition: code === 'api/unreachable' ? 'wait' : 'reject', cause });
+function unreachable(message: string, cause: unknown): AppError<ApiErrorCode> {
+  return new AppError({ code: 'api/unreachable', message, disposition: 'wait', cause });
+}
+
+function failed(message: string, cause: unknown): AppError<ApiErrorCode> {
+  return new AppError({ code: 'api/failed', message, disposition: 'reject', cause });
 }

@@ -198,8 +198,7 @@ function decodeMember(name: string, type: WireType<unknown>, value: unknown): un
     return type.decode(value);
   } catch (error) {
     if (!(error instanceof AppError)) throw error;
-    const { code, disposition, message } = error;
-    throw new AppError({ code, disposition, message: `${name}: ${message}`, cause: error });
+    throw error.reworded(`${name}: ${error.message}`);
   }
 }
 

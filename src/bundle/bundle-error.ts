@@ -42,16 +42,22 @@ export type BundleErrorCode =
   | 'media/read'
   | 'media/gone';
 
-/** An {@link AppError} of this room. `disposition` is `reject` unless stated. */
+/** Of those that are no `reject`. */
+const DISPOSITIONS: Partial<Record<BundleErrorCode, Disposition>> = {
+  'bundle/no-key': 'wait',
+  'bundle/no-space': 'wait',
+  'bundle/revocation-record': 'wait',
+  'bundle/revocations-unreadable': 'wait',
+  'bundle/worker': 'retry',
+  'media/gone': 'wait',
+  'media/read': 'retry',
+};
+
+/** An {@link AppError} of this room. */
 export function bundleError(
   code: BundleErrorCode,
   message: string,
   more: { readonly disposition?: Disposition; readonly cause?: unknown } = {},
 ): AppError<BundleErrorCode> {
-  return new AppError({
-    code,
-    message,
-    disposition: more.disposition ?? 'reject',
-    ...(more.cause !== undefined && { cause: more.cause }),
-  });
+  return new AppError({ code, message, disposition: DISPOSITIONS[code] ?? 'reject', ...more });
 }

@@ -18,7 +18,8 @@ import { registerShow } from './commands/node/show.ts';
 import { registerList, registerStatus } from './commands/node/status.ts';
 import { registerTrust } from './commands/node/trust.ts';
 import { registerVerifyImages } from './commands/node/verify-images.ts';
-import { type CommandContext, exitCodeOf, exitCodes, UsageFaults } from './context/command-context.ts';
+import { exitCodeOf, exitCodes } from './context/cli-error.ts';
+import { type CommandContext, UsageFaults } from './context/command-context.ts';
 import { addExamples, optionDescription } from './examples.ts';
 import { printStderrLine, wrapLines } from './output/text.ts';
 

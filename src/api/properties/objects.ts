@@ -101,9 +101,6 @@ const ANNOUNCE_MS = 250;
  * {@link ANNOUNCE_MS} are sent together.
  */
 export class ChangeAnnouncer {
-  private readonly bus: Pick<ApiBus, 'emit'>;
-  private readonly clock: Pick<Clock, 'monotonic' | 'sleep'>;
-  private readonly log: Log;
   private readonly end = new AbortController();
   private readonly unsubscribe: Unsubscribe;
   private announced: ApiObjects;
@@ -115,14 +112,11 @@ export class ChangeAnnouncer {
   private completed: number[] = [];
 
   constructor(
-    bus: Pick<ApiBus, 'emit'>,
+    private readonly bus: Pick<ApiBus, 'emit'>,
     backend: Pick<ApiBackend, 'report' | 'onReport'>,
-    clock: Pick<Clock, 'monotonic' | 'sleep'>,
-    log: Log,
+    private readonly clock: Pick<Clock, 'monotonic' | 'sleep'>,
+    private readonly log: Log,
   ) {
-    this.bus = bus;
-    this.clock = clock;
-    this.log = log;
     const report = backend.report();
     this.announced = objectsOf(report);
     this.operation = report?.operation ?? 'idle';

@@ -2,7 +2,7 @@ import { closeSync, openSync } from 'node:fs';
 import { addAbortSignal } from 'node:stream';
 import { ReadStream, WriteStream } from 'node:tty';
 import { connectApi } from '../../api/client.ts';
-import { exitCodes } from '../../cli/context/command-context.ts';
+import { exitCodes } from '../../cli/context/cli-error.ts';
 import { createConfirm, createReadSecret, type SecretTerminal } from '../../cli/context/confirm.ts';
 import { wantsColour } from '../../cli/output/colour.ts';
 import { runProgram } from '../../cli/program.ts';

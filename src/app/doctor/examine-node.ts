@@ -21,6 +21,7 @@ import { readKubelet } from '../../host/kubelet.ts';
 import { isClockSynchronized } from '../../host/node-facts.ts';
 import { loadedUnitProperty } from '../../host/units.ts';
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
+import { succeeds } from '../../platform/async/concurrency.ts';
 import { systemClock } from '../../platform/clock.ts';
 import { silentLog } from '../../platform/log.ts';
 import { BUILT_AT } from '../../platform/version.ts';
@@ -58,10 +59,7 @@ export async function examineNode(
   const { settings, finding } = await settingsInForce(signal);
   const bus = new SystemBus({ clock: systemClock, log: silentLog, env });
   try {
-    const isConnected = await bus.start(signal).then(
-      () => true,
-      () => false,
-    );
+    const isConnected = await succeeds(bus.start(signal));
     signal.throwIfAborted();
     const checks = checksOf({
       settings,
@@ -126,14 +124,7 @@ function examinedCrio(settings: Settings): ExaminedCrio {
 }
 
 async function hasCrio({ crio, runtime }: Settings): Promise<boolean> {
-  return runtime.kind === 'cri-o' || (runtime.kind === 'auto' && (await exists(join(crio.config_dir, '..'))));
-}
-
-async function exists(path: string): Promise<boolean> {
-  return access(path).then(
-    () => true,
-    () => false,
-  );
+  return runtime.kind === 'cri-o' || (runtime.kind === 'auto' && (await succeeds(access(join(crio.config_dir, '..')))));
 }
 
 /**

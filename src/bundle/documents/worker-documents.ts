@@ -152,7 +152,7 @@ function explained(
   }
   if (error instanceof AppError) return error;
   const message = `${what} could not be read: ${reasonOf(error)}; plug the medium in again, and report this if it happens again`;
-  return bundleError('bundle/worker', message, { disposition: 'retry', cause: error });
+  return bundleError('bundle/worker', message, { cause: error });
 }
 
 /**

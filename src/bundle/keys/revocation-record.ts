@@ -72,10 +72,8 @@ export async function readRevocationRecord(path: string): Promise<RevocationReco
 }
 
 function unreadable(name: string, what: string, cause: unknown) {
-  return bundleError('bundle/revocation-record', `${name}, which lists the revoked keys, ${what}: ${reasonOf(cause)}`, {
-    disposition: 'wait',
-    cause,
-  });
+  const message = `${name}, which lists the revoked keys, ${what}: ${reasonOf(cause)}`;
+  return bundleError('bundle/revocation-record', message, { cause });
 }
 
 /** Why no key counts, as a clause: the keys that would, at least one, are revoked. */

@@ -189,7 +189,6 @@ export async function holdIn(folder: HeldFolder, name: string): Promise<HeldFold
 function holdError(path: string, cause: unknown): unknown {
   const code = systemCodeOf(cause);
   if (code !== 'ENOTDIR' && code !== 'ELOOP') return mediaError(path, cause);
-  return bundleError('bundle/link', `${path} is not a directory; links are not followed: copy the bundle itself`, {
-    cause,
-  });
+  const message = `${path} is not a directory; links are not followed: copy the bundle itself`;
+  return bundleError('bundle/link', message, { cause });
 }

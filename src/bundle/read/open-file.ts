@@ -135,13 +135,8 @@ async function readChunk(
   }
   signal.throwIfAborted();
   if (filled.bytesRead > 0) return filled.buffer.subarray(0, filled.bytesRead);
-  throw bundleError(
-    'media/read',
-    `${path} ended at byte ${at}, before its end: it is being changed or the medium is bad`,
-    {
-      disposition: 'retry',
-    },
-  );
+  const why = `${path} ended at byte ${at}, before its end: it is being changed or the medium is bad`;
+  throw bundleError('media/read', why);
 }
 
 /** `media/gone` (`wait`) or `media/read` (`retry`) for a system error. An AppError stays. */
@@ -151,17 +146,15 @@ export function mediaError(path: string, error: unknown): unknown {
   if (code === undefined || code.includes('/')) return error;
   if (GONE.has(code)) return gone(path, error);
   if (code === 'EACCES' || code === 'EPERM') {
-    return bundleError('media/read', `${path} can't be read by this user (${code}): try again as root`, {
-      disposition: 'retry',
-      cause: error,
-    });
+    const message = `${path} can't be read by this user (${code}): try again as root`;
+    return bundleError('media/read', message, { cause: error });
   }
   if (isDamage(error)) {
     const message = `${path} can't be read: the filesystem of the medium is damaged. Check it on another computer, or make the medium again`;
-    return bundleError('media/read', message, { disposition: 'retry', cause: error });
+    return bundleError('media/read', message, { cause: error });
   }
   const message = `${path} can't be read (${reasonOf(error)}): plug the medium in again, and replace it if this happens again`;
-  return bundleError('media/read', message, { disposition: 'retry', cause: error });
+  return bundleError('media/read', message, { cause: error });
 }
 
 /** `EBADMSG` and `EUCLEAN`: a filesystem reports damage. Node has no names for them. */
@@ -170,10 +163,8 @@ function isDamage(error: unknown): boolean {
 }
 
 export function gone(path: string, cause?: unknown) {
-  return bundleError('media/gone', `${path} is not there any more: plug the medium in again to continue`, {
-    disposition: 'wait',
-    cause,
-  });
+  const message = `${path} is not there any more: plug the medium in again to continue`;
+  return bundleError('media/gone', message, { cause });
 }
 
 function notRegular(path: string) {
@@ -213,10 +204,8 @@ export async function readBlob(reader: BundleReader, expected: ExpectedBlob, sig
     if (!(error instanceof AppError) || error.code !== 'media/read') throw error;
     return { kind: 'missing', missing: { digest, why: 'damaged' } };
   }
-  const found = digestFromHex(hash.digest('hex'));
-  return found === digest
-    ? { kind: 'read', bytes: Buffer.concat(chunks) }
-    : { kind: 'missing', missing: { digest, why: 'damaged' } };
+  if (digestFromHex(hash.digest('hex')) === digest) return { kind: 'read', bytes: Buffer.concat(chunks) };
+  return { kind: 'missing', missing: { digest, why: 'damaged' } };
 }
 
 /** Undefined when the size is right. @throws AppError `media/read`, `media/gone` */

@@ -3,6 +3,7 @@ import type { Contents } from '../../domain/model/bundle.ts';
 import { type Digest, digestFromHex, isDigest } from '../../domain/model/digest.ts';
 import { parseReference, type Reference } from '../../domain/model/reference.ts';
 import { AppError } from '../../platform/app-error.ts';
+import { defined } from '../../platform/defined.ts';
 import { parseJson } from '../format/json.ts';
 import {
   type Descriptor,
@@ -160,13 +161,7 @@ async function readDocument(reader: BundleReader, of: Descriptor, signal: AbortS
 /** distribution-spec 1.1, "Listing Referrers": the default `artifactType` is that of the config. */
 function referralOf({ mediaType, digest: id, size }: Descriptor, found: Document): Referral {
   const artifactType = found.artifactType || (found.kind === 'manifest' && found.config.mediaType) || undefined;
-  return {
-    mediaType,
-    digest: id,
-    size,
-    ...(artifactType !== undefined && { artifactType }),
-    ...(found.annotations !== undefined && { annotations: found.annotations }),
-  };
+  return defined({ mediaType, digest: id, size, artifactType, annotations: found.annotations });
 }
 
 function addReferral({ referrers }: Growing, subject: Digest, referral: Referral): void {
@@ -184,9 +179,6 @@ function namedBy({ annotations }: IndexEntry): Reference | undefined {
 }
 
 function finished({ digests, tags, referrers }: Growing): BundleRepository {
-  return {
-    digests,
-    tags,
-    referrers: new Map([...referrers].map(([subject, all]) => [subject, [...all.values()]])),
-  };
+  const listed = [...referrers].map(([subject, all]) => [subject, [...all.values()]] as const);
+  return { digests, tags, referrers: new Map(listed) };
 }

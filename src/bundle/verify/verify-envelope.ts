@@ -101,25 +101,17 @@ function noKey({ signatures }: Envelope, { keys }: Trust) {
   }
   if (revokedKeys.length > 0) {
     const why = `no key is trusted, since ${revokedClause(revokedKeys)}`;
-    return bundleError('bundle/no-key', `${why}: ${newKeyRemedy(revokedKeys, folder)}`, { disposition: 'wait' });
+    return bundleError('bundle/no-key', `${why}: ${newKeyRemedy(revokedKeys, folder)}`);
   }
   const bad = keys.problems.length === 0 ? '' : ` (${keys.problems.map((problem) => problem.message).join('; ')})`;
-  return bundleError(
-    'bundle/no-key',
-    `no trusted key is installed in ${folder}${bad}: copy the factory's .pub file to ${folder}`,
-    { disposition: 'wait' },
-  );
+  const message = `no trusted key is installed in ${folder}${bad}: copy the factory's .pub file to ${folder}`;
+  return bundleError('bundle/no-key', message);
 }
 
 function unreadable({ problems }: TrustedKeys) {
   const why = problems.filter(({ hidesRevocations }) => hidesRevocations).map(keyProblemLine);
-  return bundleError(
-    'bundle/revocations-unreadable',
-    `revocations can't be read, so no key counts: ${why.join('; ')}`,
-    {
-      disposition: 'wait',
-    },
-  );
+  const message = `revocations can't be read, so no key counts: ${why.join('; ')}`;
+  return bundleError('bundle/revocations-unreadable', message);
 }
 
 function tooFew(envelope: Envelope, { keys, threshold }: Trust, signers: readonly TrustedKey[]) {

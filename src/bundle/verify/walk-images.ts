@@ -47,7 +47,7 @@ export async function walkImages(
   const blobs = new Map<Digest, number>();
   const { payload, contents } = bundle;
   const listed = new Map(bundle.index.manifests.map((entry) => [entry.digest, entry]));
-  const walkOne = (image: Image) => walkImage(createWalk(reader, parsers, signal), image, listed, bundle);
+  const walkOne = (image: Image) => walkImage(new Walk(reader, parsers, signal), image, listed, bundle);
   for await (const walk of inOrder(contents.images, IMAGES_AT_ONCE, walkOne)) {
     for (const { digest, sizeBytes, lacks } of walk) {
       documents.add(digest);
@@ -100,30 +100,25 @@ interface WalkedDocument extends ExpectedBlob {
 }
 
 /** Through one image. */
-interface Walk {
-  readonly documents: readonly WalkedDocument[];
-  /** Undefined when missing, which is recorded. */
-  document(of: ContentPointer, what: string): Promise<Buffer | undefined>;
-  readonly parsers: Documents;
-  readonly signal: AbortSignal;
-}
+class Walk {
+  readonly documents: WalkedDocument[] = [];
 
-function createWalk(reader: BundleReader, parsers: Documents, signal: AbortSignal): Walk {
-  const documents: WalkedDocument[] = [];
-  return {
-    documents,
-    parsers,
-    signal,
-    document: async ({ digest, size: sizeBytes }, what) => {
-      if (sizeBytes > limits.manifestBytes) {
-        const message = `${what} has ${sizeBytes} bytes, and ${limits.manifestBytes} are allowed`;
-        throw bundleError('bundle/inconsistent', message);
-      }
-      const read = await readBlob(reader, { digest, sizeBytes }, signal);
-      documents.push({ digest, sizeBytes, lacks: read.kind === 'read' ? undefined : read.missing });
-      return read.kind === 'read' ? read.bytes : undefined;
-    },
-  };
+  constructor(
+    private readonly reader: BundleReader,
+    readonly parsers: Documents,
+    readonly signal: AbortSignal,
+  ) {}
+
+  /** Undefined when missing, which is recorded. */
+  async document({ digest, size: sizeBytes }: ContentPointer, what: string): Promise<Buffer | undefined> {
+    if (sizeBytes > limits.manifestBytes) {
+      const message = `${what} has ${sizeBytes} bytes, and ${limits.manifestBytes} are allowed`;
+      throw bundleError('bundle/inconsistent', message);
+    }
+    const read = await readBlob(this.reader, { digest, sizeBytes }, this.signal);
+    this.documents.push({ digest, sizeBytes, lacks: read.kind === 'read' ? undefined : read.missing });
+    return read.kind === 'read' ? read.bytes : undefined;
+  }
 }
 
 async function walkImage(

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { createInterface } from 'node:readline/promises';
 import { AppError } from '../../platform/app-error.ts';
-import { cliError } from './command-context.ts';
+import { cliError } from './cli-error.ts';
 
 /**
  * Resolves to true for the answer `y` or `yes`, otherwise to false, also for a line without Enter.
@@ -31,15 +31,15 @@ export async function confirmFirst(
   cause?: AppError,
 ): Promise<void> {
   if (confirm === undefined) {
-    throw cliError(
-      'cli/declined',
-      `${cause?.message ?? consequence}; nothing was changed. Give --force to do it anyway`,
-      cause,
-    );
+    throw declined(`${cause?.message ?? consequence}; nothing was changed. Give --force to do it anyway`, cause);
   }
   const against = cause === undefined ? '' : ` But ${cause.message}.`;
   if (await confirm(`${consequence}.${against} ${question}`, signal)) return;
-  throw cliError('cli/declined', `nothing was changed: ${unchanged}`, cause);
+  throw declined(`nothing was changed: ${unchanged}`, cause);
+}
+
+function declined(message: string, cause: unknown): AppError {
+  return cliError('cli/declined', message, cause);
 }
 
 /**

@@ -9,7 +9,7 @@ import { ambiguousName } from '../../engine/commands/command-context.ts';
 import { type AppError, systemCodeOf } from '../../platform/app-error.ts';
 import { oneLine } from '../../platform/plain-text.ts';
 import type { ShownBundle } from '../output/render/render-show.ts';
-import { cliError } from './command-context.ts';
+import { cliError } from './cli-error.ts';
 
 type Shown = Pick<ShowReport, 'bundles' | 'notices' | 'rejected' | 'rejectedNames'>;
 

@@ -4,8 +4,8 @@ import type { BundleReader } from '../../bundle/read/bundle-reader.ts';
 import { type JudgedBundle, judgeBundle, readUntrusted } from '../../bundle/verify/judge-bundle.ts';
 import { AppError } from '../../platform/app-error.ts';
 import { printWarning } from '../output/text.ts';
+import { cliError } from './cli-error.ts';
 import type { CommandContext } from './command-context.ts';
-import { cliError } from './command-context.ts';
 
 /** `keys`: a folder; without it the signature is not checked. */
 export interface KeyOptions {

@@ -12,6 +12,7 @@ import {
 import { limits } from '../../bundle/limits.ts';
 import { type Digest, isDigest } from '../../domain/model/digest.ts';
 import { formatReference, parseReference, type Reference } from '../../domain/model/reference.ts';
+import { defined } from '../../platform/defined.ts';
 import { digestOf } from '../../platform/digest.ts';
 import { oneLine } from '../../platform/plain-text.ts';
 import { layoutBlobPath, REF_NAME } from '../images/layout-source.ts';
@@ -35,11 +36,7 @@ export async function readArchives(
   signal: AbortSignal,
 ): Promise<{ readonly requests: readonly LayoutRequest[]; readonly notes: readonly string[] }> {
   let totalBytes = 0;
-  for (const path of archives)
-    totalBytes += await stat(path).then(
-      ({ size }) => size,
-      () => 0,
-    );
+  for (const path of archives) totalBytes += (await stat(path).catch(() => undefined))?.size ?? 0;
   const onBytes = countBytes('unpack', totalBytes, onProgress);
   const requests: LayoutRequest[] = [];
   const notes: string[] = [];
@@ -180,12 +177,7 @@ async function imagesOfLayout(
     const name = annotations?.[IMAGE_NAME] ?? annotations?.[REF_NAME];
     const reference = name === undefined ? undefined : referenceOf(name);
     const architecture = platform?.architecture;
-    return {
-      descriptor: { mediaType, digest, size },
-      name,
-      reference,
-      ...(architecture !== undefined && { architecture }),
-    };
+    return { descriptor: { mediaType, digest, size }, name, reference, ...defined({ architecture }) };
   });
   const named = new Set(all.flatMap(({ reference, descriptor }) => (reference === undefined ? [] : descriptor.digest)));
   const stored = new Set([...files.values()].map(({ digest }) => digest));

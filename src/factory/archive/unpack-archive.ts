@@ -122,7 +122,7 @@ export class ArchiveMembers {
     this.leftBytes -= storedBytes;
     if (this.leftBytes >= 0) return;
     const message = `archive ${this.path} needs more space than is free where the bundle is made, at ${JSON.stringify(name)} with ${formatBytes(storedBytes)}: free some, or choose another place with --out`;
-    throw bundleError('bundle/no-space', message, { disposition: 'wait' });
+    throw bundleError('bundle/no-space', message);
   }
 
   private async begin(name: string): Promise<void> {

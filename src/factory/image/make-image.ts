@@ -1,4 +1,3 @@
-import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { access, chmod, constants, open, readdir, rm, stat, truncate, utimes, writeFile } from 'node:fs/promises';
 import { delimiter, join, relative } from 'node:path';
@@ -6,8 +5,11 @@ import { bundleError } from '../../bundle/bundle-error.ts';
 import { limits } from '../../bundle/limits.ts';
 import type { StickFilesystem } from '../../domain/model/stick.ts';
 import { reasonOf } from '../../platform/app-error.ts';
+import { succeeds } from '../../platform/async/concurrency.ts';
+import { defined } from '../../platform/defined.ts';
 import { formatBytes } from '../../platform/sizes.ts';
 import type { ProgressListener } from '../progress.ts';
+import { measureWhile, runProgram } from '../run-program.ts';
 import {
   IMAGE_LABEL,
   type ImageLayout,
@@ -28,6 +30,9 @@ export const imageTools: Readonly<Record<StickFilesystem, readonly Tool[]>> = {
   vfat: [mkfsVfat, mmd, mcopy],
   ext4: [mkfsExt4, debugfs],
 };
+
+/** Of stat(2). */
+const BLOCK_BYTES = 512;
 
 interface ImageOptions {
   readonly filesystem: StickFilesystem;
@@ -76,9 +81,15 @@ export async function makeImage(
     seconds: Math.floor(Date.parse(options.created) / 1000),
   };
   const totalBytes = medium.files.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
-  await watchWritten(image, totalBytes, options.onProgress, () =>
-    filesystem === 'vfat' ? makeVfat(making, signal) : makeExt4(making, signal),
+  const report = (doneBytes: number) =>
+    options.onProgress({ kind: 'pack', doneBytes: Math.min(doneBytes, totalBytes), totalBytes });
+  // By the written part of a sparse file.
+  await measureWhile(
+    async () => (await stat(image)).blocks * BLOCK_BYTES,
+    report,
+    () => (filesystem === 'vfat' ? makeVfat(making, signal) : makeExt4(making, signal)),
   );
+  report(totalBytes);
   await syncImage(image);
   return layout;
 }
@@ -244,28 +255,15 @@ export async function runTool(
 ): Promise<{ readonly stdout: string; readonly stderr: string }> {
   signal.throwIfAborted();
   const path = await pathOf(tool);
-  const ended = await new Promise<{ code: number | null; stdout: string; stderr: string }>((resolve, reject) => {
-    const child = spawn(path, args, {
-      stdio: ['ignore', 'pipe', 'pipe'],
-      env: { ...process.env, LC_ALL: 'C', TZ: 'UTC', ...env },
-      signal,
-      ...(directory !== undefined && { cwd: directory }),
-    });
-    const texts = { stdout: '', stderr: '' };
-    for (const name of ['stdout', 'stderr'] as const) {
-      child[name].on('data', (chunk: Buffer) => {
-        texts[name] = `${texts[name]}${chunk.toString('utf8')}`.slice(-MAX_TEXT);
-      });
-    }
-    child.on('error', (error) => {
-      // After an abort, wait until it has ended: its files are removed next.
-      if (!signal.aborted) reject(toolError(tool, `can't be started: ${reasonOf(error)}`));
-    });
-    child.on('close', (code) => resolve({ code, ...texts }));
-  });
-  signal.throwIfAborted();
-  if (ended.code === 0) return ended;
-  throw toolError(tool, lastLine(ended.stderr) || lastLine(ended.stdout) || `exit code ${ended.code}`);
+  let stdout = '';
+  const onOutput = (chunk: Buffer) => {
+    stdout = `${stdout}${chunk.toString('utf8')}`.slice(-MAX_TEXT);
+  };
+  const options = { env: { ...process.env, LC_ALL: 'C', TZ: 'UTC', ...env }, ...defined({ cwd: directory }) };
+  const ended = await runProgram(path, args, onOutput, signal, options);
+  if (ended.kind === 'error') throw toolError(tool, `can't be started: ${reasonOf(ended.error)}`);
+  if (ended.code === 0) return { stdout, stderr: ended.errors };
+  throw toolError(tool, lastLine(ended.errors) || lastLine(stdout) || `exit code ${ended.code}`);
 }
 
 /** @throws AppError `bundle/tool` (`reject`) with all missing programs and their packages */
@@ -290,11 +288,7 @@ async function findTool({ name }: Tool): Promise<string | undefined> {
   const folders = [...(process.env.PATH ?? '').split(delimiter), '/usr/sbin', '/sbin'];
   for (const folder of folders.filter((one) => one !== '')) {
     const path = join(folder, name);
-    const isThere = await access(path, constants.X_OK).then(
-      () => true,
-      () => false,
-    );
-    if (isThere) return path;
+    if (await succeeds(access(path, constants.X_OK))) return path;
   }
   return undefined;
 }
@@ -309,33 +303,4 @@ function notInstalled(tools: readonly Tool[]) {
 
 function lastLine(text: string): string {
   return text.trim().split('\n').at(-1) ?? '';
-}
-
-const INTERVAL_MS = 250;
-const BLOCK_BYTES = 512;
-
-/** By the written part of a sparse file: the programs report no progress. */
-async function watchWritten<T>(
-  path: string,
-  totalBytes: number,
-  onProgress: ProgressListener,
-  act: () => Promise<T>,
-): Promise<T> {
-  let isDone = false;
-  const report = (doneBytes: number) =>
-    onProgress({ kind: 'pack', doneBytes: Math.min(doneBytes, totalBytes), totalBytes });
-  const look = async () => {
-    const { blocks } = await stat(path);
-    if (!isDone) report(blocks * BLOCK_BYTES);
-  };
-  const timer = setInterval(() => void look().catch(() => undefined), INTERVAL_MS);
-  try {
-    const result = await act();
-    isDone = true;
-    report(totalBytes);
-    return result;
-  } finally {
-    isDone = true;
-    clearInterval(timer);
-  }
 }

@@ -1,4 +1,3 @@
-import { spawn } from 'node:child_process';
 import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import * as v from 'valibot';
@@ -18,6 +17,8 @@ import { formatReference, repositoryOf } from '../../domain/model/reference.ts';
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { digestOf } from '../../platform/digest.ts';
 import type { ProgressListener } from '../progress.ts';
+import type { Ended } from '../run-program.ts';
+import { measureWhile, runProgram } from '../run-program.ts';
 import { withOrigin } from './images-file.ts';
 import { layoutBlobPath, REF_NAME } from './layout-source.ts';
 import { type LayoutRequest, signatureTagOf } from './plan-images.ts';
@@ -58,8 +59,10 @@ export async function fetchImages(
     const position = fetched.length + 1;
     const onBytes = (bytes: number) => options.onProgress?.({ kind: 'fetch', image: name, position, total, bytes });
     onBytes(0);
-    const { top, subjects } = await watchSize(join(folder, INCOMING), onBytes, () =>
-      withOrigin(image.origin, () => fetchImage(fetch, signal)),
+    const { top, subjects } = await measureWhile(
+      () => folderBytes(join(folder, INCOMING)),
+      onBytes,
+      () => withOrigin(image.origin, () => fetchImage(fetch, signal)),
     );
     fetched.push(top);
     if (options.withSignatures && source.location.startsWith('docker://')) {
@@ -241,39 +244,17 @@ export async function checkAccess({ authfile }: RegistryAccess): Promise<void> {
  * @throws AppError `bundle/skopeo` with skopeo's last line, or another way to give the image
  */
 export async function runSkopeo(args: readonly string[], what: string, signal: AbortSignal): Promise<Buffer> {
-  signal.throwIfAborted();
-  const ended = await waitFor(args, signal);
-  signal.throwIfAborted();
-  if (ended.kind === 'exit' && ended.code === 0) return ended.stdout;
-  throw bundleError('bundle/skopeo', `${what} can't be fetched: ${reasonFor(ended)}`, {
-    ...(ended.kind === 'error' && { cause: ended.error }),
-  });
-}
-
-type Ended =
-  | { readonly kind: 'exit'; readonly code: number | null; readonly stdout: Buffer; readonly stderr: string }
-  | { readonly kind: 'error'; readonly error: Error };
-
-function waitFor(args: readonly string[], signal: AbortSignal): Promise<Ended> {
-  return new Promise((resolve) => {
-    const child = spawn('skopeo', args, { stdio: ['ignore', 'pipe', 'pipe'], signal });
-    const chunks: Buffer[] = [];
-    let sizeBytes = 0;
-    let stderr = '';
-    child.stdout.on('data', (chunk: Buffer) => {
-      sizeBytes += chunk.length;
-      if (sizeBytes <= limits.manifestBytes) chunks.push(chunk);
-      else child.kill();
-    });
-    child.stderr.on('data', (chunk: Buffer) => {
-      stderr = `${stderr}${chunk.toString('utf8')}`.slice(-4096);
-    });
-    child.on('error', (error) => {
-      // An abort is reported before the child has ended; 'close' follows.
-      if (!signal.aborted) resolve({ kind: 'error', error });
-    });
-    child.on('close', (code) => resolve({ kind: 'exit', code, stdout: Buffer.concat(chunks), stderr }));
-  });
+  const chunks: Buffer[] = [];
+  let sizeBytes = 0;
+  const onOutput = (chunk: Buffer, kill: () => void) => {
+    sizeBytes += chunk.length;
+    if (sizeBytes <= limits.manifestBytes) chunks.push(chunk);
+    else kill();
+  };
+  const ended = await runProgram('skopeo', args, onOutput, signal);
+  if (ended.kind === 'exit' && ended.code === 0) return Buffer.concat(chunks);
+  const cause = ended.kind === 'error' ? ended.error : undefined;
+  throw bundleError('bundle/skopeo', `${what} can't be fetched: ${reasonFor(ended)}`, { cause });
 }
 
 const REPACKED =
@@ -281,7 +262,7 @@ const REPACKED =
 
 function reasonFor(ended: Ended): string {
   if (ended.kind === 'exit') {
-    const message = lastMessage(ended.stderr) || `skopeo ended with ${ended.code}`;
+    const message = lastMessage(ended.errors) || `skopeo ended with ${ended.code}`;
     return /preserve digests/.test(message) ? `${message}: ${REPACKED}` : message;
   }
   return systemCodeOf(ended.error) === 'ENOENT'
@@ -298,41 +279,11 @@ function lastMessage(stderr: string): string {
     : message.replace(/\\(.)/g, (_, escaped: string) => (escaped === 'n' ? ' ' : escaped));
 }
 
-const INTERVAL_MS = 250;
-
-/** skopeo has no machine-readable progress. A missing folder counts as 0. */
-export async function watchSize<T>(
-  folder: string,
-  onBytes: (bytes: number) => void,
-  act: () => Promise<T>,
-): Promise<T> {
-  let isDone = false;
-  let isBusy = false;
-  const look = async () => {
-    if (isBusy) return;
-    isBusy = true;
-    const bytes = await sizeOf(folder);
-    isBusy = false;
-    if (!isDone) onBytes(bytes);
-  };
-  const timer = setInterval(() => void look(), INTERVAL_MS);
-  try {
-    return await act();
-  } finally {
-    isDone = true;
-    clearInterval(timer);
-  }
-}
-
-async function sizeOf(folder: string): Promise<number> {
+/** A missing folder counts as 0. */
+export async function folderBytes(folder: string): Promise<number> {
   const names = await readdir(folder).catch(() => []);
   const sizes = await Promise.all(
-    names.map((name) =>
-      stat(join(folder, name)).then(
-        ({ size }) => size,
-        () => 0,
-      ),
-    ),
+    names.map(async (name) => (await stat(join(folder, name)).catch(() => undefined))?.size ?? 0),
   );
   return sizes.reduce((sum, size) => sum + size, 0);
 }

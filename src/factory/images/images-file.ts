@@ -8,16 +8,25 @@ const MAX_FILE_BYTES = 4 * 1024 * 1024;
 
 /** At most 4 MiB. @throws AppError `bundle/option` with file and line; `bundle/source` */
 export async function readImagesFile(path: string, signal: AbortSignal, shortNames?: string): Promise<ImageRequest[]> {
+  const bytes = await readOptionFile(path, 'images', MAX_FILE_BYTES, signal);
+  return parseImagesFile(textOf(bytes, path), path, shortNames);
+}
+
+/** @throws AppError `bundle/option` when it is too large, `bundle/source` */
+export async function readOptionFile(
+  path: string,
+  kind: 'images' | 'advisory',
+  maxBytes: number,
+  signal: AbortSignal,
+): Promise<Buffer> {
   try {
     const { size } = await stat(path);
-    if (size > MAX_FILE_BYTES) {
-      throw bundleError('bundle/option', `${path} has ${size} bytes, and ${MAX_FILE_BYTES} are allowed`);
-    }
-    return parseImagesFile(textOf(await readFile(path, { signal }), path), path, shortNames);
+    if (size > maxBytes) throw bundleError('bundle/option', `${path} has ${size} bytes, and ${maxBytes} are allowed`);
+    return await readFile(path, { signal });
   } catch (cause) {
     signal.throwIfAborted();
     if (cause instanceof AppError || systemCodeOf(cause) === undefined) throw cause;
-    throw bundleError('bundle/source', `images file ${path} can't be read: ${reasonOf(cause)}`, { cause });
+    throw bundleError('bundle/source', `${kind} file ${path} can't be read: ${reasonOf(cause)}`, { cause });
   }
 }
 
@@ -83,7 +92,6 @@ export async function withOrigin<T>(origin: string | undefined, act: () => Promi
     return await act();
   } catch (cause) {
     if (origin === undefined || !(cause instanceof AppError)) throw cause;
-    const { code, disposition, message } = cause;
-    throw new AppError({ code, disposition, message: `${origin}: ${message}`, cause });
+    throw cause.reworded(`${origin}: ${cause.message}`);
   }
 }

@@ -7,6 +7,7 @@ import { readUntrusted } from '../../bundle/verify/judge-bundle.ts';
 import { BASE_ANNOTATION, bundleName, type Contents, type Layer, type Payload } from '../../domain/model/bundle.ts';
 import type { BundleId, Digest } from '../../domain/model/digest.ts';
 import { AppError } from '../../platform/app-error.ts';
+import { defined } from '../../platform/defined.ts';
 import type { PlannedLayer } from '../images/plan-images.ts';
 
 export interface BaseBundle {
@@ -79,14 +80,10 @@ export function baseMembers(
   { layers }: Pick<Contents, 'layers'>,
   { update, annotations }: Pick<Payload, 'update' | 'annotations'>,
 ): Pick<Payload, 'update' | 'annotations'> {
-  const isNeeded = base !== undefined && layers.some((layer) => layer.inBase);
+  if (base === undefined || !layers.some((layer) => layer.inBase)) return defined({ update, annotations });
   return {
-    ...(update !== undefined && { update }),
-    ...(annotations !== undefined && { annotations }),
-    ...(isNeeded && {
-      update: { ...update, base: base.bundleId },
-      annotations: { ...annotations, [BASE_ANNOTATION]: base.name },
-    }),
+    update: { ...update, base: base.bundleId },
+    annotations: { ...annotations, [BASE_ANNOTATION]: base.name },
   };
 }
 

@@ -60,9 +60,9 @@ export async function readOpenshiftMedium(request: OpenshiftRequest, signal: Abo
   const root = await findStorage(medium.folder, path);
   const storage = await readRegistryStorage(root, signal);
   const env = await readReleaseEnv(root, medium.folder);
-  const said = { version: env.RELEASE_VERSION ?? /^upgrade_(.+)$/.exec(medium.label)?.[1], image: env.RELEASE_IMAGE };
-  const release = await chooseRelease(storage, { ...request, said: said.version });
-  const reference = { ...nameOf(request.reference, said.image, release), digest: release.digest };
+  const said = env.version ?? /^upgrade_(.+)$/.exec(medium.label)?.[1];
+  const release = await chooseRelease(storage, { ...request, said });
+  const reference = { ...nameOf(request.reference, env.image, release), digest: release.digest };
   const directory = join(folder, 'layout');
   await checkStoredImage(storage, release.digest, release.arch, `the release image on ${path}`);
   await layoutOfStorage(storage, directory, !isFolder, signal);
@@ -128,18 +128,14 @@ const ENV_BYTES = 64 * 1024;
 async function readReleaseEnv(
   root: string,
   top: string,
-): Promise<{ RELEASE_IMAGE?: string; RELEASE_VERSION?: string }> {
+): Promise<{ image?: string | undefined; version?: string | undefined }> {
   for (let folder = root; folder.length >= top.length; folder = dirname(folder)) {
     const path = join(folder, 'release.env');
     const found = await lstat(path).catch(() => undefined);
     if (found === undefined || !found.isFile() || found.size > ENV_BYTES) continue;
     const text = await readFile(path, 'utf8').catch(() => '');
     const value = (key: string) => new RegExp(`^(?:export )?${key}=["']?([^"'\\s]+)["']?\\s*$`, 'm').exec(text)?.[1];
-    const [image, version] = [value('RELEASE_IMAGE'), value('RELEASE_VERSION')];
-    return {
-      ...(image !== undefined && { RELEASE_IMAGE: image }),
-      ...(version !== undefined && { RELEASE_VERSION: version }),
-    };
+    return { image: value('RELEASE_IMAGE'), version: value('RELEASE_VERSION') };
   }
   return {};
 }

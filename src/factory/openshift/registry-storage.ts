@@ -11,6 +11,7 @@ import {
 import { limits } from '../../bundle/limits.ts';
 import { openRegularFile } from '../../bundle/read/open-file.ts';
 import { type Digest, digestFromHex, hexOf, isDigest } from '../../domain/model/digest.ts';
+import { defined } from '../../platform/defined.ts';
 import { digestOf } from '../../platform/digest.ts';
 import { layoutBlobPath, REF_NAME } from '../images/layout-source.ts';
 
@@ -122,7 +123,7 @@ async function foldersIn(folder: string): Promise<string[]> {
 }
 
 function bad(path: string, why: string, cause?: unknown) {
-  return bundleError('bundle/source', `${path}: ${why}`, { ...(cause !== undefined && { cause }) });
+  return bundleError('bundle/source', `${path}: ${why}`, { cause });
 }
 
 interface StoredDocument {
@@ -212,7 +213,7 @@ async function indexEntries({ repositories, blobs }: RegistryStorage, signal: Ab
       if (found === undefined) continue;
       const tag = attached.get(digest);
       const annotations = tag === undefined ? undefined : { [REF_NAME]: `${name}:${tag}` };
-      entries.set(`${digest} ${tag ?? ''}`, { ...found.descriptor, ...(annotations !== undefined && { annotations }) });
+      entries.set(`${digest} ${tag ?? ''}`, defined({ ...found.descriptor, annotations }));
     }
   }
   return [...entries.values()];

@@ -17,6 +17,7 @@ import { basename, dirname, join, resolve } from 'node:path';
 import { bundleError } from '../../bundle/bundle-error.ts';
 import { hexOf } from '../../domain/model/digest.ts';
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
+import { succeeds } from '../../platform/async/concurrency.ts';
 import { digestOf } from '../../platform/digest.ts';
 import { syncFolderIfPossible } from '../../platform/files/durable-file.ts';
 import { syncTree } from '../../platform/files/file-access.ts';
@@ -99,11 +100,7 @@ async function buildBeside<T>(
 
 async function removeEmpty(from: string, to: string): Promise<void> {
   for (let path = from; path.length >= to.length; path = dirname(path)) {
-    const isRemoved = await rmdir(path).then(
-      () => true,
-      () => false,
-    );
-    if (!isRemoved) return;
+    if (!(await succeeds(rmdir(path)))) return;
   }
 }
 
@@ -113,7 +110,7 @@ export async function checkSpace(directory: string, neededBytes: number): Promis
   const freeBytes = bavail * bsize;
   if (freeBytes >= neededBytes) return;
   const message = `not enough space in ${directory}: the bundle needs ${formatBytes(neededBytes)}, ${formatBytes(freeBytes)} are free`;
-  throw bundleError('bundle/no-space', message, { disposition: 'wait' });
+  throw bundleError('bundle/no-space', message);
 }
 
 /** Atomic and synced. @throws AppError `bundle/target`, `bundle/no-space`; errors of `write` */
@@ -164,14 +161,8 @@ function targetError(path: string, error: unknown): unknown {
   const code = systemCodeOf(error);
   if (error instanceof AppError || code === undefined) return error;
   if (code === 'ENOSPC' || code === 'EDQUOT') {
-    return bundleError(
-      'bundle/no-space',
-      `no space left while writing ${path}: free some, or choose another place; nothing was left behind`,
-      {
-        disposition: 'wait',
-        cause: error,
-      },
-    );
+    const message = `no space left while writing ${path}: free some, or choose another place; nothing was left behind`;
+    return bundleError('bundle/no-space', message, { cause: error });
   }
   if (code === 'ABORT_ERR') return error;
   if (code === 'EFBIG') {

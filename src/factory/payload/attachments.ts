@@ -1,14 +1,15 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { createReadStream } from 'node:fs';
-import { readFile, rename, rm, stat } from 'node:fs/promises';
+import { rename, rm, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { bundleError } from '../../bundle/bundle-error.ts';
 import { isPlainFileName, parseAdvisories } from '../../bundle/format/schema.ts';
 import { limits } from '../../bundle/limits.ts';
 import type { Advisory, Attachment } from '../../domain/model/bundle.ts';
 import { type Digest, digestFromHex, hexOf } from '../../domain/model/digest.ts';
-import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
+import { succeeds } from '../../platform/async/concurrency.ts';
 import { fillTreeFile } from '../../platform/files/durable-file.ts';
+import { readOptionFile } from '../images/images-file.ts';
 import { sourceError } from '../images/layout-source.ts';
 import { checkBlobSize, type FileSizeRules } from '../layers/packed-file.ts';
 import { countBytes, type ProgressListener } from '../progress.ts';
@@ -111,7 +112,7 @@ async function copyIn(
   });
   const digest = digestFromHex(hash.digest('hex'));
   const target = join(blobs, hexOf(digest));
-  if (await isThere(target)) await rm(staged);
+  if (await succeeds(stat(target))) await rm(staged);
   else await rename(staged, target);
   return { digest, sizeBytes };
 }
@@ -125,13 +126,6 @@ async function* readSource(path: string, signal: AbortSignal): AsyncGenerator<Bu
   }
 }
 
-async function isThere(path: string): Promise<boolean> {
-  return stat(path).then(
-    () => true,
-    () => false,
-  );
-}
-
 /**
  * Files with `{version, deadend? barrier?, reason}` or a list of them. Neither withdraws an earlier
  * advisory. @throws AppError `bundle/option` with file and member; `bundle/source`
@@ -139,7 +133,7 @@ async function isThere(path: string): Promise<boolean> {
 export async function readAdvisories(paths: readonly string[], signal: AbortSignal): Promise<Advisory[]> {
   const all = new Map<string, Advisory>();
   for (const path of paths) {
-    for (const advisory of parseAdvisories(await readLimited(path, signal), path)) {
+    for (const advisory of parseAdvisories(await readOptionFile(path, 'advisory', limits.payloadBytes, signal), path)) {
       const { version, deadend, barrier } = advisory;
       if (deadend && barrier) {
         throw bundleError('bundle/option', `${path}: ${version} is both a dead end and a barrier; keep one of them`);
@@ -150,18 +144,4 @@ export async function readAdvisories(paths: readonly string[], signal: AbortSign
     }
   }
   return [...all.values()];
-}
-
-async function readLimited(path: string, signal: AbortSignal): Promise<Buffer> {
-  try {
-    const { size } = await stat(path);
-    if (size > limits.payloadBytes) {
-      throw bundleError('bundle/option', `${path} has ${size} bytes, and ${limits.payloadBytes} are allowed`);
-    }
-    return await readFile(path, { signal });
-  } catch (cause) {
-    signal.throwIfAborted();
-    if (cause instanceof AppError || systemCodeOf(cause) === undefined) throw cause;
-    throw bundleError('bundle/source', `advisory file ${path} can't be read: ${reasonOf(cause)}`, { cause });
-  }
 }

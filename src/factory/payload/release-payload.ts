@@ -10,6 +10,7 @@ import type { Attachment, BundleTotals, Contents, Payload } from '../../domain/m
 import type { BundleId, Digest } from '../../domain/model/digest.ts';
 import { formatReference, parseReference, type Reference, repositoryOf } from '../../domain/model/reference.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
+import { defined } from '../../platform/defined.ts';
 import { writeTreeFile } from '../../platform/files/durable-file.ts';
 import { clip, oneLine } from '../../platform/plain-text.ts';
 import type { CreateOptions } from '../create-options.ts';
@@ -179,25 +180,18 @@ export function payloadOf(
   attachments: readonly Attachment[],
   warnings: readonly string[],
 ): Payload {
+  const { name, version, versionScheme, arch, sequence, created, expires } = options;
+  const { update, schedule, advisories, trust, annotations } = options;
   return {
     schemaVersion: 1,
-    name: options.name,
-    version: options.version,
-    ...(options.versionScheme !== undefined && { versionScheme: options.versionScheme }),
-    arch: options.arch,
-    sequence: options.sequence,
-    created: options.created,
-    ...(options.expires !== undefined && { expires: options.expires }),
+    ...defined({ name, version, versionScheme, arch, sequence, created, expires }),
     index: tree.indexPointer,
     contents: tree.contentsPointer,
     totals,
-    ...(options.update !== undefined && { update: options.update }),
-    ...(options.schedule !== undefined && { schedule: options.schedule }),
-    ...(options.advisories !== undefined && { advisories: options.advisories }),
-    ...(options.trust !== undefined && { trust: options.trust }),
+    ...defined({ update, schedule, advisories, trust }),
     ...(attachments.length > 0 && { attachments }),
     ...(warnings.length > 0 && { warnings: payloadWarnings(warnings) }),
-    ...(options.annotations !== undefined && { annotations: options.annotations }),
+    ...defined({ annotations }),
   };
 }
 

@@ -1,4 +1,3 @@
-import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import type { Stats } from 'node:fs';
 import { constants, type FileHandle, mkdir, open, readdir, stat, symlink } from 'node:fs/promises';
@@ -10,6 +9,7 @@ import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { PARTITION_OFFSET } from '../image/image-layout.ts';
 import type { Medium } from '../image/make-image.ts';
 import { countBytes, type ProgressListener } from '../progress.ts';
+import { runProgram } from '../run-program.ts';
 
 const MiB = 1024 * 1024;
 const CHUNK_BYTES = 4 * MiB;
@@ -123,24 +123,17 @@ async function readExactly(file: FileHandle, at: number, size: number, path: str
 async function hashOnStick({ device, imageBytes, onProgress }: StickWrite, signal: AbortSignal): Promise<string> {
   const onBytes = countBytes('verify', imageBytes, onProgress);
   const args = [`if=${device}`, 'bs=4M', `count=${imageBytes}`, 'iflag=direct,fullblock,count_bytes', 'status=none'];
-  const child = spawn('dd', args, { stdio: ['ignore', 'pipe', 'pipe'], signal, env: { ...process.env, LC_ALL: 'C' } });
-  let errors = '';
-  child.stderr.on('data', (chunk: Buffer) => {
-    errors = `${errors}${chunk.toString('utf8')}`.slice(-4096);
-  });
   const hash = createHash('sha256');
-  child.stdout.on('data', (chunk: Buffer) => {
+  const onOutput = (chunk: Buffer) => {
     hash.update(chunk);
     onBytes(chunk.length);
-  });
-  const ended = await new Promise<string | undefined>((resolve) => {
-    child.on('error', (error) => {
-      if (!signal.aborted) resolve(reasonOf(error));
-    });
-    child.on('close', (code) => resolve(code === 0 ? undefined : errors.trim() || `dd ended with exit code ${code}`));
-  });
-  signal.throwIfAborted();
-  if (ended !== undefined) throw stickError(`${device} can't be read back: ${ended}; use another stick`);
+  };
+  const ended = await runProgram('dd', args, onOutput, signal, { env: { ...process.env, LC_ALL: 'C' } });
+  if (ended.kind === 'error' || ended.code !== 0) {
+    const why =
+      ended.kind === 'error' ? reasonOf(ended.error) : ended.errors.trim() || `dd ended with exit code ${ended.code}`;
+    throw stickError(`${device} can't be read back: ${why}; use another stick`);
+  }
   return hash.digest('hex');
 }
 
@@ -202,7 +195,7 @@ async function isGone({ device, number }: StickDevice): Promise<boolean> {
 }
 
 function stickError(message: string, cause?: unknown): AppError {
-  return bundleError('bundle/stick', message, { ...(cause !== undefined && { cause }) });
+  return bundleError('bundle/stick', message, { cause });
 }
 
 /** `major:minor` as in makedev(3). */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { exitCodeOf } from '../../../src/cli/context/cli-error.ts';
 import type { CommandAdapters } from '../../../src/cli/context/command-adapters.ts';
-import { exitCodeOf } from '../../../src/cli/context/command-context.ts';
 import { messageOf } from '../../../src/cli/program.ts';
 import { AppError } from '../../../src/platform/app-error.ts';
 import { runCommand } from '../../support/run-command.ts';

@@ -10,7 +10,8 @@ import { STICK_FILESYSTEMS, type StickFacts, type StickFilesystem } from '../../
 import type { ProgressListener } from '../../../factory/progress.ts';
 import { reasonOf } from '../../../platform/app-error.ts';
 import { formatBytes } from '../../../platform/sizes.ts';
-import { type CommandContext, cliError } from '../../context/command-context.ts';
+import { cliError } from '../../context/cli-error.ts';
+import type { CommandContext } from '../../context/command-context.ts';
 import { volumesOfNamed } from '../../context/find-shown.ts';
 import { jsonText, wrapLines } from '../../output/text.ts';
 import { createProgressPrinter } from './create-progress.ts';

@@ -14,7 +14,8 @@ import type {
 import { AppError, assertNever, reasonOf } from '../../../platform/app-error.ts';
 import { oneLine, sentence } from '../../../platform/plain-text.ts';
 import { formatBytes, formatCount } from '../../../platform/sizes.ts';
-import { type CommandContext, cliError } from '../../context/command-context.ts';
+import { cliError } from '../../context/cli-error.ts';
+import type { CommandContext } from '../../context/command-context.ts';
 import { CORRECT_SETTINGS, withDaemon } from '../../context/daemon-client.ts';
 import { allKeys } from '../../output/render/render-show.ts';
 import { formatTable } from '../../output/table.ts';

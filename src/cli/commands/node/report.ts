@@ -7,8 +7,9 @@ import { printSettings, writtenSettings } from '../../../config/print-settings.t
 import { type AppError, reasonOf, systemCodeOf } from '../../../platform/app-error.ts';
 import { withEither } from '../../../platform/async/abort.ts';
 import { VERSION } from '../../../platform/version.ts';
+import { cliError } from '../../context/cli-error.ts';
 import type { SupportFact, SupportSource } from '../../context/command-adapters.ts';
-import { type CommandContext, cliError } from '../../context/command-context.ts';
+import type { CommandContext } from '../../context/command-context.ts';
 import { redactedFile } from '../../output/redact.ts';
 import type { JsonFlag } from '../../output/text.ts';
 import { jsonText, wrapLines } from '../../output/text.ts';

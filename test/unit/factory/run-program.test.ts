@@ -2,8 +2,9 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { watchSize } from '../../../../src/factory/images/fetch-images.ts';
-import { eventually } from '../../../support/eventually.ts';
+import { folderBytes } from '../../../src/factory/images/fetch-images.ts';
+import { measureWhile } from '../../../src/factory/run-program.ts';
+import { eventually } from '../../support/eventually.ts';
 
 let root: string;
 beforeEach(() => {
@@ -11,12 +12,12 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(root, { recursive: true, force: true }));
 
-describe('watchSize', () => {
+describe('measureWhile', () => {
   it('reports the sum of all files as they grow, 0 before the folder exists', async () => {
     const told: number[] = [];
     const folder = join(root, 'incoming');
-    const result = await watchSize(
-      folder,
+    const result = await measureWhile(
+      () => folderBytes(folder),
       (bytes) => told.push(bytes),
       async () => {
         await eventually(() => expect(told).toContain(0), 8000);
@@ -32,6 +33,12 @@ describe('watchSize', () => {
 
   it('hands on what is thrown', async () => {
     const act = () => Promise.reject(new Error('broken'));
-    await expect(watchSize(root, () => undefined, act)).rejects.toThrow('broken');
+    await expect(
+      measureWhile(
+        () => folderBytes(root),
+        () => undefined,
+        act,
+      ),
+    ).rejects.toThrow('broken');
   });
 });

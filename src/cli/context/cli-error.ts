@@ -1,0 +1,42 @@
+import { AppError } from '../../platform/app-error.ts';
+
+type CliErrorCode =
+  | 'cli/declined'
+  | 'cli/faults'
+  | 'cli/no-bundle'
+  | 'cli/no-keys'
+  | 'cli/no-space'
+  | 'cli/rehearsal'
+  | 'cli/report'
+  | 'cli/timeout'
+  | 'cli/unverified'
+  | 'engine/ambiguous-bundle'
+  | 'engine/no-bundle';
+
+/** An {@link AppError} of this room. */
+export function cliError(code: CliErrorCode, message: string, cause?: unknown): AppError<CliErrorCode> {
+  const disposition = code === 'cli/no-space' || code === 'cli/timeout' ? 'wait' : 'reject';
+  return new AppError({ code, message, disposition, cause });
+}
+
+export const exitCodes = { done: 0, failed: 1, usage: 2, unreachable: 3, unverified: 4, denied: 5 } as const;
+
+/** `failed` when the error has no better code. */
+export function exitCodeOf(error: unknown): number {
+  if (!(error instanceof AppError)) return exitCodes.failed;
+  switch (error.code) {
+    case 'bundle/option':
+    case 'domain/reference':
+      return exitCodes.usage;
+    case 'api/unreachable':
+    case 'fleet/unreachable':
+      return exitCodes.unreachable;
+    case 'api/denied':
+    case 'fleet/denied':
+      return exitCodes.denied;
+    case 'cli/unverified':
+      return exitCodes.unverified;
+    default:
+      return exitCodes.failed;
+  }
+}
