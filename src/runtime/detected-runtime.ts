@@ -2,7 +2,7 @@ import { stat } from 'node:fs/promises';
 import type { Settings } from '../domain/settings/settings.ts';
 import { AppError } from '../platform/app-error.ts';
 import type { Clock } from '../platform/clock.ts';
-import { type CriClient, createCriClient } from './cri/cri-client.ts';
+import { CriClient } from './cri/cri-client.ts';
 import type { RuntimeAdapter } from './runtime-adapter.ts';
 
 /** Meanwhile a runtime without an answer may be restarted, updated or repaired. */
@@ -253,7 +253,7 @@ async function withClient<T>(
   signal: AbortSignal,
   call: (cri: CriClient) => Promise<T>,
 ): Promise<T | undefined> {
-  const cri = createCriClient({ socketPath, timeoutMs: PROBE_TIMEOUT_MS });
+  const cri = new CriClient({ socketPath, timeoutMs: PROBE_TIMEOUT_MS });
   try {
     return await call(cri);
   } catch {

@@ -14,27 +14,24 @@ export interface RuntimeAdapter extends RuntimePort, ContainersPort, ContentPort
 }
 
 /** One source of signals, which runs only while there are listeners. */
-interface Listeners {
-  add(listener: () => void): Unsubscribe;
-}
+export class SharedSignals {
+  private readonly listeners = new Set<{ readonly call: () => void }>();
+  private stop: Unsubscribe | undefined;
 
-/** `start` is called with the first listener; its result after the last one is removed. */
-export function createListeners(start: (notify: () => void) => Unsubscribe): Listeners {
-  const listeners = new Set<{ readonly call: () => void }>();
-  let stop: Unsubscribe | undefined;
-  return {
-    add: (call) => {
-      const entry = { call };
-      listeners.add(entry);
-      stop ??= start(() => {
-        for (const each of listeners) each.call();
-      });
-      return () => {
-        listeners.delete(entry);
-        if (listeners.size > 0) return;
-        stop?.();
-        stop = undefined;
-      };
-    },
-  };
+  /** `start` is called with the first listener; its result after the last one is removed. */
+  constructor(private readonly start: (notify: () => void) => Unsubscribe) {}
+
+  add(call: () => void): Unsubscribe {
+    const entry = { call };
+    this.listeners.add(entry);
+    this.stop ??= this.start(() => {
+      for (const each of this.listeners) each.call();
+    });
+    return () => {
+      this.listeners.delete(entry);
+      if (this.listeners.size > 0) return;
+      this.stop?.();
+      this.stop = undefined;
+    };
+  }
 }

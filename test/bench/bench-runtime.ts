@@ -1,7 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { LayerStorage } from '../../src/domain/model/image.ts';
-import { createCriClient } from '../../src/runtime/cri/cri-client.ts';
+import { CriClient } from '../../src/runtime/cri/cri-client.ts';
 import { startPrivateBus } from '../support/bus/private-bus.ts';
 import { startSystemdDouble } from '../support/bus/systemd-double.ts';
 import { mirrorToml } from '../support/crio-double/source-and-double.ts';
@@ -63,7 +63,7 @@ export async function startBenchRuntime(
   const bus = await startPrivateBus();
   const systemd = await startSystemdDouble(bus.address);
   const runtime = kind === 'containerd' ? await containerdParts(enter) : await crioParts(base, systemd, enter);
-  const cri = createCriClient({ socketPath: runtime.socketPath, timeoutMs: 60_000 });
+  const cri = new CriClient({ socketPath: runtime.socketPath, timeoutMs: 60_000 });
   return {
     ...runtime,
     cpuMs: () => cpuMsOf(runtime.pid),

@@ -7,7 +7,7 @@ import { loadSettings, NODE_SOURCES } from '../../config/load-settings.ts';
 import { defaultSettings } from '../../domain/settings/settings.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import { withDeadline } from '../../platform/async/abort.ts';
-import { createCriClient } from '../../runtime/cri/cri-client.ts';
+import { CriClient } from '../../runtime/cri/cri-client.ts';
 import { detectRuntime } from '../../runtime/detected-runtime.ts';
 
 const run = promisify(execFile);
@@ -112,7 +112,7 @@ async function runtimeText(signal: AbortSignal): Promise<string> {
   const { runtime } = await loadSettings(NODE_SOURCES, signal).catch(() => defaultSettings);
   const socketPath = runtime.socket ?? (await detectRuntime(signal))?.socketPath;
   if (socketPath === undefined) return 'no container runtime was found\n';
-  const cri = createCriClient({ socketPath });
+  const cri = new CriClient({ socketPath });
   try {
     const [version, images] = [await cri.version(signal), await cri.listImages(signal)];
     return `${version} on ${socketPath}\n${JSON.stringify(images, null, 1)}\n`;

@@ -26,7 +26,7 @@ import { systemClock } from '../../platform/clock.ts';
 import { silentLog } from '../../platform/log.ts';
 import { BUILT_AT } from '../../platform/version.ts';
 import { findMirrorPlaces } from '../../runtime/containerd/mirror-folders.ts';
-import { createCriClient } from '../../runtime/cri/cri-client.ts';
+import { CriClient } from '../../runtime/cri/cri-client.ts';
 import { filesystemAt } from '../../runtime/cri/observe.ts';
 import { callAgain } from '../../runtime/cri/runtime-error.ts';
 import { crioPathsOf } from '../../runtime/crio/crio-config.ts';
@@ -173,21 +173,21 @@ export function createExaminedRuntime({
   socketPath,
   certsDirectory,
 }: Pick<RuntimeCandidate, 'kind' | 'title' | 'socketPath' | 'certsDirectory'>): ExaminedRuntime {
-  const cri = createCriClient({ socketPath });
+  const cri = new CriClient({ socketPath });
   return {
     title,
     socketPath,
-    status: (signal) => callAgain(cri.status, systemClock, signal),
-    version: (signal) => callAgain(cri.version, systemClock, signal),
+    status: (signal) => callAgain((inner) => cri.status(inner), systemClock, signal),
+    version: (signal) => callAgain((inner) => cri.version(inner), systemClock, signal),
     mirrors: async (signal) => {
       if (kind !== 'containerd') return { kind: 'read' };
       const places = await findMirrorPlaces(cri, { certsDirectory, configFile: undefined }, signal);
       return places.length === 0 ? { kind: 'unset' } : { kind: 'read', folders: places.map(([folder]) => folder) };
     },
     imageFilesystem: async (signal) => {
-      const path = await callAgain(cri.imageFilesystemPath, systemClock, signal);
+      const path = await callAgain((inner) => cri.imageFilesystemPath(inner), systemClock, signal);
       return path === undefined ? undefined : filesystemAt(path);
     },
-    close: cri.close,
+    close: () => cri.close(),
   };
 }

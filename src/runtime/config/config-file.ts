@@ -90,39 +90,40 @@ async function entriesOf(directory: string) {
   }
 }
 
-/** A file with one absolute path a line. Scripts read it when the daemon does not run. */
-export interface PathRecord {
+/**
+ * A file with one absolute path a line. Scripts read it when the daemon does not run. A file that
+ * can't be read counts as empty.
+ */
+export class PathRecord {
+  private unwritten: readonly string[] | undefined;
+
+  /** @param knownAnyway scripts need no record of these */
+  constructor(
+    private readonly path: string,
+    private readonly knownAnyway: readonly string[],
+  ) {}
+
   /** In the order of writing. */
-  read(): Promise<readonly string[]>;
+  async read(): Promise<readonly string[]> {
+    const text = async () => (await readIfPresent(this.path).catch(() => undefined)) ?? '';
+    return this.unwritten ?? (await text()).split('\n').filter((line) => line.startsWith('/'));
+  }
+
   /** Durable. @throws AppError `runtime/config`, `runtime/write`, `runtime/no-space` */
-  write(paths: readonly string[]): Promise<void>;
-}
-
-/** A file that can't be read counts as empty. `knownAnyway`: scripts need no record of these. */
-export function createPathRecord(path: string, knownAnyway: readonly string[]): PathRecord {
-  let unwritten: readonly string[] | undefined;
-  const read = async () => unwritten ?? linesOf((await readIfPresent(path).catch(() => undefined)) ?? '');
-  return {
-    read,
-    write: async (paths) => {
-      const unfit = paths.find((each) => each.includes('\n'));
-      if (unfit !== undefined)
-        throw configError(`The path ${JSON.stringify(unfit)} has a line break. Choose another name`);
-      if (paths.length === 0 && (await read()).length === 0) return;
-      try {
-        await writeDurably({ path }, paths.map((each) => `${each}\n`).join(''));
-        unwritten = undefined;
-      } catch (error) {
-        // A full disk must not keep anything from usual places.
-        if (!paths.every((each) => knownAnyway.includes(each))) throw error;
-        unwritten = paths;
-      }
-    },
-  };
-}
-
-function linesOf(text: string): readonly string[] {
-  return text.split('\n').filter((line) => line.startsWith('/'));
+  async write(paths: readonly string[]): Promise<void> {
+    const unfit = paths.find((each) => each.includes('\n'));
+    if (unfit !== undefined)
+      throw configError(`The path ${JSON.stringify(unfit)} has a line break. Choose another name`);
+    if (paths.length === 0 && (await this.read()).length === 0) return;
+    try {
+      await writeDurably({ path: this.path }, paths.map((each) => `${each}\n`).join(''));
+      this.unwritten = undefined;
+    } catch (error) {
+      // A full disk must not keep anything from usual places.
+      if (!paths.every((each) => this.knownAnyway.includes(each))) throw error;
+      this.unwritten = paths;
+    }
+  }
 }
 
 /** Whether anything changed. @throws AppError `runtime/write`, `runtime/no-space` (`wait`) */

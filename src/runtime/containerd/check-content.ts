@@ -1,24 +1,19 @@
 import { createHash } from 'node:crypto';
 import type { Digest } from '../../domain/model/digest.ts';
-import type { ExpectedImage, ExpectedLayer, ImageContent } from '../../domain/model/image.ts';
+import type { ExpectedLayer, ImageContent } from '../../domain/model/image.ts';
 import type { ContentFault } from '../../domain/model/reason.ts';
 import type { Clock } from '../../platform/clock.ts';
 import { digestOf } from '../../platform/digest.ts';
 import type { ContentCheck } from '../../ports/runtime.ts';
+import { type BlobState, CheckedBlobs } from '../cri/checked-blobs.ts';
 import type { CriClient } from '../cri/cri-client.ts';
 import { callAgain, grpcCodeOf, toRuntimeError } from '../cri/runtime-error.ts';
 import type { ContentClient } from './content-client.ts';
 
-type BlobState = 'whole' | 'absent' | Extract<ContentFault, { kind: 'blob' }>['why'];
-
-export interface ContentCheckClients {
+interface ContentCheckClients {
   readonly cri: Pick<CriClient, 'imageStatus' | 'imageFilesystemPath'>;
   readonly content: Pick<ContentClient, 'sizeOf' | 'read' | 'hasSnapshot'>;
   readonly clock: Clock;
-}
-
-interface Checking extends ContentCheckClients {
-  readonly blobs: Map<Digest, BlobState>;
 }
 
 /** These are about the blob, not the runtime. */
@@ -39,35 +34,25 @@ const SNAPSHOTTER_FOLDER = /\/io\.containerd\.snapshotter\.v1\.([^/]+)$/;
  * unpacks it with the next container.
  */
 export function openContentCheck(clients: ContentCheckClients): ContentCheck {
-  const checking: Checking = { ...clients, blobs: new Map() };
-  return { check: (image, onBytes, signal) => checkImage(checking, image, onBytes, signal) };
-}
-
-async function checkImage(
-  check: Checking,
-  { reference, documents, layers }: ExpectedImage,
-  onBytes: (bytes: number) => void,
-  signal: AbortSignal,
-): Promise<ImageContent> {
-  const listed = await callAgain((inner) => check.cri.imageStatus(reference, inner), check.clock, signal);
-  const faults: ContentFault[] = [];
-  for (const digest of documents) {
-    const state = await stateOf(check, digest, onBytes, signal);
-    if (state === 'absent') faults.push({ kind: 'document-absent', digest });
-    else if (state !== 'whole') faults.push({ kind: 'blob', digest, why: state });
-  }
-  const absent: ExpectedLayer[] = [];
-  for (const layer of layers) {
-    const state = await stateOf(check, layer.digest, onBytes, signal);
-    if (state === 'absent') absent.push(layer);
-    else if (state !== 'whole') faults.push({ kind: 'blob', digest: layer.digest, why: state });
-  }
-  if (listed === undefined) return { kind: 'absent', faults: faults.filter(({ kind }) => kind === 'blob') };
-  const unpacked = absent.length === 0 ? layers.length : await unpackedLayers(check, layers, signal);
-  if (unpacked === undefined) return NO_SNAPSHOTTER;
-  const lacking = absent.filter((layer) => layers.indexOf(layer) >= unpacked);
-  faults.push(...lacking.map(({ digest }): ContentFault => ({ kind: 'layer-absent', digest })));
-  return faults.length === 0 ? { kind: 'whole', by: 'bytes' } : { kind: 'broken', faults };
+  const { cri, content, clock } = clients;
+  const blobs = new CheckedBlobs((digest, onBytes, signal) => readWhole(content, digest, onBytes, signal));
+  return {
+    check: async (image, onBytes, signal): Promise<ImageContent> => {
+      const { reference, layers } = image;
+      const listed = await callAgain((inner) => cri.imageStatus(reference, inner), clock, signal);
+      const found = await blobs.faultsOf(image, onBytes, signal);
+      if (listed === undefined) return { kind: 'absent', faults: found.filter(({ kind }) => kind === 'blob') };
+      const absent = new Set(found.flatMap((fault) => (fault.kind === 'layer-absent' ? [fault.digest] : [])));
+      const unpacked = absent.size === 0 ? layers.length : await unpackedLayers(clients, layers, signal);
+      if (unpacked === undefined) return NO_SNAPSHOTTER;
+      const lacking = layers.slice(unpacked).filter(({ digest }) => absent.has(digest));
+      const faults = [
+        ...found.filter(({ kind }) => kind !== 'layer-absent'),
+        ...lacking.map(({ digest }): ContentFault => ({ kind: 'layer-absent', digest })),
+      ];
+      return faults.length === 0 ? { kind: 'whole', by: 'bytes' } : { kind: 'broken', faults };
+    },
+  };
 }
 
 const NO_SNAPSHOTTER: ImageContent = {
@@ -77,19 +62,6 @@ const NO_SNAPSHOTTER: ImageContent = {
     message: 'containerd does not tell its snapshotter, so that it is not known which layers are unpacked',
   },
 };
-
-async function stateOf(
-  { content, blobs }: Checking,
-  digest: Digest,
-  onBytes: (bytes: number) => void,
-  signal: AbortSignal,
-): Promise<BlobState> {
-  const known = blobs.get(digest);
-  if (known !== undefined) return known;
-  const state = await readWhole(content, digest, onBytes, signal);
-  blobs.set(digest, state);
-  return state;
-}
 
 async function readWhole(
   content: ContentCheckClients['content'],
@@ -102,7 +74,7 @@ async function readWhole(
   const hash = createHash('sha256');
   let readBytes = 0;
   try {
-    for await (const chunk of content.read(digest, signal)) {
+    for await (const chunk of content.read(digest, 0, signal)) {
       hash.update(chunk);
       readBytes += chunk.length;
       onBytes(chunk.length);
@@ -122,7 +94,7 @@ async function unpackedLayers(
   layers: readonly ExpectedLayer[],
   signal: AbortSignal,
 ): Promise<number | undefined> {
-  const folder = await callAgain(cri.imageFilesystemPath, clock, signal);
+  const folder = await callAgain((inner) => cri.imageFilesystemPath(inner), clock, signal);
   const snapshotter = SNAPSHOTTER_FOLDER.exec(folder ?? '')?.[1];
   if (snapshotter === undefined) return undefined;
   const chain = chainIds(layers);

@@ -1,22 +1,22 @@
 import { type Clock, systemClock } from '../../platform/clock.ts';
 import type { UnitControl } from '../../ports/node.ts';
-import { createPathRecord } from '../config/config-file.ts';
+import { PathRecord } from '../config/config-file.ts';
 import type { MirrorAddress } from '../config/toml-text.ts';
 import { createContainers, type PauseImage } from '../cri/containers.ts';
-import { type CriClient, createCriClient } from '../cri/cri-client.ts';
-import { createCriObserver, type RuntimeTraits } from '../cri/observe.ts';
-import { createUnitStop } from '../cri/unit-stop.ts';
-import { createListeners, type RuntimeAdapter } from '../runtime-adapter.ts';
+import { CriClient } from '../cri/cri-client.ts';
+import { CriObserver, type RuntimeTraits } from '../cri/observe.ts';
+import { UnitStop } from '../cri/unit-stop.ts';
+import { type RuntimeAdapter, SharedSignals } from '../runtime-adapter.ts';
 import { openContentCheck } from './check-content.ts';
 import { sandboxImage } from './containerd-config.ts';
-import { createContentClient, storedBlobs } from './content-client.ts';
-import { addTag, createImagesClient, labelChanges, labelledPins, MARK_LABEL, markedPins } from './images-client.ts';
+import { ContentClient } from './content-client.ts';
+import { addTag, ImagesClient, labelChanges, labelledPins, MARK_LABEL, markedPins } from './images-client.ts';
 import {
   CONTAINERD_CONFIG_FILE,
   configPathMissing,
-  createMirrorFolders,
   FOLDERS_CLEARED_ANYWAY,
   findMirrorPlaces,
+  MirrorFolders,
 } from './mirror-folders.ts';
 
 export interface ContainerdRuntimeOptions {
@@ -58,13 +58,12 @@ const REPIN_MS = 2_000;
  */
 export function createContainerdRuntime(options: ContainerdRuntimeOptions): RuntimeAdapter {
   const { socketPath = '/run/containerd/containerd.sock', unitNames = ['containerd.service'], protoRoot } = options;
-  const client = { socketPath, ...(protoRoot && { protoRoot }) };
-  const cri = createCriClient(client);
-  const images = createImagesClient(client);
-  const content = createContentClient(client);
+  const cri = new CriClient({ socketPath, protoRoot });
+  const images = new ImagesClient({ socketPath, protoRoot });
+  const content = new ContentClient({ socketPath, protoRoot });
   const clock = options.clock ?? systemClock;
-  const stop = createUnitStop(unitNames, { units: options.units, clock });
-  const listeners = createListeners(stop.watch);
+  const stop = new UnitStop(unitNames, options.units, clock);
+  const signals = new SharedSignals((notify) => stop.watch(notify));
   let pinned: ReadonlySet<string> = new Set();
   let labelled: ReadonlySet<string> = new Set();
   const pinPulled = async (reference: string): Promise<void> => {
@@ -74,27 +73,28 @@ export function createContainerdRuntime(options: ContainerdRuntimeOptions): Runt
     for (const change of labelChanges(record === undefined ? [] : [record], [reference]))
       await images.changeLabels(change, signal);
   };
-  const folders = createMirrorFolders(createPathRecord(options.foldersFile, FOLDERS_CLEARED_ANYWAY), options.mirror);
+  const folders = new MirrorFolders(new PathRecord(options.foldersFile, FOLDERS_CLEARED_ANYWAY), options.mirror);
   const { certsDirectory, configFile } = options;
   const places = (signal: AbortSignal) => findMirrorPlaces(cri, { certsDirectory, configFile }, signal);
+  const observer = new CriObserver({
+    cri,
+    stop,
+    traits: TRAITS,
+    timeoutMs: options.observeTimeoutMs,
+    clock,
+    rendered: async (signal) => {
+      const marked = await images.list(signal, MARK_LABEL);
+      const renderedPins = labelledPins(marked);
+      labelled = new Set(renderedPins);
+      const renderedMirrors = await folders.rendered(await places(signal), signal);
+      return { renderedPins, foundPins: markedPins(marked), renderedMirrors };
+    },
+  });
   return {
     ...createContainers(cri, pauseImageOf(cri, options)),
     close: () => [cri, images, content].forEach((each) => void each.close()),
-    onChange: listeners.add,
-    observe: createCriObserver({
-      cri,
-      stop,
-      traits: TRAITS,
-      timeoutMs: options.observeTimeoutMs ?? 15_000,
-      clock,
-      rendered: async (signal) => {
-        const marked = await images.list(signal, MARK_LABEL);
-        const renderedPins = labelledPins(marked);
-        labelled = new Set(renderedPins);
-        const renderedMirrors = await folders.rendered(await places(signal), signal);
-        return { renderedPins, foundPins: markedPins(marked), renderedMirrors };
-      },
-    }),
+    onChange: (listener) => signals.add(listener),
+    observe: (signal) => observer.observe(signal),
     applyPins: async (references, _options, signal) => {
       pinned = new Set(references);
       labelled = pinned;
@@ -116,11 +116,11 @@ export function createContainerdRuntime(options: ContainerdRuntimeOptions): Runt
         await pinPulled(reference).catch(() => undefined);
       }
     },
-    image: cri.imageStatus,
+    image: (name, signal) => cri.imageStatus(name, signal),
     addTag: (tag, reference, signal) => addTag({ cri, images, clock }, tag, reference, signal),
     removeTag: (tag, signal) => images.remove(tag, signal),
     openContentCheck: () => openContentCheck({ cri, content, clock }),
-    storedBlobs: storedBlobs(content),
+    storedBlobs: content,
     forgetContent: async (digests, signal) => {
       for (const digest of digests) await content.remove(digest, signal);
       if (digests.length > 0) await content.collectGarbage(signal);

@@ -7,59 +7,132 @@ import type { MirrorAddress } from '../config/toml-text.ts';
 import { configError, writeError } from '../cri/runtime-error.ts';
 import { type HostsToml, parseHostsToml, readHostsToml, renderHostsToml, withAbsolutePaths } from './hosts-toml.ts';
 
-export interface HostsDirectory {
-  /**
-   * Makes our registry the first host of exactly these repositories. Every other `hosts.toml` of
-   * ours is removed, and the user's original file is restored.
-   * @throws AppError `runtime/config` for the first registry whose configuration allows no mirror,
-   *   after the others; `runtime/write`
-   */
-  apply(repositories: readonly string[], signal: AbortSignal): Promise<void>;
-  /** Sorted. Those mirrored to another address appear as `stale …`. */
-  rendered(signal: AbortSignal): Promise<string[]>;
-}
-
 /**
  * Acts on the first directory of `config_path`. containerd uses the first one that has a folder for
  * a registry, so our file includes the configuration of the others. INVARIANT: a user's file gets a
  * second name (a hard link) before our file takes its name, and keeps it until the file has its own
  * name back. So a complete copy always exists, also after a crash, and owner, mode and times stay.
  */
-export function createHostsDirectory(
-  [certsDirectory, ...others]: readonly [string, ...string[]],
-  address: MirrorAddress,
-): HostsDirectory {
-  return {
-    apply: async (repositories, signal) => {
-      const wanted = groupByRegistry(repositories);
-      try {
-        for (const name of await subdirectories(certsDirectory)) {
-          signal.throwIfAborted();
-          await restoreUnless(join(certsDirectory, name), wanted, address);
-        }
-        await forEachAllowed(wanted, async ([registry, names]) => {
-          signal.throwIfAborted();
-          await put({ certsDirectory, others, registry }, names, address);
-        });
-      } catch (error) {
-        signal.throwIfAborted();
-        throw error instanceof AppError ? error : writeError(certsDirectory, error);
-      }
-    },
-    rendered: async (signal) => {
-      const found: string[] = [];
+export class HostsDirectory {
+  private readonly certsDirectory: string;
+  /** Further directories of the user's configuration. */
+  private readonly others: readonly string[];
+
+  constructor(
+    [certsDirectory, ...others]: readonly [string, ...string[]],
+    private readonly address: MirrorAddress,
+  ) {
+    this.certsDirectory = certsDirectory;
+    this.others = others;
+  }
+
+  /**
+   * Makes our registry the first host of exactly these repositories. Every other `hosts.toml` of
+   * ours is removed, and the user's original file is restored.
+   * @throws AppError `runtime/config` for the first registry whose configuration allows no mirror,
+   *   after the others; `runtime/write`
+   */
+  async apply(repositories: readonly string[], signal: AbortSignal): Promise<void> {
+    const { certsDirectory } = this;
+    const wanted = groupByRegistry(repositories);
+    try {
       for (const name of await subdirectories(certsDirectory)) {
         signal.throwIfAborted();
-        const text = (await readIfPresent(join(certsDirectory, name, FILE))) ?? '';
-        const ours = parseHostsToml(text, address);
-        if (ours === undefined) continue;
-        const place = { certsDirectory, others, registry: ours.registry };
-        const isCurrent = ours.current && (await isAsConfigured(place, name, ours, { text, address }));
-        found.push(...ours.repositories.map((each) => (isCurrent ? each : `stale ${each}`)));
+        await this.restoreUnless(join(certsDirectory, name), wanted);
       }
-      return found.sort();
-    },
-  };
+      await forEachAllowed(wanted, async ([registry, names]) => {
+        signal.throwIfAborted();
+        await this.put(registry, names);
+      });
+    } catch (error) {
+      signal.throwIfAborted();
+      throw error instanceof AppError ? error : writeError(certsDirectory, error);
+    }
+  }
+
+  /** Sorted. Those mirrored to another address appear as `stale …`. */
+  async rendered(signal: AbortSignal): Promise<string[]> {
+    const found: string[] = [];
+    for (const name of await subdirectories(this.certsDirectory)) {
+      signal.throwIfAborted();
+      const directory = join(this.certsDirectory, name);
+      const text = (await readIfPresent(join(directory, FILE))) ?? '';
+      const ours = parseHostsToml(text, this.address);
+      if (ours === undefined) continue;
+      const isCurrent = ours.current && (await this.isAsConfigured(directory, ours, text));
+      found.push(...ours.repositories.map((each) => (isCurrent ? each : `stale ${each}`)));
+    }
+    return found.sort();
+  }
+
+  /** A broken file counts as unchanged, because nothing can be written before it is repaired. */
+  private async isAsConfigured(directory: string, ours: HostsToml, text: string): Promise<boolean> {
+    try {
+      const { registry, repositories, madeDirectory } = ours;
+      return (await this.textOf(directory, { registry, repositories, madeDirectory })) === text;
+    } catch (error) {
+      if (error instanceof AppError) return true;
+      throw error;
+    }
+  }
+
+  private async restoreUnless(directory: string, wanted: ReadonlyMap<string, readonly string[]>): Promise<void> {
+    const ours = parseHostsToml((await readIfPresent(join(directory, FILE))) ?? '', this.address);
+    if (ours !== undefined && wanted.has(ours.registry)) return;
+    const hasSaved = (await readIfPresent(join(directory, SAVED))) !== undefined;
+    if (ours === undefined) {
+      // Somebody replaced our file, or a crash came before ours was written: the original name is
+      // newer.
+      if (hasSaved) await unlink(join(directory, SAVED));
+      return;
+    }
+    if (hasSaved) await rename(join(directory, SAVED), join(directory, FILE));
+    else if (ours.madeDirectory && (await hasOnlyOurs(directory))) await removeDirectory(directory);
+    else await unlink(join(directory, FILE));
+    if (hasSaved) await syncFolder(directory);
+  }
+
+  private async put(registry: string, repositories: readonly string[]): Promise<void> {
+    const { certsDirectory, address } = this;
+    const name = await folderFor(certsDirectory, registry);
+    if (name === undefined) {
+      const content = { registry, repositories, madeDirectory: true };
+      const text = renderHostsToml(content, address, await this.inheritedTable(registry));
+      await putDirectory(join(certsDirectory, registry), text);
+      return;
+    }
+    const directory = join(certsDirectory, name);
+    if ((await lstat(directory)).isSymbolicLink())
+      throw configError(
+        `${directory} is a link. stickpin writes no mirror behind it, since other registries may use that folder too. ` +
+          'Put a folder with a copy of its files in place of the link',
+      );
+    const present = await readIfPresent(join(directory, FILE));
+    const ours = parseHostsToml(present ?? '', address);
+    if (present !== undefined && ours === undefined) await saveOriginal(directory);
+    const content = { registry, repositories, madeDirectory: ours?.madeDirectory ?? false };
+    await writeDurably({ path: join(directory, FILE) }, await this.textOf(directory, content));
+  }
+
+  /** With what our file hides, if only it is there. @throws AppError `runtime/config` for a broken file */
+  private async textOf(directory: string, content: HostsToml): Promise<string> {
+    const hidesNothing = content.madeDirectory && (await hasOnlyOurs(directory));
+    const configured = hidesNothing ? await this.inheritedTable(content.registry) : await ownTable(directory);
+    return renderHostsToml(content, this.address, configured);
+  }
+
+  /** `_default` beside it, or in the further directories. @throws AppError `runtime/config` */
+  private async inheritedTable(registry: string): Promise<TomlTable> {
+    const { certsDirectory, others } = this;
+    if (await isFolder(join(certsDirectory, DEFAULT))) return absoluteTable(join(certsDirectory, DEFAULT));
+    for (const other of others) {
+      const name = await folderFor(other, registry);
+      const table = name === undefined ? undefined : await usersTable(join(other, name));
+      if (table !== undefined) return table;
+      if (await isFolder(join(other, DEFAULT))) return absoluteTable(join(other, DEFAULT));
+    }
+    return {};
+  }
 }
 
 /** @throws the first AppError `runtime/config`, at the end; any other error at once */
@@ -74,75 +147,12 @@ export async function forEachAllowed<T>(items: Iterable<T>, act: (item: T) => Pr
   if (faults[0] !== undefined) throw faults[0];
 }
 
-/** A broken file counts as unchanged, because nothing can be written before it is repaired. */
-async function isAsConfigured(
-  place: Place,
-  name: string,
-  ours: HostsToml,
-  { text, address }: { readonly text: string; readonly address: MirrorAddress },
-): Promise<boolean> {
-  try {
-    const { registry, repositories, madeDirectory } = ours;
-    const configured = await configuredTable(place, join(place.certsDirectory, name), madeDirectory);
-    return renderHostsToml({ registry, repositories, madeDirectory }, address, configured) === text;
-  } catch (error) {
-    if (error instanceof AppError) return true;
-    throw error;
-  }
-}
-
-async function restoreUnless(
-  directory: string,
-  wanted: ReadonlyMap<string, readonly string[]>,
-  address: MirrorAddress,
-): Promise<void> {
-  const ours = parseHostsToml((await readIfPresent(join(directory, FILE))) ?? '', address);
-  if (ours !== undefined && wanted.has(ours.registry)) return;
-  const hasSaved = (await readIfPresent(join(directory, SAVED))) !== undefined;
-  if (ours === undefined) {
-    // Somebody replaced our file, or a crash came before ours was written: the original name is
-    // newer.
-    if (hasSaved) await unlink(join(directory, SAVED));
-    return;
-  }
-  if (hasSaved) await rename(join(directory, SAVED), join(directory, FILE));
-  else if (ours.madeDirectory && (await hasOnlyOurs(directory))) await removeDirectory(directory);
-  else await unlink(join(directory, FILE));
-  if (hasSaved) await syncFolder(directory);
-}
-
 /** In one step: for an empty directory containerd doesn't read `_default`. */
 async function removeDirectory(directory: string): Promise<void> {
   const doomed = join(dirname(directory), `${SCRATCH}gone`);
   await rm(doomed, { recursive: true, force: true });
   await rename(directory, doomed);
   await rm(doomed, { recursive: true });
-}
-
-async function put(place: Place, repositories: readonly string[], address: MirrorAddress): Promise<void> {
-  const { certsDirectory, registry } = place;
-  const name = await folderFor(certsDirectory, registry);
-  if (name === undefined) {
-    const configured = await inheritedTable(place);
-    const text = renderHostsToml({ registry, repositories, madeDirectory: true }, address, configured);
-    await putDirectory(join(certsDirectory, registry), text);
-    return;
-  }
-  const directory = join(certsDirectory, name);
-  if ((await lstat(directory)).isSymbolicLink())
-    throw configError(
-      `${directory} is a link. stickpin writes no mirror behind it, since other registries may use that folder too. ` +
-        'Put a folder with a copy of its files in place of the link',
-    );
-  const present = await readIfPresent(join(directory, FILE));
-  const ours = parseHostsToml(present ?? '', address);
-  if (present !== undefined && ours === undefined) await saveOriginal(directory);
-  const madeDirectory = ours?.madeDirectory ?? false;
-  const configured = await configuredTable(place, directory, madeDirectory);
-  await writeDurably(
-    { path: join(directory, FILE) },
-    renderHostsToml({ registry, repositories, madeDirectory }, address, configured),
-  );
 }
 
 async function putDirectory(directory: string, text: string): Promise<void> {
@@ -178,18 +188,6 @@ const STAGED = `.${FILE}.stickpin-new`;
 const SCRATCH = '.stickpin-';
 const DEFAULT = '_default';
 
-interface Place {
-  readonly certsDirectory: string;
-  /** Further directories of the user's configuration. */
-  readonly others: readonly string[];
-  readonly registry: string;
-}
-
-/** What our file hides, if only it is there. @throws AppError `runtime/config` for a broken file */
-async function configuredTable(place: Place, directory: string, madeDirectory: boolean): Promise<TomlTable> {
-  return madeDirectory && (await hasOnlyOurs(directory)) ? inheritedTable(place) : ownTable(directory);
-}
-
 async function hasOnlyOurs(directory: string): Promise<boolean> {
   return (await readdir(directory)).every((name) => name === FILE || name === STAGED);
 }
@@ -197,18 +195,6 @@ async function hasOnlyOurs(directory: string): Promise<boolean> {
 /** The saved file, otherwise the certificates. */
 async function ownTable(directory: string): Promise<TomlTable> {
   return (await tableAt(join(directory, SAVED))) ?? (await certificatesIn(directory));
-}
-
-/** `_default` beside it, or in the further directories. @throws AppError `runtime/config` */
-async function inheritedTable({ certsDirectory, others, registry }: Place): Promise<TomlTable> {
-  if (await isFolder(join(certsDirectory, DEFAULT))) return absoluteTable(join(certsDirectory, DEFAULT));
-  for (const other of others) {
-    const name = await folderFor(other, registry);
-    const table = name === undefined ? undefined : await usersTable(join(other, name));
-    if (table !== undefined) return table;
-    if (await isFolder(join(other, DEFAULT))) return absoluteTable(join(other, DEFAULT));
-  }
-  return {};
 }
 
 /** containerd tries `host_port_` before `host:port`. @throws AppError `runtime/config` */

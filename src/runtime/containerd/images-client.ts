@@ -3,80 +3,56 @@ import { parseReference } from '../../domain/model/reference.ts';
 import { AppError } from '../../platform/app-error.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { CriClient } from '../cri/cri-client.ts';
-import { createGrpcClient } from '../cri/grpc-client.ts';
-import { toRuntimeError } from '../cri/runtime-error.ts';
+import { type ContainerdAddress, ContainerdService } from './content-client.ts';
 
 /** Every call has a deadline and throws AppError with a `PullErrorCode`. */
-interface ImagesClient {
-  list(signal: AbortSignal, label?: string): Promise<ImageRecord[]>;
-  withDigest(digest: Digest, signal: AbortSignal): Promise<ImageRecord | undefined>;
+export class ImagesClient {
+  private readonly images: ContainerdService;
+
+  constructor(address: ContainerdAddress) {
+    this.images = new ContainerdService(address, 'Images', 'Images.');
+  }
+
+  /** All, or those with a label. */
+  async list(signal: AbortSignal, label?: string): Promise<readonly ImageRecord[]> {
+    return this.find(label === undefined ? [] : [`labels.${JSON.stringify(label)}`], signal);
+  }
+
+  async withDigest(digest: Digest, signal: AbortSignal): Promise<ImageRecord | undefined> {
+    return (await this.find([`target.digest==${JSON.stringify(digest)}`], signal))[0];
+  }
+
+  async get(name: string, signal: AbortSignal): Promise<ImageRecord | undefined> {
+    return (await this.find([`name==${JSON.stringify(name)}`], signal))[0];
+  }
+
   /** A record of that name points to the target afterwards. */
-  point(record: ImageRecord, signal: AbortSignal): Promise<void>;
-  get(name: string, signal: AbortSignal): Promise<ImageRecord | undefined>;
+  async point({ name, target, labels }: ImageRecord, signal: AbortSignal): Promise<void> {
+    const image = { name, target, labels };
+    if ((await this.images.call('Create', { image }, signal)) !== undefined) return;
+    await this.images.call('Update', { image, updateMask: { paths: ['target'] } }, signal);
+  }
+
   /** Other labels stay. A missing record is not an error. */
-  changeLabels(change: LabelChange, signal: AbortSignal): Promise<void>;
-  remove(name: string, signal: AbortSignal): Promise<void>;
-  close(): void;
-}
+  async changeLabels({ name, target, labels }: LabelChange, signal: AbortSignal): Promise<void> {
+    // A label in the mask but not in the record is removed.
+    const set = Object.fromEntries(Object.entries(labels).filter(([, value]) => value !== undefined));
+    const updateMask = { paths: Object.keys(labels).map((key) => `labels.${key}`) };
+    // containerd 1.7.24 crashes on an update without a target, even if the mask does not contain it.
+    await this.images.call('Update', { image: { name, target, labels: set }, updateMask }, signal);
+  }
 
-const GRPC_NOT_FOUND = 5;
-const GRPC_ALREADY_EXISTS = 6;
-/** These are results, not failures. */
-const EXPECTED: Readonly<Record<string, number>> = {
-  Update: GRPC_NOT_FOUND,
-  Delete: GRPC_NOT_FOUND,
-  Create: GRPC_ALREADY_EXISTS,
-};
+  async remove(name: string, signal: AbortSignal): Promise<void> {
+    await this.images.call('Delete', { name, sync: false }, signal);
+  }
 
-/** `timeoutMs`: of each call. Default 10 s. */
-export function createImagesClient(options: {
-  readonly socketPath: string;
-  readonly timeoutMs?: number;
-  readonly protoRoot?: string;
-}): ImagesClient {
-  const { socketPath, timeoutMs = 10_000, protoRoot } = options;
-  const protoFile = 'containerd/services/images/v1/images.proto';
-  const grpc = createGrpcClient({ socketPath, protoFile, ...(protoRoot && { protoRoot }) });
-  const call = async (method: string, request: object, signal: AbortSignal): Promise<unknown> => {
-    try {
-      const headers = { 'containerd-namespace': 'k8s.io' };
-      return await grpc.call('containerd.services.images.v1.Images', method, request, { signal, timeoutMs, headers });
-    } catch (error) {
-      if (error instanceof Error && 'code' in error && error.code === EXPECTED[method]) return undefined;
-      throw toRuntimeError(error, `containerd Images.${method} on ${socketPath}`, signal);
-    }
-  };
-  return {
-    close: grpc.close,
-    list: async (signal, label) => {
-      const filters = label === undefined ? [] : [`labels.${JSON.stringify(label)}`];
-      return ((await call('List', { filters }, signal)) as { images: ImageRecord[] }).images;
-    },
-    withDigest: async (digest, signal) => {
-      const filters = [`target.digest==${JSON.stringify(digest)}`];
-      return ((await call('List', { filters }, signal)) as { images: ImageRecord[] }).images[0];
-    },
-    point: async ({ name, target, labels }, signal) => {
-      const image = { name, target, labels };
-      if ((await call('Create', { image }, signal)) !== undefined) return;
-      await call('Update', { image, updateMask: { paths: ['target'] } }, signal);
-    },
-    get: async (name, signal) => {
-      const filters = [`name==${JSON.stringify(name)}`];
-      return ((await call('List', { filters }, signal)) as { images: ImageRecord[] }).images[0];
-    },
-    changeLabels: async ({ name, target, labels }, signal) => {
-      // A label in the mask but not in the record is removed.
-      const set = Object.fromEntries(Object.entries(labels).filter(([, value]) => value !== undefined));
-      const updateMask = { paths: Object.keys(labels).map((key) => `labels.${key}`) };
-      // containerd 1.7.24 crashes on an update without a target, even if the mask does not contain
-      // it.
-      await call('Update', { image: { name, target, labels: set }, updateMask }, signal);
-    },
-    remove: async (name, signal) => {
-      await call('Delete', { name, sync: false }, signal);
-    },
-  };
+  close(): void {
+    this.images.close();
+  }
+
+  private async find(filters: readonly string[], signal: AbortSignal): Promise<readonly ImageRecord[]> {
+    return (await this.images.call<{ images: ImageRecord[] }>('List', { filters }, signal))?.images ?? [];
+  }
 }
 
 interface AddTagDependencies {
@@ -157,16 +133,11 @@ export function labelChanges(records: readonly ImageRecord[], references: readon
 
 /** With our mark, sorted, including those whose pin somebody has removed. */
 export function markedPins(records: readonly ImageRecord[]): string[] {
-  return records
-    .filter(({ labels }) => labels[MARK_LABEL] !== undefined)
-    .map(({ name }) => name)
-    .sort();
+  const marked = records.filter(({ labels }) => labels[MARK_LABEL] !== undefined);
+  return marked.map(({ name }) => name).sort();
 }
 
 /** Pinned and with our mark, sorted. */
 export function labelledPins(records: readonly ImageRecord[]): string[] {
-  return records
-    .filter(({ labels }) => labels[PINNED_LABEL] === PINNED_VALUE && labels[MARK_LABEL] !== undefined)
-    .map(({ name }) => name)
-    .sort();
+  return markedPins(records.filter(({ labels }) => labels[PINNED_LABEL] === PINNED_VALUE));
 }

@@ -6,22 +6,12 @@ import type { MirrorAddress } from '../config/toml-text.ts';
 import type { CriClient } from '../cri/cri-client.ts';
 import { configError } from '../cri/runtime-error.ts';
 import { readConfiguredRegistry } from './containerd-config.ts';
-import { createHostsDirectory, forEachAllowed } from './hosts-directory.ts';
+import { forEachAllowed, HostsDirectory } from './hosts-directory.ts';
 
 /**
- * The folder for mirrors, then those with further configuration (see {@link createHostsDirectory}).
+ * The folder for mirrors, then those with further configuration (see {@link HostsDirectory}).
  */
 type MirrorPlace = readonly [string, ...string[]];
-
-/** Mirrors in all folders that containerd may read, and none in former ones. */
-export interface MirrorFolders {
-  /** Former folders get their own files back. @throws AppError `runtime/…` */
-  apply(places: readonly MirrorPlace[], repositories: readonly string[], signal: AbortSignal): Promise<void>;
-  /**
-   * In every one of `places`, sorted. `stale …`: missing or outdated in one, or in a former folder.
-   */
-  rendered(places: readonly MirrorPlace[], signal: AbortSignal): Promise<string[]>;
-}
 
 /** `systemd/clear-mirrors` reads these without a record. */
 export const FOLDERS_CLEARED_ANYWAY: readonly string[] = [
@@ -34,67 +24,86 @@ export const FOLDERS_CLEARED_ANYWAY: readonly string[] = [
 
 const STALE = 'stale ';
 
-/** INVARIANT: a folder is recorded while a file of ours is in it, also after a crash. */
-export function createMirrorFolders(record: PathRecord, address: MirrorAddress): MirrorFolders {
+/**
+ * Mirrors in all folders that containerd may read, and none in former ones. INVARIANT: a folder is
+ * recorded while a file of ours is in it, also after a crash.
+ */
+export class MirrorFolders {
   /** Former folders that could not be cleared, until the next start. */
-  const abandoned = new Set<string>();
-  const formerFolders = async (places: readonly MirrorPlace[]) => {
+  private readonly abandoned = new Set<string>();
+
+  constructor(
+    private readonly record: PathRecord,
+    private readonly address: MirrorAddress,
+  ) {}
+
+  /** Former folders get their own files back. @throws AppError `runtime/…` */
+  async apply(places: readonly MirrorPlace[], repositories: readonly string[], signal: AbortSignal): Promise<void> {
+    const { record } = this;
+    const inUse = places.map(([folder]) => folder);
+    const former = await this.formerFolders(places);
+    if (repositories.length > 0) await record.write([...former, ...inUse]);
+    await forEachAllowed(places, (place) => this.directory(place).apply(repositories, signal));
+    if (repositories.length === 0) for (const folder of inUse) await removeLiteralDirectory(folder);
+    const left: string[] = [];
+    for (const folder of former) if (!(await this.isCleared(folder, signal))) left.push(folder);
+    await record.write([...left, ...(repositories.length > 0 ? inUse : [])]);
+  }
+
+  /**
+   * In every one of `places`, sorted. `stale …`: missing or outdated in one, or in a former folder.
+   */
+  async rendered(places: readonly MirrorPlace[], signal: AbortSignal): Promise<string[]> {
+    const recorded = new Set(await this.record.read());
+    const lists: (readonly string[])[] = [];
+    for (const place of places) {
+      const names = await this.directory(place).rendered(signal);
+      lists.push(recorded.has(place[0]) ? names : names.map(stale));
+    }
+    const leftOver: string[] = [];
+    for (const folder of await this.formerFolders(places))
+      if (!this.abandoned.has(folder)) leftOver.push(...(await this.leftIn(folder, signal)));
+    const found = lists.flat().map((name) => (lists.every((names) => names.includes(name)) ? name : stale(name)));
+    return [...new Set([...found, ...leftOver])].sort();
+  }
+
+  private directory(place: MirrorPlace): HostsDirectory {
+    return new HostsDirectory(place, this.address);
+  }
+
+  private async formerFolders(places: readonly MirrorPlace[]): Promise<readonly string[]> {
     const inUse = new Set(await Promise.all(places.map(([folder]) => realPathOf(folder))));
     const former: string[] = [];
-    for (const folder of await record.read()) if (!inUse.has(await realPathOf(folder))) former.push(folder);
+    for (const folder of await this.record.read()) if (!inUse.has(await realPathOf(folder))) former.push(folder);
     return former;
-  };
-  const isCleared = async (folder: string, signal: AbortSignal): Promise<boolean> => {
+  }
+
+  private async isCleared(folder: string, signal: AbortSignal): Promise<boolean> {
     try {
-      await createHostsDirectory([folder], address).apply([], signal);
+      await this.directory([folder]).apply([], signal);
       await removeLiteralDirectory(folder);
       return true;
     } catch {
       signal.throwIfAborted();
-      abandoned.add(folder);
+      this.abandoned.add(folder);
       return false;
     }
-  };
-  return {
-    apply: async (places, repositories, signal) => {
-      const inUse = places.map(([folder]) => folder);
-      const former = await formerFolders(places);
-      if (repositories.length > 0) await record.write([...former, ...inUse]);
-      await forEachAllowed(places, (place) => createHostsDirectory(place, address).apply(repositories, signal));
-      if (repositories.length === 0) for (const folder of inUse) await removeLiteralDirectory(folder);
-      const left: string[] = [];
-      for (const folder of former) if (!(await isCleared(folder, signal))) left.push(folder);
-      await record.write([...left, ...(repositories.length > 0 ? inUse : [])]);
-    },
-    rendered: async (places, signal) => {
-      const recorded = new Set(await record.read());
-      const lists: (readonly string[])[] = [];
-      for (const place of places) {
-        const names = await createHostsDirectory(place, address).rendered(signal);
-        lists.push(recorded.has(place[0]) ? names : names.map(stale));
-      }
-      const leftOver: string[] = [];
-      for (const folder of await formerFolders(places))
-        if (!abandoned.has(folder)) leftOver.push(...(await leftIn(folder, address, signal)));
-      const found = lists.flat().map((name) => (lists.every((names) => names.includes(name)) ? name : stale(name)));
-      return [...new Set([...found, ...leftOver])].sort();
-    },
-  };
+  }
+
+  private async leftIn(folder: string, signal: AbortSignal): Promise<readonly string[]> {
+    try {
+      return (await this.directory([folder]).rendered(signal)).map(stale);
+    } catch {
+      // What can't be read is not in use any more.
+      signal.throwIfAborted();
+      return [];
+    }
+  }
 }
 
 /** One folder may have several paths, with a slash at its end or by a link. */
 async function realPathOf(folder: string): Promise<string> {
   return realpath(folder).catch(() => resolve(folder));
-}
-
-async function leftIn(folder: string, address: MirrorAddress, signal: AbortSignal): Promise<readonly string[]> {
-  try {
-    return (await createHostsDirectory([folder], address).rendered(signal)).map(stale);
-  } catch {
-    // What can't be read is not in use any more.
-    signal.throwIfAborted();
-    return [];
-  }
 }
 
 function stale(name: string): string {

@@ -28,8 +28,8 @@ export function createContainers(cri: CriClient, pauseImage: PauseImage): Contai
       const listed = await cri.listContainers(signal);
       return [...(await pauseUse(cri, pauseImage, signal)), ...listed.flatMap(requestedImage)];
     },
-    removeContainer: cri.removeContainer,
-    removeImage: cri.removeImage,
+    removeContainer: (containerId, signal) => cri.removeContainer(containerId, signal),
+    removeImage: (imageId, signal) => cri.removeImage(imageId, signal),
   };
 }
 

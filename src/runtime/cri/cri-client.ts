@@ -1,41 +1,7 @@
 import type { RuntimeImage } from '../../domain/model/image.ts';
 import { AppError } from '../../platform/app-error.ts';
-import { createGrpcClient } from './grpc-client.ts';
-import { toRuntimeError } from './runtime-error.ts';
-
-const RUNTIME_SERVICE = 'runtime.v1.RuntimeService';
-const IMAGE_SERVICE = 'runtime.v1.ImageService';
-
-/** CRI version 1. Every method throws AppError with a `PullErrorCode`. */
-export interface CriClient {
-  readonly socketPath: string;
-  /** Name and version of the runtime: `cri-o 1.36.3`. */
-  version(signal: AbortSignal): Promise<string>;
-  listImages(signal: AbortSignal): Promise<RuntimeImage[]>;
-  imageStatus(reference: string, signal: AbortSignal): Promise<RuntimeImage | undefined>;
-  /** The first filesystem of `ImageFsInfo`. */
-  imageFilesystemPath(signal: AbortSignal): Promise<string | undefined>;
-  /** Resolves when the runtime is alive. */
-  status(signal: AbortSignal): Promise<void>;
-  /** `Status` with verbose: JSON documents by name, in the runtime's own shape. */
-  statusInfo(signal: AbortSignal): Promise<Readonly<Record<string, string>>>;
-  /** Has no deadline, because a pull may be slow. Resolves with the image's id or name. */
-  pullImage(reference: string, signal: AbortSignal): Promise<string>;
-  /** A missing image is not an error. */
-  removeImage(reference: string, signal: AbortSignal): Promise<void>;
-  listContainers(signal: AbortSignal): Promise<readonly ListedContainer[]>;
-  /** Undefined when the container is gone. */
-  containerTimes(containerId: string, signal: AbortSignal): Promise<ContainerTimes | undefined>;
-  removeContainer(containerId: string, signal: AbortSignal): Promise<void>;
-  close(): void;
-}
-
-/** `timeoutMs`: of each call, default 10 s. `protoRoot`: default the package's `proto/`. */
-export interface CriClientOptions {
-  readonly socketPath: string;
-  readonly timeoutMs?: number;
-  readonly protoRoot?: string;
-}
+import { GrpcClient } from './grpc-client.ts';
+import { GRPC_NOT_FOUND, grpcCodeOf, toRuntimeError } from './runtime-error.ts';
 
 export interface ListedContainer {
   readonly id: string;
@@ -60,127 +26,142 @@ export interface ContainerTimes {
   readonly volumeImages: readonly string[];
 }
 
-const GRPC_NOT_FOUND = 5;
-
 interface WireImage extends RuntimeImage {
   readonly id: string;
 }
 
+interface WireStatus {
+  readonly startedAt: number;
+  readonly exitCode: number;
+  readonly mounts: readonly { readonly image: { readonly image: string } | null }[];
+}
+
 interface CallOptions {
-  /** Default the image service. */
-  readonly service?: string;
   /** Subject of an error message. Default: the method and the socket. */
   readonly what?: string;
   /** Default true. */
   readonly hasDeadline?: boolean;
 }
 
-type Call = <Response>(
-  method: string,
-  request: object,
-  signal: AbortSignal,
-  options?: CallOptions,
-) => Promise<Response>;
+/** CRI version 1. Every method throws AppError with a `PullErrorCode`. */
+export class CriClient {
+  readonly socketPath: string;
+  private readonly grpc: GrpcClient;
+  private readonly timeoutMs: number;
 
-export function createCriClient({ socketPath, timeoutMs = 10_000, protoRoot }: CriClientOptions): CriClient {
-  const grpc = createGrpcClient({ socketPath, protoFile: 'runtime/v1/api.proto', ...(protoRoot && { protoRoot }) });
-  const call: Call = async <Response>(
+  /** `timeoutMs`: of each call, default 10 s. `protoRoot`: default the package's `proto/`. */
+  constructor(options: {
+    readonly socketPath: string;
+    readonly timeoutMs?: number;
+    readonly protoRoot?: string | undefined;
+  }) {
+    const { socketPath, timeoutMs = 10_000, protoRoot } = options;
+    this.socketPath = socketPath;
+    this.timeoutMs = timeoutMs;
+    this.grpc = new GrpcClient({ socketPath, protoFile: 'runtime/v1/api.proto', protoRoot });
+  }
+
+  async listImages(signal: AbortSignal): Promise<RuntimeImage[]> {
+    const { images } = await this.call<{ images: WireImage[] }>('ImageService', 'ListImages', {}, signal);
+    return images.map(toRuntimeImage);
+  }
+
+  async imageStatus(reference: string, signal: AbortSignal): Promise<RuntimeImage | undefined> {
+    const wanted = named(reference);
+    const { image } = await this.call<{ image: WireImage | null }>('ImageService', 'ImageStatus', wanted, signal);
+    return image === null ? undefined : toRuntimeImage(image);
+  }
+
+  /** The first filesystem of `ImageFsInfo`. */
+  async imageFilesystemPath(signal: AbortSignal): Promise<string | undefined> {
+    const { imageFilesystems } = await this.call<{
+      imageFilesystems: { readonly fsId: { readonly mountpoint: string } | null }[];
+    }>('ImageService', 'ImageFsInfo', {}, signal);
+    return imageFilesystems[0]?.fsId?.mountpoint || undefined;
+  }
+
+  /** Has no deadline, because a pull may be slow. Resolves with the image's id or name. */
+  async pullImage(reference: string, signal: AbortSignal): Promise<string> {
+    const how = { what: `Pull of ${reference}`, hasDeadline: false };
+    const wanted = named(reference);
+    return (await this.call<{ imageRef: string }>('ImageService', 'PullImage', wanted, signal, how)).imageRef;
+  }
+
+  /** A missing image is not an error. */
+  async removeImage(reference: string, signal: AbortSignal): Promise<void> {
+    await this.call('ImageService', 'RemoveImage', named(reference), signal, { what: `Removal of ${reference}` });
+  }
+
+  /** Name and version of the runtime: `cri-o 1.36.3`. */
+  async version(signal: AbortSignal): Promise<string> {
+    interface Version {
+      readonly runtimeName: string;
+      readonly runtimeVersion: string;
+    }
+    const { runtimeName, runtimeVersion } = await this.call<Version>('RuntimeService', 'Version', {}, signal);
+    return `${runtimeName} ${runtimeVersion}`;
+  }
+
+  /** Resolves when the runtime is alive. */
+  async status(signal: AbortSignal): Promise<void> {
+    await this.call('RuntimeService', 'Status', {}, signal);
+  }
+
+  /** `Status` with verbose: JSON documents by name, in the runtime's own shape. */
+  async statusInfo(signal: AbortSignal): Promise<Readonly<Record<string, string>>> {
+    const request = { verbose: true };
+    return (await this.call<{ info: Record<string, string> }>('RuntimeService', 'Status', request, signal)).info;
+  }
+
+  async listContainers(signal: AbortSignal): Promise<readonly ListedContainer[]> {
+    const request = this.call<{ containers: ListedContainer[] }>('RuntimeService', 'ListContainers', {}, signal);
+    return (await request).containers;
+  }
+
+  /** Undefined when the container is gone. */
+  async containerTimes(containerId: string, signal: AbortSignal): Promise<ContainerTimes | undefined> {
+    const request = { containerId };
+    try {
+      const answer = this.call<{ status: WireStatus | null }>('RuntimeService', 'ContainerStatus', request, signal);
+      const { status } = await answer;
+      if (status === null) return undefined;
+      const volumeImages = status.mounts.flatMap(({ image }) => (image?.image ? [image.image] : []));
+      return { startedAt: Math.floor(status.startedAt / 1_000_000), exitCode: status.exitCode, volumeImages };
+    } catch (error) {
+      if (error instanceof AppError && grpcCodeOf(error.cause) === GRPC_NOT_FOUND) return undefined;
+      throw error;
+    }
+  }
+
+  async removeContainer(containerId: string, signal: AbortSignal): Promise<void> {
+    const what = `Removal of container ${containerId}`;
+    await this.call('RuntimeService', 'RemoveContainer', { containerId }, signal, { what });
+  }
+
+  close(): void {
+    this.grpc.close();
+  }
+
+  private async call<Response>(
+    service: 'RuntimeService' | 'ImageService',
     method: string,
     request: object,
     signal: AbortSignal,
-    { service = IMAGE_SERVICE, what = `${method} on ${socketPath}`, hasDeadline = true }: CallOptions = {},
-  ) => {
+    { what = `${method} on ${this.socketPath}`, hasDeadline = true }: CallOptions = {},
+  ): Promise<Response> {
     try {
-      const options = { signal, ...(hasDeadline && { timeoutMs }) };
-      return (await grpc.call(service, method, request, options)) as Response;
+      const options = { signal, timeoutMs: hasDeadline ? this.timeoutMs : undefined };
+      return (await this.grpc.call(`runtime.v1.${service}`, method, request, options)) as Response;
     } catch (error) {
       throw toRuntimeError(error, what, signal);
     }
-  };
-  return { socketPath, close: grpc.close, ...imageCalls(call), ...statusCalls(call), ...containerCalls(call) };
+  }
 }
 
-type ImageCalls = Pick<CriClient, 'listImages' | 'imageStatus' | 'imageFilesystemPath' | 'pullImage' | 'removeImage'>;
-
-function imageCalls(call: Call): ImageCalls {
-  const image = (reference: string) => ({ image: { image: reference } });
-  return {
-    listImages: async (signal) => {
-      const { images } = await call<{ images: WireImage[] }>('ListImages', {}, signal);
-      return images.map(toRuntimeImage);
-    },
-    imageStatus: async (reference, signal) => {
-      const found = await call<{ image: WireImage | null }>('ImageStatus', image(reference), signal);
-      return found.image === null ? undefined : toRuntimeImage(found.image);
-    },
-    imageFilesystemPath: async (signal) => {
-      interface Usage {
-        readonly fsId: { readonly mountpoint: string } | null;
-      }
-      const { imageFilesystems } = await call<{ imageFilesystems: Usage[] }>('ImageFsInfo', {}, signal);
-      return imageFilesystems[0]?.fsId?.mountpoint || undefined;
-    },
-    pullImage: async (reference, signal) => {
-      const how = { what: `Pull of ${reference}`, hasDeadline: false };
-      return (await call<{ imageRef: string }>('PullImage', image(reference), signal, how)).imageRef;
-    },
-    removeImage: async (reference, signal) => {
-      await call('RemoveImage', image(reference), signal, { what: `Removal of ${reference}` });
-    },
-  };
-}
-
-function statusCalls(call: Call): Pick<CriClient, 'version' | 'status' | 'statusInfo'> {
-  const ofRuntime = { service: RUNTIME_SERVICE };
-  return {
-    version: async (signal) => {
-      const found = await call<{ runtimeName: string; runtimeVersion: string }>('Version', {}, signal, ofRuntime);
-      return `${found.runtimeName} ${found.runtimeVersion}`;
-    },
-    status: async (signal) => {
-      await call('Status', {}, signal, ofRuntime);
-    },
-    statusInfo: async (signal) =>
-      (await call<{ info: Record<string, string> }>('Status', { verbose: true }, signal, ofRuntime)).info,
-  };
-}
-
-function containerCalls(call: Call): Pick<CriClient, 'listContainers' | 'containerTimes' | 'removeContainer'> {
-  const ofRuntime = { service: RUNTIME_SERVICE };
-  return {
-    listContainers: async (signal) =>
-      (await call<{ containers: ListedContainer[] }>('ListContainers', {}, signal, ofRuntime)).containers,
-    containerTimes: async (containerId, signal) => {
-      interface Found {
-        readonly status: {
-          readonly startedAt: number;
-          readonly exitCode: number;
-          readonly mounts: readonly { readonly image: { readonly image: string } | null }[];
-        } | null;
-      }
-      try {
-        const { status } = await call<Found>('ContainerStatus', { containerId }, signal, ofRuntime);
-        if (status === null) return undefined;
-        const volumeImages = status.mounts.flatMap(({ image }) => (image?.image ? [image.image] : []));
-        return { startedAt: Math.floor(status.startedAt / 1_000_000), exitCode: status.exitCode, volumeImages };
-      } catch (error) {
-        if (error instanceof AppError && isNotFound(error.cause)) return undefined;
-        throw error;
-      }
-    },
-    removeContainer: async (containerId, signal) => {
-      await call('RemoveContainer', { containerId }, signal, {
-        ...ofRuntime,
-        what: `Removal of container ${containerId}`,
-      });
-    },
-  };
+function named(reference: string) {
+  return { image: { image: reference } };
 }
 
 function toRuntimeImage({ id, repoTags, repoDigests, pinned }: WireImage): RuntimeImage {
   return { imageId: id, repoTags, repoDigests, pinned };
-}
-
-function isNotFound(cause: unknown): boolean {
-  return cause instanceof Error && 'code' in cause && cause.code === GRPC_NOT_FOUND;
 }

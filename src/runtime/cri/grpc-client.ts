@@ -9,16 +9,8 @@ const MESSAGE_LIMIT_BYTES = 16 * 1024 * 1024;
 /** Without `timeoutMs` there is no deadline. `headers`: gRPC metadata. */
 interface CallOptions {
   readonly signal: AbortSignal;
-  readonly timeoutMs?: number;
+  readonly timeoutMs?: number | undefined;
   readonly headers?: Readonly<Record<string, string>>;
-}
-
-export interface GrpcClient {
-  /** Rejects with the unchanged `ServiceError`. An abort also cancels the call at the server. */
-  call(service: string, method: string, request: object, options: CallOptions): Promise<unknown>;
-  /** At the consumer's pace, and until its end. Errors, deadline and abort as with {@link call}. */
-  stream(service: string, method: string, request: object, options: CallOptions): AsyncIterable<unknown>;
-  close(): void;
 }
 
 export interface GrpcClientOptions {
@@ -26,33 +18,86 @@ export interface GrpcClientOptions {
   /** Relative to the proto root. */
   readonly protoFile: string;
   /** Default: the `proto/` directory of this package. */
-  readonly protoRoot?: string;
+  readonly protoRoot?: string | undefined;
 }
 
 /** Connects at the first call, and reconnects at most 2 s after the socket is back. */
-export function createGrpcClient({
-  socketPath,
-  protoFile,
-  protoRoot = findProtoRoot(),
-}: GrpcClientOptions): GrpcClient {
-  const definition = definitionOf(protoRoot, protoFile);
-  const client = new Client(`unix:${socketPath}`, credentials.createInsecure(), {
-    'grpc.max_receive_message_length': MESSAGE_LIMIT_BYTES,
-    'grpc.max_send_message_length': MESSAGE_LIMIT_BYTES,
-    'grpc.initial_reconnect_backoff_ms': 100,
-    'grpc.max_reconnect_backoff_ms': 2_000,
-    'grpc.enable_http_proxy': 0,
-  });
-  const rpcOf = (service: string, method: string) => {
-    const rpc = (definition[service] as ServiceDefinition | undefined)?.[method];
-    if (rpc === undefined) throw new TypeError(`${protoFile} has no ${service}/${method}`);
+export class GrpcClient {
+  private readonly definition: PackageDefinition;
+  private readonly protoFile: string;
+  private readonly client: Client;
+
+  constructor({ socketPath, protoFile, protoRoot = findProtoRoot() }: GrpcClientOptions) {
+    this.protoFile = protoFile;
+    this.definition = definitionOf(protoRoot, protoFile);
+    this.client = new Client(`unix:${socketPath}`, credentials.createInsecure(), {
+      'grpc.max_receive_message_length': MESSAGE_LIMIT_BYTES,
+      'grpc.max_send_message_length': MESSAGE_LIMIT_BYTES,
+      'grpc.initial_reconnect_backoff_ms': 100,
+      'grpc.max_reconnect_backoff_ms': 2_000,
+      'grpc.enable_http_proxy': 0,
+    });
+  }
+
+  /** Rejects with the unchanged `ServiceError`. An abort also cancels the call at the server. */
+  call(service: string, method: string, request: object, options: CallOptions): Promise<unknown> {
+    const { path, requestSerialize, responseDeserialize } = this.rpcOf(service, method);
+    const { signal } = options;
+    const { metadata, deadline } = wireOptions(options);
+    return new Promise((resolve, reject) => {
+      signal.throwIfAborted();
+      const call = this.client.makeUnaryRequest(
+        path,
+        requestSerialize,
+        responseDeserialize,
+        request,
+        metadata,
+        deadline,
+        (error, response) => {
+          signal.removeEventListener('abort', cancel);
+          if (error === null) resolve(response);
+          else reject(error);
+        },
+      );
+      const cancel = () => call.cancel();
+      signal.addEventListener('abort', cancel, { once: true });
+    });
+  }
+
+  /** At the consumer's pace, and until its end. Errors, deadline and abort as with {@link call}. */
+  async *stream(service: string, method: string, request: object, options: CallOptions): AsyncGenerator<unknown> {
+    const { path, requestSerialize, responseDeserialize } = this.rpcOf(service, method);
+    const { signal } = options;
+    signal.throwIfAborted();
+    const { metadata, deadline } = wireOptions(options);
+    const call = this.client.makeServerStreamRequest(
+      path,
+      requestSerialize,
+      responseDeserialize,
+      request,
+      metadata,
+      deadline,
+    );
+    const cancel = () => call.cancel();
+    signal.addEventListener('abort', cancel, { once: true });
+    try {
+      yield* call;
+    } finally {
+      signal.removeEventListener('abort', cancel);
+      call.on('error', () => undefined); // what comes of the cancelling
+      call.cancel();
+    }
+  }
+
+  close(): void {
+    this.client.close();
+  }
+
+  private rpcOf(service: string, method: string): ServiceDefinition[string] {
+    const rpc = (this.definition[service] as ServiceDefinition | undefined)?.[method];
+    if (rpc === undefined) throw new TypeError(`${this.protoFile} has no ${service}/${method}`);
     return rpc;
-  };
-  return {
-    close: () => client.close(),
-    call: (service, method, request, options) => unary(client, rpcOf(service, method), request, options),
-    stream: (service, method, request, options) => serverStream(client, rpcOf(service, method), request, options),
-  };
+  }
 }
 
 /**
@@ -69,61 +114,7 @@ function definitionOf(protoRoot: string, protoFile: string): PackageDefinition {
   return definition;
 }
 
-function unary(
-  client: Client,
-  rpc: ServiceDefinition[string],
-  request: object,
-  { signal, ...options }: CallOptions,
-): Promise<unknown> {
-  const { metadata, deadline } = wireOptions(options);
-  return new Promise((resolve, reject) => {
-    signal.throwIfAborted();
-    const call = client.makeUnaryRequest(
-      rpc.path,
-      rpc.requestSerialize,
-      rpc.responseDeserialize,
-      request,
-      metadata,
-      deadline,
-      (error, response) => {
-        signal.removeEventListener('abort', cancel);
-        if (error === null) resolve(response);
-        else reject(error);
-      },
-    );
-    const cancel = () => call.cancel();
-    signal.addEventListener('abort', cancel, { once: true });
-  });
-}
-
-async function* serverStream(
-  client: Client,
-  rpc: ServiceDefinition[string],
-  request: object,
-  { signal, ...options }: CallOptions,
-): AsyncGenerator<unknown> {
-  signal.throwIfAborted();
-  const { metadata, deadline } = wireOptions(options);
-  const call = client.makeServerStreamRequest(
-    rpc.path,
-    rpc.requestSerialize,
-    rpc.responseDeserialize,
-    request,
-    metadata,
-    deadline,
-  );
-  const cancel = () => call.cancel();
-  signal.addEventListener('abort', cancel, { once: true });
-  try {
-    yield* call;
-  } finally {
-    signal.removeEventListener('abort', cancel);
-    call.on('error', () => undefined); // what comes of the cancelling
-    call.cancel();
-  }
-}
-
-function wireOptions({ timeoutMs, headers = {} }: Pick<CallOptions, 'timeoutMs' | 'headers'>) {
+function wireOptions({ timeoutMs, headers = {} }: CallOptions) {
   const metadata = new Metadata();
   for (const [name, value] of Object.entries(headers)) metadata.set(name, value);
   return { metadata, deadline: timeoutMs === undefined ? {} : { deadline: Date.now() + timeoutMs } };

@@ -32,17 +32,15 @@ export interface RuntimeTraits {
   readonly stagingPath?: string;
 }
 
-export interface CriObserverOptions {
+interface CriObserverOptions {
   readonly cri: Pick<CriClient, 'socketPath' | 'status' | 'version' | 'listImages' | 'imageFilesystemPath'>;
   readonly stop: Pick<UnitStop, 'unit'>;
   readonly traits: RuntimeTraits;
-  readonly timeoutMs: number;
+  /** Default 15 s. */
+  readonly timeoutMs?: number | undefined;
   readonly clock: Clock;
   readonly rendered: (signal: AbortSignal) => Promise<Rendered>;
 }
-
-/** Throws only for an abort. */
-export type CriObserver = (signal: AbortSignal) => Promise<RuntimeObservation>;
 
 interface Remembered {
   readonly name?: string | undefined;
@@ -62,51 +60,60 @@ const NOTHING_RENDERED: Rendered = { renderedPins: [], arePinsUnread: true, rend
  *   a commit removes a file that it is about to count;
  * - pins and mirrors: they are from the last observation, or empty, so that they are written again.
  */
-export function createCriObserver({ cri, stop, traits, timeoutMs, clock, rendered }: CriObserverOptions): CriObserver {
-  let last: Remembered = {};
-  const nameOf = (name: string | undefined) => name ?? last.name ?? `${traits.title} (version unknown)`;
-  return async (signal) => {
+export class CriObserver {
+  private last: Remembered = {};
+
+  constructor(private readonly options: CriObserverOptions) {}
+
+  /** Throws only for an abort. */
+  async observe(signal: AbortSignal): Promise<RuntimeObservation> {
+    const { cri, stop, traits, timeoutMs = 15_000, clock, rendered } = this.options;
     const stoppingUnit = stop.unit();
     // A stopping runtime may still answer, but accepts no pulls.
     if (stoppingUnit !== undefined) {
-      last = {};
+      this.last = {};
       return { kind: 'unreachable', reason: `${stoppingUnit} is being stopped`, stoppingUnit };
     }
     let isAlive = false;
     try {
       return await withDeadline('The container runtime', timeoutMs, signal, async (inner) => {
         const again = <T>(call: Call<T>) => callAgain(call, clock, inner);
+        const pathOf = (one: AbortSignal) => cri.imageFilesystemPath(one);
         const [alive, name, images, path, ours] = await Promise.allSettled([
-          again(cri.status).then(() => {
+          again((one) => cri.status(one)).then(() => {
             isAlive = true;
           }),
-          again(cri.version),
-          again(cri.listImages),
-          last.imagesPath === undefined ? again(cri.imageFilesystemPath) : cri.imageFilesystemPath(inner),
+          again((one) => cri.version(one)),
+          again((one) => cri.listImages(one)),
+          this.last.imagesPath === undefined ? again(pathOf) : pathOf(inner),
           again(rendered),
         ]);
         inner.throwIfAborted();
         if (alive.status === 'rejected') throw alive.reason;
-        last = {
-          name: nameOf(foundBy(name)),
-          imagesPath: path.status === 'fulfilled' ? path.value : last.imagesPath,
-          rendered: foundBy(ours) ?? last.rendered ?? NOTHING_RENDERED,
+        this.last = {
+          name: foundBy(name) ?? this.name(),
+          imagesPath: path.status === 'fulfilled' ? path.value : this.last.imagesPath,
+          rendered: foundBy(ours) ?? this.last.rendered ?? NOTHING_RENDERED,
         };
         if (images.status === 'rejected') throw images.reason;
-        return await reachable(images.value, last, traits);
+        return await reachable(images.value, this.last, traits);
       });
     } catch (error) {
       signal.throwIfAborted();
       if (isAlive) {
         const reason = reasonOf(error);
         const isDamaged = traits.isStorageDamage?.(reason) === true;
-        return { kind: 'unlisted', name: nameOf(undefined), reason, ...(isDamaged && { isStorageDamaged: true }) };
+        return { kind: 'unlisted', name: this.name(), reason, ...(isDamaged && { isStorageDamaged: true }) };
       }
-      last = {};
+      this.last = {};
       const isAway = error instanceof AppError && error.code === 'runtime/unreachable';
       return { kind: 'unreachable', reason: isAway ? `nothing answers on ${cri.socketPath}` : reasonOf(error) };
     }
-  };
+  }
+
+  private name(): string {
+    return this.last.name ?? `${this.options.traits.title} (version unknown)`;
+  }
 }
 
 function foundBy<T>(settled: PromiseSettledResult<T>): T | undefined {

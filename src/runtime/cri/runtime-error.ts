@@ -52,7 +52,7 @@ export function grpcCodeOf(thrown: unknown): number | undefined {
   return thrown instanceof Error && 'code' in thrown && typeof thrown.code === 'number' ? thrown.code : undefined;
 }
 
-function grpcStatusOf(thrown: unknown): { grpcCode: number; text: string } | undefined {
+function grpcStatusOf(thrown: unknown): ForeignStatus | undefined {
   const grpcCode = grpcCodeOf(thrown);
   if (!(thrown instanceof Error) || grpcCode === undefined) return undefined;
   const details = 'details' in thrown && typeof thrown.details === 'string' ? thrown.details : thrown.message;
@@ -84,7 +84,8 @@ interface ForeignStatus {
 
 const GRPC_CANCELLED = 1;
 const GRPC_DEADLINE_EXCEEDED = 4;
-const GRPC_NOT_FOUND = 5;
+export const GRPC_NOT_FOUND = 5;
+export const GRPC_ALREADY_EXISTS = 6;
 const GRPC_UNIMPLEMENTED = 12;
 const GRPC_UNAVAILABLE = 14;
 

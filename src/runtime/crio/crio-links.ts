@@ -1,7 +1,7 @@
 import { mkdir, readlink, symlink, unlink } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
 import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
-import { createPathRecord, type PathRecord } from '../config/config-file.ts';
+import { PathRecord } from '../config/config-file.ts';
 import { configError } from '../cri/runtime-error.ts';
 import { CRIO_PATHS, type CrioPaths } from './crio-config.ts';
 import type { Reload } from './reload.ts';
@@ -30,7 +30,7 @@ export function createCrioLinks(
   { persistentPinsFile }: Pick<CrioPaths, 'persistentPinsFile'>,
   change: Reload['change'],
 ): CrioLinks {
-  const record = createPathRecord(join(dirname(persistentPinsFile), 'links'), USUAL_LINKS);
+  const record = new PathRecord(join(dirname(persistentPinsFile), 'links'), USUAL_LINKS);
   return { ensure: (link, target) => ensure(record, change, link, target) };
 }
 

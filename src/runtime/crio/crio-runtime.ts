@@ -7,10 +7,10 @@ import type { MirrorsPort, PinsPort } from '../../ports/runtime.ts';
 import { watchConfig } from '../config/config-watch.ts';
 import type { MirrorAddress } from '../config/toml-text.ts';
 import { createContainers } from '../cri/containers.ts';
-import { type CriClient, createCriClient } from '../cri/cri-client.ts';
-import { createCriObserver, type Rendered, type RuntimeTraits } from '../cri/observe.ts';
-import { createUnitStop, type UnitStop } from '../cri/unit-stop.ts';
-import { createListeners, type RuntimeAdapter } from '../runtime-adapter.ts';
+import { CriClient } from '../cri/cri-client.ts';
+import { CriObserver, type Rendered, type RuntimeTraits } from '../cri/observe.ts';
+import { UnitStop } from '../cri/unit-stop.ts';
+import { type RuntimeAdapter, SharedSignals } from '../runtime-adapter.ts';
 import { CRIO_PATHS, type CrioPaths, refuseShadowing, runningPauseImage, SHADOWED_PINS } from './crio-config.ts';
 import { type CrioFiles, createCrioFiles } from './crio-files.ts';
 import { createReload, type Reload } from './reload.ts';
@@ -59,8 +59,8 @@ export function createCrioRuntime(options: CrioRuntimeOptions): RuntimeAdapter {
   const { socketPath = '/var/run/crio/crio.sock', unit = 'crio.service', units, protoRoot } = options;
   const { reloadTimeoutMs = 30_000, clock = systemClock } = options;
   const paths = { ...CRIO_PATHS, ...options.paths };
-  const cri: CriClient = createCriClient({ socketPath, ...(protoRoot && { protoRoot }) });
-  const stop = createUnitStop([unit], { units, clock });
+  const cri = new CriClient({ socketPath, protoRoot });
+  const stop = new UnitStop([unit], units, clock);
   const reload = createReload({
     markerPath: paths.reloadMarker,
     isStopping: () => stop.unit() !== undefined,
@@ -69,26 +69,28 @@ export function createCrioRuntime(options: CrioRuntimeOptions): RuntimeAdapter {
     isWhole: (signal) => files.isReloadWhole(signal),
   });
   const files = createCrioFiles(paths, options.mirror, reload.change);
+  const signals = signalsOf(paths, stop, options.log);
+  const observer = new CriObserver({
+    cri,
+    stop,
+    traits: TRAITS,
+    timeoutMs: options.observeTimeoutMs,
+    clock,
+    rendered: (signal) => renderedBy(files, paths, signal),
+  });
   return {
     ...createContainers(cri, {
       setting: 'pause_image of CRI-O',
       read: (signal) => runningPauseImage(socketPath, signal),
     }),
     ...createDropInPorts(files, reload),
-    close: cri.close,
-    onChange: listenersOf(paths, stop, options.log).add,
-    observe: createCriObserver({
-      cri,
-      stop,
-      traits: TRAITS,
-      timeoutMs: options.observeTimeoutMs ?? 15_000,
-      clock,
-      rendered: (signal) => renderedBy(files, paths, signal),
-    }),
+    close: () => cri.close(),
+    onChange: (listener) => signals.add(listener),
+    observe: (signal) => observer.observe(signal),
     pull: async (reference, signal) => {
       await stop.guard((inner) => cri.pullImage(reference, inner), signal);
     },
-    image: cri.imageStatus,
+    image: (name, signal) => cri.imageStatus(name, signal),
     addTag: async () => false, // CRI gives a name with a pull only
     removeTag: (tag, signal) => cri.removeImage(tag, signal),
     openContentCheck: () => openContentCheck({ cri, clock }),
@@ -98,10 +100,10 @@ export function createCrioRuntime(options: CrioRuntimeOptions): RuntimeAdapter {
 }
 
 /** Our own configuration files don't count. */
-function listenersOf(paths: CrioPaths, stop: UnitStop, log: Log) {
+function signalsOf(paths: CrioPaths, stop: UnitStop, log: Log) {
   const watched = [paths.configPath, paths.configDirectory, paths.registriesPath, paths.registriesDirectory];
   const ownPaths = [paths.pinsLink, paths.mirrorsLink];
-  return createListeners((notify) => {
+  return new SharedSignals((notify) => {
     const stops = [stop.watch(notify), watchConfig(watched, { ownPaths, log }, notify)];
     return () => {
       for (const stop of stops) stop();

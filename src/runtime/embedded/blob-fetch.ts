@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
-import { mkdir, open, rename, rm, stat } from 'node:fs/promises';
+import { type FileHandle, mkdir, open, rename, rm, stat } from 'node:fs/promises';
 import { Agent, get, type IncomingMessage } from 'node:http';
 import { dirname, join } from 'node:path';
 import { type Descriptor, manifestMediaTypes } from '../../bundle/format/oci-schema.ts';
@@ -8,6 +8,7 @@ import { limits } from '../../bundle/limits.ts';
 import { type Digest, digestFromHex, hexOf, shortDigest } from '../../domain/model/digest.ts';
 import { mirrorPathOf, type Reference } from '../../domain/model/reference.ts';
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
+import { untilAborted } from '../../platform/async/abort.ts';
 import type { Clock } from '../../platform/clock.ts';
 import { syncFolder } from '../../platform/files/durable-file.ts';
 import { responseTo } from '../../platform/http.ts';
@@ -17,54 +18,57 @@ import { pullError, writeError } from '../cri/runtime-error.ts';
 const FRUITLESS_ATTEMPTS = 5;
 const FIRST_PAUSE_MS = 100;
 
-export interface BlobFetch {
+/** The blobs of an OCI image layout. */
+export class BlobFetch {
+  private readonly running = new Map<Digest, Promise<void>>();
+
+  constructor(
+    private readonly directory: string,
+    private readonly source: HttpSource,
+    private readonly clock: Clock,
+  ) {}
+
   /** It may be absent. */
-  pathOf(digest: Digest): string;
+  pathOf(digest: Digest): string {
+    return join(this.directory, 'blobs', 'sha256', hexOf(digest));
+  }
+
   /**
    * Resumes a broken transfer from the exact byte, also one of an earlier process. The blob gets
    * its name only when its digest is right. Concurrent calls for one digest share a transfer.
    * @throws AppError with a `PullErrorCode`
    */
-  fetch(reference: Reference, blob: Descriptor, signal: AbortSignal): Promise<void>;
-}
-
-export function createBlobFetch(directory: string, source: HttpSource, clock: Clock): BlobFetch {
-  const running = new Map<Digest, Promise<void>>();
-  const pathOf = (digest: Digest) => join(directory, 'blobs', 'sha256', hexOf(digest));
-  const transfer = async (reference: Reference, blob: Descriptor, signal: AbortSignal): Promise<void> => {
-    if (await exists(pathOf(blob.digest))) return;
-    const partial = await openPartialBlob(join(directory, 'partial', hexOf(blob.digest)), blob);
-    try {
-      await complete(
-        partial,
-        (startByte) => source.blob(reference, blob.digest, startByte, signal),
-        blob,
-        clock,
+  async fetch(reference: Reference, blob: Descriptor, signal: AbortSignal): Promise<void> {
+    const { running } = this;
+    for (let other = running.get(blob.digest); other !== undefined; other = running.get(blob.digest)) {
+      // This caller checks again then, and resumes a cancelled transfer.
+      await untilAborted(
+        other.catch(() => undefined),
         signal,
       );
-      await partial.finish(pathOf(blob.digest));
+    }
+    const own = this.transfer(reference, blob, signal).finally(() => running.delete(blob.digest));
+    running.set(blob.digest, own);
+    await own;
+  }
+
+  private async transfer(reference: Reference, blob: Descriptor, signal: AbortSignal): Promise<void> {
+    const path = this.pathOf(blob.digest);
+    if (await exists(path)) return;
+    const partial = await openPartialBlob(join(this.directory, 'partial', hexOf(blob.digest)), blob);
+    const open = (startByte: number) => this.source.blob(reference, blob.digest, startByte, signal);
+    try {
+      await complete(partial, open, blob, this.clock, signal);
+      await partial.finish(path);
     } finally {
       await partial.close();
     }
-  };
-  return {
-    pathOf,
-    fetch: async (reference, blob, signal) => {
-      for (let other = running.get(blob.digest); other !== undefined; other = running.get(blob.digest)) {
-        // This caller checks again then, and resumes a cancelled transfer.
-        await Promise.race([other.catch(() => undefined), aborted(signal)]);
-        signal.throwIfAborted();
-      }
-      const own = transfer(reference, blob, signal).finally(() => running.delete(blob.digest));
-      running.set(blob.digest, own);
-      await own;
-    },
-  };
+  }
 }
 
 async function complete(
   partial: PartialBlob,
-  open: (startByte: number) => ReturnType<HttpSource['blob']>,
+  open: (startByte: number) => Promise<BlobStream>,
   blob: Descriptor,
   clock: Clock,
   signal: AbortSignal,
@@ -87,7 +91,7 @@ async function complete(
 /** Returns an error that may be temporary, throws any other. */
 async function attempt(
   partial: PartialBlob,
-  open: (startByte: number) => ReturnType<HttpSource['blob']>,
+  open: (startByte: number) => Promise<BlobStream>,
 ): Promise<AppError | undefined> {
   try {
     const { startByte, chunks } = await open(partial.sizeBytes());
@@ -103,71 +107,73 @@ async function exists(path: string): Promise<boolean> {
   return (await stat(path).catch(() => undefined)) !== undefined;
 }
 
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    else signal.addEventListener('abort', () => resolve(), { once: true });
-  });
-}
-
-interface PartialBlob {
-  sizeBytes(): number;
-  /** Skips earlier bytes. @throws AppError `runtime/digest-mismatch`, `runtime/no-space` */
-  append(startByte: number, chunks: AsyncIterable<Buffer>): Promise<void>;
-  /** @throws AppError `runtime/digest-mismatch`; then the file is removed */
-  finish(path: string): Promise<void>;
-  close(): Promise<void>;
-}
-
 /** It may have the start of the blob from an earlier attempt or process. */
 export async function openPartialBlob(path: string, blob: Descriptor): Promise<PartialBlob> {
   await mkdir(dirname(path), { recursive: true });
   const file = await open(path, 'a');
-  const hash = createHash('sha256');
-  let sizeBytes = 0;
-  for await (const chunk of createReadStream(path)) {
-    hash.update(chunk as Buffer);
-    sizeBytes += (chunk as Buffer).length;
+  const partial = new PartialBlob(path, blob, file);
+  for await (const chunk of createReadStream(path)) partial.count(chunk as Buffer);
+  return partial;
+}
+
+class PartialBlob {
+  private readonly hash = createHash('sha256');
+  private length = 0;
+
+  constructor(
+    private readonly path: string,
+    private readonly blob: Descriptor,
+    private readonly file: FileHandle,
+  ) {}
+
+  sizeBytes(): number {
+    return this.length;
   }
-  const discard = async (why: string) => {
-    await rm(path, { force: true });
-    return pullError('runtime/digest-mismatch', `Blob ${shortDigest(blob.digest)} is not what it should be: ${why}`);
-  };
-  return {
-    sizeBytes: () => sizeBytes,
-    close: () => file.close(),
-    append: async (startByte, chunks) => {
-      let passOver = sizeBytes - startByte;
-      for await (const chunk of chunks) {
-        const fresh = chunk.subarray(Math.min(passOver, chunk.length));
-        passOver -= chunk.length - fresh.length;
-        if (sizeBytes + fresh.length > blob.size) throw await discard(`more than ${blob.size} bytes came`);
-        await file.appendFile(fresh).catch(asWriteError(path));
-        hash.update(fresh);
-        sizeBytes += fresh.length;
-      }
-    },
-    finish: async (finalPath) => {
-      const actual = digestFromHex(hash.copy().digest('hex'));
-      if (actual !== blob.digest) throw await discard(`its bytes have the digest ${shortDigest(actual)}`);
-      await file.sync().catch(asWriteError(path));
-      await mkdir(dirname(finalPath), { recursive: true });
-      await rename(path, finalPath);
-      await syncFolder(dirname(finalPath)).catch(asWriteError(finalPath));
-    },
-  };
+
+  /** Of bytes in the file. */
+  count(bytes: Buffer): void {
+    this.hash.update(bytes);
+    this.length += bytes.length;
+  }
+
+  /** Skips earlier bytes. @throws AppError `runtime/digest-mismatch`, `runtime/no-space` */
+  async append(startByte: number, chunks: AsyncIterable<Buffer>): Promise<void> {
+    const { size } = this.blob;
+    let passOver = this.length - startByte;
+    for await (const chunk of chunks) {
+      const fresh = chunk.subarray(Math.min(passOver, chunk.length));
+      passOver -= chunk.length - fresh.length;
+      if (this.length + fresh.length > size) throw await this.discard(`more than ${size} bytes came`);
+      await this.file.appendFile(fresh).catch(asWriteError(this.path));
+      this.count(fresh);
+    }
+  }
+
+  /** @throws AppError `runtime/digest-mismatch`; then the file is removed */
+  async finish(finalPath: string): Promise<void> {
+    const actual = digestFromHex(this.hash.copy().digest('hex'));
+    if (actual !== this.blob.digest) throw await this.discard(`its bytes have the digest ${shortDigest(actual)}`);
+    await this.file.sync().catch(asWriteError(this.path));
+    await mkdir(dirname(finalPath), { recursive: true });
+    await rename(this.path, finalPath);
+    await syncFolder(dirname(finalPath)).catch(asWriteError(finalPath));
+  }
+
+  close(): Promise<void> {
+    return this.file.close();
+  }
+
+  private async discard(why: string): Promise<AppError> {
+    await rm(this.path, { force: true });
+    const what = `Blob ${shortDigest(this.blob.digest)} is not what it should be: ${why}`;
+    return pullError('runtime/digest-mismatch', what);
+  }
 }
 
 function asWriteError(path: string): (error: unknown) => never {
   return (error) => {
     throw error instanceof AppError ? error : writeError(path, error);
   };
-}
-
-/** Its digest is not checked yet. */
-interface RawManifest {
-  readonly mediaType: string;
-  readonly bytes: Buffer;
 }
 
 /** `startByte` is 0 when the registry doesn't support ranges. */
@@ -177,46 +183,48 @@ interface BlobStream {
 }
 
 /** OCI distribution-spec 1.1, pull. Throws AppError; `runtime/pull-failed` may be temporary. */
-export interface HttpSource {
-  manifest(reference: Reference, tagOrDigest: string, signal: AbortSignal): Promise<RawManifest>;
-  blob(reference: Reference, digest: Digest, startByte: number, signal: AbortSignal): Promise<BlobStream>;
-  close(): void;
-}
+export class HttpSource {
+  private readonly agent = new Agent({ keepAlive: true });
 
-/** `baseUrl`: `http://127.0.0.1:5000/v2/<token>`. */
-export function createHttpSource(baseUrl: string): HttpSource {
-  const agent = new Agent({ keepAlive: true });
-  const url = ({ registry, repository }: Reference, tail: string) =>
-    `${baseUrl}/${mirrorPathOf(repository)}/${tail}?ns=${encodeURIComponent(registry)}`;
-  const open = (address: string, headers: Record<string, string>, signal: AbortSignal) =>
-    responseTo(
-      get(address, { agent, headers: { ...headers, 'user-agent': 'stickpin/embedded' }, signal }),
-      signal,
-    ).catch((error: unknown) => {
+  /** @param baseUrl `http://127.0.0.1:5000/v2/<token>` */
+  constructor(private readonly baseUrl: string) {}
+
+  /** Its digest is not checked yet. */
+  async manifest(reference: Reference, tagOrDigest: string, signal: AbortSignal) {
+    const address = this.url(reference, `manifests/${tagOrDigest}`);
+    const response = await this.open(address, { accept: [...manifestMediaTypes].join(', ') }, signal);
+    refuseStatus(response, address, [200]);
+    const bytes = Buffer.concat(await collect(response, address, signal));
+    return { mediaType: mediaTypeOf(response), bytes };
+  }
+
+  async blob(reference: Reference, digest: Digest, startByte: number, signal: AbortSignal): Promise<BlobStream> {
+    const address = this.url(reference, `blobs/${digest}`);
+    const range: Record<string, string> = startByte === 0 ? {} : { range: `bytes=${startByte}-` };
+    const response = await this.open(address, range, signal);
+    refuseStatus(response, address, [200, 206]);
+    const given = response.statusCode === 206 ? rangeStart(response.headers['content-range']) : 0;
+    if (given === undefined || given > startByte) {
+      response.destroy();
+      throw pullError('runtime/pull-failed', `${address} answered another range than asked for`);
+    }
+    return { startByte: given, chunks: converted(response, address, signal) };
+  }
+
+  close(): void {
+    this.agent.destroy();
+  }
+
+  private url({ registry, repository }: Reference, tail: string): string {
+    return `${this.baseUrl}/${mirrorPathOf(repository)}/${tail}?ns=${encodeURIComponent(registry)}`;
+  }
+
+  private open(address: string, headers: Record<string, string>, signal: AbortSignal): Promise<IncomingMessage> {
+    const sent = { ...headers, 'user-agent': 'stickpin/embedded' };
+    return responseTo(get(address, { agent: this.agent, headers: sent, signal }), signal).catch((error: unknown) => {
       throw transferError(address, error, signal);
     });
-  return {
-    close: () => agent.destroy(),
-    manifest: async (reference, tagOrDigest, signal) => {
-      const address = url(reference, `manifests/${tagOrDigest}`);
-      const response = await open(address, { accept: [...manifestMediaTypes].join(', ') }, signal);
-      refuseStatus(response, address, [200]);
-      const bytes = Buffer.concat(await collect(response, address, signal));
-      return { mediaType: mediaTypeOf(response), bytes };
-    },
-    blob: async (reference, digest, startByte, signal) => {
-      const address = url(reference, `blobs/${digest}`);
-      const range: Record<string, string> = startByte === 0 ? {} : { range: `bytes=${startByte}-` };
-      const response = await open(address, range, signal);
-      refuseStatus(response, address, [200, 206]);
-      const given = response.statusCode === 206 ? rangeStart(response.headers['content-range']) : 0;
-      if (given === undefined || given > startByte) {
-        response.destroy();
-        throw pullError('runtime/pull-failed', `${address} answered another range than asked for`);
-      }
-      return { startByte: given, chunks: converted(response, address, signal) };
-    },
-  };
+  }
 }
 
 async function* converted(response: IncomingMessage, address: string, signal: AbortSignal): AsyncIterable<Buffer> {

@@ -17,9 +17,9 @@ import { writeDurably } from '../config/config-file.ts';
 import { type MirrorAddress, mirrorBaseUrl } from '../config/toml-text.ts';
 import { filesystemAt } from '../cri/observe.ts';
 import { pullError, toRuntimeError } from '../cri/runtime-error.ts';
-import { createListeners, type RuntimeAdapter } from '../runtime-adapter.ts';
-import { type BlobFetch, createBlobFetch, createHttpSource, type HttpSource } from './blob-fetch.ts';
-import { createImageLayout, type ImageLayout, openContentCheck } from './image-store.ts';
+import { type RuntimeAdapter, SharedSignals } from '../runtime-adapter.ts';
+import { BlobFetch, HttpSource } from './blob-fetch.ts';
+import { ImageLayout, openContentCheck } from './image-store.ts';
 
 export interface EmbeddedRuntimeOptions {
   /** Created when missing. Used by one runtime at a time. */
@@ -38,19 +38,19 @@ export interface EmbeddedRuntimeOptions {
  */
 export function createEmbeddedRuntime(options: EmbeddedRuntimeOptions): RuntimeAdapter {
   const { directory, mirror, clock } = options;
-  const source = createHttpSource(mirrorBaseUrl(mirror));
+  const source = new HttpSource(mirrorBaseUrl(mirror));
   const pull: PullContext = {
     source,
-    blobs: createBlobFetch(directory, source, clock),
+    blobs: new BlobFetch(directory, source, clock),
     arch: options.arch,
     parallelLayers: options.parallelLayers ?? 3,
   };
-  const layout = createImageLayout(directory);
-  const listeners = createListeners(() => () => undefined); // it never starts or stops
+  const layout = new ImageLayout(directory);
+  const signals = new SharedSignals(() => () => undefined); // it never starts or stops
   let mirrored: ReadonlySet<string> = new Set();
   return {
-    close: source.close,
-    onChange: listeners.add,
+    close: () => source.close(),
+    onChange: (listener) => signals.add(listener),
     observe: async (signal) => {
       signal.throwIfAborted();
       try {
@@ -70,7 +70,7 @@ export function createEmbeddedRuntime(options: EmbeddedRuntimeOptions): RuntimeA
     containerImages: async () => [],
     removeContainer: async () => undefined,
     removeImage: (imageId, signal) => layout.removeImage(imageId, signal),
-    openContentCheck: () => openContentCheck({ layout, pathOf: pull.blobs.pathOf }),
+    openContentCheck: () => openContentCheck(layout, (digest) => pull.blobs.pathOf(digest)),
     forgetContent: async (digests) => {
       for (const digest of digests) await rm(pull.blobs.pathOf(digest), { force: true });
     },

@@ -4,8 +4,7 @@ import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Descriptor } from '../../bundle/format/oci-schema.ts';
 import type { Digest } from '../../domain/model/digest.ts';
-import type { ExpectedImage, ImageContent, RuntimeImage } from '../../domain/model/image.ts';
-import type { ContentFault } from '../../domain/model/reason.ts';
+import type { ImageContent, RuntimeImage } from '../../domain/model/image.ts';
 import { parseReference } from '../../domain/model/reference.ts';
 import { systemCodeOf } from '../../platform/app-error.ts';
 import { untilAborted } from '../../platform/async/abort.ts';
@@ -13,6 +12,7 @@ import { oneAtATime } from '../../platform/async/concurrency.ts';
 import { readIfPresent } from '../../platform/files/durable-file.ts';
 import type { ContentCheck } from '../../ports/runtime.ts';
 import { writeDurably } from '../config/config-file.ts';
+import { type BlobState, CheckedBlobs } from '../cri/checked-blobs.ts';
 import { configError } from '../cri/runtime-error.ts';
 
 /** Annotation: digest of the configuration. Names with the same digest are the same image. */
@@ -28,57 +28,68 @@ interface NamedImage {
   readonly imageId: string;
 }
 
-/** A change is on the disk when its call resolves. */
-export interface ImageLayout {
-  list(): Promise<RuntimeImage[]>;
-  find(name: string): Promise<RuntimeImage | undefined>;
-  /** An image that had the name loses it. */
-  setName(image: NamedImage, signal: AbortSignal): Promise<void>;
-  /** False when there is no entry with the name `of`. */
-  addName(name: string, of: string, signal: AbortSignal): Promise<boolean>;
-  removeName(name: string, signal: AbortSignal): Promise<void>;
-  /** With all its names. Its blobs stay. */
-  removeImage(imageId: string, signal: AbortSignal): Promise<void>;
-  pins(): Promise<readonly string[]>;
-  setPins(names: readonly string[], signal: AbortSignal): Promise<void>;
-}
+/** Created with the first name. A change is on the disk when its call resolves. */
+export class ImageLayout {
+  private readonly pinsPath: string;
+  private readonly names: NameIndex;
+  private readonly inTurn = oneAtATime();
 
-/** Created with the first name. */
-export function createImageLayout(directory: string): ImageLayout {
-  const pinsPath = join(directory, 'pins.json');
-  const names = createNameIndex(directory);
-  const inTurn = oneAtATime();
-  const pins = async () => (await readJson<string[]>(pinsPath)) ?? [];
-  const listed = async (entries: readonly IndexEntry[]) => listImages(entries, new Set(await pins()));
-  return {
-    pins,
-    list: async () => listed([...(await names.entries()).values()]),
-    find: async (name) => {
-      const entries = await names.entries();
-      const entry = entries.get(name);
-      // Without an entry it may be the digest of a manifest that was selected from an index.
-      const alike = [...entries.values()].filter((other) => entry === undefined || idOf(other) === idOf(entry));
-      return (await listed(alike)).find(({ repoTags, repoDigests }) => [...repoTags, ...repoDigests].includes(name));
-    },
-    setName: (image, signal) => names.change((entries) => void entries.set(image.name, entryOf(image)), signal),
-    addName: async (name, of, signal) => {
-      if (!(await names.entries()).has(of)) return false;
-      await names.change((entries) => {
-        const entry = entries.get(of);
-        if (entry !== undefined) entries.set(name, { ...entry, annotations: { ...entry.annotations, [NAME]: name } });
-      }, signal);
-      return (await names.entries()).has(name);
-    },
-    removeName: (name, signal) => names.change((entries) => void entries.delete(name), signal),
-    removeImage: (imageId, signal) =>
-      names.change((entries) => {
-        for (const [name, entry] of entries) if (idOf(entry) === imageId) entries.delete(name);
-      }, signal),
-    setPins: (references, signal) =>
-      inTurn(signal, async () => {
-        await writeDurably({ path: pinsPath }, JSON.stringify([...new Set(references)].sort()));
-      }),
-  };
+  constructor(directory: string) {
+    this.pinsPath = join(directory, 'pins.json');
+    this.names = new NameIndex(directory);
+  }
+
+  async list(): Promise<RuntimeImage[]> {
+    return this.listed([...(await this.names.entries()).values()]);
+  }
+
+  async find(name: string): Promise<RuntimeImage | undefined> {
+    const entries = await this.names.entries();
+    const entry = entries.get(name);
+    // Without an entry it may be the digest of a manifest that was selected from an index.
+    const alike = [...entries.values()].filter((other) => entry === undefined || idOf(other) === idOf(entry));
+    const listed = await this.listed(alike);
+    return listed.find(({ repoTags, repoDigests }) => [...repoTags, ...repoDigests].includes(name));
+  }
+
+  /** An image that had the name loses it. */
+  setName(image: NamedImage, signal: AbortSignal): Promise<void> {
+    return this.names.change((entries) => void entries.set(image.name, entryOf(image)), signal);
+  }
+
+  /** False when there is no entry with the name `of`. */
+  async addName(name: string, of: string, signal: AbortSignal): Promise<boolean> {
+    if (!(await this.names.entries()).has(of)) return false;
+    await this.names.change((entries) => {
+      const entry = entries.get(of);
+      if (entry !== undefined) entries.set(name, { ...entry, annotations: { ...entry.annotations, [NAME]: name } });
+    }, signal);
+    return (await this.names.entries()).has(name);
+  }
+
+  removeName(name: string, signal: AbortSignal): Promise<void> {
+    return this.names.change((entries) => void entries.delete(name), signal);
+  }
+
+  /** With all its names. Its blobs stay. */
+  removeImage(imageId: string, signal: AbortSignal): Promise<void> {
+    return this.names.change((entries) => {
+      for (const [name, entry] of entries) if (idOf(entry) === imageId) entries.delete(name);
+    }, signal);
+  }
+
+  async pins(): Promise<readonly string[]> {
+    return (await readJson<string[]>(this.pinsPath)) ?? [];
+  }
+
+  async setPins(names: readonly string[], signal: AbortSignal): Promise<void> {
+    const text = JSON.stringify([...new Set(names)].sort());
+    await this.inTurn(signal, () => writeDurably({ path: this.pinsPath }, text));
+  }
+
+  private async listed(entries: readonly IndexEntry[]): Promise<RuntimeImage[]> {
+    return listImages(entries, new Set(await this.pins()));
+  }
 }
 
 function idOf({ digest, annotations }: IndexEntry): string {
@@ -117,13 +128,6 @@ export interface IndexEntry extends Descriptor {
 
 type Change = (entries: Map<string, IndexEntry>) => void;
 
-interface NameIndex {
-  /** Read again when others changed the file. */
-  entries(): Promise<ReadonlyMap<string, IndexEntry>>;
-  /** On the disk when the call resolves. A change that is aborted before its turn is not made. */
-  change(change: Change, signal: AbortSignal): Promise<void>;
-}
-
 interface Batch {
   readonly changes: { readonly change: Change; readonly signal: AbortSignal }[];
   readonly written: Promise<void>;
@@ -132,19 +136,43 @@ interface Batch {
 /**
  * INVARIANT: one write at a time. Changes that come during a write are written together after it.
  */
-export function createNameIndex(directory: string): NameIndex {
-  const path = join(directory, 'index.json');
-  let read: { readonly version: string; readonly entries: ReadonlyMap<string, IndexEntry> } | undefined;
-  let last: Promise<unknown> = Promise.resolve();
-  let waiting: Batch | undefined;
+export class NameIndex {
+  private readonly path: string;
+  private read: { readonly version: string; readonly entries: ReadonlyMap<string, IndexEntry> } | undefined;
+  private last: Promise<unknown> = Promise.resolve();
+  private waiting: Batch | undefined;
 
-  const entries = async () => {
-    const version = await versionOf(path);
-    if (read?.version !== version) read = { version, entries: await readEntries(path) };
-    return read.entries;
-  };
-  const write = async (changes: Batch['changes']) => {
-    const changed = new Map(await entries());
+  constructor(private readonly directory: string) {
+    this.path = join(directory, 'index.json');
+  }
+
+  /** Read again when others changed the file. */
+  async entries(): Promise<ReadonlyMap<string, IndexEntry>> {
+    const version = await versionOf(this.path);
+    if (this.read?.version !== version) this.read = { version, entries: await readEntries(this.path) };
+    return this.read.entries;
+  }
+
+  /** On the disk when the call resolves. A change that is aborted before its turn is not made. */
+  change(change: Change, signal: AbortSignal): Promise<void> {
+    this.waiting ??= this.begin();
+    this.waiting.changes.push({ change, signal });
+    return untilAborted(this.waiting.written, signal);
+  }
+
+  private begin(): Batch {
+    const changes: Batch['changes'] = [];
+    const written = this.last.then(() => {
+      this.waiting = undefined;
+      return this.write(changes);
+    });
+    this.last = written.catch(() => undefined); // each caller handles the error
+    return { changes, written };
+  }
+
+  private async write(changes: Batch['changes']): Promise<void> {
+    const { path, directory } = this;
+    const changed = new Map(await this.entries());
     const wanted = changes.filter(({ signal }) => !signal.aborted);
     if (wanted.length === 0) return;
     for (const { change } of wanted) change(changed);
@@ -152,25 +180,8 @@ export function createNameIndex(directory: string): NameIndex {
     const mediaType = 'application/vnd.oci.image.index.v1+json';
     const manifests = [...changed.values()];
     await writeDurably({ path }, JSON.stringify({ schemaVersion: 2, mediaType, manifests }));
-    read = { version: await versionOf(path), entries: changed };
-  };
-  const begin = (): Batch => {
-    const changes: Batch['changes'] = [];
-    const written = last.then(() => {
-      waiting = undefined;
-      return write(changes);
-    });
-    last = written.catch(() => undefined); // each caller handles the error
-    return { changes, written };
-  };
-  return {
-    entries,
-    change: (change, signal) => {
-      waiting ??= begin();
-      waiting.changes.push({ change, signal });
-      return untilAborted(waiting.written, signal);
-    },
-  };
+    this.read = { version: await versionOf(path), entries: changed };
+  }
 }
 
 /** Every write makes a new file. Empty when there is none. */
@@ -194,41 +205,17 @@ async function readJson<T>(path: string): Promise<T | undefined> {
   }
 }
 
-interface CheckedLayout {
-  readonly layout: Pick<ImageLayout, 'find'>;
-  readonly pathOf: (digest: Digest) => string;
-}
-
-type BlobState = 'whole' | 'absent' | 'altered' | 'unreadable';
-
-interface Checking extends CheckedLayout {
-  readonly blobs: Map<Digest, BlobState>;
-}
-
-export function openContentCheck(layout: CheckedLayout): ContentCheck {
-  const checking: Checking = { ...layout, blobs: new Map() };
-  return { check: (image, onBytes, signal) => checkImage(checking, image, onBytes, signal) };
-}
-
-async function checkImage(
-  checking: Checking,
-  { reference, documents, layers }: ExpectedImage,
-  onBytes: (bytes: number) => void,
-  signal: AbortSignal,
-): Promise<ImageContent> {
-  const faults: ContentFault[] = [];
-  const layerDigests = new Set(layers.map(({ digest }) => digest));
-  for (const digest of [...documents, ...layerDigests]) {
-    const state = checking.blobs.get(digest) ?? (await readWhole(checking.pathOf(digest), digest, onBytes, signal));
-    checking.blobs.set(digest, state);
-    if (state === 'whole') continue;
-    const absent = layerDigests.has(digest) ? 'layer-absent' : 'document-absent';
-    faults.push(state === 'absent' ? { kind: absent, digest } : { kind: 'blob', digest, why: state });
-  }
-  if ((await checking.layout.find(reference)) === undefined) {
-    return { kind: 'absent', faults: faults.filter(({ kind }) => kind === 'blob') };
-  }
-  return faults.length === 0 ? { kind: 'whole', by: 'bytes' } : { kind: 'broken', faults };
+export function openContentCheck(layout: Pick<ImageLayout, 'find'>, pathOf: (digest: Digest) => string): ContentCheck {
+  const blobs = new CheckedBlobs((digest, onBytes, signal) => readWhole(pathOf(digest), digest, onBytes, signal));
+  return {
+    check: async (image, onBytes, signal): Promise<ImageContent> => {
+      const faults = await blobs.faultsOf(image, onBytes, signal);
+      if ((await layout.find(image.reference)) === undefined) {
+        return { kind: 'absent', faults: faults.filter(({ kind }) => kind === 'blob') };
+      }
+      return faults.length === 0 ? { kind: 'whole', by: 'bytes' } : { kind: 'broken', faults };
+    },
+  };
 }
 
 async function readWhole(

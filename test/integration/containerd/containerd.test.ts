@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { type CriClient, createCriClient } from '../../../src/runtime/cri/cri-client.ts';
+import { CriClient } from '../../../src/runtime/cri/cri-client.ts';
 import { type SampleImage, sampleImage, sampleLayer } from '../../support/bundles/sample-image.ts';
 import { type Containerd, startContainerd } from '../../support/daemon/runtimes/containerd.ts';
 import { have } from '../../support/requirements.ts';
@@ -25,7 +25,7 @@ describe.runIf(have('root', 'mmdebstrap'))('containerd', () => {
   beforeAll(async () => {
     registry = await startSourceRegistry();
     containerd = await startContainerd();
-    cri = createCriClient({ socketPath: containerd.socketPath });
+    cri = new CriClient({ socketPath: containerd.socketPath });
   });
 
   afterAll(async () => {

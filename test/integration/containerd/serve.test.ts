@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createCriClient } from '../../../src/runtime/cri/cri-client.ts';
+import { CriClient } from '../../../src/runtime/cri/cri-client.ts';
 import { makeSampleBundle, type SampleBundle } from '../../support/bundles/sample-bundle.ts';
 import { type ServingCommand, startServing } from '../../support/bundles/served-bundle.ts';
 import { type Containerd, startContainerd } from '../../support/daemon/runtimes/containerd.ts';
@@ -41,7 +41,7 @@ describe.runIf(have('root', 'mmdebstrap'))('bundle serve: containerd', () => {
       join(folder, 'hosts.toml'),
       `[host."http://${served.authority}"]\n  capabilities = ["pull", "resolve"]\n`,
     );
-    const client = createCriClient({ socketPath: containerd.socketPath, timeoutMs: 60_000 });
+    const client = new CriClient({ socketPath: containerd.socketPath, timeoutMs: 60_000 });
     const { signal } = new AbortController();
     try {
       for (const { reference } of bundle.contents.images) {

@@ -13,7 +13,7 @@ import { loadSync } from '@grpc/proto-loader';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import type { ContainersPort } from '../../../src/ports/runtime.ts';
 import { createContainers } from '../../../src/runtime/cri/containers.ts';
-import { type CriClient, createCriClient } from '../../../src/runtime/cri/cri-client.ts';
+import { CriClient } from '../../../src/runtime/cri/cri-client.ts';
 import { criProtoFile } from '../../support/crio-double/bundle.ts';
 
 const signal = AbortSignal.timeout(60_000);
@@ -50,7 +50,7 @@ beforeEach(async () => {
       error === null ? resolve() : reject(error),
     );
   });
-  cri = createCriClient({ socketPath });
+  cri = new CriClient({ socketPath });
   port = createContainers(cri, { setting: 'pause_image', read: async () => undefined });
 });
 afterEach(() => {

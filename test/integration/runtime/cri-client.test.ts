@@ -11,7 +11,7 @@ import {
 } from '@grpc/grpc-js';
 import { loadSync } from '@grpc/proto-loader';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { type CriClient, createCriClient } from '../../../src/runtime/cri/cri-client.ts';
+import { CriClient } from '../../../src/runtime/cri/cri-client.ts';
 import { criProtoFile } from '../../support/crio-double/bundle.ts';
 import { eventually } from '../../support/eventually.ts';
 
@@ -59,7 +59,7 @@ describe('the CRI client', () => {
     socketPath = join(directory, 'cri.sock');
     [answers, requests, cancelled] = [{}, [], []];
     await start();
-    cri = createCriClient({ socketPath, timeoutMs: 30_000 });
+    cri = new CriClient({ socketPath, timeoutMs: 30_000 });
   });
   afterEach(() => {
     cri.close();
@@ -70,13 +70,13 @@ describe('the CRI client', () => {
   it('reads the protocol files once for all clients', () => {
     const protoRoot = join(directory, 'proto');
     cpSync(dirname(criProtoFile), join(protoRoot, 'runtime/v1'), { recursive: true });
-    createCriClient({ socketPath, protoRoot }).close();
+    new CriClient({ socketPath, protoRoot }).close();
     rmSync(protoRoot, { recursive: true });
-    createCriClient({ socketPath, protoRoot }).close();
+    new CriClient({ socketPath, protoRoot }).close();
   });
 
   it('gives every call but a pull a deadline', async () => {
-    const impatient = createCriClient({ socketPath, timeoutMs: 200 });
+    const impatient = new CriClient({ socketPath, timeoutMs: 200 });
     const calls = [
       impatient.version(signal),
       impatient.listImages(signal),

@@ -4,7 +4,7 @@ import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { ExpectedImage } from '../../../src/domain/model/image.ts';
 import { AppError } from '../../../src/platform/app-error.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
-import { createCriClient } from '../../../src/runtime/cri/cri-client.ts';
+import { CriClient } from '../../../src/runtime/cri/cri-client.ts';
 import { openContentCheck } from '../../../src/runtime/crio/storage/check-content.ts';
 import { type SampleImage, sampleImage, sampleLayer } from '../../support/bundles/sample-image.ts';
 import { type SourceAndDouble, startSourceAndDouble } from '../../support/crio-double/source-and-double.ts';
@@ -15,7 +15,7 @@ const signal = AbortSignal.timeout(600_000);
 
 describe.runIf(have('root', 'mmdebstrap'))('the content of images in CRI-O', () => {
   let it_: SourceAndDouble;
-  let cri: ReturnType<typeof createCriClient>;
+  let cri: CriClient;
   let image: SampleImage;
   let expected: ExpectedImage;
 
@@ -24,7 +24,7 @@ describe.runIf(have('root', 'mmdebstrap'))('the content of images in CRI-O', () 
   });
   beforeEach(async () => {
     it_ = await startSourceAndDouble({ skopeo: skopeoArgv() });
-    cri = createCriClient({ socketPath: it_.double.socketPath });
+    cri = new CriClient({ socketPath: it_.double.socketPath });
     image = sampleImage({ seed: 'content', layers: ['a', 'b'].map((seed) => sampleLayer({ seed })) });
     it_.source.add('app/web', image, ['v1']);
     const reference = `quay.example.com/app/web@${image.top.digest}`;
@@ -85,7 +85,10 @@ describe.runIf(have('root', 'mmdebstrap'))('the content of images in CRI-O', () 
     const imageStatus = () =>
       Promise.reject(new AppError({ code: 'runtime/pull', message: 'layer not known', disposition: 'wait' }));
     const withoutAnswer = () =>
-      openContentCheck({ cri: { ...cri, imageStatus }, clock: systemClock }).check(expected, () => undefined, signal);
+      openContentCheck({
+        cri: { imageStatus, imageFilesystemPath: (inner) => cri.imageFilesystemPath(inner) },
+        clock: systemClock,
+      }).check(expected, () => undefined, signal);
     expect(await withoutAnswer()).toMatchObject({ kind: 'unknown', reason: { message: 'layer not known' } });
     rmSync(await folderOf('a'), { recursive: true });
     expect(await withoutAnswer()).toEqual(records(expect.stringMatching(/^the files of its layer .* are gone$/)));

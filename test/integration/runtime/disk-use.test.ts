@@ -4,7 +4,7 @@ import { afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { Digest } from '../../../src/domain/model/digest.ts';
 import type { LayerStorage } from '../../../src/domain/model/image.ts';
 import { diskUse } from '../../../src/domain/preload/space.ts';
-import { createCriClient } from '../../../src/runtime/cri/cri-client.ts';
+import { CriClient } from '../../../src/runtime/cri/cri-client.ts';
 import { sampleImage, sampleLayer } from '../../support/bundles/sample-image.ts';
 import { startSourceAndDouble } from '../../support/crio-double/source-and-double.ts';
 import { startContainerd } from '../../support/daemon/runtimes/containerd.ts';
@@ -47,7 +47,7 @@ describe.runIf(have('root', 'mmdebstrap'))('the disk space that a runtime uses, 
     const source = await startSourceRegistry();
     stops.push(source.close);
     const containerd = await startContainerd();
-    const cri = createCriClient({ socketPath: containerd.socketPath });
+    const cri = new CriClient({ socketPath: containerd.socketPath });
     stops.push(containerd.stop, async () => cri.close());
     for (const [at, image] of images.entries()) source.add(`app/image${at}`, image);
     const file = join(containerd.certsDirectory, registryName, 'hosts.toml');

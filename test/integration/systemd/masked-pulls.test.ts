@@ -14,7 +14,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type CriClient, createCriClient } from '../../../src/runtime/cri/cri-client.ts';
+import { CriClient } from '../../../src/runtime/cri/cri-client.ts';
 import { makeSampleBundle } from '../../support/bundles/sample-bundle.ts';
 import { createDaemonHarness, type DaemonHarness } from '../../support/daemon/daemon-harness.ts';
 import { askedFor, publishMoved } from '../../support/daemon/origin.ts';
@@ -74,7 +74,7 @@ describe.runIf(have('root', 'mmdebstrap'))('pulls by containerd, with the daemon
     await new Promise<void>((resolve) => socket.listen(port, '127.0.0.1', resolve));
     mkdirSync(join(root, 'etc/containerd'), { recursive: true });
     symlinkSync(containerd.certsDirectory, join(root, 'etc/containerd/certs.d'));
-    cri = createCriClient({ socketPath: containerd.socketPath });
+    cri = new CriClient({ socketPath: containerd.socketPath });
   }, 300_000);
   afterAll(async () => {
     cri.close();

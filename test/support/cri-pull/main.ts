@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util';
-import { createCriClient } from '../../../src/runtime/cri/cri-client.ts';
+import { CriClient } from '../../../src/runtime/cri/cri-client.ts';
 import type { CriPull } from './cri-pull.ts';
 
 /*
@@ -15,7 +15,7 @@ const { socket, 'proto-root': protoRoot } = values;
 if (socket === undefined || protoRoot === undefined) {
   throw new Error('usage: cri-pull --socket SOCKET --proto-root FOLDER IMAGE...');
 }
-const cri = createCriClient({ socketPath: socket, protoRoot });
+const cri = new CriClient({ socketPath: socket, protoRoot });
 
 async function pull(image: string): Promise<CriPull> {
   const begunAt = performance.now();
@@ -35,4 +35,4 @@ async function pullAll(): Promise<readonly CriPull[]> {
 // A failure of the program ends the process with its stack and exit code 1.
 void pullAll()
   .then((pulls) => process.stdout.write(`${JSON.stringify(pulls)}\n`))
-  .finally(cri.close);
+  .finally(() => cri.close());

@@ -1,4 +1,4 @@
-import { createGrpcClient } from '../../../src/runtime/cri/grpc-client.ts';
+import { GrpcClient } from '../../../src/runtime/cri/grpc-client.ts';
 
 /**
  * What is to run: the image of each pod's one container by the pod's name, a reference by digest or
@@ -55,7 +55,7 @@ const stopSeconds = 60;
 
 /** {@link Pods} over the socket of a CRI. */
 export function createPods({ socketPath, protoRoot }: PodsOptions): Pods {
-  const grpc = createGrpcClient({ socketPath, protoRoot, protoFile: 'pods.proto' });
+  const grpc = new GrpcClient({ socketPath, protoRoot, protoFile: 'pods.proto' });
   const call = async <Response>(method: string, request: object = {}): Promise<Response> => {
     const { signal } = new AbortController();
     return (await grpc.call('runtime.v1.RuntimeService', method, request, { signal, timeoutMs })) as Response;
@@ -132,7 +132,7 @@ export function createPods({ socketPath, protoRoot }: PodsOptions): Pods {
         if (state !== 'SANDBOX_READY') await call('RemovePodSandbox', { podSandboxId: id });
       }
     },
-    close: grpc.close,
+    close: () => grpc.close(),
   };
 }
 

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { parseArgs } from 'node:util';
-import { createGrpcClient } from '../../../src/runtime/cri/grpc-client.ts';
+import { GrpcClient } from '../../../src/runtime/cri/grpc-client.ts';
 import { sampleImage } from '../bundles/sample-image.ts';
 import { startSourceRegistry } from '../source-registry.ts';
 
@@ -19,7 +19,7 @@ void pullNew(socket, protoRoot, Number(port));
 
 async function pullNew(socketPath: string, protoRoot: string, port: number): Promise<void> {
   const registry = await startSourceRegistry({ port });
-  const grpc = createGrpcClient({ socketPath, protoRoot, protoFile: 'api.proto' });
+  const grpc = new GrpcClient({ socketPath, protoRoot, protoFile: 'api.proto' });
   try {
     registry.add('new/image', sampleImage({ seed: randomUUID() }), ['1']);
     const wanted = { image: { image: `${registry.host}/new/image:1` } };

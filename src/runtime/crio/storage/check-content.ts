@@ -48,7 +48,7 @@ async function checkImage(
   const { cri, clock } = checking;
   const listed = await listedImage(checking, reference, signal);
   if (listed === undefined) return { kind: 'absent', faults: [] };
-  const folder = await callAgain(cri.imageFilesystemPath, clock, signal);
+  const folder = await callAgain((inner) => cri.imageFilesystemPath(inner), clock, signal);
   if (folder === undefined) return unknown('CRI-O does not tell where it keeps images');
   try {
     const records = await readStorageRecords(folder);

@@ -24,7 +24,7 @@ interface DocumentIndex {
 export function createStoredDocuments({ cri, clock }: StoredDocumentClients): BlobSource {
   let index: DocumentIndex | undefined;
   const pathOf = async (digest: Digest, signal: AbortSignal): Promise<string | undefined> => {
-    const folder = await callAgain(cri.imageFilesystemPath, clock, signal);
+    const folder = await callAgain((inner) => cri.imageFilesystemPath(inner), clock, signal);
     if (folder === undefined) return undefined;
     const version = await versionOf(folder);
     if (index?.version !== version) index = { version, paths: await documentPaths(folder) };

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { createCriClient } from '../../../../src/runtime/cri/cri-client.ts';
+import { CriClient } from '../../../../src/runtime/cri/cri-client.ts';
 import { programImage, programLayer } from '../../../support/bundles/program-image.ts';
 import { makeSampleBundle, type SampleBundle } from '../../../support/bundles/sample-bundle.ts';
 import type { SampleImage, SampleLayer } from '../../../support/bundles/sample-image.ts';
@@ -138,7 +138,7 @@ describe.runIf(have('root', 'mmdebstrap')).each([
   /** Pulls images by other means than stickpin, by their digest and with no tag. */
   const pullBefore = async (images: Readonly<Record<string, SampleImage>>) => {
     const source = await startSourceRegistry();
-    const cri = createCriClient({ socketPath: node.socketPath });
+    const cri = new CriClient({ socketPath: node.socketPath });
     await node.withSource(source.host, async () => {
       for (const [path, image] of Object.entries(images)) {
         source.add(path, image);

@@ -12,7 +12,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { hexOf } from '../../../../src/domain/model/digest.ts';
-import { createCriClient } from '../../../../src/runtime/cri/cri-client.ts';
+import { CriClient } from '../../../../src/runtime/cri/cri-client.ts';
 import { makeSampleBundle, type SampleBundle } from '../../../support/bundles/sample-bundle.ts';
 import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
 import { type Containerd, startContainerd } from '../../../support/daemon/runtimes/containerd.ts';
@@ -117,7 +117,7 @@ describe.runIf(have('root', 'mmdebstrap'))('a preload into containerd', () => {
     if (bundle.images[0] !== undefined) source.add(path.join('/'), bundle.images[0].image);
     const folder = join(containerd.certsDirectory, registry);
     writeFileSync(join(folder, 'hosts.toml'), `[host."http://${source.host}"]\n  capabilities = ["pull", "resolve"]\n`);
-    const cri = createCriClient({ socketPath: containerd.socketPath });
+    const cri = new CriClient({ socketPath: containerd.socketPath });
     try {
       await cri.pullImage(reference, AbortSignal.timeout(30_000));
       harness.daemon().engine.kick();
@@ -147,7 +147,7 @@ describe.runIf(have('root', 'mmdebstrap'))('a preload into containerd', () => {
     const labels = () => containerd.ctr('images', 'ls', `name==${reference}`);
     const before = await harness.images();
     expect(await labels()).toContain('io.cri-containerd.pinned=pinned');
-    const cri = createCriClient({ socketPath: containerd.socketPath });
+    const cri = new CriClient({ socketPath: containerd.socketPath });
     try {
       for (const name of [reference, tags[0] ?? '']) {
         await cri.pullImage(name, AbortSignal.timeout(30_000));

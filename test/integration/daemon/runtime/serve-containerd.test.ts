@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type CriClient, createCriClient } from '../../../../src/runtime/cri/cri-client.ts';
+import { CriClient } from '../../../../src/runtime/cri/cri-client.ts';
 import { hostArch, makeSampleBundle, type SampleBundle } from '../../../support/bundles/sample-bundle.ts';
 import { type SampleImage, sampleImage } from '../../../support/bundles/sample-image.ts';
 import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
@@ -41,7 +41,7 @@ describe.runIf(have('root', 'mmdebstrap')).each(['1.7', '2'] as const)(
       });
       bundle = await makeSampleBundle({ dir: factory, keys: [harness.key] });
       moved = publishMoved(origin, bundle);
-      cri = createCriClient({ socketPath });
+      cri = new CriClient({ socketPath });
       await harness.start();
       harness.plug(bundle.path);
       await harness.until((report) => report.bundles[0]?.phase === 'activated' && report.operation === 'idle');

@@ -14,7 +14,7 @@ import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { type Digest, hexOf } from '../../../../src/domain/model/digest.ts';
 import type { StatusReport } from '../../../../src/domain/report/status-schema.ts';
 import { messageIds } from '../../../../src/platform/message-ids.ts';
-import { createCriClient } from '../../../../src/runtime/cri/cri-client.ts';
+import { CriClient } from '../../../../src/runtime/cri/cri-client.ts';
 import { openBootMark } from '../../../../src/store/files/boot-mark.ts';
 import { makeSampleBundle, type SampleBundle } from '../../../support/bundles/sample-bundle.ts';
 import { sampleImage, sampleLayer } from '../../../support/bundles/sample-image.ts';
@@ -193,7 +193,7 @@ describe.runIf(have('root', 'mmdebstrap'))('damaged images after a power cut', {
       harness.unplug();
       await harness.stop();
 
-      const cri = createCriClient({ socketPath: node.double().socketPath });
+      const cri = new CriClient({ socketPath: node.double().socketPath });
       const layers = join((await cri.imageFilesystemPath(signal)) ?? '', '../vfs/dir');
       cri.close();
       // The storage of the double has the files of a layer in the folders of those above it, too.

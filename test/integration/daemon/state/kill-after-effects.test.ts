@@ -4,7 +4,7 @@ import { basename, join } from 'node:path';
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { hexOf } from '../../../../src/domain/model/digest.ts';
 import type { StatusReport } from '../../../../src/domain/report/status-schema.ts';
-import { createCriClient } from '../../../../src/runtime/cri/cri-client.ts';
+import { CriClient } from '../../../../src/runtime/cri/cri-client.ts';
 import { openBootMark } from '../../../../src/store/files/boot-mark.ts';
 import { installKeys, makeSampleBundle, type SampleBundle, sampleKey } from '../../../support/bundles/sample-bundle.ts';
 import { sampleImage, sampleLayer } from '../../../support/bundles/sample-image.ts';
@@ -138,7 +138,7 @@ describe.runIf(have('root', 'mmdebstrap'))(
       expectWholeNode(node.harness.settings.paths.state_dir, node.double(), { keepsMirrors: false, hasLostImages });
     /** Truncates a file of the layer of this seed in the storage of the runtime. */
     const breakLayer = async (seed: string) => {
-      const cri = createCriClient({ socketPath: node.double().socketPath });
+      const cri = new CriClient({ socketPath: node.double().socketPath });
       const images = await cri.imageFilesystemPath(signal);
       cri.close();
       const layers = join(images ?? '', '../vfs/dir');

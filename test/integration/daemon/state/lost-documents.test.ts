@@ -2,7 +2,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'n
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { createCriClient } from '../../../../src/runtime/cri/cri-client.ts';
+import { CriClient } from '../../../../src/runtime/cri/cri-client.ts';
 import { makeSampleBundle, type SampleBundle } from '../../../support/bundles/sample-bundle.ts';
 import type { DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
 import { createContainerdNode } from '../../../support/daemon/runtimes/containerd-node.ts';
@@ -54,7 +54,7 @@ describe.runIf(have('root', 'mmdebstrap')).each(['CRI-O', 'containerd'] as const
     const files = () => readdirSync(folder()).map((name) => join(folder(), name));
     const names = () => bundle.contents.images.flatMap(({ reference, tags }) => [reference, ...tags]);
     const pullAll = async () => {
-      const cri = createCriClient({ socketPath });
+      const cri = new CriClient({ socketPath });
       try {
         for (const name of names()) await cri.pullImage(name, never);
       } finally {

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { StatusReport } from '../../../../src/domain/report/status-schema.ts';
-import { createCriClient } from '../../../../src/runtime/cri/cri-client.ts';
+import { CriClient } from '../../../../src/runtime/cri/cri-client.ts';
 import { makeSampleBundle, type SampleBundle } from '../../../support/bundles/sample-bundle.ts';
 import { sampleImage, sampleLayer } from '../../../support/bundles/sample-image.ts';
 import type { DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
@@ -150,7 +150,7 @@ describe.runIf(have('root', 'mmdebstrap'))(`${LOSSES} random losses`, () => {
 
   /** Forced pulls, with no registry but ours and no stick with these releases. */
   async function pullAll(): Promise<void> {
-    const cri = createCriClient({ socketPath: socketPath() });
+    const cri = new CriClient({ socketPath: socketPath() });
     try {
       for (const reference of references) await cri.pullImage(reference, AbortSignal.timeout(20_000));
     } finally {

@@ -4,7 +4,7 @@ import { mkdtempSync } from 'node:fs';
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createCriClient } from '../../../../src/runtime/cri/cri-client.ts';
+import { CriClient } from '../../../../src/runtime/cri/cri-client.ts';
 import { sandboxImage, writeSandboxImage } from '../../bundles/program-image.ts';
 import { eventually } from '../../eventually.ts';
 import { containerdTwoPrograms } from '../../rootfs/containerd-two.ts';
@@ -259,7 +259,7 @@ function spawnDaemon(argv: readonly string[], options: ContainerdOptions, log: B
 }
 
 async function answering(socketPath: string, child: ChildProcess): Promise<void> {
-  const client = createCriClient({ socketPath, timeoutMs: 2_000 });
+  const client = new CriClient({ socketPath, timeoutMs: 2_000 });
   try {
     await eventually(async () => {
       if (child.exitCode === null) await client.version(new AbortController().signal);

@@ -15,7 +15,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parse } from 'toml';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createHostsDirectory, type HostsDirectory } from '../../../../src/runtime/containerd/hosts-directory.ts';
+import { HostsDirectory } from '../../../../src/runtime/containerd/hosts-directory.ts';
 
 const ADDRESS = { authority: '127.0.0.1:5577', token: '0123456789abcdef0123456789abcdef' };
 const OURS = 'http://127.0.0.1:5577/v2/0123456789abcdef0123456789abcdef/quay.io';
@@ -26,7 +26,7 @@ let hosts: HostsDirectory;
 
 beforeEach(() => {
   certs = mkdtempSync(join(tmpdir(), 'certs-d-'));
-  hosts = createHostsDirectory([certs], ADDRESS);
+  hosts = new HostsDirectory([certs], ADDRESS);
 });
 afterEach(() => rmSync(certs, { recursive: true }));
 
@@ -64,7 +64,7 @@ describe('the hosts directory', () => {
   });
 
   it('does nothing where there is no directory at all', async () => {
-    const none = createHostsDirectory([join(certs, 'none')], ADDRESS);
+    const none = new HostsDirectory([join(certs, 'none')], ADDRESS);
     await none.apply([], signal);
     expect(await none.rendered(signal)).toEqual([]);
     expect(existsSync(join(certs, 'none'))).toBe(false);
@@ -181,7 +181,7 @@ describe('the hosts directory', () => {
     writeFileSync(join(shared, 'docker/quay.io/ca.crt'), '');
     mkdirSync(join(shared, 'other'));
     symlinkSync(join(shared, 'docker/quay.io'), join(shared, 'other/quay.io'));
-    const both = createHostsDirectory([certs, join(shared, 'other')], ADDRESS);
+    const both = new HostsDirectory([certs, join(shared, 'other')], ADDRESS);
     await both.apply(['quay.io/a'], signal);
     const ca = join(shared, 'other/quay.io/ca.crt');
     expect(parse(readFileSync(join(certs, 'quay.io/hosts.toml'), 'utf8')).ca).toEqual([ca]);
@@ -216,7 +216,7 @@ describe('the hosts directory', () => {
   });
 
   it('points out mirrors to the registry of an earlier run', async () => {
-    await createHostsDirectory([certs], { ...ADDRESS, token: 'f'.repeat(32) }).apply(['quay.io/a'], signal);
+    await new HostsDirectory([certs], { ...ADDRESS, token: 'f'.repeat(32) }).apply(['quay.io/a'], signal);
     expect(await hosts.rendered(signal)).toEqual(['stale quay.io/a']);
     await hosts.apply(['quay.io/a'], signal);
     expect(await hosts.rendered(signal)).toEqual(['quay.io/a']);
@@ -224,7 +224,7 @@ describe('the hosts directory', () => {
 
   it('includes the hosts in a further directory of config_path, which ours would hide', async () => {
     const other = mkdtempSync(join(tmpdir(), 'docker-certs-d-'));
-    const both = createHostsDirectory([certs, other], ADDRESS);
+    const both = new HostsDirectory([certs, other], ADDRESS);
     mkdirSync(join(other, 'quay.io'));
     writeFileSync(join(other, 'quay.io/ca.crt'), '');
     mkdirSync(join(other, '_default'));
@@ -241,18 +241,18 @@ describe('the hosts directory', () => {
 
   it('does not take what stickpin wrote in a further directory for the configuration of the user', async () => {
     const other = mkdtempSync(join(tmpdir(), 'docker-certs-d-'));
-    const before = createHostsDirectory([other], { ...ADDRESS, token: 'f'.repeat(32) });
+    const before = new HostsDirectory([other], { ...ADDRESS, token: 'f'.repeat(32) });
     mkdirSync(join(other, 'quay.io'));
     writeFileSync(join(other, 'quay.io/hosts.toml'), `ca = "ca.pem"\n${USERS}`);
     mkdirSync(join(other, '_default'));
     writeFileSync(join(other, '_default/hosts.toml'), '[host."https://default.example.com"]\n');
     await before.apply(['quay.io/a', 'ghcr.io/b'], signal);
-    await createHostsDirectory([certs, other], ADDRESS).apply(['quay.io/a', 'ghcr.io/b'], signal);
+    await new HostsDirectory([certs, other], ADDRESS).apply(['quay.io/a', 'ghcr.io/b'], signal);
     expect(hostsIn('quay.io')).toEqual([OURS, 'https://m.example.com']);
     expect(parse(readFileSync(join(certs, 'quay.io/hosts.toml'), 'utf8')).ca).toBe(join(other, 'quay.io/ca.pem'));
     expect(hostsIn('ghcr.io')).toEqual([OURS.replace('quay.io', 'ghcr.io'), 'https://default.example.com']);
     writeFileSync(join(other, 'ghcr.io/ca.crt'), '');
-    await createHostsDirectory([certs, other], ADDRESS).apply(['ghcr.io/b'], signal);
+    await new HostsDirectory([certs, other], ADDRESS).apply(['ghcr.io/b'], signal);
     expect(parse(readFileSync(join(certs, 'ghcr.io/hosts.toml'), 'utf8')).ca).toEqual([join(other, 'ghcr.io/ca.crt')]);
     rmSync(other, { recursive: true });
   });

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parse } from 'toml';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createHostsDirectory, type HostsDirectory } from '../../../../src/runtime/containerd/hosts-directory.ts';
+import { HostsDirectory } from '../../../../src/runtime/containerd/hosts-directory.ts';
 import { startK3s } from '../../../support/k3s/certs.ts';
 
 const ADDRESS = { authority: '127.0.0.1:5577', token: '0123456789abcdef0123456789abcdef' };
@@ -26,7 +26,7 @@ let certs: string;
 let hosts: HostsDirectory;
 beforeEach(() => {
   certs = mkdtempSync(join(tmpdir(), 'k3s-certs-'));
-  hosts = createHostsDirectory([certs], ADDRESS);
+  hosts = new HostsDirectory([certs], ADDRESS);
 });
 afterEach(() => rmSync(certs, { recursive: true }));
 

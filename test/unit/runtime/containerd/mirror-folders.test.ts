@@ -2,13 +2,9 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync,
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createPathRecord } from '../../../../src/runtime/config/config-file.ts';
-import { createHostsDirectory } from '../../../../src/runtime/containerd/hosts-directory.ts';
-import {
-  createMirrorFolders,
-  FOLDERS_CLEARED_ANYWAY,
-  type MirrorFolders,
-} from '../../../../src/runtime/containerd/mirror-folders.ts';
+import { PathRecord } from '../../../../src/runtime/config/config-file.ts';
+import { HostsDirectory } from '../../../../src/runtime/containerd/hosts-directory.ts';
+import { FOLDERS_CLEARED_ANYWAY, MirrorFolders } from '../../../../src/runtime/containerd/mirror-folders.ts';
 
 const ADDRESS = { authority: '127.0.0.1:5577', token: '0123456789abcdef0123456789abcdef' };
 const { signal } = new AbortController();
@@ -18,7 +14,7 @@ let folders: MirrorFolders;
 const at = (name: string) => join(base, name);
 const recorded = () => readFileSync(at('record'), 'utf8');
 /** As after a start of the daemon. */
-const start = (file = at('record')) => createMirrorFolders(createPathRecord(file, FOLDERS_CLEARED_ANYWAY), ADDRESS);
+const start = (file = at('record')) => new MirrorFolders(new PathRecord(file, FOLDERS_CLEARED_ANYWAY), ADDRESS);
 
 beforeEach(() => {
   base = mkdtempSync(join(tmpdir(), 'mirror-folders-'));
@@ -104,7 +100,7 @@ describe('the folders of mirrors', () => {
   });
 
   it('have no current mirror that is not recorded, as after an upgrade of stickpin', async () => {
-    await createHostsDirectory([at('a')], ADDRESS).apply(['quay.io/a'], signal);
+    await new HostsDirectory([at('a')], ADDRESS).apply(['quay.io/a'], signal);
     expect(await folders.rendered([[at('a')]], signal)).toEqual(['stale quay.io/a']);
     await folders.apply([[at('a')]], ['quay.io/a'], signal);
     expect(await folders.rendered([[at('a')]], signal)).toEqual(['quay.io/a']);
@@ -125,7 +121,7 @@ describe('the folders of mirrors', () => {
     folders = start(at('file/record'));
     await expect(folders.apply([[at('a')]], ['quay.io/a'], signal)).rejects.toMatchObject({ code: 'runtime/write' });
     expect(readdirSync(base)).toEqual(['file']);
-    const record = createPathRecord(at('file/record'), FOLDERS_CLEARED_ANYWAY);
+    const record = new PathRecord(at('file/record'), FOLDERS_CLEARED_ANYWAY);
     await record.write(FOLDERS_CLEARED_ANYWAY);
     expect(await record.read()).toEqual(FOLDERS_CLEARED_ANYWAY);
   });

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { AppError } from '../../../../src/platform/app-error.ts';
-import { createCriObserver } from '../../../../src/runtime/cri/observe.ts';
+import { CriObserver } from '../../../../src/runtime/cri/observe.ts';
 import { pullError } from '../../../../src/runtime/cri/runtime-error.ts';
 import { createVirtualClock, type VirtualClock } from '../../../support/fake-ports.ts';
 
@@ -15,7 +15,7 @@ let clock: VirtualClock;
 let failures: Partial<Record<Name, { readonly error: Error; left: number }>>;
 let calls: Name[];
 let stoppingUnit: string | undefined;
-let observe: ReturnType<typeof createCriObserver>;
+let observer: CriObserver;
 
 beforeEach(() => {
   clock = createVirtualClock();
@@ -29,7 +29,7 @@ beforeEach(() => {
     failure.left -= 1;
     throw failure.error;
   };
-  observe = createCriObserver({
+  observer = new CriObserver({
     cri: {
       socketPath: SOCKET,
       status: () => answer('status', undefined),
@@ -51,7 +51,7 @@ const fails = (name: Name, left = Number.POSITIVE_INFINITY, error: Error = lstat
 const lstat = (name: string) =>
   pullError('runtime/pull-failed', `${name} on ${SOCKET} failed: lstat .tmp-images.json7: no such file or directory`);
 const observed = async () => {
-  const observation = observe(signal);
+  const observation = observer.observe(signal);
   await clock.advance(1_000);
   return observation;
 };
@@ -138,7 +138,7 @@ describe('an observation over CRI', () => {
   it('throws what aborted it, and nothing else', async () => {
     const stop = new AbortController();
     fails('listImages');
-    const observation = observe(stop.signal);
+    const observation = observer.observe(stop.signal);
     observation.catch(() => undefined);
     await clock.advance(150);
     stop.abort(new AppError({ code: 'test/stop', message: 'stop', disposition: 'retry' }));

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { pullError } from '../../../../src/runtime/cri/runtime-error.ts';
-import { createUnitStop, type UnitStop } from '../../../../src/runtime/cri/unit-stop.ts';
+import { UnitStop } from '../../../../src/runtime/cri/unit-stop.ts';
 import { createFakeUnit, type FakeUnit } from '../../../support/bus/fake-unit.ts';
 import { createVirtualClock, type VirtualClock } from '../../../support/fake-ports.ts';
 
@@ -16,7 +16,7 @@ beforeEach(() => {
   clock = createVirtualClock();
   unit = createFakeUnit();
   changes = 0;
-  stop = createUnitStop(['crio.service'], { units: unit.units, clock });
+  stop = new UnitStop(['crio.service'], unit.units, clock);
   unwatch = stop.watch(() => {
     changes += 1;
   });

@@ -34,7 +34,7 @@ describe('the content of images in an image layout', () => {
 
   const pathOf = (digest: Digest) => join(folder, hexOf(digest));
   const listed = { imageId: config, repoTags: [], repoDigests: [image.reference], pinned: true };
-  const open = () => openContentCheck({ layout: { find: async () => (isListed ? listed : undefined) }, pathOf });
+  const open = () => openContentCheck({ find: async () => (isListed ? listed : undefined) }, pathOf);
   const check = (content = open()) =>
     content.check(
       image,

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { digestOf } from '../../../../src/platform/digest.ts';
-import { createNameIndex, type IndexEntry, NAME } from '../../../../src/runtime/embedded/image-store.ts';
+import { type IndexEntry, NAME, NameIndex } from '../../../../src/runtime/embedded/image-store.ts';
 
 const { signal } = new AbortController();
 const entry = (name: string): IndexEntry => ({
@@ -24,9 +24,9 @@ const namesOnDisk = () => {
   return manifests.map(({ annotations }) => annotations[NAME]);
 };
 
-describe('createNameIndex', () => {
+describe('NameIndex', () => {
   it('writes all changes during a write together, in their order', async () => {
-    const index = createNameIndex(directory);
+    const index = new NameIndex(directory);
     const inodes = new Set<number>();
     const names = Array.from({ length: 50 }, (_, count) => `quay.io/app:${count}`);
     await Promise.all(
@@ -41,14 +41,14 @@ describe('createNameIndex', () => {
   });
 
   it('reads changes of other processes again', async () => {
-    const index = createNameIndex(directory);
+    const index = new NameIndex(directory);
     await index.change((entries) => void entries.set('quay.io/app:1', entry('quay.io/app:1')), signal);
     writeFileSync(join(directory, 'index.json'), JSON.stringify({ manifests: [entry('quay.io/app:2')] }));
     expect([...(await index.entries()).keys()]).toEqual(['quay.io/app:2']);
   });
 
   it('skips a change that was aborted before its turn, and makes the others of the same write', async () => {
-    const index = createNameIndex(directory);
+    const index = new NameIndex(directory);
     const stop = new AbortController();
     const aborted = index.change((entries) => void entries.set('quay.io/app:1', entry('quay.io/app:1')), stop.signal);
     const other = index.change((entries) => void entries.set('quay.io/app:2', entry('quay.io/app:2')), signal);
@@ -59,7 +59,7 @@ describe('createNameIndex', () => {
   });
 
   it('continues after a change that could not be written', async () => {
-    const index = createNameIndex(join(directory, 'index.json'));
+    const index = new NameIndex(join(directory, 'index.json'));
     writeFileSync(join(directory, 'index.json'), 'a file where the directory belongs');
     const change = () => index.change((entries) => void entries.set('quay.io/app:1', entry('quay.io/app:1')), signal);
     await expect(change()).rejects.toThrow();
