@@ -12,22 +12,19 @@ import type { ServedNode } from './serve/served-nodes.ts';
  * In milliseconds: daemon, API server and Node start at the same time, so only longer waits are
  * logged.
  */
-export const USUAL_MS = 30_000;
+const USUAL_MS = 30_000;
 
 /** A fault that lasts: logged at its begin and its end. */
 export class Trouble {
-  private readonly quiet: { readonly clock: Clock; readonly forMs: number } | undefined;
   private text: string | undefined;
   private sinceMs = 0;
   private isLogged = false;
 
-  /** @param quiet how long it may last before a further `begin` logs it; default: logged at once */
+  /** @param clock logged by a further `begin` after half a minute; without: logged at once */
   constructor(
     private readonly log: Log,
-    quiet?: { readonly clock: Clock; readonly forMs: number },
-  ) {
-    this.quiet = quiet;
-  }
+    private readonly clock?: Clock,
+  ) {}
 
   current(): string | undefined {
     return this.text;
@@ -41,11 +38,12 @@ export class Trouble {
   begin(text: string, error?: unknown): boolean {
     const before = this.text;
     this.text = text;
-    const nowMs = this.quiet?.clock.monotonic() ?? 0;
+    const { clock } = this;
+    const nowMs = clock?.monotonic() ?? 0;
     if (before === undefined) this.sinceMs = nowMs;
-    if (!this.isLogged && nowMs - this.sinceMs >= (this.quiet?.forMs ?? 0)) {
+    if (!this.isLogged && (clock === undefined || nowMs - this.sinceMs >= USUAL_MS)) {
       this.isLogged = true;
-      this.log.warn({ ...(error !== undefined && { err: error }) }, text);
+      this.log.warn(error === undefined ? {} : { err: error }, text);
     }
     return before !== text;
   }

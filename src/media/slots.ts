@@ -1,7 +1,7 @@
 import type { Medium, MediumId, MediumState } from '../domain/model/medium.ts';
 import type { Fault } from '../domain/model/reason.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
-import { createPlaces, type Places } from '../platform/async/concurrency.ts';
+import { Places } from '../platform/async/concurrency.ts';
 import type { Log } from '../platform/log.ts';
 import { plainText } from '../platform/plain-text.ts';
 import { type Listeners, notifyAll } from '../platform/subscription.ts';
@@ -31,7 +31,7 @@ export class Slots {
   /** Mounts that are being removed. The same path must not be mounted meanwhile. */
   readonly releasing = new Map<MediumId, Promise<void>>();
   /** For calls to all media. */
-  private readonly places = createPlaces(MEDIUM_CALLS.ofAll);
+  private readonly places = new Places(MEDIUM_CALLS.ofAll);
 
   /** @param retryMs before the first, second … retry, in milliseconds */
   constructor(
@@ -50,7 +50,7 @@ export class Slots {
       opened: undefined,
       changes: 0,
       failures: 0,
-      places: createPlaces(MEDIUM_CALLS.ofOne, this.places),
+      places: new Places(MEDIUM_CALLS.ofOne, this.places),
     });
     this.log.debug({ medium: plugged.label }, 'Medium found');
     notifyAll(this.listeners);

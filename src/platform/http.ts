@@ -1,4 +1,5 @@
 import type { ClientRequest, IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
+import { AppError } from './app-error.ts';
 import { untilAborted } from './async/abort.ts';
 
 /** Shared: every response ends with an abort, and each new error would record a stack. */
@@ -50,6 +51,12 @@ export function sendContentHead(
   });
   if (request.method === 'HEAD') return void response.end();
   return { firstByte, lastByte };
+}
+
+/** Its source ended too early. */
+export function shortBlob(digest: string, position: number): AppError {
+  const message = `${digest} ended after ${position} bytes, before its full size`;
+  return new AppError({ code: 'media/read', message, disposition: 'retry' });
 }
 
 /** In quotes (RFC 9110, section 8.8.3). Content by digest never changes, so the tag is strong. */

@@ -1,8 +1,9 @@
 import type { Digest } from '../domain/model/digest.ts';
 import { AppError } from '../platform/app-error.ts';
-import { withEither } from '../platform/async/abort.ts';
+import { Wake } from '../platform/async/wake.ts';
 import type { Clock } from '../platform/clock.ts';
 import type { Allocate } from '../platform/files/file-access.ts';
+import { shortBlob } from '../platform/http.ts';
 import type { ChangingBlobSource } from '../ports/blobs.ts';
 import type { ReadTurn } from './read-turns.ts';
 
@@ -79,14 +80,6 @@ function createRetryLimit({ clock, graceMs }: TransferDependencies): { endsAt(er
   };
 }
 
-function shortBlob(digest: Digest, position: number): AppError {
-  return new AppError({
-    code: 'media/read',
-    message: `${digest} ended after ${position} bytes, before its full size`,
-    disposition: 'retry',
-  });
-}
-
 /** False when the time is over. */
 async function returns(
   digest: Digest,
@@ -95,28 +88,19 @@ async function returns(
   signal: AbortSignal,
 ): Promise<boolean> {
   deps.onWait(1);
-  let changed = new AbortController();
-  const unsubscribe = deps.source.onChange(() => changed.abort());
+  const wake = new Wake(deps.clock);
+  const unsubscribe = deps.source.onChange(() => wake.kick());
   try {
     // The first check comes after a pause: right after a failed read the source may still list the
     // blob.
     for (let pauseMs = READ_RETRY_MS; deps.clock.monotonic() < untilMs; pauseMs = CHECK_MS) {
-      await pause(Math.min(pauseMs, untilMs - deps.clock.monotonic()), changed.signal, deps.clock, signal);
-      changed = new AbortController(); // before the check, so that a change during it ends the next pause at once
+      await wake.wait(Math.min(pauseMs, untilMs - deps.clock.monotonic()), signal);
+      signal.throwIfAborted();
       if ((await deps.source.sizeOf(digest, signal)) !== undefined) return true;
     }
     return false;
   } finally {
     unsubscribe();
     deps.onWait(-1);
-  }
-}
-
-async function pause(ms: number, changed: AbortSignal, clock: Clock, signal: AbortSignal): Promise<void> {
-  try {
-    await withEither([signal, changed], (either) => clock.sleep(Math.max(0, ms), either));
-  } catch (error) {
-    signal.throwIfAborted();
-    if (!changed.aborted) throw error;
   }
 }

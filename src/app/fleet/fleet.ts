@@ -1,9 +1,11 @@
 import { unwatchFile, watchFile } from 'node:fs';
 import { readFile } from 'node:fs/promises';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import type { NodeStatus } from '../../domain/fleet/node-status.ts';
 import { searchOf } from '../../domain/fleet/turn.ts';
 import type { Settings } from '../../domain/settings/settings.ts';
+import type { Endpoint } from '../../domain/settings/value-types.ts';
 import type { IdentityKeeper } from '../../fleet/identity/identity.ts';
 import { answerDaemon, fleetDocument, WrittenStatuses } from '../../fleet/peers/fleet-document.ts';
 import { isNeedy } from '../../fleet/peers/peer.ts';
@@ -19,13 +21,13 @@ import { type Cluster, fleetStatusLine, WarnOnce } from '../../fleet/trouble.ts'
 import { OffersClient } from '../../fleet/wire/client.ts';
 import { unixSocket, WireConnection } from '../../fleet/wire/connection.ts';
 import { fleetPaths, wireLimits } from '../../fleet/wire/documents.ts';
-import { serveSocket } from '../../fleet/wire/server.ts';
+import { serveSocket, type WatchedDocument } from '../../fleet/wire/server.ts';
 import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { shareRuns } from '../../platform/async/concurrency.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
 import { messageIds } from '../../platform/message-ids.ts';
-import { type Listeners, listen, notifyAll, type Unsubscribe } from '../../platform/subscription.ts';
+import { Observable, together, type Unsubscribe } from '../../platform/subscription.ts';
 import type { ServiceNotifier } from '../../ports/node.ts';
 
 interface FleetOptions {
@@ -43,207 +45,153 @@ interface FleetOptions {
   readonly isKubeletReady: IsKubeletReady;
 }
 
-export interface Fleet {
+/** How often STATUS and silence are brought up to date. */
+const TICK_MS = 2_000;
+
+/** The fleet process. Nothing runs before {@link run}. */
+export class Fleet {
+  private readonly peers: Peers;
+  private readonly own: OwnOffers;
+  private readonly port: NodePort;
+  private readonly silence: Silence;
+  private readonly written: WrittenStatuses;
+  private readonly kubelets: Kubelets;
+  private readonly nodes: ServedNodes;
+  private readonly daemon: WireConnection;
+
+  constructor(private readonly options: FleetOptions) {
+    const { settings, cluster, ownStatus, identity, clock, log } = options;
+    const { fleet } = settings;
+    const paths = fleetPaths(settings.paths);
+    const warnings = new WarnOnce(log, clock);
+    this.daemon = new WireConnection({
+      who: 'the daemon',
+      connect: unixSocket(paths.offersSocket),
+      // All that nodes with a turn may request, and room for those that only list the offers.
+      maxConnections: wireLimits.ofNode * (fleet.max_clients + 2),
+    });
+    const self = () => cluster.self();
+    this.own = new OwnOffers({ client: new OffersClient(this.daemon), self, status: ownStatus, clock, log });
+    this.silence = new Silence(fleet.absent, clock);
+    const onHeard = (node: string) => this.silence.heard(node);
+    this.written = new WrittenStatuses(cluster, clock, onHeard);
+    const { silence } = this;
+    this.kubelets = new Kubelets({ cluster, silence, isReady: options.isKubeletReady, absentMs: fleet.absent, clock });
+    const ways = { identity: identity && (() => identity.current()), clock, onHeard };
+    const store = new PeerStore(join(paths.stateDir, 'peers.json'), log);
+    this.peers = new Peers({ ...ways, settings: fleet, cluster, store, warnings, ownStatus });
+    this.nodes = new ServedNodes(fleet, clock);
+    const { own, daemon, nodes } = this;
+    const answers: AnswerOptions = { own, daemon, nodes, pace: new Pace(fleet.rate, clock), clock, log };
+    const answer = (node: string, request: IncomingMessage, response: ServerResponse) => {
+      silence.heard(node);
+      return answerNode(node, request, response, answers);
+    };
+    const serve = (endpoint: Endpoint) => serveNodes({ ...ways, endpoint, warnings, answer });
+    this.port = new NodePort({ setting: fleet.listen, cluster, stateDir: paths.stateDir, clock, log, serve });
+  }
+
   /**
    * What this node gives to others, and where; undefined while it gives nothing. `unknown` after a
    * start, until the daemon has reported it and the port was opened.
    */
-  serves(): OwnServes | undefined | 'unknown';
+  serves(): OwnServes | undefined | 'unknown' {
+    const { own, port } = this;
+    const { cluster, settings } = this.options;
+    if (!settings.fleet.serve) return undefined;
+    const hasNoAddress = cluster.address() === undefined && cluster.nodes().length > 0;
+    if (!own.hasAnswered() || !(port.wasTried() || hasNoAddress)) return 'unknown';
+    const opened = port.endpoint();
+    const endpoint = opened && announcedEndpoint(opened, cluster);
+    if (endpoint === undefined || endpoint === 'unknown') return endpoint;
+    return { address: endpoint.host, port: endpoint.port, bundles: own.bundles().map(({ bundleId }) => bundleId) };
+  }
+
   /** Whether the daemon of this node does not answer now. */
-  isDaemonAway(): boolean;
+  isDaemonAway(): boolean {
+    return this.own.isDaemonAway();
+  }
+
   /** Calls `listener` when one of these may have changed. */
-  onServes(listener: () => void): Unsubscribe;
+  onServes(listener: () => void): Unsubscribe {
+    return together([this.own.onChange(listener), this.port.onChange(listener)]);
+  }
+
   /** Runs until `signal` aborts. @throws AppError `offers/listen` */
-  run(signal: AbortSignal): Promise<void>;
-}
-
-/** How often STATUS and silence are brought up to date. */
-const TICK_MS = 2_000;
-
-interface Parts {
-  readonly options: FleetOptions;
-  readonly peers: Peers;
-  readonly own: OwnOffers;
-  readonly port: NodePort;
-  readonly silence: Silence;
-  readonly written: WrittenStatuses;
-  readonly kubelets: Kubelets;
-  readonly nodes: ServedNodes;
-  readonly daemon: WireConnection;
-}
-
-/** Builds the fleet process. Nothing runs yet. */
-export function createFleet(options: FleetOptions): Fleet {
-  const parts = partsOf(options);
-  return {
-    serves: () => servesOf(parts),
-    isDaemonAway: () => parts.own.isDaemonAway(),
-    onServes: (listener) => {
-      const ends = [parts.own.onChange(listener), parts.port.onChange(listener)];
-      return () => {
-        for (const end of ends) end();
-      };
-    },
-    run: (signal) => run(parts, signal),
-  };
-}
-
-function partsOf(options: FleetOptions): Parts {
-  const { settings, cluster, ownStatus, identity, clock, log } = options;
-  const { fleet } = settings;
-  const paths = fleetPaths(settings.paths);
-  const warnings = new WarnOnce(log, clock);
-  const daemon = new WireConnection({
-    who: 'the daemon',
-    connect: unixSocket(paths.offersSocket),
-    // All that nodes with a turn may request, and room for those that only list the offers.
-    maxConnections: wireLimits.ofNode * (fleet.max_clients + 2),
-  });
-  const own = new OwnOffers({
-    client: new OffersClient(daemon),
-    self: () => cluster.self(),
-    status: ownStatus,
-    clock,
-    log,
-  });
-  const silence = new Silence(fleet.absent, clock);
-  const onHeard = (node: string) => silence.heard(node);
-  const written = new WrittenStatuses(cluster, clock, onHeard);
-  const kubelets = new Kubelets({ cluster, silence, isReady: options.isKubeletReady, absentMs: fleet.absent, clock });
-  const ways = { identity: identity && (() => identity.current()), clock, onHeard };
-  const peers = new Peers({
-    ...ways,
-    settings: fleet,
-    cluster,
-    store: new PeerStore(join(paths.stateDir, 'peers.json'), log),
-    warnings,
-    ownStatus,
-  });
-  const nodes = new ServedNodes(fleet, clock);
-  const answers: AnswerOptions = { own, daemon, nodes, pace: new Pace(fleet.rate, clock), clock, log };
-  const port = new NodePort({
-    setting: fleet.listen,
-    cluster,
-    stateDir: paths.stateDir,
-    clock,
-    log,
-    serve: (endpoint) =>
-      serveNodes({
-        ...ways,
-        endpoint,
-        warnings,
-        answer: (node, request, response) => {
-          silence.heard(node);
-          return answerNode(node, request, response, answers);
-        },
-      }),
-  });
-  return { options, peers, own, port, silence, written, kubelets, nodes, daemon };
-}
-
-async function run(parts: Parts, signal: AbortSignal): Promise<void> {
-  const { options, peers, own, port, written, daemon } = parts;
-  const { settings, cluster, identity, notifier, clock, log } = options;
-  const { absent } = settings.fleet;
-  const beganMs = clock.monotonic();
-  const search = () => searchOf(clock.monotonic() - beganMs, absent);
-  const fleet = {
-    current: async () => fleetDocument({ ...parts, cluster, ownStatus: options.ownStatus, search }),
-    onChange: (listener: () => void) => {
-      const ends = [peers.onChange(listener), cluster.onChange(listener), options.onOwnStatus(listener)];
-      return () => {
-        for (const end of ends) end();
-      };
-    },
-  };
-  // Without them the daemon would take this node for one that is alone.
-  await peers.load(signal);
-  const socket = await serveSocket(fleetPaths(settings.paths).peersSocket, (request, response) =>
-    answerDaemon(request, response, { fleet, peers, clock, log }),
-  );
-  const ends = [
-    cluster.onChange(() => written.refresh()),
-    options.onOwnStatus(() => {
-      own.statusChanged();
-      peers.statusChanged();
-    }),
-  ];
-  notifier.ready();
-  log.info({ messageId: messageIds.fleetStarted }, `The fleet process started on ${cluster.self()}`);
-  const work = [cluster, own, peers, parts.kubelets].map((part) => part.run(signal));
-  work.push(tick(parts, signal));
-  if (identity !== undefined) work.push(identity.run(signal));
-  if (settings.fleet.serve) work.push(port.run(signal));
-  try {
-    await Promise.all(work);
-  } finally {
-    for (const end of ends) end();
-    await socket.close();
-    daemon.close();
-  }
-}
-
-/** STATUS, and how long nodes have been silent. */
-async function tick(parts: Parts, signal: AbortSignal): Promise<void> {
-  const { options, peers, own, port, nodes } = parts;
-  const { cluster, notifier, clock } = options;
-  while (!signal.aborted) {
-    countSilence(parts);
-    notifier.status(
-      fleetStatusLine({
-        served: nodes.served(),
-        waiting: nodes.waiting(),
-        endpoint: port.endpoint(),
-        offered: own.bundles().length,
-        peers: peers.list(),
-        apiTrouble: cluster.trouble(),
-      }),
+  async run(signal: AbortSignal): Promise<void> {
+    const { peers, own, port, written, daemon } = this;
+    const { settings, cluster, identity, notifier, clock, log } = this.options;
+    // Without them the daemon would take this node for one that is alone.
+    await peers.load(signal);
+    const answers = { fleet: this.document(), peers, clock, log };
+    const socket = await serveSocket(fleetPaths(settings.paths).peersSocket, (request, response) =>
+      answerDaemon(request, response, answers),
     );
-    await clock.sleep(TICK_MS, signal).catch(() => undefined);
+    const unsubscribe = together([
+      cluster.onChange(() => written.refresh()),
+      this.options.onOwnStatus(() => {
+        own.notify();
+        peers.statusChanged();
+      }),
+    ]);
+    notifier.ready();
+    log.info({ messageId: messageIds.fleetStarted }, `The fleet process started on ${cluster.self()}`);
+    const work = [cluster, own, peers, this.kubelets].map((part) => part.run(signal));
+    work.push(this.tick(signal));
+    if (identity !== undefined) work.push(identity.run(signal));
+    if (settings.fleet.serve) work.push(port.run(signal));
+    try {
+      await Promise.all(work);
+    } finally {
+      unsubscribe();
+      await socket.close();
+      daemon.close();
+    }
   }
-}
 
-function countSilence({ options, peers, silence }: Parts): void {
-  const { cluster, settings, ownStatus, identity, clock } = options;
-  const counts = countsSilence({
-    isQuerying: isNeedy(ownStatus(), settings.fleet.activate === 'ordered'),
-    hasIdentity: identity === undefined || identity.current() !== undefined,
-    isApiComplete: isComplete(cluster),
-    lastHeardMs: silence.lastHeardMs(),
-    nowMs: clock.monotonic(),
-  });
-  silence.pass([...cluster.nodes().map(({ name }) => name), ...peers.nodeNames()], counts);
-}
+  private document(): WatchedDocument {
+    const { peers, written, silence } = this;
+    const { settings, cluster, ownStatus, onOwnStatus, clock } = this.options;
+    const beganMs = clock.monotonic();
+    const search = () => searchOf(clock.monotonic() - beganMs, settings.fleet.absent);
+    return {
+      current: async () => fleetDocument({ peers, written, silence, cluster, ownStatus, search }),
+      onChange: (listener) => together([peers.onChange(listener), cluster.onChange(listener), onOwnStatus(listener)]),
+    };
+  }
 
-function servesOf({ own, port, options }: Parts): OwnServes | undefined | 'unknown' {
-  const { cluster, settings } = options;
-  if (!settings.fleet.serve) return undefined;
-  const hasNoAddress = cluster.address() === undefined && cluster.nodes().length > 0;
-  if (!own.hasAnswered() || !(port.wasTried() || hasNoAddress)) return 'unknown';
-  const opened = port.endpoint();
-  const endpoint = opened && announcedEndpoint(opened, cluster);
-  if (endpoint === undefined || endpoint === 'unknown') return endpoint;
-  return { address: endpoint.host, port: endpoint.port, bundles: own.bundles().map(({ bundleId }) => bundleId) };
-}
+  /** STATUS, and how long nodes have been silent. */
+  private async tick(signal: AbortSignal): Promise<void> {
+    const { peers, own, port, nodes } = this;
+    const { cluster, notifier, clock } = this.options;
+    while (!signal.aborted) {
+      this.countSilence();
+      notifier.status(
+        fleetStatusLine({
+          served: nodes.served(),
+          waiting: nodes.waiting(),
+          endpoint: port.endpoint(),
+          offered: own.bundles().length,
+          peers: peers.list(),
+          apiTrouble: cluster.trouble(),
+        }),
+      );
+      await clock.sleep(TICK_MS, signal).catch(() => undefined);
+    }
+  }
 
-/** What the daemon of this node last wrote about itself. */
-interface OwnStatus {
-  /** Undefined until the daemon wrote something that can be read. */
-  report(): OwnReport | undefined;
-  /** The part of it that other nodes get. */
-  status(): NodeStatus | undefined;
-  onChange(listener: () => void): Unsubscribe;
-  stop(): void;
-}
-
-interface Followed {
-  readonly file: string;
-  readonly log: Log;
-  readonly listeners: Listeners;
-  text: string;
-  report: OwnReport | undefined;
-  status: NodeStatus | undefined;
-  logged?: string | undefined;
+  private countSilence(): void {
+    const { peers, silence } = this;
+    const { cluster, settings, ownStatus, identity, clock } = this.options;
+    const counts = countsSilence({
+      isQuerying: isNeedy(ownStatus(), settings.fleet.activate === 'ordered'),
+      hasIdentity: identity === undefined || identity.current() !== undefined,
+      isApiComplete: isComplete(cluster),
+      lastHeardMs: silence.lastHeardMs(),
+      nowMs: clock.monotonic(),
+    });
+    silence.pass([...cluster.nodes().map(({ name }) => name), ...peers.nodeNames()], counts);
+  }
 }
 
 /**
@@ -252,37 +200,57 @@ interface Followed {
  */
 const CHECK_MS = 1_000;
 
-/** Follows the `status.json` of the daemon. */
-export async function followOwnStatus(file: string, log: Log): Promise<OwnStatus> {
-  const own: Followed = { file, log, listeners: new Set(), text: '', report: undefined, status: undefined };
-  const refresh = shareRuns(() => read(own));
-  await refresh();
-  const changed = () => void refresh().catch(() => undefined);
-  watchFile(file, { interval: CHECK_MS, persistent: false }, changed);
-  return {
-    report: () => own.report,
-    status: () => own.status,
-    onChange: (listener) => listen(own.listeners, listener),
-    stop: () => unwatchFile(file, changed),
-  };
-}
+/** What the daemon of this node last wrote about itself, in its `status.json`. */
+export class OwnStatus extends Observable {
+  private text = '';
+  private last: { readonly report: OwnReport; readonly status: NodeStatus } | undefined;
+  private logged: string | undefined;
+  private readonly refresh = shareRuns(() => this.read());
+  private readonly changed = () => void this.refresh().catch(() => undefined);
 
-async function read(own: Followed): Promise<void> {
-  const text = await readFile(own.file, 'utf8').catch((error: unknown) => {
-    if (systemCodeOf(error) !== 'ENOENT') logUnusable(own, reasonOf(error));
-    return '';
-  });
-  if (text === '' || text === own.text) return;
-  own.text = text;
-  const parsed = parseOwnReport(text);
-  if (parsed.kind === 'foreign') return logUnusable(own, parsed.why);
-  own.logged = undefined;
-  own.report = parsed.report;
-  own.status = nodeStatusOf(parsed.report);
-  notifyAll(own.listeners);
-}
+  constructor(
+    private readonly file: string,
+    private readonly log: Log,
+  ) {
+    super();
+  }
 
-function logUnusable(own: Followed, why: string): void {
-  if (own.logged !== why) own.log.warn({}, `${own.file} can't be used, so other nodes hear nothing new: ${why}`);
-  own.logged = why;
+  async start(): Promise<void> {
+    await this.refresh();
+    watchFile(this.file, { interval: CHECK_MS, persistent: false }, this.changed);
+  }
+
+  /** Undefined until the daemon wrote something that can be read. */
+  report(): OwnReport | undefined {
+    return this.last?.report;
+  }
+
+  /** The part of it that other nodes get. */
+  status(): NodeStatus | undefined {
+    return this.last?.status;
+  }
+
+  stop(): void {
+    unwatchFile(this.file, this.changed);
+  }
+
+  private async read(): Promise<void> {
+    const text = await readFile(this.file, 'utf8').catch((error: unknown) => {
+      if (systemCodeOf(error) !== 'ENOENT') this.logUnusable(reasonOf(error));
+      return '';
+    });
+    if (text === '' || text === this.text) return;
+    this.text = text;
+    const parsed = parseOwnReport(text);
+    if (parsed.kind === 'foreign') return this.logUnusable(parsed.why);
+    const { report } = parsed;
+    this.logged = undefined;
+    this.last = { report, status: nodeStatusOf(report) };
+    this.notify();
+  }
+
+  private logUnusable(why: string): void {
+    if (this.logged !== why) this.log.warn({}, `${this.file} can't be used, so other nodes hear nothing new: ${why}`);
+    this.logged = why;
+  }
 }

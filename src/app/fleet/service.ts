@@ -22,7 +22,7 @@ import { messageIds } from '../../platform/message-ids.ts';
 import { sentence } from '../../platform/plain-text.ts';
 import { exitCodeOf, lockFolders } from '../../store/files/folder-lock.ts';
 import { watchSettings } from '../daemon/changes.ts';
-import { createFleet, followOwnStatus } from './fleet.ts';
+import { Fleet, OwnStatus } from './fleet.ts';
 
 interface Service {
   readonly settings: Settings;
@@ -110,36 +110,35 @@ async function work(service: Service): Promise<void> {
 async function workLocked({ settings, sources, log, stop, notifier }: Service): Promise<void> {
   const changed = new AbortController();
   const { signal, release } = linkSignals([stop, changed.signal]);
-  const own = await followOwnStatus(join(settings.paths.run_dir, 'status.json'), log);
+  const own = new OwnStatus(join(settings.paths.run_dir, 'status.json'), log);
+  await own.start();
   const identity = await identityOf(settings, log, stop);
   const common = { api: apiOf(settings), clock: systemClock, random: Math.random, log };
   const name = identity?.current()?.node ?? (await nodeNameOf(settings, stop));
   const cluster = new KubernetesCluster({ ...common, hostname: name });
-  const fleet = createFleet({
+  const fleet = new Fleet({
     settings,
     cluster,
-    ownStatus: own.status,
-    onOwnStatus: own.onChange,
+    ownStatus: () => own.status(),
+    onOwnStatus: (listener) => own.onChange(listener),
     identity,
     isKubeletReady: (node, inner) => isKubeletReady(common.api, node, inner),
     notifier,
     clock: systemClock,
     log,
   });
-  const { report } = own;
-  const isDaemonUp = () => !fleet.isDaemonAway();
-  const mark = publishedMarkOf(settings, log);
-  const publisher = new Publisher({ ...common, cluster, report, isDaemonUp, serves: fleet.serves, mark });
+  const publisher = new Publisher({
+    ...common,
+    cluster,
+    report: () => own.report(),
+    isDaemonUp: () => !fleet.isDaemonAway(),
+    serves: () => fleet.serves(),
+    mark: publishedMarkOf(settings, log),
+  });
   own.onChange(() => publisher.changed());
   fleet.onServes(() => publisher.changed());
-  const unwatch = watchSettings({
-    settings,
-    sources,
-    log,
-    notifier,
-    onReload: () => undefined,
-    onChanged: () => changed.abort(),
-  });
+  const onChanged = () => changed.abort();
+  const unwatch = watchSettings({ settings, sources, log, notifier, onReload: () => undefined, onChanged });
   const ended = new AbortController();
   const published = publisher.run(ended.signal);
   try {

@@ -20,7 +20,7 @@ import { FailureLedger } from '../tasks/failures.ts';
 import { RunningQueue } from '../tasks/pull-queue.ts';
 import { createStallWatch } from '../tasks/stall-watch.ts';
 import { MediaJobs, Tasks } from '../tasks/tasks.ts';
-import { Wake } from '../tasks/wake.ts';
+import { Wake } from '../../platform/async/wake.ts';
 import { followTask } from './act.ts';
 import type { Loop, LoopState } from './loop.ts';
 import { createImageUsesReader, readContainers } from './observe.ts';

@@ -19,7 +19,7 @@ import type { StatusPublisher } from '../reporting/status-publisher.ts';
 import type { FailureLedger } from '../tasks/failures.ts';
 import type { RunningQueue } from '../tasks/pull-queue.ts';
 import type { MediaJobs, Tasks } from '../tasks/tasks.ts';
-import type { Wake } from '../tasks/wake.ts';
+import type { Wake } from '../../platform/async/wake.ts';
 import type { ImageUsesReader } from './observe.ts';
 import type { Pace } from './pace.ts';
 

@@ -10,7 +10,7 @@ import { type HeldBundle, type HeldBundles, heldBundle } from '../../media/held-
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { inOrder } from '../../platform/async/concurrency.ts';
 import type { Log } from '../../platform/log.ts';
-import { type Listeners, listen, notifyAll, type Unsubscribe } from '../../platform/subscription.ts';
+import { Observable, together, type Unsubscribe } from '../../platform/subscription.ts';
 import type { BlobSource, ChangingBlobSource } from '../../ports/blobs.ts';
 import { type OfferedFile, type OffersDocument, wireLimits } from '../wire/documents.ts';
 import type { OfferedBundles } from '../wire/server.ts';
@@ -48,10 +48,7 @@ export class NodeOffers implements OfferedBundles {
   }
 
   onChange(listener: () => void): Unsubscribe {
-    const stops = this.sources.map((source) => source.onChange(listener));
-    return () => {
-      for (const stop of stops) stop();
-    };
+    return together(this.sources.map((source) => source.onChange(listener)));
   }
 
   async offers(signal: AbortSignal): Promise<Pick<OffersDocument, 'bundles' | 'node'>> {
@@ -179,8 +176,7 @@ const SETTLE_MS = 500;
  * Bundles whose signed documents this node keeps, with all blobs on its own disk. Each one is
  * judged with the keys in force, as on a stick, when it is first listed and when the keys change.
  */
-export class KeptBundles implements HeldBundles {
-  private readonly listeners: Listeners = new Set();
+export class KeptBundles extends Observable implements HeldBundles {
   private readonly judged = new Map<BundleId, { readonly revision: string; readonly held: HeldBundle | undefined }>();
   /** The size of a document needs a read. */
   private readonly documentSizes = new Map<Digest, number>();
@@ -190,6 +186,7 @@ export class KeptBundles implements HeldBundles {
   private isDue = false;
 
   constructor(private readonly options: KeptBundlesOptions) {
+    super();
     options.layers.onChange(() => this.changed(false));
   }
 
@@ -204,12 +201,8 @@ export class KeptBundles implements HeldBundles {
     setTimeout(() => {
       this.isDue = false;
       this.current = undefined;
-      notifyAll(this.listeners);
+      this.notify();
     }, SETTLE_MS).unref();
-  }
-
-  onChange(listener: () => void): Unsubscribe {
-    return listen(this.listeners, listener);
   }
 
   async list(signal: AbortSignal): Promise<readonly HeldBundle[]> {

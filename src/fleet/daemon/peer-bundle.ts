@@ -8,7 +8,7 @@ import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { untilAborted, withEither } from '../../platform/async/abort.ts';
 import type { Clock } from '../../platform/clock.ts';
 import { clip, oneLine } from '../../platform/plain-text.ts';
-import { type Listeners, listen, notifyAll, type Unsubscribe } from '../../platform/subscription.ts';
+import { Observable, type Unsubscribe } from '../../platform/subscription.ts';
 import type { BlobSource } from '../../ports/blobs.ts';
 import { type OffersClient, wasCut } from '../wire/client.ts';
 import { type Busy, busyOf, OFFERED_FILES, wireLimits } from '../wire/documents.ts';
@@ -227,7 +227,7 @@ const READY: PeerState = { isReady: true };
 /** Whether a peer can be read, and its queue. */
 export class PeerTurn {
   private readonly life = new AbortController();
-  private readonly listeners: Listeners = new Set();
+  private readonly turned = new Observable();
   private current: PeerState = READY;
   private failures = 0;
 
@@ -256,7 +256,7 @@ export class PeerTurn {
     if (this.current.isReady) return;
     let stop: Unsubscribe = () => undefined;
     const ready = new Promise<void>((resolve) => {
-      stop = listen(this.listeners, resolve);
+      stop = this.turned.onChange(resolve);
     });
     await withEither([signal, this.life.signal], (either) => untilAborted(ready, either)).finally(stop);
   }
@@ -300,6 +300,6 @@ export class PeerTurn {
   private move(state: PeerState): void {
     this.current = state;
     this.options.changed();
-    if (state.isReady) notifyAll(this.listeners);
+    if (state.isReady) this.turned.notify();
   }
 }

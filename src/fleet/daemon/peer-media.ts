@@ -5,7 +5,7 @@ import { reasonOf } from '../../platform/app-error.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
 import { plainText } from '../../platform/plain-text.ts';
-import { type Listeners, listen, notifyAll, type Unsubscribe } from '../../platform/subscription.ts';
+import { Observable, type Unsubscribe } from '../../platform/subscription.ts';
 import type { BlobSource } from '../../ports/blobs.ts';
 import type { FleetPort } from '../../ports/fleet.ts';
 import type { OffersClient } from '../wire/client.ts';
@@ -157,8 +157,7 @@ const RETRY_PAUSES_MS = [500, 1_000, 2_000, 5_000, 15_000, 30_000] as const;
 /**
  * Follows `/v1/fleet`. While it does not answer, no other node is known; the journal says so once.
  */
-export class FleetWatch implements FleetPort {
-  private readonly listeners: Listeners = new Set();
+export class FleetWatch extends Observable implements FleetPort {
   private known: FleetView | undefined;
   private etag: string | undefined;
   private failures = 0;
@@ -168,14 +167,12 @@ export class FleetWatch implements FleetPort {
     private readonly client: Pick<OffersClient, 'fleet'>,
     private readonly clock: Clock,
     private readonly log: Log,
-  ) {}
+  ) {
+    super();
+  }
 
   view(): FleetView | undefined {
     return this.known;
-  }
-
-  onChange(listener: () => void): Unsubscribe {
-    return listen(this.listeners, listener);
   }
 
   /** Until `signal` aborts. Never throws. */
@@ -200,7 +197,7 @@ export class FleetWatch implements FleetPort {
     if (next === undefined) return;
     const { version: _version, ...view } = next.document;
     [this.known, this.etag] = [view, next.etag];
-    notifyAll(this.listeners);
+    this.notify();
   }
 
   private failed(error: unknown): void {
@@ -213,6 +210,6 @@ export class FleetWatch implements FleetPort {
     }
     const wasKnown = this.known !== undefined;
     [this.known, this.etag] = [undefined, undefined];
-    if (wasKnown) notifyAll(this.listeners);
+    if (wasKnown) this.notify();
   }
 }

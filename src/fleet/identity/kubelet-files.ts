@@ -4,6 +4,7 @@ import * as v from 'valibot';
 import { parse } from 'yaml';
 import type { Settings } from '../../domain/settings/settings.ts';
 import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
+import { defined } from '../../platform/defined.ts';
 import { oneLine } from '../../platform/plain-text.ts';
 import { schemaFault } from '../../platform/schema-fault.ts';
 import { fleetError } from '../trouble.ts';
@@ -39,7 +40,7 @@ export async function findIdentity(
   root = '',
 ): Promise<IdentityText> {
   const reader = new Reader(root, signal);
-  const distribution = await distributionOf(kubeconfig, reader);
+  const distribution = await distributionOf(kubeconfig, (path) => reader.isPresent(path));
   const pair = await keyPair(kubeconfig === 'auto' ? distribution?.kubeconfig : kubeconfig, reader);
   const caFile = client_ca === 'auto' ? await clientCa(distribution, reader) : client_ca;
   return {
@@ -92,10 +93,18 @@ async function readSmallFile(path: string): Promise<string> {
   }
 }
 
-async function distributionOf(kubeconfig: string, reader: Reader): Promise<Distribution | undefined> {
+/**
+ * With a kubeconfig that is named, or the first one that is there.
+ *
+ * @param kubeconfig `fleet.kubeconfig`
+ */
+export async function distributionOf(
+  kubeconfig: 'auto' | string,
+  isPresent: (path: string) => Promise<boolean>,
+): Promise<Distribution | undefined> {
   for (const distribution of DISTRIBUTIONS) {
     if (kubeconfig === distribution.kubeconfig) return distribution;
-    if (kubeconfig === 'auto' && (await reader.isPresent(distribution.kubeconfig))) return distribution;
+    if (kubeconfig === 'auto' && (await isPresent(distribution.kubeconfig))) return distribution;
   }
   return undefined;
 }
@@ -112,7 +121,7 @@ async function keyPair(kubeconfig: string | undefined, reader: Reader): Promise<
   if (await reader.isPresent(KUBELET_CERTIFICATE)) {
     return { certificate: { file: KUBELET_CERTIFICATE }, key: { file: KUBELET_CERTIFICATE } };
   }
-  const searched = kubeconfig ?? DISTRIBUTIONS.map((known) => known.kubeconfig).join(', ');
+  const searched = kubeconfig ?? KUBECONFIGS.join(', ');
   const message = `no client certificate of a kubelet was found in ${searched}, and ${KUBELET_CERTIFICATE} is not there; set fleet.kubeconfig`;
   throw fleetError('fleet/identity', message, { disposition: 'wait' });
 }
@@ -150,7 +159,6 @@ async function pemText(source: PemSource, reader: Reader): Promise<string> {
 
 /** Where a distribution of Kubernetes keeps the kubelet's files. */
 interface Distribution {
-  readonly name: string;
   readonly kubeconfig: string;
   /** `KubeletConfiguration`: the last one with a `clientCAFile` counts. */
   readonly kubeletConfigs: readonly string[];
@@ -162,44 +170,40 @@ interface Distribution {
  * In the order of the search. k3s and RKE2 have files of kubelet settings from 1.32 on, and only
  * arguments before.
  */
-export const DISTRIBUTIONS: readonly Distribution[] = [
+const DISTRIBUTIONS: readonly Distribution[] = [
   {
-    name: 'OpenShift',
     kubeconfig: '/var/lib/kubelet/kubeconfig',
     kubeletConfigs: ['/etc/kubernetes/kubelet.conf'],
     clientCa: '/etc/kubernetes/kubelet-ca.crt',
   },
   {
-    name: 'k3s',
     kubeconfig: '/var/lib/rancher/k3s/agent/kubelet.kubeconfig',
     kubeletConfigs: ['/var/lib/rancher/k3s/agent/etc/kubelet.conf.d/00-k3s-defaults.conf'],
     clientCa: '/var/lib/rancher/k3s/agent/client-ca.crt',
   },
   {
-    name: 'RKE2',
     kubeconfig: '/var/lib/rancher/rke2/agent/kubelet.kubeconfig',
     kubeletConfigs: ['/var/lib/rancher/rke2/agent/etc/kubelet.conf.d/00-rke2-defaults.conf'],
     clientCa: '/var/lib/rancher/rke2/agent/client-ca.crt',
   },
   {
-    name: 'MicroK8s',
     kubeconfig: '/var/snap/microk8s/current/credentials/kubelet.config',
     kubeletConfigs: [],
     clientCa: '/var/snap/microk8s/current/certs/ca.crt',
   },
   {
-    name: 'k0s',
     kubeconfig: '/var/lib/k0s/kubelet.conf',
     kubeletConfigs: ['/var/lib/k0s/kubelet-config.yaml'],
     clientCa: '/var/lib/k0s/pki/ca.crt',
   },
   {
-    name: 'kubeadm',
     kubeconfig: '/etc/kubernetes/kubelet.conf',
     kubeletConfigs: ['/var/lib/kubelet/config.yaml'],
     clientCa: '/etc/kubernetes/pki/ca.crt',
   },
 ];
+
+export const KUBECONFIGS: readonly string[] = DISTRIBUTIONS.map(({ kubeconfig }) => kubeconfig);
 
 /** A kubelet rotates this certificate with its key in the same file. */
 const KUBELET_CERTIFICATE = '/var/lib/kubelet/pki/kubelet-client-current.pem';
@@ -296,38 +300,29 @@ export function parseKubeconfig(content: string, path: string): ParsedKubeconfig
   return {
     kind: 'kubeconfig',
     kubeconfig: {
-      cluster: {
+      cluster: defined({
         server: cluster.server,
         isUnverified: cluster['insecure-skip-tls-verify'],
-        ...pemOf('authority', cluster['certificate-authority-data'], cluster['certificate-authority'], path),
-        ...textOf('serverName', cluster['tls-server-name']),
-        ...textOf('proxyUrl', cluster['proxy-url']),
-      },
-      user: {
-        ...pemOf('certificate', user['client-certificate-data'], user['client-certificate'], path),
-        ...pemOf('key', user['client-key-data'], user['client-key'], path),
-        ...textOf('token', user.token),
-        ...textOf('tokenFile', user.tokenFile && resolve(dirname(path), user.tokenFile)),
-        ...(user['auth-provider'] != null && { program: 'auth-provider' as const }),
-        ...(user.exec != null && { program: 'exec' as const }),
-      },
+        authority: pemOf(cluster['certificate-authority-data'], cluster['certificate-authority'], path),
+        serverName: cluster['tls-server-name'] || undefined,
+        proxyUrl: cluster['proxy-url'] || undefined,
+      }),
+      user: defined({
+        certificate: pemOf(user['client-certificate-data'], user['client-certificate'], path),
+        key: pemOf(user['client-key-data'], user['client-key'], path),
+        token: user.token || undefined,
+        tokenFile: user.tokenFile ? resolve(dirname(path), user.tokenFile) : undefined,
+        program: user.exec != null ? 'exec' : user['auth-provider'] != null ? 'auth-provider' : undefined,
+      }),
     },
   };
 }
 
 type MaybeText = string | null | undefined;
 
-function pemOf<Name extends string>(name: Name, data: MaybeText, file: MaybeText, path: string) {
-  const source: PemSource | undefined = data
-    ? { pem: Buffer.from(data, 'base64').toString('utf8') }
-    : file
-      ? { file: resolve(dirname(path), file) }
-      : undefined;
-  return (source && { [name]: source }) as { readonly [key in Name]?: PemSource } | undefined;
-}
-
-function textOf<Name extends string>(name: Name, value: MaybeText) {
-  return (value ? { [name]: value } : undefined) as { readonly [key in Name]?: string } | undefined;
+function pemOf(data: MaybeText, file: MaybeText, path: string): PemSource | undefined {
+  if (data) return { pem: Buffer.from(data, 'base64').toString('utf8') };
+  return file ? { file: resolve(dirname(path), file) } : undefined;
 }
 
 const kubeletConfiguration = v.object({

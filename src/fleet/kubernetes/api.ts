@@ -3,6 +3,7 @@ import { request as httpsRequest, type RequestOptions } from 'node:https';
 import * as v from 'valibot';
 import { AppError, type Disposition, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { linkSignals, withDeadline } from '../../platform/async/abort.ts';
+import { defined } from '../../platform/defined.ts';
 import { responseTo } from '../../platform/http.ts';
 import { clip, oneLine } from '../../platform/plain-text.ts';
 
@@ -18,12 +19,8 @@ const LINE_BYTES = 4 * 1024 * 1024;
  * cluster keeps only its watch, and a rotated certificate is used at once.
  */
 export class KubernetesApi {
-  /** @throws KubernetesError `kubernetes/kubeconfig` */
-  readonly credentials: (signal: AbortSignal) => Promise<Credentials>;
-
-  constructor(credentials: (signal: AbortSignal) => Promise<Credentials>) {
-    this.credentials = credentials;
-  }
+  /** @param credentials throws KubernetesError `kubernetes/kubeconfig` */
+  constructor(readonly credentials: (signal: AbortSignal) => Promise<Credentials>) {}
 
   /** @throws KubernetesError */
   async send(request: ApiRequest, signal: AbortSignal): Promise<unknown> {
@@ -85,24 +82,17 @@ async function responseOf(
 
 function optionsOf(credentials: Credentials, request: ApiRequest, body: string | undefined): RequestOptions {
   const { ca, certificate, key, token, serverName, isUnverified } = credentials;
-  return {
-    method: request.method,
-    agent: false,
-    rejectUnauthorized: !isUnverified,
-    ...(ca !== undefined && { ca }),
-    ...(certificate !== undefined && { cert: certificate }),
-    ...(key !== undefined && { key }),
-    ...(serverName !== undefined && { servername: serverName }),
-    headers: {
-      accept: request.accept ?? 'application/json',
-      'user-agent': 'stickpin-fleet',
-      ...(body !== undefined && {
-        'content-type': request.contentType ?? 'application/json',
-        'content-length': String(Buffer.byteLength(body)),
-      }),
-      ...(token !== undefined && { authorization: `Bearer ${token}` }),
-    },
+  const { method, accept = 'application/json', contentType = 'application/json' } = request;
+  const size = body === undefined ? undefined : String(Buffer.byteLength(body));
+  const headers = {
+    accept,
+    'user-agent': 'stickpin-fleet',
+    'content-type': size && contentType,
+    'content-length': size,
+    authorization: token === undefined ? undefined : `Bearer ${token}`,
   };
+  const tls = { ca, cert: certificate, key, servername: serverName };
+  return { method, agent: false, rejectUnauthorized: !isUnverified, ...defined(tls), headers: defined(headers) };
 }
 
 async function textOf(response: IncomingMessage): Promise<string> {

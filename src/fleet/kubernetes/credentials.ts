@@ -1,13 +1,18 @@
 import { X509Certificate } from 'node:crypto';
-import { readFile } from 'node:fs/promises';
+import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
+import { defined } from '../../platform/defined.ts';
 import { oneLine } from '../../platform/plain-text.ts';
 import { nodeOf } from '../identity/identity.ts';
-import { DISTRIBUTIONS, type Kubeconfig, type PemSource, parseKubeconfig } from '../identity/kubelet-files.ts';
+import {
+  distributionOf,
+  KUBECONFIGS,
+  type Kubeconfig,
+  type PemSource,
+  parseKubeconfig,
+} from '../identity/kubelet-files.ts';
 import { type Credentials, type KubernetesError, kubernetesError } from './api.ts';
-
-const KUBECONFIGS = DISTRIBUTIONS.map(({ kubeconfig }) => kubeconfig);
 
 /**
  * The kubelet's kubeconfig with its files as they are now: the kubelet replaces its certificate
@@ -33,16 +38,10 @@ export async function readCredentials(setting: 'auto' | string, signal: AbortSig
     throw unusable(path, `its user has neither a client certificate with a key nor a token${way}`);
   }
   const nodeName = certificate === undefined ? undefined : nodeNameOf(path, certificate);
-  return {
-    path,
-    server: cluster.server.replace(/\/+$/, ''),
-    isUnverified: cluster.isUnverified,
-    ...(cluster.serverName !== undefined && { serverName: cluster.serverName }),
-    ...(ca !== undefined && { ca }),
-    ...(certificate !== undefined && key !== undefined && { certificate, key }),
-    ...(token !== undefined && { token }),
-    ...(nodeName !== undefined && { nodeName }),
-  };
+  const { serverName, isUnverified } = cluster;
+  const pair = certificate !== undefined && key !== undefined ? { certificate, key } : {};
+  const server = cluster.server.replace(/\/+$/, '');
+  return { ...defined({ path, server, isUnverified, serverName, ca, token, nodeName }), ...pair };
 }
 
 async function readKubeconfig(
@@ -50,14 +49,14 @@ async function readKubeconfig(
   root: string,
   signal: AbortSignal,
 ): Promise<{ readonly path: string; readonly content: string }> {
-  const paths = setting === 'auto' ? KUBECONFIGS.map((path) => join(root, path)) : [setting];
-  for (const path of paths) {
-    try {
-      return { path, content: await readFile(path, { encoding: 'utf8', signal }) };
-    } catch (error) {
-      signal.throwIfAborted();
-      if (systemCodeOf(error) !== 'ENOENT' && systemCodeOf(error) !== 'ENOTDIR') throw unreadable(path, error);
-    }
+  const isPresent = async (path: string) => (await stat(join(root, path)).catch(() => undefined)) !== undefined;
+  const known = await distributionOf(setting, isPresent);
+  const path = setting === 'auto' ? known && join(root, known.kubeconfig) : setting;
+  try {
+    if (path !== undefined) return { path, content: await readFile(path, { encoding: 'utf8', signal }) };
+  } catch (error) {
+    signal.throwIfAborted();
+    if (systemCodeOf(error) !== 'ENOENT' && systemCodeOf(error) !== 'ENOTDIR') throw unreadable(path ?? setting, error);
   }
   const searched = setting === 'auto' ? `looked at ${KUBECONFIGS.join(', ')}` : `${setting} does not exist`;
   const message = `No kubeconfig of the kubelet was found: ${searched}. Name it in fleet.kubeconfig`;

@@ -2,12 +2,13 @@ import { isDeepStrictEqual } from 'node:util';
 import { parseStatusAnnotation } from '../../domain/fleet/node-status.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import type { Clock } from '../../platform/clock.ts';
+import { defined } from '../../platform/defined.ts';
 import type { Log } from '../../platform/log.ts';
 import { sentence } from '../../platform/plain-text.ts';
-import { type Listeners, listen, notifyAll, type Unsubscribe } from '../../platform/subscription.ts';
+import { Observable } from '../../platform/subscription.ts';
 import { SERVES_ANNOTATION, STATUS_ANNOTATION } from '../publish/node-status.ts';
 import { parseServes } from '../publish/own-report.ts';
-import { type Cluster, type ClusterNode, Trouble, USUAL_MS, WarnOnce } from '../trouble.ts';
+import { type Cluster, type ClusterNode, Trouble, WarnOnce } from '../trouble.ts';
 import { backoffMs, isKubernetesError, type KubernetesApi, watchErrorOf } from './api.ts';
 import {
   listNodes,
@@ -58,8 +59,7 @@ interface Listed {
 }
 
 /** As the Kubernetes API shows it. Only metadata is read, and addresses of the own Node. */
-export class KubernetesCluster implements Cluster {
-  private readonly listeners: Listeners = new Set();
+export class KubernetesCluster extends Observable implements Cluster {
   /** The API does not answer properly. */
   private readonly away: Trouble;
   /** The API ends each watch at once. */
@@ -77,10 +77,11 @@ export class KubernetesCluster implements Cluster {
   private hasBookmarks = true;
 
   constructor(private readonly options: KubernetesClusterOptions) {
+    super();
     const { log, clock, hostname } = options;
     this.name = hostname;
-    this.away = new Trouble(log, { clock, forMs: USUAL_MS });
-    this.unwatched = new Trouble(log, { clock, forMs: USUAL_MS });
+    this.away = new Trouble(log, clock);
+    this.unwatched = new Trouble(log, clock);
     this.limited = new Trouble(log);
     this.refusals = new WarnOnce(log, clock);
   }
@@ -107,10 +108,6 @@ export class KubernetesCluster implements Cluster {
     return first ?? (this.hasAnswered ? undefined : 'It was not asked yet.');
   }
 
-  onChange(listener: () => void): Unsubscribe {
-    return listen(this.listeners, listener);
-  }
-
   async run(signal: AbortSignal): Promise<void> {
     const { clock, random } = this.options;
     let failures = 0;
@@ -134,10 +131,6 @@ export class KubernetesCluster implements Cluster {
     }
   }
 
-  private changed(): void {
-    notifyAll(this.listeners);
-  }
-
   private async begin(signal: AbortSignal): Promise<Position> {
     await this.readOwnNode(signal);
     const { scope, nodes, resourceVersion } = await this.listVisible(signal);
@@ -149,7 +142,7 @@ export class KubernetesCluster implements Cluster {
     this.own = fields;
     const isBack = this.away.end('The Kubernetes API answers again') || !this.hasAnswered;
     this.hasAnswered = true;
-    if (!isSame || isBack) this.changed();
+    if (!isSame || isBack) this.notify();
     return { scope, resourceVersion };
   }
 
@@ -159,25 +152,25 @@ export class KubernetesCluster implements Cluster {
     const { nodeName: self = hostname } = await api.credentials(signal);
     const isRenamed = self !== this.name;
     this.name = self;
-    if (isRenamed) this.changed();
+    if (isRenamed) this.notify();
     const { addresses } = readNode(await api.send({ method: 'GET', path: nodePath(self) }, signal)).status;
     const address = addresses?.find(({ type }) => type === 'InternalIP')?.address;
     const isSame = address === this.ownAddress;
     this.ownAddress = address;
-    if (!isSame) this.changed();
+    if (!isSame) this.notify();
   }
 
   private async listVisible(signal: AbortSignal): Promise<Listed> {
     const { api } = this.options;
     try {
       const all = await listNodes(api, undefined, signal);
-      if (this.limited.end('All nodes of the cluster are shown to this node now')) this.changed();
+      if (this.limited.end('All nodes of the cluster are shown to this node now')) this.notify();
       return { scope: 'all', ...all };
     } catch (error) {
       if (!isKubernetesError(error, 'kubernetes/forbidden')) throw error;
       const own = await listNodes(api, this.name, signal);
       const text = `The cluster does not show other nodes to this one (${reasonOf(error)}). 'kubectl apply -f ${FLEET_YAML}' lets nodes see each other, once for the whole cluster.`;
-      if (this.limited.begin(text, error)) this.changed();
+      if (this.limited.begin(text, error)) this.notify();
       return { scope: 'own', ...own };
     }
   }
@@ -223,7 +216,7 @@ export class KubernetesCluster implements Cluster {
     if (now === undefined) this.known.delete(metadata.name);
     else this.known.set(metadata.name, now);
     if (isOwn) this.own = now && fieldsOf(metadata);
-    if (!isDeepStrictEqual(before, { node: now, own: this.own })) this.changed();
+    if (!isDeepStrictEqual(before, { node: now, own: this.own })) this.notify();
     return isOwn && event.type !== 'DELETED';
   }
 
@@ -240,16 +233,16 @@ export class KubernetesCluster implements Cluster {
     const text = isKubernetesError(error, 'kubernetes/not-found')
       ? `Kubernetes has no Node ${this.name}, which the kubelet of this node registers.${known} It is tried again.`
       : `The Kubernetes API can't be read: ${sentence(reasonOf(error))}${known} It is tried again.`;
-    if (this.away.begin(text, error)) this.changed();
+    if (this.away.begin(text, error)) this.notify();
   }
 
   private logUnwatched(error: unknown): void {
     const text = `The Kubernetes API does not tell changes of nodes: ${sentence(reasonOf(error))} All nodes are listed again instead, less and less often.`;
-    if (this.unwatched.begin(text, error)) this.changed();
+    if (this.unwatched.begin(text, error)) this.notify();
   }
 
   private endUnwatched(): void {
-    if (this.unwatched.end('The Kubernetes API tells changes of nodes again')) this.changed();
+    if (this.unwatched.end('The Kubernetes API tells changes of nodes again')) this.notify();
   }
 }
 
@@ -274,10 +267,5 @@ export function clusterNodeOf(
   const status = parseStatusAnnotation(annotations[STATUS_ANNOTATION] ?? '');
   const serves = parseServes(annotations[SERVES_ANNOTATION] ?? '');
   if (serves?.refused !== undefined) onRefused(serves.refused);
-  return {
-    name,
-    ...(serves?.endpoint !== undefined && { endpoint: serves.endpoint }),
-    serves: serves?.bundles ?? [],
-    ...(status !== undefined && { status }),
-  };
+  return defined({ name, endpoint: serves?.endpoint, serves: serves?.bundles ?? [], status });
 }

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { reasonOf } from '../../platform/app-error.ts';
-import { withEither } from '../../platform/async/abort.ts';
+import { Wake } from '../../platform/async/wake.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
 import { sentence } from '../../platform/plain-text.ts';
@@ -15,7 +15,7 @@ import {
   STATUS_ANNOTATION,
 } from '../publish/node-status.ts';
 import { type OwnReport, type OwnServes, servesAnnotation } from '../publish/own-report.ts';
-import { Trouble, USUAL_MS } from '../trouble.ts';
+import { Trouble } from '../trouble.ts';
 import { backoffMs, isKubernetesError, type KubernetesApi } from './api.ts';
 import type { KubernetesCluster } from './kubernetes-cluster.ts';
 import type { OwnFields, OwnNode } from './objects.ts';
@@ -63,8 +63,7 @@ interface Wanted {
  * and nothing while nothing changes.
  */
 export class Publisher {
-  /** Its abort ends the sleep of `run`. */
-  private wake = new AbortController();
+  private readonly wake: Wake;
   /** What was written last, as far as this process knows. */
   private written: Wanted | undefined;
   private reported: Reported | undefined;
@@ -80,14 +79,15 @@ export class Publisher {
   constructor(private readonly options: PublisherOptions) {
     const { clock, log } = options;
     this.upAt = clock.monotonic();
+    this.wake = new Wake(clock);
     this.refused = new Trouble(log);
-    this.failing = new Trouble(log, { clock, forMs: USUAL_MS });
+    this.failing = new Trouble(log, clock);
   }
 
   /** An option gives another value. */
   changed(): void {
     this.collectEvents();
-    this.wake.abort();
+    this.wake.kick();
   }
 
   /** Writes until `signal` aborts, then resolves. Never throws. */
@@ -96,11 +96,10 @@ export class Publisher {
     const unsubscribe = cluster.onChange(() => this.changed());
     let failures = 0;
     while (!signal.aborted) {
-      this.wake = new AbortController();
       try {
         const waitMs = await this.pass(signal);
         failures = 0;
-        await this.sleepUntilChanged(waitMs, signal);
+        if (waitMs > 0) await this.wake.wait(waitMs, signal);
       } catch (error) {
         if (signal.aborted) break;
         failures += 1;
@@ -227,12 +226,6 @@ export class Publisher {
     const text = `The own Node ${self} does not take everything that stickpin tells: ${sentence(reasonOf(error))} It is tried again.`;
     const trouble = isKubernetesError(error) && error.disposition === 'retry' ? this.failing : this.refused;
     trouble.begin(text, error);
-  }
-
-  private async sleepUntilChanged(ms: number, signal: AbortSignal): Promise<void> {
-    if (ms <= 0) return;
-    const { clock } = this.options;
-    await withEither([signal, this.wake.signal], (either) => clock.sleep(ms, either)).catch(() => undefined);
   }
 }
 

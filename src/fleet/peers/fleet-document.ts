@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isDeepStrictEqual } from 'node:util';
 import type { FleetNode, NodeStatus, Search } from '../../domain/fleet/node-status.ts';
 import type { Clock } from '../../platform/clock.ts';
+import { defined } from '../../platform/defined.ts';
 import { respondJson } from '../../platform/http.ts';
 import type { Log } from '../../platform/log.ts';
 import type { Cluster, ClusterNode } from '../trouble.ts';
@@ -32,22 +33,9 @@ export function fleetDocument(parts: FleetParts): FleetDocument {
   const nodes = [...names].sort().map((name): FleetNode => {
     const status = name === self ? ownStatus() : later(received.get(name), written.of(name))?.status;
     const seenAt = silence.seenAt(name);
-    return {
-      name,
-      ...(status !== undefined && { status }),
-      ...(seenAt !== undefined && { seenAt }),
-      isAbsent: name !== self && silence.isAbsent(name),
-    };
+    return defined({ name, status, seenAt, isAbsent: name !== self && silence.isAbsent(name) });
   });
-  const apiTrouble = cluster.trouble();
-  return {
-    version: 1,
-    self,
-    nodes,
-    peers: peers.list(),
-    ...(apiTrouble !== undefined && { apiTrouble }),
-    search: search(),
-  };
+  return defined({ version: 1, self, nodes, peers: peers.list(), apiTrouble: cluster.trouble(), search: search() });
 }
 
 function later(one: ReceivedStatus | undefined, other: ReceivedStatus | undefined): ReceivedStatus | undefined {

@@ -2,9 +2,10 @@ import type { NodeStatus, Peer } from '../../domain/fleet/node-status.ts';
 import type { Settings } from '../../domain/settings/settings.ts';
 import { FLEET_PORT, formatEndpoint, parseEndpoint } from '../../domain/settings/value-types.ts';
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
-import { withEither } from '../../platform/async/abort.ts';
+import { Wake } from '../../platform/async/wake.ts';
+import { defined } from '../../platform/defined.ts';
 import { messageIds } from '../../platform/message-ids.ts';
-import { type Listeners, listen, notifyAll, type Unsubscribe } from '../../platform/subscription.ts';
+import { Observable } from '../../platform/subscription.ts';
 import type { Cluster, ClusterNode, WarnOnce } from '../trouble.ts';
 import type { Watched } from '../wire/client.ts';
 import type { OffersDocument } from '../wire/documents.ts';
@@ -45,15 +46,15 @@ const WAIT_MS = 30_000;
 const WAITED_PAUSE_MS = 500;
 
 /** All known peers, and how they are queried. */
-export class Peers {
+export class Peers extends Observable {
   private readonly remembered: RememberedPeers;
   /** By `formatEndpoint()`. */
   private readonly byAddress = new Map<string, KnownPeer>();
-  private readonly listeners: Listeners = new Set();
-  /** Its abort starts the loop's next pass. */
-  private wake = new AbortController();
+  private readonly wake: Wake;
 
   constructor(private readonly options: PeersOptions) {
+    super();
+    this.wake = new Wake(options.clock);
     this.remembered = new RememberedPeers(options.store, options.cluster);
   }
 
@@ -79,13 +80,9 @@ export class Peers {
     return [...new Set([...queried, ...stored.filter((name) => name !== this.options.cluster.self())])];
   }
 
-  onChange(listener: () => void): Unsubscribe {
-    return listen(this.listeners, listener);
-  }
-
   /** The own status has changed: queries may be due. */
   statusChanged(): void {
-    this.wake.abort();
+    this.wake.kick();
   }
 
   load(signal: AbortSignal): Promise<void> {
@@ -94,17 +91,16 @@ export class Peers {
 
   /** Queries peers until `signal` aborts. Never throws. */
   async run(signal: AbortSignal): Promise<void> {
-    const unsubscribe = this.options.cluster.onChange(() => this.wake.abort());
+    const unsubscribe = this.options.cluster.onChange(() => this.wake.kick());
     const running = new Set<Promise<void>>();
     try {
       while (!signal.aborted) {
-        this.wake = new AbortController();
         this.follow();
         await this.remembered.followCluster(signal).catch(() => undefined);
         for (const peer of this.due().slice(0, Math.max(0, AT_ONCE - running.size))) {
           const one = this.query(peer, this.mayWait(peer), signal).finally(() => {
             running.delete(one);
-            this.wake.abort();
+            this.wake.kick();
           });
           running.add(one);
         }
@@ -130,7 +126,7 @@ export class Peers {
     peer.etag = undefined;
     peer.bundles = [];
     this.schedule(peer);
-    if (isNews) notifyAll(this.listeners);
+    if (isNews) this.notify();
   }
 
   /** The end that is called refuses without a word. */
@@ -162,7 +158,7 @@ export class Peers {
     const { clock } = this.options;
     const next = [...this.byAddress.values()].filter((one) => !one.isQueried).map((one) => one.nextQueryMs);
     const ms = Math.min(LONGEST_PAUSE_MS, Math.max(10, Math.min(...next) - clock.monotonic()));
-    await withEither([signal, this.wake.signal], (either) => clock.sleep(ms, either)).catch(() => undefined);
+    await this.wake.wait(ms, signal);
   }
 
   private due(): KnownPeer[] {
@@ -185,7 +181,7 @@ export class Peers {
       if (targets.has(address)) continue;
       this.byAddress.delete(address);
       peer.connection.close();
-      notifyAll(this.listeners);
+      this.notify();
     }
     for (const [address, target] of targets) {
       const peer = this.byAddress.get(address);
@@ -260,18 +256,14 @@ export class Peers {
     warnings.over(peer.name);
     onHeard(peer.name);
     this.schedule(peer);
-    if (isNews) notifyAll(this.listeners);
+    if (isNews) this.notify();
   }
 }
 
 function viewOf(peer: KnownPeer): Peer {
-  const trouble = peer.trouble ?? (peer.hasAnswered ? undefined : 'it was not asked yet');
-  return {
-    name: peer.name,
-    address: formatEndpoint(peer.target.endpoint),
-    ...(trouble !== undefined && { trouble }),
-    bundles: peer.bundles,
-  };
+  const { name, target, bundles, hasAnswered } = peer;
+  const trouble = peer.trouble ?? (hasAnswered ? undefined : 'it was not asked yet');
+  return defined({ name, address: formatEndpoint(target.endpoint), trouble, bundles });
 }
 
 interface TargetSources {

@@ -3,6 +3,7 @@ import * as v from 'valibot';
 import { formatEndpoint, parseEndpoint } from '../../domain/settings/value-types.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import { oneAtATime } from '../../platform/async/concurrency.ts';
+import { defined } from '../../platform/defined.ts';
 import { readIfPresent, replaceFile } from '../../platform/files/durable-file.ts';
 import type { Log } from '../../platform/log.ts';
 import { isLocal } from '../publish/own-report.ts';
@@ -60,7 +61,7 @@ export class PeerStore {
 /** This node still waits for the node itself. */
 function withoutLocal({ name, address }: StoredPeer): StoredPeer {
   const host = address === undefined ? undefined : parseEndpoint(address, 0)?.host;
-  return { name, ...(host !== undefined && !isLocal(host) && { address }) };
+  return host === undefined || isLocal(host) ? { name } : { name, address };
 }
 
 function wellFormed(text: string): string | undefined {
@@ -100,7 +101,7 @@ export class RememberedPeers {
     const nodes = cluster.nodes().filter(({ name }) => name !== cluster.self());
     const next = nodes.map(({ name, endpoint }): StoredPeer => {
       const address = endpoint === undefined ? before.get(name) : formatEndpoint(endpoint);
-      return { name, ...(address !== undefined && { address }) };
+      return defined({ name, address });
     });
     if (!isDeepStrictEqual(next, stored)) await this.save(next, signal);
   }

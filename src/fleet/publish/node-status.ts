@@ -10,6 +10,7 @@ import { isLoaded } from '../../domain/fleet/turn.ts';
 import { bundleTitle } from '../../domain/model/bundle.ts';
 import type { ConditionVerdict, Phase } from '../../domain/model/condition.ts';
 import { hexOf } from '../../domain/model/digest.ts';
+import { defined } from '../../platform/defined.ts';
 import { clip, oneLine, sentence } from '../../platform/plain-text.ts';
 import type { OwnBundle, OwnReport } from './own-report.ts';
 
@@ -27,14 +28,14 @@ export function nodeStatusOf(report: OwnReport): NodeStatus {
   const more = all.length - NODE_STATUS_RELEASES;
   const wants = report.wanted.slice(0, MOST_WANTS).map(({ name, version }) => ({ name, version }));
   const rejects = rejectsOf(report);
-  return {
+  return defined({
     version: 1,
-    ...(report.arch !== undefined && { arch: report.arch }),
+    arch: report.arch,
     releases: all.slice(0, NODE_STATUS_RELEASES),
-    ...(wants.length > 0 && { wants }),
-    ...(rejects.length > 0 && { rejects }),
-    ...(more > 0 && { more }),
-  };
+    wants: wants.length > 0 ? wants : undefined,
+    rejects: rejects.length > 0 ? rejects : undefined,
+    more: more > 0 ? more : undefined,
+  });
 }
 
 /**
@@ -72,8 +73,9 @@ function urgency({ phase, current }: ReleaseStatus): number {
   return PAST.includes(phase) ? 3 : 2;
 }
 
-function coarse({ percent, ...release }: ReleaseStatus): ReleaseStatus {
-  return { ...release, ...(percent !== undefined && { percent: percent - (percent % PERCENT_STEP) }) };
+function coarse(release: ReleaseStatus): ReleaseStatus {
+  const { percent, ...others } = release;
+  return percent === undefined ? release : { ...others, percent: percent - (percent % PERCENT_STEP) };
 }
 
 /** Current ones, then the newest first. */
@@ -116,15 +118,13 @@ function releaseStatus(bundle: OwnBundle, report: OwnReport): ReleaseStatus {
   const { name, version, phase, current, runs } = bundle;
   const percent = phase === 'preloading' ? percentOf(bundle, report) : undefined;
   const reason = personWaitedFor(bundle) ?? bundle.reason?.code ?? bundle.degraded?.code;
+  const isCurrent = current === true ? current : undefined;
   return {
     name,
     version,
     bundle: shortBundle(bundle),
     ...loadedStatus(bundle),
-    ...(current === true && { current }),
-    ...(runs !== undefined && { runs }),
-    ...(percent !== undefined && { percent }),
-    ...(reason !== undefined && { reason }),
+    ...defined({ current: isCurrent, runs, percent, reason }),
   };
 }
 

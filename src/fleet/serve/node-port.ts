@@ -4,15 +4,15 @@ import type { Socket } from 'node:net';
 import { join } from 'node:path';
 import { type Endpoint, FLEET_PORT, formatEndpoint, parseEndpoint } from '../../domain/settings/value-types.ts';
 import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
-import { withEither } from '../../platform/async/abort.ts';
+import { Wake } from '../../platform/async/wake.ts';
 import type { Clock } from '../../platform/clock.ts';
 import { readIfPresent, replaceFile } from '../../platform/files/durable-file.ts';
 import type { Log } from '../../platform/log.ts';
 import { messageIds } from '../../platform/message-ids.ts';
-import { type Listeners, listen, notifyAll, type Unsubscribe } from '../../platform/subscription.ts';
+import { Observable } from '../../platform/subscription.ts';
 import type { Identity } from '../identity/identity.ts';
 import { type EnteredConnection, TlsGate } from '../identity/tls-ends.ts';
-import { type Cluster, fleetError, Trouble, USUAL_MS, type WarnOnce } from '../trouble.ts';
+import { type Cluster, fleetError, Trouble, type WarnOnce } from '../trouble.ts';
 import { respondBusy, WIRE_SERVER_OPTIONS, wireLimits } from '../wire/documents.ts';
 
 interface NodePortOptions {
@@ -30,8 +30,7 @@ interface NodePortOptions {
 const AGAIN_MS = 5_000;
 
 /** The port for other nodes. */
-export class NodePort {
-  private readonly listeners: Listeners = new Set();
+export class NodePort extends Observable {
   private readonly file: string;
   private readonly unknown: Trouble;
   private server: NodeServer | undefined;
@@ -42,9 +41,10 @@ export class NodePort {
   private logged: string | undefined;
 
   constructor(private readonly options: NodePortOptions) {
+    super();
     const { log, clock, stateDir } = options;
     this.file = join(stateDir, 'address');
-    this.unknown = new Trouble(log, { clock, forMs: USUAL_MS });
+    this.unknown = new Trouble(log, clock);
   }
 
   /** Undefined while other nodes can't reach this one. */
@@ -57,24 +57,19 @@ export class NodePort {
     return this.isTried;
   }
 
-  onChange(listener: () => void): Unsubscribe {
-    return listen(this.listeners, listener);
-  }
-
   /** Follows changes of the address. Never throws. */
   async run(signal: AbortSignal): Promise<void> {
     const { cluster, clock } = this.options;
-    let changed = new AbortController();
-    const unsubscribe = cluster.onChange(() => changed.abort());
+    const wake = new Wake(clock);
+    const unsubscribe = cluster.onChange(() => wake.kick());
     while (!signal.aborted) {
-      changed = new AbortController();
       const address = await this.ownAddress(signal);
       if (address === undefined) {
         this.unknown.begin(
           'The address of this node is not known, so other nodes get nothing; fleet.listen can name it',
         );
       } else if (address !== this.wanted) await this.move(address, signal);
-      await withEither([signal, changed.signal], (either) => clock.sleep(AGAIN_MS, either)).catch(() => undefined);
+      await wake.wait(AGAIN_MS, signal);
     }
     unsubscribe();
     await this.server?.close();
@@ -98,7 +93,7 @@ export class NodePort {
       if (!signal.aborted) this.logOnce(`Other nodes can't reach this one: ${reasonOf(error)}`);
     }
     this.isTried = true;
-    notifyAll(this.listeners);
+    this.notify();
   }
 
   /** Without an API server: the last address. */

@@ -2,10 +2,11 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { NodeStatus } from '../../domain/fleet/node-status.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import type { Clock } from '../../platform/clock.ts';
+import { defined } from '../../platform/defined.ts';
 import { closeSignal, respondJson } from '../../platform/http.ts';
 import type { Log } from '../../platform/log.ts';
-import { type Listeners, listen, notifyAll, type Unsubscribe } from '../../platform/subscription.ts';
-import { Trouble, USUAL_MS } from '../trouble.ts';
+import { Observable } from '../../platform/subscription.ts';
+import { Trouble } from '../trouble.ts';
 import type { OffersClient } from '../wire/client.ts';
 import type { WireConnection } from '../wire/connection.ts';
 import { type OffersDocument, parseWirePath, respondBusy } from '../wire/documents.ts';
@@ -26,15 +27,15 @@ const FIRST_PAUSE_MS = 500;
 const LONGEST_PAUSE_MS = 15_000;
 
 /** The offers of the own daemon. */
-export class OwnOffers {
-  private readonly listeners: Listeners = new Set();
+export class OwnOffers extends Observable {
   private readonly away: Trouble;
   private offered: OffersDocument['bundles'] = [];
   private etag: string | undefined;
   private isAnswered = false;
 
   constructor(private readonly options: OwnOffersOptions) {
-    this.away = new Trouble(options.log, { clock: options.clock, forMs: USUAL_MS });
+    super();
+    this.away = new Trouble(options.log, options.clock);
   }
 
   /** Nothing while the daemon does not answer. */
@@ -44,8 +45,7 @@ export class OwnOffers {
 
   /** For other nodes: with the name and the status of this node. */
   document(): OffersDocument {
-    const status = this.options.status();
-    const node = { name: this.options.self(), ...(status !== undefined && { status }) };
+    const node = defined({ name: this.options.self(), status: this.options.status() });
     return { version: 1, bundles: this.offered, node };
   }
 
@@ -58,14 +58,6 @@ export class OwnOffers {
     return this.away.current() !== undefined;
   }
 
-  onChange(listener: () => void): Unsubscribe {
-    return listen(this.listeners, listener);
-  }
-
-  statusChanged(): void {
-    notifyAll(this.listeners);
-  }
-
   /** Follows the daemon until `signal` aborts. Never throws. */
   async run(signal: AbortSignal): Promise<void> {
     const { client, clock } = this.options;
@@ -74,7 +66,7 @@ export class OwnOffers {
       try {
         const answer = await client.offers({ etag: this.etag, waitMs: WAIT_MS }, signal);
         pauseMs = FIRST_PAUSE_MS;
-        if (this.away.end('The daemon answers again: other nodes get its bundles')) notifyAll(this.listeners);
+        if (this.away.end('The daemon answers again: other nodes get its bundles')) this.notify();
         if (answer !== undefined) this.answered(answer.document.bundles, answer.etag);
         // A daemon that does not wait needs a pause.
         else await clock.sleep(FIRST_PAUSE_MS, signal);
@@ -91,13 +83,13 @@ export class OwnOffers {
     const isFirst = !this.isAnswered;
     this.isAnswered = true;
     const isNotified = this.update(bundles, etag);
-    if (isFirst && !isNotified) notifyAll(this.listeners);
+    if (isFirst && !isNotified) this.notify();
   }
 
   private failed(error: unknown): void {
     const isBegin = !this.isDaemonAway();
     this.away.begin(`Other nodes get nothing from this one: ${reasonOf(error)}. See systemctl status stickpin`, error);
-    if (isBegin) notifyAll(this.listeners);
+    if (isBegin) this.notify();
     this.update([], undefined);
   }
 
@@ -106,7 +98,7 @@ export class OwnOffers {
     this.etag = etag;
     if (JSON.stringify(bundles) === JSON.stringify(this.offered)) return false;
     this.offered = bundles;
-    notifyAll(this.listeners);
+    this.notify();
     return true;
   }
 }
@@ -135,6 +127,7 @@ export async function answerNode(
   response: ServerResponse,
   options: AnswerOptions,
 ): Promise<void> {
+  const { own } = options;
   const path = request.url ?? '';
   const route = parseWirePath(path);
   await answerSafely(request, response, options.log, async () => {
@@ -144,10 +137,7 @@ export async function answerNode(
       case 'offers':
         return sendWatched(request, response, {
           clock: options.clock,
-          document: {
-            current: async () => options.own.document(),
-            onChange: (listener) => options.own.onChange(listener),
-          },
+          document: { current: async () => own.document(), onChange: (listener) => own.onChange(listener) },
         });
       case 'blob':
         if (request.method === 'GET') return sendBlob(node, request, response, options);
@@ -167,25 +157,17 @@ async function sendBlob(
   const path = request.url ?? '';
   const signal = closeSignal(response);
   if (await isSmall(daemon, path, signal)) {
-    const onBytes = (count: number) => pace.take(count, signal);
-    return relay(request, response, { connection: daemon, path }, { onBytes });
+    return relay(request, response, { connection: daemon, path }, (count) => pace.take(count, signal));
   }
   const granted = nodes.request(node);
   if ('busy' in granted) return respondBusy(response, granted.busy);
   const { turn } = granted;
   try {
-    await relay(
-      request,
-      response,
-      { connection: daemon, path },
-      {
-        onBytes: async (count) => {
-          if (turn.isTooSlow()) response.destroy();
-          await turn.add(count, signal);
-          await pace.take(count, signal);
-        },
-      },
-    );
+    await relay(request, response, { connection: daemon, path }, async (count) => {
+      if (turn.isTooSlow()) response.destroy();
+      await turn.add(count, signal);
+      await pace.take(count, signal);
+    });
   } finally {
     turn.end();
   }

@@ -1,7 +1,6 @@
 import { endRequest, isTurnLost, loseTurn, NO_TURNS, requestTurn, tidyTurns } from '../../domain/fleet/serve-turns.ts';
 import type { Settings } from '../../domain/settings/settings.ts';
 import type { Clock } from '../../platform/clock.ts';
-import { type Listeners, listen, notifyAll, type Unsubscribe } from '../../platform/subscription.ts';
 import type { Busy } from '../wire/documents.ts';
 
 export interface ServedNode {
@@ -46,7 +45,6 @@ const MOVES_MS = 500;
 export class ServedNodes {
   private readonly most: number;
   private readonly slowBytesPerSecond: number;
-  private readonly listeners: Listeners = new Set();
   /** Bytes by node and slot of time. */
   private readonly sent = new Map<string, Map<number, number>>();
   /** Since the last check of its speed. */
@@ -70,7 +68,6 @@ export class ServedNodes {
     const isHolder = tidyTurns(this.turns, nowMs).holders.has(node);
     const { turns, answer } = requestTurn(this.turns, { node, nowMs, most: this.most });
     this.turns = turns;
-    notifyAll(this.listeners);
     if (answer.kind === 'wait') return { busy: { queue: answer.queue, retryMs: answer.retryMs } };
     if (!isHolder) this.judged.set(node, { sinceMs: nowMs, bytes: 0 });
     const turn: Turn = {
@@ -98,11 +95,6 @@ export class ServedNodes {
     return tidyTurns(this.turns, this.clock.monotonic()).waiting.length;
   }
 
-  /** Called when a node begins or ends. */
-  onChange(listener: () => void): Unsubscribe {
-    return listen(this.listeners, listener);
-  }
-
   private end(turn: Turn): void {
     const { node } = turn;
     if (!this.running.delete(turn)) return;
@@ -113,7 +105,6 @@ export class ServedNodes {
       this.sent.delete(node);
       this.judged.delete(node);
     }
-    notifyAll(this.listeners);
   }
 
   private isTooSlow(node: string): boolean {

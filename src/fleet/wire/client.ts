@@ -2,6 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import * as v from 'valibot';
 import type { BundleId, Digest } from '../../domain/model/digest.ts';
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
+import { defined } from '../../platform/defined.ts';
 import { entityTagOf } from '../../platform/http.ts';
 import { clip, oneLine, plainDocument } from '../../platform/plain-text.ts';
 import type { BlobSource } from '../../ports/blobs.ts';
@@ -14,6 +15,7 @@ import {
   type OfferedFile,
   type OffersDocument,
   type OffersErrorCode,
+  offersError,
   offersSchema,
   parseBusy,
   wireLimits,
@@ -39,23 +41,14 @@ interface DocumentForm<T> {
   readonly maxBytes: number;
 }
 
-const OFFERS: DocumentForm<OffersDocument> = {
-  path: wirePaths.offers,
-  schema: offersSchema,
-  maxBytes: wireLimits.offersBytes,
-};
-const FLEET: DocumentForm<FleetDocument> = {
-  path: wirePaths.fleet,
-  schema: fleetSchema,
-  maxBytes: wireLimits.fleetBytes,
-};
+const OFFERS = { path: wirePaths.offers, schema: offersSchema, maxBytes: wireLimits.offersBytes };
+const FLEET = { path: wirePaths.fleet, schema: fleetSchema, maxBytes: wireLimits.fleetBytes };
 
 /**
  * Methods throw AppError `offers/busy` (`wait`), `offers/failed` and `offers/unreachable`
  * (`retry`), `offers/answer` (`reject`), or whatever aborted the signal.
  */
 export class OffersClient implements BlobSource {
-  private readonly prefix: string;
   private readonly pace: BodyPace;
 
   /**
@@ -64,10 +57,9 @@ export class OffersClient implements BlobSource {
    */
   constructor(
     private readonly connection: WireConnection,
-    prefix = '',
+    private readonly prefix = '',
     who = connection.who,
   ) {
-    this.prefix = prefix;
     this.pace = { who, stallMs: connection.stallMs, progressMs: connection.progressMs };
   }
 
@@ -140,14 +132,9 @@ export class OffersClient implements BlobSource {
     const body = (await this.readBody(response, 'an error', wireLimits.errorBytes, signal)).toString('utf8');
     if (status === 404) return undefined;
     if (status === 503) throw busyError(who, parseBusy(response.headers['retry-after'], body));
-    const isFailed = status === 500;
-    throw new AppError<OffersErrorCode>({
-      code: isFailed ? 'offers/failed' : 'offers/unreachable',
-      message: isFailed
-        ? `${who} can't give ${wanted.path}${reasonIn(body)}`
-        : `${who} answers ${wanted.path} with status ${status}${reasonIn(body)}`,
-      disposition: 'retry',
-    });
+    if (status === 500) throw offersError('offers/failed', `${who} can't give ${wanted.path}${reasonIn(body)}`);
+    const what = `${who} answers ${wanted.path} with status ${status}${reasonIn(body)}`;
+    throw offersError('offers/unreachable', what);
   }
 
   private async watched<T>(
@@ -155,8 +142,8 @@ export class OffersClient implements BlobSource {
     { etag, waitMs = 0 }: WatchOptions,
     signal: AbortSignal,
   ): Promise<Watched<T> | undefined> {
-    const wait = etag !== undefined && waitMs > 0 ? { prefer: `wait=${Math.ceil(waitMs / 1_000)}` } : {};
-    const headers = { ...(etag !== undefined && { 'if-none-match': etag }), ...wait };
+    const prefer = etag !== undefined && waitMs > 0 ? `wait=${Math.ceil(waitMs / 1_000)}` : undefined;
+    const headers = defined({ 'if-none-match': etag, prefer });
     const response = await this.request({ path: form.path, headers, waitMs }, signal);
     if (response === undefined) throw badAnswer(this.pace.who, form.path, new Error('there is none'));
     if (response.statusCode === 304) return void response.resume();
@@ -277,18 +264,9 @@ function absent(who: string, digest: Digest): AppError {
 }
 
 function tooLarge(who: string, what: string, maxBytes: number): AppError<OffersErrorCode> {
-  return new AppError({
-    code: 'offers/answer',
-    message: `${who} sends ${what} with more than ${maxBytes} bytes, which is not read`,
-    disposition: 'reject',
-  });
+  return offersError('offers/answer', `${who} sends ${what} with more than ${maxBytes} bytes, which is not read`);
 }
 
 function badAnswer(who: string, what: string, why: unknown): AppError<OffersErrorCode> {
-  return new AppError({
-    code: 'offers/answer',
-    message: `${who} sends ${what} that can't be used: ${reasonOf(why)}`,
-    disposition: 'reject',
-    cause: why,
-  });
+  return offersError('offers/answer', `${who} sends ${what} that can't be used: ${reasonOf(why)}`, why);
 }

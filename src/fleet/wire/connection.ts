@@ -4,7 +4,7 @@ import type { Duplex } from 'node:stream';
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { withEither } from '../../platform/async/abort.ts';
 import { responseTo } from '../../platform/http.ts';
-import { type OffersErrorCode, wireLimits } from './documents.ts';
+import { offersError, wireLimits } from './documents.ts';
 
 export interface WireRequest {
   readonly path: string;
@@ -123,13 +123,7 @@ export function unixSocket(path: string): () => Duplex {
 /** An AppError stays as it is. */
 export function connectionError(who: string, cause: unknown): AppError {
   if (cause instanceof AppError) return cause;
-  const isMalformed = systemCodeOf(cause)?.startsWith('HPE_') === true;
-  return new AppError<OffersErrorCode>({
-    code: isMalformed ? 'offers/answer' : 'offers/unreachable',
-    message: isMalformed
-      ? `${who} sent what can't be read as an answer: ${reasonOf(cause)}`
-      : `${who} does not answer: ${reasonOf(cause)}`,
-    disposition: isMalformed ? 'reject' : 'retry',
-    cause,
-  });
+  return systemCodeOf(cause)?.startsWith('HPE_')
+    ? offersError('offers/answer', `${who} sent what can't be read as an answer: ${reasonOf(cause)}`, cause)
+    : offersError('offers/unreachable', `${who} does not answer: ${reasonOf(cause)}`, cause);
 }

@@ -11,7 +11,8 @@ import {
 import { type BundleId, type Digest, isDigest, parseDigest } from '../../domain/model/digest.ts';
 import type { QueuePlace } from '../../domain/model/reason.ts';
 import type { Settings } from '../../domain/settings/settings.ts';
-import { AppError } from '../../platform/app-error.ts';
+import { AppError, type Disposition } from '../../platform/app-error.ts';
+import { defined } from '../../platform/defined.ts';
 import { respondJson } from '../../platform/http.ts';
 
 /** `GET /v1/offers`: what a node offers. */
@@ -204,16 +205,19 @@ export const OFFERED_FILES = ['bundle.dsse.json', 'contents.json', 'index.json']
 
 export type OfferedFile = (typeof OFFERED_FILES)[number];
 
-export type OffersErrorCode =
-  /** The node serves its maximum of others (`wait`). */
-  | 'offers/busy'
-  /** The answer is not of this form (`reject`). */
-  | 'offers/answer'
-  /** It answers, but its read failed (`retry`). */
-  | 'offers/failed'
-  /** It does not answer in time (`retry`). */
-  | 'offers/unreachable'
-  | 'offers/listen';
+const OFFERS_DISPOSITIONS = {
+  /** The node serves its maximum of others. */
+  'offers/busy': 'wait',
+  /** The answer is not of this form. */
+  'offers/answer': 'reject',
+  /** It answers, but its read failed. */
+  'offers/failed': 'retry',
+  /** It does not answer in time. */
+  'offers/unreachable': 'retry',
+  'offers/listen': 'retry',
+} as const satisfies Readonly<Record<string, Disposition>>;
+
+export type OffersErrorCode = keyof typeof OFFERS_DISPOSITIONS;
 
 /** From a node that serves its maximum of others. */
 export interface Busy {
@@ -226,12 +230,11 @@ export interface Busy {
 export function busyError(who: string, busy: Busy): AppError<OffersErrorCode> {
   const { queue } = busy;
   const place = queue === undefined ? '' : `: place ${queue.place} of ${queue.waiting}`;
-  return new AppError({
-    code: 'offers/busy',
-    message: `${who} serves as many other nodes as it may${place}`,
-    disposition: 'wait',
-    cause: busy,
-  });
+  return offersError('offers/busy', `${who} serves as many other nodes as it may${place}`, busy);
+}
+
+export function offersError(code: OffersErrorCode, message: string, cause?: unknown): AppError<OffersErrorCode> {
+  return new AppError({ code, message, disposition: OFFERS_DISPOSITIONS[code], cause });
 }
 
 /** Undefined for any other error. */
@@ -253,11 +256,7 @@ export function parseBusy(retryAfter: string | undefined, body: string): Busy {
   const seconds = retryAfter !== undefined && /^\d{1,5}$/.test(retryAfter) ? Number(retryAfter) : undefined;
   const retryMs = seconds === undefined ? wireLimits.retryMs : Math.max(1, seconds) * 1_000;
   const queue = v.safeParse(queueSchema, parsed(body));
-  return queue.success ? { queue: place(queue.output), retryMs } : { retryMs };
-}
-
-function place({ waitMs, mostMs, ...rest }: v.InferOutput<typeof queueSchema>): QueuePlace {
-  return { ...rest, ...(waitMs !== undefined && { waitMs }), ...(mostMs !== undefined && { mostMs }) };
+  return queue.success ? { queue: defined(queue.output), retryMs } : { retryMs };
 }
 
 function parsed(text: string): unknown {

@@ -5,7 +5,7 @@ import { createServer, type IncomingHttpHeaders, type IncomingMessage, type Serv
 import { join } from 'node:path';
 import type { BundleId, Digest } from '../../domain/model/digest.ts';
 import { AppError, assertNever, reasonOf } from '../../platform/app-error.ts';
-import { withEither } from '../../platform/async/abort.ts';
+import { Wake } from '../../platform/async/wake.ts';
 import type { Clock } from '../../platform/clock.ts';
 import { digestOf } from '../../platform/digest.ts';
 import { oneBuffer } from '../../platform/files/file-access.ts';
@@ -17,6 +17,7 @@ import {
   rangeInForce,
   respondJson,
   sendContentHead,
+  shortBlob,
   writeFlushed,
 } from '../../platform/http.ts';
 import type { Log } from '../../platform/log.ts';
@@ -30,6 +31,7 @@ import {
   type OfferedFile,
   type OffersDocument,
   type OffersErrorCode,
+  offersError,
   parseWirePath,
   respondBusy,
   WIRE_SERVER_OPTIONS,
@@ -82,8 +84,7 @@ export async function answerSafely(
   work: () => Promise<void>,
 ): Promise<void> {
   if (request.method !== 'GET' && request.method !== 'HEAD') {
-    respondJson(response, 405, { error: 'only GET and HEAD are answered' }, { allow: 'GET, HEAD' });
-    return;
+    return respondJson(response, 405, { error: 'only GET and HEAD are answered' }, { allow: 'GET, HEAD' });
   }
   try {
     await work();
@@ -91,8 +92,7 @@ export async function answerSafely(
     if (response.destroyed) return;
     if (response.headersSent) {
       log.debug({ err: error, path: request.url }, 'Offers: an answer broke off');
-      response.destroy();
-      return;
+      return void response.destroy();
     }
     answerError(response, error, log);
   }
@@ -101,14 +101,8 @@ export async function answerSafely(
 function answerError(response: ServerResponse, error: unknown, log: Log): void {
   for (const name of response.getHeaderNames()) response.removeHeader(name);
   const busy = busyOf(error);
-  if (busy !== undefined) {
-    respondBusy(response, busy);
-    return;
-  }
-  if (error instanceof AppError && error.code === 'media/gone') {
-    respondAbsent(response);
-    return;
-  }
+  if (busy !== undefined) return void respondBusy(response, busy);
+  if (error instanceof AppError && error.code === 'media/gone') return void respondAbsent(response);
   log.debug({ err: error }, `Offers: a request failed: ${reasonOf(error)}`);
   const status = error instanceof AppError && BEHIND.has(error.code) ? 502 : 500;
   respondJson(response, status, { error: reasonOf(error).slice(0, 300) });
@@ -139,12 +133,6 @@ async function sendFile(request: IncomingMessage, response: ServerResponse, byte
   if (body !== undefined) response.end(bytes.subarray(body.firstByte, body.lastByte + 1));
 }
 
-interface RelayOptions {
-  readonly onHead?: (answer: IncomingMessage) => void;
-  /** For each part of the body, before it is sent on. May wait. */
-  readonly onBytes?: (count: number) => void | Promise<void>;
-}
-
 /** For all requests of this process. */
 const sweep = createBufferSweep();
 
@@ -156,6 +144,7 @@ const ANSWERED = ['content-type', 'content-length', 'content-range', 'accept-ran
  * headers of the wire form pass.
  *
  * @param path at the other server
+ * @param onBytes for each part of the body, before it is sent on; may wait
  * @throws as {@link WireConnection.open}, before the head is sent; after it, as `streamBody`. Then
  *   `response` is cut too, which need not be a fault of the other server: the client gets the
  *   reason with its request for the rest
@@ -164,7 +153,7 @@ export async function relay(
   request: IncomingMessage,
   response: ServerResponse,
   to: { readonly connection: WireConnection; readonly path: string },
-  { onHead, onBytes }: RelayOptions = {},
+  onBytes?: (count: number) => void | Promise<void>,
 ): Promise<void> {
   const signal = closeSignal(response);
   const headers = Object.fromEntries(
@@ -174,7 +163,6 @@ export async function relay(
   const waitMs = 'prefer' in headers ? wireLimits.longestWaitMs : 0;
   const answer = await to.connection.open({ path: to.path, method, headers, waitMs }, signal);
   try {
-    onHead?.(answer);
     const passed = ANSWERED.flatMap((name) =>
       answer.headers[name] === undefined ? [] : [[name, answer.headers[name]]],
     );
@@ -208,7 +196,7 @@ async function sendOfferedBlob(
   const signal = closeSignal(response);
   const sizeBytes = await source.sizeOf(digest, signal);
   if (sizeBytes === undefined) return respondJson(response, 404, { error: `blob ${digest} is not offered here` });
-  const begin = firstByteOf(request, { digest, sizeBytes });
+  const begin = firstByteOf(request, digest, sizeBytes);
   const chunks = begin === undefined ? undefined : source.read(digest, begin, signal, oneBuffer());
   const reading = chunks?.[Symbol.asyncIterator]();
   try {
@@ -232,22 +220,11 @@ async function sendOfferedBlob(
 }
 
 /** Undefined when the answer has no body. */
-function firstByteOf(
-  request: IncomingMessage,
-  { digest, sizeBytes }: { readonly digest: Digest; readonly sizeBytes: number },
-): number | undefined {
+function firstByteOf(request: IncomingMessage, digest: Digest, sizeBytes: number): number | undefined {
   if (request.method === 'HEAD' || sizeBytes === 0 || isUnmodified(request.headers, digest)) return undefined;
   const range = parseRange(rangeInForce(request.headers, digest), sizeBytes);
   if (range.kind === 'unsatisfiable') return undefined;
   return range.kind === 'part' ? range.first : 0;
-}
-
-function shortBlob(digest: Digest, position: number): AppError {
-  return new AppError({
-    code: 'media/read',
-    message: `${digest} ended after ${position} bytes, before its full size`,
-    disposition: 'retry',
-  });
 }
 
 export interface SocketServer {
@@ -279,7 +256,8 @@ export async function serveSocket(
     await rmdir(folder);
   } catch (cause) {
     server.close();
-    throw listenError(path, cause);
+    const message = `${path} can't be served: ${reasonOf(cause)}; other nodes get nothing from this one`;
+    throw offersError('offers/listen', message, cause);
   }
   return {
     close: async () => {
@@ -290,15 +268,6 @@ export async function serveSocket(
       await rm(path, { force: true });
     },
   };
-}
-
-function listenError(path: string, cause: unknown): AppError<OffersErrorCode> {
-  return new AppError({
-    code: 'offers/listen',
-    message: `${path} can't be served: ${reasonOf(cause)}; other nodes get nothing from this one`,
-    disposition: 'retry',
-    cause,
-  });
 }
 
 export interface WatchedDocument {
@@ -321,17 +290,17 @@ export async function sendWatched(
 ): Promise<void> {
   const signal = closeSignal(response);
   const untilMs = clock.monotonic() + waitMs(request.headers);
-  let changed = new AbortController();
-  const unsubscribe = document.onChange(() => changed.abort());
+  const wake = new Wake(clock);
+  const unsubscribe = document.onChange(() => wake.kick());
   try {
     for (;;) {
-      changed = new AbortController(); // before the read, so that a change during it ends the wait at once
       const body = JSON.stringify(await document.current(signal));
       const version = createHash('sha256').update(body).digest('base64url');
       if (!isUnmodified(request.headers, version)) return sendDocument(request, response, body, version);
       const leftMs = untilMs - clock.monotonic();
       if (leftMs <= 0) return void response.writeHead(304, { etag: entityTagOf(version) }).end();
-      await waitFor(changed.signal, leftMs, clock, signal);
+      await wake.wait(leftMs, signal);
+      signal.throwIfAborted();
     }
   } finally {
     unsubscribe();
@@ -354,15 +323,6 @@ function waitMs({ prefer, 'if-none-match': known }: IncomingHttpHeaders): number
   const text = Array.isArray(prefer) ? prefer.join(',') : prefer;
   const [, seconds] = /(?:^|[,;])\s*wait\s*=\s*"?(\d{1,6})"?\s*(?:$|[,;])/i.exec(text) ?? [];
   return Math.min(wireLimits.longestWaitMs, Number(seconds ?? 0) * 1_000);
-}
-
-async function waitFor(changed: AbortSignal, ms: number, clock: Clock, signal: AbortSignal): Promise<void> {
-  try {
-    await withEither([signal, changed], (either) => clock.sleep(ms, either));
-  } catch (error) {
-    signal.throwIfAborted();
-    if (!changed.aborted) throw error;
-  }
 }
 
 /**

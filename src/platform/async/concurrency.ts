@@ -96,56 +96,60 @@ export function shareRuns(work: () => Promise<void>): () => Promise<void> {
 }
 
 /** A limit of parallel work. */
-export interface Places {
+export class Places {
+  private readonly waiting = new Set<() => void>();
+  private free: number;
+
+  /** @param around several limits share it: a place also takes one of it */
+  constructor(
+    count: number,
+    private readonly around?: Places,
+  ) {
+    this.free = count;
+  }
+
   /**
    * In the order of calls. @returns gives the place back, once @throws whatever aborted `signal`
    */
-  take(signal: AbortSignal): Promise<() => void>;
-}
-
-/** A place also takes one of `around`, which several limits share. */
-export function createPlaces(count: number, around?: Places): Places {
-  let free = count;
-  const waiting = new Set<() => void>();
-  const leave = (): void => {
-    const [next] = waiting;
-    if (next === undefined) free += 1;
-    else {
-      waiting.delete(next);
-      next();
+  async take(signal: AbortSignal): Promise<() => void> {
+    signal.throwIfAborted();
+    await this.enter(signal);
+    try {
+      const leaveAround = await this.around?.take(signal);
+      return () => {
+        this.leave();
+        leaveAround?.();
+      };
+    } catch (error) {
+      this.leave();
+      throw error;
     }
-  };
-  const enter = async (signal: AbortSignal): Promise<void> => {
-    if (free > 0) {
-      free -= 1;
+  }
+
+  private async enter(signal: AbortSignal): Promise<void> {
+    if (this.free > 0) {
+      this.free -= 1;
       return;
     }
     const { promise, resolve } = deferred<void>();
-    waiting.add(resolve);
+    this.waiting.add(resolve);
     try {
       await untilAborted(promise, signal);
     } catch (error) {
       // It may have got the place in the same moment.
-      if (!waiting.delete(resolve)) leave();
+      if (!this.waiting.delete(resolve)) this.leave();
       throw error;
     }
-  };
-  return {
-    take: async (signal) => {
-      signal.throwIfAborted();
-      await enter(signal);
-      try {
-        const leaveAround = await around?.take(signal);
-        return () => {
-          leave();
-          leaveAround?.();
-        };
-      } catch (error) {
-        leave();
-        throw error;
-      }
-    },
-  };
+  }
+
+  private leave(): void {
+    const [next] = this.waiting;
+    if (next === undefined) this.free += 1;
+    else {
+      this.waiting.delete(next);
+      next();
+    }
+  }
 }
 
 /** A system call that hangs keeps its place. @throws as `work`; whatever aborted `signal` */

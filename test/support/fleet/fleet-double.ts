@@ -96,7 +96,7 @@ export function createFleetDouble(): FleetDouble {
       one.sentBytes += count;
       node.bytes?.(one);
     };
-    await relay(request, response, { connection: node.connection, path: to.path }, { onBytes });
+    await relay(request, response, { connection: node.connection, path: to.path }, onBytes);
   };
   return {
     asked,

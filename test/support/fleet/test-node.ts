@@ -1,6 +1,6 @@
 import { mkdirSync, mkdtempSync } from 'node:fs';
 import { join } from 'node:path';
-import { createFleet, type Fleet } from '../../../src/app/fleet/fleet.ts';
+import { Fleet } from '../../../src/app/fleet/fleet.ts';
 import { loadSettings } from '../../../src/config/load-settings.ts';
 import type { FleetView, NodeStatus } from '../../../src/domain/fleet/node-status.ts';
 import type { Settings } from '../../../src/domain/settings/settings.ts';
@@ -77,7 +77,7 @@ export async function startTestNode(options: TestNodeOptions): Promise<TestNode>
   const { kubelet } = options;
   const identity = kubelet === undefined ? undefined : await identityBelow(kubelet, log);
   const statuses: string[] = [];
-  const fleet = createFleet({
+  const fleet = new Fleet({
     settings,
     cluster: options.cluster ?? memory,
     ownStatus: options.own?.status ?? (() => options.status),

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { Trouble, USUAL_MS } from '../../../src/fleet/trouble.ts';
+import { Trouble } from '../../../src/fleet/trouble.ts';
 import { createRecordingLog } from '../../support/recording-log.ts';
 
 function play() {
@@ -8,7 +8,7 @@ function play() {
   const clock = { now: () => nowMs, monotonic: () => nowMs, sleep: async () => undefined };
   return {
     log,
-    quiet: { clock, forMs: USUAL_MS },
+    clock,
     after: (ms: number) => {
       nowMs += ms;
     },
@@ -31,8 +31,8 @@ it('tells what begins and what ends once, and what it is at any time', () => {
 });
 
 it('says nothing of what is over within half a minute, and tells what lasts longer', () => {
-  const { log, lines, quiet, after } = play();
-  const trouble = new Trouble(log, quiet);
+  const { log, lines, clock, after } = play();
+  const trouble = new Trouble(log, clock);
   trouble.begin('not there');
   expect(trouble.current()).toBe('not there');
   after(29_000);

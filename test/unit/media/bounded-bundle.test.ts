@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import type { BundleReader } from '../../../src/bundle/read/bundle-reader.ts';
 import { boundedBundle, MEDIUM_CALLS } from '../../../src/media/loaded-media.ts';
-import { createPlaces } from '../../../src/platform/async/concurrency.ts';
+import { Places } from '../../../src/platform/async/concurrency.ts';
 import { digestOf } from '../../../src/platform/digest.ts';
 
 const DIGEST = digestOf('a layer');
@@ -44,7 +44,7 @@ function hangingMedium() {
     isHanging = false;
     for (const resolve of hung.splice(0)) resolve();
   };
-  const bounded = boundedBundle({ reader, blobs: reader }, createPlaces(MEDIUM_CALLS.ofOne));
+  const bounded = boundedBundle({ reader, blobs: reader }, new Places(MEDIUM_CALLS.ofOne));
   return { ...bounded, answer, hung: () => hung.length, most: () => most, closed: () => closed };
 }
 

@@ -267,7 +267,7 @@ describe('relay', () => {
         passed += count;
       };
       await answerSafely(request, response, silentLog, () =>
-        relay(request, response, { connection, path: asked?.path ?? '' }, { onBytes }),
+        relay(request, response, { connection, path: asked?.path ?? '' }, onBytes),
       );
     });
     const through = new WireConnection({ who: 'relay', connect: unixSocket(join(folder, 'peers.sock')) });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { deferred } from '../../../../src/platform/async/abort.ts';
-import { createPlaces, inPlace, type Places } from '../../../../src/platform/async/concurrency.ts';
+import { inPlace, Places } from '../../../../src/platform/async/concurrency.ts';
 
 const never = new AbortController().signal;
 const settled = () => new Promise((resolve) => setImmediate(resolve));
@@ -23,7 +23,7 @@ function worksIn(places: Places) {
 
 describe('places', () => {
   it('let so many run at the same time, and the others in the order of their calls', async () => {
-    const { begun, start } = worksIn(createPlaces(2));
+    const { begun, start } = worksIn(new Places(2));
     const [a, b, c, d] = ['a', 'b', 'c', 'd'].map((name) => start(name));
     await settled();
     expect(begun).toEqual(['a', 'b']);
@@ -39,7 +39,7 @@ describe('places', () => {
   });
 
   it('are free again after a work that throws at once', async () => {
-    const places = createPlaces(1);
+    const places = new Places(1);
     const broken = () => {
       throw new Error('at once');
     };
@@ -48,7 +48,7 @@ describe('places', () => {
   });
 
   it('stay taken by a work that was given up, until it ends', async () => {
-    const { begun, start } = worksIn(createPlaces(1));
+    const { begun, start } = worksIn(new Places(1));
     const stop = new AbortController();
     const hung = start('hung', stop.signal);
     await settled();
@@ -65,7 +65,7 @@ describe('places', () => {
   });
 
   it('are not waited for after an abort, and nothing is begun', async () => {
-    const { begun, start } = worksIn(createPlaces(1));
+    const { begun, start } = worksIn(new Places(1));
     const stop = new AbortController();
     const first = start('first');
     const waiting = start('waiting', stop.signal);
@@ -84,7 +84,7 @@ describe('places', () => {
     ['after', false],
     ['before', true],
   ])('are not lost when the abort comes right %s one is given', async (_when, isAbortFirst) => {
-    const places = createPlaces(1);
+    const places = new Places(1);
     const leave = await places.take(never);
     const stop = new AbortController();
     const waiting = places.take(stop.signal);
@@ -96,8 +96,8 @@ describe('places', () => {
   });
 
   it('are places of a shared limit too', async () => {
-    const all = createPlaces(3);
-    const [one, other] = [worksIn(createPlaces(2, all)), worksIn(createPlaces(2, all))];
+    const all = new Places(3);
+    const [one, other] = [worksIn(new Places(2, all)), worksIn(new Places(2, all))];
     const stop = new AbortController();
     const [a, b, c] = ['a', 'b', 'c'].map((name) => one.start(name));
     const [d, e] = [other.start('d'), other.start('e', stop.signal)];

@@ -1,6 +1,7 @@
-import { withEither } from '../../platform/async/abort.ts';
-import type { Clock } from '../../platform/clock.ts';
+import type { Clock } from '../clock.ts';
+import { withEither } from './abort.ts';
 
+/** Pauses that an event ends. */
 export class Wake {
   private isPending = false;
   private dueAt = Number.POSITIVE_INFINITY;

@@ -1,6 +1,6 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, it } from 'vitest';
-import { Wake } from '../../../../src/engine/tasks/wake.ts';
+import { Wake } from '../../../../src/platform/async/wake.ts';
 import { createVirtualClock } from '../../../support/fake-ports.ts';
 
 const never = new AbortController().signal;
