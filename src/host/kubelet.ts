@@ -3,6 +3,7 @@ import { basename, join } from 'node:path';
 import * as v from 'valibot';
 import { parse } from 'yaml';
 import type { KubeletFacts } from '../domain/model/node-facts.ts';
+import { defined } from '../platform/defined.ts';
 
 interface KubeletPlaces {
   /** KubeletConfiguration (v1beta1), YAML or JSON; the first one that exists counts. */
@@ -83,10 +84,8 @@ function marksOf(
 ): Pick<KubeletFacts, 'collectsAtPercent' | 'evictsBelow'> {
   const marks = running?.evictionHard ?? config?.evictionHard;
   const evictsBelow = marks === undefined ? DEFAULT_EVICTION : marks['imagefs.available'];
-  return {
-    collectsAtPercent: running?.collectsAtPercent ?? config?.imageGCHighThresholdPercent ?? DEFAULT_HIGH_PERCENT,
-    ...(evictsBelow !== undefined && { evictsBelow }),
-  };
+  const percent = running?.collectsAtPercent ?? config?.imageGCHighThresholdPercent ?? DEFAULT_HIGH_PERCENT;
+  return defined({ collectsAtPercent: percent, evictsBelow });
 }
 
 async function documentsIn<T>(
@@ -159,13 +158,13 @@ function optionsOf(args: readonly string[]): KubeletOptions {
   const [config, configDir, rootDir] = ['config', 'config-dir', 'root-dir'].map(option);
   const percent = Number(option('image-gc-high-threshold') ?? Number.NaN);
   const eviction = option('eviction-hard');
-  return {
-    ...(config !== undefined && config !== '' && { config }),
-    ...(configDir !== undefined && configDir !== '' && { configDir }),
-    ...(rootDir !== undefined && rootDir !== '' && { rootDir }),
-    ...(Number.isFinite(percent) && { collectsAtPercent: percent }),
-    ...(eviction !== undefined && { evictionHard: thresholdsOf(eviction) }),
-  };
+  return defined({
+    config: config || undefined,
+    configDir: configDir || undefined,
+    rootDir: rootDir || undefined,
+    collectsAtPercent: Number.isFinite(percent) ? percent : undefined,
+    evictionHard: eviction === undefined ? undefined : thresholdsOf(eviction),
+  });
 }
 
 /** `imagefs.available<5%,nodefs.available<10%`. */

@@ -1,6 +1,6 @@
 import { AppError } from '../platform/app-error.ts';
 import { NEVER_ABORTED } from '../platform/async/abort.ts';
-import type { Unsubscribe } from '../platform/subscription.ts';
+import { together, type Unsubscribe } from '../platform/subscription.ts';
 import type { DeviceUnitEvent, DeviceUnits, MountRequest } from '../ports/media.ts';
 import type { UnitControl } from '../ports/node.ts';
 import { type BusSignal, unwrapVariant, variant } from './bus/message-bus.ts';
@@ -144,7 +144,7 @@ function watchDeviceUnits(bus: SystemBus, listener: (event: DeviceUnitEvent) => 
       () => undefined, // there is no connection now; the next one repeats this
     );
   };
-  const stops = [
+  const stop = together([
     bus.onSignal({ ...MANAGER_SIGNALS, member: 'UnitNew' }, byName('new')),
     bus.onSignal({ ...MANAGER_SIGNALS, member: 'UnitRemoved' }, byName('removed')),
     bus.onSignal({ ...MANAGER_SIGNALS, member: 'Reloading' }, onReloading),
@@ -154,11 +154,9 @@ function watchDeviceUnits(bus: SystemBus, listener: (event: DeviceUnitEvent) => 
       (signal) => listener({ kind: 'changed', unit: unitOfObjectPath(signal.path) }),
     ),
     bus.onConnected(resync),
-  ];
+  ]);
   resync();
-  return () => {
-    for (const stop of stops) stop();
-  };
+  return stop;
 }
 
 /**
@@ -196,16 +194,16 @@ function watchUnit(bus: SystemBus, unit: string, listener: (activeState?: string
       // No connection, or no such unit.
     }
   };
-  const stops = [
+  const stop = together([
     bus.onSignal({ sender: SYSTEMD, interface: PROPERTIES, member: 'PropertiesChanged', path }, onProperties),
     bus.onConnected(() => void check().then(notify)),
-  ];
+  ]);
   void check().then(() => {
     // The caller has read all other states already.
     if (last.get('ActiveState') === 'deactivating') notify();
   });
   return () => {
     isOver = true;
-    for (const stop of stops) stop();
+    stop();
   };
 }

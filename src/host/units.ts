@@ -1,6 +1,6 @@
 import { AppError, reasonOf } from '../platform/app-error.ts';
 import { untilAborted } from '../platform/async/abort.ts';
-import type { Unsubscribe } from '../platform/subscription.ts';
+import { together, type Unsubscribe } from '../platform/subscription.ts';
 import { BusErrorReply, unwrapVariant } from './bus/message-bus.ts';
 import type { SystemBus } from './bus/system-bus.ts';
 
@@ -142,10 +142,10 @@ class JobWatch {
   private wanted: string | undefined;
   private isLost = false;
   private wake: () => void = () => undefined;
-  private readonly stops: readonly Unsubscribe[];
+  readonly stop: Unsubscribe;
 
   constructor(bus: SystemBus) {
-    this.stops = [
+    this.stop = together([
       bus.onSignal({ ...MANAGER_SIGNALS, member: 'JobRemoved' }, ({ body }) => {
         const job = String(body[1]);
         if (this.wanted !== undefined && job !== this.wanted) return;
@@ -156,7 +156,7 @@ class JobWatch {
         this.isLost = true;
         this.wake();
       }),
-    ];
+    ]);
   }
 
   /** Undefined when the connection broke meanwhile. */
@@ -170,10 +170,6 @@ class JobWatch {
     });
     this.wake();
     return untilAborted(over, signal);
-  }
-
-  stop(): void {
-    for (const stop of this.stops) stop();
   }
 }
 

@@ -10,7 +10,7 @@ import type { MediumId } from '../domain/model/medium.ts';
 import type { Clock } from '../platform/clock.ts';
 import { closeWatcher } from '../platform/files/file-access.ts';
 import { type HeldFolder, holdWithoutLinks } from '../platform/files/held-folder.ts';
-import { type MediaProvider, type MediaSink, openFolderMedium, type PluggedMedium } from './media-provider.ts';
+import { folderMedium, type MediaProvider, type MediaSink } from './media-provider.ts';
 
 interface DirectoryMedium {
   readonly path: string;
@@ -71,8 +71,6 @@ interface WatchParts {
 class DirectoryWatch {
   private readonly path: string;
   private readonly layout: BundleLayout;
-  private readonly clock: Clock;
-  private readonly settleMs: number;
   /** Fingerprint of the last report. Undefined while the directory does not exist. */
   private seen: string | undefined;
   /** Of the directory as an entry of its parent folder. */
@@ -97,13 +95,11 @@ class DirectoryWatch {
 
   constructor(
     { path, layout }: DirectoryMedium,
-    { clock, settleMs = DEFAULT_SETTLE_MS }: DirectoryMediaDeps,
+    private readonly deps: DirectoryMediaDeps,
     private readonly parts: WatchParts,
   ) {
     this.path = path;
     this.layout = layout;
-    this.clock = clock;
-    this.settleMs = settleMs;
   }
 
   async start(): Promise<void> {
@@ -194,7 +190,7 @@ class DirectoryWatch {
 
   /** Reports the directory when its content no longer changes. */
   private async settle(): Promise<void> {
-    const { clock, settleMs } = this;
+    const { clock, settleMs = DEFAULT_SETTLE_MS } = this.deps;
     const { signal } = this.parts;
     let last = await this.fingerprintOf();
     if (last === undefined || (last === this.seen && !this.wasMoved)) return this.report(last);
@@ -215,7 +211,7 @@ class DirectoryWatch {
     this.seen = fingerprint;
     this.laterChecks = LATER_CHECKS;
     if (fingerprint === undefined) sink.left(mediumId);
-    else if (before === undefined) sink.arrived(pluggedDirectory(mediumId, path, layout));
+    else if (before === undefined) sink.arrived(folderMedium(mediumId, path, layout, () => isDirectory(path)));
     else sink.changed(mediumId);
   }
 
@@ -273,17 +269,6 @@ async function inodeOf(path: string): Promise<string | undefined> {
   const found = await stat(path, { bigint: true }).catch(() => undefined);
   // The kernel reuses inode numbers, so the birth time is part of the identity.
   return found?.isDirectory() ? `${found.dev}:${found.ino}:${found.birthtimeNs}` : undefined;
-}
-
-function pluggedDirectory(mediumId: MediumId, path: string, layout: BundleLayout): PluggedMedium {
-  return {
-    mediumId,
-    label: path,
-    isDropFolder: layout === 'folder',
-    open: async () => openFolderMedium(path, layout),
-    isThere: () => isDirectory(path),
-    release: async () => undefined,
-  };
 }
 
 async function isDirectory(path: string): Promise<boolean> {

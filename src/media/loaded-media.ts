@@ -5,19 +5,12 @@ import type { BundleReader } from '../bundle/read/bundle-reader.ts';
 import type { BundleLayout } from '../bundle/read/find-bundles.ts';
 import { isBundleTar } from '../bundle/read/open-bundle.ts';
 import type { MediumId } from '../domain/model/medium.ts';
-import { reasonOf, systemCodeOf } from '../platform/app-error.ts';
+import { type AppError, reasonOf, systemCodeOf } from '../platform/app-error.ts';
 import { NEVER_ABORTED, untilAborted } from '../platform/async/abort.ts';
 import { inPlace, type Places } from '../platform/async/concurrency.ts';
 import type { Log } from '../platform/log.ts';
 import type { BlobSource } from '../ports/blobs.ts';
-import {
-  type BundleAccess,
-  loadError,
-  type MediaProvider,
-  type MediaSink,
-  openFolderMedium,
-  type PluggedMedium,
-} from './media-provider.ts';
+import { type BundleAccess, folderMedium, type MediaProvider, type MediaSink, mediaError } from './media-provider.ts';
 
 interface LoadedMediaDeps {
   readonly log: Log;
@@ -72,7 +65,7 @@ export class LoadedMedia implements MediaProvider {
     const before = this.loaded.get(mediumId);
     this.loaded.set(mediumId, { path, identity, isChecking: false });
     if (before?.identity === identity) this.sink?.changed(mediumId);
-    else this.sink?.arrived(pluggedPlace(mediumId, path, layout, identity));
+    else this.sink?.arrived(folderMedium(mediumId, path, layout, () => isSame(path, identity)));
     return path;
   }
 
@@ -138,12 +131,20 @@ async function layoutOf(path: string): Promise<BundleLayout> {
   );
 }
 
+function loadError(message: string, cause?: unknown): AppError {
+  return mediaError('media/load', message, cause);
+}
+
 function unreachable(path: string, error: unknown) {
   const hidden = HIDDEN.test(path)
     ? '. The daemon sees nothing of /home, /root, /tmp and /var/tmp: mount or move it elsewhere, as to /mnt'
     : '';
   const why = systemCodeOf(error) === 'ENOENT' ? 'there is no such file or folder' : reasonOf(error);
   return loadError(`${path} can't be opened: ${why}${hidden}`, error);
+}
+
+async function isSame(path: string, identity: string): Promise<boolean> {
+  return (await identityOf(path).catch(() => undefined)) === identity;
 }
 
 /** A later file or directory at the path has another identity. */
@@ -157,17 +158,6 @@ async function identityOf(path: string): Promise<string | undefined> {
   }
 }
 
-function pluggedPlace(mediumId: MediumId, path: string, layout: BundleLayout, identity: string): PluggedMedium {
-  return {
-    mediumId,
-    label: path,
-    isDropFolder: false,
-    open: async () => openFolderMedium(path, layout),
-    isThere: async () => (await identityOf(path).catch(() => undefined)) === identity,
-    release: async () => undefined,
-  };
-}
-
 /**
  * Calls to one medium, and to all media of this node, at the same time. A call that hangs in a
  * device keeps a thread of Node.js. INVARIANT: `UV_THREADPOOL_SIZE` in `systemd/stickpin.service`
@@ -179,16 +169,13 @@ export const MEDIUM_CALLS = { ofOne: 3, ofAll: 6 } as const;
 /** Calls end at once when their signal aborts, so that no try of a pull adds one that hangs. */
 export function boundedBundle<T extends BundleAccess>(bundle: T, places: Places): T {
   const { reader } = bundle;
-  return {
-    ...bundle,
-    blobs: boundedSource(bundle.blobs, places),
-    reader: {
-      ...boundedSource(reader, places),
-      path: reader.path,
-      hold: (run) => boundedHold(reader, run, places),
-      readFile: (name, maxBytes, signal) => inPlace(places, signal, () => reader.readFile(name, maxBytes, signal)),
-    } satisfies BundleReader,
+  const bounded: BundleReader = {
+    ...boundedSource(reader, places),
+    path: reader.path,
+    hold: (run) => boundedHold(reader, run, places),
+    readFile: (name, maxBytes, signal) => inPlace(places, signal, () => reader.readFile(name, maxBytes, signal)),
   };
+  return { ...bundle, blobs: boundedSource(bundle.blobs, places), reader: bounded };
 }
 
 function boundedSource(source: BlobSource, places: Places): BlobSource {

@@ -7,10 +7,10 @@ import { linkSignals, untilAborted, withEither } from '../platform/async/abort.t
 import type { Allocate } from '../platform/files/file-access.ts';
 import type { Log } from '../platform/log.ts';
 import { messageIds } from '../platform/message-ids.ts';
-import { type Listeners, listen, notifyAll, type Unsubscribe } from '../platform/subscription.ts';
+import { Observable } from '../platform/subscription.ts';
 import type { BlobCopy, BlobUnion, CopyFault } from '../ports/blobs.ts';
 import { type HeldBundle, heldBundle } from './held-bundles.ts';
-import type { MediumBundle, PluggedMedium, ReadableBundle } from './media-provider.ts';
+import { type MediumBundle, mediaError, type PluggedMedium, type ReadableBundle } from './media-provider.ts';
 
 interface MediumSource {
   readonly bundleId: BundleId;
@@ -36,16 +36,20 @@ interface MediumContents {
 /** A source that did not change is the same object. */
 const HELD = new WeakMap<MediumSource, HeldBundle>();
 
-/** The blobs of the verified bundles of all media. */
-export class MediaBlobs implements BlobUnion {
+/**
+ * The blobs of the verified bundles of all media. Call `notify` when another node can give its
+ * blobs again, or can't for a while.
+ */
+export class MediaBlobs extends Observable implements BlobUnion {
   private readonly sources = new Map<MediumId, readonly MediumSource[]>();
   /** What other nodes gave wrong, for as long as the program runs. */
   private readonly wrong = new Map<MediumId, Set<Digest>>();
   /** How many streams each medium gives now. */
   private readonly streams = new Map<MediumId, number>();
-  private readonly listeners: Listeners = new Set();
 
-  constructor(private readonly log: Pick<Log, 'warn'>) {}
+  constructor(private readonly log: Pick<Log, 'warn'>) {
+    super();
+  }
 
   async sizeOf(digest: Digest, signal: AbortSignal): Promise<number | undefined> {
     return (await this.findSource(digest, signal))?.size;
@@ -67,7 +71,10 @@ export class MediaBlobs implements BlobUnion {
     const found = await this.findSource(digest, signal);
     // A stream must not continue with bytes that are known to be wrong.
     const isUseless = startByte > 0 && found?.source.faults.get(digest) === 'damaged';
-    if (found === undefined || isUseless) throw nowhere(digest);
+    if (found === undefined || isUseless) {
+      const next = 'plug in the one with its bundle';
+      throw mediaError('media/gone', `No medium that is plugged in has the blob ${digest}; ${next}`);
+    }
     const { source, size: sizeBytes } = found;
     const chunks = this.readFrom(source, { digest, startByte }, signal, allocate);
     const isChecked = source.plugged.peer !== undefined && startByte === 0 && sizeBytes <= limits.manifestBytes;
@@ -83,15 +90,6 @@ export class MediaBlobs implements BlobUnion {
     }
   }
 
-  onChange(listener: () => void): Unsubscribe {
-    return listen(this.listeners, listener);
-  }
-
-  /** Another node can give its blobs again, or can't for a while. */
-  turned(): void {
-    notifyAll(this.listeners);
-  }
-
   /** A changed medium may be repaired. Wrong blobs of another node stay known. */
   offer({ plugged, gone, bundles, judged }: MediumContents): void {
     const wrong = plugged.peer === undefined ? [] : (this.wrong.get(plugged.mediumId) ?? []);
@@ -104,28 +102,25 @@ export class MediaBlobs implements BlobUnion {
       return [{ bundleId: found.bundle.bundleId, plugged, gone, bundle, found, missing, faults }];
     });
     this.sources.set(plugged.mediumId, sources);
-    notifyAll(this.listeners);
+    this.notify();
   }
 
   forget(mediumId: MediumId): void {
-    if (this.sources.delete(mediumId)) notifyAll(this.listeners);
+    if (this.sources.delete(mediumId)) this.notify();
   }
 
   forgetAll(): void {
     this.sources.clear();
-    notifyAll(this.listeners);
+    this.notify();
   }
 
   bundle(bundleId: BundleId): ReadableBundle | undefined {
-    return [...this.sources.values()].flat().find((source) => source.bundleId === bundleId && !source.gone.aborted)
-      ?.bundle;
+    return this.plugged().find((source) => source.bundleId === bundleId)?.bundle;
   }
 
   /** Without those of other nodes. */
   held(): readonly HeldBundle[] {
-    const own = [...this.sources.values()]
-      .flat()
-      .filter(({ plugged, gone }) => plugged.peer === undefined && !gone.aborted);
+    const own = this.plugged().filter(({ plugged }) => plugged.peer === undefined);
     return own.map((source) => {
       const known = HELD.get(source);
       if (known !== undefined) return known;
@@ -133,6 +128,10 @@ export class MediaBlobs implements BlobUnion {
       HELD.set(source, held);
       return held;
     });
+  }
+
+  private plugged(): readonly MediumSource[] {
+    return [...this.sources.values()].flat().filter(({ gone }) => !gone.aborted);
   }
 
   private async findSource(
@@ -227,9 +226,7 @@ export class MediaBlobs implements BlobUnion {
    */
   private candidatesFor(digest: Digest): readonly MediumSource[] {
     const isReadable = ({ plugged }: MediumSource) => plugged.peer?.().isReady !== false;
-    const holders = [...this.sources.values()]
-      .flat()
-      .filter((source) => !source.missing.has(digest) && !source.gone.aborted && isReadable(source));
+    const holders = this.plugged().filter((source) => !source.missing.has(digest) && isReadable(source));
     const rank = ({ faults, plugged }: MediumSource) =>
       (faults.has(digest) ? 2 : 0) + (plugged.peer === undefined ? 0 : 1);
     const doubt = ({ plugged }: MediumSource) => (plugged.peer?.().hasFailed === true ? 1 : 0);
@@ -263,8 +260,7 @@ async function* checked(
   const actual = digestFromHex(hash.digest('hex'));
   if (actual === digest) return;
   isWrong();
-  const message = `its bytes have the digest ${actual}`;
-  throw new AppError({ code: 'media/read', message, disposition: 'retry' });
+  throw mediaError('media/read', `its bytes have the digest ${actual}`);
 }
 
 /** With an error when the blob has more bytes. */
@@ -279,8 +275,7 @@ async function* whole(
     yield chunk;
   }
   if (position >= sizeBytes) return;
-  const message = `it ended after ${position} of ${sizeBytes} bytes`;
-  throw new AppError({ code: 'media/read', message, disposition: 'retry' });
+  throw mediaError('media/read', `it ended after ${position} of ${sizeBytes} bytes`);
 }
 
 /** A node that can be read and lacks what it lists is not the first choice again. */
@@ -300,22 +295,10 @@ async function sizeIn(source: MediumSource, digest: Digest, signal: AbortSignal)
   }
 }
 
-function nowhere(digest: Digest): AppError {
-  return new AppError({
-    code: 'media/gone',
-    message: `No medium that is plugged in has the blob ${digest}; plug in the one with its bundle`,
-    disposition: 'wait',
-  });
-}
-
-function goneWhileReading(source: MediumSource, digest: Digest, cause: unknown): AppError {
-  return new AppError({
-    code: 'media/gone',
-    message:
-      source.plugged.peer === undefined
-        ? `${source.plugged.label} was removed while ${digest} was read; plug it in again to continue`
-        : `${source.plugged.label} stopped giving ${digest}; it goes on when a node or a stick has it`,
-    disposition: 'wait',
-    cause,
-  });
+function goneWhileReading({ plugged: { label, peer } }: MediumSource, digest: Digest, cause: unknown): AppError {
+  const message =
+    peer === undefined
+      ? `${label} was removed while ${digest} was read; plug it in again to continue`
+      : `${label} stopped giving ${digest}; it goes on when a node or a stick has it`;
+  return mediaError('media/gone', message, cause);
 }

@@ -6,9 +6,26 @@ import { isBundleTar, openBundle } from '../bundle/read/open-bundle.ts';
 import { type Digest, hexOf } from '../domain/model/digest.ts';
 import type { MediumId, PeerState } from '../domain/model/medium.ts';
 import type { Fault } from '../domain/model/reason.ts';
-import { AppError } from '../platform/app-error.ts';
+import { AppError, type Disposition } from '../platform/app-error.ts';
 import type { BlobSource } from '../ports/blobs.ts';
 import type { MountEntry } from './mounts.ts';
+
+/** A directory, or one `.stickpin.tar` file, which somebody else mounts. */
+export function folderMedium(
+  mediumId: MediumId,
+  path: string,
+  layout: BundleLayout,
+  isThere: () => Promise<boolean>,
+): PluggedMedium {
+  return {
+    mediumId,
+    label: path,
+    isDropFolder: layout === 'folder',
+    open: async () => openFolderMedium(path, layout),
+    isThere,
+    release: async () => undefined,
+  };
+}
 
 /** `root`: a directory, or one `.stickpin.tar` file. */
 export function openFolderMedium(root: string, layout: BundleLayout): OpenMedium {
@@ -31,20 +48,21 @@ function fileOf(path: string, digest: Digest): string {
   return isBundleTar(path) ? `${name} in ${path}` : join(path, name);
 }
 
-/** `media/load` (`reject`). */
-export function loadError(message: string, cause?: unknown): AppError<MediaErrorCode> {
-  return new AppError({ code: 'media/load', message, disposition: 'reject', cause });
-}
+const DISPOSITIONS = {
+  'media/gone': 'wait',
+  'media/read': 'retry',
+  'media/mount': 'retry',
+  'media/filesystem': 'reject',
+  'media/in-use': 'reject',
+  'media/udev': 'retry',
+  'media/load': 'reject',
+} as const satisfies Readonly<Record<string, Disposition>>;
 
-export type MediaErrorCode =
-  | 'media/gone'
-  | 'media/read'
-  | 'media/mount'
-  | 'media/filesystem'
-  | 'media/in-use'
-  | 'media/udev'
-  | 'media/load'
-  | 'media/no-blob';
+type MediaErrorCode = keyof typeof DISPOSITIONS;
+
+export function mediaError(code: MediaErrorCode, message: string, cause?: unknown): AppError<MediaErrorCode> {
+  return new AppError({ code, message, disposition: DISPOSITIONS[code], cause });
+}
 
 /** Both members may be the same object. */
 export interface BundleAccess {

@@ -5,20 +5,20 @@ import { untilAborted, withDeadline, withEither } from '../platform/async/abort.
 import { inPlace } from '../platform/async/concurrency.ts';
 import type { Log } from '../platform/log.ts';
 import { messageIds } from '../platform/message-ids.ts';
-import { listen, notifyAll, type Unsubscribe } from '../platform/subscription.ts';
+import type { Unsubscribe } from '../platform/subscription.ts';
 import type { MediaPort } from '../ports/media.ts';
 import type { HeldBundles } from './held-bundles.ts';
 import { boundedBundle } from './loaded-media.ts';
 import { MediaBlobs } from './media-blobs.ts';
 import {
   type BundleAccess,
-  loadError,
   type MediaProvider,
   type MediaSink,
   type MediumBundle,
+  mediaError,
   type OpenMedium,
 } from './media-provider.ts';
-import { createMountCheck, type ReadMounts } from './mount-look.ts';
+import { checkMounts, type ReadMounts } from './mount-look.ts';
 import { mediumOf, type Slot, Slots } from './slots.ts';
 
 export interface Judgement {
@@ -55,16 +55,13 @@ export class Media implements MediaPort {
   /** Of this node, which it may offer to others. */
   readonly held: HeldBundles;
   private readonly slots: Slots;
-  private readonly checkMounts: ReturnType<typeof createMountCheck>;
   private isStarted = false;
 
   constructor(private readonly deps: MediaDeps) {
     const { log, retryMs = [2_000, 10_000, 60_000] } = deps;
-    const blobs = new MediaBlobs(log);
-    this.blobs = blobs;
-    this.held = { list: async () => blobs.held(), onChange: (listener) => blobs.onChange(listener) };
-    this.slots = new Slots(blobs, retryMs, log);
-    this.checkMounts = createMountCheck(deps.readMounts);
+    this.blobs = new MediaBlobs(log);
+    this.held = { list: async () => this.blobs.held(), onChange: (listener) => this.blobs.onChange(listener) };
+    this.slots = new Slots(this.blobs, retryMs, log);
   }
 
   list(): readonly Medium[] {
@@ -76,7 +73,7 @@ export class Media implements MediaPort {
   }
 
   onChange(listener: () => void): Unsubscribe {
-    return listen(this.slots.listeners, listener);
+    return this.slots.onChange(listener);
   }
 
   /** Undefined when no plugged medium has it. No I/O. */
@@ -95,10 +92,10 @@ export class Media implements MediaPort {
       changed: (mediumId) => this.slots.changed(mediumId),
       left: (mediumId) => this.slots.leave(mediumId),
       turned: () => {
-        this.blobs.turned();
-        notifyAll(this.slots.listeners);
+        this.blobs.notify();
+        this.slots.notify();
       },
-      listed: () => notifyAll(this.slots.listeners),
+      listed: () => this.slots.notify(),
     };
     for (const provider of this.deps.providers) await provider.start(sink, signal);
     this.isStarted = true;
@@ -111,7 +108,7 @@ export class Media implements MediaPort {
 
   /** Returns the label. @throws AppError `media/load` (`reject`) */
   async load(given: string, signal: AbortSignal): Promise<string> {
-    if (!this.isStarted) throw loadError('The daemon is still starting; try again in a moment');
+    if (!this.isStarted) throw mediaError('media/load', 'The daemon is still starting; try again in a moment');
     const path = given.length > 1 ? given.replace(/\/+$/, '') : given;
     const plugged = [...this.slots.byId.values()].find((slot) => carries(slot, path));
     if (plugged !== undefined) {
@@ -122,7 +119,10 @@ export class Media implements MediaPort {
       const label = await provider.load?.(path, signal);
       if (label !== undefined) return label;
     }
-    throw loadError(`${path} is a device, and media.detect is false: mount it, and load the place where it is mounted`);
+    throw mediaError(
+      'media/load',
+      `${path} is a device, and media.detect is false: mount it, and load the place where it is mounted`,
+    );
   }
 
   async mount(mediumId: MediumId, signal: AbortSignal): Promise<void> {
@@ -196,7 +196,7 @@ export class Media implements MediaPort {
   private async followMounts(media: readonly Slot[], signal: AbortSignal): Promise<void> {
     const followed = media.filter(({ opened, state }) => opened !== undefined || state.kind === 'unmounted');
     const before = new Map(followed.map((slot) => [slot, slot.state]));
-    for (const [slot, fate] of await this.checkMounts(followed, signal)) {
+    for (const [slot, fate] of await checkMounts(followed, this.deps.readMounts, signal)) {
       if (slot.gone.signal.aborted || slot.state !== before.get(slot)) continue; // the next round checks it again
       if (fate === 'gone' && slot.opened !== undefined) this.slots.losePlace(slot, { kind: 'unmounted' });
       if (fate === 'elsewhere') this.slots.losePlace(slot, { kind: 'attached' });

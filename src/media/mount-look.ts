@@ -14,35 +14,34 @@ interface Followed {
 }
 
 /** Omits an unplugged medium, and everything when the mounts can't be read. */
-export function createMountCheck(readMounts: ReadMounts = readOwnMounts) {
-  return async <T extends Followed>(
-    followed: readonly T[],
-    signal: AbortSignal,
-  ): Promise<readonly (readonly [T, MountFate])[]> => {
-    const mountable = followed.filter(({ plugged }) => plugged.mountPoints !== undefined);
-    if (mountable.length === 0) return [];
-    const first = await check(mountable, readMounts, signal);
-    // Kernels before 5.8 omit lines when something is unmounted during the read, so missing mounts
-    // are checked twice.
-    const lacking = first.filter(([, fate]) => fate === 'gone').map(([one]) => one);
-    const second = new Map(lacking.length === 0 ? [] : await check(lacking, readMounts, signal));
-    const fates: (readonly [T, MountFate])[] = [];
-    for (const [one, fate] of first) {
-      const now = fate === 'gone' ? (second.get(one) ?? 'there') : fate;
-      // Its device was unplugged and systemd has unmounted it. The signal will come.
-      if (now === 'gone' && !(await one.plugged.isThere(signal))) continue;
-      fates.push([one, now]);
-    }
-    return fates;
-  };
+export async function checkMounts<T extends Followed>(
+  followed: readonly T[],
+  readMounts: ReadMounts | undefined,
+  signal: AbortSignal,
+): Promise<readonly (readonly [T, MountFate])[]> {
+  const mountable = followed.filter(({ plugged }) => plugged.mountPoints !== undefined);
+  if (mountable.length === 0) return [];
+  const first = await check(mountable, readMounts, signal);
+  // Kernels before 5.8 omit lines when something is unmounted during the read, so missing mounts
+  // are checked twice.
+  const lacking = first.filter(([, fate]) => fate === 'gone').map(([one]) => one);
+  const second = new Map(lacking.length === 0 ? [] : await check(lacking, readMounts, signal));
+  const fates: (readonly [T, MountFate])[] = [];
+  for (const [one, fate] of first) {
+    const now = fate === 'gone' ? (second.get(one) ?? 'there') : fate;
+    // Its device was unplugged and systemd has unmounted it. The signal will come.
+    if (now === 'gone' && !(await one.plugged.isThere(signal))) continue;
+    fates.push([one, now]);
+  }
+  return fates;
 }
 
 async function check<T extends Followed>(
   followed: readonly T[],
-  readMounts: ReadMounts,
+  readMounts: ReadMounts | undefined,
   signal: AbortSignal,
 ): Promise<(readonly [T, MountFate])[]> {
-  const mounts = await readMounts(signal).catch(() => {
+  const mounts = await (readMounts ?? readOwnMounts)(signal).catch(() => {
     signal.throwIfAborted();
     return [];
   });

@@ -4,10 +4,10 @@ import { AppError, reasonOf } from '../platform/app-error.ts';
 import { Places } from '../platform/async/concurrency.ts';
 import type { Log } from '../platform/log.ts';
 import { plainText } from '../platform/plain-text.ts';
-import { type Listeners, notifyAll } from '../platform/subscription.ts';
+import { Observable } from '../platform/subscription.ts';
 import { MEDIUM_CALLS } from './loaded-media.ts';
 import type { MediaBlobs } from './media-blobs.ts';
-import type { OpenMedium, PluggedMedium } from './media-provider.ts';
+import { mediaError, type OpenMedium, type PluggedMedium } from './media-provider.ts';
 
 export interface Slot {
   readonly plugged: PluggedMedium;
@@ -24,10 +24,9 @@ export interface Slot {
 }
 
 /** All plugged media. */
-export class Slots {
+export class Slots extends Observable {
   /** In the order of arrival. */
   readonly byId = new Map<MediumId, Slot>();
-  readonly listeners: Listeners = new Set();
   /** Mounts that are being removed. The same path must not be mounted meanwhile. */
   readonly releasing = new Map<MediumId, Promise<void>>();
   /** For calls to all media. */
@@ -38,7 +37,9 @@ export class Slots {
     readonly blobs: MediaBlobs,
     private readonly retryMs: readonly number[],
     private readonly log: Log,
-  ) {}
+  ) {
+    super();
+  }
 
   /** A medium with the same id is removed first. */
   arrive(plugged: PluggedMedium): void {
@@ -53,7 +54,7 @@ export class Slots {
       places: new Places(MEDIUM_CALLS.ofOne, this.places),
     });
     this.log.debug({ medium: plugged.label }, 'Medium found');
-    notifyAll(this.listeners);
+    this.notify();
   }
 
   /** Another node keeps giving what it gave: most of its changes are new blobs. */
@@ -75,7 +76,7 @@ export class Slots {
     slot.gone.abort(goneError(slot.plugged));
     this.blobs.forget(mediumId);
     this.log.debug({ medium: label }, 'Medium gone');
-    notifyAll(this.listeners);
+    this.notify();
     const { releasing } = this;
     const released = slot.plugged.release().finally(() => {
       if (releasing.get(mediumId) === released) releasing.delete(mediumId);
@@ -86,7 +87,7 @@ export class Slots {
   move(slot: Slot, state: MediumState): void {
     if (this.byId.get(slot.plugged.mediumId) !== slot) return;
     slot.state = state;
-    notifyAll(this.listeners);
+    this.notify();
   }
 
   /** Errors with disposition `retry` are tried again a few times, after pauses. */
@@ -129,10 +130,6 @@ function reasonFor(error: unknown): Fault {
 }
 
 function goneError({ label, peer }: PluggedMedium): AppError {
-  return new AppError({
-    code: 'media/gone',
-    message:
-      peer === undefined ? `${label} was removed; plug it in again to continue` : `${label} gives nothing any more`,
-    disposition: 'wait',
-  });
+  const why = peer === undefined ? 'was removed; plug it in again to continue' : 'gives nothing any more';
+  return mediaError('media/gone', `${label} ${why}`);
 }

@@ -3,6 +3,7 @@ import { readImageDocument } from '../bundle/read/read-image-document.ts';
 import type { Referral } from '../bundle/verify/list-repositories.ts';
 import type { Digest } from '../domain/model/digest.ts';
 import { AppError } from '../platform/app-error.ts';
+import { together } from '../platform/subscription.ts';
 import type { BlobCopy, BlobSource, BlobUnion, ChangingBlobSource } from '../ports/blobs.ts';
 
 interface UnionParts {
@@ -17,12 +18,7 @@ const OWN_LABEL = "this node's own disk";
 export function createBlobUnion({ own, media }: UnionParts): BlobUnion {
   const sources: readonly BlobSource[] = [...own, media];
   return {
-    onChange: (listener) => {
-      const stops = [...own.map((source) => source.onChange?.(listener)), media.onChange(listener)];
-      return () => {
-        for (const stop of stops) stop?.();
-      };
-    },
+    onChange: (listener) => together([...own, media].map((source) => source.onChange?.(listener))),
     copiesOf: async (digest, signal) => {
       const copies: BlobCopy[] = [];
       for (const source of own) {

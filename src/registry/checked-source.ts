@@ -2,7 +2,8 @@ import { createHash } from 'node:crypto';
 import { type Digest, digestFromHex } from '../domain/model/digest.ts';
 import { AppError } from '../platform/app-error.ts';
 import { type Allocate, oneBuffer } from '../platform/files/file-access.ts';
-import type { BlobSource } from '../ports/blobs.ts';
+import type { Unsubscribe } from '../platform/subscription.ts';
+import type { BlobSource, ChangingBlobSource } from '../ports/blobs.ts';
 
 /** Changes when the file of a blob changes. Undefined when there is no file. */
 export type StampOf = (digest: Digest, signal: AbortSignal) => Promise<string | undefined>;
@@ -18,38 +19,50 @@ interface Check {
  * is sent only if the digest is right. For a read from the middle the whole blob is checked first,
  * once for each version of its file; the last chunk is sent only if the file did not change
  * meanwhile. No chunk is kept while the next one is read, so one buffer is enough, and many clients
- * need little memory. `read` throws `media/blob-damaged` (`reject`) and the errors of `source`.
- * @param life ends the checks, which several reads may share
+ * need little memory. `read` throws `media/blob-damaged` (`reject`) and the errors of the source.
  */
-export function createCheckedSource(source: BlobSource, stampOf: StampOf, life: AbortSignal): BlobSource {
-  const checks = new Map<Digest, Check>();
-  const check = (digest: Digest, stamp: string | undefined): Promise<void> => {
-    const known = checks.get(digest);
+export class CheckedSource implements ChangingBlobSource {
+  private readonly checks = new Map<Digest, Check>();
+
+  /** @param life ends the checks, which several reads may share */
+  constructor(
+    private readonly source: BlobSource,
+    private readonly stampOf: StampOf,
+    private readonly life: AbortSignal,
+  ) {}
+
+  sizeOf(digest: Digest, signal: AbortSignal): Promise<number | undefined> {
+    return this.source.sizeOf(digest, signal);
+  }
+
+  /** Reports no changes. */
+  onChange(): Unsubscribe {
+    return () => undefined;
+  }
+
+  async *read(digest: Digest, startByte: number, signal: AbortSignal, allocate?: Allocate): AsyncGenerator<Buffer> {
+    const { source, stampOf } = this;
+    if (startByte === 0) return yield* checked(source, digest, signal, allocate);
+    const stamp = await stampOf(digest, signal);
+    await this.check(digest, stamp);
+    const chunks = source.read(digest, startByte, signal, allocate);
+    yield* untilLast(chunks, startByte, await source.sizeOf(digest, signal), async () => {
+      const now = await stampOf(digest, signal);
+      if (now !== stamp) throw damaged('its file changed while it was read; ask again');
+    });
+  }
+
+  private check(digest: Digest, stamp: string | undefined): Promise<void> {
+    const known = this.checks.get(digest);
     if (known !== undefined && known.stamp === stamp) return known.passed;
-    const own = { stamp, passed: readThrough(checked(source, digest, life, oneBuffer())) };
-    checks.set(digest, own);
+    const own = { stamp, passed: readThrough(checked(this.source, digest, this.life, oneBuffer())) };
+    this.checks.set(digest, own);
     // A failed check is not cached, because the file may be replaced.
     own.passed.catch(() => {
-      if (checks.get(digest) === own) checks.delete(digest);
+      if (this.checks.get(digest) === own) this.checks.delete(digest);
     });
     return own.passed;
-  };
-  return {
-    sizeOf: source.sizeOf,
-    async *read(digest, startByte, signal, allocate) {
-      if (startByte === 0) {
-        yield* checked(source, digest, signal, allocate);
-        return;
-      }
-      const stamp = await stampOf(digest, signal);
-      await check(digest, stamp);
-      const chunks = source.read(digest, startByte, signal, allocate);
-      yield* untilLast(chunks, startByte, await source.sizeOf(digest, signal), async () => {
-        const now = await stampOf(digest, signal);
-        if (now !== stamp) throw damaged('its file changed while it was read; ask again');
-      });
-    },
-  };
+  }
 }
 
 function damaged(message: string): AppError {

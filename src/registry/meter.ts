@@ -1,6 +1,6 @@
 import type { Digest } from '../domain/model/digest.ts';
 import { mirrorPathOf } from '../domain/model/reference.ts';
-import type { Unsubscribe } from '../platform/subscription.ts';
+import { listen, type Unsubscribe } from '../platform/subscription.ts';
 import type { ChangingBlobSource } from '../ports/blobs.ts';
 import type { BlobFlow, TransferMeter } from '../ports/transfers.ts';
 
@@ -45,10 +45,7 @@ export class Meter implements TransferMeter {
   }
 
   onManifestRequest(listener: (path: string, reference: string) => void): Unsubscribe {
-    this.listeners.add(listener);
-    return () => {
-      this.listeners.delete(listener);
-    };
+    return listen(this.listeners, listener);
   }
 
   unknownRequests(repository: string): { count: number; last: Digest | undefined } {

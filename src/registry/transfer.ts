@@ -44,7 +44,7 @@ export async function* transfer(
   signal: AbortSignal,
 ): AsyncGenerator<Buffer> {
   let position = range.firstByte;
-  let retryLimit = createRetryLimit(deps);
+  let retryLimit = new RetryLimit(deps);
   while (position <= range.lastByte) {
     try {
       const from = position;
@@ -52,7 +52,7 @@ export async function* transfer(
       for await (const chunk of deps.turn.read(read, signal)) {
         const wanted = chunk.subarray(0, range.lastByte - position + 1);
         position += wanted.length;
-        retryLimit = createRetryLimit(deps);
+        retryLimit = new RetryLimit(deps);
         yield wanted;
         if (position > range.lastByte) return;
       }
@@ -66,18 +66,20 @@ export async function* transfer(
 }
 
 /** Counted from the first failure of its kind without progress. */
-function createRetryLimit({ clock, graceMs }: TransferDependencies): { endsAt(error: AppError): number } {
-  let failedAt: number | undefined;
-  let unreadableAt: number | undefined;
-  return {
-    endsAt: ({ code }) => {
-      const now = clock.monotonic();
-      failedAt ??= now;
-      unreadableAt = code === 'media/read' ? (unreadableAt ?? now) : undefined;
-      const endMs = failedAt + graceMs;
-      return unreadableAt === undefined ? endMs : Math.min(endMs, unreadableAt + READ_GRACE_MS);
-    },
-  };
+class RetryLimit {
+  private failedAt: number | undefined;
+  private unreadableAt: number | undefined;
+
+  constructor(private readonly deps: TransferDependencies) {}
+
+  endsAt({ code }: AppError): number {
+    const { clock, graceMs } = this.deps;
+    const now = clock.monotonic();
+    this.failedAt ??= now;
+    this.unreadableAt = code === 'media/read' ? (this.unreadableAt ?? now) : undefined;
+    const endMs = this.failedAt + graceMs;
+    return this.unreadableAt === undefined ? endMs : Math.min(endMs, this.unreadableAt + READ_GRACE_MS);
+  }
 }
 
 /** False when the time is over. */

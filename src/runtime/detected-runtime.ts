@@ -2,6 +2,8 @@ import { stat } from 'node:fs/promises';
 import type { Settings } from '../domain/settings/settings.ts';
 import { AppError } from '../platform/app-error.ts';
 import type { Clock } from '../platform/clock.ts';
+import { defined } from '../platform/defined.ts';
+import { Observable } from '../platform/subscription.ts';
 import { CriClient } from './cri/cri-client.ts';
 import type { RuntimeAdapter } from './runtime-adapter.ts';
 
@@ -27,7 +29,7 @@ export function createDetectedRuntime(
   build: (candidate: RuntimeCandidate) => RuntimeAdapter,
   clock: Pick<Clock, 'monotonic'>,
 ): RuntimeAdapter {
-  const listeners = new Set<() => void>();
+  const changes = new Observable();
   let current: RuntimeInUse | undefined;
   let isClosed = false;
 
@@ -39,10 +41,7 @@ export function createDetectedRuntime(
   const use = (candidate: RuntimeCandidate): RuntimeInUse => {
     drop();
     const adapter = build(candidate);
-    const unsubscribe = adapter.onChange(() => {
-      for (const listener of listeners) listener();
-    });
-    current = { candidate, adapter, unsubscribe };
+    current = { candidate, adapter, unsubscribe: adapter.onChange(() => changes.notify()) };
     return current;
   };
   const present = (): RuntimeAdapter => {
@@ -54,12 +53,7 @@ export function createDetectedRuntime(
       isClosed = true;
       drop();
     },
-    onChange: (listener) => {
-      listeners.add(listener);
-      return () => {
-        listeners.delete(listener);
-      };
-    },
+    onChange: (listener) => changes.onChange(listener),
     observe: async (signal) => {
       const known = current;
       const observation = known && (await observe(known, clock, signal));
@@ -271,9 +265,5 @@ export function configuredRuntime(
 ): RuntimeCandidate | undefined {
   const chosen = kind === 'cri-o' || kind === 'containerd' ? PLAIN_CANDIDATES[kind] : found;
   if (chosen === undefined) return undefined;
-  return {
-    ...chosen,
-    ...(socket !== undefined && { socketPath: socket }),
-    ...(certsDirectory !== undefined && { certsDirectory }),
-  };
+  return { ...chosen, ...defined({ socketPath: socket, certsDirectory }) };
 }

@@ -11,7 +11,7 @@ import { digestOf } from '../../platform/digest.ts';
 import type { Log } from '../../platform/log.ts';
 import type { BlobSource } from '../../ports/blobs.ts';
 import { type Offer, referrersIndex } from '../../registry/blob-union.ts';
-import { createCheckedSource, type StampOf } from '../../registry/checked-source.ts';
+import { CheckedSource, type StampOf } from '../../registry/checked-source.ts';
 import { createRegistry } from '../../registry/server.ts';
 
 /**
@@ -22,9 +22,9 @@ export async function serveBundle({ reader, repositories, host, port, warn }: Se
   keepYoungGenerationSmall();
   const life = new AbortController();
   const { find, paths, documents } = offersOf(repositories);
-  const source = createCheckedSource(withDocuments(documents, reader), fileStamps(reader, documents), life.signal);
+  const source = new CheckedSource(withDocuments(documents, reader), fileStamps(reader, documents), life.signal);
   const registry = createRegistry({
-    source: { ...source, onChange: () => () => undefined },
+    source,
     clock: systemClock,
     log: logTo(warn),
     graceMs: 0,

@@ -7,6 +7,7 @@ import { judgeBundles } from '../../bundle/verify/judge-bundles.ts';
 import type { OfferedBundle } from '../../domain/fleet/node-status.ts';
 import type { BundleId, Digest } from '../../domain/model/digest.ts';
 import { type HeldBundle, type HeldBundles, heldBundle } from '../../media/held-bundles.ts';
+import { mediaError } from '../../media/media-provider.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { inOrder } from '../../platform/async/concurrency.ts';
 import type { Log } from '../../platform/log.ts';
@@ -154,7 +155,7 @@ function undefinedIfAbsent(error: unknown): undefined {
 }
 
 function notOffered(digest: Digest): AppError {
-  return new AppError({ code: 'media/gone', message: `${digest} is not offered any more`, disposition: 'wait' });
+  return mediaError('media/gone', `${digest} is not offered any more`);
 }
 
 interface KeptBundlesOptions {
@@ -271,7 +272,7 @@ export class KeptBundles extends Observable implements HeldBundles {
         }
         documentSizes.delete(digest);
         contentSizes.delete(digest);
-        throw new AppError({ code: 'media/gone', message: `${digest} is not kept any more`, disposition: 'wait' });
+        throw mediaError('media/gone', `${digest} is not kept any more`);
       },
     };
   }

@@ -3,7 +3,7 @@ import type { BundleReader } from '../../bundle/read/bundle-reader.ts';
 import type { OfferedBundle } from '../../domain/fleet/node-status.ts';
 import type { BundleId, Digest } from '../../domain/model/digest.ts';
 import type { PeerState } from '../../domain/model/medium.ts';
-import type { ReadableBundle } from '../../media/media-provider.ts';
+import { mediaError, type ReadableBundle } from '../../media/media-provider.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { untilAborted, withEither } from '../../platform/async/abort.ts';
 import type { Clock } from '../../platform/clock.ts';
@@ -202,12 +202,7 @@ function mediaErrorOf(name: string, error: unknown): unknown {
 }
 
 function goneFor(name: string, cause: unknown): AppError {
-  return new AppError({
-    code: 'media/gone',
-    message: `${name} gives nothing now: ${reasonOf(cause)}`,
-    disposition: 'wait',
-    cause,
-  });
+  return mediaError('media/gone', `${name} gives nothing now: ${reasonOf(cause)}`, cause);
 }
 
 interface PeerTurnOptions {

@@ -1,45 +1,41 @@
 import { Message } from 'dbus-next/lib/message-type.js';
 import { Variant } from 'dbus-next/lib/variant.js';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
-import type { Unsubscribe } from '../../platform/subscription.ts';
+import { deferred, untilAborted } from '../../platform/async/abort.ts';
+import { listen, type Unsubscribe } from '../../platform/subscription.ts';
 import { BusConnection } from './connection.ts';
 import { MESSAGE_TYPE, type MessageHeader, readBody } from './frames.ts';
 
-/** `body` matches `signature` (D-Bus specification, "Type System"); both default to empty. */
-export interface BusCall {
-  readonly destination: string;
+interface Member {
   readonly path: string;
   readonly interface: string;
   readonly member: string;
+}
+
+/** `body` matches `signature` (D-Bus specification, "Type System"); both default to empty. */
+export interface BusCall extends Member {
+  readonly destination: string;
   readonly signature?: string;
   readonly body?: readonly unknown[];
 }
 
 /** `sender` is a unique name. */
-export interface BusSignal {
+export interface SignalHeader extends Member {
   readonly sender: string;
-  readonly path: string;
-  readonly interface: string;
-  readonly member: string;
+}
+
+export interface BusSignal extends SignalHeader {
   readonly body: readonly unknown[];
 }
 
-export interface OutgoingSignal {
-  readonly path: string;
-  readonly interface: string;
-  readonly member: string;
+export interface OutgoingSignal extends Member {
   readonly signature: string;
   readonly body: readonly unknown[];
 }
 
-export type SignalHeader = Omit<BusSignal, 'body'>;
-
 /** Before the body is read. `interface` is empty when the caller gave none. */
-export interface CallHeader {
+export interface CallHeader extends Member {
   readonly sender: string;
-  readonly path: string;
-  readonly interface: string;
-  readonly member: string;
   readonly signature: string;
   /**
    * D-Bus specification, "Message Format": {@link NO_REPLY_EXPECTED}; 4 allows interactive
@@ -150,7 +146,8 @@ type Answer = readonly [message: Message, body?: Buffer];
 
 export class MessageBus {
   private readonly connection: BusConnection;
-  private readonly pending = new PendingCalls();
+  /** Calls without an answer, by serial. */
+  private readonly pending = new Map<number, ReturnType<typeof deferred<readonly unknown[]>>>();
   private readonly signals = new Set<SignalSubscription>();
   private readonly closeListeners = new Set<(reason: string) => void>();
   /** Number of unanswered calls by sender. */
@@ -159,7 +156,8 @@ export class MessageBus {
   private check: CallCheck = () => undefined;
   private nextSerial = 1;
   private closedReason: string | undefined;
-  private ownName = '';
+  /** For example `:1.42`; empty before {@link hello}. */
+  uniqueName = '';
 
   /** See {@link connectMessageBus}. */
   constructor(private readonly address: string) {
@@ -169,7 +167,7 @@ export class MessageBus {
         onMessage: (header, body) => this.deliver(header, body),
         onEnd: (reason) => {
           this.closedReason = reason;
-          this.pending.failAll(unreachable(address, reason));
+          for (const call of this.pending.values()) call.reject(unreachable(address, reason));
           for (const listener of this.closeListeners) listener(reason);
         },
       });
@@ -181,12 +179,7 @@ export class MessageBus {
   /** The first call of a connection. */
   async hello(signal: AbortSignal): Promise<void> {
     const [name] = await this.call(busCall('Hello', '', []), signal);
-    this.ownName = String(name);
-  }
-
-  /** For example `:1.42`. */
-  get uniqueName(): string {
-    return this.ownName;
+    this.uniqueName = String(name);
   }
 
   /**
@@ -198,7 +191,10 @@ export class MessageBus {
   async call(call: BusCall, signal: AbortSignal): Promise<readonly unknown[]> {
     signal.throwIfAborted();
     if (this.closedReason !== undefined) throw unreachable(this.address, this.closedReason);
-    return this.pending.add(this.send(new Message({ ...call, body: [...(call.body ?? [])] })), signal);
+    const serial = this.send(new Message({ ...call, body: [...(call.body ?? [])] }));
+    const answer = deferred<readonly unknown[]>();
+    this.pending.set(serial, answer);
+    return untilAborted(answer.promise, signal).finally(() => this.pending.delete(serial));
   }
 
   /**
@@ -211,7 +207,7 @@ export class MessageBus {
     listener: (signal: BusSignal) => void,
     isExpected: (header: SignalHeader) => boolean = () => true,
   ): Unsubscribe {
-    return subscribe(this.signals, { listener, isExpected });
+    return listen(this.signals, { listener, isExpected });
   }
 
   /**
@@ -232,7 +228,7 @@ export class MessageBus {
 
   /** Called once, also after {@link close}. */
   onClose(listener: (reason: string) => void): Unsubscribe {
-    return subscribe(this.closeListeners, listener);
+    return listen(this.closeListeners, listener);
   }
 
   close(): void {
@@ -264,7 +260,7 @@ export class MessageBus {
         if (!this.pending.has(header.replySerial)) return false;
         if (header.bodyBytes <= REPLY_MAX_BYTES) return true;
         const what = `The answer has ${header.bodyBytes} bytes; at most ${REPLY_MAX_BYTES} are read`;
-        this.pending.reject(header.replySerial, new BusErrorReply(LIMITS_EXCEEDED, what));
+        this.pending.get(header.replySerial)?.reject(new BusErrorReply(LIMITS_EXCEEDED, what));
         return false;
       }
       case MESSAGE_TYPE.signal:
@@ -297,7 +293,7 @@ export class MessageBus {
     } catch (error) {
       const fault = new BusErrorReply(INVALID_ARGS, `The body does not fit its signature '${header.signature}'`);
       if (header.type === MESSAGE_TYPE.call) this.answer(header, () => [errorTo(header, fault)]);
-      else if (header.type !== MESSAGE_TYPE.signal) this.pending.reject(header.replySerial, error);
+      else if (header.type !== MESSAGE_TYPE.signal) this.pending.get(header.replySerial)?.reject(error);
       return;
     }
     switch (header.type) {
@@ -305,11 +301,11 @@ export class MessageBus {
         void this.handle({ ...header, body }, header);
         return;
       case MESSAGE_TYPE.return:
-        this.pending.resolve(header.replySerial, body);
+        this.pending.get(header.replySerial)?.resolve(body);
         return;
       case MESSAGE_TYPE.error: {
         const text = String(body[0] ?? header.errorName);
-        this.pending.reject(header.replySerial, new BusErrorReply(header.errorName, text));
+        this.pending.get(header.replySerial)?.reject(new BusErrorReply(header.errorName, text));
         return;
       }
       default:
@@ -363,66 +359,10 @@ function errorTo(call: MessageHeader, error: unknown): Message {
   return Message.newError(call, name, reasonOf(error));
 }
 
-function subscribe<T>(listeners: Set<T>, listener: T): Unsubscribe {
-  listeners.add(listener);
-  return () => {
-    listeners.delete(listener);
-  };
-}
-
 function unreachable(address: string, reason: string): AppError<BusErrorCode> {
   return new AppError({
     code: 'platform/bus-unreachable',
     message: `The D-Bus message bus at ${address} is not reachable: ${reason}. Is dbus.service running?`,
     disposition: 'retry',
   });
-}
-
-/** Calls without an answer, by serial. */
-class PendingCalls {
-  private readonly calls = new Map<
-    number,
-    { resolve(body: readonly unknown[]): void; reject(reason: unknown): void }
-  >();
-
-  /**
-   * Resolves to the body of the reply. @throws BusErrorReply, the reason of `signal`, or the error
-   * of {@link failAll}
-   */
-  add(serial: number, signal: AbortSignal): Promise<readonly unknown[]> {
-    return new Promise((resolve, reject) => {
-      const onAbort = (): void => this.reject(serial, signal.reason);
-      const settled = (): void => signal.removeEventListener('abort', onAbort);
-      signal.addEventListener('abort', onAbort, { once: true });
-      this.calls.set(serial, {
-        resolve: (body) => {
-          settled();
-          resolve(body);
-        },
-        reject: (reason) => {
-          settled();
-          reject(reason);
-        },
-      });
-    });
-  }
-
-  has(serial: number): boolean {
-    return this.calls.has(serial);
-  }
-
-  resolve(serial: number, body: readonly unknown[]): void {
-    this.calls.get(serial)?.resolve(body);
-    this.calls.delete(serial);
-  }
-
-  reject(serial: number, reason: unknown): void {
-    this.calls.get(serial)?.reject(reason);
-    this.calls.delete(serial);
-  }
-
-  failAll(error: Error): void {
-    for (const call of this.calls.values()) call.reject(error);
-    this.calls.clear();
-  }
 }

@@ -3,7 +3,7 @@ import { withDeadline, withEither } from '../../platform/async/abort.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
 import { messageIds } from '../../platform/message-ids.ts';
-import { type Listeners, listen, notifyAll, type Unsubscribe } from '../../platform/subscription.ts';
+import { Observable, type Unsubscribe } from '../../platform/subscription.ts';
 import {
   type BusCall,
   type BusSignal,
@@ -54,7 +54,7 @@ interface SignalMatch {
 export class SystemBus {
   private readonly address: string;
   private readonly subscriptions = new Set<Subscription>();
-  private readonly connectedListeners: Listeners = new Set();
+  private readonly connections = new Observable();
   /** The unique name behind each watched name. Empty while it has none. */
   private readonly owners = new Map<string, string>();
   private readonly stop = new AbortController();
@@ -118,7 +118,7 @@ export class SystemBus {
    * lost.
    */
   onConnected(listener: () => void): Unsubscribe {
-    return listen(this.connectedListeners, listener);
+    return this.connections.onChange(listener);
   }
 
   close(): void {
@@ -147,7 +147,7 @@ export class SystemBus {
     }
     this.bus = next;
     next.onClose((reason) => this.onLost(reason));
-    notifyAll(this.connectedListeners);
+    this.connections.notify();
   }
 
   private onLost(reason: string): void {
@@ -190,7 +190,7 @@ export class SystemBus {
     if (signal.sender === BUS_NAME && signal.member === 'NameOwnerChanged') {
       const [name, , owner] = signal.body;
       this.owners.set(String(name), String(owner));
-      if (owner !== '') notifyAll(this.connectedListeners);
+      if (owner !== '') this.connections.notify();
       return;
     }
     for (const { match, listener } of [...this.subscriptions]) {

@@ -5,7 +5,7 @@ import type { Log } from '../../platform/log.ts';
 import { messageIds } from '../../platform/message-ids.ts';
 import type { Unsubscribe } from '../../platform/subscription.ts';
 import type { DeviceUnitEvent, DeviceUnits } from '../../ports/media.ts';
-import { loadError, type MediaProvider, type MediaSink, makePrivateFolder } from '../media-provider.ts';
+import { type MediaProvider, type MediaSink, makePrivateFolder, mediaError } from '../media-provider.ts';
 import {
   type Device,
   judgeDevice,
@@ -15,7 +15,7 @@ import {
   type UdevQuery,
   unitNameOfPath,
 } from './device.ts';
-import { createPluggedDevice } from './plugged-device.ts';
+import { PluggedDevice } from './plugged-device.ts';
 
 export interface DeviceMediaDeps {
   readonly units: DeviceUnits;
@@ -187,7 +187,7 @@ export class DeviceMedia implements MediaProvider {
     if (device.diskSeq === undefined) this.nextWithoutSeq += 1;
     this.forget(unit);
     known.set(unit, { mediumId, filesystem });
-    this.sink?.arrived(createPluggedDevice(mediumId, device, deps));
+    this.sink?.arrived(new PluggedDevice(mediumId, device, deps));
   }
 
   private refuse(unit: string, name: string, reason: string): void {
@@ -214,13 +214,14 @@ export class DeviceMedia implements MediaProvider {
     const unit = unitNameOfPath(path, 'device');
     const sysfsPath = await activeBlockDevice(units, unit, signal);
     if (sysfsPath === undefined) {
-      throw loadError(
-        `${path} is not a block device that systemd knows; 'lsblk' shows those that are there, as /dev/sdb1`,
-      );
+      const next = "'lsblk' shows those that are there, as /dev/sdb1";
+      throw mediaError('media/load', `${path} is not a block device that systemd knows; ${next}`);
     }
     const verdict = await judgeDevice(sysfsPath, query, paths, signal, true);
-    if (verdict.kind === 'refused') throw loadError(`${path} is left alone: ${verdict.reason}`);
-    if (verdict.kind === 'other') throw loadError(`${path} has no filesystem; its partition may, see 'lsblk -f'`);
+    if (verdict.kind === 'refused') throw mediaError('media/load', `${path} is left alone: ${verdict.reason}`);
+    if (verdict.kind === 'other') {
+      throw mediaError('media/load', `${path} has no filesystem; its partition may, see 'lsblk -f'`);
+    }
     this.named.add(unit);
     this.refused.delete(unit);
     const before = this.known.get(unit);

@@ -2,7 +2,8 @@ import { execFile } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import { basename, dirname } from 'node:path';
 import { promisify } from 'node:util';
-import { AppError, reasonOf } from '../../platform/app-error.ts';
+import { reasonOf } from '../../platform/app-error.ts';
+import { mediaError } from '../media-provider.ts';
 import { isInFstab, type MountEntry, parseFstab, parseMountinfo } from '../mounts.ts';
 import { hasHolders, partitionsOf, systemDisks, wholeDiskOf } from './system-disks.ts';
 
@@ -109,7 +110,7 @@ function deviceOf(sysfsPath: string, properties: UdevProperties): Device | undef
   };
 }
 
-async function readText(path: string): Promise<string> {
+export async function readText(path: string): Promise<string> {
   try {
     return await readFile(path, 'utf8');
   } catch {
@@ -155,12 +156,8 @@ export const queryUdev: UdevQuery = async (sysfsPath, signal) => {
   } catch (error) {
     signal.throwIfAborted();
     if (error instanceof Error && 'code' in error && typeof error.code === 'number') return undefined;
-    throw new AppError({
-      code: 'media/udev',
-      message: `udevadm can't be run to ask for ${sysfsPath}: ${reasonOf(error)}. Install the package udev`,
-      disposition: 'retry',
-      cause: error,
-    });
+    const message = `udevadm can't be run to ask for ${sysfsPath}: ${reasonOf(error)}. Install the package udev`;
+    throw mediaError('media/udev', message, error);
   }
 };
 

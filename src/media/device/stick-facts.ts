@@ -1,10 +1,10 @@
-import { readdir, readFile, realpath, stat } from 'node:fs/promises';
+import { readdir, realpath, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import type { StickFacts, StickPart } from '../../domain/model/stick.ts';
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { oneLine } from '../../platform/plain-text.ts';
 import { isInFstab, parseFstab } from '../mounts.ts';
-import { type MachinePaths, readMounts, type UdevProperties, type UdevQuery } from './device.ts';
+import { type MachinePaths, readMounts, readText, type UdevProperties, type UdevQuery } from './device.ts';
 import { hasHolders, systemDisks, wholeDiskOf } from './system-disks.ts';
 
 export interface StickPaths extends MachinePaths {
@@ -42,13 +42,13 @@ export async function factsOf(
   const parts = [whole, ...(await partitionsOf(whole))];
   const properties = await Promise.all(parts.map((part) => propertiesOf(part, query, signal)));
   const mounts = await readMounts(paths);
-  const fstab = parseFstab(await textOf(paths.fstab));
-  const swaps = (await textOf(paths.swaps)).split('\n').map((line) => line.split(/\s/)[0] ?? '');
+  const fstab = parseFstab(await readText(paths.fstab));
+  const swaps = (await readText(paths.swaps)).split('\n').map((line) => line.split(/\s/)[0] ?? '');
   const uses: { name: string; what: string }[] = [];
   const held: string[] = [];
   for (const part of parts) {
     const name = basename(part);
-    const own = await textOf(join(part, 'dev'));
+    const own = await readText(join(part, 'dev'));
     const mount = mounts.find(({ device, source }) => device === own.trim() || source === `/dev/${name}`);
     if (mount !== undefined) uses.push({ name, what: `mounted at ${mount.mountPoint}` });
     if (swaps.includes(`/dev/${name}`)) uses.push({ name, what: 'used as swap' });
@@ -110,33 +110,28 @@ async function partOf(path: string, properties: UdevProperties | undefined): Pro
 }
 
 async function modelOf(whole: string): Promise<string> {
-  const [vendor, model] = await Promise.all(['vendor', 'model'].map((name) => textOf(join(whole, 'device', name))));
-  return oneLine(`${vendor?.trim() ?? ''} ${model?.trim() ?? ''}`.trim());
+  const names = await Promise.all(['vendor', 'model'].map((name) => readText(join(whole, 'device', name))));
+  return oneLine(
+    names
+      .map((name) => name.trim())
+      .join(' ')
+      .trim(),
+  );
 }
 
 async function sizeOf(path: string): Promise<number> {
-  return Number(await textOf(join(path, 'size'))) * SECTOR_BYTES;
+  return Number(await readText(join(path, 'size'))) * SECTOR_BYTES;
 }
 
 async function flagOf(path: string, name: string): Promise<boolean> {
-  return (await textOf(join(path, name))).trim() === '1';
+  return (await readText(join(path, name))).trim() === '1';
 }
 
 /** The kernel does not call a built-in reader removable. eMMC has the type MMC. */
 async function isSdCard(whole: string): Promise<boolean> {
-  return basename(whole).startsWith('mmcblk') && (await textOf(join(whole, 'device', 'type'))).trim() === 'SD';
-}
-
-/** A missing file counts as empty. */
-async function textOf(path: string): Promise<string> {
-  return readFile(path, 'utf8').catch(() => '');
+  return basename(whole).startsWith('mmcblk') && (await readText(join(whole, 'device', 'type'))).trim() === 'SD';
 }
 
 function stickError(message: string, cause?: unknown): AppError {
-  return new AppError({
-    code: 'bundle/stick',
-    message,
-    disposition: 'reject',
-    ...(cause !== undefined && { cause }),
-  });
+  return new AppError({ code: 'bundle/stick', message, disposition: 'reject', cause });
 }

@@ -114,7 +114,7 @@ export class HostsDirectory {
     await writeDurably({ path: join(directory, FILE) }, await this.textOf(directory, content));
   }
 
-  /** With what our file hides, if only it is there. @throws AppError `runtime/config` for a broken file */
+  /** With what our file hides. @throws AppError `runtime/config` for a broken file */
   private async textOf(directory: string, content: HostsToml): Promise<string> {
     const hidesNothing = content.madeDirectory && (await hasOnlyOurs(directory));
     const configured = hidesNothing ? await this.inheritedTable(content.registry) : await ownTable(directory);

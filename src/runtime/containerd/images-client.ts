@@ -38,7 +38,7 @@ export class ImagesClient {
     // A label in the mask but not in the record is removed.
     const set = Object.fromEntries(Object.entries(labels).filter(([, value]) => value !== undefined));
     const updateMask = { paths: Object.keys(labels).map((key) => `labels.${key}`) };
-    // containerd 1.7.24 crashes on an update without a target, even if the mask does not contain it.
+    // containerd 1.7.24 crashes on an update without a target, even if it is not in the mask.
     await this.images.call('Update', { image: { name, target, labels: set }, updateMask }, signal);
   }
 

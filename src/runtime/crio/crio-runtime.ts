@@ -2,6 +2,7 @@ import { reasonOf } from '../../platform/app-error.ts';
 import { withDeadline } from '../../platform/async/abort.ts';
 import { type Clock, systemClock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
+import { together } from '../../platform/subscription.ts';
 import type { UnitControl } from '../../ports/node.ts';
 import type { MirrorsPort, PinsPort } from '../../ports/runtime.ts';
 import { watchConfig } from '../config/config-watch.ts';
@@ -103,12 +104,7 @@ export function createCrioRuntime(options: CrioRuntimeOptions): RuntimeAdapter {
 function signalsOf(paths: CrioPaths, stop: UnitStop, log: Log) {
   const watched = [paths.configPath, paths.configDirectory, paths.registriesPath, paths.registriesDirectory];
   const ownPaths = [paths.pinsLink, paths.mirrorsLink];
-  return new SharedSignals((notify) => {
-    const stops = [stop.watch(notify), watchConfig(watched, { ownPaths, log }, notify)];
-    return () => {
-      for (const stop of stops) stop();
-    };
-  });
+  return new SharedSignals((notify) => together([stop.watch(notify), watchConfig(watched, { ownPaths, log }, notify)]));
 }
 
 /** INVARIANT: the reload that pins wait for is made even if the mirrors can't be written. */

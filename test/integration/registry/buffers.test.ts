@@ -5,7 +5,7 @@ import { systemClock } from '../../../src/platform/clock.ts';
 import { digestOf } from '../../../src/platform/digest.ts';
 import { newBuffer } from '../../../src/platform/files/file-access.ts';
 import type { BlobSource } from '../../../src/ports/blobs.ts';
-import { createCheckedSource } from '../../../src/registry/checked-source.ts';
+import { CheckedSource } from '../../../src/registry/checked-source.ts';
 import { createRegistry } from '../../../src/registry/server.ts';
 import { eventually } from '../../support/eventually.ts';
 import { createRecordingLog } from '../../support/recording-log.ts';
@@ -32,7 +32,7 @@ it('reads for 64 clients that take nothing into few buffers, and sends a whole b
   };
   const life = new AbortController();
   const registry = createRegistry({
-    source: { ...createCheckedSource(source, async () => undefined, life.signal), onChange: () => () => undefined },
+    source: new CheckedSource(source, async () => undefined, life.signal),
     clock: systemClock,
     graceMs: 0,
     token: undefined,

@@ -3,7 +3,7 @@ import type { Digest } from '../../../src/domain/model/digest.ts';
 import { digestOf } from '../../../src/platform/digest.ts';
 import { type Allocate, oneBuffer } from '../../../src/platform/files/file-access.ts';
 import type { BlobSource } from '../../../src/ports/blobs.ts';
-import { createCheckedSource } from '../../../src/registry/checked-source.ts';
+import { CheckedSource } from '../../../src/registry/checked-source.ts';
 
 const never = new AbortController().signal;
 const CHUNK_BYTES = 24;
@@ -35,10 +35,10 @@ async function received(source: BlobSource, digest: Digest, startByte = 0, alloc
 }
 
 function checkedFile(file: { bytes: Buffer; sizeBytes?: number }, stamp = () => 'the same') {
-  return createCheckedSource(fileSource(file), async () => stamp(), never);
+  return new CheckedSource(fileSource(file), async () => stamp(), never);
 }
 
-describe('createCheckedSource', () => {
+describe('CheckedSource', () => {
   it('sends a whole blob, and a part of it, through one buffer', async () => {
     const source = checkedFile({ bytes: BLOB });
     let allocated = 0;
