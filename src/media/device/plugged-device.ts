@@ -76,8 +76,9 @@ export class PluggedDevice implements PluggedMedium {
   /**
    * A mount of ours is removed if an earlier version or other settings made it and it would not be
    * made now.
-   * @throws AppError `media/in-use` (`reject`) for a mount of others with which a read error may stop
-   *   this machine
+   *
+   * @throws AppError `media/in-use` (`reject`) for a mount of others with which a read error may
+   *   stop this machine
    */
   private async usableMount(signal: AbortSignal): Promise<string | undefined> {
     const { device, where } = this;
