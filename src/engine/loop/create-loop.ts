@@ -1,5 +1,6 @@
 import { trustedReleases } from '../../domain/assess/assess-order.ts';
 import type { BundleId } from '../../domain/model/digest.ts';
+import { Wake } from '../../platform/async/wake.ts';
 import { LayerKeeper } from '../blobs/layer-keeper.ts';
 import { RunningReleases } from '../commands/running-releases.ts';
 import type { EngineContext, EngineDependencies } from '../context.ts';
@@ -20,7 +21,6 @@ import { FailureLedger } from '../tasks/failures.ts';
 import { RunningQueue } from '../tasks/pull-queue.ts';
 import { createStallWatch } from '../tasks/stall-watch.ts';
 import { MediaJobs, Tasks } from '../tasks/tasks.ts';
-import { Wake } from '../../platform/async/wake.ts';
 import { followTask } from './act.ts';
 import type { Loop, LoopState } from './loop.ts';
 import { createImageUsesReader, readContainers } from './observe.ts';

@@ -2,6 +2,7 @@ import type { Catalog } from '../../domain/decide/catalog.ts';
 import type { Digest } from '../../domain/model/digest.ts';
 import type { Fault } from '../../domain/model/reason.ts';
 import type { Snapshot } from '../../domain/report/snapshot.ts';
+import type { Wake } from '../../platform/async/wake.ts';
 import type { LayerKeeper } from '../blobs/layer-keeper.ts';
 import type { RunningReleases } from '../commands/running-releases.ts';
 import type { EngineContext } from '../context.ts';
@@ -19,7 +20,6 @@ import type { StatusPublisher } from '../reporting/status-publisher.ts';
 import type { FailureLedger } from '../tasks/failures.ts';
 import type { RunningQueue } from '../tasks/pull-queue.ts';
 import type { MediaJobs, Tasks } from '../tasks/tasks.ts';
-import type { Wake } from '../../platform/async/wake.ts';
 import type { ImageUsesReader } from './observe.ts';
 import type { Pace } from './pace.ts';
 
