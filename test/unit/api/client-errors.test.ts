@@ -1,10 +1,10 @@
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { asApiError, busUnreachable, daemonTimeout, startAdvice } from '../../../src/api/client.ts';
 import { BusErrorReply } from '../../../src/host/bus/message-bus.ts';
 import { AppError } from '../../../src/platform/app-error.ts';
+import { temporaryFolder } from '../../support/files/temporary-folder.ts';
 
 const reply = (name: string) =>
   asApiError(
@@ -53,20 +53,16 @@ describe('what a command says of a call that failed', () => {
 
 describe('the advice to start the daemon', () => {
   it('unmasks a unit that is masked', () => {
-    const root = mkdtempSync(join(tmpdir(), 'stickpin-masked-'));
+    const root = temporaryFolder();
     const [etc, run] = ['etc', 'run'].map((name) => join(root, name)) as [string, string];
-    try {
-      for (const folder of [etc, run]) mkdirSync(folder);
-      expect(startAdvice(etc, run)).toBe("Start it with 'systemctl start stickpin'");
-      writeFileSync(join(etc, 'stickpin.service'), '[Service]\n');
-      expect(startAdvice(etc, run)).not.toContain('unmask');
-      symlinkSync('/dev/null', join(run, 'stickpin.service'));
-      expect(startAdvice(etc, run)).toContain("run 'systemctl unmask stickpin', then 'systemctl start stickpin'");
-      rmSync(join(run, 'stickpin.service'));
-      writeFileSync(join(etc, 'stickpin.service'), '');
-      expect(startAdvice(etc, run)).toContain('systemctl unmask stickpin');
-    } finally {
-      rmSync(root, { recursive: true, force: true });
-    }
+    for (const folder of [etc, run]) mkdirSync(folder);
+    expect(startAdvice(etc, run)).toBe("Start it with 'systemctl start stickpin'");
+    writeFileSync(join(etc, 'stickpin.service'), '[Service]\n');
+    expect(startAdvice(etc, run)).not.toContain('unmask');
+    symlinkSync('/dev/null', join(run, 'stickpin.service'));
+    expect(startAdvice(etc, run)).toContain("run 'systemctl unmask stickpin', then 'systemctl start stickpin'");
+    rmSync(join(run, 'stickpin.service'));
+    writeFileSync(join(etc, 'stickpin.service'), '');
+    expect(startAdvice(etc, run)).toContain('systemctl unmask stickpin');
   });
 });

@@ -1,5 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { asApiError } from '../../../src/api/client.ts';
@@ -9,6 +8,7 @@ import type { Finding } from '../../../src/domain/model/reason.ts';
 import type { StatusReport } from '../../../src/domain/report/status-schema.ts';
 import { BusErrorReply } from '../../../src/host/bus/message-bus.ts';
 import { idleReport } from '../../support/bus/fake-backend.ts';
+import { temporaryFolder } from '../../support/files/temporary-folder.ts';
 import { runCommand } from '../../support/run-command.ts';
 
 const REPORT = idleReport({
@@ -40,7 +40,7 @@ describe('stickpin doctor', () => {
   it.each(['doctor', 'status'])(
     '%s says that the daemon does not run with settings that it refuses',
     async (command) => {
-      const folder = mkdtempSync(join(tmpdir(), 'stickpin-refused-'));
+      const folder = temporaryFolder();
       const file = join(folder, 'stickpin.toml');
       writeFileSync(file, '[preload]\nparalel = 3\n');
       const nobody = asApiError(new BusErrorReply('org.freedesktop.DBus.Error.ServiceUnknown', 'no owner'));
@@ -50,7 +50,6 @@ describe('stickpin doctor', () => {
         settings: { fragments: [{ file }] },
         client: { report: () => Promise.reject(nobody) },
       });
-      rmSync(folder, { recursive: true });
       expect(exitCode).not.toBe(0);
       if (command === 'status')
         expect(stderr).toContain(`not running, and its settings are refused: ${file}: line 2: `);

@@ -1,17 +1,16 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { loadSettings, NODE_SOURCES } from '../../../src/config/load-settings.ts';
 import { settingsTable } from '../../../src/domain/settings/settings-table.ts';
+import { temporaryFolder } from '../../support/files/temporary-folder.ts';
 
 const { signal } = new AbortController();
 let base: string;
 
 beforeEach(() => {
-  base = mkdtempSync(join(tmpdir(), 'stickpin-config-'));
+  base = temporaryFolder();
 });
-afterEach(() => rmSync(base, { recursive: true, force: true }));
 
 function write(path: string, text: string): string {
   const full = join(base, path);

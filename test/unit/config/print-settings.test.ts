@@ -1,5 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { parse } from 'toml';
@@ -8,6 +7,7 @@ import { describe, expect, it } from 'vitest';
 import { loadSettings, readSettings } from '../../../src/config/load-settings.ts';
 import { printSettings, type SettingsFile, writtenSettings } from '../../../src/config/print-settings.ts';
 import { type Settings, settingsSchema } from '../../../src/domain/settings/settings.ts';
+import { temporaryFolder } from '../../support/files/temporary-folder.ts';
 
 const settingsOf = (table: object): Settings => v.parse(settingsSchema, table);
 const printed = (file: SettingsFile): string => printSettings(writtenSettings(file));
@@ -57,15 +57,11 @@ describe('printed settings', () => {
   });
 
   it('are a valid settings file', async () => {
-    const folder = mkdtempSync(join(tmpdir(), 'stickpin-config-'));
-    try {
-      const file = { lifecycle: { soak: '20 min', protect: ['ocp@4.13.0'] }, runtime: { kind: 'cri-o' } };
-      writeFileSync(join(folder, 'stickpin.toml'), printed(file));
-      const read = await loadSettings({ fragments: [{ folder }] }, new AbortController().signal);
-      expect(read).toEqual(settingsOf(file));
-    } finally {
-      rmSync(folder, { recursive: true });
-    }
+    const folder = temporaryFolder();
+    const file = { lifecycle: { soak: '20 min', protect: ['ocp@4.13.0'] }, runtime: { kind: 'cri-o' } };
+    writeFileSync(join(folder, 'stickpin.toml'), printed(file));
+    const read = await loadSettings({ fragments: [{ folder }] }, new AbortController().signal);
+    expect(read).toEqual(settingsOf(file));
   });
 
   it('have durations with their unit, and every section and default', () => {
@@ -88,16 +84,12 @@ describe('printed settings', () => {
     ['"0.5 ms"', '0.5 ms'],
     ['"120s"', '120s'],
   ])('show the duration %s as it is written in a file', async (text, shown) => {
-    const folder = mkdtempSync(join(tmpdir(), 'stickpin-config-'));
-    try {
-      writeFileSync(join(folder, '10.toml'), `[media]\ngrace = "7 d"\ndetect = false\n[preload]\nstall = "80 s"`);
-      writeFileSync(join(folder, '20.toml'), `[media]\ngrace = ${text}`);
-      const { file } = await readSettings({ fragments: [{ folder }] }, new AbortController().signal);
-      expect(writtenSettings(file).media).toMatchObject({ grace: shown, detect: false });
-      expect(printed(file)).toContain(`\ngrace = ${text}\n`);
-      expect(printed(file)).toContain('\nstall = "80 s"\n');
-    } finally {
-      rmSync(folder, { recursive: true });
-    }
+    const folder = temporaryFolder();
+    writeFileSync(join(folder, '10.toml'), `[media]\ngrace = "7 d"\ndetect = false\n[preload]\nstall = "80 s"`);
+    writeFileSync(join(folder, '20.toml'), `[media]\ngrace = ${text}`);
+    const { file } = await readSettings({ fragments: [{ folder }] }, new AbortController().signal);
+    expect(writtenSettings(file).media).toMatchObject({ grace: shown, detect: false });
+    expect(printed(file)).toContain(`\ngrace = ${text}\n`);
+    expect(printed(file)).toContain('\nstall = "80 s"\n');
   });
 });

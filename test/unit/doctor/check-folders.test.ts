@@ -1,10 +1,10 @@
-import { chmodSync, chownSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { chmodSync, chownSync, mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import type { ExaminedCrio } from '../../../src/doctor/check.ts';
 import { checkFolders } from '../../../src/doctor/check-folders.ts';
 import { findingsOf } from '../../support/examined-node.ts';
+import { temporaryFolder } from '../../support/files/temporary-folder.ts';
 import { have } from '../../support/requirements.ts';
 
 let base: string;
@@ -36,12 +36,11 @@ function found(runtime: 'answers' | 'silent' | 'none' = 'answers') {
 
 describe('folders of other programs', () => {
   beforeEach(() => {
-    base = mkdtempSync(join(tmpdir(), 'stickpin-folders-'));
+    base = temporaryFolder();
     closed = 0;
     for (const name of ['crio.conf.d', 'run', 'registries.conf.d', 'certs.d/docker.io', 'metrics'])
       mkdirSync(join(base, name), { recursive: true, mode: 0o755 });
   });
-  afterEach(() => rmSync(base, { recursive: true, force: true }));
 
   it('are no finding while root alone may write them, or they are not there', async () => {
     expect(await found()).toEqual([]);

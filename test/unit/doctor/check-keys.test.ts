@@ -1,7 +1,6 @@
-import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { chmodSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { keyProblemLine } from '../../../src/bundle/keys/keys-folder.ts';
 import { formatRevocationRecord } from '../../../src/bundle/keys/revocation-record.ts';
 import { loadTrustedKeys } from '../../../src/bundle/keys/trust.ts';
@@ -11,6 +10,7 @@ import type { TrustReport } from '../../../src/domain/report/status-schema.ts';
 import { installRole } from '../../support/bundles/role-file.ts';
 import { installKeys, sampleKey } from '../../support/bundles/sample-bundle.ts';
 import { findingsOf } from '../../support/examined-node.ts';
+import { temporaryFolder } from '../../support/files/temporary-folder.ts';
 
 const { signal } = new AbortController();
 const key = sampleKey('factory-2026');
@@ -28,13 +28,12 @@ let work: string;
 let folder: string;
 let state: string;
 beforeEach(() => {
-  work = mkdtempSync(join(tmpdir(), 'stickpin-keys-'));
+  work = temporaryFolder();
   state = join(work, 'state');
   mkdirSync(state, { mode: 0o700 });
   folder = join(work, 'keys.d');
   installKeys(folder, [key]);
 });
-afterEach(() => rmSync(work, { recursive: true }));
 
 const findings = (threshold = 1, inForce?: Partial<TrustReport>, require: 'signature' | 'approval' = 'signature') => {
   const settings = { trust: { keys_dir: folder, threshold, require }, paths: { state_dir: state } };

@@ -1,7 +1,6 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { createExaminedRuntime, examineNode } from '../../../src/app/doctor/examine-node.ts';
 import { findingsOfReport } from '../../../src/cli/commands/node/doctor.ts';
 import type { SystemServices } from '../../../src/doctor/check.ts';
@@ -13,6 +12,7 @@ import type { Finding } from '../../../src/domain/model/reason.ts';
 import type { StatusReport } from '../../../src/domain/report/status-schema.ts';
 import type { CrioPaths } from '../../../src/runtime/crio/crio-config.ts';
 import { crioOn, findingsOf } from '../../support/examined-node.ts';
+import { temporaryFolder } from '../../support/files/temporary-folder.ts';
 
 const never = new AbortController().signal;
 
@@ -23,9 +23,8 @@ const never = new AbortController().signal;
 describe('what doctor finds wrong', () => {
   let folder: string;
   beforeEach(() => {
-    folder = mkdtempSync(join(tmpdir(), 'stickpin-doctor-'));
+    folder = temporaryFolder();
   });
-  afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
   const at = (name: string) => join(folder, name);
   const wrongIn = async (...given: Parameters<typeof findingsOf>) =>

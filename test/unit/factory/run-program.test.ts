@@ -1,16 +1,15 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { folderBytes } from '../../../src/factory/images/fetch-images.ts';
 import { measureWhile } from '../../../src/factory/run-program.ts';
 import { eventually } from '../../support/eventually.ts';
+import { temporaryFolder } from '../../support/files/temporary-folder.ts';
 
 let root: string;
 beforeEach(() => {
-  root = mkdtempSync(join(tmpdir(), 'stickpin-watch-'));
+  root = temporaryFolder();
 });
-afterEach(() => rmSync(root, { recursive: true, force: true }));
 
 describe('measureWhile', () => {
   it('reports the sum of all files as they grow, 0 before the folder exists', async () => {

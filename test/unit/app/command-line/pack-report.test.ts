@@ -1,9 +1,9 @@
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { packReport } from '../../../../src/app/command-line/pack-report.ts';
+import { temporaryFolder } from '../../../support/files/temporary-folder.ts';
 
 const FILES = [{ file: 'doctor.txt', about: 'what doctor finds', text: 'all is well\n' }];
 const { signal } = new AbortController();
@@ -11,9 +11,8 @@ const { signal } = new AbortController();
 describe('the file of a report', () => {
   let folder: string;
   beforeEach(() => {
-    folder = mkdtempSync(join(tmpdir(), 'stickpin-pack-'));
+    folder = temporaryFolder();
   });
-  afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
   it('is made although an earlier run was broken off', async () => {
     const path = join(folder, 'r.tar.gz');

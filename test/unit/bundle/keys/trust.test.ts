@@ -1,18 +1,17 @@
 import { createPublicKey, generateKeyPairSync, type KeyObject } from 'node:crypto';
-import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { loadTrustedKeys } from '../../../../src/bundle/keys/trust.ts';
 import { withRotation } from '../../../../src/bundle/keys/with-rotation.ts';
 import { digestFromHex } from '../../../../src/domain/model/digest.ts';
 import { installKeys, type SampleKey, sampleKey } from '../../../support/bundles/sample-bundle.ts';
+import { temporaryFolder } from '../../../support/files/temporary-folder.ts';
 
 let folder: string;
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'stickpin-trust-'));
+  folder = temporaryFolder();
 });
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
 const load = () => loadTrustedKeys(folder, new AbortController().signal);
 
 describe('loadTrustedKeys', () => {

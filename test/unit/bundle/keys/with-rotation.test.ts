@@ -1,12 +1,10 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { loadTrustedKeys } from '../../../../src/bundle/keys/trust.ts';
 import { type RotationInForce, withRotation } from '../../../../src/bundle/keys/with-rotation.ts';
 import { digestFromHex } from '../../../../src/domain/model/digest.ts';
 import { installRole, type RoleFileOptions } from '../../../support/bundles/role-file.ts';
 import { installKeys, type SampleKey, sampleKey } from '../../../support/bundles/sample-bundle.ts';
+import { temporaryFolder } from '../../../support/files/temporary-folder.ts';
 
 const [plain, customer, next] = [sampleKey('factory'), sampleKey('customer'), sampleKey('next')];
 const bundleId = digestFromHex('a'.repeat(64));
@@ -25,9 +23,8 @@ const revoked = (key: SampleKey, role?: string) => ({
 
 let folder: string;
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'stickpin-rotation-'));
+  folder = temporaryFolder();
 });
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 async function keys(rotation: Partial<RotationInForce>, role: RoleFileOptions = {}) {
   installKeys(folder, [plain]);

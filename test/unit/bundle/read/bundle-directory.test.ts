@@ -1,7 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import {
   mkdirSync,
-  mkdtempSync,
   readdirSync,
   readlinkSync,
   renameSync,
@@ -10,12 +9,12 @@ import {
   truncateSync,
   writeFileSync,
 } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { openBundleDirectory } from '../../../../src/bundle/read/bundle-directory.ts';
 import { mediaError, openRegularFile, streamFile } from '../../../../src/bundle/read/open-file.ts';
 import { digestFromHex, hexOf } from '../../../../src/domain/model/digest.ts';
+import { temporaryFolder } from '../../../support/files/temporary-folder.ts';
 
 const MiB = 1024 * 1024;
 const digest = digestFromHex('ab'.repeat(32));
@@ -23,12 +22,11 @@ const { signal } = new AbortController();
 let path: string;
 let blob: string;
 beforeEach(() => {
-  path = mkdtempSync(join(tmpdir(), 'stickpin-directory-'));
+  path = temporaryFolder();
   mkdirSync(join(path, 'blobs', 'sha256'), { recursive: true });
   blob = join(path, 'blobs', 'sha256', hexOf(digest));
   writeFileSync(join(path, 'bundle.dsse.json'), '{}');
 });
-afterEach(() => rmSync(path, { recursive: true, force: true }));
 
 async function collect(chunks: AsyncIterable<Buffer>): Promise<Buffer[]> {
   const all: Buffer[] = [];

@@ -1,11 +1,11 @@
-import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { chmodSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { checkCrio } from '../../../../src/doctor/check-crio.ts';
 import type { CrioPaths } from '../../../../src/runtime/crio/crio-config.ts';
 import { createCrioFiles } from '../../../../src/runtime/crio/crio-files.ts';
 import { crioOn, findingsOf } from '../../../support/examined-node.ts';
+import { temporaryFolder } from '../../../support/files/temporary-folder.ts';
 
 const signal = AbortSignal.timeout(60_000);
 const PIN = 'quay.example.com/a@sha256:aa';
@@ -23,7 +23,7 @@ describe("the checks of CRI-O's files", () => {
 
   /** A node as install.sh leaves it, with one image pinned. */
   beforeEach(async () => {
-    root = mkdtempSync(join(tmpdir(), 'stickpin-doctor-'));
+    root = temporaryFolder();
     const at = (path: string) => join(root, path);
     paths = {
       configPath: at('etc/crio/crio.conf'),
@@ -59,7 +59,6 @@ describe("the checks of CRI-O's files", () => {
     symlinkSync(paths.mirrorsFile, paths.mirrorsLink);
     await createCrioFiles(paths, { authority: '127.0.0.1:1', token: 't' }).writePins([PIN], signal);
   });
-  afterEach(() => rmSync(root, { recursive: true, force: true }));
 
   const look = async () =>
     (

@@ -1,9 +1,9 @@
-import { mkdtempSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { parseImageRequest } from '../../../../src/bundle/image-request.ts';
 import { parseImagesFile, readImagesFile } from '../../../../src/factory/images/images-file.ts';
+import { temporaryFolder } from '../../../support/files/temporary-folder.ts';
 
 const DIGEST = `sha256:${'a'.repeat(64)}`;
 
@@ -66,9 +66,8 @@ describe('readImagesFile', () => {
   const { signal } = new AbortController();
   let root: string;
   beforeEach(() => {
-    root = mkdtempSync(join(tmpdir(), 'stickpin-images-'));
+    root = temporaryFolder();
   });
-  afterEach(() => rmSync(root, { recursive: true, force: true }));
 
   it('reads UTF-16 with a byte order mark', async () => {
     writeFileSync(join(root, 'f'), Buffer.from('\ufeffquay.io/a/b:1\r\n', 'utf16le'));

@@ -1,17 +1,16 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Readable } from 'node:stream';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { formatReference } from '../../../../src/domain/model/reference.ts';
 import { manifestWarnings } from '../../../../src/domain/release/manifest-images.ts';
 import { merged, readImagesFrom, untakenNotes } from '../../../../src/factory/images/images-from.ts';
+import { temporaryFolder } from '../../../support/files/temporary-folder.ts';
 
 let folder: string;
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'stickpin-from-'));
+  folder = temporaryFolder();
 });
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 const signal = new AbortController().signal;
 const pod = (image: string, name = 'web') =>

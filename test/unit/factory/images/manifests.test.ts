@@ -1,8 +1,8 @@
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { readManifests } from '../../../../src/factory/images/manifests.ts';
+import { temporaryFolder } from '../../../support/files/temporary-folder.ts';
 
 const pod = (name: string, image = `quay.io/x/${name}:1`) =>
   `kind: Pod\nmetadata: {name: ${name}}\nspec:\n  containers:\n  - {name: c, image: '${image}'}\n`;
@@ -15,9 +15,8 @@ describe('readManifests', () => {
     writeFileSync(join(root, path), text);
   };
   beforeEach(() => {
-    root = mkdtempSync(join(tmpdir(), 'stickpin-manifests-'));
+    root = temporaryFolder();
   });
-  afterEach(() => rmSync(root, { recursive: true, force: true }));
 
   it('reads all folders in order, and no other files', async () => {
     put('z.yml', `${pod('z')}kind: Pod\n`);

@@ -1,20 +1,19 @@
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { readFileInLayers } from '../../../../src/factory/layers/layer-file.ts';
 import { seededBytes } from '../../../support/bundles/sample-image.ts';
 import { type TarMember, tarArchive } from '../../../support/bundles/tar-archive.ts';
+import { temporaryFolder } from '../../../support/files/temporary-folder.ts';
 
 const { signal } = new AbortController();
 const PATH = 'etc/app/list';
 let root: string;
 beforeEach(() => {
-  root = mkdtempSync(join(tmpdir(), 'stickpin-layers-'));
+  root = temporaryFolder();
 });
-afterEach(() => rmSync(root, { recursive: true, force: true }));
 
 const file = (text: string, path = PATH): TarMember => ({ path, bytes: Buffer.from(text) });
 

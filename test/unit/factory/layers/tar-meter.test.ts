@@ -1,12 +1,12 @@
 import { spawnSync } from 'node:child_process';
-import { linkSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { linkSync, mkdirSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { TarMeter } from '../../../../src/factory/layers/tar-walker.ts';
 import { AppError } from '../../../../src/platform/app-error.ts';
 import { tarArchive } from '../../../support/bundles/tar-archive.ts';
+import { temporaryFolder } from '../../../support/files/temporary-folder.ts';
 
 function measure(bytes: Uint8Array, cuts: readonly number[] = []) {
   const meter = new TarMeter();
@@ -78,7 +78,7 @@ describe('TarMeter', () => {
 describe("archives of the system's own tar", () => {
   let folder: string;
   beforeEach(() => {
-    folder = mkdtempSync(join(tmpdir(), 'stickpin-tar-'));
+    folder = temporaryFolder();
     const tree = join(folder, 'tree');
     mkdirSync(join(tree, 'd'.repeat(120), 'e'.repeat(150)), { recursive: true });
     writeFileSync(join(tree, 'd'.repeat(120), 'e'.repeat(150), 'deep'), 'x');
@@ -89,7 +89,6 @@ describe("archives of the system's own tar", () => {
     truncateSync(join(tree, 'sparse'), 1024 * 1024);
     writeFileSync(join(tree, 'ünïcödé'), '');
   });
-  afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
   // Members: ., two directories, deep, file (and hard, no inode of its own), soft, sparse, ünïcödé.
   const want = { inodes: 8, diskBytes: 4096 + 8192 + 1024 * 1024 };

@@ -1,22 +1,19 @@
-import { chmodSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { chmodSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { loadTrustedKeys } from '../../../../../src/bundle/keys/trust.ts';
 import { otherForm } from '../../../../support/bundles/key-forms.ts';
 import { installFile, installRole, type RoleFileOptions, roleText } from '../../../../support/bundles/role-file.ts';
 import { installKeys, sampleKey } from '../../../../support/bundles/sample-bundle.ts';
+import { temporaryFolder } from '../../../../support/files/temporary-folder.ts';
 
 let folder: string;
 /** Not a folder of keys. */
 let elsewhere: string;
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'stickpin-roles-'));
-  elsewhere = mkdtempSync(join(tmpdir(), 'stickpin-elsewhere-'));
+  folder = temporaryFolder();
+  elsewhere = temporaryFolder();
   installKeys(folder, [plain]);
-});
-afterEach(() => {
-  for (const path of [folder, elsewhere]) rmSync(path, { recursive: true, force: true });
 });
 
 const plain = sampleKey('factory');
