@@ -1,19 +1,17 @@
-import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { goArch, nodeFacts, rememberClockAnswer } from '../../../src/host/node-facts.ts';
 import { BUILT_AT } from '../../../src/platform/version.ts';
+import { folderForEach } from '../../support/files/temporary-folder.ts';
 
-let folder: string;
+const folder = folderForEach();
 let machineId: string;
 let localTime: string;
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'stickpin-facts-'));
   machineId = join(folder, 'machine-id');
   localTime = join(folder, 'localtime');
 });
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 const facts = () => nodeFacts({ machineId, localTime });
 

@@ -1,24 +1,22 @@
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { StaticPods } from '../../../src/host/static-pods.ts';
+import { folderForEach } from '../../support/files/temporary-folder.ts';
 
 const pod = (name: string, image: string, policy = '') =>
   `apiVersion: v1\nkind: Pod\nmetadata: {name: ${name}, namespace: kube-system}\nspec:\n  containers:\n  - {name: c, image: '${image}'${policy === '' ? '' : `, imagePullPolicy: ${policy}`}}\n`;
 
 describe('StaticPods', () => {
   const { signal } = new AbortController();
-  let root: string;
+  const root = folderForEach();
   let folder: string;
   beforeEach(() => {
-    root = mkdtempSync(join(tmpdir(), 'stickpin-static-pods-'));
     folder = join(root, 'manifests');
     mkdirSync(folder);
   });
-  afterEach(() => rmSync(root, { recursive: true, force: true }));
   const read = () => new StaticPods([folder]).images(signal);
 
   it('reads each file that the kubelet would read', async () => {

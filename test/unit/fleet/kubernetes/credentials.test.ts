@@ -1,16 +1,12 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { backoffMs, kubernetesError } from '../../../../src/fleet/kubernetes/api.ts';
 import { readCredentials } from '../../../../src/fleet/kubernetes/credentials.ts';
 import { NEVER_ABORTED } from '../../../../src/platform/async/abort.ts';
+import { folderForEach } from '../../../support/files/temporary-folder.ts';
 
-let root: string;
-beforeEach(() => {
-  root = mkdtempSync(join(tmpdir(), 'stickpin-kubeconfig-'));
-});
-afterEach(() => rmSync(root, { recursive: true, force: true }));
+const root = folderForEach();
 
 /** A kubeconfig with these members of its cluster and of its user. */
 function lay(path: string, cluster: object, user: object): string {

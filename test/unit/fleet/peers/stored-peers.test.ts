@@ -1,19 +1,17 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { beforeEach, expect, it } from 'vitest';
 import { PeerStore, RememberedPeers, type StoredPeer } from '../../../../src/fleet/peers/stored-peers.ts';
 import { NEVER_ABORTED } from '../../../../src/platform/async/abort.ts';
+import { folderForEach } from '../../../support/files/temporary-folder.ts';
 import { fixedCluster } from '../../../support/kubernetes/fixed-cluster.ts';
 import { createRecordingLog } from '../../../support/recording-log.ts';
 
-let folder: string;
+const folder = folderForEach();
 let path: string;
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'stickpin-peers-'));
   path = join(folder, 'peers.json');
 });
-afterEach(() => rmSync(folder, { recursive: true }));
 
 /** Node `a`. */
 async function scene(stored: readonly StoredPeer[] = []) {

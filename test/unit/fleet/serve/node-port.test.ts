@@ -1,19 +1,18 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, afterEach, expect, it } from 'vitest';
+import { afterEach, expect, it } from 'vitest';
 import { type Endpoint, formatEndpoint } from '../../../../src/domain/settings/value-types.ts';
 import { NodePort } from '../../../../src/fleet/serve/node-port.ts';
 import { type Clock, systemClock } from '../../../../src/platform/clock.ts';
 import { type Listeners, listen, notifyAll } from '../../../../src/platform/subscription.ts';
 import { eventually } from '../../../support/eventually.ts';
+import { folderForAll } from '../../../support/files/temporary-folder.ts';
 import { fastClock } from '../../../support/kubernetes/fast-clock.ts';
 import { createRecordingLog } from '../../../support/recording-log.ts';
 
-const stateDir = mkdtempSync(join(tmpdir(), 'stickpin-listening-'));
+const stateDir = folderForAll();
 const file = join(stateDir, 'address');
 afterEach(() => rmSync(file, { force: true }));
-afterAll(() => rmSync(stateDir, { recursive: true }));
 
 function scene(setting: string, first: string | undefined, clock: Clock = systemClock) {
   const listeners: Listeners = new Set();

@@ -1,18 +1,17 @@
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { OffersClient } from '../../../../src/fleet/wire/client.ts';
 import { unixSocket, WireConnection } from '../../../../src/fleet/wire/connection.ts';
 import { systemClock } from '../../../../src/platform/clock.ts';
 import { digestOf } from '../../../../src/platform/digest.ts';
+import { folderForEach } from '../../../support/files/temporary-folder.ts';
 
 const never = new AbortController().signal;
 const digest = digestOf('a blob');
 
-let folder: string;
+const folder = folderForEach();
 let server: Server;
 let answer: (socket: Socket) => void;
 const open: WireConnection[] = [];
@@ -28,7 +27,6 @@ function clientOf(waits: { answerMs?: number; stallMs?: number; progressMs?: num
 }
 
 beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'hostile-'));
   server = createServer((socket) => {
     socket.on('error', () => undefined);
     socket.once('data', () => answer(socket));
@@ -42,7 +40,6 @@ beforeEach(async () => {
 afterEach(async () => {
   for (const connection of open.splice(0)) connection.close();
   server.close();
-  rmSync(folder, { recursive: true });
 });
 
 async function drain(chunks: AsyncIterable<Buffer>): Promise<number> {

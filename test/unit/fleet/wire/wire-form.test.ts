@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto';
-import { mkdtempSync, rmSync, statSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { request as httpRequest, type IncomingMessage } from 'node:http';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { OffersClient, wasCut } from '../../../../src/fleet/wire/client.ts';
@@ -19,13 +18,14 @@ import { systemClock } from '../../../../src/platform/clock.ts';
 import { digestOf } from '../../../../src/platform/digest.ts';
 import { silentLog } from '../../../../src/platform/log.ts';
 import { eventually } from '../../../support/eventually.ts';
+import { folderForEach } from '../../../support/files/temporary-folder.ts';
 import { createMemoryOffers, type MemoryOffers } from '../../../support/fleet/memory-offers.ts';
 
 const never = new AbortController().signal;
 const bundleId = digestOf('a payload');
 const offered = { bundleId, name: 'ocp', version: '4.13.7', sequence: 7, isWhole: true, revision: 'r1' };
 
-let folder: string;
+const folder = folderForEach();
 let socket: string;
 let bundles: MemoryOffers;
 let server: SocketServer;
@@ -33,7 +33,6 @@ let connection: WireConnection;
 let client: OffersClient;
 
 beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'offers-'));
   socket = join(folder, 'offers.sock');
   bundles = createMemoryOffers();
   bundles.bundles.set(bundleId, { offered, files: new Map([['index.json', Buffer.from('{"index":1}')]]) });
@@ -45,7 +44,6 @@ beforeEach(async () => {
 afterEach(async () => {
   connection.close();
   await server.close();
-  rmSync(folder, { recursive: true });
 });
 
 async function all(chunks: AsyncIterable<Buffer>): Promise<Buffer> {

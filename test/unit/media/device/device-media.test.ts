@@ -1,5 +1,4 @@
-import { chmodSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { chmodSync, mkdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { DeviceMedia } from '../../../../src/media/device/device-media.ts';
@@ -7,6 +6,7 @@ import type { MediaProvider, PluggedMedium } from '../../../../src/media/media-p
 import { createFakeDeviceUnits, type FakeDeviceUnits } from '../../../support/bus/fake-device-units.ts';
 import { eventually } from '../../../support/eventually.ts';
 import { createFakeMachine, type FakeMachine } from '../../../support/files/fake-sysfs.ts';
+import { atEnd, temporaryFolder } from '../../../support/files/temporary-folder.ts';
 import { createRecordingLog, type RecordingLog } from '../../../support/recording-log.ts';
 
 const never = new AbortController().signal;
@@ -29,7 +29,8 @@ describe('device media', () => {
     plugged = new Map();
     story = [];
     looks = 0;
-    mountDirectory = mkdtempSync(join(tmpdir(), 'stickpin-media-'));
+    mountDirectory = temporaryFolder();
+    atEnd(() => machine[Symbol.dispose]());
     provider = new DeviceMedia({
       units,
       log,
@@ -57,11 +58,7 @@ describe('device media', () => {
       never,
     );
   });
-  afterEach(async () => {
-    await provider.dispose();
-    machine[Symbol.dispose]();
-    rmSync(mountDirectory, { recursive: true, force: true });
-  });
+  afterEach(() => provider.dispose());
 
   const addStick = (): string => {
     machine.addDevice('sdb', '8:16', { ID_FS_USAGE: '' });

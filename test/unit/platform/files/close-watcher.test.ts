@@ -1,22 +1,20 @@
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { type FSWatcher, watch } from 'chokidar';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { closeWatcher } from '../../../../src/platform/files/file-access.ts';
+import { folderForEach } from '../../../support/files/temporary-folder.ts';
 
 describe('a closed watch', () => {
-  let base: string;
+  const base = folderForEach();
   let watcher: FSWatcher;
 
   beforeEach(async () => {
-    base = mkdtempSync(join(tmpdir(), 'stickpin-close-'));
     mkdirSync(join(base, 'stick'));
     watcher = watch(join(base, 'stick'));
     await new Promise<void>((resolve) => watcher.once('ready', resolve));
     await closeWatcher(watcher);
   });
-  afterEach(() => rmSync(base, { recursive: true, force: true }));
 
   it('stays closed when chokidar itself adds the folder around what was removed', () => {
     watcher.add(base);

@@ -1,6 +1,4 @@
-import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { readdirSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import {
   diskFaultMessage,
@@ -8,6 +6,7 @@ import {
   probeDisk,
   visibleDiskFault,
 } from '../../../../src/platform/files/disk-fault.ts';
+import { temporaryFolder } from '../../../support/files/temporary-folder.ts';
 
 const failure = (code: string, cause?: unknown) => Object.assign(new Error(code, { cause }), { code });
 
@@ -35,14 +34,10 @@ describe('disk faults', () => {
   });
 
   it('are not found in a writable directory, in which no file is left', () => {
-    const directory = mkdtempSync(join(tmpdir(), 'stickpin-probe-'));
-    try {
-      expect(probeDisk(directory)).toBeUndefined();
-      expect(visibleDiskFault(directory)).toBeUndefined();
-      expect(readdirSync(directory)).toEqual([]);
-    } finally {
-      rmSync(directory, { recursive: true });
-    }
+    const directory = temporaryFolder();
+    expect(probeDisk(directory)).toBeUndefined();
+    expect(visibleDiskFault(directory)).toBeUndefined();
+    expect(readdirSync(directory)).toEqual([]);
   });
 
   it('are not found in a missing directory', () => {

@@ -1,8 +1,7 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { open } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import {
   fillNewFile,
   replaceFile,
@@ -11,16 +10,12 @@ import {
   syncFolderIfPossible,
   writeNewFile,
 } from '../../../../src/platform/files/durable-file.ts';
+import { folderForEach } from '../../../support/files/temporary-folder.ts';
 
 describe('files that outlive a power cut', () => {
-  let folder: string;
+  const folder = folderForEach();
   const at = (name: string) => join(folder, name);
   const modeOf = (name: string) => statSync(at(name)).mode & 0o777;
-
-  beforeEach(() => {
-    folder = mkdtempSync(join(tmpdir(), 'stickpin-durable-'));
-  });
-  afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
   it('are new ones, with the mode that is asked for, and never take the place of another', async () => {
     await writeNewFile(at('key'), 'secret', { mode: 0o600 });

@@ -1,18 +1,7 @@
-import {
-  chownSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readlinkSync,
-  renameSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
+import { chownSync, mkdirSync, readdirSync, readlinkSync, renameSync, symlinkSync, writeFileSync } from 'node:fs';
 import { chmod } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import {
   holdBelow,
   holdFolder,
@@ -20,14 +9,11 @@ import {
   shareFolder,
   withFolder,
 } from '../../../../src/platform/files/held-folder.ts';
+import { folderForEach } from '../../../support/files/temporary-folder.ts';
 
-let base: string;
-beforeEach(() => {
-  base = mkdtempSync(join(tmpdir(), 'stickpin-held-'));
-});
+const base = folderForEach();
 afterEach(() => {
   expect(heldBelow(base)).toEqual([]);
-  rmSync(base, { recursive: true, force: true });
 });
 
 /** What this process holds open below a folder. */

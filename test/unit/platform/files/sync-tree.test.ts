@@ -1,21 +1,19 @@
-import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { buildDirectory } from '../../../../src/factory/output/staging.ts';
 import { hasCarefulSyncfs, syncEach, syncTree } from '../../../../src/platform/files/file-access.ts';
+import { folderForEach } from '../../../support/files/temporary-folder.ts';
 
-let work: string;
+const work = folderForEach();
 const path = process.env.PATH;
 beforeEach(() => {
-  work = mkdtempSync(join(tmpdir(), 'stickpin-sync-'));
   mkdirSync(join(work, 'tree', 'sub'), { recursive: true });
   writeFileSync(join(work, 'tree', 'sub', 'file'), 'x');
   mkdirSync(join(work, 'bin'));
 });
 afterEach(() => {
   process.env.PATH = path;
-  rmSync(work, { recursive: true, force: true });
 });
 
 /** Puts a sync(1) of our own before the others. */

@@ -1,16 +1,11 @@
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { readConfigFile } from '../../../../src/runtime/config/config-file.ts';
+import { folderForEach } from '../../../support/files/temporary-folder.ts';
 
 const signal = AbortSignal.timeout(60_000);
-let base: string;
-
-beforeEach(() => {
-  base = mkdtempSync(join(tmpdir(), 'config-file-'));
-});
-afterEach(() => rmSync(base, { recursive: true }));
+const base = folderForEach();
 
 describe('reading a configuration file of another program', () => {
   const read = () => readConfigFile(join(base, 'one.conf'), signal);

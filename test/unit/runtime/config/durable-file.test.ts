@@ -1,7 +1,6 @@
 import {
   chmodSync,
   existsSync,
-  mkdtempSync,
   readdirSync,
   readFileSync,
   rmSync,
@@ -10,17 +9,12 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { open } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { writeDurably } from '../../../../src/runtime/config/config-file.ts';
+import { folderForEach } from '../../../support/files/temporary-folder.ts';
 
-let base: string;
-
-beforeEach(() => {
-  base = mkdtempSync(join(tmpdir(), 'durable-'));
-});
-afterEach(() => rmSync(base, { recursive: true }));
+const base = folderForEach();
 
 describe('writeDurably', () => {
   it('makes a world-readable file with any umask', async () => {

@@ -3,32 +3,28 @@ import {
   linkSync,
   lstatSync,
   mkdirSync,
-  mkdtempSync,
   readdirSync,
   readFileSync,
-  rmSync,
   statSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parse } from 'toml';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { HostsDirectory } from '../../../../src/runtime/containerd/hosts-directory.ts';
+import { folderForEach, temporaryFolder } from '../../../support/files/temporary-folder.ts';
 
 const ADDRESS = { authority: '127.0.0.1:5577', token: '0123456789abcdef0123456789abcdef' };
 const OURS = 'http://127.0.0.1:5577/v2/0123456789abcdef0123456789abcdef/quay.io';
 const USERS = 'server = "https://quay.example.com"   # kept\r\n[host."https://m.example.com"]\n';
 
-let certs: string;
+const certs = folderForEach();
 let hosts: HostsDirectory;
 
 beforeEach(() => {
-  certs = mkdtempSync(join(tmpdir(), 'certs-d-'));
   hosts = new HostsDirectory([certs], ADDRESS);
 });
-afterEach(() => rmSync(certs, { recursive: true }));
 
 function put(name: string, text: string): string {
   const file = join(certs, name);
@@ -176,7 +172,7 @@ describe('the hosts directory', () => {
   });
 
   it('includes the hosts of a _default and of a further directory behind links', async () => {
-    const shared = mkdtempSync(join(tmpdir(), 'shared-certs-d-'));
+    const shared = temporaryFolder();
     mkdirSync(join(shared, 'docker/quay.io'), { recursive: true });
     writeFileSync(join(shared, 'docker/quay.io/ca.crt'), '');
     mkdirSync(join(shared, 'other'));
@@ -190,7 +186,6 @@ describe('the hosts directory', () => {
     expect(await both.rendered(signal)).toEqual(['stale quay.io/a']);
     await both.apply(['quay.io/a'], signal);
     expect(hostsIn('quay.io')).toEqual([OURS, 'https://m.example.com']);
-    rmSync(shared, { recursive: true });
   });
 
   it.each([
@@ -223,7 +218,7 @@ describe('the hosts directory', () => {
   });
 
   it('includes the hosts in a further directory of config_path, which ours would hide', async () => {
-    const other = mkdtempSync(join(tmpdir(), 'docker-certs-d-'));
+    const other = temporaryFolder();
     const both = new HostsDirectory([certs, other], ADDRESS);
     mkdirSync(join(other, 'quay.io'));
     writeFileSync(join(other, 'quay.io/ca.crt'), '');
@@ -236,11 +231,10 @@ describe('the hosts directory', () => {
     expect(readdirSync(other).sort()).toEqual(['_default', 'quay.io']);
     await both.apply([], signal);
     expect(readdirSync(certs)).toEqual([]);
-    rmSync(other, { recursive: true });
   });
 
   it('does not take what stickpin wrote in a further directory for the configuration of the user', async () => {
-    const other = mkdtempSync(join(tmpdir(), 'docker-certs-d-'));
+    const other = temporaryFolder();
     const before = new HostsDirectory([other], { ...ADDRESS, token: 'f'.repeat(32) });
     mkdirSync(join(other, 'quay.io'));
     writeFileSync(join(other, 'quay.io/hosts.toml'), `ca = "ca.pem"\n${USERS}`);
@@ -254,6 +248,5 @@ describe('the hosts directory', () => {
     writeFileSync(join(other, 'ghcr.io/ca.crt'), '');
     await new HostsDirectory([certs, other], ADDRESS).apply(['ghcr.io/b'], signal);
     expect(parse(readFileSync(join(certs, 'ghcr.io/hosts.toml'), 'utf8')).ca).toEqual([join(other, 'ghcr.io/ca.crt')]);
-    rmSync(other, { recursive: true });
   });
 });

@@ -1,9 +1,9 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parse } from 'toml';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { HostsDirectory } from '../../../../src/runtime/containerd/hosts-directory.ts';
+import { folderForEach } from '../../../support/files/temporary-folder.ts';
 import { startK3s } from '../../../support/k3s/certs.ts';
 
 const ADDRESS = { authority: '127.0.0.1:5577', token: '0123456789abcdef0123456789abcdef' };
@@ -22,13 +22,11 @@ capabilities = ["pull", "resolve", "push"]
 `;
 const { signal } = new AbortController();
 
-let certs: string;
+const certs = folderForEach();
 let hosts: HostsDirectory;
 beforeEach(() => {
-  certs = mkdtempSync(join(tmpdir(), 'k3s-certs-'));
   hosts = new HostsDirectory([certs], ADDRESS);
 });
-afterEach(() => rmSync(certs, { recursive: true }));
 
 const textOf = (registry: string) => readFileSync(join(certs, registry, 'hosts.toml'), 'utf8');
 const hostsOf = (registry: string) => Object.keys(parse(textOf(registry)).host);

@@ -1,15 +1,15 @@
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { PathRecord } from '../../../../src/runtime/config/config-file.ts';
 import { HostsDirectory } from '../../../../src/runtime/containerd/hosts-directory.ts';
 import { FOLDERS_CLEARED_ANYWAY, MirrorFolders } from '../../../../src/runtime/containerd/mirror-folders.ts';
+import { folderForEach } from '../../../support/files/temporary-folder.ts';
 
 const ADDRESS = { authority: '127.0.0.1:5577', token: '0123456789abcdef0123456789abcdef' };
 const { signal } = new AbortController();
 
-let base: string;
+const base = folderForEach();
 let folders: MirrorFolders;
 const at = (name: string) => join(base, name);
 const recorded = () => readFileSync(at('record'), 'utf8');
@@ -17,10 +17,8 @@ const recorded = () => readFileSync(at('record'), 'utf8');
 const start = (file = at('record')) => new MirrorFolders(new PathRecord(file, FOLDERS_CLEARED_ANYWAY), ADDRESS);
 
 beforeEach(() => {
-  base = mkdtempSync(join(tmpdir(), 'mirror-folders-'));
   folders = start();
 });
-afterEach(() => rmSync(base, { recursive: true }));
 
 describe('the folders of mirrors', () => {
   it('are recorded before anything is written to them', async () => {

@@ -1,9 +1,9 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { sandboxImage } from '../../../../src/runtime/containerd/containerd-config.ts';
 import { findRegistryConfigPath } from '../../../../src/runtime/containerd/mirror-folders.ts';
+import { folderForEach } from '../../../support/files/temporary-folder.ts';
 
 const { signal } = new AbortController();
 const V3 = '[plugins."io.containerd.cri.v1.images".registry]\n';
@@ -14,11 +14,7 @@ const DEFAULT = {
   literalDirectory: '/etc/containerd/certs.d:/etc/docker/certs.d',
 };
 
-let etc: string;
-beforeEach(() => {
-  etc = mkdtempSync(join(tmpdir(), 'containerd-etc-'));
-});
-afterEach(() => rmSync(etc, { recursive: true }));
+const etc = folderForEach();
 
 const find = (info: Readonly<Record<string, string>>, name = 'containerd 1.7.24') =>
   findRegistryConfigPath({ info, name, configFile: join(etc, 'config.toml') }, signal);

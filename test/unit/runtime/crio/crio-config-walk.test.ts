@@ -1,16 +1,11 @@
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { effectivePins, readCrioConfig } from '../../../../src/runtime/crio/crio-config.ts';
+import { folderForEach } from '../../../support/files/temporary-folder.ts';
 
 const signal = AbortSignal.timeout(60_000);
-let base: string;
-
-beforeEach(() => {
-  base = mkdtempSync(join(tmpdir(), 'crio-walk-'));
-});
-afterEach(() => rmSync(base, { recursive: true }));
+const base = folderForEach();
 
 function put(path: string, text: string): string {
   const file = join(base, path);

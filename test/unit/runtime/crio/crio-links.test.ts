@@ -1,28 +1,15 @@
-import {
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  readlinkSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, mkdirSync, readFileSync, readlinkSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { defaultSettings } from '../../../../src/domain/settings/settings.ts';
 import { CRIO_PATHS, crioPathsOf } from '../../../../src/runtime/crio/crio-config.ts';
 import { createCrioFiles } from '../../../../src/runtime/crio/crio-files.ts';
+import { folderForEach } from '../../../support/files/temporary-folder.ts';
 
 const { signal } = new AbortController();
 const PINS = [`quay.example.com/ocp/etcd@sha256:${'0'.repeat(64)}`];
 
-let base: string;
-beforeEach(() => {
-  base = mkdtempSync(join(tmpdir(), 'stickpin-crio-files-'));
-});
-afterEach(() => rmSync(base, { recursive: true, force: true }));
+const base = folderForEach();
 
 describe('the link in a drop-in folder that crio.config_dir names', () => {
   const at = (path: string) => join(base, path);

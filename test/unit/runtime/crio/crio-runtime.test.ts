@@ -1,15 +1,28 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { createCrioRuntime } from '../../../../src/runtime/crio/crio-runtime.ts';
+import { folderForEach } from '../../../support/files/temporary-folder.ts';
 import { createRecordingLog } from '../../../support/recording-log.ts';
 
-let base: string;
-beforeEach(() => {
-  base = mkdtempSync(join(tmpdir(), 'stickpin-crio-'));
-});
-afterEach(() => rmSync(base, { recursive: true, force: true }));
+const base = folderForEach();
+const pins = [`quay.example.com/ocp/etcd@sha256:${'0'.repeat(64)}`];
+const MIRROR = { authority: '127.0.0.1:5317', token: '0'.repeat(32) };
+const PATHS = {
+  configPath: join(base, 'crio.conf'),
+  configDirectory: join(base, 'crio.conf.d'),
+  pinsLink: join(base, 'crio.conf.d/99-stickpin.conf'),
+  pinsFile: join(base, 'run/crio.conf.d/99-stickpin.conf'),
+  persistentPinsFile: join(base, 'var/99-stickpin.conf'),
+  registriesPath: join(base, 'registries.conf'),
+  registriesDirectory: join(base, 'registries.conf.d'),
+  mirrorsLink: join(base, 'registries.conf.d/99-stickpin.conf'),
+  mirrorsFile: join(base, 'run/registries.conf'),
+  persistentMirrorsFile: join(base, 'state/registries.conf'),
+  reloadMarker: join(base, 'crio-reload-owed'),
+  policyPath: join(base, 'policy.json'),
+  signatureLookupFile: join(base, 'registries.d/99-stickpin.yaml'),
+};
 
 describe('the CRI-O adapter, without a CRI-O', () => {
   it('does not wait forever for a reload job that never ends, and requests it again', async () => {
@@ -23,19 +36,11 @@ describe('the CRI-O adapter, without a CRI-O', () => {
         },
         onUnitChange: () => () => undefined,
       },
-      mirror: { authority: '127.0.0.1:5317', token: '0'.repeat(32) },
+      mirror: MIRROR,
       log: createRecordingLog(),
       reloadTimeoutMs: 20,
-      paths: {
-        configPath: join(base, 'crio.conf'),
-        configDirectory: join(base, 'crio.conf.d'),
-        pinsLink: join(base, 'crio.conf.d/99-stickpin.conf'),
-        pinsFile: join(base, 'run/crio.conf.d/99-stickpin.conf'),
-        persistentPinsFile: join(base, 'var/99-stickpin.conf'),
-        reloadMarker: join(base, 'crio-reload-owed'),
-      },
+      paths: PATHS,
     });
-    const pins = [`quay.example.com/ocp/etcd@sha256:${'0'.repeat(64)}`];
     const signal = new AbortController().signal;
     const late = { code: 'platform/deadline', message: expect.stringMatching(/reload of crio\.service/) };
     await expect(runtime.applyPins(pins, { force: false }, signal)).rejects.toMatchObject(late);
@@ -45,7 +50,6 @@ describe('the CRI-O adapter, without a CRI-O', () => {
   });
 
   describe('pins that are written right before mirrors', () => {
-    const pins = [`quay.example.com/ocp/etcd@sha256:${'0'.repeat(64)}`];
     const mirrors = [{ repository: 'quay.example.com/ocp/etcd' }];
     const { signal } = new AbortController();
     let reloads: number;
@@ -58,24 +62,9 @@ describe('the CRI-O adapter, without a CRI-O', () => {
           },
           onUnitChange: () => () => undefined,
         },
-        mirror: { authority: '127.0.0.1:5317', token: '0'.repeat(32) },
+        mirror: MIRROR,
         log: createRecordingLog(),
-        paths: {
-          configPath: join(base, 'crio.conf'),
-          configDirectory: join(base, 'crio.conf.d'),
-          pinsLink: join(base, 'crio.conf.d/99-stickpin.conf'),
-          pinsFile: join(base, 'run/crio.conf.d/99-stickpin.conf'),
-          persistentPinsFile: join(base, 'var/99-stickpin.conf'),
-          registriesPath: join(base, 'registries.conf'),
-          registriesDirectory: join(base, 'registries.conf.d'),
-          mirrorsLink: join(base, 'registries.conf.d/99-stickpin.conf'),
-          mirrorsFile: join(base, 'run/registries.conf'),
-          persistentMirrorsFile: join(base, 'state/registries.conf'),
-          reloadMarker: join(base, 'crio-reload-owed'),
-          policyPath: join(base, 'policy.json'),
-          signatureLookupFile: join(base, 'registries.d/99-stickpin.yaml'),
-          ...over,
-        },
+        paths: { ...PATHS, ...over },
       });
     beforeEach(() => {
       reloads = 0;

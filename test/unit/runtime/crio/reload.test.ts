@@ -1,22 +1,20 @@
-import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { createReload, type Reload, type ReloadDependencies } from '../../../../src/runtime/crio/reload.ts';
+import { folderForEach } from '../../../support/files/temporary-folder.ts';
 
 const { signal } = new AbortController();
 
 describe('a reload that is owed', () => {
-  let base: string;
+  const base = folderForEach();
   let markerPath: string;
   let reloads: number;
   beforeEach(() => {
-    base = mkdtempSync(join(tmpdir(), 'stickpin-reload-'));
     markerPath = join(base, 'run/crio-reload-owed');
     reloads = 0;
     text = '';
   });
-  afterEach(() => rmSync(base, { recursive: true, force: true }));
 
   let text: string;
   const write = async () => {

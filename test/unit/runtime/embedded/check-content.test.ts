@@ -1,11 +1,11 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { type Digest, hexOf } from '../../../../src/domain/model/digest.ts';
 import type { ExpectedImage } from '../../../../src/domain/model/image.ts';
 import { digestOf } from '../../../../src/platform/digest.ts';
 import { openContentCheck } from '../../../../src/runtime/embedded/image-store.ts';
+import { folderForEach } from '../../../support/files/temporary-folder.ts';
 
 const signal = new AbortController().signal;
 const [manifest, config, layer] = ['manifest', 'config', 'layer'].map((text) => digestOf(text)) as [
@@ -20,17 +20,15 @@ const image: ExpectedImage = {
 };
 
 describe('the content of images in an image layout', () => {
-  let folder: string;
+  const folder = folderForEach();
   let isListed: boolean;
   let readBytes: number;
 
   beforeEach(() => {
-    folder = mkdtempSync(join(tmpdir(), 'layout-'));
     isListed = true;
     readBytes = 0;
     for (const text of ['manifest', 'config', 'layer']) writeFileSync(pathOf(digestOf(text)), text);
   });
-  afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
   const pathOf = (digest: Digest) => join(folder, hexOf(digest));
   const listed = { imageId: config, repoTags: [], repoDigests: [image.reference], pinned: true };

@@ -1,9 +1,9 @@
-import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { digestOf } from '../../../../src/platform/digest.ts';
 import { type IndexEntry, NAME, NameIndex } from '../../../../src/runtime/embedded/image-store.ts';
+import { folderForEach } from '../../../support/files/temporary-folder.ts';
 
 const { signal } = new AbortController();
 const entry = (name: string): IndexEntry => ({
@@ -13,11 +13,7 @@ const entry = (name: string): IndexEntry => ({
   annotations: { [NAME]: name },
 });
 
-let directory: string;
-beforeEach(() => {
-  directory = mkdtempSync(join(tmpdir(), 'name-index-'));
-});
-afterEach(() => rmSync(directory, { recursive: true }));
+const directory = folderForEach();
 
 const namesOnDisk = () => {
   const { manifests } = JSON.parse(readFileSync(join(directory, 'index.json'), 'utf8')) as { manifests: IndexEntry[] };

@@ -1,22 +1,20 @@
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import type { Digest } from '../../../../src/domain/model/digest.ts';
 import { openPartialBlob } from '../../../../src/runtime/embedded/blob-fetch.ts';
 import { digestOf, seededBytes } from '../../../support/bundles/sample-image.ts';
+import { folderForEach } from '../../../support/files/temporary-folder.ts';
 
 const bytes = seededBytes('partial', 1000);
 const blob = { mediaType: 'application/octet-stream', digest: digestOf(bytes) as Digest, size: bytes.length };
 
-let directory: string;
+const directory = folderForEach();
 let path: string;
 
 beforeEach(() => {
-  directory = mkdtempSync(join(tmpdir(), 'partial-'));
   path = join(directory, 'partial/blob');
 });
-afterEach(() => rmSync(directory, { recursive: true }));
 
 async function* chunks(from: number, to: number, each = 70): AsyncIterable<Buffer> {
   for (let at = from; at < to; at += each) yield bytes.subarray(at, Math.min(at + each, to));
