@@ -1,6 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
+import { endProcess } from '../support/end-process.ts';
 import { serviceFlags } from './daemon-process.ts';
 
 /** Another process of this program that does one part of the bench, asked over IPC. */
@@ -44,11 +45,7 @@ export async function startChild<Told>(
       child.send('tell');
       return told;
     },
-    stop: async () => {
-      const ended = once(child, 'exit');
-      child.kill('SIGTERM');
-      await ended;
-    },
+    stop: () => endProcess(child, 'SIGTERM'),
   };
 }
 

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createDatagramReceiver } from '../support/bus/datagram-receiver.ts';
+import { endProcess } from '../support/end-process.ts';
 import { eventually } from '../support/eventually.ts';
 
 /** The built daemon as a process of its own, told of by sd_notify. */
@@ -53,9 +53,7 @@ export async function startDaemonProcess(
         ?.slice('STATUS='.length) ?? '',
     hasLogged: (text) => log.includes(text),
     stop: async () => {
-      const closed = once(child, 'exit');
-      child.kill('SIGTERM');
-      await closed;
+      await endProcess(child, 'SIGTERM');
       receiver[Symbol.dispose]();
     },
   };

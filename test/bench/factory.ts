@@ -22,17 +22,8 @@ export async function benchFactory(print: (text: string) => void): Promise<void>
     const lines = images.map((_, at) => `quay.example.com/x/image-${at}:1=oci:${layout}:image-${at}\n`);
     writeFileSync(list, lines.join(''));
     const fixed = [
-      '--name',
-      'many',
-      '--version',
-      '1.0.0',
-      '--arch',
-      'amd64',
-      '--sequence',
-      '1',
-      '--images-file',
-      list,
-      '--json',
+      ...['--name', 'many', '--version', '1.0.0', '--arch', 'amd64', '--sequence', '1'],
+      ...['--images-file', list, '--json'],
     ];
     const blobs = (IMAGES * (LAYERS_PER_IMAGE + 2) + 1).toLocaleString('en');
     const measure = async (name: string) => {

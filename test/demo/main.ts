@@ -15,9 +15,10 @@ import { bootTime, goArch, nodeFacts } from '../../src/host/node-facts.ts';
 import { systemClock } from '../../src/platform/clock.ts';
 import type { Log } from '../../src/platform/log.ts';
 import { formatBytes } from '../../src/platform/sizes.ts';
-import type { ServiceNotifier, UnitControl } from '../../src/ports/node.ts';
+import type { UnitControl } from '../../src/ports/node.ts';
 import { installKeys, makeSampleBundle, sampleKey } from '../support/bundles/sample-bundle.ts';
 import { sampleImage, sampleLayer } from '../support/bundles/sample-image.ts';
+import { silentNotifier } from '../support/silent-notifier.ts';
 
 const REGISTRY = 'registry.example.com/demo';
 const MIB = 1024 * 1024;
@@ -87,7 +88,7 @@ async function demo(root: string, controller: AbortController): Promise<void> {
       log: quietLog,
       clock: systemClock,
       node: { arch: goArch(), clockSynchronised: async () => false, facts: () => nodeFacts(), boot: () => bootTime() },
-      notifier: noService,
+      notifier: silentNotifier,
       units: noUnits,
       providers: [],
       onStatus: (report) => {
@@ -137,13 +138,7 @@ async function demoSettings(root: string, signal: AbortSignal): Promise<Settings
   };
 }
 
-/** The demo runs without systemd: nobody to notify, no units to control. */
-const noService: ServiceNotifier = {
-  ready: () => undefined,
-  status: () => undefined,
-  reloading: () => undefined,
-  stopping: () => undefined,
-};
+/** The demo runs without systemd. */
 const noUnits: UnitControl = { reloadUnit: async () => undefined, onUnitChange: () => () => undefined };
 
 function imageRow(image: { repoTags: readonly string[]; repoDigests: readonly string[]; pinned: boolean }): string[] {

@@ -35,7 +35,6 @@ type Fault =
 export interface SourceRegistry {
   /** `127.0.0.1:<port>`, as a reference or a mirror's location begins. */
   readonly host: string;
-  readonly port: number;
   /** Every request since the start or the last `forget()`, in order of arrival. */
   readonly requests: readonly RequestRecord[];
   /**
@@ -43,6 +42,11 @@ export interface SourceRegistry {
    * Content is checked by nobody.
    */
   add(repository: string, image: SampleImage, tags?: readonly string[]): void;
+  /**
+   * {@link add} under a reference with a tag, as `quay.example.com/app/web:1`; the host does not
+   * count.
+   */
+  publish(...images: readonly { readonly reference: string; readonly image: SampleImage }[]): void;
   /** Takes a blob or manifest away from every repository: it answers 404 from now on. */
   drop(digest: string): void;
   /** From now on requests for the digest meet the fault. A digest has one fault at a time. */
@@ -94,7 +98,6 @@ export async function startSourceRegistry(
     ...faults(state),
     ...counters(state),
     host: `127.0.0.1:${port}`,
-    port,
     close: () =>
       new Promise((resolve) => {
         server.close(() => resolve());
@@ -103,13 +106,20 @@ export async function startSourceRegistry(
   };
 }
 
-function content({ repositories }: State): Pick<SourceRegistry, 'add' | 'drop'> {
+function content({ repositories }: State): Pick<SourceRegistry, 'add' | 'publish' | 'drop'> {
+  const add: SourceRegistry['add'] = (name, image, tags = []) => {
+    const repository = repositories.get(name) ?? { blobs: new Map(), tags: new Map() };
+    repositories.set(name, repository);
+    for (const part of image.blobs) repository.blobs.set(part.digest, part);
+    for (const tag of tags) repository.tags.set(tag, image.top.digest);
+  };
   return {
-    add: (name, image, tags = []) => {
-      const repository = repositories.get(name) ?? { blobs: new Map(), tags: new Map() };
-      repositories.set(name, repository);
-      for (const part of image.blobs) repository.blobs.set(part.digest, part);
-      for (const tag of tags) repository.tags.set(tag, image.top.digest);
+    add,
+    publish: (...images) => {
+      for (const { reference, image } of images) {
+        const [path = '', tag = ''] = reference.slice(reference.indexOf('/') + 1).split(':');
+        add(path, image, [tag]);
+      }
     },
     drop: (digest) => {
       for (const repository of repositories.values()) repository.blobs.delete(digest);

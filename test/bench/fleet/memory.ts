@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { NEVER_ABORTED } from '../../../src/platform/async/abort.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
+import { endProcess } from '../../support/end-process.ts';
 import { layKubeletFiles } from '../../support/fleet/kubelet-files.ts';
 import { createNetwork, type Machine } from '../../support/fleet/namespaces.ts';
 import { markdownTable } from '../markdown-table.ts';
@@ -77,13 +78,7 @@ async function startCrowd(
   const [program = '', ...words] = [...machine.enter, process.execPath, process.argv[1] ?? '', CROWD_CHILD, file];
   const child = spawn(program, words, { stdio: ['ignore', 'pipe', 'inherit'] });
   await once(createInterface(child.stdout), 'line');
-  return {
-    stop: async () => {
-      const ended = once(child, 'exit');
-      child.kill('SIGKILL');
-      await ended;
-    },
-  };
+  return { stop: () => endProcess(child, 'SIGKILL') };
 }
 
 /** `wchar` of proc_pid_io(5): bytes written with write(2) and its kin, to files and sockets. */

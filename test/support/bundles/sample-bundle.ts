@@ -10,7 +10,7 @@ import { parseReference } from '../../../src/domain/model/reference.ts';
 import type { StickFilesystem } from '../../../src/domain/model/stick.ts';
 import { createBundle } from '../../../src/factory/create-bundle.ts';
 import type { AttachmentRequest } from '../../../src/factory/payload/attachments.ts';
-import { type SampleImage, sampleImage, writeOciLayout } from './sample-image.ts';
+import { type SampleImage, type SampleLayer, sampleImage, sampleLayer, writeOciLayout } from './sample-image.ts';
 
 /** A key pair; `name` is what its file in keys.d is called without `.pub`. */
 export interface SampleKey {
@@ -111,6 +111,21 @@ function sampleBundleImages(seed = '1.0.0', arch: string = hostArch): SampleBund
     reference: `quay.example.com/${path}:${seed}`,
     image: sampleImage({ seed: `${path}-${seed}`, architecture: arch, withIndex: at === 1 }),
   }));
+}
+
+/**
+ * Images `quay.example.com/ocp/<name>:<tag>`, each of one layer of its own over those of `below`.
+ */
+export function ocpImages(
+  names: readonly string[],
+  options: { readonly tag?: string; readonly sizeBytes?: number; readonly below?: readonly SampleLayer[] } = {},
+): SampleBundleImage[] {
+  const { tag = '1.0.0', sizeBytes, below = [] } = options;
+  return names.map((name) => {
+    const seed = `${name}-${tag}`;
+    const own = sampleLayer({ seed, ...(sizeBytes !== undefined && { sizeBytes }) });
+    return { reference: `quay.example.com/ocp/${name}:${tag}`, image: sampleImage({ seed, layers: [...below, own] }) };
+  });
 }
 
 /**

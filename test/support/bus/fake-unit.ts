@@ -13,14 +13,14 @@ export interface FakeUnit {
 }
 
 /** A unit that is active. `reload` is what a reload of it does. */
-export function createFakeUnit(reload: () => void = () => undefined): FakeUnit {
+export function createFakeUnit(reload: () => unknown = () => undefined): FakeUnit {
   const listeners = new Set<(activeState?: string) => void>();
   const become = (activeState: string) => {
     for (const listener of listeners) listener(activeState);
   };
   return {
     units: {
-      reloadUnit: async () => reload(),
+      reloadUnit: async () => void (await reload()),
       onUnitChange: (_unit, listener) => {
         listeners.add(listener);
         return () => listeners.delete(listener);

@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { endProcess } from '../end-process.ts';
 
 /**
  * Sends what it reads from stdin on as many connections as it is told, once or without an end, and
@@ -49,10 +50,6 @@ export async function startFlood(
   await once(child.stdout, 'data');
   return {
     isRunning: () => child.exitCode === null,
-    stop: async () => {
-      const exited = once(child, 'exit');
-      child.kill('SIGKILL');
-      await exited;
-    },
+    stop: () => endProcess(child, 'SIGKILL'),
   };
 }

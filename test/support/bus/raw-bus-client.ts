@@ -69,7 +69,6 @@ export function stringBody(text: string): Buffer {
  * A connection to a bus that has said Hello (with serial 1) and sends whatever bytes it is given.
  */
 export interface RawBusClient {
-  readonly socket: Socket;
   send(message: RawMessage): Promise<void>;
   /**
    * Resolves to the type and error name of the answer to `serial`: `return`, or as
@@ -97,7 +96,7 @@ export async function connectRawClient(address: string): Promise<RawBusClient> {
   };
   await send({ type: 1, serial: 1, fields: callFields('/org/freedesktop/DBus', BUS, 'Hello', BUS) });
   await answers(1);
-  return { socket, send, answerTo: answers, close: () => socket.destroy() };
+  return { send, answerTo: answers, close: () => socket.destroy() };
 }
 
 function collectAnswers(socket: Socket): (serial: number) => Promise<string> {

@@ -69,7 +69,6 @@ export interface StartOptions {
   readonly files?: Readonly<Record<string, string>>;
   /** More words for the command line. */
   readonly flags?: readonly string[];
-  readonly env?: Readonly<Record<string, string>>;
   /** The words before its command line, as those that enter a network namespace. Default none. */
   readonly enter?: readonly string[];
 }
@@ -172,7 +171,6 @@ function spawnDouble(
   const words = [...(options.enter ?? []), process.execPath, bundle, ...command, ...commandLine(dirs, options)];
   const [program = '', ...args] = words;
   const child = spawn(program, args, {
-    env: { ...process.env, ...options.env },
     stdio: ['ignore', 'pipe', 'pipe'],
     // A process group of its own, so that its skopeo processes can be ended with it.
     detached: true,

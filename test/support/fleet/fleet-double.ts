@@ -15,7 +15,6 @@ export interface AskedBlob {
   readonly from: string;
   readonly of: string;
   readonly digest: string;
-  readonly range: string | undefined;
   /** How many bytes of the answer were passed on so far. */
   sentBytes: number;
   readonly response: ServerResponse;
@@ -32,8 +31,6 @@ export interface FleetDouble {
   leave(name: string): void;
   /** Before a blob of this node is passed on. */
   onBlob(name: string, trick: BlobTrick | undefined): void;
-  /** Called with each chunk of a blob of this node before it is passed on; may change it. */
-  onBytes(name: string, look: ((asked: AskedBlob) => void) | undefined): void;
   /** What nodes tell of themselves. */
   tell(nodes: readonly FleetNode[]): void;
   readonly asked: readonly AskedBlob[];
@@ -41,13 +38,11 @@ export interface FleetDouble {
 }
 
 interface Node {
-  readonly name: string;
   readonly connection: WireConnection;
   readonly stop: AbortController;
   bundles: readonly OfferedBundle[];
   isGone: boolean;
   trick?: BlobTrick | undefined;
-  bytes?: ((asked: AskedBlob) => void) | undefined;
 }
 
 /** Answers a blob request with 503. */
@@ -70,9 +65,9 @@ export function createFleetDouble(): FleetDouble {
     version: 1 as const,
     self,
     nodes: told,
-    peers: [...nodes.values()]
-      .filter(({ name, isGone }) => name !== self && !isGone)
-      .map(({ name, bundles }) => ({ name, address: `${name}:9777`, bundles })),
+    peers: [...nodes]
+      .filter(([name, { isGone }]) => name !== self && !isGone)
+      .map(([name, { bundles }]) => ({ name, address: `${name}:9777`, bundles })),
   });
   const pass = async (from: string, request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const target = request.url ?? '';
@@ -88,13 +83,11 @@ export function createFleetDouble(): FleetDouble {
     }
     const route = parseWirePath(to.path);
     if (route.kind !== 'blob') return relay(request, response, { connection: node.connection, path: to.path });
-    const { range } = request.headers;
-    const one: AskedBlob = { from, of: to.peer, digest: route.digest, range, sentBytes: 0, response };
+    const one: AskedBlob = { from, of: to.peer, digest: route.digest, sentBytes: 0, response };
     asked.push(one);
     if ((await node.trick?.(one, request)) === true) return;
     const onBytes = (count: number) => {
       one.sentBytes += count;
-      node.bytes?.(one);
     };
     await relay(request, response, { connection: node.connection, path: to.path }, onBytes);
   };
@@ -103,7 +96,7 @@ export function createFleetDouble(): FleetDouble {
     join: async (name, paths) => {
       const { offersSocket, peersSocket } = fleetPaths(paths);
       const connection = new WireConnection({ who: name, connect: unixSocket(offersSocket) });
-      const node: Node = { name, connection, stop: new AbortController(), bundles: [], isGone: false };
+      const node: Node = { connection, stop: new AbortController(), bundles: [], isGone: false };
       nodes.set(name, node);
       const following = follow(node, () => notifyAll(listeners));
       mkdirSync(dirname(peersSocket), { recursive: true });
@@ -127,10 +120,6 @@ export function createFleetDouble(): FleetDouble {
     onBlob: (name, trick) => {
       const node = nodes.get(name);
       if (node !== undefined) node.trick = trick;
-    },
-    onBytes: (name, look) => {
-      const node = nodes.get(name);
-      if (node !== undefined) node.bytes = look;
     },
     tell: (next) => {
       told = next;

@@ -51,15 +51,19 @@ export function layKubeletFiles(
   return files;
 }
 
-/** A kubeconfig as kubeadm makes it, with one file for certificate and key. */
-function kubeconfigText(file: string): string {
+/**
+ * A kubeconfig as kubeadm makes it, with one file for certificate and key. `ca`: the authority of
+ * the server, PEM.
+ */
+export function kubeconfigText(file: string, server = 'https://127.0.0.1:6443', ca = ''): string {
+  const authority = ca && `    certificate-authority-data: ${Buffer.from(ca).toString('base64')}\n`;
   return `apiVersion: v1
 kind: Config
 clusters:
 - name: default-cluster
   cluster:
-    server: https://127.0.0.1:6443
-contexts:
+    server: ${server}
+${authority}contexts:
 - name: default-context
   context:
     cluster: default-cluster

@@ -21,7 +21,6 @@ import { startTestNode, type TestNode } from './test-node.ts';
 
 /** A {@link TestNode} that tells the cluster about itself, and that others reach through a door. */
 export interface PublishedNode {
-  readonly name: string;
   /** The fleet process that runs now. */
   process(): TestNode;
   /** What its daemon reports from now on. */
@@ -107,7 +106,6 @@ export async function startPublishedNode(cluster: TestCluster, name: string, fir
   };
   let running = await begin();
   return {
-    name,
     process: () => running.node,
     report: (next) => {
       report = next;

@@ -1,10 +1,10 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { StatusReport } from '../../../src/domain/report/status-schema.ts';
 import { digestOf } from '../../../src/platform/digest.ts';
 import { installKeys, type SampleKey } from '../bundles/sample-bundle.ts';
+import { endProcess } from '../end-process.ts';
 import { eventually } from '../eventually.ts';
 import type { TestAuthority, TestCertificate } from './authority.ts';
 import { layKubeletFiles } from './kubelet-files.ts';
@@ -91,10 +91,7 @@ export function makeRealNode(options: RealNodeOptions): RealNode {
   const kill = async (which: Which) => {
     const child = running.get(which);
     running.delete(which);
-    if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
-    const ended = once(child, 'exit');
-    child.kill('SIGKILL');
-    await ended;
+    await endProcess(child, 'SIGKILL');
   };
   const report = () => reportAt(at('run/status.json'));
   const blobs = () => storedBlobs(at('state'));

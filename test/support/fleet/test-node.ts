@@ -4,7 +4,6 @@ import { Fleet } from '../../../src/app/fleet/fleet.ts';
 import { loadSettings } from '../../../src/config/load-settings.ts';
 import type { FleetView, NodeStatus } from '../../../src/domain/fleet/node-status.ts';
 import type { Settings } from '../../../src/domain/settings/settings.ts';
-import { IdentityKeeper } from '../../../src/fleet/identity/identity.ts';
 import type { IsKubeletReady } from '../../../src/fleet/peers/silence.ts';
 import type { Cluster, ClusterNode } from '../../../src/fleet/trouble.ts';
 import { OffersClient } from '../../../src/fleet/wire/client.ts';
@@ -15,7 +14,9 @@ import { systemClock } from '../../../src/platform/clock.ts';
 import { type Listeners, listen, notifyAll, type Unsubscribe } from '../../../src/platform/subscription.ts';
 import { eventually } from '../eventually.ts';
 import { createRecordingLog, type RecordingLog } from '../recording-log.ts';
+import { silentNotifier } from '../silent-notifier.ts';
 import { createMemoryOffers, type MemoryOffers } from './memory-offers.ts';
+import { identityOf } from './tls-pair.ts';
 
 /** How a node is set up. */
 export interface TestNodeOptions {
@@ -47,7 +48,6 @@ export interface TestNode {
   readonly offers: MemoryOffers;
   readonly log: RecordingLog;
   readonly statuses: readonly string[];
-  readonly identity: IdentityKeeper | undefined;
   readonly stateDir: string;
   readonly socket: string;
   /** Where others reach it. */
@@ -75,7 +75,7 @@ export async function startTestNode(options: TestNodeOptions): Promise<TestNode>
   const daemon = await serveSocket(paths.offersSocket, createOffersHandler(offers, systemClock, log));
   const memory = createMemoryCluster(options);
   const { kubelet } = options;
-  const identity = kubelet === undefined ? undefined : await identityBelow(kubelet, log);
+  const identity = kubelet === undefined ? undefined : await identityOf(kubelet, log);
   const statuses: string[] = [];
   const fleet = new Fleet({
     settings,
@@ -84,12 +84,7 @@ export async function startTestNode(options: TestNodeOptions): Promise<TestNode>
     onOwnStatus: options.own?.onChange ?? (() => () => undefined),
     identity,
     isKubeletReady: options.isKubeletReady ?? (async () => false),
-    notifier: {
-      ready: () => undefined,
-      reloading: () => undefined,
-      stopping: () => undefined,
-      status: (line) => statuses.push(line),
-    },
+    notifier: { ...silentNotifier, status: (line) => statuses.push(line) },
     clock: systemClock,
     log,
   });
@@ -108,7 +103,6 @@ export async function startTestNode(options: TestNodeOptions): Promise<TestNode>
     offers,
     log,
     statuses,
-    identity,
     stateDir: paths.stateDir,
     socket: paths.peersSocket,
     port: () => {
@@ -135,13 +129,6 @@ export async function startTestNode(options: TestNodeOptions): Promise<TestNode>
     if (settings.fleet.serve && node.port() === 0) throw new Error('it does not listen');
   });
   return node;
-}
-
-async function identityBelow(root: string, log: RecordingLog): Promise<IdentityKeeper> {
-  const settings = { kubeconfig: 'auto', client_ca: 'auto' };
-  const keeper = new IdentityKeeper({ settings, clock: systemClock, log, root });
-  await keeper.refresh(new AbortController().signal);
-  return keeper;
 }
 
 async function settingsOf(folder: string, { fleet, kubelet }: TestNodeOptions): Promise<Settings> {

@@ -2,6 +2,7 @@ import { mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createAuthority, type TestAuthority, type TestCertificate } from '../fleet/authority.ts';
+import { kubeconfigText } from '../fleet/kubelet-files.ts';
 import { type ApiServer, startApiServer } from './api-server/start-api-server.ts';
 
 /** An API server with nodes, and a kubeconfig for each user. Needs openssl. */
@@ -43,7 +44,7 @@ export async function startTestCluster(names: readonly string[] = ['n1', 'n2', '
       mkdirSync(join(folder, name), { recursive: true });
       rotate(name, client);
       const path = join(folder, name, 'kubelet.conf');
-      writeFileSync(path, kubeconfigText(server.url, own.certificate, 'current.pem'));
+      writeFileSync(path, kubeconfigText('current.pem', server.url, own.certificate));
       return path;
     },
     [Symbol.asyncDispose]: async () => {
@@ -51,25 +52,4 @@ export async function startTestCluster(names: readonly string[] = ['n1', 'n2', '
       rmSync(folder, { recursive: true, force: true });
     },
   };
-}
-
-/** A kubeconfig as kubeadm writes it for a kubelet. */
-function kubeconfigText(server: string, ca: string, pem: string): string {
-  return `apiVersion: v1
-kind: Config
-current-context: default
-clusters:
-- name: default
-  cluster:
-    certificate-authority-data: ${Buffer.from(ca).toString('base64')}
-    server: ${server}
-contexts:
-- name: default
-  context: {cluster: default, namespace: default, user: default-auth}
-users:
-- name: default-auth
-  user:
-    client-certificate: ${pem}
-    client-key: ${pem}
-`;
 }

@@ -1,67 +1,37 @@
 import { spawn } from 'node:child_process';
 
-/**
- * How a program runs: its input, its environment (default: this process's) and when it is killed.
- */
+const TIMEOUT_MS = 600_000;
+
+/** How a program runs: its input, its environment (default: this process's) and its folder. */
 export interface ExecuteOptions {
   readonly input?: string | Buffer;
   readonly env?: NodeJS.ProcessEnv;
   readonly cwd?: string;
-  /** Milliseconds until the program is killed; default ten minutes. */
-  readonly timeoutMs?: number;
-  readonly signal?: AbortSignal;
 }
 
 /**
- * What a program left behind. `signal` is set instead of a meaningful `exitCode` (then -1) when it
- * was killed.
+ * Runs a program that must succeed and returns its standard output. It is killed after ten minutes.
+ *
+ * @throws Error with the command, how it ended and the tail of its standard error.
  */
-export interface Outcome {
-  readonly exitCode: number;
-  readonly signal?: NodeJS.Signals;
-  readonly stdout: string;
-  readonly stderr: string;
-}
-
-/**
- * Runs a program to its end, whatever its exit code. Rejects when it can't be started or the signal
- * aborts.
- */
-async function executeAny(argv: readonly string[], options: ExecuteOptions = {}): Promise<Outcome> {
-  const [file, ...args] = argv;
-  if (file === undefined) throw new TypeError('executeAny() needs a program');
-  const timeout = AbortSignal.timeout(options.timeoutMs ?? 600_000);
-  const signal = options.signal === undefined ? timeout : AbortSignal.any([options.signal, timeout]);
+export async function execute(argv: readonly string[], { input, ...options }: ExecuteOptions = {}): Promise<string> {
+  const [file = '', ...args] = argv;
   const child = spawn(file, args, {
-    signal,
+    ...options,
+    signal: AbortSignal.timeout(TIMEOUT_MS),
     killSignal: 'SIGKILL',
     stdio: ['pipe', 'pipe', 'pipe'],
-    ...(options.env && { env: options.env }),
-    ...(options.cwd !== undefined && { cwd: options.cwd }),
   });
   const stdout: Buffer[] = [];
   const stderr: Buffer[] = [];
   child.stdout.on('data', (chunk: Buffer) => stdout.push(chunk));
   child.stderr.on('data', (chunk: Buffer) => stderr.push(chunk));
   child.stdin.on('error', () => undefined); // a program may end without reading its input
-  child.stdin.end(options.input);
-  const ended = await new Promise<{ exitCode: number; signal?: NodeJS.Signals }>((resolve, reject) => {
+  child.stdin.end(input);
+  const ending = await new Promise<string>((resolve, reject) => {
     child.once('error', reject);
-    child.once('close', (code, killedBy) => {
-      resolve(killedBy === null ? { exitCode: code ?? -1 } : { exitCode: -1, signal: killedBy });
-    });
+    child.once('close', (code, signal) => resolve(signal === null ? `exit code ${code}` : `signal ${signal}`));
   });
-  return { ...ended, stdout: Buffer.concat(stdout).toString(), stderr: Buffer.concat(stderr).toString() };
-}
-
-/**
- * Runs a program that must succeed and returns its standard output.
- *
- * @throws Error with the command, how it ended and the tail of its standard error.
- */
-export async function execute(argv: readonly string[], options: ExecuteOptions = {}): Promise<string> {
-  const outcome = await executeAny(argv, options);
-  if (outcome.exitCode === 0) return outcome.stdout;
-  const ending = outcome.signal === undefined ? `exit code ${outcome.exitCode}` : `signal ${outcome.signal}`;
-  throw new Error(`${argv.join(' ')}: ${ending}\n${outcome.stderr.slice(-4000)}`);
+  if (ending === 'exit code 0') return Buffer.concat(stdout).toString();
+  throw new Error(`${argv.join(' ')}: ${ending}\n${Buffer.concat(stderr).toString().slice(-4000)}`);
 }

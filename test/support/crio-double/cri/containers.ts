@@ -17,8 +17,6 @@ export interface FixtureContainer {
   readonly started_at?: string | number;
   readonly finished_at?: string | number;
   readonly exit_code?: number;
-  /** An image volume has an `image`. */
-  readonly mounts?: readonly { readonly container_path?: string; readonly image?: { readonly image: string } }[];
   readonly labels?: Readonly<Record<string, string>>;
   readonly annotations?: Readonly<Record<string, string>>;
 }

@@ -12,8 +12,6 @@ interface ListedImage {
   readonly repo_tags: readonly string[];
   readonly repo_digests: readonly string[];
   readonly size: string;
-  readonly uid: { readonly value: string } | null;
-  readonly username: string;
   readonly pinned: boolean;
 }
 

@@ -16,11 +16,8 @@ export interface FixtureContainers {
   startEnded(pod: string, image: string, exitCode: number): Promise<void>;
   /** Ends the container of a pod, which stays as an exited one. */
   end(pod: string, exitCode: number): void;
-  /** Takes the container of a pod away. */
-  remove(pod: string): void;
   /** Takes all containers away. */
   clear(): void;
-  list(): readonly FixtureContainer[];
 }
 
 /** Control over the containers file of `double`. */
@@ -67,7 +64,6 @@ export function fixtureContainers({ socketPath, dirs }: CrioDouble): FixtureCont
   });
   const put = (container: FixtureContainer) => write([...others(container.pod_sandbox_id ?? ''), container]);
   return {
-    list,
     start: async (pod, image) => {
       const container = made(pod, await imageId(image), 0);
       put(container);
@@ -82,7 +78,6 @@ export function fixtureContainers({ socketPath, dirs }: CrioDouble): FixtureCont
       const before = ofPod(pod);
       if (before !== undefined) put(ended(before, exitCode));
     },
-    remove: (pod) => write(others(pod)),
     clear: () => write([]),
   };
 }

@@ -29,7 +29,6 @@ export interface ModelCommands {
  * would; pulls and activations work.
  */
 export interface ModelNode {
-  readonly machine: ModelMachine;
   readonly commands: ModelCommands;
   bundles(): readonly StoredBundle[];
   /** What the last round concluded. */
@@ -213,7 +212,6 @@ export function createModelNode({ machine, policy, onDecision, onRest }: ModelNo
   const { activate, activateOverride, rollback } = activationCommands;
 
   const node: ModelNode = {
-    machine,
     commands: {
       activate: (bundle, options) => (options?.override ? activateOverride : activate)(context, { bundle }),
       rollback: (stream = '') => rollback(context, { stream }),

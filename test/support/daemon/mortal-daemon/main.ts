@@ -10,6 +10,7 @@ import { bootTime, goArch, nodeFacts } from '../../../../src/host/node-facts.ts'
 import type { BundleAccess } from '../../../../src/media/media-provider.ts';
 import { systemClock } from '../../../../src/platform/clock.ts';
 import type { RuntimeAdapter } from '../../../../src/runtime/runtime-adapter.ts';
+import { silentNotifier } from '../../silent-notifier.ts';
 import type { MortalCommand, MortalOrder, Point } from './order.ts';
 
 const order = JSON.parse(process.argv[2] ?? '') as MortalOrder;
@@ -74,12 +75,7 @@ const daemon = await createDaemon(
     log: await createLog({ env: process.env }),
     clock: systemClock,
     node: { arch: goArch(), clockSynchronised: async () => false, facts: () => nodeFacts(), boot: () => bootTime() },
-    notifier: {
-      ready: () => undefined,
-      status: () => undefined,
-      reloading: () => undefined,
-      stopping: () => undefined,
-    },
+    notifier: silentNotifier,
     units: {
       reloadUnit: async () => void process.kill(order.crioPid, 'SIGHUP'),
       onUnitChange: () => () => undefined,

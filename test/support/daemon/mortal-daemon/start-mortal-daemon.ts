@@ -1,7 +1,7 @@
-import { type ChildProcess, fork } from 'node:child_process';
-import { once } from 'node:events';
+import { fork } from 'node:child_process';
 import type { StatusReport } from '../../../../src/domain/report/status-schema.ts';
 import { bundleIntoCache } from '../../bundles/bundle-program.ts';
+import { endProcess } from '../../end-process.ts';
 import { eventually } from '../../eventually.ts';
 import type { MortalCommand, MortalOrder } from './order.ts';
 
@@ -56,14 +56,7 @@ export async function startMortalDaemon(order: MortalOrder): Promise<MortalDaemo
       }, timeoutMs);
       if (child.signalCode !== 'SIGKILL') throw wrong(`the daemon ended with ${child.exitCode ?? child.signalCode}`);
     },
-    kill: () => end(child, 'SIGKILL'),
-    stop: () => end(child, 'SIGTERM'),
+    kill: () => endProcess(child, 'SIGKILL'),
+    stop: () => endProcess(child, 'SIGTERM'),
   };
-}
-
-async function end(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
-  if (child.exitCode !== null || child.signalCode !== null) return;
-  const ended = once(child, 'exit');
-  child.kill(signal);
-  await ended;
 }

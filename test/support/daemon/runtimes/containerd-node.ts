@@ -1,3 +1,4 @@
+import { atEnd } from '../../files/temporary-folder.ts';
 import { createDaemonHarness, type DaemonHarness, type HarnessOptions } from '../daemon-harness.ts';
 import { type Containerd, startContainerd } from './containerd.ts';
 
@@ -9,12 +10,14 @@ export interface ContainerdNode {
   dispose(): Promise<void>;
 }
 
-/** Starts containerd and makes a harness whose daemon is not started yet. */
+/**
+ * Starts containerd and makes a harness whose daemon is not started yet; both end with the test.
+ */
 export async function createContainerdNode(options: HarnessOptions = {}): Promise<ContainerdNode> {
   const containerd = await startContainerd();
   const runtime = { kind: 'containerd', socket: containerd.socketPath } as const;
   const harness = await createDaemonHarness({ ...options, settings: { ...options.settings, runtime } });
-  return {
+  const node: ContainerdNode = {
     harness,
     containerd,
     dispose: async () => {
@@ -22,4 +25,6 @@ export async function createContainerdNode(options: HarnessOptions = {}): Promis
       await containerd.stop();
     },
   };
+  atEnd(node.dispose);
+  return node;
 }

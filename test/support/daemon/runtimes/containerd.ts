@@ -1,11 +1,11 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { mkdtempSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { CriClient } from '../../../../src/runtime/cri/cri-client.ts';
 import { sandboxImage, writeSandboxImage } from '../../bundles/program-image.ts';
+import { endProcess } from '../../end-process.ts';
 import { eventually } from '../../eventually.ts';
 import { containerdTwoPrograms } from '../../rootfs/containerd-two.ts';
 import { execute } from '../../rootfs/execute.ts';
@@ -61,8 +61,11 @@ export interface Containerd {
    * where stickpin never ran.
    */
   forgetPins(): Promise<void>;
-  /** What it has logged so far. */
-  log(): string;
+  /**
+   * Has images of a registry pulled from this host, by HTTP. Returns the content of the file, and
+   * what takes it away again.
+   */
+  sendTo(host: string, registry?: string): { readonly text: string; readonly undo: () => void };
   /**
    * Ends it and starts it again with what it has stored. Containers don't outlive it: to them it is
    * a reboot.
@@ -144,7 +147,13 @@ export async function startContainerd(options: ContainerdOptions = {}): Promise<
     ctrArgv,
     ctr,
     forgetPins,
-    log: () => Buffer.concat(log).toString(),
+    sendTo: (host, registry = 'quay.example.com') => {
+      const folder = join(certsDirectory, registry);
+      mkdirSync(folder, { recursive: true });
+      const text = `server = "http://${host}"\n\n[host."http://${host}"]\n  capabilities = ["pull", "resolve"]\n`;
+      writeFileSync(join(folder, 'hosts.toml'), text);
+      return { text, undo: () => rmSync(folder, { recursive: true, force: true }) };
+    },
     restart: async () => {
       await end(running, stopSignal);
       await start();
@@ -272,10 +281,7 @@ async function answering(socketPath: string, child: ChildProcess): Promise<void>
 
 /** Waits for its end after the signal; who takes no notice of SIGTERM is killed after 10 s. */
 async function end(child: ChildProcess | undefined, signal: NodeJS.Signals): Promise<void> {
-  if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
-  const ended = once(child, 'exit');
-  child.kill(signal);
-  const impatience = setTimeout(() => child.kill('SIGKILL'), 10_000);
-  await ended;
+  const impatience = setTimeout(() => child?.kill('SIGKILL'), 10_000);
+  await endProcess(child, signal);
   clearTimeout(impatience);
 }

@@ -9,13 +9,19 @@ import {
   startCrioDouble,
   wipeCrioDouble,
 } from '../../crio-double/start-crio-double.ts';
-import { skopeoArgv } from '../../rootfs/trixie-root.ts';
+import { atEnd } from '../../files/temporary-folder.ts';
+import { skopeoArgv, trixieRoot } from '../../rootfs/trixie-root.ts';
 import {
   createDaemonHarness,
   type DaemonHarness,
   type HarnessOptions,
   type SettingsOverrides,
 } from '../daemon-harness.ts';
+
+interface CrioNodeOptions extends Omit<HarnessOptions, 'settings' | 'units'> {
+  /** `announce`: tells that the unit is active again. */
+  readonly reload?: (double: CrioDouble, announce: () => void) => unknown;
+}
 
 /** The daemon and the CRI-O double beside each other, as on a node. */
 export interface CrioNode {
@@ -37,12 +43,16 @@ export interface CrioNode {
   dispose(): Promise<void>;
 }
 
-/** Starts the double and makes a harness whose daemon is not started yet. */
+/**
+ * Starts the double and makes a harness whose daemon is not started yet. Both end with the test;
+ * what is made in `beforeAll` is disposed of by hand. `reload`: what a reload of the unit does.
+ */
 export async function createCrioNode(
   settings: SettingsOverrides = {},
   options: StartOptions = {},
-  harnessOptions: Omit<HarnessOptions, 'settings' | 'units'> = {},
+  { reload = (double) => double.reload(), ...harnessOptions }: CrioNodeOptions = {},
 ): Promise<CrioNode> {
+  await trixieRoot();
   const base = mkdtempSync(join(tmpdir(), 'crio-node-'));
   const cleanShutdown = `--clean-shutdown-file=${join(base, 'var/lib/crio/clean.shutdown')}`;
   let flags = [cleanShutdown, ...(options.flags ?? [])];
@@ -50,7 +60,7 @@ export async function createCrioNode(
   let double = await start();
   const { dirs } = double;
   const { runtime, crio } = crioSettings(double);
-  const unit = createFakeUnit(() => double.reload());
+  const unit = createFakeUnit(() => reload(double, () => unit.become('active')));
   const harness = await createDaemonHarness({
     ...harnessOptions,
     settings: {
@@ -60,7 +70,7 @@ export async function createCrioNode(
     },
     units: unit.units,
   });
-  return {
+  const node: CrioNode = {
     harness,
     double: () => double,
     killRuntime: () => double.kill(),
@@ -86,4 +96,6 @@ export async function createCrioNode(
       rmSync(base, { recursive: true, force: true });
     },
   };
+  atEnd(node.dispose);
+  return node;
 }

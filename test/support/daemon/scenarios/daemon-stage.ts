@@ -67,7 +67,7 @@ export async function createDaemonStage(
   const { harness } = node;
   const containers = fixtureContainers(node.double());
   const stick = `dir:${harness.settings.media.directories[0]}`;
-  const engine = () => harness.daemon().engine;
+  const engine = () => harness.engine;
   const bundleOf = (letter: Letter): SampleBundle => {
     const bundle = releases.get(letter);
     if (bundle === undefined) throw new Error(`there is no release ${letter}`);

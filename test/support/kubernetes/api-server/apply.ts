@@ -18,7 +18,6 @@ interface Applied {
     Record<Kind, Texts | null>
   >;
   readonly spec?: { readonly taints?: unknown };
-  readonly status?: unknown;
 }
 
 const MEMBERS = {

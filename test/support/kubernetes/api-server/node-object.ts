@@ -6,7 +6,6 @@ export interface ManagedFields {
   readonly time: string;
   readonly fieldsType: 'FieldsV1';
   readonly fieldsV1: object;
-  readonly subresource?: 'status';
 }
 
 /** A condition of a Node. */

@@ -24,7 +24,6 @@ export interface Fault {
 /** A request as it was answered. */
 export interface SeenRequest {
   readonly line: string;
-  readonly user: string;
   readonly code: number;
 }
 
@@ -164,7 +163,7 @@ async function answer(state: Running, request: IncomingMessage, response: Server
   for await (const chunk of request as AsyncIterable<Buffer>) chunks.push(chunk);
   const { pathname, searchParams } = new URL(url, 'https://server');
   const user = userOf(request.socket as TLSSocket);
-  const see = (code: number) => state.seen.push({ line, user: user?.name ?? '', code });
+  const see = (code: number) => state.seen.push({ line, code });
   const fault = state.fault?.(line);
   if (fault !== undefined) {
     see(fault.code);
