@@ -1,10 +1,10 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { beforeAll, expect, inject, test } from 'vitest';
 import { sampleImage, writeOciLayout } from '../support/bundles/sample-image.ts';
 import { commandsOf } from '../support/docs/marked-blocks.ts';
 import { runBlocks, stickpinOnPath } from '../support/docs/run-blocks.ts';
+import { folderForAll } from '../support/files/temporary-folder.ts';
 import { makePackage } from '../support/packages/make-packages.ts';
 import { describeMachine } from './machine/describe-machine.ts';
 import { stickpinOn } from './machine/product/node.ts';
@@ -23,18 +23,16 @@ const OPERATE = 'docs/operate.md';
 describeMachine('a node with Debian bookworm', { boot: 'bookworm' }, (machine) => {
   const node = stickpinOn(machine);
   const { folder, bring, run, expectNothingLeft, expectPull } = packagesOn(machine, 'containerd.service');
-  let directory: string;
+  const directory = folderForAll();
 
   // In the factory, with the commands of the page.
   beforeAll(async () => {
-    directory = await mkdtemp(join(tmpdir(), 'stickpin-bookworm-'));
     const layout = join(directory, 'layout');
     writeOciLayout(layout, [{ image: sampleImage({ seed: 'etcd', architecture: 'amd64' }), names: ['etcd'] }]);
     await writeFile(join(directory, 'images.txt'), `etcd=quay.example.com/coreos/etcd:3.5.9=oci:${layout}:etcd\n`);
     const programs = await stickpinOnPath(join(directory, 'bin'));
     await runBlocks([commandsOf(OPERATE, 'key'), commandsOf(OPERATE, 'stick')], { directory, programs });
   });
-  afterAll(() => rm(directory, { recursive: true, force: true }));
 
   const isPinned = () => node.untilPinned('activated', 1);
 

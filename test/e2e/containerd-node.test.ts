@@ -1,11 +1,11 @@
-import { mkdtemp, readFile, rm, truncate, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readFile, truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { hexOf } from '../../src/domain/model/digest.ts';
 import type { StatusReport } from '../../src/domain/report/status-schema.ts';
 import { makeSampleBundle, type SampleBundle, sampleKey } from '../support/bundles/sample-bundle.ts';
 import { blocksBelow } from '../support/docs/run-blocks.ts';
+import { folderForAll } from '../support/files/temporary-folder.ts';
 import { describeMachine } from './machine/describe-machine.ts';
 import { type CriPuller, installCriPuller } from './machine/product/cri-pull.ts';
 import { installCopied } from './machine/product/install-package.ts';
@@ -27,17 +27,15 @@ function blobPath({ contents: { layers } }: SampleBundle): string {
 describeMachine('a node with containerd', 'booted', (machine) => {
   const node = stickpinOn(machine);
   const key = sampleKey('factory-2026', 'ecdsa-p256');
-  let directory: string;
+  const directory = folderForAll();
   let bundle: SampleBundle;
   let stick: Stick;
   let first: PluggedStick;
   let pull: CriPuller;
 
   beforeAll(async () => {
-    directory = await mkdtemp(join(tmpdir(), 'stickpin-containerd-node-'));
     bundle = await makeSampleBundle({ dir: join(directory, 'stick/stickpin'), keys: [key] });
   });
-  afterAll(() => rm(directory, { recursive: true, force: true }));
 
   test('a stick plugged in before the daemon started is found, on a bare disk and without a key at first', async () => {
     await machine().output('systemctl enable --now containerd.service');

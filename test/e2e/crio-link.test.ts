@@ -1,8 +1,7 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { makeSampleBundle, type SampleBundle, sampleKey } from '../support/bundles/sample-bundle.ts';
+import { folderForAll } from '../support/files/temporary-folder.ts';
 import { describeMachine } from './machine/describe-machine.ts';
 import { startInstalled } from './machine/product/install-package.ts';
 import { crioConfiguration, stickpinOn } from './machine/product/node.ts';
@@ -25,14 +24,12 @@ const PROGRAM =
 describeMachine('a node whose stickpin is damaged', 'installed', (machine) => {
   const node = stickpinOn(machine);
   const key = sampleKey('factory-2026');
-  let directory: string;
+  const directory = folderForAll();
   let bundle: SampleBundle;
 
   beforeAll(async () => {
-    directory = await mkdtemp(join(tmpdir(), 'stickpin-crio-link-'));
     bundle = await makeSampleBundle({ dir: join(directory, 'medium/stickpin'), keys: [key] });
   });
-  afterAll(() => rm(directory, { recursive: true, force: true }));
 
   const isPinned = () =>
     node.until('the images to be pinned', ({ runtime, bundles: [entry] }) => {

@@ -1,11 +1,10 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import type { BundleReport } from '../../src/domain/report/status-schema.ts';
 import { messageIds } from '../../src/platform/message-ids.ts';
 import { makeSampleBundle, type SampleBundle, sampleKey } from '../support/bundles/sample-bundle.ts';
 import { sampleImage, sampleLayer } from '../support/bundles/sample-image.ts';
+import { folderForAll } from '../support/files/temporary-folder.ts';
 import { describeMachine } from './machine/describe-machine.ts';
 import { installCriPuller } from './machine/product/cri-pull.ts';
 import { startInstalled } from './machine/product/install-package.ts';
@@ -29,7 +28,7 @@ const configuration = '[media]\ngrace = "30 min"\n';
 describeMachine('a node with CRI-O', 'installed', (machine) => {
   const node = stickpinOn(machine);
   const key = sampleKey('factory-2026');
-  let directory: string;
+  const directory = folderForAll();
   let first: SampleBundle;
   let second: SampleBundle;
 
@@ -43,7 +42,6 @@ describeMachine('a node with CRI-O', 'installed', (machine) => {
   };
 
   beforeAll(async () => {
-    directory = await mkdtemp(join(tmpdir(), 'stickpin-crio-node-'));
     first = await makeSampleBundle({ dir: join(directory, 'first/stickpin'), keys: [key] });
     const base = sampleLayer({ seed: 'base', sizeBytes: 24 * MIB });
     second = await makeSampleBundle({
@@ -58,7 +56,6 @@ describeMachine('a node with CRI-O', 'installed', (machine) => {
       })),
     });
   });
-  afterAll(() => rm(directory, { recursive: true, force: true }));
 
   test('is installed from the .deb, starts, and says that it waits', async () => {
     await machine().output('systemctl enable --now crio.service');

@@ -1,9 +1,9 @@
-import { mkdtemp, rm, truncate, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { truncate, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import type { StatusReport } from '../../src/domain/report/status-schema.ts';
 import { makeSampleBundle, sampleKey } from '../support/bundles/sample-bundle.ts';
+import { folderForAll } from '../support/files/temporary-folder.ts';
 import { describeMachine } from './machine/describe-machine.ts';
 import { startInstalled } from './machine/product/install-package.ts';
 import { stickpinOn } from './machine/product/node.ts';
@@ -14,19 +14,17 @@ import { makeStick, type Stick, type StickOptions } from './machine/qemu/stick.t
 describeMachine('a node and damaged sticks', 'installed', (machine) => {
   const node = stickpinOn(machine);
   const key = sampleKey('factory-2026');
-  let directory: string;
+  const directory = folderForAll();
   let folder: string;
   let bootId: string;
 
   beforeAll(async () => {
-    directory = await mkdtemp(join(tmpdir(), 'stickpin-damaged-'));
     folder = join(directory, 'medium');
     await makeSampleBundle({ dir: join(folder, 'stickpin'), keys: [key] });
     await machine().output('systemctl enable --now containerd.service');
     await startInstalled(machine(), { keys: { 'factory-2026': key.publicPem } });
     bootId = await machine().output('cat /proc/sys/kernel/random/boot_id');
   });
-  afterAll(() => rm(directory, { recursive: true, force: true }));
 
   const stickOf = async (name: string, filesystem: NonNullable<StickOptions['filesystem']>): Promise<Stick> => {
     const isFilledHere = filesystem !== 'exfat' && filesystem !== 'udf';

@@ -1,9 +1,8 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { makeSampleBundle, type SampleBundle, sampleKey } from '../support/bundles/sample-bundle.ts';
 import { sampleImage, sampleLayer } from '../support/bundles/sample-image.ts';
+import { folderForAll } from '../support/files/temporary-folder.ts';
 import { createAuthority, type TestAuthority } from '../support/fleet/authority.ts';
 import { layKubeletFiles } from '../support/fleet/kubelet-files.ts';
 import { execute } from '../support/rootfs/execute.ts';
@@ -26,12 +25,11 @@ describeMachine('a stick in the first of two nodes', 'installed', (first) => {
       { name: 'worker-2', machine: second, address: '10.9.0.2', other: '10.9.0.1', role: 'second' as const },
     ];
     const key = sampleKey('factory-2026');
-    let directory: string;
+    const directory = folderForAll();
     let bundle: SampleBundle;
     let authority: TestAuthority;
 
     beforeAll(async () => {
-      directory = await mkdtemp(join(tmpdir(), 'stickpin-fleet-'));
       authority = createAuthority(directory, 'kubernetes');
       const layers = ['a', 'b'].map((seed) => sampleLayer({ seed, sizeBytes: MIB }));
       bundle = await makeSampleBundle({
@@ -48,7 +46,6 @@ describeMachine('a stick in the first of two nodes', 'installed', (first) => {
         await machine().output(`modprobe sch_netem && tc qdisc replace dev ${device} root ${POOR_LINK}`);
       }
     });
-    afterAll(() => rm(directory, { recursive: true, force: true }));
 
     /** The files of a kubelet, and both services. */
     async function start({ name, machine, address, other }: (typeof nodes)[number]): Promise<void> {

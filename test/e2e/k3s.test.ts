@@ -1,8 +1,8 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { makeSampleBundle, type SampleBundle, sampleKey } from '../support/bundles/sample-bundle.ts';
+import { folderForAll } from '../support/files/temporary-folder.ts';
 import { makePackage } from '../support/packages/make-packages.ts';
 import { describeMachine } from './machine/describe-machine.ts';
 import { installCriPuller } from './machine/product/cri-pull.ts';
@@ -27,14 +27,12 @@ describeMachine('a node laid out as k3s does it', 'booted', (machine) => {
   const node = stickpinOn(machine);
   const { bring, run, expectNothingLeft, expectPull } = packagesOn(machine, 'k3s.service');
   const key = sampleKey('factory-2026');
-  let directory: string;
+  const directory = folderForAll();
   let bundle: SampleBundle;
 
   beforeAll(async () => {
-    directory = await mkdtemp(join(tmpdir(), 'stickpin-k3s-'));
     bundle = await makeSampleBundle({ dir: join(directory, 'stick/stickpin'), keys: [key] });
   });
-  afterAll(() => rm(directory, { recursive: true, force: true }));
 
   const isActivated = () => node.untilPinned('activated', bundle.contents.images.length);
 

@@ -1,11 +1,10 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import type { StatusReport } from '../../src/domain/report/status-schema.ts';
 import { programLayer, sandboxImage } from '../support/bundles/program-image.ts';
 import { sampleKey } from '../support/bundles/sample-bundle.ts';
 import { makeRunningRelease, type RunningRelease } from '../support/daemon/running-release.ts';
+import { folderForAll } from '../support/files/temporary-folder.ts';
 import { describeMachine } from './machine/describe-machine.ts';
 import { startInstalled } from './machine/product/install-package.ts';
 import { stickpinOn } from './machine/product/node.ts';
@@ -24,21 +23,19 @@ const soakOf = (soak: string) => `[lifecycle]\nsoak = "${soak}"\n`;
 describeMachine('releases over their life', 'installed', (machine) => {
   const node = stickpinOn(machine);
   const key = sampleKey('factory-2026');
-  let directory: string;
+  const directory = folderForAll();
   let pods: MachinePods;
   let a: RunningRelease;
   let b: RunningRelease;
   let c: RunningRelease;
 
   beforeAll(async () => {
-    directory = await mkdtemp(join(tmpdir(), 'stickpin-lifecycle-'));
     const program = await programLayer();
     const dirOf = (name: string) => ({ dir: join(directory, name, 'stickpin'), keys: [key] });
     a = await makeRunningRelease(1, program, dirOf('a'));
     b = await makeRunningRelease(2, program, { ...dirOf('b'), schedule: 'manual' });
     c = await makeRunningRelease(3, program, dirOf('c'));
   });
-  afterAll(() => rm(directory, { recursive: true, force: true }));
 
   /**
    * Waits until exactly these releases are known, in these phases, and those that are kept are

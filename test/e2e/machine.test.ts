@@ -1,27 +1,25 @@
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import { seededBytes } from '../support/bundles/sample-image.ts';
+import { folderForAll } from '../support/files/temporary-folder.ts';
 import { describeMachine } from './machine/describe-machine.ts';
 import { markHarnessAsPassed } from './machine/harness-mark.ts';
 import { makeStick, type Stick, type StickOptions } from './machine/qemu/stick.ts';
 import type { PlugOptions } from './machine/qemu/usb.ts';
 
 describeMachine('the machine', 'booted', (machine) => {
-  let directory: string;
+  const directory = folderForAll();
   let folder: string;
   const content = seededBytes('stick', 6 * 1024 * 1024);
 
   beforeAll(async () => {
-    directory = await mkdtemp(join(tmpdir(), 'stickpin-sticks-'));
     folder = join(directory, 'folder');
     await mkdir(join(folder, 'a/b'), { recursive: true });
     await writeFile(join(folder, 'a/b/A Long Name.with-case.bin'), content);
     await writeFile(join(folder, 'hello.txt'), 'hello\n');
   });
 
-  afterAll(() => rm(directory, { recursive: true, force: true }));
   // biome-ignore lint/correctness/noEmptyPattern: vitest accepts nothing else as the first argument.
   afterAll(async ({}, { tasks }) => {
     if (tasks.every(({ result }) => result?.state === 'pass')) await markHarnessAsPassed();

@@ -1,9 +1,9 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { makeSampleBundle, type SampleBundle, sampleKey } from '../support/bundles/sample-bundle.ts';
 import { sampleImage, sampleLayer } from '../support/bundles/sample-image.ts';
+import { folderForAll } from '../support/files/temporary-folder.ts';
 import { makePackage } from '../support/packages/make-packages.ts';
 import { describeMachine } from './machine/describe-machine.ts';
 import { guestPackage } from './machine/product/install-package.ts';
@@ -22,11 +22,10 @@ describeMachine('packages on a node', 'booted', (machine) => {
   const node = stickpinOn(machine);
   const { folder, bring, run, ...packages } = packagesOn(machine, 'crio.service');
   const key = sampleKey('factory-2026');
-  let directory: string;
+  const directory = folderForAll();
   let bundle: SampleBundle;
 
   beforeAll(async () => {
-    directory = await mkdtemp(join(tmpdir(), 'stickpin-packages-'));
     const layer = sampleLayer({ seed: 'large', sizeBytes: 16 * MIB });
     bundle = await makeSampleBundle({
       dir: join(directory, 'stick/stickpin'),
@@ -34,7 +33,6 @@ describeMachine('packages on a node', 'booted', (machine) => {
       images: [{ reference: 'quay.example.com/ocp/etcd:4.13.7', image: sampleImage({ seed: 'it', layers: [layer] }) }],
     });
   });
-  afterAll(() => rm(directory, { recursive: true, force: true }));
 
   const isPinned = () => node.untilPinned('activated', bundle.contents.images.length);
 

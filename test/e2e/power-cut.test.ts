@@ -1,12 +1,12 @@
-import { mkdtemp, readFile, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { hexOf } from '../../src/domain/model/digest.ts';
 import type { StatusReport } from '../../src/domain/report/status-schema.ts';
 import { makeSampleBundle, type SampleBundle, sampleKey } from '../support/bundles/sample-bundle.ts';
 import { sampleImage, sampleLayer } from '../support/bundles/sample-image.ts';
 import { expectConsistentState, readStateScript, type StateRows } from '../support/daemon/model/node-consistency.ts';
+import { folderForAll } from '../support/files/temporary-folder.ts';
 import { describeMachine } from './machine/describe-machine.ts';
 import { startInstalled } from './machine/product/install-package.ts';
 import { stickpinOn } from './machine/product/node.ts';
@@ -25,7 +25,7 @@ const MIRRORS = '/etc/containers/registries.conf.d/99-stickpin.conf';
 describeMachine('a node that loses power', 'installed', (machine) => {
   const node = stickpinOn(machine);
   const key = sampleKey('factory-2026');
-  let directory: string;
+  const directory = folderForAll();
   let first: SampleBundle;
   let second: SampleBundle;
   let plugged: PluggedStick;
@@ -78,10 +78,8 @@ describeMachine('a node that loses power', 'installed', (machine) => {
   };
 
   beforeAll(async () => {
-    directory = await mkdtemp(join(tmpdir(), 'stickpin-power-cut-'));
     [first, second] = await Promise.all([make('4.13.7', 1), make('4.13.8', 2)]);
   });
-  afterAll(() => rm(directory, { recursive: true, force: true }));
 
   test('is set up', async () => {
     await machine().output('systemctl enable --now crio.service');

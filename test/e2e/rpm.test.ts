@@ -1,8 +1,8 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import { makeSampleBundle, type SampleBundle, sampleKey } from '../support/bundles/sample-bundle.ts';
+import { folderForAll } from '../support/files/temporary-folder.ts';
 import { makePackage } from '../support/packages/make-packages.ts';
 import { describeMachine } from './machine/describe-machine.ts';
 import { stickpinOn } from './machine/product/node.ts';
@@ -22,14 +22,12 @@ describeMachine('the .rpm on a node', 'booted', (machine) => {
   const node = stickpinOn(machine);
   const { folder, bring, run, expectNothingLeft, expectPull } = packagesOn(machine, 'crio.service');
   const key = sampleKey('factory-2026');
-  let directory: string;
+  const directory = folderForAll();
   let bundle: SampleBundle;
 
   beforeAll(async () => {
-    directory = await mkdtemp(join(tmpdir(), 'stickpin-rpm-'));
     bundle = await makeSampleBundle({ dir: join(directory, 'stick/stickpin'), keys: [key], schedule: 'manual' });
   });
-  afterAll(() => rm(directory, { recursive: true, force: true }));
 
   const isReady = () => node.untilPinned('ready', bundle.contents.images.length);
   const version = () => machine().output(`/usr/bin/rpm --query --queryformat '%{VERSION}' stickpin`);

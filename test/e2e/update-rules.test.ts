@@ -1,11 +1,10 @@
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { beforeAll, expect, test } from 'vitest';
 import type { StatusReport } from '../../src/domain/report/status-schema.ts';
 import { programLayer } from '../support/bundles/program-image.ts';
 import { sampleKey } from '../support/bundles/sample-bundle.ts';
 import { makeRunningRelease, type RunningRelease } from '../support/daemon/running-release.ts';
+import { folderForAll } from '../support/files/temporary-folder.ts';
 import { describeMachine } from './machine/describe-machine.ts';
 import { startInstalled } from './machine/product/install-package.ts';
 import { stickpinOn } from './machine/product/node.ts';
@@ -36,13 +35,12 @@ describeMachine('a node with rules for its updates', 'installed', (machine) => {
   const node = stickpinOn(machine);
   const key = sampleKey('factory-2026');
   const startedAt = Date.now();
-  let directory: string;
+  const directory = folderForAll();
   let pods: MachinePods;
   let barrier: RunningRelease;
   let last: RunningRelease;
 
   beforeAll(async () => {
-    directory = await mkdtemp(join(tmpdir(), 'stickpin-update-rules-'));
     const program = await programLayer();
     const options = { dir: join(directory, 'medium/stickpin'), keys: [key] };
     await makeRunningRelease(1, program, options);
@@ -50,7 +48,6 @@ describeMachine('a node with rules for its updates', 'installed', (machine) => {
     barrier = await makeRunningRelease(2, program, { ...options, update });
     last = await makeRunningRelease(3, program, options);
   });
-  afterAll(() => rm(directory, { recursive: true, force: true }));
 
   /**
    * Sets the guest's clock to `HH:MM` (UTC) of a day to come. stickpin would notice it, but later.

@@ -3,12 +3,12 @@ import { copyFile, mkdir, mkdtemp, readdir, readFile, rename, rm } from 'node:fs
 import { basename, dirname, join } from 'node:path';
 import { inspect } from 'node:util';
 import type { Suite } from '../../support/rootfs/debian-root.ts';
-import { execute, type Outcome } from '../../support/rootfs/execute.ts';
+import { execute } from '../../support/rootfs/execute.ts';
 import { crioDoubleFiles } from './product/crio-double.ts';
 import { guestNodeFile } from './product/guest-node.ts';
 import { guestSetup, sharedFolder } from './product/guest-setup.ts';
 import { type MachineImage, machineImage } from './qemu/disk.ts';
-import { createGuestAgent, type GuestAgent, type GuestRunOptions } from './qemu/guest-agent.ts';
+import { createGuestAgent, type GuestAgent, type GuestRunOptions, type Outcome } from './qemu/guest-agent.ts';
 import { restoreState, saveState } from './qemu/migration.ts';
 import { addressCommand, type CableEnd, plugCable } from './qemu/network.ts';
 import { agentPort, type Qemu, type QemuOptions, startQemu } from './qemu/qemu.ts';

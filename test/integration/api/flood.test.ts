@@ -1,6 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { connectApi } from '../../../src/api/client.ts';
@@ -15,6 +14,7 @@ import { type PrivateBus, startPrivateBus } from '../../support/bus/private-bus.
 import { callFields, rawMessage, stringBody } from '../../support/bus/raw-bus-client.ts';
 import { type SystemdDouble, startSystemdDouble } from '../../support/bus/systemd-double.ts';
 import { eventually } from '../../support/eventually.ts';
+import { folderForAll } from '../../support/files/temporary-folder.ts';
 import { have } from '../../support/requirements.ts';
 
 const NOBODY = 65_534;
@@ -116,7 +116,7 @@ const SYSTEMD_POLICY = `<busconfig><policy user="root">
 `;
 
 describe.runIf(have('root', 'dbus-daemon'))('a daemon whose D-Bus API is flooded', { timeout: 120_000 }, () => {
-  let base: string;
+  const base = folderForAll();
   let bus: PrivateBus;
   let systemd: SystemdDouble;
   let child: ChildProcess;
@@ -128,7 +128,6 @@ describe.runIf(have('root', 'dbus-daemon'))('a daemon whose D-Bus API is flooded
         `[trust]\nkeys_dir = "${base}/keys"\n[paths]\nstate_dir = "${base}/state"\nrun_dir = "${base}/run"\n`,
     );
   beforeAll(async () => {
-    base = mkdtempSync(join(tmpdir(), 'stickpin-flooded-'));
     writeFileSync(join(base, 'systemd.conf'), SYSTEMD_POLICY);
     bus = await startPrivateBus(['systemd/io.stickpin1.conf', join(base, 'systemd.conf')]);
     systemd = await startSystemdDouble(bus.address);
@@ -148,7 +147,6 @@ describe.runIf(have('root', 'dbus-daemon'))('a daemon whose D-Bus API is flooded
     child.kill('SIGKILL');
     systemd.stop();
     await bus[Symbol.asyncDispose]();
-    rmSync(base, { recursive: true, force: true });
   });
 
   it('gets answers of systemd, which come over a connection of their own', async () => {

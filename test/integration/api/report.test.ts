@@ -1,18 +1,15 @@
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { commandAdapters } from '../../../src/app/command-line/command-adapters.ts';
 import { createStoredState } from '../../../src/app/command-line/stored-state.ts';
+import { folderForEach } from '../../support/files/temporary-folder.ts';
+import { ended } from '../../support/matching.ts';
 import { runCommand } from '../../support/run-command.ts';
 
 const TOKEN = '0123456789abcdef0123456789abcdef';
-let folder: string;
-beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'stickpin-support-'));
-});
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
+const folder = folderForEach();
 
 /** On a node whose daemon does not run and has left nothing. */
 const run = (...args: readonly string[]) =>
@@ -85,7 +82,7 @@ describe('stickpin report', () => {
     expect(await run()).toMatchObject({ exitCode: 1, stdout: '', stderr: expect.stringContaining('is there already') });
     expect(readFileSync(join(folder, 'node.tar.gz'), 'utf8')).toBe('mine');
     const nowhere = join(folder, 'none/node.tar.gz');
-    expect(await run('--out', nowhere)).toMatchObject({ exitCode: 1, stderr: expect.stringContaining('--out') });
+    expect(await run('--out', nowhere)).toMatchObject(ended(1, '--out'));
     expect(existsSync(nowhere)).toBe(false);
   });
 });

@@ -1,7 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { ApiService } from '../../../src/api/service.ts';
@@ -11,6 +10,7 @@ import { fakeBackend, idleReport } from '../../support/bus/fake-backend.ts';
 import { startPrivateBus } from '../../support/bus/private-bus.ts';
 import { stickpinOnPath } from '../../support/docs/run-blocks.ts';
 import { eventually } from '../../support/eventually.ts';
+import { temporaryFolder } from '../../support/files/temporary-folder.ts';
 import { createRecordingLog } from '../../support/recording-log.ts';
 import { have, program } from '../../support/requirements.ts';
 
@@ -24,7 +24,7 @@ const BELOW = '\u001b[J';
 it.runIf(have('dbus-daemon', program('script', 'apt-get install bsdutils')))(
   'status --watch repaints one screen of a real terminal for each change, and ends with Ctrl-C',
   async () => {
-    const folder = mkdtempSync(join(tmpdir(), 'stickpin-watch-'));
+    const folder = temporaryFolder();
     await using daemon = await startPrivateBus();
     const log = createRecordingLog();
     let report = idleReport({ status: 'Idle. Waiting for media.' });

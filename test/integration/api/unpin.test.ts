@@ -1,12 +1,12 @@
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, symlinkSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { type ApiOnBus, startApiOnBus } from '../../support/bus/api-on-bus.ts';
 import { NOON, stored, verified } from '../../support/daemon/scenario.ts';
 import { createFakeNode, type FakeNode } from '../../support/fake-ports.ts';
+import { folderForAll } from '../../support/files/temporary-folder.ts';
 import { have, program } from '../../support/requirements.ts';
 
 const repository = new URL('../../../', import.meta.url).pathname;
@@ -21,11 +21,10 @@ const fact = 'ocp@4.13.7 is the release that was activated last of ocp, and the 
 
 describe.runIf(have('dbus-daemon', program('script', 'apt-get install bsdutils')))('unpin over the bus', () => {
   let api: ApiOnBus;
-  let directory: string;
+  const directory = folderForAll();
   let node: FakeNode;
 
   beforeAll(async () => {
-    directory = mkdtempSync(join(tmpdir(), 'stickpin-unpin-'));
     execFileSync(process.execPath, ['packaging/build.mjs', join(directory, 'dist')], { cwd: repository });
     for (const name of ['node_modules', 'proto']) symlinkSync(join(repository, name), join(directory, name));
     api = await startApiOnBus({
@@ -34,7 +33,6 @@ describe.runIf(have('dbus-daemon', program('script', 'apt-get install bsdutils')
   });
   afterAll(async () => {
     await api[Symbol.asyncDispose]();
-    rmSync(directory, { recursive: true, force: true });
   });
   beforeEach(() => {
     node = createFakeNode([older, fallback, current]);

@@ -1,21 +1,20 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { CriClient } from '../../../src/runtime/cri/cri-client.ts';
 import { makeSampleBundle, type SampleBundle } from '../../support/bundles/sample-bundle.ts';
 import { type ServingCommand, startServing } from '../../support/bundles/served-bundle.ts';
 import { type Containerd, startContainerd } from '../../support/daemon/runtimes/containerd.ts';
+import { folderForAll } from '../../support/files/temporary-folder.ts';
 import { have } from '../../support/requirements.ts';
 
 describe.runIf(have('root', 'mmdebstrap'))('bundle serve: containerd', () => {
   let containerd: Containerd;
-  let root: string;
+  const root = folderForAll();
   let bundle: SampleBundle;
   let served: ServingCommand;
 
   beforeAll(async () => {
-    root = mkdtempSync(join(tmpdir(), 'stickpin-serve-'));
     bundle = await makeSampleBundle({ dir: root });
     served = await startServing(bundle.path);
     containerd = await startContainerd();
@@ -23,7 +22,6 @@ describe.runIf(have('root', 'mmdebstrap'))('bundle serve: containerd', () => {
   afterAll(async () => {
     await containerd.stop();
     await served.stop();
-    rmSync(root, { recursive: true, force: true });
   });
 
   it('pulls by tag with ctr', async () => {

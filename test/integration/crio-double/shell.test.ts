@@ -1,5 +1,4 @@
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { sampleImage } from '../../support/bundles/sample-image.ts';
@@ -11,6 +10,7 @@ import {
   startCrioDouble,
   wipeCrioDouble,
 } from '../../support/crio-double/start-crio-double.ts';
+import { temporaryFolder } from '../../support/files/temporary-folder.ts';
 import { have } from '../../support/requirements.ts';
 import { skopeoArgv, trixieRoot } from '../../support/rootfs/trixie-root.ts';
 import { startSourceRegistry } from '../../support/source-registry.ts';
@@ -106,7 +106,7 @@ describe.runIf(have('root', 'mmdebstrap'))('shell of the CRI-O double', () => {
   });
 
   it('images outlive a kill and a restart, and the pins are back with the start', async () => {
-    const base = mkdtempSync(join(tmpdir(), 'crio-double-'));
+    const base = temporaryFolder();
     disposals.push(() => rmSync(base, { recursive: true, force: true }));
     const source = await startSourceRegistry();
     disposals.push(() => source.close());
@@ -123,7 +123,7 @@ describe.runIf(have('root', 'mmdebstrap'))('shell of the CRI-O double', () => {
   });
 
   it('docs/runtime-facts.md, fact 11: after an unclean shutdown and a reboot the wipe removes every image, pinned or not', async () => {
-    const base = mkdtempSync(join(tmpdir(), 'crio-double-'));
+    const base = temporaryFolder();
     disposals.push(() => rmSync(base, { recursive: true, force: true }));
     const source = await startSourceRegistry();
     disposals.push(() => source.close());

@@ -1,17 +1,13 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { examineDatabase } from '../../../src/app/doctor/examine-node.ts';
 import { checkDatabase } from '../../../src/doctor/checks.ts';
 import { openDatabase } from '../../../src/store/database/database.ts';
 import { findingsOf } from '../../support/examined-node.ts';
+import { folderForEach } from '../../support/files/temporary-folder.ts';
 
-let folder: string;
-beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'stickpin-database-'));
-});
-afterEach(() => rmSync(folder, { recursive: true, force: true }));
+const folder = folderForEach();
 
 const path = () => join(folder, 'state.db');
 const found = () => findingsOf(checkDatabase, { database: (signal) => examineDatabase(folder, signal) });

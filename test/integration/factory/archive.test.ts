@@ -1,9 +1,9 @@
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gzipSync, zstdCompressSync } from 'node:zlib';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import {
   digestOf,
   type SampleImage,
@@ -12,14 +12,11 @@ import {
   writeOciLayout,
 } from '../../support/bundles/sample-image.ts';
 import { type TarMember, tarArchive } from '../../support/bundles/tar-archive.ts';
+import { folderForEach } from '../../support/files/temporary-folder.ts';
 import { have, program } from '../../support/requirements.ts';
 import { runCommand } from '../../support/run-command.ts';
 
-let work: string;
-beforeEach(() => {
-  work = mkdtempSync(join(tmpdir(), 'stickpin-archive-'));
-});
-afterEach(() => rmSync(work, { recursive: true, force: true }));
+const work = folderForEach();
 
 const at = (name: string) => join(work, name);
 const fixed = ['--name', 'k3s', '--version', '1.0.0', '--arch', 'amd64', '--sequence', '1'];
@@ -281,13 +278,7 @@ describe('bundle create --archive', () => {
   it('is written in one file, too, and keeps to the limits of volumes', async () => {
     writeFileSync(at('a.tar'), layout([entry(web, named('quay.io/x/web:1'))], ...blobMembers(web)));
     const made = await runCommand([
-      'bundle',
-      'create',
-      ...fixed,
-      '--archive',
-      at('a.tar'),
-      '--out',
-      at('out.stickpin.tar'),
+      ...['bundle', 'create', ...fixed, '--archive', at('a.tar'), '--out', at('out.stickpin.tar')],
     ]);
     expect(made).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('1 image') });
   });

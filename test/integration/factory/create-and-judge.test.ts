@@ -1,19 +1,15 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { FoundBundle, MissingBlob } from '../../../src/domain/model/medium.ts';
 import { readBundles } from '../../support/bundles/read-bundles.ts';
 import { makeSampleBundle, sampleKey, trustIn } from '../../support/bundles/sample-bundle.ts';
+import { folderForEach } from '../../support/files/temporary-folder.ts';
 
 const { signal } = new AbortController();
 type FoundVerified = Extract<FoundBundle, { kind: 'verified' }>;
 
-let root: string;
-beforeEach(() => {
-  root = mkdtempSync(join(tmpdir(), 'stickpin-bundle-'));
-});
-afterEach(() => rmSync(root, { recursive: true, force: true }));
+const root = folderForEach();
 
 describe('a bundle that was made', () => {
   it('is found on a medium and verified with all its content', async () => {

@@ -1,16 +1,17 @@
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { sampleImage, writeOciLayout } from '../../support/bundles/sample-image.ts';
 import { blocksBelow, runBlocks, stickpinOnPath } from '../../support/docs/run-blocks.ts';
+import { folderForEach } from '../../support/files/temporary-folder.ts';
 import { have, program } from '../../support/requirements.ts';
 import { type SourceRegistry, startSourceRegistry } from '../../support/source-registry.ts';
 
 const PAGE = 'docs/factory.md';
 let programs: string;
 let registry: SourceRegistry;
-let home: string;
+const home = folderForEach();
 
 beforeAll(async () => {
   programs = await stickpinOnPath(mkdtempSync(join(tmpdir(), 'stickpin-program-')));
@@ -26,7 +27,6 @@ afterAll(async () => {
   rmSync(programs, { recursive: true, force: true });
 });
 beforeEach(() => {
-  home = mkdtempSync(join(tmpdir(), 'stickpin-page-'));
   mkdirSync(join(home, '.config', 'containers'), { recursive: true });
   const insecure = `[[registry]]\nlocation = "${registry.host}"\ninsecure = true\n`;
   writeFileSync(join(home, '.config', 'containers', 'registries.conf'), insecure);
@@ -34,7 +34,6 @@ beforeEach(() => {
   mkdirSync(join(home, 'manifests'));
   writeFileSync(join(home, 'manifests', 'web.yaml'), pod);
 });
-afterEach(() => rmSync(home, { recursive: true, force: true }));
 
 /** Runs every command of a section of the page. */
 async function runSection(heading: string): Promise<string> {

@@ -1,24 +1,23 @@
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { sampleImage, writeOciLayout } from '../../support/bundles/sample-image.ts';
+import { folderForEach } from '../../support/files/temporary-folder.ts';
+import { ended } from '../../support/matching.ts';
 import { runCommand } from '../../support/run-command.ts';
 
 const images = ['a', 'b'].map((seed) => sampleImage({ seed, architecture: 'amd64' }));
 const [first, second] = images.map((image) => image.top.digest);
 
-let root: string;
+const root = folderForEach();
 let layout: string;
 beforeEach(() => {
-  root = mkdtempSync(join(tmpdir(), 'stickpin-images-'));
   layout = join(root, 'layout');
   writeOciLayout(
     layout,
     images.map((image, at) => ({ image, names: [at === 0 ? 'a' : 'b'] })),
   );
 });
-afterEach(() => rmSync(root, { recursive: true, force: true }));
 
 /** Runs `bundle create` over a list of these lines, in which `A` and `B` stand for the sources. */
 async function create(lines: readonly string[], ...more: string[]) {
@@ -99,22 +98,21 @@ describe('--images-file', () => {
     const latin = join(root, 'latin.txt');
     writeFileSync(latin, Buffer.from('# für alle\nquay.io/x/one:1', 'latin1'));
     const made = await create(['quay.io/x/one:1=A'], '--images-file', latin);
-    expect(made).toMatchObject({ exitCode: 2, stderr: expect.stringContaining(`${latin} is not UTF-8 text`) });
+    expect(made).toMatchObject(ended(2, `${latin} is not UTF-8 text`));
     const absent = join(root, 'absent.txt');
-    expect(await create(['quay.io/x/one:1=A'], '--images-file', absent)).toMatchObject({
-      exitCode: 1,
-      stderr: expect.stringContaining(`images file ${absent} can't be read`),
-    });
+    expect(await create(['quay.io/x/one:1=A'], '--images-file', absent)).toMatchObject(
+      ended(1, `images file ${absent} can't be read`),
+    );
   });
 
   it('is named when it lists no image', async () => {
     const empty = join(root, 'empty.txt');
     writeFileSync(empty, '# none yet\n');
     const made = await create(['quay.io/x/one:1=A'], '--images-file', empty);
-    expect(made).toMatchObject({ exitCode: 0, stderr: expect.stringContaining(`warning: ${empty} lists no image\n`) });
+    expect(made).toMatchObject(ended(0, `warning: ${empty} lists no image\n`));
   });
 
   it('says that a list without images makes no bundle', async () => {
-    expect(await create(['# none'])).toMatchObject({ exitCode: 2, stderr: expect.stringContaining('no image') });
+    expect(await create(['# none'])).toMatchObject(ended(2, 'no image'));
   });
 });

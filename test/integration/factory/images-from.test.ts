@@ -1,14 +1,14 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { sampleImage, writeOciLayout } from '../../support/bundles/sample-image.ts';
+import { folderForEach } from '../../support/files/temporary-folder.ts';
 import { have } from '../../support/requirements.ts';
 import { runCommand } from '../../support/run-command.ts';
 import { type SourceRegistry, startSourceRegistry } from '../../support/source-registry.ts';
 
 let registry: SourceRegistry;
-let work: string;
+const work = folderForEach();
 beforeAll(async () => {
   registry = await startSourceRegistry();
   for (const name of ['web', 'init', 'job', 'model']) {
@@ -16,10 +16,6 @@ beforeAll(async () => {
   }
 });
 afterAll(() => registry.close());
-beforeEach(() => {
-  work = mkdtempSync(join(tmpdir(), 'stickpin-images-from-'));
-});
-afterEach(() => rmSync(work, { recursive: true, force: true }));
 
 const fixed = ['--name', 'shop', '--version', '1.0.0', '--arch', 'amd64', '--sequence', '1', '--tls-verify=false'];
 const create = (stdin: string, ...more: string[]) =>

@@ -1,33 +1,24 @@
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { sampleImage, writeOciLayout } from '../../support/bundles/sample-image.ts';
+import { folderForEach } from '../../support/files/temporary-folder.ts';
 import { runCommand } from '../../support/run-command.ts';
 
-let root: string;
+const root = folderForEach();
 let manifests: string;
 beforeEach(() => {
-  root = mkdtempSync(join(tmpdir(), 'stickpin-manifests-'));
   manifests = join(root, 'manifests');
   mkdirSync(manifests);
   writeOciLayout(join(root, 'layout'), [{ image: sampleImage({ seed: 'app', architecture: 'amd64' }) }]);
 });
-afterEach(() => rmSync(root, { recursive: true, force: true }));
 
 function create(...more: string[]) {
   const fixed = ['--name', 'ocp', '--version', '1.0.0', '--arch', 'amd64', '--sequence', '1'];
   const image = ['--image', `quay.io/x/app:2.6.2-rev1-b5=oci:${join(root, 'layout')}`];
   return runCommand([
-    'bundle',
-    'create',
-    ...fixed,
-    ...image,
-    '--out',
-    join(root, 'bundle'),
-    '--manifests',
-    manifests,
-    ...more,
+    ...['bundle', 'create', ...fixed, ...image, '--out', join(root, 'bundle')],
+    ...['--manifests', manifests, ...more],
   ]);
 }
 

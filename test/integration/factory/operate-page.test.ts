@@ -1,7 +1,6 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { definedProgram } from '../../../src/cli/manual.ts';
 import { loadSettings } from '../../../src/config/load-settings.ts';
@@ -9,6 +8,7 @@ import { sampleImage, writeOciLayout } from '../../support/bundles/sample-image.
 import { faultOf } from '../../support/docs/command-lines.ts';
 import { commandsOf, markedBlocks } from '../../support/docs/marked-blocks.ts';
 import { runBlocks, stickpinOnPath } from '../../support/docs/run-blocks.ts';
+import { folderForAll } from '../../support/files/temporary-folder.ts';
 
 const PAGE = 'docs/operate.md';
 const MADE = ['key', 'stick'];
@@ -16,11 +16,7 @@ const MADE = ['key', 'stick'];
 const ON_A_NODE = ['node', 'look'];
 /** Run by test/integration/daemon/state/drive-replaced.test.ts. */
 const AFTERWARDS = ['activate what runs', 'is it back', 'is it ready'];
-let directory: string;
-beforeAll(() => {
-  directory = mkdtempSync(join(tmpdir(), 'stickpin-operate-'));
-});
-afterAll(() => rmSync(directory, { recursive: true, force: true }));
+const directory = folderForAll();
 
 describe('docs/operate.md', () => {
   it('makes a key and a stick with the commands that it shows', async () => {

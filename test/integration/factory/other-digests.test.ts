@@ -1,8 +1,8 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { sampleImage, writeOciLayout } from '../../support/bundles/sample-image.ts';
+import { folderForEach } from '../../support/files/temporary-folder.ts';
 import { runCommand } from '../../support/run-command.ts';
 
 const fixed = ['--name', 'ocp', '--version', '1.0.0', '--arch', 'amd64', '--sequence', '1'];
@@ -10,15 +10,13 @@ const SHA512 = `sha512:${'5f'.repeat(64)}`;
 const NAME = 'org.opencontainers.image.ref.name';
 const image = sampleImage({ seed: 'it', architecture: 'amd64' });
 
-let work: string;
+const work = folderForEach();
 let layout: string;
 beforeEach(() => {
-  work = mkdtempSync(join(tmpdir(), 'stickpin-sha512-'));
   layout = join(work, 'layout');
   writeOciLayout(layout, [{ image, names: ['it'] }]);
   addEntry({ digest: SHA512, annotations: { [NAME]: 'other' } });
 });
-afterEach(() => rmSync(work, { recursive: true, force: true }));
 
 /** Puts an entry before the others. */
 function addEntry(more: object): void {

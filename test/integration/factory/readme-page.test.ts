@@ -1,11 +1,10 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { sampleImage, writeOciLayout } from '../../support/bundles/sample-image.ts';
 import { commandsOf } from '../../support/docs/marked-blocks.ts';
 import { runBlocks, stickpinOnPath } from '../../support/docs/run-blocks.ts';
+import { folderForAll } from '../../support/files/temporary-folder.ts';
 import { have } from '../../support/requirements.ts';
 
 /**
@@ -14,11 +13,7 @@ import { have } from '../../support/requirements.ts';
 const README = 'README.md';
 const repository = fileURLToPath(new URL('../../../', import.meta.url));
 
-let directory: string;
-beforeAll(() => {
-  directory = mkdtempSync(join(tmpdir(), 'stickpin-readme-'));
-});
-afterAll(() => rmSync(directory, { recursive: true, force: true }));
+const directory = folderForAll();
 
 describe(README, () => {
   it('makes a stick in the factory that verifies and rehearses, with the commands that it shows', async () => {

@@ -1,5 +1,4 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { commandAdapters } from '../../../src/app/command-line/command-adapters.ts';
@@ -9,6 +8,7 @@ import type { ServedBundle } from '../../../src/cli/context/command-adapters.ts'
 import type { Digest } from '../../../src/domain/model/digest.ts';
 import { digestOf, sampleImage } from '../../support/bundles/sample-image.ts';
 import { ask } from '../../support/bundles/served-bundle.ts';
+import { folderForAll } from '../../support/files/temporary-folder.ts';
 
 const MANIFEST = 'application/vnd.oci.image.manifest.v1+json';
 const INDEX = 'application/vnd.oci.image.index.v1+json';
@@ -41,11 +41,10 @@ const listed = artifact({ artifactType: 'application/listed' });
 const schemeIndex = document({ schemaVersion: 2, mediaType: INDEX, manifests: [listed.descriptor] }, INDEX);
 const schemeTag = proxy.manifest.digest.replace(':', '-');
 
-let root: string;
+const root = folderForAll();
 let served: ServedBundle;
 
 beforeAll(async () => {
-  root = mkdtempSync(join(tmpdir(), 'stickpin-referrers-'));
   const folder = join(root, 'blobs', 'sha256');
   mkdirSync(folder, { recursive: true });
   const blobs = [...etcd.blobs, ...proxy.blobs];
@@ -93,7 +92,6 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await served.close();
-  rmSync(root, { recursive: true, force: true });
 });
 
 const get = (path: string) => ask(served.authority, `/v2/${path}`);

@@ -1,9 +1,9 @@
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { sampleImage, writeOciLayout } from '../../support/bundles/sample-image.ts';
+import { folderForAll } from '../../support/files/temporary-folder.ts';
 import { have } from '../../support/requirements.ts';
 import { runCommand } from '../../support/run-command.ts';
 import { type SourceRegistry, startSourceRegistry } from '../../support/source-registry.ts';
@@ -11,12 +11,8 @@ import { type SourceRegistry, startSourceRegistry } from '../../support/source-r
 const image = sampleImage({ seed: 'it', architecture: 'amd64' });
 const fixed = ['--name', 'ocp', '--version', '1.0.0', '--arch', 'amd64', '--sequence', '1'];
 
-let work: string;
+const work = folderForAll();
 let out: string;
-beforeAll(() => {
-  work = mkdtempSync(join(tmpdir(), 'stickpin-access-'));
-});
-afterAll(() => rmSync(work, { recursive: true, force: true }));
 beforeEach(() => {
   out = mkdtempSync(join(work, 'out-'));
 });

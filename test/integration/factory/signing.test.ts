@@ -2,31 +2,30 @@ import { spawn } from 'node:child_process';
 import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { parseEnvelope } from '../../../src/bundle/format/dsse.ts';
 import { makeSampleBundle, type SampleKey, sampleKey } from '../../support/bundles/sample-bundle.ts';
 import { blocksBelow, runBlocks, stickpinOnPath } from '../../support/docs/run-blocks.ts';
 import { eventually } from '../../support/eventually.ts';
 import { entriesBelow } from '../../support/files/entries-below.ts';
+import { folderForEach } from '../../support/files/temporary-folder.ts';
 import { have, program } from '../../support/requirements.ts';
 import { runCommand } from '../../support/run-command.ts';
 
 const PASSPHRASE = 'correct horse';
 let programs: string;
-let root: string;
+const root = folderForEach();
 let bundle: string;
 beforeAll(async () => {
   programs = await stickpinOnPath(mkdtempSync(join(tmpdir(), 'stickpin-program-')));
 });
 afterAll(() => rmSync(programs, { recursive: true, force: true }));
 beforeEach(async () => {
-  root = mkdtempSync(join(tmpdir(), 'stickpin-signing-'));
   bundle = join(root, 'bundle');
   const made = await makeSampleBundle({ dir: root, keys: [] });
   rmSync(bundle, { recursive: true, force: true });
   await runBlocks([`mv ${made.path} ${bundle}`], { directory: root, programs });
 });
-afterEach(() => rmSync(root, { recursive: true, force: true }));
 
 const at = (name: string) => join(root, name);
 const envelopeBytes = () => readFileSync(join(bundle, 'bundle.dsse.json'));

@@ -1,21 +1,21 @@
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { type CreatedBundle, createBundle } from '../../../src/factory/create-bundle.ts';
 import { runSkopeo } from '../../../src/factory/images/fetch-images.ts';
 import { sampleCreateOptions } from '../../support/bundles/create-options.ts';
 import { digestOf, type SampleImage, sampleImage, sampleLayer } from '../../support/bundles/sample-image.ts';
+import { folderForEach } from '../../support/files/temporary-folder.ts';
+import { coded } from '../../support/matching.ts';
 import { have } from '../../support/requirements.ts';
 import { type SourceRegistry, startSourceRegistry } from '../../support/source-registry.ts';
 
 const { signal } = new AbortController();
-let root: string;
+const root = folderForEach();
 let registry: SourceRegistry;
 /** What lies in the folder beside skopeo's own configuration and, without root, its cache. */
 const leftBehind = () => readdirSync(root).filter((name) => name !== '.config' && name !== '.local');
 beforeEach(async () => {
-  root = mkdtempSync(join(tmpdir(), 'stickpin-skopeo-'));
   registry = await startSourceRegistry();
   const configuration = join(root, '.config', 'containers');
   mkdirSync(configuration, { recursive: true });
@@ -26,7 +26,6 @@ beforeEach(async () => {
 afterEach(async () => {
   vi.unstubAllEnvs();
   await registry.close();
-  rmSync(root, { recursive: true, force: true });
 });
 
 function create(images: readonly string[], abortSignal = signal): Promise<CreatedBundle> {
@@ -83,10 +82,9 @@ describe.runIf(have('skopeo'))('images from a registry', () => {
   });
 
   it('that do not exist are named with the error of skopeo, and nothing is left behind', async () => {
-    await expect(create([`${registry.host}/edge/none:1`])).rejects.toMatchObject({
-      code: 'bundle/skopeo',
-      message: expect.stringMatching(/edge\/none:1 .*can't be fetched: .*[^\n]$/),
-    });
+    await expect(create([`${registry.host}/edge/none:1`])).rejects.toMatchObject(
+      coded('bundle/skopeo', /edge\/none:1 .*can't be fetched: .*[^\n]$/),
+    );
     expect(leftBehind()).toEqual([]);
   });
 
@@ -122,12 +120,8 @@ describe.runIf(have('skopeo'))('a bundle', () => {
     });
     const out = join(root, 'copied');
     const args = [
-      '--override-arch',
-      'amd64',
-      'copy',
-      '--quiet',
-      `oci:${path}:quay.example.com/coreos/etcd:3.5.9`,
-      `dir:${out}`,
+      ...['--override-arch', 'amd64', 'copy'],
+      ...['--quiet', `oci:${path}:quay.example.com/coreos/etcd:3.5.9`, `dir:${out}`],
     ];
     await runSkopeo(args, 'it', signal);
     expect(digestOf(readFileSync(join(out, 'manifest.json')))).toBe(image.manifest.digest);
@@ -137,9 +131,8 @@ describe.runIf(have('skopeo'))('a bundle', () => {
 describe('without skopeo', () => {
   it('the error says how to create a bundle without it', async () => {
     vi.stubEnv('PATH', '/nowhere');
-    await expect(runSkopeo(['--version'], 'quay.example.com/a:1', signal)).rejects.toMatchObject({
-      code: 'bundle/skopeo',
-      message: expect.stringContaining('give the image as oci:DIR:TAG'),
-    });
+    await expect(runSkopeo(['--version'], 'quay.example.com/a:1', signal)).rejects.toMatchObject(
+      coded('bundle/skopeo', 'give the image as oci:DIR:TAG'),
+    );
   });
 });

@@ -1,6 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { type CreatedBundle, createBundle } from '../../../src/factory/create-bundle.ts';
@@ -14,13 +13,14 @@ import {
   writeOciLayout,
 } from '../../support/bundles/sample-image.ts';
 import { tarArchive } from '../../support/bundles/tar-archive.ts';
+import { folderForEach } from '../../support/files/temporary-folder.ts';
+import { coded } from '../../support/matching.ts';
 import { have } from '../../support/requirements.ts';
 
 const { signal } = new AbortController();
-let root: string;
+const root = folderForEach();
 let layout: string;
 beforeEach(() => {
-  root = mkdtempSync(join(tmpdir(), 'stickpin-transports-'));
   layout = join(root, 'layout');
   // Without a policy of the machine: skopeo reads one below HOME first.
   mkdirSync(join(root, '.config', 'containers'), { recursive: true });
@@ -29,7 +29,6 @@ beforeEach(() => {
 });
 afterEach(() => {
   vi.unstubAllEnvs();
-  rmSync(root, { recursive: true, force: true });
 });
 
 function create(source: string): Promise<CreatedBundle> {
@@ -119,10 +118,9 @@ describe.runIf(have('skopeo'))('images that skopeo reads from files', () => {
     ['docker-archive:', 'nowhere.tar'],
     ['no-such-transport:', 'x'],
   ])('are named when %s can not be read, and nothing is left', async (transport, name) => {
-    await expect(create(`${transport}${join(root, name)}`)).rejects.toMatchObject({
-      code: 'bundle/skopeo',
-      message: expect.stringMatching(/^quay\.example\.com\/x\/app:1 from [^\n]*can't be fetched: [^\n]+$/),
-    });
+    await expect(create(`${transport}${join(root, name)}`)).rejects.toMatchObject(
+      coded('bundle/skopeo', /^quay\.example\.com\/x\/app:1 from [^\n]*can't be fetched: [^\n]+$/),
+    );
     expect(existsSync(join(root, 'out'))).toBe(false);
   });
 });
@@ -146,10 +144,9 @@ describe.runIf(have('skopeo', 'root'))('images in containers-storage', () => {
   it('are refused when that would change their digests, and the line says what to do', async () => {
     writeOciLayout(layout, [{ image: sampleImage({ seed: 'pulled', architecture: 'amd64' }), names: ['app'] }]);
     skopeo('copy', `oci:${layout}:app`, `${storage()}quay.example.com/x/app:1`);
-    await expect(create(`${storage()}quay.example.com/x/app:1`)).rejects.toMatchObject({
-      code: 'bundle/skopeo',
-      message: expect.stringMatching(/another digest; take it from its registry[^\n]*$/),
-    });
+    await expect(create(`${storage()}quay.example.com/x/app:1`)).rejects.toMatchObject(
+      coded('bundle/skopeo', /another digest; take it from its registry[^\n]*$/),
+    );
     expect(existsSync(join(root, 'out'))).toBe(false);
   });
 });

@@ -1,18 +1,18 @@
-import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { cpSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { openBundle } from '../../../src/bundle/read/open-bundle.ts';
 import { judgeBundle } from '../../../src/bundle/verify/judge-bundle.ts';
 import { installKeys, sampleKey, trustIn } from '../../support/bundles/sample-bundle.ts';
 import { sampleImage, sampleLayer, writeOciLayout } from '../../support/bundles/sample-image.ts';
+import { folderForEach } from '../../support/files/temporary-folder.ts';
+import { ended } from '../../support/matching.ts';
 import { runCommand } from '../../support/run-command.ts';
 
 const key = sampleKey();
-let root: string;
+const root = folderForEach();
 let out: string;
 beforeEach(() => {
-  root = mkdtempSync(join(tmpdir(), 'stickpin-volumes-'));
   out = join(root, 'out', 'sticks');
   const layers = [60_000, 50_000, 20_000, 30_000].map((sizeBytes) => sampleLayer({ seed: `${sizeBytes}`, sizeBytes }));
   writeOciLayout(join(root, 'layout'), [{ image: sampleImage({ seed: 'a', architecture: 'amd64', layers }) }]);
@@ -20,7 +20,6 @@ beforeEach(() => {
   writeFileSync(join(root, 'factory.key'), key.privatePem);
   writeFileSync(join(root, 'notes'), 'notes');
 });
-afterEach(() => rmSync(root, { recursive: true, force: true }));
 
 function create(size: string, to = out) {
   const what = ['--name', 'ocp', '--version', '1.0.0', '--arch', 'amd64', '--sequence', '1', '--key'];
@@ -73,7 +72,7 @@ describe('--volume-size', () => {
     ['62000', 'never split'],
     ['15 sticks', 'must be a size'],
   ])('refuses %s and leaves nothing', async (size, why) => {
-    expect(await create(size)).toMatchObject({ exitCode: 2, stderr: expect.stringContaining(why) });
+    expect(await create(size)).toMatchObject(ended(2, why));
     expect(readdirSync(root)).not.toContain('sticks');
     expect(readdirSync(root)).not.toContain('out');
   });
@@ -112,12 +111,12 @@ describe('--volume-size', () => {
     cpSync(join(root, 'other', '1'), join(out, '3'), { recursive: true });
     const before = readFileSync(join(out, '1', 'bundle.dsse.json'));
     const refused = await runCommand(['bundle', 'sign', out, '--key', join(root, 'factory.key')]);
-    expect(refused).toMatchObject({ exitCode: 1, stderr: expect.stringContaining('are not volumes of one bundle') });
+    expect(refused).toMatchObject(ended(1, 'are not volumes of one bundle'));
     expect(readFileSync(join(out, '1', 'bundle.dsse.json'))).toEqual(before);
   });
 
   it('is not for a tar file', async () => {
     const made = await create('1GB', join(root, 'x.stickpin.tar'));
-    expect(made).toMatchObject({ exitCode: 2, stderr: expect.stringContaining('--volume-size makes directories') });
+    expect(made).toMatchObject(ended(2, '--volume-size makes directories'));
   });
 });

@@ -3,7 +3,6 @@ import {
   closeSync,
   constants,
   existsSync,
-  mkdtempSync,
   openSync,
   readdirSync,
   readFileSync,
@@ -14,7 +13,6 @@ import {
   truncateSync,
   writeFileSync,
 } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import * as v from 'valibot';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
@@ -25,6 +23,8 @@ import { claimStick, writeStick } from '../../../src/factory/stick/write-stick.t
 import { installKeys, makeSampleBundle, type SampleBundle, sampleKey } from '../../support/bundles/sample-bundle.ts';
 import { eventually } from '../../support/eventually.ts';
 import { mounting, mountSmallDisk } from '../../support/files/small-disk.ts';
+import { folderForEach } from '../../support/files/temporary-folder.ts';
+import { ended } from '../../support/matching.ts';
 import { have, program } from '../../support/requirements.ts';
 import { runCommand } from '../../support/run-command.ts';
 
@@ -43,7 +43,7 @@ const needed = [
 
 /** A loop device in place of a stick, which the machine calls removable. */
 describe.runIf(have(...needed))('bundle write', () => {
-  let root: string;
+  const root = folderForEach();
   let device: string;
   let bundle: SampleBundle;
   let facts: StickFacts;
@@ -51,7 +51,6 @@ describe.runIf(have(...needed))('bundle write', () => {
   const onStick = () => readFileSync(at('stick'));
 
   beforeEach(async () => {
-    root = mkdtempSync(join(tmpdir(), 'stickpin-write-'));
     // What was on it before, also where old partition tables have their copy.
     writeFileSync(at('stick'), Buffer.alloc(STICK_BYTES, 0xee));
     device = execFileSync('losetup', ['--find', '--show', at('stick')], { encoding: 'utf8' }).trim();
@@ -68,7 +67,6 @@ describe.runIf(have(...needed))('bundle write', () => {
   afterEach(() => {
     vi.restoreAllMocks();
     execFileSync('losetup', ['--detach', device]);
-    rmSync(root, { recursive: true, force: true });
   });
 
   const write = (
@@ -126,7 +124,7 @@ describe.runIf(have(...needed))('bundle write', () => {
     writeFileSync(at('x.img'), Buffer.alloc(9 * MiB, 7));
     truncateSync(at('x.img'), 10 * MiB);
     const refused = await write(at('x.img'));
-    expect(refused).toMatchObject({ exitCode: 1, stderr: expect.stringContaining('is not an image of a stick') });
+    expect(refused).toMatchObject(ended(1, 'is not an image of a stick'));
     const image = readFileSync(at('x.img'));
     image.writeUInt16LE(0xaa55, 510);
     writeFileSync(at('x.img'), image);
@@ -170,10 +168,7 @@ describe.runIf(have(...needed))('bundle write', () => {
     );
     expect(asked.stderr).toMatch(/\nstickpin: nothing was written\n$/);
     const alone = await write(bundle.path, { args: [] });
-    expect(alone).toMatchObject({
-      exitCode: 1,
-      stderr: expect.stringContaining('there is no terminal to ask: give --yes'),
-    });
+    expect(alone).toMatchObject(ended(1, 'there is no terminal to ask: give --yes'));
     expect(onStick().equals(Buffer.alloc(STICK_BYTES, 0xee))).toBe(true);
     expect((await write(bundle.path, { args: [], answer: true })).exitCode).toBe(0);
   });
@@ -286,7 +281,7 @@ describe.runIf(have(...needed))('bundle write', () => {
         return 0;
       },
     });
-    expect(await running).toMatchObject({ exitCode: 1, stderr: expect.stringContaining('stickpin: interrupted') });
+    expect(await running).toMatchObject(ended(1, 'stickpin: interrupted'));
     expect(firstMiB().equals(Buffer.alloc(MiB))).toBe(true);
   });
 

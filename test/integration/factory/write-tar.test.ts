@@ -1,6 +1,5 @@
 import { execFileSync, spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { parseImageRequest } from '../../../src/bundle/image-request.ts';
@@ -14,20 +13,19 @@ import type { CreateProgress } from '../../../src/factory/progress.ts';
 import { sampleCreateOptions } from '../../support/bundles/create-options.ts';
 import { sampleKey, trustIn } from '../../support/bundles/sample-bundle.ts';
 import { sampleImage, sampleLayer, writeOciLayout } from '../../support/bundles/sample-image.ts';
+import { folderForEach } from '../../support/files/temporary-folder.ts';
 import { have, type Requirement } from '../../support/requirements.ts';
 
 const { signal } = new AbortController();
 const factory = sampleKey('factory');
 const audit = sampleKey('audit');
-let root: string;
+const root = folderForEach();
 let out: string;
 beforeEach(() => {
-  root = mkdtempSync(join(tmpdir(), 'stickpin-write-tar-'));
   out = join(root, 'out');
   const layers = [sampleLayer({ seed: 'a', sizeBytes: 60_000 }), sampleLayer({ seed: 'b', sizeBytes: 40_000 })];
   writeOciLayout(join(root, 'layout'), [{ image: sampleImage({ seed: 'a', architecture: 'amd64', layers }) }]);
 });
-afterEach(() => rmSync(root, { recursive: true, force: true }));
 
 function make(name: string, more: Partial<CreateOptions> = {}, abort = signal) {
   const images = [`quay.example.com/a:1=oci:${join(root, 'layout')}`];

@@ -1,11 +1,11 @@
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type ConnectionOptions, connect } from 'node:tls';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { IdentityKeeper } from '../../../src/fleet/identity/identity.ts';
 import { eventually } from '../../support/eventually.ts';
+import { folderForAll } from '../../support/files/temporary-folder.ts';
 import { createAuthority, type TestAuthority, type TestCertificate } from '../../support/fleet/authority.ts';
 import { type KubeletFiles, layKubeletFiles } from '../../support/fleet/kubelet-files.ts';
 import { type CalledNode, call, identityOf, startCalledNode } from '../../support/fleet/tls-pair.ts';
@@ -14,14 +14,13 @@ import { have } from '../../support/requirements.ts';
 const signal = new AbortController().signal;
 
 describe.runIf(have('openssl'))('the identity of a node', () => {
-  let base: string;
+  const base = folderForAll();
   let cluster: TestAuthority;
   let foreign: TestAuthority;
   let files: KubeletFiles;
   let called: CalledNode;
 
   beforeAll(async () => {
-    base = mkdtempSync(join(tmpdir(), 'stickpin-identity-'));
     cluster = createAuthority(join(base, 'ca'), 'kubernetes');
     foreign = createAuthority(join(base, 'ca'), 'kubernetes');
     files = layKubeletFiles(join(base, 'worker-1'), cluster.node('worker-1'), cluster);
@@ -29,7 +28,6 @@ describe.runIf(have('openssl'))('the identity of a node', () => {
   });
   afterAll(async () => {
     await called?.close();
-    rmSync(base, { recursive: true, force: true });
   });
 
   /** What a stranger with this certificate gets to read before the connection ends. */

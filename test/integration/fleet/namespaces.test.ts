@@ -1,7 +1,6 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { cpSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { cpSync, readFileSync, statSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -11,6 +10,7 @@ import { hostArch, makeSampleBundle, type SampleKey, sampleKey } from '../../sup
 import { sampleImage, sampleLayer } from '../../support/bundles/sample-image.ts';
 import { eventually } from '../../support/eventually.ts';
 import { mounting, mountSmallDisk, type SmallDisk } from '../../support/files/small-disk.ts';
+import { folderForAll } from '../../support/files/temporary-folder.ts';
 import { createAuthority, type TestAuthority, type TestCertificate } from '../../support/fleet/authority.ts';
 import { createNetwork, type Machine, type Network, networking } from '../../support/fleet/namespaces.ts';
 import { makeRealNode, type RealNode } from '../../support/fleet/real-node.ts';
@@ -27,7 +27,7 @@ const LAYERS = 6;
 describe.runIf(have('root', 'openssl', ...networking, mounting, program('mkfs.ext4', 'apt-get install e2fsprogs')))(
   'one stick for all nodes',
   () => {
-    let base: string;
+    const base = folderForAll();
     const nodes: RealNode[] = [];
     const rogues: ChildProcess[] = [];
     let network: Network;
@@ -41,7 +41,6 @@ describe.runIf(have('root', 'openssl', ...networking, mounting, program('mkfs.ex
     let three: RealNode;
 
     beforeAll(async () => {
-      base = mkdtempSync(join(tmpdir(), 'sp-nodes-'));
       execFileSync(process.execPath, ['packaging/build.mjs', dist], { cwd: repository });
       cluster = createAuthority(join(base, 'ca'), 'kubernetes');
       key = sampleKey();
@@ -63,7 +62,6 @@ describe.runIf(have('root', 'openssl', ...networking, mounting, program('mkfs.ex
       network?.dispose();
       if (one !== undefined) execFileSync('umount', ['--lazy', one.stick]);
       disk?.dispose();
-      rmSync(base, { recursive: true, force: true });
     });
 
     function machine(host: number): Machine {

@@ -1,12 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
 import { request } from 'node:http';
 import { connect as connectPlain, createServer, type Socket } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { connect } from 'node:tls';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { Digest } from '../../../src/domain/model/digest.ts';
 import { clusterNodeOf } from '../../../src/fleet/kubernetes/kubernetes-cluster.ts';
 import { type OwnServes, servesAnnotation } from '../../../src/fleet/publish/own-report.ts';
@@ -17,6 +16,7 @@ import { AppError } from '../../../src/platform/app-error.ts';
 import { digestOf } from '../../../src/platform/digest.ts';
 import { messageIds } from '../../../src/platform/message-ids.ts';
 import { eventually } from '../../support/eventually.ts';
+import { folderForAll } from '../../support/files/temporary-folder.ts';
 import { createAuthority, type TestAuthority } from '../../support/fleet/authority.ts';
 import { layKubeletFiles } from '../../support/fleet/kubelet-files.ts';
 import { startTestNode, type TestNode, type TestNodeOptions } from '../../support/fleet/test-node.ts';
@@ -26,18 +26,16 @@ const signal = new AbortController().signal;
 const MiB = 1024 * 1024;
 
 describe.runIf(have('openssl'))('nodes that give bundles to each other', () => {
-  let base: string;
+  const base = folderForAll();
   const started: TestNode[] = [];
   let cluster: TestAuthority;
 
   beforeAll(() => {
-    base = mkdtempSync(join(tmpdir(), 'sp-fleet-'));
     cluster = createAuthority(join(base, 'ca'), 'kubernetes');
   });
   afterEach(async () => {
     for (const node of started.splice(0)) await node.stop();
   });
-  afterAll(() => rmSync(base, { recursive: true, force: true }));
 
   async function start(name: string, options: Partial<TestNodeOptions> = {}): Promise<TestNode> {
     const kubelet = layKubeletFiles(join(base, `kubelet-${name}`), cluster.node(name), cluster).root;

@@ -1,5 +1,4 @@
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -10,24 +9,29 @@ import type { StatusReport } from '../../../src/domain/report/status-schema.ts';
 import { nodeStatusOf } from '../../../src/fleet/publish/node-status.ts';
 import { parseOwnReport } from '../../../src/fleet/publish/own-report.ts';
 import { fleetPaths } from '../../../src/fleet/wire/documents.ts';
-import { hostArch, makeSampleBundle, type SampleBundle, sampleKey } from '../../support/bundles/sample-bundle.ts';
-import { sampleImage, sampleLayer } from '../../support/bundles/sample-image.ts';
+import {
+  hostArch,
+  makeSampleBundle,
+  ocpImages,
+  type SampleBundle,
+  sampleKey,
+} from '../../support/bundles/sample-bundle.ts';
 import { makeSpreadBundle } from '../../support/bundles/spread-bundle.ts';
 import { createDaemonHarness, type DaemonHarness, type HarnessOptions } from '../../support/daemon/daemon-harness.ts';
 import { createStickGate, type StickGate } from '../../support/daemon/stick-gate.ts';
 import { eventually } from '../../support/eventually.ts';
+import { folderForEach } from '../../support/files/temporary-folder.ts';
 import { type BlobTrick, busyTrick, createFleetDouble, type FleetDouble } from '../../support/fleet/fleet-double.ts';
 
 const MIB = 1024 * 1024;
 const key = sampleKey('factory-2026');
 
-let factory: string;
+const factory = folderForEach();
 let fleet: FleetDouble;
 let harnesses: DaemonHarness[];
 let bundle: SampleBundle;
 
 beforeEach(async () => {
-  factory = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
   fleet = createFleetDouble();
   harnesses = [];
   bundle = await makeSampleBundle({ dir: factory, keys: [key], images: images(), schedule: 'manual' });
@@ -35,15 +39,11 @@ beforeEach(async () => {
 afterEach(async () => {
   await Promise.all(harnesses.map((harness) => harness.dispose()));
   await fleet.dispose();
-  rmSync(factory, { recursive: true, force: true });
 });
 
 /** Two images, each with a layer of 4 MiB. */
 function images() {
-  return ['etcd', 'api'].map((name) => ({
-    reference: `quay.example.com/ocp/${name}:4.13.7`,
-    image: sampleImage({ seed: name, layers: [sampleLayer({ seed: name, sizeBytes: 4 * MIB })] }),
-  }));
+  return ocpImages(['etcd', 'api'], { tag: '4.13.7', sizeBytes: 4 * MIB });
 }
 
 /** A daemon that takes part in the fleet. */
@@ -60,6 +60,11 @@ async function node(name: string, options: HarnessOptions = {}): Promise<DaemonH
 }
 
 const isReady = (report: StatusReport) => report.bundles[0]?.phase === 'ready';
+/** Plugs the stick in, and waits until the release is ready. */
+const load = (harness: DaemonHarness) => {
+  harness.plug(bundle.path);
+  return harness.until(isReady, 60_000);
+};
 const layers = () => bundle.contents.layers.map(({ digest }) => digest);
 /** Bytes of layers that a node took from another one. */
 const takenBytes = (from: string, of: string) =>
@@ -106,10 +111,8 @@ describe('one stick in one node', () => {
     const first = await node('worker-1', { settings: { fleet: { except: ['ocp'] } } });
     const second = await node('worker-2', { settings: { fleet: { serve: false } } });
     const third = await node('worker-3');
-    first.plug(bundle.path);
-    await first.until(isReady, 30_000);
-    second.plug(bundle.path);
-    await second.until(isReady, 30_000);
+    await load(first);
+    await load(second);
     await third.rounds();
     expect(third.report().bundles).toEqual([]);
     expect(fleet.asked).toEqual([]);
@@ -118,8 +121,7 @@ describe('one stick in one node', () => {
   it('does not take what its own keys do not allow', async () => {
     const first = await node('worker-1');
     const second = await node('worker-2', { keys: [sampleKey('other-2026')] });
-    first.plug(bundle.path);
-    await first.until(isReady, 30_000);
+    await load(first);
     const report = await second.until(({ rejected }) => rejected.length > 0, 30_000);
     expect(report.rejected[0]).toMatchObject({ medium: 'worker-1', reason: { code: 'bundle/unknown-key' } });
     expect(report.bundles).toEqual([]);
@@ -183,8 +185,7 @@ describe('a bundle that was refused', () => {
     second.unplug();
     await second.until(({ bundles }) => bundles[0]?.activatedAt !== undefined, 30_000);
     const first = await node('worker-1');
-    first.plug(bundle.path);
-    await first.until(isReady, 30_000);
+    await load(first);
     await second.rounds();
     expect(second.report().bundles).toHaveLength(1);
     await second.daemon().resetStream('ocp', undefined);
@@ -228,8 +229,7 @@ describe('the stick', () => {
     const gate = createStickGate();
     const kept = { retention: { blobs: 'kept' } } as const;
     const first = await node('worker-1', { settings: kept, watchBundle: gate.watchBundle });
-    first.plug(bundle.path);
-    await first.until(isReady, 30_000);
+    await load(first);
     const second = await node('worker-2');
     await second.until(isReady, 30_000);
     for (const { digest, sizeBytes } of bundle.contents.layers) expect(gate.bytesRead(digest)).toBe(sizeBytes);
@@ -301,8 +301,7 @@ describe('the stick that others still load from', () => {
   it('is wanted on a node that has begun, once it is gone', async () => {
     const [first, second] = [await node('worker-1'), await node('worker-2')];
     fleet.onBlob('worker-1', ({ digest }) => layers().includes(digest as Digest));
-    first.plug(bundle.path);
-    await first.until(isReady, 60_000);
+    await load(first);
     await second.until(({ bundles: [held] }) => held?.phase === 'preloading', 60_000);
     first.unplug();
     await second.until(({ status }) => status.includes('worker-1 stopped giving ocp 4.13.7'), 60_000);
@@ -321,8 +320,7 @@ describe('the stick that others still load from', () => {
 
   it('is wanted on a node that had not begun, though nobody runs the release yet', async () => {
     const [first, second] = [await node('worker-1'), await node('worker-2', { keys: [sampleKey('other-2026')] })];
-    first.plug(bundle.path);
-    await first.until(isReady, 60_000);
+    await load(first);
     others(told('worker-2'));
     await second.rounds();
     expect(second.report().status).not.toContain('plug its stick');
@@ -338,8 +336,7 @@ describe('a peer that fails', () => {
     const first = await node('worker-1');
     const [digest] = layers();
     if (digest === undefined) throw new Error('no layer');
-    first.plug(bundle.path);
-    await first.until(isReady, 30_000);
+    await load(first);
     gate.hold(digest, MIB);
     const second = await node('worker-2', { watchBundle: gate.watchBundle, ...options });
     await gate.reached();
@@ -350,8 +347,7 @@ describe('a peer that fails', () => {
     const gate = createStickGate();
     const { second, digest } = await inMidBlob(gate);
     const third = await node('worker-3');
-    third.plug(bundle.path);
-    await third.until(isReady, 30_000);
+    await load(third);
     await second.until(({ media }) => media.some(({ medium, state }) => medium === 'worker-3' && state === 'read'));
     fleet.leave('worker-1');
     gate.release();
@@ -376,8 +372,7 @@ describe('a peer that fails', () => {
 
   it('by sending nothing in the middle of a blob is left for another one', async () => {
     const [first, third] = [await node('worker-1'), await node('worker-3')];
-    first.plug(bundle.path);
-    await first.until(isReady, 30_000);
+    await load(first);
     let stalled = 0;
     fleet.onBlob('worker-1', ({ digest, response }) => {
       const layer = bundle.contents.layers.find((one) => one.digest === digest);
@@ -402,8 +397,7 @@ describe('a peer that fails', () => {
     async (_how, trick) => {
       const [first, third] = [await node('worker-1'), await node('worker-3')];
       for (const harness of [first, third]) {
-        harness.plug(bundle.path);
-        await harness.until(isReady, 30_000);
+        await load(harness);
       }
       fleet.onBlob('worker-1', (asked, request) =>
         layers().some((digest) => digest === asked.digest) ? trick(asked, request) : false,
@@ -418,13 +412,11 @@ describe('a peer that fails', () => {
   it('with wrong bytes is not believed, and another one is asked', async () => {
     const gate = createStickGate();
     const first = await node('worker-1');
-    first.plug(bundle.path);
-    await first.until(isReady, 30_000);
+    await load(first);
     for (const digest of layers()) gate.lie(digest, 1);
     const second = await node('worker-2', { watchBundle: gate.watchBundle });
     const third = await node('worker-3');
-    third.plug(bundle.path);
-    await third.until(isReady, 30_000);
+    await load(third);
     await second.until(isReady, 90_000);
     for (const digest of layers()) expect(gate.starts(digest).length).toBeGreaterThan(1);
   }, 120_000);
@@ -453,8 +445,7 @@ describe('a layer that the stick of another node can not give', () => {
 describe('a peer that is busy', () => {
   it('is asked again in time, and STATUS tells the place', async () => {
     const first = await node('worker-1');
-    first.plug(bundle.path);
-    await first.until(isReady, 30_000);
+    await load(first);
     let isFree = false;
     fleet.onBlob(
       'worker-1',
@@ -474,8 +465,7 @@ describe('a peer that is busy', () => {
 
   it('is waited for before anything of it is known', async () => {
     const first = await node('worker-1');
-    first.plug(bundle.path);
-    await first.until(isReady, 30_000);
+    await load(first);
     let isFree = false;
     const queue = { place: 1, waiting: 1, mostMs: 540_000 };
     fleet.onBlob(
@@ -507,8 +497,7 @@ describe('a peer that is busy', () => {
       'worker-3',
       busyTrick(() => ({ retryMs: 60_000 })),
     );
-    fourth.plug(bundle.path);
-    await fourth.until(isReady, 30_000);
+    await load(fourth);
     expect(takenBytes('worker-4', 'worker-1') + takenBytes('worker-4', 'worker-3')).toBe(0);
     expect(fleet.asked.length).toBeGreaterThanOrEqual(before);
   }, 120_000);

@@ -1,6 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { cpSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { cpSync, mkdirSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -8,6 +7,7 @@ import { type BenchRuntime, type RuntimeKind, startBenchRuntime } from '../../be
 import { hostArch, makeSampleBundle, type SampleBundle, sampleKey } from '../../support/bundles/sample-bundle.ts';
 import { sampleImage, sampleLayer } from '../../support/bundles/sample-image.ts';
 import { eventually } from '../../support/eventually.ts';
+import { folderForAll } from '../../support/files/temporary-folder.ts';
 import { createAuthority, type TestAuthority } from '../../support/fleet/authority.ts';
 import { createNetwork, type Network, networking } from '../../support/fleet/namespaces.ts';
 import { makeRealNode, type RealNode } from '../../support/fleet/real-node.ts';
@@ -21,7 +21,7 @@ const needs = ['root', 'dbus-daemon', 'openssl', 'mmdebstrap', 'skopeo', ...netw
 
 /** The real programs with runtimes of their own, on machines of a network. No API server runs. */
 describe.runIf(have(...needs))('a stick in one node', () => {
-  let base: string;
+  const base = folderForAll();
   const key = sampleKey();
   const nodes: RealNode[] = [];
   const runtimes: BenchRuntime[] = [];
@@ -30,7 +30,6 @@ describe.runIf(have(...needs))('a stick in one node', () => {
   let bundle: SampleBundle;
 
   beforeAll(async () => {
-    base = mkdtempSync(join(tmpdir(), 'sp-runtimes-'));
     execFileSync(process.execPath, ['packaging/build.mjs', dist], { cwd: repository });
     cluster = createAuthority(join(base, 'ca'), 'kubernetes');
     network = createNetwork();
@@ -49,7 +48,6 @@ describe.runIf(have(...needs))('a stick in one node', () => {
     await Promise.all(nodes.map((node) => node.kill()));
     await Promise.all(runtimes.map((runtime) => runtime.stop()));
     network?.dispose();
-    rmSync(base, { recursive: true, force: true });
   });
 
   async function make(host: number, kind: RuntimeKind): Promise<RealNode> {

@@ -1,5 +1,4 @@
-import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { SystemBus } from '../../../src/host/bus/system-bus.ts';
@@ -9,6 +8,8 @@ import type { HookRunner } from '../../../src/ports/node.ts';
 import { type PrivateBus, startPrivateBus } from '../../support/bus/private-bus.ts';
 import { type SystemdDouble, startSystemdDouble } from '../../support/bus/systemd-double.ts';
 import { eventually } from '../../support/eventually.ts';
+import { folderForEach } from '../../support/files/temporary-folder.ts';
+import { coded } from '../../support/matching.ts';
 import { createRecordingLog } from '../../support/recording-log.ts';
 import { have } from '../../support/requirements.ts';
 
@@ -20,7 +21,7 @@ describe.runIf(have('dbus-daemon'))('the units of hooks', () => {
   let daemon: PrivateBus;
   let systemd: SystemdDouble;
   let bus: SystemBus;
-  let base: string;
+  const base = folderForEach();
   let runner: HookRunner;
 
   beforeAll(async () => {
@@ -30,7 +31,6 @@ describe.runIf(have('dbus-daemon'))('the units of hooks', () => {
     await daemon[Symbol.asyncDispose]();
   });
   beforeEach(async () => {
-    base = mkdtempSync(join(tmpdir(), 'stickpin-hooks-'));
     systemd = await startSystemdDouble(daemon.address);
     bus = new SystemBus({ clock: systemClock, log: createRecordingLog(), address: daemon.address });
     await bus.start(never);
@@ -39,7 +39,6 @@ describe.runIf(have('dbus-daemon'))('the units of hooks', () => {
   afterEach(() => {
     bus.close();
     systemd.stop();
-    rmSync(base, { recursive: true, force: true });
   });
 
   const file = () => join(base, 'hooks', `${UNIT}.env`);
@@ -140,10 +139,9 @@ describe.runIf(have('dbus-daemon'))('the units of hooks', () => {
   it('are not started when their file can not be written', async () => {
     add();
     writeFileSync(join(base, 'hooks'), 'a file');
-    await expect(runner.run(UNIT, ENVIRONMENT, never)).rejects.toMatchObject({
-      code: 'host/hook-file',
-      message: expect.stringContaining(`${file()} can't be written`),
-    });
+    await expect(runner.run(UNIT, ENVIRONMENT, never)).rejects.toMatchObject(
+      coded('host/hook-file', `${file()} can't be written`),
+    );
     expect(starts()).toBe(0);
   });
 });

@@ -1,43 +1,29 @@
 import { execFileSync } from 'node:child_process';
-import {
-  cpSync,
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  symlinkSync,
-  truncateSync,
-  writeFileSync,
-} from 'node:fs';
-import { tmpdir } from 'node:os';
+import { cpSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { loadTrustedKeys, readKeyFile, type Trust } from '../../../src/bundle/keys/trust.ts';
 import type { FoundBundle } from '../../../src/domain/model/medium.ts';
 import { readImagesFile } from '../../../src/factory/images/images-file.ts';
 import { readBundles } from '../../support/bundles/read-bundles.ts';
 import { makeSampleBundle, type SampleBundle, trustIn } from '../../support/bundles/sample-bundle.ts';
+import { folderForAll, folderForEach } from '../../support/files/temporary-folder.ts';
 
 const { signal } = new AbortController();
 /** More than anybody could read; a hole, which takes no space. */
 const ENDLESS_BYTES = 2 ** 42;
-let scratch: string;
+const scratch = folderForAll();
 let pristine: SampleBundle;
 let trust: Trust;
-let root: string;
+const root = folderForEach();
 
 beforeAll(async () => {
-  scratch = mkdtempSync(join(tmpdir(), 'stickpin-hostile-'));
   pristine = await makeSampleBundle({ dir: scratch });
   trust = await trustIn(pristine.keys, scratch);
 });
-afterAll(() => rmSync(scratch, { recursive: true, force: true }));
 beforeEach(() => {
-  root = mkdtempSync(join(tmpdir(), 'stickpin-hostile-'));
   mkdirSync(join(root, 'stickpin'));
 });
-afterEach(() => rmSync(root, { recursive: true, force: true }));
 
 const at = (...names: string[]) => join(root, 'stickpin', ...names);
 const copyAs = (name: string) => cpSync(pristine.path, at(name), { recursive: true });
@@ -99,13 +85,8 @@ describe('files that never end', () => {
   it('are not read: a sparse archive, and one whose members have huge sizes', async () => {
     endless(at('hole.stickpin.tar'));
     execFileSync('tar', [
-      '-cf',
-      at('big.stickpin.tar'),
-      '-C',
-      pristine.path,
-      'bundle.dsse.json',
-      'index.json',
-      'blobs',
+      ...['-cf', at('big.stickpin.tar'), '-C', pristine.path, 'bundle.dsse.json', 'index.json'],
+      ...['blobs'],
     ]);
     const bytes = readFileSync(at('big.stickpin.tar'));
     // GNU's base-256 size of the first member, beyond what any file can have.

@@ -1,15 +1,4 @@
-import {
-  chmodSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readlinkSync,
-  renameSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
-import { tmpdir } from 'node:os';
+import { chmodSync, mkdirSync, readdirSync, readlinkSync, renameSync, symlinkSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -19,6 +8,7 @@ import { type Digest, hexOf } from '../../../src/domain/model/digest.ts';
 import { readBundles } from '../../support/bundles/read-bundles.ts';
 import { makeSampleBundle, type SampleBundle, trustIn } from '../../support/bundles/sample-bundle.ts';
 import { eventually } from '../../support/eventually.ts';
+import { folderForEach } from '../../support/files/temporary-folder.ts';
 
 const never = new AbortController().signal;
 const SECRET = 'what only root may read';
@@ -30,14 +20,13 @@ const SPOTS = ['.', 'stickpin', 'stickpin/BUNDLE', 'stickpin/BUNDLE/blobs', 'sti
  * where that person may not read.
  */
 describe('folders of a medium that are swapped for links', () => {
-  let base: string;
+  const base = folderForEach();
   let root: string;
   let bundle: SampleBundle;
   let digest: Digest;
   let trust: Trust;
 
   beforeEach(async () => {
-    base = mkdtempSync(join(tmpdir(), 'stickpin-swapped-'));
     // Whoever owns the folder around it may swap the root too.
     root = join(base, 'open/medium');
     bundle = await makeSampleBundle({ dir: join(root, 'stickpin') });
@@ -48,7 +37,6 @@ describe('folders of a medium that are swapped for links', () => {
   afterEach(async () => {
     // A folder of a medium may stay open for a moment.
     await eventually(() => expect(openBelow(base)).toEqual([]));
-    rmSync(base, { recursive: true, force: true });
   });
 
   const spotAt = (spot: string) => join(root, spot.replace('BUNDLE', basename(bundle.path)));

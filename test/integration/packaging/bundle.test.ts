@@ -1,13 +1,13 @@
 import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readdirSync, readFileSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createWorkerDocuments } from '../../../src/bundle/documents/worker-documents.ts';
 import { createDatagramReceiver, type DatagramReceiver } from '../../support/bus/datagram-receiver.ts';
 import { eventually } from '../../support/eventually.ts';
+import { folderForAll } from '../../support/files/temporary-folder.ts';
 import { have, program } from '../../support/requirements.ts';
 
 const repository = new URL('../../../', import.meta.url).pathname;
@@ -19,13 +19,12 @@ const ownNamespaces = {
 };
 
 describe.runIf(have('root', program('ip', 'apt-get install iproute2'), ownNamespaces))('the bundled daemon', () => {
-  let directory: string;
+  const directory = folderForAll();
   let systemd: DatagramReceiver;
   let daemon: ChildProcess;
   let output = '';
 
   beforeAll(() => {
-    directory = mkdtempSync(join(tmpdir(), 'stickpin-bundle-'));
     execFileSync(process.execPath, ['packaging/build.mjs', join(directory, 'dist')], { cwd: repository });
     for (const name of ['node_modules', 'proto']) symlinkSync(join(repository, name), join(directory, name));
     systemd = createDatagramReceiver();
@@ -47,7 +46,6 @@ describe.runIf(have('root', program('ip', 'apt-get install iproute2'), ownNamesp
   afterAll(() => {
     daemon.kill('SIGKILL');
     systemd[Symbol.dispose]();
-    rmSync(directory, { recursive: true, force: true });
   });
 
   it('starts without bus, runtime and keys, and logs that in JSON lines', async () => {

@@ -1,28 +1,26 @@
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readdirSync, readFileSync, readlinkSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { writePlainBundle } from '../../support/bundles/plain-bundle.ts';
 import { installKeys, sampleKey } from '../../support/bundles/sample-bundle.ts';
 import { eventually } from '../../support/eventually.ts';
+import { folderForAll } from '../../support/files/temporary-folder.ts';
 
 const repository = new URL('../../../', import.meta.url).pathname;
 
 describe('the bundled command line', () => {
-  let directory: string;
+  const directory = folderForAll();
   let keys: string;
   const key = sampleKey('factory');
 
   beforeAll(() => {
-    directory = mkdtempSync(join(tmpdir(), 'stickpin-cli-'));
     execFileSync(process.execPath, ['packaging/build.mjs', join(directory, 'dist')], { cwd: repository });
     for (const name of ['node_modules', 'proto']) symlinkSync(join(repository, name), join(directory, name));
     keys = join(directory, 'keys');
     installKeys(keys, [key]);
   });
-  afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
   function start(...args: string[]) {
     const child = spawn(process.execPath, [join(directory, 'dist/cli/main.js'), ...args], {

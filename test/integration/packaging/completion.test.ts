@@ -1,14 +1,14 @@
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { completionFiles } from '../../../src/cli/completion.ts';
 import { definedProgram } from '../../../src/cli/manual.ts';
 import { flagsOf, leafCommands } from '../../support/docs/command-lines.ts';
+import { folderForAll } from '../../support/files/temporary-folder.ts';
 import { have } from '../../support/requirements.ts';
 
-let folder: string;
+const folder = folderForAll();
 const run = (program: string, ...args: readonly string[]) =>
   execFileSync(program, args, { cwd: join(folder, 'empty'), encoding: 'utf8', timeout: 60_000 });
 
@@ -22,11 +22,9 @@ const CASES = [
 ] as const;
 
 beforeAll(() => {
-  folder = mkdtempSync(join(tmpdir(), 'stickpin-completion-'));
   mkdirSync(join(folder, 'empty'));
   for (const [name, text] of Object.entries(completionFiles(definedProgram()))) writeFileSync(join(folder, name), text);
 });
-afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 describe('completion in bash', () => {
   /** As readline calls it for the last word of `line`. */

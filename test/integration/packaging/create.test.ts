@@ -1,32 +1,29 @@
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { sampleImage, sampleLayer, writeOciLayout } from '../../support/bundles/sample-image.ts';
 import { eventually } from '../../support/eventually.ts';
+import { folderForAll, folderForEach } from '../../support/files/temporary-folder.ts';
 import { have, type Requirement } from '../../support/requirements.ts';
 import { type SourceRegistry, startSourceRegistry } from '../../support/source-registry.ts';
 
 const repository = new URL('../../../', import.meta.url).pathname;
-let program: string;
-let home: string;
+const program = folderForAll();
+const home = folderForEach();
 let registry: SourceRegistry;
 let out: string;
 
 beforeAll(async () => {
-  program = mkdtempSync(join(tmpdir(), 'stickpin-cli-'));
   execFileSync(process.execPath, ['packaging/build.mjs', join(program, 'dist')], { cwd: repository });
   for (const name of ['node_modules', 'proto']) symlinkSync(join(repository, name), join(program, name));
   registry = await startSourceRegistry();
 });
 afterAll(async () => {
   await registry?.close();
-  rmSync(program, { recursive: true, force: true });
 });
 beforeEach(() => {
-  home = mkdtempSync(join(tmpdir(), 'stickpin-home-'));
   out = join(home, 'out');
   mkdirSync(join(home, '.config', 'containers'), { recursive: true });
   mkdirSync(out);
@@ -35,7 +32,6 @@ beforeEach(() => {
   );
   writeFileSync(join(home, '.config', 'containers', 'registries.conf'), insecure.join(''));
 });
-afterEach(() => rmSync(home, { recursive: true, force: true }));
 
 /** Runs the bundled program itself, `bundle create` of this image. */
 function start(image: string, name = 'bundle') {

@@ -4,36 +4,29 @@ import {
   existsSync,
   lstatSync,
   mkdirSync,
-  mkdtempSync,
   readFileSync,
   rmSync,
   statSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import packageJson from '../../../package.json' with { type: 'json' };
 import { entriesBelow } from '../../support/files/entries-below.ts';
+import { folderForAll, folderForEach, temporaryFolder } from '../../support/files/temporary-folder.ts';
 import { archiveNeed, makePackage } from '../../support/packages/make-packages.ts';
 import { have } from '../../support/requirements.ts';
 
 describe.runIf(have(archiveNeed))('the archive', () => {
   let unpacked: string;
-  let work: string;
-  let root: string;
+  const work = folderForAll();
+  const root = folderForEach();
 
   beforeAll(async () => {
-    work = mkdtempSync(join(tmpdir(), 'stickpin-archive-'));
     execFileSync('tar', ['-xzf', await makePackage('archive', work), '-C', work]);
     unpacked = join(work, `stickpin-${packageJson.version}-linux-${process.arch}`);
   });
-  afterAll(() => rmSync(work, { recursive: true, force: true }));
-  beforeEach(() => {
-    root = mkdtempSync(join(tmpdir(), 'stickpin-root-'));
-  });
-  afterEach(() => rmSync(root, { recursive: true, force: true }));
 
   const script = (name: string, ...args: string[]) =>
     spawnSync('/bin/sh', [join(unpacked, name), '--root', root, ...args], { encoding: 'utf8' });
@@ -192,9 +185,8 @@ describe.runIf(have(archiveNeed))('the archive', () => {
   describe('with links in the image', () => {
     let outside: string;
     beforeEach(() => {
-      outside = mkdtempSync(join(tmpdir(), 'stickpin-outside-'));
+      outside = temporaryFolder();
     });
-    afterEach(() => rmSync(outside, { recursive: true, force: true }));
     const link = (path: string, target: string): void => {
       mkdirSync(dirname(installed(path)), { recursive: true });
       symlinkSync(target, installed(path));

@@ -1,13 +1,13 @@
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { appendFileSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { appendFileSync, existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import packageJson from '../../../package.json' with { type: 'json' };
 import { definedProgram, manualCommands } from '../../../src/cli/manual.ts';
 import { commandsOf } from '../../support/docs/marked-blocks.ts';
 import { entriesBelow } from '../../support/files/entries-below.ts';
+import { folderForAll } from '../../support/files/temporary-folder.ts';
 import { makePackages, packagingNeeds } from '../../support/packages/make-packages.ts';
 import { have, program, withHelpers } from '../../support/requirements.ts';
 import { execute } from '../../support/rootfs/execute.ts';
@@ -24,19 +24,17 @@ const needs = [
 ];
 
 describe.runIf(have('openssl', 'npm', ...needs))('npm run package', () => {
-  let work: string;
+  const work = folderForAll();
   let made: string;
   let printed: string;
 
   beforeAll(async () => {
-    work = mkdtempSync(join(tmpdir(), 'stickpin-packages-'));
     made = join(work, 'made');
     // As the page says, but for where the packages go.
     const make = commandsOf('docs/install.md', 'make').split('\n').slice(0, 2).join('\n');
     await execute(['/bin/sh', '-ec', make], { cwd: work });
     printed = await makePackages(made, ['--sign-key', join(work, 'release.key')]);
   }, 600_000);
-  afterAll(() => rmSync(work, { recursive: true, force: true }));
 
   const file = (name: string) => join(made, name);
   // lintian leaves files in TMPDIR.

@@ -1,11 +1,11 @@
 import { execFileSync, spawnSync } from 'node:child_process';
-import { chmodSync, cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { chmodSync, cpSync, existsSync, mkdirSync, readdirSync, symlinkSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import packageJson from '../../../package.json' with { type: 'json' };
 import { sampleImage, writeOciLayout } from '../../support/bundles/sample-image.ts';
 import { blocksBelow, runBlocks } from '../../support/docs/run-blocks.ts';
+import { folderForAll } from '../../support/files/temporary-folder.ts';
 import { archiveNeed, makePackage } from '../../support/packages/make-packages.ts';
 import { have, program } from '../../support/requirements.ts';
 
@@ -13,12 +13,10 @@ const repository = new URL('../../../', import.meta.url).pathname;
 /** nobody(5): a user without rights, where the tests run as root. */
 const NOBODY = process.getuid?.() === 0 ? { uid: 65534, gid: 65534 } : {};
 
-let work: string;
+const work = folderForAll();
 beforeAll(() => {
-  work = mkdtempSync(join(tmpdir(), 'stickpin-unprivileged-'));
   chmodSync(work, 0o777);
 });
-afterAll(() => rmSync(work, { recursive: true, force: true }));
 
 /** Runs a program as nobody, with `cwd` as its home. */
 function run(file: string, args: readonly string[], cwd: string, path = process.env.PATH ?? '') {

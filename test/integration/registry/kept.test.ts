@@ -1,8 +1,7 @@
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { Agent, type IncomingMessage, request } from 'node:http';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type Digest, digestFromHex, hexOf } from '../../../src/domain/model/digest.ts';
@@ -12,6 +11,7 @@ import type { LayerStore } from '../../../src/ports/blobs.ts';
 import { createRegistry, type Registry } from '../../../src/registry/server.ts';
 import { FileLayers } from '../../../src/store/files/layers/layer-store.ts';
 import { seededBytes } from '../../support/bundles/sample-image.ts';
+import { folderForEach } from '../../support/files/temporary-folder.ts';
 import { createRecordingLog } from '../../support/recording-log.ts';
 
 /*
@@ -28,7 +28,7 @@ const blob = seededBytes('kept', 48 * MIB);
 const digest: Digest = digestFromHex(createHash('sha256').update(blob).digest('hex'));
 const REPOSITORY = 'quay.example.com/coreos/etcd';
 
-let folder: string;
+const folder = folderForEach();
 let layers: LayerStore;
 let registry: Registry;
 let authority: string;
@@ -40,7 +40,6 @@ let onMedium: Buffer;
 let disk: Promise<void>;
 
 beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'stickpin-kept-'));
   layers = new FileLayers({ folder, minFreePercent: 0, log: createRecordingLog() });
   layers.want(new Set([digest]));
   reads = Array.from({ length: blob.length / MIB }, () => 0);
@@ -78,7 +77,6 @@ beforeEach(async () => {
 });
 afterEach(async () => {
   await registry.close();
-  rmSync(folder, { recursive: true, force: true });
 });
 
 const beginOnSlowDisk: LayerStore['begin'] = async (wanted, sizeBytes, startByte, signal) => {

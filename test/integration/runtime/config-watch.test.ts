@@ -1,15 +1,15 @@
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { watchConfig } from '../../../src/runtime/config/config-watch.ts';
 import { eventually } from '../../support/eventually.ts';
+import { folderForEach } from '../../support/files/temporary-folder.ts';
 import { createRecordingLog } from '../../support/recording-log.ts';
 import { have } from '../../support/requirements.ts';
 
 describe('the watch of configuration', () => {
-  let folder: string;
+  const folder = folderForEach();
   let stop: (() => void) | undefined;
   let changes = 0;
 
@@ -29,12 +29,10 @@ describe('the watch of configuration', () => {
   const changed = () => eventually(() => expect(changes).toBeGreaterThan(0));
 
   beforeEach(() => {
-    folder = mkdtempSync(join(tmpdir(), 'stickpin-watch-'));
     changes = 0;
   });
   afterEach(() => {
     stop?.();
-    rmSync(folder, { recursive: true, force: true });
   });
 
   it('tells that a file is made, replaced or removed', async () => {

@@ -1,5 +1,3 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import {
   Server,
@@ -15,11 +13,12 @@ import type { ContainersPort } from '../../../src/ports/runtime.ts';
 import { createContainers } from '../../../src/runtime/cri/containers.ts';
 import { CriClient } from '../../../src/runtime/cri/cri-client.ts';
 import { criProtoFile } from '../../support/crio-double/bundle.ts';
+import { folderForEach } from '../../support/files/temporary-folder.ts';
 
 const signal = AbortSignal.timeout(60_000);
 const ID = 'a'.repeat(64);
 
-let directory: string;
+const directory = folderForEach();
 let server: Server;
 let cri: CriClient;
 let port: ContainersPort;
@@ -30,7 +29,6 @@ let broken: ReadonlySet<string>;
 let mounts: object[];
 
 beforeEach(async () => {
-  directory = mkdtempSync(join(tmpdir(), 'containers-'));
   const socketPath = join(directory, 'cri.sock');
   [listed, asked, gone, broken, mounts] = [[], [], new Set(), new Set(), []];
   server = new Server();
@@ -56,7 +54,6 @@ beforeEach(async () => {
 afterEach(() => {
   cri.close();
   server.forceShutdown();
-  rmSync(directory, { recursive: true, force: true });
 });
 
 it('asks for the times of each container once, and leaves out what is gone meanwhile', async () => {

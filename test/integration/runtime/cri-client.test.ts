@@ -1,5 +1,4 @@
-import { cpSync, mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { cpSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import {
   Server,
@@ -14,6 +13,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { CriClient } from '../../../src/runtime/cri/cri-client.ts';
 import { criProtoFile } from '../../support/crio-double/bundle.ts';
 import { eventually } from '../../support/eventually.ts';
+import { folderForEach } from '../../support/files/temporary-folder.ts';
 
 const MIB = 1024 * 1024;
 const signal = AbortSignal.timeout(120_000);
@@ -22,7 +22,7 @@ const signal = AbortSignal.timeout(120_000);
  * A CRI on a real socket whose answers each test sets; a method without an answer never answers.
  */
 describe('the CRI client', () => {
-  let directory: string;
+  const directory = folderForEach();
   let socketPath: string;
   let server: Server;
   let answers: Partial<Record<string, object | Error>>;
@@ -55,7 +55,6 @@ describe('the CRI client', () => {
   };
 
   beforeEach(async () => {
-    directory = mkdtempSync(join(tmpdir(), 'cri-'));
     socketPath = join(directory, 'cri.sock');
     [answers, requests, cancelled] = [{}, [], []];
     await start();

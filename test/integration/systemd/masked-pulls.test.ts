@@ -1,16 +1,6 @@
 import { spawnSync } from 'node:child_process';
-import {
-  chmodSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -19,6 +9,7 @@ import { makeSampleBundle } from '../../support/bundles/sample-bundle.ts';
 import { createDaemonHarness, type DaemonHarness } from '../../support/daemon/daemon-harness.ts';
 import { askedFor, publishMoved } from '../../support/daemon/origin.ts';
 import { type Containerd, startContainerd } from '../../support/daemon/runtimes/containerd.ts';
+import { folderForAll } from '../../support/files/temporary-folder.ts';
 import { freePort } from '../../support/free-port.ts';
 import { have } from '../../support/requirements.ts';
 import { type SourceRegistry, startSourceRegistry } from '../../support/source-registry.ts';
@@ -33,7 +24,7 @@ const AT_ONCE_MS = 1_000;
  * does.
  */
 describe.runIf(have('root', 'mmdebstrap'))('pulls by containerd, with the daemon masked', { timeout: 120_000 }, () => {
-  let root: string;
+  const root = folderForAll();
   let origin: SourceRegistry;
   let containerd: Containerd;
   let harness: DaemonHarness;
@@ -43,7 +34,6 @@ describe.runIf(have('root', 'mmdebstrap'))('pulls by containerd, with the daemon
   const waiting = new Set<Socket>();
 
   beforeAll(async () => {
-    root = mkdtempSync(join(tmpdir(), 'stickpin-masked-'));
     origin = await startSourceRegistry();
     containerd = await startContainerd({ snapshotter: 'native' });
     const registry = join(containerd.certsDirectory, 'quay.example.com');
@@ -61,8 +51,7 @@ describe.runIf(have('root', 'mmdebstrap'))('pulls by containerd, with the daemon
     const bundle = await makeSampleBundle({ dir: join(root, 'factory'), keys: [harness.key] });
     publishMoved(origin, bundle);
     name = bundle.contents.images[1]?.tags[0] ?? '';
-    await harness.start();
-    harness.plug(bundle.path);
+    await harness.start(bundle.path);
     await harness.until((report) => report.bundles[0]?.phase === 'activated' && report.operation === 'idle');
     harness.unplug();
     await harness.until((report) => report.bundles[0]?.media.length === 0);
@@ -82,7 +71,6 @@ describe.runIf(have('root', 'mmdebstrap'))('pulls by containerd, with the daemon
     await harness.dispose();
     await containerd.stop();
     await origin.close();
-    rmSync(root, { recursive: true, force: true });
   });
 
   function runUnitStop(): void {

@@ -1,8 +1,8 @@
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { folderForEach } from '../../support/files/temporary-folder.ts';
 import { have, program } from '../../support/requirements.ts';
 
 /**
@@ -10,13 +10,11 @@ import { have, program } from '../../support/requirements.ts';
  * fail.
  */
 describe.runIf(have(program('systemd-analyze', 'apt-get install systemd')))('the socket of the registry', () => {
-  let root: string;
+  const root = folderForEach();
   beforeEach(() => {
-    root = mkdtempSync(join(tmpdir(), 'stickpin-masked-'));
     for (const folder of ['etc/systemd/system', 'run/systemd/system'])
       mkdirSync(join(root, folder), { recursive: true });
   });
-  afterEach(() => rmSync(root, { recursive: true, force: true }));
 
   const ETC = 'etc/systemd/system/stickpin.service';
   /** Whether systemd would start it, with the paths of its conditions below the test's root. */

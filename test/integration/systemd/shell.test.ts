@@ -4,25 +4,20 @@ import {
   existsSync,
   lstatSync,
   mkdirSync,
-  mkdtempSync,
   readdirSync,
   readFileSync,
   rmSync,
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { FOLDERS_CLEARED_ANYWAY } from '../../../src/runtime/containerd/mirror-folders.ts';
+import { folderForEach } from '../../support/files/temporary-folder.ts';
 
 const systemd = new URL('../../../systemd/', import.meta.url);
 
-let root: string;
-beforeEach(() => {
-  root = mkdtempSync(join(tmpdir(), 'stickpin-root-'));
-});
-afterEach(() => rmSync(root, { recursive: true, force: true }));
+const root = folderForEach();
 
 const put = (path: string, content: string): void => {
   mkdirSync(dirname(join(root, path)), { recursive: true });

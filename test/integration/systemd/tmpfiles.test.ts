@@ -1,19 +1,17 @@
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { folderForEach } from '../../support/files/temporary-folder.ts';
 import { have, program } from '../../support/requirements.ts';
 
 /** The boot's own lines, on a root of its own: what is there if the daemon never runs. */
 describe.runIf(have('root', program('systemd-tmpfiles', 'apt-get install systemd')))('tmpfiles at boot', () => {
-  let root: string;
+  const root = folderForEach();
   beforeEach(() => {
-    root = mkdtempSync(join(tmpdir(), 'stickpin-tmpfiles-'));
     mkdirSync(join(root, 'etc'));
     for (const name of ['passwd', 'group']) writeFileSync(join(root, 'etc', name), 'root:x:0:0::/root:/bin/sh\n');
   });
-  afterEach(() => rmSync(root, { recursive: true, force: true }));
   const create = () => {
     const lines = new URL('../../../systemd/stickpin.tmpfiles.conf', import.meta.url).pathname;
     execFileSync('systemd-tmpfiles', [`--root=${root}`, '--create', lines], { stdio: 'pipe' });

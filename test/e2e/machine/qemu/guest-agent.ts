@@ -1,5 +1,4 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Outcome } from '../../../support/rootfs/execute.ts';
 import type { JsonSocket } from './json-socket.ts';
 
 /** How a command runs in the guest. */
@@ -11,6 +10,13 @@ export interface GuestRunOptions {
   readonly timeoutMs?: number;
   /** Its standard input. */
   readonly input?: string | Buffer;
+}
+
+/** What a command in the guest left behind; -1 when it was killed. */
+export interface Outcome {
+  readonly exitCode: number;
+  readonly stdout: string;
+  readonly stderr: string;
 }
 
 /**

@@ -20,8 +20,6 @@ export interface StickOptions {
   readonly table?: 'gpt' | 'mbr' | 'none';
   /** Filesystem label, at most 11 characters, upper case; default STICKPIN. squashfs has none. */
   readonly label?: string;
-  /** Size of the filesystem in MiB; default what the folder needs, at least 40. */
-  readonly sizeMiB?: number;
 }
 
 /** The image of a USB stick. */
@@ -97,7 +95,7 @@ async function makeFilesystem(path: string, options: StickOptions): Promise<void
     await execute(['mksquashfs', source, path, '-quiet', '-noappend', '-noI', '-noD', '-noF', '-noX', '-no-xattrs']);
     return;
   }
-  await createSparse(path, options.sizeMiB ?? (await neededMiB(folder)));
+  await createSparse(path, await neededMiB(folder));
   if (filesystem === 'ext4' || filesystem === 'ext2') {
     const content = folder === undefined ? [] : ['-d', folder];
     await execute([`mkfs.${filesystem}`, '-q', '-F', '-m', '0', '-L', label, ...content, path]);

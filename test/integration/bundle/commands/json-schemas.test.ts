@@ -1,16 +1,16 @@
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import * as v from 'valibot';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { FACTORY_DOCUMENTS } from '../../../../src/cli/schema/factory-documents.ts';
 import { sampleImage, writeOciLayout } from '../../../support/bundles/sample-image.ts';
 import { startServing } from '../../../support/bundles/served-bundle.ts';
+import { folderForAll } from '../../../support/files/temporary-folder.ts';
 import { runCommand } from '../../../support/run-command.ts';
 
 type Name = keyof typeof FACTORY_DOCUMENTS;
 
-let root: string;
+const root = folderForAll();
 const at = (name: string) => join(root, name);
 
 /** What differs from the schema, as `member.of: message`; nothing when it fits. */
@@ -26,7 +26,6 @@ async function expectFit(name: Name, ...args: readonly string[]): Promise<void> 
 }
 
 beforeAll(() => {
-  root = mkdtempSync(join(tmpdir(), 'stickpin-schemas-'));
   mkdirSync(at('keys'));
   mkdirSync(at('stick/stickpin'), { recursive: true });
   writeOciLayout(at('layout'), [
@@ -34,7 +33,6 @@ beforeAll(() => {
     { image: sampleImage({ seed: 'proxy', architecture: 'amd64', withIndex: true }), names: ['proxy'] },
   ]);
 });
-afterAll(() => rmSync(root, { recursive: true, force: true }));
 
 /** Tests lean on the ones before. */
 describe('what commands of the factory print for programs', () => {

@@ -1,10 +1,9 @@
 import { execFile } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { zstdCompressSync } from 'node:zlib';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { documentsHere } from '../../../../src/bundle/documents/worker-documents.ts';
 import { openBundle } from '../../../../src/bundle/read/open-bundle.ts';
 import { readUntrusted } from '../../../../src/bundle/verify/judge-bundle.ts';
@@ -19,17 +18,14 @@ import {
   writeOciLayout,
 } from '../../../support/bundles/sample-image.ts';
 import { tarArchive } from '../../../support/bundles/tar-archive.ts';
+import { folderForEach } from '../../../support/files/temporary-folder.ts';
 import { have } from '../../../support/requirements.ts';
 import { runCommand } from '../../../support/run-command.ts';
 import { startSourceRegistry } from '../../../support/source-registry.ts';
 
 const skopeo = (args: string[]) => promisify(execFile)('skopeo', args);
-let work: string;
+const work = folderForEach();
 const at = (name: string) => join(work, name);
-beforeEach(() => {
-  work = mkdtempSync(join(tmpdir(), 'stickpin-platforms-'));
-});
-afterEach(() => rmSync(work, { recursive: true, force: true }));
 
 interface Entry {
   readonly image: SampleImage;
@@ -300,21 +296,11 @@ describe.runIf(have('skopeo'))('what skopeo chooses of an index', () => {
       await skopeo([...copy, `oci:${at('out')}:${NAME}`, `dir:${at('chosen')}`]);
       rmSync(at('out'), { recursive: true });
       await skopeo([
-        'copy',
-        '--quiet',
-        '--all',
-        '--src-tls-verify=false',
-        `docker://${registry.host}/x/it:1`,
-        `oci-archive:${at('a.tar')}:${NAME}`,
+        ...['copy', '--quiet', '--all', '--src-tls-verify=false', `docker://${registry.host}/x/it:1`],
+        ...[`oci-archive:${at('a.tar')}:${NAME}`],
       ]);
       const from = await runCommand([
-        'bundle',
-        'create',
-        ...flags('amd64'),
-        '--out',
-        at('out'),
-        '--archive',
-        at('a.tar'),
+        ...['bundle', 'create', ...flags('amd64'), '--out', at('out'), '--archive', at('a.tar')],
       ]);
       expect(`${from.exitCode} ${from.stderr}`).toMatch(/^0 /);
       expect(blobsOf(at('out'))).toEqual(expect.arrayContaining(wanted));

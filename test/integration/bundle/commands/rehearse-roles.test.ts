@@ -1,21 +1,17 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { installRole, type RoleFileOptions } from '../../../support/bundles/role-file.ts';
 import { installKeys, makeSampleBundle, sampleKey } from '../../../support/bundles/sample-bundle.ts';
 import { sampleImage } from '../../../support/bundles/sample-image.ts';
 import { makeNotice } from '../../../support/bundles/signed-payload.ts';
 import { createDaemonHarness } from '../../../support/daemon/daemon-harness.ts';
+import { folderForEach } from '../../../support/files/temporary-folder.ts';
 import { runCommand } from '../../../support/run-command.ts';
 
 const [customer, second, platform] = [sampleKey('customer'), sampleKey('second'), sampleKey('platform')];
 
-let dir: string;
-beforeEach(() => {
-  dir = mkdtempSync(join(tmpdir(), 'stickpin-rehearse-roles-'));
-});
-afterEach(() => rmSync(dir, { recursive: true, force: true }));
+const dir = folderForEach();
 
 /** A bundle with one image, signed by the customer unless the case says otherwise. */
 async function customerBundle({
@@ -112,8 +108,7 @@ async function refusalOfNode(path: string, lay: (folder: string) => void): Promi
   const node = await createDaemonHarness({ keys: [] });
   try {
     lay(node.keysFolder);
-    await node.start();
-    node.plug(path);
+    await node.start(path);
     const { rejected } = await node.until(
       (report) =>
         report.rejected.length > 0 ||

@@ -1,14 +1,17 @@
+import { execFileSync } from 'node:child_process';
 import { cpSync, mkdtempSync, readFileSync, rmSync, statSync, truncateSync, utimesSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { connect } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { runSkopeo } from '../../../../src/factory/images/fetch-images.ts';
 import { installKeys, makeSampleBundle, type SampleBundle } from '../../../support/bundles/sample-bundle.ts';
 import { digestOf, sampleImage, sampleLayer, seededBytes } from '../../../support/bundles/sample-image.ts';
 import { type Ask, ask, type ServingCommand, startServing } from '../../../support/bundles/served-bundle.ts';
+import { flipByte } from '../../../support/files/flip-byte.ts';
+import { folderForAll } from '../../../support/files/temporary-folder.ts';
+import { ended } from '../../../support/matching.ts';
 import { have } from '../../../support/requirements.ts';
 import { runCommand } from '../../../support/run-command.ts';
 
@@ -28,12 +31,11 @@ const proxy = sampleImage({ seed: 'proxy', architecture: 'amd64', withIndex: tru
 const [bigLayer, smallLayer] = etcd.layers;
 if (bigLayer === undefined || smallLayer === undefined) throw new Error('the sample has two layers');
 
-let root: string;
+const root = folderForAll();
 let bundle: SampleBundle;
 let served: ServingCommand;
 
 beforeAll(async () => {
-  root = mkdtempSync(join(tmpdir(), 'stickpin-serve-'));
   bundle = await makeSampleBundle({
     dir: root,
     arch: 'amd64',
@@ -46,7 +48,6 @@ beforeAll(async () => {
   });
   installKeys(join(root, 'keys.d'), bundle.keys);
 });
-afterAll(() => rmSync(root, { recursive: true, force: true }));
 beforeEach(async () => {
   served = await startServing(bundle.path);
 });
@@ -327,11 +328,7 @@ describe('bundle serve: what is damaged', () => {
     cpSync(bundle.path, copy, { recursive: true });
   });
 
-  function damage(digest: string, atByte: number): void {
-    const bytes = readFileSync(blobFile(copy, digest));
-    bytes[atByte] = (bytes[atByte] ?? 0) ^ 1;
-    writeFileSync(blobFile(copy, digest), bytes);
-  }
+  const damage = (digest: string, atByte: number) => flipByte(blobFile(copy, digest), atByte);
 
   it.each([
     ['from its beginning', {}],
@@ -429,7 +426,7 @@ describe('bundle serve: from start to end', () => {
     expect(served.report).toMatchObject({ verified: true, signedBy: ['factory-2026'] });
     const empty = mkdtempSync(join(root, 'no-keys-'));
     const run = await runCommand(['bundle', 'serve', bundle.path, '--listen', '127.0.0.1:0', '--keys', empty]);
-    expect(run).toMatchObject({ exitCode: 4, stderr: expect.stringMatching(/no trusted key is installed/) });
+    expect(run).toMatchObject(ended(4, /no trusted key is installed/));
   });
 
   it('names a port that is in use, in one line', async () => {
@@ -475,7 +472,6 @@ describe('bundle serve: from start to end', () => {
     rmSync(blobFile(join(volumes, '1'), bigLayer.digest));
     rmSync(blobFile(join(volumes, '2'), smallLayer.digest));
     const tar = join(root, 'it.stickpin.tar');
-    const { execFileSync } = await import('node:child_process');
     execFileSync('tar', ['-cf', tar, '-C', bundle.path, 'bundle.dsse.json', 'oci-layout', 'index.json', 'blobs']);
     for (const path of [volumes, tar]) {
       served = await startServing(path);

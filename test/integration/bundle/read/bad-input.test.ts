@@ -1,9 +1,8 @@
 import { createHash } from 'node:crypto';
-import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { cpSync, readFileSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { formatEnvelope } from '../../../../src/bundle/format/dsse.ts';
 import type { Trust } from '../../../../src/bundle/keys/trust.ts';
 import { limits } from '../../../../src/bundle/limits.ts';
@@ -12,26 +11,25 @@ import type { FoundBundle } from '../../../../src/domain/model/medium.ts';
 import { signEnvelope, unsignedEnvelope } from '../../../../src/factory/payload/sign-envelope.ts';
 import { readBundles } from '../../../support/bundles/read-bundles.ts';
 import { makeSampleBundle, type SampleBundle, trustIn } from '../../../support/bundles/sample-bundle.ts';
+import { flipByte } from '../../../support/files/flip-byte.ts';
+import { folderForAll, folderForEach } from '../../../support/files/temporary-folder.ts';
+import { coded } from '../../../support/matching.ts';
 
 const { signal } = new AbortController();
-let scratch: string;
+const scratch = folderForAll();
 let pristine: SampleBundle;
 let trust: Trust;
-let root: string;
+const root = folderForEach();
 let path: string;
 
 beforeAll(async () => {
-  scratch = mkdtempSync(join(tmpdir(), 'stickpin-bad-'));
   pristine = await makeSampleBundle({ dir: scratch });
   trust = await trustIn(pristine.keys, scratch);
 });
-afterAll(() => rmSync(scratch, { recursive: true, force: true }));
 beforeEach(() => {
-  root = mkdtempSync(join(tmpdir(), 'stickpin-bad-'));
   path = join(root, 'stickpin', 'it');
   cpSync(pristine.path, path, { recursive: true });
 });
-afterEach(() => rmSync(root, { recursive: true, force: true }));
 
 async function judged(): Promise<FoundBundle> {
   const [only, ...more] = await readBundles(root, { trust, layout: 'medium' }, signal);
@@ -50,12 +48,6 @@ async function missing() {
   const found = await judged();
   if (found.kind !== 'verified') throw new Error(JSON.stringify(found));
   return found.missing;
-}
-
-function flip(file: string, at = 10): void {
-  const bytes = readFileSync(file);
-  bytes[at] = (bytes[at] ?? 0) ^ 1;
-  writeFileSync(file, bytes);
 }
 
 function blobFile(digest: string): string {
@@ -88,10 +80,7 @@ describe('an envelope', () => {
     const envelope = JSON.parse(readFileSync(file, 'utf8'));
     const payload = Buffer.from(envelope.payload, 'base64').toString().replace('"sequence":1', '"sequence":9');
     writeFileSync(file, JSON.stringify({ ...envelope, payload: Buffer.from(payload).toString('base64') }));
-    expect(await rejection()).toMatchObject({
-      code: 'bundle/bad-signature',
-      message: expect.stringContaining('factory-2026'),
-    });
+    expect(await rejection()).toMatchObject(coded('bundle/bad-signature', 'factory-2026'));
   });
 
   it.each([
@@ -115,26 +104,20 @@ describe('an envelope', () => {
 
   it('of another format version is refused by name', async () => {
     forge({ payload: { schemaVersion: 2 } });
-    expect(await rejection()).toMatchObject({
-      code: 'bundle/schema-version',
-      message: expect.stringContaining('schemaVersion 2'),
-    });
+    expect(await rejection()).toMatchObject(coded('bundle/schema-version', 'schemaVersion 2'));
   });
 
   it('with an unknown member is refused by name', async () => {
     forge({ payload: { restriction: 'none' } });
-    expect(await rejection()).toMatchObject({
-      code: 'bundle/payload',
-      message: expect.stringContaining('restriction'),
-    });
+    expect(await rejection()).toMatchObject(coded('bundle/payload', 'restriction'));
   });
 });
 
 describe('index.json and contents.json', () => {
   it('with another digest are rejected, and named with both digests', async () => {
-    flip(join(path, 'index.json'));
+    flipByte(join(path, 'index.json'), 10);
     const reason = await rejection();
-    expect(reason).toMatchObject({ code: 'bundle/digest', message: expect.stringContaining('index.json') });
+    expect(reason).toMatchObject(coded('bundle/digest', 'index.json'));
     expect(reason.message).toContain(pristine.payload.index.digest);
   });
 
@@ -146,23 +129,23 @@ describe('index.json and contents.json', () => {
     ] as const) {
       const whole = readFileSync(file);
       writeFileSync(file, Buffer.alloc(size, '{'));
-      expect(await rejection()).toMatchObject({ code: 'bundle/digest', message: expect.stringContaining(name) });
+      expect(await rejection()).toMatchObject(coded('bundle/digest', name));
       writeFileSync(file, whole);
     }
   });
 
   it('that are not there are rejected', async () => {
     rmSync(join(path, 'index.json'));
-    expect(await rejection()).toMatchObject({ code: 'bundle/absent', message: expect.stringContaining('index.json') });
+    expect(await rejection()).toMatchObject(coded('bundle/absent', 'index.json'));
   });
 
   it.each([
-    ['is damaged', (file: string) => flip(file), 'has another digest'],
+    ['is damaged', (file: string) => flipByte(file), 'has another digest'],
     ['is cut off', (file: string) => truncateSync(file, 5), 'bytes that were signed'],
     ['is absent', (file: string) => rmSync(file), 'is absent'],
   ])('contents.json that %s is rejected', async (_name, spoil, message) => {
     spoil(blobFile(pristine.payload.contents.digest));
-    expect(await rejection()).toMatchObject({ code: 'bundle/digest', message: expect.stringContaining(message) });
+    expect(await rejection()).toMatchObject(coded('bundle/digest', message));
   });
 
   it('contents.json beside the envelope counts only with the digest that was signed', async () => {
@@ -174,18 +157,12 @@ describe('index.json and contents.json', () => {
       beside,
       readFileSync(beside, 'utf8').replace(/"sizeBytes":\d/, (found) => `${found.slice(0, -1)}9`),
     );
-    expect(await rejection()).toMatchObject({
-      code: 'bundle/digest',
-      message: expect.stringContaining(pristine.payload.contents.digest),
-    });
+    expect(await rejection()).toMatchObject(coded('bundle/digest', pristine.payload.contents.digest));
   });
 
   it('whose index lacks an image are rejected', async () => {
     forge({ index: { schemaVersion: 2, manifests: [] } });
-    expect(await rejection()).toMatchObject({
-      code: 'bundle/index',
-      message: expect.stringContaining('quay.example.com/coreos/etcd'),
-    });
+    expect(await rejection()).toMatchObject(coded('bundle/index', 'quay.example.com/coreos/etcd'));
   });
 
   it('that give a layer another size than its manifest are rejected', async () => {
@@ -193,44 +170,29 @@ describe('index.json and contents.json', () => {
       at === 0 ? { ...layer, sizeBytes: layer.sizeBytes + 1 } : layer,
     );
     forge({ contents: { layers } });
-    expect(await rejection()).toMatchObject({
-      code: 'bundle/inconsistent',
-      message: expect.stringContaining('layer 0'),
-    });
+    expect(await rejection()).toMatchObject(coded('bundle/inconsistent', 'layer 0'));
   });
 
   it('that list other layers than the manifest are rejected', async () => {
     const [image, ...more] = pristine.contents.images;
     forge({ contents: { images: [{ ...image, layers: [] }, ...more] } });
-    expect(await rejection()).toMatchObject({
-      code: 'bundle/inconsistent',
-      message: expect.stringContaining('0 layers, its manifest 1'),
-    });
+    expect(await rejection()).toMatchObject(coded('bundle/inconsistent', '0 layers, its manifest 1'));
   });
 
   it('that give another diffId than the config are rejected', async () => {
     const layers = pristine.contents.layers.map((layer) => ({ ...layer, diffId: layer.digest }));
     forge({ contents: { layers } });
-    expect(await rejection()).toMatchObject({
-      code: 'bundle/inconsistent',
-      message: expect.stringContaining('diffIds'),
-    });
+    expect(await rejection()).toMatchObject(coded('bundle/inconsistent', 'diffIds'));
   });
 
   it('with totals that are not those of the images are rejected', async () => {
     forge({ payload: { totals: { ...pristine.payload.totals, sizeBytes: 1 } } });
-    expect(await rejection()).toMatchObject({
-      code: 'bundle/inconsistent',
-      message: expect.stringContaining('1 bytes'),
-    });
+    expect(await rejection()).toMatchObject(coded('bundle/inconsistent', '1 bytes'));
   });
 
   it('for an architecture that an index does not have are rejected', async () => {
     forge({ payload: { arch: pristine.payload.arch === 'arm64' ? 'amd64' : 'arm64' } });
-    expect(await rejection()).toMatchObject({
-      code: 'bundle/inconsistent',
-      message: expect.stringContaining('no manifest for linux/'),
-    });
+    expect(await rejection()).toMatchObject(coded('bundle/inconsistent', 'no manifest for linux/'));
   });
 });
 
@@ -244,7 +206,7 @@ describe('a blob', () => {
 
   it.each(['manifest', 'config'] as const)('that is a %s and damaged is missing', async (kind) => {
     const { digest } = firstImage()[kind];
-    flip(blobFile(digest));
+    flipByte(blobFile(digest), 10);
     expect(await missing()).toEqual([{ digest, why: 'damaged' }]);
   });
 

@@ -1,6 +1,5 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { rmSync, writeFileSync } from 'node:fs';
 import type { FileHandle } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterEach, describe, expect, it } from 'vitest';
@@ -33,7 +32,9 @@ import { signEnvelope, unsignedEnvelope } from '../../../../src/factory/payload/
 import { AppError } from '../../../../src/platform/app-error.ts';
 import { installKeys, sampleKey } from '../../../support/bundles/sample-bundle.ts';
 import { tarArchive } from '../../../support/bundles/tar-archive.ts';
+import { temporaryFolder } from '../../../support/files/temporary-folder.ts';
 import { damagedBytes, damagedJson, fuzz } from '../../../support/fuzz.ts';
+import { coded } from '../../../support/matching.ts';
 
 const digest = `sha256:${'ab'.repeat(32)}`;
 const other = `sha256:${'cd'.repeat(32)}`;
@@ -253,7 +254,7 @@ describe('reading gives a result or an AppError for', () => {
   });
 
   it('damaged revocations, and while one can not be read no key is trusted', async () => {
-    const folder = mkdtempSync(join(tmpdir(), 'stickpin-fuzz-'));
+    const folder = temporaryFolder();
     try {
       installKeys(folder, [key, audit]);
       const inputs = fc.oneof(damagedBytes(Buffer.from(key.publicPem)), fc.constant(Buffer.from(key.publicPem)));
@@ -314,12 +315,8 @@ describe('reading gives a result or an AppError for', () => {
 describe('names of members that every JavaScript object inherits', () => {
   it.each(['__proto__', 'constructor', 'toString', 'hasOwnProperty'])('%s is refused as any unknown one', (name) => {
     const text = (value: object) => Buffer.from(JSON.stringify(value).replace(/^\{/, `{${JSON.stringify(name)}:{},`));
-    expect(() => parsePayload(text(payload))).toThrow(
-      expect.objectContaining({ code: 'bundle/payload', message: expect.stringContaining(name) }),
-    );
-    expect(() => parseContents(text(contents))).toThrow(
-      expect.objectContaining({ code: 'bundle/contents', message: expect.stringContaining(name) }),
-    );
+    expect(() => parsePayload(text(payload))).toThrow(expect.objectContaining(coded('bundle/payload', name)));
+    expect(() => parseContents(text(contents))).toThrow(expect.objectContaining(coded('bundle/contents', name)));
   });
 });
 

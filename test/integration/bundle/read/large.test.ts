@@ -1,19 +1,18 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { writePlainBundle } from '../../../support/bundles/plain-bundle.ts';
 import { installKeys, sampleKey } from '../../../support/bundles/sample-bundle.ts';
+import { folderForAll } from '../../../support/files/temporary-folder.ts';
 import { runCommand } from '../../../support/run-command.ts';
 
 describe('a bundle of 1,000 images and 20,000 blobs', () => {
-  let base: string;
+  const base = folderForAll();
   let bundle: string;
   let keys: string;
   const absent = '0'.repeat(64);
 
   beforeAll(() => {
-    base = mkdtempSync(join(tmpdir(), 'stickpin-large-'));
     bundle = join(base, 'plain-1.0.0');
     keys = join(base, 'keys');
     const key = sampleKey('factory');
@@ -21,7 +20,6 @@ describe('a bundle of 1,000 images and 20,000 blobs', () => {
     // The hole has another digest than its name says, which only --full can see.
     expect(writePlainBundle({ path: bundle, key, images: 1000, layersPerImage: 18, holeBytes: 3 })).toBe(20_000);
   });
-  afterAll(() => rmSync(base, { recursive: true, force: true }));
 
   it('is verified', async () => {
     expect(await runCommand(['bundle', 'verify', bundle, '--keys', keys])).toMatchObject({

@@ -1,22 +1,18 @@
 import { execFileSync, spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { formatEnvelope, parseEnvelope, preAuthenticationEncoding } from '../../../../src/bundle/format/dsse.ts';
 import { parsePrivateKey } from '../../../../src/bundle/keys/keys.ts';
 import { loadTrustedKeys } from '../../../../src/bundle/keys/trust.ts';
 import { generateKey, signBundle } from '../../../../src/factory/payload/sign-envelope.ts';
 import { readBundles } from '../../../support/bundles/read-bundles.ts';
 import { makeSampleBundle } from '../../../support/bundles/sample-bundle.ts';
+import { folderForEach } from '../../../support/files/temporary-folder.ts';
 import { have } from '../../../support/requirements.ts';
 
 const { signal } = new AbortController();
-let root: string;
-beforeEach(() => {
-  root = mkdtempSync(join(tmpdir(), 'stickpin-openssl-'));
-});
-afterEach(() => rmSync(root, { recursive: true, force: true }));
+const root = folderForEach();
 
 const at = (name: string) => join(root, name);
 const openssl = (...args: string[]) => execFileSync('openssl', args, { stdio: ['ignore', 'pipe', 'pipe'] });

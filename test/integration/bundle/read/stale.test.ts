@@ -1,19 +1,17 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { beforeEach, expect, it } from 'vitest';
 import { buildDirectory, replaceOutput, stagingPrefix } from '../../../../src/factory/output/staging.ts';
 import { writeNewFile } from '../../../../src/platform/files/durable-file.ts';
+import { folderForEach } from '../../../support/files/temporary-folder.ts';
 
-let root: string;
+const root = folderForEach();
 let target: string;
 beforeEach(() => {
-  root = mkdtempSync(join(tmpdir(), 'stickpin-stale-'));
   target = join(root, 'bundle');
 });
-afterEach(() => rmSync(root, { recursive: true, force: true }));
 
 /** As {@link stagingPrefix} of another process that runs now. */
 async function prefixOf(pid: number, path = target): Promise<string> {

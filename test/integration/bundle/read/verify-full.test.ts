@@ -1,34 +1,23 @@
 import { createHash } from 'node:crypto';
-import {
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readlinkSync,
-  rmSync,
-  symlinkSync,
-  truncateSync,
-  writeFileSync,
-} from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, readdirSync, readlinkSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import type { FileBundleReader } from '../../../../src/bundle/read/bundle-reader.ts';
 import { openBundle } from '../../../../src/bundle/read/open-bundle.ts';
 import { verifyBlobs } from '../../../../src/bundle/verify/verify-blobs.ts';
 import { type Digest, digestFromHex } from '../../../../src/domain/model/digest.ts';
 import { packDirectory } from '../../../../src/factory/output/volumes.ts';
 import { eventually } from '../../../support/eventually.ts';
+import { folderForEach } from '../../../support/files/temporary-folder.ts';
 
 const { signal } = new AbortController();
 const MiB = 1024 * 1024;
-let path: string;
+const path = folderForEach();
 let folder: string;
 beforeEach(() => {
-  path = mkdtempSync(join(tmpdir(), 'stickpin-full-'));
   folder = join(path, 'blobs', 'sha256');
   mkdirSync(folder, { recursive: true });
 });
-afterEach(() => rmSync(path, { recursive: true, force: true }));
 
 /** Blobs whose sizes lie around the edges of what is read at once, in no order. */
 const sizes = [3, MiB, 0, 5 * MiB + 7, MiB + 1, MiB - 1, 40 * MiB, 1, 511, 512, 2 * MiB];

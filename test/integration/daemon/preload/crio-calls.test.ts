@@ -1,58 +1,50 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { StatusReport } from '../../../../src/domain/report/status-schema.ts';
-import { makeSampleBundle, type SampleBundle } from '../../../support/bundles/sample-bundle.ts';
+import type { SampleBundle } from '../../../support/bundles/sample-bundle.ts';
 import { sampleImage } from '../../../support/bundles/sample-image.ts';
-import { crioSettings } from '../../../support/crio-double/crio-settings.ts';
 import { mirrorToml } from '../../../support/crio-double/source-and-double.ts';
-import { type CrioDouble, startCrioDouble } from '../../../support/crio-double/start-crio-double.ts';
-import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
+import type { DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
+import { type CrioNode, createCrioNode } from '../../../support/daemon/runtimes/crio-node.ts';
 import { freePort } from '../../../support/free-port.ts';
 import { have } from '../../../support/requirements.ts';
-import { skopeoArgv, trixieRoot } from '../../../support/rootfs/trixie-root.ts';
 import { type SourceRegistry, startSourceRegistry } from '../../../support/source-registry.ts';
 
 describe.runIf(have('root', 'mmdebstrap'))('the calls of a preload and an activation to CRI-O', () => {
-  let factory: string;
-  let double: CrioDouble;
+  let node: CrioNode;
   let origin: SourceRegistry;
   let harness: DaemonHarness;
   let bundle: SampleBundle;
   let reloads: number;
 
-  beforeAll(async () => {
-    await trixieRoot();
-  });
   beforeEach(async () => {
     reloads = 0;
-    factory = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
     origin = await startSourceRegistry();
     const files = { 'etc/containers/registries.conf.d/50-origin.conf': mirrorToml('quay.example.com', origin.host) };
-    double = await startCrioDouble({ skopeo: skopeoArgv(), files });
-    harness = await createDaemonHarness({
-      keepsMirrors: true,
-      settings: { ...crioSettings(double), registry: { listen: `127.0.0.1:${await freePort()}` } },
-      units: {
+    node = await createCrioNode(
+      { registry: { listen: `127.0.0.1:${await freePort()}` } },
+      { files },
+      {
+        keepsMirrors: true,
         // The mirrors are in force when it returns, so that each probe comes after that.
-        reloadUnit: async () => {
+        reload: (double) => {
           reloads += 1;
-          await double.reloadAndWait();
+          return double.reloadAndWait();
         },
-        onUnitChange: () => () => undefined,
       },
-    });
-    bundle = await makeSampleBundle({ dir: factory, keys: [harness.key] });
+    );
+    ({ harness } = node);
+    bundle = await harness.make();
   });
   afterEach(async () => {
-    await harness.dispose();
-    await double.stop();
+    await node.dispose();
     await origin.close();
-    rmSync(factory, { recursive: true, force: true });
   });
 
-  const pulls = () => double.log().match(/Pulling image/g)?.length ?? 0;
+  const pulls = () =>
+    node
+      .double()
+      .log()
+      .match(/Pulling image/g)?.length ?? 0;
   /** Until the test of pulls that follows an activation, or the start of the daemon, is over. */
   const isTested = (report: StatusReport) =>
     report.operation === 'idle' &&
@@ -65,8 +57,7 @@ describe.runIf(have('root', 'mmdebstrap'))('the calls of a preload and an activa
     );
 
   it('are one reload and fewer than three pulls for each image, without a request to the origin registry', async () => {
-    await harness.start();
-    harness.plug(bundle.path);
+    await harness.start(bundle.path);
     await activated('4.13.7');
     expect(reloads).toBe(1);
     // By digest and by tag, and one probe for all mirrors. The pulls by tag are the test of pulls
@@ -77,9 +68,7 @@ describe.runIf(have('root', 'mmdebstrap'))('the calls of a preload and an activa
 
   it('are two pulls for one image, and the probe only while its mirror is new', async () => {
     const release = (sequence: number) =>
-      makeSampleBundle({
-        dir: factory,
-        keys: [harness.key],
+      harness.make({
         version: `5.0.${sequence}`,
         sequence,
         images: [
@@ -87,8 +76,7 @@ describe.runIf(have('root', 'mmdebstrap'))('the calls of a preload and an activa
         ],
       });
     const [first, second] = [await release(1), await release(2)];
-    await harness.start();
-    harness.plug(first.path);
+    await harness.start(first.path);
     await activated('5.0.1');
     expect(pulls()).toBe(3);
     harness.unplug();

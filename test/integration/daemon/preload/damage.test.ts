@@ -1,27 +1,23 @@
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { cpSync, mkdirSync, renameSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { type Digest, hexOf } from '../../../../src/domain/model/digest.ts';
 import type { StatusReport } from '../../../../src/domain/report/status-schema.ts';
-import { makeSampleBundle, type SampleBundle } from '../../../support/bundles/sample-bundle.ts';
+import type { SampleBundle } from '../../../support/bundles/sample-bundle.ts';
 import { sampleImage, sampleLayer } from '../../../support/bundles/sample-image.ts';
 import {
   createDaemonHarness,
   type DaemonHarness,
   type SettingsOverrides,
 } from '../../../support/daemon/daemon-harness.ts';
-import { type Containerd, startContainerd } from '../../../support/daemon/runtimes/containerd.ts';
-import { type CrioNode, createCrioNode } from '../../../support/daemon/runtimes/crio-node.ts';
+import { createContainerdNode } from '../../../support/daemon/runtimes/containerd-node.ts';
+import { createCrioNode } from '../../../support/daemon/runtimes/crio-node.ts';
+import { flipByte } from '../../../support/files/flip-byte.ts';
+import { folderForEach } from '../../../support/files/temporary-folder.ts';
 import { have } from '../../../support/requirements.ts';
-import { trixieRoot } from '../../../support/rootfs/trixie-root.ts';
 
 const MIB = 1024 * 1024;
-let factory: string;
-beforeEach(() => {
-  factory = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
-});
-afterEach(() => rmSync(factory, { recursive: true, force: true }));
+const factory = folderForEach();
 
 /** Ports for two sticks: each is plugged in when it is renamed to that name. */
 const twoPorts = (): SettingsOverrides => ({ media: { directories: [join(factory, 'left'), join(factory, 'right')] } });
@@ -29,9 +25,7 @@ const twoPorts = (): SettingsOverrides => ({ media: { directories: [join(factory
 const approvedFirst = (): SettingsOverrides => ({ ...twoPorts(), trust: { require: 'both' } });
 
 const makeBundle = (harness: DaemonHarness, version: string): Promise<SampleBundle> =>
-  makeSampleBundle({
-    dir: factory,
-    keys: [harness.key],
+  harness.make({
     version,
     images: ['etcd', 'api'].map((name) => ({
       reference: `quay.example.com/ocp/${name}:${version}`,
@@ -51,12 +45,7 @@ function makeStick(bundle: SampleBundle, name: string, damaged: readonly Digest[
   const copy = join(factory, `${name}-prepared/stickpin`, basename(bundle.path));
   mkdirSync(join(copy, '..'), { recursive: true });
   cpSync(bundle.path, copy, { recursive: true });
-  for (const digest of damaged) {
-    const file = join(copy, 'blobs/sha256', hexOf(digest));
-    const bytes = readFileSync(file);
-    bytes.writeUInt8(bytes.readUInt8(bytes.length >> 1) ^ 1, bytes.length >> 1);
-    writeFileSync(file, bytes);
-  }
+  for (const digest of damaged) flipByte(join(copy, 'blobs/sha256', hexOf(digest)));
 }
 const plug = (name: string) => renameSync(join(factory, `${name}-prepared`), join(factory, name));
 
@@ -73,7 +62,7 @@ async function expectReadyInSpiteOfDamage(harness: DaemonHarness, version: strin
     plug(name);
     await harness.until(({ media }) => media.some(({ medium, bundles }) => medium.endsWith(name) && bundles === 1));
   }
-  harness.daemon().engine.approve({ bundle: bundle.bundleId });
+  harness.engine.approve({ bundle: bundle.bundleId });
   await harness.until(isDone, 45_000);
   const told = harness.log.lines.filter(({ message }) => / is damaged on /.test(message));
   const messages = told.map(({ message }) => message).join('\n');
@@ -85,7 +74,6 @@ async function expectReadyInSpiteOfDamage(harness: DaemonHarness, version: strin
 
 describe('a bundle of which one stick has damaged blobs and another one good ones', () => {
   let harness: DaemonHarness;
-  afterEach(() => harness.dispose());
 
   it('is loaded without a person', async () => {
     harness = await createDaemonHarness({ settings: approvedFirst() });
@@ -124,32 +112,11 @@ describe('a bundle of which one stick has damaged blobs and another one good one
   });
 });
 
-describe.runIf(have('root', 'mmdebstrap'))('damaged blobs on one of two sticks, with containerd', () => {
-  let containerd: Containerd;
-  let harness: DaemonHarness;
-  beforeAll(async () => {
-    containerd = await startContainerd();
-  });
-  afterAll(() => containerd.stop());
-  afterEach(() => harness.dispose());
-
-  it('all images are loaded without help from a person', async () => {
-    harness = await createDaemonHarness({
-      settings: { ...approvedFirst(), runtime: { kind: 'containerd', socket: containerd.socketPath } },
-    });
-    await expectReadyInSpiteOfDamage(harness, '4.15.1');
-  });
-});
-
-describe.runIf(have('root', 'mmdebstrap'))('damaged blobs on one of two sticks, with the CRI-O double', () => {
-  let node: CrioNode;
-  beforeAll(async () => {
-    await trixieRoot();
-  });
-  afterEach(() => node.dispose());
-
-  it('all images are loaded without help from a person', async () => {
-    node = await createCrioNode(approvedFirst());
-    await expectReadyInSpiteOfDamage(node.harness, '4.15.2');
+describe.runIf(have('root', 'mmdebstrap'))('damaged blobs on one of two sticks', () => {
+  it.each([
+    ['containerd', '4.15.1', () => createContainerdNode({ settings: approvedFirst() })],
+    ['the CRI-O double', '4.15.2', () => createCrioNode(approvedFirst())],
+  ])('with %s: all images are loaded without help from a person', async (_runtime, version, createNode) => {
+    await expectReadyInSpiteOfDamage((await createNode()).harness, version);
   });
 });

@@ -1,26 +1,15 @@
-import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { makeSampleBundle, type SampleBundle } from '../../../support/bundles/sample-bundle.ts';
+import { describe, expect, it } from 'vitest';
+import type { SampleBundle } from '../../../support/bundles/sample-bundle.ts';
 import { sampleImage, sampleLayer } from '../../../support/bundles/sample-image.ts';
-import { crioSettings } from '../../../support/crio-double/crio-settings.ts';
-import { type CrioDouble, startCrioDouble } from '../../../support/crio-double/start-crio-double.ts';
 import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
+import { createCrioNode } from '../../../support/daemon/runtimes/crio-node.ts';
 import { eventually } from '../../../support/eventually.ts';
 import { have } from '../../../support/requirements.ts';
-import { skopeoArgv, trixieRoot } from '../../../support/rootfs/trixie-root.ts';
 
 const MIB = 1024 * 1024;
 let harness: DaemonHarness;
-let factory: string;
-beforeEach(() => {
-  factory = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
-});
-afterEach(async () => {
-  await harness.dispose();
-  rmSync(factory, { recursive: true, force: true });
-});
 
 /** Two releases whose images stand on the same two layers; `etcd` changes its top, `api` stays. */
 async function releases(): Promise<{ base: SampleBundle; delta: SampleBundle }> {
@@ -31,10 +20,9 @@ async function releases(): Promise<{ base: SampleBundle; delta: SampleBundle }> 
     image: image(`${name}-${seed}`),
   });
   const api = of('api', '1');
-  const common = { dir: factory, keys: [harness.key] };
-  const base = await makeSampleBundle({ ...common, version: '4.13.6', images: [of('etcd', '1'), api] });
+  const base = await harness.make({ version: '4.13.6', images: [of('etcd', '1'), api] });
   const images = [of('etcd', '2'), api];
-  const delta = await makeSampleBundle({ ...common, version: '4.13.7', sequence: 2, images, base: base.path });
+  const delta = await harness.make({ sequence: 2, images, base: base.path });
   return { base, delta };
 }
 
@@ -43,8 +31,7 @@ const release = (version: string) => harness.report().bundles.find((bundle) => b
 
 /** The delta first, then its base, then the delta again. */
 async function takeBoth({ base, delta }: { base: SampleBundle; delta: SampleBundle }): Promise<void> {
-  await harness.start();
-  harness.plug(delta.path);
+  await harness.start(delta.path);
   const held = await harness.until((report) => report.bundles[0]?.hold === 'base');
   expect(held.bundles[0]).toMatchObject({ phase: 'held', images: { present: 0, total: 2 } });
   expect(held.status).toMatch(/ocp 4\.13\.7 needs base ocp@4\.13\.6, /);
@@ -71,18 +58,8 @@ describe('a delta on a node', () => {
 });
 
 describe.runIf(have('root', 'mmdebstrap'))('a delta in the CRI-O double', () => {
-  let double: CrioDouble;
-  beforeAll(async () => {
-    await trixieRoot();
-  });
-  afterEach(() => double.stop());
-
   it('is pulled over the layers of its base that CRI-O has', async () => {
-    double = await startCrioDouble({ skopeo: skopeoArgv() });
-    harness = await createDaemonHarness({
-      settings: crioSettings(double),
-      units: { reloadUnit: async () => double.reload(), onUnitChange: () => () => undefined },
-    });
+    ({ harness } = await createCrioNode());
     await takeBoth(await releases());
   });
 });

@@ -1,17 +1,13 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import type { Digest } from '../../../../src/domain/model/digest.ts';
 import { type MediaProvider, type MediaSink, openFolderMedium } from '../../../../src/media/media-provider.ts';
-import { makeSampleBundle, type SampleBundle } from '../../../support/bundles/sample-bundle.ts';
+import type { SampleBundle } from '../../../support/bundles/sample-bundle.ts';
 import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
 import { createStickGate, type StickGate } from '../../../support/daemon/stick-gate.ts';
 
 /* systemd takes a while to tell of the sticks that are plugged in when the daemon starts. */
 describe('a daemon that is restarted with the stick plugged in', () => {
   let harness: DaemonHarness;
-  let factory: string;
   let bundle: SampleBundle;
   let gate: StickGate;
   /** Tells of the stick, if it is in, and that the first look is over. */
@@ -45,10 +41,9 @@ describe('a daemon that is restarted with the stick plugged in', () => {
   };
 
   beforeEach(async () => {
-    factory = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
     gate = createStickGate();
     harness = await createDaemonHarness({ providers: () => [slowProvider()], watchBundle: gate.watchBundle });
-    bundle = await makeSampleBundle({ dir: factory, keys: [harness.key] });
+    bundle = await harness.make();
     isStickIn = true;
     gate.hold(bundle.contents.layers.at(-1)?.digest as Digest, 0);
     await harness.start();
@@ -60,11 +55,7 @@ describe('a daemon that is restarted with the stick plugged in', () => {
     await harness.start();
     await started();
   });
-  afterEach(async () => {
-    await harness.dispose();
-    rmSync(factory, { recursive: true, force: true });
-  });
-  const now = () => harness.daemon().engine.report();
+  const now = () => harness.engine.report();
   const started = () => expect.poll(now, { timeout: 60_000 }).toBeDefined();
 
   it('does not report a removal before the media were read, and continues when the stick is found', async () => {

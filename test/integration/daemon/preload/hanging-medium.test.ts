@@ -1,7 +1,6 @@
 import { execFileSync } from 'node:child_process';
-import { closeSync, constants, mkdtempSync, openSync, rmSync } from 'node:fs';
+import { closeSync, constants, openSync } from 'node:fs';
 import { open, readFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { BundleReader } from '../../../../src/bundle/read/bundle-reader.ts';
@@ -9,9 +8,10 @@ import type { Digest } from '../../../../src/domain/model/digest.ts';
 import { MEDIUM_CALLS } from '../../../../src/media/loaded-media.ts';
 import type { BundleAccess } from '../../../../src/media/media-provider.ts';
 import type { RuntimeAdapter } from '../../../../src/runtime/runtime-adapter.ts';
-import { makeSampleBundle, type SampleBundle } from '../../../support/bundles/sample-bundle.ts';
-import { sampleImage, sampleLayer } from '../../../support/bundles/sample-image.ts';
+import type { SampleBundle } from '../../../support/bundles/sample-bundle.ts';
+import { ocpImages } from '../../../support/bundles/sample-bundle.ts';
 import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
+import { folderForEach } from '../../../support/files/temporary-folder.ts';
 
 /*
  * A stick whose calls do not return. Each keeps a thread of Node.js, as a call to a device does: it
@@ -19,7 +19,7 @@ import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon
  */
 describe('a stick that hangs', () => {
   let harness: DaemonHarness;
-  let factory: string;
+  const factory = folderForEach();
   let bundle: SampleBundle;
   let layers: ReadonlySet<Digest>;
   let pipe: string;
@@ -75,7 +75,6 @@ describe('a stick that hangs', () => {
   });
 
   beforeEach(async () => {
-    factory = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
     pipe = join(factory, 'pipe');
     execFileSync('mkfifo', [pipe]);
     [hung, most, pulls, writer] = [0, 0, 0, undefined];
@@ -85,13 +84,8 @@ describe('a stick that hangs', () => {
       watchBundle: slowed,
       watchRuntime: counting,
     });
-    bundle = await makeSampleBundle({
-      dir: factory,
-      keys: [harness.key],
-      images: ['a', 'b', 'c', 'd', 'e', 'f'].map((name) => ({
-        reference: `quay.example.com/ocp/${name}:1.0.0`,
-        image: sampleImage({ seed: name, layers: [sampleLayer({ seed: name, sizeBytes: 64 * 1024 })] }),
-      })),
+    bundle = await harness.make({
+      images: ocpImages([...'abcdef'], { sizeBytes: 64 * 1024 }),
     });
     layers = new Set(bundle.contents.layers.map(({ digest }) => digest));
   });
@@ -99,15 +93,13 @@ describe('a stick that hangs', () => {
     answer();
     await harness.dispose();
     if (writer !== undefined) closeSync(writer);
-    rmSync(factory, { recursive: true, force: true });
   });
 
   it.each(['reads', 'lookups'] as const)(
     'in its %s is named in STATUS, leaves other files readable however often it is tried, and goes on when it answers',
     async (calls) => {
       hanging = calls;
-      await harness.start();
-      harness.plug(bundle.path);
+      await harness.start(bundle.path);
       const { status } = await harness.until((report) => report.status.includes('has stalled: '));
       expect(status).toMatch(/ 0\/6 images\. Problem: the pull of \S+ of ocp 4\.13\.7 has stalled: not a byte in 1 s/);
       // Each image three times.

@@ -1,27 +1,20 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { makeSpreadBundle } from '../../../support/bundles/spread-bundle.ts';
 import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
 import { createShiftedClock, type ShiftedClock } from '../../../support/daemon/shifted-clock.ts';
+import { folderForEach } from '../../../support/files/temporary-folder.ts';
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 let clock: ShiftedClock;
 let node: DaemonHarness;
-let factory: string;
+const factory = folderForEach();
 let volumes: readonly string[];
 
 beforeEach(async () => {
-  factory = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
   clock = createShiftedClock();
   const facts = { builtAt: Date.now() - 100 * DAY_MS, machineId: 'a'.repeat(32), timeZone: 'UTC' };
   node = await createDaemonHarness({ clock, boot: clock.boot, facts });
   volumes = await makeSpreadBundle({ folder: factory, key: node.key, volumeBytes: 4.5 * 1024 * 1024 });
-});
-afterEach(async () => {
-  await node.dispose();
-  rmSync(factory, { recursive: true, force: true });
 });
 
 const isStick = ({ medium }: { readonly medium: string }) => medium.endsWith('/stick');
@@ -66,7 +59,7 @@ describe('a release of which only the first of three sticks came', () => {
     clock.pass(15 * DAY_MS);
     await node.start();
     await node.until(({ bundles }) => bundles[0]?.phase === 'retired');
-    const activate = () => node.daemon().engine.activate({ bundle: 'ocp@4.13.7' });
+    const activate = () => node.engine.activate({ bundle: 'ocp@4.13.7' });
     expect(activate).toThrow(/it is retired and \d of its images are gone; plug in its stick/);
     await plug(1);
     activate();

@@ -1,12 +1,8 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { makeSampleBundle, type SampleBundle } from '../../../support/bundles/sample-bundle.ts';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { SampleBundle } from '../../../support/bundles/sample-bundle.ts';
 import { mirrorToml } from '../../../support/crio-double/source-and-double.ts';
 import { type CrioNode, createCrioNode } from '../../../support/daemon/runtimes/crio-node.ts';
 import { have } from '../../../support/requirements.ts';
-import { trixieRoot } from '../../../support/rootfs/trixie-root.ts';
 import { type SourceRegistry, startSourceRegistry } from '../../../support/source-registry.ts';
 
 /** Longer than it takes the daemon from the reload to the first pull. */
@@ -15,29 +11,20 @@ const RELOAD_DELAY_MS = 2_000;
 describe.runIf(have('root', 'mmdebstrap'))(
   'a CRI-O that applies its mirrors late after a reload (docs/runtime-facts.md, fact 5)',
   () => {
-    let factory: string;
     let node: CrioNode;
     let bundle: SampleBundle;
     let remote: SourceRegistry;
 
-    beforeAll(async () => {
-      await trixieRoot();
-    });
     beforeEach(async () => {
-      factory = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
       remote = await startSourceRegistry();
       const files = { 'etc/containers/registries.conf.d/50-remote.conf': mirrorToml('quay.example.com', remote.host) };
       node = await createCrioNode({}, { files, reloadDelayMs: RELOAD_DELAY_MS });
-      bundle = await makeSampleBundle({ dir: factory, keys: [node.harness.key] });
-      for (const { reference, image } of bundle.images) {
-        const [repository = '', tag = ''] = reference.slice(reference.indexOf('/') + 1).split(':');
-        remote.add(repository, image, [tag]);
-      }
+      bundle = await node.harness.make();
+      remote.publish(...bundle.images);
     });
     afterEach(async () => {
       await node.dispose();
       await remote.close();
-      rmSync(factory, { recursive: true, force: true });
     });
 
     const lines = () => node.harness.log.lines.map(({ message }) => message).join('\n');
@@ -46,8 +33,7 @@ describe.runIf(have('root', 'mmdebstrap'))(
     const given = () => remote.requests.filter(({ digest }) => digest !== undefined);
 
     it('pulls no image from its own registry, although that has it and would answer before the reload takes effect', async () => {
-      await node.harness.start();
-      node.harness.plug(bundle.path);
+      await node.harness.start(bundle.path);
       await activated();
       expect(given()).toEqual([]);
       expect(lines()).not.toMatch(/not from stickpin's registry|does not use its mirror configuration/);
@@ -58,11 +44,9 @@ describe.runIf(have('root', 'mmdebstrap'))(
     });
 
     it('pulls no image from its own registry when the daemon was restarted before the reload took effect', async () => {
-      await node.harness.start();
-      node.harness.plug(bundle.path);
+      await node.harness.start(bundle.path);
       await expect.poll(() => node.double().log(), { timeout: 60_000 }).toMatch(/Pulling image/);
-      await node.harness.stop();
-      await node.harness.start();
+      await node.harness.restart();
       await activated();
       expect(given()).toEqual([]);
     });

@@ -1,12 +1,11 @@
-import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import type { BundleReader } from '../../../../src/bundle/read/bundle-reader.ts';
 import { type Digest, hexOf } from '../../../../src/domain/model/digest.ts';
 import type { BundleAccess } from '../../../../src/media/media-provider.ts';
 import type { RuntimeAdapter } from '../../../../src/runtime/runtime-adapter.ts';
-import { makeSampleBundle, type SampleBundle } from '../../../support/bundles/sample-bundle.ts';
+import type { SampleBundle } from '../../../support/bundles/sample-bundle.ts';
 import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
 
 /*
@@ -15,7 +14,6 @@ import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon
  */
 describe('a medium that gives wrong bytes, with retention.blobs = "kept"', () => {
   let harness: DaemonHarness;
-  let factory: string;
   let bundle: SampleBundle;
   let layer: Digest;
   /** Readings of the layer that still give wrong bytes. */
@@ -40,7 +38,6 @@ describe('a medium that gives wrong bytes, with retention.blobs = "kept"', () =>
   };
 
   beforeEach(async () => {
-    factory = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
     const settings = { retention: { blobs: 'kept' } } as const;
     acts = [];
     const watchRuntime = (runtime: RuntimeAdapter): RuntimeAdapter => ({
@@ -51,12 +48,8 @@ describe('a medium that gives wrong bytes, with retention.blobs = "kept"', () =>
       },
     });
     harness = await createDaemonHarness({ settings, watchBundle: lying, watchRuntime });
-    bundle = await makeSampleBundle({ dir: factory, keys: [harness.key] });
+    bundle = await harness.make();
     layer = bundle.contents.layers[0]?.digest as Digest;
-  });
-  afterEach(async () => {
-    await harness.dispose();
-    rmSync(factory, { recursive: true, force: true });
   });
 
   const lines = () => harness.log.lines.map(({ message }) => message);
@@ -66,8 +59,7 @@ describe('a medium that gives wrong bytes, with retention.blobs = "kept"', () =>
 
   it('once: the blob is named, the image is pulled again, and the kept layer is right', async () => {
     lies = 1;
-    await harness.start();
-    harness.plug(bundle.path);
+    await harness.start(bundle.path);
     await activated();
     await expect.poll(keptLayers, { timeout: 60_000 }).toEqual(allLayers());
     // Nothing is copied before the pulls have begun, so that the transfer to the runtime is what
@@ -80,8 +72,7 @@ describe('a medium that gives wrong bytes, with retention.blobs = "kept"', () =>
 
   it('always: the blob and the medium are named, no wrong layer is kept, and another medium completes the preload', async () => {
     lies = Number.POSITIVE_INFINITY;
-    await harness.start();
-    harness.plug(bundle.path);
+    await harness.start(bundle.path);
     // While other layers are copied STATUS tells of that.
     const held = await harness.until(({ status }) => status.startsWith(`Blob ${layer.slice(0, 19)}`));
     expect(held.status).toMatch(/is damaged on \S*stick/);
@@ -89,8 +80,7 @@ describe('a medium that gives wrong bytes, with retention.blobs = "kept"', () =>
     expect(keptLayers()).not.toContain(hexOf(layer));
     expect(held.bundles[0]?.images.present).toBe(bundle.contents.images.length - 1);
     lies = 0;
-    harness.unplug();
-    await harness.until(({ media }) => media.every(({ medium }) => !medium.endsWith('/stick')));
+    await harness.takeOut();
     harness.plugAgain();
     await activated();
     await expect.poll(keptLayers, { timeout: 60_000 }).toEqual(allLayers());

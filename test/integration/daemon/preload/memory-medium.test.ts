@@ -1,7 +1,5 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { rmSync } from 'node:fs';
+import { beforeEach, describe, expect, it } from 'vitest';
 import type { MediaProvider } from '../../../../src/media/media-provider.ts';
 import { AppError } from '../../../../src/platform/app-error.ts';
 import { messageIds } from '../../../../src/platform/message-ids.ts';
@@ -9,6 +7,7 @@ import { makeSampleBundle, type SampleBundle, sampleKey } from '../../../support
 import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
 import { createMemoryMedia, type MemoryMedia, readBundleFiles } from '../../../support/daemon/memory-media.ts';
 import { eventually } from '../../../support/eventually.ts';
+import { folderForEach } from '../../../support/files/temporary-folder.ts';
 
 /*
  * The daemon knows nothing of this medium but its provider. No file of the bundle is left on the
@@ -17,7 +16,7 @@ import { eventually } from '../../../support/eventually.ts';
 describe('a medium that is not a directory', () => {
   let harness: DaemonHarness;
   let media: MemoryMedia;
-  let factory: string;
+  const factory = folderForEach();
   /** Why it can't be opened, while that is so. */
   let trouble: AppError | undefined;
   /** How often it was tried while that was so. */
@@ -26,15 +25,10 @@ describe('a medium that is not a directory', () => {
   const stranger = sampleKey('stranger');
 
   beforeEach(async () => {
-    factory = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
     media = createMemoryMedia();
     trouble = undefined;
     tries = 0;
     harness = await createDaemonHarness({ providers: () => [inTrouble(media)], keys: [key] });
-  });
-  afterEach(async () => {
-    await harness.dispose();
-    rmSync(factory, { recursive: true, force: true });
   });
 
   /** The provider, with a medium that can't be opened while there is {@link trouble}. */

@@ -1,13 +1,14 @@
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { cpSync, mkdirSync, renameSync, rmSync, truncateSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { type Digest, hexOf } from '../../../../src/domain/model/digest.ts';
 import type { StatusReport } from '../../../../src/domain/report/status-schema.ts';
 import { messageIds } from '../../../../src/platform/message-ids.ts';
-import { makeSampleBundle, type SampleBundle } from '../../../support/bundles/sample-bundle.ts';
+import type { SampleBundle } from '../../../support/bundles/sample-bundle.ts';
 import { sampleImage, sampleLayer } from '../../../support/bundles/sample-image.ts';
 import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
+import { flipByte } from '../../../support/files/flip-byte.ts';
+import { folderForEach } from '../../../support/files/temporary-folder.ts';
 
 const MIB = 1024 * 1024;
 const STATES = ['good', 'damaged', 'truncated', 'absent'] as const;
@@ -17,10 +18,7 @@ const shared = sampleLayer({ seed: 'shared', sizeBytes: 2 * MIB });
 function put(file: string, state: State): void {
   if (state === 'absent') rmSync(file);
   if (state === 'truncated') truncateSync(file, 1000);
-  if (state !== 'damaged') return;
-  const bytes = readFileSync(file);
-  bytes.writeUInt8(bytes.readUInt8(bytes.length >> 1) ^ 1, bytes.length >> 1);
-  writeFileSync(file, bytes);
+  if (state === 'damaged') flipByte(file);
 }
 
 /*
@@ -34,24 +32,17 @@ describe.each([
   ['share an image', 'on two sticks', ['left', 'right']],
 ] as const)('two bundles that %s, %s', (what, _where, ports) => {
   let harness: DaemonHarness;
-  let factory: string;
+  const factory = folderForEach();
   beforeEach(async () => {
-    factory = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
     const directories = ['left', 'right'].map((name) => join(factory, name));
     harness = await createDaemonHarness({ settings: { media: { directories } } });
-  });
-  afterEach(async () => {
-    await harness.dispose();
-    rmSync(factory, { recursive: true, force: true });
   });
 
   const make = (name: string): Promise<SampleBundle> => {
     const isShared = what === 'share an image';
     const repository = isShared ? 'common' : name;
     const own = isShared ? [] : [sampleLayer({ seed: name, sizeBytes: MIB })];
-    return makeSampleBundle({
-      dir: factory,
-      keys: [harness.key],
+    return harness.make({
       name,
       images: [
         {

@@ -1,21 +1,16 @@
-import { mkdtempSync, readdirSync, renameSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readdirSync, renameSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { makeSpreadBundle } from '../../../support/bundles/spread-bundle.ts';
 import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
+import { folderForEach } from '../../../support/files/temporary-folder.ts';
 
 const MIB = 1024 * 1024;
 let harness: DaemonHarness;
-let factory: string;
+const factory = folderForEach();
 
 beforeEach(async () => {
-  factory = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
   harness = await createDaemonHarness();
-});
-afterEach(async () => {
-  await harness.dispose();
-  rmSync(factory, { recursive: true, force: true });
 });
 
 const makeVolumes = (volumeBytes: number) => makeSpreadBundle({ folder: factory, key: harness.key, volumeBytes });
@@ -57,8 +52,7 @@ describe('a bundle spread over several sticks', () => {
 
   it('is taken from two ports at once', async () => {
     const [first = '', second = ''] = await makeVolumes(7 * MIB);
-    await harness.start();
-    harness.plug(second);
+    await harness.start(second);
     await harness.until(({ bundles, status }) => bundles[0]?.hold === 'media' && status.includes('carries the rest'));
     renameSync(first, join(harness.incoming, 'ocp'));
     expect((await isDone()).bundles[0]?.images).toEqual({ total: 3, present: 3, pinned: 3 });

@@ -1,7 +1,6 @@
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { beforeEach, expect, it } from 'vitest';
 import { parseImageRequest } from '../../../../src/bundle/image-request.ts';
 import { hexOf } from '../../../../src/domain/model/digest.ts';
 import { createBundle } from '../../../../src/factory/create-bundle.ts';
@@ -12,21 +11,17 @@ import { digestOf, sampleImage, sampleLayer, writeOciLayout } from '../../../sup
 import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
 import { createStickGate, type StickGate } from '../../../support/daemon/stick-gate.ts';
 import { eventually } from '../../../support/eventually.ts';
+import { folderForEach } from '../../../support/files/temporary-folder.ts';
 import { seededRandom } from '../../../support/seeded-random.ts';
 
 const MIB = 1024 * 1024;
 let node: DaemonHarness;
-let dir: string;
+const dir = folderForEach();
 let gate: StickGate;
 beforeEach(async () => {
-  dir = mkdtempSync(join(tmpdir(), 'stickpin-made-'));
   gate = createStickGate();
   node = await createDaemonHarness({ watchBundle: gate.watchBundle });
   await node.start();
-});
-afterEach(async () => {
-  await node.dispose();
-  rmSync(dir, { recursive: true, force: true });
 });
 
 /** A file of so many MiB that differ. */

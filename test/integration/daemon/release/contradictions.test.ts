@@ -1,7 +1,6 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdtempSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { UpdateRules } from '../../../../src/domain/model/bundle.ts';
 import type { StatusReport } from '../../../../src/domain/report/status-schema.ts';
 import {
@@ -15,20 +14,13 @@ import {
   type DaemonHarness,
   type SettingsOverrides,
 } from '../../../support/daemon/daemon-harness.ts';
+import { folderForEach } from '../../../support/files/temporary-folder.ts';
 
 const key = sampleKey();
 const BARRIER = { barrier: { reason: 'storage is migrated' } };
 
-let factory: string;
+const factory = folderForEach();
 let node: DaemonHarness;
-
-beforeEach(() => {
-  factory = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
-});
-afterEach(async () => {
-  await node.dispose();
-  rmSync(factory, { recursive: true, force: true });
-});
 
 /** Release `1.N.0` with sequence N. */
 const release = (minor: number, update?: UpdateRules, over: Partial<SampleBundleOptions> = {}): Promise<SampleBundle> =>
@@ -43,8 +35,7 @@ const release = (minor: number, update?: UpdateRules, over: Partial<SampleBundle
 /** A node on which 1.2.0 is current, and its stick pulled out. */
 const startOn12 = async (settings: SettingsOverrides = {}, update?: UpdateRules) => {
   node = await createDaemonHarness({ settings, keys: [key] });
-  await node.start();
-  node.plug((await release(2, update)).path);
+  await node.start((await release(2, update)).path);
   await untilCurrent('1.2.0');
   await unplug();
 };
@@ -67,12 +58,7 @@ const holds = (version: string, report = node.report()) =>
 const untilHeld = (version: string, ...codes: readonly string[]) =>
   node.until((report) => entry(version, report)?.phase === 'ready' && holds(version, report)?.join() === codes.join());
 /** Versions in the order in which they were activated since the node was made. */
-const order = () =>
-  node
-    .daemon()
-    .engine.history(undefined, 500)
-    .filter(({ kind }) => kind === 'bundleActivated')
-    .map(({ message }) => /\bocp (\d\S*)/.exec(message)?.[1]);
+const order = () => node.history('bundleActivated').map(({ message }) => /\bocp (\d\S*)/.exec(message)?.[1]);
 /** Nothing more is activated, whatever is plugged in again and however often the daemon starts. */
 async function expectRest(): Promise<void> {
   const before = order();
@@ -80,8 +66,7 @@ async function expectRest(): Promise<void> {
   await node.until(() => sticks() === 0);
   node.plugAgain();
   await node.until(() => sticks() === 1);
-  await node.stop();
-  await node.start();
+  await node.restart();
   await node.rounds();
   expect(order()).toEqual(before);
 }
@@ -122,7 +107,7 @@ describe('an update graph that contradicts itself', () => {
     await startOn12();
     plug(await release(3, { ...BARRIER, deadend: { reason: 'the storage is too new' } }), await release(4));
     await untilCurrent('1.3.0');
-    node.daemon().engine.prove({ bundle: 'ocp@1.3.0' });
+    node.engine.prove({ bundle: 'ocp@1.3.0' });
     const { status } = await untilHeld('1.4.0', 'rule/deadend');
     expect(status).toMatch(/1\.3\.0 is a dead end/);
     await expectRest();
@@ -136,7 +121,7 @@ describe('an update graph that contradicts itself', () => {
     expect([holds('1.3.0'), holds('1.4.0')]).toEqual([['rule/barrier'], ['rule/barrier']]);
     expect(status).toMatch(/barrier 1\.2\.0/);
     await expectRest();
-    node.daemon().engine.prove({ bundle: 'ocp@1.2.0' });
+    node.engine.prove({ bundle: 'ocp@1.2.0' });
     await untilCurrent('1.3.0');
     await untilHeld('1.4.0', 'rule/barrier');
     expect(order()).toEqual(['1.2.0', '1.3.0']);

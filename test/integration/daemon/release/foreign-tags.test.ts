@@ -1,25 +1,20 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdtempSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { makeSampleBundle, type SampleBundle, sampleKey } from '../../../support/bundles/sample-bundle.ts';
 import { sampleImage } from '../../../support/bundles/sample-image.ts';
 import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
+import { folderForEach } from '../../../support/files/temporary-folder.ts';
 
 const key = sampleKey();
 const TAG = 'registry.example.com/shared/pause:3';
 
-let factory: string;
+const factory = folderForEach();
 let node: DaemonHarness;
 
 beforeEach(async () => {
-  factory = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
   node = await createDaemonHarness({ keys: [key] });
   await node.start();
-});
-afterEach(async () => {
-  await node.dispose();
-  rmSync(factory, { recursive: true, force: true });
 });
 
 /** A release `1.N.0` with an image of its own and one of this seed under {@link TAG}. */
@@ -43,8 +38,7 @@ const untilHeld = (name: string) =>
   node.until((report) => entry(name, report)?.reason?.code === 'engine/tag-of-other-stream');
 const plug = async (...bundles: readonly SampleBundle[]) => {
   if (node.report().media.some(({ medium }) => medium.endsWith('/stick'))) {
-    node.unplug();
-    await node.until(({ media }) => media.every(({ medium }) => !medium.endsWith('/stick')));
+    await node.takeOut();
   }
   node.plug(...bundles.map(({ path }) => path));
 };
@@ -54,7 +48,7 @@ const tagged = async () =>
   (await node.images()).find(({ repoTags }) => repoTags.includes(TAG))?.repoDigests.map((name) => name.split('@')[1]);
 const digestIn = ({ contents }: SampleBundle) => contents.images.find(({ tags }) => tags.includes(TAG))?.digest;
 const giveUp = (bundle: string, removeImages: boolean) =>
-  node.daemon().engine.unpin({ bundle, removeImages, force: true }, AbortSignal.timeout(10_000));
+  node.engine.unpin({ bundle, removeImages, force: true }, AbortSignal.timeout(10_000));
 
 describe('a tag that two streams name', () => {
   it('goes to one of two releases that come at the same time, and stays there, over a restart', async () => {
@@ -75,8 +69,7 @@ describe('a tag that two streams name', () => {
       `tag ${TAG} belongs to ${holder}@1.0.0 of stream ${holder}, which holds it for another image, so stream ${other} may not take it`,
     );
     expect(await tagged()).toEqual([digestIn(both[holder])]);
-    await node.stop();
-    await node.start();
+    await node.restart();
     await untilHeld(`${other}@1.0.0`);
     await node.rounds();
     expect(await tagged()).toEqual([digestIn(both[holder])]);
@@ -91,10 +84,10 @@ describe('a tag that two streams name', () => {
     const fallback = await release('alpha', 'one');
     await plug(fallback);
     await untilPhase('alpha@1.0.0', 'activated');
-    node.daemon().engine.prove({ bundle: 'alpha@1.0.0' });
+    node.engine.prove({ bundle: 'alpha@1.0.0' });
     await plug(await release('alpha', undefined, 1));
     await untilPhase('alpha@1.1.0', 'activated');
-    node.daemon().engine.prove({ bundle: 'alpha@1.1.0' });
+    node.engine.prove({ bundle: 'alpha@1.1.0' });
     await untilPhase('alpha@1.0.0', 'superseded');
     await plug(await release('beta', 'two'));
     await untilHeld('beta@1.0.0');

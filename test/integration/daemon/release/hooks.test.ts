@@ -1,6 +1,5 @@
 import { execFileSync, spawnSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { SystemBus } from '../../../../src/host/bus/system-bus.ts';
@@ -15,6 +14,7 @@ import {
   type DaemonHarness,
   type HarnessOptions,
 } from '../../../support/daemon/daemon-harness.ts';
+import { folderForEach } from '../../../support/files/temporary-folder.ts';
 import { createRecordingLog } from '../../../support/recording-log.ts';
 import { have, program } from '../../../support/requirements.ts';
 
@@ -36,12 +36,11 @@ describe.runIf(have('dbus-daemon'))('a hook', () => {
   let dbus: PrivateBus;
   let systemd: SystemdDouble;
   let bus: SystemBus;
-  let base: string;
+  const base = folderForEach();
   let node: DaemonHarness;
   let run: string;
 
   beforeEach(async () => {
-    base = mkdtempSync(join(tmpdir(), 'stickpin-hooked-'));
     run = join(base, 'run');
     dbus = await startPrivateBus();
     systemd = await startSystemdDouble(dbus.address);
@@ -53,7 +52,6 @@ describe.runIf(have('dbus-daemon'))('a hook', () => {
     bus.close();
     systemd.stop();
     await dbus[Symbol.asyncDispose]();
-    rmSync(base, { recursive: true, force: true });
   });
 
   const start = async (options: HarnessOptions) => {
@@ -88,7 +86,7 @@ describe.runIf(have('dbus-daemon'))('a hook', () => {
     let phase: string | undefined;
     systemd.hooks = {
       start: async () => {
-        phase = node.daemon().engine.report()?.bundles[0]?.phase;
+        phase = node.engine.report()?.bundles[0]?.phase;
         return execute(unit);
       },
     };
@@ -97,8 +95,7 @@ describe.runIf(have('dbus-daemon'))('a hook', () => {
     writeFileSync(k3s, 'ELF 4.13.7');
     truncateSync(k3s, 20 * 1024 * 1024);
     const attachments = [{ path: k3s, name: 'k3s', mediaType: 'application/octet-stream' }];
-    node.plug((await makeSampleBundle({ dir: base, keys: [node.key], attachments })).path);
-    await node.until(({ bundles }) => bundles[0]?.phase === 'activated');
+    await node.load((await makeSampleBundle({ dir: base, keys: [node.key], attachments })).path);
     expect(phase).toBe('ready');
     const installed = join(base, 'bin/k3s');
     expect([statSync(installed).mode & 0o777, readFileSync(installed).equals(readFileSync(k3s))]).toEqual([
@@ -142,10 +139,9 @@ describe.runIf(have('dbus-daemon'))('a hook', () => {
     const image = { reference: 'quay.example.com/sonic/database:1', component: 'database' };
     const images = [{ ...image, image: sampleImage({ seed: 'database' }) }];
     const { path, contents } = await makeSampleBundle({ dir: base, keys: [node.key], images });
-    node.plug(path);
-    await node.until(({ bundles }) => bundles[0]?.phase === 'activated');
+    await node.load(path);
     expect(read).toBe('');
-    node.daemon().engine.prove({ bundle: 'ocp@4.13.7' });
+    node.engine.prove({ bundle: 'ocp@4.13.7' });
     await node.until(() => read !== '');
     expect(read).toContain(`STICKPIN_DATABASE=${contents.images[0]?.reference}\n`);
     expect(existsSync(join(run, 'hooks', `${unit}.env`))).toBe(true);

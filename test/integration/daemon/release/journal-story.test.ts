@@ -1,11 +1,10 @@
-import { afterEach, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { messageIds } from '../../../../src/platform/message-ids.ts';
 import { makeSampleBundle } from '../../../support/bundles/sample-bundle.ts';
 import { sampleImage } from '../../../support/bundles/sample-image.ts';
 import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
 
 let harness: DaemonHarness;
-afterEach(() => harness.dispose());
 
 /** As many as a release of OpenShift 4.13 has. */
 const IMAGES = Array.from({ length: 112 }, (_, index) => ({
@@ -31,7 +30,7 @@ it('a good release of 112 images tells its story in under 20 lines of the journa
   // Each image is told of by whoever asks for it: log.level = "debug", or the history.
   expect(done.bundles[0]?.images.total).toBe(IMAGES.length);
   expect(all.filter(({ fields }) => fields.messageId === messageIds.imagePulled)).toHaveLength(IMAGES.length);
-  const history = harness.daemon().engine.history(undefined, 1000);
+  const history = harness.history();
   expect(history.filter(({ kind }) => kind === 'imagePulled')).toHaveLength(IMAGES.length);
   // Each line says what kind it is, so that journalctl -x explains it.
   expect(told.filter(({ fields }) => fields.messageId === undefined).map(({ message }) => message)).toEqual([]);

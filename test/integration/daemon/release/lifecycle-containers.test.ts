@@ -1,5 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import Database from 'better-sqlite3';
@@ -15,6 +14,7 @@ import {
 import { makeRunningRelease, type RunningRelease } from '../../../support/daemon/running-release.ts';
 import { type Containerd, startContainerd } from '../../../support/daemon/runtimes/containerd.ts';
 import { eventually } from '../../../support/eventually.ts';
+import { folderForEach } from '../../../support/files/temporary-folder.ts';
 import { createPods, type Pods } from '../../../support/pods/pods.ts';
 import { have } from '../../../support/requirements.ts';
 
@@ -31,7 +31,7 @@ describe.runIf(have('root', 'mmdebstrap'))('releases with containers of containe
   let containerd: Containerd;
   let harness: DaemonHarness;
   let pods: Pods;
-  let factory: string;
+  const factory = folderForEach();
 
   beforeAll(async () => {
     program = await programLayer();
@@ -39,13 +39,11 @@ describe.runIf(have('root', 'mmdebstrap'))('releases with containers of containe
   beforeEach(async () => {
     containerd = await startContainerd({ withContainers: true });
     pods = createPods({ socketPath: containerd.socketPath, protoRoot: podsProto });
-    factory = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
   });
   afterEach(async () => {
     await harness?.dispose();
     pods?.close();
     await containerd?.stop();
-    rmSync(factory, { recursive: true, force: true });
   });
 
   const prepare = async (lifecycle: SettingsOverrides['lifecycle'] & object): Promise<void> => {
@@ -58,7 +56,7 @@ describe.runIf(have('root', 'mmdebstrap'))('releases with containers of containe
 
   const phases = () => Object.fromEntries(harness.report().bundles.map(({ version, phase }) => [version, phase]));
   const become = async (wanted: Readonly<Record<string, string>>): Promise<void> => {
-    harness.daemon().engine.kick();
+    harness.engine.kick();
     await expect.poll(phases, { timeout: PATIENCE_MS, interval: 20 }).toEqual(wanted);
   };
   const bring = async (bundle: RunningRelease) => {
@@ -124,7 +122,7 @@ describe.runIf(have('root', 'mmdebstrap'))('releases with containers of containe
     await become({ '1.1.0': 'retired', '1.2.0': 'superseded', '1.3.0': 'proven' });
     await there(a, gone);
     // It is refused until the daemon has found containerd again.
-    await eventually(() => harness.daemon().engine.rollback({ stream: '' }), PATIENCE_MS);
+    await eventually(() => harness.engine.rollback({ stream: '' }), PATIENCE_MS);
     await become({ '1.1.0': 'retired', '1.2.0': 'activated', '1.3.0': 'proven' });
     await pods.sync(b.pods);
     await become({ '1.1.0': 'retired', '1.2.0': 'proven', '1.3.0': 'superseded' });
@@ -167,7 +165,7 @@ describe.runIf(have('root', 'mmdebstrap'))('releases with containers of containe
     expect(harness.report().status).toMatch(/waits for operator to run/);
     await pods.sync(a.pods);
     const newer = () => harness.report().bundles.find(({ version }) => version === '1.2.0');
-    harness.daemon().engine.kick();
+    harness.engine.kick();
     await expect.poll(() => newer()?.reason?.code, { timeout: PATIENCE_MS }).toBe('engine/rolled-back');
     expect(newer()?.phase).toBe('activated');
     await there(b, { etcd: 'pinned', api: 'pinned', tools: 'pinned' });

@@ -1,19 +1,17 @@
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import type { StatusReport } from '../../../../src/domain/report/status-schema.ts';
 import { bootTime } from '../../../../src/host/node-facts.ts';
-import { hostArch, makeSampleBundle, type SampleBundle } from '../../../support/bundles/sample-bundle.ts';
+import { hostArch, type SampleBundle } from '../../../support/bundles/sample-bundle.ts';
 import { sampleImage } from '../../../support/bundles/sample-image.ts';
 import { connectCri } from '../../../support/crio-double/cri/cri-client.ts';
 import { type FixtureContainers, fixtureContainers } from '../../../support/crio-double/cri/fixture-containers.ts';
-import { crioSettings } from '../../../support/crio-double/crio-settings.ts';
-import { type CrioDouble, startCrioDouble } from '../../../support/crio-double/start-crio-double.ts';
-import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
+import type { CrioDouble } from '../../../support/crio-double/start-crio-double.ts';
+import type { DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
+import { createCrioNode } from '../../../support/daemon/runtimes/crio-node.ts';
 import { eventually } from '../../../support/eventually.ts';
 import { have } from '../../../support/requirements.ts';
-import { skopeoArgv, trixieRoot } from '../../../support/rootfs/trixie-root.ts';
 
 /**
  * Releases on the CRI-O double, with containers that the test starts and ends over its fixture;
@@ -23,27 +21,12 @@ describe.runIf(have('root', 'mmdebstrap'))('the life of releases on the CRI-O do
   let double: CrioDouble;
   let harness: DaemonHarness;
   let containers: FixtureContainers;
-  let factory: string;
 
-  beforeAll(async () => {
-    await trixieRoot();
-  });
   beforeEach(async () => {
-    factory = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
-    double = await startCrioDouble({ skopeo: skopeoArgv() });
+    const node = await createCrioNode({ lifecycle: { soak: 1_000 } });
+    ({ harness } = node);
+    double = node.double();
     containers = fixtureContainers(double);
-    harness = await createDaemonHarness({
-      settings: {
-        ...crioSettings(double),
-        lifecycle: { soak: 1_000 },
-      },
-      units: { reloadUnit: async () => double.reload(), onUnitChange: () => () => undefined },
-    });
-  });
-  afterEach(async () => {
-    await harness.dispose();
-    await double.stop();
-    rmSync(factory, { recursive: true, force: true });
   });
 
   const make = (
@@ -51,10 +34,8 @@ describe.runIf(have('root', 'mmdebstrap'))('the life of releases on the CRI-O do
     schedule: 'immediate' | 'manual' = 'immediate',
     tags: { readonly api?: string } = {},
   ): Promise<SampleBundle> =>
-    makeSampleBundle({
+    harness.make({
       schedule,
-      dir: factory,
-      keys: [harness.key],
       version: `4.13.${sequence}`,
       sequence,
       images: ['etcd', 'api'].map((component) => ({
@@ -66,7 +47,7 @@ describe.runIf(have('root', 'mmdebstrap'))('the life of releases on the CRI-O do
   const phases = (report: StatusReport) => report.bundles.map(({ version, phase }) => `${version} ${phase}`).join(', ');
   const reach = (wanted: string) => harness.until((report) => phases(report) === wanted);
   /** Rounds come each half a minute; a test asks for one. */
-  const look = () => harness.daemon().engine.kick();
+  const look = () => harness.engine.kick();
   const referenceOf = (bundle: SampleBundle, component: string) =>
     bundle.contents.images.find((image) => image.component === component)?.reference ?? '';
   const run = async (bundle: SampleBundle) => {
@@ -130,7 +111,7 @@ describe.runIf(have('root', 'mmdebstrap'))('the life of releases on the CRI-O do
     look();
     await harness.until((report) => phases(report) === '4.13.1 superseded, 4.13.2 proven');
     expect(await stable()).toBe(referenceOf(B, 'etcd'));
-    const told = harness.daemon().engine.history('ocp@4.13.2', 30);
+    const told = harness.history(undefined, 'ocp@4.13.2');
     expect(told.find(({ kind }) => kind === 'bundleSeenRunning')?.message).toBe(
       'ocp 4.13.2 runs, though it was not activated here: etcd has containers of its images. It is activated, so that its tags name what runs',
     );
@@ -156,23 +137,21 @@ describe.runIf(have('root', 'mmdebstrap'))('the life of releases on the CRI-O do
     await reach('4.13.1 proven, 4.13.2 activated');
     const history = (version: string) =>
       harness
-        .daemon()
-        .engine.history(`ocp@${version}`, 30)
+        .history(undefined, `ocp@${version}`)
         .map(({ kind }) => kind)
         .filter((kind) => ['bundleActivated', 'bundleRolledBack', 'activation-requested'].includes(kind));
     const back = ['bundleActivated', 'activation-requested', 'bundleActivated'];
     await expect.poll(() => history('4.13.1'), { timeout: 60_000 }).toEqual(back);
     expect(history('4.13.2')).toEqual(['bundleActivated', 'bundleRolledBack']);
-    await harness.stop();
-    await harness.start();
+    await harness.restart();
     await reach('4.13.1 proven, 4.13.2 activated');
     expect(harness.report().bundles[1]?.reason?.code).toBe('engine/rolled-back');
 
     // It answers as soon as it has looked at the node once.
-    await eventually(() => harness.daemon().engine.activate({ bundle: 'ocp@4.13.2' }), 20_000);
+    await eventually(() => harness.engine.activate({ bundle: 'ocp@4.13.2' }), 20_000);
     await run(B);
     await reach('4.13.1 superseded, 4.13.2 proven');
-    expect(harness.daemon().engine.rollback({ stream: 'ocp' })).toBe('ocp@4.13.1');
+    expect(harness.engine.rollback({ stream: 'ocp' })).toBe('ocp@4.13.1');
     await expect.poll(stable, { timeout: 60_000 }).toBe(referenceOf(A, 'etcd'));
     await expect
       .poll(() => history('4.13.1'), { timeout: 60_000 })
@@ -204,19 +183,19 @@ describe.runIf(have('root', 'mmdebstrap'))('the life of releases on the CRI-O do
       await run(B);
       await reach('4.13.1 superseded, 4.13.2 proven');
       expect(await own()).toEqual(both);
-      expect(harness.daemon().engine.rollback({ stream: 'ocp' })).toBe('ocp@4.13.1');
+      expect(harness.engine.rollback({ stream: 'ocp' })).toBe('ocp@4.13.1');
       await expect.poll(stable, { timeout: 60_000 }).toBe(referenceOf(A, 'etcd'));
       await harness.until(({ operation }) => operation === 'idle');
       expect([await own(), await pull('etcd:stable')]).toEqual([both, referenceOf(A, 'etcd')]);
-      await harness.stop();
-      await harness.start();
+      await harness.restart();
       await eventually(async () => expect(await own()).toEqual(both), 60_000);
       await run(A);
       await eventually(
         () =>
-          harness
-            .daemon()
-            .engine.unpin({ bundle: 'ocp@4.13.2', force: true, removeImages: false }, new AbortController().signal),
+          harness.engine.unpin(
+            { bundle: 'ocp@4.13.2', force: true, removeImages: false },
+            new AbortController().signal,
+          ),
         60_000,
       );
       await harness.until((report) => report.bundles.some(({ phase }) => phase === 'retired'));

@@ -1,44 +1,28 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdtempSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import type { StatusReport } from '../../../../src/domain/report/status-schema.ts';
-import {
-  makeSampleBundle,
-  type SampleBundle,
-  type SampleBundleOptions,
-} from '../../../support/bundles/sample-bundle.ts';
+import type { SampleBundle, SampleBundleOptions } from '../../../support/bundles/sample-bundle.ts';
 import { makeNotice } from '../../../support/bundles/signed-payload.ts';
 import {
   createDaemonHarness,
   type DaemonHarness,
   type SettingsOverrides,
 } from '../../../support/daemon/daemon-harness.ts';
+import { folderForEach } from '../../../support/files/temporary-folder.ts';
 
 describe('a daemon that goes through the releases of a stream', () => {
-  let root: string;
+  const root = folderForEach();
   let factory: string;
   let harness: DaemonHarness;
 
   beforeEach(() => {
-    root = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
     factory = root;
-  });
-  afterEach(async () => {
-    await harness.dispose();
-    rmSync(root, { recursive: true, force: true });
   });
 
   /** Release `1.N.0` with sequence N. */
   const release = (minor: number, over: Omit<SampleBundleOptions, 'dir'> = {}): Promise<SampleBundle> =>
-    makeSampleBundle({
-      dir: factory,
-      keys: [harness.key],
-      version: `1.${minor}.0`,
-      sequence: minor,
-      created: '2019-01-01T00:00:00Z',
-      ...over,
-    });
+    harness.make({ version: `1.${minor}.0`, sequence: minor, created: '2019-01-01T00:00:00Z', ...over });
   const start = async (settings: SettingsOverrides = {}) => {
     harness = await createDaemonHarness({ settings });
     await harness.start();
@@ -80,10 +64,9 @@ describe('a daemon that goes through the releases of a stream', () => {
     const held = await untilPhases({ '1.3.0': 'activated*', '1.4.0': 'ready' });
     expect(held.bundles.at(-1)?.reason?.message).toMatch(/barrier 1\.3\.0.*storage is migrated/);
     await unplug();
-    await harness.stop();
-    await harness.start();
+    await harness.restart();
     await untilPhases({ '1.3.0': 'activated*', '1.4.0': 'ready' });
-    harness.daemon().engine.prove({ bundle: 'ocp@1.3.0' });
+    harness.engine.prove({ bundle: 'ocp@1.3.0' });
     await untilPhases({ '1.3.0': 'proven', '1.4.0': 'activated*' });
   });
 
@@ -94,24 +77,23 @@ describe('a daemon that goes through the releases of a stream', () => {
       const first = await release(2);
       await plug(first.path);
       await untilPhases({ '1.2.0': 'activated*' });
-      harness.daemon().engine.prove({ bundle: first.bundleId });
+      harness.engine.prove({ bundle: first.bundleId });
       const barrier = await release(3, { update: { barrier: { reason: 'storage is migrated' } }, schedule: 'manual' });
       await plug(barrier.path, (await release(4)).path);
       await untilPhases({ '1.3.0': 'ready', '1.4.0': 'ready' });
       await unplug();
-      const said = harness.daemon().engine.reject({ bundle: by === 'name' ? 'ocp@1.3.0' : barrier.bundleId });
+      const said = harness.engine.reject({ bundle: by === 'name' ? 'ocp@1.3.0' : barrier.bundleId });
       expect(said).toContain('It is a barrier of its stream: later releases stay held, until a person activates one');
       const why = /barrier 1\.3\.0 must be activated and proven first .*rejected or not trusted/;
       const isHeld = ({ bundles }: StatusReport) => why.test(bundles.at(-1)?.reason?.message ?? '');
       await harness.until(isHeld);
       await harness.rounds();
-      await harness.stop();
-      await harness.start();
+      await harness.restart();
       await harness.until(isHeld);
       await harness.rounds();
       expect(phases(harness.report())).toMatchObject({ '1.2.0': 'proven*', '1.4.0': 'ready' });
-      expect(() => harness.daemon().engine.activate({ bundle: 'ocp@1.4.0' })).toThrow(why);
-      harness.daemon().engine.activateOverride({ bundle: 'ocp@1.4.0' });
+      expect(() => harness.engine.activate({ bundle: 'ocp@1.4.0' })).toThrow(why);
+      harness.engine.activateOverride({ bundle: 'ocp@1.4.0' });
       await untilPhases({ '1.4.0': 'activated*' });
     },
   );
@@ -121,7 +103,7 @@ describe('a daemon that goes through the releases of a stream', () => {
     const first = await release(2);
     await plug(first.path);
     await untilPhases({ '1.2.0': 'activated*' });
-    harness.daemon().engine.prove({ bundle: first.bundleId });
+    harness.engine.prove({ bundle: first.bundleId });
     const update = { barrier: { reason: 'a step' } };
     const advisories = [{ version: '1.1.0', deadend: true, reason: 'it loses data' }];
     const notice = makeNotice(factory, { version: '1.3.0', sequence: 3, update, advisories }, [harness.key]);
@@ -138,7 +120,7 @@ describe('a daemon that goes through the releases of a stream', () => {
     const end = await release(2, { update: { deadend: { reason: 'it loses data' } } });
     await plug(end.path);
     await untilPhases({ '1.2.0': 'activated*' });
-    expect(harness.daemon().engine.reject({ bundle: 'ocp@1.2.0' })).toContain('It is a dead end of its stream');
+    expect(harness.engine.reject({ bundle: 'ocp@1.2.0' })).toContain('It is a dead end of its stream');
     await plug((await release(3)).path);
     await untilPhases({ '1.3.0': 'ready' });
     await harness.rounds();
@@ -153,22 +135,14 @@ describe('a daemon that goes through the releases of a stream', () => {
     const held = await untilPhases({ '1.4.0': 'ready' });
     expect(held.status).toMatch(/rule "from" needs 1\.3\.x, and the current release is 1\.2\.0/);
     const advisories = [{ version: '1.2.0', deadend: true, reason: 'it loses data' }];
-    const notice = await makeSampleBundle({
-      dir: factory,
-      keys: [harness.key],
-      version: '2026.1.1',
-      sequence: 90,
-      images: [],
-      advisories,
-    });
+    const notice = await harness.make({ version: '2026.1.1', sequence: 90, images: [], advisories });
     await plug(notice.path);
     await harness.until(({ notices }) => notices.length === 1);
     await plug((await release(5)).path);
     await untilPhases({ '1.5.0': 'ready' });
     expect(holds('1.5.0')).toEqual(['rule/deadend']);
     expect(holds('1.4.0')).toEqual(['rule/from', 'rule/deadend']);
-    await harness.stop();
-    await harness.start();
+    await harness.restart();
     await untilPhases({ '1.2.0': 'activated*', '1.5.0': 'ready' });
   });
 
@@ -202,13 +176,12 @@ describe('a daemon that goes through the releases of a stream', () => {
     await start();
     await plug((await release(2)).path);
     await untilPhases({ '1.2.0': 'activated*' });
-    harness.daemon().engine.prove({ bundle: 'ocp@1.2.0' });
+    harness.engine.prove({ bundle: 'ocp@1.2.0' });
     await plug((await release(3)).path);
     await untilPhases({ '1.3.0': 'activated*' });
-    expect(harness.daemon().engine.rollback({ stream: 'ocp' })).toBe('ocp@1.2.0');
+    expect(harness.engine.rollback({ stream: 'ocp' })).toBe('ocp@1.2.0');
     await untilPhases({ '1.2.0': 'activated*', '1.3.0': 'activated' });
-    await harness.stop();
-    await harness.start();
+    await harness.restart();
     await harness.until(() => holds('1.3.0')?.includes('engine/denied') === true);
     await plug((await release(4)).path);
     await untilPhases({ '1.4.0': 'activated*' });

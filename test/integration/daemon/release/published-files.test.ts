@@ -1,11 +1,11 @@
-import { mkdirSync, mkdtempSync, readFileSync, rmdirSync, rmSync, statSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, readFileSync, rmdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { createPublishedFiles, type PublishedFiles } from '../../../../src/app/daemon/published-files.ts';
 import { reportOf } from '../../../../src/domain/report/report.ts';
 import type { StatusReport } from '../../../../src/domain/report/status-schema.ts';
 import { judge, NOON, observation, stored, verified } from '../../../support/daemon/scenario.ts';
+import { folderForEach } from '../../../support/files/temporary-folder.ts';
 import { createRecordingLog, type RecordingLog } from '../../../support/recording-log.ts';
 
 const observed = observation({});
@@ -21,12 +21,11 @@ const report = (doneBytes: number, over: Partial<StatusReport> = {}): StatusRepo
 const PIN = `quay.example.com/ocp/etcd@sha256:${'a'.repeat(64)}`;
 
 describe('files for other programs', () => {
-  let base: string;
+  const base = folderForEach();
   let now: number;
   let log: RecordingLog;
   let files: PublishedFiles;
   beforeEach(() => {
-    base = mkdtempSync(join(tmpdir(), 'stickpin-published-'));
     now = NOON;
     log = createRecordingLog();
     const [stateDirectory, runDirectory, imagesEnvBefore] = [
@@ -44,7 +43,6 @@ describe('files for other programs', () => {
       imagesEnvBefore,
     });
   });
-  afterEach(() => rmSync(base, { recursive: true, force: true }));
   const at = (name: string) => join(base, name);
   const publish = async (given: StatusReport) => {
     now += 1_000;

@@ -1,6 +1,5 @@
 import {
   existsSync,
-  mkdtempSync,
   readdirSync,
   readFileSync,
   renameSync,
@@ -10,54 +9,47 @@ import {
   truncateSync,
   writeFileSync,
 } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { beforeEach, expect, it } from 'vitest';
 import { type Digest, hexOf } from '../../../../src/domain/model/digest.ts';
 import { digestOf } from '../../../../src/platform/digest.ts';
 import { messageIds } from '../../../../src/platform/message-ids.ts';
 import { installRole } from '../../../support/bundles/role-file.ts';
-import { makeSampleBundle, sampleKey } from '../../../support/bundles/sample-bundle.ts';
+import { sampleKey } from '../../../support/bundles/sample-bundle.ts';
 import { makeNotice } from '../../../support/bundles/signed-payload.ts';
 import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
 import { eventually } from '../../../support/eventually.ts';
+import { folderForEach } from '../../../support/files/temporary-folder.ts';
 
 let node: DaemonHarness;
-let dir: string;
+const dir = folderForEach();
 beforeEach(async () => {
-  dir = mkdtempSync(join(tmpdir(), 'stickpin-made-'));
   node = await createDaemonHarness();
   await node.start();
-});
-afterEach(async () => {
-  await node.dispose();
-  rmSync(dir, { recursive: true, force: true });
 });
 
 async function bundleWithNotes() {
   const path = join(dir, 'notes.txt');
   writeFileSync(path, 'read me first');
   const attachments = [{ path, name: 'notes.txt', mediaType: 'text/plain' }];
-  return makeSampleBundle({ dir, keys: [node.key], attachments });
+  return node.make({ attachments });
 }
 const folder = () => join(node.base, 'state/releases/ocp/4.13.7');
 
 it('installs attached files when the release is ready, and again when they are lost, without the stick', async () => {
-  node.plug((await bundleWithNotes()).path);
-  await node.until(({ bundles }) => bundles[0]?.phase === 'activated');
+  await node.load((await bundleWithNotes()).path);
   const installed = () => node.log.kinds().filter((kind) => kind === 'filesInstalled');
   await eventually(() => expect(readFileSync(join(folder(), 'notes.txt'), 'utf8')).toBe('read me first'));
   await eventually(() => expect(installed()).toHaveLength(1));
   node.unplug();
   rmSync(folder(), { recursive: true });
-  node.daemon().engine.kick();
+  node.engine.kick();
   await eventually(() => expect(readFileSync(join(folder(), 'notes.txt'), 'utf8')).toBe('read me first'));
   await eventually(() => expect(installed()).toHaveLength(2));
 });
 
 it('moves a folder of an earlier version at the start, without the stick', async () => {
-  node.plug((await bundleWithNotes()).path);
-  await node.until(({ bundles }) => bundles[0]?.phase === 'activated');
+  await node.load((await bundleWithNotes()).path);
   await eventually(() => expect(existsSync(folder())).toBe(true));
   node.unplug();
   await node.stop();
@@ -75,15 +67,9 @@ it('keeps the files of two streams apart whose names and versions join to the sa
   const path = join(dir, 'notes.txt');
   writeFileSync(path, 'of ocp-4');
   const attachments = [{ path, name: 'notes.txt', mediaType: 'text/plain' }];
-  const one = await makeSampleBundle({ dir, keys: [node.key], attachments, name: 'ocp-4', version: '1' });
+  const one = await node.make({ attachments, name: 'ocp-4', version: '1' });
   writeFileSync(path, 'of ocp');
-  const other = await makeSampleBundle({
-    dir: join(dir, 'b'),
-    keys: [node.key],
-    attachments,
-    name: 'ocp',
-    version: '4-1',
-  });
+  const other = await node.make({ dir: join(dir, 'b'), attachments, name: 'ocp', version: '4-1' });
   // Both are called ocp-4-1-<arch>, too.
   renameSync(other.path, `${other.path}-b`);
   node.plug(one.path, `${other.path}-b`);
@@ -94,8 +80,7 @@ it('keeps the files of two streams apart whose names and versions join to the sa
 it('keeps the files of a release whose name and version a bundle of a role without images has too', async () => {
   const advisor = sampleKey('advisor');
   installRole(node.keysFolder, 'advisor', { keys: [advisor], streams: ['ocp'], repositories: [] });
-  node.plug((await bundleWithNotes()).path);
-  await node.until(({ bundles }) => bundles[0]?.phase === 'activated');
+  await node.load((await bundleWithNotes()).path);
   await eventually(() => expect(existsSync(folder())).toBe(true));
   node.unplug();
   const bytes = Buffer.from('of the advisor');
@@ -115,8 +100,7 @@ it('names a damaged file, and the release still becomes ready', async () => {
   const [notes] = payload.attachments ?? [];
   if (notes === undefined) throw new Error('no attachment');
   writeFileSync(join(path, 'blobs/sha256', hexOf(notes.digest)), 'READ ME FIRST');
-  node.plug(path);
-  await node.until(({ bundles }) => bundles[0]?.phase === 'activated');
+  await node.load(path);
   await eventually(() => {
     const told = node.log.lines.filter(({ fields }) => fields.messageId === messageIds.filesNotLaid);
     expect(told.map(({ message }) => message).join('\n')).toMatch(
@@ -132,12 +116,11 @@ it('removes the kept blobs of attached files when the release is retired, and ke
   const notes = payload.attachments?.[0]?.digest ?? expect.unreachable();
   const manifest = contents.images[0]?.digest ?? expect.unreachable();
   const blob = (digest: Digest) => existsSync(join(node.base, 'state/blobs/sha256', hexOf(digest)));
-  node.plug(path);
-  await node.until(({ bundles }) => bundles[0]?.phase === 'activated');
+  await node.load(path);
   await eventually(() => expect(existsSync(folder())).toBe(true));
   expect([blob(notes), blob(manifest)]).toEqual([true, true]);
   const { signal } = new AbortController();
-  await node.daemon().engine.unpin({ bundle: 'ocp@4.13.7', removeImages: false, force: true }, signal);
+  await node.engine.unpin({ bundle: 'ocp@4.13.7', removeImages: false, force: true }, signal);
   await node.until(({ bundles }) => bundles[0]?.phase === 'retired');
   await eventually(() => expect([existsSync(folder()), blob(notes), blob(manifest)]).toEqual([false, false, true]));
 });
@@ -147,15 +130,14 @@ it('installs a large file without a second copy, and again without the stick', a
   writeFileSync(path, 'ELF');
   truncateSync(path, 20 * 1024 * 1024);
   const attachments = [{ path, name: 'k3s', mediaType: 'application/octet-stream' }];
-  const made = await makeSampleBundle({ dir, keys: [node.key], attachments });
+  const made = await node.make({ attachments });
   const digest = made.payload.attachments?.[0]?.digest ?? expect.unreachable();
   const blob = join(node.base, 'state/blobs/sha256', hexOf(digest));
-  node.plug(made.path);
-  await node.until(({ bundles }) => bundles[0]?.phase === 'activated');
+  await node.load(made.path);
   node.unplug();
   const installed = join(folder(), 'k3s');
   await eventually(() => expect(statSync(installed).ino).toBe(statSync(blob).ino));
   rmSync(folder(), { recursive: true });
-  node.daemon().engine.kick();
+  node.engine.kick();
   await eventually(() => expect(statSync(installed).ino).toBe(statSync(blob).ino));
 });

@@ -1,34 +1,19 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { renderList } from '../../../../src/cli/output/render/render-status.ts';
 import type { UpdateRules } from '../../../../src/domain/model/bundle.ts';
-import { makeSampleBundle } from '../../../support/bundles/sample-bundle.ts';
 import type { DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
 import { type CrioNode, createCrioNode } from '../../../support/daemon/runtimes/crio-node.ts';
 import { have } from '../../../support/requirements.ts';
-import { trixieRoot } from '../../../support/rootfs/trixie-root.ts';
 
 describe.runIf(have('root', 'mmdebstrap'))('signed rules hold the activation', () => {
   let node: CrioNode;
   let harness: DaemonHarness;
-  let factory: string;
 
-  beforeAll(async () => {
-    await trixieRoot();
-  });
   beforeEach(async () => {
-    factory = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
     node = await createCrioNode({ streams: { ocp: { current: '4.13.6' } } });
     ({ harness } = node);
   });
-  afterEach(async () => {
-    await node.dispose();
-    rmSync(factory, { recursive: true, force: true });
-  });
-  const make = (update: UpdateRules) =>
-    makeSampleBundle({ dir: factory, keys: [harness.key], created: '2019-01-01T00:00:00Z', update });
+  const make = (update: UpdateRules) => harness.make({ created: '2019-01-01T00:00:00Z', update });
   const tagged = async () => (await harness.images()).flatMap(({ repoTags }) => repoTags);
 
   it.each([
@@ -41,17 +26,15 @@ describe.runIf(have('root', 'mmdebstrap'))('signed rules hold the activation', (
     { rule: 'rule/end-of-life', update: { endOfLife: '2020-01-01T00:00:00Z' }, words: /2020-01-01T00:00:00Z/ },
   ])('$rule: preloaded and pinned, no tag moves, and a restart changes nothing', async ({ rule, update, words }) => {
     const bundle = await make(update);
-    await harness.start();
-    harness.plug(bundle.path);
+    await harness.start(bundle.path);
     const report = await harness.until(
       ({ bundles: [one], status }) => one?.reason?.code === rule && words.test(status),
     );
     expect(report.bundles[0]).toMatchObject({ phase: 'ready', images: { total: 2, present: 2, pinned: 2 } });
     expect(report.bundles[0]?.reason?.message).toMatch(words);
     expect(renderList(report)).toMatch(words);
-    await harness.stop();
-    await harness.start();
-    const { engine } = harness.daemon();
+    await harness.restart();
+    const { engine } = harness;
     await expect.poll(() => engine.report()?.bundles[0]?.reason?.code).toBe(rule);
     expect(await tagged()).toEqual([]);
     expect(() => engine.activate({ bundle: 'ocp@4.13.7' })).toThrow(words);

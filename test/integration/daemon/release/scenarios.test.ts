@@ -1,7 +1,6 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdtempSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { hostArch, makeSampleBundle, type SampleBundle, sampleKey } from '../../../support/bundles/sample-bundle.ts';
 import { sampleImage, sampleLayer } from '../../../support/bundles/sample-image.ts';
 import { MIB } from '../../../support/daemon/scenario.ts';
@@ -11,6 +10,7 @@ import { mirrorsOf } from '../../../support/daemon/scenarios/mirrors-of.ts';
 import { LETTERS, planOf, type ReleasePlan } from '../../../support/daemon/scenarios/releases.ts';
 import type { Letter, Scenario } from '../../../support/daemon/scenarios/table.ts';
 import { eventually } from '../../../support/eventually.ts';
+import { folderForAll } from '../../../support/files/temporary-folder.ts';
 import { have } from '../../../support/requirements.ts';
 import { trixieRoot } from '../../../support/rootfs/trixie-root.ts';
 
@@ -34,19 +34,15 @@ function asSet(effects: readonly string[]): readonly string[] {
 describe.runIf(have('root', 'mmdebstrap'))('on the CRI-O double', () => {
   const key = sampleKey();
   const bundles = new Map<string, Promise<SampleBundle>>();
-  let factory: string;
+  const factory = folderForAll();
   let stage: DaemonStage | undefined;
 
   beforeAll(async () => {
     await trixieRoot();
-    factory = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
   });
   afterEach(async () => {
     await stage?.dispose();
     stage = undefined;
-  });
-  afterAll(() => {
-    rmSync(factory, { recursive: true, force: true });
   });
 
   const makeRelease = (dir: string, { images, ...payload }: ReleasePlan): Promise<SampleBundle> =>

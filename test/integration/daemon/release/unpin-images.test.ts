@@ -1,11 +1,10 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { basename, join } from 'node:path';
+import { rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { CriClient } from '../../../../src/runtime/cri/cri-client.ts';
 import { programImage, programLayer } from '../../../support/bundles/program-image.ts';
-import { makeSampleBundle, type SampleBundle } from '../../../support/bundles/sample-bundle.ts';
+import type { SampleBundle } from '../../../support/bundles/sample-bundle.ts';
 import type { SampleImage, SampleLayer } from '../../../support/bundles/sample-image.ts';
 import { fixtureContainers } from '../../../support/crio-double/cri/fixture-containers.ts';
 import { mirrorToml } from '../../../support/crio-double/source-and-double.ts';
@@ -59,15 +58,13 @@ const withContainerd = async (): Promise<Node> => {
   const { socketPath } = containerd;
   const harness = await createDaemonHarness({ settings: { runtime: { kind: 'containerd', socket: socketPath } } });
   const pods = createPods({ socketPath, protoRoot: podsProto });
-  const folder = join(containerd.certsDirectory, HOST);
   return {
     harness,
     socketPath,
     withSource: async (host, work) => {
-      mkdirSync(folder);
-      writeFileSync(join(folder, 'hosts.toml'), `[host."http://${host}"]\ncapabilities = ["pull", "resolve"]\n`);
+      const { undo } = containerd.sendTo(host, HOST);
       await work();
-      rmSync(folder, { recursive: true });
+      undo();
     },
     run: async (image) => void (await pods.sync(image === undefined ? {} : { used: image })),
     dispose: async () => {
@@ -83,19 +80,13 @@ describe.runIf(have('root', 'mmdebstrap')).each([
   ['containerd', withContainerd],
 ])('unpin --remove-images on %s', { timeout: 180_000 }, (_name, startNode) => {
   let program: SampleLayer;
-  let factory: string;
   let node: Node;
 
   beforeAll(async () => {
     program = await programLayer();
   });
   beforeEach(async () => {
-    factory = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
     node = await startNode();
-  });
-  afterEach(async () => {
-    await node.dispose();
-    rmSync(factory, { recursive: true, force: true });
   });
 
   const nameOf = (component: string, tag: string) => `${HOST}/ocp/${component}:${tag}`;
@@ -110,7 +101,7 @@ describe.runIf(have('root', 'mmdebstrap')).each([
       })),
       { component: 'tools', reference: nameOf('tools', '1'), image: programImage('tools', program) },
     ];
-    return makeSampleBundle({ dir: factory, keys: [node.harness.key], version, sequence, images });
+    return node.harness.make({ version, sequence, images });
   };
   const referenceIn = (bundle: SampleBundle, component: string) =>
     bundle.contents.images.find((image) => image.component === component)?.reference ?? '';
@@ -159,7 +150,7 @@ describe.runIf(have('root', 'mmdebstrap')).each([
     await bring(a);
     await bring(b);
     await node.run(referenceIn(a, 'used'));
-    const { engine } = harness.daemon();
+    const { engine } = harness;
 
     await engine.unpin({ bundle: 'ocp@1.1.0', removeImages: true, force: true }, signal);
     const left = { etcd: 'gone', api: 'gone', used: 'unpinned', earlier: 'unpinned', tools: 'pinned' };
@@ -178,18 +169,17 @@ describe.runIf(have('root', 'mmdebstrap')).each([
     await node.run(undefined);
     engine.kick();
     await expect.poll(() => has(a), { timeout: PATIENCE_MS }).toEqual({ ...left, used: 'gone' });
-    await harness.stop();
-    await harness.start();
+    await harness.restart();
     await harness.until(({ operation }) => operation === 'idle' && phase('1.1.0') === 'retired');
     await expect.poll(() => has(a), { timeout: PATIENCE_MS }).toEqual({ ...left, used: 'gone' });
     const names = (await harness.images()).flatMap(({ repoDigests }) => repoDigests);
     expect(names).toContain(`${HOST}/other/thing@${other.top.digest}`);
 
     // A release that a person gave up is not taken again by a stick alone.
-    harness.plug(join(factory, basename(a.path)));
+    harness.plug(a.path);
     const offered = await harness.until(({ status }) => status.includes('1.1.0'), PATIENCE_MS);
     expect(offered.status).toMatch(/^ocp 1\.1\.0 is retired\. .*stickpin activate ocp@1\.1\.0/);
-    harness.daemon().engine.activate({ bundle: 'ocp@1.1.0' });
+    harness.engine.activate({ bundle: 'ocp@1.1.0' });
     const whole = { etcd: 'pinned', api: 'pinned', used: 'pinned', earlier: 'pinned', tools: 'pinned' };
     await expect.poll(() => has(a), { timeout: PATIENCE_MS }).toEqual(whole);
     await harness.until(({ operation }) => operation === 'idle' && phase('1.1.0') === 'activated', PATIENCE_MS);

@@ -1,7 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import type { UpdateRules } from '../../../../src/domain/model/bundle.ts';
 import type { StatusReport } from '../../../../src/domain/report/status-schema.ts';
 import type { RuntimeAdapter } from '../../../../src/runtime/runtime-adapter.ts';
@@ -13,6 +10,7 @@ import {
   type SettingsOverrides,
 } from '../../../support/daemon/daemon-harness.ts';
 import { createShiftedClock, type ShiftedClock } from '../../../support/daemon/shifted-clock.ts';
+import { folderForEach } from '../../../support/files/temporary-folder.ts';
 
 const SECOND = 1_000;
 const MINUTE = 60 * SECOND;
@@ -53,19 +51,14 @@ function watchTags() {
   return { watch, moved, together };
 }
 
-let factory: string;
+const factory = folderForEach();
 let node: DaemonHarness;
 let clock: ShiftedClock;
 let tags: ReturnType<typeof watchTags>;
 
 beforeEach(() => {
-  factory = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
   clock = createShiftedClock();
   tags = watchTags();
-});
-afterEach(async () => {
-  await node.dispose();
-  rmSync(factory, { recursive: true, force: true });
 });
 
 const setClock = (time: number) => clock.jump(time - clock.now());
@@ -99,7 +92,7 @@ const codes = ({ bundles }: StatusReport) =>
  */
 const setShortlyBefore = (time: number) => {
   setClock(time - 2 * SECOND);
-  node.daemon().engine.kick();
+  node.engine.kick();
 };
 
 describe('releases of several streams with update.strategy = "window"', () => {
@@ -129,11 +122,11 @@ describe('releases of several streams with update.strategy = "window"', () => {
     const held = await untilAll('ready');
     const next = new Date(opensAt + 7 * DAY).toISOString();
     expect(held.bundles.map(({ activationHolds = [] }) => activationHolds[0]?.until)).toEqual([next, next, next]);
-    expect(() => node.daemon().engine.activate({ bundle: 'ocp@4.13.7' })).toThrow(/waits for the next window/);
-    node.daemon().engine.activateOverride({ bundle: 'ocp@4.13.7' });
+    expect(() => node.engine.activate({ bundle: 'ocp@4.13.7' })).toThrow(/waits for the next window/);
+    node.engine.activateOverride({ bundle: 'ocp@4.13.7' });
     await node.until((report) => phases(report).join() === 'edge ready,ocp activated,tools ready');
     setClock(opensAt + 7 * DAY);
-    node.daemon().engine.kick();
+    node.engine.kick();
     await untilAll('activated');
     expect(tags.moved[0]).toBe('ocp');
     expect([...tags.together]).toEqual([]);
@@ -148,7 +141,7 @@ describe('releases of several streams with update.strategy = "window"', () => {
     expect(codes(held)).toEqual(['clock', 'clock', 'clock']);
     expect(held.status).toContain('the clock of this node is wrong, set it');
     setClock(opensAt + SECOND);
-    node.daemon().engine.kick();
+    node.engine.kick();
     await untilAll('activated');
   });
 });

@@ -1,12 +1,12 @@
-import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { cpSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { StatusReport } from '../../../../src/domain/report/status-schema.ts';
-import { makeSampleBundle, type SampleBundle } from '../../../support/bundles/sample-bundle.ts';
+import type { SampleBundle } from '../../../support/bundles/sample-bundle.ts';
 import { type SampleLayer, sampleImage, sampleLayer } from '../../../support/bundles/sample-image.ts';
 import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
 import { type Containerd, startContainerd } from '../../../support/daemon/runtimes/containerd.ts';
+import { folderForEach } from '../../../support/files/temporary-folder.ts';
 import { have } from '../../../support/requirements.ts';
 import { runCommand } from '../../../support/run-command.ts';
 import { type SourceRegistry, startSourceRegistry } from '../../../support/source-registry.ts';
@@ -18,8 +18,9 @@ import { type SourceRegistry, startSourceRegistry } from '../../../support/sourc
 describe.runIf(have('root', 'mmdebstrap'))('one image from a stick and a registry, with containerd', () => {
   let containerd: Containerd;
   let remote: SourceRegistry;
+  let configured: ReturnType<Containerd['sendTo']>;
   let harness: DaemonHarness;
-  let factory: string;
+  const factory = folderForEach();
   let layers: readonly SampleLayer[];
   let bundle: SampleBundle;
 
@@ -28,12 +29,8 @@ describe.runIf(have('root', 'mmdebstrap'))('one image from a stick and a registr
   });
   afterAll(() => containerd.stop());
   beforeEach(async () => {
-    factory = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
     remote = await startSourceRegistry();
-    const folder = join(containerd.certsDirectory, 'quay.example.com');
-    mkdirSync(folder);
-    const host = `[host."http://${remote.host}"]\n  capabilities = ["pull", "resolve"]\n`;
-    writeFileSync(join(folder, 'hosts.toml'), `server = "http://${remote.host}"\n\n${host}`);
+    configured = containerd.sendTo(remote.host);
     harness = await createDaemonHarness({
       settings: { runtime: { kind: 'containerd', socket: containerd.socketPath } },
     });
@@ -44,8 +41,7 @@ describe.runIf(have('root', 'mmdebstrap'))('one image from a stick and a registr
     // those of a lost state.
     await containerd.forgetPins();
     await remote.close();
-    rmSync(join(containerd.certsDirectory, 'quay.example.com'), { recursive: true });
-    rmSync(factory, { recursive: true, force: true });
+    configured.undo();
   });
 
   const blobOf = (path: string, digest: string) => join(path, 'blobs/sha256', digest.slice('sha256:'.length));
@@ -54,7 +50,7 @@ describe.runIf(have('root', 'mmdebstrap'))('one image from a stick and a registr
     layers = ['stick', 'remote', 'both'].map((name) => sampleLayer({ seed: `${seed}-${name}`, sizeBytes: 256 * 1024 }));
     const image = sampleImage({ seed, layers });
     const reference = `quay.example.com/ocp/${seed}:1.0.0`;
-    bundle = await makeSampleBundle({ dir: factory, keys: [harness.key], images: [{ reference, image }] });
+    bundle = await harness.make({ images: [{ reference, image }] });
     remote.add(`ocp/${seed}`, image, ['1.0.0']);
     const [onStick, onRemote] = layers;
     remote.drop(onStick?.digest ?? '');
@@ -64,8 +60,7 @@ describe.runIf(have('root', 'mmdebstrap'))('one image from a stick and a registr
     rmSync(blobOf(bundle.path, onRemote?.digest ?? ''));
     cpSync(envelope, join(harness.incoming, 'ocp'), { recursive: true });
   };
-  const activated = () =>
-    harness.until(({ bundles, operation }) => bundles[0]?.phase === 'activated' && operation === 'idle');
+  const activated = () => harness.activated();
 
   it('takes each layer from where it is, and says in STATUS and in the report that both are asked', async () => {
     await setUp('mixed');

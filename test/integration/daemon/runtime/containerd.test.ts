@@ -1,19 +1,9 @@
-import {
-  copyFileSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs';
-import { tmpdir } from 'node:os';
+import { copyFileSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { hexOf } from '../../../../src/domain/model/digest.ts';
 import { CriClient } from '../../../../src/runtime/cri/cri-client.ts';
-import { makeSampleBundle, type SampleBundle } from '../../../support/bundles/sample-bundle.ts';
+import type { SampleBundle } from '../../../support/bundles/sample-bundle.ts';
 import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
 import { type Containerd, startContainerd } from '../../../support/daemon/runtimes/containerd.ts';
 import { eventually } from '../../../support/eventually.ts';
@@ -23,7 +13,6 @@ import { startSourceRegistry } from '../../../support/source-registry.ts';
 describe.runIf(have('root', 'mmdebstrap'))('a preload into containerd', () => {
   let containerd: Containerd;
   let harness: DaemonHarness;
-  let factory: string;
   let bundle: SampleBundle;
 
   const unitListeners = new Set<() => void>();
@@ -34,7 +23,6 @@ describe.runIf(have('root', 'mmdebstrap'))('a preload into containerd', () => {
   let pulls: string[];
   beforeEach(async () => {
     pulls = [];
-    factory = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
     harness = await createDaemonHarness({
       settings: { runtime: { kind: 'containerd', socket: containerd.socketPath } },
       watchRuntime: (given) => ({
@@ -52,20 +40,18 @@ describe.runIf(have('root', 'mmdebstrap'))('a preload into containerd', () => {
         },
       },
     });
-    bundle = await makeSampleBundle({ dir: factory, keys: [harness.key] });
+    bundle = await harness.make();
   });
   afterEach(async () => {
     await harness.dispose();
     // Each test begins with a state directory of its own; pins of the one before would look like
     // those of a lost state.
     await containerd.forgetPins();
-    rmSync(factory, { recursive: true, force: true });
   });
 
   it('pulls by digest, pins by label, gives the tags, and leaves no hosts.toml behind when it stops', async () => {
     await harness.start();
-    harness.plug(bundle.path);
-    await harness.until((report) => report.bundles[0]?.phase === 'activated' && report.operation === 'idle');
+    await harness.load(bundle.path);
     for (const { reference, tags } of bundle.contents.images) {
       await eventually(async () => {
         const image = (await harness.images()).find((candidate) => candidate.repoDigests.includes(reference));
@@ -81,12 +67,11 @@ describe.runIf(have('root', 'mmdebstrap'))('a preload into containerd', () => {
 
   it('sets a lost pin label again without a stick (docs/runtime-facts.md, fact 22)', async () => {
     await harness.start();
-    harness.plug(bundle.path);
-    await harness.until((report) => report.bundles[0]?.phase === 'activated' && report.operation === 'idle');
+    await harness.load(bundle.path);
     harness.unplug();
     const reference = bundle.contents.images[0]?.reference ?? '';
     await containerd.ctr('images', 'label', reference, 'io.cri-containerd.pinned=');
-    harness.daemon().engine.kick();
+    harness.engine.kick();
     await expect
       .poll(async () => (await harness.images()).find((image) => image.repoDigests.includes(reference))?.pinned, {
         timeout: 60_000,
@@ -96,8 +81,7 @@ describe.runIf(have('root', 'mmdebstrap'))('a preload into containerd', () => {
 
   it('restores a removed tag, pins an image that a second pull unpinned, and observes at once after a restart', async () => {
     await harness.start();
-    harness.plug(bundle.path);
-    await harness.until((report) => report.bundles[0]?.phase === 'activated' && report.operation === 'idle');
+    await harness.load(bundle.path);
     harness.unplug();
     const { reference, tags } = bundle.contents.images[0] ?? { reference: '', tags: [] };
     const isWhole = async () =>
@@ -108,19 +92,17 @@ describe.runIf(have('root', 'mmdebstrap'))('a preload into containerd', () => {
     await isWhole();
 
     await containerd.ctr('images', 'rm', tags[0] ?? '');
-    harness.daemon().engine.kick();
+    harness.engine.kick();
     await eventually(isWhole, 15_000);
     expect(readdirSync(containerd.certsDirectory)).toEqual(['quay.example.com']);
 
     const source = await startSourceRegistry();
-    const [registry = '', ...path] = reference.replace(/@.*/, '').split('/');
-    if (bundle.images[0] !== undefined) source.add(path.join('/'), bundle.images[0].image);
-    const folder = join(containerd.certsDirectory, registry);
-    writeFileSync(join(folder, 'hosts.toml'), `[host."http://${source.host}"]\n  capabilities = ["pull", "resolve"]\n`);
+    source.publish(...bundle.images);
+    const { undo } = containerd.sendTo(source.host);
     const cri = new CriClient({ socketPath: containerd.socketPath });
     try {
       await cri.pullImage(reference, AbortSignal.timeout(30_000));
-      harness.daemon().engine.kick();
+      harness.engine.kick();
       await eventually(isWhole, 15_000);
 
       await containerd.ctr('images', 'label', reference, 'io.cri-containerd.pinned=');
@@ -129,15 +111,14 @@ describe.runIf(have('root', 'mmdebstrap'))('a preload into containerd', () => {
       await eventually(isWhole, 15_000);
     } finally {
       cri.close();
-      rmSync(folder, { recursive: true });
+      undo();
       await source.close();
     }
   });
 
   it('answers a forced pull by digest and by tag after the stick is gone, says so, and pins again by itself', async () => {
     await harness.start();
-    harness.plug(bundle.path);
-    await harness.until((report) => report.bundles[0]?.phase === 'activated' && report.operation === 'idle');
+    await harness.load(bundle.path);
     harness.unplug();
     const answered = await harness.until(({ conditions }) =>
       conditions.some(({ type, status }) => type === 'PullsAnswered' && status !== 'Unknown'),
@@ -154,14 +135,14 @@ describe.runIf(have('root', 'mmdebstrap'))('a preload into containerd', () => {
         await eventually(async () => expect(await labels()).toContain('io.cri-containerd.pinned=pinned'), 15_000);
       }
       pulls = [];
-      await harness.daemon().engine.checkPulls(AbortSignal.timeout(30_000));
+      await harness.engine.checkPulls(AbortSignal.timeout(30_000));
       // A kill during a pull of the image itself would leave it unpinned.
       expect(pulls).toEqual([expect.not.stringContaining(reference)]);
       expect(await labels()).toContain('io.cri-containerd.pinned=pinned');
       // None of these pulls has changed an image, a tag or a pin.
       await eventually(async () => expect(await harness.images()).toEqual(before), 15_000);
       // What a container of a pod asks for comes from the release, by its tag.
-      expect(harness.daemon().engine.report()?.conditions[1]).toMatchObject({
+      expect(harness.engine.report()?.conditions[1]).toMatchObject({
         type: 'PullsFromElsewhere',
         status: 'True',
         message: expect.stringMatching(/ a pull of 1 image, .*pause:\S+ \(every pod, by sandbox_image of containerd\)/),
@@ -173,16 +154,11 @@ describe.runIf(have('root', 'mmdebstrap'))('a preload into containerd', () => {
 
   it('pulls the images of an envelope without blobs from their registries, and reads available blobs from the stick', async () => {
     const remote = await startSourceRegistry();
+    const configured = containerd.sendTo(remote.host);
     // Content that no other test has left in this containerd.
-    bundle = await makeSampleBundle({ dir: factory, keys: [harness.key], version: '4.14.0' });
+    bundle = await harness.make({ version: '4.14.0' });
     try {
-      for (const { reference, image } of bundle.images) {
-        const [repository = '', tag = ''] = reference.slice(reference.indexOf('/') + 1).split(':');
-        remote.add(repository, image, [tag]);
-      }
-      const configured = `server = "http://${remote.host}"\n\n[host."http://${remote.host}"]\n  capabilities = ["pull", "resolve"]\n`;
-      mkdirSync(join(containerd.certsDirectory, 'quay.example.com'));
-      writeFileSync(join(containerd.certsDirectory, 'quay.example.com/hosts.toml'), configured);
+      remote.publish(...bundle.images);
       const envelope = join(harness.base, 'envelope');
       mkdirSync(envelope);
       for (const file of ['bundle.dsse.json', 'index.json'])
@@ -194,17 +170,16 @@ describe.runIf(have('root', 'mmdebstrap'))('a preload into containerd', () => {
       harness.plug(bundle.path);
       renameSync(envelope, join(harness.incoming, 'ocp'));
       await harness.start();
-      const done = await harness.until(
-        (report) => report.bundles[0]?.phase === 'activated' && report.operation === 'idle',
-        120_000,
-      );
+      const done = await harness.activated(120_000);
       expect(done.bundles[0]?.images).toEqual({ total: 2, present: 2, pinned: 2 });
       expect(remote.bytesSent(etcd?.image.layers[0]?.digest)).toBe(0);
       expect(remote.bytesSent(api?.image.layers[0]?.digest)).toBeGreaterThan(0);
       await harness.stop();
-      expect(readFileSync(join(containerd.certsDirectory, 'quay.example.com/hosts.toml'), 'utf8')).toBe(configured);
+      expect(readFileSync(join(containerd.certsDirectory, 'quay.example.com/hosts.toml'), 'utf8')).toBe(
+        configured.text,
+      );
     } finally {
-      rmSync(join(containerd.certsDirectory, 'quay.example.com'), { recursive: true, force: true });
+      configured.undo();
       await remote.close();
     }
   });

@@ -1,76 +1,49 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import type { StatusReport } from '../../../../src/domain/report/status-schema.ts';
 import { AppError } from '../../../../src/platform/app-error.ts';
-import { makeSampleBundle, type SampleBundle, sampleKey } from '../../../support/bundles/sample-bundle.ts';
+import type { SampleBundle } from '../../../support/bundles/sample-bundle.ts';
 import { sampleImage } from '../../../support/bundles/sample-image.ts';
-import { crioSettings } from '../../../support/crio-double/crio-settings.ts';
-import { type CrioDouble, startCrioDouble } from '../../../support/crio-double/start-crio-double.ts';
-import {
-  createDaemonHarness,
-  type DaemonHarness,
-  type SettingsOverrides,
-} from '../../../support/daemon/daemon-harness.ts';
+import type { CrioDouble } from '../../../support/crio-double/start-crio-double.ts';
+import type { DaemonHarness, SettingsOverrides } from '../../../support/daemon/daemon-harness.ts';
+import { createCrioNode } from '../../../support/daemon/runtimes/crio-node.ts';
 import { createStickGate, type StickGate } from '../../../support/daemon/stick-gate.ts';
 import { mounting, mountSmallDisk } from '../../../support/files/small-disk.ts';
 import { freePort } from '../../../support/free-port.ts';
 import { have } from '../../../support/requirements.ts';
-import { skopeoArgv, trixieRoot } from '../../../support/rootfs/trixie-root.ts';
 
 describe.runIf(have('root', 'mmdebstrap', mounting))('reloads of CRI-O', { timeout: 60_000 }, () => {
-  const key = sampleKey('factory-2026');
-  let factory: string;
   let bundle: SampleBundle;
   let double: CrioDouble;
   let harness: DaemonHarness;
   let reloads: number;
   let failure: Error | undefined;
-  /** As systemd tells over D-Bus that a unit was reloaded. */
-  let unitListeners: Set<() => void>;
 
-  beforeAll(async () => {
-    await trixieRoot();
-  });
   beforeEach(async () => {
     reloads = 0;
     failure = undefined;
-    unitListeners = new Set();
-    factory = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
-    bundle = await makeSampleBundle({ dir: join(factory, 'first'), keys: [key] });
-    double = await startCrioDouble({ skopeo: skopeoArgv() });
-  });
-  afterEach(async () => {
-    await harness.dispose();
-    await double.stop();
-    rmSync(factory, { recursive: true, force: true });
   });
 
   /** A daemon as systemd runs it: the port stays the same, and the mirrors stay at its end. */
   async function start(settings: SettingsOverrides = {}, gate?: StickGate): Promise<void> {
-    harness = await createDaemonHarness({
-      keys: [key],
-      keepsMirrors: true,
-      ...(gate !== undefined && { watchBundle: gate.watchBundle }),
-      settings: {
-        ...crioSettings(double),
-        registry: { listen: `127.0.0.1:${await freePort()}` },
-        ...settings,
-      },
-      units: {
-        reloadUnit: async () => {
+    const node = await createCrioNode(
+      { registry: { listen: `127.0.0.1:${await freePort()}` }, ...settings },
+      {},
+      {
+        keepsMirrors: true,
+        ...(gate !== undefined && { watchBundle: gate.watchBundle }),
+        reload: async (running, announce) => {
           if (failure !== undefined) throw failure;
           reloads += 1;
-          await double.reloadAndWait();
-          for (const listener of unitListeners) listener();
-        },
-        onUnitChange: (_unit, listener) => {
-          unitListeners.add(listener);
-          return () => unitListeners.delete(listener);
+          await running.reloadAndWait();
+          announce();
         },
       },
-    });
+    );
+    ({ harness } = node);
+    double = node.double();
+    bundle = await harness.make();
     await harness.start();
   }
   const become = (phase: string) =>
@@ -79,8 +52,7 @@ describe.runIf(have('root', 'mmdebstrap', mounting))('reloads of CRI-O', { timeo
   const isAtRest = ({ conditions }: StatusReport) =>
     conditions.some(({ type, status }) => type === 'PullsAnswered' && status === 'True');
   const restarted = async () => {
-    await harness.stop();
-    await harness.start();
+    await harness.restart();
     await harness.until(isAtRest);
   };
 
@@ -103,8 +75,7 @@ describe.runIf(have('root', 'mmdebstrap', mounting))('reloads of CRI-O', { timeo
     harness.plug(bundle.path);
     await gate.reached();
     for (let restarts = 0; restarts < 2; restarts += 1) {
-      await harness.stop();
-      await harness.start();
+      await harness.restart();
       await harness.until(({ bundles: [one] }) => one?.phase === 'preloading' && one.media.length > 0);
       await harness.rounds();
     }
@@ -129,7 +100,9 @@ describe.runIf(have('root', 'mmdebstrap', mounting))('reloads of CRI-O', { timeo
     const theirs = '[[registry]]\nprefix = "quay.example.com"\nlocation = "mirror.example.com"\n';
     writeFileSync(join(double.dirs.registriesDropIns, '50-theirs.conf'), theirs);
     await harness.start();
-    await expect.poll(() => harness.log.lines.some(({ message }) => message.includes('systemd is busy'))).toBe(true);
+    await expect
+      .poll(() => harness.log.lines.some(({ message }) => message.includes('systemd is busy')), { timeout: 60_000 })
+      .toBe(true);
     await harness.stop();
     expect(reloads).toBe(1);
     failure = undefined;
@@ -141,11 +114,10 @@ describe.runIf(have('root', 'mmdebstrap', mounting))('reloads of CRI-O', { timeo
   });
 
   it('are one for changed pins while the mirrors can not be written, and one for a mark that was left', async () => {
-    const { crio } = crioSettings(double);
     const disk = mountSmallDisk('tmpfs', 64 * 1024);
     onTestFinished(disk.dispose);
     disk.readOnly();
-    await start({ crio: { ...crio, registries_dir: disk.path } });
+    await start({ crio: { registries_dir: disk.path } });
     harness.plug(bundle.path);
     await harness.until(({ status }) => status.includes('99-stickpin.conf could not be made'));
     await expect.poll(() => reloads, { timeout: 60_000 }).toBe(1);
@@ -172,7 +144,7 @@ describe.runIf(have('root', 'mmdebstrap', mounting))('reloads of CRI-O', { timeo
     // A round passes in which nothing is left to do.
     harness.unplug();
     await harness.until(({ bundles: [one] }) => one?.media.length === 0);
-    harness.daemon().engine.activate({ bundle: bundle.bundleId });
+    harness.engine.activate({ bundle: bundle.bundleId });
     await become('activated');
     await harness.until(isAtRest);
     expect(reloads).toBe(1);
@@ -181,7 +153,7 @@ describe.runIf(have('root', 'mmdebstrap', mounting))('reloads of CRI-O', { timeo
   it('are one for the retirement of a release, whose pins and mirrors go together', async () => {
     await start({ lifecycle: { keep: 1 } });
     const prove = async ({ bundleId, payload: { name, version } }: SampleBundle) => {
-      harness.daemon().engine.prove({ bundle: `${name}@${version}` });
+      harness.engine.prove({ bundle: `${name}@${version}` });
       await harness.until(({ bundles, operation }) => {
         const found = bundles.find((one) => one.bundleId === bundleId);
         return operation === 'idle' && found?.phase === 'proven';
@@ -193,9 +165,7 @@ describe.runIf(have('root', 'mmdebstrap', mounting))('reloads of CRI-O', { timeo
     harness.unplug();
     await harness.until(isAtRest);
     expect(reloads).toBe(1);
-    const next = await makeSampleBundle({
-      dir: join(factory, 'second'),
-      keys: [key],
+    const next = await harness.make({
       version: '4.13.8',
       sequence: 2,
       images: [{ reference: 'quay.example.com/next/etcd:2', image: sampleImage({ seed: 'next' }) }],
@@ -224,7 +194,7 @@ describe.runIf(have('root', 'mmdebstrap', mounting))('reloads of CRI-O', { timeo
     harness.plug(bundle.path);
     await harness.until(({ status }) => status.includes('waits for approval'));
     expect(reloads).toBe(0);
-    harness.daemon().engine.approve({ bundle: bundle.bundleId });
+    harness.engine.approve({ bundle: bundle.bundleId });
     await become('activated');
     await harness.until(isAtRest);
     expect(reloads).toBe(1);

@@ -1,56 +1,39 @@
 import { execFileSync } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { makeSampleBundle, type SampleBundle } from '../../../support/bundles/sample-bundle.ts';
-import { sampleImage, sampleLayer } from '../../../support/bundles/sample-image.ts';
+import { beforeEach, describe, expect, it } from 'vitest';
+import type { SampleBundle } from '../../../support/bundles/sample-bundle.ts';
+import { ocpImages } from '../../../support/bundles/sample-bundle.ts';
 import { connectCri } from '../../../support/crio-double/cri/cri-client.ts';
-import { crioSettings } from '../../../support/crio-double/crio-settings.ts';
 import { mirrorToml } from '../../../support/crio-double/source-and-double.ts';
-import { type CrioDouble, startCrioDouble } from '../../../support/crio-double/start-crio-double.ts';
-import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
+import type { DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
+import { type CrioNode, createCrioNode } from '../../../support/daemon/runtimes/crio-node.ts';
 import { have } from '../../../support/requirements.ts';
-import { skopeoArgv, trixieRoot } from '../../../support/rootfs/trixie-root.ts';
 import { startSourceRegistry } from '../../../support/source-registry.ts';
 
 /** The default of CRI-O. */
 const PAUSE = 'registry.k8s.io/pause:3.10.1';
 
 describe.runIf(have('root', 'mmdebstrap'))('a preload into the CRI-O double', () => {
-  let double: CrioDouble;
+  let node: CrioNode;
   let harness: DaemonHarness;
-  let factory: string;
   let bundle: SampleBundle;
 
-  beforeAll(async () => {
-    await trixieRoot();
-  });
   beforeEach(async () => {
-    factory = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
-    double = await startCrioDouble({
-      skopeo: skopeoArgv(),
-      files: { 'etc/crio/crio.conf.d/10-user.conf': '[crio.image]\npinned_images = ["quay.example.com/user/own:1"]\n' },
-    });
-    harness = await createDaemonHarness({
-      settings: crioSettings(double),
-      units: { reloadUnit: async () => double.reload(), onUnitChange: () => () => undefined },
-    });
-    bundle = await makeSampleBundle({ dir: factory, keys: [harness.key] });
-  });
-  afterEach(async () => {
-    await harness.dispose();
-    await double.stop();
-    for (const path of [factory, double.dirs.base]) rmSync(path, { recursive: true, force: true });
+    const files = {
+      'etc/crio/crio.conf.d/10-user.conf': '[crio.image]\npinned_images = ["quay.example.com/user/own:1"]\n',
+    };
+    node = await createCrioNode({}, { files });
+    ({ harness } = node);
+    bundle = await harness.make();
   });
 
-  const pinsText = () => readFileSync(join(double.dirs.base, 'run/crio/crio.conf.d/99-stickpin.conf'), 'utf8');
-  const mirrorsText = () => readFileSync(join(double.dirs.registriesDropIns, '99-stickpin.conf'), 'utf8');
+  const pinsText = () => readFileSync(join(node.double().dirs.base, 'run/crio/crio.conf.d/99-stickpin.conf'), 'utf8');
+  const mirrorsText = () => readFileSync(join(node.double().dirs.registriesDropIns, '99-stickpin.conf'), 'utf8');
 
   it('pulls every image by digest, pins it, gives the tags at activation and leaves the mirrors in place', async () => {
     await harness.start();
-    harness.plug(bundle.path);
-    await harness.until((report) => report.bundles[0]?.phase === 'activated');
+    await harness.load(bundle.path);
     const images = await harness.images();
     expect(images.map((image) => image.pinned)).toEqual([true, true]);
     for (const { reference, tags } of bundle.contents.images) {
@@ -72,8 +55,7 @@ describe.runIf(have('root', 'mmdebstrap'))('a preload into the CRI-O double', ()
 
   it('answers a forced pull by digest and by tag after the stick is gone, and says so', async () => {
     await harness.start();
-    harness.plug(bundle.path);
-    await harness.until((report) => report.bundles[0]?.phase === 'activated' && report.operation === 'idle');
+    await harness.load(bundle.path);
     harness.unplug();
     const tested = await harness.until(({ conditions }) =>
       conditions.some(({ type, status }) => type === 'PullsAnswered' && status !== 'Unknown'),
@@ -81,14 +63,14 @@ describe.runIf(have('root', 'mmdebstrap'))('a preload into the CRI-O double', ()
     expect(tested.conditions[0]).toMatchObject({ status: 'True', reason: 'PullAnswered' });
     const before = await harness.images();
     const { reference, tags } = bundle.contents.images[0] ?? { reference: '', tags: [] };
-    const client = connectCri(double.socketPath);
+    const client = connectCri(node.double().socketPath);
     try {
       for (const name of [reference, tags[0] ?? '']) await client.pullImage(name);
     } finally {
       client.close();
     }
-    await harness.daemon().engine.checkPulls(AbortSignal.timeout(30_000));
-    expect(harness.daemon().engine.report()?.conditions).toMatchObject([
+    await harness.engine.checkPulls(AbortSignal.timeout(30_000));
+    expect(harness.engine.report()?.conditions).toMatchObject([
       { type: 'PullsAnswered', status: 'True' },
       { type: 'PullsFromElsewhere', status: 'True', message: expect.stringContaining(PAUSE) },
     ]);
@@ -96,8 +78,7 @@ describe.runIf(have('root', 'mmdebstrap'))('a preload into the CRI-O double', ()
   });
 
   it('names the image of pod sandboxes until a release provides it', async () => {
-    await harness.start();
-    harness.plug(bundle.path);
+    await harness.start(bundle.path);
     const elsewhere = (wanted: string) =>
       harness.until(
         ({ conditions }) => conditions.some(({ type, status }) => type === 'PullsFromElsewhere' && status === wanted),
@@ -107,19 +88,19 @@ describe.runIf(have('root', 'mmdebstrap'))('a preload into the CRI-O double', ()
     expect(conditions[1]?.message).toContain(`${PAUSE} (every pod, by pause_image of CRI-O)`);
     await harness.stop();
     const provided = bundle.contents.images[0]?.tags[0] ?? '';
-    writeFileSync(join(double.dirs.crioDropIns, '20-pause.conf'), `[crio.image]\npause_image = "${provided}"\n`);
-    await double.reloadAndWait();
+    writeFileSync(join(node.double().dirs.crioDropIns, '20-pause.conf'), `[crio.image]\npause_image = "${provided}"\n`);
+    await node.double().reloadAndWait();
     await harness.start();
     await elsewhere('False');
   });
 
   it('pulls no present image after a restart with the same stick, except one test pull', async () => {
     await harness.start();
-    harness.plug(bundle.path);
-    await harness.until((report) => report.bundles[0]?.phase === 'activated');
+    await harness.load(bundle.path);
     await harness.stop();
     const pulled = () =>
-      double
+      node
+        .double()
         .log()
         .split('\n')
         .filter((line) => /PullImage|Pulling image/.test(line));
@@ -140,36 +121,30 @@ describe.runIf(have('root', 'mmdebstrap'))('a preload into the CRI-O double', ()
   it('pins an image that CRI-O had by its tag alone, by pulling its digest without a layer (docs/runtime-facts.md, fact 8)', async () => {
     const [image] = bundle.images;
     const source = await startSourceRegistry();
-    const [registry = '', ...path] = (image?.reference ?? '').replace(/:[^/]*$/, '').split('/');
-    if (image !== undefined) source.add(path.join('/'), image.image, [image.reference.split(':').at(-1) ?? '']);
-    writeFileSync(join(double.dirs.registriesDropIns, '50-source.conf'), mirrorToml(registry, source.host));
-    expect(await double.reloadAndWait()).toBeUndefined();
-    const client = connectCri(double.socketPath);
+    if (image !== undefined) source.publish(image);
+    writeFileSync(
+      join(node.double().dirs.registriesDropIns, '50-source.conf'),
+      mirrorToml('quay.example.com', source.host),
+    );
+    expect(await node.double().reloadAndWait()).toBeUndefined();
+    const client = connectCri(node.double().socketPath);
     await client.pullImage(image?.reference ?? '');
     client.close();
     await source.close();
     await harness.start();
-    harness.plug(bundle.path);
-    const done = await harness.until((report) => report.bundles[0]?.phase === 'activated');
+    const done = await harness.load(bundle.path);
     expect(done.bundles[0]?.images).toEqual({ total: 2, present: 2, pinned: 2 });
   });
 
   it('the disk fills up during a pull: reported, no half-written file is kept, and it continues once there is space', async () => {
-    const { staging } = double.dirs;
+    const { staging } = node.double().dirs;
     execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'tmpfs', staging]);
     try {
-      const big = await makeSampleBundle({
-        dir: join(factory, 'big'),
-        keys: [harness.key],
-        images: [
-          {
-            reference: 'quay.example.com/ocp/big:1.0.0',
-            image: sampleImage({ seed: 'big', layers: [sampleLayer({ seed: 'big', sizeBytes: 6 * 1024 * 1024 })] }),
-          },
-        ],
+      const big = await harness.make({
+        dir: harness.at('big'),
+        images: ocpImages(['big'], { sizeBytes: 6 * 1024 * 1024 }),
       });
-      await harness.start();
-      harness.plug(big.path);
+      await harness.start(big.path);
       const full = await harness.until(({ status }) => /disk is full/.test(status));
       expect(full.status).toMatch(/the runtime's disk is full while pulling quay\.example\.com\/ocp\/big@sha256/);
       expect(await harness.images()).toEqual([]);
@@ -181,15 +156,14 @@ describe.runIf(have('root', 'mmdebstrap'))('a preload into the CRI-O double', ()
   });
 
   it('holds while CRI-O does not run, and continues when it does', async () => {
-    await double.kill();
-    await harness.start();
-    harness.plug(bundle.path);
+    await node.killRuntime();
+    await harness.start(bundle.path);
     const held = await harness.until((report) => report.bundles[0]?.phase === 'held');
     expect(held.bundles[0]?.hold).toBe('runtime');
     expect(held.status).toContain('The container runtime does not answer');
-    double = await startCrioDouble({ base: double.dirs.base, skopeo: skopeoArgv() });
-    harness.daemon().engine.kick();
+    await node.restartRuntime();
+    harness.engine.kick();
     await harness.until((report) => report.bundles[0]?.phase === 'activated');
-    expect(existsSync(double.socketPath)).toBe(true);
+    expect(existsSync(node.double().socketPath)).toBe(true);
   });
 });

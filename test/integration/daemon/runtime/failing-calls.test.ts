@@ -1,29 +1,20 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type CrioNode, createCrioNode } from '../../../support/daemon/runtimes/crio-node.ts';
 import { startHeldPull } from '../../../support/daemon/start-held-pull.ts';
 import { createStickGate, type StickGate } from '../../../support/daemon/stick-gate.ts';
+import { folderForEach } from '../../../support/files/temporary-folder.ts';
 import { have } from '../../../support/requirements.ts';
-import { trixieRoot } from '../../../support/rootfs/trixie-root.ts';
 
 describe.runIf(have('root', 'mmdebstrap'))('a call that fails while CRI-O runs', { timeout: 120_000 }, () => {
-  let factory: string;
+  const factory = folderForEach();
   let node: CrioNode;
   let gate: StickGate;
 
-  beforeAll(async () => {
-    await trixieRoot();
-  });
   beforeEach(() => {
-    factory = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
     gate = createStickGate();
   });
-  afterEach(async () => {
+  afterEach(() => {
     gate.release();
-    await node.dispose();
-    rmSync(factory, { recursive: true, force: true });
   });
 
   const failures = () =>
@@ -40,7 +31,7 @@ describe.runIf(have('root', 'mmdebstrap'))('a call that fails while CRI-O runs',
     await startHeldPull(harness, gate, factory);
     await expect
       .poll(() => {
-        harness.daemon().engine.kick();
+        harness.engine.kick();
         return failures();
       })
       .toBeGreaterThan(2);
@@ -48,7 +39,7 @@ describe.runIf(have('root', 'mmdebstrap'))('a call that fails while CRI-O runs',
     gate.release();
     await harness.until(({ bundles }) => bundles[0]?.phase === 'activated');
     expect(harness.statuses.filter((status) => /does not answer|waits for it/.test(status))).toEqual([]);
-    const events = harness.daemon().engine.history(undefined, 1_000);
+    const events = harness.history();
     expect(events.map(({ kind }) => kind)).toContain('preloadStarted');
     expect(events.map(({ kind }) => kind)).not.toContain('runtimeUnreachable');
   });

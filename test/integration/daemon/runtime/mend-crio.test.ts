@@ -1,74 +1,45 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { renderList } from '../../../../src/cli/output/render/render-status.ts';
 import { messageIds } from '../../../../src/platform/message-ids.ts';
-import { makeSampleBundle, type SampleBundle } from '../../../support/bundles/sample-bundle.ts';
+import type { SampleBundle } from '../../../support/bundles/sample-bundle.ts';
 import { sampleImage } from '../../../support/bundles/sample-image.ts';
 import { connectCri, type TestCriClient } from '../../../support/crio-double/cri/cri-client.ts';
-import { crioSettings } from '../../../support/crio-double/crio-settings.ts';
 import { mirrorToml } from '../../../support/crio-double/source-and-double.ts';
-import { type CrioDouble, startCrioDouble } from '../../../support/crio-double/start-crio-double.ts';
-import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
+import type { DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
+import { type CrioNode, createCrioNode } from '../../../support/daemon/runtimes/crio-node.ts';
 import { eventually } from '../../../support/eventually.ts';
 import { have } from '../../../support/requirements.ts';
-import { skopeoArgv, trixieRoot } from '../../../support/rootfs/trixie-root.ts';
 import { startSourceRegistry } from '../../../support/source-registry.ts';
 
 /** Less than the half minute after which everything is looked at anyway. */
 const AT_ONCE_MS = 15_000;
 
 describe.runIf(have('root', 'mmdebstrap'))('repairs of a release on the CRI-O double', { timeout: 90_000 }, () => {
-  let double: CrioDouble;
+  let node: CrioNode;
   let client: TestCriClient;
   let harness: DaemonHarness;
-  let factory: string;
   let bundle: SampleBundle;
-  let unitListeners: Set<() => void>;
 
-  beforeAll(async () => {
-    await trixieRoot();
-  });
   beforeEach(async () => {
-    factory = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
-    double = await startCrioDouble({ skopeo: skopeoArgv() });
-    client = connectCri(double.socketPath);
-    unitListeners = new Set();
-    harness = await createDaemonHarness({
-      settings: {
-        ...crioSettings(double),
-        // Tags can be moved from another registry.
-        serve: { activated: 'digests' },
-      },
-      units: {
-        reloadUnit: async () => void (await double.reloadAndWait()),
-        onUnitChange: (_unit, listener) => {
-          unitListeners.add(listener);
-          return () => unitListeners.delete(listener);
-        },
-      },
-    });
-    bundle = await makeSampleBundle({ dir: factory, keys: [harness.key] });
+    // Tags can be moved from another registry.
+    const serve = { activated: 'digests' } as const;
+    node = await createCrioNode({ serve }, {}, { reload: (double) => double.reloadAndWait() });
+    client = connectCri(node.double().socketPath);
+    ({ harness } = node);
+    bundle = await harness.make();
     await harness.start();
-    harness.plug(bundle.path);
-    await harness.until((report) => report.bundles[0]?.phase === 'activated' && report.operation === 'idle');
+    await harness.load(bundle.path);
     harness.unplug();
     await harness.until((report) => report.bundles[0]?.media.length === 0);
   });
   afterEach(async () => {
-    await harness.dispose();
     client.close();
-    await double.stop();
-    for (const path of [factory, double.dirs.base]) rmSync(path, { recursive: true, force: true });
   });
 
   const tagOf = (index: number) => bundle.contents.images[index]?.tags[0] ?? '';
-  const told = (kind: keyof typeof messageIds) =>
-    harness
-      .daemon()
-      .engine.history(undefined, 1_000)
-      .filter((row) => row.kind === kind);
+  const told = (kind: keyof typeof messageIds) => harness.history(kind);
   /** Every image is there by digest, pinned, and has its tags. */
   const isWhole = async () => {
     const images = await harness.images();
@@ -79,30 +50,27 @@ describe.runIf(have('root', 'mmdebstrap'))('repairs of a release on the CRI-O do
   };
   const restartCrio = async (meanwhile: () => void) => {
     client.close();
-    await double.kill();
+    await node.killRuntime();
     meanwhile();
-    double = await startCrioDouble({ base: double.dirs.base, skopeo: skopeoArgv() });
-    client = connectCri(double.socketPath);
-    for (const listener of unitListeners) listener(); // as systemd tells over D-Bus
+    await node.restartRuntime();
+    client = connectCri(node.double().socketPath);
   };
 
   it('restores a moved tag and a removed tag without the stick', async () => {
     const source = await startSourceRegistry();
     const stranger = sampleImage({ seed: 'stranger' });
-    const [registry = '', ...rest] = tagOf(0).split('/');
-    const [path = '', version = ''] = rest.join('/').split(':');
-    source.add(path, stranger, [version]);
-    const mirror = join(double.dirs.registriesDropIns, '50-source.conf');
-    writeFileSync(mirror, mirrorToml(registry, source.host));
-    const mirrors = () => readFileSync(join(double.dirs.registriesDropIns, '99-stickpin.conf'), 'utf8');
+    source.publish({ reference: tagOf(0), image: stranger });
+    const mirror = join(node.double().dirs.registriesDropIns, '50-source.conf');
+    writeFileSync(mirror, mirrorToml('quay.example.com', source.host));
+    const mirrors = () => readFileSync(join(node.double().dirs.registriesDropIns, '99-stickpin.conf'), 'utf8');
     // What is configured meanwhile stands behind our mirror soon.
     await expect.poll(mirrors, { timeout: 60_000 }).toContain(source.host);
-    await double.reloadAndWait();
+    await node.double().reloadAndWait();
     await client.pullImage(tagOf(0));
     await client.removeImage(tagOf(1));
     const strangers = (await harness.images()).find((image) => image.repoTags.includes(tagOf(0)));
     expect(strangers?.repoDigests[0]).toContain(stranger.top.digest);
-    harness.daemon().engine.kick();
+    harness.engine.kick();
     await eventually(isWhole, AT_ONCE_MS);
     await eventually(() => expect(told('tagsRestored')).toHaveLength(1));
     expect(told('tagsRestored')[0]?.message).toContain(
@@ -133,23 +101,23 @@ describe.runIf(have('root', 'mmdebstrap'))('repairs of a release on the CRI-O do
   }, 150_000);
 
   it('observes at once when CRI-O was restarted, and renders missing pins again', async () => {
-    const pins = join(double.dirs.base, 'run/crio/crio.conf.d/99-stickpin.conf');
+    const pins = join(node.double().dirs.base, 'run/crio/crio.conf.d/99-stickpin.conf');
     await restartCrio(() => writeFileSync(pins, ''));
     await eventually(isWhole, AT_ONCE_MS);
     expect(readFileSync(pins, 'utf8')).toContain(bundle.contents.images[0]?.reference ?? 'no image');
   });
 
   it('reports a file that takes the pins away, and its removal, once each', async () => {
-    const theirs = join(double.dirs.crioDropIns, '99-z.conf');
+    const theirs = join(node.double().dirs.crioDropIns, '99-z.conf');
     const pinKinds = () => harness.log.kinds().filter((kind) => kind === 'pinsNotTaken' || kind === 'pinsHold');
     writeFileSync(theirs, '[crio.image]\npinned_images = []\n');
-    harness.daemon().engine.kick();
+    harness.engine.kick();
     await eventually(() =>
       expect(told('pinsNotTaken').map((row) => row.message)).toEqual([expect.stringContaining(theirs)]),
     );
     await harness.rounds();
     rmSync(theirs);
-    harness.daemon().engine.kick();
+    harness.engine.kick();
     await eventually(() => expect(told('pinsHold')).toHaveLength(1));
     await harness.rounds();
     expect(pinKinds()).toEqual(['pinsNotTaken', 'pinsHold']);
@@ -157,7 +125,7 @@ describe.runIf(have('root', 'mmdebstrap'))('repairs of a release on the CRI-O do
   });
 
   it('names a file that hides our mirrors, as long as it does', async () => {
-    const theirs = join(double.dirs.registriesDropIns, 'zz-last.conf');
+    const theirs = join(node.double().dirs.registriesDropIns, 'zz-last.conf');
     const repository = tagOf(0).replace(/:[^:/]*$/, '');
     writeFileSync(theirs, `[[registry]]\nprefix = "${repository}"\nlocation = "${repository}"\n`);
     await harness.until(({ status }) => status.includes(theirs), 60_000);
@@ -175,18 +143,20 @@ describe.runIf(have('root', 'mmdebstrap'))('repairs of a release on the CRI-O do
     rmSync(theirs);
     await harness.until(({ bundles }) => bundles[0]?.degraded === undefined, 60_000);
     // A place that CRI-O refuses is not copied into our file.
-    const refused = join(double.dirs.registriesDropIns, '10-refused.conf');
+    const refused = join(node.double().dirs.registriesDropIns, '10-refused.conf');
     writeFileSync(refused, `[[registry]]\nprefix = "${repository}"\nlocation = "https://m.example.com/x"\n`);
     await harness.until(({ status }) => status.includes(refused), 60_000);
     await harness.rounds();
-    expect(readFileSync(join(double.dirs.registriesDropIns, '99-stickpin.conf'), 'utf8')).not.toContain('https://m.');
+    expect(readFileSync(join(node.double().dirs.registriesDropIns, '99-stickpin.conf'), 'utf8')).not.toContain(
+      'https://m.',
+    );
     rmSync(refused);
     await harness.until(({ bundles }) => bundles[0]?.degraded === undefined, 60_000);
   });
 
   it('reports missing images and their stick once, and pulls them again with their tags', async () => {
     for (const image of await harness.images()) await client.removeImage(image.imageId);
-    harness.daemon().engine.kick();
+    harness.engine.kick();
     // A round may come after the first of them is removed.
     const gone = await harness.until(({ bundles }) => bundles[0]?.degraded !== undefined && !bundles[0].images.present);
     const names = bundle.contents.images.map(({ reference }) => reference).join(', ');
@@ -200,7 +170,7 @@ describe.runIf(have('root', 'mmdebstrap'))('repairs of a release on the CRI-O do
       /^2 of 2 images of ocp 4\.13\.7 are missing\. Plug in the stick of ocp 4\.13\.7\. The first is \S+\.$/,
     );
     expect(renderList(gone)).toContain('Plug in the stick of ocp 4.13.7');
-    harness.daemon().engine.kick();
+    harness.engine.kick();
     harness.plugAgain();
     await eventually(isWhole, 30_000);
     // One message, of what was missing in the round that saw it first.

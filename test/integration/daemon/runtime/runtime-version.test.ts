@@ -1,31 +1,15 @@
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { makeSampleBundle } from '../../../support/bundles/sample-bundle.ts';
+import { existsSync, readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
 import { type CrioNode, createCrioNode } from '../../../support/daemon/runtimes/crio-node.ts';
 import { have } from '../../../support/requirements.ts';
-import { trixieRoot } from '../../../support/rootfs/trixie-root.ts';
 
 describe.runIf(have('root', 'mmdebstrap'))('a runtime that is too old', { timeout: 120_000 }, () => {
-  let factory: string;
   let node: CrioNode;
-
-  beforeAll(async () => {
-    await trixieRoot();
-  });
-  beforeEach(() => {
-    factory = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
-  });
-  afterEach(async () => {
-    await node.dispose();
-    rmSync(factory, { recursive: true, force: true });
-  });
 
   it('is reported before the first stick; nothing is loaded into it, and an upgrade is noticed', async () => {
     node = await createCrioNode({}, { flags: ['--version=1.27.8'] });
     const { harness } = node;
-    const bundle = await makeSampleBundle({ dir: factory, keys: [harness.key] });
+    const bundle = await harness.make();
     await harness.start();
     const idle = await harness.until(({ status }) => status.includes('too old'));
     expect(idle.status).toMatch(
@@ -41,7 +25,7 @@ describe.runIf(have('root', 'mmdebstrap'))('a runtime that is too old', { timeou
     expect(node.double().log()).not.toContain('Reloading');
     expect(existsSync(harness.settings.crio.pins_file)).toBe(false);
     await node.restartRuntime(['--version=1.28.0']);
-    harness.daemon().engine.kick();
+    harness.engine.kick();
     await harness.until(({ bundles }) => bundles[0]?.phase === 'activated');
     const pins = readFileSync(harness.settings.crio.pins_file, 'utf8');
     for (const { reference } of bundle.contents.images) expect(pins).toContain(reference);
@@ -50,18 +34,15 @@ describe.runIf(have('root', 'mmdebstrap'))('a runtime that is too old', { timeou
   it('keeps the pins that it had before it was replaced by an older one', async () => {
     node = await createCrioNode();
     const { harness } = node;
-    const bundle = await makeSampleBundle({ dir: factory, keys: [harness.key] });
+    const bundle = await harness.make();
     await harness.start();
-    harness.plug(bundle.path);
-    await harness.until(({ bundles, operation }) => bundles[0]?.phase === 'activated' && operation === 'idle');
+    await harness.load(bundle.path);
     const pins = readFileSync(harness.settings.crio.pins_file, 'utf8');
     await node.restartRuntime(['--version=1.27.8']);
-    harness.daemon().engine.kick();
+    harness.engine.kick();
     const old = await harness.until(({ status }) => status.includes('too old'));
     expect(old.bundles[0]).toMatchObject({ phase: 'activated', reason: { code: 'runtime/version' } });
-    await harness
-      .daemon()
-      .engine.unpin({ bundle: 'ocp@4.13.7', force: true, removeImages: true }, AbortSignal.timeout(10_000));
+    await harness.engine.unpin({ bundle: 'ocp@4.13.7', force: true, removeImages: true }, AbortSignal.timeout(10_000));
     await harness.until(({ bundles }) => bundles[0]?.phase === 'retired');
     expect(readFileSync(harness.settings.crio.pins_file, 'utf8')).toBe(pins);
     expect((await harness.images()).map(({ pinned }) => pinned)).toEqual([true, true]);

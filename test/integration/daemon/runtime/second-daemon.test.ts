@@ -1,21 +1,12 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import {
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  readlinkSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, readlinkSync, statSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { bundleIntoCache } from '../../../support/bundles/bundle-program.ts';
 import { eventually } from '../../../support/eventually.ts';
+import { folderForEach } from '../../../support/files/temporary-folder.ts';
 import { freePort } from '../../../support/free-port.ts';
 
 const IN_USE = 75;
@@ -23,7 +14,7 @@ const IN_USE = 75;
 /** The program of the service, twice on the same folders. */
 describe('a second daemon', { timeout: 120_000 }, () => {
   let program: string;
-  let base: string;
+  const base = folderForEach();
   let children: ChildProcess[];
   const at = (path: string) => join(base, path);
 
@@ -31,12 +22,10 @@ describe('a second daemon', { timeout: 120_000 }, () => {
     program = await bundleIntoCache('src/main.ts', 'daemon-program');
   });
   beforeEach(() => {
-    base = mkdtempSync(join(tmpdir(), 'stickpin-second-'));
     children = [];
   });
   afterEach(() => {
     for (const child of children) child.kill('SIGKILL');
-    rmSync(base, { recursive: true, force: true });
   });
 
   const launch = ({ port = 0, run = 'run', state = 'state' } = {}) => {

@@ -1,9 +1,6 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { CriClient } from '../../../../src/runtime/cri/cri-client.ts';
-import { hostArch, makeSampleBundle, type SampleBundle } from '../../../support/bundles/sample-bundle.ts';
+import { hostArch, type SampleBundle } from '../../../support/bundles/sample-bundle.ts';
 import { type SampleImage, sampleImage } from '../../../support/bundles/sample-image.ts';
 import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
 import { askedFor, publishMoved } from '../../../support/daemon/origin.ts';
@@ -23,28 +20,22 @@ describe.runIf(have('root', 'mmdebstrap')).each(['1.7', '2'] as const)(
     let containerd: Containerd;
     let harness: DaemonHarness;
     let cri: CriClient;
-    let factory: string;
     let bundle: SampleBundle;
     let moved: SampleImage;
 
     beforeAll(async () => {
-      factory = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
       origin = await startSourceRegistry();
       containerd = await startContainerd({ release: version, snapshotter: 'native' });
-      const folder = join(containerd.certsDirectory, 'quay.example.com');
-      mkdirSync(folder);
-      const hosts = `server = "http://${origin.host}"\n\n[host."http://${origin.host}"]\n  capabilities = ["pull", "resolve"]\n`;
-      writeFileSync(join(folder, 'hosts.toml'), hosts);
+      containerd.sendTo(origin.host);
       const { socketPath } = containerd;
       harness = await createDaemonHarness({
         settings: { runtime: { kind: 'containerd', socket: socketPath, certs_dir: containerd.certsDirectory } },
       });
-      bundle = await makeSampleBundle({ dir: factory, keys: [harness.key] });
+      bundle = await harness.make();
       moved = publishMoved(origin, bundle);
       cri = new CriClient({ socketPath });
       await harness.start();
-      harness.plug(bundle.path);
-      await harness.until((report) => report.bundles[0]?.phase === 'activated' && report.operation === 'idle');
+      await harness.load(bundle.path);
       harness.unplug();
       await harness.until((report) => report.bundles[0]?.media.length === 0);
       await harness.until(({ conditions }) =>
@@ -57,7 +48,6 @@ describe.runIf(have('root', 'mmdebstrap')).each(['1.7', '2'] as const)(
       await harness.dispose();
       await containerd.stop();
       await origin.close();
-      rmSync(factory, { recursive: true, force: true });
     });
 
     const tagOf = (index: number) => bundle.contents.images[index]?.tags[0] ?? '';
@@ -96,7 +86,7 @@ describe.runIf(have('root', 'mmdebstrap')).each(['1.7', '2'] as const)(
       expect(askedFor(origin)).toBeGreaterThan(0);
       const now = await cri.imageStatus(tagOf(0), unstopped);
       expect(now?.repoDigests.map((name) => name.split('@')[1])).toEqual([moved.top.digest]);
-      harness.daemon().engine.kick();
+      harness.engine.kick();
       await harness.until((report) => report.bundles[0]?.images.present === 1);
       harness.plugAgain();
       await eventually(async () => {
@@ -106,9 +96,7 @@ describe.runIf(have('root', 'mmdebstrap')).each(['1.7', '2'] as const)(
     });
 
     it('is pulled by its own tag while a newer release is activated, until it is retired', async () => {
-      const newer = await makeSampleBundle({
-        dir: factory,
-        keys: [harness.key],
+      const newer = await harness.make({
         version: '4.13.8',
         sequence: 8,
         images: ['etcd', 'api'].map((name) => ({
@@ -124,7 +112,7 @@ describe.runIf(have('root', 'mmdebstrap')).each(['1.7', '2'] as const)(
       await cri.pullImage(tagOf(1), unstopped);
       expect((await cri.imageStatus(tagOf(1), unstopped))?.repoDigests).toContain(referenceOf(1));
       expect(askedFor(origin)).toBe(0);
-      await harness.daemon().engine.unpin({ bundle: bundle.bundleId, force: true, removeImages: false }, unstopped);
+      await harness.engine.unpin({ bundle: bundle.bundleId, force: true, removeImages: false }, unstopped);
       await harness.until((report) => report.bundles[0]?.phase === 'retired');
       await cri.pullImage(tagOf(1), unstopped);
       expect(askedFor(origin)).toBeGreaterThan(0);

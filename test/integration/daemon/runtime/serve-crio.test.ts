@@ -58,9 +58,7 @@ describe.runIf(have('root', 'mmdebstrap'))(
       expect(before.length).toBeGreaterThan(0);
       await served.node.harness.stop();
       await served.node.harness.start();
-      await served.node.harness.until(
-        (report) => report.bundles[0]?.phase === 'activated' && report.operation === 'idle',
-      );
+      await served.node.harness.activated();
       await expect.poll(mirrorsNow, { timeout: 60_000 }).toEqual(before);
       // Its port is another one here, and CRI-O reads that a little later.
       await eventually(() => client.pullImage(served.referenceOf(0)), 20_000);
@@ -74,7 +72,7 @@ describe.runIf(have('root', 'mmdebstrap'))(
       const underTag = async () =>
         (await served.node.harness.images()).find(({ repoTags }) => repoTags.includes(served.tagOf(0)));
       expect((await underTag())?.repoDigests.map((name) => name.split('@')[1])).toEqual([served.moved.top.digest]);
-      served.node.harness.daemon().engine.kick();
+      served.node.harness.engine.kick();
       await served.node.harness.until((report) => report.bundles[0]?.images.present === 0);
       expect(served.node.harness.report().bundles[0]?.phase).toBe('activated');
       served.node.harness.plugAgain();

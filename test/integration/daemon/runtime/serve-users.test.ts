@@ -1,12 +1,12 @@
 import { execFile } from 'node:child_process';
-import { chmodSync, chownSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { chmodSync, chownSync, mkdtempSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { SettingsOverrides } from '../../../support/daemon/daemon-harness.ts';
 import { askedFor } from '../../../support/daemon/origin.ts';
 import { createServedNode, type ServedNode } from '../../../support/daemon/runtimes/served-node.ts';
+import { folderForEach } from '../../../support/files/temporary-folder.ts';
 import { have } from '../../../support/requirements.ts';
 
 const run = promisify(execFile);
@@ -15,7 +15,7 @@ const ROOT = 0;
 const [ALLOWED, STRANGER] = [64_001, 64_002];
 
 /** Where a user finds the configuration, and puts images. */
-let place: string;
+const place = folderForEach();
 let served: ServedNode;
 
 /**
@@ -44,10 +44,8 @@ const filesOf = (index: number) => {
 };
 
 beforeEach(() => {
-  place = mkdtempSync(join(tmpdir(), 'stickpin-users-'));
   chmodSync(place, 0o755);
 });
-afterEach(() => rmSync(place, { recursive: true, force: true }));
 
 describe.runIf(have('root', 'mmdebstrap', 'skopeo')).each<{
   readonly when: string;

@@ -1,7 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { messageIds } from '../../../../src/platform/message-ids.ts';
@@ -10,6 +9,7 @@ import { createDatagramReceiver, type DatagramReceiver } from '../../../support/
 import { type PrivateBus, startPrivateBus } from '../../../support/bus/private-bus.ts';
 import { type SystemdDouble, startSystemdDouble } from '../../../support/bus/systemd-double.ts';
 import { eventually } from '../../../support/eventually.ts';
+import { folderForEach } from '../../../support/files/temporary-folder.ts';
 import { have } from '../../../support/requirements.ts';
 
 const UNIT = 'stickpin.service';
@@ -20,7 +20,7 @@ describe.runIf(have('dbus-daemon'))('the daemon whose settings changed', { timeo
   let systemd: SystemdDouble;
   let notified: DatagramReceiver;
   let program: string;
-  let base: string;
+  const base = folderForEach();
   let child: ChildProcess;
   let output: string;
 
@@ -32,14 +32,12 @@ describe.runIf(have('dbus-daemon'))('the daemon whose settings changed', { timeo
   beforeEach(async () => {
     systemd = await startSystemdDouble(bus.address);
     notified = createDatagramReceiver();
-    base = mkdtempSync(join(tmpdir(), 'stickpin-settings-'));
     output = '';
   });
   afterEach(() => {
     child.kill('SIGKILL');
     systemd.stop();
     notified[Symbol.dispose]();
-    rmSync(base, { recursive: true, force: true });
   });
 
   const writeSettings = (parallel: number) =>

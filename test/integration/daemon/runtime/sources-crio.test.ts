@@ -1,41 +1,35 @@
-import { cpSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { cpSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { hexOf } from '../../../../src/domain/model/digest.ts';
-import { makeSampleBundle, type SampleBundle } from '../../../support/bundles/sample-bundle.ts';
+import type { SampleBundle } from '../../../support/bundles/sample-bundle.ts';
 import { sampleImage } from '../../../support/bundles/sample-image.ts';
 import { mirrorToml } from '../../../support/crio-double/source-and-double.ts';
 import type { SettingsOverrides } from '../../../support/daemon/daemon-harness.ts';
 import { type CrioNode, createCrioNode } from '../../../support/daemon/runtimes/crio-node.ts';
+import { folderForEach } from '../../../support/files/temporary-folder.ts';
 import { have } from '../../../support/requirements.ts';
-import { trixieRoot } from '../../../support/rootfs/trixie-root.ts';
 import { runCommand } from '../../../support/run-command.ts';
 import { type SourceRegistry, startSourceRegistry } from '../../../support/source-registry.ts';
 
 describe.runIf(have('root', 'mmdebstrap'))('where blobs come from, with the CRI-O double', () => {
-  let factory: string;
+  const factory = folderForEach();
   let node: CrioNode;
   let bundle: SampleBundle;
   let remote: SourceRegistry;
 
-  beforeAll(async () => {
-    await trixieRoot();
-  });
   beforeEach(async () => {
-    factory = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
     remote = await startSourceRegistry();
   });
   afterEach(async () => {
     await node.dispose();
     await remote.close();
-    rmSync(factory, { recursive: true, force: true });
   });
 
   const setUp = async (settings: SettingsOverrides = {}) => {
     const toml = mirrorToml('quay.example.com', remote.host);
     node = await createCrioNode(settings, { files: { 'etc/containers/registries.conf.d/50-remote.conf': toml } });
-    bundle = await makeSampleBundle({ dir: factory, keys: [node.harness.key] });
+    bundle = await node.harness.make();
     await node.harness.start();
   };
   const activated = () =>
@@ -46,19 +40,13 @@ describe.runIf(have('root', 'mmdebstrap'))('where blobs come from, with the CRI-
     );
   const backAfterWipe = async () => {
     await node.powerCutAndWipe();
-    node.harness.daemon().engine.kick();
+    node.harness.engine.kick();
     await expect
       .poll(async () => (await node.harness.images()).filter((image) => image.pinned).length, { timeout: 60_000 })
       .toBe(2);
   };
   /** Puts the images of the bundle into the registry that its references lead to. */
-  const publish = () => {
-    for (const { reference, image } of bundle.images) {
-      const [, ...path] = reference.split('/');
-      const [repository = '', tag = ''] = path.join('/').split(':');
-      remote.add(repository, image, [tag]);
-    }
-  };
+  const publish = () => remote.publish(...bundle.images);
   const envelopeOf = async (name: string) => {
     const folder = join(factory, name);
     const made = await runCommand(['bundle', 'envelope', bundle.path, '--out', folder]);
@@ -97,8 +85,7 @@ describe.runIf(have('root', 'mmdebstrap'))('where blobs come from, with the CRI-
     const layers = () => readdirSync(join(node.harness.base, 'state/blobs/layers')).sort();
     const expected = bundle.contents.layers.map(({ digest }) => hexOf(digest)).sort();
     await expect.poll(layers, { timeout: 60_000 }).toEqual(expected);
-    node.harness.unplug();
-    await node.harness.until(({ media }) => media.every(({ medium }) => !medium.endsWith('/stick')));
+    await node.harness.takeOut();
     await backAfterWipe();
   });
 
@@ -114,12 +101,8 @@ describe.runIf(have('root', 'mmdebstrap'))('where blobs come from, with the CRI-
   });
 
   /** The tags of both images name another one in their registry. */
-  const moveTags = () => {
-    for (const { reference } of bundle.images) {
-      const [repository = '', tag = ''] = reference.slice(reference.indexOf('/') + 1).split(':');
-      remote.add(repository, sampleImage({ seed: 'moved' }), [tag]);
-    }
-  };
+  const moveTags = () =>
+    remote.publish(...bundle.images.map((one) => ({ ...one, image: sampleImage({ seed: 'moved' }) })));
   const tagsNow = async () => (await node.harness.images()).flatMap(({ repoTags }) => repoTags);
 
   it('a tag that moved in its registry does not move on the node: tags come from the manifests of the envelope', async () => {

@@ -1,13 +1,13 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { watchSettings } from '../../../../src/app/daemon/changes.ts';
 import { loadSettings } from '../../../../src/config/load-settings.ts';
+import { folderForEach } from '../../../support/files/temporary-folder.ts';
 import { createRecordingLog, type RecordingLog } from '../../../support/recording-log.ts';
 
 describe('settings that change while the daemon runs', () => {
-  let folder: string;
+  const folder = folderForEach();
   let log: RecordingLog;
   let told: string[];
   let unwatch: () => void;
@@ -16,7 +16,6 @@ describe('settings that change while the daemon runs', () => {
   const count = (what: string) => told.filter((entry) => entry === what).length;
 
   beforeEach(async () => {
-    folder = mkdtempSync(join(tmpdir(), 'stickpin-settings-'));
     writeFileSync(file(), '[preload]\nparallel = 2\n');
     log = createRecordingLog();
     told = [];
@@ -40,7 +39,6 @@ describe('settings that change while the daemon runs', () => {
   });
   afterEach(() => {
     unwatch();
-    rmSync(folder, { recursive: true, force: true });
   });
 
   it('stops when settings change, so that systemd starts the daemon with the new ones', async () => {

@@ -1,10 +1,10 @@
-import { mkdtempSync, renameSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { renameSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { makeSampleBundle, sampleKey } from '../../../support/bundles/sample-bundle.ts';
 import { makeNotice } from '../../../support/bundles/signed-payload.ts';
 import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
+import { folderForEach } from '../../../support/files/temporary-folder.ts';
 
 /**
  * A bidirectional override, a zero-width space, a line separator, a terminal's escape and its 8-bit
@@ -14,14 +14,7 @@ const HOSTILE = 'a\u202eb\u200bc\u2028d\u001b[2Je\u009b2J\nf';
 const FORBIDDEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/u;
 
 let node: DaemonHarness;
-let dir: string;
-beforeEach(() => {
-  dir = mkdtempSync(join(tmpdir(), 'stickpin-made-'));
-});
-afterEach(async () => {
-  await node.dispose();
-  rmSync(dir, { recursive: true, force: true });
-});
+const dir = folderForEach();
 
 /** Every text of a document. */
 function textsIn(value: unknown): readonly string[] {
@@ -44,6 +37,6 @@ it('takes control and format characters out of key names, file names and texts o
   expect(report.notices[0]?.signedBy).toEqual(['abc d [2Je 2J f']);
   expect(report.notices[0]?.advisories[0]?.reason).toBe('abc d');
   expect(report.rejected[0]?.path).toContain('abc d [2Je 2J f');
-  const history = node.daemon().engine.history(undefined, 100);
+  const history = node.history();
   for (const text of [...textsIn(report), ...textsIn(history), ...node.statuses]) expect(text).not.toMatch(FORBIDDEN);
 });

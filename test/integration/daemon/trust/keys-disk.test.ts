@@ -1,9 +1,8 @@
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { makeSampleBundle, sampleKey } from '../../../support/bundles/sample-bundle.ts';
+import { sampleKey } from '../../../support/bundles/sample-bundle.ts';
 import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
 import { mounting } from '../../../support/files/small-disk.ts';
 import { have } from '../../../support/requirements.ts';
@@ -12,13 +11,11 @@ import { have } from '../../../support/requirements.ts';
 const UNREADABLE = `/proc/${process.pid}/mem`;
 
 describe.runIf(have('root', mounting))('a file in keys.d that gives EIO', () => {
-  let factory: string;
   let node: DaemonHarness;
   /** The file that is mounted over. */
   let broken: string | undefined;
 
   beforeEach(async () => {
-    factory = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
     node = await createDaemonHarness();
     broken = undefined;
   });
@@ -26,7 +23,6 @@ describe.runIf(have('root', mounting))('a file in keys.d that gives EIO', () => 
     await node.stop();
     mend();
     await node.dispose();
-    rmSync(factory, { recursive: true, force: true });
   });
   const breakFile = (name: string, content: string): void => {
     const path = join(node.keysFolder, name);
@@ -45,8 +41,7 @@ describe.runIf(have('root', mounting))('a file in keys.d that gives EIO', () => 
     { name: 'other.pub', content: sampleKey('other').publicPem },
   ])('lets nothing be trusted ($name) until it can be read; STATUS names the file and the error', async (file) => {
     breakFile(file.name, file.content);
-    await node.start();
-    node.plug((await makeSampleBundle({ dir: factory, keys: [node.key] })).path);
+    await node.start((await node.make()).path);
     const report = await node.until(({ rejected }) => rejected.length > 0);
     expect(report.trust).toMatchObject({ keys: [], revocationsUnreadable: true });
     expect(report.bundles).toEqual([]);

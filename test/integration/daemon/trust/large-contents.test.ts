@@ -1,7 +1,5 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { StatusReport } from '../../../../src/domain/report/status-schema.ts';
 import {
   hostileContents,
@@ -9,28 +7,26 @@ import {
   largestCounts,
   writeContentsBundle,
 } from '../../../support/bundles/large-contents.ts';
-import { makeSampleBundle } from '../../../support/bundles/sample-bundle.ts';
 import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
 import { buildDocumentWorker } from '../../../support/document-worker.ts';
+import { folderForAll } from '../../../support/files/temporary-folder.ts';
 import { watchLoop } from '../../../support/loop-watch.ts';
 
 const MIB = 1024 * 1024;
 
 /* Signed, so that all of it is read: a factory's mistake, or a key in the wrong hands. */
 describe('a bundle with a huge contents.json does not block the daemon', () => {
-  let factory: string;
+  const factory = folderForAll();
   let documentWorker: URL;
   let harness: DaemonHarness | undefined;
 
   beforeAll(async () => {
-    factory = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
     documentWorker = await buildDocumentWorker(factory);
   });
   afterEach(async () => {
     await harness?.dispose();
     harness = undefined;
   });
-  afterAll(() => rmSync(factory, { recursive: true, force: true }));
 
   const start = async (): Promise<DaemonHarness> => {
     harness = await createDaemonHarness({ documentWorker });
@@ -59,8 +55,7 @@ describe('a bundle with a huge contents.json does not block the daemon', () => {
     );
     node.unplug();
     await node.until(({ rejected }) => rejected.length === 0);
-    node.plug((await makeSampleBundle({ dir: join(factory, 'good'), keys: [node.key] })).path);
-    await node.until(({ bundles }) => bundles[0]?.phase === 'activated');
+    await node.load((await node.make({ dir: join(factory, 'good') })).path);
   });
 
   it.each(['empty objects', 'arrays within each other'])(
@@ -85,8 +80,7 @@ describe('a bundle with a huge contents.json does not block the daemon', () => {
     node.plug(path);
     const isHeld = ({ bundles }: StatusReport) => bundles[0]?.hold === 'media' && bundles[0].images.total === 2000;
     await node.until(isHeld);
-    await node.stop();
-    await node.start();
+    await node.restart();
     await node.until(isHeld);
   });
 });

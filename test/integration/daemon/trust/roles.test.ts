@@ -1,8 +1,7 @@
-import { mkdtempSync, rmSync, statSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { StatusReport } from '../../../../src/domain/report/status-schema.ts';
 import { installRole, type RoleFileOptions } from '../../../support/bundles/role-file.ts';
 import {
@@ -18,6 +17,7 @@ import {
   type DaemonHarness,
   type HarnessOptions,
 } from '../../../support/daemon/daemon-harness.ts';
+import { folderForEach } from '../../../support/files/temporary-folder.ts';
 
 const customer = sampleKey('customer');
 const evil = sampleKey('evil');
@@ -25,14 +25,7 @@ const platform = sampleKey('factory-2026');
 const CUSTOMER_APP = 'registry.example.com/cust/app';
 
 let node: DaemonHarness;
-let dir: string;
-beforeEach(() => {
-  dir = mkdtempSync(join(tmpdir(), 'stickpin-made-'));
-});
-afterEach(async () => {
-  await node.dispose();
-  rmSync(dir, { recursive: true, force: true });
-});
+const dir = folderForEach();
 
 /** A node with the platform's plain key and the customer's role. */
 async function start(role: RoleFileOptions = {}, options: HarnessOptions = {}): Promise<void> {
@@ -62,11 +55,7 @@ const platformBundle = (over: Partial<SampleBundleOptions> = {}) => {
 const phaseOf = (report: StatusReport, name: string) => report.bundles.find((one) => one.name === name)?.phase;
 const isActivated = (name: string) => (report: StatusReport) => phaseOf(report, name) === 'activated';
 const rejection = async () => (await node.until(({ rejected }) => rejected.length > 0)).rejected[0]?.reason;
-const kinds = () =>
-  node
-    .daemon()
-    .engine.history(undefined, 200)
-    .map(({ kind }) => kind);
+const kinds = () => node.history().map(({ kind }) => kind);
 
 describe('a role', () => {
   it('adopts bundles within its scope, and those of the platform too', async () => {
@@ -118,8 +107,7 @@ describe('a role', () => {
     const [second, other] = [sampleKey('second'), sampleKey('other')];
     installRole(node.keysFolder, 'customer', { keys: [customer, second], threshold: 2 });
     installRole(node.keysFolder, 'other', { keys: [other], threshold: 2 });
-    await node.start();
-    node.plug((await customerBundle({ keys: [customer, other, platform] })).path);
+    await node.start((await customerBundle({ keys: [customer, other, platform] })).path);
     expect((await rejection())?.code).toBe('bundle/threshold');
     node.unplug();
     node.plug((await customerBundle({ keys: [customer, second] })).path);
@@ -152,8 +140,7 @@ describe('a role', () => {
   it('does not count while its key is in a *.pub file too', async () => {
     node = await createDaemonHarness({ keys: [platform, customer] });
     installRole(node.keysFolder, 'customer', { keys: [customer] });
-    await node.start();
-    node.plug((await customerBundle()).path);
+    await node.start((await customerBundle()).path);
     expect((await rejection())?.code).toBe('bundle/unknown-key');
     expect(node.report().trust.keys.map(({ name }) => name)).toEqual(['factory-2026']);
   });
@@ -183,8 +170,7 @@ describe('a role that changed after its bundle was adopted', () => {
     const report = await node.until(withdrawn);
     expect(report.bundles[0]?.reason?.message).toMatch(why);
     expect((await node.images()).every(({ pinned }) => pinned)).toBe(true);
-    await node.stop();
-    await node.start();
+    await node.restart();
     await node.until(withdrawn);
     installRole(node.keysFolder, 'customer', { keys: [customer] });
     await node.until((again) => again.bundles.length === 1 && again.bundles[0]?.reason === undefined);
@@ -208,8 +194,7 @@ describe('a role that changed after its bundle was adopted', () => {
     const report = await node.until(isTrusted);
     expect(report.bundles[0]?.signedBy).toEqual([`cust-apps/${customer.privateKey.keyId.slice(0, 12)}`]);
     node.unplug();
-    await node.stop();
-    await node.start();
+    await node.restart();
     await node.rounds();
     expect(isTrusted(node.report())).toBe(true);
   });
@@ -275,8 +260,8 @@ describe('a tag of the platform', () => {
     expect(held?.reason?.message).toMatch(
       /tag \S+ belongs to \S+ of stream ocp, .* so stream customer-app may not take it/,
     );
-    expect(() => node.daemon().engine.activate({ bundle: 'customer-app@4.13.7' })).toThrow(/may not take it/);
-    expect(() => node.daemon().engine.activateOverride({ bundle: 'customer-app@4.13.7' })).toThrow(/may not take it/);
+    expect(() => node.engine.activate({ bundle: 'customer-app@4.13.7' })).toThrow(/may not take it/);
+    expect(() => node.engine.activateOverride({ bundle: 'customer-app@4.13.7' })).toThrow(/may not take it/);
     const after = (await node.images()).find(({ repoTags }) => repoTags.includes(TAG));
     expect(after?.imageId).toBe(before?.imageId);
   });
@@ -311,8 +296,7 @@ describe('stickpin trust', () => {
     expect(kinds()).toContain('streamReset');
     await node.stop();
     node.unplug();
-    await node.start();
-    node.plug((await release(3, 3)).path);
+    await node.start((await release(3, 3)).path);
     await node.until(({ bundles }) => bundles.some((one) => one.version === version(3) && one.phase === 'activated'));
     await expect(node.daemon().resetStream('nothing', 0)).rejects.toThrow('no bundle of stream');
   });
@@ -360,16 +344,14 @@ describe('stickpin trust', () => {
     await start({}, { settings: { trust: { max_sequence_step: 100 } } });
     node.plug((await release(1, 5_000)).path);
     await node.until(isActivated('ocp'));
-    node.unplug();
-    await node.until(({ media }) => media.every(({ medium }) => !medium.endsWith('/stick')));
+    await node.takeOut();
     const [second, third] = [await release(2, 5_100), await release(3, 5_200)];
     node.plug(second.path, third.path);
     const isAt = (at: number) => (report: StatusReport) =>
       report.bundles.some((one) => one.version === version(at) && one.phase === 'activated');
     await node.until((report) => isAt(2)(report) && report.rejected.length === 1);
     expect((await rejection())?.message).toMatch(/has sequence 5200, more than 100 .* above 5000/);
-    node.unplug();
-    await node.until(({ media }) => media.every(({ medium }) => !medium.endsWith('/stick')));
+    await node.takeOut();
     node.plug(second.path, third.path);
     await node.until(isAt(3));
   });
@@ -400,8 +382,7 @@ describe('stickpin trust', () => {
     await node.until(isGone);
     expect(node.report().trust.revoked).toEqual([{ keyId, byPerson: true }]);
     expect(kinds()).toContain('keyRevoked');
-    await node.stop();
-    await node.start();
+    await node.restart();
     await node.until(isGone);
     await node.daemon().restoreKey(keyId, 7);
     await node.until((report) => report.bundles[0]?.reason === undefined);
@@ -441,8 +422,7 @@ describe('rotation by role', () => {
     expect(node.report().trust.revoked).toEqual([
       { keyId: platform.privateKey.keyId, revokedBy: 'customer-notes@2026.1.1', role: 'customer' },
     ]);
-    await node.stop();
-    await node.start();
+    await node.restart();
     const again = await node.until(isActivated('ocp'));
     expect(again.bundles.find(({ name }) => name === 'ocp')?.reason).toBeUndefined();
   });
@@ -487,8 +467,7 @@ describe('rotation by role', () => {
     expect(node.report().trust.revoked).toEqual(expected);
     const later = node.log.lines.map(({ message }) => message);
     expect(later).toContainEqual(expect.stringMatching(/this node changes no key in role customer\. Left out: 255/));
-    await node.stop();
-    await node.start();
+    await node.restart();
     await node.until(({ trust }) => isDeepStrictEqual(trust.revoked, expected));
   });
 
@@ -500,8 +479,7 @@ describe('rotation by role', () => {
     node = await createDaemonHarness({ keys: [platform] });
     installRole(node.keysFolder, 'customer', { keys: [customer], ...role });
     installRole(node.keysFolder, 'other', { keys: [evil], mayRotate: true });
-    await node.start();
-    node.plug(notice('customer-notes', { role: 'customer', keys: [sampleKey('x').publicPem] }, signer));
+    await node.start(notice('customer-notes', { role: 'customer', keys: [sampleKey('x').publicPem] }, signer));
     const reason = await rejection();
     expect(reason?.code).toBe('bundle/rotation');
     expect(reason?.message).toMatch(why);

@@ -1,35 +1,28 @@
-import { mkdtempSync, renameSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { renameSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, it } from 'vitest';
-import { makeSampleBundle, type SampleBundle } from '../../../support/bundles/sample-bundle.ts';
+import { beforeEach, expect, it } from 'vitest';
+import type { SampleBundle } from '../../../support/bundles/sample-bundle.ts';
 import { sampleImage } from '../../../support/bundles/sample-image.ts';
 import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
+import { folderForEach } from '../../../support/files/temporary-folder.ts';
 
 let harness: DaemonHarness;
-let factory: string;
+const factory = folderForEach();
 
 beforeEach(async () => {
-  factory = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
   harness = await createDaemonHarness();
-});
-afterEach(async () => {
-  await harness.dispose();
-  rmSync(factory, { recursive: true, force: true });
 });
 
 /** `ocp 4.13.7` with one image under the same tag, whose content `seed` makes. */
 const make = (seed: string, sequence: number): Promise<SampleBundle> =>
-  makeSampleBundle({
+  harness.make({
     dir: join(factory, seed),
-    keys: [harness.key],
     sequence,
     schedule: 'manual',
     images: [{ reference: 'quay.example.com/ocp/app:4.13.7', image: sampleImage({ seed }) }],
   });
 const plugBoth = async (one: SampleBundle, other: SampleBundle): Promise<void> => {
-  await harness.start();
-  harness.plug(one.path);
+  await harness.start(one.path);
   renameSync(other.path, join(harness.incoming, 'ocp'));
 };
 
@@ -54,7 +47,7 @@ it('two bundles with the same name and version and other sequences: both are loa
   const isReady = (bundle: SampleBundle) => (report: { bundles: readonly { bundleId: string; phase: string }[] }) =>
     report.bundles.some(({ bundleId, phase }) => bundleId === bundle.bundleId && phase === 'ready');
   await harness.until((report) => isReady(one)(report) && isReady(other)(report));
-  const { engine } = harness.daemon();
+  const { engine } = harness;
   await expect
     .poll(() => harness.statuses.at(-1))
     .toMatch(

@@ -1,16 +1,15 @@
 import { createSign, generateKeyPairSync, type KeyObject } from 'node:crypto';
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { parseReference } from '../../../../src/domain/model/reference.ts';
 import { createBundle } from '../../../../src/factory/create-bundle.ts';
 import { hostArch } from '../../../support/bundles/sample-bundle.ts';
 import { sampleImage, writeOciLayout } from '../../../support/bundles/sample-image.ts';
 import { sampleSignature, signatureTag } from '../../../support/bundles/sample-signature.ts';
 import { type CrioNode, createCrioNode } from '../../../support/daemon/runtimes/crio-node.ts';
+import { folderForEach } from '../../../support/files/temporary-folder.ts';
 import { have } from '../../../support/requirements.ts';
-import { trixieRoot } from '../../../support/rootfs/trixie-root.ts';
 
 const NAME = 'quay.example.com/edge/app:1.0.0';
 const image = sampleImage({ seed: 'app', architecture: hostArch });
@@ -19,14 +18,10 @@ describe.runIf(have('root', 'mmdebstrap'))(
   'policy.json that demands sigstore signatures, with the CRI-O double',
   () => {
     let node: CrioNode;
-    let factory: string;
+    const factory = folderForEach();
     let keys: { publicKey: KeyObject; privateKey: KeyObject };
 
-    beforeAll(async () => {
-      await trixieRoot();
-    });
     beforeEach(async () => {
-      factory = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
       node = await createCrioNode();
       keys = generateKeyPairSync('ec', { namedCurve: 'prime256v1' });
       const { base, policyFile } = node.double().dirs;
@@ -38,10 +33,6 @@ describe.runIf(have('root', 'mmdebstrap'))(
       };
       const transports = { docker: { 'quay.example.com': [signed] } };
       writeFileSync(policyFile, JSON.stringify({ default: [{ type: 'reject' }], transports }));
-    });
-    afterEach(async () => {
-      await node.dispose();
-      rmSync(factory, { recursive: true, force: true });
     });
 
     const lookup = () => join(node.double().dirs.registriesD, '99-stickpin.yaml');
@@ -78,8 +69,7 @@ describe.runIf(have('root', 'mmdebstrap'))(
     it('pulls what is signed, the signature from our registry, and leaves no trace when the mirrors go', async () => {
       const path = await bundleSignedBy(keys.privateKey);
       await node.harness.start();
-      node.harness.plug(path);
-      const done = await node.harness.until(({ bundles }) => bundles[0]?.phase === 'activated');
+      const done = await node.harness.load(path);
       expect(done.bundles[0]?.images).toEqual({ total: 1, present: 1, pinned: 1 });
       expect(readFileSync(lookup(), 'utf8')).toContain('use-sigstore-attachments: true');
       await node.harness.stop();
@@ -89,8 +79,7 @@ describe.runIf(have('root', 'mmdebstrap'))(
     it('pulls nothing that another key has signed, and says that policy.json refuses it', async () => {
       const stranger = generateKeyPairSync('ec', { namedCurve: 'prime256v1' });
       const path = await bundleSignedBy(stranger.privateKey);
-      await node.harness.start();
-      node.harness.plug(path);
+      await node.harness.start(path);
       const refused = await node.harness.until(({ status }) => status.includes('policy.json refuses'));
       expect(refused.status).toMatch(/policy\.json refuses quay\.example\.com\/edge\/app@sha256:/);
       expect(readFileSync(lookup(), 'utf8')).toMatch(

@@ -1,10 +1,9 @@
 import { createHash, createPublicKey } from 'node:crypto';
-import { chmodSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { chmodSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import Database from 'better-sqlite3';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { createApiBackend } from '../../../../src/app/daemon/api-backend.ts';
 import { formatRevocationRecord, readRevocationRecord } from '../../../../src/bundle/keys/revocation-record.ts';
 import { renderList } from '../../../../src/cli/output/render/render-status.ts';
@@ -18,16 +17,10 @@ import {
   type DaemonHarness,
   type HarnessOptions,
 } from '../../../support/daemon/daemon-harness.ts';
+import { folderForEach } from '../../../support/files/temporary-folder.ts';
 
 let node: DaemonHarness;
-let dir: string;
-beforeEach(() => {
-  dir = mkdtempSync(join(tmpdir(), 'stickpin-made-'));
-});
-afterEach(async () => {
-  await node.dispose();
-  rmSync(dir, { recursive: true, force: true });
-});
+const dir = folderForEach();
 
 async function start(options: HarnessOptions = {}): Promise<void> {
   node = await createDaemonHarness(options);
@@ -37,14 +30,14 @@ const bundleIn = (report: StatusReport, version = '4.13.7'): BundleReport | unde
   report.bundles.find((one) => one.version === version);
 const isActivated = (report: StatusReport) => bundleIn(report)?.phase === 'activated';
 const isHeld = ({ bundles }: StatusReport) => bundles.some((one) => one.hold === 'approval');
-const engine = () => node.daemon().engine;
+const engine = () => node.engine;
 const revoke = (keyId: string) =>
   writeFileSync(join(node.keysFolder, `${keyId.slice(0, 8)}.revoked`), `${keyId}\n`, { mode: 0o644 });
 
 describe('trust.require = "both"', () => {
   it('holds a signed bundle until its digest is approved, and remembers that', async () => {
     await start({ settings: { trust: { require: 'both' } } });
-    const bundle = await makeSampleBundle({ dir, keys: [node.key] });
+    const bundle = await node.make();
     node.plug(bundle.path);
     const held = await node.until(isHeld);
     expect(bundleIn(held)).toMatchObject({ phase: 'held', hold: 'approval', images: { present: 0 } });
@@ -55,15 +48,9 @@ describe('trust.require = "both"', () => {
     const call = { signal: AbortSignal.timeout(10_000), uid: 1000 };
     expect(await methods.approve({ bundle: 'ocp@4.13.7' }, call)).toContain('is approved');
     await node.until(isActivated);
-    await node.stop();
-    await node.start();
+    await node.restart();
     await node.until(isActivated);
-    expect(
-      node
-        .daemon()
-        .engine.history(undefined, 100)
-        .map(({ kind }) => kind),
-    ).toEqual(expect.arrayContaining(['bundleApproved', 'commandAsked']));
+    expect(node.history().map(({ kind }) => kind)).toEqual(expect.arrayContaining(['bundleApproved', 'commandAsked']));
   });
 
   it('accepts an approval before the stick, and still refuses an unknown bundle', async () => {
@@ -113,9 +100,8 @@ describe('a name that is rejected ahead of its stick', () => {
     expect(renderList(ahead)).toContain(
       'ocp@4.13.7 was rejected on this node, also for sticks that come later. Reason: loses data.',
     );
-    await node.stop();
-    await node.start();
-    const bundle = await makeSampleBundle({ dir, keys: [node.key] });
+    await node.restart();
+    const bundle = await node.make();
     node.plug(bundle.path);
     const { rejected, bundles } = await node.until((report) => report.rejected.length > 0);
     expect(rejected).toMatchObject([{ name: 'ocp@4.13.7', reason: { code: 'trust/rejected' } }]);
@@ -136,7 +122,7 @@ describe('a name that is rejected ahead of its stick', () => {
     expect(engine().approve({ bundle: 'ocp@4.13.7' })).toContain('The rejection of ocp 4.13.7 is taken back');
     expect(() => engine().approve({ bundle: 'ocp@4.13.7' })).toThrow('no bundle ocp@4.13.7 is known or plugged in');
     engine().reject({ bundle: 'ocp@4.13.7' });
-    const bundle = await makeSampleBundle({ dir, keys: [node.key] });
+    const bundle = await node.make();
     engine().approve({ bundle: bundle.bundleId });
     node.plug(bundle.path);
     await node.until(isActivated);
@@ -144,10 +130,7 @@ describe('a name that is rejected ahead of its stick', () => {
 
   it('counts for the present bundle and for one that is created again, until it is undone', async () => {
     await start();
-    const [one, other] = [
-      await makeSampleBundle({ dir, keys: [node.key] }),
-      await makeSampleBundle({ dir: join(dir, 'b'), keys: [node.key], sequence: 2 }),
-    ];
+    const [one, other] = [await node.make(), await node.make({ dir: join(dir, 'b'), sequence: 2 })];
     node.plug(one.path);
     await node.until(isActivated);
     node.unplug();
@@ -173,7 +156,7 @@ describe('a revoked key', () => {
   it('takes the trust from an adopted bundle at once, and a new signature gives it back', async () => {
     const next = sampleKey('factory-2027');
     await start();
-    const bundle = await makeSampleBundle({ dir, keys: [node.key] });
+    const bundle = await node.make();
     node.plug(bundle.path);
     const before = await node.until(isActivated);
     revoke(node.key.privateKey.keyId);
@@ -191,7 +174,7 @@ describe('a revoked key', () => {
 
   it('does not apply to a removed key: the bundle stays a source of blobs', async () => {
     await start();
-    const bundle = await makeSampleBundle({ dir, keys: [node.key] });
+    const bundle = await node.make();
     node.plug(bundle.path);
     await node.until(isActivated);
     rmSync(join(node.keysFolder, 'factory-2026.pub'));
@@ -248,7 +231,7 @@ describe('key rotation', () => {
     const second = makeNotice(dir, { version: '2026.1.2', sequence: 101, trust: { keys: [old.publicPem] } }, [next]);
     const release = await makeSampleBundle({ dir, keys: [old] });
     node.plug(first.path, second.path);
-    const history = () => node.daemon().engine.history(undefined, 100);
+    const history = () => node.history();
     await node.until(() => history().filter(({ kind }) => kind === 'keysRotated').length === 2);
     node.unplug();
     node.plug(release.path);
@@ -264,12 +247,7 @@ describe('key rotation', () => {
     const release = await makeSampleBundle({ dir, keys: [next] });
     await start({ settings: { trust: { require: 'approval', approved: [notice.bundleId] } } });
     node.plug(notice.path, release.path);
-    await node.until(() =>
-      node
-        .daemon()
-        .engine.history(undefined, 100)
-        .some(({ kind }) => kind === 'keysNotRotated'),
-    );
+    await node.until(() => node.history().some(({ kind }) => kind === 'keysNotRotated'));
     const report = await node.until(isHeld);
     expect(report.bundles).toMatchObject([{ bundleId: release.bundleId, hold: 'approval', signedBy: [] }]);
   });
@@ -286,8 +264,7 @@ describe('revocations that can not be read', () => {
     writeFileSync(join(node.keysFolder, 'stolen.revoked'), text(stolen.privateKey.keyId), { mode: 0o644 });
     const notice = makeNotice(dir, { trust: { keys: [stolen.publicPem] } }, [kept]);
     const bundle = await makeSampleBundle({ dir, keys: [stolen] });
-    await node.start();
-    node.plug(notice.path, bundle.path);
+    await node.start(notice.path, bundle.path);
     await node.until(({ rejected, notices }) => notices.length === 1 && isRevoked(rejected));
     return { kept, stolen, bundle };
   }
@@ -381,8 +358,7 @@ describe('revocations that can not be read', () => {
       expect(report.rejected.at(-1)?.reason.message).toMatch(cause);
       expect(node.log.kinds()).toContain('revocationsUnreadable');
       expectNeverTrusted();
-      await node.stop();
-      await node.start();
+      await node.restart();
       await node.until(isUnreadable);
       expectNeverTrusted();
       await node.stop();
@@ -424,7 +400,7 @@ describe('revocations that can not be read', () => {
 
   it('stay in force while the folder is replaced as a whole', async () => {
     await start();
-    const bundle = await makeSampleBundle({ dir, keys: [node.key] });
+    const bundle = await node.make();
     node.plug(bundle.path);
     await node.until(isActivated);
     renameSync(node.keysFolder, join(node.base, 'keys.d.old'));
@@ -440,8 +416,7 @@ describe('revocations that can not be read', () => {
   it('revoke no key on a node that never had the folder', async () => {
     node = await createDaemonHarness();
     rmSync(node.keysFolder, { recursive: true });
-    await node.start();
-    node.plug((await makeSampleBundle({ dir, keys: [node.key] })).path);
+    await node.start((await node.make()).path);
     const report = await node.until(({ rejected }) => rejected[0]?.reason.code === 'bundle/no-key');
     expect(report.trust.revocationsUnreadable).toBe(false);
     installKeys(node.keysFolder, [node.key]);
@@ -454,7 +429,7 @@ describe('stickpin trust restore', () => {
     await start();
     const { keyId } = node.key.privateKey;
     revoke(keyId);
-    const bundle = await makeSampleBundle({ dir, keys: [node.key] });
+    const bundle = await node.make();
     node.plug(bundle.path);
     await node.until(({ rejected }) => rejected[0]?.reason.code === 'bundle/revoked-key');
     expect(node.report().status).toMatch(/signature by revoked key .* no other key is trusted/);
@@ -467,10 +442,9 @@ describe('stickpin trust restore', () => {
     rmSync(file);
     expect(await node.daemon().restoreKey(keyId.slice(0, 12), 0)).toContain(`Key ${keyId} was restored by user 0`);
     await node.until(isActivated);
-    const history = node.daemon().engine.history(undefined, 100);
+    const history = node.history();
     expect(history.find(({ kind }) => kind === 'keyRestored')?.message).toContain('by user 0');
-    await node.stop();
-    await node.start();
+    await node.restart();
     await node.until(isActivated);
     expect(node.report().trust.revoked).toEqual([]);
     revoke(keyId);
@@ -507,8 +481,7 @@ describe('stickpin trust restore', () => {
     await node.until(({ rejected }) => rejected[0]?.reason.code === 'bundle/revoked-key');
     await node.daemon().restoreKey(keyId, undefined);
     await node.until(isActivated);
-    await node.stop();
-    await node.start();
+    await node.restart();
     await node.until(isActivated);
     expect(node.report().trust.revoked).toEqual([]);
   });
@@ -542,8 +515,7 @@ describe('stickpin trust restore', () => {
     const revoked = [{ keyId, revokedBy: 'ocp@2026.1.2' }];
     await node.until(({ trust }) => trust.revoked.length === 1);
     expect(node.report().trust.revoked).toEqual(revoked);
-    await node.stop();
-    await node.start();
+    await node.restart();
     expect((await node.until(() => true)).trust.revoked).toEqual(revoked);
   });
 
