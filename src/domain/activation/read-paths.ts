@@ -1,3 +1,4 @@
+import { defined } from '../../platform/defined.ts';
 import { type Sequenced, sequenceOf } from '../adoption/floors.ts';
 import { type Advisory, bundleName, type Payload, type VerifiedBundle } from '../model/bundle.ts';
 import type { BundleId } from '../model/digest.ts';
@@ -92,13 +93,8 @@ function isLast(release: StoredBundle, releases: readonly StoredBundle[]): boole
 
 function releaseOf({ bundleId, payload }: VerifiedBundle): PathRelease {
   const { version, sequence, update } = payload;
-  return {
-    id: bundleId,
-    version,
-    sequence,
-    ...(update?.from !== undefined && { from: update.from }),
-    ...(update?.endOfLife !== undefined && { endOfLife: Date.parse(update.endOfLife) }),
-  };
+  const endOfLife = update?.endOfLife === undefined ? undefined : Date.parse(update.endOfLife);
+  return defined({ id: bundleId, version, sequence, from: update?.from, endOfLife });
 }
 
 /** Whether it was rolled back on this node, or has the version and images of one that was. */

@@ -1,3 +1,4 @@
+import { defined } from '../../platform/defined.ts';
 import type { SignerRole, VerifiedBundle } from '../model/bundle.ts';
 import type { PhaseOf } from '../model/condition.ts';
 import type { BundleId } from '../model/digest.ts';
@@ -293,8 +294,7 @@ function lostSignature(
   const { signedBy, signerKeyIds = [], signerRoles = [] } = stored;
   const bundle = labelOf(stored.payload);
   if (revocations.revocationsUnreadable) {
-    const { cause } = revocations;
-    return { code: 'trust/blind', data: { bundle, ...(cause !== undefined && { cause }) } };
+    return { code: 'trust/blind', data: defined({ bundle, cause: revocations.cause }) };
   }
   if (authoritiesOf(stored, { threshold, roles, revocations }).length > 0) return undefined;
   const inRole = new Set(

@@ -1,4 +1,5 @@
 import { assertNever } from '../../platform/app-error.ts';
+import { defined } from '../../platform/defined.ts';
 import { bundleName, type VerifiedBundle } from '../model/bundle.ts';
 import type { BundleId } from '../model/digest.ts';
 import type { FoundBundle, Medium, MediumId } from '../model/medium.ts';
@@ -88,18 +89,15 @@ export function sortUnknown(
     const { bundleId, payload } = bundle.bundle;
     if (known.has(bundleId) || adoptions.some((adoption) => adoption.found.bundle.bundleId === bundleId)) continue;
     const adopting = adoptions.map((adoption) => ({ ...adoption.found.bundle, adoptedAt: observed.now }));
-    const allowDowngrade = policy.update.allow_downgrade;
-    const maxSequenceStep = policy.trust.max_sequence_step;
-    const stepFrom = arrivals.get(medium.mediumId)?.sequences;
-    const context = {
+    const context = defined({
       ...observed,
-      ...(stepFrom !== undefined && { stepFrom }),
+      stepFrom: arrivals.get(medium.mediumId)?.sequences,
       floors,
-      maxSequenceStep,
+      maxSequenceStep: policy.trust.max_sequence_step,
       bundles: [...stored.bundles, ...adopting],
-      allowDowngrade,
+      allowDowngrade: policy.update.allow_downgrade,
       unclaimed,
-    };
+    });
     const admission = admit(bundle.bundle, context, approvals, medium.label);
     switch (admission.kind) {
       case 'adopt':

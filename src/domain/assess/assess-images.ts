@@ -1,3 +1,4 @@
+import { defined } from '../../platform/defined.ts';
 import { baseNeededBy } from '../model/bundle.ts';
 import type { BundleId } from '../model/digest.ts';
 import { type ImageReason, labelOf } from '../model/reason.ts';
@@ -43,17 +44,16 @@ function reasonOf(bundle: StoredBundle, images: readonly DamagedImage[]): ImageR
   const [first] = [...images].sort((a, b) => ORDER.indexOf(a.next.kind) - ORDER.indexOf(b.next.kind));
   const [fault] = first?.faults ?? [];
   if (first === undefined || fault === undefined) return undefined;
-  const { reference } = first.image;
-  const base = baseNeededBy(first.image, bundle);
-  const data = {
+  const data = defined({
+    bundle: labelOf(bundle.payload),
     damaged: images.length,
     total: bundle.contents.images.length,
-    reference,
+    reference: first.image.reference,
     fault,
     next: first.next.kind,
-    ...(base !== undefined && { base }),
-  };
-  return { code: 'engine/image-damaged', data: { bundle: labelOf(bundle.payload), ...data } };
+    base: baseNeededBy(first.image, bundle),
+  });
+  return { code: 'engine/image-damaged', data };
 }
 
 export interface PullAssessment {

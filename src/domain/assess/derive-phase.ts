@@ -1,3 +1,4 @@
+import { defined } from '../../platform/defined.ts';
 import type { Withdrawal } from '../adoption/adoption.ts';
 import type { PhaseOf } from '../model/condition.ts';
 import type { RuntimeObservation, UnlistedRuntime, UnreachableRuntime } from '../model/image.ts';
@@ -60,7 +61,7 @@ function incomplete(facts: BundleFacts, reached: ReachedPhase | undefined, { now
   const isLost = isPulling && facts.carriers.length === 0 && facts.pullableImages.length === 0;
   const lost = isLost ? mediaHold(facts)?.reason : undefined;
   return reached === undefined || reached === 'ready'
-    ? (held ?? { phase: 'preloading', ...(lost !== undefined && { reason: lost }) })
+    ? (held ?? defined({ phase: 'preloading', reason: lost }))
     : { phase: reached, reason: held?.reason ?? imagesMissing(facts) };
 }
 
@@ -73,8 +74,7 @@ function unpinned(facts: BundleFacts, reached: ReachedPhase | undefined, observe
 }
 
 function settled(bundle: StoredBundle, bundles: readonly StoredBundle[], reached: ReachedPhase = 'ready'): PhaseOf {
-  const reason = rollbackReason(bundle, bundles);
-  return { phase: reached, ...(reason !== undefined && { reason }) };
+  return defined({ phase: reached, reason: rollbackReason(bundle, bundles) });
 }
 
 function awayFault({ kind, reason }: UnlistedRuntime | UnreachableRuntime): Fault {

@@ -1,3 +1,4 @@
+import { defined } from '../../platform/defined.ts';
 import type { Assessment } from '../assess/assess.ts';
 import type { BundleAssessment } from '../assess/assess-bundle.ts';
 import { activationTarget, trustedReleases } from '../assess/assess-order.ts';
@@ -81,25 +82,28 @@ export function decide(observed: Observed, memory: Memory, assessment: Assessmen
       ...hooks,
       ...assessment.life.findings.map((finding) => lifecycleEffect(finding, policy.lifecycle)),
     ],
-    ...(pulls !== undefined && { pullQueue: pulls.pullQueue }),
-    ...(test?.kind === 'now' && { pullTest: test.test }),
-    ...(content.check !== undefined && { contentCheck: content.check }),
-    ...(documents?.kind === 'now' && { documentCheck: documents.plan }),
-    ...(pulls === undefined && planned.starts.length > 0 && { pullsFollow: true as const }),
-    wakeAt: earliest(
-      [
-        pins.wakeAt,
-        assessment.life.wakeAt,
-        assessment.tags.wakeAt,
-        test?.kind === 'later' ? test.at : undefined,
-        documents?.kind === 'later' ? documents.at : undefined,
-        ...assessment.bundles.map(({ checkAgainAt }) => checkAgainAt),
-        ...memory.failures.map((failure) => failure.retryAt),
-        ...memory.hooks.failed.map(({ retryAt }) => retryAt),
-      ],
-      observed.now,
-    ),
+    ...defined({
+      pullQueue: pulls?.pullQueue,
+      pullTest: test?.kind === 'now' ? test.test : undefined,
+      contentCheck: content.check,
+      documentCheck: documents?.kind === 'now' ? documents.plan : undefined,
+      pullsFollow: pulls === undefined && planned.starts.length > 0 ? (true as const) : undefined,
+    }),
+    wakeAt: earliest([pins.wakeAt, atOf(test), atOf(documents), ...timesOf(memory, assessment)], observed.now),
   };
+}
+
+function timesOf({ failures, hooks }: Memory, { life, tags, bundles }: Assessment) {
+  return [
+    life.wakeAt,
+    tags.wakeAt,
+    ...bundles.map(({ checkAgainAt }) => checkAgainAt),
+    ...[...failures, ...hooks.failed].map(({ retryAt }) => retryAt),
+  ];
+}
+
+function atOf(due: PullCheckDue | DocumentCheckDue | undefined): number | undefined {
+  return due?.kind === 'later' ? due.at : undefined;
 }
 
 /** These need no runtime. */

@@ -1,4 +1,5 @@
 import { assertNever } from '../../platform/app-error.ts';
+import { defined } from '../../platform/defined.ts';
 import type { Assessment } from '../assess/assess.ts';
 import type { BundleAssessment } from '../assess/assess-bundle.ts';
 import { isReadyToActivate } from '../assess/assess-order.ts';
@@ -145,14 +146,8 @@ function healingOf(damage: DamagedImage): Healing[] {
   const { image, bundles, next } = damage;
   const [bundle] = bundles;
   if (next.kind !== 'heal' || bundle === undefined) return [];
-  return [
-    {
-      reference: image.reference,
-      bundleId: bundle.bundleId,
-      forget: blobsToForget(damage),
-      ...(next.removal !== undefined && { removal: next.removal }),
-    },
-  ];
+  const { reference } = image;
+  return [defined({ reference, bundleId: bundle.bundleId, forget: blobsToForget(damage), removal: next.removal })];
 }
 
 /**
@@ -209,16 +204,12 @@ export function lifecycleEffect(
       return { kind: 'record-rolled-back', bundleId, to: finding.to };
     case 'runs-unrequested':
       return { kind: 'request-activation', bundleId, components: finding.components };
-    case 'spare': {
-      const { roomFor } = finding;
-      return { kind: 'retire', bundleId, removeImages, ...(roomFor !== undefined && { roomFor }) };
-    }
+    case 'spare':
+      return defined({ kind: 'retire', bundleId, removeImages, roomFor: finding.roomFor });
     case 'incomplete':
       return { kind: 'retire', bundleId, removeImages, isIncomplete: true };
-    case 'removable': {
-      const { images, tags } = finding;
-      return { kind: 'remove-images', bundleId, images, ...(tags !== undefined && { tags }) };
-    }
+    case 'removable':
+      return defined({ kind: 'remove-images', bundleId, images: finding.images, tags: finding.tags });
     default:
       return assertNever(finding);
   }

@@ -1,3 +1,4 @@
+import { defined } from '../../platform/defined.ts';
 import type { Phase } from '../model/condition.ts';
 import { type BundleId, hexOf } from '../model/digest.ts';
 import type { Reason } from '../model/reason.ts';
@@ -274,7 +275,7 @@ export function laggingNodes(
     const hasGoneOn = isPast(node.status, wanted);
     if (releases.some((release) => hasReached(release, goal, hasGoneOn))) return [];
     const release = releases.find(({ phase }) => phase !== 'retired') ?? releases[0];
-    return [{ node, ...(release !== undefined && { release }) }];
+    return [defined({ node, release })];
   });
 }
 

@@ -1,4 +1,5 @@
 import { AppError } from '../../platform/app-error.ts';
+import { defined } from '../../platform/defined.ts';
 import { type Digest, isDigest } from './digest.ts';
 
 /** After the grammar of distribution/reference: `registry/path[:tag][@digest]`. */
@@ -40,12 +41,7 @@ export function parseReference(text: string): Reference {
   const repository = canonicalRepository(registry, path);
   if (repository.length > MAX_REPOSITORY_BYTES)
     throw malformed(text, `its name is longer than ${MAX_REPOSITORY_BYTES} bytes`);
-  return {
-    registry: repository.slice(0, repository.indexOf('/')),
-    repository,
-    ...(tag !== undefined && { tag }),
-    ...(digest !== undefined && { digest }),
-  };
+  return defined({ registry: repository.slice(0, repository.indexOf('/')), repository, tag, digest });
 }
 
 /** For CRI-O see `unqualified-search-registries` of containers-registries.conf(5). */

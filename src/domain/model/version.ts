@@ -2,6 +2,7 @@ import Range from 'semver/classes/range.js';
 import compare from 'semver/functions/compare.js';
 import valid from 'semver/functions/valid.js';
 import { assertNever } from '../../platform/app-error.ts';
+import { defined } from '../../platform/defined.ts';
 
 const MAX_VERSION_LENGTH = 128;
 export const MAX_RANGE_LENGTH = 1024;
@@ -56,7 +57,7 @@ export function parseSchemeTag(text: string): SchemeTag | undefined {
   const found = text.length <= MAX_VERSION_LENGTH ? SCHEME.exec(text) : null;
   const [, app, revision, build] = found ?? [];
   if (app === undefined) return undefined;
-  return { app, ...(revision !== undefined && { revision }), ...(build !== undefined && { build }) };
+  return defined({ app, revision, build });
 }
 
 export function formatSchemeTag({ app, revision, build }: SchemeTag): string {

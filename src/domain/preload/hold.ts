@@ -1,3 +1,4 @@
+import { defined } from '../../platform/defined.ts';
 import { BASE_ANNOTATION, bundleName, type Image } from '../model/bundle.ts';
 import type { PhaseOf } from '../model/condition.ts';
 import type { Digest } from '../model/digest.ts';
@@ -8,6 +9,7 @@ import {
   type ImageReason,
   labelOf,
   type MediaReason,
+  type QueuePlace,
   type Reason,
 } from '../model/reason.ts';
 import { type BadBlob, flawsAmong } from '../state/checks.ts';
@@ -68,23 +70,15 @@ export function baseHold(facts: BundleFacts): PhaseOf | undefined {
   const { lackingOfBase, base, baseHolders } = facts;
   const { payload } = facts.bundle;
   if (lackingOfBase === 0) return undefined;
-  const bundleId = payload.update?.base;
-  const name = baseNameOf(facts);
-  const reason: MediaReason = {
-    code: 'engine/no-base',
-    data: {
-      bundle: labelOf(payload),
-      layers: lackingOfBase,
-      base: {
-        isAdopted: base !== undefined,
-        ...(facts.isBaseRetired && { isRetired: true as const }),
-        ...(bundleId !== undefined && { bundleId }),
-        ...(name !== undefined && { name }),
-      },
-      holders: baseHolders.map((holder) => bundleName(holder.payload)),
-    },
-  };
-  return { phase: 'held', hold: 'base', reason };
+  const needed = defined({
+    isAdopted: base !== undefined,
+    isRetired: facts.isBaseRetired || undefined,
+    bundleId: payload.update?.base,
+    name: baseNameOf(facts),
+  });
+  const holders = baseHolders.map((holder) => bundleName(holder.payload));
+  const data = { bundle: labelOf(payload), layers: lackingOfBase, base: needed, holders };
+  return { phase: 'held', hold: 'base', reason: { code: 'engine/no-base', data } };
 }
 
 function baseNameOf({ base, bundle }: BundleFacts): string | undefined {
@@ -131,13 +125,12 @@ function sourceReason(facts: BundleFacts): Reason {
 /** The node whose turn comes first. Undefined while another medium carries the bundle. */
 export function peerWaitedFor(
   carriers: readonly Medium[],
-): { readonly peer: string; readonly queue?: NonNullable<Medium['peer']>['queue'] & {} } | undefined {
+): { readonly peer: string; readonly queue?: QueuePlace } | undefined {
   if (carriers.length === 0 || carriers.some(({ peer }) => peer === undefined || peer.isReady)) return undefined;
   const placeOf = ({ peer }: Medium) => peer?.queue?.place ?? Number.MAX_SAFE_INTEGER;
   const [first] = [...carriers].sort((a, b) => placeOf(a) - placeOf(b));
   if (first === undefined) return undefined;
-  const queue = first.peer?.queue;
-  return { peer: first.label, ...(queue !== undefined && { queue }) };
+  return defined({ peer: first.label, queue: first.peer?.queue });
 }
 
 /** As {@link peerWaitedFor}, of busy nodes that have what the others lack. */

@@ -1,3 +1,4 @@
+import { defined } from '../../platform/defined.ts';
 import { bundleName, type Payload } from '../model/bundle.ts';
 import { type BundleId, hexOf } from '../model/digest.ts';
 import type { Policy } from '../settings/settings.ts';
@@ -109,7 +110,7 @@ export function ledgerWith(
 ): HookLedger {
   const known = ledger.get(hook);
   const done = new Map(known?.unit === unit ? known.done : []).set(bundleId, event);
-  return new Map(ledger).set(hook, { unit, done, ...(failure !== undefined && { failure }) });
+  return new Map(ledger).set(hook, defined({ unit, done, failure }));
 }
 
 function begun(hook: HookName, unit: string, bundles: readonly StoredBundle[], degraded: Degraded): HookRecord {

@@ -1,3 +1,4 @@
+import { defined } from '../../platform/defined.ts';
 import type { Image } from '../model/bundle.ts';
 import { formatReference, parseReference, type Reference, repositoryOf } from '../model/reference.ts';
 
@@ -309,5 +310,5 @@ function parsed(image: string): Reference | undefined {
 function looselyParsed(image: string): { readonly tag?: string; readonly digest?: string } {
   const [named = '', digest] = image.split('@');
   const tag = named.slice(named.lastIndexOf('/') + 1).split(':')[1];
-  return { ...(tag !== undefined && { tag }), ...(digest !== undefined && { digest }) };
+  return defined({ tag, digest });
 }

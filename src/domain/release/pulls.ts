@@ -1,3 +1,4 @@
+import { defined } from '../../platform/defined.ts';
 import type { Image } from '../model/bundle.ts';
 import type { ImageUse, RuntimeObservation } from '../model/image.ts';
 import { formatReference, mirrorPathOf, parseReference, type Reference, repositoryOf } from '../model/reference.ts';
@@ -172,8 +173,7 @@ export function pullsFromElsewhere(
   for (const use of uses) {
     if (!isFromElsewhere(use, names, answered)) continue;
     const { usedBy, more } = found.get(use.image) ?? { usedBy: use.usedBy, more: -1 };
-    const release = releaseOf(use.image, names);
-    found.set(use.image, { image: use.image, usedBy, more: more + 1, ...(release !== undefined && { release }) });
+    found.set(use.image, defined({ image: use.image, usedBy, more: more + 1, release: releaseOf(use.image, names) }));
   }
   return [...found.values()];
 }

@@ -1,3 +1,4 @@
+import { defined } from '../../platform/defined.ts';
 import { labelOf, type ReleaseReason } from '../model/reason.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { LifecycleFinding } from '../state/effect.ts';
@@ -135,7 +136,7 @@ export function rollbackReason(
   if (!isRolledBack(bundle) || recorded === undefined) return undefined;
   const to = goesBackTo(bundle, bundles);
   const open = to && { from: labelOf(payload), to: labelOf(to.payload) };
-  return { code: 'engine/rolled-back', data: { recorded, ...(open !== undefined && { open }) } };
+  return { code: 'engine/rolled-back', data: defined({ recorded, open }) };
 }
 
 /** Undefined when its activation is done, or when something else was activated since. */

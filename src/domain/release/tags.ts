@@ -1,3 +1,4 @@
+import { defined } from '../../platform/defined.ts';
 import type { BundleId, Digest } from '../model/digest.ts';
 import type { RuntimeImage, RuntimeObservation } from '../model/image.ts';
 import { labelOf, type Reason, type ReleaseReason } from '../model/reason.ts';
@@ -184,8 +185,8 @@ export function contestReason(
   { tag, reference, names }: StrayTag,
   { payload }: Pick<StoredBundle, 'payload'>,
 ): ReleaseReason {
-  const data = { bundle: labelOf(payload), tag, reference, times: CONTEST_TIMES };
-  return { code: 'engine/tag-contested', data: { ...data, ...(names !== undefined && { names }) } };
+  const data = defined({ bundle: labelOf(payload), tag, reference, times: CONTEST_TIMES, names });
+  return { code: 'engine/tag-contested', data };
 }
 
 function compare(holders: readonly TagHolder[], { images }: Extract<RuntimeObservation, { kind: 'reachable' }>) {

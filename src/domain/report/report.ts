@@ -1,3 +1,4 @@
+import { defined } from '../../platform/defined.ts';
 import { plainDocument } from '../../platform/plain-text.ts';
 import { type Assessment, allBundles } from '../assess/assess.ts';
 import { unsupportedReason } from '../assess/derive-phase.ts';
@@ -29,11 +30,11 @@ export function reportOf(
   return plainDocument<StatusReport>({
     status: statusLine({ observed, memory, assessment }, progress),
     operation: operationOf(observed, memory, assessment),
-    runtime: {
+    runtime: defined({
       reachable: runtime.kind !== 'unreachable',
-      ...(runtime.kind !== 'unreachable' && { name: runtime.name }),
-      ...runtimeReason(runtime),
-    },
+      name: runtime.kind === 'unreachable' ? undefined : runtime.name,
+      reason: runtimeReason(runtime),
+    }),
     media: observed.media.map(({ label, state, isBusy }) => ({
       medium: label,
       state: isBusy && state.kind === 'mounted' ? 'reading' : state.kind,
@@ -48,13 +49,9 @@ export function reportOf(
     notices: assessment.notices.map(({ bundle, withdrawn }) =>
       noticeReport(bundle, withdrawn === undefined ? undefined : shownReason(withdrawn)),
     ),
-    rejected: assessment.rejections.map(({ label, path, name, bundleId, reason }) => ({
-      medium: label,
-      path,
-      reason: shownReason(reason),
-      ...(name !== undefined && { name }),
-      ...(bundleId !== undefined && { bundleId }),
-    })),
+    rejected: assessment.rejections.map(({ label, path, name, bundleId, reason }) =>
+      defined({ medium: label, path, reason: shownReason(reason), name, bundleId }),
+    ),
     rejectedNames: assessment.rejectedNames.map(rejectedNameReport),
     conditions: nodeConditions,
     unclaimed: assessment.pins.unclaimedReleases,
@@ -72,30 +69,30 @@ export function reportOf(
       ...release,
       message: wantedReleaseText(release),
     })),
-    progress: {
+    progress: defined({
       doneBytes: progress.doneBytes,
       totalBytes: progress.totalBytes,
-      ...(progress.bytesPerSecond !== undefined && { bytesPerSecond: Math.round(progress.bytesPerSecond) }),
-      ...(progress.isUnpacking === true && { isUnpacking: true as const }),
-      ...pulledNow(memory, assessment),
-    },
+      bytesPerSecond: progress.bytesPerSecond && Math.round(progress.bytesPerSecond),
+      isUnpacking: progress.isUnpacking || undefined,
+      images: pulledNow(memory, assessment),
+    }),
   });
 }
 
-function pulledNow({ running }: Memory, { bundles }: Assessment): { readonly images?: readonly string[] } {
+function pulledNow({ running }: Memory, { bundles }: Assessment): readonly string[] | undefined {
   const names = running.flatMap((task) => {
     if (task.kind !== 'pull') return [];
     const images = bundles.find(({ bundle }) => bundle.bundleId === task.bundleId)?.bundle.contents.images ?? [];
     const component = images.find(({ reference }) => reference === task.reference)?.component;
     return [component ?? task.reference.split('@')[0] ?? task.reference];
   });
-  return names.length === 0 ? {} : { images: names };
+  return names.length === 0 ? undefined : names;
 }
 
-function runtimeReason(runtime: Observed['runtime']): { readonly reason?: string } {
-  if (runtime.kind !== 'reachable') return { reason: runtime.reason };
+function runtimeReason(runtime: Observed['runtime']): string | undefined {
+  if (runtime.kind !== 'reachable') return runtime.reason;
   const tooOld = unsupportedReason(runtime);
-  return tooOld === undefined ? {} : { reason: reasonText(tooOld) };
+  return tooOld && reasonText(tooOld);
 }
 
 function operationOf(
@@ -113,21 +110,15 @@ function operationOf(
 function trustReport(trust: TrustInForce, bundles: readonly VerifiedBundle[]): TrustReport {
   const names = new Map(bundles.map(({ bundleId, payload }) => [bundleId, bundleName(payload)]));
   const nameOf = (bundleId: BundleId) => names.get(bundleId) ?? bundleId;
-  const reported = ({ name, keyId, broughtBy }: ShownKey): TrustReport['keys'][number] => ({
-    name,
-    keyId,
-    ...(broughtBy !== undefined && { broughtBy: nameOf(broughtBy) }),
-  });
+  const reported = ({ name, keyId, broughtBy }: ShownKey) =>
+    defined({ name, keyId, broughtBy: broughtBy && nameOf(broughtBy) });
   const { alarm: _, ...others } = trust;
-  return {
+  return defined({
     ...others,
     keys: trust.keys.map(reported),
-    ...(trust.roles !== undefined && {
-      roles: trust.roles.map((role) => ({ ...role, keys: role.keys.map(reported) })),
-    }),
-    revoked: trust.revoked.map(({ revokedBy, ...others }) => ({
-      ...others,
-      ...(revokedBy !== undefined && { revokedBy: nameOf(revokedBy) }),
-    })),
-  };
+    roles: trust.roles?.map((role) => ({ ...role, keys: role.keys.map(reported) })),
+    revoked: trust.revoked.map(({ revokedBy, ...rest }) =>
+      defined({ ...rest, revokedBy: revokedBy && nameOf(revokedBy) }),
+    ),
+  });
 }

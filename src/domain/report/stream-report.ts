@@ -1,3 +1,4 @@
+import { defined } from '../../platform/defined.ts';
 import type { PlannedPath } from '../activation/read-paths.ts';
 import { deadEndAt, graphOf, type StreamPath } from '../activation/stream-path.ts';
 import type { Assessment } from '../assess/assess.ts';
@@ -9,12 +10,11 @@ export function streamReports({ paths, next, bundles }: Assessment): readonly St
     .sort((a, b) => (a.stream < b.stream ? -1 : 1))
     .map((path) => {
       const { stream, scheme, position } = path;
-      const following = next.get(stream)?.version;
-      return {
+      return defined({
         name: stream,
-        ...(scheme !== undefined && { scheme }),
-        ...(position !== undefined && { current: { version: position.version, source: position.source } }),
-        ...(following !== undefined && { next: following }),
+        scheme,
+        current: position && { version: position.version, source: position.source },
+        next: next.get(stream)?.version,
         notes: streamNotes(path),
         releases: [
           ...graphOf(path).map(({ release: { id, version, sequence }, from }) => ({
@@ -26,7 +26,7 @@ export function streamReports({ paths, next, bundles }: Assessment): readonly St
           })),
           ...absentMilestones(path),
         ],
-      };
+      });
     });
 }
 

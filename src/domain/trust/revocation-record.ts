@@ -1,3 +1,4 @@
+import { defined } from '../../platform/defined.ts';
 import type { BundleId } from '../model/digest.ts';
 import type { RevokedKey } from './approval.ts';
 
@@ -71,15 +72,7 @@ export function withSeen(record: RevocationRecord, seen: readonly SeenRevocation
     const keptAt = known === undefined || isLifted ? at : known.at;
     const restoredAt =
       known === undefined ? restoredSince(record, [keyId, ...ids], remadeAt) : isLifted ? undefined : known.restoredAt;
-    entries.set(key, {
-      keyId,
-      otherIds: ids,
-      at: keptAt,
-      ...(bundleId !== undefined && { bundleId }),
-      ...(role !== undefined && { role }),
-      ...(byPerson && { byPerson }),
-      ...(restoredAt !== undefined && { restoredAt }),
-    });
+    entries.set(key, defined({ keyId, otherIds: ids, at: keptAt, bundleId, role, byPerson, restoredAt }));
   }
   return isNew ? { ...record, revocations: [...entries.values()] } : record;
 }
@@ -121,10 +114,7 @@ export function revokerOf(known: readonly StoredRevocation[]): Revoker {
   const by = known.find(({ bundleId }) => bundleId !== undefined);
   // A bundle's revocation counts in one place only, unless the administrator revoked the key too.
   const isEverywhere = known.some(({ bundleId }) => bundleId === undefined);
-  return {
-    ...(by?.bundleId !== undefined && { revokedBy: by.bundleId }),
-    ...(!isEverywhere && by?.role !== undefined && { role: by.role }),
-  };
+  return defined({ revokedBy: by?.bundleId, role: isEverywhere ? undefined : by?.role });
 }
 
 function isOf({ keyId, otherIds }: StoredRevocation, ids: readonly string[]): boolean {

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { type Digest, digestFromHex } from '../../domain/model/digest.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
+import { defined } from '../../platform/defined.ts';
 import { oneBuffer } from '../../platform/files/file-access.ts';
 import type { BlobCopy, BlobUnion } from '../../ports/blobs.ts';
 
@@ -47,13 +48,7 @@ async function checkBlob(
   served.distrust(bad.kind);
   const [next] = await source.copiesOf(digest, signal);
   const { label: at, file } = served;
-  return {
-    ...bad,
-    digest,
-    at,
-    ...(file !== undefined && { file }),
-    instead: next?.isTrusted === true ? next.label : undefined,
-  };
+  return { ...bad, digest, at, ...defined({ file }), instead: next?.isTrusted === true ? next.label : undefined };
 }
 
 async function checkCopy(digest: Digest, copy: BlobCopy, signal: AbortSignal): Promise<BadCopy | undefined> {

@@ -6,6 +6,7 @@ import { isVersion } from '../../domain/model/version.ts';
 import { approvalsIn, type Stored } from '../../domain/state/state.ts';
 import { isApproved, rejectionOf } from '../../domain/trust/approval.ts';
 import type { Clock } from '../../platform/clock.ts';
+import { defined } from '../../platform/defined.ts';
 import { oneLine } from '../../platform/plain-text.ts';
 import { type CommandContext, refuse } from './command-context.ts';
 
@@ -108,7 +109,7 @@ function rejectName(context: CommandContext, text: string, reason: string | unde
   const only = second === undefined ? first : undefined;
   const event = { kind: 'bundleVetoed', level: 'info', ...(only && { bundleId: only }), message } as const;
   const at = verdictTime(store.load(), clock);
-  store.rejectName({ ...release, at, ...(reason !== undefined && { reason }) }, recorder.row(event));
+  store.rejectName(defined({ ...release, at, reason }), recorder.row(event));
   recorder.log(event);
   return message;
 }
@@ -143,7 +144,7 @@ function verdictTime({ verdicts, rejectedNames = [] }: Stored, clock: Clock): nu
 }
 
 function judgedOf({ bundleId, bundle }: Target) {
-  return { bundleId, ...(bundle !== undefined && { payload: bundle.payload }) };
+  return defined({ bundleId, payload: bundle?.payload });
 }
 
 function record(
@@ -155,8 +156,7 @@ function record(
 ): string {
   const kind = verdict === 'approved' ? 'bundleApproved' : 'bundleVetoed';
   const event = { kind, level: 'info', bundleId, message } as const;
-  const said = { bundleId, verdict, at: verdictTime(store.load(), clock), ...(reason !== undefined && { reason }) };
-  store.setVerdict(said, recorder.row(event));
+  store.setVerdict(defined({ bundleId, verdict, at: verdictTime(store.load(), clock), reason }), recorder.row(event));
   recorder.log(event);
   return message;
 }

@@ -7,6 +7,7 @@ import { RULE_CODES } from '../../domain/model/reason.ts';
 import { isProven } from '../../domain/release/recorded-phase.ts';
 import { withoutNames } from '../../domain/release/retention.ts';
 import { type StoredBundle, stampAfter } from '../../domain/state/state.ts';
+import { defined } from '../../platform/defined.ts';
 import type { EventRow } from '../../ports/state.ts';
 import {
   activeEvent,
@@ -76,7 +77,7 @@ function recordProven(
   { soak }: Pick<EffectOf<'record-proven'>, 'soak'>,
 ): void {
   if (soak !== undefined) context.store.setSoak(bundle.bundleId, soak);
-  recordMark(context, bundle, 'provenAt', provenEvent({ ...bundle, ...(soak !== undefined && { soak }) }));
+  recordMark(context, bundle, 'provenAt', provenEvent({ ...bundle, ...defined({ soak }) }));
 }
 
 function recordRolledBack(context: EffectContext, bundle: StoredBundle, to: BundleId): void {

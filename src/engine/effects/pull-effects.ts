@@ -5,6 +5,7 @@ import { repositoryOf } from '../../domain/model/reference.ts';
 import type { RunningTask, TaskFailure } from '../../domain/state/memory.ts';
 import type { StoredBundle } from '../../domain/state/state.ts';
 import { reasonOf } from '../../platform/app-error.ts';
+import { defined } from '../../platform/defined.ts';
 import {
   type AboutImage,
   mirrorsUnusedEvent,
@@ -41,7 +42,7 @@ export class PullTasks {
     const image = bundle.contents.images.find((candidate) => candidate.reference === task.reference);
     if (image === undefined) return 'ended';
     const medium = assessment.bundles.find((entry) => entry.bundle.bundleId === bundle.bundleId)?.media[0];
-    const about = { bundleId: bundle.bundleId, digest: image.digest, ...(medium !== undefined && { medium }) };
+    const about = defined({ bundleId: bundle.bundleId, digest: image.digest, medium });
     const online = task.online === true;
     if (!online) await this.passGate(image.reference, assessment, about, signal);
     if (!assessment.life.foreign.has(image.digest)) {

@@ -5,6 +5,7 @@ import { parseReference, repositoryOf } from '../../domain/model/reference.ts';
 import type { FailedBlob } from '../../domain/state/checks.ts';
 import type { StoredBundle } from '../../domain/state/state.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
+import { defined } from '../../platform/defined.ts';
 import type { BlobSource, BlobUnion } from '../../ports/blobs.ts';
 import type { PullErrorCode, RuntimePort } from '../../ports/runtime.ts';
 import type { TransferMeter } from '../../ports/transfers.ts';
@@ -219,7 +220,7 @@ function badBlobFault(bad: BadBlob, bundle: StoredBundle, image: Image): PullFau
       : `can't be read from ${bad.at}: ${bad.why}`;
   const { digest, at: medium, file } = bad;
   const isLast = bad.instead === undefined;
-  const blob: FailedBlob = { digest, why: bad.kind, medium, ...(file !== undefined && { file }), isLast };
+  const blob: FailedBlob = defined({ digest, why: bad.kind, medium, file, isLast });
   const fault = (next: string, retry: RetryPolicy): PullFault => ({
     blob,
     reason: { code, message: `Blob ${bad.digest} of ${name} ${how}. ${next}` },

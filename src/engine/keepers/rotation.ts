@@ -2,6 +2,7 @@ import { parsePublicKey } from '../../bundle/keys/keys.ts';
 import type { VerifiedBundle } from '../../domain/model/bundle.ts';
 import { type KeyRotation, NO_ROTATION } from '../../domain/trust/approval.ts';
 import { rotatesKeys, type SignatureRules } from '../../domain/trust/role.ts';
+import { defined } from '../../platform/defined.ts';
 
 /** Keys that bundles may bring into one role. This also limits how many a role can revoke. */
 const KEYS_OF_ROLE = 256;
@@ -15,12 +16,12 @@ export function rotationOf(bundle: VerifiedBundle, rules: SignatureRules, before
   if (!rotatesKeys(bundle, rules)) return NO_ROTATION;
   const { bundleId, payload } = bundle;
   const { role, keys = [], names = {}, revoked = [] } = payload.trust ?? {};
-  const by = { bundleId, ...(role !== undefined && { role }) };
+  const by = defined({ bundleId, role });
   const brought = keys.map((pem) => {
     // Each key was parsed with the payload.
     const { keyId, otherIds } = parsePublicKey(pem, 'of trust.keys');
     const name = Object.hasOwn(names, keyId) ? names[keyId] : undefined;
-    return { otherIds, key: { keyId, pem, ...(name !== undefined && { name }), ...by } };
+    return { otherIds, key: { ...defined({ keyId, pem, name }), ...by } };
   });
   const all = { keys: brought.map(({ key }) => key), revoked: revoked.map((keyId) => ({ keyId, ...by })) };
   const own = role === undefined ? undefined : rules.roles?.find(({ name }) => name === role);

@@ -6,6 +6,7 @@ import type { Fault } from '../../domain/model/reason.ts';
 import type { Effect } from '../../domain/state/effect.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import type { Clock } from '../../platform/clock.ts';
+import { defined } from '../../platform/defined.ts';
 import type { Log } from '../../platform/log.ts';
 import { messageIds } from '../../platform/message-ids.ts';
 import { oneLine, plainText } from '../../platform/plain-text.ts';
@@ -45,29 +46,23 @@ export class EventRecorder {
 
   /** For a transaction that records more; {@link log} the event afterwards. */
   row({ kind, message, bundleId, medium, by = this.by }: Event): EventRow {
-    return {
-      at: this.options.clock.now(),
-      kind,
-      message: oneLine(message),
-      ...(bundleId !== undefined && { bundleId }),
-      ...(medium !== undefined && { medium: plainText(medium) }),
-      ...(by !== undefined && { by }),
-    };
+    const at = this.options.clock.now();
+    return defined({ at, kind, message: oneLine(message), bundleId, medium: medium && plainText(medium), by });
   }
 
   log({ kind, level, message, bundleId, medium, digest, file, image, code }: Event): void {
     const release = bundleId === undefined ? undefined : this.options.releaseOf?.(bundleId);
-    const fields = {
-      messageId: messageIds[kind],
-      ...(bundleId !== undefined && { bundleId }),
-      ...(release !== undefined && { bundleVersion: release.version, phase: release.phase }),
-      ...(medium !== undefined && { medium }),
-      ...(digest !== undefined && { digest }),
-      ...(file !== undefined && { file }),
-      ...(image !== undefined && { image }),
-      ...(code !== undefined && { code }),
+    const about = {
+      bundleId,
+      bundleVersion: release?.version,
+      phase: release?.phase,
+      medium,
+      digest,
+      file,
+      image,
+      code,
     };
-    this.options.log[level](fields, message);
+    this.options.log[level](defined({ messageId: messageIds[kind], ...about }), message);
   }
 
   /** Logs an equal failure once a minute, and records it once an hour. */

@@ -7,6 +7,7 @@ import { pullFailureKind } from '../../domain/report/events/image-events.ts';
 import { reasonText } from '../../domain/report/reasons/reason-text.ts';
 import type { Snapshot } from '../../domain/report/snapshot.ts';
 import type { FailedBlob } from '../../domain/state/checks.ts';
+import { defined } from '../../platform/defined.ts';
 
 export type AboutImage = Pick<Event, 'bundleId' | 'digest' | 'medium'>;
 
@@ -29,15 +30,11 @@ export function pullFailedEvent(
     ...(blob?.file === undefined ? [] : [`File on ${blob.medium}: ${blob.file}.`]),
     ...(blob === undefined ? [] : [`Image: ${about.image}.`]),
   ];
-  return {
-    ...about,
-    kind: pullFailureKind(reason.code),
-    code: reason.code,
-    level: 'warn',
-    message: [`${reason.message}${again}`, ...where].join(' '),
-    ...(blob !== undefined && { digest: blob.digest, file: blob.file ?? NOT_KNOWN }),
-    ...(blob?.medium !== undefined && { medium: blob.medium }),
-  };
+  const message = [`${reason.message}${again}`, ...where].join(' ');
+  const event = { ...about, kind: pullFailureKind(reason.code), code: reason.code, level: 'warn', message } as const;
+  if (blob === undefined) return event;
+  const { digest, file = NOT_KNOWN, medium } = blob;
+  return { ...event, ...defined({ digest, file, medium }) };
 }
 
 /** Not in the journal, since a release has hundreds. */

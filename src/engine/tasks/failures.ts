@@ -2,6 +2,7 @@ import type { Fault } from '../../domain/model/reason.ts';
 import { isAnyDiskTrouble } from '../../domain/preload/space.ts';
 import type { FailedBlob } from '../../domain/state/checks.ts';
 import type { RunningTask, TaskFailure } from '../../domain/state/memory.ts';
+import { defined } from '../../platform/defined.ts';
 
 export type RetryPolicy =
   /**
@@ -64,8 +65,14 @@ export class FailureLedger {
     const attempts = isNew ? 1 : (this.failures.get(key)?.attempts ?? 0) + 1;
     const waitMs = waitOf(retry, attempts, this.random);
     const retryAt = waitMs === undefined ? undefined : now + waitMs;
-    const about = { task, reason, ...(blob !== undefined && { blob }) };
-    const failure = { ...about, attempts, retryAt, isExhausted: isExhausted(retry, attempts) };
+    const failure = {
+      task,
+      reason,
+      ...defined({ blob }),
+      attempts,
+      retryAt,
+      isExhausted: isExhausted(retry, attempts),
+    };
     this.failures.set(key, failure);
     if (retry === 'settling') this.settling.add(key);
     else this.settling.delete(key);

@@ -1,3 +1,4 @@
+import { defined } from '../../../platform/defined.ts';
 import type { MessageKind } from '../../../platform/message-ids.ts';
 import { formatBytes, formatCount } from '../../../platform/sizes.ts';
 import type { Rejection } from '../../adoption/unknown-bundles.ts';
@@ -133,14 +134,10 @@ function rejectionEvents(before: Snapshot | undefined, { assessment }: Snapshot)
   const known = new Set((before?.assessment.rejections ?? []).map(key));
   return assessment.rejections
     .filter((rejection) => !known.has(key(rejection)))
-    .map(({ label, path, reason, bundleId }) => ({
-      kind: 'bundleRejected',
-      level: 'warn',
-      medium: label,
-      code: reason.code,
-      message: `Rejected ${path} on ${label}: ${reasonText(reason)}`,
-      ...(bundleId !== undefined && { bundleId }),
-    }));
+    .map(({ label, path, reason, bundleId }) => {
+      const message = `Rejected ${path} on ${label}: ${reasonText(reason)}`;
+      return defined({ kind: 'bundleRejected', level: 'warn', medium: label, code: reason.code, message, bundleId });
+    });
 }
 
 /**
@@ -280,7 +277,7 @@ const HELD: ReadonlyMap<string, MessageKind> = new Map([
 
 function phaseEvents(entry: BundleAssessment): Event[] {
   const { bundle, phase, reason, media, absentImages } = entry;
-  const about = { bundleId: bundle.bundleId, ...(media[0] !== undefined && { medium: media[0] }) };
+  const about = defined({ bundleId: bundle.bundleId, medium: media[0] });
   if (phase === 'preloading' && absentImages.length > 0) {
     const { totals } = bundle.payload;
     const sources = sourcesOf(entry);

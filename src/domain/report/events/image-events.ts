@@ -1,3 +1,4 @@
+import { defined } from '../../../platform/defined.ts';
 import type { MessageKind } from '../../../platform/message-ids.ts';
 import { formatCount } from '../../../platform/sizes.ts';
 import type { Assessment } from '../../assess/assess.ts';
@@ -35,13 +36,7 @@ function damageEvent({ image, bundles, faults, next }: DamagedImage): Event {
   const names = bundles.map(({ payload }) => bundleName(payload)).join(', ');
   const what = faults.map(contentFaultText).join('; ');
   const message = `The image ${reference} of ${names} is damaged on this node: ${what}. ${damageNextText(next.kind, title, base)}`;
-  return {
-    kind: 'imageDamaged',
-    level: 'warn',
-    message,
-    image: reference,
-    ...(bundle !== undefined && { bundleId: bundle.bundleId }),
-  };
+  return defined({ kind: 'imageDamaged', level: 'warn', message, image: reference, bundleId: bundle?.bundleId });
 }
 
 export function healingEvent({ reference, bundleId, removal }: Healing, bundle: StoredBundle | undefined): Event {

@@ -1,3 +1,4 @@
+import { defined } from '../../../platform/defined.ts';
 import type { ActivationHold } from '../../activation/gates.ts';
 import { effectiveAdvisories } from '../../activation/read-paths.ts';
 import type { Assessment } from '../../assess/assess.ts';
@@ -18,7 +19,7 @@ import { shownReason } from '../reasons/reason-text.ts';
 import type { ActivationHoldReport, BundleReport } from '../status-schema.ts';
 import { sourcesOf } from '../texts/bundle-text.ts';
 import { keptText } from '../texts/release-text.ts';
-import { shownRules } from './part-reports.ts';
+import { identityOf, isoTime, milestonesOf, termsOf } from './part-reports.ts';
 
 /** `conditions`: of each adopted release, in this round. `now`: as `Observed.now`. */
 export function releaseReports(
@@ -34,69 +35,59 @@ export function releaseReports(
   );
   return assessment.bundles.map((entry) => {
     const { name, version } = entry.bundle.payload;
+    const { bundleId } = entry.bundle;
     const advisory = streams.get(name)?.get(version);
-    const why = assessment.kept.get(entry.bundle.bundleId);
-    const report: BundleReport = {
-      ...bundleReport(entry, conditions.get(entry.bundle.bundleId)),
-      current: current.has(entry.bundle.bundleId),
-      ...(current.has(entry.bundle.bundleId) && runsOf(entry, assessment.life)),
-      ...soakEnd(assessment.life.soaks.get(entry.bundle.bundleId), now),
-      ...(why !== undefined && { kept: keptText(entry.bundle, why) }),
-      ...(advisory !== undefined && { advisory: { ...advisory, effect: 'holds-others' } }),
-    };
+    const why = assessment.kept.get(bundleId);
+    const report: BundleReport = defined({
+      ...bundleReport(entry, conditions.get(bundleId)),
+      current: current.has(bundleId),
+      runs: current.has(bundleId) ? runsOf(entry, assessment.life) : undefined,
+      soakEndsAt: soakEnd(assessment.life.soaks.get(bundleId), now),
+      kept: why && keptText(entry.bundle, why),
+      advisory: advisory && { ...advisory, effect: 'holds-others' as const },
+    });
     return withCommands(report, entry.bundle, bundles);
   });
 }
 
-function runsOf({ bundle, phase }: BundleAssessment, { outrun }: LifecycleAssessment): { readonly runs?: boolean } {
+function runsOf({ bundle, phase }: BundleAssessment, { outrun }: LifecycleAssessment): boolean | undefined {
   // A proof by hand or without evidence does not show that containers run.
-  if (phase === 'active' || (phase === 'proven' && bundle.soak?.proof === undefined)) return { runs: true };
-  return outrun.has(bundle.bundleId) ? { runs: false } : {};
+  if (phase === 'active' || (phase === 'proven' && bundle.soak?.proof === undefined)) return true;
+  return outrun.has(bundle.bundleId) ? false : undefined;
 }
 
 const SOAK_STEP_MS = 10_000;
 
-function soakEnd(soak: SoakVerdict | undefined, now: number): Pick<BundleReport, 'soakEndsAt'> {
-  if (soak?.kind !== 'soaking' || soak.remainingMs === undefined) return {};
-  const endsAt = Math.ceil((now + soak.remainingMs) / SOAK_STEP_MS) * SOAK_STEP_MS;
-  return { soakEndsAt: new Date(endsAt).toISOString() };
+function soakEnd(soak: SoakVerdict | undefined, now: number): string | undefined {
+  if (soak?.kind !== 'soaking' || soak.remainingMs === undefined) return undefined;
+  return isoTime(Math.ceil((now + soak.remainingMs) / SOAK_STEP_MS) * SOAK_STEP_MS);
 }
 
 function bundleReport(entry: BundleAssessment, conditions: readonly Condition[] | undefined): BundleReport {
-  const { bundle, phase, hold, media, absentImages, pinnedImages } = entry;
+  const { bundle, phase, hold, media, absentImages, pinnedImages, pullableImages } = entry;
   const { payload, contents } = bundle;
   const total = contents.images.length;
   const present = total - absentImages.length;
   const holds = phase === 'retired' ? [] : shownHolds(entry);
   const why = entry.reason ?? entry.trouble;
   const reason = why === undefined ? heldReason(entry) : shownReason(why);
-  const rules = shownRules(payload);
-  return {
-    bundleId: bundle.bundleId,
-    name: payload.name,
-    version: payload.version,
-    sequence: payload.sequence,
+  return defined({
+    ...identityOf(bundle),
     phase,
-    ...(hold !== undefined && { hold }),
-    ...(reason !== undefined && { reason }),
-    ...(entry.degraded !== undefined && { degraded: shownReason(entry.degraded) }),
-    ...(conditions !== undefined && { conditions }),
+    hold,
+    reason,
+    degraded: entry.degraded && shownReason(entry.degraded),
+    conditions,
     signedBy: bundle.signedBy,
-    ...(bundle.signerKeyIds !== undefined && { signerKeyIds: bundle.signerKeyIds }),
+    signerKeyIds: bundle.signerKeyIds,
     media,
-    ...(isPulling(entry) && { sources: sourcesOf(entry) }),
+    sources: phase === 'preloading' && pullableImages.length > 0 ? sourcesOf(entry) : undefined,
     images: { total, present, pinned: pinnedImages.length },
     sizeBytes: payload.totals.sizeBytes,
-    adoptedAt: new Date(bundle.adoptedAt).toISOString(),
-    ...(bundle.readyAt !== undefined && { readyAt: new Date(bundle.readyAt).toISOString() }),
-    ...(bundle.activatedAt !== undefined && { activatedAt: new Date(bundle.activatedAt).toISOString() }),
-    ...(bundle.cancelled !== undefined && {
-      cancelled: { at: new Date(bundle.cancelled.at).toISOString(), media: bundle.cancelled.media },
-    }),
-    ...(holds.length > 0 && { activationHolds: holds.map(holdReport) }),
-    ...(rules.length > 0 && { rules }),
-    ...(payload.warnings !== undefined && payload.warnings.length > 0 && { warnings: payload.warnings }),
-  };
+    ...milestonesOf(bundle),
+    activationHolds: holds.length > 0 ? holds.map(holdReport) : undefined,
+    ...termsOf(bundle),
+  });
 }
 
 function holdReport(hold: ActivationHold): ActivationHoldReport {
@@ -104,10 +95,6 @@ function holdReport(hold: ActivationHold): ActivationHoldReport {
   const end = releasedBy === 'time' && checkAgainAt !== undefined ? new Date(checkAgainAt) : undefined;
   const hasDate = end !== undefined && !Number.isNaN(end.getTime());
   return { gate, code, message: holdClause(hold), releasedBy, ...(hasDate && { until: end.toISOString() }) };
-}
-
-function isPulling({ phase, pullableImages }: BundleAssessment): boolean {
-  return phase === 'preloading' && pullableImages.length > 0;
 }
 
 /**
@@ -119,10 +106,7 @@ export function detectedReports({ adoptions }: Assessment, { media }: Observed, 
   const isOn = ({ state }: Medium, { bundleId }: VerifiedBundle) =>
     state.kind === 'read' && state.bundles.some((one) => one.kind === 'verified' && one.bundle.bundleId === bundleId);
   return adoptions.map(({ found: { bundle } }) => ({
-    bundleId: bundle.bundleId,
-    name: bundle.payload.name,
-    version: bundle.payload.version,
-    sequence: bundle.payload.sequence,
+    ...identityOf(bundle),
     phase: 'detected',
     reason: obstacle,
     signedBy: bundle.signedBy,

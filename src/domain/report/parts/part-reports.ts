@@ -1,16 +1,24 @@
 import { assertNever } from '../../../platform/app-error.ts';
+import { defined } from '../../../platform/defined.ts';
 import { formatDuration } from '../../../platform/sizes.ts';
 import type { NextWindows } from '../../activation/timing-gates.ts';
 import type { Assessment } from '../../assess/assess.ts';
 import type { BundleAssessment } from '../../assess/assess-bundle.ts';
-import { baseNeededBy, bundleName, bundleTitle, type Payload, type UpdateRules } from '../../model/bundle.ts';
+import {
+  baseNeededBy,
+  bundleName,
+  bundleTitle,
+  type Payload,
+  type UpdateRules,
+  type VerifiedBundle,
+} from '../../model/bundle.ts';
 import type { BundleId } from '../../model/digest.ts';
 import type { ImageContent } from '../../model/image.ts';
 import type { Opening } from '../../model/windows.ts';
 import type { DamagedImage } from '../../release/damaged-images.ts';
 import { keptBundles } from '../../release/recorded-phase.ts';
 import type { ContentChecks } from '../../state/checks.ts';
-import type { HookMemory, HookRun } from '../../state/hook.ts';
+import type { HookFailure, HookMemory, HookRun } from '../../state/hook.ts';
 import type { StoredBundle } from '../../state/state.ts';
 import type { RejectedName } from '../../trust/approval.ts';
 import { isAwaited } from '../hold-text.ts';
@@ -48,11 +56,7 @@ export function windowReports({ windows }: Pick<Assessment, 'windows'>): StatusR
 
 function windowReport(opening: Opening, { timeZone }: NextWindows): StatusReport['windows'][number] {
   const { opensAt, closesAt } = opening;
-  return {
-    ...(opensAt !== undefined && { opensAt: new Date(opensAt).toISOString() }),
-    ...(closesAt !== undefined && { closesAt: new Date(closesAt).toISOString() }),
-    text: openingText(opening, timeZone),
-  };
+  return defined({ opensAt: isoTime(opensAt), closesAt: isoTime(closesAt), text: openingText(opening, timeZone) });
 }
 
 type Bundles = readonly Pick<BundleAssessment, 'bundle' | 'phase' | 'isRequested'>[];
@@ -63,26 +67,20 @@ export function hookReports({ running, failed, ledger }: HookMemory, bundles: Bu
     const found = bundles.find(({ bundle }) => bundle.bundleId === bundleId);
     return found === undefined ? bundleId : bundleName(found.bundle.payload);
   };
-  const about = ({ hook, unit, bundleId }: Omit<HookRun, 'event'>) => ({ hook, unit, bundle: nameOf(bundleId) });
+  const report = (
+    { hook, unit, bundleId }: Omit<HookRun, 'event'>,
+    state: 'running' | 'retrying' | 'failed',
+    at: number,
+    why?: HookFailure,
+  ) => {
+    const message = why && hookFailureText(unit, why);
+    return defined({ hook, unit, bundle: nameOf(bundleId), state, at: isoTime(at), message });
+  };
   return [
-    ...running.map((run) => ({ ...about(run), state: 'running' as const, at: timeText(run.startedAt) })),
-    ...failed.map((run) => ({
-      ...about(run),
-      state: 'retrying' as const,
-      at: timeText(run.retryAt),
-      message: hookFailureText(run.unit, run.why),
-    })),
+    ...running.map((run) => report(run, 'running', run.startedAt)),
+    ...failed.map((run) => report(run, 'retrying', run.retryAt, run.why)),
     ...[...ledger].flatMap(([hook, { unit, failure }]) =>
-      failure === undefined
-        ? []
-        : [
-            {
-              ...about({ hook, unit, bundleId: failure.bundleId }),
-              state: 'failed' as const,
-              at: timeText(failure.at),
-              message: hookFailureText(unit, failure.why),
-            },
-          ],
+      failure === undefined ? [] : [report({ hook, unit, ...failure }, 'failed', failure.at, failure.why)],
     ),
   ];
 }
@@ -109,30 +107,41 @@ export function hookNotes({ running, failed, ledger }: HookMemory, bundles: Bund
   ];
 }
 
-function timeText(time: number): string {
-  return new Date(time).toISOString();
-}
-
 /** `reason`: why it is not in force, if it is not. */
 export function noticeReport(bundle: StoredBundle, reason: ShownReason | undefined): NoticeReport {
-  const { bundleId, payload, signedBy, signerKeyIds } = bundle;
+  const { payload, signedBy, signerKeyIds, adoptedAt } = bundle;
+  const advisories = payload.advisories ?? [];
+  return defined({ ...identityOf(bundle), signedBy, signerKeyIds, adoptedAt: isoTime(adoptedAt), advisories, reason });
+}
+
+export function identityOf({ bundleId, payload: { name, version, sequence } }: VerifiedBundle) {
+  return { bundleId, name, version, sequence };
+}
+
+export function milestonesOf({ adoptedAt, readyAt, activatedAt, cancelled }: StoredBundle) {
   return {
-    bundleId,
-    name: payload.name,
-    version: payload.version,
-    sequence: payload.sequence,
-    signedBy,
-    ...(signerKeyIds !== undefined && { signerKeyIds }),
-    adoptedAt: new Date(bundle.adoptedAt).toISOString(),
-    advisories: payload.advisories ?? [],
-    ...(reason !== undefined && { reason }),
+    adoptedAt: isoTime(adoptedAt),
+    readyAt: isoTime(readyAt),
+    activatedAt: isoTime(activatedAt),
+    cancelled: cancelled && { at: isoTime(cancelled.at), media: cancelled.media },
   };
+}
+
+/** What its maker says of it. */
+export function termsOf({ payload }: StoredBundle) {
+  const [rules, { warnings = [] }] = [shownRules(payload), payload];
+  return { rules: rules.length > 0 ? rules : undefined, warnings: warnings.length > 0 ? warnings : undefined };
+}
+
+export function isoTime<T extends number | undefined>(time: T): T extends number ? string : undefined;
+export function isoTime(time: number | undefined): string | undefined {
+  return time === undefined ? undefined : new Date(time).toISOString();
 }
 
 /** The person's own words are part of the reason. */
 export function rejectedNameReport({ name, version, at, reason }: RejectedName): StatusReport['rejectedNames'][number] {
   const message = rejectedNameText({ name, version }, reason);
-  return { name, version, since: new Date(at).toISOString(), reason: { code: 'trust/rejected', message } };
+  return { name, version, since: isoTime(at), reason: { code: 'trust/rejected', message } };
 }
 
 /** Of all kept releases, or of one, as the last check has found them. */

@@ -1,3 +1,4 @@
+import { defined } from '../../../platform/defined.ts';
 import { plainDocument } from '../../../platform/plain-text.ts';
 import type { Phase } from '../../model/condition.ts';
 import { reachedPhase } from '../../release/recorded-phase.ts';
@@ -7,7 +8,7 @@ import type { RejectedName } from '../../trust/approval.ts';
 import { isRelease } from '../../trust/trust-in-force.ts';
 import { shownReason } from '../reasons/reason-text.ts';
 import type { BundleReport, NoticeReport, StatusReport, TrustReport } from '../status-schema.ts';
-import { noticeReport, rejectedNameReport, shownRules } from './part-reports.ts';
+import { identityOf, milestonesOf, noticeReport, rejectedNameReport, termsOf } from './part-reports.ts';
 
 export interface StoredRecords {
   /** In the order of adoption. */
@@ -40,7 +41,7 @@ export interface ShowReport
 export function recordedReport({ bundles, rejectedNames }: StoredRecords, wrote?: StatusReport): ShowReport {
   const { rejected = [], streams = [], windows = [] } = wrote ?? {};
   const known = new Set<string>(bundles.map(({ bundleId }) => bundleId));
-  return plainDocument<ShowReport>({
+  const report = {
     bundles: [
       ...bundles.filter(isRelease).map((bundle) => recordedBundle(bundle, bundles, wrote)),
       ...(wrote?.bundles ?? []).filter(({ bundleId, adoptedAt }) => adoptedAt === undefined && !known.has(bundleId)),
@@ -50,8 +51,9 @@ export function recordedReport({ bundles, rejectedNames }: StoredRecords, wrote?
     rejectedNames: rejectedNames.map(rejectedNameReport),
     streams,
     windows,
-    ...(wrote !== undefined && { trust: wrote.trust }),
-  });
+    trust: wrote?.trust,
+  };
+  return plainDocument<ShowReport>(defined(report));
 }
 
 function recordedBundle(
@@ -59,31 +61,21 @@ function recordedBundle(
   bundles: readonly StoredBundle[],
   wrote: StatusReport | undefined,
 ): RecordedBundle {
-  const { payload, contents, signerKeyIds, readyAt, activatedAt } = bundle;
+  const { payload, contents } = bundle;
   const written = wrote?.bundles.find(({ bundleId }) => bundleId === bundle.bundleId);
   const phase = recordedPhase(bundle, bundles, written);
-  const rules = shownRules(payload);
   const reason = rollbackReason(bundle, bundles);
-  const record: RecordedBundle = {
-    bundleId: bundle.bundleId,
-    name: payload.name,
-    version: payload.version,
-    sequence: payload.sequence,
+  const record: RecordedBundle = defined({
+    ...identityOf(bundle),
     phase,
-    ...(reason !== undefined && { reason: shownReason(reason) }),
+    reason: reason && shownReason(reason),
     signedBy: bundle.signedBy,
-    ...(signerKeyIds !== undefined && { signerKeyIds }),
+    signerKeyIds: bundle.signerKeyIds,
     images: { total: contents.images.length },
     sizeBytes: payload.totals.sizeBytes,
-    adoptedAt: new Date(bundle.adoptedAt).toISOString(),
-    ...(readyAt !== undefined && { readyAt: new Date(readyAt).toISOString() }),
-    ...(activatedAt !== undefined && { activatedAt: new Date(activatedAt).toISOString() }),
-    ...(bundle.cancelled !== undefined && {
-      cancelled: { at: new Date(bundle.cancelled.at).toISOString(), media: bundle.cancelled.media },
-    }),
-    ...(rules.length > 0 && { rules }),
-    ...(payload.warnings !== undefined && payload.warnings.length > 0 && { warnings: payload.warnings }),
-  };
+    ...milestonesOf(bundle),
+    ...termsOf(bundle),
+  });
   return written?.phase === phase ? { ...record, ...written } : record;
 }
 

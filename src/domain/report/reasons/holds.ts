@@ -1,4 +1,5 @@
 import { assertNever } from '../../../platform/app-error.ts';
+import { defined } from '../../../platform/defined.ts';
 import { formatCount, formatDuration } from '../../../platform/sizes.ts';
 import type { ActivationHold } from '../../activation/gates.ts';
 import { CREATED_AHEAD_MS } from '../../adoption/floors.ts';
@@ -52,8 +53,10 @@ export const HOLDS: { readonly [C in Code]: HoldEntry<DataOf<C>> } = {
   'rule/barrier': {
     says: ({ barrier, reason, lacks }, { name }) => {
       const { current = '', must, end = '', more } = BARRIER[lacks];
-      const what = `barrier ${name(barrier)}${current} must be ${must} first (${name(reason)})${end}`;
-      return { what, ...(more !== undefined && { more }) };
+      return defined({
+        what: `barrier ${name(barrier)}${current} must be ${must} first (${name(reason)})${end}`,
+        more,
+      });
     },
     remedy: (release) =>
       `plug in the stick of the barrier, or wait until it is proven; if it is rejected, 'stickpin approve' takes that back; ${ANYWAY(release)}, which asks first`,
@@ -209,10 +212,8 @@ function fromClause({ from, current, isUnreadable, after }: DataOf<'rule/from'>,
   if (isUnreadable) {
     return { what: `its rule "from" (${name(from)}) can't be compared with the current release ${name(current)}` };
   }
-  return {
-    what: `its rule "from" needs ${name(from)}, and the current release is ${name(current)}`,
-    ...(after !== undefined && { more: `; ${after} is activated first` }),
-  };
+  const what = `its rule "from" needs ${name(from)}, and the current release is ${name(current)}`;
+  return defined({ what, more: after && `; ${after} is activated first` });
 }
 
 function rolloutClause({ turn, share, wariness, source, ...clock }: DataOf<'rule/rollout'>): HoldClause {
@@ -301,7 +302,7 @@ function failureOf({
 }: DataOf<'hook'>): HookFailure {
   switch (failure) {
     case 'ended':
-      return { kind: failure, job, ...(result !== undefined && { result }), ...(status !== undefined && { status }) };
+      return defined({ kind: failure, job, result, status });
     case 'not-loaded':
       return { kind: failure, state: loadState };
     case 'unasked':
