@@ -11,9 +11,8 @@ import type { Floors } from '../state/release-record.ts';
 import type { StoredBundle } from '../state/state.ts';
 import type { PlannedPath } from './read-paths.ts';
 
-export interface GateContext {
+export interface RuleContext {
   readonly bundle: StoredBundle;
-  readonly bundles: readonly StoredBundle[];
   readonly path: PlannedPath;
   readonly policy: Policy;
   /** Milliseconds since the epoch. */
@@ -21,6 +20,10 @@ export interface GateContext {
   readonly clockFault: ClockFault | undefined;
   readonly clockSynchronised: boolean;
   readonly facts: NodeFacts;
+}
+
+export interface GateContext extends RuleContext {
+  readonly bundles: readonly StoredBundle[];
   readonly withdrawn: string | undefined;
   readonly absentImages: number;
   readonly contentChecks?: ContentChecks | undefined;
@@ -34,15 +37,8 @@ export interface GateContext {
   readonly fleet: FleetView | undefined;
 }
 
-export type TimedContext = Pick<
-  GateContext,
-  'bundle' | 'policy' | 'now' | 'facts' | 'clockFault' | 'clockSynchronised'
->;
-
-export type HoldData = Readonly<Record<string, string | number | boolean | undefined>>;
-
 /** Its words are in report/reasons/holds.ts. */
-export interface Hold<Code extends string = string, Data extends HoldData = HoldData> {
+export interface Hold<Code extends string = string, Data = object> {
   readonly code: Code;
   readonly data: Data;
   readonly releasedBy: 'person' | 'time' | 'event';
@@ -57,6 +53,13 @@ export type GateVerdict<H extends Hold = Hold> =
   | { readonly kind: 'pass'; readonly checkAgainAt?: number }
   | { readonly kind: 'hold'; readonly hold: H };
 
-export type Gate<H extends Hold = Hold> = (context: GateContext) => GateVerdict<H>;
-
 export const PASS = { kind: 'pass' } as const;
+
+export function held<const Code extends string, const Data extends object>(
+  code: Code,
+  data: Data,
+  releasedBy: Hold['releasedBy'],
+  more: Pick<Hold, 'checkAgainAt' | 'keepsDue'> = {},
+): { readonly kind: 'hold'; readonly hold: Hold<Code, Data> } {
+  return { kind: 'hold', hold: { code, data, releasedBy, ...more } };
+}

@@ -1,7 +1,7 @@
 import { streamClockFault } from '../adoption/floors.ts';
 import { isRolledBack } from '../release/recorded-phase.ts';
 import type { StoredBundle } from '../state/state.ts';
-import type { Gate, GateContext, GateVerdict, Hold, TimedContext } from './gate.ts';
+import type { GateContext, GateVerdict, Hold, RuleContext } from './gate.ts';
 import type { PlannedPath } from './read-paths.ts';
 import {
   cancellation,
@@ -39,9 +39,7 @@ const GATES = {
   tagsInMotion,
   retry,
   hook,
-} satisfies Record<string, Gate>;
-
-type RuleContext = TimedContext & Pick<GateContext, 'path'>;
+};
 
 type HeldBy<Name extends keyof typeof GATES> = Extract<
   ReturnType<(typeof GATES)[Name]>,

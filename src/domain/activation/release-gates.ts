@@ -1,3 +1,4 @@
+import { defined } from '../../platform/defined.ts';
 import { isAboveFloor, sequenceOf, streamScheme } from '../adoption/floors.ts';
 import type { FleetView } from '../fleet/node-status.ts';
 import { type AwaitedNode, NEW_SEARCH_MS, type Turn, type TurnRelease, turnOf } from '../fleet/turn.ts';
@@ -5,50 +6,30 @@ import { areFilesInstalled, beforeActivate, hasSucceeded } from '../release/hook
 import { answeredNames, namesOnceActivated, pullsFromElsewhere } from '../release/pulls.ts';
 import { commandName, currentRelease, isRetired } from '../release/recorded-phase.ts';
 import type { ContentChecks } from '../state/checks.ts';
-import { type HookFailure, isSameRun } from '../state/hook.ts';
+import { isSameRun } from '../state/hook.ts';
 import { isWaiting } from '../state/memory.ts';
 import type { StoredBundle } from '../state/state.ts';
-import { type GateContext, type GateVerdict, type Hold, type HoldData, PASS } from './gate.ts';
+import { type GateContext, held, PASS } from './gate.ts';
 import { placeIn } from './read-paths.ts';
 import type { PathRelease } from './stream-path.ts';
 import { isAutomatic } from './timing-gates.ts';
 
-export function trust({
-  withdrawn,
-}: Pick<GateContext, 'withdrawn'>): GateVerdict<Hold<'trust/withdrawn', { readonly reason: string }>> {
-  if (withdrawn === undefined) return PASS;
-  return { kind: 'hold', hold: { code: 'trust/withdrawn', data: { reason: withdrawn }, releasedBy: 'person' } };
+export function trust({ withdrawn }: Pick<GateContext, 'withdrawn'>) {
+  return withdrawn === undefined ? PASS : held('trust/withdrawn', { reason: withdrawn }, 'person');
 }
 
 /** A release with a cancelled preload needs all its images. `absent`: number of missing images. */
-export function cancellation({
-  bundle,
-  absentImages,
-}: Pick<GateContext, 'bundle' | 'absentImages'>): GateVerdict<Hold<'engine/cancelled', { readonly absent: number }>> {
+export function cancellation({ bundle, absentImages }: Pick<GateContext, 'bundle' | 'absentImages'>) {
   if (bundle.cancelled === undefined || absentImages === 0) return PASS;
-  const data = { absent: absentImages };
-  return { kind: 'hold', hold: { code: 'engine/cancelled', data, releasedBy: 'person', keepsDue: true } };
+  return held('engine/cancelled', { absent: absentImages }, 'person', { keepsDue: true });
 }
 
-export function denied({
-  bundle,
-  path,
-}: Pick<GateContext, 'bundle' | 'path'>): GateVerdict<Hold<'engine/denied', Record<never, never>>> {
-  if (placeIn(path, bundle).isDenied !== true) return PASS;
-  return { kind: 'hold', hold: { code: 'engine/denied', data: {}, releasedBy: 'person' } };
+export function denied({ bundle, path }: Pick<GateContext, 'bundle' | 'path'>) {
+  return placeIn(path, bundle).isDenied === true ? held('engine/denied', {}, 'person') : PASS;
 }
-
-type FloorHold =
-  | Hold<'engine/floor-unknown', { readonly stream: string }>
-  | Hold<'engine/below-floor', { readonly stream: string; readonly sequence: number; readonly floor: number }>;
 
 /** A step below the floor needs a request, or `update.allow_downgrade` for a later release. */
-export function floor({
-  bundle,
-  policy,
-  floors,
-  path,
-}: Pick<GateContext, 'bundle' | 'policy' | 'floors' | 'path'>): GateVerdict<FloorHold> {
+export function floor({ bundle, policy, floors, path }: Pick<GateContext, 'bundle' | 'policy' | 'floors' | 'path'>) {
   const { payload, activationRequestedAt, activatedAt } = bundle;
   const isAutomaticNow =
     isAutomatic(bundle, policy) && activationRequestedAt === undefined && activatedAt === undefined;
@@ -56,64 +37,43 @@ export function floor({
   const stream = payload.name;
   const least = floors.sequences.get(stream);
   if (least === undefined || floors.doubted?.has(stream) === true) {
-    return { kind: 'hold', hold: { code: 'engine/floor-unknown', data: { stream }, releasedBy: 'person' } };
+    return held('engine/floor-unknown', { stream }, 'person');
   }
   if (path.allowDowngrade && placeIn(path, bundle).isLate === true) return PASS;
-  const data = { stream, sequence: sequenceOf(bundle), floor: least };
-  return { kind: 'hold', hold: { code: 'engine/below-floor', data, releasedBy: 'person' } };
+  return held('engine/below-floor', { stream, sequence: sequenceOf(bundle), floor: least }, 'person');
 }
 
 /** Of several possible releases the highest is activated. `next`: its version. */
-export function order(
-  bundle: StoredBundle,
-  next: PathRelease | undefined,
-): GateVerdict<Hold<'engine/not-next', { readonly next: string }>> {
+export function order(bundle: StoredBundle, next: PathRelease | undefined) {
   if (next === undefined || next.id === bundle.bundleId) return PASS;
-  return { kind: 'hold', hold: { code: 'engine/not-next', data: { next: next.version }, releasedBy: 'event' } };
+  return held('engine/not-next', { next: next.version }, 'event');
 }
 
-type RetryHold = Hold<'engine/activation-failed', { readonly attempts: number; readonly reason: string }>;
-
-export function retry({
-  bundle,
-  failures,
-  now,
-}: Pick<GateContext, 'bundle' | 'failures' | 'now'>): GateVerdict<RetryHold> {
+export function retry({ bundle, failures, now }: Pick<GateContext, 'bundle' | 'failures' | 'now'>) {
   const failed = failures.find(
     (failure) =>
       failure.task.kind === 'activate' && failure.task.bundleId === bundle.bundleId && isWaiting(failure, now),
   );
   if (failed === undefined) return PASS;
   const { attempts, reason, retryAt } = failed;
-  const hold = { code: 'engine/activation-failed', data: { attempts, reason: reason.code }, keepsDue: true } as const;
-  return retryAt === undefined
-    ? { kind: 'hold', hold: { ...hold, releasedBy: 'event' } }
-    : { kind: 'hold', hold: { ...hold, releasedBy: 'time', checkAgainAt: retryAt } };
+  const more = defined({ keepsDue: true, checkAgainAt: retryAt });
+  const releasedBy = retryAt === undefined ? 'event' : 'time';
+  return held('engine/activation-failed', { attempts, reason: reason.code }, releasedBy, more);
 }
-
-type ContentHold =
-  | Hold<'engine/content-unchecked', Readonly<Record<never, never>>>
-  | Hold<'engine/content-damaged', { readonly image: string; readonly more: number }>;
 
 /**
  * A runtime may list an image whose files were lost in a power cut. So a release waits for a due
  * check, for a check of images that were pulled again, and while images of it are damaged, unless
  * it was requested after the damage was found.
  */
-export function content({
-  bundle,
-  contentChecks: checks,
-}: Pick<GateContext, 'bundle' | 'contentChecks'>): GateVerdict<ContentHold> {
+export function content({ bundle, contentChecks: checks }: Pick<GateContext, 'bundle' | 'contentChecks'>) {
   if (checks === undefined) return PASS;
   const references = bundle.contents.images.map(({ reference }) => reference);
   if (checks.isAwaited || references.some((reference) => checks.healed.includes(reference))) {
-    const hold = { code: 'engine/content-unchecked', data: {}, releasedBy: 'event', keepsDue: true } as const;
-    return { kind: 'hold', hold };
+    return held('engine/content-unchecked', {}, 'event', { keepsDue: true });
   }
   const [image, ...others] = references.filter((reference) => isDamaged(reference, bundle, checks));
-  if (image === undefined) return PASS;
-  const data = { image, more: others.length };
-  return { kind: 'hold', hold: { code: 'engine/content-damaged', data, releasedBy: 'event' } };
+  return image === undefined ? PASS : held('engine/content-damaged', { image, more: others.length }, 'event');
 }
 
 /** Whether an image was found damaged, without a request for its release since. */
@@ -126,138 +86,64 @@ function isDamaged(
   return result?.content.kind === 'broken' && activationRequestedAt <= (result.brokenSince ?? 0);
 }
 
-type ForeignTagHold = Hold<
-  'engine/tag-of-other-stream',
-  { readonly tag: string; readonly stream: string; readonly other: string; readonly holder: string }
->;
-
 /**
  * A tag of another stream's release. Only giving that one up ends it. `holder`: as `ocp@4.13.7`.
  */
-export function foreignTags({
-  bundle,
-  bundles,
-  foreignTag,
-}: Pick<GateContext, 'bundle' | 'bundles' | 'foreignTag'>): GateVerdict<ForeignTagHold> {
+export function foreignTags({ bundle, bundles, foreignTag }: Pick<GateContext, 'bundle' | 'bundles' | 'foreignTag'>) {
   if (foreignTag === undefined) return PASS;
   const { tag, holder } = foreignTag;
   const data = { tag, stream: bundle.payload.name, other: holder.payload.name, holder: commandName(holder, bundles) };
-  return { kind: 'hold', hold: { code: 'engine/tag-of-other-stream', data, releasedBy: 'person' } };
+  return held('engine/tag-of-other-stream', data, 'person');
 }
 
-type ElsewhereHold = Hold<
-  'engine/pulls-from-elsewhere',
+type Elsewhere =
   | { readonly kind: 'found'; readonly image: string; readonly usedBy: string; readonly more: number }
-  | { readonly kind: 'unknown' }
->;
+  | { readonly kind: 'unknown' };
 
 /** Setting `update.pulls_from_elsewhere = "hold"`: without a network such a pull would fail. */
-export function pullsElsewhere({
+export function pullsElsewhere(context: Pick<GateContext, 'bundle' | 'bundles' | 'policy' | 'imageUses'>) {
+  const data = context.policy.update.pulls_from_elsewhere === 'hold' ? elsewhereIn(context) : undefined;
+  return data === undefined ? PASS : held('engine/pulls-from-elsewhere', data, 'event');
+}
+
+function elsewhereIn({
   bundle,
   bundles,
   policy,
   imageUses,
-}: Pick<GateContext, 'bundle' | 'bundles' | 'policy' | 'imageUses'>): GateVerdict<ElsewhereHold> {
-  if (policy.update.pulls_from_elsewhere !== 'hold') return PASS;
-  if (imageUses === undefined) return held({ kind: 'unknown' });
+}: Parameters<typeof pullsElsewhere>[0]): Elsewhere | undefined {
+  if (imageUses === undefined) return { kind: 'unknown' };
   const names = namesOnceActivated(bundle, bundles);
   const [first, ...others] = pullsFromElsewhere(imageUses.uses, names, answeredNames(policy));
-  if (first !== undefined) {
-    return held({ kind: 'found', image: first.image, usedBy: first.usedBy, more: others.length });
-  }
-  return imageUses.isComplete ? PASS : held({ kind: 'unknown' });
-}
-
-function held(data: ElsewhereHold['data']): GateVerdict<ElsewhereHold> {
-  return { kind: 'hold', hold: { code: 'engine/pulls-from-elsewhere', data, releasedBy: 'event' } };
+  if (first !== undefined) return { kind: 'found', image: first.image, usedBy: first.usedBy, more: others.length };
+  return imageUses.isComplete ? undefined : { kind: 'unknown' };
 }
 
 /** One release is activated at a time. `bundleId`: the one whose tags move. */
-export function tagsInMotion({
-  bundle,
-  running,
-}: Pick<GateContext, 'bundle' | 'running'>): GateVerdict<Hold<'engine/tags-in-motion', { readonly bundleId: string }>> {
+export function tagsInMotion({ bundle, running }: Pick<GateContext, 'bundle' | 'running'>) {
   const other = running.find((task) => task.kind === 'activate' && task.bundleId !== bundle.bundleId);
   if (other === undefined) return PASS;
-  const data = { bundleId: other.bundleId };
-  return { kind: 'hold', hold: { code: 'engine/tags-in-motion', data, releasedBy: 'event', keepsDue: true } };
+  return held('engine/tags-in-motion', { bundleId: other.bundleId }, 'event', { keepsDue: true });
 }
-
-interface HookData extends HoldData {
-  readonly unit: string;
-  readonly state: 'files' | 'start' | 'end' | 'retry';
-  readonly attempts?: number;
-  readonly failure?: HookFailure['kind'];
-  readonly job?: string;
-  readonly result?: string;
-  readonly status?: number;
-  readonly loadState?: string;
-  readonly message?: string;
-}
-
-type HookHold = Hold<'hook', HookData>;
 
 /** Setting `hooks.before-activate`: the last gate. The unit starts when no other gate holds it. */
-export function hook({
-  bundle,
-  policy,
-  hooks,
-}: Pick<GateContext, 'bundle' | 'policy' | 'hooks'>): GateVerdict<HookHold> {
+export function hook({ bundle, policy, hooks }: Pick<GateContext, 'bundle' | 'policy' | 'hooks'>) {
   const run = beforeActivate(bundle, policy);
   if (run === undefined) return PASS;
   const { unit } = run;
-  const held = (data: HookData, more: Pick<HookHold, 'releasedBy' | 'checkAgainAt'>): GateVerdict<HookHold> => ({
-    kind: 'hold',
-    hold: { code: 'hook', data, keepsDue: true, ...more },
-  });
+  const keepsDue = true;
   // While it runs, its success may not be on the disk yet.
-  if (hooks.running.some((one) => isSameRun(one, run))) return held({ unit, state: 'end' }, { releasedBy: 'event' });
+  if (hooks.running.some((one) => isSameRun(one, run)))
+    return held('hook', { unit, state: 'end' }, 'event', { keepsDue });
   if (hasSucceeded(run, hooks.ledger)) return PASS;
   const failed = hooks.failed.find((one) => isSameRun(one, run));
   if (failed !== undefined) {
-    const data = { unit, state: 'retry', attempts: failed.attempts, ...failureData(failed.why) } as const;
-    return held(data, { releasedBy: 'time', checkAgainAt: failed.retryAt });
+    const { attempts, why, retryAt } = failed;
+    return held('hook', { unit, state: 'retry', attempts, why }, 'time', { keepsDue, checkAgainAt: retryAt });
   }
   const state = areFilesInstalled(bundle, hooks.installed) ? 'start' : 'files';
-  return held({ unit, state }, { releasedBy: 'event' });
+  return held('hook', { unit, state }, 'event', { keepsDue });
 }
-
-function failureData(why: HookFailure): Partial<HookData> & Pick<HookData, 'failure'> {
-  const { kind: failure } = why;
-  switch (why.kind) {
-    case 'ended':
-      return {
-        failure,
-        job: why.job,
-        ...(why.result !== undefined && { result: why.result }),
-        ...(why.status !== undefined && { status: why.status }),
-      };
-    case 'not-loaded':
-      return { failure, loadState: why.state };
-    case 'unasked':
-      return { failure, message: why.message };
-    default:
-      return { failure };
-  }
-}
-
-/** `more`: how many other nodes are awaited. `absent`: names, separated by commas. */
-type NodeData = {
-  readonly node: string;
-  readonly phase?: string;
-  readonly percent?: number;
-  readonly reason?: string;
-  readonly isUnknown?: true;
-  readonly more: number;
-  readonly absent?: string;
-};
-
-type FleetHold =
-  | Hold<'fleet/unknown', Record<never, never>>
-  | Hold<'fleet/nobody-known', { readonly waitMs: number; readonly isFirst: boolean }>
-  | Hold<'fleet/rolled-back', NodeData>
-  | Hold<'fleet/not-ready', NodeData>
-  | Hold<'fleet/order', NodeData>;
 
 /** Setting `fleet.activate = "ordered"`: see {@link turnOf}. A request lifts it. */
 export function fleet({
@@ -266,12 +152,10 @@ export function fleet({
   policy,
   now,
   fleet: view,
-}: Pick<GateContext, 'bundle' | 'bundles' | 'policy' | 'now' | 'fleet'>): GateVerdict<FleetHold> {
+}: Pick<GateContext, 'bundle' | 'bundles' | 'policy' | 'now' | 'fleet'>) {
   const { enabled, activate } = policy.fleet;
   if (!enabled || activate !== 'ordered' || bundle.activationRequestedAt !== undefined) return PASS;
-  if (view === undefined) {
-    return { kind: 'hold', hold: { code: 'fleet/unknown', data: {}, releasedBy: 'event' } };
-  }
+  if (view === undefined) return held('fleet/unknown', {}, 'event');
   const alone = waitForOthers(view, { bundle, bundles, absentMs: policy.fleet.absent, now });
   if (alone !== undefined) return alone;
   const turn = turnOf(turnRelease(bundle, bundles), view);
@@ -279,11 +163,11 @@ export function fleet({
     case 'go':
       return PASS;
     case 'rolled-back':
-      return fleetHold('fleet/rolled-back', turn.node, 0, turn);
+      return held('fleet/rolled-back', nodeData(turn.node, 0, turn), 'event');
     case 'not-ready':
-      return fleetHold('fleet/not-ready', turn.nodes[0], turn.nodes.length - 1, turn);
+      return held('fleet/not-ready', nodeData(turn.nodes[0], turn.nodes.length - 1, turn), 'event');
     case 'before':
-      return fleetHold('fleet/order', turn.node, 0, turn);
+      return held('fleet/order', nodeData(turn.node, 0, turn), 'event');
   }
 }
 
@@ -303,7 +187,7 @@ export function turnRelease({ bundleId, payload }: StoredBundle, bundles: readon
 function waitForOthers(
   { self, nodes, apiTrouble, search = 'new' }: FleetView,
   { bundle, bundles, absentMs, now }: Pick<GateContext, 'bundle' | 'bundles' | 'now'> & { readonly absentMs: number },
-): GateVerdict<FleetHold> | undefined {
+) {
   if (apiTrouble === undefined || nodes.some(({ name }) => name !== self)) return undefined;
   const isFirst = !bundles.some(
     (other) => other.bundleId !== bundle.bundleId && other.payload.name === bundle.payload.name && other.activatedAt,
@@ -312,27 +196,12 @@ function waitForOthers(
   const overAt = readyAt === undefined ? Number.POSITIVE_INFINITY : readyAt + absentMs;
   if (isFirst ? search !== 'new' : search === 'long' && now >= overAt) return undefined;
   const waitMs = isFirst ? Math.min(NEW_SEARCH_MS, absentMs) : absentMs;
-  const checkAgainAt = !isFirst && Number.isFinite(overAt) && now < overAt ? { checkAgainAt: overAt } : {};
-  return {
-    kind: 'hold',
-    hold: { code: 'fleet/nobody-known', data: { waitMs, isFirst }, releasedBy: 'event', ...checkAgainAt },
-  };
+  const checkAgainAt = !isFirst && Number.isFinite(overAt) && now < overAt ? overAt : undefined;
+  return held('fleet/nobody-known', { waitMs, isFirst }, 'event', defined({ checkAgainAt }));
 }
 
-function fleetHold(
-  code: 'fleet/rolled-back' | 'fleet/not-ready' | 'fleet/order',
-  { name, release, isUnknown }: AwaitedNode,
-  more: number,
-  { absent }: Turn,
-): GateVerdict<FleetHold> {
-  const data = {
-    node: name,
-    more,
-    ...(release !== undefined && { phase: release.phase }),
-    ...(release?.percent !== undefined && { percent: release.percent }),
-    ...(release?.reason !== undefined && { reason: release.reason }),
-    ...(isUnknown && { isUnknown }),
-    ...(absent.length > 0 && { absent: absent.join(', ') }),
-  };
-  return { kind: 'hold', hold: { code, data, releasedBy: 'event' } };
+/** `more`: how many other nodes are awaited. `absent`: names, separated by commas. */
+function nodeData({ name: node, release, isUnknown }: AwaitedNode, more: number, { absent: silent }: Turn) {
+  const { phase, percent, reason } = release ?? {};
+  return defined({ node, more, phase, percent, reason, isUnknown, absent: silent.join(', ') || undefined });
 }

@@ -1,21 +1,20 @@
-import type { ClockFault } from '../adoption/floors.ts';
+import { defined } from '../../platform/defined.ts';
 import type { NodeFacts } from '../model/node-facts.ts';
 import { isTimeZone, nextOpenings, type Opening, UTC } from '../model/windows.ts';
 import { hasBegun } from '../release/recorded-phase.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { Observed, StoredBundle } from '../state/state.ts';
-import { type GateContext, type GateVerdict, type Hold, PASS, type TimedContext } from './gate.ts';
+import { type GateContext, held, PASS, type RuleContext } from './gate.ts';
 import { ruleInForce } from './rules.ts';
 
-/** `by`: `schedule`, `update.strategy`, or `fleet.activate`. */
-type ManualHold = Hold<'engine/manual', { readonly by: 'release' | 'node' | 'fleet' }>;
-
-/** Bundle format, `schedule`, and the settings `update.strategy` and `fleet.activate`. */
-export function schedule({ bundle, policy }: Pick<GateContext, 'bundle' | 'policy'>): GateVerdict<ManualHold> {
+/**
+ * Bundle format, `schedule`, and the settings `update.strategy` and `fleet.activate`.
+ */
+export function schedule({ bundle, policy }: Pick<GateContext, 'bundle' | 'policy'>) {
   if (hasBegun(bundle)) return PASS;
   const by = manualBy(bundle, policy);
   if (by === undefined || bundle.activationRequestedAt !== undefined || bundle.activatedAt !== undefined) return PASS;
-  return { kind: 'hold', hold: { code: 'engine/manual', data: { by }, releasedBy: 'person' } };
+  return held('engine/manual', { by }, 'person');
 }
 
 function manualBy(
@@ -37,24 +36,8 @@ function zoneOf({ update }: Pick<Policy, 'update'>, { timeZone }: Pick<NodeFacts
   return isTimeZone(timeZone) ? timeZone : UTC;
 }
 
-/** Times are milliseconds since the epoch. */
-type ClockHold = Hold<
-  'clock',
-  {
-    readonly kind: ClockFault['kind'];
-    readonly least: number;
-    readonly hasWindow: boolean;
-    readonly hasRollout: boolean;
-    readonly hasEndOfLife: boolean;
-  }
->;
-
 /** A wrong clock holds a release whose other gates depend on the time. Those are skipped then. */
-export function clock({
-  bundle,
-  policy,
-  clockFault,
-}: Pick<GateContext, 'bundle' | 'policy' | 'clockFault'>): GateVerdict<ClockHold> {
+export function clock({ bundle, policy, clockFault }: Pick<RuleContext, 'bundle' | 'policy' | 'clockFault'>) {
   if (clockFault === undefined || bundle.activationOverrides?.includes('clock')) return PASS;
   const timed = {
     hasWindow: awaitsWindow({ bundle, policy }),
@@ -63,42 +46,23 @@ export function clock({
   };
   if (!Object.values(timed).includes(true)) return PASS;
   const { kind, least } = clockFault;
-  const data = { kind, least, ...timed };
-  return { kind: 'hold', hold: { code: 'clock', data, releasedBy: 'event', checkAgainAt: least } };
+  return held('clock', { kind, least, ...timed }, 'event', { checkAgainAt: least });
 }
 
-/** Milliseconds since the epoch; absent when no window opens within weeks. */
-type WindowHold = Hold<
-  'window',
-  {
-    readonly opensAt?: number;
-    readonly closesAt?: number;
-    readonly timeZone: string;
-    readonly isClockUnsure: boolean;
-  }
->;
-
-/** Setting `update.strategy = "window"`. Requested and begun activations don't wait. */
-export function window({
-  bundle,
-  policy,
-  now,
-  facts,
-  clockFault,
-  clockSynchronised,
-}: TimedContext): GateVerdict<WindowHold> {
+/**
+ * Setting `update.strategy = "window"`. Requested and begun activations don't wait. Times are
+ * milliseconds since the epoch, and absent when no window opens within weeks.
+ */
+export function window({ bundle, policy, now, facts, clockFault, clockSynchronised }: RuleContext) {
   if (!awaitsWindow({ bundle, policy }) || clockFault !== undefined) return PASS;
   const timeZone = zoneOf(policy, facts);
   const [next] = nextOpenings(policy.update.windows, timeZone, now, 1);
   if (next !== undefined && next.opensAt === undefined) {
-    return next.closesAt === undefined ? PASS : { kind: 'pass', checkAgainAt: next.closesAt };
+    return { kind: 'pass', ...defined({ checkAgainAt: next.closesAt }) } as const;
   }
-  const data = { timeZone, isClockUnsure: !clockSynchronised };
-  if (next?.opensAt === undefined) return { kind: 'hold', hold: { code: 'window', data, releasedBy: 'time' } };
-  const { opensAt, closesAt } = next;
-  const times = closesAt === undefined ? { opensAt } : { opensAt, closesAt };
-  const hold = { code: 'window', data: { ...data, ...times }, releasedBy: 'time', checkAgainAt: opensAt } as const;
-  return { kind: 'hold', hold };
+  const { opensAt, closesAt } = next ?? {};
+  const data = defined({ opensAt, closesAt, timeZone, isClockUnsure: !clockSynchronised });
+  return held('window', data, 'time', defined({ checkAgainAt: opensAt }));
 }
 
 function awaitsWindow({ bundle, policy }: Pick<GateContext, 'bundle' | 'policy'>): boolean {

@@ -4,7 +4,7 @@ import type { Digest } from '../../domain/model/digest.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import { oneBuffer } from '../../platform/files/file-access.ts';
 import type { EngineContext } from '../context.ts';
-import { Job } from '../tasks/job.ts';
+import { Job } from '../tasks/tasks.ts';
 import { findBadBlob } from './find-damage.ts';
 
 const RETRY_MS = 60_000;

@@ -1,7 +1,5 @@
-import { activationCommands } from './activation-commands.ts';
 import type { CommandContext } from './command-context.ts';
-import { preloadCommands } from './preload-commands.ts';
-import { proofCommands } from './proof-commands.ts';
+import { activationCommands, preloadCommands, proofCommands } from './release-commands.ts';
 import { unpinCommands } from './unpin-commands.ts';
 import { verdictCommands } from './verdict-commands.ts';
 

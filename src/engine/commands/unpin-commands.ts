@@ -4,8 +4,7 @@ import { isBaseInNeed, isProtected } from '../../domain/release/retention.ts';
 import { ownersOf } from '../../domain/report/events/image-events.ts';
 import { type StoredBundle, stampAfter } from '../../domain/state/state.ts';
 import { formatCount } from '../../platform/sizes.ts';
-import { type CommandContext, findBundle, refuse } from './command-context.ts';
-import { NOTHING_SEEN, type Running } from './running-releases.ts';
+import { type CommandContext, findBundle, NOTHING_SEEN, type Running, refuse } from './command-context.ts';
 
 export const unpinCommands = { unpin, unpinUnclaimed };
 

@@ -10,7 +10,7 @@ import { forEachLimited } from '../../platform/async/concurrency.ts';
 import type { RuntimePort } from '../../ports/runtime.ts';
 import type { TransferMeter } from '../../ports/transfers.ts';
 import type { PullChecker } from '../keepers/pull-checker.ts';
-import { isRuntimeAway, probeMirror } from '../tasks/mirror-probe.ts';
+import { isRuntimeAway, probeMirror } from '../tasks/pulls.ts';
 import type { StallWatch } from '../tasks/stall-watch.ts';
 import type { MirrorGate } from './mirror-gate.ts';
 

@@ -2,15 +2,12 @@ import type { Assessment } from '../../domain/assess/assess.ts';
 import type { RunningTask } from '../../domain/state/memory.ts';
 import type { StoredBundle } from '../../domain/state/state.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
-import { retryOf } from '../tasks/failures.ts';
-import type { TaskEnd } from '../tasks/tasks.ts';
-import { contentExecutors } from './content-effects.ts';
+import { retryOf, type TaskEnd } from '../tasks/tasks.ts';
 import { type EffectContext, type Executors, storedBundle } from './executor.ts';
-import { lifecycleExecutors } from './lifecycle-effects.ts';
+import { contentExecutors, pinExecutors } from './image-effects.ts';
 import { adoptionExecutors, mediaExecutors } from './media-effects.ts';
-import { pinExecutors } from './pin-effects.ts';
 import { PullTasks } from './pull-effects.ts';
-import { recordExecutors } from './record-effects.ts';
+import { lifecycleExecutors, recordExecutors } from './release-effects.ts';
 import { TagTasks } from './tag-effects.ts';
 
 export class Effects {

@@ -9,9 +9,8 @@ import type { ContentChecker } from '../keepers/content-checker.ts';
 import type { HookKeeper } from '../keepers/hook-keeper.ts';
 import type { PullChecker } from '../keepers/pull-checker.ts';
 import type { FloorKeeper } from '../keepers/state-keepers.ts';
-import type { FailureLedger } from '../tasks/failures.ts';
 import type { StallWatch } from '../tasks/stall-watch.ts';
-import type { MediaJobs, Tasks } from '../tasks/tasks.ts';
+import type { FailureLedger, MediaJobs, Tasks } from '../tasks/tasks.ts';
 import type { MirrorGate } from './mirror-gate.ts';
 
 export type KeptDocuments = Map<BundleId, Kept>;

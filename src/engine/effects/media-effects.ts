@@ -8,8 +8,8 @@ import type { Kept } from '../../domain/state/memory.ts';
 import { AppError } from '../../platform/app-error.ts';
 import { inOrder } from '../../platform/async/concurrency.ts';
 import type { AttachmentStore, BlobSource, DocumentStore } from '../../ports/blobs.ts';
-import { rotationOf } from '../keepers/rotation.ts';
-import { adoptedEvent, rotationEvents, warningEvents } from '../reporting/release-events.ts';
+import { rotationOf } from '../keepers/rebuild-keeper.ts';
+import { adoptedEvent, rotationEvents, warningEvents } from '../reporting/events.ts';
 import type { EffectContext, EffectOf, Executors } from './executor.ts';
 
 export function mediaExecutors(context: EffectContext): Executors<'mount-medium' | 'read-medium'> {

@@ -3,7 +3,7 @@ import type { RenderedMirrors } from '../../domain/model/image.ts';
 import { untilAborted } from '../../platform/async/abort.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { MirrorProbes } from '../../ports/transfers.ts';
-import { isRuntimeAway, type MirrorProbeDependencies, probeMirror } from '../tasks/mirror-probe.ts';
+import { isRuntimeAway, type MirrorProbeDependencies, probeMirror } from '../tasks/pulls.ts';
 
 /** The adapters of the gate. */
 export interface MirrorGateDependencies extends MirrorProbeDependencies {

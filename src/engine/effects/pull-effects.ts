@@ -12,9 +12,8 @@ import {
   pulledElsewhereEvent,
   pulledEvent,
   pullFailedEvent,
-} from '../reporting/pull-messages.ts';
-import { isSettlingReported } from '../tasks/failures.ts';
-import type { TaskEnd } from '../tasks/tasks.ts';
+} from '../reporting/events.ts';
+import { isSettlingReported, type TaskEnd } from '../tasks/tasks.ts';
 import type { EffectContext } from './executor.ts';
 import { type PullEnd, type PullFault, pullImage } from './pull-task.ts';
 

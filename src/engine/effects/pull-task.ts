@@ -11,8 +11,8 @@ import type { PullErrorCode, RuntimePort } from '../../ports/runtime.ts';
 import type { TransferMeter } from '../../ports/transfers.ts';
 import { documentsOf } from '../blobs/complete-documents.ts';
 import { type BadBlob, findBadBlob } from '../blobs/find-damage.ts';
-import type { RetryPolicy } from '../tasks/failures.ts';
 import type { StallWatch } from '../tasks/stall-watch.ts';
+import type { RetryPolicy } from '../tasks/tasks.ts';
 
 export interface PullDependencies {
   readonly runtime: Pick<RuntimePort, 'pull'>;

@@ -10,7 +10,7 @@ import type { RunningTask, TagGiven } from '../../domain/state/memory.ts';
 import { latestStamp, type StoredBundle, stampAfter } from '../../domain/state/state.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { formatCount } from '../../platform/sizes.ts';
-import { isSettlingReported, type RetryPolicy, retryOf } from '../tasks/failures.ts';
+import { isSettlingReported, type RetryPolicy, retryOf } from '../tasks/tasks.ts';
 import { activateBundle, giveTags } from './activate-task.ts';
 import type { EffectContext } from './executor.ts';
 

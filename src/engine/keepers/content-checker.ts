@@ -9,8 +9,7 @@ import { AppError, reasonOf } from '../../platform/app-error.ts';
 import type { BootMark, ContentCheck } from '../../ports/runtime.ts';
 import { manifestsOf } from '../blobs/complete-documents.ts';
 import type { EngineContext } from '../context.ts';
-import { Job } from '../tasks/job.ts';
-import type { Tasks } from '../tasks/tasks.ts';
+import { Job, type Tasks } from '../tasks/tasks.ts';
 
 /** After so many failed checks in a row an activation waits no longer. */
 const AWAITED_FAILURES = 3;

@@ -8,7 +8,7 @@ import { formatCount } from '../../platform/sizes.ts';
 import { completeImage } from '../blobs/complete-documents.ts';
 import type { EngineContext } from '../context.ts';
 import { FailureLog } from '../reporting/event-recorder.ts';
-import { Job } from '../tasks/job.ts';
+import { Job } from '../tasks/tasks.ts';
 
 /**
  * Restores lost documents from the runtime or a medium. Without `storedDocuments` it does nothing.

@@ -5,8 +5,8 @@ import type { StoredBundle } from '../../domain/state/state.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { untilAborted, withEither } from '../../platform/async/abort.ts';
 import type { EngineContext } from '../context.ts';
-import { Job } from '../tasks/job.ts';
-import { isRuntimeAway, type ProbeEnd, probeMirror } from '../tasks/mirror-probe.ts';
+import { isRuntimeAway, type ProbeEnd, probeMirror } from '../tasks/pulls.ts';
+import { Job } from '../tasks/tasks.ts';
 
 /** A pull of a present image takes less than a second. */
 const PULL_MS = 8_000;

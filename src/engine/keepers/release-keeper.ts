@@ -7,7 +7,7 @@ import { withDeadline } from '../../platform/async/abort.ts';
 import type { ReleaseFile } from '../../ports/blobs.ts';
 import { documentsOf } from '../blobs/complete-documents.ts';
 import type { EngineContext } from '../context.ts';
-import { Job } from '../tasks/job.ts';
+import { Job } from '../tasks/tasks.ts';
 
 /** Larger files of a release, in all, are installed beside the rounds. */
 const SMALL_BYTES = 16 * 1024 * 1024;

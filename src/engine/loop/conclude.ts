@@ -8,7 +8,7 @@ import type { Snapshot } from '../../domain/report/snapshot.ts';
 import type { HookMemory } from '../../domain/state/hook.ts';
 import { lastCarriersIn, type Memory, mediaFaultsIn, type RunningTask } from '../../domain/state/memory.ts';
 import type { Observed } from '../../domain/state/state.ts';
-import { notePinsHeld, unenforcedPins } from '../effects/pin-effects.ts';
+import { notePinsHeld, unenforcedPins } from '../effects/image-effects.ts';
 import type { Conditions } from '../keepers/state-keepers.ts';
 import type { Loop } from './loop.ts';
 

@@ -7,11 +7,11 @@ import type { CheckedImage, StatusReport } from '../../domain/report/status-sche
 import type { EventRow } from '../../ports/state.ts';
 import { bundleCalled, findBundle } from '../commands/command-context.ts';
 import { bindCommands, type Commands } from '../commands/commands.ts';
-import { resumeAll } from '../commands/preload-commands.ts';
+import { resumeAll } from '../commands/release-commands.ts';
 import type { EngineDependencies } from '../context.ts';
-import { createLoop } from './create-loop.ts';
-import type { Loop } from './loop.ts';
+import { createLoop, type Loop } from './loop.ts';
 import { readContainers } from './observe.ts';
+import { followTask } from './round.ts';
 import { run } from './run.ts';
 
 export interface Engine extends Commands {
@@ -52,7 +52,7 @@ export interface Engine extends Commands {
 }
 
 export function createEngine(deps: EngineDependencies): Engine {
-  const loop = createLoop(deps);
+  const loop: Loop = createLoop(deps, (task, end) => followTask(loop, task, end));
   const { clock, store } = deps;
   const { wantRound, recorder } = loop.context;
   const context = { ...loop.context, ...loop, assessment: () => loop.state.snapshot?.assessment };

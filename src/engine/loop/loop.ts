@@ -1,57 +1,30 @@
+import { trustedReleases } from '../../domain/assess/assess-order.ts';
 import type { Catalog } from '../../domain/decide/catalog.ts';
-import type { Digest } from '../../domain/model/digest.ts';
+import type { BundleId, Digest } from '../../domain/model/digest.ts';
 import type { Fault } from '../../domain/model/reason.ts';
 import type { Snapshot } from '../../domain/report/snapshot.ts';
-import type { Wake } from '../../platform/async/wake.ts';
-import type { LayerKeeper } from '../blobs/layer-keeper.ts';
-import type { RunningReleases } from '../commands/running-releases.ts';
-import type { EngineContext } from '../context.ts';
-import type { Effects } from '../effects/effects.ts';
-import type { ContentChecker } from '../keepers/content-checker.ts';
-import type { DocumentKeeper, SignedKeeper } from '../keepers/document-keeper.ts';
-import type { HookKeeper } from '../keepers/hook-keeper.ts';
-import type { PinKeeper } from '../keepers/pin-keeper.ts';
-import type { PullChecker } from '../keepers/pull-checker.ts';
-import type { RebuildKeeper } from '../keepers/rebuild-keeper.ts';
-import type { ReleaseKeeper } from '../keepers/release-keeper.ts';
-import type { ConditionKeeper, Conditions, CopyKeeper, FloorKeeper } from '../keepers/state-keepers.ts';
-import type { Refusals } from '../reporting/pull-messages.ts';
-import type { StatusPublisher } from '../reporting/status-publisher.ts';
-import type { FailureLedger } from '../tasks/failures.ts';
-import type { RunningQueue } from '../tasks/pull-queue.ts';
-import type { MediaJobs, Tasks } from '../tasks/tasks.ts';
-import type { ImageUsesReader } from './observe.ts';
-import type { Pace } from './pace.ts';
-
-export interface Loop {
-  readonly context: EngineContext;
-  readonly wake: Wake;
-  readonly queue: RunningQueue;
-  readonly pace: Pace;
-  readonly tasks: Tasks;
-  readonly mediaJobs: MediaJobs;
-  readonly failures: FailureLedger;
-  readonly effects: Effects;
-  readonly layerKeeper: LayerKeeper;
-  readonly copyKeeper: CopyKeeper;
-  readonly pinKeeper: PinKeeper;
-  readonly floorKeeper: FloorKeeper;
-  readonly releaseKeeper: ReleaseKeeper;
-  readonly signedKeeper: SignedKeeper;
-  readonly rebuildKeeper: RebuildKeeper;
-  readonly hookKeeper: HookKeeper;
-  readonly pullChecker: PullChecker;
-  readonly contentChecker: ContentChecker;
-  readonly documentKeeper: DocumentKeeper;
-  readonly imageUses: ImageUsesReader;
-  readonly conditionKeeper: ConditionKeeper;
-  readonly running: RunningReleases;
-  readonly refusals: Refusals;
-  readonly status: StatusPublisher;
-  readonly state: LoopState;
-  /** Stopped with the rounds. */
-  readonly background: readonly { stop(): Promise<void> }[];
-}
+import type { RunningTask } from '../../domain/state/memory.ts';
+import { Wake } from '../../platform/async/wake.ts';
+import { LayerKeeper } from '../blobs/layer-keeper.ts';
+import { RunningReleases } from '../commands/command-context.ts';
+import type { EngineContext, EngineDependencies } from '../context.ts';
+import { Effects } from '../effects/effects.ts';
+import { createMirrorGate } from '../effects/mirror-gate.ts';
+import { ContentChecker } from '../keepers/content-checker.ts';
+import { DocumentKeeper, SignedKeeper } from '../keepers/document-keeper.ts';
+import { HookKeeper } from '../keepers/hook-keeper.ts';
+import { PullChecker } from '../keepers/pull-checker.ts';
+import { RebuildKeeper } from '../keepers/rebuild-keeper.ts';
+import { ReleaseKeeper } from '../keepers/release-keeper.ts';
+import { ConditionKeeper, type Conditions, CopyKeeper, FloorKeeper, PinKeeper } from '../keepers/state-keepers.ts';
+import { EventRecorder } from '../reporting/event-recorder.ts';
+import { Refusals } from '../reporting/events.ts';
+import { StatusPublisher } from '../reporting/status-publisher.ts';
+import { RunningQueue } from '../tasks/pulls.ts';
+import { createStallWatch } from '../tasks/stall-watch.ts';
+import { FailureLedger, MediaJobs, type TaskEnd, Tasks } from '../tasks/tasks.ts';
+import { createImageUsesReader, readContainers } from './observe.ts';
+import { Pace } from './pace.ts';
 
 /** What one round passes to the next. Times are monotonic milliseconds. */
 export interface LoopState {
@@ -75,4 +48,118 @@ export interface LoopState {
   areMediaKnown: boolean;
   /** References that were pulled after the last observation. */
   readonly landed: Set<string>;
+}
+
+function releaseIn({ snapshot }: LoopState, bundleId: BundleId) {
+  const entry = snapshot?.assessment.bundles.find(({ bundle }) => bundle.bundleId === bundleId);
+  return entry && { version: entry.bundle.payload.version, phase: entry.phase };
+}
+
+function contextOf(
+  deps: EngineDependencies,
+  { state, queue, wake }: { readonly state: LoopState; readonly queue: RunningQueue; readonly wake: Wake },
+): EngineContext {
+  return {
+    ...deps,
+    recorder: new EventRecorder({ ...deps, releaseOf: (bundleId) => releaseIn(state, bundleId) }),
+    wantRound: () => {
+      queue.stop();
+      wake.kick();
+    },
+    alive: () => {
+      state.lastSignAt = deps.clock.monotonic();
+    },
+  };
+}
+
+export type Loop = ReturnType<typeof createLoop>;
+
+export function createLoop(deps: EngineDependencies, onTaskEnd: (task: RunningTask, end: TaskEnd) => void) {
+  const { clock, store } = deps;
+  const state = initialState(deps);
+  const wake = new Wake(clock);
+  const queue = new RunningQueue();
+  const context = contextOf(deps, { state, queue, wake });
+  const failures = new FailureLedger(deps.random);
+  const tasks = new Tasks(onTaskEnd);
+  const mediaJobs = new MediaJobs(clock, context.wantRound);
+  const floorKeeper = new FloorKeeper(context);
+  const layerKeeper = new LayerKeeper(context);
+  const releaseKeeper = new ReleaseKeeper(context);
+  const hookKeeper = new HookKeeper(context, () => releaseKeeper.installed());
+  const mirrorGate = createMirrorGate(context);
+  const pullChecker = new PullChecker(
+    context,
+    () => (state.snapshot === undefined ? [] : trustedReleases(state.snapshot.assessment)),
+    () => arePinsLost(state),
+    (repository) => mirrorGate.prove(repository),
+  );
+  const contentChecker = new ContentChecker(context, tasks);
+  const parts = { tasks, mediaJobs, failures, floorKeeper, hookKeeper, contentChecker, pullChecker };
+  const effects = new Effects({
+    ...context,
+    ...parts,
+    mirrorGate,
+    stalls: createStallWatch(context),
+    keeping: new Map(),
+    pinRequests: { last: undefined, unenforced: new Map() },
+  });
+  const documentKeeper = new DocumentKeeper(context);
+  return {
+    ...parts,
+    context,
+    wake,
+    queue,
+    pace: new Pace(clock),
+    effects,
+    layerKeeper,
+    copyKeeper: new CopyKeeper(context),
+    pinKeeper: new PinKeeper(context),
+    releaseKeeper,
+    signedKeeper: new SignedKeeper(context),
+    rebuildKeeper: new RebuildKeeper(context),
+    documentKeeper,
+    imageUses: createImageUsesReader(deps),
+    conditionKeeper: new ConditionKeeper(context),
+    running: new RunningReleases(store, (signal) => readContainers(deps, signal)),
+    refusals: new Refusals(),
+    status: new StatusPublisher({
+      ...context,
+      underWay: () => ({
+        running: tasks.running(),
+        copyingBytes: layerKeeper.copyingBytes(),
+        keeping: new Map(effects.context.keeping),
+        pullChecks: pullChecker.checks(),
+        contentChecks: contentChecker.checks(),
+      }),
+      landed: () => [...state.landed],
+      seen: () => state.snapshot && { ...state.snapshot, conditions: state.conditions },
+    }),
+    state,
+    /** Stopped with the rounds. */
+    background: [mediaJobs, layerKeeper, releaseKeeper, hookKeeper, pullChecker, contentChecker, documentKeeper],
+  };
+}
+
+function arePinsLost({ snapshot }: LoopState): boolean {
+  const runtime = snapshot?.observed.runtime;
+  return runtime?.kind === 'reachable' && runtime.arePinsLostByPulls === true;
+}
+
+function initialState({ clock }: EngineDependencies): LoopState {
+  return {
+    snapshot: undefined,
+    conditions: new Map(),
+    obstacle: undefined,
+    lastRound: { at: clock.monotonic(), observedMs: 0 },
+    lastObservedAt: Number.NEGATIVE_INFINITY,
+    pullsSettledAt: Number.NEGATIVE_INFINITY,
+    lastSignAt: clock.monotonic(),
+    stopping: new AbortController().signal,
+    offered: undefined,
+    reportedComponents: '',
+    presentLayers: new Set(),
+    areMediaKnown: false,
+    landed: new Set(),
+  };
 }

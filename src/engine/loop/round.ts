@@ -1,3 +1,4 @@
+import type { Assessment } from '../../domain/assess/assess.ts';
 import { arrivingImages } from '../../domain/decide/catalog.ts';
 import { type Decision, decide } from '../../domain/decide/decide.ts';
 import { type KeepPlan, keepPlan } from '../../domain/decide/pull-plan.ts';
@@ -8,13 +9,17 @@ import { needsContainers } from '../../domain/release/running-releases.ts';
 import { eventsBetween } from '../../domain/report/events/events.ts';
 import type { Snapshot } from '../../domain/report/snapshot.ts';
 import { unknownComponentsText } from '../../domain/report/texts/release-text.ts';
+import type { Effect } from '../../domain/state/effect.ts';
+import type { RunningTask } from '../../domain/state/memory.ts';
 import type { Observed } from '../../domain/state/state.ts';
 import { AppError } from '../../platform/app-error.ts';
-import { act, goOn } from './act.ts';
+import { execute } from '../effects/executor.ts';
+import type { Next } from '../tasks/pulls.ts';
+import type { TaskEnd } from '../tasks/tasks.ts';
 import { catalogFor, conclude, degradedIn, type Remembered, remembered } from './conclude.ts';
 import type { Loop } from './loop.ts';
 import { observe } from './observe.ts';
-import type { Pause } from './pace.ts';
+import { type Pause, underWayMs } from './pace.ts';
 
 /** The longest time between rounds. */
 const ROUND_MS = 30_000;
@@ -169,4 +174,66 @@ async function reconcileAll(
   await loop.signedKeeper.reconcile(signal);
   await loop.releaseKeeper.reconcile(assessment, signal);
   await loop.hookKeeper.reconcile(degradedIn(loop.state.conditions), signal);
+}
+
+/**
+ * A failed effect is reported and the others are executed: none depends on another in one decision.
+ * INVARIANTS: effects are executed in their order. Each begins when all earlier records are on the
+ * disk: after a power cut there must be no effect whose record is lost. A task waits for the
+ * records itself, since it must be listed at once so that it can be cancelled.
+ * @returns the effects, and why each failed
+ * @throws whatever aborted `signal`
+ */
+export async function act(
+  loop: Loop,
+  wanted: readonly Effect[],
+  assessment: Assessment,
+  signal: AbortSignal,
+): Promise<ReadonlyMap<Effect, Fault | undefined>> {
+  const { context, effects } = loop;
+  const executed = new Map<Effect, Fault | undefined>();
+  for (const effect of wanted) {
+    loop.context.alive();
+    try {
+      if (effect.kind !== 'start') await context.store.settled(signal);
+      signal.throwIfAborted();
+      await execute(effects.executors, effect, assessment, signal);
+      context.afterEffect?.(effect);
+      executed.set(effect, undefined);
+    } catch (error) {
+      signal.throwIfAborted();
+      executed.set(effect, context.recorder.recordFailure(effect, assessment, error));
+    }
+  }
+  return executed;
+}
+
+/** After a successful pull, the next pulls may start without a round. */
+export function followTask(loop: Loop, task: RunningTask, end: TaskEnd): void {
+  if (task.kind === 'pull' && end === 'pulled') {
+    loop.state.landed.add(task.reference);
+    loop.contentChecker.changed(task.reference);
+    goOn(loop, loop.queue.after(task.reference));
+  } else loop.context.wantRound();
+}
+
+/** A round is scheduled soon to observe the results. */
+export function goOn(loop: Loop, { starts, needsRound }: Next): void {
+  const { snapshot, lastRound } = loop.state;
+  if (needsRound) loop.context.wantRound();
+  if (starts.length === 0 || snapshot === undefined) return;
+  for (const task of starts) startNow(loop, task, snapshot.assessment);
+  loop.wake.kickAt(lastRound.at + underWayMs(lastRound.observedMs));
+}
+
+function startNow(loop: Loop, task: RunningTask, assessment: Assessment): void {
+  if (loop.state.stopping.aborted) return;
+  loop.context.alive();
+  const effect: Effect = { kind: 'start', task };
+  try {
+    loop.effects.start(task, assessment);
+    loop.context.afterEffect?.(effect);
+  } catch (error) {
+    loop.context.recorder.recordFailure(effect, assessment, error);
+  }
 }

@@ -1,3 +1,5 @@
+import type { Assessment } from '../../domain/assess/assess.ts';
+import { bundleInWork } from '../../domain/decide/release-effects.ts';
 import {
   type Condition,
   type ConditionMarks,
@@ -8,16 +10,17 @@ import {
 import type { BundleId } from '../../domain/model/digest.ts';
 import { judgeNodeConditions } from '../../domain/report/node-conditions.ts';
 import { reportOf } from '../../domain/report/report.ts';
+import { bytesDone } from '../../domain/report/report-changes.ts';
 import type { Snapshot } from '../../domain/report/snapshot.ts';
+import type { Progress } from '../../domain/report/status/media-line.ts';
 import type { StatusReport } from '../../domain/report/status-schema.ts';
-import type { Memory } from '../../domain/state/memory.ts';
+import type { Memory, RunningTask } from '../../domain/state/memory.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
 import type { MediaView } from '../../ports/media.ts';
 import type { ServiceNotifier } from '../../ports/node.ts';
 import type { TransferMeter } from '../../ports/transfers.ts';
-import { TransferGauge } from './transfer-progress.ts';
 
 interface StatusOptions {
   readonly clock: Clock;
@@ -97,5 +100,101 @@ export class StatusPublisher {
     if (message === this.lastTrouble.message && at - this.lastTrouble.at < TROUBLE_MS) return;
     this.lastTrouble = { message, at };
     this.options.log.error({ err: error }, message);
+  }
+}
+
+/** A runtime that pulls and has read no byte for this long counts as unpacking. */
+const QUIET_MS = 2_000;
+/** A read error comes some seconds before the signal that the stick was unplugged. */
+const WAITED_MS = 5_000;
+
+export class TransferGauge {
+  private readonly rate = new RateGauge();
+  /** Since when a transfer has waited for its medium. Times are monotonic milliseconds. */
+  private waitingSince: number | undefined;
+  /** When bytes were last sent, and their sum then. */
+  private movedAt: number;
+  private movedBytes = 0;
+
+  constructor(
+    private readonly clock: Clock,
+    private readonly meter: TransferMeter,
+  ) {
+    this.movedAt = clock.monotonic();
+  }
+
+  /** Call it about once a second while a task runs: the rate is measured between two calls. */
+  progress(running: readonly RunningTask[], assessment: Assessment, landedImages: readonly string[]): Progress {
+    const { meter, rate } = this;
+    const now = this.clock.monotonic();
+    const entry = bundleInWork({ running }, assessment);
+    const flow = meter.flow(entry?.bundle.contents.layers.map(({ digest }) => digest) ?? []);
+    const isOpen = flow.open > flow.awaitingMedium;
+    rate.sample(meter.totalBytes(), now, isOpen);
+    // Between two pulls no task runs for a moment. The rate is kept then.
+    if (entry === undefined) rate.reset();
+    const { doneBytes, totalBytes } =
+      entry === undefined ? { doneBytes: 0, totalBytes: 0 } : bytesDone(entry, assessment, meter.sentBytes());
+    const isPulling = running.some((task) => task.kind === 'pull' && task.online !== true);
+    if (!isPulling || isOpen || flow.sentBytes !== this.movedBytes) this.movedAt = now;
+    this.movedBytes = flow.sentBytes;
+    const isQuiet = flow.sentBytes > 0 && now - this.movedAt >= QUIET_MS;
+    const isComplete = totalBytes > 0 && doneBytes >= totalBytes;
+    return {
+      doneBytes,
+      totalBytes,
+      bytesPerSecond: rate.bytesPerSecond(),
+      isUnpacking: isPulling && flow.open === 0 && (isQuiet || isComplete),
+      waitingTransfers: this.waitingTransfers(now),
+      landedImages,
+    };
+  }
+
+  /** Zero before they have waited for {@link WAITED_MS}. */
+  private waitingTransfers(now: number): number {
+    const waiting = this.meter.waiting();
+    this.waitingSince = waiting === 0 ? undefined : (this.waitingSince ?? now);
+    return this.waitingSince === undefined || now - this.waitingSince < WAITED_MS ? 0 : waiting;
+  }
+}
+
+/** Of the newest second in the smoothed rate. */
+const NEWEST_WEIGHT = 0.2;
+/** A rate is given after this many seconds with a transfer, and after this many bytes. */
+const MIN_MOVING_S = 3;
+const MIN_BYTES = 1024 * 1024;
+/** Sums, so that the first reading does not dominate. */
+const NOTHING_SEEN = { bytes: 0, seconds: 0, rate: 0, weight: 0 };
+
+export class RateGauge {
+  private last: { readonly totalBytes: number; readonly atMs: number } | undefined;
+  private seen = NOTHING_SEEN;
+
+  /** Time without a transfer does not count. @param atMs monotonic milliseconds */
+  sample(totalBytes: number, atMs: number, isOpen: boolean): void {
+    const { last, seen } = this;
+    const seconds = last === undefined ? 0 : (atMs - last.atMs) / 1000;
+    if (last !== undefined && seconds < 0.5) return;
+    const bytes = totalBytes - (last?.totalBytes ?? totalBytes);
+    this.last = { totalBytes, atMs };
+    if (last === undefined || (!isOpen && bytes <= 0)) return;
+    const weight = 1 - (1 - NEWEST_WEIGHT) ** seconds;
+    this.seen = {
+      bytes: seen.bytes + bytes,
+      seconds: seen.seconds + seconds,
+      rate: seen.rate * (1 - weight) + (bytes / seconds) * weight,
+      weight: seen.weight * (1 - weight) + weight,
+    };
+  }
+
+  /** Smoothed over about ten seconds of transfer. */
+  bytesPerSecond(): number | undefined {
+    const { bytes, seconds, rate, weight } = this.seen;
+    return seconds < MIN_MOVING_S || bytes < MIN_BYTES ? undefined : rate / weight;
+  }
+
+  reset(): void {
+    this.last = undefined;
+    this.seen = NOTHING_SEEN;
   }
 }

@@ -1,9 +1,198 @@
 import type { MediumId } from '../../domain/model/medium.ts';
 import type { Fault } from '../../domain/model/reason.ts';
-import { isDiskTrouble } from '../../domain/preload/space.ts';
-import type { RunningTask } from '../../domain/state/memory.ts';
+import { isAnyDiskTrouble, isDiskTrouble } from '../../domain/preload/space.ts';
+import type { FailedBlob } from '../../domain/state/checks.ts';
+import type { RunningTask, TaskFailure } from '../../domain/state/memory.ts';
+import { untilAborted } from '../../platform/async/abort.ts';
 import type { Clock } from '../../platform/clock.ts';
-import { keyOf } from './failures.ts';
+import { defined } from '../../platform/defined.ts';
+import type { EngineContext } from '../context.ts';
+
+/** @throws whatever aborted `signal`, and its own errors */
+type Work = (signal: AbortSignal) => Promise<void>;
+
+/** Work beside the rounds: one run at a time. The end of each run requests a round. */
+export class Job {
+  private readonly ending = new AbortController();
+  private run: { readonly controller: AbortController; readonly ended: Promise<void> } | undefined;
+
+  constructor(private readonly context: Pick<EngineContext, 'clock' | 'wantRound'>) {}
+
+  get isRunning(): boolean {
+    return this.run !== undefined;
+  }
+
+  get isStopped(): boolean {
+    return this.ending.signal.aborted;
+  }
+
+  /** Or joins the current run. @throws the error of `work`; an abort when the job was stopped */
+  async start(work: Work): Promise<void> {
+    this.ending.signal.throwIfAborted();
+    if (this.run !== undefined) return this.run.ended;
+    const controller = new AbortController();
+    const run = Promise.resolve()
+      .then(() => work(controller.signal))
+      .finally(() => {
+        this.run = undefined;
+        this.context.wantRound();
+      });
+    this.run = { controller, ended: run.catch(() => undefined) };
+    return run;
+  }
+
+  /** After the current run. @throws as `start`; whatever aborted `signal`: the run goes on */
+  async startNext(work: Work, signal: AbortSignal): Promise<void> {
+    while (this.run !== undefined) await untilAborted(this.run.ended, signal);
+    await untilAborted(this.start(work), signal);
+  }
+
+  /** Resolves at the end of the current run. @throws whatever aborted `signal` */
+  async ended(signal: AbortSignal): Promise<void> {
+    if (this.run !== undefined) await untilAborted(this.run.ended, signal);
+  }
+
+  abort(): void {
+    this.run?.controller.abort();
+  }
+
+  /** Starts nothing more. A run has `graceMs` to end, and is aborted then. */
+  async stop(graceMs = 0): Promise<void> {
+    this.ending.abort();
+    const { run } = this;
+    if (run === undefined) return;
+    if (graceMs > 0) {
+      const over = new AbortController();
+      await Promise.race([run.ended, this.context.clock.sleep(graceMs, over.signal).catch(() => undefined)]);
+      over.abort();
+    }
+    run.controller.abort();
+    await run.ended;
+  }
+}
+
+export type RetryPolicy =
+  /**
+   * Five tries after 1 s doubling to 10 s, each up to a quarter shorter. Then every five minutes.
+   */
+  | 'backoff'
+  /** The runtime does not use its new configuration yet: 30 tries every 300 ms, then `backoff`. */
+  | 'settling'
+  /** Ten tries every half second, then every ten seconds: the missing part is observed. */
+  | 'observed'
+  /** As `backoff`, then every ten seconds: nothing signals that a disk has room again. */
+  | 'space'
+  /** Every five minutes from the first time. Only a person can repair the cause. */
+  | 'person'
+  /** Only after the media change. */
+  | 'media';
+
+const BACKOFF_TRIES = 5;
+/**
+ * Largest random part by which a pause is shorter. It separates pulls that failed at the same time.
+ */
+const JITTER = 0.25;
+/** Quick tries while the runtime does not use its new configuration. */
+const SETTLING_TRIES = 30;
+const LATER_MS = 5 * 60_000;
+const SPACE_LATER_MS = 10_000;
+/** Long enough that an immediate failure can't keep the processor busy. */
+const OBSERVED_MS = 500;
+const OBSERVED_TRIES = 10;
+const OBSERVED_LATER_MS = 10_000;
+
+/** Tries after which unused mirrors are reported. */
+const SETTLING_REPORTED = 10;
+
+/** Once after {@link SETTLING_REPORTED} tries, and once after the last quick one. */
+export function isSettlingReported(attempts: number): boolean {
+  return attempts === SETTLING_REPORTED || attempts === SETTLING_TRIES + 1;
+}
+
+export function retryOf(reason: Fault): RetryPolicy {
+  return isAnyDiskTrouble(reason) ? 'space' : 'backoff';
+}
+
+/** In memory only: after a restart everything is tried again. */
+export class FailureLedger {
+  private readonly failures = new Map<string, TaskFailure>();
+  private readonly settling = new Set<string>();
+
+  /** @param random 0 to 1, as Math.random */
+  constructor(private readonly random: () => number) {}
+
+  list(): readonly TaskFailure[] {
+    return [...this.failures.values()];
+  }
+
+  note(task: RunningTask, reason: Fault, retry: RetryPolicy, now: number, blob?: FailedBlob): TaskFailure {
+    const key = keyOf(task);
+    // The first failure of another kind after `settling` counts as the first try.
+    const isNew = retry !== 'settling' && this.settling.has(key);
+    const attempts = isNew ? 1 : (this.failures.get(key)?.attempts ?? 0) + 1;
+    const waitMs = waitOf(retry, attempts, this.random);
+    const retryAt = waitMs === undefined ? undefined : now + waitMs;
+    const failure = {
+      task,
+      reason,
+      ...defined({ blob }),
+      attempts,
+      retryAt,
+      isExhausted: isExhausted(retry, attempts),
+    };
+    this.failures.set(key, failure);
+    if (retry === 'settling') this.settling.add(key);
+    else this.settling.delete(key);
+    return failure;
+  }
+
+  succeeded(task: RunningTask): void {
+    this.failures.delete(keyOf(task));
+    this.settling.delete(keyOf(task));
+  }
+
+  last(task: RunningTask): TaskFailure | undefined {
+    return this.failures.get(keyOf(task));
+  }
+
+  forgetAll(): void {
+    this.failures.clear();
+    this.settling.clear();
+  }
+}
+
+/** An image that several bundles name is pulled once for all, and fails for all. */
+export function keyOf(task: RunningTask): string {
+  return task.kind === 'pull' ? `pull ${task.reference}` : `${task.kind} ${task.bundleId}`;
+}
+
+function waitOf(retry: RetryPolicy, attempts: number, random: () => number): number | undefined {
+  switch (retry) {
+    case 'media':
+      return undefined;
+    case 'person':
+      return LATER_MS;
+    case 'observed':
+      return attempts <= OBSERVED_TRIES ? OBSERVED_MS : OBSERVED_LATER_MS;
+    case 'settling':
+      return attempts <= SETTLING_TRIES ? 300 : backoffMs(attempts - SETTLING_TRIES, random);
+    case 'space':
+      return Math.min(SPACE_LATER_MS, backoffMs(attempts, random));
+    case 'backoff':
+      return backoffMs(attempts, random);
+  }
+}
+
+function backoffMs(tries: number, random: () => number): number {
+  if (tries > BACKOFF_TRIES) return LATER_MS;
+  return Math.round(Math.min(10_000, 1_000 * 2 ** (tries - 1)) * (1 - JITTER * random()));
+}
+
+function isExhausted(retry: RetryPolicy, attempts: number): boolean {
+  if (retry === 'observed') return false;
+  if (retry === 'settling') return attempts > SETTLING_TRIES + BACKOFF_TRIES;
+  return (retry !== 'backoff' && retry !== 'space') || attempts > BACKOFF_TRIES;
+}
 
 export type TaskEnd = 'pulled' | 'ended';
 

@@ -88,8 +88,11 @@ const HOLDS: Readonly<
     { data: { node: LONG, more: 0, phase: 'activated' }, releasedBy: 'event' },
   ],
   hook: ['files', 'start', 'end', 'retry'].flatMap((state) => [
-    { data: { unit: 'before.service', state, attempts: 2, failure: 'absent' }, releasedBy: 'event' },
-    { data: { unit: `${LONG}.service`, state, attempts: 2, failure: 'unasked', message: WORDS }, releasedBy: 'time' },
+    { data: { unit: 'before.service', state, attempts: 2, why: { kind: 'absent' } }, releasedBy: 'event' },
+    {
+      data: { unit: `${LONG}.service`, state, attempts: 2, why: { kind: 'unasked', message: WORDS } },
+      releasedBy: 'time',
+    },
   ]),
   'engine/pulls-from-elsewhere': [
     { data: { kind: 'found', image: 'quay.io/x/w:1', usedBy: 'Pod a, container c', more: 0 }, releasedBy: 'event' },

@@ -4,7 +4,6 @@ import { formatCount, formatDuration } from '../../../platform/sizes.ts';
 import type { ActivationHold } from '../../activation/gates.ts';
 import { CREATED_AHEAD_MS } from '../../adoption/floors.ts';
 import { MAX_RANGE_LENGTH } from '../../model/version.ts';
-import type { HookFailure } from '../../state/hook.ts';
 import { hookFailureText } from '../texts/release-text.ts';
 import { percentText, timeText, wallText } from '../texts/time-text.ts';
 import type { Names, Remedy } from './said.ts';
@@ -275,8 +274,8 @@ function leftOut(absent: string | undefined): string {
 }
 
 function hookClause(data: DataOf<'hook'>): HoldClause {
-  const { unit, state, attempts } = data;
-  switch (state) {
+  const { unit } = data;
+  switch (data.state) {
     case 'files':
       return { what: `hook before-activate (${unit}) waits for the attached files of the release` };
     case 'start':
@@ -284,30 +283,10 @@ function hookClause(data: DataOf<'hook'>): HoldClause {
     case 'end':
       return { what: `hook before-activate (${unit}) runs and must succeed first` };
     case 'retry': {
-      const tries = attempts === 1 ? 'once' : `${attempts} times`;
-      return { what: `hook before-activate failed ${tries}: ${hookFailureText(unit, failureOf(data))}` };
+      const tries = data.attempts === 1 ? 'once' : `${data.attempts} times`;
+      return { what: `hook before-activate failed ${tries}: ${hookFailureText(unit, data.why)}` };
     }
     default:
-      return assertNever(state);
-  }
-}
-
-function failureOf({
-  failure = 'unasked',
-  job = '',
-  result,
-  status,
-  loadState = '',
-  message = '',
-}: DataOf<'hook'>): HookFailure {
-  switch (failure) {
-    case 'ended':
-      return defined({ kind: failure, job, result, status });
-    case 'not-loaded':
-      return { kind: failure, state: loadState };
-    case 'unasked':
-      return { kind: failure, message };
-    default:
-      return { kind: failure };
+      return assertNever(data);
   }
 }

@@ -36,11 +36,7 @@ describe('the gate of hook before-activate', () => {
   it('holds with the failure of the unit until it is tried again', () => {
     const why = { kind: 'ended', job: 'failed', result: 'exit-code', status: 3 } as const;
     expect(ask({ failed: [{ ...run, why, attempts: 4, retryAt: NOON + 60 }] })).toMatchObject({
-      hold: {
-        releasedBy: 'time',
-        checkAgainAt: NOON + 60,
-        data: { state: 'retry', attempts: 4, failure: 'ended', job: 'failed', result: 'exit-code', status: 3 },
-      },
+      hold: { releasedBy: 'time', checkAgainAt: NOON + 60, data: { state: 'retry', attempts: 4, why } },
     });
   });
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { PinLedger } from '../../../../src/domain/state/release-record.ts';
-import { PinKeeper } from '../../../../src/engine/keepers/pin-keeper.ts';
+import { PinKeeper } from '../../../../src/engine/keepers/state-keepers.ts';
 import { storedState } from '../../../support/daemon/scenario.ts';
 import { fakeContext } from '../../../support/fake-ports.ts';
 

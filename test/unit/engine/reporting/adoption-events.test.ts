@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { warningEvents } from '../../../../src/engine/reporting/release-events.ts';
+import { warningEvents } from '../../../../src/engine/reporting/events.ts';
 import { verified } from '../../../support/daemon/scenario.ts';
 
 const warned = (warnings: readonly string[]) => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { FailureLedger, type RetryPolicy, retryOf } from '../../../../src/engine/tasks/failures.ts';
+import { FailureLedger, type RetryPolicy, retryOf } from '../../../../src/engine/tasks/tasks.ts';
 import { digestOf } from '../../../support/daemon/scenario.ts';
 
 const task = { kind: 'pull', bundleId: digestOf('bundle'), reference: 'quay.example.com/etcd' } as const;

@@ -3,12 +3,24 @@ import { pathOf } from '../../domain/activation/read-paths.ts';
 import type { Assessment } from '../../domain/assess/assess.ts';
 import type { BundleAssessment } from '../../domain/assess/assess-bundle.ts';
 import { bundleName, bundleTitle } from '../../domain/model/bundle.ts';
-import { commandName, currentRelease, keptBundles, lastProven } from '../../domain/release/recorded-phase.ts';
+import { soakAfter } from '../../domain/release/evidence.ts';
+import {
+  commandName,
+  currentRelease,
+  hasBegun,
+  isProven,
+  isRequested,
+  isRetired,
+  isRolledBack,
+  keptBundles,
+  lastProven,
+} from '../../domain/release/recorded-phase.ts';
 import { foreignTag } from '../../domain/release/tags.ts';
 import { confirmationMessage, holdClause, whyHeld } from '../../domain/report/hold-text.ts';
 import { reasonText } from '../../domain/report/reasons/reason-text.ts';
 import { type StoredBundle, stampAfter } from '../../domain/state/state.ts';
 import type { EventRow } from '../../ports/state.ts';
+import { resumePreloads } from '../effects/release-effects.ts';
 import { authorOf, type CommandContext, findBundle, refuse } from './command-context.ts';
 
 export const activationCommands = { activate, activateOverride, rollback };
@@ -120,4 +132,77 @@ function whyNotReady(entry: BundleAssessment | undefined): string {
   }
   if (entry?.reason !== undefined) return reasonText(entry.reason);
   return `it is ${entry?.phase ?? 'not looked at yet'}`;
+}
+
+export const proofCommands = { prove };
+
+/**
+ * Proves the current release of a stream for a person who knows that it works although its
+ * containers can't be seen. INVARIANT: `provenAt` is recorded last.
+ * @returns the effect, as a sentence
+ * @throws AppError `engine/no-bundle`, `engine/ambiguous`, `engine/not-provable` (`reject`)
+ */
+function prove(context: CommandContext, { bundle: name }: { readonly bundle: string }): string {
+  const { clock, store, node, recorder } = context;
+  const { bundles } = store.load();
+  const bundle = findBundle(bundles, name);
+  requireProvable(bundle, bundles);
+  const { bundleId, payload, activatedAt = 0 } = bundle;
+  store.setSoak(bundleId, { ...soakAfter(bundle.soak, [], node.boot(), activatedAt), proof: 'hand' });
+  const message = `${bundleTitle(payload)} was proven by hand: it is the last known good release now`;
+  const at = stampAfter(bundles, clock.now());
+  store.mark(bundleId, 'provenAt', { at, kind: 'bundleProven', bundleId, message, ...authorOf(context) });
+  recorder.log({ kind: 'bundleProven', level: 'info', bundleId, message });
+  return `${message}. Older releases that are needed no longer are retired.`;
+}
+
+function requireProvable(bundle: StoredBundle, bundles: readonly StoredBundle[]): void {
+  const name = bundleName(bundle.payload);
+  const current = currentRelease(bundles, bundle.payload.name);
+  if (isRetired(bundle) || bundle.activatedAt === undefined) {
+    throw refuse('engine/not-provable', `${name} is not activated, so nobody can know that it works`);
+  }
+  if (current?.bundleId !== bundle.bundleId) {
+    const which = current === undefined ? 'another release' : bundleName(current.payload);
+    throw refuse('engine/not-provable', `${name} is not the current release: ${which} was activated after it`);
+  }
+  if (isRequested(bundle, bundles) || hasBegun(bundle)) {
+    const until = 'its new activation is not done yet, and would begin its proof anew';
+    throw refuse('engine/not-provable', `${name} can't be proven now: ${until}. Prove it once that is done`);
+  }
+  if (isRolledBack(bundle)) {
+    const again = `'stickpin activate ${name}' activates it again`;
+    throw refuse('engine/not-provable', `${name} was rolled back; ${again}, and then it may be proven`);
+  }
+  if (isProven(bundle)) throw refuse('engine/not-provable', `${name} is proven already`);
+}
+
+export const preloadCommands = { cancel };
+
+/**
+ * Cancels every preload that is not complete, until {@link resumeAll} or until a medium with the
+ * bundle is plugged in. The cancellation persists over restarts.
+ * INVARIANT: it is recorded before the pulls are aborted, so that none starts again after a crash.
+ * @throws AppError `engine/nothing-to-cancel` (`reject`)
+ */
+function cancel(context: CommandContext): void {
+  const { clock, store, media, tasks, assessment } = context;
+  const cut = (assessment()?.bundles ?? []).filter(
+    ({ bundle, absentImages, phase }) =>
+      absentImages.length > 0 && phase !== 'retired' && bundle.cancelled === undefined,
+  );
+  if (cut.length === 0) throw refuse('engine/nothing-to-cancel', 'nothing is being preloaded, and no preload waits');
+  const bundleIds = cut.map(({ bundle }) => bundle.bundleId);
+  const titles = cut.map(({ bundle }) => bundleTitle(bundle.payload)).join(', ');
+  const message = `Cancelling of ${titles} was asked for`;
+  const plugged = media.list().map(({ mediumId }) => mediumId);
+  store.cancel(bundleIds, plugged, { at: clock.now(), kind: 'cancel-requested', message, ...authorOf(context) });
+  for (const task of tasks.running()) {
+    if (task.kind === 'pull' && bundleIds.includes(task.bundleId)) tasks.cancel(task);
+  }
+}
+
+export function resumeAll({ clock, store }: Pick<CommandContext, 'clock' | 'store'>): void {
+  const all = store.load().bundles.map(({ bundleId }) => bundleId);
+  resumePreloads(all, store, clock.now());
 }
