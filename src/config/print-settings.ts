@@ -1,5 +1,5 @@
 import type { Section } from '../domain/settings/sections.ts';
-import { settingsTable } from '../domain/settings/settings-table.ts';
+import { settingsTable } from '../domain/settings/settings.ts';
 
 /**
  * Settings as they are written in `stickpin.toml`: sections with their keys; `streams.ocp` is a

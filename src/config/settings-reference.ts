@@ -1,5 +1,5 @@
 import type { Section, Setting } from '../domain/settings/sections.ts';
-import { settingsTable } from '../domain/settings/settings-table.ts';
+import { settingsTable } from '../domain/settings/settings.ts';
 import { NODE_SOURCES, type SettingsFragment } from './load-settings.ts';
 import { tomlOf, writtenSettings } from './print-settings.ts';
 

@@ -11,7 +11,7 @@ import { shortRole } from '../bundle/keys/roles.ts';
 import { loadTrustedKeys, type TrustedKeys } from '../bundle/keys/trust.ts';
 import { type Finding, findingsOn } from '../domain/model/reason.ts';
 import type { TrustReport } from '../domain/report/status-schema.ts';
-import { revokerText } from '../domain/report/texts/bundle-text.ts';
+import { revokerText } from '../domain/report/texts/short-texts.ts';
 import {
   EMPTY_RECORD,
   type RevocationRecord,

@@ -2,7 +2,7 @@ import { stat } from 'node:fs/promises';
 import { runtimeSupport } from '../domain/assess/derive-phase.ts';
 import { type Finding, findingsOn } from '../domain/model/reason.ts';
 import { reasonText } from '../domain/report/reasons/reason-text.ts';
-import { supportText } from '../domain/report/texts/runtime-away.ts';
+import { supportText } from '../domain/report/texts/short-texts.ts';
 import { reasonOf } from '../platform/app-error.ts';
 import { formatBytes } from '../platform/sizes.ts';
 import type { Check, ExaminedNode, ExaminedRuntime, FilesystemSpace, Found } from './check.ts';

@@ -1,6 +1,6 @@
 import type { FleetView } from '../domain/fleet/node-status.ts';
 import type { HiddenMirrors } from '../domain/model/image.ts';
-import type { KubeletFacts } from '../domain/model/node-facts.ts';
+import type { KubeletFacts } from '../domain/model/machine.ts';
 import type { Fault, Finding } from '../domain/model/reason.ts';
 import type { TrustReport } from '../domain/report/status-schema.ts';
 import type { Settings } from '../domain/settings/settings.ts';

@@ -2,7 +2,7 @@ import { setMaxListeners } from 'node:events';
 import { access } from 'node:fs/promises';
 import { clockFault } from '../domain/adoption/floors.ts';
 import { type Finding, findingsOn } from '../domain/model/reason.ts';
-import { timeText } from '../domain/report/texts/time-text.ts';
+import { timeText } from '../domain/report/texts/short-texts.ts';
 import { reasonOf } from '../platform/app-error.ts';
 import { withDeadline } from '../platform/async/abort.ts';
 import { succeeds } from '../platform/async/concurrency.ts';

@@ -1,7 +1,7 @@
 import type { ImageRequest } from '../bundle/image-request.ts';
 import { isBundleTar } from '../bundle/read/open-bundle.ts';
 import type { Payload, UpdateRules } from '../domain/model/bundle.ts';
-import type { StickFilesystem } from '../domain/model/stick.ts';
+import type { StickFilesystem } from '../domain/model/machine.ts';
 import type { ManifestImage } from '../domain/release/manifest-images.ts';
 import type { RegistryAccess } from './images/fetch-images.ts';
 import type { FileSizeRules } from './layers/packed-file.ts';

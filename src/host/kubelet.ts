@@ -2,7 +2,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import * as v from 'valibot';
 import { parse } from 'yaml';
-import type { KubeletFacts } from '../domain/model/node-facts.ts';
+import type { KubeletFacts } from '../domain/model/machine.ts';
 import { defined } from '../platform/defined.ts';
 
 interface KubeletPlaces {

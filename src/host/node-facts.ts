@@ -1,7 +1,7 @@
 import { readFileSync, readlinkSync } from 'node:fs';
 import { endianness, uptime } from 'node:os';
 import type { BootTime } from '../domain/model/image.ts';
-import type { NodeFacts } from '../domain/model/node-facts.ts';
+import type { NodeFacts } from '../domain/model/machine.ts';
 import { parseMachineId } from '../domain/model/rollout.ts';
 import { UTC } from '../domain/model/windows.ts';
 import { systemCodeOf } from '../platform/app-error.ts';

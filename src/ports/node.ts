@@ -1,5 +1,5 @@
 import type { BootTime, ImageUses } from '../domain/model/image.ts';
-import type { NodeFacts } from '../domain/model/node-facts.ts';
+import type { NodeFacts } from '../domain/model/machine.ts';
 import type { HookFailure, HookLedger } from '../domain/state/hook.ts';
 import type { Unsubscribe } from '../platform/subscription.ts';
 

@@ -12,8 +12,8 @@ import type {
   RuntimeContainer,
   RuntimeImage,
 } from '../../src/domain/model/image.ts';
+import type { NodeFacts } from '../../src/domain/model/machine.ts';
 import type { FoundBundle, Medium, MediumState } from '../../src/domain/model/medium.ts';
-import type { NodeFacts } from '../../src/domain/model/node-facts.ts';
 import { isDiskTrouble } from '../../src/domain/preload/space.ts';
 import type { StatusReport } from '../../src/domain/report/status-schema.ts';
 import type { Policy } from '../../src/domain/settings/settings.ts';

@@ -2,7 +2,7 @@ import { stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { Counter, Gauge, Registry } from 'prom-client';
 import { PHASES } from '../../domain/model/condition.ts';
-import { MEDIA_CHANGES, reportChanges } from '../../domain/report/report-changes.ts';
+import { MEDIA_CHANGES, reportChanges } from '../../domain/report/snapshot.ts';
 import type { BundleReport, StatusReport } from '../../domain/report/status-schema.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import type { Clock } from '../../platform/clock.ts';

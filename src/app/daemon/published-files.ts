@@ -1,5 +1,5 @@
 import { dirname, join } from 'node:path';
-import { lastingStatus } from '../../domain/report/report-changes.ts';
+import { lastingStatus } from '../../domain/report/snapshot.ts';
 import { JSON_SCHEMA_VERSION, type StatusReport } from '../../domain/report/status-schema.ts';
 import { keepUnclaimedLines, unsetVariables } from '../../domain/report/texts/images-env.ts';
 import { reasonOf } from '../../platform/app-error.ts';

@@ -1,7 +1,7 @@
 import type { ClockFault } from '../adoption/floors.ts';
 import type { FleetView } from '../fleet/node-status.ts';
 import type { ImageUses } from '../model/image.ts';
-import type { NodeFacts } from '../model/node-facts.ts';
+import type { NodeFacts } from '../model/machine.ts';
 import type { TagConflict } from '../release/tags.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { ContentChecks } from '../state/checks.ts';

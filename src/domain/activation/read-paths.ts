@@ -50,7 +50,7 @@ function readPath(stream: string, input: PathsInput): PlannedPath {
     ({ bundleId, payload }) => payload.name === stream && releases.every((known) => known.bundleId !== bundleId),
   );
   const configured = policy.streams[stream]?.current;
-  const position = positionOf({ releases, running: input.running, configured });
+  const position = positionOf(releases, input.running, configured);
   const path: StreamPath = {
     stream,
     scheme: schemeOf([...releases, ...arriving].map(({ payload }) => payload)),
@@ -109,19 +109,18 @@ export function isDenied(release: StoredBundle, releases: readonly StoredBundle[
   );
 }
 
-interface PositionInput {
-  readonly releases: readonly StoredBundle[];
-  readonly running: ReadonlySet<BundleId> | undefined;
-  /** The setting `streams.<name>.current`. */
-  readonly configured: string | undefined;
-}
-
 /**
  * The present release of a stream: the last activated one that was not rolled back. If that one is
  * unproven and containers run only from an earlier one, the earlier one is the present release.
  * Without an activation the settings name it.
+ *
+ * @param configured `streams.<name>.current`
  */
-export function positionOf({ releases, running, configured }: PositionInput): Position | undefined {
+export function positionOf(
+  releases: readonly StoredBundle[],
+  running: ReadonlySet<BundleId> | undefined,
+  configured: string | undefined,
+): Position | undefined {
   const activated = releases.filter((release) => release.activatedAt !== undefined && !isRolledBack(release));
   const kept = keptBundles(activated);
   const candidates = byActivation(kept.length > 0 ? kept : activated);

@@ -33,13 +33,7 @@ export interface Position {
   readonly activated?: string;
 }
 
-/** `[update]`. */
-interface PathPolicy {
-  readonly allowDowngrade: boolean;
-  readonly allowEndOfLife: boolean;
-}
-
-export interface StreamPath extends PathPolicy {
+export interface StreamPath {
   readonly stream: string;
   readonly scheme: VersionScheme | undefined;
   /** Undefined: no activation is known, so no rule about edges applies. */
@@ -51,6 +45,9 @@ export interface StreamPath extends PathPolicy {
   /** In force, by version. */
   readonly milestones: ReadonlyMap<string, Milestone>;
   readonly time: number;
+  /** `[update]`. */
+  readonly allowDowngrade: boolean;
+  readonly allowEndOfLife: boolean;
 }
 
 type Block =
@@ -217,14 +214,8 @@ export interface Milestone {
 
 const MAX_DRAWN = 30;
 
-interface GraphNode {
-  readonly release: PathRelease;
-  /** Versions from which a node may go to it, once they are proven. */
-  readonly from: readonly string[];
-}
-
-/** The newest 30 releases by their sequence, each with its edges from lower sequences. */
-export function graphOf(path: StreamPath): readonly GraphNode[] {
+/** The newest 30 releases by their sequence, and the lower versions that lead to each once proven. */
+export function graphOf(path: StreamPath) {
   const drawn = path.releases.slice(-MAX_DRAWN);
   return drawn.map((release, index) => ({
     release,

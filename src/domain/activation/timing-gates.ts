@@ -1,5 +1,5 @@
 import { defined } from '../../platform/defined.ts';
-import type { NodeFacts } from '../model/node-facts.ts';
+import type { NodeFacts } from '../model/machine.ts';
 import { isTimeZone, nextOpenings, type Opening, UTC } from '../model/windows.ts';
 import { hasBegun } from '../release/recorded-phase.ts';
 import type { Policy } from '../settings/settings.ts';

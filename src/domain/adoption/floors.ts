@@ -1,4 +1,4 @@
-import type { NodeFacts } from '../model/node-facts.ts';
+import type { NodeFacts } from '../model/machine.ts';
 import { schemeOf, type VersionScheme } from '../model/version.ts';
 import type { Floors } from '../state/release-record.ts';
 import type { StoredBundle } from '../state/state.ts';

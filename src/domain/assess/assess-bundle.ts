@@ -328,13 +328,8 @@ function isWanted(bundle: StoredBundle, { bundles, path }: ActivationContext): b
   return others.every((other) => other.activatedAt === undefined || sequenceOf(other) < sequenceOf(bundle));
 }
 
-interface Troubles {
-  readonly trouble: Reason | undefined;
-  readonly degraded: Reason | undefined;
-}
-
 /** `configFault` counts only where no other trouble is known. */
-function troublesOf(bundle: StoredBundle, failures: readonly TaskFailure[], configFault: Reason | undefined): Troubles {
+function troublesOf(bundle: StoredBundle, failures: readonly TaskFailure[], configFault: Reason | undefined) {
   const lasting = failures.filter(({ retryAt, isExhausted }) => retryAt === undefined || isExhausted);
   return { trouble: oneReason(bundle, failures) ?? configFault, degraded: oneReason(bundle, lasting) ?? configFault };
 }

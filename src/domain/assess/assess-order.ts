@@ -104,10 +104,6 @@ export function tagsInWork(memory: Pick<Memory, 'running'>, assessment: Assessed
   return tagGoalsOf(entry.bundle).filter(({ tag }) => running.tags.includes(tag));
 }
 
-export function trustedReleases({
-  bundles,
-}: {
-  readonly bundles: readonly BundleAssessment[];
-}): readonly StoredBundle[] {
+export function trustedReleases({ bundles }: Pick<OrderAssessment, 'bundles'>): readonly StoredBundle[] {
   return bundles.filter(({ withdrawn }) => withdrawn === undefined).map(({ bundle }) => bundle);
 }

@@ -5,9 +5,8 @@ import { isAboveFloor } from '../adoption/floors.ts';
 import { type Adoption, sortUnknown, type UnknownBundles } from '../adoption/unknown-bundles.ts';
 import type { BundleId, Digest } from '../model/digest.ts';
 import type { RenderedMirrors, RuntimeImage } from '../model/image.ts';
-import type { Reason } from '../model/reason.ts';
+import type { Reason, ShortOf } from '../model/reason.ts';
 import { missingLayersOf } from '../preload/pull-schedule.ts';
-import type { ShortageKind } from '../preload/space.ts';
 import { type Supply, supplyOf } from '../preload/supply.ts';
 import { type DamagedImage, damagedImages } from '../release/damaged-images.ts';
 import { assessLifecycle, type LifecycleAssessment } from '../release/lifecycle.ts';
@@ -81,13 +80,8 @@ export function assess(observed: Observed, memory: Memory, stored: Stored, polic
   const notices = stored.bundles.filter((bundle) => !isRelease(bundle)).map((bundle) => assessNotice(bundle, context));
   const releases = { ...stored, bundles: bundles.map(({ bundle }) => bundle) };
   const short = shortOfSpace(bundles, observed);
-  const life = assessLifecycle(
-    observed,
-    memory,
-    releases,
-    { short, waiting: waitingOf(bundles, memory), unclaimed: pins.unclaimed },
-    policy,
-  );
+  const waiting = waitingOf(bundles, memory);
+  const life = assessLifecycle(observed, memory, releases, short, waiting, pins.unclaimed, policy);
   return {
     bundles,
     notices,
@@ -182,7 +176,7 @@ function shortOfSpace(
     const shortages = disk?.shortages ?? [];
     if (shortages.some(({ kind }) => kind === 'staging')) return [];
     if (shortages.length === 0) return isStagedElsewhere ? [] : [{ bundle, lacking: { bytes: 1, inodes: 0 } }];
-    const of = (wanted: ShortageKind) => shortages.find(({ kind }) => kind === wanted)?.lacking ?? 0;
+    const of = (wanted: ShortOf['kind']) => shortages.find(({ kind }) => kind === wanted)?.lacking ?? 0;
     return [{ bundle, lacking: { bytes: of('bytes'), inodes: of('inodes') } }];
   });
 }

@@ -18,11 +18,7 @@ import { rollbackReason } from '../release/rollback.ts';
 import type { Memory } from '../state/memory.ts';
 import type { Observed, Stored, StoredBundle } from '../state/state.ts';
 
-interface PhaseContext {
-  readonly observed: Observed;
-  readonly memory: Memory;
-  readonly stored: Stored;
-}
+type PhaseContext = { readonly observed: Observed; readonly memory: Memory; readonly stored: Stored };
 
 /** docs/architecture.md, "Life of a bundle". */
 export function derivePhase(facts: BundleFacts, withdrawal: Withdrawal | undefined, context: PhaseContext): PhaseOf {
@@ -91,14 +87,8 @@ export type RuntimeSupport =
   | { readonly kind: 'unreadable'; readonly runtime: string; readonly needed: string }
   | { readonly kind: 'unsupported'; readonly reason: VersionReason };
 
-interface Least {
-  readonly title: string;
-  readonly major: number;
-  readonly minor: number;
-}
-
 /** The oldest versions that report pins over CRI, by the name in `Version`. */
-const LEAST: ReadonlyMap<string, Least> = new Map([
+const LEAST = new Map([
   ['cri-o', { title: 'CRI-O', major: 1, minor: 28 }],
   ['containerd', { title: 'containerd', major: 1, minor: 7 }],
 ]);

@@ -104,13 +104,8 @@ export type Phase =
   | 'superseded'
   | 'retired';
 
-interface PhaseRow {
-  readonly phase: Phase;
-  readonly next: readonly Phase[];
-}
-
 /** The diagram in the documentation is made from it. */
-export const PHASES: readonly PhaseRow[] = [
+export const PHASES: readonly { readonly phase: Phase; readonly next: readonly Phase[] }[] = [
   { phase: 'detected', next: ['rejected', 'held', 'preloading', 'ready'] },
   { phase: 'rejected', next: ['detected', 'held', 'preloading'] },
   { phase: 'held', next: ['rejected', 'preloading', 'ready', 'retired'] },

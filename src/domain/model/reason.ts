@@ -95,7 +95,7 @@ export type Interruption =
   | { readonly kind: 'unplugged' }
   | { readonly kind: 'peer-away'; readonly peer: string };
 
-/** Bytes, or a number of inodes. */
+/** Bytes, or a number of inodes. `staging`: room on a separate filesystem. */
 export interface ShortOf {
   readonly kind: 'bytes' | 'inodes' | 'staging';
   readonly path: string;

@@ -160,12 +160,9 @@ export function looksMistaken(version: string): boolean {
   return impliedScheme(version) === 'three-tag' && parseSchemeTag(version)?.revision === undefined;
 }
 
-interface SchemeWitness {
-  readonly version: string;
-  readonly versionScheme?: VersionScheme;
-}
-
-export function schemeOf(releases: readonly SchemeWitness[]): VersionScheme | undefined {
+export function schemeOf(
+  releases: readonly { readonly version: string; readonly versionScheme?: VersionScheme }[],
+): VersionScheme | undefined {
   for (const { versionScheme, version } of releases) {
     const scheme = versionScheme ?? impliedScheme(version);
     if (scheme !== undefined) return scheme;

@@ -11,7 +11,7 @@ export interface PullCandidate {
   readonly missingLayers: readonly { readonly digest: Digest; readonly sizeBytes: number }[];
 }
 
-interface ScheduleInput<Pull extends PullCandidate> {
+export interface PullQueue<Pull extends PullCandidate = PlannedPull> {
   /** Not started yet, in the order of {@link orderPulls}. */
   readonly waiting: readonly Pull[];
   readonly running: readonly PullCandidate[];
@@ -46,7 +46,7 @@ export function orderPulls<Pull extends PullCandidate>(candidates: readonly Pull
  * may run and a slot is free. For a runtime that reads a shared layer once, pulls that share one
  * get the slots that are left: their own layers need not wait for it.
  */
-export function fittingPulls<Pull extends PullCandidate>(input: ScheduleInput<Pull>): Pull[] {
+export function fittingPulls<Pull extends PullCandidate>(input: PullQueue<Pull>): Pull[] {
   const { waiting, running, landed, parallel, readsSharedOnce = false } = input;
   const missing = (pull: PullCandidate) => pull.missingLayers.filter(({ digest }) => !landed.has(digest));
   const busy = new Set(running.flatMap((pull) => missing(pull).map(({ digest }) => digest)));
@@ -98,15 +98,6 @@ type PullTask = Extract<RunningTask, { kind: 'pull' }>;
 
 export interface PlannedPull extends PullCandidate {
   readonly task: PullTask;
-}
-
-export interface PullQueue {
-  readonly waiting: readonly PlannedPull[];
-  readonly running: readonly PullCandidate[];
-  /** Layers that pulls have loaded since the runtime was observed. */
-  readonly landed: ReadonlySet<Digest>;
-  readonly parallel: number;
-  readonly readsSharedOnce?: boolean;
 }
 
 export interface PullStarts {

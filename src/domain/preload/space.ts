@@ -2,7 +2,7 @@ import type { Image, Layer } from '../model/bundle.ts';
 import type { PhaseOf } from '../model/condition.ts';
 import type { Digest } from '../model/digest.ts';
 import type { ImageFilesystem, LayerStorage, StagingPlace } from '../model/image.ts';
-import { type Fault, labelOf, type Reason } from '../model/reason.ts';
+import { type Fault, labelOf, type Reason, type ShortOf } from '../model/reason.ts';
 import type { Policy } from '../settings/settings.ts';
 import { isWaiting, type Memory, type TaskFailure } from '../state/memory.ts';
 import type { Observed, StoredBundle } from '../state/state.ts';
@@ -100,16 +100,7 @@ function shortageReason({ payload }: StoredBundle, { kind, path, needed, free, r
   return { code: 'engine/no-space', data: { bundle: labelOf(payload), shortage } };
 }
 
-/** `staging`: room on a separate filesystem. */
-export type ShortageKind = 'bytes' | 'inodes' | 'staging';
-
-/** In bytes, or a number of inodes. */
-interface Shortage {
-  readonly kind: ShortageKind;
-  readonly path: string;
-  readonly needed: number;
-  readonly free: number;
-  readonly reserved: number;
+interface Shortage extends ShortOf {
   readonly lacking: number;
 }
 
@@ -173,7 +164,7 @@ export function estimateDisk(need: DiskNeed): DiskVerdict {
 }
 
 function shortage(
-  kind: ShortageKind,
+  kind: ShortOf['kind'],
   path: string,
   needed: number,
   free: number,

@@ -177,14 +177,8 @@ function toCheck({ reference, digest, layers }: Image, { contents }: StoredBundl
   };
 }
 
-interface DocumentedImage {
-  readonly reference: string;
-  /** Of its manifest, or of the index above it. */
-  readonly digest: Digest;
-}
-
 export interface DocumentCheckPlan extends Pick<DocumentCheck, 'releases' | 'media'> {
-  readonly images: readonly DocumentedImage[];
+  readonly images: readonly Pick<ImageToCheck, 'reference' | 'digest'>[];
 }
 
 export type DocumentCheckDue =

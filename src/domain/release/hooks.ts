@@ -13,21 +13,18 @@ import {
 import type { StoredBundle } from '../state/state.ts';
 import { isRetired } from './recorded-phase.ts';
 
-interface HookSubject {
-  readonly hook: HookName;
-  readonly bundle: Pick<StoredBundle, 'bundleId' | 'payload'>;
-  /** An absolute path. */
-  readonly attachments: string | undefined;
-}
-
 /**
  * The unit's environment file, for `EnvironmentFile=` (systemd.exec(5)). Values are in double
  * quotes, with `"`, `\`, `$` and a backtick escaped.
  *
+ * @param attachments an absolute path
  * @returns undefined when a value has control characters, with which systemd would ignore it
  */
-export function hookEnvironment({ hook, bundle, attachments = '' }: HookSubject): string | undefined {
-  const { bundleId, payload } = bundle;
+export function hookEnvironment(
+  hook: HookName,
+  { bundleId, payload }: Pick<StoredBundle, 'bundleId' | 'payload'>,
+  attachments = '',
+): string | undefined {
   const values = {
     STICKPIN_HOOK: hook,
     STICKPIN_BUNDLE: bundleName(payload),

@@ -24,18 +24,14 @@ export interface LifecycleAssessment {
   readonly foreign: ReadonlySet<string>;
 }
 
-interface LifecycleInput {
-  readonly short: readonly ShortOfSpace[];
-  readonly waiting: readonly StoredBundle[];
-  /** Pinned references without a known release: their images are not removed. */
-  readonly unclaimed: readonly string[];
-}
-
+/** @param unclaimed pinned references without a known release: their images are not removed */
 export function assessLifecycle(
   observed: Observed,
   memory: Memory,
   stored: Stored,
-  { short, waiting, unclaimed }: LifecycleInput,
+  short: readonly ShortOfSpace[],
+  waiting: readonly StoredBundle[],
+  unclaimed: readonly string[],
   policy: Policy,
 ): LifecycleAssessment {
   const { runtime, containers } = observed;
@@ -49,15 +45,8 @@ export function assessLifecycle(
     (bundleId): LifecycleFinding => ({ kind: 'incomplete', bundleId }),
   );
   if (containers === undefined) return { ...nothing, findings: incomplete };
-  const view: ContainerView = {
-    observed,
-    memory,
-    stored,
-    policy,
-    containers,
-    ids: imageIds(runtime.images),
-    unclaimed,
-  };
+  const ids = imageIds(runtime.images);
+  const view: ContainerView = { observed, memory, stored, policy, containers, ids, unclaimed };
   const unproven = unprovenReleases(stored).map((bundle) => follow(bundle, view));
   const proven = provenWithFallback(stored.bundles).flatMap((bundle) => followProven(bundle, view));
   const followed = [...unproven, ...proven];
@@ -169,16 +158,9 @@ function takeOvers(stored: Stored, policy: Policy): LifecycleFinding[] {
           !isRolledBack(other) &&
           (other.provenAt !== undefined || wasActive(other)),
       );
-      return twin === undefined
-        ? []
-        : [
-            {
-              kind: 'same-images',
-              bundleId: bundle.bundleId,
-              twin: twin.bundleId,
-              isTwinProtected: isProtected(twin, policy.lifecycle),
-            },
-          ];
+      if (twin === undefined) return [];
+      const isTwinProtected = isProtected(twin, policy.lifecycle);
+      return [{ kind: 'same-images', bundleId: bundle.bundleId, twin: twin.bundleId, isTwinProtected }];
     });
 }
 
@@ -187,13 +169,6 @@ const LONGEST_GAP_MS = 180_000;
 /** Each record is a write to the disk. */
 const STEP_MS = 60_000;
 
-interface UnseenVerdict {
-  readonly soak: Soak;
-  readonly isDone: boolean;
-  /** When it will be proven or recorded next, in milliseconds from now. */
-  readonly dueInMs: number | undefined;
-}
-
 /**
  * Counts how long a release has been activated without evidence (`lifecycle.without_evidence`;
  * docs/decisions/proof.md, "Without evidence"). Only time between two observations of the
@@ -201,13 +176,14 @@ interface UnseenVerdict {
  *
  * @param soak the clock after this observation
  * @param before the clock as it is recorded
+ * @returns `dueInMs`: when it will be proven or recorded next, in milliseconds from now
  */
 function unseenAfter(
   soak: Soak,
   before: Soak | undefined,
   { uptimeMs, isOtherRunning }: { readonly uptimeMs: number; readonly isOtherRunning: boolean },
   { without_evidence: neededMs, require }: Pick<Policy['lifecycle'], 'without_evidence' | 'require'>,
-): UnseenVerdict {
+): { readonly soak: Soak; readonly isDone: boolean; readonly dueInMs: number | undefined } {
   if (neededMs === 'keep' || soak.components.length > 0 || require.length > 0 || isOtherRunning) {
     return { soak, isDone: false, dueInMs: undefined };
   }

@@ -3,6 +3,7 @@ import { bundleName } from '../model/bundle.ts';
 import type { BundleId, Digest } from '../model/digest.ts';
 import type { ImageUse, RuntimeContainer, RuntimeImage } from '../model/image.ts';
 import { repositoryOf } from '../model/reference.ts';
+import type { DiskUse } from '../preload/space.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { Removal } from '../state/effect.ts';
 import type { Memory } from '../state/memory.ts';
@@ -59,7 +60,7 @@ export function surplusBundles(bundles: readonly StoredBundle[], policy: Policy[
  */
 export function roomFor(
   next: StoredBundle,
-  lacking: Room,
+  lacking: DiskUse,
   { bundles, pulledByUs = new Set() }: Stored,
   policy: Policy['lifecycle'],
 ): StoredBundle | undefined {
@@ -87,11 +88,6 @@ export function roomFor(
   });
 }
 
-export interface Room {
-  readonly bytes: number;
-  readonly inodes: number;
-}
-
 /** The bytes on disk of layers that no other kept release has. */
 export interface ProtectedRelease {
   readonly bundle: StoredBundle;
@@ -111,7 +107,11 @@ export function protectedReleases(
     });
 }
 
-function roomOf(gone: readonly StoredBundle[], others: readonly StoredBundle[], pulledByUs: ReadonlySet<string>): Room {
+function roomOf(
+  gone: readonly StoredBundle[],
+  others: readonly StoredBundle[],
+  pulledByUs: ReadonlySet<string>,
+): DiskUse {
   const staying = new Set<Digest>(
     [
       ...others.map((bundle) => layersOf(bundle, () => true)),

@@ -1,16 +1,9 @@
+import type { DiskUse } from '../preload/space.ts';
 import type { LifecycleFinding } from '../state/effect.ts';
 import type { Observed, Stored, StoredBundle } from '../state/state.ts';
 import type { ContainerView } from './evidence.ts';
 import { isRetired, keptBundles } from './recorded-phase.ts';
-import {
-  type Room,
-  removableIds,
-  roomFor,
-  spareTags,
-  surplusBundles,
-  withoutPodImages,
-  withoutUsed,
-} from './retention.ts';
+import { removableIds, roomFor, spareTags, surplusBundles, withoutPodImages, withoutUsed } from './retention.ts';
 import { isRunning } from './running-releases.ts';
 
 /** How often to check whether pins are removed. Nothing signals the end of a reload. */
@@ -20,7 +13,7 @@ const UNPIN_TIMEOUT_MS = 30_000;
 
 export interface ShortOfSpace {
   readonly bundle: StoredBundle;
-  readonly lacking: Room;
+  readonly lacking: DiskUse;
 }
 
 export function isUnpinning({ runtime, now }: Observed, { bundles }: Stored): boolean {

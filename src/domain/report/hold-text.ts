@@ -4,9 +4,9 @@ import { bundleName, bundleTitle } from '../model/bundle.ts';
 import type { Phase } from '../model/condition.ts';
 import { RULE_CODES } from '../model/reason.ts';
 import type { StoredBundle } from '../state/state.ts';
+import { BRIEF, type Names, WHOLE } from './fitted.ts';
 import { HOLDS, type HoldClause } from './reasons/holds.ts';
 import type { ShownReason } from './reasons/reason-text.ts';
-import { BRIEF, type Names, WHOLE } from './reasons/said.ts';
 
 type WithoutGate<H> = H extends ActivationHold ? Pick<H, 'code' | 'data'> : never;
 

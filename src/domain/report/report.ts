@@ -17,7 +17,7 @@ import type { Progress } from './status/media-line.ts';
 import { statusLine } from './status/status-line.ts';
 import type { StatusReport, TrustReport } from './status-schema.ts';
 import { streamReports } from './stream-report.ts';
-import { wantedReleaseText } from './texts/bundle-text.ts';
+import { wantedReleaseText } from './texts/short-texts.ts';
 
 /** `conditions`: of each adopted release, in this round. `nodeConditions`: default none. */
 export function reportOf(

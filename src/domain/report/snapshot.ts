@@ -1,6 +1,9 @@
 import type { Assessment } from '../assess/assess.ts';
+import type { BundleAssessment } from '../assess/assess-bundle.ts';
+import type { Digest } from '../model/digest.ts';
 import type { Memory } from '../state/memory.ts';
 import type { Observed } from '../state/state.ts';
+import type { BundleReport, StatusReport } from './status-schema.ts';
 
 /**
  * What a round saw, what the engine remembered then, and what was concluded. Everything that is
@@ -10,4 +13,84 @@ export interface Snapshot {
   readonly observed: Observed;
   readonly memory: Memory;
   readonly assessment: Assessment;
+}
+
+/** What happened to a medium. `failed`: it can't be read. */
+type MediaChange = (typeof MEDIA_CHANGES)[number];
+
+export const MEDIA_CHANGES = ['plugged', 'removed', 'failed'] as const;
+
+/**
+ * What happened between two reports. Before the first one nothing is known: what is there then
+ * counts as new.
+ *
+ * @param elapsedMs the time between them
+ * @returns how much of that was spent preloading, and the codes of new rejections
+ */
+export function reportChanges(before: StatusReport | undefined, after: StatusReport, elapsedMs: number) {
+  const key = ({ medium, path, reason }: StatusReport['rejected'][number]) => `${medium}\n${path}\n${reason.code}`;
+  const known = new Set(before?.rejected.map(key));
+  const isPreloading = before?.operation === 'preloading';
+  return {
+    preloadedMs: isPreloading ? Math.max(0, elapsedMs) : 0,
+    rejections: after.rejected.filter((one) => !known.has(key(one))).map(({ reason }) => reason.code),
+    media: mediaChanges(before?.media ?? [], after.media),
+  };
+}
+
+function mediaChanges(before: StatusReport['media'], after: StatusReport['media']): MediaChange[] {
+  const states = new Map(before.map(({ medium, state }) => [medium, state]));
+  const now = new Set(after.map(({ medium }) => medium));
+  return [
+    ...after.flatMap(({ medium, state }): MediaChange[] => [
+      ...(states.has(medium) ? [] : ['plugged' as const]),
+      ...(state === 'failed' && states.get(medium) !== 'failed' ? ['failed' as const] : []),
+    ]),
+    ...before.flatMap(({ medium }): MediaChange[] => (now.has(medium) ? [] : ['removed'])),
+  ];
+}
+
+/**
+ * The parts of a report that are still valid after a boot, as a text to compare: phases, holds,
+ * codes of reasons, conditions, media and trusted keys. It leaves out the STATUS line, the
+ * progress, counts of images and messages, which change every second during a preload.
+ */
+export function lastingStatus(report: StatusReport): string {
+  const { status: _status, progress: _progress, runtime, bundles, rejected, ...others } = report;
+  return JSON.stringify({
+    ...others,
+    runtime: runtime.reachable,
+    bundles: bundles.map(lastingBundle),
+    rejected: rejected.map(({ reason, ...where }) => ({ ...where, code: reason.code })),
+  });
+}
+
+function lastingBundle({ images: _images, reason, degraded, conditions, activationHolds, ...others }: BundleReport) {
+  return {
+    ...others,
+    reason: reason?.code,
+    degraded: degraded?.code,
+    activationHolds: activationHolds?.map(({ code }) => code),
+    conditions: conditions?.map(({ message: _message, ...condition }) => condition),
+  };
+}
+
+/**
+ * How far a bundle is: a layer counts whole once an image with it is present, and as far as it was
+ * sent while it is under way.
+ *
+ * @param sentBytes the furthest byte that the registry sent of each blob
+ */
+export function bytesDone(
+  { bundle }: BundleAssessment,
+  { presentLayers }: Assessment,
+  sentBytes: ReadonlyMap<Digest, number>,
+) {
+  let doneBytes = 0;
+  let totalBytes = 0;
+  for (const { digest, sizeBytes } of bundle.contents.layers) {
+    totalBytes += sizeBytes;
+    doneBytes += presentLayers.has(digest) ? sizeBytes : Math.min(sizeBytes, sentBytes.get(digest) ?? 0);
+  }
+  return { doneBytes, totalBytes };
 }

@@ -11,19 +11,15 @@ import {
   flag,
   fraction,
   listenAddress,
-  loopbackAddress,
   oneOf,
   peerAddresses,
   percentUpTo,
   releases,
   repositories,
-  runtimeUnit,
   serviceUnit,
   streamNames,
-  textfilePath,
   texts,
   timeZone,
-  userIds,
   type ValueType,
   version,
   weeklyWindows,
@@ -48,50 +44,6 @@ export interface Section {
   /** There is a table of these settings for each stream: `[streams.NAME]`. Default: one table. */
   readonly isNamed?: true;
 }
-
-export const crioSection = {
-  about: "Where CRI-O's files are. Only a node with an unusual CRI-O needs these settings.",
-  settings: {
-    unit: { type: runtimeUnit, default: 'crio.service', about: 'The systemd unit of CRI-O.' },
-    config_file: {
-      type: absolutePath,
-      default: '/etc/crio/crio.conf',
-      about: 'The main configuration file of CRI-O.',
-    },
-    config_dir: {
-      type: absolutePath,
-      default: '/etc/crio/crio.conf.d',
-      about:
-        'The drop-in folder of CRI-O. If you change it, allow `stickpin.service` to write to it (`ReadWritePaths=`).',
-    },
-    pins_file: {
-      type: absolutePath,
-      default: '/run/crio/crio.conf.d/99-stickpin.conf',
-      about:
-        'The file into which stickpin writes the pins. A link in `crio.config_dir` points to it. With another path in `/run`, the pins come back after a reboot only when the daemon starts.',
-    },
-    registries_conf: {
-      type: absolutePath,
-      default: '/etc/containers/registries.conf',
-      about: 'The main file of containers-registries.conf(5).',
-    },
-    registries_dir: {
-      type: absolutePath,
-      default: '/etc/containers/registries.conf.d',
-      about: 'The drop-in folder of containers-registries.conf(5).',
-    },
-    registries_d: {
-      type: absolutePath,
-      default: '/etc/containers/registries.d',
-      about: 'The folder of containers-registries.d(5), which says where signatures of images are.',
-    },
-    signature_policy: {
-      type: absolutePath,
-      default: '/etc/containers/policy.json',
-      about: 'The file of containers-policy.json(5).',
-    },
-  },
-} satisfies Section;
 
 export const fleetSection = {
   about: 'Nodes that give bundles to each other.',
@@ -265,30 +217,6 @@ export const mediaSection = {
   },
 } satisfies Section;
 
-export const metricsSection = {
-  about: 'Metrics for a monitoring system, see [metrics.md](metrics.md).',
-  settings: {
-    textfile: {
-      type: textfilePath,
-      default: undefined,
-      about:
-        'File for the textfile collector of node_exporter, as `"/var/lib/prometheus/node-exporter/stickpin.prom"`. When not set: no metrics are written.',
-    },
-  },
-} satisfies Section;
-
-export const pathsSection = {
-  about: 'Where stickpin keeps its own files.',
-  settings: {
-    state_dir: {
-      type: absolutePath,
-      default: '/var/lib/stickpin',
-      about: 'Folder of files that are kept over a reboot.',
-    },
-    run_dir: { type: absolutePath, default: '/run/stickpin', about: 'Folder of files that are gone after a reboot.' },
-  },
-} satisfies Section;
-
 export const preloadSection = {
   about: 'How images are loaded.',
   settings: {
@@ -317,23 +245,6 @@ export const preloadSection = {
   },
 } satisfies Section;
 
-export const registrySection = {
-  about: "The registry from which the container runtime pulls. It serves only what a node's bundles carry.",
-  settings: {
-    listen: {
-      type: loopbackAddress,
-      default: '127.0.0.1:5317',
-      about:
-        'Where the registry listens when systemd does not give it a socket. With `stickpin-registry.socket`, change the unit instead.',
-    },
-    allow_uids: {
-      type: userIds,
-      default: [0],
-      about: "Users whose processes may pull. The daemon's own user always may.",
-    },
-  },
-} satisfies Section;
-
 export const retentionSection = {
   about: 'What stickpin keeps outside the container runtime.',
   settings: {
@@ -354,34 +265,6 @@ export const retentionSection = {
       default: [],
       about:
         'Components whose layers are kept on the disk of the node, as `["os"]`. Every program of root can then pull these images from the node.',
-    },
-  },
-} satisfies Section;
-
-export const runtimeSection = {
-  about: 'The container runtime.',
-  settings: {
-    kind: {
-      type: oneOf(['auto', 'cri-o', 'containerd', 'embedded']),
-      default: 'auto',
-      about:
-        'The container runtime that pulls the images. `auto` finds CRI-O or containerd; if both answer, it takes the one that is in use already, else CRI-O. `embedded` keeps the images in a folder and runs nothing.',
-    },
-    socket: {
-      type: absolutePath,
-      default: undefined,
-      about: 'Socket of the runtime (CRI). When not set: the usual socket of the runtime.',
-    },
-    certs_dir: {
-      type: absolutePath,
-      default: undefined,
-      about: "containerd's `certs.d` folder. When not set: the folder that containerd's configuration names.",
-    },
-    static_pods: {
-      type: absolutePaths,
-      default: undefined,
-      about:
-        "Folders with the manifests of static pods. When not set: the `staticPodPath` of the kubelet's configuration, and the usual folders of kubeadm, k3s and RKE2.",
     },
   },
 } satisfies Section;

@@ -1,7 +1,45 @@
 import * as v from 'valibot';
-import type { Section, Setting } from './sections.ts';
-import { settingsTable } from './settings-table.ts';
+import { crioSection, metricsSection, pathsSection, registrySection, runtimeSection } from './machine-sections.ts';
+import {
+  fleetSection,
+  historySection,
+  hooksSection,
+  lifecycleSection,
+  mediaSection,
+  preloadSection,
+  retentionSection,
+  type Section,
+  type Setting,
+  serveSection,
+  streamsSection,
+  trustSection,
+  updateSection,
+} from './sections.ts';
 import { streamName, type ValueType } from './value-types.ts';
+
+/**
+ * Every setting, once. The parser, the defaults, the types of the settings and of what decisions
+ * see of them, `stickpin config show` and `docs/settings.md` (`npm run docs`) follow from this
+ * table.
+ */
+export const settingsTable = {
+  trust: trustSection,
+  media: mediaSection,
+  runtime: runtimeSection,
+  crio: crioSection,
+  registry: registrySection,
+  preload: preloadSection,
+  retention: retentionSection,
+  serve: serveSection,
+  lifecycle: lifecycleSection,
+  update: updateSection,
+  streams: streamsSection,
+  hooks: hooksSection,
+  fleet: fleetSection,
+  history: historySection,
+  metrics: metricsSection,
+  paths: pathsSection,
+} satisfies Readonly<Record<string, Section>>;
 
 type Table = typeof settingsTable;
 type ValueOf<S> = S extends { readonly type: ValueType<infer Value>; readonly default: infer Default }

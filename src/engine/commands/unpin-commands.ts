@@ -1,7 +1,7 @@
 import { bundleName, bundleTitle } from '../../domain/model/bundle.ts';
 import { currentRelease, isRetired, lastProven } from '../../domain/release/recorded-phase.ts';
 import { isBaseInNeed, isProtected } from '../../domain/release/retention.ts';
-import { ownersOf } from '../../domain/report/events/image-events.ts';
+import { ownersOf } from '../../domain/report/events/release-events.ts';
 import { type StoredBundle, stampAfter } from '../../domain/state/state.ts';
 import { formatCount } from '../../platform/sizes.ts';
 import { type CommandContext, findBundle, NOTHING_SEEN, type Running, refuse } from './command-context.ts';

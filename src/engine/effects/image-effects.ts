@@ -1,4 +1,4 @@
-import { healingEvent } from '../../domain/report/events/image-events.ts';
+import { healingEvent } from '../../domain/report/events/release-events.ts';
 import type { Healing } from '../../domain/state/effect.ts';
 import { type EffectContext, type EffectOf, type Executors, type PinRequests, storedBundle } from './executor.ts';
 

@@ -5,7 +5,7 @@ import { isAnyDiskTrouble } from '../../domain/preload/space.ts';
 import { automaticCause } from '../../domain/release/lifecycle.ts';
 import { hasBegun } from '../../domain/release/recorded-phase.ts';
 import { tagGoalsOf, tagsGivenLately } from '../../domain/release/tags.ts';
-import { contestEvents, restoredMessage } from '../../domain/report/events/image-events.ts';
+import { contestEvents, restoredMessage } from '../../domain/report/events/release-events.ts';
 import type { RunningTask, TagGiven } from '../../domain/state/memory.ts';
 import { latestStamp, type StoredBundle, stampAfter } from '../../domain/state/state.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';

@@ -2,7 +2,7 @@ import type { CheckDue } from '../../domain/decide/release-effects.ts';
 import type { BundleId } from '../../domain/model/digest.ts';
 import type { ImageContent, RuntimeObservation } from '../../domain/model/image.ts';
 import { type ImageToCheck, imagesToCheck } from '../../domain/release/damaged-images.ts';
-import { checkedEvent } from '../../domain/report/events/image-events.ts';
+import { checkedEvent } from '../../domain/report/events/release-events.ts';
 import type { CheckCause, ContentChecks, ContentResult, RunningCheck } from '../../domain/state/checks.ts';
 import { latestStamp } from '../../domain/state/state.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';

@@ -100,7 +100,7 @@ export class HookKeeper {
   private environmentOf({ hook }: HookRun, bundle: StoredBundle): string {
     const folder = hasFiles(bundle) ? filesFolderOf(bundle, this.installed()) : undefined;
     const attachments = folder === undefined ? undefined : this.context.releaseFiles.pathOf(folder);
-    const environment = hookEnvironment({ hook, bundle, attachments });
+    const environment = hookEnvironment(hook, bundle, attachments);
     if (environment !== undefined) return environment;
     throw new AppError({
       code: 'engine/hook',

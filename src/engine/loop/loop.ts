@@ -19,12 +19,12 @@ import { ReleaseKeeper } from '../keepers/release-keeper.ts';
 import { ConditionKeeper, type Conditions, CopyKeeper, FloorKeeper, PinKeeper } from '../keepers/state-keepers.ts';
 import { EventRecorder } from '../reporting/event-recorder.ts';
 import { Refusals } from '../reporting/events.ts';
-import { StatusPublisher } from '../reporting/status-publisher.ts';
 import { RunningQueue } from '../tasks/pulls.ts';
 import { createStallWatch } from '../tasks/stall-watch.ts';
 import { FailureLedger, MediaJobs, type TaskEnd, Tasks } from '../tasks/tasks.ts';
 import { createImageUsesReader, readContainers } from './observe.ts';
 import { Pace } from './pace.ts';
+import { StatusPublisher } from './status-publisher.ts';
 
 /** What one round passes to the next. Times are monotonic milliseconds. */
 export interface LoopState {

@@ -6,29 +6,10 @@ import type { ContainersSeen } from '../../domain/release/running-releases.ts';
 import type { Observed } from '../../domain/state/state.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import { withDeadline } from '../../platform/async/abort.ts';
-import type { Clock } from '../../platform/clock.ts';
-import type { DocumentStore, LayerInventory } from '../../ports/blobs.ts';
-import type { FleetPort } from '../../ports/fleet.ts';
-import type { MediaView } from '../../ports/media.ts';
-import type { NodePort, StaticPodsPort } from '../../ports/node.ts';
+import type { NodePort } from '../../ports/node.ts';
 import type { ContainersPort, RuntimePort } from '../../ports/runtime.ts';
-import type { StateStore } from '../../ports/state.ts';
-import type { TrustPort } from '../../ports/trust.ts';
+import type { EngineDependencies } from '../context.ts';
 import type { MediaJobs } from '../tasks/tasks.ts';
-
-interface ObserveDependencies {
-  readonly clock: Clock;
-  readonly media: MediaView;
-  readonly runtime: RuntimePort;
-  readonly containers: ContainersPort;
-  readonly trust: TrustPort;
-  readonly node: NodePort;
-  readonly documents: Pick<DocumentStore, 'list'>;
-  readonly layers: LayerInventory;
-  readonly mediaJobs: Pick<MediaJobs, 'busy'>;
-  readonly imageUses: ImageUsesReader;
-  readonly fleet?: Pick<FleetPort, 'view'> | undefined;
-}
 
 /** After this time the runtime counts as unreachable. */
 const RUNTIME_DEADLINE_MS = 15_000;
@@ -37,7 +18,9 @@ const CLOCK_DEADLINE_MS = 2_000;
 
 /** Parts that can't be observed are reported as `unreachable`. Only an abort throws. */
 export async function observe(
-  deps: ObserveDependencies,
+  deps: EngineDependencies,
+  mediaJobs: MediaJobs,
+  readImageUses: ImageUsesReader,
   needsContainers: (runtime: RuntimeObservation, imageUses: ImageUses | undefined) => boolean,
   signal: AbortSignal,
 ): Promise<Observed> {
@@ -49,7 +32,7 @@ export async function observe(
   ]);
   const imagesPath = runtime.kind === 'reachable' ? runtime.filesystem?.path : undefined;
   const layersBesideImages = imagesPath !== undefined && (await deps.layers.isBeside(imagesPath, signal));
-  const imageUses = runtime.kind === 'reachable' ? await deps.imageUses(signal) : undefined;
+  const imageUses = runtime.kind === 'reachable' ? await readImageUses(signal) : undefined;
   const isNeeded = needsContainers(runtime, imageUses);
   const containers = isNeeded ? await observeContainers(deps.containers, signal) : undefined;
   return {
@@ -61,7 +44,7 @@ export async function observe(
     revocations: deps.trust.revocations(),
     roles: deps.trust.roles(),
     trust: deps.trust.inForce(),
-    media: mediaOf(deps),
+    media: mediaOf(deps, mediaJobs),
     localBlobs,
     layersBesideImages,
     runtime,
@@ -72,13 +55,13 @@ export async function observe(
   };
 }
 
-function mediaOf({ media, mediaJobs }: ObserveDependencies): readonly Medium[] {
+function mediaOf({ media }: EngineDependencies, mediaJobs: MediaJobs): readonly Medium[] {
   const busy = mediaJobs.busy();
   return media.list().map((medium) => (busy.has(medium.mediumId) ? { ...medium, isBusy: true } : medium));
 }
 
 export async function readContainers(
-  { runtime, containers }: Pick<ObserveDependencies, 'runtime' | 'containers'>,
+  { runtime, containers }: EngineDependencies,
   signal: AbortSignal,
 ): Promise<ContainersSeen | undefined> {
   const [seen, all] = await Promise.all([observeRuntime(runtime, signal), observeContainers(containers, signal)]);
@@ -109,7 +92,7 @@ async function observeContainers(
 
 /** A local store that can't be read counts as empty, because the media may have its blobs. */
 async function observeLocalBlobs(
-  { documents, layers }: Pick<ObserveDependencies, 'documents' | 'layers'>,
+  { documents, layers }: EngineDependencies,
   signal: AbortSignal,
 ): Promise<ReadonlySet<Digest>> {
   const lists = await Promise.allSettled([documents.list(signal), layers.list(signal)]);
@@ -126,13 +109,6 @@ async function observeClock(node: NodePort, signal: AbortSignal): Promise<boolea
   }
 }
 
-interface ImageUsesDependencies {
-  readonly clock: Clock;
-  readonly store: Pick<StateStore, 'load'>;
-  readonly containers: Pick<ContainersPort, 'containerImages'>;
-  readonly staticPods?: StaticPodsPort;
-}
-
 /** Throws only for an abort. */
 export type ImageUsesReader = (signal: AbortSignal) => Promise<ImageUses | undefined>;
 
@@ -144,12 +120,7 @@ const DEADLINE_MS = 15_000;
 const NO_STATIC_PODS: ImageUses = { uses: [], faults: [], isComplete: true };
 
 /** At most once a minute, with an answer of the runtime. Undefined while no release is kept. */
-export function createImageUsesReader({
-  clock,
-  store,
-  containers,
-  staticPods,
-}: ImageUsesDependencies): ImageUsesReader {
+export function createImageUsesReader({ clock, store, containers, staticPods }: EngineDependencies): ImageUsesReader {
   let last: { readonly at: number; readonly uses: ImageUses } | undefined;
   return async (signal) => {
     if (keptBundles(store.load().bundles).length === 0) return undefined;
@@ -167,7 +138,7 @@ export function createImageUsesReader({
   };
 }
 
-async function imagesOfContainers(containers: ImageUsesDependencies['containers'], signal: AbortSignal) {
+async function imagesOfContainers(containers: ContainersPort, signal: AbortSignal) {
   try {
     return await withDeadline('the container runtime', DEADLINE_MS, signal, (inner) =>
       containers.containerImages(inner),

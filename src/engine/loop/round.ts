@@ -91,7 +91,9 @@ async function observeAll(loop: Loop, diskTrouble: Fault | undefined, signal: Ab
   const landedBefore = [...state.landed];
   const known = remembered(loop, diskTrouble);
   const observed = await observe(
-    { ...context, mediaJobs: loop.mediaJobs, imageUses: loop.imageUses },
+    context,
+    loop.mediaJobs,
+    loop.imageUses,
     (runtime, imageUses) => areContainersNeeded(loop, runtime, imageUses),
     signal,
   );
@@ -184,7 +186,7 @@ async function reconcileAll(
  * @returns the effects, and why each failed
  * @throws whatever aborted `signal`
  */
-export async function act(
+async function act(
   loop: Loop,
   wanted: readonly Effect[],
   assessment: Assessment,
@@ -218,7 +220,7 @@ export function followTask(loop: Loop, task: RunningTask, end: TaskEnd): void {
 }
 
 /** A round is scheduled soon to observe the results. */
-export function goOn(loop: Loop, { starts, needsRound }: Next): void {
+function goOn(loop: Loop, { starts, needsRound }: Next): void {
   const { snapshot, lastRound } = loop.state;
   if (needsRound) loop.context.wantRound();
   if (starts.length === 0 || snapshot === undefined) return;

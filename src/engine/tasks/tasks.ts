@@ -162,7 +162,7 @@ export class FailureLedger {
 }
 
 /** An image that several bundles name is pulled once for all, and fails for all. */
-export function keyOf(task: RunningTask): string {
+function keyOf(task: RunningTask): string {
   return task.kind === 'pull' ? `pull ${task.reference}` : `${task.kind} ${task.bundleId}`;
 }
 

@@ -1,4 +1,4 @@
-import type { StickFilesystem } from '../../domain/model/stick.ts';
+import type { StickFilesystem } from '../../domain/model/machine.ts';
 
 /** Nodes don't read it. */
 export const IMAGE_LABEL = 'STICKPIN';

@@ -3,7 +3,7 @@ import { access, chmod, constants, open, readdir, rm, stat, truncate, utimes, wr
 import { delimiter, join, relative } from 'node:path';
 import { bundleError } from '../../bundle/bundle-error.ts';
 import { limits } from '../../bundle/limits.ts';
-import type { StickFilesystem } from '../../domain/model/stick.ts';
+import type { StickFilesystem } from '../../domain/model/machine.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import { succeeds } from '../../platform/async/concurrency.ts';
 import { defined } from '../../platform/defined.ts';

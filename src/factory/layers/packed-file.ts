@@ -4,7 +4,7 @@ import { constants, createGunzip, createZstdDecompress } from 'node:zlib';
 import { bundleError } from '../../bundle/bundle-error.ts';
 import { limits } from '../../bundle/limits.ts';
 import type { Digest } from '../../domain/model/digest.ts';
-import type { StickFilesystem } from '../../domain/model/stick.ts';
+import type { StickFilesystem } from '../../domain/model/machine.ts';
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { formatBytes } from '../../platform/sizes.ts';
 import { type SourceFile, sourceError } from '../images/layout-source.ts';

@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path';
 import { isBundleTar } from '../../bundle/read/open-bundle.ts';
 import type { Contents, Payload } from '../../domain/model/bundle.ts';
 import { type BundleId, hexOf } from '../../domain/model/digest.ts';
-import type { StickFilesystem } from '../../domain/model/stick.ts';
+import type { StickFilesystem } from '../../domain/model/machine.ts';
 import { type CreateOptions, listenerOf } from '../create-options.ts';
 import { roomInImage, unitOf } from '../image/image-layout.ts';
 import { imageTools, makeImage, ownMedium, requireTools } from '../image/make-image.ts';

@@ -1,6 +1,6 @@
 import { readdir, realpath, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
-import type { StickFacts, StickPart } from '../../domain/model/stick.ts';
+import type { StickFacts, StickPart } from '../../domain/model/machine.ts';
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { oneLine } from '../../platform/plain-text.ts';
 import { isInFstab, parseFstab } from '../mounts.ts';

@@ -18,7 +18,7 @@ import * as v from 'valibot';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { commandAdapters } from '../../../src/app/command-line/command-adapters.ts';
 import { FACTORY_DOCUMENTS } from '../../../src/cli/schema/factory-documents.ts';
-import type { StickFacts } from '../../../src/domain/model/stick.ts';
+import type { StickFacts } from '../../../src/domain/model/machine.ts';
 import { claimStick, writeStick } from '../../../src/factory/stick/write-stick.ts';
 import { installKeys, makeSampleBundle, type SampleBundle, sampleKey } from '../../support/bundles/sample-bundle.ts';
 import { eventually } from '../../support/eventually.ts';

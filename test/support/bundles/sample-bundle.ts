@@ -6,8 +6,8 @@ import { type PrivateKey, parsePrivateKey, type SignatureAlgorithm } from '../..
 import { loadTrustedKeys, type Trust } from '../../../src/bundle/keys/trust.ts';
 import type { Advisory, Contents, Payload, Schedule, UpdateRules } from '../../../src/domain/model/bundle.ts';
 import type { BundleId } from '../../../src/domain/model/digest.ts';
+import type { StickFilesystem } from '../../../src/domain/model/machine.ts';
 import { parseReference } from '../../../src/domain/model/reference.ts';
-import type { StickFilesystem } from '../../../src/domain/model/stick.ts';
 import { createBundle } from '../../../src/factory/create-bundle.ts';
 import type { AttachmentRequest } from '../../../src/factory/payload/attachments.ts';
 import { type SampleImage, type SampleLayer, sampleImage, sampleLayer, writeOciLayout } from './sample-image.ts';

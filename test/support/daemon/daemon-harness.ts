@@ -4,7 +4,7 @@ import { basename, join } from 'node:path';
 import { createDaemon, type Daemon } from '../../../src/app/daemon/daemon.ts';
 import type { DaemonOptions } from '../../../src/app/daemon/run-daemon.ts';
 import type { BootTime, RuntimeImage } from '../../../src/domain/model/image.ts';
-import type { NodeFacts } from '../../../src/domain/model/node-facts.ts';
+import type { NodeFacts } from '../../../src/domain/model/machine.ts';
 import type { StatusReport } from '../../../src/domain/report/status-schema.ts';
 import { defaultSettings, type Settings } from '../../../src/domain/settings/settings.ts';
 import { bootTime, nodeFacts } from '../../../src/host/node-facts.ts';

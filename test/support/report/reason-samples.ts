@@ -1,5 +1,5 @@
 import { digestFromHex } from '../../../src/domain/model/digest.ts';
-import type { Conclusion } from '../../../src/domain/report/reasons/said.ts';
+import type { Conclusion } from '../../../src/domain/report/fitted.ts';
 
 type Samples = {
   readonly [Code in Conclusion['code']]: readonly Extract<Conclusion, { readonly code: Code }>['data'][];

@@ -2,7 +2,7 @@ import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { loadSettings, NODE_SOURCES } from '../../../src/config/load-settings.ts';
-import { settingsTable } from '../../../src/domain/settings/settings-table.ts';
+import { settingsTable } from '../../../src/domain/settings/settings.ts';
 import { temporaryFolder } from '../../support/files/temporary-folder.ts';
 
 const { signal } = new AbortController();

@@ -2,8 +2,7 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { settingsReference } from '../../../src/config/settings-reference.ts';
 import type { Section } from '../../../src/domain/settings/sections.ts';
-import { defaultSettings } from '../../../src/domain/settings/settings.ts';
-import { settingsTable } from '../../../src/domain/settings/settings-table.ts';
+import { defaultSettings, settingsTable } from '../../../src/domain/settings/settings.ts';
 
 describe('docs/settings.md', () => {
   it("is what 'npm run docs' writes", () => {

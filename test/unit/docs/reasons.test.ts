@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
+import { WHOLE } from '../../../src/domain/report/fitted.ts';
 import { briefHold } from '../../../src/domain/report/hold-text.ts';
 import { REASONS, remedyFor } from '../../../src/domain/report/reasons/reason-text.ts';
-import { WHOLE } from '../../../src/domain/report/reasons/said.ts';
 import { USUAL_HOLDS } from '../../support/report/every-hold.ts';
 import { REASON_SAMPLES } from '../../support/report/reason-samples.ts';
 

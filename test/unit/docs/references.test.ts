@@ -3,7 +3,7 @@ import { dirname, join, normalize } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { definedProgram } from '../../../src/cli/manual.ts';
 import type { Section } from '../../../src/domain/settings/sections.ts';
-import { settingsTable } from '../../../src/domain/settings/settings-table.ts';
+import { settingsTable } from '../../../src/domain/settings/settings.ts';
 import { faultOf, flagsOf, leafCommands, shownCommands } from '../../support/docs/command-lines.ts';
 import { readDoc, readDocs, readProductText } from '../../support/docs/doc-files.ts';
 

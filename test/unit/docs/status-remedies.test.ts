@@ -1,11 +1,11 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { unclaimedNote } from '../../../src/domain/report/events/image-events.ts';
+import { unclaimedNote } from '../../../src/domain/report/events/release-events.ts';
 import { hookNotes } from '../../../src/domain/report/parts/part-reports.ts';
 import { type Progress, startFaultLine } from '../../../src/domain/report/status/media-line.ts';
 import { restLine, statusLine } from '../../../src/domain/report/status/status-line.ts';
 import { streamNotes } from '../../../src/domain/report/stream-report.ts';
-import { wantedReleaseText } from '../../../src/domain/report/texts/bundle-text.ts';
+import { wantedReleaseText } from '../../../src/domain/report/texts/short-texts.ts';
 import { type FailedHook, NO_HOOKS } from '../../../src/domain/state/hook.ts';
 import type { StoredBundle } from '../../../src/domain/state/state.ts';
 import { diskFaultMessage } from '../../../src/platform/files/disk-fault.ts';

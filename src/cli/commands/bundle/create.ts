@@ -3,7 +3,7 @@ import { bundleError } from '../../../bundle/bundle-error.ts';
 import { architectures } from '../../../bundle/format/schema.ts';
 import { parseImageRequest } from '../../../bundle/image-request.ts';
 import { bundleTitle } from '../../../domain/model/bundle.ts';
-import { STICK_FILESYSTEMS, type StickFilesystem } from '../../../domain/model/stick.ts';
+import { STICK_FILESYSTEMS, type StickFilesystem } from '../../../domain/model/machine.ts';
 import type { CreateOptions } from '../../../factory/create-options.ts';
 import { FaultList, reasonOf } from '../../../platform/app-error.ts';
 import { defined } from '../../../platform/defined.ts';

@@ -1,7 +1,7 @@
 import type { Command } from 'commander';
 import type { ApiClient } from '../../../api/client.ts';
 import type { TrustReport } from '../../../domain/report/status-schema.ts';
-import { revokerText } from '../../../domain/report/texts/bundle-text.ts';
+import { revokerText } from '../../../domain/report/texts/short-texts.ts';
 import { oneLine } from '../../../platform/plain-text.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { confirmFirst } from '../../context/confirm.ts';

@@ -13,10 +13,8 @@ import type { Observed } from '../../state/state.ts';
 import { ruleReason } from '../hold-text.ts';
 import { reasonText, shownReason } from '../reasons/reason-text.ts';
 import type { Snapshot } from '../snapshot.ts';
-import { sourcesOf, trustedBy, unmountedText } from '../texts/bundle-text.ts';
-import { runtimeAway } from '../texts/runtime-away.ts';
-import { damageEvents, nodePullEvents, unclaimedEvents } from './image-events.ts';
-import { degradedEvents } from './release-events.ts';
+import { runtimeAway, sourcesOf, trustedBy, unmountedText } from '../texts/short-texts.ts';
+import { damageEvents, degradedEvents, nodePullEvents, unclaimedEvents } from './release-events.ts';
 
 /**
  * Before the first round nothing is known: bundles are not reported again then, media and faults

@@ -1,17 +1,174 @@
 import { assertNever } from '../../../platform/app-error.ts';
-import { formatDuration } from '../../../platform/sizes.ts';
+import { defined } from '../../../platform/defined.ts';
+import type { MessageKind } from '../../../platform/message-ids.ts';
+import { formatCount, formatDuration } from '../../../platform/sizes.ts';
+import type { Assessment } from '../../assess/assess.ts';
 import type { BundleAssessment } from '../../assess/assess-bundle.ts';
-import { bundleTitle } from '../../model/bundle.ts';
+import { baseNeededBy, bundleName, bundleTitle } from '../../model/bundle.ts';
 import type { Event } from '../../model/condition.ts';
 import { shortDigest } from '../../model/digest.ts';
+import type { DamagedImage } from '../../release/damaged-images.ts';
 import type { RebuiltRelease, RefusedRebuild } from '../../release/rebuild.ts';
 import { isProven, isRolledBack } from '../../release/recorded-phase.ts';
+import { contestReason, restoredReleases, type StrayTag } from '../../release/tags.ts';
+import type { UnclaimedPins } from '../../release/unclaimed-pins.ts';
+import type { CheckCause, ContentResult } from '../../state/checks.ts';
+import type { Healing } from '../../state/effect.ts';
 import type { HookFailure, HookRun } from '../../state/hook.ts';
 import type { StoredBundle } from '../../state/state.ts';
 import type { RejectedName, Verdict } from '../../trust/approval.ts';
 import { isRelease } from '../../trust/trust-in-force.ts';
+import { judgeNodeConditions } from '../judge-conditions.ts';
 import { reasonText } from '../reasons/reason-text.ts';
-import { hookFailureText } from '../texts/release-text.ts';
+import type { Snapshot } from '../snapshot.ts';
+import { CHECK_CAUSE, contentFaultText, damageNextText, hookFailureText } from '../texts/release-text.ts';
+
+/** New damage, and known damage with another outcome. */
+export function damageEvents(before: Assessment | undefined, { damaged }: Assessment): Event[] {
+  const known = new Map(before?.damaged.map(({ image, next }) => [image.reference, next.kind]));
+  return damaged
+    .filter(({ image, next, isPresent }) => isPresent && isNews(known.get(image.reference), next.kind))
+    .map(damageEvent);
+}
+
+/** Whether containers are known changes from round to round. */
+function isNews(was: DamagedImage['next']['kind'] | undefined, is: DamagedImage['next']['kind']): boolean {
+  return was !== is && is !== 'look' && !(was === 'look' && is === 'heal');
+}
+
+function damageEvent({ image, bundles, faults, next }: DamagedImage): Event {
+  const [bundle] = bundles;
+  const { reference } = image;
+  const base = bundle && baseNeededBy(image, bundle);
+  const title = bundle === undefined ? 'a release' : bundleTitle(bundle.payload);
+  const names = bundles.map(({ payload }) => bundleName(payload)).join(', ');
+  const what = faults.map(contentFaultText).join('; ');
+  const message = `The image ${reference} of ${names} is damaged on this node: ${what}. ${damageNextText(next.kind, title, base)}`;
+  return defined({ kind: 'imageDamaged', level: 'warn', message, image: reference, bundleId: bundle?.bundleId });
+}
+
+export function healingEvent({ reference, bundleId, removal }: Healing, bundle: StoredBundle | undefined): Event {
+  const title = bundle === undefined ? bundleId : bundleTitle(bundle.payload);
+  const what = removal === undefined ? 'What is left of' : 'The damaged image';
+  const message = `${what} ${reference} of ${title} was removed; it is pulled again from the blobs that are at hand`;
+  return { kind: 'damagedImageRemoved', level: 'info', bundleId, image: reference, message };
+}
+
+export function checkedEvent(cause: CheckCause, results: readonly ContentResult[]): Event {
+  const count = (kind: ContentResult['content']['kind']) =>
+    results.filter(({ content }) => content.kind === kind).length;
+  const parts = [
+    `${count('whole')} whole`,
+    ...(count('broken') > 0 ? [`${count('broken')} damaged`] : []),
+    ...(count('absent') > 0 ? [`${count('absent')} absent`] : []),
+    ...(count('unknown') > 0 ? [`${count('unknown')} not known ('stickpin verify-images' says why)`] : []),
+  ];
+  const message = `The content of ${formatCount(results.length, 'image')} was checked${cause === 'request' ? ", as 'stickpin verify-images' asked" : CHECK_CAUSE[cause]}: ${parts.join(', ')}`;
+  return { kind: 'imagesChecked', level: 'info', message };
+}
+
+/** By the code of the cause. The catalog entry of the kind says what to do about it. */
+export function pullFailureKind(code: string): MessageKind {
+  return PULL_FAILURES.get(code) ?? 'pullFailed';
+}
+
+const PULL_FAILURES: ReadonlyMap<string, MessageKind> = new Map([
+  ['media/blob-damaged', 'blobDamaged'],
+  ['media/blob-unreadable', 'blobDamaged'],
+  ['media/gone', 'preloadPaused'],
+  ['bundle/blob-missing', 'blobMissing'],
+  ['bundle/not-in-bundle', 'notInBundle'],
+  ['runtime/unreachable', 'runtimeUnreachable'],
+  ['runtime/no-space', 'diskFull'],
+  ['runtime/read-only', 'diskFull'],
+  ['runtime/policy', 'policyRefused'],
+  ['engine/stalled', 'pullStalled'],
+] as const);
+
+export function nodePullEvents(before: Snapshot | undefined, after: Snapshot): Event[] {
+  const was = before === undefined ? [] : judgeNodeConditions(before);
+  return judgeNodeConditions(after).flatMap((verdict): Event[] => {
+    const { type, status, reason } = verdict;
+    const old = was.find((one) => one.type === type)?.status;
+    if (status === old) return [];
+    const message = `${verdict.message.charAt(0).toUpperCase()}${verdict.message.slice(1)}`;
+    if (type === 'PullsFromElsewhere') {
+      return status === 'True' ? [{ kind: 'pullsFromElsewhere', level: 'warn', message }] : [];
+    }
+    if (status === 'True' && old === 'False') return [{ kind: 'pullsAnswered', level: 'info', message }];
+    // Mirrors come and go while they are written, and what fails there is reported by itself.
+    const isBad = status === 'False' && reason !== 'NoMirror';
+    return isBad ? [{ kind: 'pullsUnanswered', level: 'warn', message }] : [];
+  });
+}
+
+/** The releases of unclaimed pins: `ocp 4.13.7 and ocp 4.13.8`. Undefined when not known. */
+export function ownersOf(releases: readonly UnclaimedPins[]): string | undefined {
+  const titles = releases.flatMap(({ name, version }) =>
+    name === undefined || version === undefined ? [] : [bundleTitle({ name, version })],
+  );
+  return titles.length === 0 ? undefined : titles.join(' and ');
+}
+
+/** Two sentences; undefined when there are none. */
+function unclaimedMessage({ pins }: Pick<Assessment, 'pins'>): string | undefined {
+  const { unclaimed, unclaimedReleases } = pins;
+  if (unclaimed.length === 0) return undefined;
+  const owners = ownersOf(unclaimedReleases);
+  const isOne = unclaimed.length === 1;
+  const of = owners === undefined ? '' : `, but to ${owners} before`;
+  const stick = owners === undefined ? 'the stick of their release' : `the stick of ${owners}`;
+  return `${formatCount(unclaimed.length, 'pinned image')} ${isOne ? 'belongs' : 'belong'} to no release that is known here${of}. The pins stay: plug in ${stick} to claim them, or give them up with 'stickpin unpin --unclaimed'`;
+}
+
+/** As {@link unclaimedMessage}, short enough for the end of a STATUS line. */
+export function unclaimedNote({ pins }: Pick<Assessment, 'pins'>): string | undefined {
+  const count = pins.unclaimed.length;
+  if (count === 0) return undefined;
+  const owners = ownersOf(pins.unclaimedReleases);
+  const of = owners === undefined ? '' : ` (${owners})`;
+  return `${formatCount(count, 'unclaimed pin')}${of} ${count === 1 ? 'is' : 'are'} kept: plug in the stick, see 'stickpin list'.`;
+}
+
+/** `before`: undefined in the first round, when all unclaimed pins are reported. */
+export function unclaimedEvents(before: Assessment | undefined, after: Assessment): Event[] {
+  const was = new Set(before?.pins.unclaimed);
+  const message = unclaimedMessage(after);
+  const isGrown = after.pins.unclaimed.some((reference) => !was.has(reference));
+  const grown: Event[] = isGrown && message !== undefined ? [{ kind: 'pinsUnclaimed', level: 'warn', message }] : [];
+  return [...grown, ...claimEvents(was, after)];
+}
+
+function claimEvents(was: ReadonlySet<string>, { bundles, pins }: Assessment): Event[] {
+  const claimed = new Set(pins.claimed.filter((reference) => was.has(reference)));
+  if (claimed.size === 0) return [];
+  return bundles.flatMap(({ bundle, phase }): Event[] => {
+    if (phase === 'retired') return [];
+    const count = bundle.contents.images.filter(({ pin, reference }) => pin && claimed.delete(reference)).length;
+    if (count === 0) return [];
+    const left = pins.unclaimed.length === 0 ? '' : `; ${pins.unclaimed.length} more are unclaimed`;
+    const message = `${bundleTitle(bundle.payload)} has claimed ${formatCount(count, 'pinned image')} again${left}`;
+    return [{ kind: 'pinsClaimed', level: 'info', bundleId: bundle.bundleId, message }];
+  });
+}
+
+export function contestEvents({ tags, bundles }: Assessment, reported: ReadonlySet<string>): Event[] {
+  const restored = restoredReleases(bundles.map(({ bundle }) => bundle));
+  return tags.contested.flatMap((lost): Event[] => {
+    const holder = [...restored].find(({ bundleId }) => bundleId === lost.bundleId);
+    if (reported.has(lost.tag) || holder === undefined) return [];
+    const message = reasonText(contestReason(lost, holder));
+    return [{ kind: 'tagContested', level: 'warn', bundleId: lost.bundleId, message }];
+  });
+}
+
+/** All tags in one line, with what the first of them named meanwhile. */
+export function restoredMessage(lost: readonly StrayTag[], { payload }: StoredBundle): string {
+  const [first] = lost;
+  const verb = lost.length === 1 ? 'names its image' : 'name their images';
+  const meanwhile = first?.names === undefined ? 'was gone' : `named ${first.names}`;
+  return `${formatCount(lost.length, 'tag')} of ${bundleTitle(payload)} ${verb} again, first ${first?.tag}, which ${meanwhile} and names ${first?.reference} now`;
+}
 
 /** Arguments of a command are up to 8 KiB; a line of the history shows their beginning. */
 const SHOWN_CHARACTERS = 200;

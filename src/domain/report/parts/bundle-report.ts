@@ -17,8 +17,8 @@ import { withCommands } from '../fitted.ts';
 import { heldReason, holdClause, shownHolds } from '../hold-text.ts';
 import { shownReason } from '../reasons/reason-text.ts';
 import type { ActivationHoldReport, BundleReport } from '../status-schema.ts';
-import { sourcesOf } from '../texts/bundle-text.ts';
 import { keptText } from '../texts/release-text.ts';
+import { sourcesOf } from '../texts/short-texts.ts';
 import { identityOf, isoTime, milestonesOf, termsOf } from './part-reports.ts';
 
 /** `conditions`: of each adopted release, in this round. `now`: as `Observed.now`. */

@@ -25,7 +25,7 @@ import { isAwaited } from '../hold-text.ts';
 import { rejectedNameText, type ShownReason } from '../reasons/reason-text.ts';
 import type { CheckedImage, NoticeReport, ShownRule, StatusReport } from '../status-schema.ts';
 import { contentFaultText, damageNextText, hookFailureText } from '../texts/release-text.ts';
-import { openingText, percentText } from '../texts/time-text.ts';
+import { openingText, percentText } from '../texts/short-texts.ts';
 
 export function shownRules({ update }: Pick<Payload, 'update'>): readonly ShownRule[] {
   const { from, rollout, endOfLife, barrier, deadend } = update ?? {};

@@ -1,8 +1,7 @@
 import { assertNever } from '../../../platform/app-error.ts';
 import { shortDigest } from '../../model/digest.ts';
 import type { AdoptionReason, ReleaseReason, TrustReason } from '../../model/reason.ts';
-import { sentencesOf } from '../fitted.ts';
-import { activateCommand, type Entries, type Names, type Said } from './said.ts';
+import { activateCommand, type Entries, type Names, type Said, sentencesOf } from '../fitted.ts';
 
 const SIGN_AGAIN = () => 'bring it signed again by a trusted key, or bring a newer release';
 const BRING = 'Bring it signed again by a trusted key, or bring a newer release';

@@ -4,9 +4,9 @@ import { formatCount, formatDuration } from '../../../platform/sizes.ts';
 import type { ActivationHold } from '../../activation/gates.ts';
 import { CREATED_AHEAD_MS } from '../../adoption/floors.ts';
 import { MAX_RANGE_LENGTH } from '../../model/version.ts';
+import type { Names, Remedy } from '../fitted.ts';
 import { hookFailureText } from '../texts/release-text.ts';
-import { percentText, timeText, wallText } from '../texts/time-text.ts';
-import type { Names, Remedy } from './said.ts';
+import { percentText, timeText, wallText } from '../texts/short-texts.ts';
 
 type Code = ActivationHold['code'];
 type DataOf<C extends Code> = Extract<ActivationHold, { readonly code: C }>['data'];

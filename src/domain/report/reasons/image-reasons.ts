@@ -4,8 +4,8 @@ import { bundleName } from '../../model/bundle.ts';
 import { shortDigest } from '../../model/digest.ts';
 import type { FilesystemRefusal } from '../../model/medium.ts';
 import type { Flaws, ImageCount, ImageReason, MediaReason, QueuePlace, RuntimeReason } from '../../model/reason.ts';
+import type { Entries, Names, Said } from '../fitted.ts';
 import { contentFaultText, damageNextText } from '../texts/release-text.ts';
-import type { Entries, Names, Said } from './said.ts';
 
 type DataOf<Code> = Extract<ImageReason | MediaReason | RuntimeReason, { readonly code: Code }>['data'];
 

@@ -3,12 +3,25 @@ import { bundleName } from '../../model/bundle.ts';
 import { shortDigest } from '../../model/digest.ts';
 import type { BundleLabel, Reason } from '../../model/reason.ts';
 import type { StoredBundle } from '../../state/state.ts';
-import { fitted, foreignSentences, hasNamesake, type KeptBundles, MAX_LINE_LENGTH, SEE_LIST } from '../fitted.ts';
+import {
+  BRIEF,
+  type Conclusion,
+  type Entries,
+  fitted,
+  foreignSentences,
+  hasNamesake,
+  type KeptBundles,
+  MAX_LINE_LENGTH,
+  type Names,
+  type Remedy,
+  type Said,
+  SEE_LIST,
+  WHOLE,
+} from '../fitted.ts';
 
 import { BUNDLE_REASONS } from './bundle-reasons.ts';
 import { HOLDS } from './holds.ts';
 import { IMAGE_REASONS } from './image-reasons.ts';
-import { BRIEF, type Conclusion, type Entries, type Names, type Remedy, type Said, WHOLE } from './said.ts';
 
 /**
  * A reason as people and programs get it. `message`: sentences, mostly without the last full stop.

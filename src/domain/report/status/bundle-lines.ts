@@ -24,7 +24,7 @@ import {
 import { briefHold, isAwaited, isRuleHold, isWithoutCommand, reportedHold } from '../hold-text.ts';
 import { endsByItself, reasonAmong, reasonWithin } from '../reasons/reason-text.ts';
 import type { Snapshot } from '../snapshot.ts';
-import { runtimeAway } from '../texts/runtime-away.ts';
+import { runtimeAway } from '../texts/short-texts.ts';
 
 /** Why the newest of these bundles can't go on, or what went wrong with it last. */
 export function bundleTrouble(those: readonly BundleAssessment[], { bundles }: Assessment): string | undefined {

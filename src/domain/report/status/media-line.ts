@@ -10,7 +10,7 @@ import { briefName, briefNames, briefTitle, fitted, foreignSentences, MAX_LINE_L
 import { reportedHold } from '../hold-text.ts';
 import { placeText } from '../reasons/image-reasons.ts';
 import { reasonText, reasonWithin } from '../reasons/reason-text.ts';
-import { noticeEffect, noticeTitle } from '../texts/bundle-text.ts';
+import { noticeEffect, noticeTitle } from '../texts/short-texts.ts';
 import {
   bundleTrouble,
   foremost,

@@ -11,14 +11,14 @@ import type { LifecycleAssessment } from '../../release/lifecycle.ts';
 import { interruptionOf, type LastCarrier, type Memory, mediumReadAgain } from '../../state/memory.ts';
 import type { Observed } from '../../state/state.ts';
 import { isRelease } from '../../trust/trust-in-force.ts';
-import { unclaimedNote } from '../events/image-events.ts';
+import { unclaimedNote } from '../events/release-events.ts';
 import { briefName, briefNames, briefTitle, fitted, MAX_LINE_LENGTH, sentencesOf, titleAmong } from '../fitted.ts';
 import { hookNotes } from '../parts/part-reports.ts';
 import { reasonAmong, reasonText, reasonWithin } from '../reasons/reason-text.ts';
 import type { Snapshot } from '../snapshot.ts';
 import { streamNotes } from '../stream-report.ts';
-import { noticeTitle, sourcesOf, trustedBy, unmountedText, wantedReleaseText } from '../texts/bundle-text.ts';
 import { checkLine } from '../texts/release-text.ts';
+import { noticeTitle, sourcesOf, trustedBy, unmountedText, wantedReleaseText } from '../texts/short-texts.ts';
 import {
   blockedLine,
   bundleTrouble,

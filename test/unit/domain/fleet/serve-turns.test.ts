@@ -16,10 +16,10 @@ function play(most: number) {
     after: (ms: number) => {
       nowMs += ms;
     },
-    ask: (node: string) => {
-      const asked = requestTurn(turns, { node, nowMs, most });
-      turns = asked.turns;
-      return asked.answer;
+    request: (node: string) => {
+      const requested = requestTurn(turns, { node, nowMs, most });
+      turns = requested.turns;
+      return requested.answer;
     },
     end: (node: string) => {
       turns = endRequest(turns, node, nowMs);
@@ -29,112 +29,112 @@ function play(most: number) {
       return isTurnLost(turns, node, nowMs);
     },
     place: (node: string) => {
-      const asked = requestTurn(turns, { node, nowMs, most });
-      turns = asked.turns;
-      return asked.answer.kind === 'wait' ? asked.answer.queue.place : 0;
+      const requested = requestTurn(turns, { node, nowMs, most });
+      turns = requested.turns;
+      return requested.answer.kind === 'wait' ? requested.answer.queue.place : 0;
     },
   };
 }
 
 it('serves so many nodes at once, however many requests each has', () => {
-  const { ask, place } = play(2);
-  for (const node of ['a', 'a', 'b', 'a']) expect(ask(node)).toEqual({ kind: 'granted' });
+  const { request, place } = play(2);
+  for (const node of ['a', 'a', 'b', 'a']) expect(request(node)).toEqual({ kind: 'granted' });
   expect(place('c')).toBe(1);
   expect(place('d')).toBe(2);
   expect(place('c')).toBe(1);
 });
 
-it('gives a slot that becomes free to the first in the queue, not to who asks first', () => {
-  const { ask, after, end, place } = play(1);
-  ask('a');
+it('gives a slot that becomes free to the first in the queue, not to who requests first', () => {
+  const { request, after, end, place } = play(1);
+  request('a');
   expect(place('b')).toBe(1);
   expect(place('c')).toBe(2);
   end('a');
   after(5_001);
   expect(place('c')).toBe(2);
-  expect(ask('b')).toEqual({ kind: 'granted' });
+  expect(request('b')).toEqual({ kind: 'granted' });
 });
 
 it('keeps the slot of a node between two blobs for 5 s', () => {
-  const { ask, after, end, place } = play(1);
-  ask('a');
+  const { request, after, end, place } = play(1);
+  request('a');
   end('a');
   after(4_000);
-  expect(ask('a')).toEqual({ kind: 'granted' });
+  expect(request('a')).toEqual({ kind: 'granted' });
   end('a');
   after(4_000);
   expect(place('b')).toBe(1);
   after(1_001);
-  expect(ask('b')).toEqual({ kind: 'granted' });
+  expect(request('b')).toEqual({ kind: 'granted' });
 });
 
 it('keeps it for 1 s while another node waits', () => {
-  const { ask, after, end, place } = play(1);
-  ask('a');
+  const { request, after, end, place } = play(1);
+  request('a');
   expect(place('b')).toBe(1);
   end('a');
   after(900);
-  expect(ask('a')).toEqual({ kind: 'granted' });
+  expect(request('a')).toEqual({ kind: 'granted' });
   end('a');
   after(1_001);
-  expect(ask('b')).toEqual({ kind: 'granted' });
+  expect(request('b')).toEqual({ kind: 'granted' });
   expect(place('a')).toBe(1);
 });
 
-it('forgets a node that does not ask again, and the next one gets the slot', () => {
-  const { ask, after, end, place } = play(1);
-  ask('a');
+it('forgets a node that does not request again, and the next one gets the slot', () => {
+  const { request, after, end, place } = play(1);
+  request('a');
   place('b');
   place('c');
   end('a');
   after(7_001);
   expect(place('c')).toBe(0);
-  expect(ask('b').kind).toBe('wait');
+  expect(request('b').kind).toBe('wait');
 });
 
-it('tells how long it takes by the turns before, and to ask less often further behind', () => {
-  const { ask, after, end } = play(1);
-  ask('a');
+it('tells how long it takes by the turns before, and to request less often further behind', () => {
+  const { request, after, end } = play(1);
+  request('a');
   after(60_000);
   end('a');
   after(6_000);
-  ask('b');
+  request('b');
   after(20_000);
-  expect(ask('c')).toEqual({ kind: 'wait', queue: { place: 1, waiting: 1, waitMs: 40_000 }, retryMs: 2_000 });
-  expect(ask('d')).toEqual({ kind: 'wait', queue: { place: 2, waiting: 2, waitMs: 100_000 }, retryMs: 4_000 });
-  for (let more = 0; more < 20; more += 1) ask(`e${more}`);
-  expect(ask('last')).toMatchObject({ retryMs: 15_000 });
+  expect(request('c')).toEqual({ kind: 'wait', queue: { place: 1, waiting: 1, waitMs: 40_000 }, retryMs: 2_000 });
+  expect(request('d')).toEqual({ kind: 'wait', queue: { place: 2, waiting: 2, waitMs: 100_000 }, retryMs: 4_000 });
+  for (let more = 0; more < 20; more += 1) request(`e${more}`);
+  expect(request('last')).toMatchObject({ retryMs: 15_000 });
 });
 
 it('tells the longest time until a turn has ended', () => {
-  const { ask, after } = play(1);
-  ask('a');
+  const { request, after } = play(1);
+  request('a');
   after(60_000);
-  expect(ask('b')).toEqual({ kind: 'wait', queue: { place: 1, waiting: 1, mostMs: 540_000 }, retryMs: 2_000 });
-  expect(ask('c')).toMatchObject({ queue: { place: 2, waiting: 2, mostMs: 1_140_000 } });
+  expect(request('b')).toEqual({ kind: 'wait', queue: { place: 1, waiting: 1, mostMs: 540_000 }, retryMs: 2_000 });
+  expect(request('c')).toMatchObject({ queue: { place: 2, waiting: 2, mostMs: 1_140_000 } });
 });
 
 it('ends a turn after ten minutes when others wait, and not otherwise', () => {
-  const { ask, after, end, place } = play(1);
-  ask('a');
+  const { request, after, end, place } = play(1);
+  request('a');
   after(3_600_000);
-  expect(ask('a')).toEqual({ kind: 'granted' });
+  expect(request('a')).toEqual({ kind: 'granted' });
   end('a');
   expect(place('b')).toBe(1);
   expect(place('a')).toBe(2);
   end('a');
-  expect(ask('b')).toEqual({ kind: 'granted' });
+  expect(request('b')).toEqual({ kind: 'granted' });
   expect(place('a')).toBe(1);
 });
 
 it('takes the turn of a node that is too slow, if others wait', () => {
-  const { ask, end, lose, place } = play(1);
-  ask('a');
+  const { request, end, lose, place } = play(1);
+  request('a');
   expect(lose('a')).toBe(false);
   expect(place('b')).toBe(1);
   expect(lose('a')).toBe(true);
   expect(place('a')).toBe(2);
   end('a');
   expect(place('a')).toBe(2);
-  expect(ask('b')).toEqual({ kind: 'granted' });
+  expect(request('b')).toEqual({ kind: 'granted' });
 });

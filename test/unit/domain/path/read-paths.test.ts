@@ -32,7 +32,7 @@ const active = (at: number) => ({ readyAt: 1, activatedAt: at });
 describe('the position', () => {
   const at = (releases: readonly StoredBundle[], running?: readonly StoredBundle[], configured?: string) => {
     const ids = running && new Set(running.map(({ bundleId }) => bundleId));
-    const position = positionOf({ releases, running: ids, configured });
+    const position = positionOf(releases, ids, configured);
     return position && [position.version, position.source, position.isProven];
   };
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { arrivingImages } from '../../../../src/domain/decide/catalog.ts';
-import { sourcesOf } from '../../../../src/domain/report/texts/bundle-text.ts';
+import { sourcesOf } from '../../../../src/domain/report/texts/short-texts.ts';
 import {
   digestOf,
   found,

@@ -3,7 +3,7 @@ import { catalogOf } from '../../../../src/domain/decide/catalog.ts';
 import type { VerifiedBundle } from '../../../../src/domain/model/bundle.ts';
 import type { RuntimeImage } from '../../../../src/domain/model/image.ts';
 import { tagOwners, tagsGivenLately } from '../../../../src/domain/release/tags.ts';
-import { contestEvents, restoredMessage } from '../../../../src/domain/report/events/image-events.ts';
+import { contestEvents, restoredMessage } from '../../../../src/domain/report/events/release-events.ts';
 import type { StoredBundle } from '../../../../src/domain/state/state.ts';
 import {
   allListed,

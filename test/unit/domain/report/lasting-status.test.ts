@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { reportOf } from '../../../../src/domain/report/report.ts';
-import { lastingStatus } from '../../../../src/domain/report/report-changes.ts';
+import { lastingStatus } from '../../../../src/domain/report/snapshot.ts';
 import type { StoredBundle } from '../../../../src/domain/state/state.ts';
 import {
   allListed,

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { RuntimeObservation } from '../../../../src/domain/model/image.ts';
 import { activationKey } from '../../../../src/domain/release/pulls.ts';
-import { nodePullEvents } from '../../../../src/domain/report/events/image-events.ts';
-import { judgeNodeConditions } from '../../../../src/domain/report/node-conditions.ts';
+import { nodePullEvents } from '../../../../src/domain/report/events/release-events.ts';
+import { judgeNodeConditions } from '../../../../src/domain/report/judge-conditions.ts';
 import type { PullCheckEnd } from '../../../../src/domain/state/checks.ts';
 import type { Observed, StoredBundle } from '../../../../src/domain/state/state.ts';
 import {

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Digest } from '../../../../src/domain/model/digest.ts';
-import { bytesDone } from '../../../../src/domain/report/report-changes.ts';
+import { bytesDone } from '../../../../src/domain/report/snapshot.ts';
 import {
   judge,
   layer,

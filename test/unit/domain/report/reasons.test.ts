@@ -1,9 +1,8 @@
 import fc, { type Arbitrary } from 'fast-check';
 import { describe, expect, it, test } from 'vitest';
 import type { Reason } from '../../../../src/domain/model/reason.ts';
-import { shortened } from '../../../../src/domain/report/fitted.ts';
+import { type Conclusion, shortened } from '../../../../src/domain/report/fitted.ts';
 import { reasonText, reasonWithin, remedyFor } from '../../../../src/domain/report/reasons/reason-text.ts';
-import type { Conclusion } from '../../../../src/domain/report/reasons/said.ts';
 import { EVERY_REASON } from '../../../support/report/every-reason.ts';
 import { REASON_SAMPLES } from '../../../support/report/reason-samples.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { reportChanges } from '../../../../src/domain/report/report-changes.ts';
+import { reportChanges } from '../../../../src/domain/report/snapshot.ts';
 import { idleReport } from '../../../support/bus/fake-backend.ts';
 
 const NOTHING = { preloadedMs: 0, rejections: [], media: [] };

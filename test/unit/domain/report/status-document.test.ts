@@ -7,11 +7,10 @@ import { createPublishedFiles } from '../../../../src/app/daemon/published-files
 import { NODE_DOCUMENTS } from '../../../../src/cli/schema/documents.ts';
 import { type Condition, conditionsOf, marksAfter } from '../../../../src/domain/model/condition.ts';
 import type { BundleId } from '../../../../src/domain/model/digest.ts';
-import { judgeConditions } from '../../../../src/domain/report/judge-conditions.ts';
-import { judgeNodeConditions } from '../../../../src/domain/report/node-conditions.ts';
+import { judgeConditions, judgeNodeConditions } from '../../../../src/domain/report/judge-conditions.ts';
 import { recordedReport } from '../../../../src/domain/report/parts/recorded-report.ts';
 import { reportOf } from '../../../../src/domain/report/report.ts';
-import { lastingStatus } from '../../../../src/domain/report/report-changes.ts';
+import { lastingStatus } from '../../../../src/domain/report/snapshot.ts';
 import type { StatusReport } from '../../../../src/domain/report/status-schema.ts';
 import { defaultSettings, type Policy } from '../../../../src/domain/settings/settings.ts';
 import { healthOf, labelsOf, nodeStatusOf, publishedStatus } from '../../../../src/fleet/publish/node-status.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { RateGauge } from '../../../../src/engine/reporting/status-publisher.ts';
+import { RateGauge } from '../../../../src/engine/loop/status-publisher.ts';
 
 const MIB = 1024 * 1024;
 

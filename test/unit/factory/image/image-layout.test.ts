@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { STICK_FILESYSTEMS } from '../../../../src/domain/model/stick.ts';
+import { STICK_FILESYSTEMS } from '../../../../src/domain/model/machine.ts';
 import {
   isTooManyForFat,
   layoutOf,

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { describeStick, refusalOf } from '../../../../../src/cli/commands/bundle/write.ts';
-import type { StickFacts } from '../../../../../src/domain/model/stick.ts';
+import type { StickFacts } from '../../../../../src/domain/model/machine.ts';
 
 const GiB = 1024 ** 3;
 const stick: StickFacts = {

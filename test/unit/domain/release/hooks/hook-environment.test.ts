@@ -10,7 +10,7 @@ const bundle = verified({ version: '4.13.7', images: {} });
 
 describe('the environment of a hook', () => {
   it('has all variables that the unit needs', () => {
-    expect(hookEnvironment({ hook: 'ready', bundle, attachments: '/var/lib/stickpin/releases/ocp/4.13.7' })).toBe(
+    expect(hookEnvironment('ready', bundle, '/var/lib/stickpin/releases/ocp/4.13.7')).toBe(
       [
         'STICKPIN_HOOK="ready"',
         'STICKPIN_BUNDLE="ocp@4.13.7"',
@@ -21,19 +21,19 @@ describe('the environment of a hook', () => {
         '',
       ].join('\n'),
     );
-    expect(hookEnvironment({ hook: 'ready', bundle, attachments: undefined })).toContain('STICKPIN_ATTACHMENTS=""\n');
+    expect(hookEnvironment('ready', bundle)).toContain('STICKPIN_ATTACHMENTS=""\n');
   });
 
   it('keeps values as they are, as a shell reads them', () => {
     const attachments = '/srv/a b/"c"/$HOME/`id`/back\\slash/#d';
     const folder = mkdtempSync(join(tmpdir(), 'stickpin-env-'));
-    writeFileSync(join(folder, 'env'), hookEnvironment({ hook: 'ready', bundle, attachments }) ?? '');
+    writeFileSync(join(folder, 'env'), hookEnvironment('ready', bundle, attachments) ?? '');
     const script = '. "$0"/env; printf %s "$STICKPIN_ATTACHMENTS"';
     expect(execFileSync('/bin/sh', ['-c', script, folder], { encoding: 'utf8' })).toBe(attachments);
     rmSync(folder, { recursive: true });
   });
 
   it('is refused when systemd would ignore a value', () => {
-    expect(hookEnvironment({ hook: 'ready', bundle, attachments: '/srv/a\nSTICKPIN_HOOK=x' })).toBeUndefined();
+    expect(hookEnvironment('ready', bundle, '/srv/a\nSTICKPIN_HOOK=x')).toBeUndefined();
   });
 });

@@ -8,35 +8,22 @@ import {
   type NodeConditionType,
 } from '../../domain/model/condition.ts';
 import type { BundleId } from '../../domain/model/digest.ts';
-import { judgeNodeConditions } from '../../domain/report/node-conditions.ts';
+import { judgeNodeConditions } from '../../domain/report/judge-conditions.ts';
 import { reportOf } from '../../domain/report/report.ts';
-import { bytesDone } from '../../domain/report/report-changes.ts';
-import type { Snapshot } from '../../domain/report/snapshot.ts';
+import { bytesDone, type Snapshot } from '../../domain/report/snapshot.ts';
 import type { Progress } from '../../domain/report/status/media-line.ts';
 import type { StatusReport } from '../../domain/report/status-schema.ts';
 import type { Memory, RunningTask } from '../../domain/state/memory.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import type { Clock } from '../../platform/clock.ts';
-import type { Log } from '../../platform/log.ts';
-import type { MediaView } from '../../ports/media.ts';
-import type { ServiceNotifier } from '../../ports/node.ts';
 import type { TransferMeter } from '../../ports/transfers.ts';
+import type { EngineContext } from '../context.ts';
 
-interface StatusOptions {
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly meter: TransferMeter;
-  readonly notifier: Pick<ServiceNotifier, 'status'>;
-  readonly onStatus: (report: StatusReport) => void;
-  readonly media: Pick<MediaView, 'list'>;
+interface StatusOptions extends EngineContext {
   readonly underWay: () => Pick<Memory, 'running' | 'copyingBytes' | 'keeping' | 'pullChecks' | 'contentChecks'>;
   /** Pulled after the last observation of the runtime. */
   readonly landed: () => readonly string[];
-  readonly seen: () => Seen | undefined;
-}
-
-interface Seen extends Snapshot {
-  readonly conditions: ReadonlyMap<BundleId, readonly Condition[]>;
+  readonly seen: () => (Snapshot & { readonly conditions: ReadonlyMap<BundleId, readonly Condition[]> }) | undefined;
 }
 
 const STATUS_MS = 1_000;

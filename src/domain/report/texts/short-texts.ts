@@ -1,0 +1,150 @@
+import { sentence } from '../../../platform/plain-text.ts';
+import { formatCount } from '../../../platform/sizes.ts';
+import type { RuntimeSupport } from '../../assess/derive-phase.ts';
+import type { WantedRelease } from '../../fleet/turn.ts';
+import { bundleTitle, type Payload, type VerifiedBundle } from '../../model/bundle.ts';
+import type { UnlistedRuntime, UnreachableRuntime } from '../../model/image.ts';
+import { parseReference } from '../../model/reference.ts';
+import { type Opening, wallTimeOf } from '../../model/windows.ts';
+import type { ImageSupply } from '../../preload/supply.ts';
+import type { NoticeResult } from '../../trust/trust-in-force.ts';
+import type { TrustReport } from '../status-schema.ts';
+
+export interface RuntimeAway {
+  /** One word for conditions. */
+  readonly word: string;
+  /** A whole sentence: what is wrong. */
+  readonly what: string;
+  /** A whole sentence: what a person does. */
+  readonly next: string;
+}
+
+export function runtimeAway(runtime: UnlistedRuntime | UnreachableRuntime): RuntimeAway {
+  const away = (word: string, what: string, next: string): RuntimeAway => ({ word, what: sentence(what), next });
+  const { reason } = runtime;
+  if (runtime.kind === 'unlisted') {
+    return runtime.isStorageDamaged === true
+      ? away(
+          'StorageDamaged',
+          `${runtime.name} can't list its images: its storage is damaged`,
+          "Drain the node, then run 'systemctl stop crio', 'crio check --quick --repair --force' and 'systemctl start crio'.",
+        )
+      : away(
+          'ImagesUnknown',
+          `${runtime.name} answers, but does not list its images: ${reason}`,
+          "They are read again automatically; see the runtime's own journal.",
+        );
+  }
+  if (runtime.stoppingUnit !== undefined) {
+    const what = `${runtime.stoppingUnit} is being stopped, so pulls were interrupted`;
+    return away('RuntimeStopping', what, 'They continue automatically when it runs again.');
+  }
+  return runtime.isAbsent === true
+    ? away(
+        'RuntimeUnreachable',
+        `There is no container runtime: ${reason}`,
+        'Install or start one; stickpin continues automatically.',
+      )
+    : away(
+        'RuntimeUnreachable',
+        `The container runtime does not answer: ${reason}`,
+        'Start it; stickpin continues automatically.',
+      );
+}
+
+/** Why nobody knows whether stickpin works with a runtime, for `doctor`: a clause. */
+export function supportText(support: Extract<RuntimeSupport, { readonly kind: 'untried' | 'unreadable' }>): string {
+  return support.kind === 'untried'
+    ? `stickpin was not tried with ${support.runtime}`
+    : `the version of ${support.runtime} can't be read; stickpin needs ${support.needed} or newer`;
+}
+
+/**
+ * `Sat 2026-11-28 23:30 to Sun 2026-11-29 00:30 (Europe/Berlin)`, on the wall clock of the zone.
+ */
+export function openingText({ opensAt, closesAt }: Opening, zone: string): string {
+  const begin = opensAt === undefined ? 'open now' : wallText(opensAt, zone);
+  const end = closesAt === undefined ? 'with no end within weeks' : `to ${wallText(closesAt, zone)}`;
+  return `${begin} ${end} (${zone})`;
+}
+
+/** `12.5 %`. */
+export function percentText(share: number): string {
+  return `${Number((share * 100).toPrecision(6))} %`;
+}
+
+/** `Sat 2026-11-28 23:30`. */
+export function wallText(time: number, zone: string): string {
+  const { weekday, date, time: clock } = wallTimeOf(time, zone);
+  return `${weekday} ${date} ${clock}`;
+}
+
+/** The last time that a Date can hold (ECMA-262, "Time Values"). */
+const LAST_TIME = 8.64e15;
+
+/** `2026-03-01T08:00:00Z`. */
+export function timeText(time: number): string {
+  return Math.abs(time) > LAST_TIME ? 'the year 275760 or later' : new Date(time).toISOString().replace('.000Z', 'Z');
+}
+
+/** `signature by factory-2026 ok`, or `approved by its digest`. */
+export function trustedBy({ signedBy }: Pick<VerifiedBundle, 'signedBy'>): string {
+  return signedBy.length === 0 ? 'approved by its digest' : `signature by ${signedBy.join(', ')} ok`;
+}
+
+/** `ocp notice 2026.1.1`. */
+export function noticeTitle({ name, version }: Pick<Payload, 'name' | 'version'>): string {
+  return `${name} notice ${version}`;
+}
+
+/** `2 advisories taken, 1 key trusted; it holds no images`. */
+export function noticeEffect({ advisories, keysTrusted, keysRevoked, areKeysLeft }: NoticeResult): string {
+  const parts = [
+    ...(advisories === 0 ? [] : [advisories === 1 ? '1 advisory taken' : `${advisories} advisories taken`]),
+    ...(keysTrusted === 0 ? [] : [`${formatCount(keysTrusted, 'key')} trusted`]),
+    ...(keysRevoked === 0 ? [] : [`${formatCount(keysRevoked, 'key')} revoked`]),
+    ...(areKeysLeft ? ['its keys not taken, since too few trusted keys signed it'] : []),
+  ];
+  return `${parts.join(', ') || 'nothing to take'}; it holds no images`;
+}
+
+/** A file, `stickpin trust revoke`, or a bundle. */
+export function revokerText({
+  file,
+  byPerson,
+  revokedBy,
+  role,
+}: Omit<TrustReport['revoked'][number], 'keyId'>): string {
+  if (file !== undefined) return file;
+  if (byPerson) return 'stickpin trust revoke';
+  if (revokedBy === undefined) return 'a file that is gone';
+  return `bundle ${revokedBy}${role === undefined ? '' : `, in role ${role} only`}`;
+}
+
+/**
+ * Where what is absent of a bundle comes from, for people: media, registries, or the node's own
+ * disk.
+ */
+export function sourcesOf({
+  blobMedia,
+  pullableImages,
+  onlineImages,
+}: Pick<ImageSupply, 'pullableImages' | 'onlineImages'> & {
+  readonly blobMedia: readonly string[];
+}): readonly string[] {
+  const registries = onlineImages.map(({ reference }) => parseReference(reference).repository.split('/')[0] ?? '');
+  const isLocal = blobMedia.length === 0 && pullableImages.length > onlineImages.length;
+  return [...blobMedia, ...(isLocal ? [OWN_DISK] : []), ...new Set(registries)];
+}
+
+const OWN_DISK = "this node's own copy";
+
+export function wantedReleaseText({ name, version, nodes }: WantedRelease): string {
+  const [first = '', ...others] = nodes;
+  const where = others.length === 0 ? first : `${first} and ${formatCount(others.length, 'other node')}`;
+  return `${bundleTitle({ name, version })} is loaded on ${where}, and no node can give it: plug its stick into any node.`;
+}
+
+export function unmountedText(label: string): string {
+  return `${label} was unmounted; plug it in again or run 'stickpin rescan'`;
+}
