@@ -35,41 +35,21 @@ describe('refuseAdoption, after the bundle format', () => {
     expect(code({})).toBeUndefined();
   });
 
-  it.each<{ when: string; known: readonly BundleSpec[]; spec: BundleSpec; is: string | undefined }>([
-    { when: 'nothing is known', known: [], spec: { version: '2.6.2-rev1' }, is: undefined },
-    { when: 'all fit both', known: [{ version: '2.6.1' }], spec: { version: '2.6.2-rev1' }, is: undefined },
-    { when: 'it is of the same', known: [{ version: '2.6.1-rev1' }], spec: { version: '2.6.2' }, is: undefined },
-    {
-      when: 'the stream has tags',
-      known: [{ version: '2.6.1-rev1' }],
-      spec: { version: '2.6.2+x' },
-      is: 'bundle/version',
-    },
-    {
-      when: 'the stream has SemVer',
-      known: [{ version: '2.6.1+x' }],
-      spec: { version: '2.6.2-rev1' },
-      is: 'bundle/version',
-    },
-    {
-      when: 'it names another one',
-      known: [{ version: '2.6.1', versionScheme: 'semver' }],
-      spec: { version: '2.6.2', versionScheme: 'three-tag' },
-      is: 'bundle/version',
-    },
-    {
-      when: 'another stream has it',
-      known: [{ name: 'x', version: '1-rev1' }],
-      spec: { version: '1.0.0+x' },
-      is: undefined,
-    },
-    {
-      when: 'a notice is named so',
-      known: [{ version: '1-rev1', images: {} }],
-      spec: { version: '1.0.0+x' },
-      is: undefined,
-    },
-  ])('version: fits the scheme of its stream; $when', ({ known, spec, is }) => {
+  it.each<[when: string, known: readonly BundleSpec[], spec: BundleSpec, is: string | undefined]>([
+    ['nothing is known', [], { version: '2.6.2-rev1' }, undefined],
+    ['all fit both', [{ version: '2.6.1' }], { version: '2.6.2-rev1' }, undefined],
+    ['it is of the same', [{ version: '2.6.1-rev1' }], { version: '2.6.2' }, undefined],
+    ['the stream has tags', [{ version: '2.6.1-rev1' }], { version: '2.6.2+x' }, 'bundle/version'],
+    ['the stream has SemVer', [{ version: '2.6.1+x' }], { version: '2.6.2-rev1' }, 'bundle/version'],
+    [
+      'it names another one',
+      [{ version: '2.6.1', versionScheme: 'semver' }],
+      { version: '2.6.2', versionScheme: 'three-tag' },
+      'bundle/version',
+    ],
+    ['another stream has it', [{ name: 'x', version: '1-rev1' }], { version: '1.0.0+x' }, undefined],
+    ['a notice is named so', [{ version: '1-rev1', images: {} }], { version: '1.0.0+x' }, undefined],
+  ])('version: fits the scheme of its stream; %s', (_when, known, spec, is) => {
     const bundles = known.map((one, index) => stored(verified({ sequence: index + 1, ...one })));
     expect(code({ sequence: 9, ...spec }, { bundles })).toBe(is);
   });

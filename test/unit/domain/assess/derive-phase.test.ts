@@ -25,69 +25,68 @@ const stick = medium('sdb1', [found(bundle)]);
 const phase = (over: Partial<Scene>, entry: StoredBundle = adopted) => judge(observation(over), [entry]).first;
 
 describe('the phase of a release', () => {
-  it.each<{ when: string; over: Partial<Scene>; entry?: StoredBundle; is: object }>([
-    { when: 'the stick is in', over: { media: [stick] }, is: { phase: 'preloading', media: ['sdb1'] } },
-    {
-      when: 'the runtime is away before it was ever ready',
-      over: { media: [stick], runtime: { kind: 'unreachable', reason: 'connection refused' } },
-      is: { phase: 'held', hold: 'runtime', reason: { code: 'runtime/unreachable', message: 'connection refused' } },
-    },
-    {
-      when: 'the runtime answers and lists no images',
-      over: { media: [stick], runtime: { kind: 'unlisted', name: 'cri-o 1.36.3', reason: 'database is locked' } },
-      is: { phase: 'held', hold: 'runtime', reason: { code: 'runtime/unlisted', message: 'database is locked' } },
-    },
-    {
-      when: 'the runtime is too old to report pins, though all is there',
-      over: { runtime: reachable({ name: 'containerd 1.6.20~ds1', images: allListed(bundle) }) },
-      is: { phase: 'held', hold: 'runtime-version', reason: { code: 'runtime/version' } },
-    },
-    {
-      when: 'the runtime is too old, after activation',
-      over: { runtime: reachable({ name: 'containerd 1.6.20~ds1' }) },
-      entry: active,
-      is: { phase: 'activated', reason: { code: 'runtime/version' } },
-    },
-    {
-      when: 'the runtime is away after activation',
-      over: { runtime: { kind: 'unreachable', reason: 'connection refused' } },
-      entry: active,
-      is: { phase: 'activated', reason: { code: 'runtime/unreachable', message: 'connection refused' } },
-    },
-    {
-      when: "the runtime's own configuration does not allow it",
-      over: {
+  it.each<[when: string, over: Partial<Scene>, is: object, entry?: StoredBundle]>([
+    ['the stick is in', { media: [stick] }, { phase: 'preloading', media: ['sdb1'] }],
+    [
+      'the runtime is away before it was ever ready',
+      { media: [stick], runtime: { kind: 'unreachable', reason: 'connection refused' } },
+      { phase: 'held', hold: 'runtime', reason: { code: 'runtime/unreachable', message: 'connection refused' } },
+    ],
+    [
+      'the runtime answers and lists no images',
+      { media: [stick], runtime: { kind: 'unlisted', name: 'cri-o 1.36.3', reason: 'database is locked' } },
+      { phase: 'held', hold: 'runtime', reason: { code: 'runtime/unlisted', message: 'database is locked' } },
+    ],
+    [
+      'the runtime is too old to report pins, though all is there',
+      { runtime: reachable({ name: 'containerd 1.6.20~ds1', images: allListed(bundle) }) },
+      { phase: 'held', hold: 'runtime-version', reason: { code: 'runtime/version' } },
+    ],
+    [
+      'the runtime is too old, after activation',
+      { runtime: reachable({ name: 'containerd 1.6.20~ds1' }) },
+      { phase: 'activated', reason: { code: 'runtime/version' } },
+      active,
+    ],
+    [
+      'the runtime is away after activation',
+      { runtime: { kind: 'unreachable', reason: 'connection refused' } },
+      { phase: 'activated', reason: { code: 'runtime/unreachable', message: 'connection refused' } },
+      active,
+    ],
+    [
+      "the runtime's own configuration does not allow it",
+      {
         media: [stick],
         obstacle: { code: 'runtime/config', message: 'Rendering the mirrors failed: no config_path' },
       },
-      is: { phase: 'held', hold: 'runtime', reason: { message: 'Rendering the mirrors failed: no config_path' } },
-    },
-    {
-      when: 'something else could not be done',
-      over: { media: [stick], obstacle: { code: 'media/read', message: 'Reading sdc1 failed' } },
-      is: { phase: 'preloading' },
-    },
-    {
-      when: 'it is in the way while a pull that began before still runs',
-      over: {
+      { phase: 'held', hold: 'runtime', reason: { message: 'Rendering the mirrors failed: no config_path' } },
+    ],
+    [
+      'something else could not be done',
+      { media: [stick], obstacle: { code: 'media/read', message: 'Reading sdc1 failed' } },
+      { phase: 'preloading' },
+    ],
+    [
+      'it is in the way while a pull that began before still runs',
+      {
         media: [stick],
         running: [pullOf(bundle, 'etcd')],
         obstacle: { code: 'runtime/config', message: 'no config_path' },
       },
-      is: { phase: 'preloading' },
-    },
-    { when: 'all is there', over: { runtime: reachable({ images: allListed(bundle) }) }, is: { phase: 'ready' } },
-    {
-      when: 'all is there and it was activated',
-      over: { runtime: reachable({ images: allListed(bundle) }) },
-      entry: active,
-      is: { phase: 'activated', absentImages: [], unpinnedImages: [] },
-    },
-    {
-      when: 'readyAt is set but an image is gone, and so is the stick',
-      over: { runtime: reachable({ images: [listed(referenceOf('etcd'))] }) },
-      entry: stored(bundle, { readyAt: NOON }),
-      is: {
+      { phase: 'preloading' },
+    ],
+    ['all is there', { runtime: reachable({ images: allListed(bundle) }) }, { phase: 'ready' }],
+    [
+      'all is there and it was activated',
+      { runtime: reachable({ images: allListed(bundle) }) },
+      { phase: 'activated', absentImages: [], unpinnedImages: [] },
+      active,
+    ],
+    [
+      'readyAt is set but an image is gone, and so is the stick',
+      { runtime: reachable({ images: [listed(referenceOf('etcd'))] }) },
+      {
         phase: 'held',
         hold: 'media',
         reason: {
@@ -97,39 +96,40 @@ describe('the phase of a release', () => {
           ),
         },
       },
-    },
-    {
-      when: 'readyAt is set but an image is gone, and the stick is in',
-      over: { media: [stick], runtime: reachable({ images: [listed(referenceOf('etcd'))] }) },
-      entry: stored(bundle, { readyAt: NOON }),
-      is: { phase: 'preloading' },
-    },
-    {
-      when: 'it was activated and an image is gone',
-      over: { runtime: reachable({ images: [listed(referenceOf('etcd'))] }) },
-      entry: active,
-      is: { phase: 'activated', reason: { code: 'engine/image-missing' } },
-    },
-    {
-      when: 'images are present and not pinned yet',
-      over: { runtime: reachable({ images: [listed(referenceOf('etcd'), false), listed(referenceOf('api'))] }) },
-      is: {
+      stored(bundle, { readyAt: NOON }),
+    ],
+    [
+      'readyAt is set but an image is gone, and the stick is in',
+      { media: [stick], runtime: reachable({ images: [listed(referenceOf('etcd'))] }) },
+      { phase: 'preloading' },
+      stored(bundle, { readyAt: NOON }),
+    ],
+    [
+      'it was activated and an image is gone',
+      { runtime: reachable({ images: [listed(referenceOf('etcd'))] }) },
+      { phase: 'activated', reason: { code: 'engine/image-missing' } },
+      active,
+    ],
+    [
+      'images are present and not pinned yet',
+      { runtime: reachable({ images: [listed(referenceOf('etcd'), false), listed(referenceOf('api'))] }) },
+      {
         phase: 'preloading',
         reason: {
           code: 'runtime/pins-pending',
           message: '1 of 2 images of ocp 4.13.7 is present and not pinned yet',
         },
       },
-    },
-    {
-      when: 'the stick was removed in mid-pull: the pull may still be held',
-      over: { running: [pullOf(bundle, 'etcd')] },
-      is: { phase: 'preloading', media: [] },
-    },
-    {
-      when: 'the stick was removed and no pull is left',
-      over: {},
-      is: {
+    ],
+    [
+      'the stick was removed in mid-pull: the pull may still be held',
+      { running: [pullOf(bundle, 'etcd')] },
+      { phase: 'preloading', media: [] },
+    ],
+    [
+      'the stick was removed and no pull is left',
+      {},
+      {
         phase: 'held',
         hold: 'media',
         reason: {
@@ -137,16 +137,16 @@ describe('the phase of a release', () => {
           message: 'Stick removed while preloading ocp 4.13.7 (0/2 images). Plug it in again to continue',
         },
       },
-    },
-    {
-      when: 'the stick is read again, as after a rescan, and no pull is left',
-      over: {
+    ],
+    [
+      'the stick is read again, as after a rescan, and no pull is left',
+      {
         media: [medium('sdb1', { kind: 'mounted' })],
         lastCarriers: new Map([
           [bundle.bundleId, { mediumId: '7-sdb1', label: 'sdb1', isDropFolder: false, seenMs: 0 }],
         ]),
       },
-      is: {
+      {
         phase: 'held',
         hold: 'media',
         reason: {
@@ -154,8 +154,8 @@ describe('the phase of a release', () => {
           message: 'sdb1 is read again; then ocp 4.13.7 continues (0/2 images present)',
         },
       },
-    },
-  ])('$when', ({ over, entry, is }) => {
+    ],
+  ])('%s', (_when, over, is, entry) => {
     expect(told(phase(over, entry))).toMatchObject(is);
   });
 

@@ -55,100 +55,85 @@ const failure = (name: string, over: Partial<TaskFailure> = {}): TaskFailure => 
 });
 
 describe('decide: from a medium to ready', () => {
-  it.each<{ event: string; observed: Scene; bundles: StoredBundle[]; effects: string[] }>([
-    {
-      event: 'a medium is plugged in: mount it; the pins are rendered once in any case',
-      observed: observation({ media: [medium('sdb1', { kind: 'attached' })] }),
-      bundles: [],
-      effects: ['mount-medium 7-sdb1', 'apply-pins 0'],
-    },
-    {
-      event: 'it is mounted: read it',
-      observed: observation({
+  it.each<[event: string, observed: Scene, bundles: StoredBundle[], effects: string[]]>([
+    [
+      'a medium is plugged in: mount it; the pins are rendered once in any case',
+      observation({ media: [medium('sdb1', { kind: 'attached' })] }),
+      [],
+      ['mount-medium 7-sdb1', 'apply-pins 0'],
+    ],
+    [
+      'it is mounted: read it',
+      observation({
         media: [medium('sdb1', { kind: 'mounted' })],
         pinsRequested: pinned({ references: [] }),
       }),
-      bundles: [],
-      effects: ['read-medium 7-sdb1'],
-    },
-    {
-      event: 'it carries a good bundle: keep its documents',
-      observed: observation({ media: [stick], pinsRequested: pinned({ references: [] }) }),
-      bundles: [],
-      effects: ['keep-documents'],
-    },
-    {
-      event: 'its documents are being kept: wait',
-      observed: observation({
+      [],
+      ['read-medium 7-sdb1'],
+    ],
+    [
+      'it carries a good bundle: keep its documents',
+      observation({ media: [stick], pinsRequested: pinned({ references: [] }) }),
+      [],
+      ['keep-documents'],
+    ],
+    [
+      'its documents are being kept: wait',
+      observation({
         media: [{ ...stick, isBusy: true }],
         keeping: new Map([[bundle.bundleId, { done: 3, total: 4 }]]),
         pinsRequested: pinned({ references: [] }),
       }),
-      bundles: [],
-      effects: [],
-    },
-    {
-      event: 'they are kept: adopt it, also while its medium is read again',
-      observed: observation({
+      [],
+      [],
+    ],
+    [
+      'they are kept: adopt it, also while its medium is read again',
+      observation({
         media: [{ ...stick, isBusy: true }],
         keeping: new Map([[bundle.bundleId, { done: 4, total: 4 }]]),
         pinsRequested: pinned({ references: [] }),
       }),
-      bundles: [],
-      effects: ['adopt-bundle'],
-    },
-    {
-      event: 'it carries a rejected bundle only: nothing',
-      observed: observation({ media: [medium('sdb1', [refused()])], pinsRequested: pinned({ references: [] }) }),
-      bundles: [],
-      effects: [],
-    },
-    {
-      event: 'it can not be read: nothing',
-      observed: observation({
+      [],
+      ['adopt-bundle'],
+    ],
+    [
+      'it carries a rejected bundle only: nothing',
+      observation({ media: [medium('sdb1', [refused()])], pinsRequested: pinned({ references: [] }) }),
+      [],
+      [],
+    ],
+    [
+      'it can not be read: nothing',
+      observation({
         media: [medium('sdb1', { kind: 'failed', reason: { code: 'media/mount', message: 'no' } })],
         pinsRequested: pinned({ references: [] }),
       }),
-      bundles: [],
-      effects: [],
-    },
-    {
-      event: 'adopted: pins first, mirrors with them, no pull yet',
-      observed: observation({ media: [stick], pinsRequested: pinned({ references: [] }) }),
-      bundles: [adopted],
-      effects: ['apply-pins 2', 'apply-mirrors api etcd'],
-    },
-    {
-      event: 'pins are rendered, mirrors are not',
-      observed: observation({ media: [stick], pinsRequested: pinned() }),
-      bundles: [adopted],
-      effects: ['apply-mirrors api etcd'],
-    },
-    {
-      event: 'both are in place: the first carrier of the shared layer alone',
-      observed: armed(),
-      bundles: [adopted],
-      effects: ['pull etcd'],
-    },
-    {
-      event: 'it runs: the other one waits for the shared layer',
-      observed: armed({ running: [pullOf(bundle, 'etcd')] }),
-      bundles: [adopted],
-      effects: [],
-    },
-    {
-      event: 'it is there: the other one',
-      observed: armed({}, [listed(referenceOf('etcd'))]),
-      bundles: [adopted],
-      effects: ['pull api'],
-    },
-    {
-      event: 'all are there and pinned: mirrors go away, the bundle is ready',
-      observed: armed({}, allListed(bundle)),
-      bundles: [{ ...adopted, activationRequestedAt: NOON - 5, activatedAt: NOON - 4 }],
-      effects: ['apply-mirrors'],
-    },
-  ])('$event', ({ observed, bundles, effects: wanted }) => {
+      [],
+      [],
+    ],
+    [
+      'adopted: pins first, mirrors with them, no pull yet',
+      observation({ media: [stick], pinsRequested: pinned({ references: [] }) }),
+      [adopted],
+      ['apply-pins 2', 'apply-mirrors api etcd'],
+    ],
+    [
+      'pins are rendered, mirrors are not',
+      observation({ media: [stick], pinsRequested: pinned() }),
+      [adopted],
+      ['apply-mirrors api etcd'],
+    ],
+    ['both are in place: the first carrier of the shared layer alone', armed(), [adopted], ['pull etcd']],
+    ['it runs: the other one waits for the shared layer', armed({ running: [pullOf(bundle, 'etcd')] }), [adopted], []],
+    ['it is there: the other one', armed({}, [listed(referenceOf('etcd'))]), [adopted], ['pull api']],
+    [
+      'all are there and pinned: mirrors go away, the bundle is ready',
+      armed({}, allListed(bundle)),
+      [{ ...adopted, activationRequestedAt: NOON - 5, activatedAt: NOON - 4 }],
+      ['apply-mirrors'],
+    ],
+  ])('%s', (_event, observed, bundles, wanted) => {
     expect(effects(observed, bundles)).toEqual(wanted);
   });
 

@@ -44,58 +44,58 @@ describe('the gates of an activation', () => {
     expect(ask()).toEqual({ holds: [], checkAgainAt: undefined });
   });
 
-  it.each<{ when: string; over: Partial<GateContext>; hold: object; checkAgainAt?: number }>([
-    {
-      when: 'its trust was withdrawn',
-      over: { withdrawn: 'trust/key-revoked' },
-      hold: { gate: 'trust', code: 'trust/withdrawn', data: { reason: 'trust/key-revoked' }, releasedBy: 'person' },
-    },
-    {
-      when: 'its preload was cancelled and images are missing',
-      over: { bundle: { ...bundle, cancelled }, absentImages: 2 },
-      hold: {
+  it.each<[when: string, over: Partial<GateContext>, hold: object, checkAgainAt?: number]>([
+    [
+      'its trust was withdrawn',
+      { withdrawn: 'trust/key-revoked' },
+      { gate: 'trust', code: 'trust/withdrawn', data: { reason: 'trust/key-revoked' }, releasedBy: 'person' },
+    ],
+    [
+      'its preload was cancelled and images are missing',
+      { bundle: { ...bundle, cancelled }, absentImages: 2 },
+      {
         gate: 'cancellation',
         code: 'engine/cancelled',
         data: { absent: 2 },
         releasedBy: 'person',
         keepsDue: true,
       },
-    },
-    {
-      when: 'a newer one was activated before',
-      over: { floors },
-      hold: {
+    ],
+    [
+      'a newer one was activated before',
+      { floors },
+      {
         gate: 'floor',
         code: 'engine/below-floor',
         data: { stream: 'ocp', sequence: 7, floor: 9 },
         releasedBy: 'person',
       },
-    },
-    {
-      when: 'nobody knows what was activated before',
-      over: { floors: { ...NO_FLOORS, areLost: true } },
-      hold: { gate: 'floor', code: 'engine/floor-unknown', data: { stream: 'ocp' }, releasedBy: 'person' },
-    },
-    {
-      when: 'its schedule is manual',
-      over: { bundle: stored(verified({ schedule: 'manual' })) },
-      hold: { gate: 'schedule', code: 'engine/manual', data: { by: 'release' }, releasedBy: 'person' },
-    },
-    {
-      when: 'another release is being activated',
-      over: { running: [{ kind: 'activate', bundleId: other.bundleId }] },
-      hold: {
+    ],
+    [
+      'nobody knows what was activated before',
+      { floors: { ...NO_FLOORS, areLost: true } },
+      { gate: 'floor', code: 'engine/floor-unknown', data: { stream: 'ocp' }, releasedBy: 'person' },
+    ],
+    [
+      'its schedule is manual',
+      { bundle: stored(verified({ schedule: 'manual' })) },
+      { gate: 'schedule', code: 'engine/manual', data: { by: 'release' }, releasedBy: 'person' },
+    ],
+    [
+      'another release is being activated',
+      { running: [{ kind: 'activate', bundleId: other.bundleId }] },
+      {
         gate: 'tagsInMotion',
         code: 'engine/tags-in-motion',
         data: { bundleId: other.bundleId },
         releasedBy: 'event',
         keepsDue: true,
       },
-    },
-    {
-      when: 'its activation failed and is tried again later',
-      over: { failures: [failed(NOON + 1_000)] },
-      hold: {
+    ],
+    [
+      'its activation failed and is tried again later',
+      { failures: [failed(NOON + 1_000)] },
+      {
         gate: 'retry',
         code: 'engine/activation-failed',
         data: { attempts: 2, reason: 'runtime/pull' },
@@ -103,34 +103,31 @@ describe('the gates of an activation', () => {
         checkAgainAt: NOON + 1_000,
         keepsDue: true,
       },
-      checkAgainAt: NOON + 1_000,
-    },
-    {
-      when: 'its activation failed and waits for other media',
-      over: { failures: [failed(undefined)] },
-      hold: {
+      NOON + 1_000,
+    ],
+    [
+      'its activation failed and waits for other media',
+      { failures: [failed(undefined)] },
+      {
         gate: 'retry',
         code: 'engine/activation-failed',
         data: { attempts: 2, reason: 'runtime/pull' },
         releasedBy: 'event',
         keepsDue: true,
       },
-    },
-  ])('hold it when $when', ({ over, hold, checkAgainAt }) => {
+    ],
+  ])('hold it when %s', (_when, over, hold, checkAgainAt) => {
     expect(ask(over)).toEqual({ holds: [hold], checkAgainAt });
   });
 
-  it.each<{ when: string; over: Partial<GateContext> }>([
-    {
-      when: 'a cancelled preload has all its images',
-      over: { bundle: { ...bundle, cancelled }, absentImages: 0 },
-    },
-    { when: 'a person asked for a manual one', over: { bundle: requested({ schedule: 'manual' }) } },
-    { when: 'a person asked for one below the floor', over: { bundle: requested({}), floors } },
-    { when: 'it is being activated itself', over: { running: [activate] } },
-    { when: 'the pause after its failure is over', over: { failures: [failed(NOON)] } },
-    { when: 'it was activated', over: { bundle: { ...bundle, activatedAt: NOON }, withdrawn: 'trust/rejected' } },
-  ])('let it pass when $when', ({ over }) => {
+  it.each<[when: string, over: Partial<GateContext>]>([
+    ['a cancelled preload has all its images', { bundle: { ...bundle, cancelled }, absentImages: 0 }],
+    ['a person asked for a manual one', { bundle: requested({ schedule: 'manual' }) }],
+    ['a person asked for one below the floor', { bundle: requested({}), floors }],
+    ['it is being activated itself', { running: [activate] }],
+    ['the pause after its failure is over', { failures: [failed(NOON)] }],
+    ['it was activated', { bundle: { ...bundle, activatedAt: NOON }, withdrawn: 'trust/rejected' }],
+  ])('let it pass when %s', (_when, over) => {
     expect(ask(over).holds).toEqual([]);
   });
 

@@ -36,45 +36,45 @@ describe('the position', () => {
     return position && [position.version, position.source, position.isProven];
   };
 
-  it.each<{ when: string; was: ReturnType<typeof at>; is: ReturnType<typeof at> }>([
-    { when: 'is unknown where nothing was activated', was: at([release(1)]), is: undefined },
-    { when: 'is what the settings say there', was: at([release(1)], [], '1.7.0'), is: ['1.7.0', 'setting', true] },
-    {
-      when: 'is what was activated, whatever the settings say',
-      was: at([release(1, active(5))], undefined, '1.7.0'),
-      is: ['1.1.0', 'activated', false],
-    },
-    {
-      when: 'is the release that was activated last',
-      was: at([release(2, active(5)), release(3, active(4))]),
-      is: ['1.2.0', 'activated', false],
-    },
-    {
-      when: 'is none that was rolled back',
-      was: at([release(2, { ...active(5), provenAt: 6 }), release(3, { ...active(7), rolledBackAt: 8 })]),
-      is: ['1.2.0', 'activated', true],
-    },
-    {
-      when: 'is the one before while containers run from that one alone',
-      was: at([release(2, { ...active(5), provenAt: 6 }), release(3, active(7))], [release(2)]),
-      is: ['1.2.0', 'running', true],
-    },
-    {
-      when: 'is the new one as soon as containers run from it',
-      was: at([release(2, { ...active(5), provenAt: 6 }), release(3, active(7))], [release(2), release(3)]),
-      is: ['1.3.0', 'activated', false],
-    },
-    {
-      when: 'is the new one where nothing runs at all',
-      was: at([release(2, { ...active(5), provenAt: 6 }), release(3, active(7))], []),
-      is: ['1.3.0', 'activated', false],
-    },
-    {
-      when: 'is a retired one when no other was activated',
-      was: at([release(2, { ...active(5), retiredAt: 6 })]),
-      is: ['1.2.0', 'activated', false],
-    },
-  ])('$when', ({ was, is }) => {
+  it.each<[when: string, was: ReturnType<typeof at>, is: ReturnType<typeof at>]>([
+    ['is unknown where nothing was activated', at([release(1)]), undefined],
+    ['is what the settings say there', at([release(1)], [], '1.7.0'), ['1.7.0', 'setting', true]],
+    [
+      'is what was activated, whatever the settings say',
+      at([release(1, active(5))], undefined, '1.7.0'),
+      ['1.1.0', 'activated', false],
+    ],
+    [
+      'is the release that was activated last',
+      at([release(2, active(5)), release(3, active(4))]),
+      ['1.2.0', 'activated', false],
+    ],
+    [
+      'is none that was rolled back',
+      at([release(2, { ...active(5), provenAt: 6 }), release(3, { ...active(7), rolledBackAt: 8 })]),
+      ['1.2.0', 'activated', true],
+    ],
+    [
+      'is the one before while containers run from that one alone',
+      at([release(2, { ...active(5), provenAt: 6 }), release(3, active(7))], [release(2)]),
+      ['1.2.0', 'running', true],
+    ],
+    [
+      'is the new one as soon as containers run from it',
+      at([release(2, { ...active(5), provenAt: 6 }), release(3, active(7))], [release(2), release(3)]),
+      ['1.3.0', 'activated', false],
+    ],
+    [
+      'is the new one where nothing runs at all',
+      at([release(2, { ...active(5), provenAt: 6 }), release(3, active(7))], []),
+      ['1.3.0', 'activated', false],
+    ],
+    [
+      'is a retired one when no other was activated',
+      at([release(2, { ...active(5), retiredAt: 6 })]),
+      ['1.2.0', 'activated', false],
+    ],
+  ])('%s', (_when, was, is) => {
     expect(was).toEqual(is);
   });
 });
@@ -119,53 +119,34 @@ describe('barriers and dead ends', () => {
   const own = (update: UpdateRules) => release(3, {}, { update });
   const barrier = { barrier: { reason: 'x' } };
 
-  it.each<{ when: string; bundles: readonly StoredBundle[]; is: readonly string[] }>([
-    {
-      when: 'what a bundle said of another release does not count once its stream was reset',
-      bundles: [{ ...says(Number.MAX_SAFE_INTEGER, '1.5.0', { deadend: true }), resetAt: 9 }],
-      is: [],
-    },
-    {
-      when: 'after a reset a newer bundle has the last word, whatever the sequence before it was',
-      bundles: [
-        { ...release(3, {}, { sequence: Number.MAX_SAFE_INTEGER, update: barrier }), resetAt: 9 },
-        says(4, '1.3.0'),
-      ],
-      is: [],
-    },
-    { when: 'a release says it of itself', bundles: [own(barrier)], is: ['1.3.0 barrier by ocp@1.3.0'] },
-    {
-      when: 'a release may be both',
-      bundles: [own({ ...barrier, deadend: { reason: 'y' } })],
-      is: ['1.3.0 barrier+dead end by ocp@1.3.0'],
-    },
-    {
-      when: 'an advisory says it',
-      bundles: [says(9, '1.3.0', { deadend: true })],
-      is: ['1.3.0 dead end by ocp@2026.1.9'],
-    },
-    {
-      when: 'a newer advisory replaces what the release said',
-      bundles: [own(barrier), says(9, '1.3.0', { deadend: true })],
-      is: ['1.3.0 dead end by ocp@2026.1.9'],
-    },
-    { when: 'a newer one that is neither withdraws it', bundles: [own(barrier), says(9, '1.3.0')], is: [] },
-    {
-      when: 'an older advisory withdraws nothing',
-      bundles: [own(barrier), says(2, '1.3.0')],
-      is: ['1.3.0 barrier by ocp@1.3.0'],
-    },
-    {
-      when: 'a release that says nothing of itself withdraws nothing',
-      bundles: [says(2, '1.3.0', { barrier: true }), own({})],
-      is: ['1.3.0 barrier by ocp@2026.1.2'],
-    },
-    {
-      when: 'another stream says nothing',
-      bundles: [{ ...own(barrier), payload: { ...own(barrier).payload, name: 'x' } }],
-      is: [],
-    },
-  ])('$when', ({ bundles, is }) => {
+  it.each<[when: string, bundles: readonly StoredBundle[], is: readonly string[]]>([
+    [
+      'what a bundle said of another release does not count once its stream was reset',
+      [{ ...says(Number.MAX_SAFE_INTEGER, '1.5.0', { deadend: true }), resetAt: 9 }],
+      [],
+    ],
+    [
+      'after a reset a newer bundle has the last word, whatever the sequence before it was',
+      [{ ...release(3, {}, { sequence: Number.MAX_SAFE_INTEGER, update: barrier }), resetAt: 9 }, says(4, '1.3.0')],
+      [],
+    ],
+    ['a release says it of itself', [own(barrier)], ['1.3.0 barrier by ocp@1.3.0']],
+    ['a release may be both', [own({ ...barrier, deadend: { reason: 'y' } })], ['1.3.0 barrier+dead end by ocp@1.3.0']],
+    ['an advisory says it', [says(9, '1.3.0', { deadend: true })], ['1.3.0 dead end by ocp@2026.1.9']],
+    [
+      'a newer advisory replaces what the release said',
+      [own(barrier), says(9, '1.3.0', { deadend: true })],
+      ['1.3.0 dead end by ocp@2026.1.9'],
+    ],
+    ['a newer one that is neither withdraws it', [own(barrier), says(9, '1.3.0')], []],
+    ['an older advisory withdraws nothing', [own(barrier), says(2, '1.3.0')], ['1.3.0 barrier by ocp@1.3.0']],
+    [
+      'a release that says nothing of itself withdraws nothing',
+      [says(2, '1.3.0', { barrier: true }), own({})],
+      ['1.3.0 barrier by ocp@2026.1.2'],
+    ],
+    ['another stream says nothing', [{ ...own(barrier), payload: { ...own(barrier).payload, name: 'x' } }], []],
+  ])('%s', (_when, bundles, is) => {
     expect(kinds(bundles)).toEqual(is);
     expect(kinds([...bundles].reverse())).toEqual(is);
   });
@@ -179,17 +160,17 @@ describe('barriers and dead ends', () => {
 describe('what was rolled back', () => {
   const back = release(4, { ...active(5), rolledBackAt: 6 });
 
-  it.each<{ when: string; bundle: StoredBundle; is: boolean }>([
-    { when: 'is denied', bundle: back, is: true },
-    {
-      when: 'is denied to a rebuilt one of the same images',
-      bundle: release(4, { bundleId: back.bundleId.replace(/.$/, 'f') as never }),
-      is: true,
-    },
-    { when: 'is not denied to a newer release', bundle: release(5), is: false },
-    { when: 'is lifted by a person who asks', bundle: { ...back, activationRequestedAt: 7 }, is: false },
-    { when: 'is lifted by its activation', bundle: { ...back, activatedAt: 7 }, is: false },
-  ])('$when', ({ bundle, is }) => {
+  it.each<[when: string, bundle: StoredBundle, is: boolean]>([
+    ['is denied', back, true],
+    [
+      'is denied to a rebuilt one of the same images',
+      release(4, { bundleId: back.bundleId.replace(/.$/, 'f') as never }),
+      true,
+    ],
+    ['is not denied to a newer release', release(5), false],
+    ['is lifted by a person who asks', { ...back, activationRequestedAt: 7 }, false],
+    ['is lifted by its activation', { ...back, activatedAt: 7 }, false],
+  ])('%s', (_when, bundle, is) => {
     expect(isDenied(bundle, [bundle.bundleId === back.bundleId ? bundle : back, bundle])).toBe(is);
   });
 });

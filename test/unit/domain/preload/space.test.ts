@@ -163,36 +163,23 @@ describe('the space that retired releases free', () => {
   };
   const lacking = (bytes: number, inodes = 0) => [{ bundle: adopted, lacking: { bytes, inodes } }];
 
-  it.each<{ what: string; over: Partial<Reachable>; failures?: TaskFailure[]; short: unknown }>([
-    { what: 'nothing, when all fits', over: { filesystem: disk(75) }, short: [] },
-    { what: 'bytes for the images', over: { filesystem: disk(74) }, short: lacking(MIB) },
-    {
-      what: 'all of the reserve that lacks too',
-      over: { filesystem: { ...disk(0), freeBytes: 0 } },
-      short: lacking(6 * GIB + 75 * MIB + beside('unpacked').bytes),
-    },
-    { what: 'inodes', over: { filesystem: { ...disk(1_000), inodes } }, short: lacking(0, 1) },
-    { what: 'both', over: { filesystem: { ...disk(74), inodes } }, short: lacking(MIB, 1) },
-    { what: 'staging beside the images', over: { filesystem: disk(104), staging: 'with-images' }, short: lacking(MIB) },
-    { what: 'nothing, when staging lacks elsewhere', over: { staging: elsewhere(44 * MIB) }, short: [] },
-    {
-      what: 'nothing, when it would still lack elsewhere',
-      over: { filesystem: disk(74), staging: elsewhere(44 * MIB) },
-      short: [],
-    },
-    {
-      what: 'the images, when staging elsewhere fits',
-      over: { filesystem: disk(74), staging: elsewhere(45 * MIB) },
-      short: lacking(MIB),
-    },
-    { what: 'a disk that filled up all the same', over: {}, failures: [full], short: lacking(1) },
-    {
-      what: 'nothing, when it may be the one for staging that filled up',
-      over: { staging: elsewhere(45 * MIB) },
-      failures: [full],
-      short: [],
-    },
-  ])('$what', ({ over, failures = [], short }) => {
+  it.each<[what: string, over: Partial<Reachable>, short: unknown, failures?: TaskFailure[]]>([
+    ['nothing, when all fits', { filesystem: disk(75) }, []],
+    ['bytes for the images', { filesystem: disk(74) }, lacking(MIB)],
+    [
+      'all of the reserve that lacks too',
+      { filesystem: { ...disk(0), freeBytes: 0 } },
+      lacking(6 * GIB + 75 * MIB + beside('unpacked').bytes),
+    ],
+    ['inodes', { filesystem: { ...disk(1_000), inodes } }, lacking(0, 1)],
+    ['both', { filesystem: { ...disk(74), inodes } }, lacking(MIB, 1)],
+    ['staging beside the images', { filesystem: disk(104), staging: 'with-images' }, lacking(MIB)],
+    ['nothing, when staging lacks elsewhere', { staging: elsewhere(44 * MIB) }, []],
+    ['nothing, when it would still lack elsewhere', { filesystem: disk(74), staging: elsewhere(44 * MIB) }, []],
+    ['the images, when staging elsewhere fits', { filesystem: disk(74), staging: elsewhere(45 * MIB) }, lacking(MIB)],
+    ['a disk that filled up all the same', {}, lacking(1), [full]],
+    ['nothing, when it may be the one for staging that filled up', { staging: elsewhere(45 * MIB) }, [], [full]],
+  ])('%s', (_what, over, short, failures = []) => {
     expect(seen(over, { failures }).assessment.short).toEqual(short);
   });
 });

@@ -50,110 +50,88 @@ const dueOf = (...args: Parameters<typeof look>) => look(...args).assessment.tag
 const bare = [listed(referenceOf('etcd2')), ...allListed(newer).slice(1)];
 
 describe('tags: which ones are restored', () => {
-  it.each<{
-    when: string;
-    images: readonly RuntimeImage[];
-    bundles: StoredBundle[];
-    over?: Partial<Scene>;
-    due: string[];
-  }>([
-    { when: 'all name their images', images: allListed(newer), bundles: [active(newer)], due: [] },
-    { when: 'one is gone', images: bare, bundles: [active(newer)], due: [tag('etcd2')] },
-    {
-      when: 'one names another image',
-      images: [...bare, listed('quay.example.com/other@sha256:1', false, [tag('etcd2')])],
-      bundles: [active(newer)],
-      due: [tag('etcd2')],
-    },
-    {
-      when: 'its image is absent: that comes first',
-      images: allListed(newer).slice(1),
-      bundles: [active(newer)],
-      due: [],
-    },
-    { when: 'it was never activated', images: bare, bundles: [stored(verified({ schedule: 'manual' }))], due: [] },
-    { when: 'it is activated next', images: bare, bundles: [stored(newer, { readyAt: 1 })], due: [] },
-    {
-      when: 'it was rolled back',
-      images: bare,
-      bundles: [active(newer, NOON, { rolledBackAt: NOON + 1, rolledBackReason: 'no' })],
-      due: [],
-    },
-    {
-      when: 'it was rolled back and activated again',
-      images: bare,
-      bundles: [active(newer, NOON + 2, { rolledBackAt: NOON + 1, rolledBackReason: 'no' })],
-      due: [tag('etcd2')],
-    },
-    { when: 'it is retired', images: bare, bundles: [active(newer, NOON, { retiredAt: NOON + 1 })], due: [] },
-    {
-      when: "a newer one was activated after it: tags of the older one are nobody's",
-      images: [...allListed(newer), listed(referenceOf('etcd')), listed(referenceOf('api'))],
-      bundles: [active(older, NOON - 1), active(newer)],
-      due: [],
-    },
-    {
-      when: 'the newer one was rolled back: to give the older one its tags would be an activation',
-      images: [...allListed(newer), listed(referenceOf('etcd')), listed(referenceOf('api'))],
-      bundles: [active(older, NOON - 1), active(newer, NOON, { rolledBackAt: NOON + 1, rolledBackReason: 'no' })],
-      due: [],
-    },
-    {
-      when: "both share a tag and it names the older one's image",
-      images: [listed(referenceOf('etcd'), true, [floating]), listed(referenceOf('etcd2'), true, [tag('etcd2')])],
-      bundles: [active(was, NOON - 1), active(is)],
-      due: [floating],
-    },
-    {
-      when: 'both share a tag and the older one is the activated one',
-      images: [
-        listed(referenceOf('etcd'), true, [tag('etcd', '4.13.6')]),
-        listed(referenceOf('etcd2'), true, [floating]),
-      ],
-      bundles: [active(was), active(is, NOON - 1)],
-      due: [floating],
-    },
-    {
-      when: 'an activation of the stream is to come',
-      images: [...bare, ...allListed(older)],
-      bundles: [
+  it.each<
+    [when: string, images: readonly RuntimeImage[], bundles: StoredBundle[], due: string[], over?: Partial<Scene>]
+  >([
+    ['all name their images', allListed(newer), [active(newer)], []],
+    ['one is gone', bare, [active(newer)], [tag('etcd2')]],
+    [
+      'one names another image',
+      [...bare, listed('quay.example.com/other@sha256:1', false, [tag('etcd2')])],
+      [active(newer)],
+      [tag('etcd2')],
+    ],
+    ['its image is absent: that comes first', allListed(newer).slice(1), [active(newer)], []],
+    ['it was never activated', bare, [stored(verified({ schedule: 'manual' }))], []],
+    ['it is activated next', bare, [stored(newer, { readyAt: 1 })], []],
+    ['it was rolled back', bare, [active(newer, NOON, { rolledBackAt: NOON + 1, rolledBackReason: 'no' })], []],
+    [
+      'it was rolled back and activated again',
+      bare,
+      [active(newer, NOON + 2, { rolledBackAt: NOON + 1, rolledBackReason: 'no' })],
+      [tag('etcd2')],
+    ],
+    ['it is retired', bare, [active(newer, NOON, { retiredAt: NOON + 1 })], []],
+    [
+      "a newer one was activated after it: tags of the older one are nobody's",
+      [...allListed(newer), listed(referenceOf('etcd')), listed(referenceOf('api'))],
+      [active(older, NOON - 1), active(newer)],
+      [],
+    ],
+    [
+      'the newer one was rolled back: to give the older one its tags would be an activation',
+      [...allListed(newer), listed(referenceOf('etcd')), listed(referenceOf('api'))],
+      [active(older, NOON - 1), active(newer, NOON, { rolledBackAt: NOON + 1, rolledBackReason: 'no' })],
+      [],
+    ],
+    [
+      "both share a tag and it names the older one's image",
+      [listed(referenceOf('etcd'), true, [floating]), listed(referenceOf('etcd2'), true, [tag('etcd2')])],
+      [active(was, NOON - 1), active(is)],
+      [floating],
+    ],
+    [
+      'both share a tag and the older one is the activated one',
+      [listed(referenceOf('etcd'), true, [tag('etcd', '4.13.6')]), listed(referenceOf('etcd2'), true, [floating])],
+      [active(was), active(is, NOON - 1)],
+      [floating],
+    ],
+    [
+      'an activation of the stream is to come',
+      [...bare, ...allListed(older)],
+      [
         stored(older, { readyAt: 1, activationRequestedAt: NOON + 1, activationOverrides: ['rule/downgrade'] }),
         active(newer),
       ],
-      due: [],
-    },
-    {
-      when: 'an activation of the stream waits for images',
-      images: bare,
-      bundles: [stored(older, { readyAt: 1, activationRequestedAt: NOON + 1 }), active(newer)],
-      due: [tag('etcd2')],
-    },
-    {
-      when: 'an activation runs: what was observed may be old',
-      images: bare,
-      bundles: [active(newer)],
-      over: { running: [{ kind: 'activate', bundleId: newer.bundleId }] },
-      due: [],
-    },
-    {
-      when: 'the runtime does not answer',
-      images: bare,
-      bundles: [active(newer)],
-      over: { runtime: { kind: 'unreachable', reason: 'away' } },
-      due: [],
-    },
-    {
-      when: 'its key was revoked',
-      images: bare,
-      bundles: [active(newer)],
-      over: { revocations: { keyIds: newer.signerKeyIds ?? [], revocationsUnreadable: false } },
-      due: [],
-    },
-    {
-      when: 'the last try failed and must not be made again yet',
-      images: bare,
-      bundles: [active(newer)],
-      over: {
+      [],
+    ],
+    [
+      'an activation of the stream waits for images',
+      bare,
+      [stored(older, { readyAt: 1, activationRequestedAt: NOON + 1 }), active(newer)],
+      [tag('etcd2')],
+    ],
+    [
+      'an activation runs: what was observed may be old',
+      bare,
+      [active(newer)],
+      [],
+      { running: [{ kind: 'activate', bundleId: newer.bundleId }] },
+    ],
+    ['the runtime does not answer', bare, [active(newer)], [], { runtime: { kind: 'unreachable', reason: 'away' } }],
+    [
+      'its key was revoked',
+      bare,
+      [active(newer)],
+      [],
+      { revocations: { keyIds: newer.signerKeyIds ?? [], revocationsUnreadable: false } },
+    ],
+    [
+      'the last try failed and must not be made again yet',
+      bare,
+      [active(newer)],
+      [],
+      {
         failures: [
           {
             task: { kind: 'restore-tags', bundleId: newer.bundleId, tags: [tag('etcd2')] },
@@ -163,9 +141,8 @@ describe('tags: which ones are restored', () => {
           },
         ],
       },
-      due: [],
-    },
-  ])('$when', ({ images, bundles, over, due }) => {
+    ],
+  ])('%s', (_when, images, bundles, due, over) => {
     expect(dueOf(images, bundles, over)).toEqual(due);
   });
 
@@ -223,50 +200,47 @@ describe('tags: which pulls are answered', () => {
   const back = { rolledBackAt: NOON + 1, rolledBackReason: 'no' };
   const [own, next] = [{ [tag('etcd', '4.13.6')]: '4.13.6' }, { [tag('etcd2')]: '4.13.7' }];
 
-  it.each<{ when: string; bundles: StoredBundle[]; over?: Partial<Scene>; expected: Record<string, string> }>([
-    {
-      when: 'it was superseded: a tag that only it names; the newer one has the others',
-      bundles: [active(was, NOON - 1, { provenAt: NOON - 1 }), active(is)],
-      expected: { ...own, ...next, [floating]: '4.13.7' },
-    },
-    {
-      when: 'it went back, or the one before it: a tag that both name does not move back by itself',
-      bundles: [active(was, NOON - 1, { provenAt: NOON - 1 }), active(is, NOON, back)],
-      expected: { ...own, ...next },
-    },
-    {
-      when: 'the older one is activated again',
-      bundles: [active(was, NOON + 2), active(is, NOON, back)],
-      expected: { ...own, ...next, [floating]: '4.13.6' },
-    },
-    {
-      when: 'the newer one is retired: what it took stays with nobody',
-      bundles: [active(was, NOON - 1), active(is, NOON, { retiredAt: NOON + 1 })],
-      expected: own,
-    },
-    {
-      when: 'the older one is retired',
-      bundles: [active(was, NOON - 1, { retiredAt: NOON + 1 }), active(is)],
-      expected: { ...next, [floating]: '4.13.7' },
-    },
-    {
-      when: 'the newer one was never activated',
-      bundles: [
-        active(was, NOON - 1),
-        stored({ ...is, payload: { ...is.payload, schedule: 'manual' } }, { readyAt: 1 }),
-      ],
-      expected: { ...own, [floating]: '4.13.6' },
-    },
-    {
-      when: 'the tag is contested',
-      bundles: [active(was, NOON - 1), active(is)],
-      over: {
+  it.each<[when: string, bundles: StoredBundle[], expected: Record<string, string>, over?: Partial<Scene>]>([
+    [
+      'it was superseded: a tag that only it names; the newer one has the others',
+      [active(was, NOON - 1, { provenAt: NOON - 1 }), active(is)],
+      { ...own, ...next, [floating]: '4.13.7' },
+    ],
+    [
+      'it went back, or the one before it: a tag that both name does not move back by itself',
+      [active(was, NOON - 1, { provenAt: NOON - 1 }), active(is, NOON, back)],
+      { ...own, ...next },
+    ],
+    [
+      'the older one is activated again',
+      [active(was, NOON + 2), active(is, NOON, back)],
+      { ...own, ...next, [floating]: '4.13.6' },
+    ],
+    [
+      'the newer one is retired: what it took stays with nobody',
+      [active(was, NOON - 1), active(is, NOON, { retiredAt: NOON + 1 })],
+      own,
+    ],
+    [
+      'the older one is retired',
+      [active(was, NOON - 1, { retiredAt: NOON + 1 }), active(is)],
+      { ...next, [floating]: '4.13.7' },
+    ],
+    [
+      'the newer one was never activated',
+      [active(was, NOON - 1), stored({ ...is, payload: { ...is.payload, schedule: 'manual' } }, { readyAt: 1 })],
+      { ...own, [floating]: '4.13.6' },
+    ],
+    [
+      'the tag is contested',
+      [active(was, NOON - 1), active(is)],
+      { ...next, [floating]: '4.13.7' },
+      {
         runtime: reachable({ images: [listed(referenceOf('etcd')), ...allListed(is)] }),
         tagsGiven: [1, 2, 3].map((at) => ({ tag: tag('etcd', '4.13.6'), at: NOON + at - 10 })),
       },
-      expected: { ...next, [floating]: '4.13.7' },
-    },
-  ])('$when', ({ bundles, over, expected }) => {
+    ],
+  ])('%s', (_when, bundles, expected, over) => {
     expect(answered(bundles, over)).toEqual(expected);
   });
 

@@ -48,55 +48,47 @@ const judged = (over: {
 };
 
 describe('assessPins: a pin goes only when its release was retired or a person gave it up', () => {
-  it.each<{ what: string; over: Parameters<typeof judged>[0]; unclaimed: readonly string[] }>([
-    { what: 'the database knows the release', over: { bundles: [kept] }, unclaimed: [] },
-    {
-      what: 'the release was retired, and the daemon died before it unpinned it',
-      over: { bundles: [retired] },
-      unclaimed: [],
-    },
-    { what: 'the database was lost', over: { age: { origin: 'db-2', revision: 1 } }, unclaimed: OWN },
-    { what: 'a row of the database was lost', over: {}, unclaimed: OWN },
-    { what: 'database and ledger were lost', over: { ledger: undefined }, unclaimed: OWN },
-    {
-      what: 'database and ledger were lost, and a copy of the pins has to be rendered again',
-      over: { ledger: undefined, rendered: [] },
-      unclaimed: OWN,
-    },
-    { what: 'database and rendered pins were lost', over: { found: [] }, unclaimed: OWN },
-    { what: 'the runtime does not answer', over: { isAway: true, found: [] }, unclaimed: OWN },
-    { what: 'one copy of the rendered pins lost one of them', over: { found: [API] }, unclaimed: OWN },
-    {
-      what: 'an earlier copy of the database has it retired, and it was activated again since',
-      over: { bundles: [retired], ledger: ledger({ state: { ...AGE, revision: 11 } }) },
-      unclaimed: OWN,
-    },
-    {
-      what: 'an earlier copy of the database has it retired, and the ledger is lost',
-      over: { bundles: [retired], ledger: undefined },
-      unclaimed: OWN,
-    },
-    {
-      what: 'the database has it retired at a time at which the ledger still wanted it: a damaged row',
-      over: { bundles: [{ ...retired, retiredAt: NOON - 7 }].map((one) => ({ ...one, activatedAt: 1 })) },
-      unclaimed: OWN,
-    },
-    {
-      what: 'it was unclaimed before, and nothing shows it now',
-      over: { ledger: ledger({ releases: [], unclaimed: OWN }), found: [] },
-      unclaimed: OWN,
-    },
-    {
-      what: 'it was given up, and the runtime still shows it',
-      over: { ledger: ledger({ releases: [], givenUp: OWN }) },
-      unclaimed: [],
-    },
-    {
-      what: 'another bundle that is known does not pin the image',
-      over: { bundles: [stored(verified({ sequence: 6, imageOver: { api: { pin: false } } }))], ledger: undefined },
-      unclaimed: [API],
-    },
-  ])('$what', ({ over, unclaimed }) => {
+  it.each<[what: string, over: Parameters<typeof judged>[0], unclaimed: readonly string[]]>([
+    ['the database knows the release', { bundles: [kept] }, []],
+    ['the release was retired, and the daemon died before it unpinned it', { bundles: [retired] }, []],
+    ['the database was lost', { age: { origin: 'db-2', revision: 1 } }, OWN],
+    ['a row of the database was lost', {}, OWN],
+    ['database and ledger were lost', { ledger: undefined }, OWN],
+    [
+      'database and ledger were lost, and a copy of the pins has to be rendered again',
+      { ledger: undefined, rendered: [] },
+      OWN,
+    ],
+    ['database and rendered pins were lost', { found: [] }, OWN],
+    ['the runtime does not answer', { isAway: true, found: [] }, OWN],
+    ['one copy of the rendered pins lost one of them', { found: [API] }, OWN],
+    [
+      'an earlier copy of the database has it retired, and it was activated again since',
+      { bundles: [retired], ledger: ledger({ state: { ...AGE, revision: 11 } }) },
+      OWN,
+    ],
+    [
+      'an earlier copy of the database has it retired, and the ledger is lost',
+      { bundles: [retired], ledger: undefined },
+      OWN,
+    ],
+    [
+      'the database has it retired at a time at which the ledger still wanted it: a damaged row',
+      { bundles: [{ ...retired, retiredAt: NOON - 7 }].map((one) => ({ ...one, activatedAt: 1 })) },
+      OWN,
+    ],
+    [
+      'it was unclaimed before, and nothing shows it now',
+      { ledger: ledger({ releases: [], unclaimed: OWN }), found: [] },
+      OWN,
+    ],
+    ['it was given up, and the runtime still shows it', { ledger: ledger({ releases: [], givenUp: OWN }) }, []],
+    [
+      'another bundle that is known does not pin the image',
+      { bundles: [stored(verified({ sequence: 6, imageOver: { api: { pin: false } } }))], ledger: undefined },
+      [API],
+    ],
+  ])('%s', (_what, over, unclaimed) => {
     const pins = judged(over);
     expect(pins.unclaimed).toEqual([...unclaimed].sort());
     expect(pins.record.unclaimed).toEqual(pins.unclaimed);

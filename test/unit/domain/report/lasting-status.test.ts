@@ -46,24 +46,16 @@ describe('the part of the status that is written to the disk', () => {
     expect(away('no socket')).toBe(away('no answer'));
   });
 
-  it.each<{ what: string; one: string; other: string }>([
-    { what: 'a phase', one: lasting(preloading), other: lasting(done, { readyAt: NOON }) },
-    {
-      what: 'the time of an activation',
-      one: lasting(done, { readyAt: NOON, activatedAt: NOON }),
-      other: lasting(done, { readyAt: NOON, activatedAt: NOON + 1 }),
-    },
-    {
-      what: 'a hold',
-      one: lasting({ media: [] }),
-      other: lasting({ media: [] }, { cancelled: { at: NOON, media: [] } }),
-    },
-    {
-      what: 'a runtime that is away',
-      one: lasting(done),
-      other: lasting({ runtime: { kind: 'unreachable', reason: 'x' } }),
-    },
-    { what: 'a medium', one: lasting(done), other: lasting({ ...done, media: [] }) },
-    { what: 'a rejection', one: lasting(done), other: lasting({ ...done, media: [medium('sdb1', [refused('x')])] }) },
-  ])('includes $what', ({ one, other }) => expect(one).not.toBe(other));
+  it.each<[what: string, one: string, other: string]>([
+    ['a phase', lasting(preloading), lasting(done, { readyAt: NOON })],
+    [
+      'the time of an activation',
+      lasting(done, { readyAt: NOON, activatedAt: NOON }),
+      lasting(done, { readyAt: NOON, activatedAt: NOON + 1 }),
+    ],
+    ['a hold', lasting({ media: [] }), lasting({ media: [] }, { cancelled: { at: NOON, media: [] } })],
+    ['a runtime that is away', lasting(done), lasting({ runtime: { kind: 'unreachable', reason: 'x' } })],
+    ['a medium', lasting(done), lasting({ ...done, media: [] })],
+    ['a rejection', lasting(done), lasting({ ...done, media: [medium('sdb1', [refused('x')])] })],
+  ])('includes %s', (_what, one, other) => expect(one).not.toBe(other));
 });

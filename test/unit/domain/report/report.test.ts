@@ -137,20 +137,20 @@ describe('reportOf', () => {
     ]);
   });
 
-  it.each<{ over: Partial<Scene>; bundles: StoredBundle[]; is: string }>([
-    { over: {}, bundles: [], is: 'idle' },
-    { over: { media: [medium('sdb1', { kind: 'mounted' })] }, bundles: [], is: 'verifying' },
-    { over: { media: [medium('sdb1', [found(bundle)])] }, bundles: [], is: 'verifying' },
-    { over: { running: [pullOf(bundle, 'etcd')] }, bundles: [stored(bundle)], is: 'preloading' },
-    {
-      over: {
+  it.each<[is: string, over: Partial<Scene>, bundles: StoredBundle[]]>([
+    ['idle', {}, []],
+    ['verifying', { media: [medium('sdb1', { kind: 'mounted' })] }, []],
+    ['verifying', { media: [medium('sdb1', [found(bundle)])] }, []],
+    ['preloading', { running: [pullOf(bundle, 'etcd')] }, [stored(bundle)]],
+    [
+      'activating',
+      {
         runtime: reachable({ images: allListed(bundle) }),
         running: [{ kind: 'activate', bundleId: bundle.bundleId }],
       },
-      bundles: [stored(bundle, { readyAt: NOON })],
-      is: 'activating',
-    },
-  ])('has the operation $is', ({ over, bundles, is }) => {
+      [stored(bundle, { readyAt: NOON })],
+    ],
+  ])('has the operation %s', (is, over, bundles) => {
     expect(report(over, bundles).operation).toBe(is);
   });
 });

@@ -21,152 +21,144 @@ const next = (windows: readonly WeeklyWindow[], zone: string, from: string, coun
   });
 
 describe('the next openings of weekly windows', () => {
-  it.each<{ when: string; windows: WeeklyWindow[]; zone?: string; from: string; expected: string[] }>([
-    {
-      when: 'the three windows of the Zincati manual, across midnight and the week',
-      windows: [weekly([SAT, SUN], '23:30', 60), weekly([WED], '01:00', 30)],
-      from: '2026-03-02T12:00:00Z',
-      expected: [
+  it.each<[when: string, windows: WeeklyWindow[], from: string, expected: string[], zone?: string]>([
+    [
+      'the three windows of the Zincati manual, across midnight and the week',
+      [weekly([SAT, SUN], '23:30', 60), weekly([WED], '01:00', 30)],
+      '2026-03-02T12:00:00Z',
+      [
         '2026-03-04T01:00Z > 2026-03-04T01:30Z',
         '2026-03-07T23:30Z > 2026-03-08T00:30Z',
         '2026-03-08T23:30Z > 2026-03-09T00:30Z',
       ],
-    },
-    {
-      when: "the manual's example in Panama, where Sunday's and Monday's windows touch",
-      windows: [weekly([SAT, SUN], '23:30', 60), weekly([MON], '00:00', 60)],
-      zone: 'America/Panama',
-      from: '2026-03-02T12:00:00Z',
-      expected: [
+    ],
+    [
+      "the manual's example in Panama, where Sunday's and Monday's windows touch",
+      [weekly([SAT, SUN], '23:30', 60), weekly([MON], '00:00', 60)],
+      '2026-03-02T12:00:00Z',
+      [
         '2026-03-08T04:30Z > 2026-03-08T05:30Z',
         '2026-03-09T04:30Z > 2026-03-09T06:00Z',
         '2026-03-15T04:30Z > 2026-03-15T05:30Z',
       ],
-    },
-    {
-      when: "the manual's example on the day on which US/Eastern sets clocks back: it is open twice, 90 minutes in all",
-      windows: [weekly([SUN], '01:30', 60)],
-      zone: 'US/Eastern',
-      from: '2026-10-31T12:00:00Z',
-      expected: [
+      'America/Panama',
+    ],
+    [
+      "the manual's example on the day on which US/Eastern sets clocks back: it is open twice, 90 minutes in all",
+      [weekly([SUN], '01:30', 60)],
+      '2026-10-31T12:00:00Z',
+      [
         '2026-11-01T05:30Z > 2026-11-01T06:00Z',
         '2026-11-01T06:30Z > 2026-11-01T07:30Z',
         '2026-11-08T06:30Z > 2026-11-08T07:30Z',
       ],
-    },
-    {
-      when: "the manual's example on the day on which US/Eastern sets clocks forward: it is half as long",
-      windows: [weekly([SUN], '01:30', 60)],
-      zone: 'US/Eastern',
-      from: '2026-03-07T12:00:00Z',
-      expected: [
+      'US/Eastern',
+    ],
+    [
+      "the manual's example on the day on which US/Eastern sets clocks forward: it is half as long",
+      [weekly([SUN], '01:30', 60)],
+      '2026-03-07T12:00:00Z',
+      [
         '2026-03-08T06:30Z > 2026-03-08T07:00Z',
         '2026-03-15T05:30Z > 2026-03-15T06:30Z',
         '2026-03-22T05:30Z > 2026-03-22T06:30Z',
       ],
-    },
-    {
-      when: 'a window that lies in the hour that Europe/Berlin leaves out: there is none in that week',
-      windows: [weekly([SUN], '02:15', 30)],
-      zone: 'Europe/Berlin',
-      from: '2026-03-23T12:00:00Z',
-      expected: [
+      'US/Eastern',
+    ],
+    [
+      'a window that lies in the hour that Europe/Berlin leaves out: there is none in that week',
+      [weekly([SUN], '02:15', 30)],
+      '2026-03-23T12:00:00Z',
+      [
         '2026-04-05T00:15Z > 2026-04-05T00:45Z',
         '2026-04-12T00:15Z > 2026-04-12T00:45Z',
         '2026-04-19T00:15Z > 2026-04-19T00:45Z',
       ],
-    },
-    {
-      when: 'a window that begins in the hour that is left out: it is open from the first moment after it',
-      windows: [weekly([SUN], '02:30', 60)],
-      zone: 'Europe/Berlin',
-      from: '2026-03-28T12:00:00Z',
-      expected: [
+      'Europe/Berlin',
+    ],
+    [
+      'a window that begins in the hour that is left out: it is open from the first moment after it',
+      [weekly([SUN], '02:30', 60)],
+      '2026-03-28T12:00:00Z',
+      [
         '2026-03-29T01:00Z > 2026-03-29T01:30Z',
         '2026-04-05T00:30Z > 2026-04-05T01:30Z',
         '2026-04-12T00:30Z > 2026-04-12T01:30Z',
       ],
-    },
-    {
-      when: 'a window in the hour that Europe/Berlin has twice',
-      windows: [weekly([SUN], '02:00', 60)],
-      zone: 'Europe/Berlin',
-      from: '2026-10-24T12:00:00Z',
-      expected: [
+      'Europe/Berlin',
+    ],
+    [
+      'a window in the hour that Europe/Berlin has twice',
+      [weekly([SUN], '02:00', 60)],
+      '2026-10-24T12:00:00Z',
+      [
         '2026-10-25T00:00Z > 2026-10-25T02:00Z',
         '2026-11-01T01:00Z > 2026-11-01T02:00Z',
         '2026-11-08T01:00Z > 2026-11-08T02:00Z',
       ],
-    },
-    {
-      when: 'a zone that shifts by half an hour (Lord Howe)',
-      windows: [weekly([SUN], '01:00', 90)],
-      zone: 'Australia/Lord_Howe',
-      from: '2026-04-04T00:00:00Z',
-      expected: [
+      'Europe/Berlin',
+    ],
+    [
+      'a zone that shifts by half an hour (Lord Howe)',
+      [weekly([SUN], '01:00', 90)],
+      '2026-04-04T00:00:00Z',
+      [
         '2026-04-04T14:00Z > 2026-04-04T16:00Z',
         '2026-04-11T14:30Z > 2026-04-11T16:00Z',
         '2026-04-18T14:30Z > 2026-04-18T16:00Z',
       ],
-    },
-    {
-      when: 'windows that overlap: they are one',
-      windows: [weekly([TUE], '10:00', 60), weekly([TUE], '10:30', 120), weekly([TUE], '12:30', 30)],
-      from: '2026-03-02T12:00:00Z',
-      expected: [
+      'Australia/Lord_Howe',
+    ],
+    [
+      'windows that overlap: they are one',
+      [weekly([TUE], '10:00', 60), weekly([TUE], '10:30', 120), weekly([TUE], '12:30', 30)],
+      '2026-03-02T12:00:00Z',
+      [
         '2026-03-03T10:00Z > 2026-03-03T13:00Z',
         '2026-03-10T10:00Z > 2026-03-10T13:00Z',
         '2026-03-17T10:00Z > 2026-03-17T13:00Z',
       ],
-    },
-    {
-      when: 'one that is longer than a day, and crosses the week',
-      windows: [weekly([SAT], '12:00', 3 * 24 * 60)],
-      from: '2026-03-10T12:00:00Z',
-      expected: [
+    ],
+    [
+      'one that is longer than a day, and crosses the week',
+      [weekly([SAT], '12:00', 3 * 24 * 60)],
+      '2026-03-10T12:00:00Z',
+      [
         '2026-03-14T12:00Z > 2026-03-17T12:00Z',
         '2026-03-21T12:00Z > 2026-03-24T12:00Z',
         '2026-03-28T12:00Z > 2026-03-31T12:00Z',
       ],
-    },
-    {
-      when: 'one that is open already: from its first moment on',
-      windows: [weekly([TUE], '12:00', 60)],
-      from: '2026-03-10T12:00:00Z',
-      expected: [
-        'open > 2026-03-10T13:00Z',
-        '2026-03-17T12:00Z > 2026-03-17T13:00Z',
-        '2026-03-24T12:00Z > 2026-03-24T13:00Z',
-      ],
-    },
-    {
-      when: 'the first moment after one: it is closed',
-      windows: [weekly([TUE], '11:00', 60)],
-      from: '2026-03-10T12:00:00Z',
-      expected: [
+    ],
+    [
+      'one that is open already: from its first moment on',
+      [weekly([TUE], '12:00', 60)],
+      '2026-03-10T12:00:00Z',
+      ['open > 2026-03-10T13:00Z', '2026-03-17T12:00Z > 2026-03-17T13:00Z', '2026-03-24T12:00Z > 2026-03-24T13:00Z'],
+    ],
+    [
+      'the first moment after one: it is closed',
+      [weekly([TUE], '11:00', 60)],
+      '2026-03-10T12:00:00Z',
+      [
         '2026-03-17T11:00Z > 2026-03-17T12:00Z',
         '2026-03-24T11:00Z > 2026-03-24T12:00Z',
         '2026-03-31T11:00Z > 2026-03-31T12:00Z',
       ],
-    },
-    {
-      when: 'Monday shortly after midnight, in a window of Sunday',
-      windows: [weekly([SUN], '23:30', 60)],
-      from: '2026-03-09T00:10:00Z',
-      expected: [
-        'open > 2026-03-09T00:30Z',
-        '2026-03-15T23:30Z > 2026-03-16T00:30Z',
-        '2026-03-22T23:30Z > 2026-03-23T00:30Z',
-      ],
-    },
-    {
-      when: 'one of a whole week: it never closes',
-      windows: [weekly([WED], '03:00', WEEK_MINUTES)],
-      from: '2026-03-10T12:00:00Z',
-      expected: ['open > …'],
-    },
-    { when: 'no window', windows: [], from: '2026-03-10T12:00:00Z', expected: [] },
-  ])('$when', ({ windows, zone = 'UTC', from, expected }) => {
+    ],
+    [
+      'Monday shortly after midnight, in a window of Sunday',
+      [weekly([SUN], '23:30', 60)],
+      '2026-03-09T00:10:00Z',
+      ['open > 2026-03-09T00:30Z', '2026-03-15T23:30Z > 2026-03-16T00:30Z', '2026-03-22T23:30Z > 2026-03-23T00:30Z'],
+    ],
+    [
+      'one of a whole week: it never closes',
+      [weekly([WED], '03:00', WEEK_MINUTES)],
+      '2026-03-10T12:00:00Z',
+      ['open > …'],
+    ],
+    ['no window', [], '2026-03-10T12:00:00Z', []],
+  ])('%s', (_when, windows, from, expected, zone = 'UTC') => {
     expect(next(windows, zone, from)).toEqual(expected);
   });
 

@@ -129,21 +129,21 @@ describe('a release that was rejected by its name', () => {
     verdicts: [{ bundleId: bundle.bundleId, verdict, at }],
   });
 
-  it.each<{ what: string; stored: Partial<Stored>; is: string }>([
-    { what: 'refuses its bundle', stored: { rejectedNames }, is: 'rejected' },
-    { what: 'counts over an earlier approval of the digest', stored: said('approved', NOON - 1), is: 'rejected' },
-    { what: 'does not count over a later approval of the digest', stored: said('approved', NOON + 1), is: 'adopted' },
-    {
-      what: 'says nothing about another version',
-      stored: { rejectedNames: [{ name: 'ocp', version: '4.13.8', at: NOON }] },
-      is: 'adopted',
-    },
-    {
-      what: 'says nothing about another stream',
-      stored: { rejectedNames: [{ name: 'tools', version: '4.13.7', at: NOON }] },
-      is: 'adopted',
-    },
-  ])('$what', ({ stored: given, is }) => {
+  it.each<[what: string, stored: Partial<Stored>, is: string]>([
+    ['refuses its bundle', { rejectedNames }, 'rejected'],
+    ['counts over an earlier approval of the digest', said('approved', NOON - 1), 'rejected'],
+    ['does not count over a later approval of the digest', said('approved', NOON + 1), 'adopted'],
+    [
+      'says nothing about another version',
+      { rejectedNames: [{ name: 'ocp', version: '4.13.8', at: NOON }] },
+      'adopted',
+    ],
+    [
+      'says nothing about another stream',
+      { rejectedNames: [{ name: 'tools', version: '4.13.7', at: NOON }] },
+      'adopted',
+    ],
+  ])('%s', (_what, given, is) => {
     expect(outcome(judge(plugged, [], policy('signature'), given))).toBe(is);
   });
 

@@ -57,49 +57,45 @@ const codes = (update: UpdateRules, over: Partial<StoredBundle> = {}) =>
   judge(update, over).holds.map(({ code }) => code);
 
 describe('rules that hold an activation', () => {
-  it.each<{ when: string; update: UpdateRules; holds: readonly string[]; checkAgainAt?: number }>([
-    { when: 'no rule', update: {}, holds: [] },
-    { when: 'a range in from that has the present release', update: { from: '>=4.12.0' }, holds: [] },
-    { when: 'a range in from that has it not', update: { from: '>=4.13.7' }, holds: ['rule/from'] },
-    {
-      when: 'a rollout that has not begun',
-      update: { rollout: { start: at(NOON + HOUR), durationMinutes: 60 } },
-      holds: ['rule/rollout'],
-      checkAgainAt: NOON + 2 * HOUR,
-    },
-    {
-      when: 'a rollout under way',
-      update: { rollout: { start: at(NOON - HOUR), durationMinutes: 61, startPercentage: 0.5 } },
-      holds: ['rule/rollout'],
-      checkAgainAt: NOON + 60_000,
-    },
-    {
-      when: 'a rollout that ends now',
-      update: { rollout: { start: at(NOON - HOUR), durationMinutes: 60 } },
-      holds: [],
-    },
-    {
-      when: 'a rollout that is one moment',
-      update: { rollout: { start: at(NOON + 1), startPercentage: 1 } },
-      holds: ['rule/rollout'],
-      checkAgainAt: NOON + 1,
-    },
-    { when: 'such a one that is past', update: { rollout: { start: at(NOON), startPercentage: 1 } }, holds: [] },
-    {
-      when: 'a rollout for a part of the nodes that never ends',
-      update: { rollout: { start: at(NOON - HOUR), startPercentage: 0.1 } },
-      holds: ['rule/rollout'],
-    },
-    { when: 'an end of life ahead', update: { endOfLife: at(NOON + 1) }, holds: [], checkAgainAt: NOON + 1 },
-    { when: 'an end of life that is now', update: { endOfLife: at(NOON) }, holds: ['rule/end-of-life'] },
-    { when: 'rules about other releases', update: { barrier: { reason: 'x' }, deadend: { reason: 'y' } }, holds: [] },
-    {
-      when: 'all at once',
-      update: { from: '1.x', rollout: { start: at(NOON + 1), startPercentage: 1 }, endOfLife: at(NOON - 1) },
-      holds: ['rule/from', 'rule/rollout', 'rule/end-of-life'],
-      checkAgainAt: NOON + 1,
-    },
-  ])('$when', ({ update, holds, checkAgainAt }) => {
+  it.each<[when: string, update: UpdateRules, holds: readonly string[], checkAgainAt?: number]>([
+    ['no rule', {}, []],
+    ['a range in from that has the present release', { from: '>=4.12.0' }, []],
+    ['a range in from that has it not', { from: '>=4.13.7' }, ['rule/from']],
+    [
+      'a rollout that has not begun',
+      { rollout: { start: at(NOON + HOUR), durationMinutes: 60 } },
+      ['rule/rollout'],
+      NOON + 2 * HOUR,
+    ],
+    [
+      'a rollout under way',
+      { rollout: { start: at(NOON - HOUR), durationMinutes: 61, startPercentage: 0.5 } },
+      ['rule/rollout'],
+      NOON + 60_000,
+    ],
+    ['a rollout that ends now', { rollout: { start: at(NOON - HOUR), durationMinutes: 60 } }, []],
+    [
+      'a rollout that is one moment',
+      { rollout: { start: at(NOON + 1), startPercentage: 1 } },
+      ['rule/rollout'],
+      NOON + 1,
+    ],
+    ['such a one that is past', { rollout: { start: at(NOON), startPercentage: 1 } }, []],
+    [
+      'a rollout for a part of the nodes that never ends',
+      { rollout: { start: at(NOON - HOUR), startPercentage: 0.1 } },
+      ['rule/rollout'],
+    ],
+    ['an end of life ahead', { endOfLife: at(NOON + 1) }, [], NOON + 1],
+    ['an end of life that is now', { endOfLife: at(NOON) }, ['rule/end-of-life']],
+    ['rules about other releases', { barrier: { reason: 'x' }, deadend: { reason: 'y' } }, []],
+    [
+      'all at once',
+      { from: '1.x', rollout: { start: at(NOON + 1), startPercentage: 1 }, endOfLife: at(NOON - 1) },
+      ['rule/from', 'rule/rollout', 'rule/end-of-life'],
+      NOON + 1,
+    ],
+  ])('%s', (_when, update, holds, checkAgainAt) => {
     expect(codes(update)).toEqual(holds);
     expect(judge(update).checkAgainAt).toBe(checkAgainAt);
   });

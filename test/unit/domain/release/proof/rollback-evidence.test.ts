@@ -101,14 +101,14 @@ describe('the rollback of a proven release (docs/decisions/proof.md, "Rolled bac
     expect(later).toMatchObject({ soak: { bootId: 'boot-2', backSinceMs: 9_000_000 }, dueInMs: MINUTE_MS });
   });
 
-  it.each<{ when: string; containers: readonly RuntimeContainer[]; older?: StoredBundle }>([
-    { when: 'only some of its components run again', containers: [running('api-6')] },
-    { when: 'one of them has ended', containers: [running('api-6'), running('etcd-6', { state: 'exited' })] },
-    { when: 'they started before it did', containers: BACK.map((one) => ({ ...one, startedAt: NOON - 1 })) },
-    { when: 'nothing runs at all', containers: [] },
-    { when: 'what runs again went back itself', containers: BACK, older: { ...fallback, rolledBackAt: 5 } },
-    { when: 'what runs again was never activated', containers: BACK, older: stored(before, { readyAt: 1 }) },
-  ])('is not recorded when $when', ({ containers, older = fallback }) => {
+  it.each<[when: string, containers: readonly RuntimeContainer[], older?: StoredBundle]>([
+    ['only some of its components run again', [running('api-6')]],
+    ['one of them has ended', [running('api-6'), running('etcd-6', { state: 'exited' })]],
+    ['they started before it did', BACK.map((one) => ({ ...one, startedAt: NOON - 1 }))],
+    ['nothing runs at all', []],
+    ['what runs again went back itself', BACK, { ...fallback, rolledBackAt: 5 }],
+    ['what runs again was never activated', BACK, stored(before, { readyAt: 1 })],
+  ])('is not recorded when %s', (_when, containers, older = fallback) => {
     const goingBack = proven({ soak: { ...soak, backSinceMs: 5 } });
     expect(look(goingBack, containers, { older })).toEqual({ soak, findings: [], dueInMs: undefined });
   });
