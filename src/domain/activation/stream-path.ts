@@ -214,7 +214,7 @@ export interface Milestone {
 
 const MAX_DRAWN = 30;
 
-/** The newest 30 releases by their sequence, and the lower versions that lead to each once proven. */
+/** The newest 30 releases by sequence, and the lower versions that lead to each once proven. */
 export function graphOf(path: StreamPath) {
   const drawn = path.releases.slice(-MAX_DRAWN);
   return drawn.map((release, index) => ({
