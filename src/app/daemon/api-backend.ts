@@ -1,7 +1,7 @@
 import type { AnswerOf, ApiBackend, ApiCall, ApiMethods, ArgsOf } from '../../api/backend.ts';
 import { askedEvent, callerText } from '../../domain/report/events/release-events.ts';
 import type { StatusReport } from '../../domain/report/status-schema.ts';
-import { COMMAND_NAMES, type CommandName } from '../../engine/commands/commands.ts';
+import { COMMAND_NAMES, type CommandName } from '../../engine/loop/engine.ts';
 import { AppError } from '../../platform/app-error.ts';
 import { systemClock } from '../../platform/clock.ts';
 import type { Daemon } from './daemon.ts';

@@ -5,9 +5,10 @@ import { documentCheckOf } from '../../domain/release/damaged-images.ts';
 import { checkedImages } from '../../domain/report/parts/part-reports.ts';
 import type { CheckedImage, StatusReport } from '../../domain/report/status-schema.ts';
 import type { EventRow } from '../../ports/state.ts';
-import { bundleCalled, findBundle } from '../commands/command-context.ts';
-import { bindCommands, type Commands } from '../commands/commands.ts';
-import { resumeAll } from '../commands/release-commands.ts';
+import { bundleCalled, type CommandContext, findBundle } from '../commands/command-context.ts';
+import { activationCommands, preloadCommands, proofCommands, resumeAll } from '../commands/release-commands.ts';
+import { unpinCommands } from '../commands/unpin-commands.ts';
+import { verdictCommands } from '../commands/verdict-commands.ts';
 import type { EngineDependencies } from '../context.ts';
 import { createLoop, type Loop } from './loop.ts';
 import { readContainers } from './observe.ts';
@@ -116,4 +117,41 @@ function damagedNow(
   if (snapshot === undefined) return [];
   const memory = { ...snapshot.memory, contentChecks: contentChecker.checks() };
   return assess({ ...snapshot.observed, containers }, memory, context.store.load(), context.policy).damaged;
+}
+
+const COMMANDS = { ...activationCommands, ...unpinCommands, ...preloadCommands, ...verdictCommands, ...proofCommands };
+
+/** Commands only record; the next round acts. A refusal is an AppError `engine/…` (`reject`). */
+export type Commands = {
+  readonly [Name in CommandName]: (typeof COMMANDS)[Name] extends (context: never, ...rest: infer Rest) => infer Result
+    ? (...rest: Rest) => Result
+    : never;
+};
+
+export type CommandName = keyof typeof COMMANDS;
+
+export const COMMAND_NAMES = Object.keys(COMMANDS) as readonly CommandName[];
+
+/** `onDone` is called after each command, also a failed one. `by`: the author, for the history. */
+function bindCommands(given: CommandContext, onDone: () => void, by?: string): Commands {
+  const context = by === undefined ? given : { ...given, by, recorder: given.recorder.withAuthor(by) };
+  const bound = COMMAND_NAMES.map((name) => {
+    const command = COMMANDS[name] as (context: CommandContext, ...rest: readonly unknown[]) => unknown;
+    return [name, (...rest: readonly unknown[]) => followed(() => command(context, ...rest), onDone)];
+  });
+  return Object.fromEntries(bound) as Commands;
+}
+
+/** Calls `onDone` at once when `work` is synchronous. */
+function followed(work: () => unknown, onDone: () => void): unknown {
+  let done: unknown;
+  try {
+    done = work();
+  } catch (error) {
+    onDone();
+    throw error;
+  }
+  if (done instanceof Promise) return done.finally(onDone);
+  onDone();
+  return done;
 }

@@ -3,7 +3,7 @@ import type { ApiBackend } from '../../../../src/api/backend.ts';
 import { createApiBackend } from '../../../../src/app/daemon/api-backend.ts';
 import type { Daemon } from '../../../../src/app/daemon/daemon.ts';
 import type { Event } from '../../../../src/domain/model/condition.ts';
-import { COMMAND_NAMES } from '../../../../src/engine/commands/commands.ts';
+import { COMMAND_NAMES } from '../../../../src/engine/loop/engine.ts';
 
 /** The arguments of the commands below, as the history has them. */
 const SHOWN: Readonly<Record<string, string>> = {
