@@ -1,12 +1,7 @@
 import { realpath, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { keyProblemLine } from '../bundle/keys/keys-folder.ts';
-import {
-  newKeyRemedy,
-  readRevocationRecord,
-  revocationRecordPath,
-  revokedClause,
-} from '../bundle/keys/revocation-record.ts';
+import { newKeyRemedy, revokedClause } from '../bundle/keys/revocation-record.ts';
 import { shortRole } from '../bundle/keys/roles.ts';
 import { loadTrustedKeys, type TrustedKeys } from '../bundle/keys/trust.ts';
 import { type Finding, findingsOn } from '../domain/model/reason.ts';
@@ -29,10 +24,11 @@ interface NamedKey {
 }
 
 /** The trusted and revoked keys. Only the daemon knows keys that a bundle added. */
-export function checkKeys({ settings, ownUid, trust: inForce }: ExaminedNode): readonly Check[] {
+export function checkKeys(node: ExaminedNode): readonly Check[] {
+  const { settings, ownUid, trust: inForce } = node;
   const { keys_dir: folder, threshold, require } = settings.trust;
   const run = async (signal: AbortSignal): Promise<Found> => {
-    const { record, findings } = await recordOf(settings.paths.state_dir);
+    const { record, findings } = await recordOf(node, signal);
     const own = await loadTrustedKeys(folder, signal, { wasSeen: record.folders.includes(folder), ownUid });
     const { trusted, withoutTrust, revoked } = keysOf(own, inForce, record);
     const troubles = own.problems.map(({ message, remedy, hidesRevocations }) =>
@@ -55,12 +51,14 @@ export function checkKeys({ settings, ownUid, trust: inForce }: ExaminedNode): r
   return [{ subject: 'keys', remedy, run }];
 }
 
-async function recordOf(stateDirectory: string): Promise<{ record: RevocationRecord; findings: readonly Finding[] }> {
-  const path = revocationRecordPath(stateDirectory);
+async function recordOf(
+  { revocations }: ExaminedNode,
+  signal: AbortSignal,
+): Promise<{ record: RevocationRecord; findings: readonly Finding[] }> {
   try {
-    return { record: (await readRevocationRecord(path)) ?? EMPTY_RECORD, findings: [] };
+    return { record: await revocations(signal), findings: [] };
   } catch (error) {
-    const remedy = `see that a *.revoked file names each key that was ever revoked, then remove ${path} and restart stickpin`;
+    const remedy = 'see that a *.revoked file names each key that was ever revoked, and restart stickpin';
     return { record: EMPTY_RECORD, findings: [fault(reasonOf(error), remedy)] };
   }
 }

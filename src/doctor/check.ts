@@ -4,6 +4,7 @@ import type { KubeletFacts } from '../domain/model/machine.ts';
 import type { Fault, Finding } from '../domain/model/reason.ts';
 import type { TrustReport } from '../domain/report/status-schema.ts';
 import type { Settings } from '../domain/settings/settings.ts';
+import type { RevocationRecord } from '../domain/trust/revocation-record.ts';
 
 /** Undefined and false: nothing to report. */
 export type Found = Finding | readonly Found[] | undefined | false;
@@ -35,6 +36,8 @@ export interface ExaminedNode {
   kubelet(signal: AbortSignal): Promise<ExaminedKubelet>;
   /** The database of the state. @throws errors of the filesystem */
   database(signal: AbortSignal): Promise<ExaminedDatabase>;
+  /** Which keys are recorded as revoked. @throws AppError when the record is damaged */
+  revocations(signal: AbortSignal): Promise<RevocationRecord>;
   readonly fleet: ExaminedFleet;
   /** Undefined on a node without CRI-O. */
   readonly crio: ExaminedCrio | undefined;

@@ -3,7 +3,6 @@ import type { Fault } from '../domain/model/reason.ts';
 import type { StatusReport } from '../domain/report/status-schema.ts';
 import type { Policy } from '../domain/settings/settings.ts';
 import type { Effect } from '../domain/state/effect.ts';
-import type { KnownRelease } from '../domain/state/release-record.ts';
 import type { Clock } from '../platform/clock.ts';
 import type { Log } from '../platform/log.ts';
 import type {
@@ -52,9 +51,10 @@ export interface EngineDependencies {
   readonly stallMs: number;
   readonly bootMark?: BootMark;
   readonly stateProblems?: readonly Fault[];
-  /** The database is new after a loss, or an earlier copy. */
+  /** The database is new after a loss, or an earlier one. */
   readonly isStateLost?: boolean;
-  readonly reportedBefore?: readonly KnownRelease[];
+  /** Called after each round that recorded all it had to. */
+  readonly afterRound?: () => void;
   readonly releaseFiles: ReleaseFiles;
   readonly hookRunner: HookRunner;
   readonly hookStore: HookStore;

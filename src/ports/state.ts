@@ -1,12 +1,10 @@
-import type { Signers } from '../domain/adoption/adoption.ts';
 import type { VerifiedBundle } from '../domain/model/bundle.ts';
 import type { ConditionMarks } from '../domain/model/condition.ts';
 import type { BundleId } from '../domain/model/digest.ts';
 import type { MediumId } from '../domain/model/medium.ts';
-import type { Fault, RuleCode } from '../domain/model/reason.ts';
-import type { BadBlob } from '../domain/state/checks.ts';
+import type { Fault } from '../domain/model/reason.ts';
 import type { TagGiven } from '../domain/state/memory.ts';
-import type { Floors, PinLedger, Soak } from '../domain/state/release-record.ts';
+import type { Floors, PinLedger } from '../domain/state/release-record.ts';
 import type { Stored, StoredBundle } from '../domain/state/state.ts';
 import type { KeyRotation, RejectedName, Verdict } from '../domain/trust/approval.ts';
 import type { RevocationRecord } from '../domain/trust/revocation-record.ts';
@@ -22,7 +20,15 @@ export interface EventRow {
   readonly by?: string;
 }
 
-export type BundleMark = 'readyAt' | 'activationRequestedAt' | 'activatedAt' | 'activeAt' | 'provenAt';
+/**
+ * What is set of an adopted bundle; undefined removes a field. Times are milliseconds since the
+ * epoch.
+ */
+export type BundleChange = {
+  readonly [Field in keyof Omit<StoredBundle, 'bundleId' | 'payload' | 'contents' | 'cancelled'>]?:
+    | StoredBundle[Field]
+    | undefined;
+};
 
 /**
  * The state that can't be observed. A change is one transaction with its line of history. It
@@ -49,25 +55,22 @@ export interface StateStore {
    */
   trouble(): Fault | undefined;
   /**
-   * Writes a copy of the whole state after a change that must not be lost: an adoption, a verdict,
-   * a milestone, a retirement, a reset.
+   * Brings the mirror of the state to the disk when a change is not in it that must not be lost: an
+   * adoption, a verdict, a milestone, a retirement, a reset, pins, floors, revocations. Awaits
+   * {@link StateStore.settled}.
    *
    * @throws AppError `store/no-space`, `store/read-only`, `store/write` (`retry`)
    */
-  keepCopy(signal: AbortSignal): Promise<void>;
+  mirror(signal: AbortSignal): Promise<void>;
   append(event: EventRow): void;
   /** The newest `limit` events, oldest first; of all bundles when `bundleId` is undefined. */
   events(bundleId: BundleId | undefined, limit: number): readonly EventRow[];
   /** A known bundle stays as it is. @param isClaim the node had pins of it before */
   adopt(bundle: VerifiedBundle, event: EventRow, rotation?: KeyRotation, isClaim?: boolean): void;
-  setSigners(bundleId: BundleId, signers: Signers, event: EventRow): void;
   /** Adds a bundle with its milestones after a loss of the state. A known bundle stays as it is. */
   rebuild(bundle: StoredBundle, event: EventRow, rotation?: KeyRotation): void;
-  /**
-   * Replaces the milestones of a known bundle, except of retirement. After a reset of its stream
-   * (`resetAt`), the keys that bundles of the stream added go too.
-   */
-  restoreTimes(bundle: StoredBundle, event: EventRow): void;
+  /** A soak or a list of bad blobs comes without an event, and may be lost with the database. */
+  change(bundleId: BundleId, fields: BundleChange, event?: EventRow): void;
   /** Replaces the earlier verdict on the digest. */
   setVerdict(verdict: Verdict, event: EventRow): void;
   /** Replaces the earlier rejection of the name. */
@@ -75,14 +78,10 @@ export interface StateStore {
   allowName(release: Pick<RejectedName, 'name' | 'version'>, event: EventRow): void;
   /** Set before the pull, so that a crash can't lose it, and cleared if the pull fails. */
   setPulledByUs(reference: string, isPulledByUs: boolean): void;
-  /** Replaces the list of a bundle. Adds no event. */
-  setBadBlobs(bundleId: BundleId, badBlobs: readonly BadBlob[]): void;
   /** `media`: plugged in at the cancellation; undefined resumes the preloads. */
   cancel(bundleIds: readonly BundleId[], media: readonly MediumId[] | undefined, event: EventRow): void;
   /** The media that have stayed plugged in. Adds no event. */
   setCancelledMedia(bundleId: BundleId, media: readonly MediumId[]): void;
-  /** @param overrides the confirmed rules, which replace earlier ones */
-  requestActivation(bundleId: BundleId, overrides: readonly RuleCode[], event: EventRow): void;
   /**
    * Also requests the activation of the bundle `next`. @param reason what is shown once that is
    * done; default: the message of `event`
@@ -93,13 +92,6 @@ export interface StateStore {
     next: { readonly bundleId: BundleId; readonly event: EventRow },
     reason?: string,
   ): void;
-  /** Sets a time of a bundle to the time of `event`. */
-  mark(bundleId: BundleId, what: BundleMark, event: EventRow): void;
-  /** Adds no event. */
-  setSoak(bundleId: BundleId, soak: Soak): void;
-  /** Tags begin to move; undefined: the activation is given up. Adds no event. */
-  setActivationBegun(bundleId: BundleId, at: number | undefined): void;
-  retire(bundleId: BundleId, removeImages: boolean, event: EventRow): void;
   /** Since when each condition of each bundle has its status. No I/O. */
   conditions(): ReadonlyMap<BundleId, ConditionMarks>;
   /** Replaces the marks of these bundles. Adds no event. */
@@ -123,21 +115,21 @@ export interface StreamStore {
   resetStream(stream: string, event: EventRow): void;
 }
 
-export interface FloorRecordStore {
-  /**
-   * Gives a database that was found to be an old copy a new origin. Files with the old origin no
-   * longer match it. @throws AppError `store/write` (`retry`)
-   */
-  renewOrigin(): void;
-  floorRecord(): string | undefined;
-  /** @throws AppError `store/write` (`retry`) */
-  setFloorRecord(document: string): void;
+export type DocumentName = 'floors' | 'pins' | 'hooks' | 'imported' | 'hidden-revocations';
+
+/** Small documents of the state. */
+export interface DocumentStore {
+  document(name: DocumentName): string | undefined;
+  /** @throws AppError `store/…` as a change of {@link StateStore} */
+  setDocument(name: DocumentName, content: string): void;
 }
 
+export type Store = StateStore & RevocationStore & StreamStore & DocumentStore;
+
 export interface FloorStore {
-  /** As of the start of the daemon: the higher value of both places. No I/O. */
+  /** As of the start of the daemon. No I/O. */
   load(): Floors;
-  /** Whether both places had them. */
+  /** Whether they are stored like this. */
   isWhole(): boolean;
   /** Durable. @throws AppError `store/write`, `store/no-space`, `store/read-only` (`retry`) */
   save(floors: Floors, signal: AbortSignal): Promise<void>;

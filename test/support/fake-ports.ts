@@ -37,7 +37,7 @@ import type { Clock } from '../../src/platform/clock.ts';
 import { digestOf } from '../../src/platform/digest.ts';
 import type { MediaPort } from '../../src/ports/media.ts';
 import type { BootMark, ContainersPort, ContentPort, RuntimePort } from '../../src/ports/runtime.ts';
-import type { EventRow, RevocationStore, StateStore } from '../../src/ports/state.ts';
+import type { EventRow, StateStore, Store } from '../../src/ports/state.ts';
 import type { BlobFlow } from '../../src/ports/transfers.ts';
 import { FACTS, found, LEDGER, NOON, POLICY, storedState, TRUST } from './daemon/scenario.ts';
 import { createRecordingLog, type RecordingLog } from './recording-log.ts';
@@ -373,8 +373,12 @@ function withoutName(
 function createFakeStore(initial: readonly StoredBundle[]): FakeStore {
   let bundles = initial;
   let pulledByUs: ReadonlySet<string> = new Set();
-  const change = (bundleId: string, fields: Partial<StoredBundle>) => {
-    bundles = bundles.map((one) => (one.bundleId === bundleId ? { ...one, ...fields } : one));
+  const change = (bundleId: string, fields: object) => {
+    const changed = (one: StoredBundle) =>
+      Object.entries({ ...one, ...fields }).filter(([, value]) => value !== undefined);
+    bundles = bundles.map((one) =>
+      one.bundleId === bundleId ? (Object.fromEntries(changed(one)) as unknown as StoredBundle) : one,
+    );
   };
   let verdicts: readonly Verdict[] = [];
   let rejectedNames: readonly RejectedName[] = [];
@@ -390,7 +394,7 @@ function createFakeStore(initial: readonly StoredBundle[]): FakeStore {
     fail: undefined,
     load: () => storedState(bundles, { pulledByUs, verdicts, rejectedNames, rotation }),
     append: write,
-    keepCopy: async () => undefined,
+    mirror: async () => undefined,
     conditionWrites: 0,
     conditions: () => conditions,
     setConditions: (changed) => {
@@ -403,9 +407,10 @@ function createFakeStore(initial: readonly StoredBundle[]): FakeStore {
       if (fake.fail !== undefined) throw fake.fail;
       tagsGiven = given;
     },
-    setSigners: (bundleId, { signedBy, signerKeyIds }, event) => {
-      write(event);
-      bundles = bundles.map((one) => (one.bundleId === bundleId ? { ...one, signedBy, signerKeyIds } : one));
+    change: (bundleId, fields, event) => {
+      if (event !== undefined) write(event);
+      else if (fake.fail !== undefined) throw fake.fail;
+      change(bundleId, fields);
     },
     setVerdict: (verdict, event) => {
       write(event);
@@ -427,38 +432,6 @@ function createFakeStore(initial: readonly StoredBundle[]): FakeStore {
     rebuild: (bundle, event) => {
       write(event);
       bundles = [...bundles, bundle];
-    },
-    restoreTimes: (bundle, event) => {
-      write(event);
-      change(bundle.bundleId, bundle);
-    },
-    mark: (bundleId, what, event) => {
-      write(event);
-      change(bundleId, { [what]: event.at });
-    },
-    requestActivation: (bundleId, overrides, event) => {
-      write(event);
-      change(bundleId, { activationRequestedAt: event.at, activationOverrides: overrides });
-    },
-    setActivationBegun: (bundleId, at) => {
-      if (fake.fail !== undefined) throw fake.fail;
-      bundles = bundles.map((one) => {
-        if (one.bundleId !== bundleId) return one;
-        const { activationBegunAt: _, ...others } = one;
-        return at === undefined ? others : { ...others, activationBegunAt: at };
-      });
-    },
-    setSoak: (bundleId, soak) => {
-      if (fake.fail !== undefined) throw fake.fail;
-      change(bundleId, { soak });
-    },
-    setBadBlobs: (bundleId, badBlobs) => {
-      if (fake.fail !== undefined) throw fake.fail;
-      change(bundleId, { badBlobs });
-    },
-    retire: (bundleId, removeImages, event) => {
-      write(event);
-      change(bundleId, { retiredAt: event.at, removeImages });
     },
     rollBack: (bundleId, event, next, reason = event.message) => {
       write(event);
@@ -800,18 +773,34 @@ export function createFakeNode(
   return node;
 }
 
+export interface FakeRevocationStore
+  extends Pick<Store, 'revocationRecord' | 'setRevocationRecord' | 'document' | 'mirror'> {
+  readonly rows: EventRow[];
+  /** Throws when the mirror is written, while set. */
+  fail: Error | undefined;
+  /** The file that hides revocations. */
+  hidden: string | undefined;
+}
+
 /** A store of the record of revocations, in memory. */
-export function createRevocationStore(): RevocationStore & { readonly rows: EventRow[] } {
+export function createRevocationStore(): FakeRevocationStore {
   let stored: RevocationRecord | undefined;
   const rows: EventRow[] = [];
-  return {
+  const fake: FakeRevocationStore = {
     rows,
+    fail: undefined,
+    hidden: undefined,
+    document: () => fake.hidden,
+    mirror: async () => {
+      if (fake.fail !== undefined) throw fake.fail;
+    },
     revocationRecord: () => stored,
     setRevocationRecord: (record, event) => {
       stored = record;
       if (event !== undefined) rows.push(event);
     },
   };
+  return fake;
 }
 
 /** The context of an engine in memory, with parts replaced. */

@@ -8,7 +8,7 @@ import { EMPTY_REPORT, type StatusReport } from '../../domain/report/status-sche
 import { defaultSettings, type Settings } from '../../domain/settings/settings.ts';
 import { bootTime } from '../../host/node-facts.ts';
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
-import { withDatabaseCopy } from '../../store/database/state-copies.ts';
+import { withDatabaseCopy } from '../../store/database/database-copy.ts';
 import { reviveBundle } from '../daemon/signed-bundles.ts';
 
 type Paths = Settings['paths'];

@@ -172,7 +172,7 @@ async function openRecords(
     'the locks',
     await lockFolders([stateDirectory, runDirectory], { program: 'stickpin', clock, log }, signal),
   );
-  const state = await openNodeState(settings, { clock, log }, signal);
+  const state = await openNodeState(settings, { clock, log });
   disposal.defer('the database', state.close);
   const mark = await openBootMark(
     { path: join(stateDirectory, 'running.json'), bootId: node.boot().bootId, now: clock.now(), log },
@@ -221,8 +221,8 @@ function optionalPorts({
   return { hookRunner, ...(staticPods !== undefined && { staticPods }), ...(fleet !== undefined && { fleet }) };
 }
 
-function recordsOf({ store, pinLedger, floors, hooks, problems, reportedBefore, isLost }: NodeState) {
-  return { store, pinLedger, floors, hookStore: hooks, stateProblems: problems, reportedBefore, isStateLost: isLost };
+function recordsOf({ store, pinLedger, floors, hooks, problems, isLost, afterRound }: NodeState) {
+  return { afterRound, store, pinLedger, floors, hookStore: hooks, stateProblems: problems, isStateLost: isLost };
 }
 
 /** Where no systemd is reached, as in a rehearsal. */
@@ -263,15 +263,11 @@ async function readImagesEnv(stateDirectory: string): Promise<string> {
 
 function openTrust(
   { settings, keysAreGuarded, clock, log }: DaemonOptions,
-  { store, isLost }: NodeState,
+  { store }: NodeState,
   signal: AbortSignal,
 ): Promise<TrustKeeper> {
   const guard = keysAreGuarded === false ? {} : { ownUid: process.getuid?.() ?? 0 };
-  const stateDirectory = settings.paths.state_dir;
-  return createTrustKeeper(
-    { settings: settings.trust, stateDirectory, ...guard, store, isStateLost: isLost, clock, log },
-    signal,
-  );
+  return createTrustKeeper({ settings: settings.trust, ...guard, store, clock, log }, signal);
 }
 
 /**

@@ -1,42 +1,41 @@
 import { join } from 'node:path';
+import { loseFloors, NO_FLOORS } from '../../domain/adoption/floors.ts';
 import type { Fault } from '../../domain/model/reason.ts';
-import { knownFromReport } from '../../domain/release/rebuild.ts';
-import { isAsNew } from '../../domain/release/unclaimed-pins.ts';
 import type { Settings } from '../../domain/settings/settings.ts';
-import type { KnownRelease } from '../../domain/state/release-record.ts';
+import type { PinLedger } from '../../domain/state/release-record.ts';
 import { AppError } from '../../platform/app-error.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
 import { messageIds } from '../../platform/message-ids.ts';
 import type { HookStore } from '../../ports/node.ts';
-import type { FloorStore, PinLedgerStore, RevocationStore, StateStore, StreamStore } from '../../ports/state.ts';
-import { openState } from '../../store/database/open-state.ts';
-import { openFloors, openHookLedger, openPinLedger, readReportedReleases } from '../../store/files/node-records.ts';
+import type { DocumentName, FloorStore, PinLedgerStore, Store } from '../../ports/state.ts';
+import { floorsDocument, hooksDocument, parseFloors, parseHooks, parsePins } from '../../store/database/documents.ts';
+import { type EarlierFiles, takeEarlierFiles, takeForeignMirror } from '../../store/database/earlier-files.ts';
+import { type OpenState, openState } from '../../store/database/open-state.ts';
 import { reviveBundle } from './signed-bundles.ts';
 
 export interface NodeState {
-  readonly store: StateStore & RevocationStore & StreamStore;
+  readonly store: Store;
   readonly pinLedger: PinLedgerStore;
   readonly floors: FloorStore;
   readonly hooks: HookStore;
-  /** The database is new after a loss, or an earlier copy of the one that was lost. */
+  /** The database is new after a loss, or was made again from what was left. */
   readonly isLost: boolean;
-  /** What the status document said of releases before the daemon started. */
-  readonly reportedBefore: readonly KnownRelease[];
   /** What was found lost or damaged. It was logged, and is in the history. */
   readonly problems: readonly Fault[];
+  /** After a round, files of an earlier version are needed no more. */
+  afterRound(): void;
   close(): void;
 }
 
 /**
- * Opens the records in the state directory. Damaged ones are renamed, begun anew and reported.
+ * Opens the state. What is damaged is renamed, made again from its mirror and reported.
  *
  * @throws AppError `store/…` (`fatal`) when the directory or the disk does not let us work
  */
 export async function openNodeState(
   { paths: { state_dir: directory, run_dir }, history }: Pick<Settings, 'paths' | 'history'>,
   { clock, log }: { readonly clock: Clock; readonly log: Log },
-  signal: AbortSignal,
 ): Promise<NodeState> {
   const now = clock.now();
   const state = openState({
@@ -47,62 +46,110 @@ export async function openNodeState(
     log,
     now,
   });
-  const pins = await openPinLedger(join(directory, 'pins.json'), now);
-  const ledger = pins.ledger.load();
-  const isOlder = ledger !== undefined && !isAsNew(state.store.load().age ?? ledger.state, ledger.state);
-  const isStateLost = state.loss !== undefined || isOlder;
-  const floors = await openFloors({ path: join(directory, 'floors.json'), record: state.store, isStateLost, now });
-  const hooks = await openHookLedger(join(directory, 'hooks.json'), now);
-  const problems: Fault[] = [];
-  // From now on it gets ahead of the ledger by itself.
-  if (isStateLost) recordIfPossible(() => state.store.renewOrigin());
-  if (state.loss === undefined && isOlder) {
-    const message = `The state database in ${directory} is an earlier copy, or lost what was recorded last: it knows less than pins.json beside it. All pins stay; look at 'stickpin list', and plug in the stick of each release that is missing there`;
-    problems.push({ code: 'store/lost', message });
-  }
-  if (state.loss !== undefined) problems.push({ code: 'store/lost', message: state.loss });
-  if (pins.damage !== undefined) {
-    const message = `${join(directory, 'pins.json')} could not be used: ${pins.damage}. Every pin that the runtime shows stays`;
-    problems.push({ code: 'store/lost', message });
-  }
-  if (floors.damage !== undefined) {
-    const message = `${join(directory, 'floors.json')} could not be used: ${floors.damage}. The floors that the database remembers count`;
-    problems.push({ code: 'store/lost', message });
-  }
-  if (hooks.damage !== undefined) {
-    const message = `${join(directory, 'hooks.json')} could not be used: ${hooks.damage}. Hooks tell of what happens from now on`;
-    problems.push({ code: 'store/lost', message });
-  }
-  if (isStateLost) await floors.floors.save(floors.floors.load(), signal).catch(ignoreOwn); // the rounds try again
-  if (floors.floors.load().areLost) {
-    const message = `Which sequences were activated here is lost, with state.db and floors.json in ${directory}: no release is activated automatically before one of its stream was activated by 'stickpin activate'`;
+  const { store, loss, foreignMirror } = state;
+  const isLost = loss !== undefined || foreignMirror !== undefined;
+  const found = [...damagedMirrors(state), ...foreignMirrors(state, directory)];
+  const earlier = await takeEarlier(directory, store, { now, isLost });
+  const isEarlier = loss !== undefined && loss.left !== 'mirror';
+  const isFloorLost = isEarlier && !earlier.hasFloors;
+  const stored = parsed(store, 'floors', parseFloors);
+  const floors = loseFloors(stored ?? NO_FLOORS, isFloorLost);
+  const ledger = parsed(store, 'pins', parsePins);
+  const problems: Fault[] = [...(loss === undefined ? [] : [loss.message]), ...found, ...earlier.problems].map(
+    (message) => ({ code: 'store/lost', message }),
+  );
+  if (floors.areLost) {
+    const message = `Which sequences were activated here is lost, with state.db and state.json in ${directory}: no release is activated automatically before one of its stream was activated by 'stickpin activate'`;
     problems.push({ code: 'store/floors-lost', message });
   }
   for (const { message } of problems) {
     log.error({ messageId: messageIds.stateLost }, message);
-    recordIfPossible(() => state.store.append({ at: now, kind: 'stateLost', message }));
+    ifPossible(() => store.append({ at: now, kind: 'stateLost', message }));
   }
+  if (isFloorLost) ifPossible(() => store.setDocument('floors', JSON.stringify(floorsDocument(floors))));
+  // Until the rounds have compared all pins, what the database says of retired releases is doubted.
   return {
-    store: state.store,
-    pinLedger: pins.ledger,
-    floors: floors.floors,
-    hooks: hooks.store,
-    isLost: isStateLost,
-    reportedBefore: knownFromReport(await readReportedReleases(join(directory, 'status.json'))),
+    store,
+    pinLedger: {
+      load: () => ledger && { ...ledger, ...(isEarlier && { isDoubted: true }) },
+      save: (next: PinLedger, inner) => save(store, 'pins', next, inner),
+    },
+    floors: {
+      load: () => floors,
+      isWhole: () => stored !== undefined && !isFloorLost,
+      save: (next, inner) => save(store, 'floors', floorsDocument(next), inner),
+    },
+    hooks: {
+      load: () => parsed(store, 'hooks', parseHooks) ?? new Map(),
+      save: (next, inner) => save(store, 'hooks', hooksDocument(next), inner),
+    },
+    isLost,
     problems,
+    afterRound: once(() => void earlier.migrated()),
     close: state.close,
   };
 }
 
-/** The journal has it; the daemon reports a disk that takes no writes. */
-function recordIfPossible(record: () => void): void {
+function once(work: () => void): () => void {
+  let isDone = false;
+  return () => {
+    if (!isDone) work();
+    isDone = true;
+  };
+}
+
+async function save(store: Store, name: DocumentName, value: unknown, signal: AbortSignal): Promise<void> {
+  signal.throwIfAborted();
+  store.setDocument(name, JSON.stringify(value));
+  await store.mirror(signal);
+}
+
+function parsed<T>(store: Store, name: DocumentName, parse: (value: unknown) => T | undefined): T | undefined {
+  const text = store.document(name);
+  return text === undefined ? undefined : parse(JSON.parse(text));
+}
+
+/** If nothing else is left, they may have had revocations. */
+function damagedMirrors({ store, mirror, loss }: OpenState): readonly string[] {
+  const damage = mirror.damage();
+  const [first] = damage;
+  if (first === undefined) return [];
+  ifPossible(() => mirror.setAside());
+  if (loss?.left === 'nothing') ifPossible(() => store.setDocument('hidden-revocations', first.aside));
+  const has = loss === undefined ? 'The database has all that it had' : 'What is left counts';
+  return damage.map(
+    ({ path, aside, reason }) => `${path} could not be used: ${reason}; it is kept as ${aside}. ${has}`,
+  );
+}
+
+/** A person may have put another database into the place of this node's own. */
+function foreignMirrors({ store, foreignMirror }: OpenState, directory: string): readonly string[] {
+  if (foreignMirror === undefined) return [];
+  ifPossible(() => takeForeignMirror(foreignMirror, store));
+  return [
+    `The state database in ${directory} is not the one to which state.json beside it belongs: the higher floors, all revocations and all pins of both count. Look at 'stickpin list', and plug in the stick of each release that is missing there`,
+  ];
+}
+
+async function takeEarlier(
+  directory: string,
+  store: Store,
+  context: { readonly now: number; readonly isLost: boolean },
+): Promise<EarlierFiles> {
   try {
-    record();
+    return await takeEarlierFiles(directory, store, context);
   } catch (error) {
-    ignoreOwn(error);
+    // A full disk, for example: they are read at the next start.
+    if (!(error instanceof AppError) || error.disposition !== 'retry') throw error;
+    return { problems: [], hasFloors: false, migrated: async () => undefined };
   }
 }
 
-function ignoreOwn(error: unknown): void {
-  if (!(error instanceof AppError)) throw error;
+/** The journal has it; the daemon reports a disk that takes no writes. */
+function ifPossible(work: () => void): void {
+  try {
+    work();
+  } catch (error) {
+    if (!(error instanceof Error)) throw error;
+  }
 }

@@ -14,6 +14,7 @@ import type { FleetView } from '../../domain/fleet/node-status.ts';
 import { type Finding, findingsOn } from '../../domain/model/reason.ts';
 import type { TrustReport } from '../../domain/report/status-schema.ts';
 import { defaultSettings, type Settings } from '../../domain/settings/settings.ts';
+import { EMPTY_RECORD } from '../../domain/trust/revocation-record.ts';
 import { readIdentity } from '../../fleet/identity/identity.ts';
 import { fleetPaths } from '../../fleet/wire/documents.ts';
 import { SystemBus } from '../../host/bus/system-bus.ts';
@@ -32,8 +33,8 @@ import { callAgain } from '../../runtime/cri/runtime-error.ts';
 import { crioPathsOf } from '../../runtime/crio/crio-config.ts';
 import { createCrioFiles } from '../../runtime/crio/crio-files.ts';
 import { configuredRuntime, detectRuntime, type RuntimeCandidate } from '../../runtime/detected-runtime.ts';
-import { withDatabaseCopy } from '../../store/database/state-copies.ts';
-import { openPinLedger } from '../../store/files/node-records.ts';
+import { withDatabaseCopy } from '../../store/database/database-copy.ts';
+import type { KeptRecords } from '../../store/database/read-copy.ts';
 import { watchFleetAt } from '../fleet/watch-fleet.ts';
 
 /**
@@ -70,6 +71,8 @@ export async function examineNode(
       findRuntime: (inner) => findRuntime(settings, inner),
       kubelet: (inner) => examineKubelet(settings, inner),
       database: (inner) => examineDatabase(settings.paths.state_dir, inner),
+      revocations: (inner) =>
+        fromRecords(settings.paths.state_dir, inner, ({ revocations }) => revocations(), EMPTY_RECORD),
       fleet: examinedFleet(settings),
       crio: (await hasCrio(settings)) ? examinedCrio(settings) : undefined,
     });
@@ -110,8 +113,7 @@ async function findRuntime({ runtime }: Settings, signal: AbortSignal): Promise<
 
 async function examineKubelet({ paths }: Settings, signal: AbortSignal): Promise<ExaminedKubelet> {
   const facts = await readKubelet(signal);
-  const { ledger } = await openPinLedger(join(paths.state_dir, 'pins.json'), systemClock.now());
-  const references = ledger.load()?.releases.flatMap((release) => release.references) ?? [];
+  const references = await fromRecords(paths.state_dir, signal, ({ references }) => references, []);
   return { ...facts, repositories: [...new Set(references.map((one) => one.replace(/@.*$/, '')))].sort() };
 }
 
@@ -125,6 +127,24 @@ function examinedCrio(settings: Settings): ExaminedCrio {
 
 async function hasCrio({ crio, runtime }: Settings): Promise<boolean> {
   return runtime.kind === 'cri-o' || (runtime.kind === 'auto' && (await succeeds(access(join(crio.config_dir, '..')))));
+}
+
+/** `none` where there is no database, or where only root may read it. */
+async function fromRecords<T>(
+  stateDirectory: string,
+  signal: AbortSignal,
+  use: (records: KeptRecords) => T,
+  none: T,
+): Promise<T> {
+  try {
+    return await withDatabaseCopy(join(stateDirectory, 'state.db'), signal, async (copy) => {
+      const { readKeptRecords } = await import('../../store/database/read-copy.ts');
+      return use(readKeptRecords(copy));
+    });
+  } catch (error) {
+    if (['ENOENT', 'EACCES', 'EPERM'].includes(systemCodeOf(error) ?? '')) return none;
+    throw error;
+  }
 }
 
 /**

@@ -1,11 +1,9 @@
 import { createHash } from 'node:crypto';
-import { join } from 'node:path';
 import * as v from 'valibot';
 import { type BundleId, isDigest } from '../../domain/model/digest.ts';
 import type { RevocationRecord } from '../../domain/trust/revocation-record.ts';
 import { isRoleName } from '../../domain/trust/role.ts';
 import { reasonOf } from '../../platform/app-error.ts';
-import { readIfPresent } from '../../platform/files/durable-file.ts';
 import { bundleError } from '../bundle-error.ts';
 
 const keyId = v.pipe(v.string(), v.regex(/^[0-9a-f]{64}$/));
@@ -27,11 +25,6 @@ const documentSchema = v.strictObject({
     }),
   ),
 });
-
-/** Beside the pins, so that it survives the loss of the state database. */
-export function revocationRecordPath(stateDirectory: string): string {
-  return join(stateDirectory, 'revocations.json');
-}
 
 /** Equal records give equal texts. */
 export function formatRevocationRecord({ folders, revocations }: RevocationRecord): string {
@@ -58,17 +51,6 @@ export function parseRevocationRecord(text: string, name: string): RevocationRec
   } catch (cause) {
     throw unreadable(name, 'is damaged', cause);
   }
-}
-
-/** Undefined when there is none. @throws AppError `bundle/revocation-record` (`wait`) */
-export async function readRevocationRecord(path: string): Promise<RevocationRecord | undefined> {
-  let text: string | undefined;
-  try {
-    text = await readIfPresent(path);
-  } catch (cause) {
-    throw unreadable(path, "can't be read", cause);
-  }
-  return text === undefined ? undefined : parseRevocationRecord(text, path);
 }
 
 function unreadable(name: string, what: string, cause: unknown) {

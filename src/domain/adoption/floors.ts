@@ -63,6 +63,13 @@ export function withoutStream(floors: Floors, stream: string): Floors {
   };
 }
 
+/** With `areLost`, what is left is a lower bound only. */
+export function loseFloors(floors: Floors, areLost: boolean): Floors {
+  if (!areLost) return floors;
+  const doubted = new Set([...(floors.doubted ?? []), ...floors.sequences.keys()]);
+  return { ...floors, areLost, ...(doubted.size > 0 && { doubted }) };
+}
+
 export function withoutDoubt({ doubted }: Floors, stream: string): { readonly doubted?: ReadonlySet<string> } {
   return doubted === undefined ? {} : { doubted: new Set([...doubted].filter((name) => name !== stream)) };
 }

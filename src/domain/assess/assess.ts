@@ -67,7 +67,11 @@ export function assess(observed: Observed, memory: Memory, stored: Stored, polic
     found.filter(({ medium }) => medium.peer?.isReady !== false).map((entry) => entry.found),
     observed.localBlobs,
   );
-  const pins = pinsFrom(observed, memory, stored);
+  const pins = assessPins({
+    bundles: stored.bundles.filter(isRelease),
+    ledger: memory.pinLedger,
+    runtime: observed.runtime,
+  });
   const unknown = sortUnknown(found, known, observed, memory, stored, policy, new Set(pins.unclaimed));
   const paths = assessPaths(observed, stored, unknown.adoptions, policy);
   const context = { observed, memory, stored, policy, found, images, presentLayers, supply, paths };
@@ -111,24 +115,6 @@ function assessNotice(
   const withdrawn = withdrawalOf(bundle, observed, approvalsIn(stored, policy))?.reason;
   const newSigners = newSignersOf(bundle, carriersOf(bundle, found), withdrawn === undefined);
   return { bundle, withdrawn, taken: noticeResult(bundle, stored.rotation), newSigners };
-}
-
-function pinsFrom(
-  { runtime }: Observed,
-  { pinLedger, reportedBefore = [] }: Memory,
-  { bundles, age, verdicts, rejectedNames = [] }: Stored,
-): PinAssessment {
-  const unknown = { origin: '', revision: 0 };
-  return assessPins({
-    bundles: bundles.filter(isRelease),
-    notices: bundles.filter((bundle) => !isRelease(bundle)),
-    verdicts,
-    rejectedNames,
-    ledger: pinLedger,
-    reported: reportedBefore,
-    runtime,
-    age: age ?? pinLedger?.state ?? unknown,
-  });
 }
 
 function damagedFrom(

@@ -3,7 +3,7 @@ import type { Medium, MediumId } from '../model/medium.ts';
 import type { Fault, Interruption } from '../model/reason.ts';
 import type { ContentChecks, DocumentChecks, FailedBlob, PullChecks } from './checks.ts';
 import type { HookMemory } from './hook.ts';
-import type { Floors, KnownRelease, PinLedger } from './release-record.ts';
+import type { Floors, PinLedger } from './release-record.ts';
 
 export interface Kept {
   readonly done: number;
@@ -72,8 +72,6 @@ export interface Memory {
   readonly areMediaUnread: boolean;
   /** Undefined when there is none, or when it can't be read. */
   readonly pinLedger: PinLedger | undefined;
-  /** The last report of releases before the start, in case all other records of them are lost. */
-  readonly reportedBefore?: readonly KnownRelease[];
   /** Protects from older bundles. Outlives the bundles. */
   readonly floors: Floors;
   readonly stateProblems: readonly Fault[];

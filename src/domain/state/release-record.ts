@@ -1,7 +1,8 @@
+import * as v from 'valibot';
 import type { BundleId } from '../model/digest.ts';
 import type { MediumId } from '../model/medium.ts';
-import type { RuleCode } from '../model/reason.ts';
-import type { RejectedName, Verdict } from '../trust/approval.ts';
+import { RULE_CODES } from '../model/reason.ts';
+import type { BadBlob } from './checks.ts';
 
 export interface PinnedRelease {
   readonly bundleId: BundleId;
@@ -18,30 +19,42 @@ interface Cancellation {
   readonly media: readonly MediumId[];
 }
 
-/** What the documents of a bundle do not show. Times are milliseconds since the epoch. */
-export interface KnownRelease {
-  readonly bundleId: BundleId;
-  readonly adoptedAt: number;
+const time = v.exactOptional(v.number());
+
+/**
+ * What is recorded of a release beside its documents. Times are milliseconds since the epoch. A new
+ * member needs no more than its line here: the database and its mirror follow.
+ */
+export const releaseRecordSchema = v.object({
+  adoptedAt: v.number(),
   /** Its pins were present at its adoption: its earlier records were lost. */
-  readonly claimedAt?: number;
+  claimedAt: time,
   /** Its stream was reset: its sequence and its `created` no longer count. */
-  readonly resetAt?: number;
+  resetAt: time,
   /** The first time that every image was present and pinned. */
-  readonly readyAt?: number;
+  readyAt: time,
   /** By a person, by containers that run without an activation, or by a rollback. */
-  readonly activationRequestedAt?: number;
+  activationRequestedAt: time,
   /** Rules that don't hold the requested activation. */
-  readonly activationOverrides?: readonly RuleCode[];
-  readonly activatedAt?: number;
+  activationOverrides: v.exactOptional(v.pipe(v.array(v.picklist(RULE_CODES)), v.readonly())),
+  /** Its tags have begun to move, and the activation is neither done nor given up. */
+  activationBegunAt: time,
+  activatedAt: time,
   /** Containers of the present activation were first seen running. */
-  readonly activeAt?: number;
-  readonly provenAt?: number;
+  activeAt: time,
+  provenAt: time,
+  retiredAt: time,
+  /** The images that only it has are removed after its retirement. */
+  removeImages: v.exactOptional(v.boolean()),
   /** The earlier release runs again, or a person went back. */
-  readonly rolledBackAt?: number;
-  readonly rolledBackReason?: string;
+  rolledBackAt: time,
+  rolledBackReason: v.exactOptional(v.string()),
+  soak: v.exactOptional(v.custom<Soak>((value) => typeof value === 'object' && value !== null)),
+  badBlobs: v.exactOptional(v.custom<readonly BadBlob[]>(Array.isArray)),
+});
+
+export interface ReleaseRecord extends Readonly<v.InferOutput<typeof releaseRecordSchema>> {
   readonly cancelled?: Cancellation;
-  /** It has no images, so no pins. */
-  readonly isNotice?: boolean;
 }
 
 export interface SoakRun {
@@ -88,32 +101,18 @@ interface UnseenTime {
   readonly atMs: number;
 }
 
-/** The progress of a state database when something was written beside it. */
-export interface StateAge {
-  /** Identifies the database: a new one has another origin. */
-  readonly origin: string;
-  /** Number of its newest event. */
-  readonly revision: number;
-}
-
-/** References are sorted, each once. */
-export interface PinRecord {
-  /** With unclaimed pins as far as their release is known. */
+/**
+ * Pins that belong to no release of the database. References are sorted, each once.
+ */
+export interface PinLedger {
+  /** Those of {@link unclaimed} whose release is known by name. */
   readonly releases: readonly PinnedRelease[];
   /** Pins of releases that the database does not know. */
   readonly unclaimed: readonly string[];
   /** Unclaimed pins that a person gave up and that the runtime may still show. */
   readonly givenUp: readonly string[];
-  readonly known?: readonly KnownRelease[];
-  readonly verdicts?: readonly Verdict[];
-  readonly rejectedNames?: readonly RejectedName[];
-}
-
-/** Pins outside the database, so that a lost database drops none of them. */
-export interface PinLedger extends PinRecord {
-  readonly state: StateAge;
-  /** The latest recorded time of any bundle, in milliseconds since the epoch; see `latestStamp`. */
-  readonly stamp: number;
+  /** The database is an earlier one: what it says of retired releases does not count. */
+  readonly isDoubted?: boolean;
 }
 
 /** Protects from older bundles. Outlives the bundles. */

@@ -8,19 +8,10 @@ import type { Policy } from '../settings/settings.ts';
 import type { Approvals, KeyRotation, RejectedName, Revocations, Verdict } from '../trust/approval.ts';
 import type { Role } from '../trust/role.ts';
 import type { TrustInForce } from '../trust/trust-in-force.ts';
-import type { BadBlob } from './checks.ts';
-import type { KnownRelease, Soak, StateAge } from './release-record.ts';
+import type { ReleaseRecord } from './release-record.ts';
 
-/** An adopted bundle. Times are milliseconds since the epoch. */
-export interface StoredBundle extends VerifiedBundle, Omit<KnownRelease, 'isNotice'> {
-  /** Its tags have begun to move, and the activation is neither done nor given up. */
-  readonly activationBegunAt?: number;
-  readonly retiredAt?: number;
-  /** The images that only it has are removed after its retirement. */
-  readonly removeImages?: boolean;
-  readonly soak?: Soak;
-  readonly badBlobs?: readonly BadBlob[];
-}
+/** An adopted bundle. */
+export interface StoredBundle extends VerifiedBundle, ReleaseRecord {}
 
 export interface Stored {
   /** In the order of adoption. */
@@ -32,8 +23,6 @@ export interface Stored {
   /** One of each name. */
   readonly rejectedNames?: readonly RejectedName[];
   readonly rotation: KeyRotation;
-  /** Default: as in the pin ledger. */
-  readonly age?: StateAge;
 }
 
 export function approvalsIn(

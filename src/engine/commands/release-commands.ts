@@ -50,7 +50,7 @@ function rollback(context: CommandContext, { stream }: { readonly stream: string
   requireOwnTags(to, bundles);
   const request = { ...requestEvent(to, 'Rollback to', at + 1), ...authorOf(context) };
   if (from === undefined) {
-    store.requestActivation(to.bundleId, [], request);
+    store.change(to.bundleId, { activationRequestedAt: request.at, activationOverrides: [] }, request);
   } else {
     const [one, other] = [bundleTitle(from.payload), bundleTitle(to.payload)];
     const after = `It is not activated again automatically; 'stickpin activate ${commandName(from, bundles)}' tries it once more`;
@@ -78,7 +78,7 @@ function requestActivation(context: CommandContext, name: string, isConfirmed: b
   const codes = holds.map(({ code }) => code);
   const at = stampAfter(bundles, clock.now());
   const event = { ...requestEvent(bundle, 'Activation of', at, although), ...authorOf(context) };
-  store.requestActivation(bundle.bundleId, codes, event);
+  store.change(bundle.bundleId, { activationRequestedAt: at, activationOverrides: codes }, event);
 }
 
 function requireOwnTags(bundle: StoredBundle, bundles: readonly StoredBundle[]): void {
@@ -148,10 +148,10 @@ function prove(context: CommandContext, { bundle: name }: { readonly bundle: str
   const bundle = findBundle(bundles, name);
   requireProvable(bundle, bundles);
   const { bundleId, payload, activatedAt = 0 } = bundle;
-  store.setSoak(bundleId, { ...soakAfter(bundle.soak, [], node.boot(), activatedAt), proof: 'hand' });
+  store.change(bundleId, { soak: { ...soakAfter(bundle.soak, [], node.boot(), activatedAt), proof: 'hand' } });
   const message = `${bundleTitle(payload)} was proven by hand: it is the last known good release now`;
   const at = stampAfter(bundles, clock.now());
-  store.mark(bundleId, 'provenAt', { at, kind: 'bundleProven', bundleId, message, ...authorOf(context) });
+  store.change(bundleId, { provenAt: at }, { at, kind: 'bundleProven', bundleId, message, ...authorOf(context) });
   recorder.log({ kind: 'bundleProven', level: 'info', bundleId, message });
   return `${message}. Older releases that are needed no longer are retired.`;
 }

@@ -41,7 +41,8 @@ export function retireByHand(
   const doubt = force || running.isSeenNow ? '' : `; ${UNSEEN}`;
   const message = `${bundleTitle(bundle.payload)} was unpinned by hand${what}${doubt}`;
   const at = stampAfter(bundles, clock.now());
-  store.retire(bundle.bundleId, removeImages, { at, kind: 'bundleRetired', bundleId: bundle.bundleId, message });
+  const { bundleId } = bundle;
+  store.change(bundleId, { retiredAt: at, removeImages }, { at, kind: 'bundleRetired', bundleId, message });
 }
 
 /**

@@ -29,7 +29,8 @@ export function recordExecutors(
 ): Executors<'record-signers' | 'record-bad-blobs' | 'record-ready' | 'resume-preload' | 'record-media-left'> {
   return {
     'record-signers': (effect) => recordSigners(context, effect),
-    'record-bad-blobs': ({ bundleId, badBlobs }) => context.store.setBadBlobs(bundleId, badBlobs),
+    'record-bad-blobs': ({ bundleId, badBlobs }) =>
+      context.store.change(bundleId, { badBlobs: badBlobs.length === 0 ? undefined : badBlobs }),
     'record-ready': ({ bundleId }) => recordReady(context, bundleId),
     'resume-preload': ({ bundleId }) => resumePreloads([bundleId], context.store, context.clock.now()),
     'record-media-left': ({ bundleId, media }) => context.store.setCancelledMedia(bundleId, media),
@@ -40,7 +41,8 @@ function recordSigners({ store, recorder }: EffectContext, effect: EffectOf<'rec
   const bundle = storedBundle(store, effect.bundleId);
   if (bundle === undefined) return;
   const event = signersEvent(bundle, effect.signedBy);
-  store.setSigners(effect.bundleId, effect, recorder.row(event));
+  const { bundleId, signedBy, signerKeyIds, signerRoles } = effect;
+  store.change(bundleId, { signedBy, signerKeyIds, signerRoles }, recorder.row(event));
   recorder.log(event);
 }
 
@@ -48,7 +50,8 @@ function recordReady({ store, recorder }: EffectContext, bundleId: BundleId): vo
   const bundle = storedBundle(store, bundleId);
   if (bundle === undefined || bundle.readyAt !== undefined) return;
   const event = readyEvent(bundle);
-  store.mark(bundleId, 'readyAt', recorder.row(event));
+  const row = recorder.row(event);
+  store.change(bundleId, { readyAt: row.at }, row);
   recorder.log(event);
 }
 
@@ -86,7 +89,7 @@ type LifecycleEffectKind =
 
 export function lifecycleExecutors(context: EffectContext): Executors<LifecycleEffectKind> {
   return {
-    'record-soak': ({ bundleId, soak }) => onBundle(context, bundleId, () => context.store.setSoak(bundleId, soak)),
+    'record-soak': ({ bundleId, soak }) => onBundle(context, bundleId, () => context.store.change(bundleId, { soak })),
     'record-active': ({ bundleId }) =>
       onBundle(context, bundleId, (bundle) => recordMark(context, bundle, 'activeAt', activeEvent(bundle))),
     'record-proven': (effect) => onBundle(context, effect.bundleId, (bundle) => recordProven(context, bundle, effect)),
@@ -119,7 +122,7 @@ function recordMark(
   mark: 'activeAt' | 'provenAt',
   event: Event,
 ): void {
-  record(context, event, (row) => context.store.mark(bundleId, mark, row));
+  record(context, event, (row) => context.store.change(bundleId, { [mark]: row.at }, row));
 }
 
 /** INVARIANT: `provenAt` is recorded last. Without it the release is checked again. */
@@ -128,7 +131,7 @@ function recordProven(
   bundle: StoredBundle,
   { soak }: Pick<EffectOf<'record-proven'>, 'soak'>,
 ): void {
-  if (soak !== undefined) context.store.setSoak(bundle.bundleId, soak);
+  if (soak !== undefined) context.store.change(bundle.bundleId, { soak });
   recordMark(context, bundle, 'provenAt', provenEvent({ ...bundle, ...defined({ soak }) }));
 }
 
@@ -152,7 +155,9 @@ function requestActivation(
   const { bundles } = store.load();
   const question = { bundles, path, now: clock.now(), clockSynchronised, policy, facts: node.facts() };
   const event = seenRunningEvent(bundle, components, question);
-  record(context, event, (row) => context.store.requestActivation(bundle.bundleId, RULE_CODES, row));
+  record(context, event, (row) =>
+    context.store.change(bundle.bundleId, { activationRequestedAt: row.at, activationOverrides: RULE_CODES }, row),
+  );
 }
 
 /** INVARIANT: `activeAt` is recorded last. After a crash before it, all steps are repeated. */
@@ -160,7 +165,7 @@ function takeOver(context: EffectContext, bundle: StoredBundle, { from, retireFr
   const { store } = context;
   const old = storedBundle(store, from);
   if (old === undefined || bundle.activatedAt === undefined) return;
-  if (old.soak !== undefined) store.setSoak(bundle.bundleId, { ...old.soak, activatedAt: bundle.activatedAt });
+  if (old.soak !== undefined) store.change(bundle.bundleId, { soak: { ...old.soak, activatedAt: bundle.activatedAt } });
   if (old.provenAt !== undefined && !isProven(bundle)) recordMark(context, bundle, 'provenAt', provenEvent(bundle));
   recordMark(context, bundle, 'activeAt', takesOverEvent(bundle, old));
   const why = `, since ${bundleTitle(bundle.payload)} has the same images`;
@@ -178,7 +183,7 @@ function retirementOf(
 
 function retire(context: EffectContext, bundle: StoredBundle, retirement: Retirement): void {
   record(context, retiredEvent(bundle, retirement), (row) =>
-    context.store.retire(bundle.bundleId, retirement.removeImages, row),
+    context.store.change(bundle.bundleId, { retiredAt: row.at, removeImages: retirement.removeImages }, row),
   );
 }
 

@@ -68,7 +68,7 @@ export class TagTasks {
     for (const { bundle, activationDue } of bundles) {
       if (!hasBegun(bundle) || activationDue) continue;
       try {
-        store.setActivationBegun(bundle.bundleId, undefined);
+        store.change(bundle.bundleId, { activationBegunAt: undefined });
       } catch (error) {
         log.debug({ err: error }, 'That an activation was given up is recorded in a later round');
       }
@@ -78,12 +78,15 @@ export class TagTasks {
   /**
    * INVARIANT: the beginning is on the disk before the first tag moves. Otherwise a restart between
    * two tags would leave them so when a window has closed. INVARIANT: the floor is raised before
-   * the activation is recorded. The database alone may be lost or restored from an old copy.
+   * the activation is recorded. The last changes of the database may be lost with its log; the
+   * mirror has the floor.
    */
   private async activate(task: TagTask, bundle: StoredBundle, signal: AbortSignal): Promise<void> {
     const { store, recorder, failures, floorKeeper, clock } = this.context;
     const before = latestStamp(store.load().bundles);
-    if (!hasBegun(bundle)) store.setActivationBegun(bundle.bundleId, stampAfter(store.load().bundles, clock.now()));
+    if (!hasBegun(bundle)) {
+      store.change(bundle.bundleId, { activationBegunAt: stampAfter(store.load().bundles, clock.now()) });
+    }
     await store.settled(signal);
     const count = await activateBundle(bundle, this.context, signal);
     if (bundle.resetAt === undefined) await floorKeeper.raise(bundle.payload.name, bundle.payload.sequence);
@@ -91,7 +94,7 @@ export class TagTasks {
     const about = { bundleId: bundle.bundleId, message, by: this.causeOf(bundle) };
     const event = { kind: 'bundleActivated', level: 'info', ...about } as const;
     const at = activationStamp(bundle, store.load().bundles, before, clock.now());
-    store.mark(bundle.bundleId, 'activatedAt', { ...recorder.row(event), at });
+    store.change(bundle.bundleId, { activatedAt: at }, { ...recorder.row(event), at });
     failures.succeeded(task);
     const tags = new Set(tagGoalsOf(bundle).map(({ tag }) => tag));
     this.keep(this.given.filter(({ tag }) => !tags.has(tag)));

@@ -1,28 +1,17 @@
 import { parsePublicKey } from '../../bundle/keys/keys.ts';
 import type { VerifiedBundle } from '../../domain/model/bundle.ts';
 import type { BundleId } from '../../domain/model/digest.ts';
-import { type JudgedDocuments, planRebuild, type RebuildPlan, withLostTimes } from '../../domain/release/rebuild.ts';
-import { lostNames, lostVerdicts, rememberedReleases } from '../../domain/release/unclaimed-pins.ts';
-import {
-  nameRestoredEvent,
-  rebuiltEvent,
-  refusedRebuildEvent,
-  timesRestoredEvent,
-  verdictRestoredEvent,
-} from '../../domain/report/events/release-events.ts';
+import { type JudgedDocuments, planRebuild, type RebuildPlan } from '../../domain/release/rebuild.ts';
+import { rebuiltEvent, refusedRebuildEvent } from '../../domain/report/events/release-events.ts';
 import type { Snapshot } from '../../domain/report/snapshot.ts';
-import type { Memory } from '../../domain/state/memory.ts';
 import { type KeyRotation, NO_ROTATION } from '../../domain/trust/approval.ts';
 import { rotatesKeys, type SignatureRules } from '../../domain/trust/role.ts';
 import { defined } from '../../platform/defined.ts';
 import type { EngineContext } from '../context.ts';
 import { FailureLog } from '../reporting/event-recorder.ts';
-import { rotationEvents } from '../reporting/events.ts';
 
 export class RebuildKeeper {
   private tried = '';
-  /** From then on the records of the database count. */
-  private areRecordsRestored = false;
   private readonly refused = new Set<string>();
   private readonly failures: FailureLog;
 
@@ -42,10 +31,9 @@ export class RebuildKeeper {
    */
   async reconcile(snapshot: Snapshot, signal: AbortSignal): Promise<boolean> {
     try {
-      const areRestored = this.restoreRecords(snapshot.memory);
       const areRebuilt = await this.rebuild(snapshot, signal);
       this.failures.succeeded();
-      return areRestored || areRebuilt;
+      return areRebuilt;
     } catch (error) {
       signal.throwIfAborted();
       this.tried = '';
@@ -54,65 +42,22 @@ export class RebuildKeeper {
     }
   }
 
-  /**
-   * Restores the verdicts and times that an earlier copy of the database lacks. Call it before the
-   * ledger is written, which would forget them, and before tags move.
-   * @returns whether anything was recorded
-   * @throws AppError `store/…`
-   */
-  restoreRecords({ pinLedger }: Pick<Memory, 'pinLedger'>): boolean {
-    const { store, recorder, isStateLost = false } = this.context;
-    // In a database that was not lost, what only the ledger says was taken back.
-    if (!isStateLost || this.areRecordsRestored) return false;
-    const { bundles, verdicts, rejectedNames = [] } = store.load();
-    const lost = lostVerdicts(verdicts, pinLedger);
-    for (const verdict of lost) {
-      const event = verdictRestoredEvent(verdict);
-      store.setVerdict(verdict, recorder.row(event));
-      recorder.log(event);
-    }
-    const names = lostNames(rejectedNames, pinLedger);
-    for (const rejected of names) {
-      const event = nameRestoredEvent(rejected);
-      store.rejectName(rejected, recorder.row(event));
-      recorder.log(event);
-    }
-    const later = withLostTimes(bundles, pinLedger);
-    for (const bundle of later) {
-      const event = timesRestoredEvent(bundle);
-      store.restoreTimes(bundle, recorder.row(event));
-      recorder.log(event);
-    }
-    this.areRecordsRestored = true;
-    return lost.length + names.length + later.length > 0;
-  }
-
   private async rebuild(snapshot: Snapshot, signal: AbortSignal): Promise<boolean> {
     const { store, policy, isStateLost = false } = this.context;
     const { observed, memory, assessment } = snapshot;
     const stored = store.load();
-    const remembered = rememberedReleases({
-      bundles: stored.bundles,
-      ledger: memory.pinLedger,
-      reported: memory.reportedBefore ?? [],
-    });
     const { unclaimed } = assessment.pins;
-    const hasLost = unclaimed.length > 0 || remembered.length > 0 || isStateLost;
-    if (!hasLost) return false;
-    const isReachable = observed.runtime.kind === 'reachable';
-    const now = JSON.stringify([observed.trustRevision, isReachable, unclaimed, remembered, stored.bundles.length]);
+    // Pins and tags are no record before the runtime answers.
+    if (observed.runtime.kind !== 'reachable' || (unclaimed.length === 0 && !isStateLost)) return false;
+    const now = JSON.stringify([observed.trustRevision, unclaimed, stored.bundles.length]);
     if (now === this.tried) return false;
     const known = new Set(stored.bundles.map(({ bundleId }) => bundleId));
-    const recorded = new Set(remembered.map(({ bundleId }) => bundleId));
-    // Pins and tags alone are no record before the runtime answers.
-    const isWanted = (bundleId: BundleId) => !known.has(bundleId) && (isReachable || recorded.has(bundleId));
-    const judged = await this.judgeLost(isWanted, signal);
+    const judged = await this.judgeLost((bundleId) => !known.has(bundleId), signal);
     const plan = planRebuild({
       judged,
       observed,
       stored: store.load(),
       floors: memory.floors,
-      remembered,
       unclaimed: new Set(unclaimed),
       isStateLost,
       policy,
@@ -137,21 +82,16 @@ export class RebuildKeeper {
     return judged;
   }
 
-  /** Keys of a stream that was reset stay away, as the records beside the database say. */
+  /** What a bundle had revoked is revoked again. Keys that it had brought are not trusted. */
   private record({ rebuilt, refused }: RebuildPlan): void {
     const { store, recorder, policy, trust } = this.context;
     for (const release of rebuilt) {
-      const { bundle, evidence } = release;
+      const { bundle } = release;
       const rules = { threshold: policy.trust.threshold, roles: trust.roles(), revocations: trust.revocations() };
-      const mayRotate = evidence === 'records' && bundle.resetAt === undefined;
-      const taken = mayRotate ? rotationOf(bundle, rules, store.load().rotation) : NO_ROTATION;
-      // A key that was restored after the adoption stays restored.
-      const revoked = taken.revoked.map((one) => ({ ...one, remadeAt: bundle.adoptedAt }));
-      const rotation = taken === NO_ROTATION ? taken : { ...taken, revoked };
+      const rotation = { keys: [], revoked: rotationOf(bundle, rules, store.load().rotation).revoked };
       const event = rebuiltEvent(release);
       store.rebuild(bundle, recorder.row(event), rotation);
       recorder.log(event);
-      if (mayRotate) for (const rotated of rotationEvents(bundle, rotation)) recorder.record(rotated);
     }
     for (const refusal of refused) {
       const event = refusedRebuildEvent(refusal);

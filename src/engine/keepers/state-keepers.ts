@@ -2,7 +2,7 @@ import { areSameFloors, floorsNow, higherFloors, withoutDoubt, withoutStream } f
 import type { Assessment } from '../../domain/assess/assess.ts';
 import { type Condition, type ConditionMarks, conditionsOf, marksAfter } from '../../domain/model/condition.ts';
 import type { BundleId } from '../../domain/model/digest.ts';
-import { isAsNew, isSameRecord, ledgerOf, type PinAssessment } from '../../domain/release/unclaimed-pins.ts';
+import { isSameRecord, type PinAssessment } from '../../domain/release/unclaimed-pins.ts';
 import { judgeConditions } from '../../domain/report/judge-conditions.ts';
 import type { Memory } from '../../domain/state/memory.ts';
 import type { Floors, PinLedger } from '../../domain/state/release-record.ts';
@@ -51,20 +51,20 @@ export class ConditionKeeper {
   }
 }
 
-export class CopyKeeper {
+export class MirrorKeeper {
   private readonly failures: FailureLog;
 
   constructor(private readonly context: EngineContext) {
     this.failures = new FailureLog(
       context.log,
-      (reason) => `${reason}. The copy of the state is older; it is retried automatically`,
+      (reason) => `${reason}. The mirror of the state is older; it is retried automatically`,
     );
   }
 
   /** A failure is logged once and retried in the next round. Only an abort throws. */
   async reconcile(signal: AbortSignal): Promise<void> {
     try {
-      await this.context.store.keepCopy(signal);
+      await this.context.store.mirror(signal);
       this.failures.succeeded();
     } catch (error) {
       signal.throwIfAborted();
@@ -73,7 +73,7 @@ export class CopyKeeper {
   }
 }
 
-/** Floors outside the database. INVARIANT: one change at a time; only a reset lowers a floor. */
+/** INVARIANT: one change at a time; only a reset lowers a floor. */
 export class FloorKeeper {
   private kept: Floors;
   private isWritten: boolean;
@@ -93,8 +93,8 @@ export class FloorKeeper {
 
   /**
    * A failure is logged once and retried in the next round; only an abort throws. @param
-   * isForgotten the runtime has pins of stickpin, but there is no pin ledger; without floors, these
-   * count as lost
+   * isForgotten the runtime has pins of stickpin, but there is no record of pins; without floors,
+   * these count as lost
    */
   reconcile(isForgotten: boolean, signal: AbortSignal): Promise<void> {
     return this.inTurn(signal, async () => {
@@ -142,8 +142,6 @@ export class FloorKeeper {
   }
 }
 
-const NO_AGE = { origin: '', revision: 0 };
-
 /** INVARIANT: one change at a time; each starts from the result of the change before it. */
 export class PinKeeper {
   private current: PinLedger | undefined;
@@ -164,11 +162,10 @@ export class PinKeeper {
   reconcile({ record, isUncertain }: PinAssessment, from: PinLedger | undefined, signal: AbortSignal): Promise<void> {
     return this.inTurn(signal, async () => {
       if (isUncertain || from !== this.current) return;
-      const { bundles, age = NO_AGE } = this.context.store.load();
-      const isSame =
-        this.current !== undefined && isSameRecord(record, this.current) && isAsNew(age, this.current.state);
+      const { current } = this;
+      const isSame = current !== undefined && current.isDoubted !== true && isSameRecord(record, current);
       if (isSame && this.isWritten) return;
-      if (!isSame) this.current = ledgerOf(record, bundles, age);
+      if (!isSame) this.current = record;
       try {
         if (this.current !== undefined) await this.context.pinLedger.save(this.current, signal);
         this.isWritten = true;
@@ -188,14 +185,13 @@ export class PinKeeper {
    */
   giveUp(references: readonly string[], signal: AbortSignal): Promise<void> {
     return this.inTurn(signal, async () => {
-      const { bundles, age = NO_AGE } = this.context.store.load();
       const given = new Set(references);
       const keep = (all: readonly string[]) => all.filter((reference) => !given.has(reference));
       const releases = (this.current?.releases ?? [])
         .map((release) => ({ ...release, references: keep(release.references) }))
         .filter((release) => release.references.length > 0);
       const givenUp = [...new Set([...(this.current?.givenUp ?? []), ...references])].sort();
-      const next = ledgerOf({ releases, unclaimed: keep(this.current?.unclaimed ?? []), givenUp }, bundles, age);
+      const next = { ...this.current, releases, unclaimed: keep(this.current?.unclaimed ?? []), givenUp };
       await this.context.pinLedger.save(next, signal);
       [this.current, this.isWritten] = [next, true];
     });

@@ -29,7 +29,6 @@ export function remembered(loop: Loop, diskTrouble: Fault | undefined): Remember
     pinLedger: loop.pinKeeper.ledger(),
     floors: loop.floorKeeper.floors(),
     stateProblems: context.stateProblems ?? [],
-    reportedBefore: context.reportedBefore ?? [],
     unenforcedPins: unenforcedPins(effects.context.pinRequests),
     tagsGiven: effects.tags.given,
     obstacle: diskTrouble ?? state.obstacle ?? loop.mediaJobs.obstacle(),

@@ -16,7 +16,7 @@ import { HookKeeper } from '../keepers/hook-keeper.ts';
 import { PullChecker } from '../keepers/pull-checker.ts';
 import { RebuildKeeper } from '../keepers/rebuild-keeper.ts';
 import { ReleaseKeeper } from '../keepers/release-keeper.ts';
-import { ConditionKeeper, type Conditions, CopyKeeper, FloorKeeper, PinKeeper } from '../keepers/state-keepers.ts';
+import { ConditionKeeper, type Conditions, FloorKeeper, MirrorKeeper, PinKeeper } from '../keepers/state-keepers.ts';
 import { EventRecorder } from '../reporting/event-recorder.ts';
 import { Refusals } from '../reporting/events.ts';
 import { RunningQueue } from '../tasks/pulls.ts';
@@ -113,7 +113,7 @@ export function createLoop(deps: EngineDependencies, onTaskEnd: (task: RunningTa
     pace: new Pace(clock),
     effects,
     layerKeeper,
-    copyKeeper: new CopyKeeper(context),
+    mirrorKeeper: new MirrorKeeper(context),
     pinKeeper: new PinKeeper(context),
     releaseKeeper,
     signedKeeper: new SignedKeeper(context),

@@ -123,7 +123,7 @@ async function concludeAll(loop: Loop, observed: Observed, known: Remembered, si
   return isRebuilt ? conclude(loop, observed, { ...known, floors: loop.floorKeeper.floors() }) : snapshot;
 }
 
-/** The runtime has pins of ours, which no file remembers. */
+/** The runtime has pins of ours, which no record has. */
 function areFloorsForgotten({ memory, assessment }: Snapshot): boolean {
   return memory.pinLedger === undefined && assessment.pins.unclaimed.length > 0;
 }
@@ -164,18 +164,17 @@ async function reconcileAll(
   loop.context.alive();
   await context.store.settled(signal);
   loop.context.alive();
-  await loop.copyKeeper.reconcile(signal);
+  await loop.mirrorKeeper.reconcile(signal);
   loop.context.alive();
   const isStarting = decision.pullsFollow === true || decision.effects.some(({ kind }) => kind === 'start');
   const isIdle = tasks.running().length === 0 && !isStarting;
   if (plan !== undefined) loop.layerKeeper.reconcile(plan, isIdle);
-  // Only what could not be recorded before is left.
-  if (loop.rebuildKeeper.restoreRecords(memory)) loop.context.wantRound();
   await loop.pinKeeper.reconcile(assessment.pins, memory.pinLedger, signal);
   await loop.floorKeeper.reconcile(areFloorsForgotten(snapshot), signal);
   await loop.signedKeeper.reconcile(signal);
   await loop.releaseKeeper.reconcile(assessment, signal);
   await loop.hookKeeper.reconcile(degradedIn(loop.state.conditions), signal);
+  context.afterRound?.();
 }
 
 /**

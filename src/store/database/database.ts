@@ -4,7 +4,8 @@ import Database from 'better-sqlite3';
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { databaseDiskFault, diskFaultError } from '../files/write-error.ts';
 import { MIGRATIONS } from './migrations.ts';
-import { fillRowSums, keepRowSums, registerRowSum } from './row-sums.ts';
+import { columnsOf, fillRowSums, keepRowSums, registerRowSum } from './row-sums.ts';
+import { RECORD_COLUMNS } from './tables/bundle-rows.ts';
 
 /**
  * Opens the state database in WAL mode with `synchronous=NORMAL`, and migrates it. See `wal.ts` for
@@ -64,21 +65,39 @@ function onlyReadable(path: string, cause: unknown): AppError {
   return new AppError({ code: 'store/read-only', message, disposition: 'retry', cause });
 }
 
-function migrate(database: Database.Database, path: string): void {
+/** After {@link registerRowSum}. @throws AppError `store/newer` (`fatal`) */
+export function migrate(database: Database.Database, path: string): void {
   const version = Number(database.pragma('user_version', { simple: true }));
-  if (version > MIGRATIONS.length) {
-    throw new AppError({
-      code: 'store/newer',
-      message: `${path} was written by a newer stickpin (schema ${version}, this one knows ${MIGRATIONS.length}); install that version again`,
-      disposition: 'fatal',
-    });
+  if (version > MIGRATIONS.length) throw newerError(path, version);
+  if (version < MIGRATIONS.length) {
+    database.transaction(() => {
+      for (const step of MIGRATIONS.slice(version)) database.exec(step);
+      fillRowSums(database);
+      database.pragma(`user_version = ${MIGRATIONS.length}`);
+    })();
   }
-  if (version === MIGRATIONS.length) return;
-  database.transaction(() => {
-    for (const step of MIGRATIONS.slice(version)) database.exec(step);
-    fillRowSums(database);
-    database.pragma(`user_version = ${MIGRATIONS.length}`);
-  })();
+  addMissing(database);
+}
+
+/** `store/newer` (`fatal`): nothing is damaged, so it is not set aside. */
+export function newerError(path: string, schema: number): AppError {
+  const message = `${path} was written by a newer stickpin (schema ${schema}, this one knows ${MIGRATIONS.length}); install that version again`;
+  return new AppError({ code: 'store/newer', message, disposition: 'fatal' });
+}
+
+/**
+ * What an earlier stickpin ignores and keeps, so that a return to it finds a database of its own
+ * schema. A column without a value changes no checksum of a row.
+ */
+function addMissing(database: Database.Database): void {
+  database.exec('CREATE TABLE IF NOT EXISTS document (name TEXT PRIMARY KEY, content TEXT NOT NULL, sum TEXT) STRICT');
+  const wanted = { origin: { counter: 'INTEGER' }, bundle: RECORD_COLUMNS };
+  for (const [table, columns] of Object.entries(wanted)) {
+    const present = new Set(columnsOf(database, table).map(({ name }) => name));
+    for (const [name, type] of Object.entries(columns)) {
+      if (!present.has(name)) database.exec(`ALTER TABLE ${table} ADD COLUMN ${name} ${type}`);
+    }
+  }
 }
 
 /** About the disk, permissions or other processes. */
@@ -104,7 +123,7 @@ export function isCorruption(thrown: unknown): boolean {
 export function removedError(path: string, cause: unknown): AppError {
   return new AppError({
     code: 'store/damaged',
-    message: `Files of the state database ${path} were removed while stickpin runs: nothing more is recorded. What is known stays in force, and all pins stay. A restart goes on with the newest copy and pins.json, as far as they are left. Run 'systemctl restart stickpin'`,
+    message: `Files of the state database ${path} were removed while stickpin runs: nothing more is recorded. What is known stays in force, and all pins stay. A restart goes on with state.json, as far as it is left. Run 'systemctl restart stickpin'`,
     disposition: 'wait',
     cause,
   });
@@ -114,7 +133,7 @@ export function removedError(path: string, cause: unknown): AppError {
 export function damagedError(path: string, cause: unknown): AppError {
   return new AppError({
     code: 'store/damaged',
-    message: `The state database ${path} is damaged (${reasonOf(cause)}): nothing more is recorded. What is known stays in force, and all pins stay. A restart keeps the damaged file under another name, and each release is known again when its stick is plugged in. Run 'systemctl restart stickpin'`,
+    message: `The state database ${path} is damaged (${reasonOf(cause)}): nothing more is recorded. What is known stays in force, and all pins stay. A restart keeps the damaged file under another name, and goes on with state.json beside it. Run 'systemctl restart stickpin'`,
     disposition: 'wait',
     cause,
   });

@@ -3,6 +3,7 @@ import {
   closeSync,
   copyFileSync,
   existsSync,
+  fsyncSync,
   lstatSync,
   mkdirSync,
   openSync,
@@ -17,10 +18,11 @@ import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { diskFaultOf } from '../../platform/files/disk-fault.ts';
 import { oneLine } from '../../platform/plain-text.ts';
 import { damagedName, diskFaultError } from '../files/write-error.ts';
-import { cannotOpen, isDamage } from './database.ts';
+import { cannotOpen, isDamage, newerError } from './database.ts';
+import { EARLIER_FILES, earlierCopiesOf } from './earlier-files.ts';
 import { MIGRATIONS } from './migrations.ts';
+import { ageOf, databaseFrom, type Generation, hasCounter, type Mirror, writeDatabase } from './mirror.ts';
 import { registerRowSum, tableWithWrongSum } from './row-sums.ts';
-import { hasCopy, type RestoredCopy, restoreCopy } from './state-copies.ts';
 import { type BundleReviver, loadBundles } from './tables/bundle-rows.ts';
 import { walDamage } from './wal.ts';
 
@@ -28,39 +30,58 @@ import { walDamage } from './wal.ts';
 const SUFFIXES = ['-wal', '-shm', ''] as const;
 
 /** Files that an earlier daemon leaves beside its database. */
-const TRACES = ['floors.json', 'pins.json', 'status.json', 'crio/99-stickpin.conf'] as const;
+const TRACES = [...EARLIER_FILES, 'status.json', 'crio/99-stickpin.conf'] as const;
+
+/** What was found lost when the state was opened. */
+export interface StateLoss {
+  /** With the path, and what to do. */
+  readonly message: string;
+  /**
+   * `mirror`: nothing is lost but history and conditions. `earlier`: floors are lower bounds, and
+   * releases may be missing. `nothing`: the database is new.
+   */
+  readonly left: 'mirror' | 'earlier' | 'nothing';
+}
 
 export interface RenewOptions {
   readonly revive: BundleReviver;
   /** Milliseconds since the epoch, for the new name of a damaged database. */
   readonly now: number;
-  /** The real database, when a copy of it is opened: its copies are tried, and `loss` names it. */
+  readonly mirror: Mirror;
+  /** The real database, when a copy of it is opened: `loss` names it. */
   readonly of?: string;
 }
 
 /**
- * Opens the state database with `open`. A damaged one is renamed with its log to
- * `state.db.damaged-<time>`, and replaced by its newest copy without damage, or by a new one. Then
- * `loss` is a sentence with the path and what to do. The same holds for a missing database beside
- * other files of an earlier daemon. A full or read-only disk and missing permissions are not
- * damage.
- * @throws errors of `open`; AppError `store/aside` (`fatal`), `store/no-space`, `store/read-only`
- *   (`retry`) when the database can't be renamed
+ * Opens the state database with `open`. A damaged or missing one is renamed with its log to
+ * `state.db.damaged-<time>`, and made again from the newest generation of the mirror that is whole,
+ * or it is a new one. So is one that has seen fewer changes than the mirror. A full or read-only
+ * disk and missing permissions are not damage.
+ * @throws errors of `open`; AppError `store/aside`, `store/newer`, `store/read` (`fatal`),
+ *   `store/no-space`, `store/read-only` (`retry`)
  */
 export function openOrRenew<T>(
   path: string,
-  { revive, now, of = path }: RenewOptions,
+  options: RenewOptions,
   open: () => T,
-): { readonly opened: T; readonly loss: string | undefined } {
+): { readonly opened: T; readonly loss: StateLoss | undefined } {
+  const { now, of = path, mirror } = options;
   const startAnew = (damage: string) => {
     const aside = setAside(path, now);
     const kept = aside === undefined || path !== of ? '' : `; it is kept as ${aside}`;
     const what = `The state database ${of} could not be used: ${damage}${kept}. stickpin goes on with`;
-    const copy = restore(path, of, revive);
-    const loss =
-      copy === undefined
-        ? `${what} a new one: all pins stay, and each release is known again as far as the node has its documents, or when its stick is plugged in`
-        : `${what} its copy ${copy.path} of ${new Date(copy.writtenAt).toISOString()}: what was recorded after that is lost. All pins stay; look at 'stickpin list'`;
+    const restored = restore(path, options);
+    if (damage === BEHIND && aside !== undefined && restored !== undefined) takeHistory(aside, path);
+    const loss: StateLoss =
+      restored === undefined
+        ? {
+            left: 'nothing',
+            message: `${what} a new one: all pins stay, no key that a bundle brought is trusted, and each release is known again as far as the node has its documents, or when its stick is plugged in`,
+          }
+        : {
+            left: restored.left,
+            message: `${what} ${restored.path} of ${new Date(restored.writtenAt).toISOString()}: ${restored.left === 'mirror' ? 'the history before it is lost' : 'what was recorded after that is lost'}. All pins stay; look at 'stickpin list'`,
+          };
     return { opened: open(), loss };
   };
   const strange = strangeFile(path);
@@ -69,13 +90,13 @@ export function openOrRenew<T>(
   const cut = existsSync(path) && statSync(path).size > 0 ? walDamage(`${path}-wal`) : undefined;
   const copy = cut === undefined ? undefined : copyAside(path, now);
   try {
-    const damage = damageOf(path, revive, of);
-    if (damage !== undefined) return startAnew(damage);
+    const damage = damageOf(path, options);
+    if (damage !== undefined) return startAnew(damage === BEHIND && cut !== undefined ? `of its log, ${cut}` : damage);
     const opened = open();
     if (cut === undefined) return { opened, loss: undefined };
     const kept = path === of ? `; both are kept as ${copy}` : '';
-    const loss = `The log of the state database, ${of}-wal, could not be used: ${cut}. What was recorded last is lost${kept}. All pins stay; look at 'stickpin list', and plug in the stick of each release that is missing there`;
-    return { opened, loss };
+    const message = `The log of the state database, ${of}-wal, could not be used: ${cut}. What was recorded last is lost${kept}. All pins stay; look at 'stickpin list', and plug in the stick of each release that is missing there`;
+    return { opened, loss: { left: mirror.newest() === undefined ? 'earlier' : 'mirror', message } };
   } catch (error) {
     if (isDamage(error)) return startAnew(reasonOf(error));
     if (copy !== undefined) for (const suffix of ['', '-wal']) rmSync(`${copy}${suffix}`, { force: true });
@@ -83,21 +104,74 @@ export function openOrRenew<T>(
   }
 }
 
-/** @throws as {@link setAside}; then there is no database */
-function restore(path: string, of: string, revive: BundleReviver): RestoredCopy | undefined {
+interface Restored extends Pick<StateLoss, 'left'> {
+  readonly path: string;
+  /** Milliseconds since the epoch. */
+  readonly writtenAt: number;
+}
+
+/**
+ * Makes the database again. Undefined when nothing is left to make it of.
+ * @throws as {@link setAside}; then there is no database
+ */
+function restore(path: string, { revive, mirror, of = path }: RenewOptions): Restored | undefined {
+  const staged = `${path}.new`;
+  const drop = () => {
+    for (const suffix of SUFFIXES) rmSync(`${staged}${suffix}`, { recursive: true, force: true });
+  };
+  /** Whether the staged database is whole, and is in its place now. */
+  const isPut = () => {
+    if (damageOf(staged, { revive }) !== undefined) return false;
+    // A reader of a database in WAL mode leaves these behind.
+    for (const suffix of ['-wal', '-shm']) rmSync(`${staged}${suffix}`, { force: true });
+    syncNow(staged);
+    renameSync(staged, path);
+    syncNow(dirname(path));
+    return true;
+  };
   try {
-    return restoreCopy(path, of, (staged) => damageOf(staged, revive));
+    for (const generation of mirror.generations()) {
+      drop();
+      const content = contentOf(generation, mirror);
+      if (content === undefined) continue;
+      try {
+        writeDatabase(content, staged);
+      } finally {
+        content.close();
+      }
+      if (isPut()) return { ...generation, left: generation.isNewest ? 'mirror' : 'earlier' };
+      mirror.doubt(generation, 'its content is no state');
+    }
+    for (const copy of earlierCopiesOf(of)) {
+      drop();
+      copyFileSync(copy, staged);
+      if (isPut()) return { path: copy, writtenAt: Math.floor(statSync(copy).mtimeMs), left: 'earlier' };
+    }
+    drop();
+    return undefined;
   } catch (error) {
     if (error instanceof AppError) throw error;
-    throw cannotKeep(path, `a copy of ${of}`, error);
+    throw cannotKeep(path, `the mirror of ${of}`, error);
   }
 }
 
-/** Undefined when it is usable. Changes nothing. `of`: the database whose copies count. */
-function damageOf(path: string, revive: BundleReviver, of = path): string | undefined {
+function contentOf(generation: Generation, mirror: Mirror): Database.Database | undefined {
+  try {
+    return databaseFrom(generation.content);
+  } catch (error) {
+    mirror.doubt(generation, reasonOf(error));
+    return undefined;
+  }
+}
+
+/** Undefined when it is usable. Changes nothing. Without `mirror` it may be absent from it. */
+function damageOf(
+  path: string,
+  { revive, mirror, of = path }: Pick<RenewOptions, 'revive' | 'of'> & { readonly mirror?: Mirror },
+): string | undefined {
   if (!existsSync(path) || statSync(path).size === 0) {
     const isLost =
-      hasCopy(of) || existsSync(`${path}-wal`) || TRACES.some((name) => existsSync(join(dirname(of), name)));
+      mirror?.exists() || existsSync(`${path}-wal`) || TRACES.some((name) => existsSync(join(dirname(of), name)));
     if (!isLost) return undefined;
     return existsSync(path) ? 'it is empty' : 'it is gone';
   }
@@ -108,21 +182,42 @@ function damageOf(path: string, revive: BundleReviver, of = path): string | unde
     const verdict = database.pragma('integrity_check(1)', { simple: true });
     if (verdict !== 'ok') return findingOf(String(verdict));
     const version = Number(database.pragma('user_version', { simple: true }));
-    if (version > MIGRATIONS.length) {
-      return `it has schema ${version} and this stickpin knows ${MIGRATIONS.length}. If a newer stickpin wrote it, install that one again and put the file back`;
-    }
+    if (version > MIGRATIONS.length) throw newerError(of, version);
     if (version < MIGRATIONS.length) return undefined;
     registerRowSum(database);
     const table = tableWithWrongSum(database);
     if (table !== undefined) return `a row of its table ${table} is not as it was written (wrong checksum)`;
     loadBundles(database, revive);
-    return undefined;
+    return mirror !== undefined && isBehind(database, mirror) ? BEHIND : undefined;
   } catch (error) {
     if (!isDamage(error)) throw cannotOpen(path, error);
     return reasonOf(error);
   } finally {
     database?.close();
   }
+}
+
+const BEHIND = 'it is an earlier copy, or lost what was recorded last, and knows less than its mirror';
+
+/** An earlier copy has the history that a mirror lacks. */
+function takeHistory(from: string, path: string): void {
+  const database = new Database(path);
+  try {
+    database.prepare('ATTACH ? AS earlier').run(from);
+    database.exec('INSERT OR IGNORE INTO main.event SELECT * FROM earlier.event');
+  } catch (error) {
+    if (!(error instanceof Database.SqliteError)) throw error; // the history is no reason to stop
+  } finally {
+    database.close();
+  }
+}
+
+/** Of the same database, and the mirror has seen more of it. */
+function isBehind(database: Database.Database, mirror: Mirror): boolean {
+  if (!hasCounter(database)) return false;
+  const newest = mirror.newest()?.content;
+  const { origin, counter, revision } = ageOf(database);
+  return newest !== undefined && newest.origin === origin && newest.counter > counter && newest.revision >= revision;
 }
 
 /** Only the database itself may be a link: SQLite follows none to its log. */
@@ -195,4 +290,13 @@ function cannotKeep(path: string, aside: string, cause: unknown): AppError {
     disposition: 'fatal',
     cause,
   });
+}
+
+export function syncNow(path: string): void {
+  const file = openSync(path, 'r');
+  try {
+    fsyncSync(file);
+  } finally {
+    closeSync(file);
+  }
 }

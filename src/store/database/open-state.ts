@@ -1,25 +1,27 @@
-import { copyFileSync, existsSync, mkdirSync, rmSync } from 'node:fs';
+import { chmodSync, copyFileSync, existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { isDiskTrouble } from '../../domain/preload/space.ts';
-import { isAsNew } from '../../domain/release/unclaimed-pins.ts';
-import type { StateAge } from '../../domain/state/release-record.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
-import { untilAborted } from '../../platform/async/abort.ts';
+import { NEVER_ABORTED, untilAborted } from '../../platform/async/abort.ts';
 import { probeDisk } from '../../platform/files/disk-fault.ts';
 import type { Log } from '../../platform/log.ts';
 import { messageIds } from '../../platform/message-ids.ts';
+import type { Store } from '../../ports/state.ts';
 import { unsyncedError } from '../files/write-error.ts';
 import { openDatabase, removedError } from './database.ts';
-import { openOrRenew } from './lost-state.ts';
-import { createRecording, type Recording, refuse } from './recording.ts';
-import { putStaged, stageCopy, writeCopy } from './state-copies.ts';
-import { createStores, type Store } from './state-store.ts';
+import { openOrRenew, type StateLoss, syncNow } from './lost-state.ts';
+import { ageOf, Mirror, type MirrorContent, mirrorOf } from './mirror.ts';
+import { Recording } from './recording.ts';
+import { SqliteState } from './state-store.ts';
 import type { BundleReviver } from './tables/bundle-rows.ts';
 import { fileOf } from './wal.ts';
 
 export interface OpenState {
   readonly store: Store;
-  readonly loss?: string | undefined;
+  readonly mirror: Mirror;
+  readonly loss: StateLoss | undefined;
+  /** Of another database, beside this one. */
+  readonly foreignMirror: MirrorContent | undefined;
   close(): void;
 }
 
@@ -40,17 +42,18 @@ export interface OpenStateOptions {
  * database can't be written, as on a full disk, the state is read from a copy, and every change
  * throws why, until the database can be opened. If a change fails later, the database is opened
  * again. If a sync to the disk fails, the database is copied into a new file.
- * @throws other errors of `openDatabase` and `createStateStore`
+ * @throws other errors of `openDatabase` and {@link SqliteState}
  */
 export function openState(options: OpenStateOptions): OpenState {
   const state = new LiveState(options);
-  return { store: state.store, loss: state.loss, close: () => state.close() };
+  const { store, mirror, loss } = state;
+  return { store, mirror, loss, foreignMirror: state.foreignMirror, close: () => state.close() };
 }
 
 interface Opened {
-  readonly store: Store;
+  readonly state: SqliteState;
   readonly recording: Recording;
-  readonly loss: string | undefined;
+  readonly loss: StateLoss | undefined;
   close(): void;
 }
 
@@ -63,8 +66,9 @@ const RENEW_PAUSE_MAX_MS = 300_000;
 
 class LiveState {
   readonly store: Store;
-  readonly loss: string | undefined;
-  private readonly options: OpenStateOptions;
+  readonly mirror: Mirror;
+  readonly loss: StateLoss | undefined;
+  readonly foreignMirror: MirrorContent | undefined;
   private opened: Opened;
   private isStandby = false;
   private triedAt = Number.NEGATIVE_INFINITY;
@@ -72,17 +76,27 @@ class LiveState {
   private renewAt = Number.NEGATIVE_INFINITY;
   private renewPauseMs = RENEW_PAUSE_MS;
 
-  constructor(options: OpenStateOptions) {
-    this.options = options;
+  constructor(private readonly options: OpenStateOptions) {
+    this.mirror = new Mirror(options.path, options.now);
     this.opened = this.openAtStart();
     this.loss = this.opened.loss;
-    const call =
-      (name: keyof Store) =>
-      (...args: readonly unknown[]): unknown =>
-        Reflect.apply(this.current()[name], undefined, args);
-    const names = Object.keys(this.opened.store) as (keyof Store)[];
-    const store = Object.fromEntries(names.map((name) => [name, call(name)])) as unknown as Store;
-    this.store = { ...store, settled: (signal) => this.settled(signal) };
+    const { origin } = ageOf(this.opened.recording.database);
+    const content = this.mirror.newest()?.content;
+    this.foreignMirror = content?.origin === origin ? undefined : content;
+    this.mirror.forget();
+    const own: Pick<Store, 'settled' | 'mirror'> = {
+      settled: (signal) => this.settled(signal),
+      mirror: (signal) => this.writeMirror(signal),
+    };
+    this.store = new Proxy(own as Store, {
+      get: (_own, name: keyof Store) => {
+        if (name === 'settled' || name === 'mirror') return own[name];
+        return (...args: readonly unknown[]) => {
+          const state = this.current();
+          return Reflect.apply(state[name], state, args);
+        };
+      },
+    });
   }
 
   close(): void {
@@ -91,7 +105,7 @@ class LiveState {
 
   private openAtStart(): Opened {
     try {
-      return openReal(this.options);
+      return openReal(this.options, this.mirror);
     } catch (error) {
       if (!(error instanceof AppError) || !isDiskTrouble(error)) throw error;
       const message = `${error.message}. Until then nothing is recorded, and no new bundle is adopted`;
@@ -101,19 +115,19 @@ class LiveState {
   }
 
   private openCopy(refusal: AppError): Opened {
-    const opened = openStandby(this.options, refusal);
+    const opened = openStandby(this.options, this.mirror, refusal);
     this.isStandby = true;
     return opened;
   }
 
-  private current(): Store {
+  private current(): SqliteState {
     const isDue = this.isStandby || this.opened.recording.isBroken;
     // A round calls this many times.
     if (isDue && performance.now() - this.triedAt >= TRY_EVERY_MS) {
       this.openAgain();
       this.triedAt = performance.now();
     }
-    return this.opened.store;
+    return this.opened.state;
   }
 
   /** If that fails, every change throws the earlier reason. */
@@ -123,21 +137,21 @@ class LiveState {
     if (this.isStandby && probeDisk(dirname(path)) !== undefined) return;
     let next: Opened;
     try {
-      next = this.isStandby ? openReal(this.options) : openWith(this.options);
+      next = this.isStandby ? openReal(this.options, this.mirror) : openWith(this.options);
     } catch {
       return;
     }
-    if (!this.isStandby && !isAsNew(ageOf(next), ageOf(before))) {
+    if (!this.isStandby && !isSameState(next, before)) {
       next.close();
       before.recording.isBroken = false;
-      refuse(before.recording, removedError(path, undefined));
+      before.recording.refuse(removedError(path, undefined));
       return;
     }
     next.recording.walSync.follow(before.recording.walSync);
     this.opened = next;
     this.isStandby = false;
     before.close();
-    if (next.loss !== undefined) log.error({}, next.loss);
+    if (next.loss !== undefined) log.error({}, next.loss.message);
     log.info({}, `${path} can be written again: what happens is recorded from now on`);
   }
 
@@ -157,7 +171,20 @@ class LiveState {
     }
   }
 
-  /** A crash in between leaves a whole copy. @throws the error of the failed sync */
+  private async writeMirror(signal: AbortSignal): Promise<void> {
+    await this.settled(signal);
+    const { recording } = this.opened;
+    if (!recording.isMirrorDue || recording.isRefused) return;
+    recording.isMirrorDue = false;
+    try {
+      await this.mirror.write(mirrorOf(recording.database), signal);
+    } catch (error) {
+      recording.isMirrorDue = true;
+      throw error;
+    }
+  }
+
+  /** A crash in between leaves a whole mirror. @throws the error of the failed sync */
   private async renew(): Promise<void> {
     const { log } = this.options;
     const { recording } = this.opened;
@@ -168,19 +195,27 @@ class LiveState {
       `A sync of ${path} failed: ${reasonOf(unsynced?.cause)}. It is copied into a new file`,
     );
     const changes = () => database.prepare('SELECT total_changes()').pluck().get();
+    const staged = `${path}.new`;
     try {
       for (let before: unknown; before !== changes(); ) {
         before = changes();
-        await writeCopy(database);
-        stageCopy(database.name, path);
+        rmSync(staged, { recursive: true, force: true });
+        database.prepare('VACUUM INTO ?').run(staged);
+        chmodSync(staged, 0o600);
+        syncNow(staged);
+        await this.mirror.write(mirrorOf(database), NEVER_ABORTED);
       }
     } catch {
+      rmSync(staged, { force: true });
       throw unsynced;
     }
     // Nothing else runs until the new one is open.
     this.opened.close();
     try {
-      putStaged(path);
+      // After a crash in between, the old database has seen fewer changes than the mirror.
+      for (const suffix of ['-wal', '-shm']) rmSync(`${path}${suffix}`, { force: true });
+      renameSync(staged, path);
+      syncNow(dirname(path));
       this.opened = openWith(this.options);
     } catch (error) {
       const refusal = unsyncedError(path, error);
@@ -191,13 +226,15 @@ class LiveState {
   }
 }
 
-function ageOf({ store }: Opened): StateAge {
-  return store.load().age ?? { origin: '', revision: 0 };
+/** The file may have been replaced meanwhile. */
+function isSameState(next: Opened, before: Opened): boolean {
+  const [one, other] = [ageOf(next.recording.database), ageOf(before.recording.database)];
+  return one.origin === other.origin && one.counter >= other.counter;
 }
 
-function openReal(options: OpenStateOptions): Opened {
+function openReal(options: OpenStateOptions, mirror: Mirror): Opened {
   const { path, revive, now } = options;
-  const { opened, loss } = openOrRenew(path, { revive, now }, () => openWith(options));
+  const { opened, loss } = openOrRenew(path, { revive, now, mirror }, () => openWith(options));
   return { ...opened, loss };
 }
 
@@ -205,21 +242,21 @@ function openWith({ path, revive, log, keptMs }: OpenStateOptions, refusal?: App
   const onDamage = (error: AppError) => log.error({ err: error, messageId: messageIds.stateLost }, error.message);
   const database = openDatabase(path);
   try {
-    const recording = createRecording(database, { onDamage, keptMs, ...(refusal !== undefined && { refusal }) });
-    const store = createStores(recording, revive);
-    return { store, recording, loss: undefined, close: () => void database.close() };
+    const recording = new Recording(database, { onDamage, keptMs, ...(refusal !== undefined && { refusal }) });
+    const state = new SqliteState(recording, revive);
+    return { state, recording, loss: undefined, close: () => void database.close() };
   } catch (error) {
     database.close();
     throw error;
   }
 }
 
-function openStandby(options: OpenStateOptions, refusal: AppError): Opened {
+function openStandby(options: OpenStateOptions, mirror: Mirror, refusal: AppError): Opened {
   const { path, standbyDirectory, revive, now } = options;
   const copy = copyTo(path, standbyDirectory);
   // A damaged database may be renamed already. Without a copy of it, the state is empty until the
   // real one can be written.
-  const { opened, loss } = openOrRenew(copy, { revive, now, of: path }, () =>
+  const { opened, loss } = openOrRenew(copy, { revive, now, mirror, of: path }, () =>
     openWith({ ...options, path: copy }, refusal),
   );
   const close = () => {

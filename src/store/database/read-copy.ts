@@ -1,12 +1,15 @@
+import { parseRevocationRecord } from '../../bundle/keys/revocation-record.ts';
+import type { Contents } from '../../domain/model/bundle.ts';
 import type { BundleId } from '../../domain/model/digest.ts';
 import type { Stored } from '../../domain/state/state.ts';
+import { EMPTY_RECORD, type RevocationRecord } from '../../domain/trust/revocation-record.ts';
 import { AppError } from '../../platform/app-error.ts';
 import type { EventRow } from '../../ports/state.ts';
 import { openDatabase } from './database.ts';
 import { tableWithWrongSum } from './row-sums.ts';
 import { type BundleReviver, loadBundles } from './tables/bundle-rows.ts';
 import { EventRows } from './tables/event-rows.ts';
-import { createTrustRows } from './tables/trust-rows.ts';
+import { TrustRows } from './tables/trust-rows.ts';
 
 /** Oldest first. `path` must be a copy, which may be migrated. @throws as `openDatabase` */
 export function readEvents(path: string, bundleId: BundleId | undefined, limit: number): readonly EventRow[] {
@@ -30,7 +33,31 @@ export function readRecords(path: string, revive: BundleReviver): Required<Pick<
         disposition: 'fatal',
       });
     }
-    return { bundles: loadBundles(database, revive), rejectedNames: createTrustRows(database).load().rejectedNames };
+    return { bundles: loadBundles(database, revive), rejectedNames: new TrustRows(database).load().rejectedNames };
+  } finally {
+    database.close();
+  }
+}
+
+/** What `doctor` compares with the node. */
+export interface KeptRecords {
+  /** References of all pinned images. */
+  readonly references: readonly string[];
+  /** @throws AppError `bundle/revocation-record` (`wait`) */
+  revocations(): RevocationRecord;
+}
+
+/** As {@link readEvents}. */
+export function readKeptRecords(path: string): KeptRecords {
+  const database = openDatabase(path);
+  try {
+    const contents = database.prepare<[], string>('SELECT contents FROM bundle WHERE retired_at IS NULL').pluck().all();
+    const images = contents.flatMap((text) => (JSON.parse(text) as Contents).images);
+    const record = new TrustRows(database).revocationRecord();
+    return {
+      references: images.filter(({ pin }) => pin).map(({ reference }) => reference),
+      revocations: () => (record === undefined ? EMPTY_RECORD : parseRevocationRecord(record, path)),
+    };
   } finally {
     database.close();
   }

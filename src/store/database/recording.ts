@@ -1,14 +1,12 @@
 import { dirname } from 'node:path';
-import type { Database } from 'better-sqlite3';
+import type { Database, Statement } from 'better-sqlite3';
 import type { Fault } from '../../domain/model/reason.ts';
 import { isDiskTrouble } from '../../domain/preload/space.ts';
 import { type AppError, systemCodeOf } from '../../platform/app-error.ts';
 import { untilAborted } from '../../platform/async/abort.ts';
 import { probeDisk, visibleDiskFault } from '../../platform/files/disk-fault.ts';
-import type { EventRow, StateStore } from '../../ports/state.ts';
 import { databaseWriteError, diskFaultError, unsyncedError } from '../files/write-error.ts';
 import { damagedError, isCorruption, removedError } from './database.ts';
-import { writeCopy } from './state-copies.ts';
 import { EventRows } from './tables/event-rows.ts';
 import { syncLog, WalSync } from './wal.ts';
 
@@ -24,175 +22,145 @@ export interface RecordingOptions {
   readonly onDamage?: (error: AppError) => void;
 }
 
-export interface Recording {
-  readonly database: Database;
-  readonly events: EventRows;
-  readonly walSync: WalSync;
-  readonly disk: DiskWatch;
-  readonly onDamage: (error: AppError) => void;
-  refusal: AppError | undefined;
-  /** Number of the newest committed event. */
-  revision: number;
-  /** Within a transaction. */
-  appended: number;
-  /** A change that must not be lost is in no copy yet. */
-  isCopyDue: boolean;
-  /** The log may have frames of a failed transaction, see {@link clearLog}. */
-  isLogUnclean: boolean;
-  /** A change failed although the disk has room: only another connection may succeed. */
-  isBroken: boolean;
-  /** A sync failed: only another file may bring the changes to the disk. */
-  unsynced: AppError | undefined;
-}
-
 /** A permanent fault adds one event for each image every few minutes. */
 const KEPT_EVENTS = 20_000;
 
-export function createRecording(database: Database, options: RecordingOptions): Recording {
-  const { keptEvents = KEPT_EVENTS, keptMs, sync = () => syncLog(database), refusal } = options;
-  const { onDamage = () => undefined } = options;
-  const events = new EventRows(database, { keptEvents, keptMs });
-  const revision = events.newest();
-  return {
-    database,
-    events,
-    walSync: new WalSync(sync),
-    disk: new DiskWatch(dirname(database.name)),
-    onDamage,
-    refusal,
-    revision,
-    appended: revision,
-    // What was recorded right before the end of the daemon may be in no copy.
-    isCopyDue: revision > 0,
-    isLogUnclean: false,
-    isBroken: false,
-    unsynced: undefined,
-  };
-}
+/** Writes and reads an open database, and knows what is wrong with it. */
+export class Recording {
+  readonly events: EventRows;
+  readonly walSync: WalSync;
+  /** A change that must not be lost is not in the mirror yet. */
+  isMirrorDue = true;
+  /** A change failed although the disk has room: only another connection may succeed. */
+  isBroken = false;
+  /** A sync failed: only another file may bring the changes to the disk. */
+  unsynced: AppError | undefined;
+  private refusal: AppError | undefined;
+  private readonly onDamage: (error: AppError) => void;
+  private readonly disk: DiskWatch;
+  private readonly count: Statement;
+  /** The log may have frames of a failed transaction, see {@link clearLog}. */
+  private isLogUnclean = false;
 
-/** Within a transaction of {@link write}. */
-export function append(recording: Recording, event: EventRow): void {
-  recording.appended = recording.events.append(event);
-}
-
-/** @throws AppError `store/…` (`retry`), `store/damaged` (`wait`); then nothing has changed */
-export function write<T>(recording: Recording, work: () => T): T {
-  if (recording.refusal !== undefined) throw recording.refusal;
-  const result = transact(recording, work);
-  recording.revision = recording.appended;
-  recording.disk.succeeded();
-  recording.walSync.committed();
-  return result;
-}
-
-function transact<T>(recording: Recording, work: () => T): T {
-  const { database, disk } = recording;
-  try {
-    return database.transaction(work)();
-  } catch (error) {
-    recording.appended = recording.revision;
-    const damage = damageIn(recording, error);
-    if (damage !== undefined) throw damage;
-    noteFailedSync(recording, error);
-    recording.isLogUnclean = true;
-    clearLog(recording);
-    const failure = databaseWriteError(database.name, error);
-    recording.isBroken = failure.code !== 'store/no-space' && !/^SQLITE_(BUSY|LOCKED)/.test(systemCodeOf(error) ?? '');
-    throw disk.failed(failure);
+  constructor(
+    readonly database: Database,
+    options: RecordingOptions = {},
+  ) {
+    const { keptEvents = KEPT_EVENTS, keptMs, sync = () => syncLog(database), refusal, onDamage } = options;
+    this.events = new EventRows(database, { keptEvents, keptMs });
+    this.walSync = new WalSync(sync);
+    this.disk = new DiskWatch(dirname(database.name));
+    this.onDamage = onDamage ?? (() => undefined);
+    this.refusal = refusal;
+    this.count = database.prepare('UPDATE origin SET counter = ifnull(counter, 0) + 1');
   }
-}
 
-/** After a power cut the frames of a failed transaction look like damage. Retried later. */
-function clearLog(recording: Recording): void {
-  if (recording.isLogUnclean && checkpoint(recording)) recording.isLogUnclean = false;
-}
-
-/** SQLite drops the end of a damaged log without an error, so this checkpoints. */
-export function writeThrough<T>(recording: Recording, work: () => T): T {
-  const result = write(recording, work);
-  recording.isCopyDue = true;
-  // The change is committed even if this fails, and in the next checkpoint.
-  checkpoint(recording);
-  return result;
-}
-
-function checkpoint(recording: Recording): boolean {
-  try {
-    recording.database.pragma('wal_checkpoint(TRUNCATE)');
-    return true;
-  } catch (error) {
-    damageIn(recording, error);
-    noteFailedSync(recording, error);
-    return false;
+  get isRefused(): boolean {
+    return this.refusal !== undefined;
   }
-}
 
-function noteFailedSync(recording: Recording, thrown: unknown): void {
-  if (/^SQLITE_IOERR_(DIR_)?FSYNC$/.test(systemCodeOf(thrown) ?? '')) recording.walSync.failed(thrown);
-}
-
-/** @throws AppError `store/damaged` (`wait`); other errors unchanged */
-export function read<T>(recording: Recording, work: () => T): T {
-  try {
-    return work();
-  } catch (error) {
-    throw damageIn(recording, error) ?? error;
+  /** @throws AppError `store/…` (`retry`), `store/damaged` (`wait`); then nothing has changed */
+  write<T>(work: () => T): T {
+    if (this.refusal !== undefined) throw this.refusal;
+    const result = this.transact(() => {
+      this.count.run();
+      return work();
+    });
+    this.disk.succeeded();
+    this.walSync.committed();
+    return result;
   }
-}
 
-export function createDurability(recording: Recording): Pick<StateStore, 'settled' | 'trouble'> {
-  const { database, disk, walSync } = recording;
-  return {
-    settled: async (signal) => {
-      clearLog(recording);
-      const synced = walSync.settled().catch((error: unknown) => {
-        if (systemCodeOf(error) === 'ENOENT') return logIsRemoved(recording, error);
-        recording.unsynced ??= unsyncedError(database.name, error);
-        throw recording.unsynced;
-      });
-      // The sync goes on after an abort, for all others that wait for it.
-      await untilAborted(synced, signal);
-    },
-    trouble: () => {
-      const error = recording.refusal ?? disk.trouble() ?? recording.unsynced;
-      return error && { code: error.code, message: error.message };
-    },
-  };
-}
+  /** SQLite drops the end of a damaged log without an error, so this checkpoints. */
+  writeThrough<T>(work: () => T): T {
+    const result = this.write(work);
+    this.isMirrorDue = true;
+    // The change is committed even if this fails, and in the next checkpoint.
+    this.checkpoint();
+    return result;
+  }
 
-/** Once; `trouble()` reports it from then on. The values in memory stay in use. */
-function logIsRemoved(recording: Recording, cause: unknown): void {
-  if (recording.refusal === undefined) throw refuse(recording, removedError(recording.database.name, cause));
-}
+  /** @throws AppError `store/damaged` (`wait`); other errors unchanged */
+  read<T>(work: () => T): T {
+    try {
+      return work();
+    } catch (error) {
+      throw this.damageIn(error) ?? error;
+    }
+  }
 
-export function createStateCopies(recording: Recording): Pick<StateStore, 'keepCopy'> {
-  return {
-    keepCopy: async (signal) => {
-      signal.throwIfAborted();
-      if (!recording.isCopyDue || recording.refusal !== undefined) return;
-      recording.isCopyDue = false;
-      try {
-        await writeCopy(recording.database);
-      } catch (error) {
-        recording.isCopyDue = true;
-        throw error;
-      }
-    },
-  };
-}
+  /** As {@link StateStore.settled}. */
+  async settled(signal: AbortSignal): Promise<void> {
+    this.clearLog();
+    const synced = this.walSync.settled().catch((error: unknown) => {
+      if (systemCodeOf(error) === 'ENOENT') return this.logIsRemoved(error);
+      this.unsynced ??= unsyncedError(this.database.name, error);
+      throw this.unsynced;
+    });
+    // The sync goes on after an abort, for all others that wait for it.
+    await untilAborted(synced, signal);
+  }
 
-/** For damage: the error of every later change, since a write to a damaged file may damage more. */
-function damageIn(recording: Recording, thrown: unknown): AppError | undefined {
-  if (!isCorruption(thrown)) return undefined;
-  return refuse(recording, damagedError(recording.database.name, thrown));
-}
+  trouble(): Fault | undefined {
+    const error = this.refusal ?? this.disk.trouble() ?? this.unsynced;
+    return error && { code: error.code, message: error.message };
+  }
 
-/** From now on every change throws the error, which is reported once. */
-export function refuse(recording: Recording, error: AppError): AppError {
-  if (recording.refusal !== undefined) return recording.refusal;
-  recording.refusal = error;
-  recording.onDamage(error);
-  return error;
+  /** From now on every change throws the error, which is reported once. */
+  refuse(error: AppError): AppError {
+    if (this.refusal !== undefined) return this.refusal;
+    this.refusal = error;
+    this.onDamage(error);
+    return error;
+  }
+
+  private transact<T>(work: () => T): T {
+    const { database } = this;
+    try {
+      return database.transaction(work)();
+    } catch (error) {
+      const damage = this.damageIn(error);
+      if (damage !== undefined) throw damage;
+      this.noteFailedSync(error);
+      this.isLogUnclean = true;
+      this.clearLog();
+      const failure = databaseWriteError(database.name, error);
+      this.isBroken = failure.code !== 'store/no-space' && !/^SQLITE_(BUSY|LOCKED)/.test(systemCodeOf(error) ?? '');
+      throw this.disk.failed(failure);
+    }
+  }
+
+  /** After a power cut the frames of a failed transaction look like damage. Retried later. */
+  private clearLog(): void {
+    if (this.isLogUnclean && this.checkpoint()) this.isLogUnclean = false;
+  }
+
+  private checkpoint(): boolean {
+    try {
+      this.database.pragma('wal_checkpoint(TRUNCATE)');
+      return true;
+    } catch (error) {
+      this.damageIn(error);
+      this.noteFailedSync(error);
+      return false;
+    }
+  }
+
+  private noteFailedSync(thrown: unknown): void {
+    if (/^SQLITE_IOERR_(DIR_)?FSYNC$/.test(systemCodeOf(thrown) ?? '')) this.walSync.failed(thrown);
+  }
+
+  /** Once; `trouble()` reports it from then on. The values in memory stay in use. */
+  private logIsRemoved(cause: unknown): void {
+    if (this.refusal === undefined) throw this.refuse(removedError(this.database.name, cause));
+  }
+
+  /**
+   * For damage: the error of every later change, since a write to a damaged file may damage more.
+   */
+  private damageIn(thrown: unknown): AppError | undefined {
+    return isCorruption(thrown) ? this.refuse(damagedError(this.database.name, thrown)) : undefined;
+  }
 }
 
 /** Finds out whether stickpin's own files can be written. */

@@ -22,6 +22,7 @@ export const SUMMED_TABLES = [
   'revocation_record',
   'floor_record',
   'origin',
+  'document',
 ] as const;
 
 /**
@@ -67,10 +68,11 @@ export function tableWithWrongSum(database: Database): string | undefined {
 }
 
 function sumsOf(database: Database): readonly RowSum[] {
-  const rows = SUMMED_TABLES.map((table): RowSum => {
+  const rows = SUMMED_TABLES.flatMap((table): RowSum[] => {
     const isOfDocuments = (name: string) => table === DOCUMENTS.table && DOCUMENTS.covers.some((one) => one === name);
     const covers = columnsOf(database, table).filter(({ name }) => name !== 'sum' && !isOfDocuments(name));
-    return { table, column: 'sum', covers: covers.map(({ name }) => name) };
+    // A database of an earlier stickpin lacks a table.
+    return covers.length === 0 ? [] : [{ table, column: 'sum', covers: covers.map(({ name }) => name) }];
   });
   // First: the checksum of the row covers the one of its documents.
   return [DOCUMENTS, ...rows];
@@ -86,7 +88,10 @@ function keyMatch(database: Database, table: string): string {
   return keys.length === 0 ? 'rowid = NEW.rowid' : keys.map(({ name }) => `${name} = NEW.${name}`).join(' AND ');
 }
 
-function columnsOf(database: Database, table: string): readonly { readonly name: string; readonly pk: number }[] {
+export function columnsOf(
+  database: Database,
+  table: string,
+): readonly { readonly name: string; readonly pk: number }[] {
   return database
     .prepare<[string], { name: string; pk: number }>('SELECT name, pk FROM pragma_table_info(?)')
     .all(table);

@@ -1,31 +1,16 @@
 import type { Database } from 'better-sqlite3';
 import { formatRevocationRecord, parseRevocationRecord } from '../../bundle/keys/revocation-record.ts';
+import type { VerifiedBundle } from '../../domain/model/bundle.ts';
 import type { ConditionMarks, ConditionStatus, ConditionType } from '../../domain/model/condition.ts';
 import type { BundleId } from '../../domain/model/digest.ts';
+import type { MediumId } from '../../domain/model/medium.ts';
+import type { Fault } from '../../domain/model/reason.ts';
 import type { TagGiven } from '../../domain/state/memory.ts';
-import type { EventRow, FloorRecordStore, RevocationStore, StateStore, StreamStore } from '../../ports/state.ts';
-import {
-  type BundleMemory,
-  type BundleParts,
-  createActivationStore,
-  createAdoptionStore,
-  createMilestoneStore,
-  createPreloadStore,
-  createRebuildStore,
-  createRetirementStore,
-  createStreamStore,
-} from './bundle-store.ts';
-import {
-  append,
-  createDurability,
-  createRecording,
-  createStateCopies,
-  type Recording,
-  type RecordingOptions,
-  read,
-  write,
-  writeThrough,
-} from './recording.ts';
+import type { Stored, StoredBundle } from '../../domain/state/state.ts';
+import { type KeyRotation, NO_ROTATION, type RejectedName, type Verdict } from '../../domain/trust/approval.ts';
+import type { RevocationRecord } from '../../domain/trust/revocation-record.ts';
+import type { BundleChange, DocumentName, EventRow, Store } from '../../ports/state.ts';
+import type { Recording } from './recording.ts';
 import {
   type BundleReviver,
   BundleRows,
@@ -33,109 +18,242 @@ import {
   loadBundles,
   PulledImageRows,
 } from './tables/bundle-rows.ts';
-import { createTrustRows } from './tables/trust-rows.ts';
-
-export type Store = StateStore & RevocationStore & StreamStore & FloorRecordStore;
+import { TrustRows, type TrustState } from './tables/trust-rows.ts';
 
 /**
  * The state in SQLite. Every change and its event are one transaction. The values that a round
- * reads are also in memory.
+ * reads are also in memory, and change after the commit.
  * When damage is found, every later change throws `store/damaged` (`wait`), as `trouble()` returns
  * it. The values in memory stay in use.
- * @throws AppError `store/row` (`fatal`) when a stored row can't be read. A change that can't be
- *   written throws `store/write`, `store/no-space` or `store/read-only` (`retry`), and changes
- *   nothing. A commit that can't be synced to the disk is in use all the same; `settled()` throws
- *   from then on.
  */
-export function createStateStore(database: Database, revive: BundleReviver, options: RecordingOptions = {}): Store {
-  return createStores(createRecording(database, options), revive);
-}
+export class SqliteState implements Omit<Store, 'mirror'> {
+  private readonly database: Database;
+  private readonly trustRows: TrustRows;
+  private readonly pulledImages: PulledImageRows;
+  private readonly cancellations: CancellationRows;
+  private readonly bundleRows: BundleRows;
+  /** In the order of adoption. */
+  private bundles: readonly StoredBundle[];
+  private pulledByUs: ReadonlySet<string>;
+  private trust: TrustState;
+  private marks: ReadonlyMap<BundleId, ConditionMarks>;
+  private tags: readonly TagGiven[];
 
-export function createStores(recording: Recording, revive: BundleReviver): Store {
-  const { database } = recording;
-  const trustRows = createTrustRows(database);
-  const pulledImages = new PulledImageRows(database);
-  const cancellations = new CancellationRows(database);
-  const memory: BundleMemory = {
-    bundles: loadBundles(database, revive),
-    pulledByUs: pulledImages.load(),
-    trust: trustRows.load(),
-  };
-  const age = { origin: originOf(database) };
-  const parts: BundleParts = { recording, memory, bundleRows: new BundleRows(database), trustRows };
-  return {
-    load: () => ({
-      bundles: memory.bundles,
-      pulledByUs: memory.pulledByUs,
-      ...memory.trust,
-      age: { origin: age.origin, revision: recording.revision },
-    }),
-    ...createDurability(recording),
-    ...createStateCopies(recording),
-    ...createEventLog(recording),
-    ...createAdoptionStore(parts),
-    ...createRebuildStore(parts, cancellations),
-    ...createVerdictStore(parts),
-    ...createPreloadStore(parts, cancellations, pulledImages),
-    ...createActivationStore(parts),
-    ...createMilestoneStore(parts),
-    ...createRetirementStore(parts),
-    ...createStreamStore(parts),
-    ...createConditionStore(recording),
-    ...createTagStore(recording),
-    ...createRevocationStore(parts),
-    ...createFloorRecordStore(recording, age),
-  };
-}
+  /** @throws AppError `store/row` (`fatal`) when a stored row can't be read */
+  constructor(
+    readonly recording: Recording,
+    revive: BundleReviver,
+  ) {
+    const { database } = recording;
+    this.database = database;
+    this.trustRows = new TrustRows(database);
+    this.pulledImages = new PulledImageRows(database);
+    this.cancellations = new CancellationRows(database);
+    this.bundleRows = new BundleRows(database);
+    this.bundles = loadBundles(database, revive);
+    this.pulledByUs = this.pulledImages.load();
+    this.trust = this.trustRows.load();
+    this.marks = loadConditions(database);
+    this.tags = database.prepare<[], TagGiven>('SELECT tag, at FROM tag_given ORDER BY rowid').all();
+  }
 
-function createEventLog(recording: Recording): Pick<StateStore, 'append' | 'events'> {
-  return {
-    append: (event) => write(recording, () => append(recording, event)),
-    events: (bundleId, limit) => read(recording, () => recording.events.list(bundleId, limit)),
-  };
-}
+  load(): Stored {
+    return { bundles: this.bundles, pulledByUs: this.pulledByUs, ...this.trust };
+  }
 
-function createVerdictStore({
-  recording,
-  memory,
-  trustRows,
-}: BundleParts): Pick<StateStore, 'setVerdict' | 'rejectName' | 'allowName'> {
-  const change = (event: EventRow, write: () => void) => {
-    memory.trust = writeThrough(recording, () => {
-      write();
-      append(recording, event);
-      return trustRows.load();
+  settled(signal: AbortSignal): Promise<void> {
+    return this.recording.settled(signal);
+  }
+
+  trouble(): Fault | undefined {
+    return this.recording.trouble();
+  }
+
+  append(event: EventRow): void {
+    this.recording.write(() => this.recording.events.append(event));
+  }
+
+  events(bundleId: BundleId | undefined, limit: number): readonly EventRow[] {
+    return this.recording.read(() => this.recording.events.list(bundleId, limit));
+  }
+
+  adopt(bundle: VerifiedBundle, event: EventRow, rotation: KeyRotation = NO_ROTATION, isClaim = false): void {
+    this.rebuild({ ...bundle, adoptedAt: event.at, ...(isClaim && { claimedAt: event.at }) }, event, rotation);
+  }
+
+  rebuild(bundle: StoredBundle, event: EventRow, rotation: KeyRotation = NO_ROTATION): void {
+    if (this.bundles.some((known) => known.bundleId === bundle.bundleId)) return;
+    this.changeTrust(event, () => {
+      this.bundleRows.insert(bundle);
+      if (bundle.cancelled !== undefined) this.cancellations.set(bundle.bundleId, bundle.cancelled);
+      this.trustRows.addRotation(rotation, event.at);
     });
-  };
-  return {
-    setVerdict: (verdict, event) => change(event, () => trustRows.setVerdict(verdict)),
-    rejectName: (rejected, event) => change(event, () => trustRows.rejectName(rejected)),
-    allowName: (release, event) => change(event, () => trustRows.allowName(release)),
-  };
+    this.bundles = [...this.bundles, bundle];
+  }
+
+  change(bundleId: BundleId, fields: BundleChange, event?: EventRow): void {
+    const isLight = event === undefined && !('activationBegunAt' in fields);
+    const write = () => {
+      this.bundleRows.set(bundleId, fields);
+      if (event !== undefined) this.recording.events.append(event);
+    };
+    if (isLight) this.recording.write(write);
+    else this.recording.writeThrough(write);
+    this.keep(bundleId, fields);
+  }
+
+  rollBack(
+    bundleId: BundleId,
+    event: EventRow,
+    next: { readonly bundleId: BundleId; readonly event: EventRow },
+    reason = event.message,
+  ): void {
+    const fields = { rolledBackAt: event.at, rolledBackReason: reason };
+    const following = { activationRequestedAt: next.event.at };
+    this.recording.writeThrough(() => {
+      this.bundleRows.set(bundleId, fields);
+      this.recording.events.append(event);
+      this.bundleRows.set(next.bundleId, following);
+      this.recording.events.append(next.event);
+    });
+    this.keep(bundleId, fields);
+    this.keep(next.bundleId, following);
+  }
+
+  resetStream(stream: string, event: EventRow): void {
+    this.changeTrust(event, () => {
+      this.trustRows.removeKeysOf(stream);
+      this.bundleRows.setReset(stream, event.at);
+    });
+    this.bundles = this.bundles.map((bundle) =>
+      bundle.payload.name === stream ? { ...bundle, resetAt: event.at } : bundle,
+    );
+  }
+
+  setVerdict(verdict: Verdict, event: EventRow): void {
+    this.changeTrust(event, () => this.trustRows.setVerdict(verdict));
+  }
+
+  rejectName(rejected: RejectedName, event: EventRow): void {
+    this.changeTrust(event, () => this.trustRows.rejectName(rejected));
+  }
+
+  allowName(release: Pick<RejectedName, 'name' | 'version'>, event: EventRow): void {
+    this.changeTrust(event, () => this.trustRows.allowName(release));
+  }
+
+  setPulledByUs(reference: string, isPulledByUs: boolean): void {
+    if (this.pulledByUs.has(reference) === isPulledByUs) return;
+    this.recording.write(() => this.pulledImages.set(reference, isPulledByUs));
+    const others = [...this.pulledByUs].filter((other) => other !== reference);
+    this.pulledByUs = new Set(isPulledByUs ? [...others, reference] : others);
+  }
+
+  cancel(bundleIds: readonly BundleId[], media: readonly MediumId[] | undefined, event: EventRow): void {
+    const cancelled = media && { at: event.at, media };
+    this.recording.writeThrough(() => {
+      for (const bundleId of bundleIds) this.cancellations.set(bundleId, cancelled);
+      this.recording.events.append(event);
+    });
+    for (const bundleId of bundleIds) this.keep(bundleId, { cancelled });
+  }
+
+  setCancelledMedia(bundleId: BundleId, media: readonly MediumId[]): void {
+    const at = this.bundles.find((bundle) => bundle.bundleId === bundleId)?.cancelled?.at;
+    if (at === undefined) return;
+    this.recording.write(() => this.cancellations.set(bundleId, { at, media }));
+    this.keep(bundleId, { cancelled: { at, media } });
+  }
+
+  conditions(): ReadonlyMap<BundleId, ConditionMarks> {
+    return this.marks;
+  }
+
+  setConditions(changed: ReadonlyMap<BundleId, ConditionMarks>): void {
+    const upsert = this.database.prepare(
+      `INSERT INTO condition (bundle_id, type, status, since) VALUES (?, ?, ?, ?)
+       ON CONFLICT (bundle_id, type) DO UPDATE SET status = excluded.status, since = excluded.since`,
+    );
+    this.recording.write(() => {
+      for (const [bundleId, marks] of changed) {
+        for (const [type, mark] of Object.entries(marks)) {
+          const was = this.marks.get(bundleId)?.[type as ConditionType];
+          if (was?.status === mark.status && was.since === mark.since) continue;
+          upsert.run(bundleId, type, mark.status, mark.since);
+        }
+      }
+    });
+    this.marks = new Map([...this.marks, ...changed]);
+  }
+
+  tagsGiven(): readonly TagGiven[] {
+    return this.tags;
+  }
+
+  setTagsGiven(given: readonly TagGiven[]): void {
+    const insert = this.database.prepare('INSERT INTO tag_given (tag, at) VALUES (?, ?)');
+    this.recording.write(() => {
+      this.database.exec('DELETE FROM tag_given');
+      for (const { tag, at } of given) insert.run(tag, at);
+    });
+    this.tags = given;
+  }
+
+  revocationRecord(): RevocationRecord | undefined {
+    const text = this.recording.read(() => this.trustRows.revocationRecord());
+    return text === undefined ? undefined : parseRevocationRecord(text, this.database.name);
+  }
+
+  setRevocationRecord(record: RevocationRecord, event?: EventRow): void {
+    this.recording.writeThrough(() => {
+      this.trustRows.setRevocationRecord(formatRevocationRecord(record));
+      if (event !== undefined) this.recording.events.append(event);
+    });
+  }
+
+  document(name: DocumentName): string | undefined {
+    const [table, key] = placeOf(name);
+    const select = this.database.prepare<[string], string>(
+      `SELECT ${table.text} FROM ${table.name} WHERE ${table.key} = ?`,
+    );
+    return this.recording.read(() => select.pluck().get(key));
+  }
+
+  setDocument(name: DocumentName, content: string): void {
+    const [{ name: table, key: column, text }, key] = placeOf(name);
+    const upsert = this.database.prepare(
+      `INSERT INTO ${table} (${column}, ${text}) VALUES (?, ?)
+       ON CONFLICT (${column}) DO UPDATE SET ${text} = excluded.${text}`,
+    );
+    this.recording.writeThrough(() => upsert.run(key, content));
+  }
+
+  private changeTrust(event: EventRow, write: () => void): void {
+    this.trust = this.recording.writeThrough(() => {
+      write();
+      this.recording.events.append(event);
+      return this.trustRows.load();
+    });
+  }
+
+  /** Undefined removes a field. */
+  private keep(
+    bundleId: BundleId,
+    fields: { readonly [Field in keyof StoredBundle]?: StoredBundle[Field] | undefined },
+  ) {
+    const withFields = (bundle: StoredBundle) => {
+      const members = Object.entries({ ...bundle, ...fields }).filter(([, value]) => value !== undefined);
+      return Object.fromEntries(members) as unknown as StoredBundle;
+    };
+    this.bundles = this.bundles.map((bundle) => (bundle.bundleId === bundleId ? withFields(bundle) : bundle));
+  }
 }
 
-function createConditionStore(recording: Recording): Pick<StateStore, 'conditions' | 'setConditions'> {
-  const { database } = recording;
-  const upsert = database.prepare(
-    `INSERT INTO condition (bundle_id, type, status, since) VALUES (?, ?, ?, ?)
-     ON CONFLICT (bundle_id, type) DO UPDATE SET status = excluded.status, since = excluded.since`,
-  );
-  let conditions: ReadonlyMap<BundleId, ConditionMarks> = loadConditions(database);
-  return {
-    conditions: () => conditions,
-    setConditions: (changed) => {
-      write(recording, () => {
-        for (const [bundleId, marks] of changed) {
-          for (const [type, mark] of Object.entries(marks)) {
-            const was = conditions.get(bundleId)?.[type as ConditionType];
-            if (was?.status === mark.status && was.since === mark.since) continue;
-            upsert.run(bundleId, type, mark.status, mark.since);
-          }
-        }
-      });
-      conditions = new Map([...conditions, ...changed]);
-    },
-  };
+/** The floors have a table of their own since before there were others. */
+function placeOf(name: DocumentName) {
+  return name === 'floors'
+    ? ([{ name: 'floor_record', key: 'id', text: 'document' }, '1'] as const)
+    : ([{ name: 'document', key: 'name', text: 'content' }, name] as const);
 }
 
 function loadConditions(database: Database): Map<BundleId, ConditionMarks> {
@@ -149,62 +267,4 @@ function loadConditions(database: Database): Map<BundleId, ConditionMarks> {
     conditions.set(bundleId, { ...conditions.get(bundleId), [type as ConditionType]: mark });
   }
   return conditions;
-}
-
-function createTagStore(recording: Recording): Pick<StateStore, 'tagsGiven' | 'setTagsGiven'> {
-  const { database } = recording;
-  const clear = database.prepare('DELETE FROM tag_given');
-  const insert = database.prepare('INSERT INTO tag_given (tag, at) VALUES (?, ?)');
-  // Oldest first.
-  let tagsGiven: readonly TagGiven[] = database
-    .prepare<[], TagGiven>('SELECT tag, at FROM tag_given ORDER BY rowid')
-    .all();
-  return {
-    tagsGiven: () => tagsGiven,
-    setTagsGiven: (given) => {
-      write(recording, () => {
-        clear.run();
-        for (const { tag, at } of given) insert.run(tag, at);
-      });
-      tagsGiven = given;
-    },
-  };
-}
-
-function createRevocationStore({ recording, trustRows }: BundleParts): RevocationStore {
-  return {
-    revocationRecord: () => {
-      const text = read(recording, trustRows.revocationRecord);
-      return text === undefined ? undefined : parseRevocationRecord(text, recording.database.name);
-    },
-    setRevocationRecord: (record, event) =>
-      writeThrough(recording, () => {
-        trustRows.setRevocationRecord(formatRevocationRecord(record));
-        if (event !== undefined) append(recording, event);
-      }),
-  };
-}
-
-function createFloorRecordStore(recording: Recording, age: { origin: string }): FloorRecordStore {
-  const { database } = recording;
-  const renew = database.prepare('UPDATE origin SET id = lower(hex(randomblob(16)))');
-  const select = database.prepare<[], string>('SELECT document FROM floor_record').pluck();
-  const upsert = database.prepare(
-    'INSERT INTO floor_record (id, document) VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET document = excluded.document',
-  );
-  return {
-    renewOrigin: () => {
-      age.origin = write(recording, () => {
-        renew.run();
-        return originOf(database);
-      });
-    },
-    floorRecord: () => read(recording, () => select.get()),
-    setFloorRecord: (document) => writeThrough(recording, () => void upsert.run(document)),
-  };
-}
-
-/** 32 hexadecimal digits. Empty when there is none. */
-function originOf(database: Database): string {
-  return database.prepare<[], string>('SELECT id FROM origin').pluck().get() ?? '';
 }

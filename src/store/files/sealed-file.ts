@@ -2,7 +2,7 @@ import { rename } from 'node:fs/promises';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { NEVER_ABORTED } from '../../platform/async/abort.ts';
 import { digestOf } from '../../platform/digest.ts';
-import { isNoFile, readIfPresent, replaceFile } from '../../platform/files/durable-file.ts';
+import { type DurableFile, isNoFile, readIfPresent, replaceFile } from '../../platform/files/durable-file.ts';
 import { damagedName, fileWriteError } from './write-error.ts';
 
 /** A small JSON document with a checksum. */
@@ -28,23 +28,24 @@ export async function openSealed<T>(
   const content = await readSealed(path);
   const loaded = content.kind === 'read' ? parse(content.value) : undefined;
   if (content.kind === 'absent' || loaded !== undefined) {
-    return { loaded, damage: undefined, save: (value, signal) => writeSealed(path, value, signal) };
+    return { loaded, damage: undefined, save: (value, signal) => writeSealed({ path }, value, signal) };
   }
   const damaged = createDamagedFile(path, now);
   const save = async (value: unknown, signal: AbortSignal) => {
     signal.throwIfAborted();
     await damaged.setAside();
     // Once the damaged file is renamed, another one must follow.
-    await writeSealed(path, value, NEVER_ABORTED);
+    await writeSealed({ path }, value, NEVER_ABORTED);
   };
   const reason = content.kind === 'damaged' ? content.reason : 'its content is not what stickpin writes';
   return { loaded: undefined, damage: `${reason}; it is kept as ${damaged.aside}`, save };
 }
 
-type SealedContent =
-  | { readonly kind: 'absent' }
+type Opened =
   | { readonly kind: 'read'; readonly value: unknown }
   | { readonly kind: 'damaged'; readonly reason: string };
+
+type SealedContent = Opened | { readonly kind: 'absent' };
 
 async function readSealed(path: string): Promise<SealedContent> {
   let text: string | undefined;
@@ -52,22 +53,23 @@ async function readSealed(path: string): Promise<SealedContent> {
     text = await readIfPresent(path);
   } catch (error) {
     if (isNoFile(error)) return { kind: 'damaged', reason: 'it is not a file' };
-    throw new AppError({
-      code: 'store/read',
-      message: `${path} can't be read: ${reasonOf(error)}; see that the disk works and that the file may be read`,
-      disposition: 'fatal',
-      cause: error,
-    });
+    throw unreadable(path, error);
   }
-  if (text === undefined) return { kind: 'absent' };
-  const opened = openSeal(text);
-  return opened ?? { kind: 'damaged', reason: text === '' ? 'it is empty' : 'its checksum is wrong' };
+  return text === undefined ? { kind: 'absent' } : openSeal(text);
 }
 
-async function writeSealed(path: string, value: unknown, signal: AbortSignal): Promise<void> {
+/** `store/read` (`fatal`): the content may be good. */
+export function unreadable(path: string, cause: unknown): AppError {
+  const message = `${path} can't be read: ${reasonOf(cause)}; see that the disk works and that the file may be read`;
+  return new AppError({ code: 'store/read', message, disposition: 'fatal', cause });
+}
+
+/** @throws AppError `store/no-space`, `store/read-only`, `store/write` (`retry`) */
+export async function writeSealed(file: DurableFile, value: unknown, signal: AbortSignal): Promise<void> {
+  const { path } = file;
   const body = JSON.stringify(value);
   try {
-    await replaceFile({ path }, `{"checksum":"${checksumOf(body)}","content":${body}}\n`, signal);
+    await replaceFile(file, `{"checksum":"${digestOf(body)}","content":${body}}\n`, signal);
   } catch (error) {
     signal.throwIfAborted();
     throw fileWriteError(path, error, 'store/write', `${path} can't be written: ${reasonOf(error)}`);
@@ -96,15 +98,12 @@ function createDamagedFile(path: string, now: number): DamagedFile {
   };
 }
 
-function openSeal(text: string): SealedContent | undefined {
+export function openSeal(text: string): Opened {
   try {
     const { checksum, content } = JSON.parse(text) as { checksum: unknown; content: unknown };
-    return checksum === checksumOf(JSON.stringify(content)) ? { kind: 'read', value: content } : undefined;
+    if (checksum === digestOf(JSON.stringify(content))) return { kind: 'read', value: content };
   } catch {
-    return undefined;
+    // as a wrong checksum
   }
-}
-
-function checksumOf(body: string): string {
-  return digestOf(body);
+  return { kind: 'damaged', reason: text === '' ? 'it is empty' : 'its checksum is wrong' };
 }

@@ -49,7 +49,7 @@ describe.each<DamagedPart>(['header', 'pages'])('a state database whose %s are d
     for (let count = 0; count < 2; count += 1) {
       expect(() => store.append(event('later'))).toThrow(expect.objectContaining(damaged()));
     }
-    expect(() => store.mark(bundle.bundleId, 'readyAt', event('bundleReady'))).toThrow(
+    expect(() => store.change(bundle.bundleId, { readyAt: NOON }, event('bundleReady'))).toThrow(
       expect.objectContaining(damaged()),
     );
     const { code, message } = damaged();
@@ -63,7 +63,7 @@ describe.each<DamagedPart>(['header', 'pages'])('a state database whose %s are d
     const { store } = open();
     store.adopt(bundle, event('bundleVerified'));
     damageDatabase(path, part);
-    expect(() => store.mark(bundle.bundleId, 'readyAt', event('bundleReady'))).toThrow();
+    expect(() => store.change(bundle.bundleId, { readyAt: NOON }, event('bundleReady'))).toThrow();
     expect(store.load().bundles).toEqual([{ ...bundle, adoptedAt: NOON }]);
     await store.settled(signal);
   });
@@ -84,7 +84,7 @@ describe.each<DamagedPart>(['header', 'pages'])('a state database whose %s are d
     before.close();
     opened = [];
     const after = open();
-    expect(after.loss).toMatch(/state\.db could not be used: .*all pins stay/);
+    expect(after.loss?.message).toMatch(/state\.db could not be used: .*all pins stay/);
     expect(readdirSync(folder).filter((name) => /^state\.db\.damaged-\w+$/.test(name))).toHaveLength(1);
     after.store.adopt(bundle, event('bundleVerified'));
     expect(after.store.trouble()).toBeUndefined();

@@ -10,7 +10,7 @@ import { mounting, mountSmallDisk, type SmallDisk } from '../../support/files/sm
 import { createRecordingLog } from '../../support/recording-log.ts';
 import { have } from '../../support/requirements.ts';
 import { damageDatabase } from '../../support/state/damage-database.ts';
-import { loseCopies } from '../../support/state/lose-state.ts';
+import { loseMirror } from '../../support/state/lose-state.ts';
 
 const { signal } = new AbortController();
 const event = (kind: string) => ({ at: NOON, kind, message: kind });
@@ -28,7 +28,7 @@ describe.runIf(have('root', mounting)).each(FAULTS)('a database that is lost on 
     standbyDirectory = mkdtempSync(join(tmpdir(), 'stickpin-standby-'));
     const { store } = open();
     store.adopt(verified(), event('bundleVerified'));
-    await store.keepCopy(signal);
+    await store.mirror(signal);
     close();
   });
   afterEach(() => {
@@ -53,15 +53,15 @@ describe.runIf(have('root', mounting)).each(FAULTS)('a database that is lost on 
     { how: 'damaged', lose: () => damageDatabase(path, 'header') },
     { how: 'empty', lose: () => truncateSync(path, 0) },
     { how: 'gone', lose: () => rmSync(path) },
-  ])('and $how is read from its newest copy, and replaced with it once there is room', async ({ lose }) => {
+  ])('and $how is read from its mirror, and replaced with it once there is room', async ({ lose }) => {
     lose();
     noRoom();
     const state = open();
     expect(names(state)).toEqual(['ocp']);
-    expect(state.loss).toMatch(
-      new RegExp(`^The state database ${path} could not be used: .*its copy ${path}\\.copy of `),
+    expect(state.loss?.message).toMatch(
+      new RegExp(`^The state database ${path} could not be used: .*goes on with ${disk.path}/state\\.json of `),
     );
-    expect(state.loss).not.toContain(standbyDirectory);
+    expect(state.loss?.message).not.toContain(standbyDirectory);
     expect(() => state.store.append(event('later'))).toThrow(
       expect.objectContaining({ code: fault === 'full' ? 'store/no-space' : 'store/read-only' }),
     );
@@ -70,11 +70,13 @@ describe.runIf(have('root', mounting)).each(FAULTS)('a database that is lost on 
     expect(names(state)).toEqual(['ocp']);
   });
 
-  it('and has no copy is no first start', () => {
-    loseCopies(disk.path);
+  it('and has no mirror is no first start', () => {
+    loseMirror(disk.path);
     rmSync(path);
     writeFileSync(join(disk.path, 'pins.json'), '');
     noRoom();
-    expect(open().loss).toMatch(new RegExp(`^The state database ${path} could not be used: it is (gone|empty)\\. `));
+    expect(open().loss?.message).toMatch(
+      new RegExp(`^The state database ${path} could not be used: it is (gone|empty)\\. `),
+    );
   });
 });

@@ -54,7 +54,7 @@ describe.runIf(have(program('strace', 'apt-get install strace')))('a disk error'
   /** Records changes while calls on the file fail. `when`: as in strace(1). */
   const record = (files: readonly string[], ...inject: readonly string[]) => {
     const path = join(folder, 'state.db');
-    const on = files.flatMap((file) => ['-P', `${path}${file}`]);
+    const on = files.flatMap((file) => ['-P', file.startsWith('.') ? join(folder, file) : `${path}${file}`]);
     const faults = inject.flatMap((one) => ['-e', `inject=${one}`]);
     const args = ['-f', '-qq', '-o', join(folder, 'trace'), ...on, ...faults];
     const { stdout, stderr, status } = spawnSync('strace', [...args, process.execPath, recorder, path], {
@@ -147,7 +147,11 @@ describe.runIf(have(program('strace', 'apt-get install strace')))('a disk error'
 
   it.each([
     { what: 'of syncs of the log', files: ['-wal'], calls: 'fsync' },
-    { what: 'of syncs of the log and of the new file', files: ['-wal', '.copy.new'], calls: 'fdatasync,rename' },
+    {
+      what: 'of syncs of the log and of the new file',
+      files: ['-wal', '.state.json.stickpin-new'],
+      calls: 'fdatasync,rename',
+    },
   ])('$what that lasts is told as long as it does: nothing counts as written', ({ files, calls }) => {
     openSampleState(join(folder, 'state.db')).close();
     const { steps } = record(files, `${calls}:error=EIO:when=1+`);
@@ -155,7 +159,7 @@ describe.runIf(have(program('strace', 'apt-get install strace')))('a disk error'
     expect(told.length).toBeGreaterThan(0);
     for (const { trouble } of told) expect(trouble).toBeDefined();
     expect(steps.filter(({ step, error }) => step !== 'log' && error === undefined)).toEqual([]);
-    expect(readdirSync(folder)).not.toContain('state.db.copy.new');
+    expect(readdirSync(folder)).not.toContain('state.db.new');
     // In 20 s, since the pauses grow: 0 s, 5 s, 15 s.
     expect(steps.filter(({ message }) => message?.includes('is copied into a new file')).length).toBeLessThanOrEqual(3);
   });

@@ -14,11 +14,12 @@ const FILES = [
   'state.db.new',
   'state.db.copy',
   'state.db.copy-before',
-  'state.db.copy.new',
+  'state.json',
+  '.state.json.stickpin-new',
+  'state.json.before',
+  'state.json.before.new',
   'pins.json',
-  '.pins.json.stickpin-new',
   'floors.json',
-  '.floors.json.stickpin-new',
   'running.json',
   '.running.json.stickpin-new',
   'hooks.json',
@@ -86,7 +87,7 @@ describe('a start with something else in the place of a file', { timeout: 180_00
     for (const name of FILES) put(at(`state/${name}`));
     await start();
     await eventually(() => {
-      for (const name of ['state.db', 'pins.json', 'floors.json', 'running.json', 'registry-token', 'lock'])
+      for (const name of ['state.db', 'state.json', 'running.json', 'registry-token', 'lock'])
         expect(isFile(name), name).toBe(true);
     }, 60_000);
   });

@@ -215,14 +215,8 @@ export function observation(over: Partial<Scene> = {}): Scene {
   };
 }
 
-/** Nothing is remembered of pins, and the database is the one that this was written beside. */
-export const LEDGER: PinLedger = {
-  releases: [],
-  unclaimed: [],
-  givenUp: [],
-  state: { origin: 'db-1', revision: 0 },
-  stamp: 0,
-};
+/** No pin is unclaimed. */
+export const LEDGER: PinLedger = { releases: [], unclaimed: [], givenUp: [] };
 
 /** What bundles are judged by in a scenario: one key of the folder. */
 export const TRUST: TrustInForce = {

@@ -1,12 +1,25 @@
-import { rmSync } from 'node:fs';
+import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** Removes the copies of the state database. */
-export function loseCopies(stateDirectory: string): void {
-  for (const name of ['state.db.copy', 'state.db.copy-before']) rmSync(join(stateDirectory, name), { force: true });
+/** Removes the mirror of the state. */
+export function loseMirror(stateDirectory: string): void {
+  for (const name of ['state.json', 'state.json.before']) rmSync(join(stateDirectory, name), { force: true });
 }
 
 /** Removes the signed documents of all releases, from which they could be rebuilt. */
 export function loseSigned(stateDirectory: string): void {
   rmSync(join(stateDirectory, 'blobs/bundles'), { recursive: true, force: true });
+}
+
+/** A document in the mirror of the state. */
+export function mirroredDocument(stateDirectory: string, name: string): unknown {
+  const { content } = JSON.parse(readFileSync(join(stateDirectory, 'state.json'), 'utf8'));
+  const found = content.tables.document.find((row: { readonly name: string }) => row.name === name);
+  return found === undefined ? undefined : JSON.parse(found.content);
+}
+
+/** The stored revocations in the mirror of the state. */
+export function mirroredRevocations(stateDirectory: string): string {
+  const { content } = JSON.parse(readFileSync(join(stateDirectory, 'state.json'), 'utf8'));
+  return content.tables.revocation_record[0]?.document ?? '';
 }

@@ -24,7 +24,7 @@ async function step(kind: string): Promise<void> {
       // The sync of that change begins.
       await delay(0);
       // A change that is followed by a checkpoint.
-      state.store.setFloorRecord(kind);
+      state.store.setDocument('floors', kind);
       await state.store.settled(signal);
       return tell({ step: kind });
     } catch (error) {

@@ -1,12 +1,13 @@
-import { chmodSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { keyProblemLine } from '../../../src/bundle/keys/keys-folder.ts';
-import { formatRevocationRecord } from '../../../src/bundle/keys/revocation-record.ts';
+import { parseRevocationRecord } from '../../../src/bundle/keys/revocation-record.ts';
 import { loadTrustedKeys } from '../../../src/bundle/keys/trust.ts';
 import { withRotation } from '../../../src/bundle/keys/with-rotation.ts';
 import { checkKeys } from '../../../src/doctor/check-keys.ts';
 import type { TrustReport } from '../../../src/domain/report/status-schema.ts';
+import { EMPTY_RECORD, type RevocationRecord } from '../../../src/domain/trust/revocation-record.ts';
 import { installRole } from '../../support/bundles/role-file.ts';
 import { installKeys, sampleKey } from '../../support/bundles/sample-bundle.ts';
 import { findingsOf } from '../../support/examined-node.ts';
@@ -26,19 +27,18 @@ const IN_FORCE: TrustReport = {
 };
 let work: string;
 let folder: string;
-let state: string;
+let record: () => RevocationRecord;
 beforeEach(() => {
   work = temporaryFolder();
-  state = join(work, 'state');
-  mkdirSync(state, { mode: 0o700 });
+  record = () => EMPTY_RECORD;
   folder = join(work, 'keys.d');
   installKeys(folder, [key]);
 });
 
 const findings = (threshold = 1, inForce?: Partial<TrustReport>, require: 'signature' | 'approval' = 'signature') => {
-  const settings = { trust: { keys_dir: folder, threshold, require }, paths: { state_dir: state } };
+  const settings = { trust: { keys_dir: folder, threshold, require } };
   const trust = inForce && { ...IN_FORCE, ...inForce };
-  return findingsOf(checkKeys, { settings, trust });
+  return findingsOf(checkKeys, { settings, trust, revocations: async () => record() });
 };
 const look = async (threshold = 1, inForce?: Partial<TrustReport>) =>
   (await findings(threshold, inForce)).map(({ verdict, message }) => `${verdict}: ${message}`);
@@ -70,8 +70,7 @@ describe('stickpin doctor: keys', () => {
       { keyId, otherIds: [], at: 1 },
       { keyId, otherIds: [], byPerson: true, at: 2 },
     ] as const;
-    const path = join(state, 'revocations.json');
-    writeFileSync(path, formatRevocationRecord({ folders: [folder], revocations }));
+    record = () => ({ folders: [folder], revocations });
     for (const inForce of [undefined, { revoked: [{ keyId, byPerson: true }] } as const]) {
       const [first, second] = await findings(1, inForce);
       expect(first).toMatchObject({
@@ -102,16 +101,13 @@ describe('stickpin doctor: keys', () => {
   });
 
   it('reports a folder that disappeared and a damaged record as faults', async () => {
-    writeFileSync(
-      join(state, 'revocations.json'),
-      JSON.stringify({ schemaVersion: 1, folders: [folder], revocations: [] }),
-    );
+    record = () => ({ folders: [folder], revocations: [] });
     rmSync(folder, { recursive: true });
     expect(await look()).toEqual([
       expect.stringMatching(/^fault: .* is missing, but existed before; .*no key counts$/),
     ]);
-    writeFileSync(join(state, 'revocations.json'), '{');
-    expect((await look())[0]).toMatch(/^fault: .*revocations\.json, which lists the revoked keys, is damaged/);
+    record = () => parseRevocationRecord('{', 'state.db');
+    expect((await look())[0]).toMatch(/^fault: state\.db, which lists the revoked keys, is damaged/);
   });
 
   it('reports a folder that its group can write as a fault, and such a parent folder as a warning', async () => {
@@ -130,10 +126,7 @@ describe('stickpin doctor: keys', () => {
 
   it('names a key whose revocation is remembered, without the daemon too', async () => {
     const revocations = [{ keyId: BROUGHT, otherIds: [], at: 1 }];
-    writeFileSync(
-      join(state, 'revocations.json'),
-      JSON.stringify({ schemaVersion: 1, folders: [folder], revocations }),
-    );
+    record = () => ({ folders: [folder], revocations });
     expect(await look()).toContain('ok: revoked: abababababab… (by a file that is gone)');
   });
 

@@ -2,6 +2,7 @@ import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { createExaminedRuntime, examineNode } from '../../../src/app/doctor/examine-node.ts';
+import { parseRevocationRecord } from '../../../src/bundle/keys/revocation-record.ts';
 import { findingsOfReport } from '../../../src/cli/commands/node/doctor.ts';
 import type { SystemServices } from '../../../src/doctor/check.ts';
 import { checkCrio } from '../../../src/doctor/check-crio.ts';
@@ -41,7 +42,10 @@ describe('what doctor finds wrong', () => {
     wrongIn(checkCrio, { crio: crioOn(crioPaths(), { tmpfiles: [at('tmpfiles')], guard: at('guard') }) });
   const wrongKeys = () => {
     const trust = { keys_dir: at('keys.d'), threshold: 1, require: 'signature' } as const;
-    return wrongIn(checkKeys, { settings: { trust, paths: { state_dir: at('state') } } });
+    return wrongIn(checkKeys, {
+      settings: { trust },
+      revocations: async () => parseRevocationRecord('{', 'state.db'),
+    });
   };
 
   it.each([

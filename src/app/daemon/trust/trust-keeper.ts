@@ -1,15 +1,14 @@
-import { revocationRecordPath } from '../../../bundle/keys/revocation-record.ts';
 import type { Trust } from '../../../bundle/keys/trust.ts';
 import type { Settings } from '../../../domain/settings/settings.ts';
 import type { Clock } from '../../../platform/clock.ts';
 import type { Log } from '../../../platform/log.ts';
-import type { RevocationStore, StateStore } from '../../../ports/state.ts';
+import type { Store } from '../../../ports/state.ts';
 import type { TrustPort } from '../../../ports/trust.ts';
 import { revocationsOf, rolesOf, trustInForce, trustOf, trustRevision } from './judgement.ts';
 import { type KeyRestorer, type KeyRevoker, restoreKey, revokeKey } from './key-commands.ts';
 import { keysNow, logKeys, type NodeKeys, readFolder, rememberRevocations, takeFolder } from './node-keys.ts';
 import { noReloads, reloadKeys } from './reload-keys.ts';
-import { openRevocationMemory } from './revocation-memory.ts';
+import { RevocationMemory } from './revocation-memory.ts';
 
 /** The current trusted keys: those of the folder and those from bundles. */
 export interface TrustKeeper extends TrustPort {
@@ -27,28 +26,19 @@ export interface TrustKeeper extends TrustPort {
 
 export interface TrustKeeperDependencies {
   readonly settings: Settings['trust'];
-  readonly stateDirectory: string;
   /** The user who, beside root, may own `keys_dir`: the daemon's own. Default: anybody may. */
   readonly ownUid?: number;
-  readonly store: Pick<StateStore, 'load'> & RevocationStore;
-  /** The database is new, or an earlier copy of the one that was lost. Default false. */
-  readonly isStateLost?: boolean;
+  readonly store: Pick<Store, 'load' | 'revocationRecord' | 'setRevocationRecord' | 'document' | 'mirror'>;
   readonly clock: Clock;
   readonly log: Log;
 }
 
 /** Loads the keys of `keys_dir` for the first time, and the revocations that are remembered. */
 export async function createTrustKeeper(
-  { settings, stateDirectory, ownUid, store, isStateLost = false, clock, log }: TrustKeeperDependencies,
+  { settings, ownUid, store, clock, log }: TrustKeeperDependencies,
   signal: AbortSignal,
 ): Promise<TrustKeeper> {
-  const memory = await openRevocationMemory({
-    path: revocationRecordPath(stateDirectory),
-    store,
-    isStateLost,
-    clock,
-    log,
-  });
+  const memory = new RevocationMemory(store, log);
   const own = await readFolder({ settings, ownUid, memory }, signal);
   const node: NodeKeys = { settings, ownUid, store, memory, clock, log, own };
   const reloads = noReloads();

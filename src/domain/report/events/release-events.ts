@@ -1,4 +1,3 @@
-import { assertNever } from '../../../platform/app-error.ts';
 import { defined } from '../../../platform/defined.ts';
 import type { MessageKind } from '../../../platform/message-ids.ts';
 import { formatCount, formatDuration } from '../../../platform/sizes.ts';
@@ -9,14 +8,12 @@ import type { Event } from '../../model/condition.ts';
 import { shortDigest } from '../../model/digest.ts';
 import type { DamagedImage } from '../../release/damaged-images.ts';
 import type { RebuiltRelease, RefusedRebuild } from '../../release/rebuild.ts';
-import { isProven, isRolledBack } from '../../release/recorded-phase.ts';
 import { contestReason, restoredReleases, type StrayTag } from '../../release/tags.ts';
 import type { UnclaimedPins } from '../../release/unclaimed-pins.ts';
 import type { CheckCause, ContentResult } from '../../state/checks.ts';
 import type { Healing } from '../../state/effect.ts';
 import type { HookFailure, HookRun } from '../../state/hook.ts';
 import type { StoredBundle } from '../../state/state.ts';
-import type { RejectedName, Verdict } from '../../trust/approval.ts';
 import { isRelease } from '../../trust/trust-in-force.ts';
 import { judgeNodeConditions } from '../judge-conditions.ts';
 import { reasonText } from '../reasons/reason-text.ts';
@@ -259,46 +256,14 @@ export function rebuiltEvent({ bundle, evidence }: RebuiltRelease): Event {
 }
 
 function known({ bundle, evidence }: RebuiltRelease): string {
-  const { activatedAt, provenAt } = bundle;
-  switch (evidence) {
-    case 'records':
-      if (!isRelease(bundle)) return 'it is in force again';
-      if (provenAt !== undefined) return 'it was proven';
-      return activatedAt === undefined ? 'it was not activated' : 'it was activated';
-    case 'tags':
-      return 'its tags name its images, so it was activated. Whether it was proven is not known: it is proven again once its containers have run for lifecycle.soak';
-    case 'pins':
-      return 'what is present of its images is pinned. Whether it was activated is not known: see that the right release is activated, with stickpin activate if not';
-    default:
-      return assertNever(evidence);
-  }
+  if (!isRelease(bundle)) return 'it is in force again';
+  return evidence === 'tags'
+    ? 'its tags name its images, so it was activated. Whether it was proven is not known: it is proven again once its containers have run for lifecycle.soak'
+    : 'what is present of its images is pinned. Whether it was activated is not known: see that the right release is activated, with stickpin activate if not';
 }
 
 export function refusedRebuildEvent({ bundleId, bundle, reason }: RefusedRebuild): Event {
   const title = bundle === undefined ? `bundle ${shortDigest(bundleId)}` : bundleTitle(bundle.payload);
   const message = `What was recorded of ${title} is lost and can't be rebuilt from this node's own documents: ${reasonText(reason)}. Its pins stay. Correct that, or plug in its stick`;
   return { kind: 'releaseNotRebuilt', level: 'warn', bundleId, message };
-}
-
-export function timesRestoredEvent(bundle: StoredBundle): Event {
-  const message = `What was recorded last of ${bundleTitle(bundle.payload)} ${RESTORED}: ${state(bundle)}`;
-  return { kind: 'releaseRebuilt', level: 'warn', bundleId: bundle.bundleId, message };
-}
-
-const RESTORED = 'was lost with the state database and is known again from pins.json';
-
-function state(bundle: StoredBundle): string {
-  if (bundle.activatedAt === undefined) return 'it was not activated';
-  if (isRolledBack(bundle)) return 'it was rolled back';
-  return isProven(bundle) ? 'it was proven' : 'it was activated';
-}
-
-export function nameRestoredEvent(rejected: RejectedName): Event {
-  const message = `That a person rejected ${bundleTitle(rejected)} ${RESTORED}`;
-  return { kind: 'releaseRebuilt', level: 'warn', message };
-}
-
-export function verdictRestoredEvent({ bundleId, verdict }: Verdict): Event {
-  const message = `That a person ${verdict} bundle ${shortDigest(bundleId)} ${RESTORED}`;
-  return { kind: 'releaseRebuilt', level: 'warn', bundleId, message };
 }

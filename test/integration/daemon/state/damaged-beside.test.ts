@@ -7,7 +7,7 @@ import { installKeys, makeSampleBundle, type SampleKey, sampleKey } from '../../
 import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
 import { eventually } from '../../../support/eventually.ts';
 import { damageDatabase } from '../../../support/state/damage-database.ts';
-import { loseCopies, loseSigned } from '../../../support/state/lose-state.ts';
+import { loseMirror, loseSigned } from '../../../support/state/lose-state.ts';
 
 let factory: string;
 let node: DaemonHarness;
@@ -34,7 +34,7 @@ function damageFile(path: string): void {
 const release = async (sequence: number, key: SampleKey) =>
   makeSampleBundle({ dir: factory, version: `4.13.${sequence}`, sequence, keys: [key] });
 
-describe('floors.json that is damaged', () => {
+describe('state.json that is damaged', () => {
   beforeEach(async () => {
     node = await createDaemonHarness();
     await node.start();
@@ -42,7 +42,7 @@ describe('floors.json that is damaged', () => {
     await node.until((report) => report.bundles[0]?.phase === 'activated' && report.operation === 'idle');
     node.unplug();
     await node.stop();
-    damageFile(statePath('floors.json'));
+    damageFile(statePath('state.json'));
   });
 
   it('uses the floors of the database: nothing below them is adopted', async () => {
@@ -52,23 +52,23 @@ describe('floors.json that is damaged', () => {
     expect(report.rejected[0]?.reason.code).toBe('bundle/sequence');
     expect(report.bundles.map(({ version, phase }) => [version, phase])).toEqual([['4.13.9', 'activated']]);
     expect(report.stateProblems).toContainEqual(
-      expect.objectContaining({ message: expect.stringMatching(/floors\.json/) }),
+      expect.objectContaining({ message: expect.stringMatching(/state\.json/) }),
     );
-    expect(lines()).toContainEqual(expect.stringMatching(/floors\.json could not be used: .* it is kept as /));
+    expect(lines()).toContainEqual(expect.stringMatching(/state\.json could not be used: .* it is kept as /));
   });
 
-  it('together with state.db: the floors of its copy count, and nothing below them is adopted', async () => {
+  it('together with state.db: the floors of the earlier one count, and nothing below them is adopted', async () => {
     damageDatabase(statePath('state.db'), 'pages');
     await node.start();
     node.plug((await release(2, node.key)).path);
     const report = await node.until(({ rejected }) => rejected.length > 0);
     expect(report.rejected[0]?.reason.code).toBe('bundle/sequence');
-    expect(report.bundles.map(({ version, phase }) => [version, phase])).toEqual([['4.13.9', 'activated']]);
+    expect(report.bundles.map(({ version }) => version)).toEqual(['4.13.9']);
   });
 
   it('together with state.db: nothing is activated without a person, and STATUS and the journal say so', async () => {
     damageDatabase(statePath('state.db'), 'pages');
-    loseCopies(statePath(''));
+    loseMirror(statePath(''));
     loseSigned(statePath(''));
     await node.start();
     node.plug((await release(2, node.key)).path);
@@ -85,7 +85,7 @@ describe('floors.json that is damaged', () => {
   });
 });
 
-describe('state.db that is lost with its copies', () => {
+describe('state.db that is lost with its mirror', () => {
   it('says once of a release whose key is not trusted any more that it is not rebuilt', async () => {
     node = await createDaemonHarness();
     await node.start();
@@ -95,7 +95,7 @@ describe('state.db that is lost with its copies', () => {
     node.unplug();
     await node.stop();
     damageDatabase(statePath('state.db'), 'pages');
-    loseCopies(statePath(''));
+    loseMirror(statePath(''));
     rmSync(join(node.keysFolder, `${node.key.name}.pub`));
     installKeys(node.keysFolder, [sampleKey('other')]);
     await node.start();
@@ -111,7 +111,7 @@ describe('state.db that is lost with its copies', () => {
   });
 });
 
-describe('revocations.json that is damaged', () => {
+describe('the mirror with the revocations that is damaged', () => {
   let stolen: SampleKey;
 
   /**
@@ -128,7 +128,7 @@ describe('revocations.json that is damaged', () => {
     rmSync(join(node.keysFolder, 'stolen.revoked'));
     await node.until(({ trust }) => trust.revoked[0]?.file === undefined);
     await node.stop();
-    damageFile(statePath('revocations.json'));
+    for (const name of ['state.json', 'state.json.before']) damageFile(statePath(name));
   });
 
   it('has the record in the database count: the key stays revoked', async () => {
@@ -137,7 +137,9 @@ describe('revocations.json that is damaged', () => {
     const report = await node.until(({ rejected }) => rejected.length > 0);
     expect(report.rejected[0]?.reason.code).toBe('bundle/revoked-key');
     expect(report.trust.revoked).toEqual([{ keyId: stolen.privateKey.keyId }]);
-    expect(lines()).toContainEqual(expect.stringMatching(/revocations\.json.*the state database has them too/));
+    expect(lines()).toContainEqual(
+      expect.stringMatching(/state\.json could not be used: .* The database has all that it had/),
+    );
   });
 
   it('together with state.db: no key is trusted at all, and STATUS names the file', async () => {
@@ -147,6 +149,6 @@ describe('revocations.json that is damaged', () => {
     const report = await node.until(({ rejected }) => rejected.length > 0);
     expect(report.bundles).toEqual([]);
     expect(report.trust).toMatchObject({ keys: [], revocationsUnreadable: true });
-    expect(report.status).toMatch(/^Nothing is trusted, since revocations can't be read: .*revocations\.json/);
+    expect(report.status).toMatch(/^Nothing is trusted, since revocations can't be read: .*state\.json/);
   });
 });

@@ -58,7 +58,7 @@ describe.runIf(have('root', 'mmdebstrap'))(`${STARTS} starts on a state that was
   const stateFile = (name: string) => join(harness.settings.paths.state_dir, name);
   const save = (label: string): void => {
     mkdirSync(join(saved, label), { recursive: true });
-    for (const name of [...FILES, 'pins.json', 'floors.json'])
+    for (const name of [...FILES, 'state.json', 'state.json.before'])
       if (existsSync(stateFile(name))) copyFileSync(stateFile(name), join(saved, label, name));
   };
 
@@ -98,8 +98,8 @@ describe.runIf(have('root', 'mmdebstrap'))(`${STARTS} starts on a state that was
       how.push(`${name} ${damageFile(stateFile(name), join(saved, 'before', name), random)}`);
     }
     if (random() < 0.1) {
-      rmSync(stateFile('pins.json'));
-      how.push('pins.json is gone');
+      rmSync(stateFile('state.json'));
+      how.push('state.json is gone');
     }
     return how.join(', ');
   }
@@ -122,9 +122,9 @@ describe.runIf(have('root', 'mmdebstrap'))(`${STARTS} starts on a state that was
     const lines = harness.log.lines.slice(told).map(({ message }) => message);
     if (bundles.length < 2) {
       expect(unclaimed.length, how).toBeGreaterThan(0);
-      // Without the ledger an earlier copy of the database looks like any other one; what is
+      // Without the newest mirror an earlier copy of the database looks like any other one; what is
       // unclaimed is told all the same.
-      if (!how.includes('pins.json is gone')) expect(lines.join('\n'), how).toMatch(/could not be used|earlier copy/);
+      if (!how.includes('state.json is gone')) expect(lines.join('\n'), how).toMatch(/could not be used|earlier copy/);
       expect(lines.join('\n'), how).toMatch(/belongs? to no release that is known here/);
     }
   }

@@ -7,7 +7,7 @@ import { messageIds } from '../../../../src/platform/message-ids.ts';
 import { makeSampleBundle, type SampleBundle } from '../../../support/bundles/sample-bundle.ts';
 import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
 import { type DamagedPart, damageDatabase } from '../../../support/state/damage-database.ts';
-import { loseCopies, loseSigned } from '../../../support/state/lose-state.ts';
+import { loseMirror, loseSigned } from '../../../support/state/lose-state.ts';
 
 const DAMAGED = /state\.db is damaged .*all pins stay\. .*Run 'systemctl restart stickpin'/;
 /** In a line of STATUS, with the long path of a test. */
@@ -79,7 +79,7 @@ describe.each<DamagedPart>(['header', 'pages'])('a state database whose %s are d
 
   it('is renamed at the next start; without a copy, a release claims its pins when its stick is seen', async () => {
     await harness.stop();
-    loseCopies(statePath(''));
+    loseMirror(statePath(''));
     loseSigned(statePath(''));
     await harness.start();
     const lost = await harness.until(({ unclaimed }) => unclaimed.length > 0);

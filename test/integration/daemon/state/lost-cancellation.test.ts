@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
 import { startHeldPull } from '../../../support/daemon/start-held-pull.ts';
 import { createStickGate, type StickGate } from '../../../support/daemon/stick-gate.ts';
-import { loseCopies } from '../../../support/state/lose-state.ts';
+import { loseMirror } from '../../../support/state/lose-state.ts';
 
 let node: DaemonHarness;
 let gate: StickGate;
@@ -35,20 +35,7 @@ const lose = (...names: readonly string[]) => {
 describe('a preload that a person cancelled', () => {
   it.each([
     { lost: 'the database', lose: () => lose('state.db') },
-    {
-      lost: 'the database and its copies',
-      lose: () => {
-        lose('state.db');
-        loseCopies(node.settings.paths.state_dir);
-      },
-    },
-    {
-      lost: 'the database, its copies and the ledger',
-      lose: () => {
-        lose('state.db', 'pins.json');
-        loseCopies(node.settings.paths.state_dir);
-      },
-    },
+    { lost: 'the mirror', lose: () => loseMirror(node.settings.paths.state_dir) },
   ])('stays cancelled after the loss of $lost, until a person goes on', async ({ lose: loseThem }) => {
     const before = node.report();
     loseThem();
@@ -60,7 +47,7 @@ describe('a preload that a person cancelled', () => {
     expect(node.report().bundles[0]?.cancelled).toEqual(before.bundles[0]?.cancelled);
     // A restart finds it in the new database.
     await node.stop();
-    lose('pins.json', 'status.json');
+    lose('state.json', 'status.json');
     await node.start();
     await untilCancelled();
     gate.release();

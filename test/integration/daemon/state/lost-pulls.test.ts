@@ -8,7 +8,7 @@ import { type CrioNode, createCrioNode } from '../../../support/daemon/runtimes/
 import { freePort } from '../../../support/free-port.ts';
 import { have } from '../../../support/requirements.ts';
 import { trixieRoot } from '../../../support/rootfs/trixie-root.ts';
-import { loseCopies } from '../../../support/state/lose-state.ts';
+import { loseMirror } from '../../../support/state/lose-state.ts';
 
 describe.runIf(have('root', 'mmdebstrap'))('an activated release whose database is lost', { timeout: 90_000 }, () => {
   let factory: string;
@@ -37,7 +37,7 @@ describe.runIf(have('root', 'mmdebstrap'))('an activated release whose database 
     await node.harness.until((report) => report.bundles[0]?.media.length === 0);
     await node.harness.stop();
     const { state_dir: state } = node.harness.settings.paths;
-    loseCopies(state);
+    loseMirror(state);
     for (const name of ['state.db', 'state.db-wal']) rmSync(join(state, name), { force: true });
     effects = [];
   });

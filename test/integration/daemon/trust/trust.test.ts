@@ -5,7 +5,7 @@ import { isDeepStrictEqual } from 'node:util';
 import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
 import { createApiBackend } from '../../../../src/app/daemon/api-backend.ts';
-import { formatRevocationRecord, readRevocationRecord } from '../../../../src/bundle/keys/revocation-record.ts';
+import { formatRevocationRecord, parseRevocationRecord } from '../../../../src/bundle/keys/revocation-record.ts';
 import { renderList } from '../../../../src/cli/output/render/render-status.ts';
 import type { BundleReport, StatusReport } from '../../../../src/domain/report/status-schema.ts';
 import { MIGRATIONS } from '../../../../src/store/database/migrations.ts';
@@ -18,6 +18,7 @@ import {
   type HarnessOptions,
 } from '../../../support/daemon/daemon-harness.ts';
 import { folderForEach } from '../../../support/files/temporary-folder.ts';
+import { loseMirror, mirroredRevocations } from '../../../support/state/lose-state.ts';
 
 let node: DaemonHarness;
 const dir = folderForEach();
@@ -369,7 +370,7 @@ describe('revocations that can not be read', () => {
     },
   );
 
-  it('stay in force when their file is gone, also after a restart, without the database or without the record file', async () => {
+  it('stay in force when their file is gone, also after a restart, without the database or without its mirror', async () => {
     const { stolen } = await withRevokedKey();
     rmSync(join(node.keysFolder, 'stolen.revoked'));
     const remembered = { keyId: stolen.privateKey.keyId };
@@ -381,7 +382,7 @@ describe('revocations that can not be read', () => {
     await node.start();
     expect((await node.until(isRemembered)).trust.revoked).toEqual([remembered]);
     await node.stop();
-    rmSync(join(node.base, 'state/revocations.json'));
+    loseMirror(join(node.base, 'state'));
     await node.start();
     expect((await node.until(isRemembered)).trust.revoked).toEqual([remembered]);
     expectNeverTrusted();
@@ -533,14 +534,15 @@ describe('stickpin trust restore', () => {
       const [first, second] = notices.map(({ bundleId }) => bundleId);
       const state = join(node.base, 'state');
       const secondAt = asBeforeBundlesOfKeys(join(state, 'state.db'), second);
-      const record = await readRevocationRecord(join(state, 'revocations.json'));
+      const record = parseRevocationRecord(mirroredRevocations(state), 'state.json');
       const text = formatRevocationRecord({
-        folders: record?.folders ?? [],
-        revocations: (record?.revocations ?? [])
+        folders: record.folders,
+        revocations: record.revocations
           .filter(({ bundleId }) => bundleId === first)
           .map((entry) => ({ ...entry, restoredAt: secondAt + shiftMs })),
       });
       writeFileSync(join(state, 'revocations.json'), text);
+      loseMirror(state);
       const database = new Database(join(state, 'state.db'));
       database.prepare('UPDATE revocation_record SET document = ?, sum = NULL').run(text);
       database.close();
@@ -550,8 +552,8 @@ describe('stickpin trust restore', () => {
         await node.until(({ trust }) => isDeepStrictEqual(trust.revoked, expected));
         await node.stop();
       }
-      const kept = await readRevocationRecord(join(state, 'revocations.json'));
-      expect(kept?.revocations.find(({ bundleId }) => bundleId === second)?.restoredAt).toBe(
+      const kept = parseRevocationRecord(mirroredRevocations(state), 'state.json');
+      expect(kept.revocations.find(({ bundleId }) => bundleId === second)?.restoredAt).toBe(
         isRevoked ? undefined : secondAt + shiftMs,
       );
       await node.start();

@@ -3,7 +3,7 @@ import { decide } from '../../../../src/domain/decide/decide.ts';
 import type { VerifiedBundle } from '../../../../src/domain/model/bundle.ts';
 import type { BundleId } from '../../../../src/domain/model/digest.ts';
 import type { MediumId, MediumState } from '../../../../src/domain/model/medium.ts';
-import { RULE_CODES, type RuleCode } from '../../../../src/domain/model/reason.ts';
+import { RULE_CODES } from '../../../../src/domain/model/reason.ts';
 import { needsContainers, runningReleases } from '../../../../src/domain/release/running-releases.ts';
 import { tagGoalsOf, tagsGivenLately } from '../../../../src/domain/release/tags.ts';
 import type { Policy } from '../../../../src/domain/settings/settings.ts';
@@ -194,11 +194,7 @@ export function createModelNode({ machine, policy, onDecision, onRest }: ModelNo
 
   const store = {
     load: stored,
-    mark: (bundleId: BundleId, what: string, { at }: { at: number }) => change(bundleId, { [what]: at }),
-    requestActivation: (bundleId: BundleId, overrides: readonly RuleCode[], { at }: { at: number }) =>
-      change(bundleId, { activationRequestedAt: at, activationOverrides: overrides }),
-    retire: (bundleId: BundleId, removeImages: boolean, { at }: { at: number }) =>
-      change(bundleId, { retiredAt: at, removeImages }),
+    change,
     rollBack: (bundleId: BundleId, { at }: EventRow, next: { bundleId: BundleId; event: EventRow }) => {
       change(bundleId, { rolledBackAt: at, rolledBackReason: 'by hand' });
       change(next.bundleId, { activationRequestedAt: next.event.at });

@@ -1,8 +1,9 @@
-import { readdirSync, rmSync } from 'node:fs';
+import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { RuntimeObservation } from '../../../../src/domain/model/image.ts';
 import type { Effect } from '../../../../src/domain/state/effect.ts';
 import { assertNever } from '../../../../src/platform/app-error.ts';
+import { digestOf } from '../../../../src/platform/digest.ts';
 import type { RuntimeAdapter } from '../../../../src/runtime/runtime-adapter.ts';
 import type { SampleBundle, SampleKey } from '../../bundles/sample-bundle.ts';
 import { connectCri } from '../../crio-double/cri/cri-client.ts';
@@ -150,9 +151,10 @@ export async function createDaemonStage(
       case 'lose-state':
         return restart(() => {
           const directory = harness.settings.paths.state_dir;
-          for (const name of readdirSync(directory)) {
-            if (name !== 'floors.json') rmSync(join(directory, name), { recursive: true });
-          }
+          const floors = floorsIn(directory);
+          for (const name of readdirSync(directory)) rmSync(join(directory, name), { recursive: true });
+          // As an earlier version kept them.
+          writeFileSync(join(directory, 'floors.json'), floors);
         });
       case 'lose-images': {
         const wanted = event.components.map((component) => imageOf(event.release, component));
@@ -234,4 +236,11 @@ function withRoom(
       seen.images.flatMap(({ repoDigests }) => repoDigests),
     ),
   };
+}
+
+/** The floors in the mirror, as a file of an earlier version. */
+function floorsIn(directory: string): string {
+  const { content } = JSON.parse(readFileSync(join(directory, 'state.json'), 'utf8'));
+  const floors = content.tables.floor_record[0].document;
+  return `{"checksum":"${digestOf(floors)}","content":${floors}}\n`;
 }

@@ -248,11 +248,11 @@ describe('engine: an activation that lacks space', () => {
   it('continues soon after its result can be recorded', async () => {
     await start();
     const { store } = node;
-    const mark = store.mark.bind(store);
+    const { change } = store;
     let isFull = true;
-    store.mark = (bundleId, what, event) => {
-      if (isFull && what === 'activatedAt') throw fault('store/no-space', '/var/lib/stickpin is full');
-      mark(bundleId, what, event);
+    store.change = (bundleId, fields, event) => {
+      if (isFull && fields.activatedAt !== undefined) throw fault('store/no-space', '/var/lib/stickpin is full');
+      change(bundleId, fields, event);
     };
     node.plug('sdb1', bundle);
     await node.clock.advance(10 * 60_000);

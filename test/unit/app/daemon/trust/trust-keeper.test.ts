@@ -43,7 +43,7 @@ async function open(): Promise<void> {
     max_sequence_step: 0,
   };
   const store = { load: () => storedState([]), ...createRevocationStore() };
-  const dependencies = { settings, stateDirectory: state, ownUid: process.getuid?.() ?? 0, store, clock, log };
+  const dependencies = { settings, ownUid: process.getuid?.() ?? 0, store, clock, log };
   keeper = await createTrustKeeper(dependencies, stop.signal);
 }
 const revoke = (text: string) => writeFileSync(join(folder, 'old.revoked'), text, { mode: 0o644 });

@@ -18,7 +18,6 @@ import {
 const bundle = verified();
 const { bundleId } = bundle;
 const pins = bundle.contents.images.filter((image) => image.pin).map(({ reference }) => reference);
-const remembered = { bundleId, adoptedAt: 1, readyAt: 2, activatedAt: 3, provenAt: 4 };
 
 const plan = (over: Partial<RebuildContext> = {}) =>
   planRebuild({
@@ -26,7 +25,6 @@ const plan = (over: Partial<RebuildContext> = {}) =>
     observed: observation({ runtime: reachable({ renderedPins: pins, foundPins: pins }) }),
     stored: storedState([]),
     floors: NO_FLOORS,
-    remembered: [],
     unclaimed: new Set(pins),
     isStateLost: false,
     policy: POLICY,
@@ -40,14 +38,6 @@ const tagged = reachable({
 });
 
 describe('planRebuild', () => {
-  it('gives a release the times that are stored outside of the database', () => {
-    const { rebuilt, refused: refusals } = plan({ remembered: [remembered] });
-    expect(refusals).toEqual([]);
-    expect(rebuilt).toEqual([
-      { bundle: { ...bundle, ...remembered, claimedAt: expect.any(Number) }, evidence: 'records' },
-    ]);
-  });
-
   it('invents no times: with pins alone a release counts as neither activated nor proven', () => {
     const [one] = plan().rebuilt;
     expect(one?.evidence).toBe('pins');
@@ -122,7 +112,7 @@ describe('planRebuild', () => {
 
   it('refuses a release that a person rejected', () => {
     const verdicts = [{ bundleId, verdict: 'rejected', at: 1 }] as const;
-    const { rebuilt, refused: refusals } = plan({ stored: storedState([], { verdicts }), remembered: [remembered] });
+    const { rebuilt, refused: refusals } = plan({ stored: storedState([], { verdicts }) });
     expect(rebuilt).toEqual([]);
     expect(refusals[0]?.reason.code).toBe('trust/rejected');
   });
@@ -136,7 +126,7 @@ describe('planRebuild', () => {
 
   it('refuses a release whose approval was lost', () => {
     const policy = { ...POLICY, trust: { ...POLICY.trust, require: 'both' as const } };
-    const { rebuilt, refused: refusals } = plan({ policy, remembered: [remembered] });
+    const { rebuilt, refused: refusals } = plan({ policy });
     expect(rebuilt).toEqual([]);
     expect(refusals[0]?.reason.code).toBe('trust/approval');
   });

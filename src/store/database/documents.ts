@@ -1,0 +1,89 @@
+import * as v from 'valibot';
+import { type BundleId, isDigest } from '../../domain/model/digest.ts';
+import { HOOK_NAMES, type HookLedger, type HookRecord } from '../../domain/state/hook.ts';
+import type { Floors, PinLedger } from '../../domain/state/release-record.ts';
+
+const bundleIdSchema = v.custom<BundleId>((value) => typeof value === 'string' && isDigest(value));
+const failure = v.variant('kind', [
+  v.object({ kind: v.literal('absent') }),
+  v.object({ kind: v.literal('not-loaded'), state: v.string() }),
+  v.object({ kind: v.literal('active') }),
+  v.object({
+    kind: v.literal('ended'),
+    job: v.string(),
+    result: v.exactOptional(v.string()),
+    status: v.exactOptional(v.number()),
+  }),
+  v.object({ kind: v.literal('unasked'), message: v.string() }),
+]);
+export const hooksSchema = v.array(
+  v.object({
+    hook: v.picklist(HOOK_NAMES),
+    unit: v.string(),
+    done: v.array(v.tuple([bundleIdSchema, v.number()])),
+    failure: v.exactOptional(v.object({ bundleId: bundleIdSchema, why: failure, at: v.number() })),
+  }),
+);
+
+export function parseHooks(value: unknown): HookLedger | undefined {
+  const parsed = v.safeParse(hooksSchema, value);
+  if (!parsed.success) return undefined;
+  return new Map(
+    parsed.output.map(({ hook, done, ...record }): [typeof hook, HookRecord] => [
+      hook,
+      { ...record, done: new Map(done) },
+    ]),
+  );
+}
+
+export function hooksDocument(ledger: HookLedger): v.InferInput<typeof hooksSchema> {
+  return [...ledger].map(([hook, { done, ...record }]) => ({ hook, ...record, done: [...done] }));
+}
+
+const references = v.array(v.string());
+export const pinsSchema = v.object({
+  releases: v.array(v.object({ bundleId: bundleIdSchema, name: v.string(), version: v.string(), references })),
+  unclaimed: references,
+  givenUp: references,
+  isDoubted: v.exactOptional(v.boolean()),
+});
+
+export function parsePins(value: unknown): PinLedger | undefined {
+  const parsed = v.safeParse(pinsSchema, value);
+  return parsed.success ? parsed.output : undefined;
+}
+
+const byStream = v.array(v.tuple([v.string(), v.number()]));
+/** `newestCreated` is for earlier versions, and not read. */
+const floorsSchema = v.object({
+  sequences: byStream,
+  newestCreated: v.number(),
+  created: v.optional(byStream, []),
+  resets: v.optional(byStream, []),
+  doubted: v.optional(v.array(v.string()), []),
+  areLost: v.boolean(),
+});
+
+export function floorsDocument({ sequences, newestCreated, resets = new Map(), doubted = new Set(), areLost }: Floors) {
+  return {
+    sequences: [...sequences],
+    newestCreated: Math.max(0, ...newestCreated.values()),
+    created: [...newestCreated],
+    resets: [...resets],
+    doubted: [...doubted],
+    areLost,
+  };
+}
+
+export function parseFloors(value: unknown): Floors | undefined {
+  const parsed = v.safeParse(floorsSchema, value);
+  if (!parsed.success) return undefined;
+  const { sequences, created, resets, doubted, areLost } = parsed.output;
+  return {
+    sequences: new Map(sequences),
+    newestCreated: new Map(created),
+    areLost,
+    ...(resets.length > 0 && { resets: new Map(resets) }),
+    ...(doubted.length > 0 && { doubted: new Set(doubted) }),
+  };
+}

@@ -1,0 +1,249 @@
+import { closeSync, existsSync, lstatSync, openSync, readFileSync, renameSync } from 'node:fs';
+import { link, rename, rm } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import Database from 'better-sqlite3';
+import * as v from 'valibot';
+import { AppError, reasonOf } from '../../platform/app-error.ts';
+import { syncFolder } from '../../platform/files/durable-file.ts';
+import { openSeal, unreadable, writeSealed } from '../files/sealed-file.ts';
+import { damagedName, fileWriteError } from '../files/write-error.ts';
+import { migrate, newerError } from './database.ts';
+import { MIGRATIONS } from './migrations.ts';
+import { columnsOf, registerRowSum, SUMMED_TABLES } from './row-sums.ts';
+
+/** All tables but the history and the conditions. */
+const MIRRORED = [...SUMMED_TABLES, 'tag_given'] as const;
+
+const rows = v.array(v.record(v.string(), v.union([v.number(), v.string(), v.null()])));
+const contentSchema = v.object({
+  /** `user_version` of the database. */
+  schema: v.pipe(v.number(), v.integer(), v.minValue(0)),
+  origin: v.string(),
+  /** Changes of the database until then, see {@link StateAge}. */
+  counter: v.number(),
+  /** The newest event. */
+  revision: v.number(),
+  tables: v.record(v.string(), rows),
+});
+export type MirrorContent = v.InferOutput<typeof contentSchema>;
+
+export interface Generation {
+  readonly path: string;
+  readonly content: MirrorContent;
+  /** Milliseconds since the epoch. */
+  readonly writtenAt: number;
+  /** False for the one before the newest: the newest is damaged or gone. */
+  readonly isNewest: boolean;
+}
+
+/** How many changes a database has seen. A new database has another origin. */
+export interface StateAge {
+  readonly origin: string;
+  readonly counter: number;
+  /** Number of the newest event. */
+  readonly revision: number;
+}
+
+/**
+ * `state.json` and `state.json.before`: all that is recorded but the history and the conditions, as
+ * it was after each change that must not be lost. INVARIANT: one of the two is whole at any time.
+ */
+export class Mirror {
+  private readonly newestPath: string;
+  private readonly beforePath: string;
+  private newestState: ReadGeneration | undefined;
+  private beforeState: ReadGeneration | undefined;
+  /** What the newest generation is of. Undefined: not known, or there is none. */
+  private written: Pick<MirrorContent, 'origin' | 'counter'> | undefined;
+
+  /** @param databasePath the database that is mirrored; its folder has the mirror */
+  constructor(
+    databasePath: string,
+    private readonly now: number,
+  ) {
+    this.newestPath = databasePath.replace(/(\.db)?$/, '.json');
+    this.beforePath = `${this.newestPath}.before`;
+  }
+
+  exists(): boolean {
+    return existsSync(this.newestPath) || existsSync(this.beforePath);
+  }
+
+  /** @throws AppError `store/read` (`fatal`) when it can't be read; `store/newer` (`fatal`) */
+  newest(): Generation | undefined {
+    this.newestState ??= readGeneration(this.newestPath, true, this.now);
+    return this.newestState.whole;
+  }
+
+  before(): Generation | undefined {
+    this.beforeState ??= readGeneration(this.beforePath, false, this.now);
+    return this.beforeState.whole;
+  }
+
+  /** The newer one first. Later ones are read when they are needed. @throws as {@link newest} */
+  *generations(): Generator<Generation> {
+    for (const one of [() => this.newest(), () => this.before()]) {
+      const found = one();
+      if (found !== undefined) yield found;
+    }
+  }
+
+  /** Why those that were read can't be used, with the name that each gets. */
+  damage(): readonly { readonly path: string; readonly aside: string; readonly reason: string }[] {
+    return [this.newestState, this.beforeState].flatMap((state) => state?.damaged ?? []);
+  }
+
+  /** A generation that was read whole and turns out to be wrong. */
+  doubt({ path }: Generation, reason: string): void {
+    const damaged = { path, aside: damagedName(path, this.now), reason };
+    if (path === this.newestPath) this.newestState = { damaged };
+    else this.beforeState = { damaged };
+  }
+
+  /** Durable. @throws AppError `store/no-space`, `store/read-only`, `store/write` (`retry`) */
+  async write(content: MirrorContent, signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted();
+    this.written ??= this.newest()?.content;
+    const isOwn = this.written?.origin === content.origin;
+    // Two names of one file would be no generations.
+    if (isOwn && this.written?.counter === content.counter && existsSync(this.newestPath)) return;
+    try {
+      this.setAside();
+      if (!isOwn) this.setForeignAside();
+      if (existsSync(this.newestPath)) {
+        const staged = `${this.beforePath}.new`;
+        await rm(staged, { recursive: true, force: true });
+        await link(this.newestPath, staged);
+        await rename(staged, this.beforePath);
+        await syncFolder(dirname(this.beforePath));
+      }
+    } catch (error) {
+      throw fileWriteError(
+        this.beforePath,
+        error,
+        'store/write',
+        `${this.beforePath} can't be written: ${reasonOf(error)}`,
+      );
+    }
+    await writeSealed({ path: this.newestPath, mode: 0o600 }, content, signal);
+    this.written = { origin: content.origin, counter: content.counter };
+  }
+
+  private setForeignAside(): void {
+    for (const path of [this.newestPath, this.beforePath]) {
+      if (existsSync(path)) renameSync(path, damagedName(path, this.now));
+    }
+  }
+
+  /** Frees the memory of what was read. */
+  forget(): void {
+    const { origin, counter } = this.newestState?.whole?.content ?? {};
+    if (origin !== undefined && counter !== undefined) this.written = { origin, counter };
+    if (this.newestState?.whole !== undefined) this.newestState = undefined;
+    if (this.beforeState?.whole !== undefined) this.beforeState = undefined;
+  }
+
+  /** Renames what is damaged, or no file. @throws system errors */
+  setAside(): void {
+    for (const { path, aside } of this.damage())
+      if (lstatSync(path, { throwIfNoEntry: false })) renameSync(path, aside);
+    [this.newestState, this.beforeState] = [undefined, undefined];
+    const before = lstatSync(this.beforePath, { throwIfNoEntry: false });
+    if (before?.isFile() === false) renameSync(this.beforePath, damagedName(this.beforePath, this.now));
+  }
+}
+
+interface ReadGeneration {
+  readonly whole?: Generation;
+  readonly damaged?: { readonly path: string; readonly aside: string; readonly reason: string };
+}
+
+function readGeneration(path: string, isNewest: boolean, now: number): ReadGeneration {
+  const found = lstatSync(path, { throwIfNoEntry: false });
+  if (found === undefined) return {};
+  const damaged = (reason: string): ReadGeneration => ({ damaged: { path, aside: damagedName(path, now), reason } });
+  if (!found.isFile()) return damaged('it is not a file');
+  let text: string;
+  try {
+    text = readFileSync(path, 'utf8');
+  } catch (error) {
+    throw unreadable(path, error);
+  }
+  const opened = openSeal(text);
+  if (opened.kind === 'damaged') return damaged(opened.reason);
+  const parsed = v.safeParse(contentSchema, opened.value);
+  if (!parsed.success) return damaged('its content is not what stickpin writes');
+  if (parsed.output.schema > MIGRATIONS.length) throw newerError(path, parsed.output.schema);
+  return { whole: { path, content: parsed.output, writtenAt: Math.floor(found.mtimeMs), isNewest } };
+}
+
+export function ageOf(database: Database.Database): StateAge {
+  const origin = database.prepare<[], { id: string; counter: number | null }>('SELECT id, counter FROM origin').get();
+  const revision = database.prepare<[], number | null>('SELECT max(event_id) FROM event').pluck().get() ?? 0;
+  return { origin: origin?.id ?? '', counter: origin?.counter ?? 0, revision };
+}
+
+/** What the mirror of the database has to contain now. */
+export function mirrorOf(database: Database.Database): MirrorContent {
+  const tables = MIRRORED.map((table) => [table, database.prepare(`SELECT * FROM ${table}`).all()]);
+  return { schema: MIGRATIONS.length, ...ageOf(database), tables: Object.fromEntries(tables) };
+}
+
+/** False for a database of an earlier stickpin, which counted no changes. */
+export function hasCounter(database: Database.Database): boolean {
+  return columnsOf(database, 'origin').some(({ name }) => name === 'counter');
+}
+
+/** With mode 0600. @throws SqliteError, system errors */
+export function writeDatabase(database: Database.Database, path: string): void {
+  // SQLite writes to an empty file and keeps its mode.
+  closeSync(openSync(path, 'wx', 0o600));
+  database.prepare('VACUUM INTO ?').run(path);
+}
+
+/**
+ * In memory, and in today's schema. The caller closes it.
+ * @throws SqliteError; AppError `store/row` (`fatal`) when it is not the content of a database
+ */
+export function databaseFrom({ schema, tables, revision }: MirrorContent): Database.Database {
+  const database = new Database(':memory:');
+  try {
+    registerRowSum(database);
+    for (const step of MIGRATIONS.slice(0, schema)) database.exec(step);
+    database.pragma(`user_version = ${schema}`);
+    if (schema === MIGRATIONS.length) migrate(database, ':memory:');
+    database.transaction(() => {
+      for (const table of MIRRORED) fill(database, table, tables[table] ?? []);
+      // Events get higher numbers than before.
+      database.exec("DELETE FROM sqlite_sequence WHERE name = 'event'");
+      database.prepare("INSERT INTO sqlite_sequence (name, seq) VALUES ('event', ?)").run(revision);
+    })();
+    migrate(database, ':memory:');
+    return database;
+  } catch (error) {
+    database.close();
+    throw error;
+  }
+}
+
+function fill(database: Database.Database, table: string, all: v.InferOutput<typeof rows>): void {
+  const known = new Set(columnsOf(database, table).map(({ name }) => name));
+  if (known.size === 0) return;
+  database.exec(`DELETE FROM ${table}`);
+  for (const row of all) {
+    const names = Object.keys(row);
+    for (const name of names) {
+      if (known.has(name)) continue;
+      // Of a newer stickpin with the same schema. The checksum of the row covers it.
+      if (!/^[a-z_]+$/.test(name)) throw wrongContent(`${table} has a column ${JSON.stringify(name)}`);
+      database.exec(`ALTER TABLE ${table} ADD COLUMN ${name} ANY`);
+      known.add(name);
+    }
+    const sql = `INSERT INTO ${table} (${names.join(', ')}) VALUES (${names.map(() => '?').join(', ')})`;
+    database.prepare(sql).run(...Object.values(row));
+  }
+}
+
+function wrongContent(message: string): AppError {
+  return new AppError({ code: 'store/row', message, disposition: 'fatal' });
+}

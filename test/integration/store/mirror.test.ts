@@ -1,0 +1,241 @@
+import {
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import Database from 'better-sqlite3';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { MediumId } from '../../../src/domain/model/medium.ts';
+import { digestOf } from '../../../src/platform/digest.ts';
+import { openDatabase } from '../../../src/store/database/database.ts';
+import { MIGRATIONS } from '../../../src/store/database/migrations.ts';
+import type { OpenState } from '../../../src/store/database/open-state.ts';
+import { NOON, verified } from '../../support/daemon/scenario.ts';
+import { openSampleState } from '../../support/state/open-sample-state.ts';
+
+const { signal } = new AbortController();
+const bundle = verified();
+const other = verified({ name: 'tools', version: '1.0.0' });
+const event = (kind: string) => ({ at: NOON, kind, message: kind });
+
+let folder: string;
+let path: string;
+let mirror: string;
+let opened: OpenState | undefined;
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'stickpin-store-'));
+  path = join(folder, 'state.db');
+  mirror = join(folder, 'state.json');
+});
+afterEach(() => {
+  opened?.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+function open(): OpenState {
+  opened?.close();
+  opened = openSampleState(path);
+  return opened;
+}
+
+function close(): void {
+  opened?.close();
+  opened = undefined;
+}
+
+function lose(): void {
+  close();
+  for (const suffix of ['', '-wal', '-shm']) rmSync(`${path}${suffix}`, { force: true });
+}
+
+/** One bundle in the earlier generation, two in the newest. */
+async function makeMirror(): Promise<void> {
+  const { store } = open();
+  store.adopt(bundle, event('bundleVerified'));
+  await store.mirror(signal);
+  store.adopt(other, event('bundleVerified'));
+  await store.mirror(signal);
+}
+const names = () => (opened?.store.load().bundles ?? []).map(({ payload }) => payload.name);
+const contentOf = (file: string) => JSON.parse(readFileSync(file, 'utf8')).content;
+/** Writes content with its checksum. */
+function seal(file: string, content: object): void {
+  const body = JSON.stringify(content);
+  writeFileSync(file, `{"checksum":"${digestOf(body)}","content":${body}}\n`);
+}
+
+describe('the mirror of the state database', () => {
+  it('has two generations, readable by the owner only, and nothing half-written stays', async () => {
+    await makeMirror();
+    open().store.change(bundle.bundleId, { readyAt: NOON }, event('bundleReady'));
+    await opened?.store.mirror(signal);
+    const files = readdirSync(folder).filter((name) => name.includes('state.json'));
+    expect(files.sort()).toEqual(['state.json', 'state.json.before']);
+    expect(files.map((name) => statSync(join(folder, name)).mode & 0o777)).toEqual([0o600, 0o600]);
+  });
+
+  it('is not written again without a change that must not be lost', async () => {
+    await makeMirror();
+    const before = statSync(mirror).ino;
+    opened?.store.append(event('later'));
+    opened?.store.change(bundle.bundleId, { badBlobs: [] });
+    await opened?.store.mirror(signal);
+    expect(statSync(mirror).ino).toBe(before);
+  });
+
+  it('makes a missing database again, with all but its history, and the loss names it', async () => {
+    await makeMirror();
+    const { store } = open();
+    store.change(bundle.bundleId, { readyAt: NOON, activationOverrides: ['rule/from'] }, event('bundleReady'));
+    store.cancel([other.bundleId], ['8:1' as MediumId], event('cancelled'));
+    store.setVerdict({ bundleId: other.bundleId, verdict: 'approved', at: NOON }, event('approved'));
+    store.rejectName({ name: 'ocp', version: '9.9.9', at: NOON, reason: 'no' }, event('rejected'));
+    store.setPulledByUs('quay.example.com/a@sha256:1', true);
+    store.setTagsGiven([{ tag: 'a:1', at: NOON }]);
+    store.setRevocationRecord({ folders: ['/etc'], revocations: [] });
+    store.setDocument('pins', '{"unclaimed":["a"]}');
+    store.setDocument('floors', '{"sequences":[]}');
+    await store.mirror(signal);
+    const before = [
+      store.load(),
+      store.tagsGiven(),
+      store.revocationRecord(),
+      store.document('pins'),
+      store.document('floors'),
+    ];
+    lose();
+    expect(open().loss).toMatchObject({
+      left: 'mirror',
+      message: expect.stringMatching(
+        /state\.db could not be used: it is gone\. stickpin goes on with .*state\.json of 20/,
+      ),
+    });
+    const again = open().store;
+    expect([
+      again.load(),
+      again.tagsGiven(),
+      again.revocationRecord(),
+      again.document('pins'),
+      again.document('floors'),
+    ]).toEqual(before);
+    expect(existsSync(`${path}.new`)).toBe(false);
+    again.append(event('first'));
+    expect(again.events(undefined, 10).map(({ kind }) => kind)).toEqual(['first']);
+  });
+
+  it.each<{ how: string; damage: () => void }>([
+    { how: 'is gone', damage: () => rmSync(mirror) },
+    { how: 'is cut', damage: () => truncateSync(mirror, 200) },
+    { how: 'is empty', damage: () => truncateSync(mirror, 0) },
+    { how: 'is garbage', damage: () => writeFileSync(mirror, 'garbage'.repeat(1_000)) },
+    { how: 'has the content of something else', damage: () => seal(mirror, { one: 1 }) },
+    {
+      how: 'has a row that is not as it was written',
+      damage: () => {
+        const content = contentOf(mirror);
+        content.tables.bundle[0].adopted_at = 7;
+        seal(mirror, content);
+      },
+    },
+    {
+      how: 'has a table that is none',
+      damage: () => seal(mirror, { ...contentOf(mirror), tables: { bundle: [{ 'x;': 1 }] } }),
+    },
+  ])('the generation before counts when the newest $how', async ({ damage }) => {
+    await makeMirror();
+    lose();
+    damage();
+    const { loss } = open();
+    expect(loss?.left).toBe('earlier');
+    expect(loss?.message).toContain('state.json.before of ');
+    expect(names()).toEqual(['ocp']);
+  });
+
+  it('is ignored when both generations are damaged: a new database is created', async () => {
+    await makeMirror();
+    lose();
+    for (const suffix of ['', '.before', '.before.new']) writeFileSync(`${mirror}${suffix}`, 'garbage'.repeat(1_000));
+    const { loss } = open();
+    expect(loss).toMatchObject({
+      left: 'nothing',
+      message: expect.stringMatching(/goes on with a new one: all pins stay/),
+    });
+    expect(names()).toEqual([]);
+    await opened?.store.mirror(signal);
+    expect(readdirSync(folder).filter((name) => name.includes('.damaged-'))).toHaveLength(2);
+  });
+
+  it('replaces a database that has seen fewer changes, and keeps its history', async () => {
+    await makeMirror();
+    close();
+    const earlier = openDatabase(path);
+    earlier.prepare('DELETE FROM bundle WHERE bundle_id = ?').run(other.bundleId);
+    earlier.exec('UPDATE origin SET counter = counter - 1');
+    earlier.close();
+    const { loss, store } = open();
+    expect(loss?.message).toMatch(/it is an earlier copy, or lost what was recorded last/);
+    expect(names()).toEqual(['ocp', 'tools']);
+    expect(store.events(undefined, 10)).toHaveLength(2);
+  });
+
+  it('of another database replaces nothing, and is reported', async () => {
+    await makeMirror();
+    opened?.close();
+    for (const suffix of ['', '-wal', '-shm']) rmSync(`${path}${suffix}`, { force: true });
+    const elsewhere = join(folder, 'elsewhere');
+    const another = openSampleState(join(elsewhere, 'state.db'));
+    another.store.adopt(other, event('bundleVerified'));
+    another.close();
+    const foreign = new Database(join(elsewhere, 'state.db'));
+    foreign.prepare('VACUUM INTO ?').run(path);
+    foreign.close();
+    opened = undefined;
+    const { loss, foreignMirror, store } = open();
+    expect(loss).toBeUndefined();
+    expect(foreignMirror?.tables.bundle).toHaveLength(2);
+    expect(names()).toEqual(['tools']);
+    await store.mirror(signal);
+    // What belongs to another database is no earlier generation of this one.
+    expect(existsSync(`${mirror}.before`)).toBe(false);
+  });
+
+  it('by a newer stickpin is refused by name when the database is lost, and stays', async () => {
+    await makeMirror();
+    lose();
+    seal(mirror, { ...contentOf(mirror), schema: MIGRATIONS.length + 1 });
+    const text = readFileSync(mirror, 'utf8');
+    expect(open).toThrow(expect.objectContaining({ code: 'store/newer', message: expect.stringContaining(mirror) }));
+    expect(readFileSync(mirror, 'utf8')).toBe(text);
+  });
+
+  it('keeps a column that a newer stickpin with the same schema added', async () => {
+    await makeMirror();
+    close();
+    const newer = new Database(path);
+    newer.exec('ALTER TABLE bundle ADD COLUMN invented_at INTEGER');
+    newer.close();
+    open().store.change(bundle.bundleId, { readyAt: NOON }, event('bundleReady'));
+    close();
+    const changed = openDatabase(path);
+    changed.prepare('UPDATE bundle SET invented_at = 77 WHERE bundle_id = ?').run(bundle.bundleId);
+    changed.close();
+    const { store } = open();
+    store.change(other.bundleId, { readyAt: NOON }, event('bundleReady'));
+    await store.mirror(signal);
+    lose();
+    expect(open().loss?.left).toBe('mirror');
+    close();
+    const after = new Database(path, { readonly: true });
+    const select = after.prepare<[string], number>('SELECT invented_at FROM bundle WHERE bundle_id = ?').pluck();
+    expect(select.get(bundle.bundleId)).toBe(77);
+    after.close();
+  });
+});
