@@ -49,18 +49,27 @@ async function readKubeconfig(
   root: string,
   signal: AbortSignal,
 ): Promise<{ readonly path: string; readonly content: string }> {
-  const isPresent = async (path: string) => (await stat(join(root, path)).catch(() => undefined)) !== undefined;
+  const isPresent = (path: string) =>
+    stat(join(root, path)).then(
+      () => true,
+      (error) => !isAbsent(error),
+    );
   const known = await distributionOf(setting, isPresent);
   const path = setting === 'auto' ? known && join(root, known.kubeconfig) : setting;
   try {
     if (path !== undefined) return { path, content: await readFile(path, { encoding: 'utf8', signal }) };
   } catch (error) {
     signal.throwIfAborted();
-    if (systemCodeOf(error) !== 'ENOENT' && systemCodeOf(error) !== 'ENOTDIR') throw unreadable(path ?? setting, error);
+    if (!isAbsent(error)) throw unreadable(path ?? setting, error);
   }
   const searched = setting === 'auto' ? `looked at ${KUBECONFIGS.join(', ')}` : `${setting} does not exist`;
   const message = `No kubeconfig of the kubelet was found: ${searched}. Name it in fleet.kubeconfig`;
   throw kubernetesError('kubernetes/kubeconfig', message);
+}
+
+/** Another error is one of a file that is there. */
+function isAbsent(error: unknown): boolean {
+  return ['ENOENT', 'ENOTDIR'].includes(systemCodeOf(error) ?? '');
 }
 
 async function textOf(source: PemSource | undefined, signal: AbortSignal): Promise<string | undefined> {
