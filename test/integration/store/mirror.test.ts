@@ -14,6 +14,7 @@ import Database from 'better-sqlite3';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { MediumId } from '../../../src/domain/model/medium.ts';
 import { digestOf } from '../../../src/platform/digest.ts';
+import type { Store } from '../../../src/ports/state.ts';
 import { openDatabase } from '../../../src/store/database/database.ts';
 import { MIGRATIONS } from '../../../src/store/database/migrations.ts';
 import type { OpenState } from '../../../src/store/database/open-state.ts';
@@ -72,7 +73,49 @@ function seal(file: string, content: object): void {
   writeFileSync(file, `{"checksum":"${digestOf(body)}","content":${body}}\n`);
 }
 
+const CHANGES: Readonly<Record<string, (store: Store) => void>> = {
+  'an adoption': (store) => store.adopt(verified({ name: 'third', version: '1.0.0' }), event('bundleVerified')),
+  'a milestone': (store) => store.change(bundle.bundleId, { activatedAt: NOON }, event('bundleActivated')),
+  'the begin of an activation': (store) => store.change(bundle.bundleId, { activationBegunAt: NOON }),
+  'a retirement': (store) => store.change(bundle.bundleId, { retiredAt: NOON }, event('bundleRetired')),
+  'a rollback': (store) =>
+    store.rollBack(bundle.bundleId, event('bundleRolledBack'), { bundleId: other.bundleId, event: event('next') }),
+  'a cancellation': (store) => store.cancel([bundle.bundleId], [], event('cancelled')),
+  'a verdict': (store) => store.setVerdict({ bundleId: bundle.bundleId, verdict: 'rejected', at: 1 }, event('no')),
+  'a rejected name': (store) => store.rejectName({ name: 'a', version: '1', at: 1 }, event('no')),
+  'a reset': (store) => store.resetStream('ocp', event('streamReset')),
+  pins: (store) => store.setDocument('pins', '[1]'),
+  floors: (store) => store.setDocument('floors', '[2]'),
+  hooks: (store) => store.setDocument('hooks', '[3]'),
+  'a revocation': (store) => store.setRevocationRecord({ folders: ['/a'], revocations: [] }),
+  tags: (store) => store.setTagsGiven([{ tag: 'a:1', at: 1 }]),
+  'a pulled image': (store) => store.setPulledByUs('a@sha256:1', true),
+};
+const allOf = (store: Store) =>
+  JSON.stringify([
+    store.load(),
+    [...(store.load().pulledByUs ?? [])],
+    store.tagsGiven(),
+    store.revocationRecord(),
+    ...(['pins', 'floors', 'hooks'] as const).map((name) => store.document(name)),
+  ]);
+
 describe('the mirror of the state database', () => {
+  it.each(Object.entries(CHANGES))('that has not seen %s yet takes nothing back', async (_what, change) => {
+    await makeMirror();
+    const { store } = open();
+    const before = allOf(store);
+    change(store);
+    const after = allOf(store);
+    expect(after).not.toBe(before);
+    const again = open();
+    expect(again.loss).toBeUndefined();
+    expect(allOf(again.store)).toBe(after);
+    await again.store.mirror(signal);
+    lose();
+    expect(allOf(open().store)).toBe(after);
+  });
+
   it('has two generations, readable by the owner only, and nothing half-written stays', async () => {
     await makeMirror();
     open().store.change(bundle.bundleId, { readyAt: NOON }, event('bundleReady'));
