@@ -20,6 +20,7 @@ import { createShiftedClock, type ShiftedClock } from '../../../support/daemon/s
 import { eventually } from '../../../support/eventually.ts';
 import { createPods, type WantedPods } from '../../../support/pods/pods.ts';
 import { have } from '../../../support/requirements.ts';
+import { loseMirror } from '../../../support/state/lose-state.ts';
 
 const DAY = 86_400_000;
 const PATIENCE_MS = 60_000;
@@ -165,10 +166,11 @@ describe.runIf(have('root', 'mmdebstrap')).each([
       };
     };
     /** The daemon ends, its database is gone, and it starts again. */
-    const loseDatabase = async () => {
+    const loseDatabase = async ({ withMirror = false } = {}) => {
       await harness.daemon().engine.settled(AbortSignal.timeout(30_000));
       await harness.stop();
       const { state_dir: folder } = harness.settings.paths;
+      if (withMirror) loseMirror(folder);
       for (const name of ['state.db', 'state.db-wal', 'state.db-shm']) rmSync(join(folder, name), { force: true });
       await harness.start();
       await harness.rounds();
@@ -195,6 +197,26 @@ describe.runIf(have('root', 'mmdebstrap')).each([
       expect(await inRuntime()).toEqual(before);
       expect(entry('1.2.0')).toMatchObject({ activatedAt, current: true });
       expect(kinds()).toContain('stateLost');
+      expect(kinds()).not.toContain('bundleActivated');
+      expect(harness.report().unclaimed).toEqual([]);
+    });
+
+    it('both, with the mirror: they are rebuilt from their documents, all pins stay, and no tag moves', async () => {
+      await start();
+      await bringFirst();
+      const second = await release(2);
+      await bring(second);
+      await node.run(second.pods);
+      await become({ '1.1.0': 'proven', '1.2.0': 'active' });
+      const before = await inRuntime();
+      await loseDatabase({ withMirror: true });
+      await expect
+        .poll(() => kinds().filter((kind) => kind === 'releaseRebuilt'), { timeout: PATIENCE_MS })
+        .toHaveLength(2);
+      await harness.rounds();
+      expect(await inRuntime()).toEqual(before);
+      expect(entry('1.2.0')?.activatedAt).toBeDefined();
+      expect(phases()).not.toMatchObject({ '1.1.0': 'proven' });
       expect(kinds()).not.toContain('bundleActivated');
       expect(harness.report().unclaimed).toEqual([]);
     });
