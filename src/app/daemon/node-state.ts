@@ -11,6 +11,7 @@ import type { HookStore } from '../../ports/node.ts';
 import type { DocumentName, FloorStore, PinLedgerStore, Store } from '../../ports/state.ts';
 import { floorsDocument, hooksDocument, parseFloors, parseHooks, parsePins } from '../../store/database/documents.ts';
 import { type EarlierFiles, takeEarlierFiles, takeForeignMirror } from '../../store/database/earlier-files.ts';
+import type { Mirror } from '../../store/database/mirror.ts';
 import { type OpenState, openState } from '../../store/database/open-state.ts';
 import { reviveBundle } from './signed-bundles.ts';
 
@@ -46,7 +47,8 @@ export async function openNodeState(
     log,
     now,
   });
-  const { store, loss, foreignMirror } = state;
+  const { store, mirror, loss, foreignMirror } = state;
+  let isMigrated = false;
   const isLost = loss !== undefined || foreignMirror !== undefined;
   const found = [...damagedMirrors(state), ...foreignMirrors(state, directory)];
   const earlier = await takeEarlier(directory, store, { now, isLost });
@@ -85,17 +87,25 @@ export async function openNodeState(
     },
     isLost,
     problems,
-    afterRound: once(() => void earlier.migrated()),
+    afterRound: () => {
+      if (isMigrated || !isMirrored(mirror)) return;
+      isMigrated = true;
+      void earlier.migrated();
+    },
     close: state.close,
   };
 }
 
-function once(work: () => void): () => void {
-  let isDone = false;
-  return () => {
-    if (!isDone) work();
-    isDone = true;
-  };
+/** Reads it back. */
+function isMirrored(mirror: Mirror): boolean {
+  try {
+    return mirror.newest() !== undefined;
+  } catch (error) {
+    if (!(error instanceof AppError)) throw error;
+    return false;
+  } finally {
+    mirror.forget();
+  }
 }
 
 async function save(store: Store, name: DocumentName, value: unknown, signal: AbortSignal): Promise<void> {

@@ -12,6 +12,8 @@ import type { EventRow, Store } from '../../../ports/state.ts';
 export class RevocationMemory {
   private current: RevocationRecord;
   private readonly damage: KeyProblem | undefined;
+  /** A damaged file that may have revocations which nothing else has. */
+  private readonly hiding: string | undefined;
   /** What is stored, and in the mirror. */
   private stored: RevocationRecord | undefined;
   private logged: string | undefined;
@@ -21,6 +23,7 @@ export class RevocationMemory {
     private readonly store: Pick<Store, 'revocationRecord' | 'setRevocationRecord' | 'document' | 'mirror'>,
     private readonly log: Log,
   ) {
+    this.hiding = store.document('hidden-revocations');
     try {
       this.current = store.revocationRecord() ?? EMPTY_RECORD;
     } catch (error) {
@@ -37,7 +40,7 @@ export class RevocationMemory {
 
   /** Why earlier revocations are not known. Undefined when they are known. */
   trouble(): KeyProblem | undefined {
-    const file = this.store.document('hidden-revocations');
+    const file = this.hiding;
     if (file === undefined || !existsSync(file)) return this.damage;
     const message = `${file}, which lists the revoked keys, is damaged, and nothing else has them`;
     const remedy = `see that a *.revoked file in keys.d names each key that was ever revoked, then remove ${file}`;

@@ -35,8 +35,9 @@ describe('the memory of revocations', () => {
     onTestFinished(() => rmSync(folder, { recursive: true }));
     const file = join(folder, 'state.json.damaged');
     writeFileSync(file, '{');
-    const { memory, store } = make();
+    const { again, store } = make();
     store.hidden = file;
+    const memory = again();
     expect(memory.trouble()).toMatchObject({ file, hidesRevocations: true });
     rmSync(file);
     expect(memory.trouble()).toBeUndefined();
