@@ -97,11 +97,13 @@ esac
   it('that wait behind the socket end, and later ones fall through to the next registry within a second', async () => {
     const never = new AbortController().signal;
     let isEnded = false;
+    // While containerd did not read the mirror yet, its test pulls went there.
+    const before = askedFor(origin);
     const stalled = cri.pullImage(name, never).finally(() => {
       isEnded = true;
     });
     await expect.poll(() => waiting.size, { timeout: 20_000 }).toBeGreaterThan(0);
-    expect([isEnded, askedFor(origin)]).toEqual([false, 0]);
+    expect([isEnded, askedFor(origin)]).toEqual([false, before]);
 
     runUnitStop();
     expect(readFileSync(join(root, 'asked'), 'utf8')).toContain('stop stickpin-registry.socket');
@@ -110,7 +112,7 @@ esac
     const closedAt = performance.now();
     await stalled;
     expect(performance.now() - closedAt).toBeLessThan(AT_ONCE_MS);
-    expect(askedFor(origin)).toBeGreaterThan(0);
+    expect(askedFor(origin)).toBeGreaterThan(before);
 
     expect(existsSync(join(containerd.certsDirectory, 'quay.example.com/hosts.toml.stickpin-saved'))).toBe(false);
     const begunAt = performance.now();
