@@ -143,6 +143,14 @@ async function manifestsOf(api: PullApi, root: Digest, signal: AbortSignal): Pro
   return named;
 }
 
+/**
+ * containerd asks for a manifest as a blob too, after a 404 or a broken connection, and takes its
+ * media type from the answer: one that is not the manifest's would spoil the image in its store.
+ */
+export function isManifest({ indexes }: PullApi, digest: Digest, { images }: Offer): boolean {
+  return images?.references.has(digest) === true || [...indexes.values()].some((below) => below.has(digest));
+}
+
 /** Of an index only the manifests count that a source has. */
 async function extentOf(document: ImageDocument, source: BlobSource, signal: AbortSignal): Promise<Extent> {
   if (document.kind === 'manifest') {
@@ -288,10 +296,12 @@ interface Wanted {
   readonly digest: Digest | undefined;
 }
 
+export type WantedManifest = Pick<Extract<Route, { kind: 'manifest' }>, 'repository' | 'reference'>;
+
 /** Whether the answer was the manifest, or 304. 404 sends the client to another registry. */
 export async function sendManifest(
   api: PullApi,
-  { repository, reference }: Extract<Route, { kind: 'manifest' }>,
+  { repository, reference }: WantedManifest,
   { offer, digest }: Wanted,
   { request, response }: Exchange,
 ): Promise<boolean> {

@@ -4,6 +4,7 @@ import { withEither } from '../platform/async/abort.ts';
 import { closeSignal, respondJson } from '../platform/http.ts';
 import {
   type Exchange,
+  isManifest,
   offered,
   type PullApi,
   type PullApiOptions,
@@ -13,6 +14,7 @@ import {
   sendProbeManifest,
   sendReferrers,
   sendTags,
+  type WantedManifest,
 } from './answers.ts';
 import type { Offer } from './blob-union.ts';
 import { meteredSource } from './meter.ts';
@@ -70,26 +72,29 @@ async function answerRoute(
   exchange: Exchange,
 ) {
   switch (route.kind) {
-    case 'blob':
+    case 'blob': {
+      const { digest: reference, repository } = route;
+      if (isManifest(api, reference, offer)) return answerManifest(api, { repository, reference }, offer, exchange);
       return sendBlob(api, route, offer, exchange);
+    }
     case 'tags':
       return sendTags(api, route.repository, offer, exchange);
     case 'referrers':
       return sendReferrers(route.digest, offer, exchange);
-    case 'manifest': {
-      const { reference, repository } = route;
-      const digest = isDigest(reference)
-        ? reference
-        : (offer.tags.get(reference) ?? offer.referrersTags?.get(reference));
-      let isSent = false;
-      try {
-        isSent = await sendManifest(api, route, { offer, digest: offered(digest, offer) }, exchange);
-      } finally {
-        // Counted last: code that waits for this request may start a pull at once, and the request
-        // must not count as an unknown one of that pull.
-        api.meter.manifestRequested(repository, reference, isSent);
-      }
-      return;
-    }
+    case 'manifest':
+      return answerManifest(api, route, offer, exchange);
+  }
+}
+
+async function answerManifest(api: PullApi, wanted: WantedManifest, offer: Offer, exchange: Exchange) {
+  const { reference, repository } = wanted;
+  const digest = isDigest(reference) ? reference : (offer.tags.get(reference) ?? offer.referrersTags?.get(reference));
+  let isSent = false;
+  try {
+    isSent = await sendManifest(api, wanted, { offer, digest: offered(digest, offer) }, exchange);
+  } finally {
+    // Counted last: code that waits for this request may start a pull at once, and the request
+    // must not count as an unknown one of that pull.
+    api.meter.manifestRequested(repository, reference, isSent);
   }
 }

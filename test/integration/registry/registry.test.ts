@@ -189,6 +189,7 @@ describe('registry: pull, after the OCI distribution specification', () => {
   it.each([
     ['by digest', `manifests/${hashOf(manifest)}`, manifest, 'application/vnd.docker.distribution.manifest.v2+json'],
     ['by tag', 'manifests/v3.5', manifest, 'application/vnd.docker.distribution.manifest.v2+json'],
+    ['as a blob', `blobs/${hashOf(manifest)}`, manifest, 'application/vnd.docker.distribution.manifest.v2+json'],
     ['without a mediaType', `manifests/${hashOf(bareIndex)}`, bareIndex, 'application/vnd.oci.image.index.v1+json'],
   ])('gives a manifest %s with its type, size and digest', async (_how, path, bytes, type) => {
     const { status, headers, body } = await get(at(path));
