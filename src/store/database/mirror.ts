@@ -4,6 +4,7 @@ import { dirname } from 'node:path';
 import Database from 'better-sqlite3';
 import * as v from 'valibot';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
+import { oneAtATime } from '../../platform/async/concurrency.ts';
 import { syncFolder } from '../../platform/files/durable-file.ts';
 import { openSeal, unreadable, writeSealed } from '../files/sealed-file.ts';
 import { damagedName, fileWriteError } from '../files/write-error.ts';
@@ -55,6 +56,7 @@ export class Mirror {
   private beforeState: ReadGeneration | undefined;
   /** What the newest generation is of. Undefined: not known, or there is none. */
   private written: Pick<MirrorContent, 'origin' | 'counter'> | undefined;
+  private readonly inTurn = oneAtATime();
 
   /** @param databasePath the database that is mirrored; its folder has the mirror */
   constructor(
@@ -100,9 +102,19 @@ export class Mirror {
     else this.beforeState = { damaged };
   }
 
-  /** Durable. @throws AppError `store/no-space`, `store/read-only`, `store/write` (`retry`) */
-  async write(content: MirrorContent, signal: AbortSignal): Promise<void> {
-    signal.throwIfAborted();
+  /**
+   * Durable. One after the other; `contentOf` is called in its turn, and nothing is written when it
+   * returns undefined.
+   * @throws AppError `store/no-space`, `store/read-only`, `store/write` (`retry`)
+   */
+  write(contentOf: () => MirrorContent | undefined, signal: AbortSignal): Promise<void> {
+    return this.inTurn(signal, async () => {
+      const content = contentOf();
+      if (content !== undefined) await this.writeNow(content, signal);
+    });
+  }
+
+  private async writeNow(content: MirrorContent, signal: AbortSignal): Promise<void> {
     this.written ??= this.newest()?.content;
     const isOwn = this.written?.origin === content.origin;
     // Two names of one file would be no generations.

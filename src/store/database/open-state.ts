@@ -173,13 +173,16 @@ class LiveState {
 
   private async writeMirror(signal: AbortSignal): Promise<void> {
     await this.settled(signal);
-    const { recording } = this.opened;
-    if (!recording.isMirrorDue || recording.isRefused) return;
-    recording.isMirrorDue = false;
+    const changed = () => {
+      const { recording } = this.opened;
+      if (!recording.isMirrorDue || recording.isRefused) return undefined;
+      recording.isMirrorDue = false;
+      return mirrorOf(recording.database);
+    };
     try {
-      await this.mirror.write(mirrorOf(recording.database), signal);
+      await this.mirror.write(changed, signal);
     } catch (error) {
-      recording.isMirrorDue = true;
+      this.opened.recording.isMirrorDue = true;
       throw error;
     }
   }
@@ -203,7 +206,7 @@ class LiveState {
         database.prepare('VACUUM INTO ?').run(staged);
         chmodSync(staged, 0o600);
         syncNow(staged);
-        await this.mirror.write(mirrorOf(database), NEVER_ABORTED);
+        await this.mirror.write(() => mirrorOf(database), NEVER_ABORTED);
       }
     } catch {
       rmSync(staged, { force: true });

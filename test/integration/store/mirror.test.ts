@@ -116,6 +116,18 @@ describe('the mirror of the state database', () => {
     expect(allOf(open().store)).toBe(after);
   });
 
+  it('is written by one call after the other, each of which ends when its change is in it', async () => {
+    const { store } = open();
+    const calls = Array.from({ length: 20 }, async (_, at) => {
+      const added = verified({ name: `stream-${at}`, version: '1.0.0' });
+      store.adopt(added, event('bundleVerified'));
+      await store.mirror(signal);
+      expect(JSON.stringify(contentOf(mirror))).toContain(added.bundleId);
+    });
+    await Promise.all(calls);
+    expect(readdirSync(folder).filter((name) => name.includes('new'))).toEqual([]);
+  });
+
   it('has two generations, readable by the owner only, and nothing half-written stays', async () => {
     await makeMirror();
     open().store.change(bundle.bundleId, { readyAt: NOON }, event('bundleReady'));
