@@ -24,6 +24,7 @@ export async function checkOptions(options: CreateOptions): Promise<void> {
   await faults.of(() => checkOut(options));
   if (release !== undefined) await faults.of(() => checkReleaseSource(release));
   await faults.of(() => checkCarried(options));
+  await faults.of(() => checkChoice(options));
   await faults.of(() => checkAccess(access));
   for (const one of attachments) await faults.of(() => checkAttachments([one], sizeRulesOf(options)));
   const isFile = options.volumeBytes === undefined && (options.filesystem !== undefined || isBundleTar(out));
@@ -91,6 +92,11 @@ function checkImageOptions({ out, filesystem, volumeBytes, allowLargeBlobs }: Cr
             allowLargeBlobs === true &&
             'no file on FAT has 4 GiB: give --filesystem ext4 instead of --allow-large-blobs';
   if (fault !== false) throw bundleError('bundle/option', `out: ${out}: ${fault}`);
+}
+
+function checkChoice({ archives = [], archiveChoice: { only = [], except = [] } = {} }: CreateOptions): void {
+  if (archives.length > 0 || only.length + except.length === 0) return;
+  throw bundleError('bundle/option', '--only and --except choose among the images of --archive, and none is given');
 }
 
 function hasImages({ images, archives = [], release }: CreateOptions): boolean {

@@ -129,7 +129,7 @@ async function fetchAll(
   folder: string,
   signal: AbortSignal,
 ): Promise<{ readonly requests: readonly LayoutRequest[]; readonly notes: readonly string[] }> {
-  const { release, arch, withoutSignatures, access = {}, archives = [] } = options;
+  const { release, arch, withoutSignatures, access = {}, archives = [], archiveChoice: choice = {} } = options;
   const onProgress = listenerOf(options);
   const fetch = (wanted: readonly ImageRequest[], part: string) =>
     fetchImages(
@@ -141,7 +141,7 @@ async function fetchAll(
     );
   const { requests: unpacked, notes } = await readArchives(
     archives,
-    { folder: join(folder, 'archives'), arch, onProgress },
+    { folder: join(folder, 'archives'), arch, choice, onProgress },
     signal,
   );
   const carried = new Set(unpacked.map(({ reference }) => formatReference(reference)));

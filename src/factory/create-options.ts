@@ -3,6 +3,7 @@ import { isBundleTar } from '../bundle/read/open-bundle.ts';
 import type { Payload, UpdateRules } from '../domain/model/bundle.ts';
 import type { StickFilesystem } from '../domain/model/machine.ts';
 import type { ManifestImage } from '../domain/release/manifest-images.ts';
+import type { ArchiveChoice } from './archive/read-archives.ts';
 import type { RegistryAccess } from './images/fetch-images.ts';
 import type { FileSizeRules } from './layers/packed-file.ts';
 import type { AttachmentRequest } from './payload/attachments.ts';
@@ -31,8 +32,9 @@ export interface CreateOptions
   readonly base?: string;
   /** In load order. Without images the bundle holds only advisories or a key rotation. */
   readonly images: readonly ImageRequest[];
-  /** Paths of archives whose images are all loaded after `images`. */
+  /** Paths of archives, whose chosen images are loaded after `images`. */
   readonly archives?: readonly string[];
+  readonly archiveChoice?: ArchiveChoice;
   /** An OpenShift release image, loaded with its payload after `images`, under its own names. */
   readonly release?: ImageRequest;
   /** Makes directories `1`, `2` … of at most this many bytes. Not for a tar file. */

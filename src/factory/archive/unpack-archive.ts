@@ -1,11 +1,24 @@
 import { createHash, type Hash } from 'node:crypto';
-import { type FileHandle, mkdir, open, rename, rm, stat, statfs } from 'node:fs/promises';
-import { join, posix } from 'node:path';
+import {
+  type FileHandle,
+  mkdir,
+  open,
+  readdir,
+  readFile,
+  rename,
+  rm,
+  stat,
+  statfs,
+  symlink,
+  writeFile,
+} from 'node:fs/promises';
+import { join, posix, resolve } from 'node:path';
 import { bundleError } from '../../bundle/bundle-error.ts';
 import type { TarHeader } from '../../bundle/format/tar-header.ts';
 import { limits } from '../../bundle/limits.ts';
 import { type Digest, digestFromHex } from '../../domain/model/digest.ts';
 import type { AppError } from '../../platform/app-error.ts';
+import { digestOf } from '../../platform/digest.ts';
 import { formatBytes } from '../../platform/sizes.ts';
 import { layoutBlobPath, sourceError } from '../images/layout-source.ts';
 import { endTar } from '../layers/layer-file.ts';
@@ -19,7 +32,7 @@ export interface StoredFile {
 
 /**
  * Unpacks into the blobs of a layout at `folder`, each file under its digest. Of members with one
- * name the last counts, as in tar.
+ * name the last counts, as in tar. Blobs of a folder with an OCI layout are linked.
  *
  * @throws AppError `bundle/source` when it is no archive, damaged, cut off or hostile;
  *   `bundle/no-space` (`wait`) before it fills the filesystem
@@ -30,8 +43,9 @@ export async function unpackArchive(
   onFileBytes: (bytes: number) => void,
   signal: AbortSignal,
 ): Promise<ArchiveMembers> {
-  await checkArchive(path);
+  const isFolder = await checkArchive(path);
   await mkdir(join(folder, 'blobs', 'sha256'), { recursive: true });
+  if (isFolder) return linkLayout(path, folder);
   const { bavail, bsize } = await statfs(folder);
   const members = new ArchiveMembers(path, folder, bavail * bsize);
   const walker = new TarWalker((member) => members.visit(member));
@@ -41,13 +55,73 @@ export async function unpackArchive(
   };
   try {
     const onFile = async (chunk: Buffer) => onFileBytes(chunk.length);
-    const file = { path, what: `archive ${path}` };
-    await streamPacked(file, { onHead: (head) => refuseOthers(path, head), onFile, onTar }, signal);
+    const file = { path, what: `archive ${path}`, pieces: await piecesOf(path) };
+    const first = await firstPieceOf(path);
+    const onHead = (head: Buffer) => {
+      refuseOthers(path, head);
+      if (first !== undefined && !isBegun(head)) throw badArchive(path, `it is a piece: give only the first, ${first}`);
+    };
+    await streamPacked(file, { onHead, onFile, onTar }, signal);
     endTar(walker, file);
   } finally {
     await members.close();
   }
   return members;
+}
+
+/** @throws AppError `bundle/source` without an `index.json` */
+async function linkLayout(path: string, folder: string): Promise<ArchiveMembers> {
+  const members = new ArchiveMembers(path, folder, 0, false);
+  try {
+    const index = join(path, 'index.json');
+    const { size: sizeBytes } = await stat(index);
+    if (sizeBytes > limits.indexBytes) throw badArchive(path, `its index.json has ${formatBytes(sizeBytes)}`);
+    const bytes = await readFile(index);
+    const digest = digestOf(bytes);
+    await writeFile(layoutBlobPath(folder, digest), bytes);
+    members.files.set('index.json', { digest, sizeBytes: bytes.length });
+    const blobs = join(path, 'blobs', 'sha256');
+    const names = (await readdir(blobs)).filter((name) => HEX.test(name));
+    if (names.length > limits.tarMembers) throw badArchive(path, `it has more than ${limits.tarMembers} blobs`);
+    for (const hex of names) {
+      const file = join(blobs, hex);
+      members.files.set(`blobs/sha256/${hex}`, { digest: digestFromHex(hex), sizeBytes: (await stat(file)).size });
+      await symlink(resolve(file), layoutBlobPath(folder, digestFromHex(hex)));
+    }
+  } catch (cause) {
+    throw sourceError(`archive ${path}, a folder without a whole OCI layout,`, cause);
+  }
+  return members;
+}
+
+const HEX = /^[0-9a-f]{64}$/;
+const MAX_PIECES = 1_000;
+
+/**
+ * The files that are one archive, in order: hauler names its pieces `haul_0.tar.zst`,
+ * `haul_1.tar.zst` …, zarf `….part001` …, described in `….part000`.
+ */
+export async function piecesOf(path: string): Promise<readonly string[]> {
+  const [, start, first, end = ''] = /^(.*_)(0)(\.[^/]*)$/.exec(path) ?? /^(.*\.part)(000)$/.exec(path) ?? [];
+  if (start === undefined || first === undefined) return [path];
+  const pieces = first === '0' ? [path] : [];
+  for (let at = 1; at < MAX_PIECES; at += 1) {
+    const piece = `${start}${String(at).padStart(first.length, '0')}${end}`;
+    if ((await stat(piece).catch(() => undefined)) === undefined) break;
+    pieces.push(piece);
+  }
+  return pieces.length === 0 ? [path] : pieces;
+}
+
+/** Undefined when it is no later piece, by its name. */
+async function firstPieceOf(path: string): Promise<string | undefined> {
+  const name = path.replace(/_[1-9][0-9]*(\.[^/]*)$/, '_0$1').replace(/\.part(?!000)[0-9]{3}$/, '.part000');
+  return name === path || (await stat(name).catch(() => undefined)) === undefined ? undefined : name;
+}
+
+/** Of a tar, gzip or zstd. */
+function isBegun(head: Buffer): boolean {
+  return /^(?:1f8b|28b52ffd)/.test(head.toString('hex', 0, 4)) || head.toString('latin1', 257, 262) === 'ustar';
 }
 
 /** Names of an archive. INVARIANT: nothing is ever written under one of them. */
@@ -66,6 +140,8 @@ export class ArchiveMembers {
     readonly path: string,
     private readonly folder: string,
     private leftBytes: number,
+    /** The blobs are copies, which may be moved. */
+    readonly isOwn = true,
   ) {}
 
   visit(member: TarHeader): ((data: Uint8Array) => void) | undefined {
@@ -136,7 +212,7 @@ export class ArchiveMembers {
     this.open = undefined;
     await handle.close();
     const digest = digestFromHex(hash.digest('hex'));
-    const named = /^blobs\/sha256\/([0-9a-f]{64})$/.exec(name)?.[1];
+    const named = /(?:^|\/)blobs\/sha256\/([0-9a-f]{64})$/.exec(name)?.[1];
     if (named !== undefined && digest !== digestFromHex(named)) {
       await rm(temporary);
       throw badArchive(this.path, `${name} is damaged: its digest is ${digest}`);
@@ -155,11 +231,13 @@ function innerName(name: string): string | undefined {
   return inner === '' || inner === '.' || inner === '..' || inner.startsWith('../') ? undefined : inner;
 }
 
-async function checkArchive(path: string): Promise<void> {
+/** Whether it is a folder. */
+async function checkArchive(path: string): Promise<boolean> {
   const found = await stat(path).catch((cause: unknown) => {
     throw sourceError(path, cause);
   });
-  if (!found.isFile()) throw badArchive(path, 'it is not a file: give a .tar, .tar.gz or .tar.zst');
+  if (found.isFile() || found.isDirectory()) return found.isDirectory();
+  throw badArchive(path, 'it is neither a file nor a folder: give a .tar, .tar.gz or .tar.zst');
 }
 
 /** Packers that Node.js has no reader for, and what unpacks their files. */

@@ -1,4 +1,5 @@
 import { createReadStream } from 'node:fs';
+import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { constants, createGunzip, createZstdDecompress } from 'node:zlib';
 import { bundleError } from '../../bundle/bundle-error.ts';
@@ -16,6 +17,15 @@ const LEAST_CHUNK_BYTES = 16 * 1024;
 /** How much a layer grows when it is unpacked, for the size of a buffer only. */
 const UNPACKED_FACTOR = 4;
 
+interface PackedFile extends SourceFile {
+  /** The files that it is cut into, in order. Default: `path` alone. */
+  readonly pieces?: readonly string[];
+}
+
+async function* inTurn(pieces: readonly string[], open: (piece: string) => AsyncIterable<Buffer>) {
+  for (const piece of pieces) yield* open(piece);
+}
+
 interface PackedSink {
   /** For the size of buffers. Default: a large one. */
   readonly sizeBytes?: number;
@@ -30,9 +40,11 @@ interface PackedSink {
  *
  * @throws AppError `bundle/source`, also for `bundle/tar` of the sink; other errors of the sink
  */
-export async function streamPacked(file: SourceFile, sink: PackedSink, signal: AbortSignal): Promise<void> {
+export async function streamPacked(file: PackedFile, sink: PackedSink, signal: AbortSignal): Promise<void> {
   const { sizeBytes, onHead, onFile, onTar } = sink;
-  const stream = createReadStream(file.path, { highWaterMark: bufferBytes(sizeBytes), signal });
+  const { path, pieces = [path] } = file;
+  const open = (piece: string) => createReadStream(piece, { highWaterMark: bufferBytes(sizeBytes), signal });
+  const stream = Readable.from(inTurn(pieces, open), { signal });
   const chunks = readFrom(stream, file, onFile);
   const chunkSize = bufferBytes(sizeBytes, UNPACKED_FACTOR);
   try {

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gzipSync, zstdCompressSync } from 'node:zlib';
@@ -68,6 +68,21 @@ const named = (name: string) => ({
   'io.containerd.image.name': name,
   'org.opencontainers.image.ref.name': name.slice(name.lastIndexOf(':') + 1),
 });
+
+const SIMPLE_SIGNING = 'application/vnd.dev.cosign.simplesigning.v1+json';
+
+const blobOf = ({ top }: SampleImage) => ({ path: `blobs/sha256/${top.digest.slice(7)}`, bytes: top.bytes });
+
+/** A manifest of anything: config and layer are the config of `web`. */
+function artifact(config: string, layer: string): SampleImage {
+  const bytes = json({
+    schemaVersion: 2,
+    config: { mediaType: config, digest: web.config.digest, size: web.config.sizeBytes },
+    layers: [{ mediaType: layer, digest: web.config.digest, size: web.config.sizeBytes }],
+  });
+  const { mediaType } = web.manifest;
+  return { ...web, top: { mediaType, digest: digestOf(bytes), sizeBytes: bytes.length, bytes } };
+}
 
 const zstd = ['zstd', 'unzstd'].map((name) => program(name, 'apt-get install zstd'));
 
@@ -181,17 +196,8 @@ describe('bundle create --archive', () => {
     expect(readFileSync(join(at('out'), 'index.json'), 'utf8')).toContain(`quay.io/x/i:${tag}`);
   });
 
-  it('leaves out what a hauler store has beside images: signatures, charts, files, referrers', async () => {
-    const artifact = (config: string, layer: string) => {
-      const bytes = json({
-        schemaVersion: 2,
-        config: { mediaType: config, digest: web.config.digest, size: web.config.sizeBytes },
-        layers: [{ mediaType: layer, digest: web.config.digest, size: web.config.sizeBytes }],
-      });
-      const { mediaType } = web.manifest;
-      return { ...web, top: { mediaType, digest: digestOf(bytes), sizeBytes: bytes.length, bytes } };
-    };
-    const signature = artifact(web.config.mediaType, 'application/vnd.dev.cosign.simplesigning.v1+json');
+  it('takes the signatures of a hauler store, and leaves out charts, files and referrers', async () => {
+    const signature = artifact(web.config.mediaType, SIMPLE_SIGNING);
     const bundle = artifact('application/vnd.oci.empty.v1+json', 'application/vnd.dev.sigstore.bundle.v0.3+json');
     const chart = artifact('application/vnd.cncf.helm.config.v1+json', 'application/vnd.cncf.helm.chart.content.v1');
     const file = artifact('application/vnd.content.hauler.file.local.config.v1+json', 'text/plain');
@@ -206,17 +212,96 @@ describe('bundle create --archive', () => {
       entry(file, { 'org.opencontainers.image.ref.name': 'v1' }),
       entry(file),
     ];
-    const members = others.map(({ top }) => ({ path: `blobs/sha256/${top.digest.slice(7)}`, bytes: top.bytes }));
+    const members = others.map(blobOf);
     writeFileSync(at('haul.tar.zst'), zstdCompressSync(layout(manifests, ...members, ...blobMembers(web))));
     const { exitCode, stdout, stderr } = await create('--archive', at('haul.tar.zst'));
     expect(`${exitCode} ${stderr}`).toMatch(/^0 /);
-    expect(JSON.parse(stdout).payload.totals).toMatchObject({ images: 1, blobs: 3 });
+    expect(JSON.parse(stdout).payload.totals).toMatchObject({ images: 1, blobs: 4 });
+    expect(readFileSync(at('out/index.json'), 'utf8')).toContain(`quay.io/x/web:sha256-${web.top.digest.slice(7)}.sig`);
     expect(JSON.parse(stdout).resolved).toEqual({ 'quay.io/x/web:1': web.top.digest });
     const notes = stderr.split('\n').filter((line) => line.includes('left out'));
     expect(notes).toEqual([
-      `warning: archive ${at('haul.tar.zst')}: quay.io/x/web:1 (application/vnd.dev.cosign.simplesigning.v1+json), quay.io/x/web:1 (application/vnd.oci.empty.v1+json), quay.io/x/web:sha256-${'0'.repeat(64)} (${web.top.mediaType}), hauler/rancher:2.8.0 (application/vnd.cncf.helm.config.v1+json), v1 (application/vnd.content.hauler.file.local.config.v1+json), ${file.top.digest} (application/vnd.content.hauler.file.local.config.v1+json) are no images, and are left out`,
+      `warning: archive ${at('haul.tar.zst')}: quay.io/x/web:1 (application/vnd.oci.empty.v1+json), quay.io/x/web:sha256-${'0'.repeat(64)} (${web.top.mediaType}), hauler/rancher:2.8.0 (application/vnd.cncf.helm.config.v1+json), v1 (application/vnd.content.hauler.file.local.config.v1+json), ${file.top.digest} (application/vnd.content.hauler.file.local.config.v1+json) are no images, and are left out`,
     ]);
     expect(JSON.parse(stdout).payload.warnings).toHaveLength(1);
+  });
+
+  it('takes a folder that cosign saved, with its signature, and leaves it as it is', async () => {
+    const signature = artifact(web.config.mediaType, SIMPLE_SIGNING);
+    const attestation = artifact(web.config.mediaType, 'application/vnd.dsse.envelope.v1+json');
+    const saved = (of: SampleImage, kind: string) =>
+      entry(of, { 'org.opencontainers.image.ref.name': 'quay.io/x/web:1', kind: `dev.cosignproject.cosign/${kind}` });
+    mkdirSync(at('saved/blobs/sha256'), { recursive: true });
+    for (const { path, bytes } of [...blobMembers(web), blobOf(signature), blobOf(attestation)]) {
+      writeFileSync(at(`saved/${path}`), bytes);
+    }
+    const manifests = [saved(web, 'image'), saved(signature, 'sigs'), saved(attestation, 'atts')];
+    writeFileSync(at('saved/index.json'), json({ schemaVersion: 2, manifests }));
+    const before = readdirSync(at('saved/blobs/sha256'));
+    expect(await imagesOf('--archive', at('saved'))).toEqual([{ digest: web.top.digest, tags: ['quay.io/x/web:1'] }]);
+    expect(readFileSync(at('out/index.json'), 'utf8')).toContain(`quay.io/x/web:sha256-${web.top.digest.slice(7)}.sig`);
+    expect(readdirSync(at('saved/blobs/sha256'))).toEqual(before);
+  });
+
+  it('takes a package of zarf, an archive in pieces, and a layout that was packed with its folder', async () => {
+    const inFolder = (folder: string, ref: string, key = 'org.opencontainers.image.ref.name') => [
+      { path: `${folder}/oci-layout`, bytes: json({ imageLayoutVersion: '1.0.0' }) },
+      { path: `${folder}/index.json`, bytes: json({ schemaVersion: 2, manifests: [entry(web, { [key]: ref })] }) },
+      ...blobMembers(web).map(({ path, bytes }) => ({ path: `${folder}/${path}`, bytes })),
+    ];
+    const zarf = { path: 'zarf.yaml', bytes: Buffer.from('kind: ZarfPackageConfig\n') };
+    const chart = { path: 'components/web.tar', bytes: Buffer.from('any') };
+    const forms: readonly (readonly [string, TarMember[]])[] = [
+      ['zarf-package.tar', [zarf, chart, ...inFolder('images', 'quay.io/x/web:1')]],
+      ['old.tar', [zarf, ...inFolder('images', 'quay.io/x/web:1', 'org.opencontainers.image.base.name')]],
+      ['packed.tar', inFolder('crane', 'quay.io/x/web:1')],
+    ];
+    for (const [name, members] of forms) {
+      writeFileSync(at(name), tarArchive(members));
+      expect(await imagesOf('--archive', at(name))).toEqual([{ digest: web.top.digest, tags: ['quay.io/x/web:1'] }]);
+    }
+    const whole = zstdCompressSync(layout([entry(web, named('quay.io/x/web:1'))], ...blobMembers(web)));
+    const third = Math.ceil(whole.length / 3);
+    const pieces = [0, 1, 2].map((number) => whole.subarray(number * third, (number + 1) * third));
+    for (const [number, piece] of pieces.entries()) {
+      writeFileSync(at(`haul_${number}.tar.zst`), piece);
+      writeFileSync(at(`z.tar.zst.part00${number + 1}`), piece);
+    }
+    writeFileSync(at('z.tar.zst.part000'), json({ sha256Sum: '', bytes: whole.length, count: 3 }));
+    for (const name of ['haul_0.tar.zst', 'z.tar.zst.part000']) {
+      expect(await imagesOf('--archive', at(name))).toEqual([{ digest: web.top.digest, tags: ['quay.io/x/web:1'] }]);
+    }
+    rmSync(at('out'), { recursive: true });
+    for (const [later, first] of [
+      ['haul_1.tar.zst', 'haul_0.tar.zst'],
+      ['z.tar.zst.part002', 'z.tar.zst.part000'],
+    ] as const) {
+      const { exitCode, stderr } = await create('--archive', at(later));
+      expect([exitCode, stderr]).toEqual([
+        1,
+        expect.stringContaining(`it is a piece: give only the first, ${at(first)}`),
+      ]);
+    }
+  });
+
+  it('takes the images that --only and --except choose, by their whole names', async () => {
+    const names = ['quay.io/x/web:1', 'docker.io/rancher/web:1', 'docker.io/rancher/web:2'];
+    writeFileSync(
+      at('a.tar'),
+      layout(
+        names.map((name) => entry(web, named(name))),
+        ...blobMembers(web),
+      ),
+    );
+    const tags = async (...more: string[]) =>
+      (await imagesOf('--archive', at('a.tar'), ...more)).flatMap((image) => image.tags);
+    expect(await tags('--only', '*/rancher/*', '--except', '*:2')).toEqual(['docker.io/rancher/web:1']);
+    expect(await tags('--except', 'docker.io/rancher/*', '--except', 'ghcr.io/*')).toEqual(['quay.io/x/web:1']);
+    rmSync(at('out'), { recursive: true });
+    const { stderr } = await create('--archive', at('a.tar'), '--only', 'rancher', '--json');
+    expect(stderr).toMatch(/--only rancher: no image of the archives fits/);
+    const without = await create('--image', 'quay.io/x/web:1', '--only', '*');
+    expect(without.stderr).toMatch(/--only and --except choose among the images of --archive/);
   });
 
   it('names the archive and the image of a bad blob, and no path of its own', async () => {
@@ -294,7 +379,7 @@ describe('a bad archive', () => {
 
   it.each([
     ['is absent', undefined, /nowhere can't be read/],
-    ['is a folder', '.', /it is not a file: give a \.tar/],
+    ['is a folder of other things', '.', /a folder without a whole OCI layout, can't be read: .*ENOENT/],
   ])('%s', async (_name, path, why) => {
     const { exitCode, stderr } = await create('--archive', path === undefined ? at('nowhere') : work);
     expect([exitCode, stderr]).toEqual([1, expect.stringMatching(why)]);
@@ -368,6 +453,11 @@ describe('a bad archive', () => {
       manifest([{ Config: 'c.json', RepoTags: ['X:1'], Layers: [] }], config),
       /"X:1" in manifest\.json is no name/,
     ],
+    [
+      'was pulled by digest with crane',
+      manifest([{ Config: 'c.json', RepoTags: ['quay.io/x/web:i-was-a-digest'], Layers: [] }], config),
+      /crane pulled it by its digest, which the archive has lost/,
+    ],
     ['lacks a layer', docker('a/layer.tar'), /it has no file "a\/layer\.tar"/],
     ['has a path that leads out', docker('../../etc/passwd'), /leads out of the archive/],
     [
@@ -389,6 +479,17 @@ describe('a bad archive', () => {
     ],
   ])('%s', async (_name, bytes, why) => {
     await expectRefused(bytes, why);
+  });
+
+  it.each([
+    ['docker/registry/v2/blobs/sha256/00/x/data', /it is of oc-mirror.*give --from-openshift-iso FOLDER/],
+    ['publish/.metadata.json', /it is of oc-mirror 1/],
+    ['images.tar', /a package of an old zarf/],
+    ['zarf.yaml', /a package of zarf without images/],
+    ['repositories', /it is of Docker before 1\.10/],
+    ['shop/Chart.yaml', /it is a chart: .*--images-from -/],
+  ])('is of a tool that is known by %s', async (path, why) => {
+    await expectRefused(tarArchive([{ path, bytes: Buffer.from('x') }]), why);
   });
 
   it('writes nothing outside of its folder, whatever its members are called', async () => {

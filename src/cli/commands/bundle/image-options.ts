@@ -17,6 +17,8 @@ export interface ImageOptions {
   readonly imagesFrom: readonly string[];
   readonly shortNames?: string;
   readonly archive: readonly string[];
+  readonly only: readonly string[];
+  readonly except: readonly string[];
   readonly release?: ImageRequest;
   readonly withoutSignatures?: true;
   readonly authfile?: string;
@@ -57,11 +59,18 @@ export function addImageOptions(command: Command): Command {
       registryName,
     )
     .option(
-      '--archive <file>',
-      'all images of an archive: docker save, the air-gap archives of k3s and RKE2, an OCI layout; .tar, .tar.gz or .tar.zst; may be repeated',
+      '--archive <file|dir>',
+      'all images of an archive: docker save, ctr export, the air-gap archives of k3s and RKE2, hauler, zarf; .tar, .tar.gz or .tar.zst, or a folder with an OCI layout; may be repeated',
       collect,
       [],
     )
+    .option(
+      '--only <pattern>',
+      "of archives only the images whose whole name fits, with * for any text: '*/rancher/*'; may be repeated",
+      collect,
+      [],
+    )
+    .option('--except <pattern>', 'of archives not the images whose name fits; may be repeated', collect, [])
     .option(
       '--release <ref[=source]>',
       'an OpenShift release image, with all images of its payload; source docker:// (default) or oci:',
@@ -81,7 +90,12 @@ export async function readImageOptions(
   options: ImageOptions,
   faults: FaultList,
   context: CommandContext,
-): Promise<Pick<CreateOptions, 'images' | 'used' | 'notes' | 'archives' | 'release' | 'withoutSignatures' | 'access'>> {
+): Promise<
+  Pick<
+    CreateOptions,
+    'images' | 'used' | 'notes' | 'archives' | 'archiveChoice' | 'release' | 'withoutSignatures' | 'access'
+  >
+> {
   const { untakenNotes } = await import('../../../factory/images/images-from.ts');
   const pause = options.pauseImage === undefined ? [] : [options.pauseImage];
   const named: ImageRequest[] = [...options.image, ...pause];
@@ -97,6 +111,7 @@ export async function readImageOptions(
     used: from.used,
     notes: [...from.notes, ...untakenNotes(from, images)],
     archives: options.archive,
+    archiveChoice: { only: options.only, except: options.except },
     ...defined({ release: options.release, withoutSignatures: options.withoutSignatures }),
     access: defined({ authfile: options.authfile, tlsVerify: options.tlsVerify, retries: options.retry }),
   };

@@ -1,0 +1,253 @@
+import * as v from 'valibot';
+import { parseJson } from '../../bundle/format/json.ts';
+import {
+  configMediaTypes,
+  type Descriptor,
+  indexMediaTypes,
+  manifestMediaTypes,
+  mediaTypes,
+} from '../../bundle/format/oci-schema.ts';
+import { limits } from '../../bundle/limits.ts';
+import { type Digest, isDigest } from '../../domain/model/digest.ts';
+import { formatReference, parseReference, type Reference } from '../../domain/model/reference.ts';
+import { defined } from '../../platform/defined.ts';
+import { digestOf } from '../../platform/digest.ts';
+import { REF_NAME } from '../images/layout-source.ts';
+import { signatureTagOf } from '../images/plan-images.ts';
+import { type ArchiveMembers, badArchive } from './unpack-archive.ts';
+
+export interface ArchiveImage {
+  readonly descriptor: Descriptor;
+  readonly reference: Reference;
+  /** GOARCH of its entry, where the entry has one. */
+  readonly architecture?: string;
+}
+
+export interface ArchiveIndex {
+  readonly images: readonly ArchiveImage[];
+  /** Signatures of images, which are no images themselves: named `…:sha256-<hex>.sig`. */
+  readonly attached: readonly ArchiveImage[];
+  /** Names of charts, files, referrers and other artifacts, each with its media type. */
+  readonly leftOut: readonly string[];
+  /** Manifests that are not in the archive, since they are made of what it lists. */
+  readonly made: ReadonlyMap<Digest, Buffer>;
+}
+
+/** containerd's and Docker's annotation for the full name of an image. */
+const IMAGE_NAME = 'io.containerd.image.name';
+/** Old packages of zarf have the name of an image here; elsewhere it is that of its base image. */
+const BASE_NAME = 'org.opencontainers.image.base.name';
+/** The one file of a package of zarf that every package has. */
+const ZARF = 'zarf.yaml';
+const SIGNATURE = /^sha256-[0-9a-f]{64}\.sig$/;
+/**
+ * cosign's signatures. In `cosign save` and in stores of hauler they have the name of their image.
+ */
+const SIMPLE_SIGNING = 'application/vnd.dev.cosign.simplesigning.v1+json';
+/** crane's tag for an image that was pulled by its digest, which its archive does not have. */
+const LOST_DIGEST = 'i-was-a-digest';
+/** distribution-spec 1.1, "Referrers Tag Schema": an index of what refers to a manifest. */
+const REFERRERS = /^sha256-[0-9a-f]{64}$/;
+const LAYER = /^application\/vnd\.(?:oci\.image\.layer|docker\.image\.rootfs)\./;
+
+const size = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
+const text = v.exactOptional(v.string());
+const layoutIndex = v.object({
+  manifests: v.array(
+    v.object({
+      mediaType: v.string(),
+      digest: v.string(),
+      size,
+      platform: v.exactOptional(v.object({ architecture: v.string(), os: v.string() })),
+      annotations: v.exactOptional(v.nullable(v.object({ [REF_NAME]: text, [IMAGE_NAME]: text, [BASE_NAME]: text }))),
+    }),
+  ),
+});
+const typed = v.looseObject({ mediaType: v.string() });
+const anyManifest = v.looseObject({ config: v.exactOptional(typed), layers: v.exactOptional(v.array(typed)) });
+const dockerManifest = v.array(
+  v.object({
+    Config: v.string(),
+    RepoTags: v.exactOptional(v.nullable(v.array(v.string()))),
+    Layers: v.pipe(
+      v.array(v.string()),
+      v.maxLength(limits.layersPerImage, `more than ${limits.layersPerImage} layers`),
+    ),
+  }),
+);
+
+/** By `index.json` (OCI layout), else Docker's `manifest.json`. @throws AppError `bundle/source` */
+export async function archiveIndexOf(
+  members: ArchiveMembers,
+  read: (digest: Digest, maxBytes: number) => Promise<Buffer>,
+): Promise<ArchiveIndex> {
+  const load = async (name: string) => {
+    if (!members.files.has(name) && !members.links.has(name)) return undefined;
+    return read(members.fileOf(name).digest, limits.indexBytes);
+  };
+  const index = await load(`${layoutFolder(members)}index.json`);
+  if (index !== undefined) return imagesOfLayout(members, index, read);
+  const manifest = await load('manifest.json');
+  if (manifest !== undefined) return imagesOfDocker(members, manifest);
+  throw badArchive(members.path, otherContent([...members.files.keys()]));
+}
+
+/** Empty, or the only folder with a layout: zarf has one in `images/`, a packed folder its own. */
+function layoutFolder({ files }: ArchiveMembers): string {
+  if (files.has('index.json')) return '';
+  const [folder, another] = [...files.keys()].flatMap((name) => /^(.+\/)oci-layout$/.exec(name)?.[1] ?? []);
+  return another === undefined ? (folder ?? '') : '';
+}
+
+/** What people hold that is no archive of images, and what to do with it. */
+const OTHERS: readonly (readonly [name: RegExp, advice: string])[] = [
+  [
+    /(?:^|\/)docker\/registry\/v2\//,
+    'it is of oc-mirror, or the storage of a registry: unpack all its parts into one folder, and give --from-openshift-iso FOLDER',
+  ],
+  [/^publish\/\.metadata\.json$/, 'it is of oc-mirror 1: mirror the release again with oc-mirror --v2'],
+  [/^images\.tar$/, 'it is a package of an old zarf: create it again with zarf 0.32 or newer'],
+  [/^zarf\.yaml$/, 'it is a package of zarf without images'],
+  [/^repositories$/, 'it is of Docker before 1.10: load it into a newer one, and save it again'],
+  [/(?:^|\/)Chart\.yaml$/, 'it is a chart: give its output, as helm template NAME FILE | … --images-from -'],
+];
+
+function otherContent(names: readonly string[]): string {
+  const [, advice] = OTHERS.find(([pattern]) => names.some((name) => pattern.test(name))) ?? [];
+  return advice ?? 'it has neither index.json nor manifest.json, so it is no archive of images';
+}
+
+/** image-spec, image-layout.md: skopeo, podman, containerd and Docker from 25 on write it. */
+async function imagesOfLayout(
+  { path, files }: ArchiveMembers,
+  bytes: Buffer,
+  read: (digest: Digest, maxBytes: number) => Promise<Buffer>,
+): Promise<ArchiveIndex> {
+  const { manifests } = parseJson(bytes, layoutIndex, `index.json of ${path}`, 'bundle/source', limits.treeItems);
+  const isZarf = files.has(ZARF);
+  const all = manifests.map(({ mediaType, digest, size, platform, annotations }) => {
+    if (!isDigest(digest)) throw badArchive(path, `${JSON.stringify(digest)} in index.json is no sha256 digest`);
+    const name =
+      annotations?.[IMAGE_NAME] ?? annotations?.[REF_NAME] ?? (isZarf ? annotations?.[BASE_NAME] : undefined);
+    const reference = name === undefined ? undefined : referenceOf(name);
+    const architecture = platform?.architecture;
+    return { descriptor: { mediaType, digest, size }, name, reference, ...defined({ architecture }) };
+  });
+  const named = new Set(all.flatMap(({ reference, descriptor }) => (reference === undefined ? [] : descriptor.digest)));
+  const stored = new Set([...files.values()].map(({ digest }) => digest));
+  const images: ArchiveImage[] = [];
+  const attached: ArchiveImage[] = [];
+  const leftOut: string[] = [];
+  const signatures: ArchiveImage[] = [];
+  for (const { name, reference, ...image } of all) {
+    const { digest } = image.descriptor;
+    if (reference !== undefined && SIGNATURE.test(reference.tag ?? '')) {
+      attached.push({ ...image, reference });
+      continue;
+    }
+    // Under Kubernetes containerd lists an image by its id, too.
+    if (reference === undefined && named.has(digest)) continue;
+    const type = stored.has(digest) ? await artifactTypeOf(image.descriptor, reference, path, read) : undefined;
+    if (type === SIMPLE_SIGNING && reference !== undefined) signatures.push({ ...image, reference });
+    else if (type !== undefined) leftOut.push(`${name ?? digest} (${type})`);
+    else if (reference !== undefined) images.push({ ...image, reference });
+    else throw unnamed(path, digest, name);
+  }
+  for (const signature of signatures) {
+    const signed = signedBy(signature, images);
+    if (signed === undefined) leftOut.push(`${formatReference(signature.reference)} (${SIMPLE_SIGNING})`);
+    else attached.push({ ...signature, reference: signed });
+  }
+  return { images, attached, leftOut, made: new Map() };
+}
+
+/**
+ * The name of a signature that is saved under that of its image; undefined when several have it.
+ */
+function signedBy({ reference }: ArchiveImage, images: readonly ArchiveImage[]): Reference | undefined {
+  const name = formatReference(reference);
+  const same = images.filter((image) => formatReference(image.reference) === name);
+  const [digest, another] = new Set(same.map(({ descriptor }) => descriptor.digest));
+  if (digest === undefined || another !== undefined) return undefined;
+  return { repository: reference.repository, registry: reference.registry, tag: signatureTagOf(digest) };
+}
+
+function unnamed(path: string, digest: Digest, name: string | undefined) {
+  const shown = name === undefined ? 'no name' : `no full name, only ${JSON.stringify(name)}`;
+  const message = `image ${digest} has ${shown}: give it as --image REFERENCE=oci-archive:${path}, or save it by its name`;
+  return badArchive(path, message);
+}
+
+/** The media type of a chart, a file, a signature or another artifact; undefined for an image. */
+async function artifactTypeOf(
+  { mediaType, digest }: Descriptor,
+  reference: Reference | undefined,
+  path: string,
+  read: (digest: Digest, maxBytes: number) => Promise<Buffer>,
+): Promise<string | undefined> {
+  if (!manifestMediaTypes.has(mediaType) || REFERRERS.test(reference?.tag ?? '')) return mediaType;
+  if (indexMediaTypes.has(mediaType)) return undefined;
+  const bytes = await read(digest, limits.manifestBytes);
+  const { config, layers = [] } = parseJson(bytes, anyManifest, `manifest ${digest} of ${path}`, 'bundle/source');
+  if (config !== undefined && !configMediaTypes.has(config.mediaType)) return config.mediaType;
+  return layers.some((layer) => LAYER.test(layer.mediaType)) ? undefined : layers[0]?.mediaType;
+}
+
+/** Docker image specification 1.2, "Combined Image JSON + Filesystem Changeset Format". */
+function imagesOfDocker(members: ArchiveMembers, bytes: Buffer): ArchiveIndex {
+  const { path } = members;
+  const entries = parseJson(bytes, dockerManifest, `manifest.json of ${path}`, 'bundle/source', limits.treeItems);
+  const made = new Map<Digest, Buffer>();
+  const images = entries.flatMap(({ Config, RepoTags, Layers }): ArchiveImage[] => {
+    const manifest = manifestOf(
+      members.fileOf(Config),
+      Layers.map((layer) => members.fileOf(layer)),
+    );
+    const descriptor = { mediaType: mediaTypes.dockerManifest, digest: digestOf(manifest), size: manifest.length };
+    made.set(descriptor.digest, manifest);
+    if (RepoTags == null || RepoTags.length === 0) {
+      throw badArchive(path, `image ${JSON.stringify(Config)} has no name: save it by its name, not by its id`);
+    }
+    return RepoTags.map((name) => {
+      const reference = referenceOf(name);
+      if (reference?.tag === LOST_DIGEST) {
+        const message = `${name}: crane pulled it by its digest, which the archive has lost: pull it by its tag, or with --format oci --annotate-ref`;
+        throw badArchive(path, message);
+      }
+      if (reference !== undefined) return { descriptor, reference };
+      throw badArchive(path, `${JSON.stringify(name)} in manifest.json is no name of an image`);
+    });
+  });
+  return { images, attached: [], leftOut: [], made };
+}
+
+interface Blob {
+  readonly digest: Digest;
+  readonly sizeBytes: number;
+}
+
+/** The same bytes as skopeo makes for `docker-archive:` with plain layers. */
+function manifestOf(config: Blob, layers: readonly Blob[]): Buffer {
+  const descriptor = (mediaType: string, { digest, sizeBytes }: Blob) => ({ mediaType, size: sizeBytes, digest });
+  return Buffer.from(
+    JSON.stringify({
+      schemaVersion: 2,
+      mediaType: mediaTypes.dockerManifest,
+      config: descriptor(mediaTypes.dockerConfig, config),
+      layers: layers.map((layer) => descriptor('application/vnd.docker.image.rootfs.diff.tar.gzip', layer)),
+    }),
+  );
+}
+
+/** Docker leaves out `docker.io`. A tag alone is no name. */
+function referenceOf(name: string): Reference | undefined {
+  if (/^sha256:/.test(name) || !/[/:@]/.test(name)) return undefined;
+  for (const text of [name, `docker.io/${name}`]) {
+    try {
+      return parseReference(text);
+    } catch {
+      // The next form, or none.
+    }
+  }
+  return undefined;
+}
