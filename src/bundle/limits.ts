@@ -46,9 +46,9 @@ export const limits = {
   layersPerImage: 127,
   /** Manifests of one image that runtimes choose from; an index and these may have signatures. */
   manifestsPerImage: 5,
-  /** Tags attached to one image: three kinds, for an index and for its manifest. */
-  attachedTags: 6,
-  /** Of an attached tag: a config and a layer for each signature, of at most `manifestBytes`. */
+  /** Tags attached to one image: four kinds, for an index and for manifests in it. */
+  attachedTags: 12,
+  /** Of an attached tag: manifests, configs and layers, of at most `manifestBytes` each. */
   attachedBlobs: 128,
   /** The duration of a rollout: a year. A longer rollout should be two releases. */
   rolloutMinutes: 366 * 24 * 60,

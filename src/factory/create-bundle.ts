@@ -70,7 +70,7 @@ async function buildTree(
   const manifests = await readAllManifests(options.manifests ?? [], signal);
   const fetched = join(directory, '.fetched');
   const { requests, notes } = await fetchAll(options, fetched, signal);
-  const plan = await planImages(requests, options.arch, signal);
+  const plan = await planImages(requests, options, signal);
   const used = [...(options.used ?? []), ...manifests.images];
   const unfit = manifestWarnings(used, plan.images).map(manifestWarningText);
   // A file may be named twice, for its images and to be compared.
@@ -129,26 +129,24 @@ async function fetchAll(
   folder: string,
   signal: AbortSignal,
 ): Promise<{ readonly requests: readonly LayoutRequest[]; readonly notes: readonly string[] }> {
-  const { release, arch, withoutSignatures, access = {}, archives = [], archiveChoice: choice = {} } = options;
+  const { release, arch, referrers = 'signatures', access = {}, archives = [], archiveChoice: choice = {} } = options;
   const onProgress = listenerOf(options);
+  const fetchNotes = new Set<string>();
   const fetch = (wanted: readonly ImageRequest[], part: string) =>
-    fetchImages(
-      wanted,
-      arch,
-      join(folder, part),
-      { withSignatures: withoutSignatures !== true, access, onProgress },
-      signal,
-    );
+    fetchImages(wanted, arch, join(folder, part), { referrers, access, onProgress }, signal);
   const { requests: unpacked, notes } = await readArchives(
     archives,
-    { folder: join(folder, 'archives'), arch, choice, onProgress },
+    { folder: join(folder, 'archives'), arch, choice, referrers, onProgress },
     signal,
   );
   const carried = new Set(unpacked.map(({ reference }) => formatReference(reference)));
   const images = options.images.filter(
     ({ isReplaceable, reference }) => !isReplaceable || !carried.has(formatReference(reference)),
   );
-  if (release === undefined) return { requests: [...(await fetch(images, 'images')), ...unpacked], notes };
+  if (release === undefined) {
+    const requests = [...(await fetch(images, 'images')), ...unpacked];
+    return { requests, notes: [...notes, ...fetchNotes] };
+  }
   const [fetched] = await fetch([release], 'release');
   if (fetched === undefined) throw new TypeError('the release was not fetched');
   const payload = await readReleasePayload(fetched, arch, signal);
@@ -156,7 +154,7 @@ async function fetchAll(
   const others = await fetch([...requested, ...added], 'images');
   return {
     requests: [...others.slice(0, requested.length), ...unpacked, fetched, ...others.slice(requested.length)],
-    notes: [...notes, ...payload.warnings],
+    notes: [...notes, ...fetchNotes, ...payload.warnings],
   };
 }
 

@@ -4,7 +4,8 @@ import type { Payload, UpdateRules } from '../domain/model/bundle.ts';
 import type { StickFilesystem } from '../domain/model/machine.ts';
 import type { ManifestImage } from '../domain/release/manifest-images.ts';
 import type { ArchiveChoice } from './archive/read-archives.ts';
-import type { RegistryAccess } from './images/fetch-images.ts';
+import type { ReferrerChoice } from './images/attached.ts';
+import type { RegistryAccess } from './images/registry-referrers.ts';
 import type { FileSizeRules } from './layers/packed-file.ts';
 import type { AttachmentRequest } from './payload/attachments.ts';
 import type { SigningKey } from './payload/sign-envelope.ts';
@@ -55,7 +56,8 @@ export interface CreateOptions
   readonly attachments?: readonly AttachmentRequest[];
   /** Each adds a signature. Without any the bundle must be signed later. */
   readonly keys: readonly SigningKey[];
-  readonly withoutSignatures?: boolean;
+  /** Default `signatures`. */
+  readonly referrers?: ReferrerChoice;
   readonly access?: RegistryAccess;
   readonly onProgress?: ProgressListener;
 }

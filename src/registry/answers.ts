@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type ImageDocument, mediaTypes } from '../bundle/format/oci-schema.ts';
+import { parseReferrers, referrersIndex, referrersTagOf } from '../bundle/format/referrers.ts';
 import { type Client, clientOf, type Extent, manifestAnswer } from '../domain/decide/catalog.ts';
 import { type Digest, isDigest } from '../domain/model/digest.ts';
 import { AppError, assertNever, reasonOf } from '../platform/app-error.ts';
@@ -17,7 +18,7 @@ import {
 } from '../platform/http.ts';
 import type { Log } from '../platform/log.ts';
 import type { BlobSource, LayerCopies, LayerWriter } from '../ports/blobs.ts';
-import { type Offer, pageOfTags, readManifest, referrersIndex } from './blob-union.ts';
+import { type Offer, pageOfTags, readManifest } from './blob-union.ts';
 import type { Meter, MeteredTransfer } from './meter.ts';
 import type { Probes } from './probes.ts';
 import type { ReadTurns } from './read-turns.ts';
@@ -282,9 +283,17 @@ export function sendTags({ token }: PullApi, repository: string, offer: Offer, {
 }
 
 /** Empty when none is known. */
-export function sendReferrers(digest: Digest, offer: Offer, { request, response }: Exchange): void {
+export async function sendReferrers(
+  { source }: PullApi,
+  digest: Digest,
+  offer: Offer,
+  { request, response }: Exchange,
+): Promise<void> {
   const artifactType = queryOf(request.url ?? '').get('artifactType') ?? undefined;
-  const index = referrersIndex(offer.referrers?.get(digest) ?? [], artifactType);
+  const listed = offer.tags.get(referrersTagOf(digest));
+  const known = listed && (await readManifest(source, listed, closeSignal(response)));
+  const found = known === undefined ? [] : parseReferrers(known.bytes, digest, 'bundle/inconsistent');
+  const index = referrersIndex(offer.referrers?.get(digest) ?? found, artifactType);
   respondJson(response, 200, index, {
     'content-type': index.mediaType,
     ...(artifactType !== undefined && { 'oci-filters-applied': 'artifactType' }),

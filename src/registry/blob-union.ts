@@ -1,6 +1,6 @@
 import { type ImageDocument, mediaTypes } from '../bundle/format/oci-schema.ts';
+import type { Referral } from '../bundle/format/referrers.ts';
 import { readImageDocument } from '../bundle/read/read-image-document.ts';
-import type { Referral } from '../bundle/verify/list-repositories.ts';
 import type { Digest } from '../domain/model/digest.ts';
 import { AppError } from '../platform/app-error.ts';
 import { together } from '../platform/subscription.ts';
@@ -65,7 +65,7 @@ export interface Offer {
   readonly digests?: ReadonlySet<Digest>;
   /** For `manifestAnswer`. Undefined: every manifest is sent to everybody. */
   readonly images?: { readonly references: ReadonlyMap<Digest, string>; readonly arriving: ReadonlySet<Digest> };
-  /** By subject. Default none. */
+  /** By subject. Default: those in the index under the referrers tag. */
   readonly referrers?: ReadonlyMap<Digest, readonly Referral[]>;
   /** `sha256-<hex>`, for clients without the referrers API. In no list of tags. */
   readonly referrersTags?: ReadonlyMap<string, Digest>;
@@ -90,11 +90,6 @@ function lexically(a: string, b: string): number {
 
 function compare(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
-}
-
-export function referrersIndex(referrers: readonly Referral[], artifactType?: string) {
-  const manifests = referrers.filter((one) => artifactType === undefined || one.artifactType === artifactType);
-  return { schemaVersion: 2, mediaType: 'application/vnd.oci.image.index.v1+json', manifests };
 }
 
 interface ManifestBody {

@@ -80,7 +80,7 @@ async function answerRoute(
     case 'tags':
       return sendTags(api, route.repository, offer, exchange);
     case 'referrers':
-      return sendReferrers(route.digest, offer, exchange);
+      return sendReferrers(api, route.digest, offer, exchange);
     case 'manifest':
       return answerManifest(api, route, offer, exchange);
   }

@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
-import type { SampleBlob, SampleImage } from './bundles/sample-image.ts';
+import { digestOf, type SampleBlob, type SampleImage } from './bundles/sample-image.ts';
 
 /**
  * One request as the registry saw it. `bytesSent` counts body bytes and grows while the body is
@@ -47,6 +47,11 @@ export interface SourceRegistry {
    * count.
    */
   publish(...images: readonly { readonly reference: string; readonly image: SampleImage }[]): void;
+  /**
+   * From now on it answers the referrers API (distribution-spec 1.1), by the `subject` of
+   * manifests.
+   */
+  listReferrers(): void;
   /** Takes a blob or manifest away from every repository: it answers 404 from now on. */
   drop(digest: string): void;
   /** From now on requests for the digest meet the fault. A digest has one fault at a time. */
@@ -67,6 +72,7 @@ interface State {
   readonly repositories: Map<string, { blobs: Map<string, SampleBlob>; tags: Map<string, string> }>;
   readonly faults: Map<string, { fault: Fault; left: number; mended: Promise<void>; mend: () => void }>;
   readonly requests: RequestRecord[];
+  listsReferrers: boolean;
 }
 
 const chunkBytes = 64 * 1024;
@@ -81,7 +87,7 @@ const chunkBytes = 64 * 1024;
 export async function startSourceRegistry(
   options: { port?: number; tls?: { key: string; cert: string }; login?: string } = {},
 ): Promise<SourceRegistry> {
-  const state: State = { repositories: new Map(), faults: new Map(), requests: [] };
+  const state: State = { repositories: new Map(), faults: new Map(), requests: [], listsReferrers: false };
   const wanted = options.login && `Basic ${Buffer.from(options.login).toString('base64')}`;
   const onRequest = (request: IncomingMessage, response: ServerResponse) => {
     if (wanted !== undefined && request.headers.authorization !== wanted) return refuseStranger(response);
@@ -97,6 +103,9 @@ export async function startSourceRegistry(
     ...content(state),
     ...faults(state),
     ...counters(state),
+    listReferrers: () => {
+      state.listsReferrers = true;
+    },
     host: `127.0.0.1:${port}`,
     close: () =>
       new Promise((resolve) => {
@@ -191,8 +200,12 @@ interface Found {
   readonly part?: SampleBlob;
 }
 
-function find({ repositories }: State, path: string): Found {
+function find({ repositories, listsReferrers }: State, path: string): Found {
   if (path === '/v2/' || path === '/v2') return { kind: 'ping', status: 200 };
+  const [, of = '', subject] = /^\/v2\/(.+)\/referrers\/([^/]+)$/.exec(path) ?? [];
+  if (listsReferrers && subject !== undefined) {
+    return { kind: 'other', status: 200, part: referrersOf(subject, repositories.get(of)?.blobs.values() ?? []) };
+  }
   const match = /^\/v2\/(.+)\/(manifests|blobs)\/([^/]+)$/.exec(path);
   const [, name = '', what, reference = ''] = match ?? [];
   if (what === undefined) return { kind: 'other', status: 404 };
@@ -201,6 +214,17 @@ function find({ repositories }: State, path: string): Found {
   const digest = reference.includes(':') ? reference : repository?.tags.get(reference);
   const part = digest === undefined ? undefined : repository?.blobs.get(digest);
   return part ? { kind, status: 200, part } : { kind, status: 404 };
+}
+
+function referrersOf(subject: string, blobs: Iterable<SampleBlob>): SampleBlob {
+  const manifests = [...blobs].flatMap(({ mediaType, digest, sizeBytes, bytes }) => {
+    if (!mediaType.endsWith('manifest.v1+json')) return [];
+    const { artifactType, annotations, subject: of } = JSON.parse(bytes.toString());
+    return of?.digest === subject ? [{ mediaType, digest, size: sizeBytes, artifactType, annotations }] : [];
+  });
+  const mediaType = 'application/vnd.oci.image.index.v1+json';
+  const bytes = Buffer.from(JSON.stringify({ schemaVersion: 2, mediaType, manifests }));
+  return { mediaType, digest: digestOf(bytes), sizeBytes: bytes.length, bytes };
 }
 
 function takeFault(state: State, digest: string) {

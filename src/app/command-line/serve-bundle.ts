@@ -1,5 +1,6 @@
 import { lstat } from 'node:fs/promises';
 import { setFlagsFromString } from 'node:v8';
+import { referrersIndex, referrersTagOf } from '../../bundle/format/referrers.ts';
 import type { FileBundleReader } from '../../bundle/read/bundle-reader.ts';
 import type { BundleRepository } from '../../bundle/verify/list-repositories.ts';
 import type { ServedBundle, ServeRequest } from '../../cli/context/command-adapters.ts';
@@ -10,7 +11,7 @@ import { systemClock } from '../../platform/clock.ts';
 import { digestOf } from '../../platform/digest.ts';
 import type { Log } from '../../platform/log.ts';
 import type { BlobSource } from '../../ports/blobs.ts';
-import { type Offer, referrersIndex } from '../../registry/blob-union.ts';
+import type { Offer } from '../../registry/blob-union.ts';
 import { CheckedSource, type StampOf } from '../../registry/checked-source.ts';
 import { createRegistry } from '../../registry/server.ts';
 
@@ -151,7 +152,7 @@ function offerOf({ digests, tags, referrers }: BundleRepository, documents: Map<
     const digest = digestOf(bytes);
     documents.set(digest, bytes);
     all.add(digest);
-    referrersTags.set(subject.replace(':', '-'), digest);
+    referrersTags.set(referrersTagOf(subject), digest);
   }
   return { digests: all, tags, referrers, referrersTags, layers: new Map() };
 }

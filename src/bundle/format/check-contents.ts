@@ -6,6 +6,7 @@ import { bundleError } from '../bundle-error.ts';
 import { limits } from '../limits.ts';
 import { parseJson } from './json.ts';
 import { indexMediaTypes, manifestMediaTypes } from './oci-schema.ts';
+import { subjectOfTag } from './referrers.ts';
 import { count, digest, sizeUpTo } from './schema.ts';
 
 /**
@@ -94,8 +95,10 @@ function checkAttached(image: Image, seen: Map<string, Digest>): void {
   const own = new Set<string>();
   for (const { tag, digest, mediaType } of image.attached ?? []) {
     once(own, tag, `${image.reference}: attached tag`);
-    if (indexMediaTypes.has(mediaType) || !manifestMediaTypes.has(mediaType)) {
-      throw wrong(`${image.reference}: mediaType ${printable(mediaType)} of ${tag} is not an image manifest`);
+    const isList = subjectOfTag(tag) !== undefined;
+    if (indexMediaTypes.has(mediaType) !== isList || !manifestMediaTypes.has(mediaType)) {
+      const kind = isList ? 'index' : 'image manifest';
+      throw wrong(`${image.reference}: mediaType ${printable(mediaType)} of ${tag} is not an ${kind}`);
     }
     const name = `${repository}:${tag}`;
     if ((seen.get(name) ?? digest) !== digest) throw wrong(`attached tag ${name} is listed with two digests`);
@@ -129,7 +132,7 @@ function wrong(message: string) {
   return bundleError('bundle/contents', `contents.json: ${message}`);
 }
 
-const ATTACHED_TAG = /^sha256-[0-9a-f]{64}\.(?:sig|att|sbom)$/;
+const ATTACHED_TAG = /^sha256-[0-9a-f]{64}(?:\.(?:sig|att|sbom))?$/;
 const LAYERS = limits.layersPerImage * limits.manifestsPerImage;
 const COMPONENT = /^[a-z0-9][a-z0-9._-]*$/;
 
@@ -148,7 +151,7 @@ const layer = v.strictObject({
 const document = { digest, size: sizeUpTo(limits.manifestBytes) };
 
 const attachedTag = v.strictObject({
-  tag: v.pipe(v.string(), v.regex(ATTACHED_TAG, 'must be sha256-<64 hex digits>.sig, .att or .sbom')),
+  tag: v.pipe(v.string(), v.regex(ATTACHED_TAG, 'must be sha256-<64 hex digits>, also with .sig, .att or .sbom')),
   ...document,
   mediaType: word,
   blobs: v.pipe(

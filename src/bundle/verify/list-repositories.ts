@@ -1,29 +1,18 @@
-import * as v from 'valibot';
 import type { Contents } from '../../domain/model/bundle.ts';
-import { type Digest, digestFromHex, isDigest } from '../../domain/model/digest.ts';
+import type { Digest } from '../../domain/model/digest.ts';
 import { parseReference, type Reference } from '../../domain/model/reference.ts';
 import { AppError } from '../../platform/app-error.ts';
-import { defined } from '../../platform/defined.ts';
-import { parseJson } from '../format/json.ts';
+import type { Descriptor, ImageIndex, IndexEntry } from '../format/oci-schema.ts';
 import {
-  type Descriptor,
-  type ImageDocument,
-  type ImageIndex,
-  type IndexEntry,
-  parseImageDocument,
-} from '../format/oci-schema.ts';
+  parseReferring,
+  type Referral,
+  type ReferringDocument,
+  referralOf,
+  subjectOfTag,
+} from '../format/referrers.ts';
 import { limits } from '../limits.ts';
 import type { BundleReader } from '../read/bundle-reader.ts';
 import { readBlob } from '../read/open-file.ts';
-
-/** `subject`: image-spec, manifest.md. */
-export interface Referral {
-  readonly mediaType: string;
-  readonly digest: Digest;
-  readonly size: number;
-  readonly artifactType?: string;
-  readonly annotations?: Readonly<Record<string, string>>;
-}
 
 export interface BundleRepository {
   /** Manifests, indexes, configs and layers; some may be missing. */
@@ -40,23 +29,8 @@ interface Growing {
 }
 
 const REF_NAME = 'org.opencontainers.image.ref.name';
-/** distribution-spec 1.1, referrers tag schema: an index of what refers to the digest. */
-const REFERRERS_TAG = /^sha256-([0-9a-f]{64})$/;
 /** Of indexes. */
 const MAX_DEPTH = 3;
-
-const reference = v.looseObject({
-  mediaType: v.string(),
-  digest: v.custom<Digest>((value) => typeof value === 'string' && isDigest(value)),
-  size: v.pipe(v.number(), v.safeInteger()),
-});
-const referring = v.looseObject({
-  artifactType: v.exactOptional(v.string()),
-  subject: v.exactOptional(reference),
-  annotations: v.exactOptional(v.record(v.string(), v.string())),
-});
-
-type Document = ImageDocument & v.InferOutput<typeof referring>;
 
 /**
  * The images of each repository, and other manifests of `index.json`, as signatures and those with
@@ -97,8 +71,8 @@ async function collectAttached(
     if (!repository.digests.has(entry.digest)) await collect(reader, entry, repository, signal);
     if (name.tag === undefined || repository.tags.has(name.tag)) return;
     repository.tags.set(name.tag, entry.digest);
-    const [, subject] = REFERRERS_TAG.exec(name.tag) ?? [];
-    if (subject !== undefined) await collectListed(reader, entry, digestFromHex(subject), repository, signal);
+    const subject = subjectOfTag(name.tag);
+    if (subject !== undefined) await collectListed(reader, entry, subject, repository, signal);
     return;
   }
   const subject = (await readDocument(reader, entry, signal))?.subject;
@@ -141,27 +115,24 @@ async function collect(
   }
 }
 
-function childrenOf(of: Document): readonly Descriptor[] {
+function childrenOf(of: ReferringDocument): readonly Descriptor[] {
   return of.kind === 'index' ? of.manifests : [];
 }
 
-async function readDocument(reader: BundleReader, of: Descriptor, signal: AbortSignal): Promise<Document | undefined> {
+async function readDocument(
+  reader: BundleReader,
+  of: Descriptor,
+  signal: AbortSignal,
+): Promise<ReferringDocument | undefined> {
   if (of.size > limits.manifestBytes) return undefined;
   const read = await readBlob(reader, { digest: of.digest, sizeBytes: of.size }, signal);
   if (read.kind === 'missing') return undefined;
   try {
-    const says = parseJson(read.bytes, referring, of.digest, 'bundle/inconsistent');
-    return { ...says, ...parseImageDocument(read.bytes, of.digest, 'bundle/inconsistent') };
+    return parseReferring(read.bytes, of.digest, 'bundle/inconsistent');
   } catch (error) {
     if (error instanceof AppError) return undefined;
     throw error;
   }
-}
-
-/** distribution-spec 1.1, "Listing Referrers": the default `artifactType` is that of the config. */
-function referralOf({ mediaType, digest: id, size }: Descriptor, found: Document): Referral {
-  const artifactType = found.artifactType || (found.kind === 'manifest' && found.config.mediaType) || undefined;
-  return defined({ mediaType, digest: id, size, artifactType, annotations: found.annotations });
 }
 
 function addReferral({ referrers }: Growing, subject: Digest, referral: Referral): void {

@@ -14,6 +14,7 @@ import {
   type IndexEntry,
   indexMediaTypes,
 } from '../format/oci-schema.ts';
+import { referrersTagOf } from '../format/referrers.ts';
 import { limits } from '../limits.ts';
 import type { BundleReader } from '../read/bundle-reader.ts';
 import { type ExpectedBlob, readBlob, sizeMisfit } from '../read/open-file.ts';
@@ -197,24 +198,47 @@ function checkCount(image: Image, layers: number): void {
 async function walkAttached(
   walk: Walk,
   image: Image,
-  { tag, digest, size, blobs }: AttachedTag,
+  { tag, digest, size, mediaType, blobs }: AttachedTag,
   subjects: ReadonlySet<Digest> | undefined,
 ): Promise<void> {
   const what = `${tag} of ${image.reference}`;
-  if (subjects !== undefined && ![...subjects].some((subject) => tag.startsWith(`${subject.replace(':', '-')}.`))) {
+  if (subjects !== undefined && ![...subjects].some((subject) => tag.split('.')[0] === referrersTagOf(subject))) {
     const message = `contents.json: ${tag} describes neither ${image.reference} nor its manifest`;
     throw bundleError('bundle/inconsistent', message);
   }
-  const bytes = await walk.document({ digest, size }, `manifest ${digest} of ${what}`);
-  if (bytes !== undefined) {
-    const name = inconsistent(`manifest ${digest} of ${what}`);
-    const { config, layers } = await walk.parsers.manifest(bytes, name, walk.signal);
-    const named = new Map([config, ...layers].map((blob) => [blob.digest, blob.size]));
-    if (blobs.length !== named.size || blobs.some((blob) => named.get(blob.digest) !== blob.size)) {
-      throw disagrees(image, `other blobs for ${tag} than its manifest`);
-    }
+  const named = new Map<Digest, number>();
+  const isWhole = await collectNamed(walk, { digest, size, mediaType }, what, named);
+  if (isWhole && (blobs.length !== named.size || blobs.some((blob) => named.get(blob.digest) !== blob.size))) {
+    throw disagrees(image, `other blobs for ${tag} than its manifests`);
   }
   for (const blob of blobs) await walk.document(blob, `blob ${blob.digest} of ${what}`);
+}
+
+/** What a manifest names, or an index and the manifests in it. False when one is missing. */
+async function collectNamed(
+  walk: Walk,
+  of: ContentPointer & { readonly mediaType?: string },
+  what: string,
+  named: Map<Digest, number>,
+): Promise<boolean> {
+  const name = `manifest ${of.digest} of ${what}`;
+  const bytes = await walk.document(of, name);
+  if (bytes === undefined) return false;
+  const isList = of.mediaType !== undefined && indexMediaTypes.has(of.mediaType);
+  if (!isList) {
+    const { config, layers } = await walk.parsers.manifest(bytes, inconsistent(name), walk.signal);
+    for (const blob of [config, ...layers]) named.set(blob.digest, blob.size);
+    return true;
+  }
+  const { manifests } = await walk.parsers.index(bytes, inconsistent(name), walk.signal);
+  if (manifests.length > limits.attachedBlobs)
+    throw bundleError('bundle/inconsistent', `${name} names too many manifests`);
+  let isWhole = true;
+  for (const { digest, size } of manifests) {
+    named.set(digest, size);
+    isWhole = (await collectNamed(walk, { digest, size }, what, named)) && isWhole;
+  }
+  return isWhole;
 }
 
 function checkLayers(image: Image, layers: readonly number[], manifest: ImageManifest, contents: Contents): void {

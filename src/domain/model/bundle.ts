@@ -101,7 +101,10 @@ export function baseNeededBy(
   return isLeftOut ? payload.annotations?.[BASE_ANNOTATION] : undefined;
 }
 
-/** A manifest over small documents, as cosign's `sha256-<hex>.sig`. */
+/**
+ * Small documents about an image: a manifest, as cosign's `sha256-<hex>.sig`, or an index of all
+ * that refers to it, `sha256-<hex>` (distribution-spec 1.1, "Referrers Tag Schema").
+ */
 export interface AttachedTag extends ContentPointer {
   readonly tag: string;
   readonly mediaType: string;

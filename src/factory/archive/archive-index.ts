@@ -12,8 +12,8 @@ import { type Digest, isDigest } from '../../domain/model/digest.ts';
 import { formatReference, parseReference, type Reference } from '../../domain/model/reference.ts';
 import { defined } from '../../platform/defined.ts';
 import { digestOf } from '../../platform/digest.ts';
+import { isChosen, type ReferrerChoice, signatureTagOf } from '../images/attached.ts';
 import { REF_NAME } from '../images/layout-source.ts';
-import { signatureTagOf } from '../images/plan-images.ts';
 import { type ArchiveMembers, badArchive } from './unpack-archive.ts';
 
 export interface ArchiveImage {
@@ -23,10 +23,15 @@ export interface ArchiveImage {
   readonly architecture?: string;
 }
 
-export interface ArchiveIndex {
+interface AttachedEntry {
+  readonly descriptor: Descriptor;
+  readonly reference?: Reference;
+}
+
+interface ArchiveIndex {
   readonly images: readonly ArchiveImage[];
-  /** Signatures of images, which are no images themselves: named `…:sha256-<hex>.sig`. */
-  readonly attached: readonly ArchiveImage[];
+  /** What describes an image: named `…:sha256-<hex>.sig`, or with a `subject`. */
+  readonly attached: readonly AttachedEntry[];
   /** Names of charts, files, referrers and other artifacts, each with its media type. */
   readonly leftOut: readonly string[];
   /** Manifests that are not in the archive, since they are made of what it lists. */
@@ -39,15 +44,13 @@ const IMAGE_NAME = 'io.containerd.image.name';
 const BASE_NAME = 'org.opencontainers.image.base.name';
 /** The one file of a package of zarf that every package has. */
 const ZARF = 'zarf.yaml';
-const SIGNATURE = /^sha256-[0-9a-f]{64}\.sig$/;
+const ATTACHED = /^sha256-[0-9a-f]{64}(?:\.(sig|att|sbom))?$/;
 /**
  * cosign's signatures. In `cosign save` and in stores of hauler they have the name of their image.
  */
 const SIMPLE_SIGNING = 'application/vnd.dev.cosign.simplesigning.v1+json';
 /** crane's tag for an image that was pulled by its digest, which its archive does not have. */
 const LOST_DIGEST = 'i-was-a-digest';
-/** distribution-spec 1.1, "Referrers Tag Schema": an index of what refers to a manifest. */
-const REFERRERS = /^sha256-[0-9a-f]{64}$/;
 const LAYER = /^application\/vnd\.(?:oci\.image\.layer|docker\.image\.rootfs)\./;
 
 const size = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
@@ -64,7 +67,12 @@ const layoutIndex = v.object({
   ),
 });
 const typed = v.looseObject({ mediaType: v.string() });
-const anyManifest = v.looseObject({ config: v.exactOptional(typed), layers: v.exactOptional(v.array(typed)) });
+const anyManifest = v.looseObject({
+  artifactType: v.exactOptional(v.string()),
+  subject: v.exactOptional(v.looseObject({ digest: v.string() })),
+  config: v.exactOptional(typed),
+  layers: v.exactOptional(v.array(typed)),
+});
 const dockerManifest = v.array(
   v.object({
     Config: v.string(),
@@ -79,6 +87,7 @@ const dockerManifest = v.array(
 /** By `index.json` (OCI layout), else Docker's `manifest.json`. @throws AppError `bundle/source` */
 export async function archiveIndexOf(
   members: ArchiveMembers,
+  choice: ReferrerChoice,
   read: (digest: Digest, maxBytes: number) => Promise<Buffer>,
 ): Promise<ArchiveIndex> {
   const load = async (name: string) => {
@@ -86,7 +95,7 @@ export async function archiveIndexOf(
     return read(members.fileOf(name).digest, limits.indexBytes);
   };
   const index = await load(`${layoutFolder(members)}index.json`);
-  if (index !== undefined) return imagesOfLayout(members, index, read);
+  if (index !== undefined) return imagesOfLayout(members, index, choice, read);
   const manifest = await load('manifest.json');
   if (manifest !== undefined) return imagesOfDocker(members, manifest);
   throw badArchive(members.path, otherContent([...members.files.keys()]));
@@ -121,6 +130,7 @@ function otherContent(names: readonly string[]): string {
 async function imagesOfLayout(
   { path, files }: ArchiveMembers,
   bytes: Buffer,
+  choice: ReferrerChoice,
   read: (digest: Digest, maxBytes: number) => Promise<Buffer>,
 ): Promise<ArchiveIndex> {
   const { manifests } = parseJson(bytes, layoutIndex, `index.json of ${path}`, 'bundle/source', limits.treeItems);
@@ -136,25 +146,31 @@ async function imagesOfLayout(
   const named = new Set(all.flatMap(({ reference, descriptor }) => (reference === undefined ? [] : descriptor.digest)));
   const stored = new Set([...files.values()].map(({ digest }) => digest));
   const images: ArchiveImage[] = [];
-  const attached: ArchiveImage[] = [];
+  const attached: AttachedEntry[] = [];
   const leftOut: string[] = [];
   const signatures: ArchiveImage[] = [];
   for (const { name, reference, ...image } of all) {
     const { digest } = image.descriptor;
-    if (reference !== undefined && SIGNATURE.test(reference.tag ?? '')) {
+    const [tagged, kind] = ATTACHED.exec(reference?.tag ?? '') ?? [];
+    const isWanted =
+      kind === undefined ? indexMediaTypes.has(image.descriptor.mediaType) : kind === 'sig' || choice === 'all';
+    if (reference !== undefined && tagged !== undefined && isWanted && choice !== 'none') {
       attached.push({ ...image, reference });
       continue;
     }
     // Under Kubernetes containerd lists an image by its id, too.
     if (reference === undefined && named.has(digest)) continue;
-    const type = stored.has(digest) ? await artifactTypeOf(image.descriptor, reference, path, read) : undefined;
-    if (type === SIMPLE_SIGNING && reference !== undefined) signatures.push({ ...image, reference });
-    else if (type !== undefined) leftOut.push(`${name ?? digest} (${type})`);
+    const artifact = stored.has(digest) ? await artifactOf(image.descriptor, path, read) : undefined;
+    const refersHere = all.some(({ descriptor }) => descriptor.digest === artifact?.subject);
+    if (artifact?.type === SIMPLE_SIGNING && reference !== undefined) signatures.push({ ...image, reference });
+    else if (refersHere && isChosen(artifact?.type, choice)) attached.push(image);
+    else if (artifact !== undefined) leftOut.push(`${name ?? digest} (${artifact.type})`);
+    else if (tagged !== undefined) leftOut.push(`${name} (${image.descriptor.mediaType})`);
     else if (reference !== undefined) images.push({ ...image, reference });
     else throw unnamed(path, digest, name);
   }
   for (const signature of signatures) {
-    const signed = signedBy(signature, images);
+    const signed = choice === 'none' ? undefined : signedBy(signature, images);
     if (signed === undefined) leftOut.push(`${formatReference(signature.reference)} (${SIMPLE_SIGNING})`);
     else attached.push({ ...signature, reference: signed });
   }
@@ -178,19 +194,21 @@ function unnamed(path: string, digest: Digest, name: string | undefined) {
   return badArchive(path, message);
 }
 
-/** The media type of a chart, a file, a signature or another artifact; undefined for an image. */
-async function artifactTypeOf(
+/** The type of a chart, a file, a signature or another artifact; undefined for an image. */
+async function artifactOf(
   { mediaType, digest }: Descriptor,
-  reference: Reference | undefined,
   path: string,
   read: (digest: Digest, maxBytes: number) => Promise<Buffer>,
-): Promise<string | undefined> {
-  if (!manifestMediaTypes.has(mediaType) || REFERRERS.test(reference?.tag ?? '')) return mediaType;
+): Promise<{ readonly type: string; readonly subject?: string | undefined } | undefined> {
+  if (!manifestMediaTypes.has(mediaType)) return { type: mediaType };
   if (indexMediaTypes.has(mediaType)) return undefined;
   const bytes = await read(digest, limits.manifestBytes);
-  const { config, layers = [] } = parseJson(bytes, anyManifest, `manifest ${digest} of ${path}`, 'bundle/source');
-  if (config !== undefined && !configMediaTypes.has(config.mediaType)) return config.mediaType;
-  return layers.some((layer) => LAYER.test(layer.mediaType)) ? undefined : layers[0]?.mediaType;
+  const found = parseJson(bytes, anyManifest, `manifest ${digest} of ${path}`, 'bundle/source');
+  const { config, layers = [], artifactType, subject } = found;
+  const ofConfig = config !== undefined && !configMediaTypes.has(config.mediaType) ? config.mediaType : undefined;
+  const ofLayer = layers.some((layer) => LAYER.test(layer.mediaType)) ? undefined : layers[0]?.mediaType;
+  const type = artifactType ?? ofConfig ?? ofLayer ?? (subject && mediaType);
+  return type === undefined ? undefined : { type, subject: subject?.digest };
 }
 
 /** Docker image specification 1.2, "Combined Image JSON + Filesystem Changeset Format". */

@@ -6,6 +6,7 @@ import type { Digest } from '../../domain/model/digest.ts';
 import { formatReference } from '../../domain/model/reference.ts';
 import { oneLine } from '../../platform/plain-text.ts';
 import { formatCount } from '../../platform/sizes.ts';
+import type { ReferrerChoice } from '../images/attached.ts';
 import { layoutBlobPath, REF_NAME } from '../images/layout-source.ts';
 import type { LayoutRequest } from '../images/plan-images.ts';
 import { countBytes, type ProgressListener } from '../progress.ts';
@@ -31,11 +32,13 @@ export async function readArchives(
     folder,
     arch,
     choice,
+    referrers,
     onProgress,
   }: {
     readonly folder: string;
     readonly arch: string;
     readonly choice: ArchiveChoice;
+    readonly referrers: ReferrerChoice;
     readonly onProgress: ProgressListener;
   },
   signal: AbortSignal,
@@ -57,7 +60,7 @@ export async function readArchives(
       if (size > maxBytes) throw badArchive(path, `its list of images has ${size} bytes, and ${maxBytes} are allowed`);
       return readFile(file, { signal });
     };
-    const { images, attached, leftOut, made } = await archiveIndexOf(members, read);
+    const { images, attached, leftOut, made } = await archiveIndexOf(members, referrers, read);
     for (const [digest, bytes] of made) await writeFile(layoutBlobPath(directory, digest), bytes);
     if (leftOut.length > 0) notes.push(leftOutNote(path, leftOut));
     if (images.length === 0) throw badArchive(path, 'it lists no image');
@@ -69,7 +72,7 @@ export async function readArchives(
     }
     const manifests = [...chosen, ...attached].map(({ descriptor, reference }) => ({
       ...descriptor,
-      annotations: { [REF_NAME]: formatReference(reference) },
+      ...(reference !== undefined && { annotations: { [REF_NAME]: formatReference(reference) } }),
     }));
     await writeFile(join(directory, 'index.json'), JSON.stringify({ schemaVersion: 2, manifests }));
     for (const [position, { reference }] of chosen.entries()) {

@@ -10,23 +10,27 @@ import {
   mediaTypes,
   parseIndex,
 } from '../../bundle/format/oci-schema.ts';
+import { parseReferrers, type Referral, referrersTagOf } from '../../bundle/format/referrers.ts';
 import type { ImageRequest } from '../../bundle/image-request.ts';
 import { limits } from '../../bundle/limits.ts';
 import { type Digest, digestFromHex } from '../../domain/model/digest.ts';
-import { formatReference, repositoryOf } from '../../domain/model/reference.ts';
+import { formatReference, parseReference, repositoryOf } from '../../domain/model/reference.ts';
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { digestOf } from '../../platform/digest.ts';
 import type { ProgressListener } from '../progress.ts';
 import type { Ended } from '../run-program.ts';
 import { measureWhile, runProgram } from '../run-program.ts';
+import { attachedTagsOf, isChosen, type ReferrerChoice } from './attached.ts';
 import { withOrigin } from './images-file.ts';
 import { layoutBlobPath, REF_NAME } from './layout-source.ts';
-import { type LayoutRequest, signatureTagOf } from './plan-images.ts';
+import type { LayoutRequest } from './plan-images.ts';
+import { type RegistryAccess, RegistryReferrers } from './registry-referrers.ts';
 
 interface FetchOptions {
-  readonly withSignatures: boolean;
+  readonly referrers: ReferrerChoice;
   readonly access: RegistryAccess;
   readonly onProgress?: ProgressListener;
+  readonly onNote?: (note: string) => void;
 }
 
 /**
@@ -45,7 +49,7 @@ export async function fetchImages(
 ): Promise<LayoutRequest[]> {
   const requests: LayoutRequest[] = [];
   const fetched: Descriptor[] = [];
-  const signatures = new Map<string, Descriptor>();
+  const attached = new Attached(options);
   const total = images.filter(({ source }) => source.kind === 'skopeo').length;
   for (const { source, ...image } of images) {
     if (source.kind === 'layout') {
@@ -65,20 +69,16 @@ export async function fetchImages(
       () => withOrigin(image.origin, () => fetchImage(fetch, signal)),
     );
     fetched.push(top);
-    if (options.withSignatures && source.location.startsWith('docker://')) {
-      await withOrigin(image.origin, async () => {
-        for (const [tag, found] of await fetchSignatures(fetch, subjects, signal)) {
-          signatures.set(`${image.reference.repository}:${tag}`, found);
-        }
-      });
+    if (options.referrers !== 'none' && source.location.startsWith('docker://')) {
+      await withOrigin(image.origin, () => attached.fetch(fetch, image.reference.repository, subjects, signal));
     }
     requests.push({ ...image, directory: folder, selector, isDisposable: true, place: source.location });
   }
   if (fetched.length > 0) {
-    const named = [...signatures].map(([name, found]) => ({ ...found, annotations: { [REF_NAME]: name } }));
-    const manifests = [...fetched, ...named];
+    const manifests = [...fetched, ...attached.entries()];
     await writeFile(join(folder, 'index.json'), JSON.stringify({ schemaVersion: 2, manifests }));
   }
+  for (const note of attached.notes()) options.onNote?.(note);
   return requests;
 }
 
@@ -128,21 +128,61 @@ function repositoryIn({ location }: Fetch): string {
   return repositoryOf(location.slice('docker://'.length));
 }
 
-async function fetchSignatures(
-  fetch: Fetch,
-  subjects: readonly Digest[],
-  signal: AbortSignal,
-): Promise<Map<string, Descriptor>> {
-  const found = new Map<string, Descriptor>();
-  for (const tag of subjects.map(signatureTagOf)) {
+/**
+ * What refers to images of registries: by the tags of cosign, by the API, and by the referrers tag.
+ */
+class Attached {
+  private readonly tagged = new Map<string, Descriptor>();
+  private readonly referring = new Map<Digest, Descriptor>();
+  private readonly lists: RegistryReferrers;
+
+  constructor(private readonly options: FetchOptions) {
+    this.lists = new RegistryReferrers(options.access);
+  }
+
+  entries(): readonly object[] {
+    const tagged = [...this.tagged].map(([name, found]) => ({ ...found, annotations: { [REF_NAME]: name } }));
+    return [...tagged, ...this.referring.values()];
+  }
+
+  notes(): Iterable<string> {
+    return this.lists.notes.values();
+  }
+
+  /** @param repository as which nodes know the image */
+  async fetch(fetch: Fetch, repository: string, subjects: readonly Digest[], signal: AbortSignal): Promise<void> {
+    const { referrers: choice } = this.options;
+    const copy = (digest: Digest) =>
+      copyManifest({ ...fetch, isSignature: true }, `docker://${repositoryIn(fetch)}@${digest}`, signal);
+    for (const subject of subjects) {
+      for (const tag of attachedTagsOf(subject, choice)) {
+        const bytes = await inspectIfThere(fetch, `docker://${repositoryIn(fetch)}:${tag}`, signal);
+        if (bytes !== undefined) this.tagged.set(`${repository}:${tag}`, await copy(digestOf(bytes)));
+      }
+      for (const { digest, artifactType } of await this.referrersOf(fetch, repository, subject, signal)) {
+        const isWanted = artifactType === undefined || isChosen(artifactType, choice);
+        if (isWanted && !this.referring.has(digest)) this.referring.set(digest, await copy(digest));
+      }
+    }
+  }
+
+  private async referrersOf(
+    fetch: Fetch,
+    repository: string,
+    subject: Digest,
+    signal: AbortSignal,
+  ): Promise<readonly Referral[]> {
+    const listed = await this.lists.list(parseReference(`${repositoryIn(fetch)}@${subject}`), subject, signal);
+    if (listed !== undefined) return listed;
+    const tag = referrersTagOf(subject);
     const location = `docker://${repositoryIn(fetch)}:${tag}`;
     const bytes = await inspectIfThere(fetch, location, signal);
-    if (bytes === undefined) continue;
-    const digest = digestOf(bytes);
-    const fixed = `docker://${repositoryIn(fetch)}@${digest}`;
-    found.set(tag, await copyManifest({ ...fetch, isSignature: true }, fixed, signal));
+    if (bytes === undefined) return [];
+    const referrers = parseReferrers(bytes, location, 'bundle/source');
+    // The manifests in it may not say to what they refer.
+    this.tagged.set(`${repository}:${tag}`, await keepDocument(fetch.folder, bytes, mediaTypes.ociIndex));
+    return referrers;
   }
-  return found;
 }
 
 /** How registries report a missing tag; skopeo 1.9 exits with 1 for every error. */
@@ -207,15 +247,6 @@ const typed = v.looseObject({ mediaType: v.exactOptional(v.string()), manifests:
 function mediaTypeOf(bytes: Buffer, name: string): string {
   const { mediaType, manifests } = parseJson(bytes, typed, `manifest of ${name}`, 'bundle/source');
   return mediaType ?? (manifests === undefined ? mediaTypes.ociManifest : mediaTypes.ociIndex);
-}
-
-/** Absent values are skopeo's defaults. */
-export interface RegistryAccess {
-  /** containers-auth.json(5). */
-  readonly authfile?: string;
-  readonly tlsVerify?: boolean;
-  /** Pauses grow. */
-  readonly retries?: number;
 }
 
 /** skopeo-inspect(1), skopeo-copy(1). */

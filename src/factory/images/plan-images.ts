@@ -2,9 +2,7 @@ import { bundleError } from '../../bundle/bundle-error.ts';
 import {
   configMediaTypes,
   type Descriptor,
-  type IndexEntry,
   indexMediaTypes,
-  manifestMediaTypes,
   manifestsForPlatform,
   parseConfig,
   parseIndex,
@@ -13,10 +11,11 @@ import {
 } from '../../bundle/format/oci-schema.ts';
 import type { ImageRequest, LayoutSelector } from '../../bundle/image-request.ts';
 import { limits } from '../../bundle/limits.ts';
-import type { AttachedTag, Image } from '../../domain/model/bundle.ts';
+import type { Image } from '../../domain/model/bundle.ts';
 import type { Digest } from '../../domain/model/digest.ts';
 import { formatReference, lastPathPart, parseReference, type Reference } from '../../domain/model/reference.ts';
 import { compareSchemeTags, impliedTags, parseSchemeTag } from '../../domain/model/version.ts';
+import { AttachedReader, type ReferrerChoice } from './attached.ts';
 import { withOrigin } from './images-file.ts';
 import {
   findInLayout,
@@ -24,7 +23,6 @@ import {
   leftOutNotes,
   readLayoutDocument,
   readLayoutIndex,
-  refNameOf,
   type SourceFile,
 } from './layout-source.ts';
 
@@ -64,8 +62,12 @@ export interface Plan {
  *
  * @throws AppError `bundle/source`, `bundle/option` that names the image
  */
-export async function planImages(requests: readonly LayoutRequest[], arch: string, signal: AbortSignal): Promise<Plan> {
-  const planner = new ImagePlanner(arch, signal);
+export async function planImages(
+  requests: readonly LayoutRequest[],
+  { arch, referrers = 'signatures' }: { readonly arch: string; readonly referrers?: ReferrerChoice | undefined },
+  signal: AbortSignal,
+): Promise<Plan> {
+  const planner = new ImagePlanner(arch, referrers, signal);
   for (const request of requests) await withOrigin(request.origin, () => planner.add(request));
   return planner.plan();
 }
@@ -80,13 +82,19 @@ class ImagePlanner {
   /** By reference: where it was requested first. */
   private readonly origins = new Map<string, string>();
 
+  private readonly attached: AttachedReader;
+
   constructor(
     private readonly arch: string,
+    referrers: ReferrerChoice,
     private readonly signal: AbortSignal,
-  ) {}
+  ) {
+    this.attached = new AttachedReader(referrers, this.documents, signal);
+  }
 
   plan(): Plan {
-    const { documents, warnings, resolved } = this;
+    const { documents, resolved } = this;
+    const warnings = [...this.warnings, ...this.attached.warnings];
     if (this.images.size > limits.images) throw bundleError('bundle/option', `more than ${limits.images} images`);
     const layers = [...this.layers.values()].map(({ at: _, ...layer }) => layer);
     return {
@@ -163,8 +171,7 @@ class ImagePlanner {
     }
     const { repository, tag } = reference;
     const subjects = [...new Set([top.digest, ...chosen.map(({ digest }) => digest)])];
-    const usable = entries.flatMap((one) => (one.kind === 'usable' ? one.entry : []));
-    const attached = await readSignatures(subjects, { repository, entries: usable, read });
+    const attached = await this.attached.of(subjects, { repository, directory, place, entries, read });
     return {
       reference: formatReference({ repository, digest: top.digest }),
       digest: top.digest,
@@ -280,65 +287,6 @@ function nameComponents(images: readonly PlannedImage[], warnings: string[]): Pl
   const twice = explicit.find((component, at) => explicit.indexOf(component) !== at);
   if (twice !== undefined) throw bundleError('bundle/option', `two images have the component '${twice}'`);
   return named;
-}
-
-/** cosign and podman (containers-registries.d(5), `use-sigstore-attachments`). */
-export function signatureTagOf(digest: Digest): string {
-  return `${digest.replace(':', '-')}.sig`;
-}
-
-interface SignatureSource {
-  readonly repository: string;
-  readonly entries: readonly IndexEntry[];
-  readonly read: (of: Descriptor) => Promise<Buffer>;
-}
-
-/**
- * Entries named `sha256-<hex>.sig`, or so after a repository, preferably that of the image.
- *
- * @throws AppError `bundle/source` when one is damaged, too large, or no image manifest
- */
-async function readSignatures(subjects: readonly Digest[], source: SignatureSource): Promise<AttachedTag[]> {
-  const attached: AttachedTag[] = [];
-  for (const subject of subjects) {
-    const tag = signatureTagOf(subject);
-    const found = findEntry(tag, source);
-    if (found !== undefined) attached.push(await readSignature(tag, found, source));
-  }
-  return attached;
-}
-
-function findEntry(tag: string, { repository, entries }: SignatureSource): IndexEntry | undefined {
-  const named = (isIt: (name: string) => boolean) =>
-    entries.find((entry) => manifestMediaTypes.has(entry.mediaType) && isIt(refNameOf(entry) ?? ''));
-  return (
-    named((name) => name === `${repository}:${tag}`) ??
-    named((name) => name === tag) ??
-    named((name) => name.endsWith(`:${tag}`))
-  );
-}
-
-async function readSignature(
-  tag: string,
-  entry: IndexEntry,
-  { repository, read }: SignatureSource,
-): Promise<AttachedTag> {
-  const what = `${repository}:${tag}`;
-  if (indexMediaTypes.has(entry.mediaType)) throw bundleError('bundle/source', `${what} is an index, not a signature`);
-  const { config, layers } = parseManifest(await read(entry), `manifest of ${what}`, 'bundle/source');
-  const blobs = new Map([config, ...layers].map((blob) => [blob.digest, blob]));
-  if (blobs.size > limits.attachedBlobs) {
-    throw bundleError('bundle/source', `${what} has ${blobs.size} blobs, and ${limits.attachedBlobs} are allowed`);
-  }
-  for (const blob of blobs.values()) await read(blob);
-  const { digest, size, mediaType } = entry;
-  return {
-    tag,
-    digest,
-    size,
-    mediaType,
-    blobs: [...blobs.values()].map((blob) => ({ digest: blob.digest, size: blob.size })),
-  };
 }
 
 /**

@@ -60,7 +60,7 @@ export async function readReleasePayload(
   signal: AbortSignal,
 ): Promise<ReleasePayload> {
   const name = formatReference(release.reference);
-  const plan = await planImages([release], arch, signal);
+  const plan = await planImages([release], { arch, referrers: 'none' }, signal);
   const layers = (plan.images[0]?.layers ?? []).flatMap((at) => plan.layers[at] ?? []);
   const bytes = await readFileInLayers(layers, IMAGE_REFERENCES, limits.manifestBytes, signal);
   if (bytes === undefined) {

@@ -11,8 +11,14 @@ import type { CreateOptions } from '../../../src/factory/create-options.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
 import { createRegistry, type Registry } from '../../../src/registry/server.ts';
 import { sampleCreateOptions } from '../../support/bundles/create-options.ts';
-import { type SampleImage, sampleImage, sampleLayer, writeOciLayout } from '../../support/bundles/sample-image.ts';
-import { sampleSignature, signatureTag } from '../../support/bundles/sample-signature.ts';
+import {
+  digestOf,
+  type SampleImage,
+  sampleImage,
+  sampleLayer,
+  writeOciLayout,
+} from '../../support/bundles/sample-image.ts';
+import { sampleReferrer, sampleSignature, signatureTag } from '../../support/bundles/sample-signature.ts';
 import { judge, observation, POLICY, stored, verified } from '../../support/daemon/scenario.ts';
 import { folderForEach } from '../../support/files/temporary-folder.ts';
 import { coded } from '../../support/matching.ts';
@@ -133,6 +139,84 @@ describe('sigstore signatures in an OCI layout', () => {
   });
 });
 
+const bundleOfIndex = sampleReferrer(app.top);
+const sbom = sampleReferrer(app.manifest, 'application/spdx+json');
+const listTag = (subject: string) => subject.replace(':', '-');
+
+/** What `contents.json` says of the index of referrers of `subject`. */
+const listedFor = (subject: string, ...referrers: SampleImage[]) =>
+  expect.objectContaining({
+    tag: listTag(subject),
+    mediaType: 'application/vnd.oci.image.index.v1+json',
+    blobs: referrers.flatMap(({ blobs }) => blobs.map(({ digest, sizeBytes }) => ({ digest, size: sizeBytes }))),
+  });
+
+/** An index as cosign writes it where a registry lists no referrers. */
+function listOf(referrer: SampleImage): SampleImage {
+  const mediaType = 'application/vnd.oci.image.index.v1+json';
+  const { mediaType: type, digest, sizeBytes: size } = referrer.manifest;
+  const bytes = Buffer.from(
+    JSON.stringify({ schemaVersion: 2, mediaType, manifests: [{ mediaType: type, digest, size }] }),
+  );
+  const top = { mediaType, digest: digestOf(bytes), sizeBytes: bytes.length, bytes };
+  return { ...referrer, top, blobs: [top, ...referrer.blobs] };
+}
+
+describe('what refers to an image by its subject', () => {
+  beforeEach(() => {
+    writeOciLayout(layout, [
+      { image: app, names: ['app'] },
+      { image: bundleOfIndex, names: ['any'] },
+      { image: sbom, names: ['other'] },
+    ]);
+  });
+  const source = () => `quay.example.com/edge/app:1=oci:${layout}:app`;
+
+  it.each([
+    ['signatures', [listedFor(app.top.digest, bundleOfIndex)]],
+    ['all', [listedFor(app.top.digest, bundleOfIndex), listedFor(app.manifest.digest, sbom)]],
+    ['none', undefined],
+  ] as const)('travels as --referrers %s says, and the bundle is whole', async (referrers, attached) => {
+    const { contents, path } = await create([source()], { referrers });
+    expect(contents.images[0]?.attached).toEqual(attached);
+    expect((await readUntrusted(openBundle(path), signal)).missing).toEqual([]);
+  });
+
+  it('is listed by the registry of a node, with its filter, and under the referrers tag', async () => {
+    const made = await create([source()], { referrers: 'all' });
+    const observed = observation({});
+    const reader = openBundle(made.path);
+    const registry = createRegistry({
+      source: { ...reader, onChange: () => () => undefined },
+      clock: systemClock,
+      graceMs: 0,
+      token: undefined,
+      log: createRecordingLog(),
+      admit: async () => 'anybody',
+    });
+    registry.setCatalog(catalogOf(observed, judge(observed, [stored({ ...verified(), ...made })]).assessment, POLICY));
+    const authority = await registry.listen({ host: '127.0.0.1', port: 0 });
+    const base = `http://${authority}/v2/quay.example.com/edge/app`;
+    const list = async (path: string) =>
+      ((await (await fetch(`${base}/${path}`)).json()) as { manifests: unknown[] }).manifests;
+    const entry = {
+      mediaType: sbom.manifest.mediaType,
+      digest: sbom.manifest.digest,
+      size: sbom.manifest.sizeBytes,
+      artifactType: 'application/spdx+json',
+      annotations: { 'org.opencontainers.image.created': '2026-01-01T00:00:00Z' },
+    };
+    expect(await list(`referrers/${app.manifest.digest}`)).toEqual([entry]);
+    expect(await list(`manifests/${listTag(app.manifest.digest)}`)).toEqual([entry]);
+    expect(await list(`referrers/${app.manifest.digest}?artifactType=other`)).toEqual([]);
+    expect(await list(`referrers/${app.config.digest}`)).toEqual([]);
+    const layer = sbom.blobs[2];
+    const sent = await fetch(`${base}/blobs/${layer?.digest}`);
+    expect(Buffer.from(await sent.arrayBuffer())).toEqual(layer?.bytes);
+    await registry.close();
+  });
+});
+
 describe.runIf(have('skopeo'))('sigstore signatures beside an image in a registry', () => {
   let registry: SourceRegistry;
   beforeEach(async () => {
@@ -171,10 +255,23 @@ describe.runIf(have('skopeo'))('sigstore signatures beside an image in a registr
     expect((await create([source()])).contents.images[0]?.attached).toHaveLength(2);
   });
 
-  it('are not asked for with --without-signatures', async () => {
-    const { contents } = await create([source()], { withoutSignatures: true });
+  it('are not asked for with --referrers none', async () => {
+    const { contents } = await create([source()], { referrers: 'none' });
     expect(contents.images[0]).not.toHaveProperty('attached');
     expect(registry.requests.some(({ path }) => path.endsWith('.sig'))).toBe(false);
+  });
+
+  it.each(['its API', 'the referrers tag'])('travel as referrers too, listed by %s', async (by) => {
+    registry.add('edge/app', bundleOfIndex);
+    registry.add('edge/app', sbom);
+    if (by === 'its API') registry.listReferrers();
+    else registry.add('edge/app', listOf(bundleOfIndex), [listTag(app.top.digest)]);
+    const { contents, warnings } = await create([source()]);
+    expect(contents.images[0]?.attached).toEqual(
+      expect.arrayContaining([attachedAs(tagOfIndex, ofIndex), listedFor(app.top.digest, bundleOfIndex)]),
+    );
+    expect(contents.images[0]?.attached).toHaveLength(3);
+    expect(warnings.filter((line) => line.includes('referrers'))).toEqual([]);
   });
 
   it('are an error when the registry fails', async () => {

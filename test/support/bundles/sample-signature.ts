@@ -39,6 +39,33 @@ export function sampleSignature(
   return { manifest, config, layers: [], top: manifest, blobs: [manifest, config, payload] };
 }
 
+/**
+ * A document that refers to the manifest `subject` (image-spec 1.1), as a sigstore bundle of cosign
+ * 3.
+ */
+export function sampleReferrer(
+  subject: { readonly digest: string; readonly mediaType: string; readonly sizeBytes: number },
+  artifactType = 'application/vnd.dev.sigstore.bundle.v0.3+json',
+): SampleImage {
+  const descriptor = ({ mediaType, digest, sizeBytes }: Omit<SampleBlob, 'bytes'>) => ({
+    mediaType,
+    digest,
+    size: sizeBytes,
+  });
+  const config = blob('application/vnd.oci.empty.v1+json', {});
+  const layer = blob(artifactType, { of: subject.digest });
+  const manifest = blob('application/vnd.oci.image.manifest.v1+json', {
+    schemaVersion: 2,
+    mediaType: 'application/vnd.oci.image.manifest.v1+json',
+    artifactType,
+    config: descriptor(config),
+    layers: [descriptor(layer)],
+    subject: descriptor(subject),
+    annotations: { 'org.opencontainers.image.created': '2026-01-01T00:00:00Z' },
+  });
+  return { manifest, config, layers: [], top: manifest, blobs: [manifest, config, layer] };
+}
+
 /** The tag that the signature of `subject` has. */
 export function signatureTag(subject: string): string {
   return `${subject.replace(':', '-')}.sig`;

@@ -1,8 +1,9 @@
-import { type Command, InvalidArgumentError } from 'commander';
+import { type Command, InvalidArgumentError, Option } from 'commander';
 import { bundleError } from '../../../bundle/bundle-error.ts';
 import { type ImageRequest, parseImageRequest } from '../../../bundle/image-request.ts';
 import { formatReference, isRegistry } from '../../../domain/model/reference.ts';
 import type { CreateOptions } from '../../../factory/create-options.ts';
+import type { ReferrerChoice } from '../../../factory/images/attached.ts';
 import type { ImagesFrom } from '../../../factory/images/images-from.ts';
 import { type FaultList, reasonOf } from '../../../platform/app-error.ts';
 import { defined } from '../../../platform/defined.ts';
@@ -20,6 +21,7 @@ export interface ImageOptions {
   readonly only: readonly string[];
   readonly except: readonly string[];
   readonly release?: ImageRequest;
+  readonly referrers: ReferrerChoice;
   readonly withoutSignatures?: true;
   readonly authfile?: string;
   readonly tlsVerify?: boolean;
@@ -76,7 +78,15 @@ export function addImageOptions(command: Command): Command {
       'an OpenShift release image, with all images of its payload; source docker:// (default) or oci:',
       parseImageOption,
     )
-    .option('--without-signatures', 'do not ask registries for sigstore signatures (sha256-<digest>.sig) of the images')
+    .addOption(
+      new Option(
+        '--referrers <which>',
+        'what travels of the documents that refer to an image, from registries that list them, layouts and archives: signatures are those of cosign (also sha256-<digest>.sig) and Notary; all adds SBOMs and attestations',
+      )
+        .choices(['signatures', 'all', 'none'])
+        .default('signatures'),
+    )
+    .addOption(new Option('--without-signatures', 'as --referrers none').conflicts('referrers'))
     .option('--authfile <file>', 'credentials for registries, as for skopeo (containers-auth.json)')
     .option('--tls-verify [boolean]', 'false: take images from registries without a valid certificate too', booleanOf)
     .option('--retry <times>', 'how often a failed request to a registry is tried again', times);
@@ -91,10 +101,7 @@ export async function readImageOptions(
   faults: FaultList,
   context: CommandContext,
 ): Promise<
-  Pick<
-    CreateOptions,
-    'images' | 'used' | 'notes' | 'archives' | 'archiveChoice' | 'release' | 'withoutSignatures' | 'access'
-  >
+  Pick<CreateOptions, 'images' | 'used' | 'notes' | 'archives' | 'archiveChoice' | 'release' | 'referrers' | 'access'>
 > {
   const { untakenNotes } = await import('../../../factory/images/images-from.ts');
   const pause = options.pauseImage === undefined ? [] : [options.pauseImage];
@@ -112,7 +119,8 @@ export async function readImageOptions(
     notes: [...from.notes, ...untakenNotes(from, images)],
     archives: options.archive,
     archiveChoice: { only: options.only, except: options.except },
-    ...defined({ release: options.release, withoutSignatures: options.withoutSignatures }),
+    ...defined({ release: options.release }),
+    referrers: options.withoutSignatures ? 'none' : options.referrers,
     access: defined({ authfile: options.authfile, tlsVerify: options.tlsVerify, retries: options.retry }),
   };
 }
