@@ -16,9 +16,9 @@ export interface ManifestDocument {
   readonly repeatedKeys: readonly number[];
 }
 
-/** YAML 1.2 with merge keys, or JSON. @throws AppError `bundle/source` as `FILE:LINE: why` */
+/** YAML 1.2 with merge keys, or JSON objects. @throws AppError `bundle/source` as `FILE:LINE: why` */
 export function parseManifestDocuments(text: string, file: string): ManifestDocument[] {
-  const { documents, lines } = parseAsKubectl(text.replace(/^\ufeff/, ''));
+  const { documents, lines } = parseAsKubectl(apart(text.replace(/^\ufeff/, '')));
   return documents.map((document, at) => {
     const { line } = lines.linePos(document.range[0]);
     const error = document.errors.find(({ code }) => code !== REPEATED);
@@ -38,40 +38,77 @@ function parse(text: string) {
   return { documents: [...parseAllDocuments(text, options)], lines };
 }
 
-/** Characters that are parsed again to read quoted texts as kubectl does. */
+const BLANK = /\s*/y;
+
+/** JSON objects one after the other, as `opm` writes them, become documents of YAML. */
+function apart(text: string): string {
+  const parts: string[] = [];
+  let from = 0;
+  let at = skipBlank(text, 0);
+  while (text[at] === '{') {
+    const end = at + (valueAt(text, at) ?? text.slice(at)).length;
+    at = skipBlank(text, end);
+    if (text[at] !== '{') break;
+    const between = text.slice(end, text.lastIndexOf('\n', at) + 1);
+    parts.push(text.slice(from, end) + (between || '\n'));
+    from = at;
+  }
+  return [...parts, text.slice(from)].join('--- ');
+}
+
+function skipBlank(text: string, at: number): number {
+  BLANK.lastIndex = at;
+  return at + (BLANK.exec(text)?.[0].length ?? 0);
+}
+
+/** Characters that are parsed again to read values as kubectl does. */
 const MAX_PARSED_AGAIN = 64 * 1024 * 1024;
 
 /**
- * YAML wants further lines of a quoted text deeper than its parent; kubectl, helm and the kubelet
- * don't, and leading blanks don't count. So they are added.
+ * YAML wants further lines of quoted and flow values deeper than their parent; kubectl, helm and
+ * the kubelet don't, and leading blanks don't count. So they are added.
  */
 function parseAsKubectl(text: string): ReturnType<typeof parse> {
   let parsed = parse(text);
-  let indented = indentQuote(text, parsed.documents);
+  let indented = indentCut(text, parsed.documents);
   for (let left = MAX_PARSED_AGAIN; indented !== undefined && left > 0; left -= text.length) {
     parsed = parse(indented);
-    indented = indentQuote(indented, parsed.documents);
+    indented = indentCut(indented, parsed.documents);
   }
   return parsed;
 }
 
-const QUOTED = /"(?:[^"\\]|\\.)*"|'(?:[^']|'')*'/sy;
+/** Quoted texts and comments where a value may begin, and brackets. */
+const TOKEN = /(?<![^\s[{,:])(?:"[^"\\]*(?:\\.[^"\\]*)*"|'[^']*(?:''[^']*)*'|#[^\n]*)|[[\]{}]/gs;
 
-/** Indents the first quoted text that YAML cuts off. Undefined without one. */
-function indentQuote(text: string, documents: ReturnType<typeof parse>['documents']): string | undefined {
+/** The quoted or flow value that begins here. Undefined when it is not closed. */
+function valueAt(text: string, at: number): string | undefined {
+  TOKEN.lastIndex = at;
+  let depth = 0;
+  for (let token = TOKEN.exec(text); token !== null; token = TOKEN.exec(text)) {
+    if (depth === 0 && token.index > at) return undefined;
+    if (token[0] === '[' || token[0] === '{') depth += 1;
+    if (token[0] === ']' || token[0] === '}') depth -= 1;
+    if (depth === 0) return text.slice(at, TOKEN.lastIndex);
+  }
+  return undefined;
+}
+
+/** Indents the first quoted or flow value that YAML cuts off. Undefined without one. */
+function indentCut(text: string, documents: ReturnType<typeof parse>['documents']): string | undefined {
   const document = documents.find(({ errors }) => errors.some(({ code }) => code !== REPEATED));
   if (document === undefined) return undefined;
   let indented: string | undefined;
   visit(document, {
-    Scalar: (_key, { type, range }) => {
-      if (!range || !type?.startsWith('QUOTE')) return undefined;
-      QUOTED.lastIndex = range[0];
-      const quoted = QUOTED.exec(text)?.[0];
-      if (quoted === undefined || quoted.length <= range[1] - range[0]) return undefined;
-      if (/^(?:---|\.\.\.)(?:\s|$)/m.test(quoted)) return visit.BREAK;
-      const column = range[0] - text.lastIndexOf('\n', range[0]);
-      const wide = quoted.replace(/\n[ \t]*/g, `\n${' '.repeat(column)}`);
-      if (wide !== quoted) indented = text.slice(0, range[0]) + wide + text.slice(range[0] + quoted.length);
+    Node: (_key, { range }) => {
+      const [from, end] = range ?? [0, 0];
+      if (!/["'[{]/.test(text[from] ?? '')) return undefined;
+      const value = valueAt(text, from);
+      if (value === undefined || value.length <= end - from) return undefined;
+      if (/^(?:---|\.\.\.)(?:\s|$)/m.test(value)) return visit.BREAK;
+      const column = from - text.lastIndexOf('\n', from);
+      const wide = value.replace(/\n[ \t]*/g, `\n${' '.repeat(column)}`);
+      if (wide !== value) indented = text.slice(0, from) + wide + text.slice(from + value.length);
       return visit.BREAK;
     },
   });

@@ -82,6 +82,50 @@ describe('parseManifests', () => {
     expect(() => parseManifests(open, 'f.yaml')).toThrow(/f\.yaml:2: is not YAML: Missing closing/);
   });
 
+  it('reads flow values as kubectl does: their further lines may be indented less', () => {
+    const flow = [
+      'kind: Pod',
+      'metadata: {name: a, annotations: {b: plain',
+      'text, c: "x',
+      'y"',
+      '}}',
+      'spec:',
+      '  containers: [{name: c,',
+      "image: 'quay.io/x/a:1'}, {",
+      "name: it's # no ] } here",
+      "\t, image: 'quay.io/x/b:1'}",
+      ']',
+      'list:',
+      '- [x,',
+      'y]',
+      '- {z: 1}',
+      '',
+    ].join('\n');
+    const [document, next] = parseManifestDocuments(`${flow}---\n${pod('b')}`, 'f.yaml');
+    expect(document?.value).toMatchObject({
+      metadata: { annotations: { b: 'plain text', c: 'x y' } },
+      list: [['x', 'y'], { z: 1 }],
+    });
+    expect(next).toMatchObject({ number: 2, line: 16 });
+    expect(imagesOf(flow)).toEqual(['quay.io/x/a:1', 'quay.io/x/b:1']);
+    expect(() => parseManifests(`a:\n  b: [x,\n---\n${pod('b')}c: ]\n`, 'f.yaml')).toThrow(/f\.yaml:[23]: is not YAML/);
+  });
+
+  it('reads JSON objects one after the other', () => {
+    const json = (name: string) =>
+      JSON.stringify({ kind: 'Pod', spec: { containers: [{ image: `quay.io/x/${name}}{:1` }] } }, undefined, 2);
+    const text = `\n${json('a')}\n${json('b')}\n  ${json('c')}\n---\n${json('d')}\n`;
+    expect(imagesOf(text)).toEqual(['a', 'b', 'c', 'd'].map((name) => `quay.io/x/${name}}{:1`));
+    expect(parseManifestDocuments(text, 'f').map(({ line }) => line)).toEqual([2, 12, 22, 32]);
+    expect(() => parseManifests(`${json('a')}\n{"a": `, 'f')).toThrow(/^f:1[01]: is not YAML/);
+    expect(
+      imagesOf(
+        '{"spec":{"containers":[{"image":"quay.io/x/a:1"}]}}{"spec":{"containers":[{"image":"quay.io/x/b:1"}]}}',
+      ),
+    ).toEqual(['quay.io/x/a:1', 'quay.io/x/b:1']);
+    expect(() => parseManifests('{"kind": "Pod"}\n[1]\n', 'f')).toThrow(/^f:2: is not YAML/);
+  });
+
   it.each([
     ['an open map', 'a: {', 'is not YAML'],
     ['a tab', 'a:\n\t- b', 'Tabs are not allowed'],
