@@ -18,14 +18,18 @@ export interface PlacedPodImage extends PodImage {
   readonly field: string;
 }
 
-type Json = Readonly<Record<string, unknown>>;
+export type Json = Readonly<Record<string, unknown>>;
 
 /**
- * As in policies of Kyverno and Gatekeeper: `reg.example.com/* !*:latest`, `{{ element.image }}`.
+ * As in policies of Kyverno and Gatekeeper (`reg.example.com/* !*:latest`), and variables of
+ * templates: `{{ element.image }}`, `${IMAGE}`, `$(params.image)`.
  */
 export function isImagePattern(image: string): boolean {
-  return /[*?|!&]|\{\{/.test(image);
+  return /[*?|!&]|\{\{|\$[({]/.test(image);
 }
+
+/** API groups of policies: the pods in their objects are compared with others, and never started. */
+const POLICIES = /(?:^|\.)(?:kyverno\.io|gatekeeper\.sh)\//;
 
 /** Members of a pod's spec that hold containers (Kubernetes API v1, PodSpec). */
 const CONTAINERS = [
@@ -35,12 +39,12 @@ const CONTAINERS = [
 ] as const;
 
 /** Deeper documents are no Kubernetes objects. */
-const MAX_DEPTH = 64;
+export const MAX_DEPTH = 64;
 
 /**
- * The images of all pods in a Kubernetes object, in its order. The shape of a pod's spec, a list of
- * containers, shows it, so the kinds of operators are found too. Texts, as in a ConfigMap, are
- * skipped.
+ * The images of all pods in a Kubernetes object, in its order, and those that an operator's bundle
+ * or ClusterServiceVersion lists as related. The shape of a pod's spec, a list of containers, shows
+ * it, so the kinds of operators are found too. Policies, and texts, as in a ConfigMap, are skipped.
  *
  * @param object parsed YAML or JSON
  */
@@ -52,7 +56,7 @@ export function placedPodImagesIn(object: unknown): PlacedPodImage[] {
   return walk(object, { owner: '', field: '' }, []);
 }
 
-interface Place {
+export interface Place {
   readonly owner: string;
   readonly field: string;
 }
@@ -63,23 +67,26 @@ function walk(value: unknown, { owner, field }: Place, above: readonly unknown[]
   const path = [...above, value];
   if (Array.isArray(value)) return value.flatMap((item, at) => walk(item, { owner, field: `${field}[${at}]` }, path));
   const object = value as Json;
+  if (typeof object.apiVersion === 'string' && POLICIES.test(object.apiVersion)) return [];
   const own = ownerOf(object);
   const place = own === undefined ? { owner, field } : { owner: own, field: '' };
   const members = Object.entries(object);
   return [
     ...imagesOfSpec(object, place),
+    ...imagesOfOperator(object, place),
     ...members.flatMap(([key, member]) =>
       walk(member, { owner: place.owner, field: fieldBelow(place.field, key) }, path),
     ),
   ];
 }
 
-function fieldBelow(field: string, key: string): string {
+export function fieldBelow(field: string, key: string): string {
   return field === '' ? key : `${field}.${key}`;
 }
 
 /** As `Deployment shop/web`. A pod template has no kind, so the enclosing object is named. */
-function ownerOf({ kind, metadata }: Json): string | undefined {
+export function ownerOf({ kind, metadata, schema, name: ownName }: Json): string | undefined {
+  if (isOfCatalog(schema) && typeof ownName === 'string') return `${schema} ${ownName}`;
   if (typeof kind !== 'string' || !isObject(metadata)) return undefined;
   const name = [metadata.name, metadata.generateName].find((text) => typeof text === 'string');
   if (name === undefined) return undefined;
@@ -112,6 +119,25 @@ function imagesOfSpec(spec: Json, { owner, field }: Place): PlacedPodImage[] {
   return [...containers, ...volumes];
 }
 
+/** A document of a file-based catalog of operators, as `opm render` prints it: `olm.bundle`. */
+export function isOfCatalog(schema: unknown): schema is string {
+  return typeof schema === 'string' && schema.startsWith('olm.');
+}
+
+function imagesOfOperator(object: Json, { owner, field }: Place): PlacedPodImage[] {
+  const related = objectsIn(object.relatedImages).map(([{ name, image }, index]) => ({
+    what: typeof name === 'string' && name !== '' ? `related image ${name}` : 'related image',
+    field: `${fieldBelow(field, 'relatedImages')}[${index}].image`,
+    image,
+  }));
+  const own = object.schema === 'olm.bundle' ? [{ what: 'bundle', field: 'image', image: object.image }] : [];
+  return [...own, ...related]
+    .filter(({ image }) => typeof image === 'string' && image !== '')
+    .map(({ what, image, ...at }) =>
+      podImage({ owner, usedBy: owner === '' ? what : `${owner}, ${what}`, ...at }, image, undefined),
+    );
+}
+
 function podImage(
   place: Pick<PlacedPodImage, 'owner' | 'usedBy' | 'field'>,
   image: unknown,
@@ -132,90 +158,6 @@ function objectsIn(list: unknown): [Json, number][] {
 
 function isObject(value: unknown): value is Json {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
-/** A text that looks like an image, where Kubernetes itself starts none. */
-interface LooseImage {
-  /** As `Prometheus shop/main`. Empty where no enclosing object has kind and name. */
-  readonly owner: string;
-  readonly field: string;
-  readonly image: string;
-}
-
-/** A repository has at most 255 bytes, a tag 128. */
-const MAX_TEXT = 512;
-const IMAGE_KEY = /image$/i;
-/** As `nginx:1.25` or `team/app@sha256:…`. */
-const SHORT_NAME = /^[a-z0-9]+(?:[._/-]+[a-z0-9]+)*(?::[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}|@sha256:[0-9a-f]{64})$/;
-
-/**
- * What may be images of a Kubernetes object outside of pods: operators start images that a custom
- * resource, an argument or an environment variable names. That is
- *
- * - each text that is a whole reference with a tag or a digest, also behind `--flag=`;
- * - a member whose name ends in `image`: a short name with a tag or a digest, or an object with
- *   `repository` and `tag`.
- *
- * Texts of several words or lines, `status`, and the schemas of custom resources are skipped.
- *
- * @param object parsed YAML or JSON
- */
-export function looseImagesIn(object: unknown): LooseImage[] {
-  const inPods = new Set(placedPodImagesIn(object).map(placeName));
-  return looseIn(object, { owner: '', field: '', key: '' }, []).filter((found) => !inPods.has(placeName(found)));
-}
-
-function placeName({ owner, field }: Pick<LooseImage, 'owner' | 'field'>): string {
-  return JSON.stringify([owner, field]);
-}
-
-function looseIn(value: unknown, place: Place & { readonly key: string }, above: readonly unknown[]): LooseImage[] {
-  const { owner, field, key } = place;
-  if (typeof value === 'string') {
-    const image = imageIn(value, key);
-    return image === undefined ? [] : [{ owner, field, image }];
-  }
-  if (typeof value !== 'object' || value === null || above.length > MAX_DEPTH || above.includes(value)) return [];
-  const path = [...above, value];
-  if (Array.isArray(value)) {
-    return value.flatMap((item, at) => looseIn(item, { owner, key, field: `${field}[${at}]` }, path));
-  }
-  const object = value as Json;
-  if (object.kind === 'CustomResourceDefinition') return [];
-  const parts = IMAGE_KEY.test(key) ? joined(object) : undefined;
-  if (parts !== undefined) return [{ owner, field, image: parts }];
-  const own = ownerOf(object);
-  return Object.entries(object)
-    .filter(([name]) => own === undefined || name !== 'status')
-    .flatMap(([name, member]) =>
-      looseIn(
-        member,
-        { owner: own ?? owner, key: name, field: fieldBelow(own === undefined ? field : '', name) },
-        path,
-      ),
-    );
-}
-
-function imageIn(text: string, key: string): string | undefined {
-  if (text.length > MAX_TEXT) return undefined;
-  const image = text.trim().replace(/^--?[A-Za-z0-9._-]+=/, '');
-  return isWholeReference(image) || (IMAGE_KEY.test(key) && SHORT_NAME.test(image)) ? image : undefined;
-}
-
-function isWholeReference(text: string): boolean {
-  try {
-    const { tag, digest } = parseReference(text);
-    return tag !== undefined || digest !== undefined;
-  } catch {
-    return false;
-  }
-}
-
-/** The form of many charts and operators: `{registry?, repository, tag}`. */
-function joined({ registry, repository, tag }: Json): string | undefined {
-  if (typeof repository !== 'string' || (typeof tag !== 'string' && typeof tag !== 'number')) return undefined;
-  if (repository === '' || tag === '') return undefined;
-  return `${typeof registry === 'string' && registry !== '' ? `${registry}/` : ''}${repository}:${tag}`;
 }
 
 export interface ManifestImage extends PodImage {

@@ -1,19 +1,28 @@
 import { stat } from 'node:fs/promises';
 import { bundleError } from '../../bundle/bundle-error.ts';
-import type { ManifestDocument } from '../../bundle/documents/kubernetes-manifest.ts';
+import { type ManifestDocument, parseManifestDocuments } from '../../bundle/documents/kubernetes-manifest.ts';
 import { fromRegistry, type ImageRequest } from '../../bundle/image-request.ts';
 import { formatReference, isCanonicalReference, parseReference, withRegistry } from '../../domain/model/reference.ts';
+import { looseImagesIn } from '../../domain/release/loose-images.ts';
 import {
   isImagePattern,
-  looseImagesIn,
+  isOfCatalog,
   type ManifestImage,
   type PlacedPodImage,
   placedPodImagesIn,
 } from '../../domain/release/manifest-images.ts';
-import { reasonOf } from '../../platform/app-error.ts';
+import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { decodeText, oneLine } from '../../platform/plain-text.ts';
 import { sourceError } from './layout-source.ts';
-import { MAX_MANIFEST_BYTES, manifestFiles, parseManifest, readManifestText } from './manifests.ts';
+import {
+  isKustomization,
+  kustomizeNotes,
+  MAX_MANIFEST_BYTES,
+  type ManifestFiles,
+  manifestFiles,
+  parseManifest,
+  readManifestText,
+} from './manifests.ts';
 
 interface Untaken {
   readonly origin: string;
@@ -33,11 +42,14 @@ export interface ImagesFrom {
 
 const STDIN = 'standard input';
 const MAX_FAULTS = 20;
+/** A longer text within a document is searched for words only. */
+const MAX_NESTED_CHARS = 1024 * 1024;
 /** What most charts mean by a short name. */
 const DOCKER = 'docker.io';
 
 /**
- * The images of every pod in manifests and rendered charts (YAML or JSON).
+ * The images of every pod in manifests and rendered charts (YAML or JSON), and those that bundles of
+ * operators list.
  *
  * @param source a folder, a file, or `-` for `stdin`
  * @param shortNames the registry of names without one; without it they are faults
@@ -49,20 +61,28 @@ export async function readImagesFrom(
   stdin: () => AsyncIterable<Uint8Array>,
   signal: AbortSignal,
 ): Promise<ImagesFrom> {
-  const found: ImagesFrom[] = [];
-  const add = (text: string, file: string) =>
-    found.push(imagesOf(text, file, { shortNames, isInFolder: file !== source && source !== '-' }));
-  if (source === '-') add(await readAll(stdin(), signal), STDIN);
-  else for (const file of await filesOf(source, signal)) add(await readManifestText(file, signal), file);
-  const all = merged(found);
-  if (all.requests.length > 0) return all;
-  const where = source === '-' ? `${STDIN}: did the command before the pipe fail?` : source;
-  throw bundleError('bundle/source', `no pod with an image is in ${where}`);
+  const { files, kustomize } = source === '-' ? { files: [STDIN], kustomize: [] } : await filesOf(source, signal);
+  const read = async (file: string) => {
+    const text = await (source === '-' ? readAll(stdin(), signal) : readManifestText(file, signal));
+    return imagesOf(text, file, { shortNames, isInFolder: file !== source && source !== '-' });
+  };
+  try {
+    const found: ImagesFrom[] = [];
+    for (const file of files) found.push(await read(file));
+    const all = merged(found);
+    if (all.requests.length > 0) return { ...all, notes: [...kustomize, ...all.notes] };
+    const where = source === '-' ? `${STDIN}: did the command before the pipe fail?` : source;
+    throw bundleError('bundle/source', `no pod with an image is in ${where}`);
+  } catch (error) {
+    if (!(error instanceof AppError) || kustomize.length === 0) throw error;
+    throw error.reworded(`${error.message}; ${kustomize.join('; ')}`);
+  }
 }
 
 /** One sentence for each image outside pods that is not requested. */
 export function untakenNotes({ untaken }: ImagesFrom, requests: readonly ImageRequest[]): string[] {
-  const known = new Set(requests.flatMap(({ reference }) => [formatReference(reference)]));
+  // What has no tag gets one from elsewhere.
+  const known = new Set(requests.flatMap(({ reference }) => [formatReference(reference), reference.repository]));
   return untaken
     .filter(({ image }) => !known.has(comparable(image)))
     .map(({ origin, image }) =>
@@ -107,7 +127,10 @@ function imagesOf(
     requests,
     used: placed.map(({ image: { owner: _, field: __, ...image } }) => ({ ...image, file })),
     untaken: documents.flatMap((document) =>
-      looseImagesIn(document.value).map((loose) => ({ image: loose.image, origin: originOf(file, document, loose) })),
+      looseImagesIn(document.value, documentsIn).map((loose) => ({
+        image: loose.image,
+        origin: originOf(file, document, loose),
+      })),
     ),
     notes: [
       ...notes,
@@ -116,7 +139,9 @@ function imagesOf(
         .map(({ image: { image }, origin }) =>
           oneLine(`${origin}: ${JSON.stringify(image)} is a pattern, not an image, and was not taken`),
         ),
-      ...documents.flatMap((document) => (isObjectOfKubernetes(document.value) ? [] : [foreignNote(file, document)])),
+      ...documents.flatMap((document) =>
+        isKnownObject(document.value) || isKustomization(file) ? [] : [foreignNote(file, document)],
+      ),
     ],
   };
 }
@@ -144,19 +169,31 @@ function originOf(file: string, { number }: ManifestDocument, of: { readonly own
   return `${file}: document ${number}, ${of.owner === '' ? '' : `${of.owner}, `}${of.field}`;
 }
 
-function isObjectOfKubernetes(value: unknown): boolean {
-  return typeof value === 'object' && value !== null && 'kind' in value && typeof value.kind === 'string';
+/** Of Kubernetes, or of a catalog of operators. */
+function isKnownObject(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  return ('kind' in value && typeof value.kind === 'string') || ('schema' in value && isOfCatalog(value.schema));
+}
+
+/** None in a text that is not YAML. */
+function documentsIn(text: string): readonly unknown[] {
+  if (text.length > MAX_NESTED_CHARS) return [];
+  try {
+    return parseManifestDocuments(text, '').map(({ value }) => value);
+  } catch {
+    return [];
+  }
 }
 
 function foreignNote(file: string, { number, line }: ManifestDocument): string {
   return `${file}: document ${number} (line ${line}) is no Kubernetes object: it has no kind; only pods in it were looked for`;
 }
 
-async function filesOf(source: string, signal: AbortSignal): Promise<string[]> {
+async function filesOf(source: string, signal: AbortSignal): Promise<ManifestFiles> {
   const found = await stat(source).catch((cause: unknown) => {
     throw sourceError(source, cause);
   });
-  return found.isDirectory() ? manifestFiles(source, signal) : [source];
+  return found.isDirectory() ? manifestFiles(source, signal) : { files: [source], kustomize: kustomizeNotes([source]) };
 }
 
 async function readAll(stream: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<string> {
@@ -177,9 +214,10 @@ async function readAll(stream: AsyncIterable<Uint8Array>, signal: AbortSignal): 
   throw bundleError('bundle/source', message);
 }
 
+/** Short names are those of charts. */
 function comparable(image: string): string {
   try {
-    return formatReference(parseReference(image));
+    return formatReference(parseReference(withRegistry(image, DOCKER)));
   } catch {
     return image;
   }

@@ -1,5 +1,5 @@
 import { readdir, readFile, stat } from 'node:fs/promises';
-import { join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { bundleError } from '../../bundle/bundle-error.ts';
 import {
   imagesIn,
@@ -7,6 +7,7 @@ import {
   parseManifestDocuments,
   repeatedKeyNotes,
 } from '../../bundle/documents/kubernetes-manifest.ts';
+import { imagesInText } from '../../domain/release/loose-images.ts';
 import type { ManifestImage } from '../../domain/release/manifest-images.ts';
 import { AppError } from '../../platform/app-error.ts';
 import { decodeText } from '../../platform/plain-text.ts';
@@ -28,9 +29,10 @@ const MANIFEST = /\.(?:ya?ml|json)$/i;
  * @throws AppError `bundle/source` as {@link parseManifest}; also without a manifest
  */
 export async function readManifests(directory: string, signal: AbortSignal): Promise<Manifests> {
+  const { files, kustomize } = await manifestFiles(directory, signal);
   const images: ManifestImage[] = [];
-  const notes: string[] = [];
-  for (const file of await manifestFiles(directory, signal)) {
+  const notes = [...kustomize];
+  for (const file of files) {
     const { documents, notes: own } = parseManifest(await readManifestText(file, signal), file, true);
     for (const image of imagesIn(documents, file)) images.push(image);
     notes.push(...own);
@@ -55,16 +57,39 @@ export function parseManifest(
     const documents = parseManifestDocuments(text, file);
     return { documents, notes: repeatedKeyNotes(documents, file) };
   } catch (error) {
-    if (!(error instanceof AppError) || !isInFolder || NAMES_IMAGE.test(text)) throw error;
+    const hasImage = NAMES_IMAGE.test(text) || imagesInText(text).length > 0;
+    if (!(error instanceof AppError) || !isInFolder || hasImage) throw error;
     return { documents: [], notes: [`${error.message}; the file names no image, and is left out`] };
   }
 }
 
-/** Sorted. @throws AppError `bundle/source` (`reject`) when there is none, or too many */
-export async function manifestFiles(directory: string, signal: AbortSignal): Promise<string[]> {
-  const files = await filesBelow(directory, signal);
-  if (files.length > 0) return files;
+export interface ManifestFiles {
+  /** Sorted. */
+  readonly files: readonly string[];
+  /** One sentence where a folder is one for kustomize. */
+  readonly kustomize: readonly string[];
+}
+
+/** @throws AppError `bundle/source` (`reject`) when there is none, or too many */
+export async function manifestFiles(directory: string, signal: AbortSignal): Promise<ManifestFiles> {
+  const found = await filesBelow(directory, signal);
+  const files = found.filter((file) => MANIFEST.test(file));
+  if (files.length > 0) return { files, kustomize: kustomizeNotes(found) };
   throw bundleError('bundle/source', `there is no *.yaml, *.yml or *.json in ${directory}`);
+}
+
+export function kustomizeNotes(files: readonly string[]): string[] {
+  const [first, ...more] = files.filter(isKustomization).map(dirname);
+  if (first === undefined) return [];
+  const others = more.length === 0 ? '' : ` (and ${more.length} more)`;
+  return [
+    `${first} is a kustomize folder${others}: render it first, as 'kubectl kustomize ${first} | stickpin bundle create --images-from - …', since kustomize may give the images other names and tags`,
+  ];
+}
+
+/** The names that kustomize looks for. */
+export function isKustomization(file: string): boolean {
+  return /^(?:kustomization\.ya?ml|Kustomization)$/.test(basename(file));
 }
 
 async function filesBelow(directory: string, signal: AbortSignal): Promise<string[]> {
@@ -77,7 +102,8 @@ async function filesBelow(directory: string, signal: AbortSignal): Promise<strin
     const path = join(directory, entry.name);
     if (entry.name.startsWith('.')) continue;
     if (entry.isDirectory()) files.push(...(await filesBelow(path, signal)));
-    else if (MANIFEST.test(entry.name) && (entry.isFile() || entry.isSymbolicLink())) files.push(path);
+    else if ((MANIFEST.test(entry.name) || isKustomization(entry.name)) && (entry.isFile() || entry.isSymbolicLink()))
+      files.push(path);
     if (files.length > MAX_FILES)
       throw bundleError('bundle/source', `${directory} has more than ${MAX_FILES} manifests`);
   }

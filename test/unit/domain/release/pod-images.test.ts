@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { podImagesIn } from '../../../../src/domain/release/manifest-images.ts';
+import { placedPodImagesIn, podImagesIn } from '../../../../src/domain/release/manifest-images.ts';
 
 const spec = { containers: [{ name: 'app', image: 'quay.io/x/app:1' }] };
 const metadata = { name: 'web', namespace: 'shop' };
@@ -23,6 +23,50 @@ describe('podImagesIn', () => {
     expect(podImagesIn(object)).toEqual(expected);
     expect(podImagesIn({ kind: 'List', metadata: {}, items: [object] })).toEqual(expected);
   });
+
+  it('finds what an operator lists as related, with the bundle itself', () => {
+    const relatedImages = [
+      { name: 'operator', image: 'quay.io/x/op@sha256:1' },
+      { name: '', image: 'quay.io/x/bundle@sha256:2' },
+      { name: 'none', image: '' },
+    ];
+    const bundle = { schema: 'olm.bundle', name: 'op.v1', image: 'quay.io/x/bundle@sha256:2', relatedImages };
+    expect(placedPodImagesIn(bundle)).toEqual([
+      {
+        owner: 'olm.bundle op.v1',
+        usedBy: 'olm.bundle op.v1, bundle',
+        field: 'image',
+        image: 'quay.io/x/bundle@sha256:2',
+      },
+      {
+        owner: 'olm.bundle op.v1',
+        usedBy: 'olm.bundle op.v1, related image operator',
+        field: 'relatedImages[0].image',
+        image: 'quay.io/x/op@sha256:1',
+      },
+      {
+        owner: 'olm.bundle op.v1',
+        usedBy: 'olm.bundle op.v1, related image',
+        field: 'relatedImages[1].image',
+        image: 'quay.io/x/bundle@sha256:2',
+      },
+    ]);
+    const version = { kind: 'ClusterServiceVersion', metadata, spec: { relatedImages } };
+    expect(podImagesIn(version).map(({ image }) => image)).toEqual([
+      'quay.io/x/op@sha256:1',
+      'quay.io/x/bundle@sha256:2',
+    ]);
+    expect(podImagesIn({ schema: 'olm.package', name: 'op', image: 'x' })).toEqual([]);
+  });
+
+  it.each(['kyverno.io/v1', 'policies.kyverno.io/v1', 'constraints.gatekeeper.sh/v1beta1'])(
+    'finds nothing in a policy of %s',
+    (apiVersion) => {
+      expect(
+        podImagesIn({ kind: 'List', items: [{ apiVersion, kind: 'Policy', metadata, spec: { pattern: { spec } } }] }),
+      ).toEqual([]);
+    },
+  );
 
   it('finds init and ephemeral containers, image volumes and policies', () => {
     const object = {
