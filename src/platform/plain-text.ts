@@ -52,9 +52,15 @@ function plainValue(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, plainValue(member)]));
 }
 
-/** UTF-8, or UTF-16 with a byte order mark. `isStrict` throws a TypeError for other bytes. */
+/**
+ * UTF-8 or UTF-16. Without a byte order mark the first character shows which, as for YAML: it is
+ * ASCII. `isStrict` throws a TypeError for other bytes.
+ */
 export function decodeText(bytes: Uint8Array, isStrict = false): string {
-  const mark = `${bytes[0]} ${bytes[1]}`;
-  const encoding = mark === '255 254' ? 'utf-16le' : mark === '254 255' ? 'utf-16be' : 'utf-8';
+  const [first, second] = bytes;
+  const isMark = (a: number, b: number) => first === a && second === b;
+  const isLittle = isMark(0xff, 0xfe) || (first !== 0 && second === 0);
+  const isBig = isMark(0xfe, 0xff) || (first === 0 && second !== 0 && second !== undefined);
+  const encoding = isLittle ? 'utf-16le' : isBig ? 'utf-16be' : 'utf-8';
   return new TextDecoder(encoding, { fatal: isStrict }).decode(bytes);
 }

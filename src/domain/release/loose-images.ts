@@ -92,12 +92,17 @@ class Finder {
     const { owner, field, key, nested } = place;
     const found = imagesInText(text, key).map((image) => ({ owner, field, image }));
     if (nested === MAX_NESTED || !/[\n{[]/.test(text) || !/image|repository/i.test(text)) return found;
-    const inner = this.parse(text).flatMap((document) =>
-      typeof document === 'object' ? this.find(document, { ...place, key: '', nested: nested + 1 }, []) : [],
-    );
-    // The document names the field within it.
-    return [...inner, ...found.filter(({ image }) => !inner.some((other) => other.image === image))];
+    const within = { ...place, owner: '', field: '', key: '', nested: nested + 1 };
+    const documents = this.parse(text).filter((document) => typeof document === 'object' && document !== null);
+    if (documents.length === 0) return found;
+    return documents
+      .flatMap((document) => this.find(document, within, []))
+      .map((inner) => ({ owner, field: placeIn(field, inner), image: inner.image }));
   }
+}
+
+function placeIn(outer: string, { owner, field }: Place): string {
+  return [outer, owner, field].filter((part) => part !== '').join(', ');
 }
 
 /** As in `env`, parameters and schemas: the name of the value is beside it or above it. */

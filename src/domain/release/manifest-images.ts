@@ -21,11 +21,10 @@ export interface PlacedPodImage extends PodImage {
 export type Json = Readonly<Record<string, unknown>>;
 
 /**
- * As in policies of Kyverno and Gatekeeper (`reg.example.com/* !*:latest`), and variables of
- * templates: `{{ element.image }}`, `${IMAGE}`, `$(params.image)`.
+ * As in policies of Kyverno and Gatekeeper: `reg.example.com/* !*:latest`, `{{ element.image }}`.
  */
 export function isImagePattern(image: string): boolean {
-  return /[*?|!&]|\{\{|\$[({]/.test(image);
+  return /[*?|!&]|\{\{/.test(image);
 }
 
 /** API groups of policies: the pods in their objects are compared with others, and never started. */

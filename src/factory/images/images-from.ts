@@ -15,7 +15,7 @@ import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { decodeText, oneLine } from '../../platform/plain-text.ts';
 import { sourceError } from './layout-source.ts';
 import {
-  isKustomization,
+  kustomizedBy,
   kustomizeNotes,
   MAX_MANIFEST_BYTES,
   type ManifestFiles,
@@ -61,10 +61,12 @@ export async function readImagesFrom(
   stdin: () => AsyncIterable<Uint8Array>,
   signal: AbortSignal,
 ): Promise<ImagesFrom> {
-  const { files, kustomize } = source === '-' ? { files: [STDIN], kustomize: [] } : await filesOf(source, signal);
+  const { files, kustomized } = source === '-' ? { files: [STDIN], kustomized: [] } : await filesOf(source, signal);
+  const kustomize = kustomizeNotes(kustomized);
   const read = async (file: string) => {
     const text = await (source === '-' ? readAll(stdin(), signal) : readManifestText(file, signal));
-    return imagesOf(text, file, { shortNames, isInFolder: file !== source && source !== '-' });
+    const isKustomized = kustomized.some((folder) => file.startsWith(`${folder}/`));
+    return imagesOf(text, file, { shortNames, isInFolder: file !== source && source !== '-', isKustomized });
   };
   try {
     const found: ImagesFrom[] = [];
@@ -110,7 +112,11 @@ export function merged(found: readonly ImagesFrom[]): ImagesFrom {
 function imagesOf(
   text: string,
   file: string,
-  { shortNames, isInFolder }: { readonly shortNames: string | undefined; readonly isInFolder: boolean },
+  {
+    shortNames,
+    isInFolder,
+    isKustomized,
+  }: { readonly shortNames: string | undefined; readonly isInFolder: boolean; readonly isKustomized: boolean },
 ): ImagesFrom {
   const { documents: all, notes } = parseManifest(text, file, isInFolder);
   const documents = all.filter(({ value }) => value !== null && value !== undefined);
@@ -140,7 +146,7 @@ function imagesOf(
           oneLine(`${origin}: ${JSON.stringify(image)} is a pattern, not an image, and was not taken`),
         ),
       ...documents.flatMap((document) =>
-        isKnownObject(document.value) || isKustomization(file) ? [] : [foreignNote(file, document)],
+        isKustomized || isKnownObject(document.value) ? [] : [foreignNote(file, document)],
       ),
     ],
   };
@@ -186,14 +192,14 @@ function documentsIn(text: string): readonly unknown[] {
 }
 
 function foreignNote(file: string, { number, line }: ManifestDocument): string {
-  return `${file}: document ${number} (line ${line}) is no Kubernetes object: it has no kind; only pods in it were looked for`;
+  return `${file}: document ${number} (line ${line}) is no Kubernetes object: it has no kind; only the images of pods in it were taken`;
 }
 
 async function filesOf(source: string, signal: AbortSignal): Promise<ManifestFiles> {
   const found = await stat(source).catch((cause: unknown) => {
     throw sourceError(source, cause);
   });
-  return found.isDirectory() ? manifestFiles(source, signal) : { files: [source], kustomize: kustomizeNotes([source]) };
+  return found.isDirectory() ? manifestFiles(source, signal) : { files: [source], kustomized: kustomizedBy([source]) };
 }
 
 async function readAll(stream: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<string> {

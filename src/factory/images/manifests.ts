@@ -20,6 +20,8 @@ export interface Manifests {
 
 export const MAX_MANIFEST_BYTES = 16 * 1024 * 1024;
 const MAX_FILES = 20_000;
+/** The names that kustomize looks for. */
+const KUSTOMIZATION = /^(?:kustomization\.ya?ml|Kustomization)$/;
 const MANIFEST = /\.(?:ya?ml|json)$/i;
 
 /**
@@ -29,9 +31,9 @@ const MANIFEST = /\.(?:ya?ml|json)$/i;
  * @throws AppError `bundle/source` as {@link parseManifest}; also without a manifest
  */
 export async function readManifests(directory: string, signal: AbortSignal): Promise<Manifests> {
-  const { files, kustomize } = await manifestFiles(directory, signal);
+  const { files, kustomized } = await manifestFiles(directory, signal);
   const images: ManifestImage[] = [];
-  const notes = [...kustomize];
+  const notes = kustomizeNotes(kustomized);
   for (const file of files) {
     const { documents, notes: own } = parseManifest(await readManifestText(file, signal), file, true);
     for (const image of imagesIn(documents, file)) images.push(image);
@@ -66,30 +68,29 @@ export function parseManifest(
 export interface ManifestFiles {
   /** Sorted. */
   readonly files: readonly string[];
-  /** One sentence where a folder is one for kustomize. */
-  readonly kustomize: readonly string[];
+  /** Folders that are written for kustomize. */
+  readonly kustomized: readonly string[];
 }
 
 /** @throws AppError `bundle/source` (`reject`) when there is none, or too many */
 export async function manifestFiles(directory: string, signal: AbortSignal): Promise<ManifestFiles> {
   const found = await filesBelow(directory, signal);
   const files = found.filter((file) => MANIFEST.test(file));
-  if (files.length > 0) return { files, kustomize: kustomizeNotes(found) };
+  if (files.length > 0) return { files, kustomized: kustomizedBy(found) };
   throw bundleError('bundle/source', `there is no *.yaml, *.yml or *.json in ${directory}`);
 }
 
-export function kustomizeNotes(files: readonly string[]): string[] {
-  const [first, ...more] = files.filter(isKustomization).map(dirname);
+export function kustomizedBy(files: readonly string[]): string[] {
+  return files.filter((file) => KUSTOMIZATION.test(basename(file))).map(dirname);
+}
+
+/** One sentence, or none. */
+export function kustomizeNotes([first, ...more]: readonly string[]): string[] {
   if (first === undefined) return [];
   const others = more.length === 0 ? '' : ` (and ${more.length} more)`;
   return [
-    `${first} is a kustomize folder${others}: render it first, as 'kubectl kustomize ${first} | stickpin bundle create --images-from - …', since kustomize may give the images other names and tags`,
+    `${first} is a kustomize folder${others}: render it first, as 'kubectl kustomize ${first} | stickpin bundle create --images-from - …', since kustomize may give its images other names and tags`,
   ];
-}
-
-/** The names that kustomize looks for. */
-export function isKustomization(file: string): boolean {
-  return /^(?:kustomization\.ya?ml|Kustomization)$/.test(basename(file));
 }
 
 async function filesBelow(directory: string, signal: AbortSignal): Promise<string[]> {
@@ -102,7 +103,10 @@ async function filesBelow(directory: string, signal: AbortSignal): Promise<strin
     const path = join(directory, entry.name);
     if (entry.name.startsWith('.')) continue;
     if (entry.isDirectory()) files.push(...(await filesBelow(path, signal)));
-    else if ((MANIFEST.test(entry.name) || isKustomization(entry.name)) && (entry.isFile() || entry.isSymbolicLink()))
+    else if (
+      (MANIFEST.test(entry.name) || KUSTOMIZATION.test(entry.name)) &&
+      (entry.isFile() || entry.isSymbolicLink())
+    )
       files.push(path);
     if (files.length > MAX_FILES)
       throw bundleError('bundle/source', `${directory} has more than ${MAX_FILES} manifests`);

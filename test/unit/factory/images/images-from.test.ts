@@ -126,14 +126,76 @@ describe('readImagesFrom', () => {
       expect.stringMatching(/b\.yaml:[0-9]: is not YAML: .*; the file names no image, and is left out$/),
     ]);
     await expect(fromPath(join(folder, 'b.yaml'))).rejects.toThrow(/b\.yaml:[0-9]: is not YAML/);
-    for (const text of ['a: {\n  image: x\n', '{"a": {"image" : "x"}', 'sidecarImage: x\na: {\n']) {
+    for (const text of [
+      'a: {\n  image: x\n',
+      '{"a": {"image" : "x"}',
+      'sidecarImage: x\na: {\n',
+      'imageName: x\na: {\n',
+      'a: {\n- --run=quay.io/x/run:1\n',
+    ]) {
       writeFileSync(join(folder, 'b.yaml'), text);
       await expect(fromPath(folder)).rejects.toThrow(/b\.yaml:[0-9]: is not YAML/);
     }
   });
 
+  it.each(['json', 'yaml'])('takes what opm render prints of an operator as %s', async (form) => {
+    const bundle = {
+      schema: 'olm.bundle',
+      name: 'op.v1',
+      image: 'quay.io/x/bundle:1',
+      properties: [{ type: 'olm.csv.metadata', value: { annotations: { containerImage: 'quay.io/x/op:1' } } }],
+      relatedImages: [
+        { name: '', image: 'quay.io/x/bundle:1' },
+        { name: 'side', image: 'docker.io/side:1' },
+      ],
+    };
+    const documents = [{ schema: 'olm.package', name: 'op' }, bundle].map((one) => JSON.stringify(one, undefined, 4));
+    const found = await fromStdin(documents.join(form === 'json' ? '\n' : '\n---\n'));
+    expect(names(found)).toEqual(['quay.io/x/bundle:1', 'docker.io/library/side:1']);
+    expect(found.requests[1]?.origin).toBe('standard input: document 2, olm.bundle op.v1, relatedImages[1].image');
+    expect(found.notes).toEqual([]);
+    expect(untakenNotes(found, found.requests)).toEqual([
+      expect.stringMatching(/^standard input: document 2, olm\.bundle op\.v1, properties\[0\].*: quay\.io\/x\/op:1 /),
+    ]);
+  });
+
+  it('says in one line that a kustomize folder is to be rendered first', async () => {
+    mkdirSync(join(folder, 'base'));
+    const put = (name: string, text: string) => writeFileSync(join(folder, name), text);
+    put('base/kustomization.yaml', 'resources: [web.yaml]\nimages: [{name: quay.io/x/a, newTag: v2}]\n');
+    put('base/patch.yaml', '- op: remove\n  path: /spec\n');
+    put('base/web.yaml', pod('quay.io/x/a:1'));
+    put('Kustomization', 'resources: [base]\n');
+    const line = `${folder} is a kustomize folder (and 1 more): render it first, as 'kubectl kustomize ${folder} | stickpin bundle create --images-from - …', since kustomize may give its images other names and tags`;
+    const found = await fromPath(folder);
+    expect(names(found)).toEqual(['quay.io/x/a:1']);
+    expect(found.notes).toEqual([line]);
+    put('base/web.yaml', pod('controller:latest'));
+    await expect(fromPath(folder)).rejects.toThrow(line);
+    await expect(fromPath(join(folder, 'base', 'kustomization.yaml'))).rejects.toThrow(/base is a kustomize folder: /);
+  });
+
+  it('counts an image without a tag as taken when its repository is', async () => {
+    const plan = "---\nkind: Plan\nmetadata: {name: k3s}\nspec: {image: rancher/k3s-upgrade, other: 'redis'}\n";
+    const found = await fromStdin(`${pod('docker.io/rancher/k3s-upgrade:v1')}${plan}`);
+    expect(untakenNotes(found, found.requests)).toEqual([]);
+    expect(untakenNotes(found, [])).toHaveLength(1);
+  });
+
+  it('names images in documents within documents', async () => {
+    const values = 'image:\n      repository: x/a\n      tag: "1"\n';
+    const found = await fromStdin(
+      `${pod('quay.io/x/b:1')}---\nkind: HelmChart\nmetadata: {name: a}\nspec:\n  values: |\n    ${values}`,
+    );
+    expect(untakenNotes(found, found.requests)).toEqual([
+      expect.stringContaining('document 2, HelmChart a, spec.values, image.repository: x/a:1 looks like an image'),
+    ]);
+  });
+
   it.each([
     ['UTF-8 with a byte order mark', (text: string) => Buffer.from(`\ufeff${text}`)],
+    ['UTF-16LE without a mark', (text: string) => Buffer.from(text, 'utf16le')],
+    ['UTF-16BE without a mark', (text: string) => Buffer.from(text, 'utf16le').swap16()],
     ['UTF-16LE', (text: string) => Buffer.from(`\ufeff${text}`, 'utf16le')],
     ['UTF-16BE', (text: string) => Buffer.from(`\ufeff${text}`, 'utf16le').swap16()],
   ])('reads %s from files and stdin', async (_name, encode) => {
@@ -160,8 +222,8 @@ describe('readImagesFrom', () => {
       ),
     ]);
     expect(found.notes).toEqual([
-      'standard input: document 1 (line 1) is no Kubernetes object: it has no kind; only pods in it were looked for',
-      'standard input: document 5 (line 15) is no Kubernetes object: it has no kind; only pods in it were looked for',
+      'standard input: document 1 (line 1) is no Kubernetes object: it has no kind; only the images of pods in it were taken',
+      'standard input: document 5 (line 15) is no Kubernetes object: it has no kind; only the images of pods in it were taken',
     ]);
     expect(untakenNotes(found, found.requests)).toEqual([
       'standard input: document 1, image: quay.io/x/v:1 looks like an image, but stands outside of a pod, and was not taken: add it with --image if it is needed',

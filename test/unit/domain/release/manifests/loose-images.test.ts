@@ -108,7 +108,7 @@ describe('looseImagesIn', () => {
     const of = (levels: number) =>
       looseImagesIn({ kind: 'ConfigMap', metadata, data: nested(levels) }, (text) => [JSON.parse(text)]);
     const owner = 'ConfigMap shop/main';
-    expect(of(1)).toEqual([{ owner, field: 'data.text.image.repository', image: 'x/deep:1' }]);
+    expect(of(1)).toEqual([{ owner, field: 'data.text, image.repository', image: 'x/deep:1' }]);
     expect(of(2)).toHaveLength(1);
     expect(of(3)).toEqual([]);
   });
