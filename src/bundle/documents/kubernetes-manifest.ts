@@ -16,7 +16,9 @@ export interface ManifestDocument {
   readonly repeatedKeys: readonly number[];
 }
 
-/** YAML 1.2 with merge keys, or JSON objects. @throws AppError `bundle/source` as `FILE:LINE: why` */
+/**
+ * YAML 1.2 with merge keys, or JSON objects. @throws AppError `bundle/source` as `FILE:LINE: why`
+ */
 export function parseManifestDocuments(text: string, file: string): ManifestDocument[] {
   const { documents, lines } = parseAsKubectl(apart(text.replace(/^\ufeff/, '')));
   return documents.map((document, at) => {

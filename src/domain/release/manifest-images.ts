@@ -27,7 +27,7 @@ export function isImagePattern(image: string): boolean {
   return /[*?|!&]|\{\{/.test(image);
 }
 
-/** API groups of policies: the pods in their objects are compared with others, and never started. */
+/** API groups of policies, whose pods are compared with others and never started. */
 const POLICIES = /(?:^|\.)(?:kyverno\.io|gatekeeper\.sh)\//;
 
 /** Members of a pod's spec that hold containers (Kubernetes API v1, PodSpec). */

@@ -48,8 +48,8 @@ const MAX_NESTED_CHARS = 1024 * 1024;
 const DOCKER = 'docker.io';
 
 /**
- * The images of every pod in manifests and rendered charts (YAML or JSON), and those that bundles of
- * operators list.
+ * The images of every pod in manifests and rendered charts (YAML or JSON), and those that bundles
+ * of operators list.
  *
  * @param source a folder, a file, or `-` for `stdin`
  * @param shortNames the registry of names without one; without it they are faults

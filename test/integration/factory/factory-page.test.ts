@@ -2,7 +2,7 @@ import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:f
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { sampleImage, writeOciLayout } from '../../support/bundles/sample-image.ts';
+import { indexOver, sampleImage, writeOciLayout } from '../../support/bundles/sample-image.ts';
 import { blocksBelow, runBlocks, stickpinOnPath } from '../../support/docs/run-blocks.ts';
 import { folderForEach } from '../../support/files/temporary-folder.ts';
 import { have, program } from '../../support/requirements.ts';
@@ -15,12 +15,17 @@ const home = folderForEach();
 
 beforeAll(async () => {
   programs = await stickpinOnPath(mkdtempSync(join(tmpdir(), 'stickpin-program-')));
-  // Helm is not in Debian: this prints what `helm template` would, and refuses anything else.
-  const helm = `#!/bin/sh\n[ "$*" = 'template shop ./chart' ] || exit 1\ncat manifests/web.yaml\n`;
-  writeFileSync(join(programs, 'helm'), helm);
-  chmodSync(join(programs, 'helm'), 0o755);
+  // Helm and opm are not in Debian: these print what they would, and refuse anything else.
+  const replace = (name: string, args: string, prints: string) => {
+    writeFileSync(join(programs, name), `#!/bin/sh\n[ "$*" = '${args}' ] || exit 1\ncat ${prints}\n`);
+    chmodSync(join(programs, name), 0o755);
+  };
+  replace('helm', 'template shop ./chart', 'manifests/web.yaml');
+  replace('opm', 'render registry.example.com/operators/shop-bundle:v1.4.0', 'rendered.json');
   registry = await startSourceRegistry();
-  registry.add('x/web', sampleImage({ seed: 'web', architecture: 'amd64' }), ['1']);
+  const [amd64, arm64] = ['amd64', 'arm64'].map((architecture) => sampleImage({ seed: 'web', architecture }));
+  if (amd64 === undefined || arm64 === undefined) expect.unreachable();
+  registry.add('x/web', indexOver({ amd64, arm64 }), ['1']);
 });
 afterAll(async () => {
   await registry?.close();
@@ -49,6 +54,17 @@ describe.runIf(have('skopeo', program('zstd', 'apt-get install zstd')))(PAGE, ()
     for (const version of ['1.4.0', '1.4.1', '1.4.2']) {
       expect(output).toContain(`shop ${version} for amd64 is in shop-${version}: 1 image,`);
     }
+    for (const arch of ['amd64', 'arm64']) expect(output).toContain(`for ${arch} is in shop-both-${arch}: 1 image,`);
+  });
+
+  it('takes what opm renders of an operator', async () => {
+    const relatedImages = [{ name: 'web', image: `${registry.host}/x/web:1` }];
+    writeFileSync(
+      join(home, 'rendered.json'),
+      JSON.stringify({ schema: 'olm.bundle', name: 'shop.v1', relatedImages }),
+    );
+    const output = await runSection('## Take an operator');
+    expect(output).toContain('shop-operator 1.4.0 for amd64 is in shop-operator: 1 image,');
   });
 
   it('takes archives of images', async () => {

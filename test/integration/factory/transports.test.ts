@@ -6,6 +6,7 @@ import { type CreatedBundle, createBundle } from '../../../src/factory/create-bu
 import { sampleCreateOptions } from '../../support/bundles/create-options.ts';
 import {
   digestOf,
+  indexOver,
   layerOfTar,
   type SampleImage,
   sampleImage,
@@ -47,21 +48,6 @@ function blobNames({ path, payload }: CreatedBundle): string[] {
 
 const namesOf = (...images: readonly SampleImage[]) =>
   [...new Set(images.flatMap(({ blobs }) => blobs.map(({ digest }) => digest.slice(7))))].sort();
-
-/** An index over images that are all there, unlike in a bundle. */
-function indexOver(images: Readonly<Record<string, SampleImage>>): SampleImage {
-  const mediaType = 'application/vnd.oci.image.index.v1+json';
-  const manifests = Object.entries(images).map(([architecture, { manifest }]) => ({
-    mediaType: manifest.mediaType,
-    digest: manifest.digest,
-    size: manifest.sizeBytes,
-    platform: { architecture, os: 'linux' },
-  }));
-  const bytes = Buffer.from(JSON.stringify({ schemaVersion: 2, mediaType, manifests }));
-  const top = { mediaType, bytes, digest: digestOf(bytes), sizeBytes: bytes.length };
-  const [first = expect.unreachable()] = Object.values(images);
-  return { ...first, index: top, top, blobs: [top, ...Object.values(images).flatMap(({ blobs }) => blobs)] };
-}
 
 describe.runIf(have('skopeo'))('images that skopeo reads from files', () => {
   const image = sampleImage({ seed: 'app', architecture: 'amd64' });

@@ -131,6 +131,18 @@ export function sampleImage(options: {
   return { manifest, config, layers, ...(index && { index }), top: index ?? manifest, blobs: [...unique.values()] };
 }
 
+/** An index over images that are all there, unlike in a bundle. */
+export function indexOver(images: Readonly<Record<string, SampleImage>>): SampleImage {
+  const manifests = Object.entries(images).map(([architecture, { manifest }]) => ({
+    ...descriptor(manifest),
+    platform: { architecture, os: 'linux' },
+  }));
+  const top = jsonBlob(sampleMediaTypes.index, { schemaVersion: 2, mediaType: sampleMediaTypes.index, manifests });
+  const [first] = Object.values(images);
+  if (first === undefined) throw new TypeError('an index needs an image');
+  return { ...first, index: top, top, blobs: [top, ...Object.values(images).flatMap(({ blobs }) => blobs)] };
+}
+
 /**
  * An image in a layout and the names its entry carries; without names it is listed by digest only.
  */

@@ -1,3 +1,4 @@
+import { rm } from 'node:fs/promises';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { bundleError } from '../../../bundle/bundle-error.ts';
 import { architectures } from '../../../bundle/format/schema.ts';
@@ -18,7 +19,9 @@ import { addImageOptions, type ImageOptions, readImageOptions } from './image-op
 import { addOpenshiftOption, checkMediumOptions, type NameOptions, withBundleName } from './openshift-options.ts';
 import { addReleaseOptions, type ReleaseOptions, readReleaseOptions } from './release-options.ts';
 
-interface BundleCreateOptions extends ReleaseOptions, ImageOptions, SigningOptions, NameOptions {
+interface BundleCreateOptions extends ReleaseOptions, ImageOptions, SigningOptions, Omit<NameOptions, 'arch'> {
+  /** Each once. */
+  readonly arch?: readonly string[];
   readonly sequence: number;
   readonly out: string;
   readonly manifests: readonly string[];
@@ -34,10 +37,19 @@ export function registerBundleCreate(bundle: Command, usage: UsageFaults, contex
   const neededName = (option: Option) => usage.unless('fromOpenshiftIso', option);
   const command = bundle
     .command('create')
-    .description('make a bundle of images, for one platform')
+    .description('make a bundle of images, for one platform, or one for each of several')
     .addOption(neededName(new Option('--name <name>', 'release stream, for example ocp; required')))
     .addOption(neededName(new Option('--version <version>', 'SemVer, or <app>[-rev<N>[-b<build>]]; required')))
-    .addOption(neededName(new Option('--arch <arch>', 'architecture of the nodes; required').choices(architectures)))
+    .addOption(
+      neededName(
+        new Option(
+          '--arch <arch>',
+          'architecture of the nodes; required; amd64,arm64 makes a bundle for each, OUT-amd64 and OUT-arm64',
+        )
+          .choices(architectures)
+          .argParser(architecturesOf),
+      ),
+    )
     .requiredOption('--sequence <number>', 'anti-rollback counter of the stream, higher with every bundle', wholeNumber)
     .requiredOption(
       '--out <dir>',
@@ -74,12 +86,46 @@ export function registerBundleCreate(bundle: Command, usage: UsageFaults, contex
     .option('--json', 'print as JSON')
     .action(async (options: BundleCreateOptions) => {
       const asked = await readRequest(options, command, usage, context);
-      await withBundleName(options, context, (found) => {
-        const notes = [...(asked.notes ?? []), ...(found.notes ?? [])];
-        return create(options, { ...asked, ...found, notes }, context);
-      });
+      await makeEach(options, context, (part) =>
+        withBundleName(part, context, (found) => {
+          const notes = [...(asked.notes ?? []), ...(found.notes ?? [])];
+          return create(part, { ...asked, ...found, out: part.out, notes }, context);
+        }),
+      );
     });
   usage.leaveTo(command);
+}
+
+/** Of one bundle. */
+type Part = Omit<BundleCreateOptions, 'arch'> & NameOptions;
+
+function partsOf({ arch, ...options }: BundleCreateOptions): Part[] {
+  const [only, ...others] = arch ?? [];
+  if (only === undefined) return [options];
+  if (others.length === 0) return [{ ...options, arch: only }];
+  return [only, ...others].map((one) => ({ ...options, arch: one, out: outFor(options.out, one) }));
+}
+
+/** `shop-arm64`, `shop-arm64.stickpin.tar` or `shop-arm64.img`. */
+function outFor(out: string, arch: string): string {
+  const [, name = out, end = ''] = /^(.+?)(\.stickpin\.tar|\.img)?\/*$/is.exec(out) ?? [];
+  return name === '' ? out : `${name}-${arch}${end}`;
+}
+
+/** All bundles are made, or none. */
+async function makeEach(
+  options: BundleCreateOptions,
+  { stdout }: CommandContext,
+  make: (part: Part) => Promise<string>,
+): Promise<void> {
+  const made: { readonly out: string; readonly text: string }[] = [];
+  try {
+    for (const part of partsOf(options)) made.push({ out: part.out, text: await make(part) });
+  } catch (error) {
+    for (const { out } of made) await rm(out, { recursive: true, force: true });
+    throw error;
+  }
+  for (const { text } of made) stdout(text);
 }
 
 /** Without what an OpenShift medium says. */
@@ -109,6 +155,7 @@ async function readRequest(
   const created = await faults.of(() => createdAt(context));
   const base = await faults.of(() => (options.base === undefined ? undefined : findBase(options.base)));
   await faults.of(() => checkMediumOptions(options));
+  await faults.of(() => checkSeveral(options));
   const { volumeSize, allowLargeBlobs, filesystem, strict, manifests, attach } = options;
   const request = {
     // In place of what is missing, so that the rest can be checked.
@@ -122,17 +169,22 @@ async function readRequest(
     attachments: attach.map(parseAttachmentRequest),
     keys: [],
   } satisfies Request;
-  const { name = 'name', version = '1.0.0', arch = 'amd64', fromOpenshiftIso } = options;
+  const { name = 'name', version = '1.0.0', fromOpenshiftIso } = options;
   const sources = [options.image, options.imagesFile, options.imagesFrom, options.advisory, options.trustKey].flat();
   const isOpen = fromOpenshiftIso !== undefined || usage.hasWrong(command) || (sources.length > 0 && !faults.isEmpty);
-  const checked = { ...request, name, version, arch, images: [...request.images, ...(isOpen ? [SOME_IMAGE] : [])] };
-  await faults.of(() => checkOptions(checked));
+  const checked = { ...request, name, version, images: [...request.images, ...(isOpen ? [SOME_IMAGE] : [])] };
+  for (const { arch = 'amd64', out } of partsOf({ ...options, out: request.out })) {
+    // Most faults would be those of the first again.
+    if (faults.isEmpty || arch === (options.arch?.[0] ?? arch))
+      await faults.of(() => checkOptions({ ...checked, arch, out }));
+  }
   const keys = await faults.of(() => readSigningKeys(options, context, faults.isEmpty));
   faults.throwAny(usage.of(command).length > 0 ? "; see 'stickpin bundle create --help'" : '');
   return { ...request, keys: keys ?? [] };
 }
 
-async function create(options: BundleCreateOptions, request: CreateOptions, context: CommandContext): Promise<void> {
+/** @returns what is to be printed */
+async function create(options: Part, request: CreateOptions, context: CommandContext): Promise<string> {
   const { createBundle } = await import('../../../factory/create-bundle.ts');
   const { onProgress, clear } = createProgressPrinter(context);
   const made = await createBundle({ ...request, ...(!options.json && { onProgress }) }, context.signal).finally(clear);
@@ -140,13 +192,19 @@ async function create(options: BundleCreateOptions, request: CreateOptions, cont
   if (!options.json) for (const [name, digest] of resolved) printStderrLine(`${name} is ${digest}`, undefined, context);
   for (const warning of warnings) printWarning(warning, context);
   if (options.key.length + options.signer.length === 0) printWarning(unsignedWarning(path, options), context);
-  if (options.json) {
-    context.stdout(jsonText({ path, volumes, bundleId, payload, resolved: Object.fromEntries(resolved) }));
-    return;
-  }
+  if (options.json) return jsonText({ path, volumes, bundleId, payload, resolved: Object.fromEntries(resolved) });
   const { images, blobs, sizeBytes } = payload.totals;
   const text = `${bundleTitle(payload)} for ${payload.arch} is in ${placeOf(path, volumes, options)}: ${formatCount(images, 'image')}, ${formatCount(blobs, 'blob')}, ${formatBytes(sizeBytes)}\n${bundleId}\n`;
-  context.stdout(wrapLines(text, context.columns, 4));
+  return wrapLines(text, context.columns, 4);
+}
+
+/** @throws AppError `bundle/option` when an option counts for one architecture only */
+function checkSeveral({ arch = [], fromOpenshiftIso, base }: BundleCreateOptions): void {
+  if (arch.length < 2) return;
+  const flag = fromOpenshiftIso === undefined ? base && '--base' : '--from-openshift-iso';
+  if (flag === undefined) return;
+  const message = `${flag} is for one architecture, and --arch names ${arch.join(', ')}: make the bundles one by one`;
+  throw bundleError('bundle/option', message);
 }
 
 /**
@@ -159,13 +217,13 @@ async function findBase(path: string): Promise<string> {
   return first;
 }
 
-function placeOf(path: string, volumes: number | undefined, { filesystem }: BundleCreateOptions): string {
+function placeOf(path: string, volumes: number | undefined, { filesystem }: Part): string {
   if (volumes === undefined) return path;
   const end = filesystem === undefined ? '' : '.img';
   return volumes === 1 ? `${path}/1${end}` : `${path}/1${end} to ${path}/${volumes}${end}`;
 }
 
-function unsignedWarning(path: string, { filesystem }: BundleCreateOptions): string {
+function unsignedWarning(path: string, { filesystem }: Part): string {
   return filesystem === undefined
     ? `not signed yet: stickpin bundle sign ${path} --key FILE`
     : 'not signed, and a bundle in an image can not be signed later: make it again with --key FILE';
@@ -179,6 +237,12 @@ function createdAt({ env, now }: CommandContext): string {
   }
   const ms = epoch === undefined ? now() : Number(epoch) * 1000;
   return new Date(ms).toISOString().replace(/\.\d{3}Z$/, 'Z');
+}
+
+function architecturesOf(text: string): string[] {
+  const names = text.split(',');
+  if (names.every((name) => architectures.some((known) => known === name))) return [...new Set(names)];
+  throw new InvalidArgumentError(`Allowed choices are ${architectures.join(', ')}, or several with commas between.`);
 }
 
 const wholeNumber = numberOption(/^[0-9]{1,15}$/, 'It must be a whole number of at most 15 digits.');

@@ -29,7 +29,10 @@ export function addOpenshiftOption(command: Command): Command {
 }
 
 /** @throws AppError `bundle/option` (`reject`) when another flag names the source of the release */
-export function checkMediumOptions({ fromOpenshiftIso, release }: NameOptions & Pick<ImageOptions, 'release'>): void {
+export function checkMediumOptions({
+  fromOpenshiftIso,
+  release,
+}: Pick<NameOptions & ImageOptions, 'fromOpenshiftIso' | 'release'>): void {
   if (fromOpenshiftIso === undefined || release === undefined) return;
   if (release.source.kind === 'skopeo' && isOwnName(release)) return;
   throw bundleError(
