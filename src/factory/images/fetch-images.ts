@@ -22,7 +22,7 @@ import type { Ended } from '../run-program.ts';
 import { measureWhile, runProgram } from '../run-program.ts';
 import { attachedTagsOf, isChosen, type ReferrerChoice } from './attached.ts';
 import { withOrigin } from './images-file.ts';
-import { layoutBlobPath, REF_NAME } from './layout-source.ts';
+import { layoutBlobPath, REF_NAME, withPlace } from './layout-source.ts';
 import type { LayoutRequest } from './plan-images.ts';
 import { type RegistryAccess, RegistryReferrers } from './registry-referrers.ts';
 
@@ -226,7 +226,9 @@ async function copyManifest(
   const platform = ['--override-os', 'linux', '--override-arch', arch];
   const policy = isSignature ? ['--insecure-policy'] : [];
   const copy = ['copy', ...accessFlags(access, 'copy'), '--quiet', '--preserve-digests', location, `dir:${incoming}`];
-  await runSkopeo([...policy, ...platform, ...copy], `${name} from ${location}`, signal);
+  await runSkopeo([...policy, ...platform, ...copy], `${name} from ${location}`, signal).catch((error: unknown) => {
+    throw withPlace(error, incoming, 'the new bundle');
+  });
   for (const file of (await readdir(incoming)).filter((entry) => /^[0-9a-f]{64}$/.test(entry))) {
     await rename(join(incoming, file), layoutBlobPath(folder, digestFromHex(file)));
   }

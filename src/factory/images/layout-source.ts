@@ -117,6 +117,12 @@ export function sourceError(what: string, cause: unknown): unknown {
   return bundleError('bundle/source', `${what} can't be read: ${reason}`, { cause });
 }
 
+/** As if the file of ours below `folder` were below `place`. An error without it stays. */
+export function withPlace(error: unknown, folder: string, place: string): unknown {
+  if (!(error instanceof AppError) || !error.message.includes(folder)) return error;
+  return error.reworded(error.message.replaceAll(folder, place));
+}
+
 function isSelected(entry: SourceEntry, at: number, selector: LayoutSelector): boolean {
   switch (selector.kind) {
     case 'only':

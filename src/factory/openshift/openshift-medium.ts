@@ -9,7 +9,7 @@ import { formatReference, parseReference, type Reference } from '../../domain/mo
 import { reasonOf } from '../../platform/app-error.ts';
 import { oneLine } from '../../platform/plain-text.ts';
 import { runTool, type Tool } from '../image/make-image.ts';
-import { layoutBlobPath } from '../images/layout-source.ts';
+import { layoutBlobPath, withPlace } from '../images/layout-source.ts';
 import { checkSpace } from '../output/staging.ts';
 import { readReleasePayload } from '../payload/release-payload.ts';
 import {
@@ -51,6 +51,16 @@ const PUBLISHED = 'quay.io/openshift-release-dev/ocp-release';
  *   damaged; `bundle/option` when options contradict the medium; `bundle/tool`; `bundle/no-space`
  */
 export async function readOpenshiftMedium(request: OpenshiftRequest, signal: AbortSignal): Promise<OpenshiftRelease> {
+  const { path, folder } = request;
+  try {
+    return await readMedium(request, signal);
+  } catch (error) {
+    const named = withPlace(error, join(folder, 'iso'), path);
+    throw withPlace(named, join(folder, 'layout'), path);
+  }
+}
+
+async function readMedium(request: OpenshiftRequest, signal: AbortSignal): Promise<OpenshiftRelease> {
   const { path, folder } = request;
   const found = await stat(path).catch((cause: unknown) => {
     throw bundleError('bundle/source', `${path} can't be read: ${reasonOf(cause)}`, { cause });

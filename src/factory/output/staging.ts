@@ -169,7 +169,8 @@ function targetError(path: string, error: unknown): unknown {
     const message = `${path} would be larger than its filesystem allows: make a directory instead of a tar, or use exFAT or ext4`;
     return bundleError('bundle/target', message, { cause: error });
   }
-  return bundleError('bundle/target', `${path} can't be written: ${reasonOf(error)}`, { cause: error });
+  const reason = reasonOf(error).replace(/ '[^']*\.partial-.*'\)$/s, ')');
+  return bundleError('bundle/target', `${path} can't be written: ${reason}`, { cause: error });
 }
 
 /** Of a hidden directory: shows later whether its process still runs. */
