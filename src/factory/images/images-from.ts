@@ -74,11 +74,18 @@ export async function readImagesFrom(
     const all = merged(found);
     if (all.requests.length > 0) return { ...all, notes: [...kustomize, ...all.notes] };
     const where = source === '-' ? `${STDIN}: did the command before the pipe fail?` : source;
-    throw bundleError('bundle/source', `no pod with an image is in ${where}`);
+    throw bundleError('bundle/source', oneLine(`no pod with an image is in ${where}${elsewhere(all.untaken)}`));
   } catch (error) {
     if (!(error instanceof AppError) || kustomize.length === 0) throw error;
     throw error.reworded(`${error.message}; ${kustomize.join('; ')}`);
   }
+}
+
+function elsewhere(untaken: readonly Untaken[]): string {
+  const images = untaken.slice(0, MAX_FAULTS).map(({ origin, image }) => `${image} (${origin})`);
+  if (images.length === 0) return '';
+  const more = untaken.length > MAX_FAULTS ? `, and ${untaken.length - MAX_FAULTS} more` : '';
+  return `; outside of pods there are ${images.join(', ')}${more}: give those that are needed with --image`;
 }
 
 /** One sentence for each image outside pods that is not requested. */

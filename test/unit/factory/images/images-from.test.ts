@@ -182,6 +182,13 @@ describe('readImagesFrom', () => {
     expect(untakenNotes(found, [])).toHaveLength(1);
   });
 
+  it('names what stands outside of pods when no pod has an image', async () => {
+    const plan = "kind: Plan\nmetadata: {name: k3s}\nspec: {image: rancher/k3s-upgrade, baseImage: 'x:1'}\n";
+    await expect(fromStdin(plan)).rejects.toThrow(
+      /no pod with an image is in .*; outside of pods there are rancher\/k3s-upgrade \(standard input: document 1, Plan k3s, spec\.image\), x:1 \(.*: give those that are needed with --image$/,
+    );
+  });
+
   it('names images in documents within documents', async () => {
     const values = 'image:\n      repository: x/a\n      tag: "1"\n';
     const found = await fromStdin(
