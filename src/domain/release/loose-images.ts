@@ -118,17 +118,20 @@ function textOf(value: unknown): string | undefined {
   return (typeof value === 'string' && value !== '') || typeof value === 'number' ? `${value}` : undefined;
 }
 
+/** Of words with `=` between. */
+const MAX_WORDS = 8 * MAX_WORD;
 /** What stands between images in longer texts. */
 const BETWEEN = /[\s,;"'`()<>{}]+/;
 /** A line of YAML, or of settings, whose key ends in `image`. */
-const IMAGE_LINE = /^[ \t"'-]*([\w.-]*image(?:Name)?)["']?[ \t]*[:=][ \t]*["']?([\w./:@-]+)["']?,?[ \t]*(?:#.*)?$/gim;
+const IMAGE_LINE =
+  /^[ \t"'-]{0,200}([\w.-]{0,200}image(?:Name)?)["']?[ \t]*[:=][ \t]*["']?([\w./:@-]+)["']?,?[ \t]*(?:#.*)?$/gim;
 
 /** Each once. */
 export function imagesInText(text: string, key = ''): string[] {
   const whole = text.trim();
   if (isImage(whole, key)) return [bare(whole)];
   const found = new Set<string>();
-  for (const word of whole.split(BETWEEN)) {
+  for (const word of whole.split(BETWEEN).filter(({ length }) => length <= MAX_WORDS)) {
     const parts = word.replace(/[.:]+$/, '').split('=');
     parts.forEach((part, at) => {
       if (isImage(part, at === 0 ? '' : (parts[at - 1] ?? '')) || isTagged(part, key)) found.add(bare(part));
