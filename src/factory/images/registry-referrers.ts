@@ -55,7 +55,7 @@ export class RegistryReferrers {
       } catch (error) {
         signal.throwIfAborted();
         if (tries < (this.access.retries ?? 0)) {
-          await setTimeout(FIRST_PAUSE_MS * 2 ** tries, undefined, { signal });
+          await setTimeout(Math.min(60_000, FIRST_PAUSE_MS * 2 ** tries), undefined, { signal });
           continue;
         }
         const why = `registry ${registry} lists no referrers (${reasonOf(error)}): only those under a tag sha256-<digest> travel`;

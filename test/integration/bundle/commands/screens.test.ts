@@ -51,7 +51,14 @@ const repeatable = (text: string, root: string) =>
     .replaceAll(/127\.0\.0\.1:\d+/g, '127.0.0.1:5000')
     .replaceAll(root, `${root.slice(0, -6)}XXXXXX`)
     .replaceAll(/in \d+\.\d s/g, 'in 0.2 s')
-    .replaceAll(/, \d+ [KM]iB\/s/g, ', 90 KiB/s');
+    .replaceAll(/, \d+ [KM]iB\/s/g, ', 90 KiB/s')
+    // Images are loaded side by side.
+    .replaceAll(/(?:^ +[a-z-]+: .* in 0\.2 s.*\n)+/gm, (lines) =>
+      lines
+        .split(/(?<=\n)/)
+        .sort()
+        .join(''),
+    );
 
 /** What both streams show, stdout first, and how the command ended. */
 const screen = async (args: readonly string[], root: string, hasColour: boolean) => {
