@@ -115,7 +115,8 @@ export interface StreamStore {
   resetStream(stream: string, event: EventRow): void;
 }
 
-export type DocumentName = 'floors' | 'pins' | 'hooks' | 'imported' | 'hidden-revocations';
+/** `loss`: what was left of a lost state, until what follows from that is recorded. */
+export type DocumentName = 'floors' | 'pins' | 'hooks' | 'imported' | 'hidden-revocations' | 'loss';
 
 /** Small documents of the state. */
 export interface DocumentStore {

@@ -263,11 +263,11 @@ async function readImagesEnv(stateDirectory: string): Promise<string> {
 
 function openTrust(
   { settings, keysAreGuarded, clock, log }: DaemonOptions,
-  { store }: NodeState,
+  { store, hidesRevocations }: NodeState,
   signal: AbortSignal,
 ): Promise<TrustKeeper> {
   const guard = keysAreGuarded === false ? {} : { ownUid: process.getuid?.() ?? 0 };
-  return createTrustKeeper({ settings: settings.trust, ...guard, store, clock, log }, signal);
+  return createTrustKeeper({ settings: settings.trust, ...guard, store, hidesRevocations, clock, log }, signal);
 }
 
 /**

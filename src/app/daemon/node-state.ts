@@ -20,12 +20,17 @@ export interface NodeState {
   readonly pinLedger: PinLedgerStore;
   readonly floors: FloorStore;
   readonly hooks: HookStore;
-  /** The database is new after a loss, or was made again from what was left. */
+  /** Releases may be missing: the database is new after a loss, or an earlier copy. */
   readonly isLost: boolean;
   /** What was found lost or damaged. It was logged, and is in the history. */
   readonly problems: readonly Fault[];
-  /** After a round, files of an earlier version are needed no more. */
-  afterRound(): void;
+  /** A file that may have revocations which are not taken over yet: no key is trusted. */
+  readonly hidesRevocations: string | undefined;
+  /**
+   * After a round, files of an earlier version are needed no more.
+   * @throws AppError `store/read` (`fatal`) when the daemon must start again
+   */
+  afterRound(): Promise<void>;
   close(): void;
 }
 
@@ -47,19 +52,27 @@ export async function openNodeState(
     log,
     now,
   });
-  const { store, mirror, loss, foreignMirror } = state;
-  let isMigrated = false;
-  const isLost = loss !== undefined || foreignMirror !== undefined;
-  const found = [...damagedMirrors(state), ...foreignMirrors(state, directory)];
-  const earlier = await takeEarlier(directory, store, { now, isLost });
-  const isEarlier = loss !== undefined && loss.left !== 'mirror';
-  const isFloorLost = isEarlier && !earlier.hasFloors;
-  const stored = parsed(store, 'floors', parseFloors);
-  const floors = loseFloors(stored ?? NO_FLOORS, isFloorLost);
-  const ledger = parsed(store, 'pins', parsePins);
-  const problems: Fault[] = [...(loss === undefined ? [] : [loss.message]), ...found, ...earlier.problems].map(
-    (message) => ({ code: 'store/lost', message }),
-  );
+  const { store, loss, foreignMirror } = state;
+  // In the database too, since a kill may come before what it means is recorded.
+  if (loss?.left === 'earlier') ifPossible(() => store.setDocument('loss', loss.left));
+  const isEarlier = Boolean(store.document('loss')) || loss?.left === 'earlier' || loss?.left === 'nothing';
+  const damaged = damagedMirrors(state);
+  const imports = new Imports(state, {
+    directory,
+    now,
+    isLost: isEarlier || loss !== undefined || foreignMirror !== undefined,
+  });
+  const imported = await imports.tryNow();
+  const isFloorLost = (isEarlier && !imports.hasFloors) || !imported.isDone;
+  const documents = new StoredDocuments(store);
+  const stored = documents.read('floors', parseFloors);
+  const floors = loseFloors(stored ?? NO_FLOORS, isFloorLost || documents.isUnreadable('floors'));
+  const ledger = documents.read('pins', parsePins);
+  const hooks = documents.read('hooks', parseHooks);
+  const problems: Fault[] = [
+    ...(loss === undefined ? [] : [loss.message]),
+    ...[...damaged, ...imported.problems, ...documents.problems],
+  ].map((message) => ({ code: 'store/lost', message }));
   if (floors.areLost) {
     const message = `Which sequences were activated here is lost, with state.db and state.json in ${directory}: no release is activated automatically before one of its stream was activated by 'stickpin activate'`;
     problems.push({ code: 'store/floors-lost', message });
@@ -68,7 +81,13 @@ export async function openNodeState(
     log.error({ messageId: messageIds.stateLost }, message);
     ifPossible(() => store.append({ at: now, kind: 'stateLost', message }));
   }
-  if (isFloorLost) ifPossible(() => store.setDocument('floors', JSON.stringify(floorsDocument(floors))));
+  if (isEarlier && imported.isDone) {
+    ifPossible(() => {
+      if (isFloorLost) store.setDocument('floors', JSON.stringify(floorsDocument(floors)));
+      if (ledger !== undefined) store.setDocument('pins', JSON.stringify({ ...ledger, isDoubted: true }));
+      store.setDocument('loss', '');
+    });
+  }
   // Until the rounds have compared all pins, what the database says of retired releases is doubted.
   return {
     store,
@@ -78,28 +97,93 @@ export async function openNodeState(
     },
     floors: {
       load: () => floors,
-      isWhole: () => stored !== undefined && !isFloorLost,
+      isWhole: () => !imported.isDone || (stored !== undefined && !isFloorLost),
       save: (next, inner) => save(store, 'floors', floorsDocument(next), inner),
     },
     hooks: {
-      load: () => parsed(store, 'hooks', parseHooks) ?? new Map(),
+      load: () => hooks ?? new Map(),
       save: (next, inner) => save(store, 'hooks', hooksDocument(next), inner),
     },
-    isLost,
+    isLost: isEarlier || foreignMirror !== undefined,
+    hidesRevocations: imported.isDone ? undefined : imports.hidden,
     problems,
-    afterRound: () => {
-      if (isMigrated || !isMirrored(mirror)) return;
-      isMigrated = true;
-      void earlier.migrated();
-    },
+    afterRound: () => imports.afterRound(),
     close: state.close,
   };
 }
 
-/** Reads it back. */
-function isMirrored(mirror: Mirror): boolean {
+/** What an earlier version, or another database, has recorded beside this one. */
+class Imports {
+  hasFloors = false;
+  /** A file that may have revocations which are not in the database. */
+  readonly hidden: string;
+  private earlier: EarlierFiles | undefined;
+  private isDone = false;
+  private isForeign: boolean;
+  private isMigrated = false;
+
+  constructor(
+    private readonly state: OpenState,
+    private readonly context: { readonly directory: string; readonly now: number; readonly isLost: boolean },
+  ) {
+    this.isForeign = state.foreignMirror !== undefined;
+    this.hidden = join(context.directory, this.isForeign ? 'state.json' : 'revocations.json');
+  }
+
+  /**
+   * On a full disk, for example, nothing can be taken over yet. @throws AppError `store/…`
+   * (`fatal`)
+   */
+  async tryNow(): Promise<{ readonly isDone: boolean; readonly problems: readonly string[] }> {
+    const { state, context } = this;
+    const { store, mirror, foreignMirror } = state;
+    try {
+      const problems: string[] = [];
+      if (foreignMirror !== undefined && this.isForeign) {
+        const unread = takeForeignMirror(foreignMirror, store);
+        const [aside = ''] = mirror.release();
+        this.isForeign = false;
+        if (unread !== undefined) store.setDocument('hidden-revocations', aside);
+        problems.push(foreignText(context.directory, aside));
+      }
+      this.earlier = await takeEarlierFiles(context.directory, store, context);
+      this.hasFloors = this.earlier.hasFloors;
+      this.isDone = true;
+      return { isDone: true, problems: [...problems, ...this.earlier.problems] };
+    } catch (error) {
+      if (!(error instanceof AppError) || error.disposition === 'fatal') throw error;
+      const what = this.isForeign ? 'another state database' : 'an earlier version';
+      const message = `What ${what} recorded in ${context.directory} can't be taken over yet: ${error.message}. Until then no key is trusted, and no release is activated automatically; it is retried automatically`;
+      return { isDone: false, problems: [message] };
+    }
+  }
+
+  /**
+   * @throws AppError `store/read` (`fatal`) when all was taken over late: the next start works by
+   *   it
+   */
+  async afterRound(): Promise<void> {
+    const { store, mirror } = this.state;
+    if (!this.isDone && store.trouble() === undefined && (await this.tryNow()).isDone) {
+      const message = 'What was recorded beside the state database is taken over now: the daemon starts again with it';
+      throw new AppError({ code: 'store/read', message, disposition: 'fatal' });
+    }
+    if (this.isMigrated || !this.isDone || !isMirrored(mirror, store)) return;
+    this.isMigrated = true;
+    await this.earlier?.migrated();
+  }
+}
+
+function foreignText(directory: string, aside: string): string {
+  return `The state database in ${directory} is not the one to which state.json beside it belongs: the higher floors, all revocations and all pins of both count. That file is kept as ${aside}. Look at 'stickpin list', and plug in the stick of each release that is missing there`;
+}
+
+/** Reads back whether it has what was taken over. */
+function isMirrored(mirror: Mirror, store: Store): boolean {
   try {
-    return mirror.newest() !== undefined;
+    const rows = mirror.newest()?.content.tables.document ?? [];
+    const imported = store.document('imported');
+    return imported === undefined || rows.some(({ name, content }) => name === 'imported' && content === imported);
   } catch (error) {
     if (!(error instanceof AppError)) throw error;
     return false;
@@ -114,45 +198,37 @@ async function save(store: Store, name: DocumentName, value: unknown, signal: Ab
   await store.mirror(signal);
 }
 
-function parsed<T>(store: Store, name: DocumentName, parse: (value: unknown) => T | undefined): T | undefined {
-  const text = store.document(name);
-  return text === undefined ? undefined : parse(JSON.parse(text));
+/** Documents whose row is as it was written may still be in the form of another version. */
+class StoredDocuments {
+  readonly problems: string[] = [];
+  private readonly unreadable = new Set<DocumentName>();
+
+  constructor(private readonly store: Store) {}
+
+  read<T>(name: DocumentName, parse: (value: unknown) => T | undefined): T | undefined {
+    const text = this.store.document(name);
+    if (text === undefined) return undefined;
+    const found = parse(JSON.parse(text));
+    if (found !== undefined) return found;
+    this.unreadable.add(name);
+    this.problems.push(
+      `What the state database has of ${name} was written by another version of stickpin, and does not count: install that version again`,
+    );
+    return undefined;
+  }
+
+  isUnreadable(name: DocumentName): boolean {
+    return this.unreadable.has(name);
+  }
 }
 
-/** If nothing else is left, they may have had revocations. */
-function damagedMirrors({ store, mirror, loss }: OpenState): readonly string[] {
+function damagedMirrors({ mirror, loss }: OpenState): readonly string[] {
   const damage = mirror.damage();
-  const [first] = damage;
-  if (first === undefined) return [];
   ifPossible(() => mirror.setAside());
-  if (loss?.left === 'nothing') ifPossible(() => store.setDocument('hidden-revocations', first.aside));
   const has = loss === undefined ? 'The database has all that it had' : 'What is left counts';
   return damage.map(
     ({ path, aside, reason }) => `${path} could not be used: ${reason}; it is kept as ${aside}. ${has}`,
   );
-}
-
-/** A person may have put another database into the place of this node's own. */
-function foreignMirrors({ store, foreignMirror }: OpenState, directory: string): readonly string[] {
-  if (foreignMirror === undefined) return [];
-  ifPossible(() => takeForeignMirror(foreignMirror, store));
-  return [
-    `The state database in ${directory} is not the one to which state.json beside it belongs: the higher floors, all revocations and all pins of both count. Look at 'stickpin list', and plug in the stick of each release that is missing there`,
-  ];
-}
-
-async function takeEarlier(
-  directory: string,
-  store: Store,
-  context: { readonly now: number; readonly isLost: boolean },
-): Promise<EarlierFiles> {
-  try {
-    return await takeEarlierFiles(directory, store, context);
-  } catch (error) {
-    // A full disk, for example: they are read at the next start.
-    if (!(error instanceof AppError) || error.disposition !== 'retry') throw error;
-    return { problems: [], hasFloors: false, migrated: async () => undefined };
-  }
 }
 
 /** The journal has it; the daemon reports a disk that takes no writes. */

@@ -12,6 +12,8 @@ import { FailureLog } from '../reporting/event-recorder.ts';
 
 export class RebuildKeeper {
   private tried = '';
+  /** After a loss only what was there before counts: later ones may be in adoption. */
+  private before: ReadonlySet<BundleId> | undefined;
   private readonly refused = new Set<string>();
   private readonly failures: FailureLog;
 
@@ -72,10 +74,12 @@ export class RebuildKeeper {
     isWanted: (bundleId: BundleId) => boolean,
     signal: AbortSignal,
   ): Promise<readonly JudgedDocuments[]> {
-    const { signedBundles, alive } = this.context;
+    const { signedBundles, alive, isStateLost = false } = this.context;
     const judged: JudgedDocuments[] = [];
-    for (const bundleId of await signedBundles.list(signal)) {
-      if (!isWanted(bundleId)) continue;
+    const kept = await signedBundles.list(signal);
+    this.before ??= new Set(kept);
+    for (const bundleId of kept) {
+      if (!isWanted(bundleId) || (isStateLost && !this.before.has(bundleId))) continue;
       alive();
       judged.push({ bundleId, found: await signedBundles.judge(bundleId, signal) });
     }

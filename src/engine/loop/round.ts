@@ -174,7 +174,7 @@ async function reconcileAll(
   await loop.signedKeeper.reconcile(signal);
   await loop.releaseKeeper.reconcile(assessment, signal);
   await loop.hookKeeper.reconcile(degradedIn(loop.state.conditions), signal);
-  context.afterRound?.();
+  await context.afterRound?.();
 }
 
 /**

@@ -6,7 +6,7 @@ import { parseRevocationRecord } from '../../bundle/keys/revocation-record.ts';
 import { higherFloors, NO_FLOORS } from '../../domain/adoption/floors.ts';
 import type { Contents } from '../../domain/model/bundle.ts';
 import { type BundleId, isDigest } from '../../domain/model/digest.ts';
-import { EMPTY_RECORD, mergeRecords } from '../../domain/trust/revocation-record.ts';
+import { EMPTY_RECORD, mergeRecords, type RevocationRecord } from '../../domain/trust/revocation-record.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import { digestOf } from '../../platform/digest.ts';
 import { isNoFile, readIfPresent } from '../../platform/files/durable-file.ts';
@@ -59,7 +59,11 @@ export async function takeEarlierFiles(
   for (const name of EARLIER_FILES) {
     const path = join(directory, name);
     const text = await readFileText(path);
-    if (text === undefined || taken[name] === digestOf(text)) continue;
+    if (text === undefined) continue;
+    if (taken[name] === digestOf(text)) {
+      hasFloors ||= name === 'floors.json';
+      continue;
+    }
     const reason = take(name, { text, path, store, isLost });
     hasFloors ||= name === 'floors.json' && reason === undefined;
     if (reason === undefined) store.setDocument('imported', JSON.stringify({ ...taken, [name]: digestOf(text) }));
@@ -120,14 +124,19 @@ function raiseFloors(value: unknown, store: Store): boolean {
   return true;
 }
 
+/**
+ * Returns why the text can't be used. @throws AppError `store/…`, also when those of the store
+ * can't be read
+ */
 function takeRevocations(text: string, path: string, store: Store): string | undefined {
+  let record: RevocationRecord;
   try {
-    const record = parseRevocationRecord(text, path);
-    store.setRevocationRecord(mergeRecords(store.revocationRecord() ?? EMPTY_RECORD, record));
-    return undefined;
+    record = parseRevocationRecord(text, path);
   } catch (error) {
     return reasonOf(error);
   }
+  store.setRevocationRecord(mergeRecords(store.revocationRecord() ?? EMPTY_RECORD, record));
+  return undefined;
 }
 
 const time = v.exactOptional(v.number());
@@ -209,17 +218,17 @@ async function removeMigrated(directory: string): Promise<void> {
 
 /**
  * Takes from the mirror of another database what is stronger there: floors, revocations, and pins
- * of releases that this database does not know.
+ * of releases that this database does not know. Returns why its revocations can't be read.
  * @throws AppError `store/…`
  */
-export function takeForeignMirror({ tables }: MirrorContent, store: Store): void {
+export function takeForeignMirror({ tables }: MirrorContent, store: Store): string | undefined {
   const text = (table: string, column: string) => {
     const value = tables[table]?.[0]?.[column];
     return typeof value === 'string' ? value : undefined;
   };
   raiseFloors(JSON.parse(text('floor_record', 'document') ?? 'null'), store);
   const revoked = text('revocation_record', 'document');
-  if (revoked !== undefined) takeRevocations(revoked, 'its mirror', store);
+  const unread = revoked === undefined ? undefined : takeRevocations(revoked, 'its mirror', store);
   const stored = new Set<unknown>(store.load().bundles.map(({ bundleId: id }) => id));
   const lost = (tables.bundle ?? []).filter((row) => row.retired_at === null && !stored.has(row.bundle_id));
   const releases = lost.map((row) => ({
@@ -232,6 +241,7 @@ export function takeForeignMirror({ tables }: MirrorContent, store: Store): void
   const unclaimed = [...(own?.unclaimed ?? []), ...releases.flatMap(({ references: all }) => all)];
   const ledger = { releases: [...(own?.releases ?? []), ...releases], unclaimed, givenUp: own?.givenUp ?? [] };
   store.setDocument('pins', JSON.stringify({ ...ledger, isDoubted: true }));
+  return unread;
 }
 
 function pinsOf(contents: string): string[] {

@@ -18,7 +18,7 @@ import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { diskFaultOf } from '../../platform/files/disk-fault.ts';
 import { oneLine } from '../../platform/plain-text.ts';
 import { damagedName, diskFaultError } from '../files/write-error.ts';
-import { cannotOpen, isDamage, newerError } from './database.ts';
+import { cannotOpen, isDamage, newerError, openDatabase } from './database.ts';
 import { EARLIER_FILES, earlierCopiesOf } from './earlier-files.ts';
 import { MIGRATIONS } from './migrations.ts';
 import { ageOf, databaseFrom, type Generation, hasCounter, type Mirror, writeDatabase } from './mirror.ts';
@@ -120,8 +120,9 @@ function restore(path: string, { revive, mirror, of = path }: RenewOptions): Res
     for (const suffix of SUFFIXES) rmSync(`${staged}${suffix}`, { recursive: true, force: true });
   };
   /** Whether the staged database is whole, and is in its place now. */
-  const isPut = () => {
-    if (damageOf(staged, { revive }) !== undefined) return false;
+  const isPut = (left: StateLoss['left'], hidden?: string) => {
+    if (left !== 'nothing' && damageOf(staged, { revive }) !== undefined) return false;
+    if (left !== 'mirror') recordLoss(staged, left, hidden);
     // A reader of a database in WAL mode leaves these behind.
     for (const suffix of ['-wal', '-shm']) rmSync(`${staged}${suffix}`, { force: true });
     syncNow(staged);
@@ -139,19 +140,33 @@ function restore(path: string, { revive, mirror, of = path }: RenewOptions): Res
       } finally {
         content.close();
       }
-      if (isPut()) return { ...generation, left: generation.isNewest ? 'mirror' : 'earlier' };
+      const left = generation.isNewest ? 'mirror' : 'earlier';
+      if (isPut(left)) return { ...generation, left };
       mirror.doubt(generation, 'its content is no state');
     }
     for (const copy of earlierCopiesOf(of)) {
       drop();
       copyFileSync(copy, staged);
-      if (isPut()) return { path: copy, writtenAt: Math.floor(statSync(copy).mtimeMs), left: 'earlier' };
+      if (isPut('earlier')) return { path: copy, writtenAt: Math.floor(statSync(copy).mtimeMs), left: 'earlier' };
     }
     drop();
+    isPut('nothing', mirror.hidden(path === of));
     return undefined;
   } catch (error) {
     if (error instanceof AppError) throw error;
     throw cannotKeep(path, `the mirror of ${of}`, error);
+  }
+}
+
+/** In the database itself: what a loss implies holds until it is recorded, also after a kill. */
+function recordLoss(path: string, left: StateLoss['left'], hidden: string | undefined): void {
+  const database = openDatabase(path);
+  try {
+    const put = database.prepare('INSERT OR REPLACE INTO document (name, content) VALUES (?, ?)');
+    put.run('loss', left);
+    if (hidden !== undefined) put.run('hidden-revocations', hidden);
+  } finally {
+    database.close();
   }
 }
 

@@ -1,6 +1,6 @@
-import { closeSync, existsSync, lstatSync, openSync, readFileSync, renameSync } from 'node:fs';
+import { closeSync, existsSync, lstatSync, openSync, readdirSync, readFileSync, renameSync } from 'node:fs';
 import { link, rename, rm } from 'node:fs/promises';
-import { dirname } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import Database from 'better-sqlite3';
 import * as v from 'valibot';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
@@ -57,6 +57,7 @@ export class Mirror {
   /** What the newest generation is of. Undefined: not known, or there is none. */
   private written: Pick<MirrorContent, 'origin' | 'counter'> | undefined;
   private readonly inTurn = oneAtATime();
+  private isHeld = false;
 
   /** @param databasePath the database that is mirrored; its folder has the mirror */
   constructor(
@@ -95,6 +96,35 @@ export class Mirror {
     return [this.newestState, this.beforeState].flatMap((state) => state?.damaged ?? []);
   }
 
+  /**
+   * A damaged generation, under the name that it has now, which may have revocations that nothing
+   * else has. @throws system errors
+   */
+  hidden(isRenamed: boolean): string | undefined {
+    const [first] = this.damage();
+    if (!isRenamed) return first?.path;
+    this.setAside();
+    const name = basename(this.newestPath);
+    const aside = readdirSync(dirname(this.newestPath)).filter(
+      (one) => one.startsWith(name) && one.includes('.damaged-'),
+    );
+    return aside.length === 0 ? undefined : join(dirname(this.newestPath), aside.sort().at(-1) ?? '');
+  }
+
+  /** A mirror of another database stays as it is until {@link release}. */
+  hold(): void {
+    this.isHeld = true;
+  }
+
+  /**
+   * What was held is renamed. Returns the new names, that of the newest first. @throws system
+   * errors
+   */
+  release(): readonly string[] {
+    this.isHeld = false;
+    return this.setForeignAside();
+  }
+
   /** A generation that was read whole and turns out to be wrong. */
   doubt({ path }: Generation, reason: string): void {
     const damaged = { path, aside: damagedName(path, this.now), reason };
@@ -109,6 +139,7 @@ export class Mirror {
    */
   write(contentOf: () => MirrorContent | undefined, signal: AbortSignal): Promise<void> {
     return this.inTurn(signal, async () => {
+      if (this.isHeld) throw this.heldError();
       const content = contentOf();
       if (content !== undefined) await this.writeNow(content, signal);
     });
@@ -141,10 +172,18 @@ export class Mirror {
     this.written = { origin: content.origin, counter: content.counter };
   }
 
-  private setForeignAside(): void {
-    for (const path of [this.newestPath, this.beforePath]) {
-      if (existsSync(path)) renameSync(path, damagedName(path, this.now));
-    }
+  private heldError(): AppError {
+    const message = `${this.newestPath} belongs to another state database, and could not be taken over yet`;
+    return new AppError({ code: 'store/write', message, disposition: 'retry' });
+  }
+
+  private setForeignAside(): readonly string[] {
+    return [this.newestPath, this.beforePath].flatMap((path) => {
+      if (!existsSync(path)) return [];
+      const aside = damagedName(path, this.now);
+      renameSync(path, aside);
+      return aside;
+    });
   }
 
   /** Frees the memory of what was read. */

@@ -83,6 +83,7 @@ class LiveState {
     const { origin } = ageOf(this.opened.recording.database);
     const content = this.mirror.newest()?.content;
     this.foreignMirror = content?.origin === origin ? undefined : content;
+    if (this.foreignMirror !== undefined) this.mirror.hold();
     this.mirror.forget();
     const own: Pick<Store, 'settled' | 'mirror'> = {
       settled: (signal) => this.settled(signal),

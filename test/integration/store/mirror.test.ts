@@ -241,6 +241,26 @@ describe('the mirror of the state database', () => {
     expect(store.events(undefined, 10)).toHaveLength(2);
   });
 
+  it.each([
+    ['the newest', 'earlier'],
+    ['each', 'nothing'],
+  ] as const)(
+    'that is damaged, %s generation with the database: the new one records what is left, until that was used',
+    async (_which, left) => {
+      await makeMirror();
+      lose();
+      for (const file of left === 'nothing' ? [mirror, `${mirror}.before`] : [mirror]) truncateSync(file, 100);
+      expect(open().loss?.left).toBe(left);
+      // As after a kill: nothing has used it.
+      const { loss, store } = open();
+      expect(loss).toBeUndefined();
+      expect(store.document('loss')).toBe(left);
+      const hidden = store.document('hidden-revocations');
+      if (left === 'earlier') expect(hidden).toBeUndefined();
+      else expect(existsSync(hidden ?? '')).toBe(true);
+    },
+  );
+
   it('of another database replaces nothing, and is reported', async () => {
     await makeMirror();
     opened?.close();
@@ -253,11 +273,15 @@ describe('the mirror of the state database', () => {
     foreign.prepare('VACUUM INTO ?').run(path);
     foreign.close();
     opened = undefined;
-    const { loss, foreignMirror, store } = open();
+    const { loss, foreignMirror, store, mirror: held } = open();
     expect(loss).toBeUndefined();
     expect(foreignMirror?.tables.bundle).toHaveLength(2);
     expect(names()).toEqual(['tools']);
+    await expect(store.mirror(signal)).rejects.toMatchObject({ code: 'store/write' });
+    expect(contentOf(mirror).tables.bundle).toHaveLength(2);
+    const [aside = ''] = held.release();
     await store.mirror(signal);
+    expect(contentOf(aside).tables.bundle).toHaveLength(2);
     // What belongs to another database is no earlier generation of this one.
     expect(existsSync(`${mirror}.before`)).toBe(false);
   });

@@ -2,7 +2,6 @@
  * A process that opens the state in the folder of its first argument as the daemon does, brings the
  * mirror to the disk, ends a round, and prints as JSON what it found.
  */
-import { setTimeout as delay } from 'node:timers/promises';
 import { openNodeState } from '../../../src/app/daemon/node-state.ts';
 import { defaultSettings } from '../../../src/domain/settings/settings.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
@@ -16,8 +15,7 @@ const settings = {
 const state = await openNodeState(settings, { clock: systemClock, log: silentLog });
 const { store } = state;
 await store.mirror(new AbortController().signal);
-state.afterRound();
-await delay(100);
+await state.afterRound();
 const found = {
   problems: state.problems.map(({ message }) => message),
   releases: store.load().bundles.map(({ payload, activatedAt }) => [payload.name, payload.version, activatedAt]),

@@ -22,8 +22,9 @@ export class RevocationMemory {
   constructor(
     private readonly store: Pick<Store, 'revocationRecord' | 'setRevocationRecord' | 'document' | 'mirror'>,
     private readonly log: Log,
+    hiding?: string | undefined,
   ) {
-    this.hiding = store.document('hidden-revocations');
+    this.hiding = hiding ?? store.document('hidden-revocations');
     try {
       this.current = store.revocationRecord() ?? EMPTY_RECORD;
     } catch (error) {

@@ -29,16 +29,18 @@ export interface TrustKeeperDependencies {
   /** The user who, beside root, may own `keys_dir`: the daemon's own. Default: anybody may. */
   readonly ownUid?: number;
   readonly store: Pick<Store, 'load' | 'revocationRecord' | 'setRevocationRecord' | 'document' | 'mirror'>;
+  /** A file that may have revocations which are not taken over yet. */
+  readonly hidesRevocations?: string | undefined;
   readonly clock: Clock;
   readonly log: Log;
 }
 
 /** Loads the keys of `keys_dir` for the first time, and the revocations that are remembered. */
 export async function createTrustKeeper(
-  { settings, ownUid, store, clock, log }: TrustKeeperDependencies,
+  { settings, ownUid, store, hidesRevocations, clock, log }: TrustKeeperDependencies,
   signal: AbortSignal,
 ): Promise<TrustKeeper> {
-  const memory = new RevocationMemory(store, log);
+  const memory = new RevocationMemory(store, log, hidesRevocations);
   const own = await readFolder({ settings, ownUid, memory }, signal);
   const node: NodeKeys = { settings, ownUid, store, memory, clock, log, own };
   const reloads = noReloads();

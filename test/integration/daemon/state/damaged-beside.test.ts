@@ -8,6 +8,7 @@ import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon
 import { eventually } from '../../../support/eventually.ts';
 import { damageDatabase } from '../../../support/state/damage-database.ts';
 import { loseMirror, loseSigned } from '../../../support/state/lose-state.ts';
+import { openSampleState } from '../../../support/state/open-sample-state.ts';
 
 let factory: string;
 let node: DaemonHarness;
@@ -142,8 +143,12 @@ describe('the mirror with the revocations that is damaged', () => {
     );
   });
 
-  it('together with state.db: no key is trusted at all, and STATUS names the file', async () => {
+  it.each([
+    ['at the next start', false],
+    ['after a kill in the start that found it', true],
+  ])('together with state.db, %s: no key is trusted at all, and STATUS names the file', async (_when, isKilled) => {
     damageDatabase(statePath('state.db'), 'pages');
+    if (isKilled) openSampleState(statePath('state.db')).close();
     await node.start();
     node.plug((await release(7, stolen)).path);
     const report = await node.until(({ rejected }) => rejected.length > 0);
