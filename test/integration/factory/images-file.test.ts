@@ -40,6 +40,14 @@ describe('--images-file', () => {
     expect(contents.images.map(({ pin }: { pin: boolean }) => pin)).toEqual([true, false]);
   });
 
+  it('takes short names from the registry of --short-names', async () => {
+    const refused = await create(['one:1=A']);
+    expect([refused.exitCode, refused.stderr]).toEqual([2, expect.stringContaining('images.txt:1: ')]);
+    const { stderr, exitCode } = await create(['one:1=A', 'x/two:1=B'], '--short-names', 'docker.io');
+    expect(exitCode, stderr).toBe(0);
+    expect(stderr).toContain(`docker.io/library/one:1 is ${first}\ndocker.io/x/two:1 is ${second}\n`);
+  });
+
   it('is joined by --pause-image, whose image has its name and a pin, and counts in the sizes', async () => {
     const more = ['--pause-image', `registry.k8s.io/pause:3.10${source('B')}`, '--json'];
     const { stdout, stderr, exitCode } = await create(['quay.io/x/one:1=A'], ...more);
