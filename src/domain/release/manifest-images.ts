@@ -125,7 +125,7 @@ export function isOfCatalog(schema: unknown): schema is string {
 
 function imagesOfOperator(object: Json, { owner, field }: Place): PlacedPodImage[] {
   const related = objectsIn(object.relatedImages).map(([{ name, image }, index]) => ({
-    what: typeof name === 'string' && name !== '' ? `related image ${name}` : 'related image',
+    what: ['related image', name].filter((word) => typeof word === 'string' && word !== '').join(' '),
     field: `${fieldBelow(field, 'relatedImages')}[${index}].image`,
     image,
   }));
