@@ -1,14 +1,17 @@
 import { bundleError } from '../bundle/bundle-error.ts';
 import { isTimestamp, payloadFaults, releaseMembers } from '../bundle/format/schema.ts';
 import { isBundleTar } from '../bundle/read/open-bundle.ts';
+import { RELEASE_SIGNATURES } from '../domain/model/bundle.ts';
 import { digestFromHex } from '../domain/model/digest.ts';
 import { FaultList } from '../platform/app-error.ts';
 import { type CreateOptions, sizeRulesOf } from './create-options.ts';
 import { checkAccess } from './images/fetch-images.ts';
 import { checkTarget } from './output/staging.ts';
-import { checkAttachmentNames, checkAttachments } from './payload/attachments.ts';
+import { type AttachmentRequest, checkAttachmentNames, checkAttachments } from './payload/attachments.ts';
 import { checkReleaseSource, payloadOf } from './payload/release-payload.ts';
 import { jsonBytes } from './write-bundle.ts';
+
+const SIGNATURES_FILE: AttachmentRequest = { path: '(signatures of the release)', ...RELEASE_SIGNATURES };
 
 /**
  * Reports all faults at once, before anything is copied: the payload with the reader's own checks.
@@ -16,9 +19,11 @@ import { jsonBytes } from './write-bundle.ts';
  * @throws AppError `bundle/option`, `bundle/source`, `bundle/target`
  */
 export async function checkOptions(options: CreateOptions): Promise<void> {
-  const { attachments = [], access = {}, release, out } = options;
+  const { access = {}, release, out } = options;
+  const attachments = options.attachments ?? [];
+  const named = options.signatures === undefined ? attachments : [...attachments, SIGNATURES_FILE];
   const faults = new FaultList();
-  const areNamed = await faults.of(() => checkAttachmentNames(attachments) === undefined);
+  const areNamed = await faults.of(() => checkAttachmentNames(named) === undefined);
   await checkDraft(areNamed ? options : { ...options, attachments: [] }, faults);
   await faults.of(() => checkImageOptions(options));
   await faults.of(() => checkOut(options));

@@ -20,10 +20,11 @@ import { type Manifests, readManifests } from './images/manifests.ts';
 import { type LayoutRequest, type Plan, planImages } from './images/plan-images.ts';
 import { type BaseBundle, baseMembers, baseWarnings, readBase } from './layers/base-bundle.ts';
 import { checkBlobSizes } from './layers/packed-file.ts';
+import { attachSignatures } from './openshift/release-signatures.ts';
 import { checkSpace } from './output/staging.ts';
 import { repeatedBytes } from './output/volumes.ts';
 import { volumeRules, writeOutput } from './output/write-output.ts';
-import { checkAttachments, writeAttachments } from './payload/attachments.ts';
+import { type AttachmentRequest, checkAttachments, writeAttachments } from './payload/attachments.ts';
 import { payloadOf, readReleasePayload, requestPayload, totalsOf, writeEnvelope } from './payload/release-payload.ts';
 import { neededBytes, writeTree } from './write-bundle.ts';
 
@@ -47,11 +48,10 @@ export interface CreatedBundle {
  */
 export async function createBundle(options: CreateOptions, signal: AbortSignal): Promise<CreatedBundle> {
   await checkOptions(options);
-  const attachedBytes = await checkAttachments(options.attachments ?? [], sizeRulesOf(options));
   const made = await writeOutput(
     options,
     {
-      fill: (tree) => buildTree(tree, { ...options, attachedBytes }, signal),
+      fill: (tree) => buildTree(tree, options, signal),
       check: (path) => checkResult(openBundle(path), signal),
     },
     signal,
@@ -63,13 +63,15 @@ type CheckedOptions = CreateOptions & { readonly attachedBytes: number };
 
 async function buildTree(
   directory: string,
-  options: CheckedOptions,
+  options: CreateOptions,
   signal: AbortSignal,
 ): Promise<Omit<CreatedBundle, 'path'>> {
   const base = options.base === undefined ? undefined : await readBase(options.base, options, signal);
   const manifests = await readAllManifests(options.manifests ?? [], signal);
   const fetched = join(directory, '.fetched');
-  const { requests, notes } = await fetchAll(options, fetched, signal);
+  const { requests, notes, attached } = await fetchAll(options, fetched, signal);
+  const files = [...(options.attachments ?? []), ...attached];
+  const attachedBytes = await checkAttachments(files, sizeRulesOf(options));
   const plan = await planImages(requests, options, signal);
   const used = [...(options.used ?? []), ...manifests.images];
   const unfit = manifestWarnings(used, plan.images).map(manifestWarningText);
@@ -77,12 +79,12 @@ async function buildTree(
   const ofFiles = new Set([...(options.notes ?? []), ...manifests.notes]);
   const known = [...versionWarnings(options, plan), ...ofFiles, ...notes, ...plan.warnings, ...unfit];
   refuseWarnings(known, options);
-  await checkPlan(plan, base, options);
+  await checkPlan(plan, base, { ...options, attachedBytes });
   const tree = await writeTree(directory, plan, { onProgress: listenerOf(options), base }, signal);
-  await rm(fetched, { recursive: true, force: true });
   const blobs = join(directory, 'blobs', 'sha256');
-  const attaching = { ...sizeRulesOf(options), totalBytes: options.attachedBytes, onProgress: listenerOf(options) };
-  const attachments = await writeAttachments(blobs, options.attachments ?? [], attaching, signal);
+  const attaching = { ...sizeRulesOf(options), totalBytes: attachedBytes, onProgress: listenerOf(options) };
+  const attachments = await writeAttachments(blobs, files, attaching, signal);
+  await rm(fetched, { recursive: true, force: true });
   const warnings = [...known, ...baseWarnings(base, tree.contents)];
   refuseWarnings(warnings, options);
   const based = { ...options, ...baseMembers(base, tree.contents, options) };
@@ -123,13 +125,23 @@ async function checkPlan(plan: Plan, base: BaseBundle | undefined, options: Chec
   await checkSpace(dirname(resolve(out)), neededBytes(plan, base) + attachedBytes + twiceBytes);
 }
 
+interface Fetched {
+  readonly requests: readonly LayoutRequest[];
+  readonly notes: readonly string[];
+  readonly attached: readonly AttachmentRequest[];
+}
+
 /** Fetches all images: of archives first, of a release after its payload was read. */
-async function fetchAll(
-  options: CreateOptions,
-  folder: string,
-  signal: AbortSignal,
-): Promise<{ readonly requests: readonly LayoutRequest[]; readonly notes: readonly string[] }> {
-  const { release, arch, referrers = 'signatures', access = {}, archives = [], archiveChoice: choice = {} } = options;
+async function fetchAll(options: CreateOptions, folder: string, signal: AbortSignal): Promise<Fetched> {
+  const {
+    release,
+    signatures,
+    arch,
+    referrers = 'signatures',
+    access = {},
+    archives = [],
+    archiveChoice: choice = {},
+  } = options;
   const onProgress = listenerOf(options);
   const fetchNotes = new Set<string>();
   const fetch = (wanted: readonly ImageRequest[], part: string) =>
@@ -145,16 +157,18 @@ async function fetchAll(
   );
   if (release === undefined) {
     const requests = [...(await fetch(images, 'images')), ...unpacked];
-    return { requests, notes: [...notes, ...fetchNotes] };
+    return { requests, notes: [...notes, ...fetchNotes], attached: [] };
   }
   const [fetched] = await fetch([release], 'release');
   if (fetched === undefined) throw new TypeError('the release was not fetched');
   const payload = await readReleasePayload(fetched, arch, signal);
+  const signed = signatures && (await attachSignatures(signatures, payload.digest, join(folder, 'signatures'), signal));
   const { requested, added } = requestPayload(release, payload, images);
   const others = await fetch([...requested, ...added], 'images');
   return {
     requests: [...others.slice(0, requested.length), ...unpacked, fetched, ...others.slice(requested.length)],
-    notes: [...notes, ...fetchNotes, ...payload.warnings],
+    notes: [...notes, ...fetchNotes, ...payload.warnings, ...(signed?.notes ?? [])],
+    attached: signed?.attachments ?? [],
   };
 }
 

@@ -7,6 +7,7 @@ import type { ArchiveChoice } from './archive/read-archives.ts';
 import type { ReferrerChoice } from './images/attached.ts';
 import type { RegistryAccess } from './images/registry-referrers.ts';
 import type { FileSizeRules } from './layers/packed-file.ts';
+import type { SignatureChoice } from './openshift/release-signatures.ts';
 import type { AttachmentRequest } from './payload/attachments.ts';
 import type { SigningKey } from './payload/sign-envelope.ts';
 import type { ProgressListener } from './progress.ts';
@@ -38,6 +39,8 @@ export interface CreateOptions
   readonly archiveChoice?: ArchiveChoice;
   /** An OpenShift release image, loaded with its payload after `images`, under its own names. */
   readonly release?: ImageRequest;
+  /** Those of the release image travel as an attachment. */
+  readonly signatures?: SignatureChoice;
   /** Makes directories `1`, `2` … of at most this many bytes. Not for a tar file. */
   readonly volumeBytes?: number;
   /**

@@ -60,6 +60,8 @@ const knownRequirements = {
   },
   containerd: program('containerd', 'apt-get install containerd'),
   openssl: program('openssl', 'apt-get install openssl'),
+  gpgv: program('gpgv', 'apt-get install gpgv'),
+  gpg: { ...withHelpers('gpg', 'apt-get install gnupg'), programs: ['gpg', 'gpgconf'] },
   npm: program('npm', 'apt-get install npm'),
   chroot: program('chroot', 'apt-get install coreutils'),
   // Tests take single packages from the same archive with apt-get.

@@ -2,12 +2,13 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { StoredReport, StoredState } from '../../cli/context/command-adapters.ts';
 import { loadSettings, NODE_SOURCES } from '../../config/load-settings.ts';
-import type { BundleId } from '../../domain/model/digest.ts';
+import { type BundleId, type Digest, hexOf } from '../../domain/model/digest.ts';
 import type { StoredRecords } from '../../domain/report/parts/recorded-report.ts';
 import { EMPTY_REPORT, type StatusReport } from '../../domain/report/status-schema.ts';
 import { defaultSettings, type Settings } from '../../domain/settings/settings.ts';
 import { bootTime } from '../../host/node-facts.ts';
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
+import { digestOf } from '../../platform/digest.ts';
 import { withDatabaseCopy } from '../../store/database/database-copy.ts';
 import { reviveBundle } from '../daemon/signed-bundles.ts';
 
@@ -21,6 +22,7 @@ export function createStoredState(pathsOf: (signal: AbortSignal) => Promise<Path
   return {
     report: async (signal) => readReport(await pathsOf(signal), signal),
     records: async (signal) => readDatabase((await pathsOf(signal)).state_dir, signal, readAllRecords),
+    attachment: async (digest, signal) => readBlob((await pathsOf(signal)).state_dir, digest, signal),
     history: async (bundleId, signal) =>
       readDatabase((await pathsOf(signal)).state_dir, signal, async (copy) => {
         const { readEvents } = await import('../../store/database/read-copy.ts');
@@ -64,6 +66,19 @@ function storedReport(text: string, bootId: string): StoredReport | undefined {
 async function readAllRecords(copy: string): Promise<StoredRecords> {
   const { readRecords } = await import('../../store/database/read-copy.ts');
   return readRecords(copy, reviveBundle);
+}
+
+/** @throws AppError `cli/no-state` (`reject`) */
+async function readBlob(folder: string, digest: Digest, signal: AbortSignal): Promise<Buffer> {
+  const path = join(folder, 'blobs', 'sha256', hexOf(digest));
+  const bytes = await readFile(path, { signal }).catch((cause: unknown) => {
+    signal.throwIfAborted();
+    const message = `the attachment ${path} can't be read: ${whyUnreadable(cause)}`;
+    throw new AppError({ code: 'cli/no-state', message, disposition: 'reject', cause });
+  });
+  if (digestOf(bytes) === digest) return bytes;
+  const message = `the attachment ${path} is damaged: plug in the medium of its bundle`;
+  throw new AppError({ code: 'cli/no-state', message, disposition: 'reject' });
 }
 
 /** @throws AppError `cli/no-state` (`reject`) */

@@ -2,6 +2,7 @@ import type { FileBundleReader } from '../../bundle/read/bundle-reader.ts';
 import type { BundleRepository } from '../../bundle/verify/list-repositories.ts';
 import type { FleetView } from '../../domain/fleet/node-status.ts';
 import type { VerifiedBundle } from '../../domain/model/bundle.ts';
+import type { Digest } from '../../domain/model/digest.ts';
 import type { StickFacts } from '../../domain/model/machine.ts';
 import type { Finding } from '../../domain/model/reason.ts';
 import type { StoredRecords } from '../../domain/report/parts/recorded-report.ts';
@@ -80,6 +81,12 @@ export interface StoredState {
    * @throws AppError `cli/no-state` (`reject`) when the database can't be read
    */
   records(signal: AbortSignal): Promise<StoredRecords>;
+  /**
+   * A small attachment of an adopted bundle that was not retired.
+   *
+   * @throws AppError `cli/no-state` (`reject`) when it can't be read
+   */
+  attachment(digest: Digest, signal: AbortSignal): Promise<Buffer>;
   /**
    * The newest 1,000 events of the database, oldest first; of all bundles without `bundleId`.
    *

@@ -37,6 +37,15 @@ export interface UpdateRules {
   readonly base?: BundleId;
 }
 
+/**
+ * The attachment with the signatures of an OpenShift release image: a ConfigMap in JSON, as the
+ * cluster version operator reads it.
+ */
+export const RELEASE_SIGNATURES = {
+  name: 'release-signatures.json',
+  mediaType: 'application/vnd.stickpin.release-signatures.v1+json',
+} as const;
+
 export interface Attachment extends ContentPointer {
   readonly name: string;
   readonly mediaType: string;

@@ -46,6 +46,9 @@ interface ReleasePayload {
   readonly warnings: readonly string[];
 }
 
+/** `digest`: of the release image. */
+type ReadPayload = ReleasePayload & { readonly digest: Digest };
+
 /** Other transports hold a single image, not a payload. @throws AppError `bundle/option` */
 export function checkReleaseSource({ reference, source }: ImageRequest): void {
   if (source.kind === 'layout' || source.location.startsWith('docker://')) return;
@@ -58,15 +61,16 @@ export async function readReleasePayload(
   release: LayoutRequest,
   arch: string,
   signal: AbortSignal,
-): Promise<ReleasePayload> {
+): Promise<ReadPayload> {
   const name = formatReference(release.reference);
   const plan = await planImages([release], { arch, referrers: 'none' }, signal);
-  const layers = (plan.images[0]?.layers ?? []).flatMap((at) => plan.layers[at] ?? []);
+  const [image] = plan.images;
+  const layers = (image?.layers ?? []).flatMap((at) => plan.layers[at] ?? []);
   const bytes = await readFileInLayers(layers, IMAGE_REFERENCES, limits.manifestBytes, signal);
-  if (bytes === undefined) {
+  if (image === undefined || bytes === undefined) {
     throw bundleError('bundle/source', `${name} is not an OpenShift release image: it has no ${IMAGE_REFERENCES}`);
   }
-  return parseImageReferences(bytes, name);
+  return { ...parseImageReferences(bytes, name), digest: image.digest };
 }
 
 /** The first name of an image counts. @throws AppError `bundle/source` with the wrong member */

@@ -45,12 +45,12 @@ export function manifestsLayer(references: Buffer, compress?: (tar: Buffer) => B
 }
 
 /**
- * An OpenShift release image for amd64 whose payload are these tags: the version operator's layer,
- * and that of its manifests.
+ * An OpenShift release image (default amd64) whose payload are these tags: the version operator's
+ * layer, and that of its manifests.
  */
 export function sampleRelease(
   tags: readonly SampleTag[],
-  options: { withIndex?: boolean; labels?: Readonly<Record<string, string>> } = {},
+  options: { architecture?: string; withIndex?: boolean; labels?: Readonly<Record<string, string>> } = {},
 ): SampleImage {
   const layers = [sampleLayer({ seed: 'version-operator' }), manifestsLayer(imageReferences(tags))];
   return sampleImage({ seed: 'release', architecture: 'amd64', layers, ...options });

@@ -16,10 +16,22 @@ import { addSigningOptions, readSigningKeys, type SigningOptions } from '../../c
 import { jsonText, printStderrLine, printWarning, wrapLines } from '../../output/text.ts';
 import { createProgressPrinter } from './create-progress.ts';
 import { addImageOptions, type ImageOptions, readImageOptions } from './image-options.ts';
-import { addOpenshiftOption, checkMediumOptions, type NameOptions, withBundleName } from './openshift-options.ts';
+import {
+  addOpenshiftOption,
+  checkMediumOptions,
+  type NameOptions,
+  readSignatureOptions,
+  type SignatureOptions,
+  withBundleName,
+} from './openshift-options.ts';
 import { addReleaseOptions, type ReleaseOptions, readReleaseOptions } from './release-options.ts';
 
-interface BundleCreateOptions extends ReleaseOptions, ImageOptions, SigningOptions, Omit<NameOptions, 'arch'> {
+interface BundleCreateOptions
+  extends ReleaseOptions,
+    ImageOptions,
+    SignatureOptions,
+    SigningOptions,
+    Omit<NameOptions, 'arch'> {
   /** Each once. */
   readonly arch?: readonly string[];
   readonly sequence: number;
@@ -152,6 +164,7 @@ async function readRequest(
   for (const message of usage.of(command)) faults.add(bundleError('bundle/option', message));
   const release = await readReleaseOptions(options, faults, context.signal);
   const images = await readImageOptions(options, faults, context);
+  const signatures = await readSignatureOptions(options, faults, context.signal);
   const created = await faults.of(() => createdAt(context));
   const base = await faults.of(() => (options.base === undefined ? undefined : findBase(options.base)));
   await faults.of(() => checkMediumOptions(options));
@@ -164,6 +177,7 @@ async function readRequest(
     created: created ?? '2026-01-01T00:00:00Z',
     ...release,
     ...images,
+    ...signatures,
     ...defined({ volumeBytes: volumeSize, allowLargeBlobs, filesystem, base, strict }),
     manifests,
     attachments: attach.map(parseAttachmentRequest),

@@ -4,8 +4,11 @@ import type { Command } from 'commander';
 import { bundleError } from '../../../bundle/bundle-error.ts';
 import { formatReference } from '../../../domain/model/reference.ts';
 import type { CreateOptions } from '../../../factory/create-options.ts';
+import type { ReleaseSignature } from '../../../factory/openshift/release-signatures.ts';
+import type { FaultList } from '../../../platform/app-error.ts';
 import { defined } from '../../../platform/defined.ts';
 import type { CommandContext } from '../../context/command-context.ts';
+import { collect } from '../../context/option-values.ts';
 import type { ImageOptions } from './image-options.ts';
 
 /** An OpenShift medium may give them. */
@@ -16,16 +19,54 @@ export interface NameOptions {
   readonly fromOpenshiftIso?: string;
 }
 
+export interface SignatureOptions {
+  readonly releaseSignatures: readonly string[];
+  readonly releaseKey?: string;
+}
+
 export type BundleName = Pick<CreateOptions, 'name' | 'version' | 'arch' | 'release' | 'notes'>;
 
 /** The stream of an OpenShift release without `--name`. */
 const OPENSHIFT_STREAM = 'ocp';
 
 export function addOpenshiftOption(command: Command): Command {
-  return command.option(
-    '--from-openshift-iso <path>',
-    'take the release from an OpenShift medium: an ISO image, a drive with one, or the folder with its files; --version and --arch are found on it, --name is ocp by default, and --release gives the release image another name; needs xorriso, but no root, unless it is a folder',
-  );
+  return command
+    .option(
+      '--from-openshift-iso <path>',
+      'take the release from an OpenShift medium: an ISO image, a drive with one, or the folder with its files; --version and --arch are found on it, --name is ocp by default, and --release gives the release image another name; needs xorriso, but no root, unless it is a folder',
+    )
+    .option(
+      '--release-signatures <file|dir>',
+      'signatures of the release image, as Red Hat publishes them, or ConfigMaps with them; they travel with the release, so that the cluster upgrades without --force; may be repeated',
+      collect,
+      [],
+    )
+    .option(
+      '--release-key <file>',
+      'OpenPGP public keys: take only signatures that one of them made, and make no bundle without one; needs gpgv',
+    );
+}
+
+/**
+ * What can't be read is added to `faults`. @returns undefined where nothing is given
+ */
+export async function readSignatureOptions(
+  options: SignatureOptions & Pick<NameOptions & ImageOptions, 'fromOpenshiftIso' | 'release'>,
+  faults: FaultList,
+  signal: AbortSignal,
+): Promise<Pick<CreateOptions, 'signatures'>> {
+  const { releaseSignatures: paths, releaseKey, release, fromOpenshiftIso } = options;
+  if (paths.length === 0 && releaseKey === undefined) return {};
+  const flag = paths.length > 0 ? '--release-signatures' : '--release-key';
+  if (release === undefined && fromOpenshiftIso === undefined) {
+    const message = `${flag} is for the release image of --release or --from-openshift-iso, and none is given`;
+    faults.add(bundleError('bundle/option', message));
+  }
+  const { readReleaseKey, readSignatures } = await import('../../../factory/openshift/release-signatures.ts');
+  const found: ReleaseSignature[] = [];
+  for (const path of paths) found.push(...((await faults.of(() => readSignatures(path, signal))) ?? []));
+  const key = await faults.of(() => (releaseKey === undefined ? undefined : readReleaseKey(releaseKey, signal)));
+  return { signatures: { found, isRequired: true, ...defined({ key }) } };
 }
 
 /** @throws AppError `bundle/option` (`reject`) when another flag names the source of the release */

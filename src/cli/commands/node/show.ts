@@ -1,9 +1,12 @@
 import type { Command } from 'commander';
 import { stringify } from 'yaml';
+import { limits } from '../../../bundle/limits.ts';
+import { RELEASE_SIGNATURES } from '../../../domain/model/bundle.ts';
 import { recordedReport, type ShowReport, type StoredRecords } from '../../../domain/report/parts/recorded-report.ts';
 import type { BundleReport, StatusReport } from '../../../domain/report/status-schema.ts';
 import { graphText } from '../../../domain/report/texts/release-text.ts';
 import { AppError } from '../../../platform/app-error.ts';
+import { plainLines } from '../../../platform/plain-text.ts';
 import type { StoredState } from '../../context/command-adapters.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { whenStored, withDaemonOrStored } from '../../context/daemon-client.ts';
@@ -14,6 +17,7 @@ import { jsonText, wrapLines } from '../../output/text.ts';
 interface ShowOptions {
   readonly json?: true;
   readonly pinnedImageSet?: true;
+  readonly releaseSignatures?: true;
   readonly pool: string;
 }
 
@@ -27,8 +31,13 @@ export function registerShow(program: Command, context: CommandContext): void {
     )
     .option('--json', 'print as JSON')
     .option('--pinned-image-set', 'print the images of the release as an OpenShift PinnedImageSet')
+    .option(
+      '--release-signatures',
+      'print the ConfigMap with the signatures of an OpenShift release image; only root may read it',
+    )
     .option('--pool <name>', 'machine config pool of --pinned-image-set', 'worker')
     .action((name: string, options: ShowOptions) => {
+      if (options.releaseSignatures) return showReleaseSignatures(name, context);
       if (options.pinnedImageSet) return showPinnedImageSet(name, options.pool, context);
       const print = (report: ShowReport) => {
         const { trust, windows } = report;
@@ -108,6 +117,25 @@ function showPinnedImageSet(name: string, pool: string, context: CommandContext)
       return 'what it recorded until it ended';
     },
   );
+}
+
+/**
+ * From what the daemon keeps, whether it runs or not.
+ *
+ * @throws as `findShown`; AppError `cli/no-state` (`reject`)
+ */
+async function showReleaseSignatures(name: string, { adapters, stdout, signal }: CommandContext): Promise<void> {
+  const { storedState } = await adapters();
+  const records = await storedState.records(signal);
+  const { bundles } = recordedReport(records);
+  const { bundleId } = findShown({ bundles, notices: [], rejected: [], rejectedNames: [] }, name);
+  const stored = records.bundles.find((bundle) => bundle.bundleId === bundleId);
+  const attachment = stored?.payload.attachments?.find(({ mediaType }) => mediaType === RELEASE_SIGNATURES.mediaType);
+  if (attachment === undefined || attachment.size > limits.manifestBytes) {
+    const message = `${name} carries no signatures of a release image: make its bundle with --release-signatures`;
+    throw new AppError({ code: 'cli/no-state', message, disposition: 'reject' });
+  }
+  stdout(plainLines((await storedState.attachment(attachment.digest, signal)).toString('utf8')));
 }
 
 function windowsText(windows: StatusReport['windows']): string {
