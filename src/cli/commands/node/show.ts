@@ -151,11 +151,16 @@ function countOf({ bundles, notices, rejected }: ShowReport, stream: string): nu
   return names.filter((name) => name === stream).length;
 }
 
-/** The first version of OpenShift in which the object is of version v1. */
-const HEAD = '# For OpenShift 4.19 or newer. Apply it with: oc apply -f FILE\n';
+/** From 4.19 on the object is of version v1. */
+const HEAD = `# For OpenShift 4.19 or newer. Apply it when every node has the images, after 'stickpin fleet wait':
+# the Machine Config Operator requests each image that a node lacks from a registry, and where none
+# answers, the node becomes PrefetchFailed. Then: oc apply -f FILE
+`;
+/** Of one PinnedImageSet. */
+const MAX_PINNED = 500;
 
 /**
- * The images of a release as a PinnedImageSet (machineconfiguration.openshift.io/v1), which the
+ * The images of a release as PinnedImageSets (machineconfiguration.openshift.io/v1), which the
  * Machine Config Operator pins on all nodes of a pool.
  *
  * @param references by digest
@@ -166,15 +171,19 @@ function pinnedImageSet(
   references: readonly string[],
   pool: string,
 ): string {
-  const document = {
+  // RFC 1123: lower-case letters, digits, dashes and dots.
+  const base = `${name}-${version}`.toLowerCase().replaceAll(/[^a-z0-9.-]+/g, '-');
+  const count = Math.max(1, Math.ceil(references.length / MAX_PINNED));
+  const documents = Array.from({ length: count }, (_, at) => ({
     apiVersion: 'machineconfiguration.openshift.io/v1',
     kind: 'PinnedImageSet',
     metadata: {
-      // RFC 1123: lower-case letters, digits, dashes and dots.
-      name: `${name}-${version}`.toLowerCase().replaceAll(/[^a-z0-9.-]+/g, '-'),
+      name: count === 1 ? base : `${base}-${at + 1}`,
       labels: { 'machineconfiguration.openshift.io/role': pool },
     },
-    spec: { pinnedImages: references.map((reference) => ({ name: reference })) },
-  };
-  return `${HEAD}${stringify(document, { lineWidth: 0 })}`;
+    spec: {
+      pinnedImages: references.slice(at * MAX_PINNED, (at + 1) * MAX_PINNED).map((reference) => ({ name: reference })),
+    },
+  }));
+  return `${HEAD}${documents.map((document) => stringify(document, { lineWidth: 0 })).join('---\n')}`;
 }

@@ -1,14 +1,15 @@
 import { describe, expect, it } from 'vitest';
-import { parse } from 'yaml';
+import { parse, parseAllDocuments } from 'yaml';
 import { sampleReport } from '../../../support/bus/fake-backend.ts';
 import { runCommand } from '../../../support/run-command.ts';
 
 const IMAGES = [`quay.io/ocp/etcd@sha256:${'5'.repeat(64)}`, `quay.io/ocp/api@sha256:${'7'.repeat(64)}`];
-const run = (...args: readonly string[]) =>
+const run = (...args: readonly string[]) => runWith(IMAGES, ...args);
+const runWith = (images: readonly string[], ...args: readonly string[]) =>
   runCommand(['show', ...args, '--pinned-image-set'], {
     client: {
       report: async () => sampleReport(),
-      getImages: async ({ bundle }) => (bundle === `sha256:${'a'.repeat(64)}` ? IMAGES : []),
+      getImages: async ({ bundle }) => (bundle === `sha256:${'a'.repeat(64)}` ? images : []),
     },
   });
 
@@ -23,6 +24,25 @@ describe('show --pinned-image-set', () => {
       spec: { pinnedImages: IMAGES.map((name) => ({ name })) },
     });
     expect(stdout).toMatch(/^ {4}- name: quay\.io\/ocp\/etcd@sha256:5{64}$/m);
+  });
+
+  it.each([
+    [500, [['ocp-4.13.7', 500]]],
+    [
+      1001,
+      [
+        ['ocp-4.13.7-1', 500],
+        ['ocp-4.13.7-2', 500],
+        ['ocp-4.13.7-3', 1],
+      ],
+    ],
+  ] as const)('prints %s images in objects of at most 500', async (count, sets) => {
+    const images = Array.from({ length: count }, (_, at) => `quay.io/ocp/i${at}@sha256:${'5'.repeat(64)}`);
+    const { stdout } = await runWith(images, 'ocp@4.13.7');
+    const printed = parseAllDocuments(stdout).map((document) => document.toJS());
+    expect(printed.map(({ metadata, spec }) => [metadata.name, spec.pinnedImages.length])).toEqual(sets);
+    expect(printed.flatMap(({ spec }) => spec.pinnedImages.map(({ name }: { name: string }) => name))).toEqual(images);
+    expect(stdout).toContain('fleet wait');
   });
 
   it('is for another pool when asked for, and fails for what is not known', async () => {
