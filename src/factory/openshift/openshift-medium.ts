@@ -22,6 +22,7 @@ import {
   readStoredBytes,
   type StoredRepository,
 } from './registry-storage.ts';
+import { type ReleaseSignature, readSignatures } from './release-signatures.ts';
 
 export interface OpenshiftRequest {
   /** An ISO image, a drive with one, or a folder. */
@@ -38,6 +39,8 @@ export interface OpenshiftRelease {
   readonly version: string;
   readonly arch: string;
   readonly notes: readonly string[];
+  /** All that are on the medium. */
+  readonly signatures: readonly ReleaseSignature[];
 }
 
 /** Where Red Hat publishes release images; clusters know them by this name. */
@@ -60,6 +63,9 @@ export async function readOpenshiftMedium(request: OpenshiftRequest, signal: Abo
   }
 }
 
+/** `upgrade_4.13.7`, `ocp-release-bundle-4.21.5-x86_64`. ISO 9660 cuts it after 32 characters. */
+const LABEL = /^(?:upgrade_|ocp-release-bundle-(?=.*-(?:x86|aarch|ppc|s390)))(.+?)(?:-(?:x86|aarch|ppc|s390)[^-]*)?$/;
+
 async function readMedium(request: OpenshiftRequest, signal: AbortSignal): Promise<OpenshiftRelease> {
   const { path, folder } = request;
   const found = await stat(path).catch((cause: unknown) => {
@@ -70,7 +76,7 @@ async function readMedium(request: OpenshiftRequest, signal: AbortSignal): Promi
   const root = await findStorage(medium.folder, path);
   const storage = await readRegistryStorage(root, signal);
   const env = await readReleaseEnv(root, medium.folder);
-  const said = env.version ?? /^upgrade_(.+)$/.exec(medium.label)?.[1];
+  const said = env.version ?? LABEL.exec(medium.label)?.[1];
   const release = await chooseRelease(storage, { ...request, said });
   const reference = { ...nameOf(request.reference, env.image, release), digest: release.digest };
   const directory = join(folder, 'layout');
@@ -82,13 +88,45 @@ async function readMedium(request: OpenshiftRequest, signal: AbortSignal): Promi
   for (const { component, reference: image } of images) {
     await checkStoredImage(laidOut, image.digest, release.arch, `${component} on ${path}`);
   }
+  const signatures = await readMediumSignatures(medium.folder, path, signal);
   const payload = new Set<Digest>([release.digest, ...images.map((image) => image.reference.digest)]);
   return {
     request: { reference, source: { kind: 'layout', directory, selector, isDisposable: !isFolder, place: path } },
     version: release.version,
     arch: release.arch,
-    notes: await leftOver(laidOut, payload, path),
+    notes: [...(await leftOver(laidOut, payload, path)), ...signatures.notes],
+    signatures: signatures.found,
   };
+}
+
+/** A file, or a folder of files, as oc-mirror and `oc adm release mirror` name them. */
+const SIGNATURES = 'signature*';
+const isSignatures = (name: string) => name.startsWith('signature');
+
+/** What can't be read stops nothing: a note names it. */
+async function readMediumSignatures(
+  top: string,
+  path: string,
+  signal: AbortSignal,
+): Promise<{ readonly found: readonly ReleaseSignature[]; readonly notes: readonly string[] }> {
+  const found: ReleaseSignature[] = [];
+  const notes: string[] = [];
+  const look = async (folder: string, depth: number): Promise<void> => {
+    const entries = await readdir(folder, { withFileTypes: true }).catch(() => []);
+    for (const entry of entries) {
+      const one = join(folder, entry.name);
+      if (isSignatures(entry.name) && (entry.isFile() || entry.isDirectory())) {
+        const read = await readSignatures(one, signal).catch((error: unknown) => {
+          signal.throwIfAborted();
+          notes.push(oneLine(`signatures on ${path} can't be used: ${reasonOf(error).replaceAll(top, path)}`));
+          return [];
+        });
+        found.push(...read.map((each) => ({ ...each, place: each.place.replace(top, path) })));
+      } else if (entry.isDirectory() && depth < MAX_DEPTH && entry.name !== 'docker') await look(one, depth + 1);
+    }
+  };
+  await look(top, 0);
+  return { found, notes };
 }
 
 function movedTo(storage: RegistryStorage, directory: string): RegistryStorage {
@@ -268,8 +306,8 @@ export interface ExtractedIso {
 }
 
 /**
- * Takes the container storage and `release.env` out of an ISO9660 image or drive, without mount and
- * root. Device files are not made; links stay links: don't follow any.
+ * Takes the container storage, `release.env` and signatures out of an ISO9660 image or drive,
+ * without mount and root. Device files are not made; links stay links: don't follow any.
  *
  * @throws AppError `bundle/source` without such a storage; `bundle/tool`; `bundle/no-space`
  */
@@ -285,11 +323,13 @@ async function extractIso(path: string, to: string, signal: AbortSignal): Promis
     const message = `${path} has no folder docker/registry/v2: is it an OpenShift medium with a registry's storage?`;
     throw bundleError('bundle/source', message);
   }
-  const env = pathsIn(
-    (await runTool(xorriso, { args: [...open, '-find', '/', '-name', 'release.env'] }, signal)).stdout,
+  const named = async (name: string) =>
+    pathsIn((await runTool(xorriso, { args: [...open, '-find', '/', '-name', name] }, signal)).stdout);
+  const others = [...(await named('release.env')), ...(await named(SIGNATURES))].filter(
+    (one, _at, all) => ![...found, ...all].some((folder) => one.startsWith(`${folder}/`)),
   );
-  const wanted = [...found, ...env].flatMap((one) => ['-extract', one, join(to, one)]);
-  for (const one of [...found, ...env]) await mkdir(dirname(join(to, one)), { recursive: true });
+  const wanted = [...found, ...others].flatMap((one) => ['-extract', one, join(to, one)]);
+  for (const one of [...found, ...others]) await mkdir(dirname(join(to, one)), { recursive: true });
   // Folders of an image are often read-only (mkisofs -r), and only root could empty their copies.
   // The modes change in memory alone, hence -rollback_end.
   const writable = ['-chmod_r', 'u+rwx', '/', '--'];

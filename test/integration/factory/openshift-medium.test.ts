@@ -260,6 +260,45 @@ describe.runIf(have(iso))('bundle create --from-openshift-iso of an ISO image', 
     expect(made.stderr).toContain('openshift/release (2)');
   });
 
+  it.each([
+    ['upgrade_4.13.9', '4.13.9'],
+    ['ocp-release-bundle-4.21.5-x86_64', '4.21.5'],
+    ['ocp-release-bundle-4.21.15-x86_6', '4.21.15'],
+    ['ocp-release-bundle-4.21.0-ec.3-x', undefined],
+  ])('takes the version from the label %s', async (label, version) => {
+    const image = makeIso(writeMedium({ release: sampleRelease(payload) }), label);
+    const { stdout, exitCode } = await create(image);
+    if (version === undefined) expect(exitCode).toBe(2);
+    else expect(stdout).toContain(`ocp ${version} for amd64`);
+  });
+
+  it('carries the signatures on it, with a warning where they are not checked, and names what it can not read', async () => {
+    const medium = writeMedium();
+    const hex = release.top.digest.slice('sha256:'.length);
+    mkdirSync(join(medium, 'working-dir/signatures'), { recursive: true });
+    mkdirSync(join(medium, 'working-dir/cluster-resources'));
+    writeFileSync(join(medium, `working-dir/signatures/4.13.7-x86_64-sha256-${hex}`), Buffer.from([0xa3, 1]));
+    const configMap = join(medium, 'working-dir/cluster-resources/signature-configmap.yaml');
+    writeFileSync(
+      configMap,
+      `kind: ConfigMap\nbinaryData:\n  sha256-${hex}-1: owE=\n  sha256-${'1'.repeat(64)}-1: owI=\n`,
+    );
+    for (const path of [medium, makeIso(medium)]) {
+      expect(await create(path)).toMatchObject({ exitCode: 0, stderr: expect.stringContaining('give --release-key') });
+      const [file, ...others] = (await inspect()).payload.attachments;
+      expect(others).toEqual([]);
+      const text = readFileSync(at(`work/bundle/blobs/sha256/${file.digest.slice(7)}`), 'utf8');
+      expect(JSON.parse(text).binaryData).toEqual({ [`sha256-${hex}-1`]: 'owE=' });
+      rmSync(at('work/bundle'), { recursive: true });
+    }
+    rmSync(join(medium, 'working-dir/signatures'), { recursive: true });
+    writeFileSync(configMap, 'a: [');
+    const made = await create(makeIso(medium));
+    expect(made.exitCode).toBe(0);
+    expect(made.stderr).toContain(`x.iso/working-dir/cluster-resources/signature-configmap.yaml:1`);
+    expect(made.stderr).not.toContain(at('work'));
+  });
+
   it('that was cut makes none, and neither does one whose target is there', async () => {
     const image = makeIso(writeMedium());
     truncateSync(image, 200_000);

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { stringify } from 'yaml';
 import { commandAdapters } from '../../../src/app/command-line/command-adapters.ts';
 import { createStoredState } from '../../../src/app/command-line/stored-state.ts';
+import { writeRegistryStorage } from '../../support/bundles/registry-storage.ts';
 import { hostArch } from '../../support/bundles/sample-bundle.ts';
 import { sampleImage, writeOciLayout } from '../../support/bundles/sample-image.ts';
 import { sampleRelease } from '../../support/bundles/sample-release.ts';
@@ -144,6 +145,21 @@ describe.runIf(have('gpg', 'gpgv'))('signatures of a release image', () => {
     write('keys.asc', old.export('--armor'));
     return old.sign(signedText(digest));
   }
+
+  it('on an OpenShift medium is checked where only a key is given', async () => {
+    writeRegistryStorage(at('medium'), [
+      { repository: 'openshift/release-images', image: release, tags: ['4.13.7'] },
+      { repository: 'openshift/release', image: etcd, tags: [] },
+    ]);
+    const medium = ['--from-openshift-iso', at('medium'), '--version', '4.13.7', '--sequence', '1'];
+    const check = (key: string) =>
+      runCommand(['bundle', 'create', ...medium, '--out', at('bundle'), '--strict', '--release-key', at(key)]);
+    expect(await check('keys.asc')).toMatchObject(ended(1, 'no signature was found'));
+    write(`medium/signatures/sha256=${hex}/signature-1`, good);
+    expect(await check('strange.gpg')).toMatchObject(ended(1, 'No public key'));
+    expect(await check('keys.asc')).toMatchObject({ exitCode: 0 });
+    expect(await carried()).toEqual([good]);
+  });
 
   it('that is absent, or has no release, is an error before anything is read', async () => {
     const none = await create('--release-signatures', write(`sha256-${'2'.repeat(64)}`, good));

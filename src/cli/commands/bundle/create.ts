@@ -99,13 +99,22 @@ export function registerBundleCreate(bundle: Command, usage: UsageFaults, contex
     .action(async (options: BundleCreateOptions) => {
       const asked = await readRequest(options, command, usage, context);
       await makeEach(options, context, (part) =>
-        withBundleName(part, context, (found) => {
+        withBundleName(part, context, ({ onMedium = [], ...found }) => {
           const notes = [...(asked.notes ?? []), ...(found.notes ?? [])];
-          return create(part, { ...asked, ...found, out: part.out, notes }, context);
+          const signatures = withFound(asked.signatures, onMedium);
+          return create(part, { ...asked, ...found, ...defined({ signatures }), out: part.out, notes }, context);
         }),
       );
     });
   usage.leaveTo(command);
+}
+
+function withFound(
+  given: CreateOptions['signatures'],
+  onMedium: NonNullable<CreateOptions['signatures']>['found'],
+): CreateOptions['signatures'] {
+  if (onMedium.length === 0) return given;
+  return { isRequired: false, ...given, found: [...(given?.found ?? []), ...onMedium] };
 }
 
 /** Of one bundle. */

@@ -24,7 +24,10 @@ export interface SignatureOptions {
   readonly releaseKey?: string;
 }
 
-export type BundleName = Pick<CreateOptions, 'name' | 'version' | 'arch' | 'release' | 'notes'>;
+export type BundleName = Pick<CreateOptions, 'name' | 'version' | 'arch' | 'release' | 'notes'> & {
+  /** Of the medium. */
+  readonly onMedium?: readonly ReleaseSignature[];
+};
 
 /** The stream of an OpenShift release without `--name`. */
 const OPENSHIFT_STREAM = 'ocp';
@@ -98,8 +101,8 @@ export async function withBundleName<T>(
   return inFolderBeside(out, async (folder) => {
     const { readOpenshiftMedium } = await import('../../../factory/openshift/openshift-medium.ts');
     const asked = defined({ reference: release?.reference, version, arch });
-    const { request, ...found } = await readOpenshiftMedium({ path, folder, ...asked }, signal);
-    return act({ name, ...found, release: request });
+    const { request, signatures, ...found } = await readOpenshiftMedium({ path, folder, ...asked }, signal);
+    return act({ name, ...found, release: request, onMedium: signatures });
   });
 }
 
