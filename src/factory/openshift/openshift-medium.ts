@@ -1,5 +1,7 @@
-import { lstat, mkdir, open as openFile, readdir, readFile, stat } from 'node:fs/promises';
+import { createReadStream, createWriteStream } from 'node:fs';
+import { lstat, mkdir, open as openFile, readdir, readFile, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
+import { pipeline } from 'node:stream/promises';
 import * as v from 'valibot';
 import { bundleError } from '../../bundle/bundle-error.ts';
 import { parseJson } from '../../bundle/format/json.ts';
@@ -71,8 +73,9 @@ async function readMedium(request: OpenshiftRequest, signal: AbortSignal): Promi
   const found = await stat(path).catch((cause: unknown) => {
     throw bundleError('bundle/source', `${path} can't be read: ${reasonOf(cause)}`, { cause });
   });
-  const isFolder = found.isDirectory();
-  const medium = isFolder ? { folder: path, label: '' } : await extractIso(path, join(folder, 'iso'), signal);
+  const parts = found.isDirectory() ? await partsBelow(path) : [];
+  const isFolder = found.isDirectory() && parts.length === 0;
+  const medium = isFolder ? { folder: path, label: '' } : await unpack(path, parts, join(folder, 'iso'), signal);
   const root = await findStorage(medium.folder, path);
   const storage = await readRegistryStorage(root, signal);
   const env = await readReleaseEnv(root, medium.folder);
@@ -97,6 +100,13 @@ async function readMedium(request: OpenshiftRequest, signal: AbortSignal): Promi
     notes: [...(await leftOver(laidOut, payload, path)), ...signatures.notes],
     signatures: signatures.found,
   };
+}
+
+async function unpack(path: string, parts: readonly string[], to: string, signal: AbortSignal): Promise<ExtractedIso> {
+  if (parts.length === 0) return extractIso(path, to, signal);
+  await mkdir(to, { recursive: true });
+  await extractParts(parts, to, async () => undefined, signal);
+  return { folder: to, label: '' };
 }
 
 /** A file, or a folder of files, as oc-mirror and `oc adm release mirror` name them. */
@@ -153,10 +163,7 @@ async function findStorage(top: string, path: string): Promise<string> {
   };
   await look(top, 0);
   const [first, second] = found;
-  if (first === undefined) {
-    const message = `${path} has no folder docker/registry/v2: is it an OpenShift medium with a registry's storage?`;
-    throw bundleError('bundle/source', message);
-  }
+  if (first === undefined) throw noStorage(path);
   if (second === undefined) return first;
   const names = found.map((one) => one.slice(top.length + 1)).join(', ');
   throw bundleError('bundle/source', `${path} has several storages, ${names}: name the folder of one of them`);
@@ -311,30 +318,70 @@ export interface ExtractedIso {
  *
  * @throws AppError `bundle/source` without such a storage; `bundle/tool`; `bundle/no-space`
  */
-async function extractIso(path: string, to: string, signal: AbortSignal): Promise<ExtractedIso> {
+async function extractIso(path: string, to: string, signal: AbortSignal, isData = false): Promise<ExtractedIso> {
   await mkdir(to, { recursive: true });
   await checkSpace(to, await volumeBytes(path));
   // A drive is only read; -indev would refuse one that is mounted without stdio:.
   const open = ['-report_about', 'WARNING', '-abort_on', 'FAILURE', '-indev', `stdio:${path}`];
-  const { stdout: volume } = await runTool(xorriso, { args: [...open, '-pvd_info'] }, signal);
-  const find = ['-find', '/', '-wholename', '*/docker/registry/v2', '-type', 'd'];
-  const found = pathsIn((await runTool(xorriso, { args: [...open, ...find] }, signal)).stdout);
-  if (found.length === 0) {
-    const message = `${path} has no folder docker/registry/v2: is it an OpenShift medium with a registry's storage?`;
-    throw bundleError('bundle/source', message);
-  }
-  const named = async (name: string) =>
-    pathsIn((await runTool(xorriso, { args: [...open, '-find', '/', '-name', name] }, signal)).stdout);
-  const others = [...(await named('release.env')), ...(await named(SIGNATURES))].filter(
+  const run = async (...args: string[]) => (await runTool(xorriso, { args: [...open, ...args] }, signal)).stdout;
+  const find = async (...tests: string[]) => pathsIn(await run('-find', '/', ...tests));
+  const label = /^Volume Id {4}: (.*)$/m.exec(await run('-pvd_info'))?.[1]?.trim() ?? '';
+  const storages = await find('-wholename', '*/docker/registry/v2', '-type', 'd');
+  const parts = storages.length > 0 || isData ? [] : partsIn(await find('-name', 'data.iso*', '-type', 'f'));
+  const found = [...storages, ...parts];
+  if (found.length === 0) throw noStorage(path);
+  const others = [...(await find('-name', 'release.env')), ...(await find('-name', SIGNATURES))].filter(
     (one, _at, all) => ![...found, ...all].some((folder) => one.startsWith(`${folder}/`)),
   );
-  const wanted = [...found, ...others].flatMap((one) => ['-extract', one, join(to, one)]);
-  for (const one of [...found, ...others]) await mkdir(dirname(join(to, one)), { recursive: true });
+  const wanted = [...found, ...others];
+  for (const one of wanted) await mkdir(dirname(join(to, one)), { recursive: true });
   // Folders of an image are often read-only (mkisofs -r), and only root could empty their copies.
   // The modes change in memory alone, hence -rollback_end.
-  const writable = ['-chmod_r', 'u+rwx', '/', '--'];
-  await runTool(xorriso, { args: ['-osirrox', 'on', ...open, ...writable, ...wanted, '-rollback_end'] }, signal);
-  return { folder: to, label: /^Volume Id {4}: (.*)$/m.exec(volume)?.[1]?.trim() ?? '' };
+  const writable = ['-osirrox', 'on', ...open, '-chmod_r', 'u+rwx', '/', '--'];
+  const extract = wanted.flatMap((one) => ['-extract', one, join(to, one)]);
+  await runTool(xorriso, { args: [...writable, ...extract, '-rollback_end'] }, signal);
+  if (parts.length > 0) {
+    const files = parts.map((part) => join(to, part));
+    await extractParts(files, to, (file) => rm(file), signal);
+  }
+  return { folder: to, label };
+}
+
+/** In the folder `data` of `to`. @param used is called with each part that was read */
+async function extractParts(
+  files: readonly string[],
+  to: string,
+  used: (file: string) => Promise<void>,
+  signal: AbortSignal,
+): Promise<void> {
+  const whole = join(to, 'data.iso.whole');
+  for (const file of files) {
+    await checkSpace(to, (await stat(file)).size);
+    await pipeline(createReadStream(file), createWriteStream(whole, { flags: 'a' }), { signal });
+    await used(file);
+  }
+  await extractIso(whole, join(to, 'data'), signal, true);
+  await rm(whole);
+}
+
+/** The storage of a live ISO: `data.isoaa`, `data.isoab` … in a folder, as split(1) names them. */
+function partsIn(paths: readonly string[]): string[] {
+  const parts = paths.filter((path) => /\/data\.iso[a-z0-9]{0,4}$/.test(path)).sort();
+  return new Set(parts.map(dirname)).size === 1 ? parts : [];
+}
+
+async function partsBelow(folder: string): Promise<string[]> {
+  const found: string[] = [];
+  for (const one of [folder, join(folder, 'registry')]) {
+    const entries = await readdir(one, { withFileTypes: true }).catch(() => []);
+    found.push(...entries.filter((entry) => entry.isFile()).map(({ name }) => join(one, name)));
+  }
+  return partsIn(found);
+}
+
+function noStorage(path: string) {
+  const message = `${path} has no folder docker/registry/v2: is it an OpenShift medium with a registry's storage?`;
+  return bundleError('bundle/source', message);
 }
 
 /** ECMA-119, 8.4: the primary volume descriptor, and its field "volume space size". */

@@ -260,6 +260,27 @@ describe.runIf(have(iso))('bundle create --from-openshift-iso of an ISO image', 
     expect(made.stderr).toContain('openshift/release (2)');
   });
 
+  it('takes the storage of a live ISO, a data.iso in parts, from the image or its folder', async () => {
+    const medium = writeMedium({ below: 'oc-mirror/install' });
+    await create(medium);
+    const { bundleId } = await inspect();
+    rmSync(at('work/bundle'), { recursive: true });
+    mkdirSync(at('live/registry'), { recursive: true });
+    mkdirSync(at('live/images'));
+    execFileSync('split', ['--bytes=300K', makeIso(medium, 'agentdata', '-r'), at('live/registry/data.iso')]);
+    expect(readdirSync(at('live/registry')).length).toBeGreaterThan(1);
+    for (const path of [at('live'), makeIso(at('live'), 'rhcos-413')]) {
+      expect(await create(path)).toMatchObject({ exitCode: 0, stderr: '' });
+      expect((await inspect()).bundleId).toBe(bundleId);
+      rmSync(at('work/bundle'), { recursive: true });
+    }
+    rmSync(at('live/registry/data.isoaa'));
+    const cut = await create(makeIso(at('live'), 'rhcos-413'));
+    expect(cut.exitCode).toBe(1);
+    expect(cut.stderr).not.toContain(at('work'));
+    expect(entriesBelow(at('work'))).toEqual([]);
+  });
+
   it.each([
     ['upgrade_4.13.9', '4.13.9'],
     ['ocp-release-bundle-4.21.5-x86_64', '4.21.5'],
