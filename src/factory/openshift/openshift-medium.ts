@@ -14,6 +14,7 @@ import { runTool, type Tool } from '../image/make-image.ts';
 import { layoutBlobPath, withPlace } from '../images/layout-source.ts';
 import { checkSpace } from '../output/staging.ts';
 import { readReleasePayload } from '../payload/release-payload.ts';
+import { type OtherRegistry, otherImages } from './other-images.ts';
 import {
   checkStoredImage,
   isAttachedTag,
@@ -34,10 +35,13 @@ export interface OpenshiftRequest {
   readonly reference?: Reference;
   readonly version?: string;
   readonly arch?: string;
+  readonly registries: readonly OtherRegistry[];
 }
 
 export interface OpenshiftRelease {
   readonly request: ImageRequest;
+  /** Images that are not of the release. */
+  readonly others: readonly ImageRequest[];
   readonly version: string;
   readonly arch: string;
   readonly notes: readonly string[];
@@ -93,11 +97,14 @@ async function readMedium(request: OpenshiftRequest, signal: AbortSignal): Promi
   }
   const signatures = await readMediumSignatures(medium.folder, path, signal);
   const payload = new Set<Digest>([release.digest, ...images.map((image) => image.reference.digest)]);
+  const source = { kind: 'layout', directory, isDisposable: !isFolder, place: path } as const;
+  const others = await otherImages(laidOut, payload, { ...request, arch: release.arch, source });
   return {
-    request: { reference, source: { kind: 'layout', directory, selector, isDisposable: !isFolder, place: path } },
+    request: { reference, source: { ...source, selector } },
+    others: others.requests,
     version: release.version,
     arch: release.arch,
-    notes: [...(await leftOver(laidOut, payload, path)), ...signatures.notes],
+    notes: [...others.notes, ...signatures.notes],
     signatures: signatures.found,
   };
 }
@@ -282,23 +289,6 @@ function nameOf(request: Reference | undefined, image: string | undefined, { dig
   if (said.digest === undefined || said.digest === digest) return said;
   const message = `release.env names ${formatReference(said)}, and the medium has ${digest}: it is not complete, or altered`;
   throw bundleError('bundle/source', message);
-}
-
-/** Other images of the medium get a warning. */
-async function leftOver(storage: RegistryStorage, payload: ReadonlySet<Digest>, path: string): Promise<string[]> {
-  const counts: string[] = [];
-  for (const { name, tags, revisions } of storage.repositories) {
-    const attached = new Set([...tags].filter(([tag]) => isAttachedTag(tag)).map(([, digest]) => digest));
-    const children = new Set<Digest>();
-    for (const digest of revisions) {
-      const found = await readStored(storage, digest, name).catch(() => undefined);
-      if (found?.document.kind === 'index') for (const child of found.document.manifests) children.add(child.digest);
-    }
-    const others = [...revisions].filter((one) => !payload.has(one) && !attached.has(one) && !children.has(one));
-    if (others.length > 0) counts.push(oneLine(`${name} (${others.length})`));
-  }
-  if (counts.length === 0) return [];
-  return [`images on ${path} that are not part of the release are left out: ${counts.join(', ')}`];
 }
 
 function unknown(field: 'version' | 'arch', what: string, example: string) {

@@ -161,6 +161,38 @@ describe('bundle create --from-openshift-iso of a folder', () => {
     expect(readdirSync(at('work'))).toEqual([]);
   });
 
+  it('takes images that are not part of the release where their registry is named', async () => {
+    const medium = writeMedium();
+    const catalog = sampleImage({ seed: 'catalog', architecture: 'amd64', withIndex: true });
+    const operator = sampleImage({ seed: 'operator', architecture: 'amd64' });
+    writeRegistryStorage(join(medium, 'oc-mirror/install'), [
+      { repository: 'redhat/index', image: catalog, tags: ['v4.13', 'v4.14'] },
+      { repository: 'openshift4/operator', image: operator, tags: [] },
+      { repository: 'tools/extra', image: extra, tags: ['1'] },
+    ]);
+    const named = ['redhat=registry.redhat.io', 'openshift4/=registry.example.com:5000'];
+    const made = await create(medium, ...named.flatMap((one) => ['--with-other-images', one]));
+    expect(made).toMatchObject(ended(0, /left out: tools\/extra \(1\)\n$/));
+    expect((await images()).slice(0, 2)).toMatchObject([
+      { reference: `registry.example.com:5000/openshift4/operator@${operator.top.digest}`, tags: [] },
+      {
+        reference: `registry.redhat.io/redhat/index@${catalog.top.digest}`,
+        tags: ['registry.redhat.io/redhat/index:v4.13', 'registry.redhat.io/redhat/index:v4.14'],
+      },
+    ]);
+    rmSync(at('work/bundle'), { recursive: true });
+    rmSync(storedBlob(join(medium, 'oc-mirror/install'), operator.config));
+    const all = await create(medium, '--with-other-images', 'quay.io');
+    expect(all).toMatchObject(
+      ended(0, /^warning: an image is left out: openshift4\/operator on .* is not on the medium/),
+    );
+    expect((await images()).map(({ reference }) => reference)).toContain(`quay.io/tools/extra@${extra.top.digest}`);
+    expect(await create(medium, '--with-other-images', 'no registry')).toMatchObject(ended(2, 'It must be a registry'));
+    expect(
+      await runCommand(['bundle', 'create', '--name', 'a', '--with-other-images', 'quay.io', '--sequence', '1']),
+    ).toMatchObject(ended(2, 'is for images of --from-openshift-iso'));
+  });
+
   it('still requires what a bundle without a medium requires', async () => {
     const named = ['--name', 'ocp', '--version', '1.0.0', '--sequence', '1', '--out', at('work/bundle')];
     const { exitCode, stderr } = await runCommand(['bundle', 'create', ...named]);

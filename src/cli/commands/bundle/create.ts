@@ -18,6 +18,7 @@ import { createProgressPrinter } from './create-progress.ts';
 import { addImageOptions, type ImageOptions, readImageOptions } from './image-options.ts';
 import {
   addOpenshiftOption,
+  type BundleName,
   checkMediumOptions,
   type NameOptions,
   readSignatureOptions,
@@ -99,22 +100,20 @@ export function registerBundleCreate(bundle: Command, usage: UsageFaults, contex
     .action(async (options: BundleCreateOptions) => {
       const asked = await readRequest(options, command, usage, context);
       await makeEach(options, context, (part) =>
-        withBundleName(part, context, ({ onMedium = [], ...found }) => {
-          const notes = [...(asked.notes ?? []), ...(found.notes ?? [])];
-          const signatures = withFound(asked.signatures, onMedium);
-          return create(part, { ...asked, ...found, ...defined({ signatures }), out: part.out, notes }, context);
-        }),
+        withBundleName(part, context, (found) => create(part, completed(asked, found, part.out), context)),
       );
     });
   usage.leaveTo(command);
 }
 
-function withFound(
-  given: CreateOptions['signatures'],
-  onMedium: NonNullable<CreateOptions['signatures']>['found'],
-): CreateOptions['signatures'] {
-  if (onMedium.length === 0) return given;
-  return { isRequired: false, ...given, found: [...(given?.found ?? []), ...onMedium] };
+/** With what was found on an OpenShift medium. */
+function completed(asked: Request, { onMedium = [], others = [], ...found }: BundleName, out: string): CreateOptions {
+  const notes = [...(asked.notes ?? []), ...(found.notes ?? [])];
+  const signatures =
+    onMedium.length === 0
+      ? asked.signatures
+      : { isRequired: false, ...asked.signatures, found: [...(asked.signatures?.found ?? []), ...onMedium] };
+  return { ...asked, ...found, ...defined({ signatures }), images: [...asked.images, ...others], out, notes };
 }
 
 /** Of one bundle. */

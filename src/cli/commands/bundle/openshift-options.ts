@@ -1,14 +1,16 @@
 import { mkdir, mkdtemp, rm, rmdir } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
-import type { Command } from 'commander';
+import { type Command, InvalidArgumentError } from 'commander';
 import { bundleError } from '../../../bundle/bundle-error.ts';
-import { formatReference } from '../../../domain/model/reference.ts';
+import type { ImageRequest } from '../../../bundle/image-request.ts';
+import { formatReference, isRegistry } from '../../../domain/model/reference.ts';
 import type { CreateOptions } from '../../../factory/create-options.ts';
+import type { OtherRegistry } from '../../../factory/openshift/other-images.ts';
 import type { ReleaseSignature } from '../../../factory/openshift/release-signatures.ts';
 import type { FaultList } from '../../../platform/app-error.ts';
 import { defined } from '../../../platform/defined.ts';
 import type { CommandContext } from '../../context/command-context.ts';
-import { collect } from '../../context/option-values.ts';
+import { collect, collected } from '../../context/option-values.ts';
 import type { ImageOptions } from './image-options.ts';
 
 /** An OpenShift medium may give them. */
@@ -17,6 +19,7 @@ export interface NameOptions {
   readonly version?: string;
   readonly arch?: string;
   readonly fromOpenshiftIso?: string;
+  readonly withOtherImages: readonly OtherRegistry[];
 }
 
 export interface SignatureOptions {
@@ -27,6 +30,8 @@ export interface SignatureOptions {
 export type BundleName = Pick<CreateOptions, 'name' | 'version' | 'arch' | 'release' | 'notes'> & {
   /** Of the medium. */
   readonly onMedium?: readonly ReleaseSignature[];
+  /** Images that are not of the release. */
+  readonly others?: readonly ImageRequest[];
 };
 
 /** The stream of an OpenShift release without `--name`. */
@@ -37,6 +42,12 @@ export function addOpenshiftOption(command: Command): Command {
     .option(
       '--from-openshift-iso <path>',
       'take the release from an OpenShift medium: an ISO image, a drive with one, or the folder with its files; --version and --arch are found on it, --name is ocp by default, and --release gives the release image another name; needs xorriso, but no root, unless it is a folder',
+    )
+    .option(
+      '--with-other-images <registry>',
+      'take images of the medium that are not of the release too, such as operators, as REGISTRY/REPOSITORY; PATH=REGISTRY takes only repositories below PATH, as openshift4=registry.redhat.io; may be repeated',
+      collected(otherRegistry),
+      [],
     )
     .option(
       '--release-signatures <file|dir>',
@@ -76,7 +87,12 @@ export async function readSignatureOptions(
 export function checkMediumOptions({
   fromOpenshiftIso,
   release,
-}: Pick<NameOptions & ImageOptions, 'fromOpenshiftIso' | 'release'>): void {
+  withOtherImages,
+}: Pick<NameOptions & ImageOptions, 'fromOpenshiftIso' | 'release' | 'withOtherImages'>): void {
+  if (fromOpenshiftIso === undefined && withOtherImages.length > 0) {
+    const message = '--with-other-images is for images of --from-openshift-iso, and none is given';
+    throw bundleError('bundle/option', message);
+  }
   if (fromOpenshiftIso === undefined || release === undefined) return;
   if (release.source.kind === 'skopeo' && isOwnName(release)) return;
   throw bundleError(
@@ -100,10 +116,16 @@ export async function withBundleName<T>(
   if (path === undefined) return act({ name, version: version ?? '', arch: arch ?? '' });
   return inFolderBeside(out, async (folder) => {
     const { readOpenshiftMedium } = await import('../../../factory/openshift/openshift-medium.ts');
-    const asked = defined({ reference: release?.reference, version, arch });
+    const asked = { registries: options.withOtherImages, ...defined({ reference: release?.reference, version, arch }) };
     const { request, signatures, ...found } = await readOpenshiftMedium({ path, folder, ...asked }, signal);
     return act({ name, ...found, release: request, onMedium: signatures });
   });
+}
+
+function otherRegistry(text: string): OtherRegistry {
+  const [, path = '', registry = ''] = /^(?:([a-z0-9._/-]+)=)?([^=]+)$/.exec(text) ?? [];
+  if (isRegistry(registry)) return { path: path.replace(/\/+$/, ''), registry };
+  throw new InvalidArgumentError('It must be a registry such as registry.redhat.io, or PATH=REGISTRY.');
 }
 
 /** The source is what a reference alone means. */
