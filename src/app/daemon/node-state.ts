@@ -224,11 +224,13 @@ class StoredDocuments {
 
 function damagedMirrors({ mirror, loss }: OpenState): readonly string[] {
   const damage = mirror.damage();
+  const unreadable = mirror.unreadable();
   ifPossible(() => mirror.setAside());
   const has = loss === undefined ? 'The database has all that it had' : 'What is left counts';
-  return damage.map(
-    ({ path, aside, reason }) => `${path} could not be used: ${reason}; it is kept as ${aside}. ${has}`,
-  );
+  return [
+    ...damage.map(({ path, aside, reason }) => `${path} could not be used: ${reason}; it is kept as ${aside}. ${has}`),
+    ...unreadable.map((message) => `${message}. ${has}`),
+  ];
 }
 
 /** The journal has it; the daemon reports a disk that takes no writes. */

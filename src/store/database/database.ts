@@ -86,10 +86,18 @@ export function newerError(path: string, schema: number): AppError {
 }
 
 /**
+ * `store/newer` (`fatal`): all is as it was written, so another version wrote what is not known.
+ */
+export function unknownError(path: string, cause: unknown): AppError {
+  const message = `${path} is whole, and has a record that this stickpin does not know (${reasonOf(cause)}): install the version that wrote it again`;
+  return new AppError({ code: 'store/newer', message, disposition: 'fatal' });
+}
+
+/**
  * What an earlier stickpin ignores and keeps, so that a return to it finds a database of its own
  * schema. A column without a value changes no checksum of a row.
  */
-function addMissing(database: Database.Database): void {
+export function addMissing(database: Database.Database): void {
   database.exec('CREATE TABLE IF NOT EXISTS document (name TEXT PRIMARY KEY, content TEXT NOT NULL, sum TEXT) STRICT');
   const wanted = { origin: { counter: 'INTEGER' }, bundle: RECORD_COLUMNS };
   for (const [table, columns] of Object.entries(wanted)) {

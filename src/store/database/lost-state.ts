@@ -18,7 +18,7 @@ import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { diskFaultOf } from '../../platform/files/disk-fault.ts';
 import { oneLine } from '../../platform/plain-text.ts';
 import { damagedName, diskFaultError } from '../files/write-error.ts';
-import { cannotOpen, isDamage, newerError, openDatabase } from './database.ts';
+import { cannotOpen, isDamage, newerError, openDatabase, unknownError } from './database.ts';
 import { EARLIER_FILES, earlierCopiesOf } from './earlier-files.ts';
 import { MIGRATIONS } from './migrations.ts';
 import { ageOf, databaseFrom, type Generation, hasCounter, type Mirror, writeDatabase } from './mirror.ts';
@@ -66,12 +66,12 @@ export function openOrRenew<T>(
   open: () => T,
 ): { readonly opened: T; readonly loss: StateLoss | undefined } {
   const { now, of = path, mirror } = options;
-  const startAnew = (damage: string) => {
+  const startAnew = (damage: string, isBehind = false) => {
     const aside = setAside(path, now);
     const kept = aside === undefined || path !== of ? '' : `; it is kept as ${aside}`;
     const what = `The state database ${of} could not be used: ${damage}${kept}. stickpin goes on with`;
     const restored = restore(path, options);
-    if (damage === BEHIND && aside !== undefined && restored !== undefined) takeHistory(aside, path);
+    if (isBehind && aside !== undefined && restored !== undefined) takeHistory(aside, path);
     const loss: StateLoss =
       restored === undefined
         ? {
@@ -91,12 +91,13 @@ export function openOrRenew<T>(
   const copy = cut === undefined ? undefined : copyAside(path, now);
   try {
     const damage = damageOf(path, options);
-    if (damage !== undefined) return startAnew(damage === BEHIND && cut !== undefined ? `of its log, ${cut}` : damage);
+    if (damage === BEHIND) return startAnew(cut === undefined ? damage : `of its log, ${cut}`, true);
+    if (damage !== undefined) return startAnew(damage);
     const opened = open();
     if (cut === undefined) return { opened, loss: undefined };
     const kept = path === of ? `; both are kept as ${copy}` : '';
     const message = `The log of the state database, ${of}-wal, could not be used: ${cut}. What was recorded last is lost${kept}. All pins stay; look at 'stickpin list', and plug in the stick of each release that is missing there`;
-    return { opened, loss: { left: mirror.newest() === undefined ? 'earlier' : 'mirror', message } };
+    return { opened, loss: { left: [...mirror.generations()].length === 0 ? 'earlier' : 'mirror', message } };
   } catch (error) {
     if (isDamage(error)) return startAnew(reasonOf(error));
     if (copy !== undefined) for (const suffix of ['', '-wal']) rmSync(`${copy}${suffix}`, { force: true });
@@ -202,13 +203,22 @@ function damageOf(
     registerRowSum(database);
     const table = tableWithWrongSum(database);
     if (table !== undefined) return `a row of its table ${table} is not as it was written (wrong checksum)`;
-    loadBundles(database, revive);
+    checkBundles(database, revive, of);
     return mirror !== undefined && isBehind(database, mirror) ? BEHIND : undefined;
   } catch (error) {
-    if (!isDamage(error)) throw cannotOpen(path, error);
-    return reasonOf(error);
+    if (isDamage(error)) return reasonOf(error);
+    throw error instanceof AppError ? error : cannotOpen(path, error);
   } finally {
     database?.close();
+  }
+}
+
+/** Nothing is set aside of what another version wrote. @throws AppError `store/newer` (`fatal`) */
+function checkBundles(database: Database.Database, revive: BundleReviver, of: string): void {
+  try {
+    loadBundles(database, revive);
+  } catch (error) {
+    throw error instanceof AppError && error.code === 'store/row' ? unknownError(of, error) : error;
   }
 }
 
@@ -230,7 +240,7 @@ function takeHistory(from: string, path: string): void {
 /** Of the same database, and the mirror has seen more of it. */
 function isBehind(database: Database.Database, mirror: Mirror): boolean {
   if (!hasCounter(database)) return false;
-  const newest = mirror.newest()?.content;
+  const [newest] = [...mirror.generations()].map(({ content }) => content);
   const { origin, counter, revision } = ageOf(database);
   return newest !== undefined && newest.origin === origin && newest.counter > counter && newest.revision >= revision;
 }

@@ -5,10 +5,10 @@ import Database from 'better-sqlite3';
 import * as v from 'valibot';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { oneAtATime } from '../../platform/async/concurrency.ts';
-import { syncFolder } from '../../platform/files/durable-file.ts';
-import { openSeal, unreadable, writeSealed } from '../files/sealed-file.ts';
+import { syncFolder, writeNewFile } from '../../platform/files/durable-file.ts';
+import { openSeal, sealed, unreadable } from '../files/sealed-file.ts';
 import { damagedName, fileWriteError } from '../files/write-error.ts';
-import { migrate, newerError } from './database.ts';
+import { addMissing, migrate, newerError } from './database.ts';
 import { MIGRATIONS } from './migrations.ts';
 import { columnsOf, registerRowSum, SUMMED_TABLES } from './row-sums.ts';
 
@@ -72,7 +72,7 @@ export class Mirror {
     return existsSync(this.newestPath) || existsSync(this.beforePath);
   }
 
-  /** @throws AppError `store/read` (`fatal`) when it can't be read; `store/newer` (`fatal`) */
+  /** @throws AppError `store/newer` (`fatal`) */
   newest(): Generation | undefined {
     this.newestState ??= readGeneration(this.newestPath, true, this.now);
     return this.newestState.whole;
@@ -81,6 +81,11 @@ export class Mirror {
   before(): Generation | undefined {
     this.beforeState ??= readGeneration(this.beforePath, false, this.now);
     return this.beforeState.whole;
+  }
+
+  /** Why generations that were read can't be read from the disk; they keep their names. */
+  unreadable(): readonly string[] {
+    return [this.newestState, this.beforeState].flatMap((state) => state?.unreadable ?? []);
   }
 
   /** The newer one first. Later ones are read when they are needed. @throws as {@link newest} */
@@ -146,30 +151,38 @@ export class Mirror {
   }
 
   private async writeNow(content: MirrorContent, signal: AbortSignal): Promise<void> {
-    this.written ??= this.newest()?.content;
+    this.written ??= [...this.generations()][0]?.content;
     const isOwn = this.written?.origin === content.origin;
     // Two names of one file would be no generations.
-    if (isOwn && this.written?.counter === content.counter && existsSync(this.newestPath)) return;
+    if (this.isCurrent(content)) return;
     try {
       this.setAside();
+      const staged = join(dirname(this.newestPath), `.${basename(this.newestPath)}.new`);
+      await rm(staged, { recursive: true, force: true });
+      await writeNewFile(staged, sealed(content), { mode: 0o600, signal });
       if (!isOwn) this.setForeignAside();
+      // The earlier generation is replaced only when the new one is on the disk.
       if (existsSync(this.newestPath)) {
-        const staged = `${this.beforePath}.new`;
-        await rm(staged, { recursive: true, force: true });
-        await link(this.newestPath, staged);
-        await rename(staged, this.beforePath);
+        const before = `${this.beforePath}.new`;
+        await rm(before, { recursive: true, force: true });
+        await link(this.newestPath, before);
+        await rename(before, this.beforePath);
         await syncFolder(dirname(this.beforePath));
       }
+      await rename(staged, this.newestPath);
+      await syncFolder(dirname(this.newestPath));
     } catch (error) {
-      throw fileWriteError(
-        this.beforePath,
-        error,
-        'store/write',
-        `${this.beforePath} can't be written: ${reasonOf(error)}`,
-      );
+      signal.throwIfAborted();
+      const message = `${this.newestPath} can't be written: ${reasonOf(error)}`;
+      throw fileWriteError(this.newestPath, error, 'store/write', message);
     }
-    await writeSealed({ path: this.newestPath, mode: 0o600 }, content, signal);
     this.written = { origin: content.origin, counter: content.counter };
+  }
+
+  /** Whether the newest generation has all of this. */
+  isCurrent({ origin, counter }: Pick<StateAge, 'origin' | 'counter'>): boolean {
+    const { written } = this;
+    return written?.origin === origin && written.counter === counter && existsSync(this.newestPath);
   }
 
   private heldError(): AppError {
@@ -188,7 +201,7 @@ export class Mirror {
 
   /** Frees the memory of what was read. */
   forget(): void {
-    const { origin, counter } = this.newestState?.whole?.content ?? {};
+    const { origin, counter } = (this.newestState?.whole ?? this.beforeState?.whole)?.content ?? {};
     if (origin !== undefined && counter !== undefined) this.written = { origin, counter };
     if (this.newestState?.whole !== undefined) this.newestState = undefined;
     if (this.beforeState?.whole !== undefined) this.beforeState = undefined;
@@ -206,6 +219,7 @@ export class Mirror {
 
 interface ReadGeneration {
   readonly whole?: Generation;
+  readonly unreadable?: string;
   readonly damaged?: { readonly path: string; readonly aside: string; readonly reason: string };
 }
 
@@ -218,7 +232,7 @@ function readGeneration(path: string, isNewest: boolean, now: number): ReadGener
   try {
     text = readFileSync(path, 'utf8');
   } catch (error) {
-    throw unreadable(path, error);
+    return { unreadable: unreadable(path, error).message };
   }
   const opened = openSeal(text);
   if (opened.kind === 'damaged') return damaged(opened.reason);
@@ -262,7 +276,7 @@ export function databaseFrom({ schema, tables, revision }: MirrorContent): Datab
     registerRowSum(database);
     for (const step of MIGRATIONS.slice(0, schema)) database.exec(step);
     database.pragma(`user_version = ${schema}`);
-    if (schema === MIGRATIONS.length) migrate(database, ':memory:');
+    addMissing(database);
     database.transaction(() => {
       for (const table of MIRRORED) fill(database, table, tables[table] ?? []);
       // Events get higher numbers than before.
@@ -279,7 +293,8 @@ export function databaseFrom({ schema, tables, revision }: MirrorContent): Datab
 
 function fill(database: Database.Database, table: string, all: v.InferOutput<typeof rows>): void {
   const known = new Set(columnsOf(database, table).map(({ name }) => name));
-  if (known.size === 0) return;
+  if (known.size === 0 && all.length === 0) return;
+  if (known.size === 0) throw wrongContent(`it has rows of a table ${table} that is not known`);
   database.exec(`DELETE FROM ${table}`);
   for (const row of all) {
     const names = Object.keys(row);

@@ -1,7 +1,7 @@
-import { chmodSync, copyFileSync, existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
+import { chmodSync, closeSync, copyFileSync, existsSync, mkdirSync, openSync, renameSync, rmSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { isDiskTrouble } from '../../domain/preload/space.ts';
-import { AppError, reasonOf } from '../../platform/app-error.ts';
+import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { NEVER_ABORTED, untilAborted } from '../../platform/async/abort.ts';
 import { probeDisk } from '../../platform/files/disk-fault.ts';
 import type { Log } from '../../platform/log.ts';
@@ -57,8 +57,9 @@ interface Opened {
   close(): void;
 }
 
-/** Shortest time between two tries to open the database. */
-const TRY_EVERY_MS = 1_000;
+/** Between two tries to open the database; doubled each time. */
+const TRY_PAUSE_MS = 1_000;
+const TRY_PAUSE_MAX_MS = 60_000;
 
 /** Doubled each time. */
 const RENEW_PAUSE_MS = 5_000;
@@ -72,6 +73,7 @@ class LiveState {
   private opened: Opened;
   private isStandby = false;
   private triedAt = Number.NEGATIVE_INFINITY;
+  private tryPauseMs = TRY_PAUSE_MS;
   private renewing: Promise<void> | undefined;
   private renewAt = Number.NEGATIVE_INFINITY;
   private renewPauseMs = RENEW_PAUSE_MS;
@@ -81,7 +83,7 @@ class LiveState {
     this.opened = this.openAtStart();
     this.loss = this.opened.loss;
     const { origin } = ageOf(this.opened.recording.database);
-    const content = this.mirror.newest()?.content;
+    const [content] = [...this.mirror.generations()].map((generation) => generation.content);
     this.foreignMirror = content?.origin === origin ? undefined : content;
     if (this.foreignMirror !== undefined) this.mirror.hold();
     this.mirror.forget();
@@ -123,10 +125,13 @@ class LiveState {
 
   private current(): SqliteState {
     const isDue = this.isStandby || this.opened.recording.isBroken;
-    // A round calls this many times.
-    if (isDue && performance.now() - this.triedAt >= TRY_EVERY_MS) {
+    // A round calls this many times, and an opening checks all that is recorded.
+    if (isDue && performance.now() - this.triedAt >= this.tryPauseMs) {
+      const { opened } = this;
       this.openAgain();
+      this.mirror.forget();
       this.triedAt = performance.now();
+      this.tryPauseMs = this.opened === opened ? Math.min(TRY_PAUSE_MAX_MS, 2 * this.tryPauseMs) : TRY_PAUSE_MS;
     }
     return this.opened.state;
   }
@@ -135,7 +140,11 @@ class LiveState {
   private openAgain(): void {
     const { path, log } = this.options;
     const before = this.opened;
-    if (this.isStandby && probeDisk(dirname(path)) !== undefined) return;
+    if (this.isStandby && (probeDisk(dirname(path)) !== undefined || !mayWrite(path))) {
+      // A small test: the next one comes soon.
+      this.tryPauseMs = TRY_PAUSE_MS / 2;
+      return;
+    }
     let next: Opened;
     try {
       next = this.isStandby ? openReal(this.options, this.mirror) : openWith(this.options);
@@ -178,7 +187,7 @@ class LiveState {
       const { recording } = this.opened;
       if (!recording.isMirrorDue || recording.isRefused) return undefined;
       recording.isMirrorDue = false;
-      return mirrorOf(recording.database);
+      return this.mirror.isCurrent(ageOf(recording.database)) ? undefined : mirrorOf(recording.database);
     };
     try {
       await this.mirror.write(changed, signal);
@@ -227,6 +236,15 @@ class LiveState {
       throw refusal;
     }
     log.info({}, `All that is recorded is on the disk, in a new ${path}`);
+  }
+}
+
+function mayWrite(path: string): boolean {
+  try {
+    closeSync(openSync(path, 'r+'));
+    return true;
+  } catch (error) {
+    return systemCodeOf(error) === 'ENOENT';
   }
 }
 

@@ -65,15 +65,19 @@ export function unreadable(path: string, cause: unknown): AppError {
 }
 
 /** @throws AppError `store/no-space`, `store/read-only`, `store/write` (`retry`) */
-export async function writeSealed(file: DurableFile, value: unknown, signal: AbortSignal): Promise<void> {
+async function writeSealed(file: DurableFile, value: unknown, signal: AbortSignal): Promise<void> {
   const { path } = file;
-  const body = JSON.stringify(value);
   try {
-    await replaceFile(file, `{"checksum":"${digestOf(body)}","content":${body}}\n`, signal);
+    await replaceFile(file, sealed(value), signal);
   } catch (error) {
     signal.throwIfAborted();
     throw fileWriteError(path, error, 'store/write', `${path} can't be written: ${reasonOf(error)}`);
   }
+}
+
+export function sealed(value: unknown): string {
+  const body = JSON.stringify(value);
+  return `{"checksum":"${digestOf(body)}","content":${body}}\n`;
 }
 
 interface DamagedFile {

@@ -149,7 +149,7 @@ describe.runIf(have(program('strace', 'apt-get install strace')))('a disk error'
     { what: 'of syncs of the log', files: ['-wal'], calls: 'fsync' },
     {
       what: 'of syncs of the log and of the new file',
-      files: ['-wal', '.state.json.stickpin-new'],
+      files: ['-wal', '.state.json.new'],
       calls: 'fdatasync,rename',
     },
   ])('$what that lasts is told as long as it does: nothing counts as written', ({ files, calls }) => {

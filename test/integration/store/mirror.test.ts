@@ -1,5 +1,8 @@
 import {
+  chmodSync,
+  copyFileSync,
   existsSync,
+  mkdirSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
@@ -260,6 +263,49 @@ describe('the mirror of the state database', () => {
       else expect(existsSync(hidden ?? '')).toBe(true);
     },
   );
+
+  it('keeps the earlier generation while the new one can not be written', async () => {
+    await makeMirror();
+    const before = readFileSync(`${mirror}.before`);
+    mkdirSync(join(folder, '.state.json.new'));
+    chmodSync(folder, 0o500);
+    opened?.store.change(bundle.bundleId, { activatedAt: NOON }, event('bundleActivated'));
+    const failed = await opened?.store.mirror(signal).catch((error: unknown) => error);
+    chmodSync(folder, 0o700);
+    // Root writes all the same; then both are whole.
+    if (failed === undefined) expect(contentOf(`${mirror}.before`)).toBeDefined();
+    else expect(readFileSync(`${mirror}.before`)).toEqual(before);
+    expect(statSync(mirror).ino).not.toBe(statSync(`${mirror}.before`).ino);
+  });
+
+  it('is not asked for what only another version can read: nothing is set aside', async () => {
+    await makeMirror();
+    close();
+    const database = openDatabase(path);
+    database.prepare("UPDATE bundle SET contents = json_set(contents, '$.unknown', 1)").run();
+    database.close();
+    expect(() => open()).toThrow(expect.objectContaining({ code: 'store/newer' }));
+    expect(readdirSync(folder).filter((name) => name.includes('damaged'))).toEqual([]);
+  });
+
+  it('of which the newest generation is damaged and the database is older is that of the earlier one', async () => {
+    await makeMirror();
+    const older = join(folder, 'older.db');
+    close();
+    copyFileSync(path, older);
+    const { store } = open();
+    store.change(bundle.bundleId, { activatedAt: NOON }, event('bundleActivated'));
+    await store.mirror(signal);
+    store.change(other.bundleId, { activatedAt: NOON }, event('bundleActivated'));
+    await store.mirror(signal);
+    lose();
+    copyFileSync(older, path);
+    truncateSync(mirror, 100);
+    expect(open().loss?.left).toBe('earlier');
+    expect(opened?.store.load().bundles.find(({ bundleId }) => bundleId === bundle.bundleId)?.activatedAt).toBe(NOON);
+    await opened?.store.mirror(signal);
+    expect(contentOf(`${mirror}.before`)).toBeDefined();
+  });
 
   it('of another database replaces nothing, and is reported', async () => {
     await makeMirror();
