@@ -15,13 +15,17 @@ export const signedText = (digest: string, type = 'atomic container signature') 
 
 /** An OpenPGP key in a folder of its own. Made and used by `gpg`. */
 export class OpenPgpKey {
-  /** @param options of `gpg`, for all that it does */
+  /**
+   * @param options of `gpg`, for all that it does
+   * @param expires as gpg reads it
+   */
   constructor(
     private readonly folder: string,
     private readonly options: readonly string[] = [],
+    expires = 'never',
   ) {
     mkdirSync(folder, { mode: 0o700 });
-    this.gpg('--passphrase', '', '--quick-gen-key', 'tests <tests@example.com>', 'ed25519', 'sign', 'never');
+    this.gpg('--passphrase', '', '--quick-gen-key', 'tests <tests@example.com>', 'ed25519', 'sign', expires);
   }
 
   /** The public key. */

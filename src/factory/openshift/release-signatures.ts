@@ -193,8 +193,8 @@ async function faultOf(
   const args = ['--homedir', '.', '--keyring', '../key.gpg', '--status-fd', '1', '--output', 'signed', 'signature'];
   try {
     const { stdout } = await runTool(gpgv, { args, directory: folder }, signal);
-    // Also an expired signature or key ends with exit code 0.
-    if (!/^\[GNUPG:\] GOODSIG /m.test(stdout)) return 'signature or key has expired';
+    // With an expired key the exit code is 0 too.
+    if (!/^\[GNUPG:\] GOODSIG /m.test(stdout)) return 'its key has expired';
     const path = join(folder, 'signed');
     if ((await stat(path)).size > MAX_MESSAGE_BYTES) return 'it signs more than a release image';
     const { critical } = parseJson(await readFile(path), signed, 'what it signs', 'bundle/source');

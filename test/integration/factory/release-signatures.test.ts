@@ -129,7 +129,8 @@ describe.runIf(have('gpg', 'gpgv'))('signatures of a release image', () => {
     ['of another key', () => good, 'strange.gpg', 'No public key'],
     ['for another image', () => redHat.sign(signedText(other)), 'keys.asc', 'it is for "sha256:111'],
     ['of something else', () => redHat.sign(signedText(digest, 'x')), 'keys.asc', 'atomic container signature'],
-    ['that has expired', () => expired(), 'keys.asc', 'expired'],
+    ['that has expired', () => old('never', '--default-sig-expire', '1d'), 'keys.asc', 'Signature expired'],
+    ['whose key has expired', () => old('2d'), 'keys.asc', 'its key has expired'],
     ['that was changed', () => Buffer.concat([good.subarray(0, -9), Buffer.alloc(9)]), 'keys.asc', 'no good signature'],
   ])('%s makes no bundle', async (_name, make, key, why) => {
     const flags = ['--release-signatures', write('one', make()), '--release-key', at(key)];
@@ -139,11 +140,10 @@ describe.runIf(have('gpg', 'gpgv'))('signatures of a release image', () => {
     expect(made.stderr).not.toContain('.fetched');
   });
 
-  function expired(): Buffer {
-    const times = ['--faked-system-time', '20200101T000000!', '--default-sig-expire', '1d'];
-    using old = new OpenPgpKey(at('old'), times);
-    write('keys.asc', old.export('--armor'));
-    return old.sign(signedText(digest));
+  function old(expires: string, ...options: string[]): Buffer {
+    using key = new OpenPgpKey(at('old'), ['--faked-system-time', '20200101T000000!', ...options], expires);
+    write('keys.asc', key.export('--armor'));
+    return key.sign(signedText(digest));
   }
 
   it('on an OpenShift medium is checked where only a key is given', async () => {
