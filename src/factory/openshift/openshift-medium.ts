@@ -77,7 +77,8 @@ async function readMedium(request: OpenshiftRequest, signal: AbortSignal): Promi
   const found = await stat(path).catch((cause: unknown) => {
     throw bundleError('bundle/source', `${path} can't be read: ${reasonOf(cause)}`, { cause });
   });
-  const parts = found.isDirectory() ? await partsBelow(path) : [];
+  const isData = found.isDirectory() && (await storagesBelow(path)).length === 0;
+  const parts = isData ? await partsBelow(path) : [];
   const isFolder = found.isDirectory() && parts.length === 0;
   const medium = isFolder ? { folder: path, label: '' } : await unpack(path, parts, join(folder, 'iso'), signal);
   const root = await findStorage(medium.folder, path);
@@ -156,7 +157,7 @@ function movedTo(storage: RegistryStorage, directory: string): RegistryStorage {
 /** Media have their storage at the root, in `oc-mirror/install` or deeper. */
 const MAX_DEPTH = 5;
 
-async function findStorage(top: string, path: string): Promise<string> {
+async function storagesBelow(top: string): Promise<string[]> {
   const found: string[] = [];
   const look = async (folder: string, depth: number): Promise<void> => {
     const storage = join(folder, 'docker', 'registry', 'v2');
@@ -169,6 +170,11 @@ async function findStorage(top: string, path: string): Promise<string> {
     for (const entry of entries) if (entry.isDirectory()) await look(join(folder, entry.name), depth + 1);
   };
   await look(top, 0);
+  return found;
+}
+
+async function findStorage(top: string, path: string): Promise<string> {
+  const found = await storagesBelow(top);
   const [first, second] = found;
   if (first === undefined) throw noStorage(path);
   if (second === undefined) return first;

@@ -293,7 +293,8 @@ describe.runIf(have(iso))('bundle create --from-openshift-iso of an ISO image', 
   });
 
   it('takes the storage of a live ISO, a data.iso in parts, from the image or its folder', async () => {
-    const medium = writeMedium({ below: 'oc-mirror/install' });
+    const medium = writeMedium();
+    writeFileSync(join(medium, 'data.iso'), 'not needed beside a storage');
     await create(medium);
     const { bundleId } = await inspect();
     rmSync(at('work/bundle'), { recursive: true });
