@@ -189,6 +189,9 @@ function damageOf(
     const isLost =
       mirror?.exists() || existsSync(`${path}-wal`) || TRACES.some((name) => existsSync(join(dirname(of), name)));
     if (!isLost) return undefined;
+    // The disk of its target may not be mounted.
+    const isLink = lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink();
+    if (isLink && !existsSync(path)) throw cannotOpen(path, new Error(MISSING_TARGET));
     return existsSync(path) ? 'it is empty' : 'it is gone';
   }
   let database: Database.Database | undefined;
@@ -221,6 +224,9 @@ function checkBundles(database: Database.Database, revive: BundleReviver, of: st
     throw error instanceof AppError && error.code === 'store/row' ? unknownError(of, error) : error;
   }
 }
+
+const MISSING_TARGET =
+  'it is a link to a file that is missing; mount the disk of that file, or remove the link if what it has is lost';
 
 const BEHIND = 'it is an earlier copy, or lost what was recorded last, and knows less than its mirror';
 

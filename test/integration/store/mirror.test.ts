@@ -6,8 +6,10 @@ import {
   mkdtempSync,
   readdirSync,
   readFileSync,
+  readlinkSync,
   rmSync,
   statSync,
+  symlinkSync,
   truncateSync,
   writeFileSync,
 } from 'node:fs';
@@ -287,6 +289,19 @@ describe('the mirror of the state database', () => {
     expect(() => open()).toThrow(expect.objectContaining({ code: 'store/newer' }));
     expect(readdirSync(folder).filter((name) => name.includes('damaged'))).toEqual([]);
   });
+
+  it.each(['a folder that is there', 'a missing folder'])(
+    'is not asked while the database is a link to a missing file in %s: its disk may not be mounted',
+    async (where) => {
+      await makeMirror();
+      lose();
+      const target = join(folder, where === 'a missing folder' ? 'disk/state.db' : 'disk.db');
+      symlinkSync(target, path);
+      expect(() => open()).toThrow(expect.objectContaining({ code: 'store/open' }));
+      expect(readlinkSync(path)).toBe(target);
+      expect(existsSync(target)).toBe(false);
+    },
+  );
 
   it('of which the newest generation is damaged and the database is older is that of the earlier one', async () => {
     await makeMirror();
