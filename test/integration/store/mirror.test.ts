@@ -356,6 +356,18 @@ describe('the mirror of the state database', () => {
     expect(readFileSync(mirror, 'utf8')).toBe(text);
   });
 
+  it('by an earlier stickpin with another schema keeps its documents', async () => {
+    await makeMirror();
+    const { store } = open();
+    store.setDocument('pins', '[1]');
+    await store.mirror(signal);
+    lose();
+    seal(mirror, { ...contentOf(mirror), schema: MIGRATIONS.length - 1 });
+    expect(open().loss?.left).toBe('mirror');
+    expect(opened?.store.document('pins')).toBe('[1]');
+    expect(names()).toHaveLength(2);
+  });
+
   it('keeps a column that a newer stickpin with the same schema added', async () => {
     await makeMirror();
     close();
