@@ -1,12 +1,10 @@
 import type { BundleErrorCode } from '../../bundle/bundle-error.ts';
-import type { AdoptionReason, TrustReason } from '../../domain/model/reason.ts';
-
-type RejectionCode = BundleErrorCode | AdoptionReason['code'] | TrustReason['code'];
+import { REFUSAL_REASONS } from '../../domain/report/reasons/bundle-reasons.ts';
 
 /**
  * Whether a bundle on a medium may be rejected for it; otherwise only its creation fails with it.
  */
-const IS_REJECTION: Readonly<Record<RejectionCode, boolean>> = {
+const IS_REJECTION: Readonly<Record<BundleErrorCode, boolean>> = {
   'bundle/absent': true,
   'bundle/ambiguous': true,
   'bundle/incomplete': true,
@@ -34,18 +32,6 @@ const IS_REJECTION: Readonly<Record<RejectionCode, boolean>> = {
   'bundle/outside-role': true,
   'bundle/rotation': true,
   'bundle/tar': true,
-  'bundle/arch': true,
-  'bundle/sequence': true,
-  'bundle/version': true,
-  'bundle/base': true,
-  'bundle/expired': true,
-  'bundle/from-the-future': true,
-  'trust/approval': true,
-  'trust/rejected': true,
-  'trust/blind': true,
-  'trust/threshold': true,
-  'trust/role': true,
-  'trust/key-revoked': true,
   'media/read': true,
   'media/gone': true,
   'bundle/key-file': false,
@@ -62,6 +48,7 @@ const IS_REJECTION: Readonly<Record<RejectionCode, boolean>> = {
 };
 
 /** Codes for which a bundle on a medium may be rejected, so that their counters begin at 0. */
-export const REJECTION_CODES: readonly string[] = Object.entries(IS_REJECTION).flatMap(([code, is]) =>
-  is ? [code] : [],
-);
+export const REJECTION_CODES: readonly string[] = [
+  ...Object.entries(IS_REJECTION).flatMap(([code, is]) => (is ? [code] : [])),
+  ...Object.keys(REFUSAL_REASONS),
+];

@@ -185,6 +185,10 @@ export function activateCommand(bundle: BundleLabel): string {
 interface Entry<Data> {
   readonly says: (data: Data, names: Names) => Said;
   readonly remedy?: Remedy;
+  /** A person or this node ends it; no other node can. */
+  readonly isOwn?: true;
+  /** Of a refusal: no other copy of the bundle changes it, and no time. */
+  readonly isFinal?: true;
 }
 
 /**
@@ -198,3 +202,10 @@ export type Conclusion = Exclude<Reason, Fault>;
 export type Entries<R extends Conclusion> = {
   readonly [Code in R['code']]: Entry<Extract<R, { readonly code: Code }>['data']>;
 };
+
+export function codesWhere<E>(
+  entries: Readonly<Record<string, E>>,
+  holds: (entry: E) => boolean | undefined,
+): ReadonlySet<string> {
+  return new Set(Object.entries(entries).flatMap(([code, entry]) => (holds(entry) ? [code] : [])));
+}

@@ -5,7 +5,7 @@ import type { Phase } from '../model/condition.ts';
 import { RULE_CODES } from '../model/reason.ts';
 import type { StoredBundle } from '../state/state.ts';
 import { BRIEF, type Names, WHOLE } from './fitted.ts';
-import { HOLDS, type HoldClause } from './reasons/holds.ts';
+import { HOLDS, type HoldClause, QUIET, WITHOUT_COMMAND } from './reasons/holds.ts';
 import type { ShownReason } from './reasons/reason-text.ts';
 
 type WithoutGate<H> = H extends ActivationHold ? Pick<H, 'code' | 'data'> : never;
@@ -88,7 +88,7 @@ export function heldReason({
 
 /** Whether no request ends it. */
 export function isWithoutCommand({ code }: ActivationHold): boolean {
-  return code === 'hook' || code === 'engine/tag-of-other-stream' || code === 'engine/pulls-from-elsewhere';
+  return WITHOUT_COMMAND.has(code);
 }
 
 type AwaitedBy = 'phase' | 'isRequested';
@@ -111,14 +111,3 @@ export function reportedHold(
   const holds = shownHolds(entry);
   return holds.find(isRuleHold) ?? holds.find(({ code }) => !QUIET.has(code));
 }
-
-const QUIET: ReadonlySet<string> = new Set<ActivationHold['code']>([
-  'trust/withdrawn',
-  'engine/cancelled',
-  'engine/manual',
-  'engine/not-next',
-  'engine/content-unchecked',
-  'engine/content-damaged',
-  'engine/tags-in-motion',
-  'engine/activation-failed',
-]);

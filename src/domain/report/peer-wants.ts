@@ -1,14 +1,7 @@
 import type { OfferedBundle } from '../fleet/node-status.ts';
 import type { StoredBundle } from '../state/state.ts';
+import { FINAL_REFUSALS } from './reasons/reason-text.ts';
 import type { BundleReport, StatusReport } from './status-schema.ts';
-
-/** Refusals that no other copy changes, and no time but a change of {@link refusalGrounds}. */
-const FINAL_REFUSALS: ReadonlySet<string> = new Set([
-  'bundle/arch',
-  'bundle/sequence',
-  'bundle/expired',
-  'bundle/version',
-]);
 
 export type WantsReport = Pick<StatusReport, 'bundles' | 'notices' | 'rejected' | 'rejectedNames'>;
 
@@ -57,7 +50,7 @@ export function refusalGrounds(bundles: readonly StoredBundle[], trustRevision: 
   return [trustRevision, ...bundles.map(({ bundleId, resetAt }) => `${bundleId} ${resetAt ?? ''}`).sort()].join('\n');
 }
 
-/** They need not be read again. */
+/** They need not be read again, unless {@link refusalGrounds} changes. */
 export function refusedForGood({ rejected }: WantsReport): readonly string[] {
   return rejected.flatMap(({ bundleId, reason }) =>
     bundleId !== undefined && FINAL_REFUSALS.has(reason.code) ? [bundleId] : [],

@@ -3,7 +3,7 @@ import { bundleName } from '../../domain/model/bundle.ts';
 import type { BundleId } from '../../domain/model/digest.ts';
 import { bundlesCalled } from '../../domain/release/recorded-phase.ts';
 import { type ContainersSeen, runningReleases } from '../../domain/release/running-releases.ts';
-import type { StoredBundle } from '../../domain/state/state.ts';
+import type { Stored, StoredBundle } from '../../domain/state/state.ts';
 import { AppError } from '../../platform/app-error.ts';
 import type { StateStore } from '../../ports/state.ts';
 import type { EngineContext } from '../context.ts';
@@ -51,6 +51,8 @@ export interface CommandContext extends EngineContext, Author {
   readonly running: RunningReleases;
   /** Of the last round. */
   readonly assessment: () => Assessment | undefined;
+  /** With what the last round observed. */
+  readonly judge: (stored: Stored) => Assessment | undefined;
 }
 
 export function authorOf({ by }: Author): Author {

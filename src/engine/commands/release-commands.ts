@@ -15,8 +15,8 @@ import {
   keptBundles,
   lastProven,
 } from '../../domain/release/recorded-phase.ts';
-import { foreignTag } from '../../domain/release/tags.ts';
 import { confirmationMessage, holdClause, whyHeld } from '../../domain/report/hold-text.ts';
+import { REFUSING } from '../../domain/report/reasons/holds.ts';
 import { reasonText } from '../../domain/report/reasons/reason-text.ts';
 import { type StoredBundle, stampAfter } from '../../domain/state/state.ts';
 import type { EventRow } from '../../ports/state.ts';
@@ -47,7 +47,7 @@ function rollback(context: CommandContext, { stream }: { readonly stream: string
   const to = fallbackOf(bundles, name, from);
   const at = stampAfter(bundles, clock.now());
   requireReady(to, assessment());
-  requireOwnTags(to, bundles);
+  requireLiftable(to, context);
   const request = { ...requestEvent(to, 'Rollback to', at + 1), ...authorOf(context) };
   if (from === undefined) {
     store.change(to.bundleId, { activationRequestedAt: request.at, activationOverrides: [] }, request);
@@ -68,7 +68,7 @@ function requestActivation(context: CommandContext, name: string, isConfirmed: b
   const bundle = findBundle(bundles, name);
   const { paths, clockSynchronised } = requireReady(bundle, assessment());
   const path = pathOf(paths, bundle.payload.name);
-  requireOwnTags(bundle, bundles);
+  requireLiftable(bundle, context);
   // A request confirms only the rules that hold it.
   const { activationRequestedAt: _, activationOverrides: __, ...withoutRequest } = bundle;
   const question = { bundles, path, now: clock.now(), clockSynchronised, policy, facts: node.facts() };
@@ -81,13 +81,14 @@ function requestActivation(context: CommandContext, name: string, isConfirmed: b
   store.change(bundle.bundleId, { activationRequestedAt: at, activationOverrides: codes }, event);
 }
 
-function requireOwnTags(bundle: StoredBundle, bundles: readonly StoredBundle[]): void {
-  const conflict = foreignTag(bundle, bundles);
-  if (conflict === undefined) return;
-  const { tag, holder } = conflict;
-  const data = { tag, stream: bundle.payload.name, other: holder.payload.name, holder: commandName(holder, bundles) };
-  const code = 'engine/tag-of-other-stream' as const;
-  throw refuse(code, holdClause({ code, data }));
+/** @throws AppError with the code of a hold that a request does not lift (`reject`) */
+function requireLiftable(bundle: StoredBundle, { clock, store, judge }: CommandContext): void {
+  const stored = store.load();
+  const requested = { ...bundle, activationRequestedAt: stampAfter(stored.bundles, clock.now()) };
+  const bundles = stored.bundles.map((other) => (other.bundleId === bundle.bundleId ? requested : other));
+  const entry = judge({ ...stored, bundles })?.bundles.find((other) => other.bundle === requested);
+  const hold = entry?.holds.find(({ code }) => REFUSING.has(code));
+  if (hold !== undefined) throw refuse(hold.code, holdClause(hold));
 }
 
 function requestEvent({ bundleId, payload }: StoredBundle, what: string, at: number, although = ''): EventRow {

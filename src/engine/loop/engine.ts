@@ -4,6 +4,7 @@ import type { Event } from '../../domain/model/condition.ts';
 import { documentCheckOf } from '../../domain/release/damaged-images.ts';
 import { checkedImages } from '../../domain/report/parts/part-reports.ts';
 import type { CheckedImage, StatusReport } from '../../domain/report/status-schema.ts';
+import type { Stored } from '../../domain/state/state.ts';
 import type { EventRow } from '../../ports/state.ts';
 import { bundleCalled, type CommandContext, findBundle } from '../commands/command-context.ts';
 import { activationCommands, preloadCommands, proofCommands, resumeAll } from '../commands/release-commands.ts';
@@ -56,7 +57,15 @@ export function createEngine(deps: EngineDependencies): Engine {
   const loop: Loop = createLoop(deps, (task, end) => followTask(loop, task, end));
   const { clock, store } = deps;
   const { wantRound, recorder } = loop.context;
-  const context = { ...loop.context, ...loop, assessment: () => loop.state.snapshot?.assessment };
+  const context = {
+    ...loop.context,
+    ...loop,
+    assessment: () => loop.state.snapshot?.assessment,
+    judge: (stored: Stored) => {
+      const { snapshot } = loop.state;
+      return snapshot && assess(snapshot.observed, snapshot.memory, stored, deps.policy);
+    },
+  };
   return {
     ...bindCommands(context, wantRound),
     commandsBy: (by) => bindCommands(context, wantRound, by),

@@ -1,9 +1,9 @@
 import { connect } from 'node:net';
 import type { Duplex } from 'node:stream';
-import type { ActivationHold } from '../../domain/activation/gates.ts';
 import type { NodeStatus, ReleaseStatus } from '../../domain/fleet/node-status.ts';
 import type { Phase } from '../../domain/model/condition.ts';
-import type { ImageReason, MediaReason, Reason } from '../../domain/model/reason.ts';
+import type { ImageReason, MediaReason } from '../../domain/model/reason.ts';
+import { OWN_CODES } from '../../domain/report/reasons/reason-text.ts';
 import { type Endpoint, formatEndpoint } from '../../domain/settings/value-types.ts';
 import { NEVER_ABORTED } from '../../platform/async/abort.ts';
 import type { Clock } from '../../platform/clock.ts';
@@ -136,23 +136,8 @@ const LACKING: ReadonlySet<string> = new Set<(ImageReason | MediaReason)['code']
   'media/reading',
 ]);
 
-/** A person or this node ends these; no other node can. */
-const OWN_REASONS: ReadonlySet<string> = new Set<ActivationHold['code'] | Reason['code']>([
-  'engine/manual',
-  'engine/denied',
-  'engine/cancelled',
-  'engine/below-floor',
-  'engine/floor-unknown',
-  'engine/tag-of-other-stream',
-  'engine/rolled-back',
-  'engine/no-space',
-  'rule/deadend',
-  'rule/downgrade',
-  'rule/end-of-life',
-  'runtime/unreachable',
-  'runtime/unlisted',
-  'runtime/version',
-]);
+/** Codes of adapters are not in {@link OWN_CODES}. */
+const OWN_REASONS: ReadonlySet<string> = new Set([...OWN_CODES, 'runtime/unreachable', 'runtime/unlisted']);
 
 /**
  * Whether a node lacks images or waits for others. A release that waits for its window counts: the

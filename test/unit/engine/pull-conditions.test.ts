@@ -122,9 +122,15 @@ describe('update.pulls_from_elsewhere = "hold"', () => {
     expect(node.phase('4.13.7')).toBe('ready');
     const [held] = node.engine.report()?.bundles ?? [];
     expect(held?.activationHolds?.[0]).toMatchObject({ code: 'engine/pulls-from-elsewhere', releasedBy: 'event' });
+    expect(() => node.engine.activateOverride({ bundle: 'ocp@4.13.7' })).toThrow(
+      'quay.io/x/y:1 would still come from elsewhere (Pod b, container c), and update.pulls_from_elsewhere is "hold"',
+    );
     node.runtime.askedFor = [{ usedBy: 'Pod b, container c', image: TAG }];
     await node.clock.advance(91_000);
     expect(node.phase('4.13.7')).toBe('activated');
+    node.runtime.askedFor = [{ usedBy: 'Pod b, container c', image: 'quay.io/x/y:1' }];
+    await node.clock.advance(91_000);
+    expect(() => node.engine.activate({ bundle: 'ocp@4.13.7' })).toThrow('would still come from elsewhere');
     await node.stop();
   });
 });

@@ -4,13 +4,9 @@ import type { BundleErrorCode } from '../../../bundle/bundle-error.ts';
 import { loadSettings, readSettings } from '../../../config/load-settings.ts';
 import { printSettings, writtenSettings } from '../../../config/print-settings.ts';
 import { type Finding, findingsOn } from '../../../domain/model/reason.ts';
+import { endsAlone } from '../../../domain/report/reasons/holds.ts';
 import { remedyFor } from '../../../domain/report/reasons/reason-text.ts';
-import type {
-  ActivationHoldReport,
-  BundleReport,
-  StatusReport,
-  TrustReport,
-} from '../../../domain/report/status-schema.ts';
+import type { BundleReport, StatusReport, TrustReport } from '../../../domain/report/status-schema.ts';
 import { AppError, assertNever, reasonOf } from '../../../platform/app-error.ts';
 import { oneLine, sentence } from '../../../platform/plain-text.ts';
 import { formatBytes, formatCount } from '../../../platform/sizes.ts';
@@ -223,12 +219,6 @@ export function releaseFindings(bundle: BundleReport, bundles: readonly BundleRe
   const remedy =
     isHold && activationHolds.every(endsAlone) ? undefined : remedyFor(trouble.code, commandNameIn(bundle, bundles));
   return [remedy === undefined ? ok(message) : warning(message, remedy)];
-}
-
-/** Whether time or an event ends a hold. A failed hook is tried again. */
-function endsAlone({ code, releasedBy }: ActivationHoldReport): boolean {
-  if (code === 'hook') return releasedBy === 'event';
-  return releasedBy === 'time' || (releasedBy === 'event' && remedyFor(code, '') === undefined);
 }
 
 /** Codes of rejections that another copy of the bundle would not have. */

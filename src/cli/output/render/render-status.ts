@@ -1,4 +1,6 @@
 import type { Advisory } from '../../../domain/model/bundle.ts';
+import { endsAlone, WITHOUT_COMMAND } from '../../../domain/report/reasons/holds.ts';
+import { remedyFor } from '../../../domain/report/reasons/reason-text.ts';
 import { progressText } from '../../../domain/report/status/media-line.ts';
 import type {
   ActivationHoldReport,
@@ -154,7 +156,7 @@ function endOf(
 ): string {
   const { phase, activationHolds = [] } = bundle;
   if (phase !== 'ready') return '';
-  const byPerson = activationHolds.find(({ releasedBy }) => releasedBy === 'person');
+  const byPerson = activationHolds.find((hold) => !endsAlone(hold));
   if (byPerson !== undefined) return reason === undefined ? holdEnd(byPerson, commandNameIn(bundle, bundles)) : '';
   const until = activationHolds
     .flatMap((hold) => hold.until ?? [])
@@ -192,9 +194,12 @@ function countOf(bundles: number): string {
  * In parentheses and after a blank; empty where the message of the hold says it. `name`: what
  * `activate` takes for the release.
  */
-export function holdEnd({ code, releasedBy, until }: ActivationHoldReport, name: string): string {
-  if (releasedBy === 'person')
-    return OTHER_WAYS.has(code) ? '' : ` (run 'stickpin activate ${name}' to activate it now)`;
+export function holdEnd(hold: ActivationHoldReport, name: string): string {
+  const { code, releasedBy, until } = hold;
+  if (releasedBy === 'person') {
+    return WITHOUT_COMMAND.has(code) ? '' : ` (run 'stickpin activate ${name}' to activate it now)`;
+  }
+  if (!endsAlone(hold)) return ` (${remedyFor(code, name)})`;
   return ` (it ends automatically${until === undefined || releasedBy === 'event' ? '' : ` on ${until}`})`;
 }
 
@@ -215,13 +220,6 @@ export function adviceOf({ reason, from, effect, ...advice }: NonNullable<Bundle
   const what = adviceKinds(advice);
   return what === '' ? `note, says ${from}: ${reason}` : `${what} (${EFFECTS[effect]}), says ${from}: ${reason}`;
 }
-
-/** Holds that a person ends in another way than by `activate`: their message says how. */
-const OTHER_WAYS: ReadonlySet<string> = new Set<string>([
-  'trust/withdrawn',
-  'engine/cancelled',
-  'engine/tag-of-other-stream',
-]);
 
 const NAMES: Readonly<Record<ShownRule['rule'], string>> = {
   from: 'from',

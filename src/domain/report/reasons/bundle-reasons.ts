@@ -8,14 +8,15 @@ const BRING = 'Bring it signed again by a trusted key, or bring a newer release'
 const NOT_LOADED = 'Nothing more of it is loaded, it is not activated, and its pins stay';
 const NOBODY = 'nobody trusted';
 
-/** Why a bundle is not adopted, is not trusted, or what became of a release. */
-export const BUNDLE_REASONS: Entries<AdoptionReason | TrustReason | ReleaseReason> = {
+/** Why a bundle is not adopted, or is not trusted. */
+export const REFUSAL_REASONS: Entries<AdoptionReason | TrustReason> = {
   'bundle/arch': {
     says: ({ bundle, bundleArch, nodeArch }, { title }) => ({
       what: `${title(bundle)} is made for ${bundleArch}, and this node is ${nodeArch}`,
       next: `Bring the bundle made for ${nodeArch}`,
     }),
     remedy: () => 'bring the bundle that is made for this kind of machine',
+    isFinal: true,
   },
   'bundle/sequence': {
     says: (data, { title }) => {
@@ -49,6 +50,7 @@ export const BUNDLE_REASONS: Entries<AdoptionReason | TrustReason | ReleaseReaso
     },
     remedy: () =>
       "bring a bundle with a higher sequence, or run 'stickpin trust reset' for its stream and plug it in again",
+    isFinal: true,
   },
   'bundle/version': {
     says: ({ bundle, scheme }, { title }) => ({
@@ -57,6 +59,7 @@ export const BUNDLE_REASONS: Entries<AdoptionReason | TrustReason | ReleaseReaso
       next: `Make it again with a ${scheme === 'semver' ? 'SemVer version without -rev<N>' : 'version of the form <app>[-rev<N>[-b<build>]]'}`,
     }),
     remedy: () => 'make the bundle again with a version of the form that the message names',
+    isFinal: true,
   },
   'bundle/base': {
     says: ({ bundle, base }, { title, name }) => ({
@@ -71,6 +74,7 @@ export const BUNDLE_REASONS: Entries<AdoptionReason | TrustReason | ReleaseReaso
       next: 'Bring a newer one',
     }),
     remedy: () => 'bring a newer bundle',
+    isFinal: true,
   },
   'bundle/from-the-future': {
     says: ({ bundle, created }, { title }) => ({
@@ -153,6 +157,10 @@ export const BUNDLE_REASONS: Entries<AdoptionReason | TrustReason | ReleaseReaso
     },
     remedy: SIGN_AGAIN,
   },
+};
+
+/** What became of a release. */
+export const RELEASE_REASONS: Entries<ReleaseReason> = {
   'engine/tag-contested': {
     says: ({ bundle, tag, reference, names, times }, { title }) => ({
       what: `A tag of ${title(bundle)} was taken away again ${times} times within an hour, so it is left alone`,
@@ -172,6 +180,7 @@ export const BUNDLE_REASONS: Entries<AdoptionReason | TrustReason | ReleaseReaso
           },
     remedy: (release) =>
       `see 'stickpin history ${release}' for the cause; then plug in a newer release, or run 'stickpin activate ${release}'`,
+    isOwn: true,
   },
 };
 

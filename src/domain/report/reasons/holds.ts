@@ -4,7 +4,7 @@ import { formatCount, formatDuration } from '../../../platform/sizes.ts';
 import type { ActivationHold } from '../../activation/gates.ts';
 import { CREATED_AHEAD_MS } from '../../adoption/floors.ts';
 import { MAX_RANGE_LENGTH } from '../../model/version.ts';
-import type { Names, Remedy } from '../fitted.ts';
+import { codesWhere, type Names, type Remedy } from '../fitted.ts';
 import { hookFailureText } from '../texts/release-text.ts';
 import { percentText, timeText, wallText } from '../texts/short-texts.ts';
 
@@ -20,6 +20,14 @@ export interface HoldClause {
 interface HoldEntry<Data> {
   readonly says: (data: Data, names: Names) => HoldClause;
   readonly remedy?: Remedy;
+  /** What `stickpin activate` does; absent: it lifts the hold, or the hold is over in moments. */
+  readonly activate?: 'refused' | 'waits';
+  /** Reported elsewhere (trust, a failure), wanted by the maker, or over in moments. */
+  readonly isQuiet?: true;
+  /** A person or this node ends it; no other node can. */
+  readonly isOwn?: true;
+  /** The event that ends it is something that a person does. */
+  readonly needsPerson?: true;
 }
 
 const OTHER: Remedy = (release) =>
@@ -33,20 +41,27 @@ export const HOLDS: { readonly [C in Code]: HoldEntry<DataOf<C>> } = {
   'trust/withdrawn': {
     says: ({ reason }) => ({ what: 'it is not trusted now', more: ` (${reason})` }),
     remedy: () => 'bring it signed again by a trusted key, or bring a newer release',
+    activate: 'refused',
+    isQuiet: true,
   },
   'engine/cancelled': {
     says: () => ({ what: 'its preload was cancelled', more: ', and images are missing' }),
     remedy: () => "plug its stick in again, or run 'stickpin rescan'",
+    activate: 'refused',
+    isQuiet: true,
+    isOwn: true,
   },
   'engine/denied': {
     says: () => ({ what: 'it was rolled back on this node', more: ', and is not activated again automatically' }),
     remedy: (release) => `see 'stickpin history ${release}' for the cause, then ${CHECK(release)}`,
+    isOwn: true,
   },
   'engine/not-next': {
     says: ({ next }, { name }) => ({
       what: `${name(next)} is activated next`,
       more: ', and this release is then skipped',
     }),
+    isQuiet: true,
   },
   'rule/from': { says: fromClause, remedy: OTHER },
   'rule/barrier': {
@@ -66,6 +81,7 @@ export const HOLDS: { readonly [C in Code]: HoldEntry<DataOf<C>> } = {
       more: `, the current release: its ${by} is lower`,
     }),
     remedy: OTHER,
+    isOwn: true,
   },
   'rule/deadend': {
     says: ({ current, reason, saidBy }, { name }) => ({
@@ -73,6 +89,7 @@ export const HOLDS: { readonly [C in Code]: HoldEntry<DataOf<C>> } = {
       more: `, says ${saidBy}`,
     }),
     remedy: OTHER,
+    isOwn: true,
   },
   'rule/rollout': { says: rolloutClause, remedy: ANYWAY },
   'rule/end-of-life': {
@@ -81,12 +98,15 @@ export const HOLDS: { readonly [C in Code]: HoldEntry<DataOf<C>> } = {
       more: ` (rule "endOfLife")${doubt(clock)}`,
     }),
     remedy: OTHER,
+    isOwn: true,
   },
   window: { says: windowClause, remedy: ANYWAY },
   clock: {
     says: clockClause,
     remedy: (release) =>
       `set the clock of this node, and check what it is synchronised with ('timedatectl timesync-status', 'chronyc sources'); if it is right, the bundle was made with a wrong clock: ${ANYWAY(release)}`,
+    isOwn: true,
+    needsPerson: true,
   },
   'engine/floor-unknown': {
     says: ({ stream }) => ({
@@ -94,6 +114,7 @@ export const HOLDS: { readonly [C in Code]: HoldEntry<DataOf<C>> } = {
       more: `, so it is not known which release of ${stream} was activated on this node before`,
     }),
     remedy: CHECK,
+    isOwn: true,
   },
   'engine/below-floor': {
     says: ({ stream, sequence, floor }) => ({
@@ -101,14 +122,22 @@ export const HOLDS: { readonly [C in Code]: HoldEntry<DataOf<C>> } = {
       more: ` in stream ${stream}`,
     }),
     remedy: CHECK,
+    isOwn: true,
   },
-  'engine/manual': { says: ({ by }) => ({ what: `${MANUAL[by]}: a person activates it` }), remedy: ANYWAY },
+  'engine/manual': {
+    says: ({ by }) => ({ what: `${MANUAL[by]}: a person activates it` }),
+    remedy: ANYWAY,
+    isQuiet: true,
+    isOwn: true,
+  },
   'engine/tag-of-other-stream': {
     says: ({ tag, stream, other, holder }, { name }) => ({
       what: `tag ${name(tag)} belongs to ${name(holder)}`,
       more: ` of stream ${other}, which holds it for another image, so stream ${stream} may not take it. Give that release up first ('stickpin unpin ${holder}'), or use other tags`,
     }),
     remedy: () => "give up the other release with 'stickpin unpin', or use other tags",
+    activate: 'refused',
+    isOwn: true,
   },
   'engine/pulls-from-elsewhere': {
     says: (data, { name }) =>
@@ -119,8 +148,11 @@ export const HOLDS: { readonly [C in Code]: HoldEntry<DataOf<C>> } = {
             more: ` (${data.usedBy})${HOLD_SETTING}`,
           },
     remedy: () => 'add the image to a bundle under this name, or let the pod use another image',
+    activate: 'refused',
+    isOwn: true,
+    needsPerson: true,
   },
-  'engine/content-unchecked': { says: () => ({ what: 'its images are checked first' }) },
+  'engine/content-unchecked': { says: () => ({ what: 'its images are checked first' }), isQuiet: true },
   'engine/content-damaged': {
     says: ({ image, more }, { name }) => ({
       what:
@@ -129,6 +161,8 @@ export const HOLDS: { readonly [C in Code]: HoldEntry<DataOf<C>> } = {
           : `${more + 1} of its images are damaged on this node, among them ${name(image)}`,
     }),
     remedy: (release) => `plug in the stick of ${release}; ${ANYWAY(release)}`,
+    isQuiet: true,
+    needsPerson: true,
   },
   'fleet/unknown': {
     says: () => ({
@@ -136,6 +170,7 @@ export const HOLDS: { readonly [C in Code]: HoldEntry<DataOf<C>> } = {
       more: ", so nothing is known of the other nodes: see 'systemctl status stickpin-fleet'",
     }),
     remedy: () => "see 'systemctl status stickpin-fleet' and start it",
+    needsPerson: true,
   },
   'fleet/nobody-known': {
     says: ({ waitMs, isFirst }) => ({
@@ -150,6 +185,7 @@ export const HOLDS: { readonly [C in Code]: HoldEntry<DataOf<C>> } = {
     }),
     remedy: (release) =>
       `see 'stickpin history ${release}' on that node for the cause; then plug in a newer release, or run 'stickpin activate ${release}'`,
+    needsPerson: true,
   },
   'fleet/not-ready': {
     says: (data, { name }) => ({
@@ -168,16 +204,37 @@ export const HOLDS: { readonly [C in Code]: HoldEntry<DataOf<C>> } = {
   },
   'engine/tags-in-motion': {
     says: () => ({ what: 'another release is being activated now', more: '; this one comes after it' }),
+    isQuiet: true,
   },
   'engine/activation-failed': {
     says: ({ reason }) => ({ what: 'its activation failed and is retried', more: ` (${reason})` }),
     remedy: (release) => `see 'stickpin show ${release}'; the activation is retried`,
+    isQuiet: true,
+    needsPerson: true,
   },
   hook: {
     says: hookClause,
     remedy: () => "see 'systemctl status' of the unit that the message names; after a failure it is retried",
+    activate: 'waits',
+    isOwn: true,
   },
 };
+
+/** Holds that no `stickpin activate` ends. */
+export const WITHOUT_COMMAND = codesWhere(HOLDS, ({ activate }) => activate !== undefined);
+
+/** Holds that `stickpin activate` is refused for. */
+export const REFUSING = codesWhere(HOLDS, ({ activate }) => activate === 'refused');
+
+export const QUIET = codesWhere(HOLDS, ({ isQuiet }) => isQuiet);
+
+const NEEDS_PERSON = codesWhere(HOLDS, ({ needsPerson }) => needsPerson);
+
+/** Whether time or an event ends a hold without a person. A failed hook is tried again. */
+export function endsAlone({ code, releasedBy }: { readonly code: string; readonly releasedBy: string }): boolean {
+  if (code === 'hook') return releasedBy === 'event';
+  return releasedBy === 'time' || (releasedBy === 'event' && !NEEDS_PERSON.has(code));
+}
 
 const BARRIER: Readonly<Record<DataOf<'rule/barrier'>['lacks'], BarrierWords>> = {
   bundle: { must: 'activated', end: ': plug in its stick', more: ', since it is not on this node' },

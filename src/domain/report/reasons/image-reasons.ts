@@ -196,6 +196,7 @@ export const IMAGE_REASONS: Entries<ImageReason | MediaReason | RuntimeReason> =
     says: ({ bundle, shortage }, names) => shortageSaid(names.title(bundle), shortage, names),
     remedy: () =>
       "free space on the filesystem that the message names: old logs, images that nobody uses ('crictl rmi --prune'), or an old release ('stickpin unpin'); the preload then continues automatically",
+    isOwn: true,
   },
   'runtime/policy': {
     says: ({ bundle, images, first }, { title }) => ({
@@ -212,6 +213,7 @@ export const IMAGE_REASONS: Entries<ImageReason | MediaReason | RuntimeReason> =
       next: 'Upgrade and restart it; stickpin continues automatically',
     }),
     remedy: () => 'upgrade the runtime and restart it',
+    isOwn: true,
   },
 };
 

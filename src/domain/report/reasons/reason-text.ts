@@ -6,6 +6,7 @@ import type { StoredBundle } from '../../state/state.ts';
 import {
   BRIEF,
   type Conclusion,
+  codesWhere,
   type Entries,
   fitted,
   foreignSentences,
@@ -19,7 +20,7 @@ import {
   WHOLE,
 } from '../fitted.ts';
 
-import { BUNDLE_REASONS } from './bundle-reasons.ts';
+import { REFUSAL_REASONS, RELEASE_REASONS } from './bundle-reasons.ts';
 import { HOLDS } from './holds.ts';
 import { IMAGE_REASONS } from './image-reasons.ts';
 
@@ -31,7 +32,7 @@ export interface ShownReason {
   readonly message: string;
 }
 
-export const REASONS: Entries<Conclusion> = { ...BUNDLE_REASONS, ...IMAGE_REASONS };
+export const REASONS: Entries<Conclusion> = { ...REFUSAL_REASONS, ...RELEASE_REASONS, ...IMAGE_REASONS };
 
 function saidOf(reason: Conclusion, names: Names): Said {
   const says = REASONS[reason.code].says as (data: Conclusion['data'], names: Names) => Said;
@@ -100,6 +101,15 @@ export function rejectedNameText(release: BundleLabel, why: string | undefined):
     `'stickpin approve ${bundleName(release)}' takes that back`,
   ]);
 }
+
+/** What a person or this node ends; no other node can. */
+export const OWN_CODES: ReadonlySet<string> = new Set([
+  ...codesWhere(HOLDS, ({ isOwn }) => isOwn),
+  ...codesWhere(REASONS, ({ isOwn }) => isOwn),
+]);
+
+/** Refusals that no other copy changes, and no time. */
+export const FINAL_REFUSALS = codesWhere(REFUSAL_REASONS, ({ isFinal }) => isFinal);
 
 /** The remedies of reasons and holds, by code. */
 const REMEDIES: ReadonlyMap<string, Remedy | undefined> = new Map(

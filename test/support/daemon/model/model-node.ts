@@ -202,7 +202,11 @@ export function createModelNode({ machine, policy, onDecision, onRest }: ModelNo
   } as unknown as StateStore;
   const clock = { now: machine.now, monotonic: () => machine.boot().uptimeMs, sleep: async () => undefined };
 
-  const parts = { clock, store, policy, node: { facts: () => FACTS }, assessment: () => last };
+  const judge = (state: Stored) => {
+    const seen = observed();
+    return assess(seen, seen, state, policy);
+  };
+  const parts = { clock, store, policy, node: { facts: () => FACTS }, assessment: () => last, judge };
   // Commands on releases use no other part of the engine.
   const context = parts as unknown as CommandContext;
   const { activate, activateOverride, rollback } = activationCommands;

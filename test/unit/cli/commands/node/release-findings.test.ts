@@ -32,6 +32,7 @@ describe('the findings about a release', () => {
     expect(found({ reason: { code: 'media/looking', message: 'stickpin looks' } })).toMatchObject([{ verdict: 'ok' }]);
     expect(held(hold('window', 'time'))).toMatchObject({ verdict: 'ok' });
     expect(held(hold('fleet/order', 'event'), hold('window', 'time'))).toMatchObject({ verdict: 'ok' });
+    expect(held(hold('rule/barrier', 'event'))).toMatchObject({ verdict: 'ok' });
     expect(held(hold('hook', 'event'))).toMatchObject({ verdict: 'ok' });
   });
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { renderStoredStatus } from '../../../../../src/cli/output/render/render-show.ts';
-import { renderList, renderStatus } from '../../../../../src/cli/output/render/render-status.ts';
+import { holdEnd, renderList, renderStatus } from '../../../../../src/cli/output/render/render-status.ts';
 import { reportOf } from '../../../../../src/domain/report/report.ts';
 import { idleReport } from '../../../../support/bus/fake-backend.ts';
 import { found, judge, medium, observation, stored, verified } from '../../../../support/daemon/scenario.ts';
@@ -45,4 +45,21 @@ describe('a medium that can not be read', () => {
     expect(lines[1]).toMatch(/^ocp@4\.13\.7/);
     expect(lines).toContain(line);
   });
+});
+
+it.each([
+  ['fleet/order', 'event', ' (it ends automatically)'],
+  ['rule/barrier', 'event', ' (it ends automatically)'],
+  ['window', 'time', ' (it ends automatically on 2030-01-01T00:00:00.000Z)'],
+  ['fleet/rolled-back', 'event', / \(see 'stickpin history ocp@1' on that node for the cause; then plug in a newer/],
+  ['fleet/unknown', 'event', / \(see 'systemctl status stickpin-fleet' and start it\)/],
+  ['clock', 'event', / \(set the clock of this node, /],
+  ['engine/content-damaged', 'event', / \(plug in the stick of ocp@1; /],
+  ['engine/pulls-from-elsewhere', 'event', / \(add the image to a bundle under this name, /],
+  ['hook', 'time', / \(see 'systemctl status' of the unit/],
+  ['engine/manual', 'person', " (run 'stickpin activate ocp@1' to activate it now)"],
+  ['trust/withdrawn', 'person', ''],
+] as const)('the end of hold %s by %s', (code, releasedBy, end) => {
+  const hold = { gate: '', code, message: '', releasedBy, until: '2030-01-01T00:00:00.000Z' };
+  expect(holdEnd(hold, 'ocp@1')).toEqual(typeof end === 'string' ? end : expect.stringMatching(end));
 });
