@@ -127,7 +127,12 @@ export class Mirror {
    */
   release(): readonly string[] {
     this.isHeld = false;
-    return this.setForeignAside();
+    return [this.newestPath, this.beforePath].flatMap((path) => {
+      if (!existsSync(path)) return [];
+      const aside = damagedName(path, this.now);
+      renameSync(path, aside);
+      return aside;
+    });
   }
 
   /** A generation that was read whole and turns out to be wrong. */
@@ -152,7 +157,6 @@ export class Mirror {
 
   private async writeNow(content: MirrorContent, signal: AbortSignal): Promise<void> {
     this.written ??= [...this.generations()][0]?.content;
-    const isOwn = this.written?.origin === content.origin;
     // Two names of one file would be no generations.
     if (this.isCurrent(content)) return;
     try {
@@ -160,7 +164,6 @@ export class Mirror {
       const staged = join(dirname(this.newestPath), `.${basename(this.newestPath)}.new`);
       await rm(staged, { recursive: true, force: true });
       await writeNewFile(staged, sealed(content), { mode: 0o600, signal });
-      if (!isOwn) this.setForeignAside();
       // The earlier generation is replaced only when the new one is on the disk.
       if (existsSync(this.newestPath)) {
         const before = `${this.beforePath}.new`;
@@ -188,15 +191,6 @@ export class Mirror {
   private heldError(): AppError {
     const message = `${this.newestPath} belongs to another state database, and could not be taken over yet`;
     return new AppError({ code: 'store/write', message, disposition: 'retry' });
-  }
-
-  private setForeignAside(): readonly string[] {
-    return [this.newestPath, this.beforePath].flatMap((path) => {
-      if (!existsSync(path)) return [];
-      const aside = damagedName(path, this.now);
-      renameSync(path, aside);
-      return aside;
-    });
   }
 
   /** Frees the memory of what was read. */

@@ -266,6 +266,17 @@ describe('the mirror of the state database', () => {
     },
   );
 
+  it('is damaged when one digit of it is another one', async () => {
+    await makeMirror();
+    lose();
+    const text = readFileSync(mirror, 'utf8');
+    writeFileSync(
+      mirror,
+      text.replace(/"counter":(\d+)/, (_, counter) => `"counter":${Number(counter) + 1}`),
+    );
+    expect(open().loss?.left).toBe('earlier');
+  });
+
   it('keeps the earlier generation while the new one can not be written', async () => {
     await makeMirror();
     const before = readFileSync(`${mirror}.before`);

@@ -3,6 +3,10 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { openNodeState } from '../../../../src/app/daemon/node-state.ts';
+import { defaultSettings } from '../../../../src/domain/settings/settings.ts';
+import { systemClock } from '../../../../src/platform/clock.ts';
+import { silentLog } from '../../../../src/platform/log.ts';
 import { MIGRATIONS } from '../../../../src/store/database/migrations.ts';
 import { bundleIntoCache } from '../../../support/bundles/bundle-program.ts';
 import { temporaryFolder } from '../../../support/files/temporary-folder.ts';
@@ -128,3 +132,17 @@ describe.runIf(have(program('strace', 'apt-get install strace')))(
     });
   },
 );
+
+describe('a floor that an earlier version recorded in both places', () => {
+  it('counts where it is higher', async () => {
+    const folder = temporaryFolder();
+    writeEarlierState(folder);
+    const paths = { ...defaultSettings.paths, state_dir: folder, run_dir: `${folder}/run` };
+    const { floors, close } = await openNodeState(
+      { ...defaultSettings, paths },
+      { clock: systemClock, log: silentLog },
+    );
+    expect([...floors.load().sequences]).toEqual([['ocp', floor]]);
+    close();
+  });
+});

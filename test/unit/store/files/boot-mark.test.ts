@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -57,6 +57,7 @@ describe('the mark of a run', () => {
     await open('boot-1');
     writeFileSync(path, readFileSync(path, 'utf8').slice(0, 20));
     expect((await open('boot-1')).isCheckDue()).toBe(true);
+    expect(readdirSync(folder).filter((name) => name.includes('.damaged-'))).toHaveLength(1);
   });
 
   it('does not keep the daemon from starting when it can not be written', async () => {
