@@ -122,7 +122,7 @@ function restore(path: string, { revive, mirror, of = path }: RenewOptions): Res
   };
   /** Whether the staged database is whole, and is in its place now. */
   const isPut = (left: StateLoss['left'], hidden?: string) => {
-    if (left !== 'nothing' && damageOf(staged, { revive }) !== undefined) return false;
+    if (left !== 'nothing' && damageOf(staged, { revive, of }) !== undefined) return false;
     if (left !== 'mirror') recordLoss(staged, left, hidden);
     // A reader of a database in WAL mode leaves these behind.
     for (const suffix of ['-wal', '-shm']) rmSync(`${staged}${suffix}`, { force: true });
@@ -154,6 +154,7 @@ function restore(path: string, { revive, mirror, of = path }: RenewOptions): Res
     isPut('nothing', mirror.hidden(path === of));
     return undefined;
   } catch (error) {
+    drop();
     if (error instanceof AppError) throw error;
     throw cannotKeep(path, `the mirror of ${of}`, error);
   }

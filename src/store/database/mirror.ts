@@ -159,13 +159,15 @@ export class Mirror {
     this.written ??= [...this.generations()][0]?.content;
     // Two names of one file would be no generations.
     if (this.isCurrent(content)) return;
+    // One that can't be read must not take the place of the earlier one.
+    const isReadable = this.newestState?.unreadable === undefined;
     try {
       this.setAside();
       const staged = join(dirname(this.newestPath), `.${basename(this.newestPath)}.new`);
       await rm(staged, { recursive: true, force: true });
       await writeNewFile(staged, sealed(content), { mode: 0o600, signal });
       // The earlier generation is replaced only when the new one is on the disk.
-      if (existsSync(this.newestPath)) {
+      if (isReadable && existsSync(this.newestPath)) {
         const before = `${this.beforePath}.new`;
         await rm(before, { recursive: true, force: true });
         await link(this.newestPath, before);
