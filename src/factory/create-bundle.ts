@@ -145,7 +145,13 @@ async function fetchAll(options: CreateOptions, folder: string, signal: AbortSig
   const onProgress = listenerOf(options);
   const fetchNotes = new Set<string>();
   const fetch = (wanted: readonly ImageRequest[], part: string) =>
-    fetchImages(wanted, arch, join(folder, part), { referrers, access, onProgress }, signal);
+    fetchImages(
+      wanted,
+      arch,
+      join(folder, part),
+      { referrers, access, onProgress, onNote: (note) => fetchNotes.add(note) },
+      signal,
+    );
   const { requests: unpacked, notes } = await readArchives(
     archives,
     { folder: join(folder, 'archives'), arch, choice, referrers, onProgress },

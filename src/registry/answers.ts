@@ -292,7 +292,7 @@ export async function sendReferrers(
   const artifactType = queryOf(request.url ?? '').get('artifactType') ?? undefined;
   const listed = offer.tags.get(referrersTagOf(digest));
   const known = listed && (await readManifest(source, listed, closeSignal(response)));
-  const found = known === undefined ? [] : parseReferrers(known.bytes, digest, 'bundle/inconsistent');
+  const found = known?.document === undefined ? [] : parseReferrers(known.bytes, digest, 'bundle/inconsistent');
   const index = referrersIndex(offer.referrers?.get(digest) ?? found, artifactType);
   respondJson(response, 200, index, {
     'content-type': index.mediaType,

@@ -145,6 +145,7 @@ async function imagesOfLayout(
   });
   const named = new Set(all.flatMap(({ reference, descriptor }) => (reference === undefined ? [] : descriptor.digest)));
   const stored = new Set([...files.values()].map(({ digest }) => digest));
+  const digests = new Set<string>(all.map(({ descriptor }) => descriptor.digest));
   const images: ArchiveImage[] = [];
   const attached: AttachedEntry[] = [];
   const leftOut: string[] = [];
@@ -161,7 +162,7 @@ async function imagesOfLayout(
     // Under Kubernetes containerd lists an image by its id, too.
     if (reference === undefined && named.has(digest)) continue;
     const artifact = stored.has(digest) ? await artifactOf(image.descriptor, path, read) : undefined;
-    const refersHere = all.some(({ descriptor }) => descriptor.digest === artifact?.subject);
+    const refersHere = artifact?.subject !== undefined && digests.has(artifact.subject);
     if (artifact?.type === SIMPLE_SIGNING && reference !== undefined) signatures.push({ ...image, reference });
     else if (refersHere && isChosen(artifact?.type, choice)) attached.push(image);
     else if (artifact !== undefined) leftOut.push(`${name ?? digest} (${artifact.type})`);

@@ -145,11 +145,17 @@ function patternOf(text: string): Pattern {
 }
 
 const MAX_NAMED = 20;
+const MAX_TEXT = 400;
 
 function leftOutNote(path: string, leftOut: readonly string[]): string {
   const more = leftOut.length > MAX_NAMED ? ` and ${leftOut.length - MAX_NAMED} more` : '';
   const what = leftOut.length === 1 ? 'is no image, and is left out' : 'are no images, and are left out';
-  return oneLine(`archive ${path}: ${leftOut.slice(0, MAX_NAMED).join(', ')}${more} ${what}`);
+  return oneLine(
+    `archive ${path}: ${leftOut
+      .slice(0, MAX_NAMED)
+      .map((one) => one.slice(0, MAX_TEXT))
+      .join(', ')}${more} ${what}`,
+  );
 }
 
 /** Of several images with one name, that for `arch`. @throws AppError `bundle/source` */
@@ -157,7 +163,9 @@ function chooseImages(images: readonly ArchiveImage[], arch: string, path: strin
   const byName = new Map<string, ArchiveImage[]>();
   for (const image of images) {
     const name = formatReference(image.reference);
-    byName.set(name, [...(byName.get(name) ?? []), image]);
+    const same = byName.get(name);
+    if (same === undefined) byName.set(name, [image]);
+    else same.push(image);
   }
   if (byName.size > limits.tags) {
     throw badArchive(path, `it lists ${byName.size} names of images, and ${limits.tags} are allowed`);

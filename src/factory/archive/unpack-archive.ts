@@ -74,7 +74,9 @@ async function linkLayout(path: string, folder: string): Promise<ArchiveMembers>
   const members = new ArchiveMembers(path, folder, 0, false);
   try {
     const index = join(path, 'index.json');
-    const { size: sizeBytes } = await stat(index);
+    const found = await stat(index);
+    if (!found.isFile()) throw badArchive(path, 'its index.json is not a file');
+    const { size: sizeBytes } = found;
     if (sizeBytes > limits.indexBytes) throw badArchive(path, `its index.json has ${formatBytes(sizeBytes)}`);
     const bytes = await readFile(index);
     const digest = digestOf(bytes);
@@ -85,7 +87,9 @@ async function linkLayout(path: string, folder: string): Promise<ArchiveMembers>
     if (names.length > limits.tarMembers) throw badArchive(path, `it has more than ${limits.tarMembers} blobs`);
     for (const hex of names) {
       const file = join(blobs, hex);
-      members.files.set(`blobs/sha256/${hex}`, { digest: digestFromHex(hex), sizeBytes: (await stat(file)).size });
+      const blob = await stat(file);
+      if (!blob.isFile()) continue;
+      members.files.set(`blobs/sha256/${hex}`, { digest: digestFromHex(hex), sizeBytes: blob.size });
       await symlink(resolve(file), layoutBlobPath(folder, digestFromHex(hex)));
     }
   } catch (cause) {

@@ -21,12 +21,17 @@ import { limits } from '../../bundle/limits.ts';
 import type { AttachedTag, ContentPointer } from '../../domain/model/bundle.ts';
 import type { Digest } from '../../domain/model/digest.ts';
 import { AppError } from '../../platform/app-error.ts';
+import { defined } from '../../platform/defined.ts';
 import { digestOf } from '../../platform/digest.ts';
+import { oneLine } from '../../platform/plain-text.ts';
 import { layoutBlobPath, readLayoutDocument, refNameOf } from './layout-source.ts';
 
 /** What travels of the documents that refer to an image. */
 export type ReferrerChoice = 'signatures' | 'all' | 'none';
 
+/** Characters, of one entry of a list. */
+const MAX_ANNOTATIONS = 1_000;
+const MAX_TYPE = 255;
 /** Sigstore bundles of cosign 3, and Notary's signatures. */
 const SIGNATURE_TYPE = /^application\/vnd\.(?:dev\.sigstore\.bundle\b|cncf\.notary\.signature$)/;
 
@@ -105,7 +110,13 @@ export class AttachedReader {
         blobs.size + parts.blobs.length > limits.attachedBlobs
       ) {
         this.warnings.push(
-          `${source.repository}@${subject}: ${parts.referral.artifactType} ${referral.digest} is too large for a bundle, and is left out`,
+          `${source.repository}@${subject}: ${oneLine((parts.referral.artifactType ?? '').slice(0, MAX_TYPE))} ${referral.digest} is too large for a bundle, and is left out`,
+        );
+        continue;
+      }
+      if (!(await this.areThere(parts.blobs, source))) {
+        this.warnings.push(
+          `${source.repository}@${subject}: not all of referrer ${referral.digest} is there, and it is left out`,
         );
         continue;
       }
@@ -113,13 +124,23 @@ export class AttachedReader {
         await source.read({ mediaType: '', ...blob });
         blobs.set(blob.digest, blob);
       }
-      taken.push(parts.referral);
+      taken.push(shortened(parts.referral));
     }
     if (taken.length === 0) return undefined;
     const bytes = Buffer.from(JSON.stringify(referrersIndex(taken)));
     const digest = digestOf(bytes);
     this.documents.set(digest, bytes);
     return { tag, digest, size: bytes.length, mediaType: mediaTypes.ociIndex, blobs: [...blobs.values()] };
+  }
+
+  private async areThere(blobs: readonly ContentPointer[], source: AttachedSource): Promise<boolean> {
+    try {
+      for (const blob of blobs) await this.peek({ mediaType: '', ...blob }, source);
+      return true;
+    } catch (error) {
+      if (error instanceof AppError) return false;
+      throw error;
+    }
   }
 
   /** Undefined when it is not there, or no manifest: nothing depends on it. */
@@ -159,6 +180,15 @@ export class AttachedReader {
     const file = { path: layoutBlobPath(directory, of.digest), what: `blob ${of.digest} in ${place}` };
     return readLayoutDocument(file, of, this.signal);
   }
+}
+
+/** Long texts are in the manifest itself; nodes read the list strictly. */
+function shortened({ annotations, artifactType, ...referral }: Referral): Referral {
+  const isShort = JSON.stringify(annotations ?? {}).length <= MAX_ANNOTATIONS;
+  return {
+    ...referral,
+    ...defined({ artifactType: artifactType?.slice(0, MAX_TYPE), annotations: isShort ? annotations : undefined }),
+  };
 }
 
 /** Named by the tag, or so after a repository, preferably that of the image. */

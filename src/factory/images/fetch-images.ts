@@ -14,7 +14,7 @@ import { parseReferrers, type Referral, referrersTagOf } from '../../bundle/form
 import type { ImageRequest } from '../../bundle/image-request.ts';
 import { limits } from '../../bundle/limits.ts';
 import { type Digest, digestFromHex } from '../../domain/model/digest.ts';
-import { formatReference, parseReference, repositoryOf } from '../../domain/model/reference.ts';
+import { formatReference, parseReference, repositoryOf, withRegistry } from '../../domain/model/reference.ts';
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { digestOf } from '../../platform/digest.ts';
 import type { ProgressListener } from '../progress.ts';
@@ -161,8 +161,18 @@ class Attached {
       }
       for (const { digest, artifactType } of await this.referrersOf(fetch, repository, subject, signal)) {
         const isWanted = artifactType === undefined || isChosen(artifactType, choice);
-        if (isWanted && !this.referring.has(digest)) this.referring.set(digest, await copy(digest));
+        if (isWanted && !this.referring.has(digest)) await this.takeReferrer(digest, copy);
       }
+    }
+  }
+
+  /** One that can't be had stops nothing: anybody who may push can add one. */
+  private async takeReferrer(digest: Digest, copy: (digest: Digest) => Promise<Descriptor>): Promise<void> {
+    try {
+      this.referring.set(digest, await copy(digest));
+    } catch (error) {
+      if (!(error instanceof AppError)) throw error;
+      this.lists.notes.set(digest, `referrer ${digest} is left out: ${error.message}`);
     }
   }
 
@@ -172,7 +182,11 @@ class Attached {
     subject: Digest,
     signal: AbortSignal,
   ): Promise<readonly Referral[]> {
-    const listed = await this.lists.list(parseReference(`${repositoryIn(fetch)}@${subject}`), subject, signal);
+    const listed = await this.lists.list(
+      parseReference(`${withRegistry(repositoryIn(fetch), 'docker.io')}@${subject}`),
+      subject,
+      signal,
+    );
     if (listed !== undefined) return listed;
     const tag = referrersTagOf(subject);
     const location = `docker://${repositoryIn(fetch)}:${tag}`;

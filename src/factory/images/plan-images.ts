@@ -171,7 +171,8 @@ class ImagePlanner {
     }
     const { repository, tag } = reference;
     const subjects = [...new Set([top.digest, ...chosen.map(({ digest }) => digest)])];
-    const attached = await this.attached.of(subjects, { repository, directory, place, entries, read });
+    const known = this.images.get(formatReference({ repository, digest: top.digest }))?.attached;
+    const attached = known ?? (await this.attached.of(subjects, { repository, directory, place, entries, read }));
     return {
       reference: formatReference({ repository, digest: top.digest }),
       digest: top.digest,

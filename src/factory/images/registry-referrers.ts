@@ -45,7 +45,7 @@ export class RegistryReferrers {
   /** Undefined where only a referrers tag may have them. Throws an abort only. */
   async list(of: Repository, subject: Digest, signal: AbortSignal): Promise<readonly Referral[] | undefined> {
     const { registry, repository } = of;
-    if (this.notes.has(registry)) return undefined;
+    if (this.notes.has(registry) || this.notes.has(repository)) return undefined;
     const path = `/v2/${repository.slice(registry.length + 1)}/referrers/${subject}`;
     for (let tries = 0; ; tries += 1) {
       try {
@@ -58,8 +58,8 @@ export class RegistryReferrers {
           await setTimeout(Math.min(60_000, FIRST_PAUSE_MS * 2 ** tries), undefined, { signal });
           continue;
         }
-        const why = `registry ${registry} lists no referrers (${reasonOf(error)}): only those under a tag sha256-<digest> travel`;
-        this.notes.set(registry, why);
+        const why = `${repository} in registry ${registry}: no list of referrers (${reasonOf(error)}): only those under a tag sha256-<digest> travel`;
+        this.notes.set(error instanceof Answered ? repository : registry, why);
         return undefined;
       }
     }
@@ -68,7 +68,7 @@ export class RegistryReferrers {
   private async ask(of: Repository, path: string, signal: AbortSignal): Promise<Buffer | undefined> {
     const token = this.tokens.get(of.repository);
     const first = await this.get(of.registry, path, token && `Bearer ${token}`, signal);
-    if (first.status !== 401) return bodyOf(first);
+    if (first.status !== 401 || first.challenge === '') return bodyOf(first);
     const authorization = await this.authorize(of, first.challenge, signal);
     return bodyOf(await this.get(of.registry, path, authorization, signal));
   }
@@ -98,7 +98,7 @@ export class RegistryReferrers {
     return `Bearer ${token}`;
   }
 
-  /** Where a registry has no TLS, it is asked without credentials. */
+  /** With `--tls-verify=false` a registry without TLS is asked without credentials. */
   private async get(
     registry: string,
     path: string,
@@ -116,9 +116,11 @@ export class RegistryReferrers {
     try {
       return await answerOf(await responseTo(httpsGet(`https://${host}${path}`, options), signal));
     } catch (error) {
-      if (systemCodeOf(error) !== 'EPROTO') throw error;
+      if (systemCodeOf(error) !== 'EPROTO' || this.access.tlsVerify !== false) throw error;
       const plain: HttpOptions = { headers: { accept: headers.accept }, signal };
-      return answerOf(await responseTo(httpGet(`http://${host}${path}`, plain), signal));
+      const answer = await answerOf(await responseTo(httpGet(`http://${host}${path}`, plain), signal));
+      // Whoever answers without TLS must not say where credentials are sent.
+      return { ...answer, challenge: '' };
     }
   }
 }
@@ -128,6 +130,7 @@ const tokenAnswer = v.looseObject({ token: v.exactOptional(v.string()), access_t
 interface Answer {
   readonly status: number;
   readonly challenge: string;
+  readonly hasMore: boolean;
   readonly body: Buffer;
 }
 
@@ -140,13 +143,19 @@ async function answerOf(response: IncomingMessage): Promise<Answer> {
     chunks.push(chunk);
   }
   const { statusCode = 0, headers } = response;
-  return { status: statusCode, challenge: headers['www-authenticate'] ?? '', body: Buffer.concat(chunks) };
+  const hasMore = /rel="?next/i.test(String(headers.link ?? ''));
+  const challenge = headers['www-authenticate'] ?? '';
+  return { status: statusCode, challenge, hasMore, body: Buffer.concat(chunks) };
 }
 
-function bodyOf({ status, body }: Answer): Buffer | undefined {
+/** The registry works, and refuses this repository. */
+class Answered extends Error {}
+
+function bodyOf({ status, body, hasMore }: Answer): Buffer | undefined {
+  if (hasMore) throw new Answered('its list has several pages');
   if (status === 200) return body;
   if (WITHOUT_LIST.has(status)) return undefined;
-  throw new Error(`it answers ${status}`);
+  throw new Answered(`it answers ${status}`);
 }
 
 const authSchema = v.looseObject({

@@ -181,6 +181,7 @@ export class Mirror {
       const message = `${this.newestPath} can't be written: ${reasonOf(error)}`;
       throw fileWriteError(this.newestPath, error, 'store/write', message);
     }
+    this.newestState = undefined;
     this.written = { origin: content.origin, counter: content.counter };
   }
 
@@ -207,7 +208,8 @@ export class Mirror {
   setAside(): void {
     for (const { path, aside } of this.damage())
       if (lstatSync(path, { throwIfNoEntry: false })) renameSync(path, aside);
-    [this.newestState, this.beforeState] = [undefined, undefined];
+    const kept = (state: ReadGeneration | undefined) => (state?.unreadable === undefined ? undefined : state);
+    [this.newestState, this.beforeState] = [kept(this.newestState), kept(this.beforeState)];
     const before = lstatSync(this.beforePath, { throwIfNoEntry: false });
     if (before?.isFile() === false) renameSync(this.beforePath, damagedName(this.beforePath, this.now));
   }

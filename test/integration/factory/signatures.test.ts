@@ -266,12 +266,17 @@ describe.runIf(have('skopeo'))('sigstore signatures beside an image in a registr
     registry.add('edge/app', sbom);
     if (by === 'its API') registry.listReferrers();
     else registry.add('edge/app', listOf(bundleOfIndex), [listTag(app.top.digest)]);
-    const { contents, warnings } = await create([source()]);
+    const { contents, warnings } = await create([source()], { access: { tlsVerify: false } });
     expect(contents.images[0]?.attached).toEqual(
       expect.arrayContaining([attachedAs(tagOfIndex, ofIndex), listedFor(app.top.digest, bundleOfIndex)]),
     );
     expect(contents.images[0]?.attached).toHaveLength(3);
     expect(warnings.filter((line) => line.includes('referrers'))).toEqual([]);
+  });
+
+  it('of a registry that can not be asked for a list give a warning', async () => {
+    const { warnings } = await create([source()]);
+    expect(warnings.filter((line) => line.includes('no list of referrers'))).toHaveLength(1);
   });
 
   it('are an error when the registry fails', async () => {
