@@ -130,13 +130,24 @@ interface Pattern {
 }
 
 function patternOf(text: string): Pattern {
-  const parts = text.split(/\*+/).map((part) => part.replace(/[.+?^${}()|[\]\\]/g, '\\$&'));
-  const whole = new RegExp(`^${parts.join('.*')}$`);
+  const [first = '', ...others] = text.split(/\*+/);
+  const last = others.pop();
+  const isIt = (name: string) => {
+    if (last === undefined) return name === first;
+    if (!name.startsWith(first)) return false;
+    let at = first.length;
+    for (const part of others) {
+      const found = name.indexOf(part, at);
+      if (found < 0) return false;
+      at = found + part.length;
+    }
+    return name.endsWith(last) && name.length - last.length >= at;
+  };
   const pattern = {
     text,
     isUsed: false,
     fits: (name: string) => {
-      const doesFit = whole.test(name);
+      const doesFit = isIt(name);
       pattern.isUsed ||= doesFit;
       return doesFit;
     },

@@ -296,6 +296,7 @@ describe('bundle create --archive', () => {
     const tags = async (...more: string[]) =>
       (await imagesOf('--archive', at('a.tar'), ...more)).flatMap((image) => image.tags);
     expect(await tags('--only', '*/rancher/*', '--except', '*:2')).toEqual(['docker.io/rancher/web:1']);
+    expect(await tags('--only', 'docker.io/*er/we*:*2')).toEqual(['docker.io/rancher/web:2']);
     expect(await tags('--except', 'docker.io/rancher/*', '--except', 'ghcr.io/*')).toEqual(['quay.io/x/web:1']);
     rmSync(at('out'), { recursive: true });
     const { stderr } = await create('--archive', at('a.tar'), '--only', 'rancher', '--json');
