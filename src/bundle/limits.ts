@@ -42,6 +42,9 @@ export const limits = {
   tags: 20_000,
   /** Blobs of all tags that are attached to images. */
   attachedBlobsInAll: 20_000,
+  artifacts: 500,
+  /** Files of one artifact: a model in parts has some hundred. */
+  artifactLayers: 1000,
   /** Layers of one manifest, as overlay mounts allow. */
   layersPerImage: 127,
   /** Manifests of one image that runtimes choose from; an index and these may have signatures. */

@@ -65,8 +65,9 @@ function checkCarried(options: CreateOptions): void {
   if (!hasImages(options)) checkNoticeOptions(options);
 }
 
-function checkNoticeOptions({ base, ...options }: CreateOptions): void {
-  const found = [...releaseMembers(options).map(({ flag }) => flag), ...(base === undefined ? [] : ['--base'])];
+function checkNoticeOptions({ base, artifacts = [], ...options }: CreateOptions): void {
+  const others = [base !== undefined && '--base', artifacts.length > 0 && '--artifact'];
+  const found = [...releaseMembers(options).map(({ flag }) => flag), ...others.filter((flag) => flag !== false)];
   if (found.length === 0) return;
   const message = `no image is given, so that ${found.join(', ')} would count for no release: add the images, or leave this out. That another release is a barrier or a dead end is said by --advisory`;
   throw bundleError('bundle/option', message);

@@ -18,7 +18,7 @@ import { type CreateOptions, listenerOf, sizeRulesOf } from './create-options.ts
 import { fetchImages } from './images/fetch-images.ts';
 import { type Manifests, readManifests } from './images/manifests.ts';
 import { type LayoutRequest, type Plan, planImages } from './images/plan-images.ts';
-import { type BaseBundle, baseMembers, baseWarnings, readBase } from './layers/base-bundle.ts';
+import { type BaseBundle, baseMembers, baseOf, baseWarnings, readBase } from './layers/base-bundle.ts';
 import { checkBlobSizes } from './layers/packed-file.ts';
 import { attachSignatures } from './openshift/release-signatures.ts';
 import { checkSpace } from './output/staging.ts';
@@ -66,13 +66,14 @@ async function buildTree(
   options: CreateOptions,
   signal: AbortSignal,
 ): Promise<Omit<CreatedBundle, 'path'>> {
-  const base = options.base === undefined ? undefined : await readBase(options.base, options, signal);
+  const asked = options.base === undefined ? undefined : await readBase(options.base, options, signal);
   const manifests = await readAllManifests(options.manifests ?? [], signal);
   const fetched = join(directory, '.fetched');
   const { requests, notes, attached } = await fetchAll(options, fetched, signal);
   const files = [...(options.attachments ?? []), ...attached];
   const attachedBytes = await checkAttachments(files, sizeRulesOf(options));
   const plan = await planImages(requests, options, signal);
+  const base = baseOf(asked, plan);
   const used = [...(options.used ?? []), ...manifests.images];
   const unfit = manifestWarnings(used, plan.images).map(manifestWarningText);
   // A file may be named twice, for its images and to be compared.
@@ -144,12 +145,12 @@ async function fetchAll(options: CreateOptions, folder: string, signal: AbortSig
   } = options;
   const onProgress = listenerOf(options);
   const fetchNotes = new Set<string>();
-  const fetch = (wanted: readonly ImageRequest[], part: string) =>
+  const fetch = (wanted: readonly ImageRequest[], part: string, attached = referrers) =>
     fetchImages(
       wanted,
       arch,
       join(folder, part),
-      { referrers, access, onProgress, onNote: (note) => fetchNotes.add(note) },
+      { referrers: attached, access, onProgress, onNote: (note) => fetchNotes.add(note) },
       signal,
     );
   const { requests: unpacked, notes } = await readArchives(
@@ -157,12 +158,13 @@ async function fetchAll(options: CreateOptions, folder: string, signal: AbortSig
     { folder: join(folder, 'archives'), arch, choice, referrers, onProgress },
     signal,
   );
+  const artifacts = (await fetch(options.artifacts ?? [], 'artifacts', 'none')).map(asArtifact);
   const carried = new Set(unpacked.map(({ reference }) => formatReference(reference)));
   const images = options.images.filter(
     ({ isReplaceable, reference }) => !isReplaceable || !carried.has(formatReference(reference)),
   );
   if (release === undefined) {
-    const requests = [...(await fetch(images, 'images')), ...unpacked];
+    const requests = [...(await fetch(images, 'images')), ...unpacked, ...artifacts];
     return { requests, notes: [...notes, ...fetchNotes], attached: [] };
   }
   const [fetched] = await fetch([release], 'release');
@@ -172,10 +174,20 @@ async function fetchAll(options: CreateOptions, folder: string, signal: AbortSig
   const { requested, added } = requestPayload(release, payload, images);
   const others = await fetch([...requested, ...added], 'images');
   return {
-    requests: [...others.slice(0, requested.length), ...unpacked, fetched, ...others.slice(requested.length)],
+    requests: [
+      ...others.slice(0, requested.length),
+      ...unpacked,
+      fetched,
+      ...others.slice(requested.length),
+      ...artifacts,
+    ],
     notes: [...notes, ...fetchNotes, ...payload.warnings, ...(signed?.notes ?? [])],
     attached: signed?.attachments ?? [],
   };
+}
+
+function asArtifact(request: LayoutRequest): LayoutRequest {
+  return { ...request, isArtifact: true };
 }
 
 async function readAllManifests(directories: readonly string[], signal: AbortSignal): Promise<Manifests> {

@@ -34,6 +34,8 @@ export interface CreateOptions
   readonly base?: string;
   /** In load order. Without images the bundle holds only advisories or a key rotation. */
   readonly images: readonly ImageRequest[];
+  /** No container images: charts, models. They belong to a release with images. */
+  readonly artifacts?: readonly ImageRequest[];
   /** Paths of archives, whose chosen images are loaded after `images`. */
   readonly archives?: readonly string[];
   readonly archiveChoice?: ArchiveChoice;

@@ -9,7 +9,7 @@ import { forEachLimited } from '../platform/async/concurrency.ts';
 import { digestOf } from '../platform/digest.ts';
 import { writeTreeFile } from '../platform/files/durable-file.ts';
 import { REF_NAME } from './images/layout-source.ts';
-import type { Plan, PlannedImage, PlannedLayer } from './images/plan-images.ts';
+import type { Plan, PlannedLayer } from './images/plan-images.ts';
 import { type BaseBundle, leaveToBase } from './layers/base-bundle.ts';
 import { takeLayer } from './layers/layer-file.ts';
 import { countBytes, type ProgressListener } from './progress.ts';
@@ -36,15 +36,20 @@ export async function writeTree(
   const totalBytes = plan.layers.reduce((sum, { digest, size }) => sum + (base?.layers.has(digest) ? 0 : size), 0);
   const onBytes = countBytes('copy', totalBytes, onProgress);
   const layers = await takeLayers(blobs, plan.layers, { onBytes, base }, signal);
-  await forEachLimited([...plan.documents], SMALL_AT_ONCE, signal, async ([digest, bytes], stopped) => {
+  // The empty config of an artifact may be its only layer, too.
+  const copied = new Set(plan.layers.map(({ digest }) => digest));
+  const documents = [...plan.documents].filter(([digest]) => !copied.has(digest));
+  await forEachLimited(documents, SMALL_AT_ONCE, signal, async ([digest, bytes], stopped) => {
     stopped.throwIfAborted();
     await writeTreeFile(join(blobs, hexOf(digest)), bytes);
   });
-  const contents = { layers, images: plan.images.map(({ sizeBytes: _, ...image }) => image) };
+  const artifacts = plan.artifacts.map(({ sizeBytes: _, ...artifact }) => artifact);
+  const images = plan.images.map(({ sizeBytes: _, ...image }) => image);
+  const contents = { layers, images, ...(artifacts.length > 0 && { artifacts }) };
   const contentsBytes = jsonBytes(contents);
   const contentsPointer = pointerTo(contentsBytes);
   await writeTreeFile(join(blobs, hexOf(contentsPointer.digest)), contentsBytes);
-  const indexBytes = jsonBytes(indexOf(plan.images));
+  const indexBytes = jsonBytes(indexOf(plan));
   await writeTreeFile(join(directory, 'index.json'), indexBytes);
   await writeTreeFile(join(directory, 'oci-layout'), jsonBytes({ imageLayoutVersion: '1.0.0' }));
   return { contents, contentsPointer, indexPointer: pointerTo(indexBytes) };
@@ -71,7 +76,7 @@ async function takeLayers(
         ? await takeLayer(layer, join(blobs, hexOf(digest)), onBytes, stopped)
         : leaveToBase(layer, known);
     taken.set(digest, found);
-    if (found.diffId === diffId) return;
+    if (diffId === undefined || found.diffId === diffId) return;
     const message = `${what} unpacks to ${found.diffId}, and the image's config says ${diffId}`;
     throw bundleError('bundle/source', message);
   };
@@ -82,8 +87,8 @@ async function takeLayers(
 }
 
 /** An entry for each name, so that any OCI tool finds images and signatures. */
-function indexOf(images: readonly PlannedImage[]) {
-  const manifests = images.flatMap(({ reference, digest, mediaType, sizeBytes, tags }) =>
+function indexOf({ images, artifacts }: Plan) {
+  const manifests = [...images, ...artifacts].flatMap(({ reference, digest, mediaType, sizeBytes, tags }) =>
     (tags.length === 0 ? [reference] : tags).map((name) => namedEntry(name, { mediaType, digest, size: sizeBytes })),
   );
   const attached = images.flatMap(({ reference, attached = [] }) => {

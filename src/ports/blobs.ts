@@ -1,5 +1,6 @@
 import type { BundleId, Digest } from '../domain/model/digest.ts';
 import type { FoundBundle } from '../domain/model/medium.ts';
+import type { Fault } from '../domain/model/reason.ts';
 import type { Allocate } from '../platform/files/file-access.ts';
 import type { Unsubscribe } from '../platform/subscription.ts';
 
@@ -117,6 +118,8 @@ export interface LayerCopies {
     startByte: number | undefined,
     signal: AbortSignal,
   ): Promise<LayerWriter | undefined>;
+  /** Why nothing can be kept for now. Undefined when the last layer was kept, or there was none. */
+  trouble(): Fault | undefined;
   /** Removes all other layers. @throws AppError `store/blob` (`retry`) */
   retain(digests: ReadonlySet<Digest>, signal: AbortSignal): Promise<number>;
 }

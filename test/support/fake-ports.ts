@@ -666,6 +666,7 @@ export function createFakeNode(
       isBeside: async (path) => path.startsWith('/var'),
       want: () => undefined,
       begin: async () => undefined,
+      trouble: () => undefined,
       retain: async () => 0,
     },
     source: {

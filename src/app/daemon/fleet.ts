@@ -68,7 +68,7 @@ interface FleetState {
   readonly stop: AbortController;
   /** Changes with what the last report says of bundles. */
   seen: string;
-  /** How many images of all releases were present then. */
+  /** How many images and artifacts of all releases were present then. */
   present: number;
 }
 
@@ -160,11 +160,15 @@ async function openAgain(state: FleetState, path: string, handle: OffersHandler)
   }
 }
 
+function presentIn({ images, artifacts }: StatusReport['bundles'][number]): number {
+  return images.present + (artifacts?.present ?? 0);
+}
+
 /** Most reports differ in their progress only. */
 function takeReport(state: FleetState, report: StatusReport, judged: JudgedBy, provider: PeerMedia): void {
   const { bundles, rejected, notices, rejectedNames } = report;
   const seen = JSON.stringify([
-    bundles.map(({ bundleId, phase, hold, cancelled, images }) => [bundleId, phase, hold, cancelled, images.present]),
+    bundles.map((bundle) => [bundle.bundleId, bundle.phase, bundle.hold, bundle.cancelled, presentIn(bundle)]),
     rejected.map(({ bundleId, reason }) => [bundleId, reason.code]),
     notices.map(({ bundleId }) => bundleId),
     rejectedNames,
@@ -180,7 +184,7 @@ function takeReport(state: FleetState, report: StatusReport, judged: JudgedBy, p
   // What this report refuses may have been judged before the change.
   if (isJudgedAnew) state.refused.clear();
   else for (const bundleId of refusedForGood(report)) state.refused.add(bundleId);
-  const present = report.bundles.reduce((sum, { images }) => sum + images.present, 0);
+  const present = report.bundles.reduce((sum, bundle) => sum + presentIn(bundle), 0);
   state.kept?.changed(present < state.present);
   state.present = present;
   provider.reconsider();

@@ -1,5 +1,5 @@
 import * as v from 'valibot';
-import type { Contents, Image, Layer, Payload } from '../../domain/model/bundle.ts';
+import type { Artifact, Contents, Image, Layer, Payload } from '../../domain/model/bundle.ts';
 import type { Digest } from '../../domain/model/digest.ts';
 import { isCanonicalReference, parseReference } from '../../domain/model/reference.ts';
 import { bundleError } from '../bundle-error.ts';
@@ -32,18 +32,43 @@ export function checkContents(contents: Contents, payload: Payload): void {
     const outside = image.layers.find((at) => at >= contents.layers.length);
     if (outside !== undefined) throw wrong(`${image.reference}: there is no layer ${outside}`);
   }
+  for (const artifact of contents.artifacts ?? []) checkArtifact(artifact, contents, seen);
   checkTotals(contents, payload);
 }
 
+/** It is copied, not pulled: all its blobs travel with it. */
+function checkArtifact(artifact: Artifact, { layers, images }: Contents, seen: Names): void {
+  const { reference, mediaType } = artifact;
+  checkReference(artifact);
+  if (images.length === 0) throw wrong(`${reference}: an artifact belongs to a release with at least one image`);
+  if (indexMediaTypes.has(mediaType)) throw wrong(`${reference}: an artifact has a manifest, and this is an index`);
+  checkTags(artifact, seen.tags);
+  once(seen.references, reference, 'reference');
+  for (const at of artifact.layers) {
+    const layer = layers[at];
+    if (layer === undefined) throw wrong(`${reference}: there is no layer ${at}`);
+    if (layer.inBase) throw wrong(`${reference}: layer ${layer.digest} of an artifact can't come from a base`);
+  }
+}
+
+type Named = Pick<Image, 'reference' | 'digest' | 'mediaType' | 'tags'>;
+
+interface Names {
+  readonly references: Set<string>;
+  readonly tags: Map<string, Digest>;
+}
+
 /** A node reads all of this in each round. */
-function checkCounts({ layers, images }: Contents): void {
-  const sum = (countOf: (image: Image) => number) => images.reduce((total, image) => total + countOf(image), 0);
+function checkCounts({ layers, images, artifacts = [] }: Contents): void {
+  const sumOf = <One>(all: readonly One[], countOf: (one: One) => number) =>
+    all.reduce((total, one) => total + countOf(one), 0);
+  const named = [...images, ...artifacts];
   const attached = (image: Image) => (image.attached ?? []).reduce((total, { blobs }) => total + blobs.length, 0);
   const counts = [
     ['layers', layers.length, limits.layers],
-    ['layers of images', sum((image) => image.layers.length), limits.layerUses],
-    ['tags', sum((image) => image.tags.length), limits.tags],
-    ['attached blobs', sum(attached), limits.attachedBlobsInAll],
+    ['layers of images', sumOf(named, (one) => one.layers.length), limits.layerUses],
+    ['tags', sumOf(named, (one) => one.tags.length), limits.tags],
+    ['attached blobs', sumOf(images, attached), limits.attachedBlobsInAll],
   ] as const;
   for (const [what, count, most] of counts) {
     if (count > most) {
@@ -62,7 +87,7 @@ function checkLayers(layers: readonly Layer[], { update }: Payload): void {
   }
 }
 
-function checkReference(image: Image): void {
+function checkReference(image: Named): void {
   if (!isCanonicalReference(image.reference) || !image.reference.endsWith(`@${image.digest}`)) {
     throw wrong(
       `${printable(image.reference)}: reference must be registry/repository@${image.digest}, its host in lower case`,
@@ -77,7 +102,7 @@ function checkReference(image: Image): void {
   }
 }
 
-function checkTags(image: Image, seen: Map<string, Digest>): void {
+function checkTags(image: Named, seen: Map<string, Digest>): void {
   const { repository } = parseReference(image.reference);
   for (const text of image.tags) {
     const reference = isCanonicalReference(text) ? parseReference(text) : undefined;
@@ -160,11 +185,15 @@ const attachedTag = v.strictObject({
   ),
 });
 
-const image = v.strictObject({
+const named = {
   reference: word,
   digest,
   mediaType: word,
   tags: v.optional(v.pipe(v.array(word), v.maxLength(limits.treeItems)), () => []),
+};
+
+const image = v.strictObject({
+  ...named,
   component: v.exactOptional(
     v.pipe(v.string(), v.regex(COMPONENT, 'must be a short name such as etcd'), v.maxBytes(limits.nameBytes)),
   ),
@@ -175,9 +204,22 @@ const image = v.strictObject({
   ),
 });
 
+const artifact = v.strictObject({
+  ...named,
+  type: word,
+  config: v.strictObject(document),
+  layers: v.pipe(
+    v.array(count),
+    v.maxLength(limits.artifactLayers, `must have at most ${limits.artifactLayers} layers`),
+  ),
+});
+
 export const contentsSchema = v.strictObject({
   layers: v.pipe(v.array(layer), v.maxLength(limits.treeItems)),
   images: v.pipe(v.array(image), v.maxLength(limits.images, `must have at most ${limits.images} images`)),
+  artifacts: v.exactOptional(
+    v.pipe(v.array(artifact), v.maxLength(limits.artifacts, `must have at most ${limits.artifacts} artifacts`)),
+  ),
 });
 
 /** The form only. `maxItems`: stored contents need none. @throws AppError `bundle/contents` */

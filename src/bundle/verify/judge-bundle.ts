@@ -1,4 +1,10 @@
-import type { ContentPointer, Contents, Payload, VerifiedBundle } from '../../domain/model/bundle.ts';
+import {
+  artifactLayers,
+  type ContentPointer,
+  type Contents,
+  type Payload,
+  type VerifiedBundle,
+} from '../../domain/model/bundle.ts';
 import { AppError } from '../../platform/app-error.ts';
 import { digestOfLarge } from '../../platform/digest.ts';
 import { formatBytes } from '../../platform/sizes.ts';
@@ -151,9 +157,11 @@ async function readBeside(
   }
 }
 
-function lacksAllLayers({ layers }: Contents, { missing }: WalkedImages): boolean {
+/** An envelope has all of its artifacts, which only a medium or another node can bring. */
+function lacksAllLayers(contents: Contents, { missing }: WalkedImages): boolean {
+  const kept = new Set(artifactLayers(contents));
   const absent = new Set(missing.flatMap(({ digest, why }) => (why === 'absent' || why === 'in-base' ? [digest] : [])));
-  return layers.every(({ digest }) => absent.has(digest));
+  return contents.layers.every((layer) => kept.has(layer) || absent.has(layer.digest));
 }
 
 async function readContentsBlob(reader: BundleReader, pointer: ContentPointer, signal: AbortSignal): Promise<Buffer> {

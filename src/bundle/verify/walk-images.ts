@@ -1,4 +1,4 @@
-import type { AttachedTag, ContentPointer, Contents, Image, Payload } from '../../domain/model/bundle.ts';
+import type { Artifact, AttachedTag, ContentPointer, Contents, Image, Payload } from '../../domain/model/bundle.ts';
 import type { Digest } from '../../domain/model/digest.ts';
 import type { MissingBlob } from '../../domain/model/medium.ts';
 import { inOrder } from '../../platform/async/concurrency.ts';
@@ -32,7 +32,8 @@ export interface WalkedImages {
 }
 
 /**
- * From `index.json` over every image to its layers. A missing document ends the walk below it.
+ * From `index.json` over every image and artifact to its layers. A missing document ends the walk
+ * below it.
  *
  * @throws AppError `bundle/index` an image isn't listed; `bundle/inconsistent` `contents.json`
  *   contradicts the manifests; `media/read`, `media/gone`
@@ -49,12 +50,18 @@ export async function walkImages(
   const { payload, contents } = bundle;
   const listed = new Map(bundle.index.manifests.map((entry) => [entry.digest, entry]));
   const walkOne = (image: Image) => walkImage(new Walk(reader, parsers, signal), image, listed, bundle);
-  for await (const walk of inOrder(contents.images, IMAGES_AT_ONCE, walkOne)) {
-    for (const { digest, sizeBytes, lacks } of walk) {
+  const record = (walked: readonly WalkedDocument[]) => {
+    for (const { digest, sizeBytes, lacks } of walked) {
       documents.add(digest);
       blobs.set(digest, sizeBytes);
       if (lacks !== undefined) missing.set(digest, lacks);
     }
+  };
+  for await (const walked of inOrder(contents.images, IMAGES_AT_ONCE, walkOne)) record(walked);
+  for (const artifact of contents.artifacts ?? []) {
+    const walk = new Walk(reader, parsers, signal);
+    await walkArtifact(walk, artifact, listed, contents);
+    record(walk.documents);
   }
   for (const { digest, sizeBytes } of othersOf(bundle)) blobs.set(digest, sizeBytes);
   for (const lacking of await findMissing(reader, bundle, signal)) missing.set(lacking.digest, lacking);
@@ -128,10 +135,7 @@ async function walkImage(
   listed: ReadonlyMap<Digest, IndexEntry>,
   { payload, contents }: Walkable,
 ): Promise<readonly WalkedDocument[]> {
-  const entry = listed.get(image.digest);
-  if (entry === undefined || entry.mediaType !== image.mediaType) {
-    throw bundleError('bundle/index', `index.json does not list ${image.reference} as ${image.mediaType}`);
-  }
+  const entry = entryOf(image, listed);
   const { manifests, isWhole } = await walkToManifests(walk, image, entry, payload.arch);
   const subjects = new Set([image.digest, ...manifests.map(({ digest }) => digest)]);
   for (const attached of image.attached ?? []) {
@@ -146,6 +150,34 @@ async function walkImage(
     await walkConfig(walk, { ...image, layers }, manifest, contents);
   }
   return walk.documents;
+}
+
+function entryOf({ digest, mediaType, reference }: Named, listed: ReadonlyMap<Digest, IndexEntry>): IndexEntry {
+  const entry = listed.get(digest);
+  if (entry?.mediaType === mediaType) return entry;
+  throw bundleError('bundle/index', `index.json does not list ${reference} as ${mediaType}`);
+}
+
+/** Its config may have any form. */
+async function walkArtifact(
+  walk: Walk,
+  artifact: Artifact,
+  listed: ReadonlyMap<Digest, IndexEntry>,
+  contents: Contents,
+): Promise<void> {
+  const what = `manifest ${artifact.digest} of ${artifact.reference}`;
+  const bytes = await walk.document(entryOf(artifact, listed), what);
+  await walk.document(artifact.config, `config ${artifact.config.digest} of ${artifact.reference}`);
+  if (bytes === undefined) return;
+  const manifest = await walk.parsers.manifest(bytes, inconsistent(what), walk.signal);
+  const { config, layers } = manifest;
+  if (config.digest !== artifact.config.digest || config.size !== artifact.config.size) {
+    throw disagrees(artifact, `its config is ${artifact.config.digest}, its manifest ${config.digest}`);
+  }
+  if (layers.length !== artifact.layers.length) {
+    throw disagrees(artifact, `${artifact.layers.length} layers, its manifest ${layers.length}`);
+  }
+  checkEach(artifact, artifact.layers, manifest, contents);
 }
 
 interface WalkedManifests {
@@ -246,6 +278,10 @@ function checkLayers(image: Image, layers: readonly number[], manifest: ImageMan
     const why = `has ${manifest.layers.length} layers, and ${limits.layersPerImage} are allowed`;
     throw bundleError('bundle/inconsistent', `a manifest of ${image.reference} ${why}`);
   }
+  checkEach(image, layers, manifest, contents);
+}
+
+function checkEach(image: Named, layers: readonly number[], manifest: ImageManifest, contents: Contents): void {
   manifest.layers.forEach((layer, at) => {
     const said = contents.layers[layers[at] ?? -1];
     if (said?.digest !== layer.digest || said.sizeBytes !== layer.size) {
@@ -290,6 +326,8 @@ function inconsistent(what: string): DocumentName {
   return { what, code: 'bundle/inconsistent' };
 }
 
-function disagrees(image: Image, how: string) {
+type Named = Pick<Image, 'reference' | 'digest' | 'mediaType'>;
+
+function disagrees(image: Named, how: string) {
   return bundleError('bundle/inconsistent', `contents.json disagrees with ${image.reference}: it says ${how}`);
 }

@@ -6,7 +6,7 @@ import { newSignersOf, type Signers, type Withdrawal, withdrawalOf } from '../ad
 import { sequenceOf, streamClockFault } from '../adoption/floors.ts';
 import type { FoundOn } from '../adoption/unknown-bundles.ts';
 import { type LoadingNodes, nodesLoading } from '../fleet/turn.ts';
-import type { Image } from '../model/bundle.ts';
+import type { Artifact, Image } from '../model/bundle.ts';
 import type { PhaseOf } from '../model/condition.ts';
 import type { Digest } from '../model/digest.ts';
 import type { RuntimeImage } from '../model/image.ts';
@@ -23,6 +23,7 @@ import {
 import { keepsBlobs, missingLayersOf } from '../preload/pull-schedule.ts';
 import { type DiskVerdict, diskVerdict, type LackingRelease } from '../preload/space.ts';
 import {
+  absentArtifacts,
   badBlobsAfter,
   type ImageSupply,
   refusalReason,
@@ -51,6 +52,7 @@ export interface BundleAssessment extends PhaseOf, ImageSupply, ActivationVerdic
   readonly waitsFor?: ReturnType<typeof peerWaitedFor>;
   readonly blobMedia: readonly string[];
   readonly absentImages: readonly Image[];
+  readonly absentArtifacts: readonly Artifact[];
   /** Of a retired release: those that other releases pin. */
   readonly pinnedImages: readonly Image[];
   /** Present, and the runtime does not report them pinned. */
@@ -91,7 +93,7 @@ export function assessBundle(bundle: StoredBundle, context: BundleContext): Bund
     clockFault: streamClockFault(bundle, { ...observed, bundles: stored.bundles }),
     clockSynchronised: observed.clockSynchronised,
     withdrawn: withdrawal?.reason.code,
-    absentImages: images.absentImages.length,
+    absentImages: images.absentImages.length + images.absentArtifacts.length,
     bundles: stored.bundles,
     foreignTag: foreignTag(bundle, stored.bundles),
     imageUses: observed.imageUses,
@@ -133,9 +135,9 @@ function aheadOf(bundle: StoredBundle, context: BundleContext): readonly Lacking
     .map((other) => ({ bundle: other, absentImages: imagesOf(other, context).absentImages }));
 }
 
-type BundleImages = Pick<BundleAssessment, 'absentImages' | 'pinnedImages' | 'unpinnedImages'>;
+type BundleImages = Pick<BundleAssessment, 'absentImages' | 'absentArtifacts' | 'pinnedImages' | 'unpinnedImages'>;
 
-function imagesOf(bundle: StoredBundle, { images, memory }: BundleContext): BundleImages {
+function imagesOf(bundle: StoredBundle, { images, memory, observed }: BundleContext): BundleImages {
   const absentImages = bundle.contents.images.filter(
     (image) => images?.has(image.reference) !== true || isHeldByTagAlone(image, images, memory),
   );
@@ -144,6 +146,7 @@ function imagesOf(bundle: StoredBundle, { images, memory }: BundleContext): Bund
   const present = bundle.contents.images.filter((image) => image.pin && !absent.has(image));
   return {
     absentImages,
+    absentArtifacts: isRetired(bundle) ? [] : absentArtifacts(bundle, observed.localBlobs),
     pinnedImages: present.filter(isPinned),
     unpinnedImages: isRetired(bundle) ? [] : present.filter((image) => !isPinned(image)),
   };
@@ -189,10 +192,14 @@ function factsOf(
   const base = stored.bundles.find((other) => isBaseOf(other, bundle));
   const lacking = lackingOfBaseIn(bundle, absentImages, sources, context);
   const seen = { bundle, ...images, presentLayers, carriers, failures, localBlobs };
+  const isAtHand = (index: number) =>
+    supply.availableBlobs.has(bundle.contents.layers[index]?.digest ?? bundle.bundleId);
+  const copyable = isTrusted ? images.absentArtifacts.filter(({ layers }) => layers.every(isAtHand)) : [];
   const isKnown = observed.runtime.kind === 'reachable' && !isRetired(bundle);
   return {
     ...seen,
     ...sources,
+    copyableArtifacts: copyable,
     lackingOfBase: lacking.size,
     baseHolders: holdersOf(lacking, bundle, stored.bundles),
     base,

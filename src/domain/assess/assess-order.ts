@@ -74,8 +74,16 @@ function inOrder(entry: BundleAssessment, next: PathRelease | undefined): Bundle
   return held.length === 0 ? entry : { ...entry, activationDue: false, holds: [...entry.holds, ...held] };
 }
 
-export function isReadyToActivate({ activationDue, absentImages, unpinnedImages }: BundleAssessment): boolean {
-  return activationDue && absentImages.length === 0 && unpinnedImages.length === 0;
+export function isReadyToActivate({ activationDue, ...entry }: BundleAssessment): boolean {
+  return activationDue && isComplete(entry);
+}
+
+export function isComplete({
+  absentImages,
+  absentArtifacts,
+  unpinnedImages,
+}: Pick<BundleAssessment, 'absentImages' | 'absentArtifacts' | 'unpinnedImages'>): boolean {
+  return absentImages.length + absentArtifacts.length + unpinnedImages.length === 0;
 }
 
 /** The bundle whose activation runs, else the first ready one that no gate holds. */

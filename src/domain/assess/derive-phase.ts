@@ -28,7 +28,7 @@ export function derivePhase(facts: BundleFacts, withdrawal: Withdrawal | undefin
 }
 
 function phaseOf(facts: BundleFacts, { observed, memory, stored }: PhaseContext): PhaseOf {
-  const { bundle, absentImages, unpinnedImages } = facts;
+  const { bundle, absentImages, absentArtifacts, unpinnedImages } = facts;
   const reached = reachedPhase(bundle, stored.bundles);
   if (reached === 'retired') return { phase: 'retired' };
   if (observed.runtime.kind !== 'reachable') {
@@ -41,7 +41,7 @@ function phaseOf(facts: BundleFacts, { observed, memory, stored }: PhaseContext)
       ? { phase: 'held', hold: 'runtime-version', reason: tooOld }
       : { phase: reached, reason: tooOld };
   }
-  if (absentImages.length > 0) return incomplete(facts, reached, observed, memory);
+  if (absentImages.length + absentArtifacts.length > 0) return incomplete(facts, reached, observed, memory);
   if (unpinnedImages.length > 0) return unpinned(facts, reached, observed, memory);
   return settled(bundle, stored.bundles, reached);
 }
@@ -55,7 +55,8 @@ function incomplete(facts: BundleFacts, reached: ReachedPhase | undefined, { now
   const held = cancelHold(facts) ?? waiting;
   // The runtime may wait long for the medium of the layers that it pulls.
   const isLost = isPulling && facts.carriers.length === 0 && facts.pullableImages.length === 0;
-  const lost = isLost ? mediaHold(facts)?.reason : undefined;
+  const uncopied = facts.copyableArtifacts.length > 0 ? memory.copyFault : undefined;
+  const lost = isLost ? mediaHold(facts)?.reason : uncopied;
   return reached === undefined || reached === 'ready'
     ? (held ?? defined({ phase: 'preloading', reason: lost }))
     : { phase: reached, reason: held?.reason ?? imagesMissing(facts) };

@@ -3,7 +3,14 @@ import type { BundleAssessment } from '../assess/assess-bundle.ts';
 import { tagsInWork } from '../assess/assess-order.ts';
 import type { Digest } from '../model/digest.ts';
 import { parseReference, repositoryOf } from '../model/reference.ts';
-import { attachedOwners, type TagGoal, tagGoalsOf, tagOwners, withdrawnAmong } from '../release/tags.ts';
+import {
+  artifactTagsOf,
+  attachedOwners,
+  type TagGoal,
+  tagGoalsOf,
+  tagOwners,
+  withdrawnAmong,
+} from '../release/tags.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { Memory } from '../state/memory.ts';
 import { isPreloading } from './pull-plan.ts';
@@ -80,6 +87,14 @@ export function catalogOf(memory: Memory, assessment: Assessment, policy: ServeP
       }
     }
   }
+  for (const { bundle } of trusted) {
+    for (const { reference, digest } of bundle.contents.artifacts ?? [])
+      entryOf(catalog, repositoryOf(reference)).manifests.add(digest);
+  }
+  for (const { tag: name, digest } of heldTags(assessment, policy, artifactTagsOf)) {
+    const { repository, tag } = parseReference(name);
+    if (tag !== undefined) entryOf(catalog, repository).tags.set(tag, digest);
+  }
   for (const goal of [...heldTags(assessment, policy), ...tagsInWork(memory, assessment)]) {
     const { repository, tag } = parseReference(goal.tag);
     const offered = entryOf(catalog, repository);
@@ -93,15 +108,17 @@ export function catalogOf(memory: Memory, assessment: Assessment, policy: ServeP
 export function heldTags(
   { bundles, tags }: Pick<Assessment, 'bundles' | 'tags'>,
   { serve }: ServePolicy,
+  tagsOf = tagGoalsOf,
 ): readonly TagGoal[] {
   if (serve.activated !== 'digests-and-tags') return [];
   const contested = new Set(tags.contested.map(({ tag }) => tag));
   const owners = tagOwners(
     bundles.map(({ bundle }) => bundle),
     withdrawnAmong(bundles),
+    tagsOf,
   );
   return [...new Set(owners.values())]
-    .flatMap((owner) => tagGoalsOf(owner).filter(({ tag }) => owners.get(tag) === owner))
+    .flatMap((owner) => tagsOf(owner).filter(({ tag }) => owners.get(tag) === owner))
     .filter(({ tag }) => !contested.has(tag) && isServed(repositoryOf(tag), serve));
 }
 

@@ -1,7 +1,7 @@
 import { pathOf } from '../activation/read-paths.ts';
 import type { Assessment } from '../assess/assess.ts';
 import type { BundleAssessment } from '../assess/assess-bundle.ts';
-import type { Image, Layer } from '../model/bundle.ts';
+import { artifactLayers, type Image, type Layer } from '../model/bundle.ts';
 import type { Digest } from '../model/digest.ts';
 import {
   fill,
@@ -101,26 +101,32 @@ export interface KeepPlan {
 }
 
 /**
- * The layers to keep (docs/decisions/blob-sources.md): those of the settings, and those of images
- * that need several media. While there are unclaimed pins every kept layer stays: its release may
- * have lost its records.
+ * The layers to keep (docs/decisions/blob-sources.md): those of the settings, those of artifacts,
+ * and those of images that need several media. While there are unclaimed pins every kept layer
+ * stays: its release may have lost its records.
  *
  * @returns undefined while the runtime does not answer
  */
 export function keepPlan(observed: Observed, assessment: Assessment, policy: Policy): KeepPlan | undefined {
   if (observed.runtime.kind !== 'reachable') return undefined;
-  const layers = new Map<Digest, Layer>();
+  const { localBlobs } = observed;
+  const wanted = new Set<Digest>(assessment.pins.unclaimed.length > 0 ? localBlobs : []);
+  const lacking = new Map<Digest, Layer>();
   for (const entry of assessment.bundles) {
-    if (entry.phase === 'retired' || entry.withdrawn !== undefined) continue;
-    const kept = keptLayers(entry.bundle, policy.retention);
-    for (const layer of [...kept, ...awaited(entry, assessment, observed.localBlobs)]) layers.set(layer.digest, layer);
+    if (entry.phase === 'retired') continue;
+    const { withdrawn, bundle, disk } = entry;
+    const artifacts = artifactLayers(bundle.contents);
+    // What a release without trust has of its artifacts stays, as its images do.
+    const layers =
+      withdrawn === undefined
+        ? [...keptLayers(bundle, policy.retention), ...awaited(entry, assessment, localBlobs), ...artifacts]
+        : artifacts.filter(({ digest }) => localBlobs.has(digest));
+    for (const { digest } of layers) wanted.add(digest);
+    if (bundle.cancelled !== undefined || disk?.fits === false) continue;
+    for (const layer of layers) if (!localBlobs.has(layer.digest)) lacking.set(layer.digest, layer);
   }
-  const offered = layers.size === 0 ? layers : offeredByMedia(observed);
-  const doubtful = assessment.pins.unclaimed.length > 0 ? observed.localBlobs : [];
-  return {
-    wanted: new Set([...layers.keys(), ...doubtful]),
-    copy: [...layers.values()].filter(({ digest }) => offered.has(digest) && !observed.localBlobs.has(digest)),
-  };
+  const offered = lacking.size === 0 ? lacking : offeredByMedia(observed);
+  return { wanted, copy: [...lacking.values()].filter(({ digest }) => offered.has(digest)) };
 }
 
 /** Layers of images that need another medium too, until the image is present. */

@@ -45,7 +45,7 @@ export function resumptions({ media }: Pick<Observed, 'media'>, { bundles }: Ass
     );
   return bundles
     .filter(({ bundle }) => bundle.cancelled !== undefined)
-    .filter((entry) => entry.absentImages.length === 0 || isBack(entry))
+    .filter((entry) => entry.absentImages.length + entry.absentArtifacts.length === 0 || isBack(entry))
     .map(({ bundle }) => ({ kind: 'resume-preload', bundleId: bundle.bundleId }));
 }
 

@@ -55,7 +55,8 @@ function mayGoOn({ bundle, withdrawn }: BundleAssessment): boolean {
 }
 
 function repositoriesIn({ bundle }: BundleAssessment): readonly string[] {
-  return repositoriesOf(bundle.contents.images);
+  const { images, artifacts = [] } = bundle.contents;
+  return repositoriesOf([...images, ...artifacts]);
 }
 
 /**
@@ -80,7 +81,7 @@ export function repositoriesInWork(
 }
 
 /** Tags may have repositories of their own. */
-function repositoriesOf(images: readonly Image[]): readonly string[] {
+function repositoriesOf(images: readonly Pick<Image, 'reference' | 'tags'>[]): readonly string[] {
   return images.flatMap(({ reference, tags }) => [reference, ...tags].map(repositoryOf));
 }
 
@@ -151,10 +152,13 @@ function attachedTo({ payload }: VerifiedBundle): readonly Digest[] {
 }
 
 function namedByImages({ contents }: VerifiedBundle): readonly Digest[] {
-  return contents.images.flatMap(({ digest, attached = [] }) => [
-    digest,
-    ...attached.flatMap((tag) => [tag.digest, ...tag.blobs.map((blob) => blob.digest)]),
-  ]);
+  return [
+    ...contents.images.flatMap(({ digest, attached = [] }) => [
+      digest,
+      ...attached.flatMap((tag) => [tag.digest, ...tag.blobs.map((blob) => blob.digest)]),
+    ]),
+    ...(contents.artifacts ?? []).flatMap(({ digest, config }) => [digest, config.digest]),
+  ];
 }
 
 interface Candidate {

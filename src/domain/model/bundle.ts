@@ -134,10 +134,27 @@ export interface Image {
   readonly attached?: readonly AttachedTag[];
 }
 
+/**
+ * Anything with a manifest that is no image: a chart, a model. The node keeps its blobs, and no
+ * runtime unpacks them. `config` is of its manifest, `layers` as of an image.
+ */
+export interface Artifact extends Pick<Image, 'reference' | 'digest' | 'mediaType' | 'tags' | 'layers'> {
+  readonly config: ContentPointer;
+  /** `artifactType` of the manifest, else the media type of its config. */
+  readonly type: string;
+}
+
 /** `contents.json`: every layer once, and the images in load order. */
 export interface Contents {
   readonly layers: readonly Layer[];
   readonly images: readonly Image[];
+  readonly artifacts?: readonly Artifact[];
+}
+
+/** Layers of artifacts, each once. */
+export function artifactLayers({ layers, artifacts = [] }: Contents): readonly Layer[] {
+  const indexes = new Set(artifacts.flatMap((artifact) => artifact.layers));
+  return layers.filter((_layer, index) => indexes.has(index));
 }
 
 /** A bundle with a verified signature and Merkle tree down to `contents.json` and `index.json`. */

@@ -78,6 +78,8 @@ export type TrustReason =
 export interface ImageCount {
   readonly present: number;
   readonly total: number;
+  /** Only while one is absent. */
+  readonly artifacts?: { readonly present: number; readonly total: number };
 }
 
 /** One bad blob of the copies that were seen, and how many more there are. */
@@ -164,6 +166,8 @@ export type ImageReason =
         bundle: BundleLabel;
         missing: number;
         total: number;
+        /** Artifacts are counted, too. */
+        isMixed?: boolean;
         /** Some references; `list`: all these names matter, else only the first one. */
         named: readonly string[];
         isList: boolean;

@@ -1,5 +1,5 @@
 import { defined } from '../../platform/defined.ts';
-import { BASE_ANNOTATION, bundleName, type Image } from '../model/bundle.ts';
+import { type Artifact, BASE_ANNOTATION, bundleName, type Image } from '../model/bundle.ts';
 import type { PhaseOf } from '../model/condition.ts';
 import type { Digest } from '../model/digest.ts';
 import { type FaultyBlob, type FoundBundle, isFaulty, type Medium } from '../model/medium.ts';
@@ -25,8 +25,11 @@ export interface Carrier {
 export interface BundleFacts {
   readonly bundle: StoredBundle;
   readonly absentImages: readonly Image[];
+  readonly absentArtifacts: readonly Artifact[];
   readonly unpinnedImages: readonly Image[];
   readonly pullableImages: readonly Image[];
+  /** A medium has what this node lacks of them. */
+  readonly copyableArtifacts: readonly Artifact[];
   readonly presentLayers: ReadonlySet<Digest>;
   readonly availableBlobs: ReadonlySet<Digest>;
   /** Layers that a delta leaves to its base, and that are neither present nor on a medium. */
@@ -96,9 +99,10 @@ export function runtimeHold({ obstacle }: Memory): PhaseOf | undefined {
   return { phase: 'held', hold: 'runtime', reason: obstacle };
 }
 
-/** `held (media)`: images are absent and no plugged medium can give one of them. */
+/** `held (media)`: images or artifacts are absent, and no plugged medium can give one of them. */
 export function mediaHold(facts: BundleFacts): PhaseOf | undefined {
-  const { pullableImages, failures } = facts;
+  const { pullableImages, failures, copyableArtifacts } = facts;
+  if (copyableArtifacts.length > 0) return undefined;
   const given = new Set(failures.filter((failure) => failure.retryAt === undefined).map(referenceOf));
   if (pullableImages.some((image) => !given.has(image.reference))) return undefined;
   return { phase: 'held', hold: 'media', reason: sourceReason(facts) };
@@ -141,22 +145,28 @@ function restWaitedFor(facts: BundleFacts): ReturnType<typeof peerWaitedFor> {
     : undefined;
 }
 
-function aboutImages({ bundle: { payload, contents }, absentImages }: BundleFacts) {
+function aboutImages({ bundle: { payload, contents }, absentImages, absentArtifacts }: BundleFacts) {
   const total = contents.images.length;
-  const images: ImageCount = { present: total - absentImages.length, total };
+  const all = contents.artifacts?.length ?? 0;
+  const artifacts = { present: all - absentArtifacts.length, total: all };
+  const images: ImageCount = {
+    present: total - absentImages.length,
+    total,
+    ...(absentArtifacts.length > 0 && { artifacts }),
+  };
   return { bundle: labelOf(payload), images };
 }
 
 function carrierReason(facts: BundleFacts): MediaReason {
-  const { bundle, carriers, absentImages } = facts;
+  const { bundle, carriers } = facts;
   const media = carriers.map((carrier) => carrier.medium.label);
-  if (carriers.every(({ found }) => found.isEnvelope)) {
+  if (facts.absentImages.length > 0 && carriers.every(({ found }) => found.isEnvelope)) {
     return { code: 'engine/offline', data: { bundle: labelOf(bundle.payload), media } };
   }
   const missing = missingOnAll(facts);
   const [blob] = missing;
   const first =
-    blob === undefined ? { reference: absentImages[0]?.reference ?? '' } : { digest: blob.digest, why: blob.why };
+    blob === undefined ? { reference: absentIn(facts)[0]?.reference ?? '' } : { digest: blob.digest, why: blob.why };
   const data = { kind: 'on-all-media', ...aboutImages(facts), media, blobs: missing.length, first } as const;
   return { code: 'bundle/blob-missing', data };
 }
@@ -169,8 +179,8 @@ export function copyNeeded(facts: BundleFacts): MediaReason | undefined {
 
 /** Another stick is needed once one gave all it had, or this node has a part. */
 function restNeeded(facts: BundleFacts): MediaReason | undefined {
-  const { bundle, absentImages, presentLayers, availableBlobs, isExhaustedBundle, badBlobs } = facts;
-  const indexes = new Set(absentImages.flatMap((image) => image.layers));
+  const { bundle, presentLayers, availableBlobs, isExhaustedBundle, badBlobs } = facts;
+  const indexes = new Set(absentIn(facts).flatMap(({ layers }) => layers));
   const needed = bundle.contents.layers.filter(({ digest }, at) => indexes.has(at) && !presentLayers.has(digest));
   const lacking = needed.filter(({ digest }) => !availableBlobs.has(digest));
   const isIncomplete = isExhaustedBundle || badBlobs.length > 0;
@@ -191,14 +201,18 @@ function missingOnAll({ carriers, presentLayers, availableBlobs }: BundleFacts):
 
 /** A bundle that was ready lacks images. Short enough for a STATUS line. */
 export function imagesMissing(facts: BundleFacts): ImageReason {
-  const named = facts.absentImages.slice(0, 1).map(({ reference }) => reference);
+  const named = absentIn(facts)
+    .slice(0, 1)
+    .map(({ reference }) => reference);
   return { code: 'engine/image-missing', data: { ...aboutMissing(facts), named, isList: false } };
 }
 
 export function lostImages(facts: BundleFacts): ImageReason | undefined {
-  const { bundle, absentImages, pullableImages } = facts;
-  if (bundle.readyAt === undefined || absentImages.length === 0 || pullableImages.length > 0) return undefined;
-  const named = absentImages.slice(0, MISSING_NAMED).map(({ reference }) => reference);
+  const { bundle, pullableImages, copyableArtifacts } = facts;
+  const absent = absentIn(facts);
+  if (bundle.readyAt === undefined || absent.length === 0) return undefined;
+  if (pullableImages.length + copyableArtifacts.length > 0) return undefined;
+  const named = absent.slice(0, MISSING_NAMED).map(({ reference }) => reference);
   return { code: 'engine/image-missing', data: { ...aboutMissing(facts), named, isList: true } };
 }
 
@@ -206,14 +220,21 @@ export function lostImages(facts: BundleFacts): ImageReason | undefined {
 const MISSING_NAMED = 5;
 
 function aboutMissing(facts: BundleFacts) {
-  const { bundle, absentImages } = facts;
-  const total = bundle.contents.images.length;
-  return { bundle: labelOf(bundle.payload), missing: absentImages.length, total, next: nextStep(facts) };
+  const { bundle, absentArtifacts } = facts;
+  const { images, artifacts = [] } = bundle.contents;
+  const isMixed = absentArtifacts.length > 0;
+  const total = images.length + (isMixed ? artifacts.length : 0);
+  const counts = { missing: absentIn(facts).length, total, ...(isMixed && { isMixed }) };
+  return { bundle: labelOf(bundle.payload), ...counts, next: nextStep(facts) };
+}
+
+function absentIn({ absentImages, absentArtifacts }: BundleFacts): readonly (Image | Artifact)[] {
+  return [...absentImages, ...absentArtifacts];
 }
 
 function nextStep(facts: BundleFacts): Extract<ImageReason, { code: 'engine/image-missing' }>['data']['next'] {
-  const { pullableImages, badBlobs, areMediaUnread, lackingOfBase, baseHolders } = facts;
-  if (pullableImages.length > 0) return { kind: 'pull' };
+  const { pullableImages, copyableArtifacts, badBlobs, areMediaUnread, lackingOfBase, baseHolders } = facts;
+  if (pullableImages.length + copyableArtifacts.length > 0) return { kind: 'pull' };
   if (areMediaUnread) return { kind: 'look' };
   const flaws = flawsAmong(badBlobs);
   if (flaws !== undefined) return { kind: 'copy', flaws };

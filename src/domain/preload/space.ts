@@ -1,4 +1,4 @@
-import type { Image, Layer } from '../model/bundle.ts';
+import { artifactLayers, type Image, type Layer } from '../model/bundle.ts';
 import type { PhaseOf } from '../model/condition.ts';
 import type { Digest } from '../model/digest.ts';
 import type { ImageFilesystem, LayerStorage, StagingPlace } from '../model/image.ts';
@@ -48,7 +48,7 @@ export function diskVerdict(
     filesystem: runtime.filesystem,
     layerStorage: runtime.layerStorage ?? 'unpacked',
     staging: runtime.staging,
-    copied: copiedLayers(passing, bundle, observed, policy),
+    copied: copiedLayers([...passing, ...artifactLayers(bundle.contents)], bundle, observed, policy),
     attachedBytes: attachedBytes(bundle, observed),
     minFreePercent: policy.preload.min_free_percent,
     parallel: Math.max(0, parallelPulls(policy.preload.parallel, runtime.layerStorage) - pulling.size),
@@ -63,7 +63,8 @@ function copiedLayers(
   policy: Policy,
 ): readonly Layer[] {
   if (observed.layersBesideImages !== true) return [];
-  const kept = new Set(keptLayers(bundle, policy.retention).map(({ digest }) => digest));
+  const all = [...keptLayers(bundle, policy.retention), ...artifactLayers(bundle.contents)];
+  const kept = new Set(all.map(({ digest }) => digest));
   return layers.filter(({ digest }) => kept.has(digest) && !observed.localBlobs.has(digest));
 }
 

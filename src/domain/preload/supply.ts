@@ -1,4 +1,4 @@
-import type { Image, VerifiedBundle } from '../model/bundle.ts';
+import type { Artifact, Image, VerifiedBundle } from '../model/bundle.ts';
 import type { BundleId, Digest } from '../model/digest.ts';
 import { type FoundBundle, isFaulty } from '../model/medium.ts';
 import { labelOf, type Reason } from '../model/reason.ts';
@@ -21,6 +21,17 @@ export interface ImageSupply {
   readonly mirroredImages: readonly Image[];
 }
 
+/** Those of which a blob is not on the node's own disk. */
+export function absentArtifacts({ contents }: VerifiedBundle, localBlobs: ReadonlySet<Digest>): readonly Artifact[] {
+  const { layers, artifacts = [] } = contents;
+  return artifacts.filter(
+    (artifact) =>
+      ![artifact.digest, artifact.config.digest, ...artifact.layers.map((at) => layers[at]?.digest)].every(
+        (digest) => digest !== undefined && localBlobs.has(digest),
+      ),
+  );
+}
+
 /** A blob belongs to no bundle: its digest says what it is. */
 export function supplyOf(found: readonly FoundBundle[], localBlobs: ReadonlySet<Digest>): Supply {
   const availableBlobs = new Set(localBlobs);
@@ -29,8 +40,8 @@ export function supplyOf(found: readonly FoundBundle[], localBlobs: ReadonlySet<
     if (entry.kind !== 'verified') continue;
     if (entry.isEnvelope) envelopes.add(entry.bundle.bundleId);
     const missing = new Set(entry.missing.map((blob) => blob.digest));
-    const { layers, images } = entry.bundle.contents;
-    for (const { digest } of [...layers, ...images]) if (!missing.has(digest)) availableBlobs.add(digest);
+    const { layers, images, artifacts = [] } = entry.bundle.contents;
+    for (const { digest } of [...layers, ...images, ...artifacts]) if (!missing.has(digest)) availableBlobs.add(digest);
   }
   return { availableBlobs, envelopes };
 }
@@ -60,14 +71,17 @@ export function supplyImages(
 /** How many are kept for a bundle; a message names one and counts the rest. */
 const REMEMBERED = 20;
 
-type Facts = Pick<BundleFacts, 'bundle' | 'absentImages' | 'presentLayers' | 'carriers' | 'failures'> & {
+type Facts = Pick<
+  BundleFacts,
+  'bundle' | 'absentImages' | 'absentArtifacts' | 'presentLayers' | 'carriers' | 'failures'
+> & {
   readonly localBlobs: ReadonlySet<Digest>;
 };
 
 /** What is stored holds while no medium with the blob is plugged in: a new copy may be good. */
 export function badBlobsAfter(facts: Facts): readonly BadBlob[] {
-  const { bundle, absentImages, carriers } = facts;
-  if (absentImages.length === 0) return [];
+  const { bundle, carriers } = facts;
+  if (facts.absentImages.length + facts.absentArtifacts.length === 0) return [];
   const isNeeded = neededIn(facts);
   const isMissingOnAll = (digest: Digest) =>
     carriers.every(({ found }) => found.missing.some((blob) => blob.digest === digest));
@@ -101,11 +115,13 @@ function missingIn({ carriers }: Facts, isMissingOnAll: (digest: Digest) => bool
   );
 }
 
-function neededIn({ bundle, absentImages, presentLayers, localBlobs }: Facts): (bad: BadBlob) => boolean {
+function neededIn(facts: Facts): (bad: BadBlob) => boolean {
+  const { bundle, absentImages, absentArtifacts: artifacts, presentLayers, localBlobs } = facts;
   const { layers } = bundle.contents;
   const all = new Set(layers.map(({ digest }) => digest));
-  const wanted = new Set(absentImages.flatMap((image) => image.layers.map((index) => layers[index]?.digest)));
-  const references = new Set(absentImages.map(({ reference }) => reference));
+  const absent = [...absentImages, ...artifacts];
+  const wanted = new Set(absent.flatMap((one) => one.layers.map((index) => layers[index]?.digest)));
+  const references = new Set(absent.map(({ reference }) => reference));
   return ({ digest, reference }) => {
     if (localBlobs.has(digest) || presentLayers.has(digest)) return false;
     if (all.has(digest)) return wanted.has(digest);

@@ -201,7 +201,7 @@ export function documentCheckOf(bundles: readonly StoredBundle[], { media, local
   const releases = bundles
     .filter((bundle) => bundle.readyAt !== undefined && !isRetired(bundle))
     .filter((bundle) => bundle.activatedAt !== undefined || hasSome(bundle));
-  const images = releases.flatMap(({ contents }) => contents.images);
+  const images = releases.flatMap(({ contents }) => [...contents.images, ...(contents.artifacts ?? [])]);
   return {
     releases: releases.map(({ bundleId }) => bundleId).join('\n'),
     media: mediaKey(media),

@@ -1,4 +1,5 @@
 import { defined } from '../../platform/defined.ts';
+import type { Image } from '../model/bundle.ts';
 import type { BundleId, Digest } from '../model/digest.ts';
 import type { RuntimeImage, RuntimeObservation } from '../model/image.ts';
 import { labelOf, type Reason, type ReleaseReason } from '../model/reason.ts';
@@ -58,7 +59,16 @@ const NO_TAGS: TagAssessment = {
 };
 
 export function tagGoalsOf({ contents }: Pick<StoredBundle, 'contents'>): readonly TagGoal[] {
-  return contents.images.flatMap(({ reference, digest, tags }) => tags.map((tag) => ({ tag, reference, digest })));
+  return goalsOf(contents.images);
+}
+
+/** The registry alone knows these. */
+export function artifactTagsOf({ contents }: Pick<StoredBundle, 'contents'>): readonly TagGoal[] {
+  return goalsOf(contents.artifacts ?? []);
+}
+
+function goalsOf(all: readonly Pick<Image, 'reference' | 'digest' | 'tags'>[]): readonly TagGoal[] {
+  return all.flatMap(({ reference, digest, tags }) => tags.map((tag) => ({ tag, reference, digest })));
 }
 
 /**
@@ -74,6 +84,7 @@ export function tagGoalsOf({ contents }: Pick<StoredBundle, 'contents'>): readon
 export function tagOwners(
   bundles: readonly StoredBundle[],
   withdrawn: ReadonlySet<StoredBundle> = new Set(),
+  tagsOf = tagGoalsOf,
 ): ReadonlyMap<string, StoredBundle> {
   const restored = restoredReleases(bundles);
   const isBefore = (one: StoredBundle, other: StoredBundle) =>
@@ -83,7 +94,7 @@ export function tagOwners(
     const activated = bundles
       .filter(({ payload, activatedAt }) => payload.name === stream && activatedAt !== undefined)
       .sort((a, b) => (a.activatedAt ?? 0) - (b.activatedAt ?? 0));
-    for (const [tag, claims] of claimsByTag(activated)) {
+    for (const [tag, claims] of claimsByTag(activated, tagsOf)) {
       const owner = ownerOf(claims, withdrawn);
       const other = owners.get(tag);
       if (owner !== undefined && (other === undefined || isBefore(owner, other))) owners.set(tag, owner);
@@ -111,10 +122,13 @@ interface TagClaim {
   readonly digest: Digest;
 }
 
-function claimsByTag(bundles: readonly StoredBundle[]): ReadonlyMap<string, readonly TagClaim[]> {
+function claimsByTag(
+  bundles: readonly StoredBundle[],
+  tagsOf: typeof tagGoalsOf,
+): ReadonlyMap<string, readonly TagClaim[]> {
   const claims = new Map<string, TagClaim[]>();
   for (const bundle of bundles) {
-    for (const { tag, digest } of tagGoalsOf(bundle)) {
+    for (const { tag, digest } of tagsOf(bundle)) {
       const before = claims.get(tag);
       if (before === undefined) claims.set(tag, [{ bundle, digest }]);
       else before.push({ bundle, digest });

@@ -91,7 +91,8 @@ function judgeSpace(subject: Subject): Judgement {
   const { entry, observed, memory } = subject;
   const early = retired(subject, 'True') ?? away(subject);
   if (early !== undefined) return early;
-  if (entry.absentImages.length === 0) return judgement('True', 'NothingToLoad', 'every image is present');
+  if (entry.absentImages.length + entry.absentArtifacts.length === 0)
+    return judgement('True', 'NothingToLoad', 'every image is present');
   const short = spaceHold(entry, memory, observed.now)?.reason;
   if (short !== undefined) return judgement('False', 'NotEnoughSpace', reasonText(short));
   if (entry.disk === undefined) {
@@ -103,12 +104,15 @@ function judgeSpace(subject: Subject): Judgement {
 }
 
 function judgePreloaded(subject: Subject): Judgement {
-  const { bundle, absentImages, hold, phase, reason } = subject.entry;
+  const { bundle, absentImages, absentArtifacts, hold, phase, reason } = subject.entry;
   const early = retired(subject, 'False') ?? away(subject);
   if (early !== undefined) return early;
   const total = bundle.contents.images.length;
-  const present = `${total - absentImages.length} of ${formatCount(total, 'image')} present`;
-  if (absentImages.length === 0) return judgement('True', 'AllImagesPresent', present);
+  const artifacts = bundle.contents.artifacts?.length ?? 0;
+  const beside =
+    artifacts === 0 ? '' : ` and ${artifacts - absentArtifacts.length} of ${formatCount(artifacts, 'artifact')}`;
+  const present = `${total - absentImages.length} of ${formatCount(total, 'image')}${beside} present`;
+  if (absentImages.length + absentArtifacts.length === 0) return judgement('True', 'AllImagesPresent', present);
   const why =
     hold === undefined ? (phase === 'preloading' ? 'Preloading' : 'ImagesMissing') : reasonWord(`held-${hold}`);
   return judgement('False', why, withReason(present, reason));
@@ -196,7 +200,7 @@ function proofOf({ soak }: StoredBundle): { readonly word: string; readonly text
 
 /** Whether something is wrong that waiting alone does not repair. */
 function judgeDegraded(subject: Subject): Judgement {
-  const { bundle, degraded, reason, absentImages } = subject.entry;
+  const { bundle, degraded, reason, absentImages, absentArtifacts } = subject.entry;
   if (isRetired(bundle)) return judgement('False', 'Retired', 'it is retired: nothing of it is needed');
   if (degraded?.code === 'engine/image-missing') return judgement('True', 'ImageMissing', reasonText(degraded));
   if (degraded !== undefined) return judgement('True', reasonWord(degraded.code), reasonText(degraded));
@@ -204,8 +208,13 @@ function judgeDegraded(subject: Subject): Judgement {
   if (unknown !== undefined) return unknown;
   if (reason?.code === 'runtime/version') return judgement('True', 'RuntimeVersion', reasonText(reason));
   if (reason?.code === 'runtime/pins-ignored') return judgement('True', 'PinsIgnored', reasonText(reason));
-  if (bundle.readyAt !== undefined && absentImages.length > 0) {
-    const count = `${absentImages.length} of ${formatCount(bundle.contents.images.length, 'image')} missing`;
+  const missing = absentImages.length + absentArtifacts.length;
+  if (bundle.readyAt !== undefined && missing > 0) {
+    const { images, artifacts = [] } = bundle.contents;
+    const all =
+      formatCount(images.length, 'image') +
+      (artifacts.length > 0 ? ` and ${formatCount(artifacts.length, 'artifact')}` : '');
+    const count = `${missing} of ${all} missing`;
     return judgement('True', 'ImageMissing', withReason(count, reason));
   }
   return judgement('False', 'AsExpected', 'nothing is wrong with it');

@@ -7,8 +7,8 @@ export type WantsReport = Pick<StatusReport, 'bundles' | 'notices' | 'rejected' 
 
 /**
  * Whether this node reads a bundle that another node offers: it does not know it, or lacks images
- * of it. So what every node has long since causes no work. Nothing of what is offered is verified:
- * a wrong name only keeps the bundle from being taken.
+ * or artifacts of it. So what every node has long since causes no work. Nothing of what is offered
+ * is verified: a wrong name only keeps the bundle from being taken.
  *
  * @param forgotten bundles whose stream was reset after them: their sequence counts no more
  */
@@ -30,10 +30,11 @@ function isPast({ name, sequence, activatedAt }: BundleReport, offered: OfferedB
   return activatedAt !== undefined && name === offered.name && sequence >= offered.sequence;
 }
 
-function lacksImages({ phase, hold, cancelled, images }: BundleReport): boolean {
+function lacksImages({ phase, hold, cancelled, images, artifacts }: BundleReport): boolean {
   if (hold === 'approval') return true;
   // A cancelled preload continues with a stick that somebody plugs in, not automatically.
   if (phase === 'retired' || phase === 'rejected' || cancelled !== undefined) return false;
+  if (artifacts !== undefined && artifacts.present < artifacts.total) return true;
   return phase === 'detected' || images.present < images.total;
 }
 

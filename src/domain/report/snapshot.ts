@@ -76,21 +76,24 @@ function lastingBundle({ images: _images, reason, degraded, conditions, activati
 }
 
 /**
- * How far a bundle is: a layer counts whole once an image with it is present, and as far as it was
- * sent while it is under way.
+ * How far a bundle is: a layer counts whole once an image or an artifact with it is present, and as
+ * far as it was sent while it is under way.
  *
  * @param sentBytes the furthest byte that the registry sent of each blob
  */
 export function bytesDone(
-  { bundle }: BundleAssessment,
+  { bundle, absentArtifacts }: BundleAssessment,
   { presentLayers }: Assessment,
   sentBytes: ReadonlyMap<Digest, number>,
 ) {
+  const { layers: all, artifacts = [] } = bundle.contents;
+  const copied = new Set(artifacts.filter((one) => !absentArtifacts.includes(one)).flatMap(({ layers }) => layers));
   let doneBytes = 0;
   let totalBytes = 0;
-  for (const { digest, sizeBytes } of bundle.contents.layers) {
+  for (const [at, { digest, sizeBytes }] of all.entries()) {
     totalBytes += sizeBytes;
-    doneBytes += presentLayers.has(digest) ? sizeBytes : Math.min(sizeBytes, sentBytes.get(digest) ?? 0);
+    doneBytes +=
+      presentLayers.has(digest) || copied.has(at) ? sizeBytes : Math.min(sizeBytes, sentBytes.get(digest) ?? 0);
   }
   return { doneBytes, totalBytes };
 }

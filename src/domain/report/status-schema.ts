@@ -88,6 +88,10 @@ export const bundleReport = v.object({
     v.object({ total: count, present: count, pinned: count }),
     'How many images it has, and how many of them the runtime reports as `present` and `pinned`.',
   ),
+  artifacts: maybe(
+    v.object({ total: count, present: count }),
+    'How many artifacts it has, and how many of them the node has `present`; absent where it has none.',
+  ),
   sizeBytes: is(large, 'The size of its blobs in bytes.'),
   adoptedAt: maybe(time, 'When it was adopted (RFC 3339).'),
   readyAt: maybe(time, 'When it was ready (RFC 3339).'),

@@ -66,6 +66,8 @@ export interface Memory {
   readonly keeping: ReadonlyMap<BundleId, Kept>;
   /** Bytes left to copy from media to the node's own disk. */
   readonly copyingBytes: number | undefined;
+  /** Why a layer that is wanted on the node's own disk could not be copied to it. */
+  readonly copyFault?: Fault | undefined;
   /** What kept the last round from its effects. */
   readonly obstacle: Fault | undefined;
   /** Media were not read yet since the start: none counts as removed. */

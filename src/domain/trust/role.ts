@@ -28,7 +28,7 @@ export function isRoleName(text: string): boolean {
 
 interface ScopedBundle {
   readonly payload: Pick<Payload, 'name'>;
-  readonly contents: Pick<Contents, 'images'>;
+  readonly contents: Pick<Contents, 'images' | 'artifacts'>;
 }
 
 export type OutsideScope =
@@ -48,7 +48,7 @@ export function coversRepository({ repositories }: Pick<Role, 'repositories'>, r
 export function outsideScope(role: Role, { payload, contents }: ScopedBundle): OutsideScope | undefined {
   const stream = payload.name;
   if (!coversStream(role, stream)) return { kind: 'stream', stream };
-  for (const { reference, tags } of contents.images) {
+  for (const { reference, tags } of [...contents.images, ...(contents.artifacts ?? [])]) {
     const repository = [reference, ...tags].map(repositoryOf).find((name) => !coversRepository(role, name));
     if (repository !== undefined) return { kind: 'repository', stream, repository };
   }

@@ -1,7 +1,8 @@
 import type { KeepPlan } from '../../domain/decide/pull-plan.ts';
 import type { Layer } from '../../domain/model/bundle.ts';
 import type { Digest } from '../../domain/model/digest.ts';
-import { reasonOf } from '../../platform/app-error.ts';
+import type { Fault } from '../../domain/model/reason.ts';
+import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { oneBuffer } from '../../platform/files/file-access.ts';
 import type { EngineContext } from '../context.ts';
 import { Job } from '../tasks/tasks.ts';
@@ -20,6 +21,7 @@ export class LayerKeeper {
   /** Monotonic milliseconds. */
   private readonly retryAt = new Map<Digest, number>();
   private readonly logged = new Set<string>();
+  private readonly faults = new Map<Digest, Fault>();
   private removal: Promise<void> = Promise.resolve();
   private readonly ending = new AbortController();
 
@@ -37,6 +39,13 @@ export class LayerKeeper {
       return;
     }
     const now = clock.monotonic();
+    const open = new Set(plan.copy.map(({ digest }) => digest));
+    // What a medium brings again is tried at once.
+    for (const digest of [...this.faults.keys(), ...this.retryAt.keys()]) {
+      if (open.has(digest)) continue;
+      this.faults.delete(digest);
+      this.retryAt.delete(digest);
+    }
     const due = plan.copy.filter(({ digest }) => now >= (this.retryAt.get(digest) ?? 0));
     this.leftBytes = due.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
     const next = isIdle ? due[0] : undefined;
@@ -46,6 +55,11 @@ export class LayerKeeper {
   /** Bytes that were left when the copy of the current layer began. */
   copyingBytes(): number | undefined {
     return this.job.isRunning ? this.leftBytes : undefined;
+  }
+
+  /** Of a layer that is still to be copied. */
+  fault(): Fault | undefined {
+    return [...this.faults.values()][0];
   }
 
   async stop(): Promise<void> {
@@ -74,8 +88,9 @@ export class LayerKeeper {
         await this.copyLayer(layer, signal);
       } catch (error) {
         if (signal.aborted) return;
-        this.postpone(digest);
-        this.context.log.warn({ err: error, digest }, `${digest} could not be kept: ${reasonOf(error)}`);
+        const message = `${digest} could not be kept: ${reasonOf(error)}`;
+        this.postpone(digest, { code: error instanceof AppError ? error.code : 'store/blob', message });
+        this.context.log.warn({ err: error, digest }, message);
       }
     };
     this.job.start(copy).catch(() => undefined); // it was stopped
@@ -88,7 +103,7 @@ export class LayerKeeper {
     if (!copies.some(({ isTrusted }) => isTrusted)) return this.postpone(digest);
     const writer = await layers.begin(digest, sizeBytes, undefined, signal);
     if (writer === undefined) {
-      if ((await layers.sizeOf(digest, signal)) === undefined) this.postpone(digest);
+      if ((await layers.sizeOf(digest, signal)) === undefined) this.postpone(digest, layers.trouble());
       return;
     }
     try {
@@ -101,7 +116,7 @@ export class LayerKeeper {
       await writer.close();
     }
     if (writer.isDamaged()) await this.nameDamage(digest, signal);
-    else if ((await layers.sizeOf(digest, signal)) === undefined) this.postpone(digest);
+    else if ((await layers.sizeOf(digest, signal)) === undefined) this.postpone(digest, layers.trouble());
   }
 
   private async nameDamage(digest: Digest, signal: AbortSignal): Promise<void> {
@@ -113,6 +128,7 @@ export class LayerKeeper {
         bad === undefined
           ? `${came}, but its copies have the right ones; it is copied again`
           : `Blob ${digest} could not be kept on this node: it is damaged on ${bad.at}. Copy the bundle to it again`;
+      if (bad !== undefined) this.faults.set(digest, { code: 'store/blob', message: what });
       this.logDamage(digest, what);
     } catch (error) {
       if (!signal.aborted) throw error;
@@ -120,7 +136,8 @@ export class LayerKeeper {
     }
   }
 
-  private postpone(digest: Digest): void {
+  private postpone(digest: Digest, fault?: Fault): void {
+    if (fault !== undefined) this.faults.set(digest, fault);
     this.retryAt.set(digest, this.context.clock.monotonic() + RETRY_MS);
   }
 

@@ -189,8 +189,8 @@ export const preloadCommands = { cancel };
 function cancel(context: CommandContext): void {
   const { clock, store, media, tasks, assessment } = context;
   const cut = (assessment()?.bundles ?? []).filter(
-    ({ bundle, absentImages, phase }) =>
-      absentImages.length > 0 && phase !== 'retired' && bundle.cancelled === undefined,
+    ({ bundle, absentImages, absentArtifacts, phase }) =>
+      absentImages.length + absentArtifacts.length > 0 && phase !== 'retired' && bundle.cancelled === undefined,
   );
   if (cut.length === 0) throw refuse('engine/nothing-to-cancel', 'nothing is being preloaded, and no preload waits');
   const bundleIds = cut.map(({ bundle }) => bundle.bundleId);

@@ -21,6 +21,8 @@ export interface ArchiveImage {
   readonly reference: Reference;
   /** GOARCH of its entry, where the entry has one. */
   readonly architecture?: string;
+  /** A chart, a file: no container image. */
+  readonly isArtifact?: true;
 }
 
 interface AttachedEntry {
@@ -32,7 +34,7 @@ interface ArchiveIndex {
   readonly images: readonly ArchiveImage[];
   /** What describes an image: named `…:sha256-<hex>.sig`, or with a `subject`. */
   readonly attached: readonly AttachedEntry[];
-  /** Names of charts, files, referrers and other artifacts, each with its media type. */
+  /** Names of referrers and of what has no manifest or no name, each with its media type. */
   readonly leftOut: readonly string[];
   /** Manifests that are not in the archive, since they are made of what it lists. */
   readonly made: ReadonlyMap<Digest, Buffer>;
@@ -150,6 +152,7 @@ async function imagesOfLayout(
   const attached: AttachedEntry[] = [];
   const leftOut: string[] = [];
   const signatures: ArchiveImage[] = [];
+  const artifacts: (ArchiveImage & { readonly type: string })[] = [];
   for (const { name, reference, ...image } of all) {
     const { digest } = image.descriptor;
     const [tagged, kind] = ATTACHED.exec(reference?.tag ?? '') ?? [];
@@ -165,6 +168,7 @@ async function imagesOfLayout(
     const refersHere = artifact?.subject !== undefined && digests.has(artifact.subject);
     if (artifact?.type === SIMPLE_SIGNING && reference !== undefined) signatures.push({ ...image, reference });
     else if (refersHere && isChosen(artifact?.type, choice)) attached.push(image);
+    else if (artifact?.isWhole && reference !== undefined) artifacts.push({ ...image, reference, type: artifact.type });
     else if (artifact !== undefined) leftOut.push(`${name ?? digest} (${artifact.type})`);
     else if (tagged !== undefined) leftOut.push(`${name} (${image.descriptor.mediaType})`);
     else if (reference !== undefined) images.push({ ...image, reference });
@@ -174,6 +178,13 @@ async function imagesOfLayout(
     const signed = choice === 'none' ? undefined : signedBy(signature, images);
     if (signed === undefined) leftOut.push(`${formatReference(signature.reference)} (${SIMPLE_SIGNING})`);
     else attached.push({ ...signature, reference: signed });
+  }
+  // What describes an image may have its name.
+  const names = new Set(images.map(({ reference }) => formatReference(reference)));
+  for (const { type, ...artifact } of artifacts) {
+    const name = formatReference(artifact.reference);
+    if (names.has(name)) leftOut.push(`${name} (${type})`);
+    else images.push({ ...artifact, isArtifact: true });
   }
   return { images, attached, leftOut, made: new Map() };
 }
@@ -195,12 +206,19 @@ function unnamed(path: string, digest: Digest, name: string | undefined) {
   return badArchive(path, message);
 }
 
+interface FoundArtifact {
+  readonly type: string;
+  readonly subject?: string | undefined;
+  /** It describes nothing else, and a bundle can carry it. */
+  readonly isWhole?: boolean;
+}
+
 /** The type of a chart, a file, a signature or another artifact; undefined for an image. */
 async function artifactOf(
   { mediaType, digest }: Descriptor,
   path: string,
   read: (digest: Digest, maxBytes: number) => Promise<Buffer>,
-): Promise<{ readonly type: string; readonly subject?: string | undefined } | undefined> {
+): Promise<FoundArtifact | undefined> {
   if (!manifestMediaTypes.has(mediaType)) return { type: mediaType };
   if (indexMediaTypes.has(mediaType)) return undefined;
   const bytes = await read(digest, limits.manifestBytes);
@@ -209,7 +227,8 @@ async function artifactOf(
   const ofConfig = config !== undefined && !configMediaTypes.has(config.mediaType) ? config.mediaType : undefined;
   const ofLayer = layers.some((layer) => LAYER.test(layer.mediaType)) ? undefined : layers[0]?.mediaType;
   const type = artifactType ?? ofConfig ?? ofLayer ?? (subject && mediaType);
-  return type === undefined ? undefined : { type, subject: subject?.digest };
+  if (type === undefined) return undefined;
+  return { type, subject: subject?.digest, isWhole: subject === undefined && config !== undefined };
 }
 
 /** Docker image specification 1.2, "Combined Image JSON + Filesystem Changeset Format". */

@@ -75,7 +75,7 @@ export async function readArchives(
       ...(reference !== undefined && { annotations: { [REF_NAME]: formatReference(reference) } }),
     }));
     await writeFile(join(directory, 'index.json'), JSON.stringify({ schemaVersion: 2, manifests }));
-    for (const [position, { reference }] of chosen.entries()) {
+    for (const [position, { reference, isArtifact = false }] of chosen.entries()) {
       const selector = { kind: 'position', position } as const;
       requests.push({
         reference,
@@ -84,6 +84,7 @@ export async function readArchives(
         isDisposable: members.isOwn,
         origin: path,
         place: `archive ${path}`,
+        isArtifact,
       });
     }
   }

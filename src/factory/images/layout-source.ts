@@ -1,3 +1,4 @@
+import { createReadStream } from 'node:fs';
 import { readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { bundleError } from '../../bundle/bundle-error.ts';
@@ -108,6 +109,18 @@ async function readLimited(path: string, maxBytes: number, signal: AbortSignal, 
     throw sourceError(what, cause);
   }
 }
+
+/** In chunks of at most 1 MiB. @throws AppError `bundle/source` */
+export async function* readSource({ path, what }: SourceFile, signal: AbortSignal): AsyncGenerator<Buffer> {
+  try {
+    yield* createReadStream(path, { highWaterMark: CHUNK_BYTES, signal });
+  } catch (cause) {
+    signal.throwIfAborted();
+    throw sourceError(what, cause);
+  }
+}
+
+const CHUNK_BYTES = 1024 * 1024;
 
 /** A system error as `bundle/source` (`reject`); an AppError stays. */
 export function sourceError(what: string, cause: unknown): unknown {

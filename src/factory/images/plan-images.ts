@@ -1,4 +1,6 @@
+import * as v from 'valibot';
 import { bundleError } from '../../bundle/bundle-error.ts';
+import { parseJson } from '../../bundle/format/json.ts';
 import {
   configMediaTypes,
   type Descriptor,
@@ -11,10 +13,11 @@ import {
 } from '../../bundle/format/oci-schema.ts';
 import type { ImageRequest, LayoutSelector } from '../../bundle/image-request.ts';
 import { limits } from '../../bundle/limits.ts';
-import type { Image } from '../../domain/model/bundle.ts';
+import type { Artifact, Image } from '../../domain/model/bundle.ts';
 import type { Digest } from '../../domain/model/digest.ts';
 import { formatReference, lastPathPart, parseReference, type Reference } from '../../domain/model/reference.ts';
 import { compareSchemeTags, impliedTags, parseSchemeTag } from '../../domain/model/version.ts';
+import { clip } from '../../platform/plain-text.ts';
 import { AttachedReader, type ReferrerChoice } from './attached.ts';
 import { withOrigin } from './images-file.ts';
 import {
@@ -33,12 +36,16 @@ export interface LayoutRequest extends Omit<ImageRequest, 'source'> {
   readonly isDisposable?: boolean;
   /** What errors call the layout when its path is ours. Default `oci:` and the directory. */
   readonly place?: string;
+  /** No container image: a chart, a model. Default false. */
+  readonly isArtifact?: boolean;
 }
 
-/** `diffId` is the expected digest of the unpacked layer. */
+/** `diffId`: the expected digest of the unpacked layer; undefined for a file of artifacts alone. */
 export interface PlannedLayer extends Descriptor, SourceFile {
-  readonly diffId: Digest;
+  readonly diffId: Digest | undefined;
   readonly isDisposable: boolean;
+  /** No base has it for certain. Default false. */
+  readonly isOfArtifact?: boolean;
 }
 
 /** `sizeBytes` is that of the document that its digest names. */
@@ -46,9 +53,14 @@ export interface PlannedImage extends Image {
   readonly sizeBytes: number;
 }
 
+export interface PlannedArtifact extends Artifact {
+  readonly sizeBytes: number;
+}
+
 /** Documents are manifests, indexes, configs and signatures with their bytes; each blob once. */
 export interface Plan {
   readonly images: readonly PlannedImage[];
+  readonly artifacts: readonly PlannedArtifact[];
   readonly documents: ReadonlyMap<Digest, Buffer>;
   readonly layers: readonly PlannedLayer[];
   readonly warnings: readonly string[];
@@ -68,12 +80,15 @@ export async function planImages(
   signal: AbortSignal,
 ): Promise<Plan> {
   const planner = new ImagePlanner(arch, referrers, signal);
-  for (const request of requests) await withOrigin(request.origin, () => planner.add(request));
+  for (const request of requests) {
+    await withOrigin(request.origin, () => (request.isArtifact ? planner.addArtifact(request) : planner.add(request)));
+  }
   return planner.plan();
 }
 
 class ImagePlanner {
   private readonly images = new Map<string, PlannedImage>();
+  private readonly artifacts = new Map<string, PlannedArtifact>();
   private readonly documents = new Map<Digest, Buffer>();
   private readonly layers = new Map<Digest, PlannedLayer & { readonly at: number }>();
   private readonly warnings: string[] = [];
@@ -96,9 +111,14 @@ class ImagePlanner {
     const { documents, resolved } = this;
     const warnings = [...this.warnings, ...this.attached.warnings];
     if (this.images.size > limits.images) throw bundleError('bundle/option', `more than ${limits.images} images`);
+    if (this.artifacts.size > limits.artifacts)
+      throw bundleError('bundle/option', `more than ${limits.artifacts} artifacts`);
+    if (this.images.size === 0 && this.artifacts.size > 0)
+      throw bundleError('bundle/option', 'an artifact belongs to a release with at least one image: add one');
     const layers = [...this.layers.values()].map(({ at: _, ...layer }) => layer);
     return {
       images: nameComponents(deriveTags([...this.images.values()]), warnings),
+      artifacts: [...this.artifacts.values()],
       documents,
       layers,
       warnings,
@@ -112,12 +132,7 @@ class ImagePlanner {
     this.warn(tagWarning(request.reference, name));
     this.warn(addressWarning(request.reference));
     if (request.reference.digest === undefined) this.resolved.set(name, image.digest);
-    const taken = [...this.images.values()].find(
-      (other) => other.reference !== image.reference && other.tags.some((tag) => image.tags.includes(tag)),
-    );
-    if (taken !== undefined) {
-      throw bundleError('bundle/option', `${name} is requested twice with different digests${this.firstOf(taken)}`);
-    }
+    this.requireFree(name, image);
     const known = this.images.get(image.reference);
     if (known === undefined) {
       this.images.set(image.reference, image);
@@ -137,8 +152,54 @@ class ImagePlanner {
     this.images.set(image.reference, { ...image, ...known, ...component, tags });
   }
 
-  private async read(request: LayoutRequest): Promise<PlannedImage> {
-    const { arch } = this;
+  async addArtifact(request: LayoutRequest): Promise<void> {
+    const { name, top, read } = await this.open(request);
+    if (indexMediaTypes.has(top.mediaType)) {
+      const message = `${name} is an index, and an artifact has one manifest: give one of its manifests by digest`;
+      throw bundleError('bundle/source', message);
+    }
+    const bytes = await read(top);
+    const { config, layers } = parseManifest(bytes, `manifest of ${name}`, 'bundle/source');
+    if (configMediaTypes.has(config.mediaType) && artifactTypeOf(bytes) === undefined) {
+      throw bundleError('bundle/source', `${name} is a container image, and no artifact: give it with --image`);
+    }
+    if (layers.length > limits.artifactLayers) {
+      const message = `${name} has ${layers.length} layers, and ${limits.artifactLayers} are allowed`;
+      throw bundleError('bundle/source', message);
+    }
+    await read(config);
+    const { repository, tag } = request.reference;
+    const artifact = {
+      reference: formatReference({ repository, digest: top.digest }),
+      digest: top.digest,
+      mediaType: top.mediaType,
+      sizeBytes: top.size,
+      tags: tag === undefined ? [] : [formatReference({ repository, tag })],
+      type: clip(artifactTypeOf(bytes) ?? config.mediaType, limits.textLength),
+      config: { digest: config.digest, size: config.size },
+      layers: layers.map((layer) => this.addLayer(request, layer, undefined)),
+    };
+    if (request.reference.digest === undefined) this.resolved.set(name, top.digest);
+    this.requireFree(name, artifact);
+    const known = this.artifacts.get(artifact.reference);
+    const tags = [...new Set([...(known?.tags ?? []), ...artifact.tags])];
+    this.artifacts.set(artifact.reference, { ...artifact, tags });
+  }
+
+  /** No other digest has one of its tags, and it is not both image and artifact. */
+  private requireFree(name: string, one: PlannedImage | PlannedArtifact): void {
+    const taken = [...this.images.values(), ...this.artifacts.values()].find((other) =>
+      other.reference === one.reference
+        ? 'pin' in other !== 'pin' in one
+        : other.tags.some((tag) => one.tags.includes(tag)),
+    );
+    if (taken === undefined) return;
+    const how = taken.reference === one.reference ? 'as an image and as an artifact' : 'with different digests';
+    throw bundleError('bundle/option', `${name} is requested twice ${how}${this.firstOf(taken)}`);
+  }
+
+  /** Finds a request in its layout. What `read` returns travels as a document. */
+  private async open(request: LayoutRequest) {
     const { reference, directory } = request;
     const name = formatReference(reference);
     const place = placeOf(request);
@@ -153,13 +214,20 @@ class ImagePlanner {
       this.documents.set(of.digest, bytes);
       return bytes;
     };
+    return { name, place, entries, top, read };
+  }
+
+  private async read(request: LayoutRequest): Promise<PlannedImage> {
+    const { arch } = this;
+    const { reference, directory } = request;
+    const { name, place, entries, top, read } = await this.open(request);
     const chosen = await chooseManifests(top, name, arch, read);
     const layers: number[] = [];
     for (const { bytes } of chosen) {
       const manifest = parseManifest(bytes, `manifest of ${name}`, 'bundle/source');
       const type = manifest.config.mediaType;
       if (!configMediaTypes.has(type)) {
-        const message = `${name} is not a container image: its config is ${JSON.stringify(type)}`;
+        const message = `${name} is not a container image: its config is ${JSON.stringify(type)}; give it with --artifact`;
         throw bundleError('bundle/source', message);
       }
       const config = parseConfig(await read(manifest.config), `config of ${name}`, 'bundle/source');
@@ -198,7 +266,6 @@ class ImagePlanner {
   }
 
   private addLayers(request: LayoutRequest, layers: readonly Descriptor[], diffIds: readonly Digest[]): number[] {
-    const { directory, isDisposable = false } = request;
     const name = formatReference(request.reference);
     if (layers.length > limits.layersPerImage) {
       const message = `${name} has ${layers.length} layers, and ${limits.layersPerImage} are allowed: squash it`;
@@ -208,19 +275,22 @@ class ImagePlanner {
       const message = `${name}: its manifest has ${layers.length} layers, its config ${diffIds.length}`;
       throw bundleError('bundle/source', message);
     }
-    return layers.map((layer, at) => {
-      const diffId = diffIds[at] ?? layer.digest;
-      const known = this.layers.get(layer.digest);
-      if (known !== undefined) return known.at;
-      const path = layoutBlobPath(directory, layer.digest);
-      const what = `layer ${layer.digest} of ${name} in ${placeOf(request)}`;
-      const planned = { ...layer, path, what, diffId, isDisposable, at: this.layers.size };
-      this.layers.set(layer.digest, planned);
-      return planned.at;
-    });
+    return layers.map((layer, at) => this.addLayer(request, layer, diffIds[at] ?? layer.digest));
   }
 
-  private firstOf({ reference }: PlannedImage): string {
+  /** Returns its index. A blob may be both a layer of an image and a file of an artifact. */
+  private addLayer(request: LayoutRequest, layer: Descriptor, diffId: Digest | undefined): number {
+    const { directory, isDisposable = false } = request;
+    const known = this.layers.get(layer.digest);
+    const path = layoutBlobPath(directory, layer.digest);
+    const what = `layer ${layer.digest} of ${formatReference(request.reference)} in ${placeOf(request)}`;
+    const planned = known ?? { ...layer, path, what, isDisposable, diffId, at: this.layers.size };
+    const isOfArtifact = diffId === undefined || known?.isOfArtifact === true;
+    this.layers.set(layer.digest, { ...planned, diffId: planned.diffId ?? diffId, isOfArtifact });
+    return planned.at;
+  }
+
+  private firstOf({ reference }: Pick<PlannedImage, 'reference'>): string {
     const origin = this.origins.get(reference);
     return origin === undefined ? '' : ` (first in ${origin})`;
   }
@@ -254,6 +324,13 @@ async function chooseManifests(
     chosen.push({ digest: entry.digest, bytes: await read(entry) });
   }
   return chosen;
+}
+
+const artifactManifest = v.looseObject({ artifactType: v.exactOptional(v.string()) });
+
+/** image-spec, manifest.md. */
+function artifactTypeOf(bytes: Buffer): string | undefined {
+  return parseJson(bytes, artifactManifest, 'manifest', 'bundle/source').artifactType;
 }
 
 /** Kubernetes uses the pull policy `Always` for `latest`, and without tag and digest. */

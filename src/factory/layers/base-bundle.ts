@@ -8,7 +8,7 @@ import { BASE_ANNOTATION, bundleName, type Contents, type Layer, type Payload } 
 import type { BundleId, Digest } from '../../domain/model/digest.ts';
 import { AppError } from '../../platform/app-error.ts';
 import { defined } from '../../platform/defined.ts';
-import type { PlannedLayer } from '../images/plan-images.ts';
+import type { Plan, PlannedLayer } from '../images/plan-images.ts';
 
 export interface BaseBundle {
   readonly bundleId: BundleId;
@@ -63,6 +63,14 @@ async function isSameEverywhere(
   const read = await readBlob(reader, { digest, sizeBytes: size }, signal);
   if (read.kind !== 'read') return false;
   return entriesForPlatform(parseIndex(read.bytes, `index ${digest}`, 'bundle/option'), arch).length === 1;
+}
+
+/** As a base of this plan: files of artifacts are left to no base. */
+export function baseOf(base: BaseBundle | undefined, { layers }: Pick<Plan, 'layers'>): BaseBundle | undefined {
+  if (base === undefined) return undefined;
+  const kept = new Map(base.layers);
+  for (const { digest, isOfArtifact } of layers) if (isOfArtifact) kept.delete(digest);
+  return { ...base, layers: kept };
 }
 
 /** @throws AppError `bundle/source` (`reject`) when the base lists another unpacked digest */

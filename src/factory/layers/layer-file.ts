@@ -3,10 +3,10 @@ import { rename } from 'node:fs/promises';
 import { bundleError } from '../../bundle/bundle-error.ts';
 import type { TarHeader } from '../../bundle/format/tar-header.ts';
 import type { Layer } from '../../domain/model/bundle.ts';
-import { digestFromHex } from '../../domain/model/digest.ts';
+import { type Digest, digestFromHex } from '../../domain/model/digest.ts';
 import { AppError } from '../../platform/app-error.ts';
 import { fillTreeFile, keepTreeFile } from '../../platform/files/durable-file.ts';
-import type { SourceFile } from '../images/layout-source.ts';
+import { readSource, type SourceFile } from '../images/layout-source.ts';
 import type { PlannedLayer } from '../images/plan-images.ts';
 import { damagedFile, streamPacked } from './packed-file.ts';
 import { TarMeter, TarWalker } from './tar-walker.ts';
@@ -105,6 +105,7 @@ async function measureLayer(
   onChunk: (chunk: Buffer) => Promise<void>,
   signal: AbortSignal,
 ): Promise<Layer> {
+  if (layer.diffId === undefined) return measureFile(layer, onBytes, onChunk, signal);
   const blobHash = createHash('sha256');
   const diffHash = createHash('sha256');
   const meter = new TarMeter();
@@ -123,13 +124,39 @@ async function measureLayer(
   };
   await streamPacked(layer, { sizeBytes: layer.size, onFile, onTar }, signal);
   const digest = digestFromHex(blobHash.digest('hex'));
-  if (digest !== layer.digest || sizeBytes !== layer.size) {
-    const found = `its digest is ${digest}, ${sizeBytes} bytes`;
-    throw damagedFile(layer, `${found}; ${layer.digest} with ${layer.size} was expected`);
-  }
+  requireSame(layer, digest, sizeBytes);
   endTar(meter, layer);
   const diffId = digestFromHex(diffHash.digest('hex'));
   return { digest, sizeBytes, diffId, uncompressedBytes, diskBytes: meter.diskBytes, inodes: meter.inodes };
+}
+
+const BLOCK_BYTES = 4096;
+
+/** A file of an artifact: nothing unpacks it. */
+async function measureFile(
+  layer: PlannedLayer,
+  onBytes: (bytes: number) => void,
+  onChunk: (chunk: Buffer) => Promise<void>,
+  signal: AbortSignal,
+): Promise<Layer> {
+  const hash = createHash('sha256');
+  let sizeBytes = 0;
+  for await (const chunk of readSource(layer, signal)) {
+    hash.update(chunk);
+    sizeBytes += chunk.length;
+    await onChunk(chunk);
+    onBytes(chunk.length);
+  }
+  const digest = digestFromHex(hash.digest('hex'));
+  requireSame(layer, digest, sizeBytes);
+  const diskBytes = Math.ceil(sizeBytes / BLOCK_BYTES) * BLOCK_BYTES;
+  return { digest, sizeBytes, diffId: digest, uncompressedBytes: sizeBytes, diskBytes, inodes: 1 };
+}
+
+function requireSame(layer: PlannedLayer, digest: Digest, sizeBytes: number): void {
+  if (digest === layer.digest && sizeBytes === layer.size) return;
+  const found = `its digest is ${digest}, ${sizeBytes} bytes`;
+  throw damagedFile(layer, `${found}; ${layer.digest} with ${layer.size} was expected`);
 }
 
 /** @throws AppError `bundle/source` (`reject`) when it is cut off */

@@ -1,5 +1,4 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { createReadStream } from 'node:fs';
 import { rename, rm, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { bundleError } from '../../bundle/bundle-error.ts';
@@ -10,7 +9,7 @@ import { type Digest, digestFromHex, hexOf } from '../../domain/model/digest.ts'
 import { succeeds } from '../../platform/async/concurrency.ts';
 import { fillTreeFile } from '../../platform/files/durable-file.ts';
 import { readOptionFile } from '../images/images-file.ts';
-import { sourceError } from '../images/layout-source.ts';
+import { readSource, sourceError } from '../images/layout-source.ts';
 import { checkBlobSize, type FileSizeRules } from '../layers/packed-file.ts';
 import { countBytes, type ProgressListener } from '../progress.ts';
 
@@ -21,7 +20,6 @@ export interface AttachmentRequest {
   readonly mediaType: string;
 }
 
-const CHUNK_BYTES = 1024 * 1024;
 const DEFAULT_MEDIA_TYPE = 'application/octet-stream';
 /** RFC 6838, with the registered top-level types: a path with a colon is rarely taken for one. */
 const WITH_MEDIA_TYPE =
@@ -103,7 +101,7 @@ async function copyIn(
   const hash = createHash('sha256');
   let sizeBytes = 0;
   await fillTreeFile(staged, async (target) => {
-    for await (const chunk of readSource(path, signal)) {
+    for await (const chunk of readSource({ path, what: path }, signal)) {
       hash.update(chunk);
       sizeBytes += chunk.length;
       await target.writeFile(chunk);
@@ -115,15 +113,6 @@ async function copyIn(
   if (await succeeds(stat(target))) await rm(staged);
   else await rename(staged, target);
   return { digest, sizeBytes };
-}
-
-async function* readSource(path: string, signal: AbortSignal): AsyncGenerator<Buffer> {
-  try {
-    yield* createReadStream(path, { highWaterMark: CHUNK_BYTES, signal });
-  } catch (cause) {
-    signal.throwIfAborted();
-    throw sourceError(path, cause);
-  }
 }
 
 /**

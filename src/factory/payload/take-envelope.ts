@@ -7,7 +7,7 @@ import type { BundleFile, BundleReader } from '../../bundle/read/bundle-reader.t
 import { isBundleTar } from '../../bundle/read/open-bundle.ts';
 import { type ExpectedBlob, readBlob } from '../../bundle/read/open-file.ts';
 import { readContents, readUntrusted } from '../../bundle/verify/judge-bundle.ts';
-import type { VerifiedBundle } from '../../domain/model/bundle.ts';
+import { artifactLayers, type VerifiedBundle } from '../../domain/model/bundle.ts';
 import { type Digest, digestFromHex, hexOf } from '../../domain/model/digest.ts';
 import { AppError } from '../../platform/app-error.ts';
 import { fillTreeFile, writeTreeFile } from '../../platform/files/durable-file.ts';
@@ -20,8 +20,8 @@ export interface TakenEnvelope {
 }
 
 /**
- * Copies all but the layers, which is enough to set tags, to `out`, all or nothing. Checks digests,
- * not signatures.
+ * Copies all but the layers of images, which is enough to set tags, to `out`, all or nothing.
+ * Checks digests, not signatures.
  *
  * @throws AppError `bundle/option` when `out` names a tar; `bundle/source` when a document is
  *   absent or damaged; as `readUntrusted()` and `buildDirectory()`
@@ -29,7 +29,8 @@ export interface TakenEnvelope {
 export async function takeEnvelope(reader: BundleReader, out: string, signal: AbortSignal): Promise<TakenEnvelope> {
   if (isBundleTar(out)) throw bundleError('bundle/option', `out: ${out} is one file: give a directory`);
   const { bundle, documents, blobs } = await readUntrusted(reader, signal);
-  const attached = (bundle.payload.attachments ?? []).map(({ digest }) => digest);
+  const { payload, contents } = bundle;
+  const attached = [...(payload.attachments ?? []), ...artifactLayers(contents)].map(({ digest }) => digest);
   let files = 0;
   let sizeBytes = 0;
   const write = async (path: string, bytes: Buffer): Promise<void> => {
@@ -53,7 +54,7 @@ export async function takeEnvelope(reader: BundleReader, out: string, signal: Ab
         sizeBytes += await copyBlob(reader, { digest, sizeBytes: blobs.get(digest) ?? 0 }, folder, signal);
         files += 1;
       }
-      const { bytes } = await readContents(reader, bundle.payload.contents, signal);
+      const { bytes } = await readContents(reader, payload.contents, signal);
       await write(join(staging, 'contents.json'), bytes);
       await write(join(staging, 'index.json'), await reader.readFile('index.json', limits.indexBytes, signal));
       const layout = await readIfThere(reader, 'oci-layout', limits.layoutBytes, signal);

@@ -133,12 +133,15 @@ function personWaitedFor({ phase, activationHolds }: OwnBundle): string | undefi
   return phase === 'ready' ? activationHolds.find(({ releasedBy }) => releasedBy === 'person')?.code : undefined;
 }
 
-/** By bytes, while only this bundle can have them; else by images. Whole, rounded down. */
-function percentOf({ images }: OwnBundle, { bundles, progress }: OwnReport): number {
+/**
+ * By bytes, while only this bundle can have them; else by images and artifacts. Whole, rounded
+ * down.
+ */
+function percentOf({ images, artifacts }: OwnBundle, { bundles, progress }: OwnReport): number {
   const isAlone = bundles.filter(({ phase }) => phase === 'preloading').length === 1;
   const { doneBytes, totalBytes } = progress;
   if (isAlone && totalBytes > 0) return percent(doneBytes, totalBytes);
-  return percent(images.present, images.total);
+  return percent(images.present + (artifacts?.present ?? 0), images.total + (artifacts?.total ?? 0));
 }
 
 function percent(part: number, whole: number): number {

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gzipSync, zstdCompressSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
+import type { Contents } from '../../../src/domain/model/bundle.ts';
 import {
   digestOf,
   type SampleImage,
@@ -27,12 +28,13 @@ async function imagesOf(...more: string[]) {
   rmSync(at('out'), { recursive: true, force: true });
   const { exitCode, stdout, stderr } = await create(...more);
   expect(`${exitCode} ${stderr}`).toMatch(/^0 /);
+  return contentsOf(stdout).images.map(({ digest, tags }) => ({ digest, tags }));
+}
+
+/** Of the bundle that `create --json` describes. */
+function contentsOf(stdout: string): Contents {
   const { contents } = JSON.parse(stdout).payload;
-  const bytes = readFileSync(join(at('out'), 'blobs', 'sha256', contents.digest.slice(7)), 'utf8');
-  return (JSON.parse(bytes).images as { digest: string; tags: string[] }[]).map(({ digest, tags }) => ({
-    digest,
-    tags,
-  }));
+  return JSON.parse(readFileSync(join(at('out'), 'blobs', 'sha256', contents.digest.slice(7)), 'utf8'));
 }
 
 async function expectRefused(bytes: Buffer, why: RegExp, ...more: string[]): Promise<void> {
@@ -196,7 +198,7 @@ describe('bundle create --archive', () => {
     expect(readFileSync(join(at('out'), 'index.json'), 'utf8')).toContain(`quay.io/x/i:${tag}`);
   });
 
-  it('takes the signatures of a hauler store, and leaves out charts, files and referrers', async () => {
+  it('takes the signatures and charts of a hauler store, and leaves out files without a name and referrers', async () => {
     const signature = artifact(web.config.mediaType, SIMPLE_SIGNING);
     const bundle = artifact('application/vnd.oci.empty.v1+json', 'application/vnd.dev.sigstore.bundle.v0.3+json');
     const chart = artifact('application/vnd.cncf.helm.config.v1+json', 'application/vnd.cncf.helm.chart.content.v1');
@@ -216,12 +218,22 @@ describe('bundle create --archive', () => {
     writeFileSync(at('haul.tar.zst'), zstdCompressSync(layout(manifests, ...members, ...blobMembers(web))));
     const { exitCode, stdout, stderr } = await create('--archive', at('haul.tar.zst'));
     expect(`${exitCode} ${stderr}`).toMatch(/^0 /);
-    expect(JSON.parse(stdout).payload.totals).toMatchObject({ images: 1, blobs: 4 });
+    expect(JSON.parse(stdout).payload.totals).toMatchObject({ images: 1, blobs: 5 });
+    expect(contentsOf(stdout).artifacts).toMatchObject([
+      {
+        digest: chart.top.digest,
+        tags: ['docker.io/hauler/rancher:2.8.0'],
+        type: 'application/vnd.cncf.helm.config.v1+json',
+      },
+    ]);
     expect(readFileSync(at('out/index.json'), 'utf8')).toContain(`quay.io/x/web:sha256-${web.top.digest.slice(7)}.sig`);
-    expect(JSON.parse(stdout).resolved).toEqual({ 'quay.io/x/web:1': web.top.digest });
+    expect(JSON.parse(stdout).resolved).toEqual({
+      'quay.io/x/web:1': web.top.digest,
+      'docker.io/hauler/rancher:2.8.0': chart.top.digest,
+    });
     const notes = stderr.split('\n').filter((line) => line.includes('left out'));
     expect(notes).toEqual([
-      `warning: archive ${at('haul.tar.zst')}: quay.io/x/web:1 (application/vnd.oci.empty.v1+json), quay.io/x/web:sha256-${'0'.repeat(64)} (${web.top.mediaType}), hauler/rancher:2.8.0 (application/vnd.cncf.helm.config.v1+json), v1 (application/vnd.content.hauler.file.local.config.v1+json), ${file.top.digest} (application/vnd.content.hauler.file.local.config.v1+json) are no images, and are left out`,
+      `warning: archive ${at('haul.tar.zst')}: quay.io/x/web:sha256-${'0'.repeat(64)} (${web.top.mediaType}), v1 (application/vnd.content.hauler.file.local.config.v1+json), ${file.top.digest} (application/vnd.content.hauler.file.local.config.v1+json), quay.io/x/web:1 (application/vnd.oci.empty.v1+json) are no images, and are left out`,
     ]);
     expect(JSON.parse(stdout).payload.warnings).toHaveLength(1);
   });

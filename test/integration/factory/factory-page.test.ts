@@ -2,7 +2,7 @@ import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:f
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { indexOver, sampleImage, writeOciLayout } from '../../support/bundles/sample-image.ts';
+import { indexOver, sampleArtifact, sampleImage, writeOciLayout } from '../../support/bundles/sample-image.ts';
 import { blocksBelow, runBlocks, stickpinOnPath } from '../../support/docs/run-blocks.ts';
 import { folderForEach } from '../../support/files/temporary-folder.ts';
 import { have, program } from '../../support/requirements.ts';
@@ -26,6 +26,8 @@ beforeAll(async () => {
   const [amd64, arm64] = ['amd64', 'arm64'].map((architecture) => sampleImage({ seed: 'web', architecture }));
   if (amd64 === undefined || arm64 === undefined) expect.unreachable();
   registry.add('x/web', indexOver({ amd64, arm64 }), ['1']);
+  registry.add('shop/web', amd64, ['1.4.0']);
+  registry.add('charts/shop', sampleArtifact({ files: { 'shop-1.4.0.tgz': Buffer.from('a chart') } }), ['1.4.0']);
 });
 afterAll(async () => {
   await registry?.close();
@@ -33,8 +35,10 @@ afterAll(async () => {
 });
 beforeEach(() => {
   mkdirSync(join(home, '.config', 'containers'), { recursive: true });
-  const insecure = `[[registry]]\nlocation = "${registry.host}"\ninsecure = true\n`;
-  writeFileSync(join(home, '.config', 'containers', 'registries.conf'), insecure);
+  const insecure = ['', 'prefix = "registry.example.com"\n'].map(
+    (prefix) => `[[registry]]\n${prefix}location = "${registry.host}"\ninsecure = true\n`,
+  );
+  writeFileSync(join(home, '.config', 'containers', 'registries.conf'), insecure.join('\n'));
   const pod = `kind: Pod\nmetadata: {name: web}\nspec: {containers: [{name: web, image: "${registry.host}/x/web:1"}]}\n`;
   mkdirSync(join(home, 'manifests'));
   writeFileSync(join(home, 'manifests', 'web.yaml'), pod);
@@ -65,6 +69,11 @@ describe.runIf(have('skopeo', program('zstd', 'apt-get install zstd')))(PAGE, ()
     );
     const output = await runSection('## Take an operator');
     expect(output).toContain('shop-operator 1.4.0 for amd64 is in shop-operator: 1 image,');
+  });
+
+  it('takes a chart along', async () => {
+    const output = await runSection('## Take a chart or a model along');
+    expect(output).toContain('shop 1.4.2 for amd64 is in shop-1.4.2: 1 image,');
   });
 
   it('takes archives of images', async () => {

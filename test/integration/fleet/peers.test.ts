@@ -4,7 +4,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { FleetNode } from '../../../src/domain/fleet/node-status.ts';
 import type { Phase } from '../../../src/domain/model/condition.ts';
-import type { Digest } from '../../../src/domain/model/digest.ts';
+import { type Digest, hexOf } from '../../../src/domain/model/digest.ts';
 import type { StatusReport } from '../../../src/domain/report/status-schema.ts';
 import { nodeStatusOf } from '../../../src/fleet/publish/node-status.ts';
 import { parseOwnReport } from '../../../src/fleet/publish/own-report.ts';
@@ -16,6 +16,7 @@ import {
   type SampleBundle,
   sampleKey,
 } from '../../support/bundles/sample-bundle.ts';
+import { digestOf, sampleArtifact, seededBytes } from '../../support/bundles/sample-image.ts';
 import { makeSpreadBundle } from '../../support/bundles/spread-bundle.ts';
 import { createDaemonHarness, type DaemonHarness, type HarnessOptions } from '../../support/daemon/daemon-harness.ts';
 import { createStickGate, type StickGate } from '../../support/daemon/stick-gate.ts';
@@ -92,6 +93,25 @@ describe('one stick in one node', () => {
     expect(takenBytes('worker-2', 'worker-1') + takenBytes('worker-2', 'worker-3')).toBe(layerBytes());
     expect(statSync(fleetPaths(first.settings.paths).offersSocket).mode & 0o777).toBe(0o600);
   }, 60_000);
+
+  it('brings artifacts too, and what one node lost of them comes from another', async () => {
+    const weights = seededBytes('weights', 3 * MIB);
+    const artifacts = [
+      { reference: 'models.example.com/small:v1', image: sampleArtifact({ files: { 'weights.bin': weights } }) },
+    ];
+    bundle = await makeSampleBundle({ dir: factory, version: '4.13.8', keys: [key], images: images(), artifacts });
+    const [first, second] = [await node('worker-1'), await node('worker-2')];
+    first.plug(bundle.path);
+    const isWhole = ({ bundles }: StatusReport) =>
+      bundles[0]?.artifacts?.present === 1 && bundles[0].images.present === 2;
+    for (const harness of [first, second]) await harness.until(isWhole, 30_000);
+    await first.takeOut();
+    await first.stop();
+    rmSync(join(first.base, 'state/blobs/layers', hexOf(digestOf(weights) as Digest)));
+    await first.start();
+    await first.until(({ bundles }) => bundles[0]?.artifacts?.present === 0);
+    await first.until(isWhole, 30_000);
+  }, 90_000);
 
   it('is no medium any more once all is there, and nothing is asked again', async () => {
     const [first, second] = [await node('worker-1'), await node('worker-2')];

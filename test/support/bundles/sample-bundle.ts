@@ -2,6 +2,7 @@ import { generateKeyPairSync } from 'node:crypto';
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { ImageRequest } from '../../../src/bundle/image-request.ts';
 import { type PrivateKey, parsePrivateKey, type SignatureAlgorithm } from '../../../src/bundle/keys/keys.ts';
 import { loadTrustedKeys, type Trust } from '../../../src/bundle/keys/trust.ts';
 import type { Advisory, Contents, Payload, Schedule, UpdateRules } from '../../../src/domain/model/bundle.ts';
@@ -91,6 +92,8 @@ export interface SampleBundleOptions {
   readonly base?: string;
   /** Default {@link sampleBundleImages}. */
   readonly images?: readonly SampleBundleImage[];
+  /** Charts, models; default none. */
+  readonly artifacts?: readonly Pick<SampleBundleImage, 'reference' | 'image'>[];
   /** Makes the image of a stick `<name>-<version>-<arch>.img` in `dir`. */
   readonly filesystem?: StickFilesystem;
   /** Files that travel with it; default none. */
@@ -128,6 +131,13 @@ export function ocpImages(
   });
 }
 
+function requestIn(directory: string, reference: string): ImageRequest {
+  return {
+    reference: parseReference(reference),
+    source: { kind: 'layout', directory, selector: { kind: 'name', name: reference } },
+  };
+}
+
 /**
  * Makes a signed bundle of generated images, through the real `createBundle()`. The same options
  * give the same bundle id.
@@ -136,11 +146,12 @@ export async function makeSampleBundle(options: SampleBundleOptions): Promise<Sa
   const { dir, name = 'ocp', version = '4.13.7', arch = hostArch, keys = [sampleKey()] } = options;
   const { expires, schedule, update, advisories, base, filesystem } = options;
   const images = options.images ?? sampleBundleImages(version, arch);
+  const artifacts = options.artifacts ?? [];
   const layout = mkdtempSync(join(tmpdir(), 'stickpin-sample-'));
   try {
     writeOciLayout(
       layout,
-      images.map(({ image, reference }) => ({ image, names: [reference] })),
+      [...images, ...artifacts].map(({ image, reference }) => ({ image, names: [reference] })),
     );
     const created = await createBundle(
       {
@@ -156,9 +167,9 @@ export async function makeSampleBundle(options: SampleBundleOptions): Promise<Sa
         ...(advisories !== undefined && { advisories }),
         ...(base !== undefined && { base }),
         ...(filesystem !== undefined && { filesystem }),
+        ...(artifacts.length > 0 && { artifacts: artifacts.map(({ reference }) => requestIn(layout, reference)) }),
         images: images.map(({ reference, component, pin }) => ({
-          reference: parseReference(reference),
-          source: { kind: 'layout', directory: layout, selector: { kind: 'name', name: reference } },
+          ...requestIn(layout, reference),
           ...(component !== undefined && { component }),
           ...(pin !== undefined && { pin }),
         })),

@@ -131,6 +131,34 @@ export function sampleImage(options: {
   return { manifest, config, layers, ...(index && { index }), top: index ?? manifest, blobs: [...unique.values()] };
 }
 
+/**
+ * A chart, a model or another artifact (image-spec 1.1, "Guidelines for Artifact Usage") of these
+ * files.
+ */
+export function sampleArtifact(options: {
+  files: Readonly<Record<string, Buffer>>;
+  /** Default `application/vnd.example.model`. */
+  artifactType?: string;
+}): SampleImage {
+  const { files, artifactType = 'application/vnd.example.model' } = options;
+  const config = blob('application/vnd.oci.empty.v1+json', Buffer.from('{}'));
+  const layers = Object.entries(files).map(([title, bytes]) => ({
+    ...blob('application/octet-stream', bytes),
+    ...{ diffId: digestOf(bytes), uncompressedBytes: bytes.length, diskBytes: 0, inodes: 1, title },
+  }));
+  const manifest = jsonBlob(sampleMediaTypes.manifest, {
+    schemaVersion: 2,
+    mediaType: sampleMediaTypes.manifest,
+    artifactType,
+    config: descriptor(config),
+    layers: layers.map((layer) => ({
+      ...descriptor(layer),
+      annotations: { 'org.opencontainers.image.title': layer.title },
+    })),
+  });
+  return { manifest, config, layers, top: manifest, blobs: [manifest, config, ...layers] };
+}
+
 /** An index over images that are all there, unlike in a bundle. */
 export function indexOver(images: Readonly<Record<string, SampleImage>>): SampleImage {
   const manifests = Object.entries(images).map(([architecture, { manifest }]) => ({

@@ -201,6 +201,7 @@ function adopted(reason: { readonly code: string; readonly message: string }): S
     media: ['sdb1'],
     sources: [],
     images: { total: 2, present: 2, pinned: 2 },
+    artifacts: { total: 2, present: 1 },
     sizeBytes: 2 ** 33,
     adoptedAt: '2026-03-10T12:00:00.000Z',
     readyAt: '2026-03-10T12:01:00.000Z',

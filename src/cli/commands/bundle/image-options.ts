@@ -21,6 +21,7 @@ export interface ImageOptions {
   readonly only: readonly string[];
   readonly except: readonly string[];
   readonly release?: ImageRequest;
+  readonly artifact: readonly ImageRequest[];
   readonly referrers: ReferrerChoice;
   readonly withoutSignatures?: true;
   readonly authfile?: string;
@@ -31,7 +32,7 @@ export interface ImageOptions {
 
 /** All of {@link ImageOptions} but `--strict`. */
 export function addImageOptions(command: Command): Command {
-  return command
+  const whole = command
     .option(
       '--image <[component=]ref[=source]>',
       'an image, in load order; source as oci:DIR:TAG or docker://REF (default docker://<ref>, through skopeo); a tag 2.6.2-rev1-b5.1 gives it 2.6.2-rev1 and 2.6.2 too',
@@ -78,6 +79,17 @@ export function addImageOptions(command: Command): Command {
       'an OpenShift release image, with all images of its payload; source docker:// (default) or oci:',
       parseImageOption,
     )
+    .option(
+      '--artifact <ref[=source]>',
+      'what has a manifest and is no container image, such as a chart or a model; the node keeps it and serves it on loopback; source as for --image; may be repeated',
+      collected(parseArtifactOption),
+      [],
+    );
+  return addRegistryOptions(whole);
+}
+
+function addRegistryOptions(command: Command): Command {
+  return command
     .addOption(
       new Option(
         '--referrers <which>',
@@ -101,7 +113,10 @@ export async function readImageOptions(
   faults: FaultList,
   context: CommandContext,
 ): Promise<
-  Pick<CreateOptions, 'images' | 'used' | 'notes' | 'archives' | 'archiveChoice' | 'release' | 'referrers' | 'access'>
+  Pick<
+    CreateOptions,
+    'images' | 'artifacts' | 'used' | 'notes' | 'archives' | 'archiveChoice' | 'release' | 'referrers' | 'access'
+  >
 > {
   const { untakenNotes } = await import('../../../factory/images/images-from.ts');
   const pause = options.pauseImage === undefined ? [] : [options.pauseImage];
@@ -120,6 +135,7 @@ export async function readImageOptions(
     archives: options.archive,
     archiveChoice: { only: options.only, except: options.except },
     ...defined({ release: options.release }),
+    ...(options.artifact.length > 0 && { artifacts: options.artifact }),
     referrers: options.withoutSignatures ? 'none' : options.referrers,
     access: defined({ authfile: options.authfile, tlsVerify: options.tlsVerify, retries: options.retry }),
   };
@@ -175,4 +191,10 @@ function parseImageOption(value: string): ImageRequest {
   } catch (error) {
     throw new InvalidArgumentError(reasonOf(error));
   }
+}
+
+function parseArtifactOption(value: string): ImageRequest {
+  const request = parseImageOption(value);
+  if (request.component === undefined) return request;
+  throw new InvalidArgumentError('It has no component, since no container runs it.');
 }

@@ -85,6 +85,10 @@ function asText(found: UntrustedBundle, layout: Layout): string {
   const attached = (payload.attachments ?? []).map(
     ({ name, mediaType, size }) => `  attached    ${name} (${mediaType}, ${formatBytes(size)})`,
   );
+  const artifacts = (contents.artifacts ?? []).map(
+    (artifact) =>
+      `  artifact    ${artifact.tags[0] ?? artifact.reference} (${artifact.type}, ${formatBytes(sizeOf(artifact, contents))})`,
+  );
   const advisories = (payload.advisories ?? []).map(
     ({ version, reason, ...advice }) => `  advisory    ${version}${adviceText(advice)}: ${reason}`,
   );
@@ -94,6 +98,7 @@ function asText(found: UntrustedBundle, layout: Layout): string {
     ...lines,
     ...advisories,
     ...trustLines(payload),
+    ...artifacts,
     ...attached,
     ...warnings,
   ];
@@ -135,6 +140,6 @@ function imageTable(contents: Contents, layout: Layout): string {
   return formatTable(['COMPONENT', 'SIZE', 'PIN', 'REFERENCE', 'TAGS'], rows, layout);
 }
 
-function sizeOf(image: Image, contents: Contents): number {
-  return image.layers.reduce((sum, at) => sum + (contents.layers[at]?.sizeBytes ?? 0), 0);
+function sizeOf({ layers }: Pick<Image, 'layers'>, contents: Contents): number {
+  return layers.reduce((sum, at) => sum + (contents.layers[at]?.sizeBytes ?? 0), 0);
 }

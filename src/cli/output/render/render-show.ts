@@ -158,6 +158,7 @@ const WORDS: Readonly<Record<string, (value: never) => string>> = {
   reason: ({ message }: ShownReason) => message,
   degraded: ({ message }: ShownReason) => message,
   images: imagesText,
+  artifacts: ({ total, present }: NonNullable<BundleReport['artifacts']>) => `${present} of ${total} present`,
   sizeBytes: (bytes: number) => formatBytes(bytes),
   cancelled: ({ at }: NonNullable<BundleReport['cancelled']>) => `on ${at}`,
   advisories: (advisories: readonly Advisory[]) => advisories.map(advisoryText).join('; '),

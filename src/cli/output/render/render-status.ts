@@ -9,7 +9,7 @@ import type {
   StatusReport,
 } from '../../../domain/report/status-schema.ts';
 import { oneLine } from '../../../platform/plain-text.ts';
-import { formatBytes } from '../../../platform/sizes.ts';
+import { formatBytes, formatCount } from '../../../platform/sizes.ts';
 import { paint, type Tone } from '../colour.ts';
 import { barWithText, type Cell, formatTable } from '../table.ts';
 import { commandNameIn, type Layout, shownName, titleIn, wrapLines } from '../text.ts';
@@ -44,6 +44,11 @@ function toneOfStatus({ operation, runtime, bundles, rejected, media }: StatusRe
   const isBad = rejected.length > 0 || bundles.some(({ degraded }) => degraded !== undefined);
   if (isBad || media.some(({ reason }) => reason !== undefined)) return 'bad';
   return bundles.some(({ phase, reason }) => phase === 'held' || reason !== undefined) ? 'warning' : 'good';
+}
+
+function artifactsOf({ artifacts, phase }: StatusReport['bundles'][number]): readonly string[] {
+  if (artifacts === undefined || phase === 'retired') return [];
+  return [`${artifacts.present} of ${formatCount(artifacts.total, 'artifact')} kept on this node`];
 }
 
 export function renderList(report: StatusReport, layout: Layout = {}): string {
@@ -83,6 +88,7 @@ export function renderList(report: StatusReport, layout: Layout = {}): string {
       return message === undefined ? [] : [`${titleOf(bundle)}: ${message}${endOf(bundle, reason, report.bundles)}`];
     }),
     ...report.bundles.flatMap(({ kept, ...bundle }) => (kept === undefined ? [] : [`${titleOf(bundle)}: ${kept}`])),
+    ...report.bundles.flatMap((bundle) => artifactsOf(bundle).map((text) => `${titleOf(bundle)}: ${text}`)),
     ...report.bundles.flatMap(({ warnings = [], ...bundle }) => {
       const count = warnings.length === 1 ? '1 warning' : `${warnings.length} warnings`;
       const command = commandNameIn(bundle, report.bundles);

@@ -3,6 +3,7 @@ import type { MessageKind } from '../../../platform/message-ids.ts';
 import { formatBytes, formatCount } from '../../../platform/sizes.ts';
 import type { Rejection } from '../../adoption/unknown-bundles.ts';
 import type { BundleAssessment } from '../../assess/assess-bundle.ts';
+import { isComplete } from '../../assess/assess-order.ts';
 import { unsupportedReason } from '../../assess/derive-phase.ts';
 import { bundleTitle } from '../../model/bundle.ts';
 import type { Event } from '../../model/condition.ts';
@@ -225,10 +226,6 @@ function noticeEvents(before: Snapshot, { assessment }: Snapshot): Event[] {
 function restoredEvents({ bundle }: Pick<BundleAssessment, 'bundle'>): Event[] {
   const message = `${bundleTitle(bundle.payload)} is trusted again: ${trustedBy(bundle)}`;
   return [{ kind: 'trustRestored', level: 'info', bundleId: bundle.bundleId, message }];
-}
-
-function isComplete({ absentImages, unpinnedImages }: BundleAssessment): boolean {
-  return absentImages.length === 0 && unpinnedImages.length === 0;
 }
 
 /**

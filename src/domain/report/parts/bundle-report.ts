@@ -64,10 +64,11 @@ function soakEnd(soak: SoakVerdict | undefined, now: number): string | undefined
 }
 
 function bundleReport(entry: BundleAssessment, conditions: readonly Condition[] | undefined): BundleReport {
-  const { bundle, phase, hold, media, absentImages, pinnedImages, pullableImages } = entry;
+  const { bundle, phase, hold, media, absentImages, absentArtifacts, pinnedImages, pullableImages } = entry;
   const { payload, contents } = bundle;
   const total = contents.images.length;
   const present = total - absentImages.length;
+  const artifacts = contents.artifacts?.length ?? 0;
   const holds = phase === 'retired' ? [] : shownHolds(entry);
   const why = entry.reason ?? entry.trouble;
   const reason = why === undefined ? heldReason(entry) : shownReason(why);
@@ -83,6 +84,10 @@ function bundleReport(entry: BundleAssessment, conditions: readonly Condition[] 
     media,
     sources: phase === 'preloading' && pullableImages.length > 0 ? sourcesOf(entry) : undefined,
     images: { total, present, pinned: pinnedImages.length },
+    artifacts:
+      artifacts === 0
+        ? undefined
+        : { total: artifacts, present: phase === 'retired' ? 0 : artifacts - absentArtifacts.length },
     sizeBytes: payload.totals.sizeBytes,
     ...milestonesOf(bundle),
     activationHolds: holds.length > 0 ? holds.map(holdReport) : undefined,

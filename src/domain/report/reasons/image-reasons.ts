@@ -131,10 +131,10 @@ export const IMAGE_REASONS: Entries<ImageReason | MediaReason | RuntimeReason> =
     }),
   },
   'engine/image-missing': {
-    says: ({ bundle, missing, total, named, isList, next }, { title, name }) => {
+    says: ({ bundle, missing, total, isMixed, named, isList, next }, { title, name }) => {
       const more = missing - named.length;
       return {
-        what: `${countText(missing, total, title(bundle))} missing`,
+        what: `${countText(missing, total, title(bundle), isMixed)} missing`,
         details: [
           missing === 1
             ? `It is ${named[0]}`
@@ -217,8 +217,9 @@ export const IMAGE_REASONS: Entries<ImageReason | MediaReason | RuntimeReason> =
   },
 };
 
-function progress({ present, total }: ImageCount): string {
-  return `${present}/${total} images`;
+function progress({ present, total, artifacts }: ImageCount): string {
+  const beside = artifacts === undefined ? '' : `, ${artifacts.present}/${artifacts.total} artifacts`;
+  return `${present}/${total} images${beside}`;
 }
 
 function stateOf({ isAdopted, isRetired }: DataOf<'engine/no-base'>['base']): string {
@@ -245,8 +246,8 @@ function flawText({ digest, why, medium, more }: Flaws, name: Names['name']): st
   return `Blob ${shortDigest(digest)} ${FLAW[why]} on ${name(medium)}${more === 0 ? '' : ` (and ${more} more)`}`;
 }
 
-function countText(count: number, total: number, title: string): string {
-  return `${count} of ${total} images of ${title} ${count === 1 ? 'is' : 'are'}`;
+function countText(count: number, total: number, title: string, isMixed = false): string {
+  return `${count} of ${total} images${isMixed ? ' and artifacts' : ''} of ${title} ${count === 1 ? 'is' : 'are'}`;
 }
 
 function missingNext(

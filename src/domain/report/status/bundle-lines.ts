@@ -121,10 +121,15 @@ export function readyLine(entry: BundleAssessment, bundles: readonly BundleAsses
   const title = titleAmong(bundle, bundles);
   const name = commandNameAmong(bundle, bundles);
   if (phase === 'retired') return `${title} is retired. To use it again, run 'stickpin activate ${name}'.`;
+  const artifacts = bundle.contents.artifacts?.length ?? 0;
+  const copied = `${artifacts - entry.absentArtifacts.length}/${formatCount(artifacts, 'artifact')}`;
+  if (phase === 'preloading' && entry.absentArtifacts.length > 0)
+    return `${title} is copied to this node: ${copied}.${entry.isOnPeersOnly === true ? '' : ' Leave the stick plugged in.'}`;
   const held = heldLine(entry, bundles);
   if (held !== undefined) return held;
   const isAwaited = phase === 'ready' && bundle.activatedAt === undefined;
-  const ready = `${title} is ready: ${formatCount(images, 'image')} present and pinned.`;
+  const beside = artifacts === 0 ? '' : `, ${formatCount(artifacts, 'artifact')} kept`;
+  const ready = `${title} is ready: ${formatCount(images, 'image')} present and pinned${beside}.`;
   const isChecked = entry.holds.some(({ code }) => code === 'engine/content-unchecked');
   if (activationDue && isChecked) return `${ready} They are checked, then it is activated.`;
   if (activationDue) return `${ready} Activating next.`;

@@ -97,8 +97,12 @@ function withNotes(line: string, { media }: Observed, { bundles, rejections }: A
 export function copyLine({ copyingBytes }: Memory, { bundles }: Assessment): string | undefined {
   if (copyingBytes === undefined) return undefined;
   const carried = bundles.filter(({ blobMedia }) => blobMedia.length > 0);
-  const entry = carried.findLast(({ hold }) => hold === 'media') ?? carried.at(-1);
-  const what = entry === undefined ? 'layers' : `layers of ${briefTitle(entry.bundle.payload)}`;
+  const entry =
+    carried.findLast(({ hold }) => hold === 'media') ??
+    carried.findLast(({ absentArtifacts }) => absentArtifacts.length > 0) ??
+    carried.at(-1);
+  const kind = entry?.absentArtifacts.length ? 'artifacts' : 'layers';
+  const what = entry === undefined ? kind : `${kind} of ${briefTitle(entry.bundle.payload)}`;
   const from = entry?.blobMedia.length ? ` from ${briefNames(entry.blobMedia, '', ' and ')}` : '';
   return `Copying ${what}${from} to this node, ${formatBytes(copyingBytes)} left.${entry?.isOnPeersOnly === true ? '' : ' Leave the stick plugged in.'}`;
 }

@@ -1,11 +1,13 @@
 import { constants } from 'node:fs';
 import { type FileHandle, mkdir, open, rename, rm, stat, statfs } from 'node:fs/promises';
 import type { Digest } from '../../../domain/model/digest.ts';
-import { type AppError, reasonOf } from '../../../platform/app-error.ts';
+import type { Fault } from '../../../domain/model/reason.ts';
+import { AppError, reasonOf } from '../../../platform/app-error.ts';
 import { untilAborted } from '../../../platform/async/abort.ts';
 import { syncFolder } from '../../../platform/files/durable-file.ts';
 import { type Allocate, newBuffer } from '../../../platform/files/file-access.ts';
 import type { Log } from '../../../platform/log.ts';
+import { formatBytes } from '../../../platform/sizes.ts';
 import { type Listeners, listen, notifyAll, type Unsubscribe } from '../../../platform/subscription.ts';
 import type { LayerStore, LayerWriter } from '../../../ports/blobs.ts';
 import { absentBlob, fileWriteError } from '../write-error.ts';
@@ -51,7 +53,7 @@ export class FileLayers implements LayerStore {
   private wanted: ReadonlySet<Digest> = new Set();
   /** Sizes in bytes. Undefined until the folder is listed. */
   private listed: Promise<Map<Digest, number>> | undefined;
-  private isFull = false;
+  private problem: Fault | undefined;
 
   constructor(private readonly options: LayerOptions) {
     this.folder = options.folder;
@@ -178,12 +180,18 @@ export class FileLayers implements LayerStore {
     for (const path of [layerPath(this.folder, digest), this.partialPath(digest)]) await rm(path, { force: true });
   }
 
+  trouble(): Fault | undefined {
+    return this.problem;
+  }
+
   /** Once until there is space again. */
   logFull(error: unknown): void {
-    if (!this.isFull) {
-      this.options.log.warn({ err: error }, `Layers are not kept on this node for now: ${reasonOf(error)}`);
+    const message = reasonOf(error);
+    if (this.problem === undefined) {
+      this.options.log.warn({ err: error }, `Layers are not kept on this node for now: ${message}`);
     }
-    this.isFull = true;
+    const code = error instanceof AppError ? error.code : 'store/blob';
+    this.problem = { code, message };
   }
 
   /** @throws AppError `store/blob` (`retry`) */
@@ -214,10 +222,10 @@ export class FileLayers implements LayerStore {
     await mkdir(folder, { recursive: true });
     const { bavail, blocks, bsize } = await statfs(folder);
     const fits = bavail * bsize - sizeBytes >= (blocks * bsize * minFreePercent) / 100;
-    if (fits) this.isFull = false;
+    if (fits) this.problem = undefined;
     else {
-      const message = `${folder} has no room for another ${sizeBytes} bytes beside the share that stays free`;
-      this.logFull(new Error(message));
+      const message = `${folder} has no room for another ${formatBytes(sizeBytes)} beside the share that stays free: make room there; it continues automatically`;
+      this.logFull(new AppError({ code: 'store/no-space', message, disposition: 'retry' }));
     }
     return fits;
   }

@@ -11,6 +11,7 @@ import type { FoundBundle } from '../../../../src/domain/model/medium.ts';
 import { signEnvelope, unsignedEnvelope } from '../../../../src/factory/payload/sign-envelope.ts';
 import { readBundles } from '../../../support/bundles/read-bundles.ts';
 import { makeSampleBundle, type SampleBundle, trustIn } from '../../../support/bundles/sample-bundle.ts';
+import { sampleArtifact } from '../../../support/bundles/sample-image.ts';
 import { flipByte } from '../../../support/files/flip-byte.ts';
 import { folderForAll, folderForEach } from '../../../support/files/temporary-folder.ts';
 import { coded } from '../../../support/matching.ts';
@@ -23,7 +24,9 @@ const root = folderForEach();
 let path: string;
 
 beforeAll(async () => {
-  pristine = await makeSampleBundle({ dir: scratch });
+  const files = { 'weights.bin': Buffer.alloc(9_000, 'w'), 'README.md': Buffer.from('small') };
+  const artifacts = [{ reference: 'models.example.com/small:1', image: sampleArtifact({ files }) }];
+  pristine = await makeSampleBundle({ dir: scratch, artifacts });
   trust = await trustIn(pristine.keys, scratch);
 });
 beforeEach(() => {
@@ -177,6 +180,21 @@ describe('index.json and contents.json', () => {
     const [image, ...more] = pristine.contents.images;
     forge({ contents: { images: [{ ...image, layers: [] }, ...more] } });
     expect(await rejection()).toMatchObject(coded('bundle/inconsistent', '0 layers, its manifest 1'));
+  });
+
+  it.each([
+    ['another config', { config: { digest: digestFromHex('1'.repeat(64)), size: 1 } }, 'its config is'],
+    ['fewer layers', { layers: [2] }, '1 layers, its manifest 2'],
+    ['layers in another order', { layers: [3, 2] }, 'layer 0 is'],
+  ])('that list an artifact with %s are rejected', async (_what, change, words) => {
+    forge({ contents: { artifacts: pristine.contents.artifacts?.map((artifact) => ({ ...artifact, ...change })) } });
+    expect(await rejection()).toMatchObject(coded('bundle/inconsistent', words));
+  });
+
+  it('that list an artifact which the index lacks are rejected', async () => {
+    const mediaType = 'application/vnd.docker.distribution.manifest.v2+json';
+    forge({ contents: { artifacts: pristine.contents.artifacts?.map((artifact) => ({ ...artifact, mediaType })) } });
+    expect(await rejection()).toMatchObject(coded('bundle/index', 'models.example.com/small'));
   });
 
   it('that give another diffId than the config are rejected', async () => {

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { checkContents } from '../../../../src/bundle/format/check-contents.ts';
 import { mediaTypes } from '../../../../src/bundle/format/oci-schema.ts';
 import { limits } from '../../../../src/bundle/limits.ts';
-import type { Contents, Image, Layer, Payload } from '../../../../src/domain/model/bundle.ts';
+import type { Artifact, Contents, Image, Layer, Payload } from '../../../../src/domain/model/bundle.ts';
 import { digestFromHex } from '../../../../src/domain/model/digest.ts';
 
 const digest = (byte: string) => digestFromHex(byte.repeat(32));
@@ -45,6 +45,16 @@ const signature = {
   blobs: [{ digest: digest('ef'), size: 9 }],
 };
 
+const model: Artifact = {
+  reference: `models.example.com/small@${digest('ab')}`,
+  digest: digest('ab'),
+  mediaType: mediaTypes.ociManifest,
+  tags: ['models.example.com/small:1'],
+  type: 'application/vnd.example.model',
+  config: { digest: digest('ac'), size: 2 },
+  layers: [0],
+};
+
 function check(contents: Contents, totals = { images: contents.images.length, diskBytes: 4096, inodes: 2 }): void {
   checkContents(contents, { totals: { blobs: 3, sizeBytes: 9, ...totals } } as Payload);
 }
@@ -78,6 +88,33 @@ describe('checkContents', () => {
         message: `contents.json: it has ${words} are allowed; spread the images over several bundles`,
       }),
     );
+  });
+
+  it('takes artifacts, which may share a layer with an image', () => {
+    expect(() => check({ layers: [layer], images: [etcd], artifacts: [model] })).not.toThrow();
+  });
+
+  const artifact = (more: Partial<Artifact>): Contents => ({
+    layers: [layer],
+    images: [etcd],
+    artifacts: [{ ...model, ...more }],
+  });
+  it.each([
+    ['without an image', { ...artifact({}), images: [] }, 'belongs to a release with at least one image'],
+    ['that is an index', artifact({ mediaType: mediaTypes.ociIndex }), 'and this is an index'],
+    ['with a layer that is not there', artifact({ layers: [7] }), 'no layer 7'],
+    ['with the reference of an image', artifact({ reference: etcd.reference, digest: etcd.digest, tags: [] }), 'twice'],
+    ['with the tag of another repository', artifact({ tags: etcd.tags }), 'must be models.example.com/small:<tag>'],
+    ['by another digest', artifact({ digest: digest('cc') }), 'must be registry/repository@'],
+    ['twice', { ...artifact({}), artifacts: [model, model] }, 'listed twice'],
+  ])('refuses an artifact %s', (_name, contents, message) => {
+    expect(() => check(contents)).toThrow(message);
+  });
+
+  it('refuses an artifact with a layer that a base is to have', () => {
+    const payload = { totals: { images: 1, diskBytes: 4096, inodes: 2 }, update: { base: digest('01') } };
+    const contents = { ...artifact({}), layers: [{ ...layer, inBase: true as const }] };
+    expect(() => checkContents(contents, payload as Payload)).toThrow("can't come from a base");
   });
 
   it('takes what is attached, also to an index and its manifest', () => {

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import type { Artifact } from '../../../../src/domain/model/bundle.ts';
 import { digestFromHex } from '../../../../src/domain/model/digest.ts';
 import {
   coversRepository,
@@ -120,6 +121,10 @@ describe('the scope of a role', () => {
     });
     const tagged = bundle('customer-a', 'registry.example.com/cust/app', ['registry.example.com/platform/app:1']);
     expect(outsideScope(role, tagged)).toMatchObject({ repository: 'registry.example.com/platform/app' });
+    const own = bundle('customer-a', 'registry.example.com/cust/app');
+    const { images } = bundle('customer-a', 'registry.example.com/platform/model').contents;
+    const beside = { ...own, contents: { ...own.contents, artifacts: images as unknown as readonly Artifact[] } };
+    expect(outsideScope(role, beside)).toMatchObject({ repository: 'registry.example.com/platform/model' });
   });
 
   it('without repositories covers bundles without images only', () => {
