@@ -168,7 +168,10 @@ function tableRow(header, [term, ...cells]) {
     const title = plain(header[at + 1].tokens);
     return cells.length > 1 && title !== '' ? `${escaped(title)}: ${line(tokens)}` : line(tokens);
   });
-  return ['.TP', line(term.tokens) || '\\&', ...texts.flatMap((text, at) => (at === 0 ? [text] : ['.br', text]))];
+  const head = line(term.tokens) || '\\&';
+  const below = texts.flatMap((text, at) => (at === 0 ? [text] : ['.br', text]));
+  // The term of .TP is one line of input, however long it is.
+  return head.length > MAX_INPUT_LENGTH ? ['.PP', head, '.RS 4', ...below, '.RE'] : ['.TP', head, ...below];
 }
 
 /** Text in one line of input, so that only what is a request begins with a dot. */
