@@ -290,12 +290,13 @@ function configFaultOf({ contents }: StoredBundle, { runtime }: Observed): Reaso
 }
 
 function openFailures(
-  { bundleId }: StoredBundle,
+  { bundleId, contents }: StoredBundle,
   absentImages: readonly Image[],
   isActivationDue: boolean,
   { failures }: Memory,
 ): readonly TaskFailure[] {
-  const absent = new Set(absentImages.map((image) => image.reference));
+  // The runtime lists artifacts, too, if it takes them.
+  const absent = new Set([...absentImages, ...(contents.artifacts ?? [])].map(({ reference }) => reference));
   return failures.filter(({ task }) =>
     task.kind === 'pull'
       ? absent.has(task.reference)

@@ -1,8 +1,9 @@
 import { pathOf } from '../activation/read-paths.ts';
 import type { Assessment } from '../assess/assess.ts';
 import type { BundleAssessment } from '../assess/assess-bundle.ts';
-import { artifactLayers, type Image, type Layer } from '../model/bundle.ts';
+import { type Artifact, allIn, artifactLayers, type Image, type Layer } from '../model/bundle.ts';
 import type { Digest } from '../model/digest.ts';
+import { takesArtifacts } from '../model/image.ts';
 import {
   fill,
   missingLayersOf,
@@ -58,6 +59,10 @@ function candidates(observed: Observed, memory: Memory, assessment: Assessment):
   const planned = new Map<string, PlannedPull>();
   for (const entry of assessment.bundles.filter(isPreloading)) {
     const online = new Set(entry.onlineImages);
+    for (const artifact of artifactsToPull(entry, observed)) {
+      if (!unwanted.has(artifact.reference))
+        planned.set(artifact.reference, plannedPull(artifact, entry, false, assessment));
+    }
     for (const image of entry.pullableImages) {
       if (unwanted.has(image.reference)) continue;
       // A stick that is being read may have the blobs.
@@ -68,7 +73,21 @@ function candidates(observed: Observed, memory: Memory, assessment: Assessment):
   return [...planned.values()];
 }
 
-function plannedPull(image: Image, entry: BundleAssessment, isOnline: boolean, assessment: Assessment): PlannedPull {
+/** Of a release whose mirrors are in place. What the runtime lacks of it holds nothing. */
+function artifactsToPull({ bundle, absentArtifacts }: BundleAssessment, { runtime }: Observed): readonly Artifact[] {
+  const { artifacts = [] } = bundle.contents;
+  if (artifacts.length === 0 || bundle.readyAt === undefined || runtime.kind !== 'reachable') return [];
+  if (!takesArtifacts(runtime)) return [];
+  const listed = new Set(runtime.images.flatMap(({ repoDigests }) => repoDigests));
+  return artifacts.filter((artifact) => !absentArtifacts.includes(artifact) && !listed.has(artifact.reference));
+}
+
+function plannedPull(
+  image: Image | Artifact,
+  entry: BundleAssessment,
+  isOnline: boolean,
+  assessment: Assessment,
+): PlannedPull {
   const { reference } = image;
   const online = isOnline ? ({ online: true } as const) : {};
   return {
@@ -83,7 +102,7 @@ function runningPulls({ running }: Memory, { bundles, presentLayers }: Assessmen
   return running.flatMap((task): PullCandidate[] => {
     if (task.kind !== 'pull') return [];
     const bundle = bundles.find((entry) => entry.bundle.bundleId === task.bundleId)?.bundle;
-    const image = bundle?.contents.images.find(({ reference }) => reference === task.reference);
+    const image = bundle && allIn(bundle.contents).find(({ reference }) => reference === task.reference);
     const missingLayers = bundle && image ? missingLayersOf(image, bundle, presentLayers) : [];
     return [{ reference: task.reference, missingLayers }];
   });

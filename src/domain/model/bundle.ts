@@ -151,6 +151,11 @@ export interface Contents {
   readonly artifacts?: readonly Artifact[];
 }
 
+/** Images and artifacts. */
+export function allIn({ images, artifacts = [] }: Contents): readonly (Image | Artifact)[] {
+  return [...images, ...artifacts];
+}
+
 /** Layers of artifacts, each once. */
 export function artifactLayers({ layers, artifacts = [] }: Contents): readonly Layer[] {
   const indexes = new Set(artifacts.flatMap((artifact) => artifact.layers));

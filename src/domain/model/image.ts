@@ -162,3 +162,12 @@ export interface UnreachableRuntime {
   readonly stoppingUnit?: string;
   readonly isAbsent?: true;
 }
+
+/**
+ * CRI-O keeps artifacts beside images, and lists and pins both (docs/runtime-facts.md, fact 51).
+ */
+export function takesArtifacts(runtime: RuntimeObservation): boolean {
+  if (runtime.kind !== 'reachable') return false;
+  const [, major, minor] = /^cri-o\s+v?(\d{1,6})\.(\d{1,6})/i.exec(runtime.name) ?? [];
+  return Number(major) > 1 || Number(minor) >= 36;
+}

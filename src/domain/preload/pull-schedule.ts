@@ -183,7 +183,7 @@ function givenBy(bundles: Extract<Observed['media'][number]['state'], { kind: 'r
 }
 
 export function missingLayersOf(
-  image: Image,
+  image: Pick<Image, 'layers'>,
   bundle: VerifiedBundle,
   presentLayers: ReadonlySet<Digest>,
 ): readonly Layer[] {

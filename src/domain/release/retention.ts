@@ -1,5 +1,5 @@
 import { sequenceOf, streamClockFault } from '../adoption/floors.ts';
-import { bundleName } from '../model/bundle.ts';
+import { allIn, bundleName } from '../model/bundle.ts';
 import type { BundleId, Digest } from '../model/digest.ts';
 import type { ImageUse, RuntimeContainer, RuntimeImage } from '../model/image.ts';
 import { repositoryOf } from '../model/reference.ts';
@@ -8,7 +8,7 @@ import type { Policy } from '../settings/settings.ts';
 import type { Removal } from '../state/effect.ts';
 import type { Memory } from '../state/memory.ts';
 import type { Observed, Stored, StoredBundle } from '../state/state.ts';
-import { type ContainerView, componentsById, type ImageIds, imageIdOf } from './evidence.ts';
+import { type ContainerView, type ImageIds, imageIdOf } from './evidence.ts';
 import { currentRelease, isProven, isRetired, isRolledBack, keptBundles, lastProven } from './recorded-phase.ts';
 import { type TagGoal, tagGoalsOf } from './tags.ts';
 
@@ -151,13 +151,13 @@ export function removableIds(
   const { bundles, pulledByUs = new Set() } = stored;
   if (!isRetired(bundle) || bundle.removeImages !== true || isBaseInNeed(bundle, bundles)) return [];
   const needed = new Set<string | undefined>([
-    ...keptBundles(bundles).flatMap((kept) => [...componentsById(kept, ids).keys()]),
+    ...keptBundles(bundles).flatMap(({ contents }) => allIn(contents).map(({ reference }) => ids.of(reference))),
     ...unclaimed.map((reference) => ids.of(reference)),
   ]);
   const ours = namesOf(bundles);
   return images
     .filter((image) => !image.pinned && !needed.has(image.imageId))
-    .filter((image) => bundle.contents.images.some(({ reference }) => ids.of(reference) === image.imageId))
+    .filter((image) => allIn(bundle.contents).some(({ reference }) => ids.of(reference) === image.imageId))
     .filter((image) => isPulledByUs(image, bundles, ids, pulledByUs))
     .filter((image) => image.repoTags.every((tag) => ours.tags.has(tag)))
     .filter((image) => image.repoDigests.every((name) => ours.repositories.has(repositoryOf(name))))
@@ -269,14 +269,14 @@ function isPulledByUs(
 ): boolean {
   const references = new Set(
     bundles
-      .flatMap(({ contents }) => contents.images.map((image) => image.reference))
+      .flatMap(({ contents }) => allIn(contents).map(({ reference }) => reference))
       .filter((name) => ids.of(name) === imageId),
   );
   return references.size > 0 && [...references].every((reference) => pulledByUs.has(reference));
 }
 
 function namesOf(bundles: readonly StoredBundle[]) {
-  const images = bundles.flatMap(({ contents }) => contents.images);
+  const images = bundles.flatMap(({ contents }) => allIn(contents));
   const tags = new Set(images.flatMap((image) => image.tags));
   const repositories = new Set([
     ...images.map((image) => repositoryOf(image.reference)),

@@ -1,3 +1,4 @@
+import { allIn } from '../model/bundle.ts';
 import type { DiskUse } from '../preload/space.ts';
 import type { LifecycleFinding } from '../state/effect.ts';
 import type { Observed, Stored, StoredBundle } from '../state/state.ts';
@@ -19,7 +20,7 @@ export interface ShortOfSpace {
 export function isUnpinning({ runtime, now }: Observed, { bundles }: Stored): boolean {
   if (runtime.kind !== 'reachable') return false;
   const needed = new Set(
-    keptBundles(bundles).flatMap(({ contents }) => contents.images.map((image) => image.reference)),
+    keptBundles(bundles).flatMap(({ contents }) => allIn(contents).map(({ reference }) => reference)),
   );
   const fresh = bundles.filter(
     (bundle) =>
@@ -27,7 +28,7 @@ export function isUnpinning({ runtime, now }: Observed, { bundles }: Stored): bo
   );
   const leaving = new Set(
     fresh
-      .flatMap(({ contents }) => contents.images.map((image) => image.reference))
+      .flatMap(({ contents }) => allIn(contents).map(({ reference }) => reference))
       .filter((name) => !needed.has(name)),
   );
   return (

@@ -1,4 +1,4 @@
-import type { RuntimeObservation } from '../model/image.ts';
+import { type RuntimeObservation, takesArtifacts } from '../model/image.ts';
 import type { PinLedger, PinnedRelease } from '../state/release-record.ts';
 import type { StoredBundle } from '../state/state.ts';
 import { isRetired, keptBundles } from './recorded-phase.ts';
@@ -35,6 +35,7 @@ export interface PinContext {
 export function assessPins({ bundles, ledger, runtime }: PinContext): PinAssessment {
   const found = runtime.kind === 'reachable' ? (runtime.foundPins ?? runtime.renderedPins) : [];
   const isUnseen = runtime.kind !== 'reachable' || runtime.arePinsUnread === true;
+  const pinsIn = pinsFor(runtime);
   const claimed = uniqueSorted(keptBundles(bundles).flatMap(pinsIn));
   const isDoubted = ledger === undefined || ledger.isDoubted === true;
   const released = new Set(isDoubted ? [] : bundles.filter(isRetired).flatMap(pinsIn));
@@ -42,7 +43,10 @@ export function assessPins({ bundles, ledger, runtime }: PinContext): PinAssessm
   const gone = new Set([...claimed, ...(ledger?.givenUp ?? [])]);
   const candidates = [...(ledger?.unclaimed ?? []), ...strays];
   const unclaimed = uniqueSorted(candidates.filter((reference) => !gone.has(reference)));
-  const unclaimedReleases = byRelease(unclaimed, [...(ledger?.releases ?? []), ...bundles.map(pinnedRelease)]);
+  const unclaimedReleases = byRelease(unclaimed, [
+    ...(ledger?.releases ?? []),
+    ...bundles.map((bundle) => pinnedRelease(bundle, pinsIn(bundle))),
+  ]);
   const shown = new Set(found);
   const wanted = new Set(claimed);
   const givenUp = (ledger?.givenUp ?? []).filter(
@@ -57,13 +61,16 @@ export function isSameRecord(one: PinLedger, other: PinLedger): boolean {
   return textOf(one) === textOf(other);
 }
 
-function pinnedRelease(bundle: StoredBundle): PinnedRelease {
-  const { bundleId, payload } = bundle;
-  return { bundleId, name: payload.name, version: payload.version, references: pinsIn(bundle) };
+function pinnedRelease({ bundleId, payload }: StoredBundle, references: readonly string[]): PinnedRelease {
+  return { bundleId, name: payload.name, version: payload.version, references };
 }
 
-function pinsIn({ contents }: StoredBundle): string[] {
-  return uniqueSorted(contents.images.flatMap((image) => (image.pin ? [image.reference] : [])));
+function pinsFor(runtime: RuntimeObservation): (bundle: StoredBundle) => string[] {
+  const hasArtifacts = takesArtifacts(runtime);
+  return ({ contents }) => {
+    const pinned = [...contents.images.filter(({ pin }) => pin), ...(hasArtifacts ? (contents.artifacts ?? []) : [])];
+    return uniqueSorted(pinned.map(({ reference }) => reference));
+  };
 }
 
 /** Each pin belongs to the first release that names it. */

@@ -1,5 +1,5 @@
 import type { Assessment } from '../../domain/assess/assess.ts';
-import type { Image } from '../../domain/model/bundle.ts';
+import { allIn } from '../../domain/model/bundle.ts';
 import type { BundleId } from '../../domain/model/digest.ts';
 import { repositoryOf } from '../../domain/model/reference.ts';
 import type { RunningTask, TaskFailure } from '../../domain/state/memory.ts';
@@ -15,13 +15,13 @@ import {
 } from '../reporting/events.ts';
 import { isSettlingReported, type TaskEnd } from '../tasks/tasks.ts';
 import type { EffectContext } from './executor.ts';
-import { type PullEnd, type PullFault, pullImage } from './pull-task.ts';
+import { type PullEnd, type PulledImage, type PullFault, pullImage } from './pull-task.ts';
 
 export type PullTask = Extract<RunningTask, { readonly kind: 'pull' }>;
 
 interface Pull {
   readonly task: PullTask;
-  readonly image: Image;
+  readonly image: PulledImage;
   readonly bundle: StoredBundle;
   readonly about: AboutImage;
 }
@@ -38,7 +38,7 @@ export class PullTasks {
    * @throws AppError `store/…` when the mark can't be written; whatever aborted `signal`
    */
   async run(task: PullTask, bundle: StoredBundle, assessment: Assessment, signal: AbortSignal): Promise<TaskEnd> {
-    const image = bundle.contents.images.find((candidate) => candidate.reference === task.reference);
+    const image = allIn(bundle.contents).find((candidate) => candidate.reference === task.reference);
     if (image === undefined) return 'ended';
     const medium = assessment.bundles.find((entry) => entry.bundle.bundleId === bundle.bundleId)?.media[0];
     const about = defined({ bundleId: bundle.bundleId, digest: image.digest, medium });

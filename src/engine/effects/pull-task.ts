@@ -14,6 +14,9 @@ import { type BadBlob, findBadBlob } from '../blobs/find-damage.ts';
 import type { StallWatch } from '../tasks/stall-watch.ts';
 import type { RetryPolicy } from '../tasks/tasks.ts';
 
+/** An image, or an artifact where the runtime takes them. */
+export type PulledImage = Pick<Image, 'reference' | 'digest' | 'layers' | 'component'>;
+
 export interface PullDependencies {
   readonly runtime: Pick<RuntimePort, 'pull'>;
   readonly meter: Pick<
@@ -44,7 +47,7 @@ export type PullEnd =
 
 /** @throws only what aborted `signal` */
 export async function pullImage(
-  image: Image,
+  image: PulledImage,
   bundle: StoredBundle,
   deps: PullDependencies,
   signal: AbortSignal,
@@ -77,7 +80,7 @@ export async function pullImage(
 }
 
 interface Failed {
-  readonly image: Image;
+  readonly image: PulledImage;
   readonly bundle: StoredBundle;
   readonly isUnused: boolean;
   /** The last digest that was requested meanwhile and that our registry does not offer. */
@@ -133,7 +136,7 @@ async function explain(
   }
 }
 
-function onlineMessage({ reference }: Image, what: string, error: unknown): string {
+function onlineMessage({ reference }: PulledImage, what: string, error: unknown): string {
   const registry = repositoryOf(reference).split('/')[0];
   return `${what} could not be pulled from ${registry}, where it comes from since no medium has its blobs: ${reasonOf(error)}`;
 }
@@ -186,7 +189,7 @@ function lackingFault(digest: Digest, what: string): PullFault {
 }
 
 /** Layers in the base of a delta are on no medium; the runtime has them. */
-function layersOf(image: Image, { contents }: StoredBundle): readonly Digest[] {
+function layersOf(image: PulledImage, { contents }: StoredBundle): readonly Digest[] {
   return image.layers
     .map((index) => contents.layers[index])
     .flatMap((layer) => (layer === undefined || layer.inBase ? [] : [layer.digest]));
@@ -200,7 +203,7 @@ function notInBundle(digest: Digest | undefined, what: string): PullFault | unde
 }
 
 /** Two reads of the same blob differed: the copy may be good, but the medium is unreliable. */
-function unsteadyFault(digest: Digest, bundle: StoredBundle, image: Image): PullFault {
+function unsteadyFault(digest: Digest, bundle: StoredBundle, image: PulledImage): PullFault {
   const name = image.component ?? repositoryOf(image.reference);
   const message = `Blob ${digest} of ${name} was read with other bytes than it has, and with the right ones when it was read again: the medium or its port is unreliable. It is tried again; if that does not help, copy ${bundleTitle(bundle.payload)} to another stick.`;
   const blob: FailedBlob = { digest, why: 'damaged', isLast: false };
@@ -210,7 +213,7 @@ function unsteadyFault(digest: Digest, bundle: StoredBundle, image: Image): Pull
 /**
  * With another copy the image is retried at once. Without one, somebody must plug in a good one.
  */
-function badBlobFault(bad: BadBlob, bundle: StoredBundle, image: Image): PullFault {
+function badBlobFault(bad: BadBlob, bundle: StoredBundle, image: PulledImage): PullFault {
   const name = image.component ?? repositoryOf(image.reference);
   const title = bundleTitle(bundle.payload);
   const code = bad.kind === 'damaged' ? 'media/blob-damaged' : 'media/blob-unreadable';

@@ -1,7 +1,7 @@
 import { mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { digestOf, sampleImage, sampleLayer } from '../../support/bundles/sample-image.ts';
+import { digestOf, sampleArtifact, sampleImage, sampleLayer } from '../../support/bundles/sample-image.ts';
 import { mirrorToml, type SourceAndDouble, startSourceAndDouble } from '../../support/crio-double/source-and-double.ts';
 import type { StartOptions } from '../../support/crio-double/start-crio-double.ts';
 import { eventually } from '../../support/eventually.ts';
@@ -39,6 +39,23 @@ describe.runIf(have('root', 'mmdebstrap'))('pulls of the CRI-O double', () => {
     expect(await it_.client.listImages()).toMatchObject([
       { repo_tags: [`${repository}:v1`], repo_digests: [`${repository}@${image.top.digest}`] },
     ]);
+  });
+
+  it('docs/runtime-facts.md, fact 51: an artifact is pulled by mirrors, listed and pinned as an image, and removed', async () => {
+    const model = sampleArtifact({ files: { 'weights.bin': Buffer.alloc(9_000, 'w') } });
+    it_.source.add('0123abcd/app/model', model, ['v1']);
+    writeRegistries('50-mirror.conf', mirrorToml('quay.example.com', `${it_.source.host}/0123abcd`));
+    expect(await it_.double.reloadAndWait()).toBeUndefined();
+    const name = `quay.example.com/app/model@${model.top.digest}`;
+    await it_.client.pullImage(name);
+    const listed = { id: model.top.digest.slice(7), repo_digests: [name], repo_tags: [] };
+    expect(await it_.client.listImages()).toMatchObject([{ ...listed, pinned: false }]);
+    const pins = `[crio.image]\npinned_images = ["${name}"]\n`;
+    writeFileSync(join(it_.double.dirs.crioDropIns, '50-pins.conf'), pins);
+    expect(await it_.double.reloadAndWait()).toBeUndefined();
+    expect(await it_.client.listImages()).toMatchObject([{ ...listed, pinned: true }]);
+    await it_.client.removeImage(name);
+    expect(await it_.client.listImages()).toEqual([]);
   });
 
   it('docs/runtime-facts.md, facts 5 and 12: pulls go by the registries configuration of the last reload, not by the files of the moment', async () => {

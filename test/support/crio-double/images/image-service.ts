@@ -6,6 +6,7 @@ import { CriError } from '../cri/cri-error.ts';
 import type { CrioState } from '../crio-state.ts';
 import type { Log } from '../log.ts';
 import type { DoubleOptions } from '../options.ts';
+import { type ArtifactStore, canonicalName, createArtifactStore, type StoredArtifact } from './artifact-store.ts';
 import { type ImageName, parseImageName, repositoryOf } from './image-name.ts';
 import { removeImageName } from './image-names.ts';
 import { createImageReader, imagesDirectory, type StoredImage } from './image-store.ts';
@@ -46,22 +47,32 @@ export interface ImageServiceDeps {
 export function createImageService(deps: ImageServiceDeps): ImageService {
   const { options, state } = deps;
   const { images } = createImageReader(options);
-  const pulls = createPulls(deps);
+  const artifacts = createArtifactStore(options, deps.skopeo);
+  const pulls = createPulls({ ...deps, artifacts });
+  const listed = (artifact: StoredArtifact) => criArtifact(artifact, state);
   return {
     ListImages: async ({ filter }) => {
       const wanted = filter?.image?.image ?? '';
       const found = wanted === '' ? await images() : [await findImage(images, wanted, options.registriesFile)];
-      return { images: found.filter((image) => image !== undefined).map((image) => criImage(image, state)) };
+      const beside = wanted === '' ? await artifacts.list() : [await artifacts.find(wanted)];
+      const both = [
+        ...found.map((image) => image && criImage(image, state)),
+        ...beside.map((artifact) => artifact && listed(artifact)),
+      ];
+      return { images: both.filter((image) => image !== undefined) };
     },
     ImageStatus: async ({ image, verbose }) => {
       const found = await findImage(images, named(image), options.registriesFile);
-      if (found === undefined) return {};
+      if (found === undefined) {
+        const artifact = await artifacts.find(named(image));
+        return artifact === undefined ? {} : { image: listed(artifact) };
+      }
       const info = { info: JSON.stringify({ labels: found.labels }) };
       const spec = { annotations: found.annotations };
       return { image: { ...criImage(found, state), spec }, ...(verbose && { info }) };
     },
-    PullImage: createPullHandler(deps, pulls, images),
-    RemoveImage: createRemoveHandler(deps, images),
+    PullImage: createPullHandler(deps, pulls, images, artifacts),
+    RemoveImage: createRemoveHandler(deps, images, artifacts),
     ImageFsInfo: createFilesystemHandler(deps, pulls),
   };
 }
@@ -86,7 +97,12 @@ function createFilesystemHandler({ options, log }: ImageServiceDeps, pulls: Pull
   };
 }
 
-function createPullHandler(deps: ImageServiceDeps, pulls: Pulls, images: () => Promise<StoredImage[]>): Handler {
+function createPullHandler(
+  deps: ImageServiceDeps,
+  pulls: Pulls,
+  images: () => Promise<StoredImage[]>,
+  artifacts: ArtifactStore,
+): Handler {
   return async ({ image, auth }, signal) => {
     deps.log.info(`Pulling image: ${image?.image ?? ''}`);
     const name = parseImageName(image?.image ?? '', deps.options.registriesFile);
@@ -95,7 +111,7 @@ function createPullHandler(deps: ImageServiceDeps, pulls: Pulls, images: () => P
       deps.log.warn(`Pulling ${name.text} failed: ${failure.text}`);
       throw new CriError(failure.isCancelled ? grpcStatus.CANCELLED : grpcStatus.UNKNOWN, failure.text);
     }
-    const stored = byName(await images(), name);
+    const stored = byName(await images(), name) ?? (await artifacts.find(name.text));
     if (stored === undefined) throw new Error(`resolve pulled image ${name.text}: not found in container storage`);
     deps.log.info(`Pulled image: ${name.text}`);
     return { image_ref: stored.id };
@@ -106,7 +122,11 @@ function createPullHandler(deps: ImageServiceDeps, pulls: Pulls, images: () => P
  * Removing by id deletes the image with all its names; by name only that name, and the image with
  * its last one. Pins guard neither.
  */
-function createRemoveHandler(deps: ImageServiceDeps, images: () => Promise<StoredImage[]>): Handler {
+function createRemoveHandler(
+  deps: ImageServiceDeps,
+  images: () => Promise<StoredImage[]>,
+  artifacts: ArtifactStore,
+): Handler {
   const { options, skopeo, containers } = deps;
   const remove = async (image: StoredImage) => {
     const user = containers.list().find((container) => container.image_id === image.id);
@@ -116,6 +136,8 @@ function createRemoveHandler(deps: ImageServiceDeps, images: () => Promise<Store
   };
   return async ({ image }) => {
     const wanted = named(image);
+    const artifact = await artifacts.find(wanted);
+    if (artifact !== undefined) await artifacts.remove(artifact);
     const stored = await images();
     const byId = byIdPrefix(stored, wanted);
     if (byId !== undefined) await remove(byId);
@@ -129,6 +151,19 @@ function createRemoveHandler(deps: ImageServiceDeps, images: () => Promise<Store
       await remove(found);
     }
     return {};
+  };
+}
+
+function criArtifact(artifact: StoredArtifact, state: CrioState): object {
+  const { id, name, sizeBytes } = artifact;
+  const canonical = canonicalName(artifact);
+  return {
+    id,
+    repo_tags: name.includes('@') ? [] : [name],
+    repo_digests: [canonical],
+    size: sizeBytes,
+    username: '',
+    pinned: state.isPinned([name, canonical]),
   };
 }
 

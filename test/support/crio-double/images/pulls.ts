@@ -1,4 +1,5 @@
 import type { CrioState } from '../crio-state.ts';
+import { type ArtifactStore, isArtifact } from './artifact-store.ts';
 import type { PullRequest, Skopeo } from './skopeo.ts';
 
 /**
@@ -18,8 +19,8 @@ export interface Pulls {
 }
 
 /** Every pull is one process of skopeo on the registries configuration of the last reload. */
-export function createPulls(deps: { state: CrioState; skopeo: Skopeo }): Pulls {
-  const { state, skopeo } = deps;
+export function createPulls(deps: { state: CrioState; skopeo: Skopeo; artifacts: ArtifactStore }): Pulls {
+  const { state } = deps;
   const running = new Map<string, Promise<PullFailure>>();
   return {
     areRunning: () => running.size > 0,
@@ -36,14 +37,18 @@ export function createPulls(deps: { state: CrioState; skopeo: Skopeo }): Pulls {
         bigFilesDirectory,
         progressTimeoutMs: pullProgressTimeoutMs,
       };
-      const pull = pullOnce(skopeo, request, signal).finally(() => running.delete(key));
+      const pull = pullOnce(deps, request, signal).finally(() => running.delete(key));
       running.set(key, pull);
       return pull;
     },
   };
 }
 
-async function pullOnce(skopeo: Skopeo, request: PullRequest, signal: AbortSignal): Promise<PullFailure> {
+async function pullOnce(
+  { skopeo, artifacts }: { readonly skopeo: Skopeo; readonly artifacts: ArtifactStore },
+  request: PullRequest,
+  signal: AbortSignal,
+): Promise<PullFailure> {
   const { ok, message } = await skopeo.pull(request, signal);
   if (ok) return undefined;
   if (message === 'context canceled') return { text: `unable to pull image: ${message}`, isCancelled: true };
@@ -57,8 +62,10 @@ async function pullOnce(skopeo: Skopeo, request: PullRequest, signal: AbortSigna
   // What is no network error could mean that the reference names an artifact: CRI-O asks for the
   // manifest again and tells of both.
   const manifest = await skopeo.readManifest(request, signal);
+  const pulled = manifest.ok && isArtifact(manifest.output) ? await artifacts.pull(request, signal) : undefined;
+  if (pulled?.ok === true) return undefined;
   const artifact = manifest.ok
-    ? 'reference is a container image, not an OCI artifact'
+    ? (pulled?.message ?? 'reference is a container image, not an OCI artifact')
     : `get manifest from ref: ${manifest.message}`;
   const text = `unable to pull image or OCI artifact: pull image err: ${message}; artifact err: image reference: ${artifact}`;
   const isRejected = message.startsWith('Source image rejected');

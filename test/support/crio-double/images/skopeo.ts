@@ -5,11 +5,12 @@ import type { DoubleOptions } from '../options.ts';
 
 /**
  * How a run of skopeo ended. `message` is its own fatal message, without time and level; empty on
- * success.
+ * success. `output`: what it printed.
  */
 export interface SkopeoResult {
   readonly ok: boolean;
   readonly message: string;
+  readonly output: string;
 }
 
 /**
@@ -27,6 +28,8 @@ export interface Skopeo {
   pull(request: PullRequest, signal: AbortSignal): Promise<SkopeoResult>;
   /** Asks the registry for the manifest of what `pull` was to pull, and for nothing else. */
   readManifest(request: PullRequest, signal: AbortSignal): Promise<SkopeoResult>;
+  /** Copies what `pull` was to pull into a new directory, as it is. */
+  copyTo(directory: string, request: PullRequest, signal: AbortSignal): Promise<SkopeoResult>;
   /** Deletes an image with all its names. */
   deleteImage(id: string): Promise<SkopeoResult>;
   /**
@@ -71,6 +74,12 @@ export function createSkopeo(options: DoubleOptions): Skopeo {
         { HOME: home },
         signal,
       ),
+    copyTo: (directory, { name, credentials, home, policyFile, progressTimeoutMs }, signal) => {
+      const given = credentials === undefined ? [] : ['--src-creds', credentials];
+      const global = ['--policy', policyFile, '--registries.d', options.registriesD];
+      const copy = ['copy', '--quiet', '--preserve-digests', ...given, `docker://${name}`, `dir:${directory}`];
+      return run([...global, ...copy], { HOME: home }, signal, progressTimeoutMs);
+    },
     deleteImage: (id) => run(['delete', `containers-storage:${store}@${id}`], {}),
     judgeRegistries: async (home) => {
       // Nothing listens on port 1: with a good configuration this fails at the connection, with a
@@ -101,8 +110,10 @@ function runProgram(
   progressTimeoutMs: number,
 ): Promise<SkopeoResult> {
   const [file, ...args] = argv;
-  const child = spawn(file, args, { env: { ...process.env, ...environment }, stdio: ['ignore', 'ignore', 'pipe'] });
+  const child = spawn(file, args, { env: { ...process.env, ...environment }, stdio: ['ignore', 'pipe', 'pipe'] });
   const errors: Buffer[] = [];
+  const printed: Buffer[] = [];
+  child.stdout.on('data', (chunk: Buffer) => printed.push(chunk));
   let cancelled = false;
   const cancel = () => {
     cancelled = true;
@@ -113,12 +124,13 @@ function runProgram(
   signal?.addEventListener('abort', cancel, { once: true });
   if (signal?.aborted) cancel();
   return new Promise((resolve) => {
-    child.once('error', (error) => resolve({ ok: false, message: `starting ${file}: ${error.message}` }));
+    child.once('error', (error) => resolve({ ok: false, message: `starting ${file}: ${error.message}`, output: '' }));
     child.once('close', (code) => {
       stopWatching();
       signal?.removeEventListener('abort', cancel);
       const message = cancelled ? 'context canceled' : fatalMessage(Buffer.concat(errors).toString());
-      resolve(code === 0 ? { ok: true, message: '' } : { ok: false, message });
+      const output = Buffer.concat(printed).toString();
+      resolve(code === 0 ? { ok: true, message: '', output } : { ok: false, message, output });
     });
   });
 }
