@@ -4,6 +4,7 @@ import { diskUse } from '../../../../src/domain/preload/space.ts';
 import type { Policy } from '../../../../src/domain/settings/settings.ts';
 import type { TaskFailure } from '../../../../src/domain/state/memory.ts';
 import {
+  allListed,
   found,
   GIB,
   judge,
@@ -92,6 +93,27 @@ describe('held (space)', () => {
     const single = { retention: { ...POLICY.retention, keep_components } };
     const { reason } = seen({ filesystem: disk(104) }, { layersBesideImages: true }, single).first ?? {};
     expect(textOf(reason)).toContain('needs 105 MiB');
+  });
+
+  it('counts what artifacts lack, also when every image is there', () => {
+    const images = { images: { etcd: ['etcd'] }, layers: { model: { sizeBytes: 10 * MIB } } };
+    const { bundleId, payload, contents } = verified({ ...images, images: { etcd: ['etcd', 'model'] } });
+    const [etcd] = contents.images;
+    const at = contents.layers.findIndex(({ digest }) => digest === layer('model').digest);
+    if (etcd === undefined) expect.unreachable();
+    const artifact = { ...etcd, type: 'model', config: { digest: layer('config').digest, size: 2 }, layers: [at] };
+    const reference = `models.example.com/small@${layer('manifest').digest}`;
+    const artifacts = [{ ...artifact, reference, digest: layer('manifest').digest }];
+    const own = { ...contents, images: [{ ...etcd, layers: etcd.layers.filter((one) => one !== at) }], artifacts };
+    const release = stored({ bundleId, payload, contents: own, signedBy: [] });
+    const needed = (over: Parameters<typeof observation>[0]) =>
+      judge(observation({ layersBesideImages: true, runtime: reachable(), ...over }), [release]).first?.disk
+        ?.neededBytes;
+    const use = diskUse([layer('etcd')], 1, 'unpacked').bytes;
+    expect(needed({})).toBe(use + 10 * MIB);
+    expect(needed({ localBlobs: new Set([layer('model').digest]) })).toBe(use);
+    expect(needed({ layersBesideImages: false })).toBe(use);
+    expect(needed({ runtime: reachable({ images: allListed(release) }) })).toBe(10 * MIB);
   });
 
   it('counts the larger one of two twins, and copies of both where layers are kept', () => {
