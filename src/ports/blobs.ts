@@ -1,3 +1,4 @@
+import type { VerifiedBundle } from '../domain/model/bundle.ts';
 import type { BundleId, Digest } from '../domain/model/digest.ts';
 import type { FoundBundle } from '../domain/model/medium.ts';
 import type { Fault } from '../domain/model/reason.ts';
@@ -146,6 +147,8 @@ export interface SignedBundles {
   remove(bundleId: BundleId, signal: AbortSignal): Promise<void>;
   /** Judges a bundle with the keys in force now, as one on a stick. */
   judge(bundleId: BundleId, signal: AbortSignal): Promise<FoundBundle>;
+  /** What a kept bundle says, whoever signed it. Undefined when its documents are damaged. */
+  unproven(bundleId: BundleId, signal: AbortSignal): Promise<VerifiedBundle | undefined>;
 }
 
 /** The attached files of releases on the node's own disk, in folders of their own. */

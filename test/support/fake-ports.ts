@@ -636,6 +636,7 @@ export function createFakeNode(
       keep: async () => undefined,
       remove: async () => undefined,
       judge: async () => ({ kind: 'rejected', path: '', reason: { code: 'media/gone', message: 'gone' } }),
+      unproven: async () => undefined,
     },
     hookRunner: {
       run: (unit, environment, signal) => {

@@ -7,6 +7,7 @@ import { openBundleDirectory } from '../../bundle/read/bundle-directory.ts';
 import type { BundleReader } from '../../bundle/read/bundle-reader.ts';
 import { readContents, readEnvelope } from '../../bundle/verify/judge-bundle.ts';
 import { judgeBundles } from '../../bundle/verify/judge-bundles.ts';
+import { bundleIdOf } from '../../bundle/verify/verify-envelope.ts';
 import type { BundleId } from '../../domain/model/digest.ts';
 import type { FoundBundle } from '../../domain/model/medium.ts';
 import { AppError } from '../../platform/app-error.ts';
@@ -35,6 +36,19 @@ export function createSignedBundles(deps: SignedBundleDependencies): SignedBundl
     },
     remove: (bundleId) => files.remove(bundleId),
     judge: (bundleId, signal) => judge(deps, bundleId, signal),
+    unproven: async (bundleId, signal) => {
+      try {
+        const reader = readerIn(deps, bundleId);
+        const { payload: bytes } = await readEnvelope(reader, signal);
+        const payload = parsePayload(bytes);
+        const contents = parseContents((await readContents(reader, payload.contents, signal)).bytes);
+        return bundleIdOf(bytes) === bundleId ? { bundleId, payload, contents, signedBy: [] } : undefined;
+      } catch (error) {
+        signal.throwIfAborted();
+        if (!(error instanceof AppError)) throw error;
+        return undefined;
+      }
+    },
   };
 }
 
@@ -48,20 +62,22 @@ async function signedDocuments(reader: BundleReader, signal: AbortSignal): Promi
   ]);
 }
 
-async function judge(
-  { files, blobs, trust, documents }: SignedBundleDependencies,
-  bundleId: BundleId,
-  signal: AbortSignal,
-): Promise<FoundBundle> {
+function readerIn({ files, blobs }: SignedBundleDependencies, bundleId: BundleId): BundleReader {
   const path = files.folderOf(bundleId);
   const folder = openBundleDirectory(path);
-  const reader: BundleReader = {
+  return {
     path,
     hold: (run) => run(),
     readFile: folder.readFile,
     sizeOf: (digest, inner) => blobs.sizeOf(digest, inner),
     read: (digest, startByte, inner, allocate) => blobs.read(digest, startByte, inner, allocate),
   };
+}
+
+async function judge(deps: SignedBundleDependencies, bundleId: BundleId, signal: AbortSignal): Promise<FoundBundle> {
+  const { trust, documents } = deps;
+  const reader = readerIn(deps, bundleId);
+  const { path } = reader;
   const [found] = await judgeBundles([{ kind: 'bundle', path, reader }], { trust: trust(), documents }, signal);
   if (found === undefined) throw gone(bundleId);
   return found;

@@ -4,11 +4,13 @@ import type { BundleId } from '../../domain/model/digest.ts';
 import { type JudgedDocuments, planRebuild, type RebuildPlan } from '../../domain/release/rebuild.ts';
 import { rebuiltEvent, refusedRebuildEvent } from '../../domain/report/events/release-events.ts';
 import type { Snapshot } from '../../domain/report/snapshot.ts';
+import type { PinnedRelease } from '../../domain/state/release-record.ts';
 import { type KeyRotation, NO_ROTATION } from '../../domain/trust/approval.ts';
 import { rotatesKeys, type SignatureRules } from '../../domain/trust/role.ts';
 import { defined } from '../../platform/defined.ts';
 import type { EngineContext } from '../context.ts';
 import { FailureLog } from '../reporting/event-recorder.ts';
+import type { PinKeeper } from './state-keepers.ts';
 
 export class RebuildKeeper {
   private tried = '';
@@ -17,7 +19,10 @@ export class RebuildKeeper {
   private readonly refused = new Set<string>();
   private readonly failures: FailureLog;
 
-  constructor(private readonly context: EngineContext) {
+  constructor(
+    private readonly context: EngineContext,
+    private readonly pinKeeper: PinKeeper,
+  ) {
     this.failures = new FailureLog(
       context.log,
       (reason) => `Releases can't be rebuilt now: ${reason}. It is retried automatically`,
@@ -29,7 +34,7 @@ export class RebuildKeeper {
    * since the loss alone would remove the mirrors of the lost releases. It is tried once for each
    * loss, and when the keys, the pins or the answer of the runtime change. A failure is logged once
    * and retried in the next round. Only an abort throws.
-   * @returns whether anything was recorded
+   * @returns whether anything was recorded, or added to the pins
    */
   async reconcile(snapshot: Snapshot, signal: AbortSignal): Promise<boolean> {
     try {
@@ -66,8 +71,22 @@ export class RebuildKeeper {
       place: "this node's own disk",
     });
     this.record(plan);
+    const isPinned = isStateLost && (await this.keepPins(plan, signal));
     this.tried = now;
-    return plan.rebuilt.length > 0;
+    return isPinned || plan.rebuilt.length > 0;
+  }
+
+  /** The node had adopted what it refuses now: in doubt its pins stay, as those of no known release. */
+  private async keepPins({ refused }: RebuildPlan, signal: AbortSignal): Promise<boolean> {
+    const releases: PinnedRelease[] = [];
+    for (const { bundleId } of refused) {
+      const bundle = await this.context.signedBundles.unproven(bundleId, signal);
+      if (bundle === undefined) continue;
+      const { name, version } = bundle.payload;
+      const pinned = bundle.contents.images.filter(({ pin }) => pin);
+      releases.push({ bundleId, name, version, references: pinned.map(({ reference }) => reference).sort() });
+    }
+    return this.pinKeeper.addUnclaimed(releases);
   }
 
   private async judgeLost(

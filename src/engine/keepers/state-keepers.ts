@@ -5,7 +5,7 @@ import type { BundleId } from '../../domain/model/digest.ts';
 import { isSameRecord, type PinAssessment } from '../../domain/release/unclaimed-pins.ts';
 import { judgeConditions } from '../../domain/report/judge-conditions.ts';
 import type { Memory } from '../../domain/state/memory.ts';
-import type { Floors, PinLedger } from '../../domain/state/release-record.ts';
+import type { Floors, PinLedger, PinnedRelease } from '../../domain/state/release-record.ts';
 import type { Observed } from '../../domain/state/state.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import { NEVER_ABORTED } from '../../platform/async/abort.ts';
@@ -156,6 +156,24 @@ export class PinKeeper {
 
   ledger(): PinLedger | undefined {
     return this.current;
+  }
+
+  /**
+   * Pins of releases that can't be proven now. The next {@link reconcile} records them.
+   * @returns whether any is new
+   */
+  addUnclaimed(releases: readonly PinnedRelease[]): boolean {
+    const { current } = this;
+    const known = new Set([...(current?.unclaimed ?? []), ...(current?.givenUp ?? [])]);
+    const fresh = releases.flatMap(({ references }) => references).filter((reference) => !known.has(reference));
+    if (fresh.length === 0) return false;
+    this.current = {
+      ...(current ?? { givenUp: [], isDoubted: true }),
+      releases: [...(current?.releases ?? []), ...releases],
+      unclaimed: [...new Set([...(current?.unclaimed ?? []), ...fresh])].sort(),
+    };
+    this.isWritten = false;
+    return true;
   }
 
   /** Unless the ledger has changed since `from`. A failure is logged once; only an abort throws. */

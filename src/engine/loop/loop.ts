@@ -95,7 +95,8 @@ export function createLoop(deps: EngineDependencies, onTaskEnd: (task: RunningTa
     (repository) => mirrorGate.prove(repository),
   );
   const contentChecker = new ContentChecker(context, tasks);
-  const parts = { tasks, mediaJobs, failures, floorKeeper, hookKeeper, contentChecker, pullChecker };
+  const pinKeeper = new PinKeeper(context);
+  const parts = { tasks, mediaJobs, failures, floorKeeper, pinKeeper, hookKeeper, contentChecker, pullChecker };
   const effects = new Effects({
     ...context,
     ...parts,
@@ -114,10 +115,9 @@ export function createLoop(deps: EngineDependencies, onTaskEnd: (task: RunningTa
     effects,
     layerKeeper,
     mirrorKeeper: new MirrorKeeper(context),
-    pinKeeper: new PinKeeper(context),
     releaseKeeper,
     signedKeeper: new SignedKeeper(context),
-    rebuildKeeper: new RebuildKeeper(context),
+    rebuildKeeper: new RebuildKeeper(context, pinKeeper),
     documentKeeper,
     imageUses: createImageUsesReader(deps),
     conditionKeeper: new ConditionKeeper(context),

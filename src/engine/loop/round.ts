@@ -120,7 +120,9 @@ async function concludeAll(loop: Loop, observed: Observed, known: Remembered, si
   const snapshot = conclude(loop, observed, known);
   if (areFloorsForgotten(snapshot)) await loop.floorKeeper.reconcile(true, signal);
   const isRebuilt = await loop.rebuildKeeper.reconcile(snapshot, signal);
-  return isRebuilt ? conclude(loop, observed, { ...known, floors: loop.floorKeeper.floors() }) : snapshot;
+  if (!isRebuilt) return snapshot;
+  const [floors, pinLedger] = [loop.floorKeeper.floors(), loop.pinKeeper.ledger()];
+  return conclude(loop, observed, { ...known, floors, pinLedger });
 }
 
 /** The runtime has pins of ours, which no record has. */
