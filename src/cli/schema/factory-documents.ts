@@ -88,6 +88,8 @@ export const FACTORY_DOCUMENTS = {
     contents: signed,
     leftToBase: texts,
     missing: v.array(blob),
+    /** With `--sbom`: `file` is its name in that folder. */
+    sboms: v.optional(v.array(v.strictObject({ file: text, image: text, format: text, sizeBytes: count }))),
   }),
   /** Of a bundle, or of all bundles on a stick. `why`: of one that is not verified. */
   'bundle-verify': v.union([

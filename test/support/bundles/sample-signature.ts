@@ -47,23 +47,27 @@ export function sampleReferrer(
   subject: { readonly digest: string; readonly mediaType: string; readonly sizeBytes: number },
   artifactType = 'application/vnd.dev.sigstore.bundle.v0.3+json',
 ): SampleImage {
-  const descriptor = ({ mediaType, digest, sizeBytes }: Omit<SampleBlob, 'bytes'>) => ({
-    mediaType,
-    digest,
-    size: sizeBytes,
-  });
-  const config = blob('application/vnd.oci.empty.v1+json', {});
-  const layer = blob(artifactType, { of: subject.digest });
-  const manifest = blob('application/vnd.oci.image.manifest.v1+json', {
-    schemaVersion: 2,
-    mediaType: 'application/vnd.oci.image.manifest.v1+json',
+  const { mediaType, digest, sizeBytes: size } = subject;
+  return sampleArtifact([blob(artifactType, { of: digest })], {
     artifactType,
-    config: descriptor(config),
-    layers: [descriptor(layer)],
-    subject: descriptor(subject),
+    subject: { mediaType, digest, size },
     annotations: { 'org.opencontainers.image.created': '2026-01-01T00:00:00Z' },
   });
-  return { manifest, config, layers: [], top: manifest, blobs: [manifest, config, layer] };
+}
+
+/** A manifest with these layers that is no image; `more` are members of it. */
+export function sampleArtifact(layers: readonly SampleBlob[], more: object = {}): SampleImage {
+  const config = blob('application/vnd.oci.empty.v1+json', {});
+  const descriptor = ({ mediaType, digest, sizeBytes }: SampleBlob) => ({ mediaType, digest, size: sizeBytes });
+  const mediaType = 'application/vnd.oci.image.manifest.v1+json';
+  const manifest = blob(mediaType, {
+    schemaVersion: 2,
+    mediaType,
+    config: descriptor(config),
+    layers: layers.map(descriptor),
+    ...more,
+  });
+  return { manifest, config, layers: [], top: manifest, blobs: [manifest, config, ...layers] };
 }
 
 /** The tag that the signature of `subject` has. */
@@ -72,6 +76,10 @@ export function signatureTag(subject: string): string {
 }
 
 function blob(mediaType: string, value: unknown): SampleBlob {
-  const bytes = Buffer.from(JSON.stringify(value));
+  return textBlob(mediaType, JSON.stringify(value));
+}
+
+export function textBlob(mediaType: string, text: string): SampleBlob {
+  const bytes = Buffer.from(text);
   return { mediaType, digest: digestOf(bytes), sizeBytes: bytes.length, bytes };
 }

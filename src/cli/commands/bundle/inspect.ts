@@ -1,3 +1,4 @@
+import { join } from 'node:path';
 import type { Command } from 'commander';
 import { parsePublicKey } from '../../../bundle/keys/keys.ts';
 import { readUntrusted, type UntrustedBundle } from '../../../bundle/verify/judge-bundle.ts';
@@ -6,6 +7,7 @@ import { BASE_ANNOTATION, bundleTitle, type Contents, type Image, type Payload }
 import type { Digest } from '../../../domain/model/digest.ts';
 import { isFaulty } from '../../../domain/model/medium.ts';
 import { rolloutText } from '../../../domain/report/parts/part-reports.ts';
+import type { WrittenSbom } from '../../../factory/output/write-sboms.ts';
 import { formatBytes, formatCount } from '../../../platform/sizes.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { openNamedBundle } from '../../context/find-shown.ts';
@@ -13,19 +15,43 @@ import { withPath } from '../../context/read-with-keys.ts';
 import { adviceKinds } from '../../output/render/render-status.ts';
 import { formatTable } from '../../output/table.ts';
 import type { JsonFlag } from '../../output/text.ts';
-import { jsonText, type Layout, wrapLines } from '../../output/text.ts';
+import { jsonText, type Layout, printWarning, wrapLines } from '../../output/text.ts';
 
 export function registerBundleInspect(bundle: Command, context: CommandContext): void {
   bundle
     .command('inspect')
     .description('show what is in a bundle, without trusting it')
     .argument('<bundle>', 'bundle directory, or *.stickpin.tar')
+    .option('--sbom <dir>', 'write the SBOMs that are attached to its images as files into this new folder')
     .option('--json', 'print as JSON')
-    .action(async (path: string, options: JsonFlag) => {
+    .action(async (path: string, { sbom: folder, json }: JsonFlag & { readonly sbom?: string }) => {
       const reader = await openNamedBundle(path, context.signal);
       const found = await withPath(path, readUntrusted(reader, context.signal));
-      context.stdout(options.json ? jsonText(asJson(found)) : asText(found, context));
+      if (folder === undefined) return context.stdout(json ? jsonText(asJson(found)) : asText(found, context));
+      const { writeSboms } = await import('../../../factory/output/write-sboms.ts');
+      const { sboms, notes } = await writeSboms(folder, reader, found.bundle.contents, context.signal);
+      for (const note of notes) printWarning(note, context);
+      context.stdout(json ? jsonText({ ...asJson(found), sboms }) : sbomText(found, sboms, folder, context));
     });
+}
+
+function sbomText(
+  { bundle: { payload, contents } }: UntrustedBundle,
+  sboms: readonly WrittenSbom[],
+  folder: string,
+  { columns }: Layout,
+): string {
+  const lines = sboms.map(
+    ({ file, image, format, sizeBytes }) =>
+      `  ${join(folder, file)} (${format}, ${formatBytes(sizeBytes)}) of ${image}`,
+  );
+  const without = contents.images.length - new Set(sboms.map(({ image }) => image)).size;
+  const has = without === 1 ? 'has' : 'have';
+  const rest =
+    without === 0
+      ? []
+      : [`  ${formatCount(without, 'image')} ${has} no SBOM; bundle create --referrers all takes them along`];
+  return wrapLines(`${[`${bundleTitle(payload)} (not verified)`, ...lines, ...rest].join('\n')}\n`, columns, 4);
 }
 
 function asJson(found: UntrustedBundle) {
