@@ -59,21 +59,20 @@ export function subjectOfTag(tag: string): Digest | undefined {
   return hex === undefined ? undefined : digestFromHex(hex);
 }
 
-const listing = v.looseObject({
-  manifests: v.array(
-    v.looseObject({
-      mediaType: v.string(),
-      digest: v.custom<Digest>((value) => typeof value === 'string' && isDigest(value)),
-      size: v.pipe(v.number(), v.safeInteger(), v.minValue(0)),
-      artifactType: v.exactOptional(v.string()),
-      annotations: v.exactOptional(v.nullable(v.record(v.string(), v.string()))),
-    }),
-  ),
+const listing = v.looseObject({ manifests: v.array(v.unknown()) });
+const listed = v.looseObject({
+  mediaType: v.string(),
+  digest: v.custom<Digest>((value) => typeof value === 'string' && isDigest(value)),
+  size: v.pipe(v.number(), v.safeInteger(), v.minValue(0)),
+  artifactType: v.exactOptional(v.string()),
+  annotations: v.exactOptional(v.nullable(v.record(v.string(), v.string()))),
 });
 
-/** The entries of an index of referrers. @throws AppError `code` (`reject`) */
+/** The well-formed entries of an index of referrers. @throws AppError `code` (`reject`) */
 export function parseReferrers(bytes: Uint8Array, what: string, code: BundleErrorCode): Referral[] {
-  return parseJson(bytes, listing, what, code).manifests.map(({ mediaType, digest, size, artifactType, annotations }) =>
-    defined({ mediaType, digest, size, artifactType, annotations: annotations ?? undefined }),
-  );
+  return parseJson(bytes, listing, what, code).manifests.flatMap((one) => {
+    if (!v.is(listed, one)) return [];
+    const { mediaType, digest, size, artifactType, annotations } = one;
+    return defined({ mediaType, digest, size, artifactType, annotations: annotations ?? undefined });
+  });
 }

@@ -174,8 +174,13 @@ async function imagesOfLayout(
     else if (reference !== undefined) images.push({ ...image, reference });
     else throw unnamed(path, digest, name);
   }
+  const byName = new Map<string, Set<Digest>>();
+  for (const { reference, descriptor } of signatures.length === 0 ? [] : images) {
+    const name = formatReference(reference);
+    byName.set(name, (byName.get(name) ?? new Set()).add(descriptor.digest));
+  }
   for (const signature of signatures) {
-    const signed = choice === 'none' ? undefined : signedBy(signature, images);
+    const signed = choice === 'none' ? undefined : signedBy(signature, byName);
     if (signed === undefined) leftOut.push(`${formatReference(signature.reference)} (${SIMPLE_SIGNING})`);
     else attached.push({ ...signature, reference: signed });
   }
@@ -192,10 +197,11 @@ async function imagesOfLayout(
 /**
  * The name of a signature that is saved under that of its image; undefined when several have it.
  */
-function signedBy({ reference }: ArchiveImage, images: readonly ArchiveImage[]): Reference | undefined {
-  const name = formatReference(reference);
-  const same = images.filter((image) => formatReference(image.reference) === name);
-  const [digest, another] = new Set(same.map(({ descriptor }) => descriptor.digest));
+function signedBy(
+  { reference }: ArchiveImage,
+  byName: ReadonlyMap<string, ReadonlySet<Digest>>,
+): Reference | undefined {
+  const [digest, another] = byName.get(formatReference(reference)) ?? [];
   if (digest === undefined || another !== undefined) return undefined;
   return { repository: reference.repository, registry: reference.registry, tag: signatureTagOf(digest) };
 }

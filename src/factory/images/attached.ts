@@ -1,6 +1,7 @@
 import { bundleError } from '../../bundle/bundle-error.ts';
 import {
   type Descriptor,
+  type ImageManifest,
   type IndexEntry,
   indexMediaTypes,
   manifestMediaTypes,
@@ -23,7 +24,6 @@ import type { Digest } from '../../domain/model/digest.ts';
 import { AppError } from '../../platform/app-error.ts';
 import { defined } from '../../platform/defined.ts';
 import { digestOf } from '../../platform/digest.ts';
-import { oneLine } from '../../platform/plain-text.ts';
 import { layoutBlobPath, readLayoutDocument, refNameOf } from './layout-source.ts';
 
 /** What travels of the documents that refer to an image. */
@@ -58,115 +58,223 @@ interface AttachedSource {
   /** Its name in errors. */
   readonly place: string;
   readonly entries: readonly SourceEntry[];
-  /** Adds the document to those that travel. @throws AppError `bundle/source` */
-  readonly read: (of: Descriptor) => Promise<Buffer>;
+}
+
+/** Why these blobs may not be attached to an image. */
+export function excessOf(blobs: readonly Pick<ContentPointer, 'size'>[]): string | undefined {
+  const { manifestBytes, attachedBlobs } = limits;
+  const large = blobs.find(({ size }) => size > manifestBytes);
+  if (large !== undefined) return `it has a blob of ${large.size} bytes, and ${manifestBytes} are allowed`;
+  if (blobs.length > attachedBlobs) return `it has ${blobs.length} blobs, and ${attachedBlobs} are allowed`;
+  return undefined;
+}
+
+/** The manifest, its config and its layers, each once. */
+export function partsOf(of: ContentPointer, { config, layers }: ImageManifest): readonly ContentPointer[] {
+  const parts = [of, config, ...layers].map(({ digest, size }) => [digest, { digest, size }] as const);
+  return [...new Map(parts).values()];
+}
+
+/** What a layout has, by the names of its entries. */
+interface Listing {
+  readonly byName: ReadonlyMap<string, IndexEntry>;
+  readonly byTag: ReadonlyMap<string, IndexEntry>;
+  readonly bySubject: ReadonlyMap<Digest, readonly Referral[]>;
+}
+
+/** What refers to one digest in a repository, of all sources. */
+interface ReferrersList {
+  readonly taken: Map<Digest, Referral>;
+  readonly blobs: Map<Digest, ContentPointer>;
 }
 
 /** Finds signatures and other referrers in layouts: by their tags, and by their `subject`. */
 export class AttachedReader {
-  readonly warnings: string[] = [];
-  /** By directory, then by subject. */
-  private readonly known = new Map<string, ReadonlyMap<Digest, readonly Referral[]>>();
+  readonly warnings = new Set<string>();
+  /** By directory. */
+  private readonly listings = new Map<string, Listing>();
+  /** By reference of an image: the full names of tags that describe it. */
+  private readonly names = new Map<string, readonly string[]>();
+  /** By full name. Images of one repository may share a manifest, and what is attached to it. */
+  private readonly tagged = new Map<string, AttachedTag>();
+  private readonly lists = new Map<string, ReferrersList>();
+  private readonly read = new Map<Digest, Buffer>();
 
-  /** @param documents of the bundle; the indexes of referrers are added */
+  /** @param documents of the bundle; {@link of} adds those that are attached */
   constructor(
     private readonly choice: ReferrerChoice,
     private readonly documents: Map<Digest, Buffer>,
     private readonly signal: AbortSignal,
   ) {}
 
-  /** @throws AppError `bundle/source` when one is damaged, too large, or no manifest */
-  async of(subjects: readonly Digest[], source: AttachedSource): Promise<AttachedTag[]> {
-    if (this.choice === 'none') return [];
-    const attached: AttachedTag[] = [];
+  /**
+   * Each image once, by its `reference`.
+   *
+   * @throws AppError `bundle/source` when a signature under its tag is damaged, too large, or none
+   */
+  async find(reference: string, subjects: readonly Digest[], source: AttachedSource): Promise<void> {
+    if (this.choice === 'none' || this.names.has(reference)) return;
+    const names: string[] = [];
     for (const subject of subjects) {
       for (const tag of attachedTagsOf(subject, this.choice)) {
-        const found = findEntry(tag, source);
-        if (found !== undefined) attached.push(await readTagged(tag, found, source));
+        if (await this.takeTagged(tag, source)) names.push(`${source.repository}:${tag}`);
       }
-      const referrers = await this.referrersOf(subject, source);
-      if (referrers !== undefined) attached.push(referrers);
+      names.push(await this.takeReferrers(subject, source));
     }
-    return attached;
+    this.names.set(reference, names);
   }
 
-  private async referrersOf(subject: Digest, source: AttachedSource): Promise<AttachedTag | undefined> {
-    const tag = referrersTagOf(subject);
-    const listed = findEntry(tag, source);
-    const tagged =
-      listed === undefined
-        ? []
-        : parseReferrers(await this.peek(listed, source), `${tag} of ${source.place}`, 'bundle/source');
-    const all = new Map(
-      [...tagged, ...((await this.subjectsIn(source)).get(subject) ?? [])].map((one) => [one.digest, one]),
-    );
-    const taken: Referral[] = [];
-    const blobs = new Map<Digest, ContentPointer>();
-    for (const referral of all.values()) {
-      const parts = await this.partsOf(referral, source);
-      if (parts === undefined || !isChosen(parts.referral.artifactType, this.choice)) continue;
-      if (
-        parts.blobs.some(({ size }) => size > limits.manifestBytes) ||
-        blobs.size + parts.blobs.length > limits.attachedBlobs
-      ) {
-        this.warnings.push(
-          `${source.repository}@${subject}: ${oneLine((parts.referral.artifactType ?? '').slice(0, MAX_TYPE))} ${referral.digest} is too large for a bundle, and is left out`,
-        );
-        continue;
-      }
-      if (!(await this.areThere(parts.blobs, source))) {
-        this.warnings.push(
-          `${source.repository}@${subject}: not all of referrer ${referral.digest} is there, and it is left out`,
-        );
-        continue;
-      }
-      for (const blob of parts.blobs) {
-        await source.read({ mediaType: '', ...blob });
-        blobs.set(blob.digest, blob);
-      }
-      taken.push(shortened(parts.referral));
+  /** When all images were found: what is attached to this one. */
+  of(reference: string): AttachedTag[] {
+    const all = (this.names.get(reference) ?? []).flatMap((name) => this.tagged.get(name) ?? this.listed(name) ?? []);
+    const mayHaveSignatures = ({ tag }: AttachedTag) => !/\.(?:att|sbom)$/.test(tag);
+    const others = all.filter((one) => !mayHaveSignatures(one));
+    const most = limits.attachedTags;
+    const kept = all.length <= most ? all : [...all.filter(mayHaveSignatures), ...others].slice(0, most);
+    for (const { tag } of all.filter((one) => !kept.includes(one))) {
+      this.warnings.add(`${reference}: ${tag} is left out: the image has more than ${most} such tags`);
     }
-    if (taken.length === 0) return undefined;
-    const bytes = Buffer.from(JSON.stringify(referrersIndex(taken)));
+    for (const { digest } of kept.flatMap((one) => [one, ...one.blobs])) {
+      const bytes = this.read.get(digest);
+      if (bytes !== undefined) this.documents.set(digest, bytes);
+    }
+    return kept;
+  }
+
+  private listed(name: string): AttachedTag | undefined {
+    const { taken, blobs } = this.lists.get(name) ?? {};
+    if (taken === undefined || blobs === undefined || taken.size === 0) return undefined;
+    const bytes = Buffer.from(JSON.stringify(referrersIndex([...taken.values()])));
     const digest = digestOf(bytes);
-    this.documents.set(digest, bytes);
+    this.read.set(digest, bytes);
+    const tag = name.slice(name.lastIndexOf(':') + 1);
     return { tag, digest, size: bytes.length, mediaType: mediaTypes.ociIndex, blobs: [...blobs.values()] };
   }
 
-  private async areThere(blobs: readonly ContentPointer[], source: AttachedSource): Promise<boolean> {
+  /** A node may refuse an image without its signature, but not without anything else. */
+  private async takeTagged(tag: string, source: AttachedSource): Promise<boolean> {
+    const { repository, place } = source;
+    const name = `${repository}:${tag}`;
+    const entry = await this.entryOf(tag, source);
+    const known = this.tagged.get(name);
+    if (entry === undefined) return false;
+    if (known !== undefined) {
+      if (known.digest !== entry.digest) {
+        this.warnings.add(
+          `${name} is ${entry.digest} in ${place}, and ${known.digest} in another source, which is taken`,
+        );
+      }
+      return true;
+    }
     try {
-      for (const blob of blobs) await this.peek({ mediaType: '', ...blob }, source);
+      this.tagged.set(name, await this.readTagged(tag, entry, source));
       return true;
     } catch (error) {
-      if (error instanceof AppError) return false;
+      if (!(error instanceof AppError) || tag.endsWith('.sig')) throw error;
+      this.warnings.add(`${name} is left out: ${error.message}`);
+      return false;
+    }
+  }
+
+  private async readTagged(tag: string, entry: IndexEntry, source: AttachedSource): Promise<AttachedTag> {
+    const what = `${source.repository}:${tag}`;
+    const { digest, size, mediaType } = entry;
+    if (indexMediaTypes.has(mediaType)) throw bundleError('bundle/source', `${what} is an index, not a signature`);
+    const manifest = parseManifest(await this.peek(entry, source), `manifest of ${what}`, 'bundle/source');
+    const parts = partsOf(entry, manifest);
+    const blobs = parts.filter((part) => part.digest !== digest);
+    const excess = excessOf(blobs);
+    if (excess !== undefined) throw bundleError('bundle/source', `${what}: ${excess}`);
+    await this.keep(parts, source);
+    return { tag, digest, size, mediaType, blobs };
+  }
+
+  /** @returns the full name of the referrers tag */
+  private async takeReferrers(subject: Digest, source: AttachedSource): Promise<string> {
+    const tag = referrersTagOf(subject);
+    const name = `${source.repository}:${tag}`;
+    const list = this.lists.get(name) ?? { taken: new Map(), blobs: new Map() };
+    this.lists.set(name, list);
+    const { bySubject } = await this.listingOf(source);
+    for (const referral of [...(await this.taggedReferrers(tag, source)), ...(bySubject.get(subject) ?? [])]) {
+      if (list.taken.has(referral.digest)) continue;
+      const why = await this.takeReferrer(referral, list, source);
+      if (why !== undefined) {
+        this.warnings.add(`${source.repository}@${subject}: referrer ${referral.digest} is left out: ${why}`);
+      }
+    }
+    return name;
+  }
+
+  private async taggedReferrers(tag: string, source: AttachedSource): Promise<readonly Referral[]> {
+    const entry = await this.entryOf(tag, source);
+    if (entry === undefined) return [];
+    try {
+      return parseReferrers(await this.peek(entry, source), `${tag} of ${source.place}`, 'bundle/source');
+    } catch (error) {
+      if (!(error instanceof AppError)) throw error;
+      this.warnings.add(`${source.repository}:${tag} is left out: ${error.message}`);
+      return [];
+    }
+  }
+
+  /** @returns why it is left out; undefined also when it is not there, or of another kind */
+  private async takeReferrer(
+    of: Referral,
+    { taken, blobs }: ReferrersList,
+    source: AttachedSource,
+  ): Promise<string | undefined> {
+    const found = await this.document(of, source);
+    if (found?.kind !== 'manifest') return undefined;
+    const referral = referralOf(of, found);
+    if (!isChosen(referral.artifactType, this.choice)) return undefined;
+    const parts = partsOf(of, found);
+    const excess = excessOf(parts);
+    if (excess !== undefined) return excess;
+    if (blobs.size + parts.length > limits.attachedBlobs) return `${limits.attachedBlobs} blobs in all are allowed`;
+    try {
+      await this.keep(parts, source);
+      for (const part of parts) blobs.set(part.digest, part);
+      taken.set(of.digest, shortened(referral));
+      return undefined;
+    } catch (error) {
+      if (error instanceof AppError) return error.message;
       throw error;
     }
   }
 
-  /** Undefined when it is not there, or no manifest: nothing depends on it. */
-  private async partsOf(of: Referral, source: AttachedSource) {
-    const found = await this.document(of, source);
-    if (found?.kind !== 'manifest') return undefined;
-    const parts = [of, found.config, ...found.layers].map(({ digest, size }) => [digest, { digest, size }] as const);
-    return { referral: referralOf(of, found), blobs: [...new Map(parts).values()] };
+  /** By its full name, else by its tag, preferably in the repository of the image. */
+  private async entryOf(tag: string, source: AttachedSource): Promise<IndexEntry | undefined> {
+    const { byName, byTag } = await this.listingOf(source);
+    return byName.get(`${source.repository}:${tag}`) ?? byName.get(tag) ?? byTag.get(tag);
   }
 
-  private async subjectsIn(source: AttachedSource): Promise<ReadonlyMap<Digest, readonly Referral[]>> {
-    const { directory, entries } = source;
-    const known = this.known.get(directory);
+  private async listingOf(source: AttachedSource): Promise<Listing> {
+    const known = this.listings.get(source.directory);
     if (known !== undefined) return known;
+    const byName = new Map<string, IndexEntry>();
+    const byTag = new Map<string, IndexEntry>();
     const bySubject = new Map<Digest, Referral[]>();
-    for (const one of entries) {
-      if (one.kind !== 'usable' || indexMediaTypes.has(one.entry.mediaType)) continue;
-      const found = await this.document(one.entry, source);
+    for (const one of source.entries) {
+      if (one.kind !== 'usable' || !manifestMediaTypes.has(one.entry.mediaType)) continue;
+      const { entry } = one;
+      const name = refNameOf(entry);
+      const tag = name?.slice(name.lastIndexOf(':') + 1);
+      if (name !== undefined && !byName.has(name)) byName.set(name, entry);
+      if (tag !== undefined && !byTag.has(tag)) byTag.set(tag, entry);
+      const found = indexMediaTypes.has(entry.mediaType) ? undefined : await this.document(entry, source);
       if (found?.subject === undefined) continue;
       const { digest } = found.subject;
-      bySubject.set(digest, [...(bySubject.get(digest) ?? []), referralOf(one.entry, found)]);
+      const same = bySubject.get(digest);
+      if (same === undefined) bySubject.set(digest, [referralOf(entry, found)]);
+      else same.push(referralOf(entry, found));
     }
-    this.known.set(directory, bySubject);
-    return bySubject;
+    const listing = { byName, byTag, bySubject };
+    this.listings.set(source.directory, listing);
+    return listing;
   }
 
+  /** Undefined when it is not there, or no manifest. */
   private async document(of: Descriptor, source: AttachedSource): Promise<ReferringDocument | undefined> {
     try {
       return parseReferring(await this.peek(of, source), of.digest, 'bundle/source');
@@ -176,7 +284,14 @@ export class AttachedReader {
     }
   }
 
-  private peek(of: Descriptor, { directory, place }: AttachedSource): Promise<Buffer> {
+  /** All or none. */
+  private async keep(parts: readonly ContentPointer[], source: AttachedSource): Promise<void> {
+    const read: [Digest, Buffer][] = [];
+    for (const part of parts) read.push([part.digest, await this.peek(part, source)]);
+    for (const [digest, bytes] of read) this.read.set(digest, bytes);
+  }
+
+  private peek(of: ContentPointer, { directory, place }: AttachedSource): Promise<Buffer> {
     const file = { path: layoutBlobPath(directory, of.digest), what: `blob ${of.digest} in ${place}` };
     return readLayoutDocument(file, of, this.signal);
   }
@@ -188,36 +303,5 @@ function shortened({ annotations, artifactType, ...referral }: Referral): Referr
   return {
     ...referral,
     ...defined({ artifactType: artifactType?.slice(0, MAX_TYPE), annotations: isShort ? annotations : undefined }),
-  };
-}
-
-/** Named by the tag, or so after a repository, preferably that of the image. */
-function findEntry(tag: string, { repository, entries }: AttachedSource): IndexEntry | undefined {
-  const usable = entries.flatMap((one) => (one.kind === 'usable' ? one.entry : []));
-  const named = (isIt: (name: string) => boolean) =>
-    usable.find((entry) => manifestMediaTypes.has(entry.mediaType) && isIt(refNameOf(entry) ?? ''));
-  return (
-    named((name) => name === `${repository}:${tag}`) ??
-    named((name) => name === tag) ??
-    named((name) => name.endsWith(`:${tag}`))
-  );
-}
-
-async function readTagged(tag: string, entry: IndexEntry, { repository, read }: AttachedSource): Promise<AttachedTag> {
-  const what = `${repository}:${tag}`;
-  if (indexMediaTypes.has(entry.mediaType)) throw bundleError('bundle/source', `${what} is an index, not a signature`);
-  const { config, layers } = parseManifest(await read(entry), `manifest of ${what}`, 'bundle/source');
-  const blobs = new Map([config, ...layers].map((blob) => [blob.digest, blob]));
-  if (blobs.size > limits.attachedBlobs) {
-    throw bundleError('bundle/source', `${what} has ${blobs.size} blobs, and ${limits.attachedBlobs} are allowed`);
-  }
-  for (const blob of blobs.values()) await read(blob);
-  const { digest, size, mediaType } = entry;
-  return {
-    tag,
-    digest,
-    size,
-    mediaType,
-    blobs: [...blobs.values()].map((blob) => ({ digest: blob.digest, size: blob.size })),
   };
 }

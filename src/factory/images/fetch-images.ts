@@ -10,7 +10,13 @@ import {
   mediaTypes,
   parseIndex,
 } from '../../bundle/format/oci-schema.ts';
-import { parseReferrers, type Referral, referrersTagOf } from '../../bundle/format/referrers.ts';
+import {
+  parseReferrers,
+  parseReferring,
+  type Referral,
+  referralOf,
+  referrersTagOf,
+} from '../../bundle/format/referrers.ts';
 import type { ImageRequest } from '../../bundle/image-request.ts';
 import { limits } from '../../bundle/limits.ts';
 import { type Digest, digestFromHex } from '../../domain/model/digest.ts';
@@ -20,7 +26,7 @@ import { digestOf } from '../../platform/digest.ts';
 import type { ProgressListener } from '../progress.ts';
 import type { Ended } from '../run-program.ts';
 import { measureWhile, runProgram } from '../run-program.ts';
-import { attachedTagsOf, isChosen, type ReferrerChoice } from './attached.ts';
+import { attachedTagsOf, excessOf, isChosen, partsOf, type ReferrerChoice } from './attached.ts';
 import { withOrigin } from './images-file.ts';
 import { layoutBlobPath, REF_NAME, withPlace } from './layout-source.ts';
 import type { LayoutRequest } from './plan-images.ts';
@@ -134,6 +140,7 @@ function repositoryIn({ location }: Fetch): string {
 class Attached {
   private readonly tagged = new Map<string, Descriptor>();
   private readonly referring = new Map<Digest, Descriptor>();
+  private readonly leftOut = new Set<string>();
   private readonly lists: RegistryReferrers;
 
   constructor(private readonly options: FetchOptions) {
@@ -146,34 +153,66 @@ class Attached {
   }
 
   notes(): Iterable<string> {
-    return this.lists.notes.values();
+    return [...this.lists.notes.values(), ...this.leftOut];
   }
 
   /** @param repository as which nodes know the image */
   async fetch(fetch: Fetch, repository: string, subjects: readonly Digest[], signal: AbortSignal): Promise<void> {
-    const { referrers: choice } = this.options;
-    const copy = (digest: Digest) =>
-      copyManifest({ ...fetch, isSignature: true }, `docker://${repositoryIn(fetch)}@${digest}`, signal);
     for (const subject of subjects) {
-      for (const tag of attachedTagsOf(subject, choice)) {
-        const bytes = await inspectIfThere(fetch, `docker://${repositoryIn(fetch)}:${tag}`, signal);
-        if (bytes !== undefined) this.tagged.set(`${repository}:${tag}`, await copy(digestOf(bytes)));
+      for (const tag of attachedTagsOf(subject, this.options.referrers)) {
+        const name = `${repository}:${tag}`;
+        const take = async () => {
+          const bytes = await inspectIfThere(fetch, `docker://${repositoryIn(fetch)}:${tag}`, signal);
+          const found = bytes && (await this.copy(fetch, bytes, signal));
+          if (found !== undefined) this.tagged.set(name, found);
+        };
+        // A node may refuse an image without its signature.
+        await (tag.endsWith('.sig') ? take() : this.unlessOdd(name, take));
       }
-      for (const { digest, artifactType } of await this.referrersOf(fetch, repository, subject, signal)) {
-        const isWanted = artifactType === undefined || isChosen(artifactType, choice);
-        if (isWanted && !this.referring.has(digest)) await this.takeReferrer(digest, copy);
-      }
+      await this.fetchReferrers(fetch, repository, subject, signal);
     }
   }
 
-  /** One that can't be had stops nothing: anybody who may push can add one. */
-  private async takeReferrer(digest: Digest, copy: (digest: Digest) => Promise<Descriptor>): Promise<void> {
+  private async fetchReferrers(fetch: Fetch, repository: string, subject: Digest, signal: AbortSignal): Promise<void> {
+    const { referrers: choice } = this.options;
+    const image = `${repository}@${subject}`;
+    const listed = (await this.unlessOdd(image, () => this.referrersOf(fetch, repository, subject, signal))) ?? [];
+    const wanted = listed.filter(({ artifactType }) => artifactType === undefined || isChosen(artifactType, choice));
+    const most = limits.attachedBlobs;
+    if (wanted.length > most) this.leftOut.add(`${image}: of ${wanted.length} referrers only ${most} are read`);
+    for (const { digest } of wanted.slice(0, most)) {
+      if (this.referring.has(digest)) continue;
+      await this.unlessOdd(`${image}: referrer ${digest}`, async () => {
+        const bytes = await inspectIfThere(fetch, `docker://${repositoryIn(fetch)}@${digest}`, signal);
+        if (bytes === undefined) throw bundleError('bundle/source', 'it is listed, but not there');
+        const found = await this.copy(fetch, bytes, signal, choice);
+        if (found !== undefined) this.referring.set(digest, found);
+      });
+    }
+  }
+
+  /** With a note instead of an error: anybody who may push can add what can't be had. */
+  private async unlessOdd<T>(what: string, take: () => Promise<T>): Promise<T | undefined> {
     try {
-      this.referring.set(digest, await copy(digest));
+      return await take();
     } catch (error) {
       if (!(error instanceof AppError)) throw error;
-      this.lists.notes.set(digest, `referrer ${digest} is left out: ${error.message}`);
+      this.leftOut.add(`${what} is left out: ${error.message}`);
+      return undefined;
     }
+  }
+
+  /** Sizes are known before anything is copied. Undefined when it is not chosen. */
+  private async copy(fetch: Fetch, bytes: Buffer, signal: AbortSignal, choice: ReferrerChoice = 'all') {
+    const digest = digestOf(bytes);
+    const location = `docker://${repositoryIn(fetch)}@${digest}`;
+    const found = parseReferring(bytes, location, 'bundle/source');
+    if (found.kind !== 'manifest') throw bundleError('bundle/source', `${location} is an index`);
+    const of = { mediaType: found.mediaType, digest, size: bytes.length };
+    if (!isChosen(referralOf(of, found).artifactType, choice)) return undefined;
+    const excess = excessOf(partsOf(of, found));
+    if (excess !== undefined) throw bundleError('bundle/source', `${location}: ${excess}`);
+    return copyManifest({ ...fetch, isSignature: true }, location, signal);
   }
 
   private async referrersOf(
@@ -208,7 +247,7 @@ async function inspectIfThere(
   signal: AbortSignal,
 ): Promise<Buffer | undefined> {
   try {
-    const what = `the signature of ${name} at ${location}`;
+    const what = `${location.endsWith('.sig') ? 'the signature of' : 'what refers to'} ${name} at ${location}`;
     return await runSkopeo(['inspect', ...accessFlags(access, 'inspect'), '--raw', location], what, signal);
   } catch (error) {
     if (error instanceof AppError && NOT_THERE.test(error.message)) return undefined;

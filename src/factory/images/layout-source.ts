@@ -54,7 +54,10 @@ export function refNameOf(entry: IndexEntry): string | undefined {
 
 /** image-spec, image-layout.md. @throws AppError `bundle/source` that lists the names */
 export function findInLayout(place: string, selector: LayoutSelector, entries: readonly SourceEntry[]): IndexEntry {
-  const selected = entries.filter((entry, at) => isSelected(entry, at, selector));
+  const selected =
+    selector.kind === 'position'
+      ? entries.slice(selector.position, selector.position + 1)
+      : entries.filter((entry) => isSelected(entry, selector));
   // An entry that can't be taken does not hide the only one that can.
   const found = selector.kind === 'only' ? selected.filter(({ kind }) => kind === 'usable') : selected;
   const [first] = found.length === 0 ? selected : found;
@@ -89,7 +92,7 @@ function nameOf(found: SourceEntry): string | undefined {
 /** @throws AppError `bundle/source` when absent, too large, or of another size or digest */
 export async function readLayoutDocument(
   { path, what }: SourceFile,
-  of: Descriptor,
+  of: Pick<Descriptor, 'digest' | 'size'>,
   signal: AbortSignal,
 ): Promise<Buffer> {
   const bytes = await readLimited(path, limits.manifestBytes, signal, what);
@@ -136,7 +139,7 @@ export function withPlace(error: unknown, folder: string, place: string): unknow
   return error.reworded(error.message.replaceAll(folder, place));
 }
 
-function isSelected(entry: SourceEntry, at: number, selector: LayoutSelector): boolean {
+function isSelected(entry: SourceEntry, selector: Exclude<LayoutSelector, { kind: 'position' }>): boolean {
   switch (selector.kind) {
     case 'only':
       return true;
@@ -144,8 +147,6 @@ function isSelected(entry: SourceEntry, at: number, selector: LayoutSelector): b
       return nameOf(entry) === selector.name;
     case 'digest':
       return entry.kind === 'usable' && entry.entry.digest === selector.digest;
-    case 'position':
-      return at === selector.position;
   }
 }
 

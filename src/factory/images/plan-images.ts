@@ -109,15 +109,18 @@ class ImagePlanner {
 
   plan(): Plan {
     const { documents, resolved } = this;
+    const images = [...this.images.values()].map((image) => {
+      const attached = this.attached.of(image.reference);
+      return attached.length === 0 ? image : { ...image, attached };
+    });
     const warnings = [...this.warnings, ...this.attached.warnings];
-    if (this.images.size > limits.images) throw bundleError('bundle/option', `more than ${limits.images} images`);
     if (this.artifacts.size > limits.artifacts)
       throw bundleError('bundle/option', `more than ${limits.artifacts} artifacts`);
     if (this.images.size === 0 && this.artifacts.size > 0)
       throw bundleError('bundle/option', 'an artifact belongs to a release with at least one image: add one');
     const layers = [...this.layers.values()].map(({ at: _, ...layer }) => layer);
     return {
-      images: nameComponents(deriveTags([...this.images.values()]), warnings),
+      images: nameComponents(deriveTags(images), warnings),
       artifacts: [...this.artifacts.values()],
       documents,
       layers,
@@ -136,6 +139,7 @@ class ImagePlanner {
     const known = this.images.get(image.reference);
     if (known === undefined) {
       this.images.set(image.reference, image);
+      if (this.images.size > limits.images) throw bundleError('bundle/option', `more than ${limits.images} images`);
       if (request.origin !== undefined) this.origins.set(image.reference, request.origin);
       return;
     }
@@ -239,10 +243,10 @@ class ImagePlanner {
     }
     const { repository, tag } = reference;
     const subjects = [...new Set([top.digest, ...chosen.map(({ digest }) => digest)])];
-    const known = this.images.get(formatReference({ repository, digest: top.digest }))?.attached;
-    const attached = known ?? (await this.attached.of(subjects, { repository, directory, place, entries, read }));
+    const byDigest = formatReference({ repository, digest: top.digest });
+    await this.attached.find(byDigest, subjects, { repository, directory, place, entries });
     return {
-      reference: formatReference({ repository, digest: top.digest }),
+      reference: byDigest,
       digest: top.digest,
       mediaType: top.mediaType,
       sizeBytes: top.size,
@@ -250,7 +254,6 @@ class ImagePlanner {
       ...(request.component !== undefined && { component: request.component }),
       pin: request.pin ?? true,
       layers,
-      ...(attached.length > 0 && { attached }),
     };
   }
 

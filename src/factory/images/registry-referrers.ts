@@ -28,6 +28,7 @@ export interface RegistryAccess {
 
 const ANSWER_MS = 30_000;
 const FIRST_PAUSE_MS = 1_000;
+const MAX_PAGES = 32;
 /** Their answers mean that the registry has no such list (distribution-spec 1.1). */
 const WITHOUT_LIST = new Set([400, 404, 405, 406, 415, 501]);
 
@@ -46,31 +47,57 @@ export class RegistryReferrers {
   async list(of: Repository, subject: Digest, signal: AbortSignal): Promise<readonly Referral[] | undefined> {
     const { registry, repository } = of;
     if (this.notes.has(registry) || this.notes.has(repository)) return undefined;
-    const path = `/v2/${repository.slice(registry.length + 1)}/referrers/${subject}`;
+    try {
+      return await this.listPages(of, subject, signal);
+    } catch (error) {
+      signal.throwIfAborted();
+      const why = `${repository} in registry ${registry}: no list of referrers (${reasonOf(error)}): only those under a tag sha256-<digest> travel`;
+      this.notes.set(error instanceof Answered ? repository : registry, why);
+      return undefined;
+    }
+  }
+
+  private async listPages(of: Repository, subject: Digest, signal: AbortSignal): Promise<Referral[] | undefined> {
+    const found: Referral[] = [];
+    let path: string | undefined = `/v2/${of.repository.slice(of.registry.length + 1)}/referrers/${subject}`;
+    for (let pages = 0; path !== undefined; pages += 1) {
+      if (pages === MAX_PAGES) throw new Answered(`its list has more than ${MAX_PAGES} pages`);
+      const answer = await this.askAgain(of, path, signal);
+      if (answer.status !== 200) {
+        if (pages === 0 && WITHOUT_LIST.has(answer.status)) return undefined;
+        throw new Answered(`it answers ${answer.status}`);
+      }
+      try {
+        found.push(...parseReferrers(answer.body, 'its list', 'bundle/source'));
+      } catch (error) {
+        throw new Answered(reasonOf(error));
+      }
+      path = nextPath(answer.link, hostOf(of.registry), path);
+    }
+    return found;
+  }
+
+  private async askAgain(of: Repository, path: string, signal: AbortSignal): Promise<Answer> {
+    const ask = (inner: AbortSignal) => this.ask(of, path, inner);
     for (let tries = 0; ; tries += 1) {
       try {
-        const ask = (inner: AbortSignal) => this.ask(of, path, inner);
-        const answer = await withDeadline(`registry ${registry}`, ANSWER_MS, signal, ask);
-        return answer && parseReferrers(answer, `the referrers of ${repository}@${subject}`, 'bundle/source');
+        const answer = await withDeadline(`registry ${of.registry}`, ANSWER_MS, signal, ask);
+        if (!mayPass(answer.status)) return answer;
+        throw new Answered(`it answers ${answer.status}`);
       } catch (error) {
         signal.throwIfAborted();
-        if (tries < (this.access.retries ?? 0)) {
-          await setTimeout(Math.min(60_000, FIRST_PAUSE_MS * 2 ** tries), undefined, { signal });
-          continue;
-        }
-        const why = `${repository} in registry ${registry}: no list of referrers (${reasonOf(error)}): only those under a tag sha256-<digest> travel`;
-        this.notes.set(error instanceof Answered ? repository : registry, why);
-        return undefined;
+        if (tries >= (this.access.retries ?? 0)) throw error;
+        await setTimeout(Math.min(60_000, FIRST_PAUSE_MS * 2 ** tries), undefined, { signal });
       }
     }
   }
 
-  private async ask(of: Repository, path: string, signal: AbortSignal): Promise<Buffer | undefined> {
+  private async ask(of: Repository, path: string, signal: AbortSignal): Promise<Answer> {
     const token = this.tokens.get(of.repository);
     const first = await this.get(of.registry, path, token && `Bearer ${token}`, signal);
-    if (first.status !== 401 || first.challenge === '') return bodyOf(first);
+    if (first.status !== 401 || first.challenge === '') return first;
     const authorization = await this.authorize(of, first.challenge, signal);
-    return bodyOf(await this.get(of.registry, path, authorization, signal));
+    return this.get(of.registry, path, authorization, signal);
   }
 
   /** RFC 7235, and the token protocol of registries. */
@@ -105,7 +132,7 @@ export class RegistryReferrers {
     authorization: string | undefined,
     signal: AbortSignal,
   ): Promise<Answer> {
-    const host = registry === 'docker.io' ? 'registry-1.docker.io' : registry;
+    const host = hostOf(registry);
     const headers = { accept: 'application/vnd.oci.image.index.v1+json', ...defined({ authorization }) };
     const options: RequestOptions = {
       headers,
@@ -130,7 +157,8 @@ const tokenAnswer = v.looseObject({ token: v.exactOptional(v.string()), access_t
 interface Answer {
   readonly status: number;
   readonly challenge: string;
-  readonly hasMore: boolean;
+  /** RFC 8288. */
+  readonly link: string;
   readonly body: Buffer;
 }
 
@@ -143,19 +171,33 @@ async function answerOf(response: IncomingMessage): Promise<Answer> {
     chunks.push(chunk);
   }
   const { statusCode = 0, headers } = response;
-  const hasMore = /rel="?next/i.test(String(headers.link ?? ''));
   const challenge = headers['www-authenticate'] ?? '';
-  return { status: statusCode, challenge, hasMore, body: Buffer.concat(chunks) };
+  return { status: statusCode, challenge, link: String(headers.link ?? ''), body: Buffer.concat(chunks) };
 }
 
 /** The registry works, and refuses this repository. */
 class Answered extends Error {}
 
-function bodyOf({ status, body, hasMore }: Answer): Buffer | undefined {
-  if (hasMore) throw new Answered('its list has several pages');
-  if (status === 200) return body;
-  if (WITHOUT_LIST.has(status)) return undefined;
-  throw new Answered(`it answers ${status}`);
+function hostOf(registry: string): string {
+  return registry === 'docker.io' ? 'registry-1.docker.io' : registry;
+}
+
+function mayPass(status: number): boolean {
+  return status === 429 || (status >= 500 && !WITHOUT_LIST.has(status));
+}
+
+/** distribution-spec 1.1, "Listing Referrers". A login goes to no other host. */
+function nextPath(link: string, host: string, path: string): string | undefined {
+  const [, next] = /<([^<>]*)>\s*;[^,<]*\brel="?next\b/i.exec(link) ?? [];
+  if (next === undefined) return undefined;
+  const here = new URL(`https://${host}${path}`);
+  if (!URL.canParse(next, here.href)) throw new Answered('its list goes on at a malformed address');
+  const found = new URL(next, here);
+  // Behind a proxy a registry may think that it has no TLS.
+  if (found.hostname !== here.hostname || found.username !== '') {
+    throw new Answered(`its list goes on at another host, ${found.host}`);
+  }
+  return `${found.pathname}${found.search}`;
 }
 
 const authSchema = v.looseObject({
