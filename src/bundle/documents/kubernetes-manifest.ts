@@ -1,9 +1,7 @@
-import { LineCounter, parseAllDocuments, visit } from 'yaml';
+import { CST, type Document, isScalar, Lexer, LineCounter, parseAllDocuments, visit } from 'yaml';
 import { type ManifestImage, podImagesIn } from '../../domain/release/manifest-images.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import { bundleError } from '../bundle-error.ts';
-
-const REPEATED = 'DUPLICATE_KEY';
 
 export interface ManifestDocument {
   /** 1-based, by `---`. */
@@ -23,11 +21,11 @@ export function parseManifestDocuments(text: string, file: string): ManifestDocu
   const { documents, lines } = parseAsKubectl(apart(text.replace(/^\ufeff/, '')));
   return documents.map((document, at) => {
     const { line } = lines.linePos(document.range[0]);
-    const error = document.errors.find(({ code }) => code !== REPEATED);
+    const [error] = document.errors;
     if (error !== undefined) throw malformed(file, lines.linePos(error.pos[0]).line, error.message);
     try {
-      const repeated = document.errors.map(({ pos }) => lines.linePos(pos[0]).line);
-      return { number: at + 1, line, value: document.toJS(), repeatedKeys: repeated };
+      const repeatedKeys = repeatedKeysOf(document).map((offset) => lines.linePos(offset).line);
+      return { number: at + 1, line, value: document.toJS(), repeatedKeys };
     } catch (cause) {
       throw malformed(file, line, reasonOf(cause));
     }
@@ -36,8 +34,25 @@ export function parseManifestDocuments(text: string, file: string): ManifestDocu
 
 function parse(text: string) {
   const lines = new LineCounter();
-  const options = { merge: true, logLevel: 'error', prettyErrors: false, lineCounter: lines } as const;
-  return { documents: [...parseAllDocuments(text, options)], lines };
+  // For unique keys the parser would compare each key of a map with all others.
+  const options = { merge: true, logLevel: 'error', prettyErrors: false, uniqueKeys: false } as const;
+  return { documents: [...parseAllDocuments(text, { ...options, lineCounter: lines })], lines };
+}
+
+/** In order. */
+function repeatedKeysOf(document: Document): number[] {
+  const offsets: number[] = [];
+  visit(document, {
+    Map: (_key, { items }) => {
+      const seen = new Set<unknown>();
+      for (const { key } of items) {
+        if (!isScalar(key)) continue;
+        if (seen.has(key.value)) offsets.push(key.range?.[0] ?? 0);
+        seen.add(key.value);
+      }
+    },
+  });
+  return offsets.sort((a, b) => a - b);
 }
 
 const BLANK = /\s*/y;
@@ -51,8 +66,8 @@ function apart(text: string): string {
     const end = at + (valueAt(text, at) ?? text.slice(at)).length;
     at = skipBlank(text, end);
     if (text[at] !== '{') break;
-    const between = text.slice(end, text.lastIndexOf('\n', at) + 1);
-    parts.push(text.slice(from, end) + (between || '\n'));
+    const between = text.slice(end, at);
+    parts.push(text.slice(from, end) + (between.slice(0, between.lastIndexOf('\n') + 1) || '\n'));
     from = at;
   }
   return [...parts, text.slice(from)].join('--- ');
@@ -63,21 +78,19 @@ function skipBlank(text: string, at: number): number {
   return at + (BLANK.exec(text)?.[0].length ?? 0);
 }
 
-/** Characters that are parsed again to read values as kubectl does. */
-const MAX_PARSED_AGAIN = 64 * 1024 * 1024;
+/** Blanks that are added to read values as kubectl does. */
+const MAX_ADDED = 16 * 1024 * 1024;
+const HAS_DOCUMENT_MARK = /^(?:---|\.\.\.)(?:\s|$)/m;
 
 /**
  * YAML wants further lines of quoted and flow values deeper than their parent; kubectl, helm and
- * the kubelet don't, and leading blanks don't count. So they are added.
+ * the kubelet don't, and leading blanks don't count. So they are added, in one pass.
  */
 function parseAsKubectl(text: string): ReturnType<typeof parse> {
-  let parsed = parse(text);
-  let indented = indentCut(text, parsed.documents);
-  for (let left = MAX_PARSED_AGAIN; indented !== undefined && left > 0; left -= text.length) {
-    parsed = parse(indented);
-    indented = indentCut(indented, parsed.documents);
-  }
-  return parsed;
+  const parsed = parse(text);
+  const isWhole = parsed.documents.every(({ errors }) => errors.length === 0);
+  const indented = isWhole ? text : indentCut(text);
+  return indented === text ? parsed : parse(indented);
 }
 
 /** Quoted texts and comments where a value may begin, and brackets. */
@@ -96,25 +109,55 @@ function valueAt(text: string, at: number): string | undefined {
   return undefined;
 }
 
-/** Indents the first quoted or flow value that YAML cuts off. Undefined without one. */
-function indentCut(text: string, documents: ReturnType<typeof parse>['documents']): string | undefined {
-  const document = documents.find(({ errors }) => errors.some(({ code }) => code !== REPEATED));
-  if (document === undefined) return undefined;
-  let indented: string | undefined;
-  visit(document, {
-    Node: (_key, { range }) => {
-      const [from, end] = range ?? [0, 0];
-      if (!/["'[{]/.test(text[from] ?? '')) return undefined;
-      const value = valueAt(text, from);
-      if (value === undefined || value.length <= end - from) return undefined;
-      if (/^(?:---|\.\.\.)(?:\s|$)/m.test(value)) return visit.BREAK;
-      const column = from - text.lastIndexOf('\n', from);
-      const wide = value.replace(/\n[ \t]*/g, `\n${' '.repeat(column)}`);
-      if (wide !== value) indented = text.slice(0, from) + wide + text.slice(from + value.length);
-      return visit.BREAK;
-    },
-  });
-  return indented;
+/** Indents each quoted or flow value that YAML cuts off. */
+function indentCut(text: string): string {
+  const parts: string[] = [];
+  let from = 0;
+  let left = MAX_ADDED;
+  for (let at = nextCut(text, from); at !== undefined; at = nextCut(text, from)) {
+    const value = valueAt(text, at);
+    // Later values can't be found behind one that is not closed.
+    if (value === undefined || HAS_DOCUMENT_MARK.test(value)) break;
+    const line = text.slice(text.lastIndexOf('\n', at) + 1, at);
+    const blanks = ' '.repeat((/^[ \t?-]*/.exec(line)?.[0].length ?? 0) + 1);
+    const lines = value.split(/\n[ \t]*/);
+    left -= lines.length * blanks.length;
+    if (left < 0) break;
+    parts.push(text.slice(from, at), lines.join(`\n${blanks}`));
+    const end = text.indexOf('\n', at + value.length);
+    from = end < 0 ? text.length : end + 1;
+    parts.push(text.slice(at + value.length, from));
+  }
+  return parts.join('') + text.slice(from);
+}
+
+const WHOLE = /^(?:"[^"\\]*(?:\\.[^"\\]*)*"|'[^']*(?:''[^']*)*')$/s;
+
+/** Where the first quoted or flow value begins that YAML cuts off. `from` begins a line. */
+function nextCut(text: string, from: number): number | undefined {
+  let at = from;
+  let flowAt = from;
+  let depth = 0;
+  let isPlain = false;
+  for (const token of new Lexer().lex(text.slice(from))) {
+    if (isPlain) {
+      isPlain = false;
+    } else if (token === CST.FLOW_END) {
+      return flowAt;
+    } else if (token === CST.SCALAR || token === CST.DOCUMENT) {
+      isPlain = token === CST.SCALAR;
+      continue;
+    } else if (token === '[' || token === '{') {
+      if (depth === 0) flowAt = at;
+      depth += 1;
+    } else if (token === ']' || token === '}') {
+      depth = Math.max(0, depth - 1);
+    } else if (/^["']/.test(token) && !WHOLE.test(token)) {
+      return depth === 0 ? at : flowAt;
+    }
+    at += token.length;
+  }
+  return undefined;
 }
 
 export function repeatedKeyNotes(documents: readonly ManifestDocument[], file: string): string[] {

@@ -111,6 +111,19 @@ describe('parseManifests', () => {
     expect(() => parseManifests(`a:\n  b: [x,\n---\n${pod('b')}c: ]\n`, 'f.yaml')).toThrow(/f\.yaml:[23]: is not YAML/);
   });
 
+  it('reads thousands of such values in one file, and gives up where indenting would fill the memory', () => {
+    const several = ['"a\nb"', "'a\nb'", '[a,\nb]', '|\n   "a\n   [b'];
+    const text = Array.from({ length: 8_000 }, (_, at) => `k${at}:\n  - ${several[at % several.length]}\n`).join('');
+    const values = Object.values(parseManifestDocuments(text, 'f.yaml')[0]?.value as object);
+    expect(values.slice(0, 4)).toEqual([['a b'], ['a b'], [['a', 'b']], ['"a\n[b\n']]);
+    expect(values.slice(-4)).toEqual(values.slice(0, 4));
+    expect(values).toHaveLength(8_000);
+    const deep = `${' '.repeat(60_000)}k: "${'a\n'.repeat(60_000)}"\n`;
+    expect(() => parseManifests(deep, 'f.yaml')).toThrow(/f\.yaml:1: is not YAML/);
+    const open = Array.from({ length: 8_000 }, (_, at) => `k${at}: [1,\n`).join('');
+    expect(() => parseManifests(open, 'f.yaml')).toThrow(/f\.yaml:2: is not YAML/);
+  });
+
   it('reads JSON objects one after the other', () => {
     const json = (name: string) =>
       JSON.stringify({ kind: 'Pod', spec: { containers: [{ image: `quay.io/x/${name}}{:1` }] } }, undefined, 2);
