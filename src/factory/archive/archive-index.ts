@@ -114,7 +114,7 @@ function layoutFolder({ files }: ArchiveMembers): string {
 const OTHERS: readonly (readonly [name: RegExp, advice: string])[] = [
   [
     /(?:^|\/)docker\/registry\/v2\//,
-    'it is of oc-mirror, or the storage of a registry: unpack all its parts into one folder, and give --from-openshift-iso FOLDER',
+    'it is of oc-mirror, or the storage of a registry: give it with --from-openshift-iso, beside all its parts',
   ],
   [/^publish\/\.metadata\.json$/, 'it is of oc-mirror 1: mirror the release again with oc-mirror --v2'],
   [/^images\.tar$/, 'it is a package of an old zarf: create it again with zarf 0.32 or newer'],

@@ -124,7 +124,7 @@ async function firstPieceOf(path: string): Promise<string | undefined> {
 }
 
 /** Of a tar, gzip or zstd. */
-function isBegun(head: Buffer): boolean {
+export function isBegun(head: Buffer): boolean {
   return /^(?:1f8b|28b52ffd)/.test(head.toString('hex', 0, 4)) || head.toString('latin1', 257, 262) === 'ustar';
 }
 

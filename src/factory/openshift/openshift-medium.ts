@@ -1,7 +1,6 @@
-import { createReadStream, createWriteStream } from 'node:fs';
-import { lstat, mkdir, open as openFile, readdir, readFile, rm, stat } from 'node:fs/promises';
+import type { Stats } from 'node:fs';
+import { lstat, readdir, readFile, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
-import { pipeline } from 'node:stream/promises';
 import * as v from 'valibot';
 import { bundleError } from '../../bundle/bundle-error.ts';
 import { parseJson } from '../../bundle/format/json.ts';
@@ -10,10 +9,10 @@ import type { Digest } from '../../domain/model/digest.ts';
 import { formatReference, parseReference, type Reference } from '../../domain/model/reference.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import { oneLine } from '../../platform/plain-text.ts';
-import { runTool, type Tool } from '../image/make-image.ts';
 import { layoutBlobPath, withPlace } from '../images/layout-source.ts';
-import { checkSpace } from '../output/staging.ts';
 import { readReleasePayload } from '../payload/release-payload.ts';
+import { mirrorParts, unpackMirror } from './mirror-archive.ts';
+import { type ExtractedMedium, extractIso, noStorage, partsBelow, unpackParts } from './openshift-iso.ts';
 import { type OtherRegistry, otherImages } from './other-images.ts';
 import {
   checkStoredImage,
@@ -28,7 +27,7 @@ import {
 import { type ReleaseSignature, readSignatures } from './release-signatures.ts';
 
 export interface OpenshiftRequest {
-  /** An ISO image, a drive with one, or a folder. */
+  /** An ISO image, a drive with one, an archive of oc-mirror, or a folder. */
   readonly path: string;
   /** An empty folder on the filesystem of the bundle. */
   readonly folder: string;
@@ -77,10 +76,10 @@ async function readMedium(request: OpenshiftRequest, signal: AbortSignal): Promi
   const found = await stat(path).catch((cause: unknown) => {
     throw bundleError('bundle/source', `${path} can't be read: ${reasonOf(cause)}`, { cause });
   });
-  const isData = found.isDirectory() && (await storagesBelow(path)).length === 0;
-  const parts = isData ? await partsBelow(path) : [];
-  const isFolder = found.isDirectory() && parts.length === 0;
-  const medium = isFolder ? { folder: path, label: '' } : await unpack(path, parts, join(folder, 'iso'), signal);
+  const hasStorage = found.isDirectory() && (await storagesBelow(path)).length > 0;
+  const unpacked = hasStorage ? undefined : await unpack(path, found, join(folder, 'iso'), signal);
+  const isFolder = unpacked === undefined;
+  const medium = unpacked ?? { folder: path, label: '' };
   const root = await findStorage(medium.folder, path);
   const storage = await readRegistryStorage(root, signal);
   const env = await readReleaseEnv(root, medium.folder);
@@ -110,15 +109,20 @@ async function readMedium(request: OpenshiftRequest, signal: AbortSignal): Promi
   };
 }
 
-async function unpack(path: string, parts: readonly string[], to: string, signal: AbortSignal): Promise<ExtractedIso> {
-  if (parts.length === 0) return extractIso(path, to, signal);
-  await mkdir(to, { recursive: true });
-  await extractParts(parts, to, async () => undefined, signal);
-  return { folder: to, label: '' };
+/** Undefined for a folder that is the medium itself. */
+async function unpack(
+  path: string,
+  found: Stats,
+  to: string,
+  signal: AbortSignal,
+): Promise<ExtractedMedium | undefined> {
+  const archives = await mirrorParts(path, found);
+  if (archives.length > 0) return unpackMirror(archives, to, signal);
+  if (!found.isDirectory()) return extractIso(path, to, signal);
+  const parts = await partsBelow(path);
+  return parts.length === 0 ? undefined : unpackParts(parts, to, signal);
 }
 
-/** A file, or a folder of files, as oc-mirror and `oc adm release mirror` name them. */
-const SIGNATURES = 'signature*';
 const isSignatures = (name: string) => name.startsWith('signature');
 
 /** What can't be read stops nothing: a note names it. */
@@ -299,111 +303,4 @@ function nameOf(request: Reference | undefined, image: string | undefined, { dig
 
 function unknown(field: 'version' | 'arch', what: string, example: string) {
   return bundleError('bundle/option', `${field}: ${what} does not say it: give --${field}, for example ${example}`);
-}
-
-const xorriso: Tool = { name: 'xorriso', package: 'xorriso' };
-
-export interface ExtractedIso {
-  readonly folder: string;
-  readonly label: string;
-}
-
-/**
- * Takes the container storage, `release.env` and signatures out of an ISO9660 image or drive,
- * without mount and root. Device files are not made; links stay links: don't follow any.
- *
- * @throws AppError `bundle/source` without such a storage; `bundle/tool`; `bundle/no-space`
- */
-async function extractIso(path: string, to: string, signal: AbortSignal, isData = false): Promise<ExtractedIso> {
-  await mkdir(to, { recursive: true });
-  await checkSpace(to, await volumeBytes(path));
-  // A drive is only read; -indev would refuse one that is mounted without stdio:.
-  const open = ['-report_about', 'WARNING', '-abort_on', 'FAILURE', '-indev', `stdio:${path}`];
-  const run = async (...args: string[]) => (await runTool(xorriso, { args: [...open, ...args] }, signal)).stdout;
-  const find = async (...tests: string[]) => pathsIn(await run('-find', '/', ...tests));
-  const label = /^Volume Id {4}: (.*)$/m.exec(await run('-pvd_info'))?.[1]?.trim() ?? '';
-  const storages = await find('-wholename', '*/docker/registry/v2', '-type', 'd');
-  const parts = storages.length > 0 || isData ? [] : partsIn(await find('-name', 'data.iso*', '-type', 'f'));
-  const found = [...storages, ...parts];
-  if (found.length === 0) throw noStorage(path);
-  const others = [...(await find('-name', 'release.env')), ...(await find('-name', SIGNATURES))].filter(
-    (one, _at, all) => ![...found, ...all].some((folder) => one.startsWith(`${folder}/`)),
-  );
-  const wanted = [...found, ...others];
-  for (const one of wanted) await mkdir(dirname(join(to, one)), { recursive: true });
-  // Folders of an image are often read-only (mkisofs -r), and only root could empty their copies.
-  // The modes change in memory alone, hence -rollback_end.
-  const writable = ['-osirrox', 'on', ...open, '-chmod_r', 'u+rwx', '/', '--'];
-  const extract = wanted.flatMap((one) => ['-extract', one, join(to, one)]);
-  await runTool(xorriso, { args: [...writable, ...extract, '-rollback_end'] }, signal);
-  if (parts.length > 0) {
-    const files = parts.map((part) => join(to, part));
-    await extractParts(files, to, (file) => rm(file), signal);
-  }
-  return { folder: to, label };
-}
-
-/** In the folder `data` of `to`. @param used is called with each part that was read */
-async function extractParts(
-  files: readonly string[],
-  to: string,
-  used: (file: string) => Promise<void>,
-  signal: AbortSignal,
-): Promise<void> {
-  const whole = join(to, 'data.iso.whole');
-  for (const file of files) {
-    await checkSpace(to, (await stat(file)).size);
-    await pipeline(createReadStream(file), createWriteStream(whole, { flags: 'a' }), { signal });
-    await used(file);
-  }
-  await extractIso(whole, join(to, 'data'), signal, true);
-  await rm(whole);
-}
-
-/** The storage of a live ISO: `data.isoaa`, `data.isoab` … in a folder, as split(1) names them. */
-function partsIn(paths: readonly string[]): string[] {
-  const parts = paths.filter((path) => /\/data\.iso[a-z0-9]{0,4}$/.test(path)).sort();
-  return new Set(parts.map(dirname)).size === 1 ? parts : [];
-}
-
-async function partsBelow(folder: string): Promise<string[]> {
-  const found: string[] = [];
-  for (const one of [folder, join(folder, 'registry')]) {
-    const entries = await readdir(one, { withFileTypes: true }).catch(() => []);
-    found.push(...entries.filter((entry) => entry.isFile()).map(({ name }) => join(one, name)));
-  }
-  return partsIn(found);
-}
-
-function noStorage(path: string) {
-  const message = `${path} has no folder docker/registry/v2: is it an OpenShift medium with a registry's storage?`;
-  return bundleError('bundle/source', message);
-}
-
-/** ECMA-119, 8.4: the primary volume descriptor, and its field "volume space size". */
-const SECTOR_BYTES = 2048;
-const DESCRIPTOR_AT = 16 * SECTOR_BYTES;
-const SPACE_SIZE_AT = 80;
-
-/** The size in the volume; the file of a drive has none. 0: there is no volume. */
-async function volumeBytes(path: string): Promise<number> {
-  const handle = await openFile(path).catch((cause: unknown) => {
-    throw bundleError('bundle/source', `${path} can't be read: ${reasonOf(cause)}`, { cause });
-  });
-  try {
-    const { size } = await handle.stat();
-    const descriptor = Buffer.alloc(SECTOR_BYTES);
-    await handle.read(descriptor, 0, SECTOR_BYTES, DESCRIPTOR_AT);
-    if (descriptor.toString('latin1', 1, 6) !== 'CD001') return size;
-    return Math.max(size, descriptor.readUInt32LE(SPACE_SIZE_AT) * SECTOR_BYTES);
-  } finally {
-    await handle.close();
-  }
-}
-
-/** Paths as xorriso prints them, one a line in quotes. Paths with a quote inside are left out. */
-function pathsIn(text: string): string[] {
-  return [...text.matchAll(/^'(\/[^'\n]*)'$/gm)].flatMap(([, path = '']) =>
-    path.split('/').includes('..') ? [] : [path],
-  );
 }

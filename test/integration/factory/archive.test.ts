@@ -495,7 +495,7 @@ describe('a bad archive', () => {
   });
 
   it.each([
-    ['docker/registry/v2/blobs/sha256/00/x/data', /it is of oc-mirror.*give --from-openshift-iso FOLDER/],
+    ['docker/registry/v2/blobs/sha256/00/x/data', /it is of oc-mirror.*give it with --from-openshift-iso/],
     ['publish/.metadata.json', /it is of oc-mirror 1/],
     ['images.tar', /a package of an old zarf/],
     ['zarf.yaml', /a package of zarf without images/],

@@ -4,6 +4,7 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   symlinkSync,
   truncateSync,
@@ -16,6 +17,7 @@ import { installKeys, sampleKey } from '../../support/bundles/sample-bundle.ts';
 import { type SampleImage, sampleImage, sampleLayer } from '../../support/bundles/sample-image.ts';
 import { sampleRelease } from '../../support/bundles/sample-release.ts';
 import { sampleSignature } from '../../support/bundles/sample-signature.ts';
+import { tarArchive } from '../../support/bundles/tar-archive.ts';
 import { blocksBelow, runBlocks, stickpinOnPath } from '../../support/docs/run-blocks.ts';
 import { entriesBelow } from '../../support/files/entries-below.ts';
 import { flipByte } from '../../support/files/flip-byte.ts';
@@ -264,6 +266,95 @@ describe('a bad OpenShift medium', () => {
     writeFileSync(at('noise.iso'), Buffer.alloc(400_000, 7));
     if (!have(iso)) return;
     expect((await create(at('noise.iso'))).stderr).toMatch(/no folder docker\/registry\/v2/);
+    expect(entriesBelow(at('work'))).toEqual([]);
+  });
+});
+
+describe('bundle create --from-openshift-iso of an archive of oc-mirror 2', () => {
+  const hex = release.top.digest.slice('sha256:'.length);
+  /** In two parts, as `archiveSize` makes them: repositories and files first, then blobs. */
+  function writeArchive(): string {
+    const medium = writeMedium({ below: '' });
+    mkdirSync(join(medium, 'working-dir/signatures'), { recursive: true });
+    writeFileSync(join(medium, `working-dir/signatures/4.13.7-x86_64-sha256-${hex}`), Buffer.from([0xa3, 1]));
+    writeFileSync(join(medium, 'isc_2026-01-01T00:00:00Z'), 'kind: ImageSetConfiguration\n');
+    mkdirSync(at('mirror'));
+    const tar = (nr: number, ...names: string[]) =>
+      execFileSync('tar', ['-C', medium, '--format=pax', '-cf', at(`mirror/mirror_00000${nr}.tar`), ...names]);
+    tar(1, 'docker/registry/v2/repositories', 'working-dir', 'isc_2026-01-01T00:00:00Z');
+    tar(2, 'docker/registry/v2/blobs');
+    return medium;
+  }
+
+  it('makes the same bundle as of its files, whichever part or folder is named', async () => {
+    const medium = writeArchive();
+    await create(medium);
+    const { bundleId, payload: made } = await inspect();
+    expect(made.attachments).toHaveLength(1);
+    for (const path of ['mirror', 'mirror/mirror_000001.tar', 'mirror/mirror_000002.tar']) {
+      rmSync(at('work/bundle'), { recursive: true });
+      const { exitCode, stderr } = await create(at(path));
+      expect(`${exitCode} ${stderr}`).toMatch(/^0 warning: signatures of .* give --release-key\n$/);
+      expect((await inspect()).bundleId).toBe(bundleId);
+      expect(readdirSync(at('work'))).toEqual(['bundle']);
+    }
+  });
+
+  it('may be given as archives', async () => {
+    await create(writeArchive());
+    const { bundleId } = await inspect();
+    rmSync(at('work/bundle'), { recursive: true });
+    const parts = ['mirror_000001.tar', 'mirror_000002.tar'].flatMap((name) => ['--archive', at(`mirror/${name}`)]);
+    const fixed = ['--sequence', '1', '--out', at('work/bundle'), '--key', at('factory.key')];
+    expect(await runCommand(['bundle', 'create', ...parts, ...fixed])).toMatchObject({ exitCode: 0 });
+    expect((await inspect()).bundleId).toBe(bundleId);
+  });
+
+  it('may be one file with any name, packed too', async () => {
+    const medium = writeArchive();
+    execFileSync('tar', ['-C', medium, '-czf', at('all.tgz'), '.']);
+    expect(await create(at('all.tgz'))).toMatchObject({ exitCode: 0 });
+    expect((await images())[0]?.component).toBe('ocp-release');
+  });
+
+  it.each<[string, () => void, RegExp]>([
+    [
+      'lacks a part',
+      () => renameSync(at('mirror/mirror_000001.tar'), at('mirror/mirror_000003.tar')),
+      /mirror_000001\.tar is missing/,
+    ],
+    [
+      'lacks the last part',
+      () => rmSync(at('mirror/mirror_000002.tar')),
+      /the release image on .*mirror: blob sha256:\S+ is not on the medium/,
+    ],
+    ['is cut', () => truncateSync(at('mirror/mirror_000002.tar'), 20_000), /archive .*mirror_000002\.tar.* cut off/],
+    [
+      'has files where folders are',
+      () =>
+        writeFileSync(
+          at('mirror/mirror_000003.tar'),
+          tarArchive([{ path: 'docker/registry/v2/repositories/openshift', bytes: Buffer.from('x') }]),
+        ),
+      /archive .*mirror_000003\.tar can't be read/,
+    ],
+    [
+      'has no storage',
+      () => {
+        rmSync(at('mirror/mirror_000002.tar'));
+        const evil = ['../docker/registry/v2/evil', '/docker/registry/v2x', 'other'];
+        const members = evil.map((path) => ({ path, bytes: Buffer.from('x') }));
+        writeFileSync(at('mirror/mirror_000001.tar'), tarArchive([...members, { path: 'docker', linkTo: '/etc' }]));
+      },
+      /mirror has no folder docker\/registry\/v2/,
+    ],
+  ])('that %s makes none', async (_name, damage, why) => {
+    writeArchive();
+    damage();
+    const { exitCode, stderr } = await create(at('mirror'));
+    expect(stderr).toMatch(why);
+    expect(stderr).not.toContain(at('work'));
+    expect(exitCode).toBe(1);
     expect(entriesBelow(at('work'))).toEqual([]);
   });
 });

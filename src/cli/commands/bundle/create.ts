@@ -23,6 +23,7 @@ import {
   type NameOptions,
   readSignatureOptions,
   type SignatureOptions,
+  takeMirror,
   withBundleName,
 } from './openshift-options.ts';
 import { addReleaseOptions, type ReleaseOptions, readReleaseOptions } from './release-options.ts';
@@ -98,6 +99,7 @@ export function registerBundleCreate(bundle: Command, usage: UsageFaults, contex
   addReleaseOptions(addSigningOptions(command, 'several'))
     .option('--json', 'print as JSON')
     .action(async (options: BundleCreateOptions) => {
+      await takeMirror(command);
       const asked = await readRequest(options, command, usage, context);
       await makeEach(options, context, (part) =>
         withBundleName(part, context, (found) => create(part, completed(asked, found, part.out), context)),

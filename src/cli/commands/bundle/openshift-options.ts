@@ -41,7 +41,7 @@ export function addOpenshiftOption(command: Command): Command {
   return command
     .option(
       '--from-openshift-iso <path>',
-      'take the release from an OpenShift medium: an ISO image, a drive with one, or the folder with its files; --version and --arch are found on it, --name is ocp by default, and --release gives the release image another name; needs xorriso, but no root, unless it is a folder',
+      'take the release from an OpenShift medium: an ISO image, a drive with one, the folder with its files, or an archive of oc-mirror 2, mirror_000001.tar, beside its other parts; --version and --arch are found on it, --name is ocp by default, and --release gives the release image another name; an ISO image needs xorriso, but no root',
     )
     .option(
       '--with-other-images <registry>',
@@ -59,6 +59,16 @@ export function addOpenshiftOption(command: Command): Command {
       '--release-key <file>',
       'OpenPGP public keys: take only signatures that one of them made, and make no bundle without one; needs gpgv',
     );
+}
+
+/** The parts of an archive of oc-mirror are a medium, also when they are given as archives. */
+export async function takeMirror(command: Command): Promise<void> {
+  const { archive, fromOpenshiftIso } = command.opts<NameOptions & ImageOptions>();
+  const { isMirrorPart } = await import('../../../factory/openshift/mirror-archive.ts');
+  const first = archive.find(isMirrorPart);
+  if (first === undefined || fromOpenshiftIso !== undefined) return;
+  const others = archive.filter((path) => !isMirrorPart(path) || dirname(path) !== dirname(first));
+  command.setOptionValue('fromOpenshiftIso', first).setOptionValue('archive', others);
 }
 
 /**
