@@ -76,7 +76,9 @@ export class RebuildKeeper {
     return isPinned || plan.rebuilt.length > 0;
   }
 
-  /** The node had adopted what it refuses now: in doubt its pins stay, as those of no known release. */
+  /**
+   * The node had adopted what it refuses now: in doubt its pins stay, as those of no known release.
+   */
   private async keepPins({ refused }: RebuildPlan, signal: AbortSignal): Promise<boolean> {
     const releases: PinnedRelease[] = [];
     for (const { bundleId } of refused) {
