@@ -30,6 +30,7 @@ export async function checkOptions(options: CreateOptions): Promise<void> {
   if (release !== undefined) await faults.of(() => checkReleaseSource(release));
   await faults.of(() => checkCarried(options));
   await faults.of(() => checkChoice(options));
+  await faults.of(() => checkVerifiable(options));
   await faults.of(() => checkAccess(access));
   for (const one of attachments) await faults.of(() => checkAttachments([one], sizeRulesOf(options)));
   const isFile = options.volumeBytes === undefined && (options.filesystem !== undefined || isBundleTar(out));
@@ -65,8 +66,12 @@ function checkCarried(options: CreateOptions): void {
   if (!hasImages(options)) checkNoticeOptions(options);
 }
 
-function checkNoticeOptions({ base, artifacts = [], ...options }: CreateOptions): void {
-  const others = [base !== undefined && '--base', artifacts.length > 0 && '--artifact'];
+function checkNoticeOptions({ base, artifacts = [], imagePolicy, ...options }: CreateOptions): void {
+  const others = [
+    base !== undefined && '--base',
+    artifacts.length > 0 && '--artifact',
+    imagePolicy !== undefined && '--verify-images',
+  ];
   const found = [...releaseMembers(options).map(({ flag }) => flag), ...others.filter((flag) => flag !== false)];
   if (found.length === 0) return;
   const message = `no image is given, so that ${found.join(', ')} would count for no release: add the images, or leave this out. That another release is a barrier or a dead end is said by --advisory`;
@@ -103,6 +108,11 @@ function checkImageOptions({ out, filesystem, volumeBytes, allowLargeBlobs }: Cr
 function checkChoice({ archives = [], archiveChoice: { only = [], except = [] } = {} }: CreateOptions): void {
   if (archives.length > 0 || only.length + except.length === 0) return;
   throw bundleError('bundle/option', '--only and --except choose among the images of --archive, and none is given');
+}
+
+function checkVerifiable({ imagePolicy, referrers }: CreateOptions): void {
+  if (imagePolicy === undefined || referrers !== 'none') return;
+  throw bundleError('bundle/option', '--verify-images verifies the signatures that travel: take them along');
 }
 
 function hasImages({ images, archives = [], release }: CreateOptions): boolean {

@@ -74,6 +74,7 @@ async function buildTree(
   const attachedBytes = await checkAttachments(files, sizeRulesOf(options));
   const plan = await planImages(requests, options, signal);
   const base = baseOf(asked, plan);
+  const verified = await verifiedBy(options, requests, plan);
   const used = [...(options.used ?? []), ...manifests.images];
   const unfit = manifestWarnings(used, plan.images).map(manifestWarningText);
   // A file may be named twice, for its images and to be compared.
@@ -88,10 +89,22 @@ async function buildTree(
   await rm(fetched, { recursive: true, force: true });
   const warnings = [...known, ...baseWarnings(base, tree.contents)];
   refuseWarnings(warnings, options);
-  const based = { ...options, ...baseMembers(base, tree.contents, options) };
+  const based = { ...options, ...baseMembers(base, tree.contents, { ...options, ...verified }) };
   const payload = payloadOf(based, tree, totalsOf(plan, tree.contents, attachments), attachments, warnings);
   const bundleId = await writeEnvelope(directory, payload, options.keys, signal);
   return { bundleId, payload, contents: tree.contents, warnings, resolved: plan.resolved };
+}
+
+/** Who signed the images, among the annotations. */
+async function verifiedBy(
+  { imagePolicy, annotations, arch }: CreateOptions,
+  requests: readonly LayoutRequest[],
+  plan: Plan,
+): Promise<Pick<Payload, 'annotations'>> {
+  if (imagePolicy === undefined) return {};
+  const { verifyImages } = await import('./verify/verify-images.ts');
+  const requested = requests.map(({ reference }) => reference);
+  return { annotations: { ...annotations, ...(await verifyImages(imagePolicy, requested, plan, arch)) } };
 }
 
 function versionWarnings({ name, version, versionScheme }: CreateOptions, { images }: Plan): string[] {

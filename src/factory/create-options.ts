@@ -11,6 +11,7 @@ import type { SignatureChoice } from './openshift/release-signatures.ts';
 import type { AttachmentRequest } from './payload/attachments.ts';
 import type { SigningKey } from './payload/sign-envelope.ts';
 import type { ProgressListener } from './progress.ts';
+import type { ImagePolicy } from './verify/policy-file.ts';
 
 /** Texts have the form of the payload and are validated before anything is read. */
 export interface CreateOptions
@@ -64,6 +65,8 @@ export interface CreateOptions
   /** Default `signatures`. */
   readonly referrers?: ReferrerChoice;
   readonly access?: RegistryAccess;
+  /** Without it images are not verified. */
+  readonly imagePolicy?: ImagePolicy;
   readonly onProgress?: ProgressListener;
 }
 

@@ -99,6 +99,9 @@ export interface Layer {
 /** For people, as `ocp@4.13.6`: `update.base` is a digest. */
 export const BASE_ANNOTATION = 'io.stickpin.base';
 
+/** `.1`, `.2` … follow: for people, who signed images as the factory verified them. */
+export const VERIFIED_ANNOTATION = 'io.stickpin.verified';
+
 export function baseNeededBy(
   { layers }: Pick<Image, 'layers'>,
   {

@@ -1,4 +1,7 @@
+import { preAuthenticationEncoding } from '../../../src/bundle/format/dsse.ts';
 import { digestOf, type SampleBlob, type SampleImage } from './sample-image.ts';
+
+const SIGSTORE_BUNDLE = 'application/vnd.dev.sigstore.bundle.v0.3+json';
 
 /**
  * A sigstore signature as cosign attaches it to the manifest `subject` (`sha256:<hex>`): an image
@@ -45,10 +48,11 @@ export function sampleSignature(
  */
 export function sampleReferrer(
   subject: { readonly digest: string; readonly mediaType: string; readonly sizeBytes: number },
-  artifactType = 'application/vnd.dev.sigstore.bundle.v0.3+json',
+  artifactType = SIGSTORE_BUNDLE,
+  content: object = { of: subject.digest },
 ): SampleImage {
   const { mediaType, digest, sizeBytes: size } = subject;
-  return sampleArtifact([blob(artifactType, { of: digest })], {
+  return sampleArtifact([blob(artifactType, content)], {
     artifactType,
     subject: { mediaType, digest, size },
     annotations: { 'org.opencontainers.image.created': '2026-01-01T00:00:00Z' },
@@ -68,6 +72,25 @@ export function sampleArtifact(layers: readonly SampleBlob[], more: object = {})
     ...more,
   });
   return { manifest, config, layers: [], top: manifest, blobs: [manifest, config, ...layers] };
+}
+
+/** What cosign 3 signs: an in-toto statement in a DSSE envelope. */
+export function dsseEnvelope(
+  subject: string,
+  sign: (signed: Buffer) => Buffer,
+  predicateType = 'https://sigstore.dev/cosign/sign/v1',
+) {
+  const payloadType = 'application/vnd.in-toto+json';
+  const payload = Buffer.from(
+    JSON.stringify({
+      _type: 'https://in-toto.io/Statement/v1',
+      subject: [{ digest: { sha256: subject.slice('sha256:'.length) } }],
+      predicateType,
+      predicate: {},
+    }),
+  );
+  const sig = sign(preAuthenticationEncoding(payloadType, payload)).toString('base64');
+  return { payloadType, payload: payload.toString('base64'), signatures: [{ sig }] };
 }
 
 /** The tag that the signature of `subject` has. */

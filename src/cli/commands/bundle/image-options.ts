@@ -24,6 +24,7 @@ export interface ImageOptions {
   readonly artifact: readonly ImageRequest[];
   readonly referrers: ReferrerChoice;
   readonly withoutSignatures?: true;
+  readonly verifyImages?: string;
   readonly authfile?: string;
   readonly tlsVerify?: boolean;
   readonly retry?: number;
@@ -99,6 +100,10 @@ function addRegistryOptions(command: Command): Command {
         .default('signatures'),
     )
     .addOption(new Option('--without-signatures', 'as --referrers none').conflicts('referrers'))
+    .option(
+      '--verify-images <policy>',
+      'make no bundle unless each image is signed as this file says, in the form of containers-policy.json; needs no more network; the bundle names who signed',
+    )
     .option('--authfile <file>', 'credentials for registries, as for skopeo (containers-auth.json)')
     .option('--tls-verify [boolean]', 'false: take images from registries without a valid certificate too', booleanOf)
     .option('--retry <times>', 'how often a failed request to a registry is tried again', times);
@@ -115,9 +120,19 @@ export async function readImageOptions(
 ): Promise<
   Pick<
     CreateOptions,
-    'images' | 'artifacts' | 'used' | 'notes' | 'archives' | 'archiveChoice' | 'release' | 'referrers' | 'access'
+    | 'images'
+    | 'artifacts'
+    | 'used'
+    | 'notes'
+    | 'archives'
+    | 'archiveChoice'
+    | 'release'
+    | 'referrers'
+    | 'access'
+    | 'imagePolicy'
   >
 > {
+  const { readImagePolicy } = await import('../../../factory/verify/policy-file.ts');
   const { untakenNotes } = await import('../../../factory/images/images-from.ts');
   const pause = options.pauseImage === undefined ? [] : [options.pauseImage];
   const named: ImageRequest[] = [...options.image, ...pause];
@@ -125,6 +140,8 @@ export async function readImageOptions(
     named.push(...((await faults.of(() => readListed(path, options, context))) ?? []));
   }
   const from = await readAllImagesFrom(options, faults, context);
+  const path = options.verifyImages;
+  const imagePolicy = await faults.of(() => (path === undefined ? path : readImagePolicy(path, context.signal)));
   // A source that is named counts more than the registry of the reference.
   const known = new Set(named.map(({ reference }) => formatReference(reference)));
   const images = [...named, ...from.requests.filter(({ reference }) => !known.has(formatReference(reference)))];
@@ -134,7 +151,7 @@ export async function readImageOptions(
     notes: [...from.notes, ...untakenNotes(from, images)],
     archives: options.archive,
     archiveChoice: { only: options.only, except: options.except },
-    ...defined({ release: options.release }),
+    ...defined({ release: options.release, imagePolicy }),
     ...(options.artifact.length > 0 && { artifacts: options.artifact }),
     referrers: options.withoutSignatures ? 'none' : options.referrers,
     access: defined({ authfile: options.authfile, tlsVerify: options.tlsVerify, retries: options.retry }),

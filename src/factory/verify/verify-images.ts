@@ -1,0 +1,137 @@
+import { verify } from 'node:crypto';
+import { bundleError } from '../../bundle/bundle-error.ts';
+import { indexMediaTypes, manifestsForPlatform, parseIndex } from '../../bundle/format/oci-schema.ts';
+import { limits } from '../../bundle/limits.ts';
+import { VERIFIED_ANNOTATION } from '../../domain/model/bundle.ts';
+import type { Digest } from '../../domain/model/digest.ts';
+import { formatReference, type Reference } from '../../domain/model/reference.ts';
+import { FaultList } from '../../platform/app-error.ts';
+import { clip, oneLine } from '../../platform/plain-text.ts';
+import { formatCount } from '../../platform/sizes.ts';
+import type { Plan, PlannedImage } from '../images/plan-images.ts';
+import { type ImageSignature, SignatureReader } from './image-signatures.ts';
+import { hashesOf, type ImagePolicy, type Requirement, ruleFor, type SignedRequirement } from './policy-file.ts';
+
+/** Annotations of a payload that say who signed its images. */
+const MAX_LINES = 64;
+
+/**
+ * Verifies each image under each name that was requested. Needs no network: the plan has all
+ * signatures.
+ *
+ * @returns annotations of the payload
+ * @throws AppError `bundle/source` with all images that are not verified
+ */
+export async function verifyImages(
+  policy: ImagePolicy,
+  requested: readonly Reference[],
+  plan: Plan,
+  arch: string,
+): Promise<Readonly<Record<string, string>>> {
+  const images = new Map(plan.images.map((image) => [image.reference, image]));
+  const verifier = new ImageVerifier(plan, arch);
+  const counts = new Map<string, Set<string>>();
+  const faults = new FaultList();
+  for (const reference of requested) {
+    const name = formatReference(reference);
+    const digest = reference.digest ?? plan.resolved.get(name);
+    const { repository } = reference;
+    const image = digest && images.get(formatReference({ repository, digest }));
+    if (image === undefined) throw new TypeError(`${name} is not in the plan`);
+    const { scope, requirements } = ruleFor(policy, reference, image.digest);
+    const place = `${name}${reference.digest === undefined ? ` (${image.digest})` : ''} is not verified by ${policy.path}, ${scope}`;
+    for (const requirement of requirements) {
+      const who = await faults.of(() => verifier.check(requirement, image, reference, place));
+      if (who === undefined) continue;
+      const line = `${scope}: ${who}`;
+      counts.set(line, (counts.get(line) ?? new Set()).add(image.reference));
+    }
+  }
+  faults.throwAny('; no bundle was made: have the images signed so, or change the policy');
+  return annotationsOf([...counts].map(([line, { size }]) => `${line}: ${formatCount(size, 'image')}`));
+}
+
+function annotationsOf(lines: readonly string[]): Readonly<Record<string, string>> {
+  const rest = lines.length - MAX_LINES;
+  const shown = rest > 0 ? [...lines.slice(0, MAX_LINES - 1), `… and ${rest + 1} more`] : lines;
+  return Object.fromEntries(
+    shown.map((line, at) => [`${VERIFIED_ANNOTATION}.${at + 1}`, clip(oneLine(line), limits.textLength)]),
+  );
+}
+
+class ImageVerifier {
+  private readonly signatures: SignatureReader;
+
+  constructor(
+    private readonly plan: Plan,
+    private readonly arch: string,
+  ) {
+    this.signatures = new SignatureReader(plan.documents);
+  }
+
+  /** @returns who signed it. @throws AppError `bundle/source` that begins with `place` */
+  async check(requirement: Requirement, image: PlannedImage, reference: Reference, place: string): Promise<string> {
+    if (requirement.type === 'insecureAcceptAnything') return 'not verified (insecureAcceptAnything)';
+    if (requirement.type === 'reject') throw bundleError('bundle/source', `${place}: the policy rejects it`);
+    const top = await this.signerOf(image.digest, requirement, image, reference);
+    if ('who' in top) return top.who;
+    // Runtimes take nothing else from an index.
+    const signers = new Set<string>();
+    for (const manifest of this.manifestsOf(image)) {
+      const found = await this.signerOf(manifest, requirement, image, reference);
+      if (!('who' in found)) throw bundleError('bundle/source', `${place}: ${top.why}`);
+      signers.add(found.who);
+    }
+    if (signers.size > 0) return [...signers].join(' and ');
+    throw bundleError('bundle/source', `${place}: ${top.why}`);
+  }
+
+  private manifestsOf({ digest, mediaType, reference }: PlannedImage): Digest[] {
+    const bytes = this.plan.documents.get(digest);
+    if (!indexMediaTypes.has(mediaType) || bytes === undefined) return [];
+    const index = parseIndex(bytes, `index of ${reference}`, 'bundle/source');
+    return manifestsForPlatform(index, this.arch, reference).map((entry) => entry.digest);
+  }
+
+  private async signerOf(
+    subject: Digest,
+    requirement: SignedRequirement,
+    { attached = [] }: PlannedImage,
+    reference: Reference,
+  ): Promise<{ readonly who: string } | { readonly why: string }> {
+    const { signatures, faults } = this.signatures.of(subject, attached);
+    const whys: string[] = [];
+    for (const signature of signatures) {
+      const why = identityFault(signature, requirement, reference);
+      if (why === undefined) {
+        const who = signerBy(requirement, signature);
+        if (who !== undefined) return { who };
+      }
+      whys.push(`${signature.what}: ${why ?? `no ${requirement.keys.map(({ name }) => name).join(', no ')} made it`}`);
+    }
+    const none = `${subject} has no signature, neither as tag .sig nor as sigstore bundle that refers to it`;
+    whys.push(...faults);
+    return { why: whys.length === 0 ? none : clip(oneLine(whys.join('; ')), limits.textLength) };
+  }
+}
+
+function signerBy({ keys }: SignedRequirement, { signed, signature }: ImageSignature): string | undefined {
+  const by = keys.find(({ key }) => hashesOf(key).some((hash) => verify(hash, signed, key, signature)));
+  return by && `signed by ${by.name}`;
+}
+
+/** containers-policy.json(5), `signedIdentity`. */
+function identityFault(
+  { reference: signed }: ImageSignature,
+  { signedIdentity }: SignedRequirement,
+  { repository, tag }: Reference,
+): string | undefined {
+  const rule = signedIdentity ?? 'matchRepoDigestOrExact';
+  if (signed === undefined) {
+    return signedIdentity && `it names no repository, and signedIdentity ${rule} needs one: leave out signedIdentity`;
+  }
+  const isTagged = rule === 'matchRepoDigestOrExact' && tag !== undefined;
+  if (signed.repository === repository && (!isTagged || signed.tag === tag)) return undefined;
+  const hint = signed.repository === repository ? ': matchRepository would accept it' : '';
+  return `it is for ${formatReference(signed)}, which signedIdentity ${rule} does not accept${hint}`;
+}

@@ -1,0 +1,296 @@
+import { generateKeyPairSync, type KeyObject, sign } from 'node:crypto';
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { createBundle } from '../../../src/factory/create-bundle.ts';
+import type { CreateOptions } from '../../../src/factory/create-options.ts';
+import { readImagePolicy } from '../../../src/factory/verify/policy-file.ts';
+import { sampleCreateOptions } from '../../support/bundles/create-options.ts';
+import { digestOf, type LayoutEntry, sampleImage, writeOciLayout } from '../../support/bundles/sample-image.ts';
+import { dsseEnvelope, sampleReferrer, sampleSignature, signatureTag } from '../../support/bundles/sample-signature.ts';
+import { folderForEach } from '../../support/files/temporary-folder.ts';
+import { coded } from '../../support/matching.ts';
+
+const { signal } = new AbortController();
+const root = folderForEach();
+const REPOSITORY = 'quay.example.com/edge/app';
+const app = sampleImage({ seed: 'app', architecture: 'amd64', withIndex: true });
+const other = sampleImage({ seed: 'other', architecture: 'amd64' });
+const subject = app.top.digest;
+
+const KEYS = {
+  'P-256': generateKeyPairSync('ec', { namedCurve: 'P-256' }),
+  'P-384': generateKeyPairSync('ec', { namedCurve: 'P-384' }),
+  RSA: generateKeyPairSync('rsa', { modulusLength: 2048 }),
+  Ed25519: generateKeyPairSync('ed25519'),
+};
+const good = KEYS['P-256'];
+const foreign = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+const spki = (key: KeyObject) => key.export({ type: 'spki', format: 'pem' }) as string;
+const idOf = (key: KeyObject) => digestOf(key.export({ type: 'spki', format: 'der' })).slice('sha256:'.length);
+const by =
+  ({ privateKey }: { privateKey: KeyObject }, hash = 'sha256') =>
+  (signed: Buffer) =>
+    sign(privateKey.asymmetricKeyType === 'ed25519' ? null : hash, signed, privateKey);
+
+const tagged = (of: string, reference: string, made: (signed: Buffer) => Buffer): LayoutEntry => ({
+  image: sampleSignature(of, reference, made),
+  names: [signatureTag(of)],
+});
+const bundled = (content: object, of = app.top): LayoutEntry => ({ image: sampleReferrer(of, undefined, content) });
+
+beforeEach(() => {
+  mkdirSync(join(root, 'keys'));
+  writeFileSync(join(root, 'keys/cosign.pub'), spki(good.publicKey));
+});
+
+const SIGNED = { type: 'sigstoreSigned', keyPath: 'keys/cosign.pub' };
+
+function policyOf(docker: object, fallback: object = { type: 'reject' }) {
+  const path = join(root, 'policy.json');
+  writeFileSync(path, JSON.stringify({ default: [fallback], transports: { docker } }));
+  return readImagePolicy(path, signal);
+}
+
+/** A bundle of the image `app` as `edge/app:1` with these signatures. */
+async function make(
+  attached: readonly LayoutEntry[],
+  rule: object = SIGNED,
+  {
+    images = [`${REPOSITORY}:1`],
+    ...more
+  }: { images?: readonly string[] } & Partial<Omit<CreateOptions, 'images'>> = {},
+) {
+  const layout = join(root, 'layout');
+  writeOciLayout(layout, [{ image: app, names: ['app'] }, { image: other, names: ['other'] }, ...attached]);
+  const imagePolicy = await policyOf({ [REPOSITORY]: [rule] });
+  const requests = images.map((one) => (one.includes('=') ? one : `${one}=oci:${layout}:app`));
+  return createBundle(sampleCreateOptions(join(root, 'bundle'), requests, { imagePolicy, ...more }), signal);
+}
+
+const refused = (text: string) => coded('bundle/source', text);
+
+describe('an image that a key signed', () => {
+  const matched = { ...SIGNED, signedIdentity: { type: 'matchRepository' } };
+
+  it.each(Object.entries(KEYS))('goes into a bundle with .sig and key %s', async (_, pair) => {
+    writeFileSync(join(root, 'keys/cosign.pub'), spki(pair.publicKey));
+    const { payload } = await make([tagged(subject, REPOSITORY, by(pair))], matched);
+    expect(payload.annotations).toEqual({
+      'io.stickpin.verified.1': `${REPOSITORY}: signed by key ${idOf(pair.publicKey)} (cosign.pub): 1 image`,
+    });
+  });
+
+  it.each(Object.entries(KEYS))('goes into a bundle with a sigstore bundle and key %s', async (name, pair) => {
+    const rule = { type: 'sigstoreSigned', keyData: Buffer.from(spki(pair.publicKey)).toString('base64') };
+    const hash = name === 'P-384' ? 'sha384' : 'sha256';
+    const { payload } = await make([bundled({ dsseEnvelope: dsseEnvelope(subject, by(pair, hash)) })], rule);
+    expect(payload.annotations).toEqual({
+      'io.stickpin.verified.1': `${REPOSITORY}: signed by key ${idOf(pair.publicKey)} (keyData): 1 image`,
+    });
+  });
+
+  it('may have its index or its manifest itself signed, as a message', async () => {
+    const message = (bytes: Buffer) => ({ messageSignature: { signature: by(good)(bytes).toString('base64') } });
+    const { payload } = await make([bundled(message(app.manifest.bytes), app.manifest)]);
+    expect(Object.values(payload.annotations ?? {})).toEqual([expect.stringContaining('1 image')]);
+  });
+
+  it('may be signed by any key of the list, and by others too', async () => {
+    writeFileSync(join(root, 'other.pub'), spki(foreign.publicKey));
+    const rule = { type: 'sigstoreSigned', keyPaths: ['other.pub', 'keys/cosign.pub'] };
+    const attached = [
+      bundled({ dsseEnvelope: dsseEnvelope(subject, by(KEYS.RSA)) }),
+      bundled({ dsseEnvelope: dsseEnvelope(subject, by(good)) }),
+    ];
+    const { payload } = await make(attached, rule);
+    expect(payload.annotations?.['io.stickpin.verified.1']).toContain(`key ${idOf(good.publicKey)} (cosign.pub)`);
+  });
+
+  it('may be signed under its own tag', async () => {
+    await expect(make([tagged(subject, `${REPOSITORY}:1`, by(good))])).resolves.toBeDefined();
+  });
+
+  it('may be signed under any tag where it is requested by its digest', async () => {
+    const images = [`${REPOSITORY}@${subject}`];
+    await expect(make([tagged(subject, `${REPOSITORY}:9`, by(good))], SIGNED, { images })).resolves.toBeDefined();
+  });
+});
+
+describe('no bundle is made', () => {
+  it.each<[string, readonly LayoutEntry[], object, string]>([
+    ['without a signature', [], SIGNED, `${subject} has no signature`],
+    [
+      'with the signature of another key',
+      [bundled({ dsseEnvelope: dsseEnvelope(subject, by(foreign)) })],
+      SIGNED,
+      `no key ${idOf(good.publicKey)} (cosign.pub) made it`,
+    ],
+    [
+      'with a .sig of another key',
+      [tagged(subject, `${REPOSITORY}:1`, by(foreign))],
+      SIGNED,
+      `no key ${idOf(good.publicKey)} (cosign.pub) made it`,
+    ],
+    [
+      'with a .sig of another image',
+      [{ ...tagged(other.top.digest, `${REPOSITORY}:1`, by(good)), names: [signatureTag(subject)] }],
+      SIGNED,
+      `it is for "${other.top.digest}", not for`,
+    ],
+    [
+      'with a statement of another image',
+      [bundled({ dsseEnvelope: dsseEnvelope(other.top.digest, by(good)) })],
+      SIGNED,
+      `it is for "${other.top.digest}", not for`,
+    ],
+    [
+      'with the message of another image',
+      [bundled({ messageSignature: { signature: by(good)(other.top.bytes).toString('base64') } })],
+      SIGNED,
+      '(cosign.pub) made it',
+    ],
+    [
+      'with an attestation in place of a signature',
+      [bundled({ dsseEnvelope: dsseEnvelope(subject, by(good), 'https://spdx.dev/Document') })],
+      SIGNED,
+      'predicateType: must be',
+    ],
+    [
+      'with the signature of another repository',
+      [tagged(subject, 'quay.example.com/edge/tool', by(good))],
+      { ...SIGNED, signedIdentity: { type: 'matchRepository' } },
+      'it is for quay.example.com/edge/tool, which signedIdentity matchRepository does not accept',
+    ],
+    [
+      'with the signature of another tag',
+      [tagged(subject, `${REPOSITORY}:2`, by(good))],
+      SIGNED,
+      `it is for ${REPOSITORY}:2, which signedIdentity matchRepoDigestOrExact does not accept: matchRepository would`,
+    ],
+    [
+      'with a sigstore bundle where a repository must be named',
+      [bundled({ dsseEnvelope: dsseEnvelope(subject, by(good)) })],
+      { ...SIGNED, signedIdentity: { type: 'matchRepository' } },
+      'it names no repository',
+    ],
+    ['with a malformed sigstore bundle', [bundled({ dsseEnvelope: 7 })], SIGNED, 'dsseEnvelope: must be'],
+    [
+      'with two signatures in an envelope',
+      [
+        bundled({
+          dsseEnvelope: { ...dsseEnvelope(subject, by(good)), signatures: [{ sig: 'AAAA' }, { sig: 'AAAA' }] },
+        }),
+      ],
+      SIGNED,
+      'it must have one signature, of an in-toto statement',
+    ],
+    [
+      'with a huge sigstore bundle',
+      [bundled({ dsseEnvelope: dsseEnvelope(subject, by(good)), more: 'x'.repeat(300_000) })],
+      SIGNED,
+      'bytes, too many for a signature',
+    ],
+    ['where the policy rejects the image', [], { type: 'reject' }, 'the policy rejects it'],
+  ])('%s', async (_, attached, rule, text) => {
+    await expect(make(attached, rule)).rejects.toMatchObject(refused(text));
+    await expect(make(attached, rule)).rejects.toThrow(`${REPOSITORY}:1 (${subject}) is not verified by`);
+    expect(existsSync(join(root, 'bundle'))).toBe(false);
+  });
+
+  it('when one of many signatures is malformed, unless another one is good', async () => {
+    const many = Array.from({ length: 20 }, (_, at) => bundled({ dsseEnvelope: at }));
+    await expect(make(many)).rejects.toMatchObject(refused('dsseEnvelope'));
+    const attached = [...many, bundled({ dsseEnvelope: dsseEnvelope(subject, by(good)) })];
+    await expect(make(attached)).resolves.toBeDefined();
+  });
+
+  it('for an unsigned image beside a signed one, and all are named', async () => {
+    const layout = join(root, 'layout');
+    const images = ['tool', 'shell'].map((name) => `quay.example.com/edge/${name}:1=oci:${layout}:other`);
+    const made = make([bundled({ dsseEnvelope: dsseEnvelope(subject, by(good)) })], SIGNED, {
+      images: [`${REPOSITORY}:1`, ...images],
+    });
+    await expect(made).rejects.toThrow(
+      /^2 faults: \(1\) quay\.example\.com\/edge\/tool:1 .*policy\.json, default: the policy rejects it; \(2\) quay\.example\.com\/edge\/shell:1 .*; no bundle was made/,
+    );
+  });
+
+  it('when the policy wants two signers and there is one', async () => {
+    writeFileSync(join(root, 'other.pub'), spki(foreign.publicKey));
+    writeOciLayout(join(root, 'layout'), [
+      { image: app, names: ['app'] },
+      bundled({ dsseEnvelope: dsseEnvelope(subject, by(good)) }),
+    ]);
+    const imagePolicy = await policyOf({ '': [SIGNED, { ...SIGNED, keyPath: 'other.pub' }] });
+    const options = sampleCreateOptions(join(root, 'bundle'), [`${REPOSITORY}:1=oci:${join(root, 'layout')}:app`], {
+      imagePolicy,
+    });
+    await expect(createBundle(options, signal)).rejects.toThrow(`no key ${idOf(foreign.publicKey)} (other.pub)`);
+  });
+
+  it('without signatures that travel', async () => {
+    await expect(make([], SIGNED, { referrers: 'none' })).rejects.toMatchObject(
+      coded('bundle/option', '--verify-images'),
+    );
+  });
+});
+
+describe('a policy', () => {
+  it.each([
+    [`${REPOSITORY}:1`],
+    [`${REPOSITORY}@${subject}`],
+    [REPOSITORY],
+    ['quay.example.com/edge'],
+    ['quay.example.com'],
+    ['*.example.com'],
+    [''],
+  ])('has the scope %j for the image', async (scope) => {
+    const imagePolicy = await policyOf({ [scope]: [{ type: 'insecureAcceptAnything' }], 'quay.example.org': [SIGNED] });
+    const { payload } = await make([], SIGNED, { imagePolicy });
+    expect(Object.values(payload.annotations ?? {})).toEqual([
+      `${scope || 'docker'}: not verified (insecureAcceptAnything): 1 image`,
+    ]);
+  });
+
+  it('decides by the most specific scope', async () => {
+    const anything = [{ type: 'insecureAcceptAnything' }];
+    const imagePolicy = await policyOf({ 'quay.example.com': anything, [`${REPOSITORY}:1`]: [{ type: 'reject' }] });
+    await expect(make([], SIGNED, { imagePolicy })).rejects.toMatchObject(
+      refused(`policy.json, ${REPOSITORY}:1: the policy`),
+    );
+  });
+
+  it.each<[string, object | string, string]>([
+    ['text that is no JSON', 'default', 'is not JSON'],
+    ['no default', {}, 'default: is missing'],
+    ['an empty default', { default: [] }, 'default: must'],
+    ['another member', { default: [{ type: 'reject' }], keys: [] }, 'keys: is not known'],
+    ['another transport', { default: [{ type: 'reject' }], transports: { oci: {} } }, 'transports.oci: is not known'],
+    ['GPG', { default: [{ type: 'signedBy', keyType: 'GPGKeys', keyPath: 'a' }] }, 'default.0.type: must be'],
+    ['no key', { default: [{ type: 'sigstoreSigned' }] }, 'must have one of keyPath'],
+    ['two keys', { default: [{ ...SIGNED, keyData: 'AAAA' }] }, 'must have one of keyPath'],
+    ['a log', { default: [{ ...SIGNED, rekorPublicKeyPath: 'a' }] }, 'default.0.rekorPublicKeyPath: is not known'],
+    [
+      'an identity that is remapped',
+      { default: [{ ...SIGNED, signedIdentity: { type: 'remapIdentity', prefix: 'a', signedPrefix: 'b' } }] },
+      'signedIdentity.type: must be "matchRepoDigestOrExact" or "matchRepository", and is "remapIdentity"',
+    ],
+    [
+      'a scope that no image has',
+      { default: [SIGNED], transports: { docker: { 'docker://quay.io': [SIGNED] } } },
+      'must be a registry',
+    ],
+    ['a missing key file', { default: [{ ...SIGNED, keyPath: 'gone.pub' }] }, 'gone.pub can'],
+    ['a key file with no key', { default: [{ ...SIGNED, keyPath: 'policy.json' }] }, 'one public key in PEM'],
+    ['a private key', { default: [{ ...SIGNED, keyPath: 'private.pem' }] }, 'it holds a private key'],
+    ['a key of another kind', { default: [{ ...SIGNED, keyPath: 'p521.pub' }] }, 'it must be an ECDSA P-256'],
+    ['megabytes', { default: [SIGNED], more: 'x'.repeat(2_000_000) }, 'are allowed'],
+  ])('is refused with %s', async (_, content, text) => {
+    writeFileSync(join(root, 'private.pem'), good.privateKey.export({ type: 'pkcs8', format: 'pem' }));
+    writeFileSync(join(root, 'p521.pub'), spki(generateKeyPairSync('ec', { namedCurve: 'P-521' }).publicKey));
+    const path = join(root, 'policy.json');
+    writeFileSync(path, typeof content === 'string' ? content : JSON.stringify(content));
+    await expect(readImagePolicy(path, signal)).rejects.toThrow(text);
+  });
+});
