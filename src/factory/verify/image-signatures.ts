@@ -19,7 +19,13 @@ export interface ImageSignature {
   readonly signature: Buffer;
   /** The image that it names; sigstore bundles name none. */
   readonly reference?: Reference;
+  /** Certificate, entry of a log and timestamps, if there are any. */
+  readonly material: SignatureMaterial;
 }
+
+type SignatureMaterial =
+  | { readonly kind: 'annotations'; readonly annotations: Readonly<Record<string, string>> }
+  | { readonly kind: 'bundle'; readonly document: unknown };
 
 interface FoundSignatures {
   readonly signatures: readonly ImageSignature[];
@@ -29,6 +35,7 @@ interface FoundSignatures {
 
 const MAX_SIGNATURES = 64;
 const MAX_BYTES = 256 * 1024;
+const MAX_PROOFS = 8;
 
 const SIMPLE_SIGNING = 'application/vnd.dev.cosign.simplesigning.v1+json';
 const SIGSTORE_BUNDLE = /^application\/vnd\.dev\.sigstore\.bundle/;
@@ -54,10 +61,25 @@ const simpleSigning = v.looseObject({
   }),
 });
 
-const sigstoreBundle = v.looseObject({
-  dsseEnvelope: v.exactOptional(envelopeSchema),
-  messageSignature: v.exactOptional(v.looseObject({ signature: v.string() })),
-});
+/** The library compares each with each. */
+const proofs = v.exactOptional(v.pipe(v.array(v.unknown()), v.maxLength(MAX_PROOFS)));
+
+const sigstoreBundle = v.pipe(
+  v.looseObject({
+    verificationMaterial: v.exactOptional(
+      v.looseObject({
+        tlogEntries: proofs,
+        timestampVerificationData: v.nullish(v.looseObject({ rfc3161Timestamps: proofs })),
+      }),
+    ),
+    dsseEnvelope: v.exactOptional(envelopeSchema),
+    messageSignature: v.exactOptional(v.looseObject({ signature: v.string() })),
+  }),
+  v.check(
+    (one) => (one.dsseEnvelope === undefined) !== (one.messageSignature === undefined),
+    'must have either dsseEnvelope or messageSignature',
+  ),
+);
 
 /** in-toto. An attestation of another predicate is no signature of the image. */
 const statement = v.looseObject({
@@ -129,20 +151,21 @@ export class SignatureReader {
       signed,
       signature: Buffer.from(signature, 'base64'),
       reference: parseReference(critical.identity['docker-reference']),
+      material: { kind: 'annotations', annotations },
     };
   }
 
   private bundled(subject: Digest, of: Digest, what: string): ImageSignature {
     const bytes = this.small(of, what);
-    const { dsseEnvelope, messageSignature } = parseJson(bytes, sigstoreBundle, what, 'bundle/source');
-    if (dsseEnvelope === undefined) {
-      if (messageSignature === undefined) throw bundleError('bundle/source', `${what}: it has no signature`);
+    const document = parseJson(bytes, sigstoreBundle, what, 'bundle/source');
+    const { dsseEnvelope, messageSignature } = document;
+    const material = { kind: 'bundle', document } as const;
+    if (messageSignature !== undefined) {
       const signature = Buffer.from(messageSignature.signature, 'base64');
-      return { what, signed: this.read(subject, what), signature };
+      return { what, signed: this.read(subject, what), signature, material };
     }
-    const { payloadType, signatures } = dsseEnvelope;
-    const [signature] = signatures;
-    if (payloadType !== IN_TOTO || signature === undefined || signatures.length > 1) {
+    const [signature, second] = dsseEnvelope?.signatures ?? [];
+    if (dsseEnvelope?.payloadType !== IN_TOTO || signature === undefined || second !== undefined) {
       throw bundleError('bundle/source', `${what}: it must have one signature, of an in-toto statement`);
     }
     const payload = Buffer.from(dsseEnvelope.payload, 'base64');
@@ -154,8 +177,9 @@ export class SignatureReader {
     );
     return {
       what,
-      signed: preAuthenticationEncoding(payloadType, payload),
+      signed: preAuthenticationEncoding(IN_TOTO, payload),
       signature: Buffer.from(signature.sig, 'base64'),
+      material,
     };
   }
 }

@@ -1,16 +1,14 @@
-import { createPublicKey, type KeyObject } from 'node:crypto';
 import { basename, dirname, resolve } from 'node:path';
 import * as v from 'valibot';
 import { bundleError } from '../../bundle/bundle-error.ts';
 import { parseJson } from '../../bundle/format/json.ts';
-import { holdsPrivateKey } from '../../bundle/keys/keys.ts';
 import { limits } from '../../bundle/limits.ts';
-import { type Digest, hexOf } from '../../domain/model/digest.ts';
+import type { Digest } from '../../domain/model/digest.ts';
 import { isCanonicalReference, type Reference } from '../../domain/model/reference.ts';
-import { reasonOf } from '../../platform/app-error.ts';
 import { defined } from '../../platform/defined.ts';
-import { digestOf } from '../../platform/digest.ts';
 import { readOptionFile } from '../images/images-file.ts';
+import { readSignatureKey, type SignatureKey } from './signature-key.ts';
+import type { FulcioIdentity, SigstoreRoot } from './trusted-root.ts';
 
 /** The part of containers-policy.json(5) that `--verify-images` reads. */
 export interface ImagePolicy {
@@ -25,32 +23,40 @@ export type Requirement = { readonly type: 'insecureAcceptAnything' } | { readon
 
 export interface SignedRequirement {
   readonly type: 'sigstoreSigned';
-  /** One of them must have signed. */
-  readonly keys: readonly PolicyKey[];
+  /** One of them must have signed, or else `identity`. */
+  readonly keys: readonly SignatureKey[];
+  readonly identity?: FulcioIdentity;
+  /** Its log must have the signature. Always there with `identity`. */
+  readonly root?: SigstoreRoot;
   /** Absent: the format's default, `matchRepoDigestOrExact`. */
   readonly signedIdentity?: SignedIdentity;
 }
 
 export type SignedIdentity = (typeof SIGNED_IDENTITIES)[number];
 
-export interface PolicyKey {
-  readonly key: KeyObject;
-  /** With the SHA-256 of its SubjectPublicKeyInfo. */
-  readonly name: string;
-}
-
 const MAX_FILE_BYTES = 1024 * 1024;
 const MAX_SCOPES = 1000;
 const MAX_REQUIREMENTS = 8;
 const MAX_KEYS = 16;
 const SIGNED_IDENTITIES = ['matchRepoDigestOrExact', 'matchRepository'] as const;
-const KEY_SOURCES = ['keyPath', 'keyPaths', 'keyData', 'keyDatas'] as const;
+const SIGNERS = ['keyPath', 'keyPaths', 'keyData', 'keyDatas', 'fulcio'] as const;
 
 const line = v.pipe(v.string(), v.nonEmpty(), v.maxLength(limits.textLength), v.regex(/^\P{Cc}*$/u));
 const data = v.pipe(v.string(), v.base64(), v.maxLength(2 * limits.keyFileBytes));
 const several = <Item extends v.GenericSchema>(item: Item) =>
   v.pipe(v.array(item), v.minLength(1), v.maxLength(MAX_KEYS));
 
+const fulcio = v.pipe(
+  v.strictObject({
+    oidcIssuer: line,
+    subjectEmail: v.exactOptional(line),
+    buildSignerURI: v.exactOptional(line),
+  }),
+  v.check(
+    (one) => one.subjectEmail !== undefined || one.buildSignerURI !== undefined,
+    'must have subjectEmail or buildSignerURI',
+  ),
+);
 const signed = v.pipe(
   v.strictObject({
     type: v.literal('sigstoreSigned'),
@@ -58,11 +64,17 @@ const signed = v.pipe(
     keyPaths: v.exactOptional(several(line)),
     keyData: v.exactOptional(data),
     keyDatas: v.exactOptional(several(data)),
+    fulcio: v.exactOptional(fulcio),
+    trustedRootPath: v.exactOptional(line),
     signedIdentity: v.exactOptional(v.strictObject({ type: v.picklist(SIGNED_IDENTITIES) })),
   }),
   v.check(
-    (one) => KEY_SOURCES.filter((source) => one[source] !== undefined).length === 1,
-    `must have one of ${KEY_SOURCES.join(', ')}`,
+    (one) => SIGNERS.filter((source) => one[source] !== undefined).length === 1,
+    `must have one of ${SIGNERS.join(', ')}`,
+  ),
+  v.check(
+    (one) => one.fulcio === undefined || one.trustedRootPath !== undefined,
+    'must have trustedRootPath beside fulcio',
   ),
 );
 const requirements = v.pipe(
@@ -109,45 +121,34 @@ async function complete(
 ): Promise<Requirement[]> {
   const completed: Requirement[] = [];
   for (const rule of rules) {
-    if (rule.type !== 'sigstoreSigned') completed.push(rule);
-    else {
-      const keys: PolicyKey[] = [];
-      for (const file of [rule.keyPath ?? [], rule.keyPaths ?? []].flat()) {
-        const bytes = await readOptionFile(resolve(dirname(path), file), 'key', limits.keyFileBytes, signal);
-        keys.push(keyIn(bytes, basename(file), `policy file ${path}: ${file}`));
-      }
-      for (const text of [rule.keyData ?? [], rule.keyDatas ?? []].flat()) {
-        keys.push(keyIn(Buffer.from(text, 'base64'), 'keyData', `policy file ${path}: keyData`));
-      }
-      completed.push({ type: rule.type, keys, ...defined({ signedIdentity: rule.signedIdentity?.type }) });
-    }
+    completed.push(rule.type === 'sigstoreSigned' ? await completeSigned(rule, path, signal) : rule);
   }
   return completed;
 }
 
-/** SPKI in PEM, as `cosign.pub`. */
-function keyIn(bytes: Buffer, name: string, place: string): PolicyKey {
-  const refuse = (why: string, cause?: unknown) => bundleError('bundle/option', `${place}: ${why}`, { cause });
-  if (holdsPrivateKey(bytes)) throw refuse('it holds a private key: remove it, and name the public key');
-  if (bytes.toString('latin1').split('-----BEGIN ').length !== 2) throw refuse('it must have one public key in PEM');
-  let key: KeyObject;
-  try {
-    key = createPublicKey({ key: bytes, format: 'pem', type: 'spki' });
-  } catch (cause) {
-    throw refuse(`its PEM can't be read: ${reasonOf(cause)}`, cause);
+async function completeSigned(
+  rule: v.InferOutput<typeof signed>,
+  path: string,
+  signal: AbortSignal,
+): Promise<SignedRequirement> {
+  const what = (file: string) => `policy file ${path}: ${file}`;
+  const read = (file: string, kind: 'key' | 'policy', maxBytes: number) =>
+    readOptionFile(resolve(dirname(path), file), kind, maxBytes, signal);
+  const keys: SignatureKey[] = [];
+  for (const file of [rule.keyPath ?? [], rule.keyPaths ?? []].flat()) {
+    keys.push(readSignatureKey(await read(file, 'key', limits.keyFileBytes), basename(file), what(file)));
   }
-  if (hashesOf(key).length === 0) throw refuse('it must be an ECDSA P-256 or P-384, RSA (2048 bits) or Ed25519 key');
-  const id = hexOf(digestOf(key.export({ type: 'spki', format: 'der' })));
-  return { key, name: `key ${id} (${name})` };
-}
-
-/** Of what sigstore signs with such a key: cosign 2 uses SHA-256 for each curve. */
-export function hashesOf(key: KeyObject): readonly (string | null)[] {
-  const { namedCurve = '', modulusLength = 0 } = key.asymmetricKeyDetails ?? {};
-  if (key.asymmetricKeyType === 'ed25519') return [null];
-  if (key.asymmetricKeyType === 'rsa') return modulusLength >= 2048 ? ['sha256'] : [];
-  if (namedCurve === 'secp384r1') return ['sha256', 'sha384'];
-  return namedCurve === 'prime256v1' ? ['sha256'] : [];
+  for (const text of [rule.keyData ?? [], rule.keyDatas ?? []].flat()) {
+    keys.push(readSignatureKey(Buffer.from(text, 'base64'), 'keyData', what('keyData')));
+  }
+  const { type, fulcio: identity, trustedRootPath, signedIdentity } = rule;
+  const members = { type, keys, ...defined({ identity, signedIdentity: signedIdentity?.type }) };
+  if (trustedRootPath === undefined) return members;
+  const { SigstoreRoot } = await import('./trusted-root.ts');
+  const root = new SigstoreRoot(await read(trustedRootPath, 'policy', MAX_FILE_BYTES), what(trustedRootPath));
+  if (identity === undefined ? root.hasLog : root.hasAuthority) return { ...members, root };
+  const lacking = identity === undefined ? 'transparency log (tlogs)' : 'certificate authority';
+  throw bundleError('bundle/option', `${what(trustedRootPath)}: it has no ${lacking}`);
 }
 
 /** A scope that no image can have would leave images to another rule. */

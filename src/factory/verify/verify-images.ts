@@ -1,16 +1,16 @@
-import { verify } from 'node:crypto';
 import { bundleError } from '../../bundle/bundle-error.ts';
 import { indexMediaTypes, manifestsForPlatform, parseIndex } from '../../bundle/format/oci-schema.ts';
 import { limits } from '../../bundle/limits.ts';
 import { VERIFIED_ANNOTATION } from '../../domain/model/bundle.ts';
 import type { Digest } from '../../domain/model/digest.ts';
 import { formatReference, type Reference } from '../../domain/model/reference.ts';
-import { FaultList } from '../../platform/app-error.ts';
+import { AppError, FaultList } from '../../platform/app-error.ts';
 import { clip, oneLine } from '../../platform/plain-text.ts';
 import { formatCount } from '../../platform/sizes.ts';
 import type { Plan, PlannedImage } from '../images/plan-images.ts';
 import { type ImageSignature, SignatureReader } from './image-signatures.ts';
-import { hashesOf, type ImagePolicy, type Requirement, ruleFor, type SignedRequirement } from './policy-file.ts';
+import { type ImagePolicy, type Requirement, ruleFor, type SignedRequirement } from './policy-file.ts';
+import { isSignedBy } from './signature-key.ts';
 
 /** Annotations of a payload that say who signed its images. */
 const MAX_LINES = 64;
@@ -102,36 +102,50 @@ class ImageVerifier {
     const { signatures, faults } = this.signatures.of(subject, attached);
     const whys: string[] = [];
     for (const signature of signatures) {
-      const why = identityFault(signature, requirement, reference);
-      if (why === undefined) {
-        const who = signerBy(requirement, signature);
-        if (who !== undefined) return { who };
+      try {
+        checkName(signature, requirement, reference);
+        return { who: signerBy(requirement, signature) };
+      } catch (error) {
+        if (!(error instanceof AppError)) throw error;
+        whys.push(error.message);
       }
-      whys.push(`${signature.what}: ${why ?? `no ${requirement.keys.map(({ name }) => name).join(', no ')} made it`}`);
     }
-    const none = `${subject} has no signature, neither as tag .sig nor as sigstore bundle that refers to it`;
     whys.push(...faults);
+    const none = `${subject} has no signature, neither as tag .sig nor as sigstore bundle that refers to it`;
     return { why: whys.length === 0 ? none : clip(oneLine(whys.join('; ')), limits.textLength) };
   }
 }
 
-function signerBy({ keys }: SignedRequirement, { signed, signature }: ImageSignature): string | undefined {
-  const by = keys.find(({ key }) => hashesOf(key).some((hash) => verify(hash, signed, key, signature)));
-  return by && `signed by ${by.name}`;
+/** @throws AppError `bundle/source` */
+function signerBy({ keys, identity, root }: SignedRequirement, signature: ImageSignature): string {
+  if (identity !== undefined && root !== undefined) {
+    root.checkIdentity(signature, identity);
+    const { oidcIssuer, subjectEmail = [], buildSignerURI = [] } = identity;
+    return `signed by ${[subjectEmail, buildSignerURI].flat().join(', ')} (${oidcIssuer})`;
+  }
+  const by = keys.find((key) => isSignedBy(key, signature));
+  if (by === undefined) {
+    const why = `no ${keys.map(({ name }) => name).join(', no ')} made it`;
+    throw bundleError('bundle/source', `${signature.what}: ${why}`);
+  }
+  root?.checkLogged(signature, by);
+  return `signed by ${by.name}${root === undefined ? '' : ', logged'}`;
 }
 
-/** containers-policy.json(5), `signedIdentity`. */
-function identityFault(
-  { reference: signed }: ImageSignature,
+/** containers-policy.json(5), `signedIdentity`. @throws AppError `bundle/source` */
+function checkName(
+  { what, reference: signed }: ImageSignature,
   { signedIdentity }: SignedRequirement,
   { repository, tag }: Reference,
-): string | undefined {
+): void {
+  const refuse = (why: string) => bundleError('bundle/source', `${what}: ${why}`);
   const rule = signedIdentity ?? 'matchRepoDigestOrExact';
   if (signed === undefined) {
-    return signedIdentity && `it names no repository, and signedIdentity ${rule} needs one: leave out signedIdentity`;
+    if (signedIdentity === undefined) return;
+    throw refuse(`it names no repository, and signedIdentity ${rule} needs one: leave out signedIdentity`);
   }
   const isTagged = rule === 'matchRepoDigestOrExact' && tag !== undefined;
-  if (signed.repository === repository && (!isTagged || signed.tag === tag)) return undefined;
+  if (signed.repository === repository && (!isTagged || signed.tag === tag)) return;
   const hint = signed.repository === repository ? ': matchRepository would accept it' : '';
-  return `it is for ${formatReference(signed)}, which signedIdentity ${rule} does not accept${hint}`;
+  throw refuse(`it is for ${formatReference(signed)}, which signedIdentity ${rule} does not accept${hint}`);
 }

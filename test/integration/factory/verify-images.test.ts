@@ -8,6 +8,7 @@ import { readImagePolicy } from '../../../src/factory/verify/policy-file.ts';
 import { sampleCreateOptions } from '../../support/bundles/create-options.ts';
 import { digestOf, type LayoutEntry, sampleImage, writeOciLayout } from '../../support/bundles/sample-image.ts';
 import { dsseEnvelope, sampleReferrer, sampleSignature, signatureTag } from '../../support/bundles/sample-signature.ts';
+import { dsseEntry, hashedRekord, type SampleSigner, SampleSigstore } from '../../support/bundles/sample-sigstore.ts';
 import { folderForEach } from '../../support/files/temporary-folder.ts';
 import { coded } from '../../support/matching.ts';
 
@@ -233,6 +234,186 @@ describe('no bundle is made', () => {
     await expect(make([], SIGNED, { referrers: 'none' })).rejects.toMatchObject(
       coded('bundle/option', '--verify-images'),
     );
+  });
+});
+
+describe('keyless signatures', () => {
+  const sigstore = new SampleSigstore();
+  const [OTHERS, EMAIL, ISSUER] = [new SampleSigstore(), 'dev@example.com', 'https://accounts.example.com'];
+  const WORKFLOW = 'https://git.example.com/edge/app/.ci/release.yml@refs/heads/main';
+  const fulcio = { oidcIssuer: ISSUER, subjectEmail: EMAIL };
+  const rule = { type: 'sigstoreSigned', trustedRootPath: 'trusted_root.json', fulcio };
+  const logged = { ...SIGNED, trustedRootPath: 'trusted_root.json' };
+  const HOUR = 3_600_000;
+
+  beforeEach(() => trust(sigstore.trustedRoot()));
+  const trust = (content: object) => writeFileSync(join(root, 'trusted_root.json'), JSON.stringify(content));
+
+  /** As cosign 3 makes it. */
+  function sigstoreBundle({ certificate, sign: by }: SampleSigner, time?: number, more: object = {}): object {
+    const envelope = dsseEnvelope(subject, by);
+    return {
+      mediaType: 'application/vnd.dev.sigstore.bundle.v0.3+json',
+      verificationMaterial: {
+        certificate: { rawBytes: certificate.toString('base64') },
+        tlogEntries: [sigstore.entry(dsseEntry(envelope), time).entry],
+        ...more,
+      },
+      dsseEnvelope: envelope,
+    };
+  }
+
+  /** As cosign 2 makes it. */
+  function sig({ certificate, sign: by }: SampleSigner, time?: number, more: object = {}): LayoutEntry {
+    const pem = `-----BEGIN CERTIFICATE-----\n${certificate.toString('base64')}\n-----END CERTIFICATE-----\n`;
+    const image = sampleSignature(subject, `${REPOSITORY}:1`, by, (signed, signature) => ({
+      'dev.sigstore.cosign/certificate': pem,
+      'dev.sigstore.cosign/bundle': JSON.stringify(sigstore.entry(hashedRekord(signed, signature), time).annotation),
+      ...more,
+    }));
+    return { image, names: [signatureTag(subject)] };
+  }
+
+  it.each([
+    ['a sigstore bundle', () => bundled(sigstoreBundle(sigstore.signer()))],
+    ['a .sig', () => sig(sigstore.signer())],
+  ])('are verified in %s', async (_, attached) => {
+    const { payload } = await make([attached()], rule);
+    expect(payload.annotations).toEqual({
+      'io.stickpin.verified.1': `${REPOSITORY}: signed by ${EMAIL} (${ISSUER}): 1 image`,
+    });
+  });
+
+  it('may be of a workflow', async () => {
+    const signer = sigstore.signer({ workflow: WORKFLOW });
+    const ofWorkflow = { ...rule, fulcio: { oidcIssuer: ISSUER, buildSignerURI: WORKFLOW } };
+    const { payload } = await make([bundled(sigstoreBundle(signer))], ofWorkflow);
+    expect(Object.values(payload.annotations ?? {})).toEqual([expect.stringContaining(WORKFLOW)]);
+  });
+
+  it('need no logs that the trusted root has not', async () => {
+    trust(sigstore.trustedRoot('ctlogs'));
+    await expect(make([bundled(sigstoreBundle(sigstore.signer({ isLogged: false })))], rule)).resolves.toBeDefined();
+  });
+
+  it.each<[string, () => LayoutEntry, string]>([
+    ['of another person', () => bundled(sigstoreBundle(sigstore.signer({ email: 'x@example.com' }))), 'by x@example'],
+    ['that looks alike', () => bundled(sigstoreBundle(sigstore.signer({ email: `a${EMAIL}` }))), `by a${EMAIL}`],
+    [
+      'of another issuer',
+      () => bundled(sigstoreBundle(sigstore.signer({ issuer: 'https://login.example.org' }))),
+      `${EMAIL} of https://login.example.org`,
+    ],
+    ['of a workflow', () => bundled(sigstoreBundle(sigstore.signer({ workflow: WORKFLOW }))), `by ${WORKFLOW}`],
+    [
+      'made after the certificate ran out',
+      () => bundled(sigstoreBundle(sigstore.signer(), SampleSigstore.NOW + HOUR)),
+      'not valid or expired',
+    ],
+    ['made so, in a .sig', () => sig(sigstore.signer(), SampleSigstore.NOW + HOUR), 'not valid or expired'],
+    [
+      'without an entry of the log',
+      () => bundled(sigstoreBundle(sigstore.signer(), undefined, { tlogEntries: [] })),
+      'expected 1 timestamps, got 0',
+    ],
+    [
+      'without such an entry in a .sig',
+      () => sig(sigstore.signer(), undefined, { 'dev.sigstore.cosign/bundle': undefined }),
+      'expected 1 timestamps, got 0',
+    ],
+    [
+      'with the entry of another signature',
+      () => {
+        const of = dsseEntry(dsseEnvelope(other.top.digest, sigstore.signer().sign));
+        return bundled(sigstoreBundle(sigstore.signer(), undefined, { tlogEntries: [sigstore.entry(of).entry] }));
+      },
+      'tlog entry signature mismatch',
+    ],
+    [
+      'in another log',
+      () => {
+        const signer = sigstore.signer();
+        const of = OTHERS.entry(dsseEntry(dsseEnvelope(subject, signer.sign)));
+        return bundled(sigstoreBundle(signer, undefined, { tlogEntries: [of.entry] }));
+      },
+      'inclusion promise could not be verified',
+    ],
+    ['of another authority', () => bundled(sigstoreBundle(OTHERS.signer())), 'Failed to verify certificate chain'],
+    [
+      'whose certificate is in no log',
+      () => bundled(sigstoreBundle(sigstore.signer({ isLogged: false }))),
+      'expected 1 SCTs, got 0',
+    ],
+    [
+      'with the certificate of another signer',
+      () => {
+        const { certificate } = sigstore.signer();
+        return bundled(sigstoreBundle({ ...sigstore.signer(), certificate }));
+      },
+      'signature verification failed',
+    ],
+    ['without a certificate', () => bundled({ dsseEnvelope: dsseEnvelope(subject, by(good)) }), 'invalid bundle'],
+    ['with a .sig without one', () => tagged(subject, `${REPOSITORY}:1`, by(good)), 'it has no certificate'],
+    [
+      'with many entries of the log',
+      () => bundled(sigstoreBundle(sigstore.signer(), undefined, { tlogEntries: Array.from({ length: 9 }, () => 0) })),
+      'verificationMaterial.tlogEntries: must be at most 8 long',
+    ],
+    [
+      'with a malformed certificate',
+      () => bundled(sigstoreBundle({ ...sigstore.signer(), certificate: Buffer.alloc(1000, 0x30) })),
+      'referrer sha256:',
+    ],
+    [
+      'with a malformed entry in a .sig',
+      () => sig(sigstore.signer(), undefined, { 'dev.sigstore.cosign/bundle': '[]' }),
+      'bundle: SignedEntryTimestamp',
+    ],
+  ])('make no bundle %s', async (_, attached, text) => {
+    await expect(make([attached()], rule)).rejects.toMatchObject(refused(text));
+  });
+
+  it('count for keys in the log only, where the policy wants so', async () => {
+    const envelope = dsseEnvelope(subject, by(KEYS.Ed25519));
+    writeFileSync(join(root, 'keys/cosign.pub'), spki(KEYS.Ed25519.publicKey));
+    const withEntry = (tlogEntries: readonly object[]) =>
+      bundled({
+        mediaType: 'application/vnd.dev.sigstore.bundle.v0.3+json',
+        verificationMaterial: { publicKey: { hint: '' }, tlogEntries },
+        dsseEnvelope: envelope,
+      });
+    await expect(make([withEntry([])], logged)).rejects.toMatchObject(refused('expected 1 tlog entries, got 0'));
+    const { payload } = await make([withEntry([sigstore.entry(dsseEntry(envelope)).entry])], logged);
+    expect(payload.annotations?.['io.stickpin.verified.1']).toContain('(cosign.pub), logged: 1 image');
+  });
+
+  it.each<[string, object, object, string]>([
+    ['no trusted root', { trustedRootPath: undefined }, {}, 'must have trustedRootPath beside fulcio'],
+    ['a certificate authority in PEM', { fulcio: { ...fulcio, caPath: 'ca.pem' } }, {}, 'caPath: is not known'],
+    ['no signer', { fulcio: { oidcIssuer: ISSUER } }, {}, 'must have subjectEmail or buildSignerURI'],
+    ['keys too', { keyPath: 'keys/cosign.pub' }, {}, 'must have one of keyPath'],
+    ['a trusted root that is none', {}, { mediaType: 'text/plain' }, 'trusted_root.json: mediaType: must be'],
+    [
+      'a trusted root without an authority',
+      {},
+      sigstore.trustedRoot('certificateAuthorities'),
+      'it has no certificate authority',
+    ],
+    [
+      'a trusted root without a log for keys',
+      { ...logged, fulcio: undefined },
+      sigstore.trustedRoot('tlogs'),
+      'it has no transparency log',
+    ],
+    [
+      'a malformed trusted root',
+      {},
+      { ...sigstore.trustedRoot(), certificateAuthorities: [{ certChain: { certificates: [{ rawBytes: 'AAAA' }] } }] },
+      "trusted_root.json: it can't be read",
+    ],
+  ])('are refused with %s', async (_, change, content, text) => {
+    trust(Object.keys(content).length === 0 ? sigstore.trustedRoot() : content);
+    await expect(policyOf({ '': [{ ...rule, ...change }] })).rejects.toThrow(text);
   });
 });
 

@@ -12,6 +12,7 @@ export function sampleSignature(
   subject: string,
   reference = 'quay.example.com/edge/app',
   sign: (payload: Buffer) => Buffer = () => Buffer.from(`over ${subject}`),
+  annotationsOf: (payload: Buffer, signature: Buffer) => Readonly<Record<string, string>> = () => ({}),
 ): SampleImage {
   const payload = blob('application/vnd.dev.cosign.simplesigning.v1+json', {
     critical: {
@@ -28,16 +29,16 @@ export function sampleSignature(
     rootfs: { type: 'layers', diff_ids: [payload.digest] },
   });
   const descriptor = ({ mediaType, digest, sizeBytes }: SampleBlob) => ({ mediaType, digest, size: sizeBytes });
+  const signature = sign(payload.bytes);
+  const annotations = {
+    'dev.cosignproject.cosign/signature': signature.toString('base64'),
+    ...annotationsOf(payload.bytes, signature),
+  };
   const manifest = blob('application/vnd.oci.image.manifest.v1+json', {
     schemaVersion: 2,
     mediaType: 'application/vnd.oci.image.manifest.v1+json',
     config: descriptor(config),
-    layers: [
-      {
-        ...descriptor(payload),
-        annotations: { 'dev.cosignproject.cosign/signature': sign(payload.bytes).toString('base64') },
-      },
-    ],
+    layers: [{ ...descriptor(payload), annotations }],
   });
   return { manifest, config, layers: [], top: manifest, blobs: [manifest, config, payload] };
 }
