@@ -102,6 +102,13 @@ export const BASE_ANNOTATION = 'io.stickpin.base';
 /** `.1`, `.2` … follow: for people, who signed images as the factory verified them. */
 export const VERIFIED_ANNOTATION = 'io.stickpin.verified';
 
+/** A line for each signer, as {@link VERIFIED_ANNOTATION} has them. */
+export function verifiedLines({ annotations = {} }: Pick<Payload, 'annotations'>): string[] {
+  return Object.entries(annotations).flatMap(([name, line]) =>
+    name.startsWith(`${VERIFIED_ANNOTATION}.`) ? line : [],
+  );
+}
+
 export function baseNeededBy(
   { layers }: Pick<Image, 'layers'>,
   {

@@ -107,6 +107,7 @@ export const bundleReport = v.object({
   ),
   rules: maybe(v.array(rule), 'Its rules: name, value and effect.'),
   warnings: maybe(texts, 'What its maker was warned of.'),
+  verified: maybe(texts, 'Who signed its images, as its maker verified them: a line for each scope and signer.'),
   current: maybe(flag, 'Whether it is the release of its stream that was activated last.'),
   runs: maybe(flag, 'Of that release: whether containers run from it; absent when none shows it.'),
   kept: maybe(text, 'Of one that was activated and is not the current one: why it is kept, and until when.'),

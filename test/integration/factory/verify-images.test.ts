@@ -11,6 +11,7 @@ import { dsseEnvelope, sampleReferrer, sampleSignature, signatureTag } from '../
 import { dsseEntry, hashedRekord, type SampleSigner, SampleSigstore } from '../../support/bundles/sample-sigstore.ts';
 import { folderForEach } from '../../support/files/temporary-folder.ts';
 import { coded } from '../../support/matching.ts';
+import { runCommand } from '../../support/run-command.ts';
 
 const { signal } = new AbortController();
 const root = folderForEach();
@@ -414,6 +415,35 @@ describe('keyless signatures', () => {
   ])('are refused with %s', async (_, change, content, text) => {
     trust(Object.keys(content).length === 0 ? sigstore.trustedRoot() : content);
     await expect(policyOf({ '': [{ ...rule, ...change }] })).rejects.toThrow(text);
+  });
+});
+
+describe('bundle create --verify-images', () => {
+  const RELEASE = ['--name', 'ocp', '--version', '4.13.7', '--arch', 'amd64', '--sequence', '1'];
+  const create = (...args: string[]) => {
+    const image = `${REPOSITORY}:1=oci:${join(root, 'layout')}:app`;
+    const to = ['--image', image, '--verify-images', join(root, 'policy.json'), '--out', join(root, 'bundle')];
+    return runCommand(['bundle', 'create', ...RELEASE, ...to, ...args]);
+  };
+
+  beforeEach(() => {
+    const content = bundled({ dsseEnvelope: dsseEnvelope(subject, by(good)) });
+    writeOciLayout(join(root, 'layout'), [{ image: app, names: ['app'] }, content]);
+  });
+
+  it('names the signers, which bundle inspect prints', async () => {
+    await policyOf({ '': [SIGNED] });
+    expect(await create()).toMatchObject({ exitCode: 0 });
+    const { stdout } = await runCommand(['bundle', 'inspect', join(root, 'bundle')]);
+    expect(stdout).toContain(`  verified    docker: signed by key ${idOf(good.publicKey)} (cosign.pub): 1 image\n`);
+  });
+
+  it('reports a faulty policy with the other faults', async () => {
+    writeFileSync(join(root, 'policy.json'), '{}');
+    const { exitCode, stderr } = await create('--without-signatures', '--expires', 'soon');
+    expect(stderr).toContain('default: is missing');
+    expect(stderr).toContain('expires: must be');
+    expect(exitCode).toBe(2);
   });
 });
 

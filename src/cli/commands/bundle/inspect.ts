@@ -3,7 +3,14 @@ import type { Command } from 'commander';
 import { parsePublicKey } from '../../../bundle/keys/keys.ts';
 import { readUntrusted, type UntrustedBundle } from '../../../bundle/verify/judge-bundle.ts';
 import { blobsLeftToBase } from '../../../bundle/verify/verify-blobs.ts';
-import { BASE_ANNOTATION, bundleTitle, type Contents, type Image, type Payload } from '../../../domain/model/bundle.ts';
+import {
+  BASE_ANNOTATION,
+  bundleTitle,
+  type Contents,
+  type Image,
+  type Payload,
+  verifiedLines,
+} from '../../../domain/model/bundle.ts';
 import type { Digest } from '../../../domain/model/digest.ts';
 import { isFaulty } from '../../../domain/model/medium.ts';
 import { rolloutText } from '../../../domain/report/parts/part-reports.ts';
@@ -119,6 +126,7 @@ function asText(found: UntrustedBundle, layout: Layout): string {
     ({ version, reason, ...advice }) => `  advisory    ${version}${adviceText(advice)}: ${reason}`,
   );
   const warnings = (payload.warnings ?? []).map((warning) => `  warning     ${warning}`);
+  const verified = verifiedLines(payload).map((line) => `  verified    ${line}`);
   const head = [
     `${bundleTitle(payload)} (not verified)`,
     ...lines,
@@ -126,6 +134,7 @@ function asText(found: UntrustedBundle, layout: Layout): string {
     ...trustLines(payload),
     ...artifacts,
     ...attached,
+    ...verified,
     ...warnings,
   ];
   const table = contents.images.length === 0 ? '' : `\n${imageTable(contents, layout)}`;

@@ -35,6 +35,7 @@ export function renderShow(
     advisory,
     activationHolds = [],
     warnings = [],
+    verified = [],
     ...members
   } = bundle as Partial<BundleReport>;
   const { name = '', version = '', bundleId = '' } = members;
@@ -43,6 +44,7 @@ export function renderShow(
     ...shownMembers(members),
     ...activationHolds.map((hold) => ['held', `${hold.message}${holdEnd(hold, command)}`] as const),
     ...warnings.map((warning) => ['warning', warning] as const),
+    ...verified.map((line) => ['verified', line] as const),
     ...rules.map((rule) => [ruleName(rule), ruleText(rule)] as const),
     ...(advisory === undefined ? [] : [['advisory', adviceOf(advisory)] as const]),
   ];

@@ -11,6 +11,7 @@ import {
   type Payload,
   type UpdateRules,
   type VerifiedBundle,
+  verifiedLines,
 } from '../../model/bundle.ts';
 import type { BundleId } from '../../model/digest.ts';
 import type { ImageContent } from '../../model/image.ts';
@@ -129,8 +130,12 @@ export function milestonesOf({ adoptedAt, readyAt, activatedAt, cancelled }: Sto
 
 /** What its maker says of it. */
 export function termsOf({ payload }: StoredBundle) {
-  const [rules, { warnings = [] }] = [shownRules(payload), payload];
-  return { rules: rules.length > 0 ? rules : undefined, warnings: warnings.length > 0 ? warnings : undefined };
+  const all = <T>(lines: readonly T[]) => (lines.length > 0 ? lines : undefined);
+  return {
+    rules: all(shownRules(payload)),
+    warnings: all(payload.warnings ?? []),
+    verified: all(verifiedLines(payload)),
+  };
 }
 
 export function isoTime<T extends number | undefined>(time: T): T extends number ? string : undefined;

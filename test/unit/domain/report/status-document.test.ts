@@ -52,6 +52,7 @@ const current = stored(release('4.13.6', 6), { ...done, activatedAt: NOON + 4, a
 const next = release('4.13.7', 7, {
   update: { from: '>=4.13.6', rollout: { durationMinutes: 90, startPercentage: 0.1 }, endOfLife: '2026-04-01' },
   warnings: ['an image has no tag'],
+  annotations: { 'io.stickpin.verified.1': 'quay.io/edge: signed by key 5f0c (cosign.pub): 2 images' },
 });
 const ready = stored(verified({ name: 'tools', version: '1.0.0', sequence: 1, images: { tool: ['tool'] } }), {
   readyAt: NOON + 1,
