@@ -74,7 +74,7 @@ async function buildTree(
   const attachedBytes = await checkAttachments(files, sizeRulesOf(options));
   const plan = await planImages(requests, options, signal);
   const base = baseOf(asked, plan);
-  const verified = await verifiedBy(options, requests, plan);
+  const verified = await verifiedBy(options, requests, plan, [...notes, ...plan.warnings]);
   const used = [...(options.used ?? []), ...manifests.images];
   const unfit = manifestWarnings(used, plan.images).map(manifestWarningText);
   // A file may be named twice, for its images and to be compared.
@@ -100,11 +100,12 @@ async function verifiedBy(
   { imagePolicy, annotations, arch }: CreateOptions,
   requests: readonly LayoutRequest[],
   plan: Plan,
+  notes: readonly string[],
 ): Promise<Pick<Payload, 'annotations'>> {
   if (imagePolicy === undefined) return {};
   const { verifyImages } = await import('./verify/verify-images.ts');
   const requested = requests.map(({ reference }) => reference);
-  return { annotations: { ...annotations, ...(await verifyImages(imagePolicy, requested, plan, arch)) } };
+  return { annotations: { ...annotations, ...(await verifyImages(imagePolicy, requested, plan, { arch, notes })) } };
 }
 
 function versionWarnings({ name, version, versionScheme }: CreateOptions, { images }: Plan): string[] {

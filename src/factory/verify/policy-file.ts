@@ -107,11 +107,25 @@ const policy = v.strictObject({
 export async function readImagePolicy(path: string, signal: AbortSignal): Promise<ImagePolicy> {
   const bytes = await readOptionFile(path, 'policy', MAX_FILE_BYTES, signal);
   const found = parseJson(bytes, policy, `policy file ${path}`, 'bundle/option');
+  // Of two members of a name, JSON.parse() drops one without a word.
+  if (membersIn(JSON.parse(bytes.toString())) !== colonsIn(bytes.toString())) {
+    throw bundleError('bundle/option', `policy file ${path}: a member or a scope is there twice`);
+  }
   const scopes = new Map<string, readonly Requirement[]>();
   for (const [scope, rules] of Object.entries(found.transports?.docker ?? {})) {
     scopes.set(scope, await complete(rules, path, signal));
   }
   return { path, fallback: await complete(found.default, path, signal), scopes };
+}
+
+function membersIn(value: unknown): number {
+  if (typeof value !== 'object' || value === null) return 0;
+  const own = Array.isArray(value) ? 0 : Object.keys(value).length;
+  return Object.values(value).reduce<number>((sum, member) => sum + membersIn(member), own);
+}
+
+function colonsIn(json: string): number {
+  return json.replace(/"(?:[^"\\]|\\.)*"/g, '').split(':').length - 1;
 }
 
 async function complete(

@@ -15,6 +15,12 @@ import { isSignedBy } from './signature-key.ts';
 /** Annotations of a payload that say who signed its images. */
 const MAX_LINES = 64;
 
+interface VerifyOptions {
+  readonly arch: string;
+  /** May say why a signature does not travel. */
+  readonly notes: readonly string[];
+}
+
 /**
  * Verifies each image under each name that was requested. Needs no network: the plan has all
  * signatures.
@@ -26,10 +32,10 @@ export async function verifyImages(
   policy: ImagePolicy,
   requested: readonly Reference[],
   plan: Plan,
-  arch: string,
+  options: VerifyOptions,
 ): Promise<Readonly<Record<string, string>>> {
   const images = new Map(plan.images.map((image) => [image.reference, image]));
-  const verifier = new ImageVerifier(plan, arch);
+  const verifier = new ImageVerifier(plan, options);
   const counts = new Map<string, Set<string>>();
   const faults = new FaultList();
   for (const reference of requested) {
@@ -64,41 +70,42 @@ class ImageVerifier {
 
   constructor(
     private readonly plan: Plan,
-    private readonly arch: string,
+    private readonly options: VerifyOptions,
   ) {
     this.signatures = new SignatureReader(plan.documents);
   }
 
   /** @returns who signed it. @throws AppError `bundle/source` that begins with `place` */
-  async check(requirement: Requirement, image: PlannedImage, reference: Reference, place: string): Promise<string> {
+  check(requirement: Requirement, image: PlannedImage, reference: Reference, place: string): string {
     if (requirement.type === 'insecureAcceptAnything') return 'not verified (insecureAcceptAnything)';
     if (requirement.type === 'reject') throw bundleError('bundle/source', `${place}: the policy rejects it`);
-    const top = await this.signerOf(image.digest, requirement, image, reference);
-    if ('who' in top) return top.who;
-    // Runtimes take nothing else from an index.
-    const signers = new Set<string>();
-    for (const manifest of this.manifestsOf(image)) {
-      const found = await this.signerOf(manifest, requirement, image, reference);
-      if (!('who' in found)) throw bundleError('bundle/source', `${place}: ${top.why}`);
-      signers.add(found.who);
+    const whys: string[] = [];
+    // A signed index covers its manifests. Runtimes take nothing else from one.
+    for (const subjects of [[image.digest], this.manifestsOf(image)]) {
+      const found = subjects.map((subject) => this.signerOf(subject, requirement, image, reference));
+      const bad = found.flatMap((one) => ('why' in one ? one.why : []));
+      if (found.length > bad.length && bad.length === 0) {
+        return [...new Set(found.flatMap((one) => ('who' in one ? one.who : [])))].join(' and ');
+      }
+      whys.push(...bad);
     }
-    if (signers.size > 0) return [...signers].join(' and ');
-    throw bundleError('bundle/source', `${place}: ${top.why}`);
+    whys.push(...this.options.notes.filter((note) => note.includes(reference.repository)));
+    throw bundleError('bundle/source', `${place}: ${clip(oneLine(whys.join('; ')), 2 * limits.textLength)}`);
   }
 
   private manifestsOf({ digest, mediaType, reference }: PlannedImage): Digest[] {
     const bytes = this.plan.documents.get(digest);
     if (!indexMediaTypes.has(mediaType) || bytes === undefined) return [];
     const index = parseIndex(bytes, `index of ${reference}`, 'bundle/source');
-    return manifestsForPlatform(index, this.arch, reference).map((entry) => entry.digest);
+    return manifestsForPlatform(index, this.options.arch, reference).map((entry) => entry.digest);
   }
 
-  private async signerOf(
+  private signerOf(
     subject: Digest,
     requirement: SignedRequirement,
     { attached = [] }: PlannedImage,
     reference: Reference,
-  ): Promise<{ readonly who: string } | { readonly why: string }> {
+  ): { readonly who: string } | { readonly why: string } {
     const { signatures, faults } = this.signatures.of(subject, attached);
     const whys: string[] = [];
     for (const signature of signatures) {
@@ -111,8 +118,7 @@ class ImageVerifier {
       }
     }
     whys.push(...faults);
-    const none = `${subject} has no signature, neither as tag .sig nor as sigstore bundle that refers to it`;
-    return { why: whys.length === 0 ? none : clip(oneLine(whys.join('; ')), limits.textLength) };
+    return { why: whys.length === 0 ? `${subject} has no signature` : clip(whys.join('; '), limits.textLength) };
   }
 }
 

@@ -6,7 +6,13 @@ import { createBundle } from '../../../src/factory/create-bundle.ts';
 import type { CreateOptions } from '../../../src/factory/create-options.ts';
 import { readImagePolicy } from '../../../src/factory/verify/policy-file.ts';
 import { sampleCreateOptions } from '../../support/bundles/create-options.ts';
-import { digestOf, type LayoutEntry, sampleImage, writeOciLayout } from '../../support/bundles/sample-image.ts';
+import {
+  digestOf,
+  type LayoutEntry,
+  type SampleImage,
+  sampleImage,
+  writeOciLayout,
+} from '../../support/bundles/sample-image.ts';
 import { dsseEnvelope, sampleReferrer, sampleSignature, signatureTag } from '../../support/bundles/sample-signature.ts';
 import { dsseEntry, hashedRekord, type SampleSigner, SampleSigstore } from '../../support/bundles/sample-sigstore.ts';
 import { folderForEach } from '../../support/files/temporary-folder.ts';
@@ -96,6 +102,32 @@ describe('an image that a key signed', () => {
     const message = (bytes: Buffer) => ({ messageSignature: { signature: by(good)(bytes).toString('base64') } });
     const { payload } = await make([bundled(message(app.manifest.bytes), app.manifest)]);
     expect(Object.values(payload.annotations ?? {})).toEqual([expect.stringContaining('1 image')]);
+  });
+
+  it('must have each manifest signed that nodes may choose, where its index is not', async () => {
+    const newer = sampleImage({ seed: 'newer', architecture: 'amd64' });
+    const descriptor = ({ mediaType, digest, sizeBytes }: SampleImage['top']) => ({
+      mediaType,
+      digest,
+      size: sizeBytes,
+    });
+    const platform = { os: 'linux', architecture: 'amd64' };
+    const manifests = [
+      { ...descriptor(app.manifest), platform },
+      { ...descriptor(newer.manifest), platform: { ...platform, variant: 'v3' } },
+    ];
+    const bytes = Buffer.from(JSON.stringify({ schemaVersion: 2, manifests }));
+    const mediaType = 'application/vnd.oci.image.index.v1+json';
+    const top = { mediaType, digest: digestOf(bytes), sizeBytes: bytes.length, bytes };
+    const both = { image: { ...app, top, blobs: [top, ...app.blobs, ...newer.blobs] }, names: ['both'] };
+    const signed = [app, newer].map(({ manifest }) =>
+      bundled({ dsseEnvelope: dsseEnvelope(manifest.digest, by(good)) }, manifest),
+    );
+    const images = [`${REPOSITORY}:1=oci:${join(root, 'layout')}:both`];
+    await expect(make([both, ...signed.slice(0, 1)], SIGNED, { images })).rejects.toMatchObject(
+      refused(`: ${top.digest} has no signature; ${newer.manifest.digest} has no signature; no bundle`),
+    );
+    await expect(make([both, ...signed], SIGNED, { images })).resolves.toBeDefined();
   });
 
   it('may be signed by any key of the list, and by others too', async () => {
@@ -229,6 +261,20 @@ describe('no bundle is made', () => {
       imagePolicy,
     });
     await expect(createBundle(options, signal)).rejects.toThrow(`no key ${idOf(foreign.publicKey)} (other.pub)`);
+  });
+
+  it('when a signature is too large to travel, which is named', async () => {
+    const content = { dsseEnvelope: dsseEnvelope(subject, by(good)), more: 'x'.repeat(4_200_000) };
+    await expect(make([bundled(content)])).rejects.toMatchObject(
+      refused('has no signature; quay.example.com/edge/app@'),
+    );
+  });
+
+  it('of advisories alone', async () => {
+    const advisories = [{ version: '4.13.6', deadend: true, reason: 'etcd may lose writes' }];
+    const imagePolicy = await policyOf({});
+    const options = sampleCreateOptions(join(root, 'bundle'), [], { imagePolicy, advisories });
+    await expect(createBundle(options, signal)).rejects.toThrow('so that --verify-images would count for no release');
   });
 
   it('without signatures that travel', async () => {
@@ -496,6 +542,11 @@ describe('a policy', () => {
     ['a key file with no key', { default: [{ ...SIGNED, keyPath: 'policy.json' }] }, 'one public key in PEM'],
     ['a private key', { default: [{ ...SIGNED, keyPath: 'private.pem' }] }, 'it holds a private key'],
     ['a key of another kind', { default: [{ ...SIGNED, keyPath: 'p521.pub' }] }, 'it must be an ECDSA P-256'],
+    [
+      'a scope twice',
+      '{"default":[{"type":"reject"}],"transports":{"docker":{"a.b/c:1":[{"type":"reject"}],"a.b/c:1":[{"type":"reject"}]}}}',
+      'is there twice',
+    ],
     ['megabytes', { default: [SIGNED], more: 'x'.repeat(2_000_000) }, 'are allowed'],
   ])('is refused with %s', async (_, content, text) => {
     writeFileSync(join(root, 'private.pem'), good.privateKey.export({ type: 'pkcs8', format: 'pem' }));
