@@ -1,7 +1,7 @@
 import { generateKeyPairSync, type KeyObject, sign } from 'node:crypto';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createBundle } from '../../../src/factory/create-bundle.ts';
 import type { CreateOptions } from '../../../src/factory/create-options.ts';
 import { readImagePolicy } from '../../../src/factory/verify/policy-file.ts';
@@ -17,7 +17,9 @@ import { dsseEnvelope, sampleReferrer, sampleSignature, signatureTag } from '../
 import { dsseEntry, hashedRekord, type SampleSigner, SampleSigstore } from '../../support/bundles/sample-sigstore.ts';
 import { folderForEach } from '../../support/files/temporary-folder.ts';
 import { coded } from '../../support/matching.ts';
+import { have } from '../../support/requirements.ts';
 import { runCommand } from '../../support/run-command.ts';
+import { type SourceRegistry, startSourceRegistry } from '../../support/source-registry.ts';
 
 const { signal } = new AbortController();
 const root = folderForEach();
@@ -148,6 +150,40 @@ describe('an image that a key signed', () => {
   it('may be signed under any tag where it is requested by its digest', async () => {
     const images = [`${REPOSITORY}@${subject}`];
     await expect(make([tagged(subject, `${REPOSITORY}:9`, by(good))], SIGNED, { images })).resolves.toBeDefined();
+  });
+});
+
+describe.skipIf(!have('skopeo'))('an image of a registry', () => {
+  let registry: SourceRegistry;
+  beforeEach(async () => {
+    registry = await startSourceRegistry();
+    registry.add('mirror/app', app, ['1']);
+  });
+  afterEach(() => registry.close());
+
+  const create = async () => {
+    const source = `${REPOSITORY}:1=docker://${registry.host}/mirror/app:1`;
+    const options = { imagePolicy: await policyOf({ [REPOSITORY]: [SIGNED] }), access: { tlsVerify: false } };
+    return createBundle(sampleCreateOptions(join(root, 'bundle'), [source], options), signal);
+  };
+
+  it.each([true, false])('has its signatures there, with a list of referrers: %s', async (hasList) => {
+    const { image } = bundled({ dsseEnvelope: dsseEnvelope(subject, by(good)) });
+    registry.add('mirror/app', hasList ? image : sampleSignature(subject, `${REPOSITORY}:1`, by(good)), [
+      hasList ? 'bundle' : signatureTag(subject),
+    ]);
+    if (hasList) registry.listReferrers();
+    await expect(create()).resolves.toBeDefined();
+  });
+
+  it('counts as unsigned without them, and says what kept them away', async () => {
+    const { image } = bundled({ dsseEnvelope: dsseEnvelope(subject, by(good)) });
+    registry.add('mirror/app', image, ['bundle']);
+    registry.listReferrers();
+    registry.drop(image.blobs[2]?.digest ?? '');
+    await expect(create()).rejects.toMatchObject(
+      refused(`has no signature; ${REPOSITORY}@${subject}: referrer ${image.manifest.digest} is left out: `),
+    );
   });
 });
 
