@@ -7,7 +7,7 @@ import { formatReference, type Reference } from '../../domain/model/reference.ts
 import { AppError, FaultList } from '../../platform/app-error.ts';
 import { clip, oneLine } from '../../platform/plain-text.ts';
 import { formatCount } from '../../platform/sizes.ts';
-import type { Plan, PlannedImage } from '../images/plan-images.ts';
+import type { Plan, PlannedArtifact, PlannedImage } from '../images/plan-images.ts';
 import { type ImageSignature, SignatureReader } from './image-signatures.ts';
 import { type ImagePolicy, type Requirement, ruleFor, type SignedRequirement } from './policy-file.ts';
 import { isSignedBy } from './signature-key.ts';
@@ -34,15 +34,15 @@ export async function verifyImages(
   plan: Plan,
   options: VerifyOptions,
 ): Promise<Readonly<Record<string, string>>> {
-  const images = new Map(plan.images.map((image) => [image.reference, image]));
+  const planned = new Map([...plan.images, ...plan.artifacts].map((one) => [one.reference, one]));
   const verifier = new ImageVerifier(plan, options);
-  const counts = new Map<string, Set<string>>();
+  const found = new Map<string, { readonly line: string; readonly noun: string; readonly all: Set<string> }>();
   const faults = new FaultList();
   for (const reference of requested) {
     const name = formatReference(reference);
     const digest = reference.digest ?? plan.resolved.get(name);
     const { repository } = reference;
-    const image = digest && images.get(formatReference({ repository, digest }));
+    const image = digest && planned.get(formatReference({ repository, digest }));
     if (image === undefined) throw new TypeError(`${name} is not in the plan`);
     const { scope, requirements } = ruleFor(policy, reference, image.digest);
     const place = `${name}${reference.digest === undefined ? ` (${image.digest})` : ''} is not verified by ${policy.path}, ${scope}`;
@@ -50,11 +50,18 @@ export async function verifyImages(
       const who = await faults.of(() => verifier.check(requirement, image, reference, place));
       if (who === undefined) continue;
       const line = `${scope}: ${who}`;
-      counts.set(line, (counts.get(line) ?? new Set()).add(image.reference));
+      const noun = isArtifact(image) ? 'artifact' : 'image';
+      const known = found.get(`${noun} ${line}`) ?? { line, noun, all: new Set() };
+      known.all.add(image.reference);
+      found.set(`${noun} ${line}`, known);
     }
   }
   faults.throwAny('; no bundle was made: have the images signed so, or change the policy');
-  return annotationsOf([...counts].map(([line, { size }]) => `${line}: ${formatCount(size, 'image')}`));
+  return annotationsOf([...found.values()].map(({ line, noun, all }) => `${line}: ${formatCount(all.size, noun)}`));
+}
+
+function isArtifact(one: PlannedImage | PlannedArtifact): one is PlannedArtifact {
+  return 'type' in one;
 }
 
 function annotationsOf(lines: readonly string[]): Readonly<Record<string, string>> {
@@ -76,9 +83,13 @@ class ImageVerifier {
   }
 
   /** @returns who signed it. @throws AppError `bundle/source` that begins with `place` */
-  check(requirement: Requirement, image: PlannedImage, reference: Reference, place: string): string {
+  check(requirement: Requirement, image: PlannedImage | PlannedArtifact, reference: Reference, place: string): string {
     if (requirement.type === 'insecureAcceptAnything') return 'not verified (insecureAcceptAnything)';
     if (requirement.type === 'reject') throw bundleError('bundle/source', `${place}: the policy rejects it`);
+    if (isArtifact(image)) {
+      const why = 'signatures of artifacts do not travel, so that only a scope with insecureAcceptAnything takes it';
+      throw bundleError('bundle/source', `${place}: ${why}`);
+    }
     const whys: string[] = [];
     // A signed index covers its manifests. Runtimes take nothing else from one.
     for (const subjects of [[image.digest], this.manifestsOf(image)]) {

@@ -2,6 +2,7 @@ import { generateKeyPairSync, type KeyObject, sign } from 'node:crypto';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { parseImageRequest } from '../../../src/bundle/image-request.ts';
 import { createBundle } from '../../../src/factory/create-bundle.ts';
 import type { CreateOptions } from '../../../src/factory/create-options.ts';
 import { readImagePolicy } from '../../../src/factory/verify/policy-file.ts';
@@ -184,6 +185,36 @@ describe.skipIf(!have('skopeo'))('an image of a registry', () => {
     await expect(create()).rejects.toMatchObject(
       refused(`has no signature; ${REPOSITORY}@${subject}: referrer ${image.manifest.digest} is left out: `),
     );
+  });
+});
+
+describe('an artifact', () => {
+  const chart = sampleReferrer(app.top, 'application/vnd.cncf.helm.config.v1+json');
+  const create = async (docker: object) => {
+    const layout = join(root, 'layout');
+    const content = bundled({ dsseEnvelope: dsseEnvelope(subject, by(good)) });
+    writeOciLayout(layout, [{ image: app, names: ['app'] }, { image: chart, names: ['chart'] }, content]);
+    const artifacts = [parseImageRequest(`quay.example.com/charts/app:1=oci:${layout}:chart`)];
+    const imagePolicy = await policyOf({ [REPOSITORY]: [SIGNED], ...docker });
+    const options = sampleCreateOptions(join(root, 'bundle'), [`${REPOSITORY}:1=oci:${layout}:app`], {
+      imagePolicy,
+      artifacts,
+    });
+    return createBundle(options, signal);
+  };
+
+  it('travels where the policy accepts anything, and is counted', async () => {
+    const { payload } = await create({ 'quay.example.com/charts': [{ type: 'insecureAcceptAnything' }] });
+    expect(payload.annotations?.['io.stickpin.verified.2']).toBe(
+      'quay.example.com/charts: not verified (insecureAcceptAnything): 1 artifact',
+    );
+  });
+
+  it.each([
+    [{}, 'default: the policy rejects it'],
+    [{ '': [SIGNED] }, 'signatures of artifacts do not travel'],
+  ])('is refused by %j', async (docker, text) => {
+    await expect(create(docker)).rejects.toMatchObject(refused(text));
   });
 });
 
