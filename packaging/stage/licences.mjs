@@ -4,13 +4,16 @@ import { join } from 'node:path';
 /** The text with the licence of each of these package folders below `root`, sorted, each once. */
 export async function licencesOf(root, folders) {
   const sorted = [...new Set(folders)].sort();
-  return (await Promise.all(sorted.map((folder) => licenceOf(join(root, folder))))).join('\n');
+  return (await Promise.all(sorted.map((folder) => licenceOf(join(root, folder), root)))).join('\n');
 }
 
-async function licenceOf(folder) {
+async function licenceOf(folder, root) {
   const about = JSON.parse(await readFile(join(folder, 'package.json'), 'utf8'));
   const files = (await readdir(folder)).filter((file) => /^(licen[cs]e|copying|notice)/i.test(file)).sort();
-  const texts = await Promise.all(files.map((file) => readFile(join(folder, file), 'utf8')));
+  const paths = files.map((file) => join(folder, file));
+  // That text names no holder, and ours is the same one.
+  if (paths.length === 0 && about.license === 'Apache-2.0') paths.push(join(root, 'LICENSE'));
+  const texts = await Promise.all(paths.map((path) => readFile(path, 'utf8')));
   const title = `${about.name} ${about.version} (${licenceName(about)})`;
   const text =
     texts.length > 0
