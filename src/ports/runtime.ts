@@ -70,7 +70,8 @@ export interface ContainersPort {
   /** The names by which the running containers were made. @throws as `containers` */
   containerImages(signal: AbortSignal): Promise<readonly ImageUse[]>;
   removeContainer(containerId: string, signal: AbortSignal): Promise<void>;
-  removeImage(imageId: string, signal: AbortSignal): Promise<void>;
+  /** By its id, or an artifact by its name. */
+  removeImage(name: string, signal: AbortSignal): Promise<void>;
 }
 
 export type PullErrorCode =

@@ -74,7 +74,12 @@ function withRemovals(
   { observed: { runtime }, stored, containers, ids, unclaimed }: ContainerView,
 ) {
   if (runtime.kind !== 'reachable') return [];
-  return withoutUsed(removableIds(bundle, { images: runtime.images, ids, stored, unclaimed }), containers, ids);
+  const removable = removableIds(bundle, { images: runtime.images, ids, stored, unclaimed });
+  const { artifacts = [] } = bundle.contents;
+  return withoutUsed(removable, containers, ids).map((removal) => {
+    const name = artifacts.find(({ reference }) => ids.of(reference) === removal.imageId)?.reference;
+    return { ...removal, ...(name !== undefined && { name }) };
+  });
 }
 
 function withSpareTags(bundle: StoredBundle, view: ContainerView): readonly string[] {

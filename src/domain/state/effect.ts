@@ -71,6 +71,8 @@ export type Effect =
 /** With the exited containers that still hold the image. */
 export interface Removal {
   readonly imageId: string;
+  /** Of an artifact, which CRI-O removes by its name alone (docs/runtime-facts.md, fact 51). */
+  readonly name?: string;
   readonly containerIds: readonly string[];
 }
 

@@ -208,9 +208,9 @@ async function removeImages(
     }
     return count;
   };
-  const imageCount = await countDone(images, async ({ imageId, containerIds }) => {
+  const imageCount = await countDone(images, async ({ imageId, name = imageId, containerIds }) => {
     for (const containerId of containerIds) await containers.removeContainer(containerId, signal);
-    await containers.removeImage(imageId, signal);
+    await containers.removeImage(name, signal);
     return true;
   });
   // Since the round began, pods may have started, and other tags may be gone.

@@ -54,6 +54,8 @@ describe.runIf(have('root', 'mmdebstrap'))('pulls of the CRI-O double', () => {
     writeFileSync(join(it_.double.dirs.crioDropIns, '50-pins.conf'), pins);
     expect(await it_.double.reloadAndWait()).toBeUndefined();
     expect(await it_.client.listImages()).toMatchObject([{ ...listed, pinned: true }]);
+    await it_.client.removeImage(model.top.digest.slice(7));
+    expect(await it_.client.listImages()).toHaveLength(1);
     await it_.client.removeImage(name);
     expect(await it_.client.listImages()).toEqual([]);
   });

@@ -137,7 +137,7 @@ function createRemoveHandler(
   return async ({ image }) => {
     const wanted = named(image);
     const artifact = await artifacts.find(wanted);
-    if (artifact !== undefined) await artifacts.remove(artifact);
+    if (artifact !== undefined && artifact.id !== wanted) await artifacts.remove(artifact);
     const stored = await images();
     const byId = byIdPrefix(stored, wanted);
     if (byId !== undefined) await remove(byId);
