@@ -5,7 +5,7 @@ import { formatEnvelope } from '../../bundle/format/dsse.ts';
 import { type PrivateKey, parsePrivateKey } from '../../bundle/keys/keys.ts';
 import { readEnvelope } from '../../bundle/verify/judge-bundle.ts';
 import type { Rehearsal, RehearsalRequest, RehearsedImage } from '../../cli/context/command-adapters.ts';
-import type { Contents, Layer } from '../../domain/model/bundle.ts';
+import { allIn, type Contents, type Layer } from '../../domain/model/bundle.ts';
 import type { Digest } from '../../domain/model/digest.ts';
 import { parseReference } from '../../domain/model/reference.ts';
 import type { ShownReason } from '../../domain/report/reasons/reason-text.ts';
@@ -120,7 +120,7 @@ function outcomeOf(
     case 'held':
       return { fault: reason ?? { code: 'rehearsal/held', message: `it would be held: ${entry.hold}` } };
     case 'preloading':
-      return failures >= MAX_FAILURES && reason !== undefined ? { fault: reason } : 'open';
+      return (failures >= MAX_FAILURES || isUncopied(entry)) && reason !== undefined ? { fault: reason } : 'open';
     case 'ready':
       if (isManual || entry.hold !== undefined || isHeldByRule(entry)) return { fault: undefined };
       return failures >= MAX_FAILURES && reason !== undefined ? { fault: reason } : 'open';
@@ -129,6 +129,11 @@ function outcomeOf(
     default:
       return { fault: undefined };
   }
+}
+
+/** Every image is there, and an artifact is not. */
+function isUncopied({ images, artifacts }: StatusReport['bundles'][number]): boolean {
+  return images.present === images.total && artifacts !== undefined && artifacts.present < artifacts.total;
 }
 
 function isHeldByRule({ activationHolds = [] }: StatusReport['bundles'][number]): boolean {
@@ -151,7 +156,7 @@ function rehearsalKey(): { readonly publicPem: string; readonly privateKey: Priv
 
 /** The role whose keys the payload changes, as it must be for the bundle to be taken. */
 function rehearsalRole({ payload, contents }: RehearsalRequest['bundle'], publicPem: string): string {
-  const registries = new Set(contents.images.map(({ reference }) => parseReference(reference).registry));
+  const registries = new Set(allIn(contents).map(({ reference }) => parseReference(reference).registry));
   return [
     'threshold = 1',
     `streams = ${JSON.stringify([payload.name])}`,

@@ -1,4 +1,4 @@
-import type { Artifact, Image, VerifiedBundle } from '../model/bundle.ts';
+import { type Artifact, allIn, type Image, type VerifiedBundle } from '../model/bundle.ts';
 import type { BundleId, Digest } from '../model/digest.ts';
 import { type FoundBundle, isFaulty } from '../model/medium.ts';
 import { labelOf, type Reason } from '../model/reason.ts';
@@ -133,7 +133,7 @@ export function refusalsOf(
   { contents }: Pick<StoredBundle, 'contents'>,
   failures: readonly TaskFailure[],
 ): readonly TaskFailure[] {
-  const references = new Set(contents.images.map(({ reference }) => reference));
+  const references = new Set(allIn(contents).map(({ reference }) => reference));
   return failures.filter(
     ({ task, reason }) => task.kind === 'pull' && reason.code === 'runtime/policy' && references.has(task.reference),
   );

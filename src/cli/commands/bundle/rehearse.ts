@@ -4,7 +4,7 @@ import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import type { FileBundleReader } from '../../../bundle/read/bundle-reader.ts';
 import { blobsLeftToBase, verifyBlobs } from '../../../bundle/verify/verify-blobs.ts';
-import { bundleTitle, type Contents } from '../../../domain/model/bundle.ts';
+import { artifactLayers, bundleTitle, type Contents } from '../../../domain/model/bundle.ts';
 import type { Digest } from '../../../domain/model/digest.ts';
 import { largerTwins, parallelPulls } from '../../../domain/preload/pull-schedule.ts';
 import { type DiskUse, diskUse, stagedBytes } from '../../../domain/preload/space.ts';
@@ -154,7 +154,8 @@ interface Need {
   readonly filesystemBytes: { readonly 'cri-o': number; readonly containerd: number };
 }
 
-function needOf({ layers, images }: Contents, { bundle }: ReadBundle): Need {
+function needOf(contents: Contents, { bundle }: ReadBundle): Need {
+  const { layers, images } = contents;
   const { diskBytes, inodes, sizeBytes } = bundle.payload.totals;
   const share = 1 - minFreePercent / 100;
   const ofImages = images.map((image) => largerTwins(image.layers.flatMap((at) => layers[at] ?? [])));
@@ -162,9 +163,12 @@ function needOf({ layers, images }: Contents, { bundle }: ReadBundle): Need {
   // Only CRI-O stages blobs.
   const stagingBytes = stagedBytes({ images: ofImages, parallel: parallelPulls(parallel, 'unpacked') });
   const imageCount = layers.length === 0 ? 0 : images.length;
+  const kept = artifactLayers(contents);
+  const keptBytes = kept.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
+  const withArtifacts = ({ bytes, inodes }: DiskUse) => ({ bytes: bytes + keptBytes, inodes: inodes + kept.length });
   const stored = {
-    'cri-o': diskUse(counted, imageCount, 'unpacked'),
-    containerd: diskUse(counted, imageCount, 'both'),
+    'cri-o': withArtifacts(diskUse(counted, imageCount, 'unpacked')),
+    containerd: withArtifacts(diskUse(counted, imageCount, 'both')),
   };
   return {
     diskBytes,
@@ -197,7 +201,7 @@ function asText(
   const lines = [
     `Loaded ${loaded} of ${formatCount(bundle.contents.images.length, 'image')}, ${formatBytes(bytes)} of layers, in ${secondsOf(durationMs)}`,
     'A node that has nothing of it yet needs',
-    `  for CRI-O       ${formatBytes(stored['cri-o'].bytes)} and ${stored['cri-o'].inodes} inodes for images, and ${formatBytes(need.stagingBytes)} in /var/tmp meanwhile`,
+    `  for CRI-O       ${formatBytes(stored['cri-o'].bytes)} and ${stored['cri-o'].inodes} inodes for ${bundle.contents.artifacts ? 'images and artifacts' : 'images'}, and ${formatBytes(need.stagingBytes)} in /var/tmp meanwhile`,
     `  for containerd  ${formatBytes(stored.containerd.bytes)} and ${stored.containerd.inodes} inodes, since it keeps the compressed layers too`,
     `  With ${minFreePercent} % kept free, an empty filesystem of ${formatBytes(need.filesystemBytes['cri-o'])}, or ${formatBytes(need.filesystemBytes.containerd)} for containerd, is large enough for it alone.`,
   ];

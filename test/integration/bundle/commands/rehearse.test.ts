@@ -5,7 +5,13 @@ import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { commandAdapters } from '../../../../src/app/command-line/command-adapters.ts';
 import { diskUse } from '../../../../src/domain/preload/space.ts';
 import { installKeys, makeSampleBundle, type SampleBundle, sampleKey } from '../../../support/bundles/sample-bundle.ts';
-import { sampleImage, sampleLayer, writeOciLayout } from '../../../support/bundles/sample-image.ts';
+import {
+  digestOf,
+  sampleArtifact,
+  sampleImage,
+  sampleLayer,
+  writeOciLayout,
+} from '../../../support/bundles/sample-image.ts';
 import { flipByte } from '../../../support/files/flip-byte.ts';
 import { folderForAll } from '../../../support/files/temporary-folder.ts';
 import { ended } from '../../../support/matching.ts';
@@ -175,6 +181,29 @@ describe('bundle rehearse', () => {
     const run = await rehearse(copy, '--json');
     expect(run).toMatchObject(ended(4, `blob ${own.digest} of quay.example.com/edge/proxy is absent`));
     expect(JSON.parse(run.stdout)).toMatchObject({ loads: false, blobs: [{ digest: own.digest, why: 'absent' }] });
+  });
+
+  it('copies artifacts, counts them, and ends with the damage of one', async () => {
+    const weights = Buffer.alloc(3_000_000, 'w');
+    const artifacts = [
+      { reference: 'models.example.com/small:1', image: sampleArtifact({ files: { 'weights.bin': weights } }) },
+    ];
+    const { path } = await makeSampleBundle({
+      dir: join(root, 'artifacts'),
+      arch: 'arm64',
+      images,
+      keys: [key],
+      artifacts,
+    });
+    const whole = await rehearse(path);
+    expect(whole).toMatchObject({ exitCode: 0 });
+    const [, bytes] = /for CRI-O +([\d.]+ MiB) and \d+ inodes for images and artifacts/.exec(whole.stdout) ?? [];
+    expect(Number.parseFloat(bytes ?? '')).toBeGreaterThan(3);
+    const copy = copyOf(path);
+    flipByte(blobFile(copy, digestOf(weights)), 2_000_000);
+    const bad = await rehearse(copy);
+    expect(bad.exitCode).toBe(1);
+    expect(`${bad.stdout}${bad.stderr}`).toMatch(/damaged/);
   });
 
   it('refuses what a node would refuse: one that has expired', async () => {
