@@ -5,6 +5,7 @@ import { seededBytes } from '../support/bundles/sample-image.ts';
 import { folderForAll } from '../support/files/temporary-folder.ts';
 import { describeMachine } from './machine/describe-machine.ts';
 import { markHarnessAsPassed } from './machine/harness-mark.ts';
+import { startMachine } from './machine/machine.ts';
 import { makeStick, type Stick, type StickOptions } from './machine/qemu/stick.ts';
 import type { PlugOptions } from './machine/qemu/usb.ts';
 
@@ -198,7 +199,17 @@ describeMachine('the machine', 'booted', (machine) => {
     await plugged.unplug();
     // It need not measure its processor again.
     const { tscKhz } = inject('savedMachines').booted.image;
-    const given = tscKhz === undefined ? 'tsc=reliable' : `tsc_early_khz=${tscKhz}`;
-    expect(await machine().output('cat /proc/cmdline')).toContain(given);
+    expect(await machine().output('cat /proc/cmdline')).toContain(`tsc_early_khz=${tscKhz}`);
+  });
+
+  test('boots again when its kernel has measured the speed of the processor wrongly', async () => {
+    const { tscKhz = 0 } = inject('savedMachines').booted.image;
+    const other = await startMachine('trixie', Math.round(tscKhz / 4));
+    try {
+      const [, given] = /tsc_early_khz=(\d+)/.exec(await other.output('cat /proc/cmdline')) ?? [];
+      expect(Number(given) / tscKhz).toBeCloseTo(1, 1);
+    } finally {
+      await other.stop();
+    }
   });
 });

@@ -9,6 +9,7 @@ import { guestNodeFile } from './product/guest-node.ts';
 import { guestSetup, sharedFolder } from './product/guest-setup.ts';
 import { type MachineImage, machineImage } from './qemu/disk.ts';
 import { createGuestAgent, type GuestAgent, type GuestRunOptions, type Outcome } from './qemu/guest-agent.ts';
+import { checkClock, kernelTscKhz, WrongClock } from './qemu/guest-clock.ts';
 import { restoreState, saveState } from './qemu/migration.ts';
 import { addressCommand, type CableEnd, plugCable } from './qemu/network.ts';
 import { agentPort, type Qemu, type QemuOptions, startQemu } from './qemu/qemu.ts';
@@ -118,8 +119,15 @@ export async function startMachine(suite: Suite, tscKhz?: number): Promise<Machi
   }
 }
 
-function bootMachine(image: MachineImage): Promise<Machine> {
-  return beginMachine(image, 'boot', booted);
+/** Once more, with the right speed of its processor, when the kernel measured it wrongly. */
+async function bootMachine(image: MachineImage): Promise<Machine> {
+  try {
+    return await beginMachine(image, 'boot', booted);
+  } catch (error) {
+    if (!(error instanceof Error && error.cause instanceof WrongClock)) throw error;
+    process.stderr.write(`\nthe machine boots again, since ${error.cause.message}\n`);
+    return beginMachine({ ...image, tscKhz: error.cause.tscKhz }, 'boot', booted);
+  }
 }
 
 /** Continues a saved machine on a disk of its own, with its clock set right. */
@@ -160,26 +168,16 @@ async function beginMachine(
   const save: Machine['save'] = async (target) => {
     // QEMU saves no machine that has a shared folder mounted.
     await machine.output(`sync && { ! mountpoint -q ${sharedFolder} || umount ${sharedFolder}; }`);
-    const tscKhz = image.tscKhz ?? (await measuredTscKhz(machine));
+    const tscKhz = image.tscKhz ?? (await kernelTscKhz(agent));
     const memory = join(target, 'memory');
     await saveState(qemu.qmp, memory);
     await qemu.kill();
     const disk = join(target, 'disk.qcow2');
     await rename(qemu.overlay, disk);
     await rm(directory, { recursive: true, force: true });
-    const saved: MachineImage = { ...image, disk, diskFormat: 'qcow2' };
-    return { image: tscKhz === undefined ? saved : { ...saved, tscKhz }, memory };
+    return { image: { ...image, disk, diskFormat: 'qcow2', tscKhz }, memory };
   };
   return { ...machine, save, stop };
-}
-
-/**
- * Undefined when the kernel has measured the speed of its processor only once: then it may be
- * wrong.
- */
-async function measuredTscKhz(machine: Pick<Machine, 'output'>): Promise<number | undefined> {
-  const [, mhz] = /Refined TSC clocksource calibration: ([0-9.]+) MHz/.exec(await machine.output('dmesg')) ?? [];
-  return mhz === undefined ? undefined : Math.round(Number(mhz) * 1_000);
 }
 
 function machineOf(qemu: Qemu, agent: GuestAgent, shared: string): Omit<Machine, 'save' | 'stop'> {
@@ -231,12 +229,18 @@ function machineOf(qemu: Qemu, agent: GuestAgent, shared: string): Omit<Machine,
   };
 }
 
-/** Waits for the agent of a boot that has just begun, then for systemd. */
+/**
+ * Waits for the agent of a boot that has just begun, then for systemd. Rejects with
+ * {@link WrongClock}.
+ */
 async function booted(qemu: Qemu, agent: GuestAgent): Promise<void> {
   const isAgent = (data: QmpEvent['data']) => data.id === agentPort && data.open === true;
   await qemu.qmp.nextEvent('VSERPORT_CHANGE', isAgent, bootTimeoutMs);
   await agent.synchronise(60_000);
-  const started = await agent.run('systemctl is-system-running --wait', { timeoutMs: bootTimeoutMs });
+  const [started] = await Promise.all([
+    agent.run('systemctl is-system-running --wait', { timeoutMs: bootTimeoutMs }),
+    checkClock(agent),
+  ]);
   const state = started.stdout.trim();
   if (state !== 'running' && state !== 'degraded') throw new Error(`systemd is "${state}": ${started.stderr}`);
 }
