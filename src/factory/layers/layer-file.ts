@@ -3,7 +3,7 @@ import { rename } from 'node:fs/promises';
 import { bundleError } from '../../bundle/bundle-error.ts';
 import type { TarHeader } from '../../bundle/format/tar-header.ts';
 import type { Layer } from '../../domain/model/bundle.ts';
-import { type Digest, digestFromHex } from '../../domain/model/digest.ts';
+import { digestFromHex } from '../../domain/model/digest.ts';
 import { AppError } from '../../platform/app-error.ts';
 import { fillTreeFile, keepTreeFile } from '../../platform/files/durable-file.ts';
 import { readSource, type SourceFile } from '../images/layout-source.ts';
@@ -106,25 +106,17 @@ async function measureLayer(
   signal: AbortSignal,
 ): Promise<Layer> {
   if (layer.diffId === undefined) return measureFile(layer, onBytes, onChunk, signal);
-  const blobHash = createHash('sha256');
+  const blob = new BlobMeter(onBytes, onChunk);
   const diffHash = createHash('sha256');
   const meter = new TarMeter();
-  let sizeBytes = 0;
   let uncompressedBytes = 0;
-  const onFile = async (chunk: Buffer) => {
-    blobHash.update(chunk);
-    sizeBytes += chunk.length;
-    await onChunk(chunk);
-    onBytes(chunk.length);
-  };
   const onTar = (chunk: Uint8Array) => {
     diffHash.update(chunk);
     uncompressedBytes += chunk.length;
     meter.write(chunk);
   };
-  await streamPacked(layer, { sizeBytes: layer.size, onFile, onTar }, signal);
-  const digest = digestFromHex(blobHash.digest('hex'));
-  requireSame(layer, digest, sizeBytes);
+  await streamPacked(layer, { sizeBytes: layer.size, onFile: (chunk) => blob.write(chunk), onTar }, signal);
+  const { digest, sizeBytes } = blob.end(layer);
   endTar(meter, layer);
   const diffId = digestFromHex(diffHash.digest('hex'));
   return { digest, sizeBytes, diffId, uncompressedBytes, diskBytes: meter.diskBytes, inodes: meter.inodes };
@@ -139,24 +131,37 @@ async function measureFile(
   onChunk: (chunk: Buffer) => Promise<void>,
   signal: AbortSignal,
 ): Promise<Layer> {
-  const hash = createHash('sha256');
-  let sizeBytes = 0;
-  for await (const chunk of readSource(layer, signal)) {
-    hash.update(chunk);
-    sizeBytes += chunk.length;
-    await onChunk(chunk);
-    onBytes(chunk.length);
-  }
-  const digest = digestFromHex(hash.digest('hex'));
-  requireSame(layer, digest, sizeBytes);
+  const blob = new BlobMeter(onBytes, onChunk);
+  for await (const chunk of readSource(layer, signal)) await blob.write(chunk);
+  const { digest, sizeBytes } = blob.end(layer);
   const diskBytes = Math.ceil(sizeBytes / BLOCK_BYTES) * BLOCK_BYTES;
   return { digest, sizeBytes, diffId: digest, uncompressedBytes: sizeBytes, diskBytes, inodes: 1 };
 }
 
-function requireSame(layer: PlannedLayer, digest: Digest, sizeBytes: number): void {
-  if (digest === layer.digest && sizeBytes === layer.size) return;
-  const found = `its digest is ${digest}, ${sizeBytes} bytes`;
-  throw damagedFile(layer, `${found}; ${layer.digest} with ${layer.size} was expected`);
+class BlobMeter {
+  private readonly hash = createHash('sha256');
+  private sizeBytes = 0;
+
+  constructor(
+    private readonly onBytes: (bytes: number) => void,
+    private readonly onChunk: (chunk: Buffer) => Promise<void>,
+  ) {}
+
+  async write(chunk: Buffer): Promise<void> {
+    this.hash.update(chunk);
+    this.sizeBytes += chunk.length;
+    await this.onChunk(chunk);
+    this.onBytes(chunk.length);
+  }
+
+  /** @throws AppError `bundle/source` (`reject`) when it is not what `layer` says */
+  end(layer: PlannedLayer): Pick<Layer, 'digest' | 'sizeBytes'> {
+    const { sizeBytes } = this;
+    const digest = digestFromHex(this.hash.digest('hex'));
+    if (digest === layer.digest && sizeBytes === layer.size) return { digest, sizeBytes };
+    const found = `its digest is ${digest}, ${sizeBytes} bytes`;
+    throw damagedFile(layer, `${found}; ${layer.digest} with ${layer.size} was expected`);
+  }
 }
 
 /** @throws AppError `bundle/source` (`reject`) when it is cut off */

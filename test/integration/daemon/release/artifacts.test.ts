@@ -8,6 +8,7 @@ import { renderList } from '../../../../src/cli/output/render/render-status.ts';
 import { type Digest, hexOf } from '../../../../src/domain/model/digest.ts';
 import { createBundle } from '../../../../src/factory/create-bundle.ts';
 import type { CreateOptions } from '../../../../src/factory/create-options.ts';
+import { sampleCreateOptions } from '../../../support/bundles/create-options.ts';
 import { hostArch } from '../../../support/bundles/sample-bundle.ts';
 import {
   digestOf,
@@ -50,18 +51,12 @@ function make(out: string, more: Partial<CreateOptions> = {}) {
     { image: sampleImage({ seed: out, architecture: hostArch }), names: ['image'] },
     { image: model, names: ['model'] },
   ]);
-  const options: CreateOptions = {
-    out: join(dir, out),
-    name: 'ocp',
-    version: '4.13.7',
+  const options = sampleCreateOptions(join(dir, out), [`quay.example.com/a:1=oci:${layout}:image`], {
     arch: hostArch,
-    sequence: 1,
-    created: '2026-01-01T00:00:00Z',
-    images: [parseImageRequest(`quay.example.com/a:1=oci:${layout}:image`)],
     artifacts: [parseImageRequest(`${REPOSITORY}:v1=oci:${layout}:model`)],
     keys: [node.key.privateKey],
     ...more,
-  };
+  });
   return createBundle(options, new AbortController().signal);
 }
 

@@ -1,11 +1,11 @@
 import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, expect, it } from 'vitest';
-import { parseImageRequest } from '../../../../src/bundle/image-request.ts';
 import { hexOf } from '../../../../src/domain/model/digest.ts';
 import { createBundle } from '../../../../src/factory/create-bundle.ts';
 import type { CreateOptions } from '../../../../src/factory/create-options.ts';
 import { parseAttachmentRequest } from '../../../../src/factory/payload/attachments.ts';
+import { sampleCreateOptions } from '../../../support/bundles/create-options.ts';
 import { hostArch } from '../../../support/bundles/sample-bundle.ts';
 import { digestOf, sampleImage, sampleLayer, writeOciLayout } from '../../../support/bundles/sample-image.ts';
 import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
@@ -39,18 +39,12 @@ function make(out: string, attach: readonly string[], more: Partial<CreateOption
   mkdirSync(layout, { recursive: true });
   const layers = [sampleLayer({ seed: 'base', sizeBytes: MIB })];
   writeOciLayout(layout, [{ image: sampleImage({ seed: 'a', architecture: hostArch, layers }) }]);
-  const options: CreateOptions = {
-    out: join(dir, out),
-    name: 'ocp',
-    version: '4.13.7',
+  const options = sampleCreateOptions(join(dir, out), [`quay.example.com/a:1=oci:${layout}`], {
     arch: hostArch,
-    sequence: 1,
-    created: '2026-01-01T00:00:00Z',
-    images: [parseImageRequest(`quay.example.com/a:1=oci:${layout}`)],
     attachments: attach.map(parseAttachmentRequest),
     keys: [node.key.privateKey],
     ...more,
-  };
+  });
   return createBundle(options, new AbortController().signal);
 }
 
