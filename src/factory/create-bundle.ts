@@ -20,12 +20,20 @@ import { type Manifests, readManifests } from './images/manifests.ts';
 import { type LayoutRequest, type Plan, planImages } from './images/plan-images.ts';
 import { type BaseBundle, baseMembers, baseOf, baseWarnings, readBase } from './layers/base-bundle.ts';
 import { checkBlobSizes } from './layers/packed-file.ts';
-import { attachSignatures } from './openshift/release-signatures.ts';
+import { attachSignatures, type SignatureChoice } from './openshift/release-signatures.ts';
+import { fetchPublished } from './openshift/signature-stores.ts';
 import { checkSpace } from './output/staging.ts';
 import { repeatedBytes } from './output/volumes.ts';
 import { volumeRules, writeOutput } from './output/write-output.ts';
 import { type AttachmentRequest, checkAttachments, writeAttachments } from './payload/attachments.ts';
-import { payloadOf, readReleasePayload, requestPayload, totalsOf, writeEnvelope } from './payload/release-payload.ts';
+import {
+  payloadOf,
+  type ReadPayload,
+  readReleasePayload,
+  requestPayload,
+  totalsOf,
+  writeEnvelope,
+} from './payload/release-payload.ts';
 import { neededBytes, writeTree } from './write-bundle.ts';
 
 export interface CreatedBundle {
@@ -148,15 +156,7 @@ interface Fetched {
 
 /** Fetches all images: of archives first, of a release after its payload was read. */
 async function fetchAll(options: CreateOptions, folder: string, signal: AbortSignal): Promise<Fetched> {
-  const {
-    release,
-    signatures,
-    arch,
-    referrers = 'signatures',
-    access = {},
-    archives = [],
-    archiveChoice: choice = {},
-  } = options;
+  const { release, arch, referrers = 'signatures', access = {}, archives = [], archiveChoice: choice = {} } = options;
   const onProgress = listenerOf(options);
   const fetchNotes = new Set<string>();
   const fetch = (wanted: readonly ImageRequest[], part: string, attached = referrers) =>
@@ -184,7 +184,8 @@ async function fetchAll(options: CreateOptions, folder: string, signal: AbortSig
   const [fetched] = await fetch([release], 'release');
   if (fetched === undefined) throw new TypeError('the release was not fetched');
   const payload = await readReleasePayload(fetched, arch, signal);
-  const signed = signatures && (await attachSignatures(signatures, payload.digest, join(folder, 'signatures'), signal));
+  const ofRelease = await signaturesOf(release, payload, options, signal);
+  const signed = await attachSignatures(ofRelease, payload.digest, join(folder, 'signatures'), signal);
   const { requested, added } = requestPayload(release, payload, images);
   const others = await fetch([...requested, ...added], 'images');
   return {
@@ -195,9 +196,21 @@ async function fetchAll(options: CreateOptions, folder: string, signal: AbortSig
       ...others.slice(requested.length),
       ...artifacts,
     ],
-    notes: [...notes, ...fetchNotes, ...payload.warnings, ...(signed?.notes ?? [])],
-    attached: signed?.attachments ?? [],
+    notes: [...notes, ...fetchNotes, ...payload.warnings, ...signed.notes],
+    attached: signed.attachments,
   };
+}
+
+/** Those given, or else those that are published where the release comes from a registry. */
+async function signaturesOf(
+  { source }: ImageRequest,
+  { stores, digest }: ReadPayload,
+  { signatures, referrers }: Pick<CreateOptions, 'signatures' | 'referrers'>,
+  signal: AbortSignal,
+): Promise<SignatureChoice> {
+  const given = { found: [], isRequired: false, ...signatures };
+  if (given.found.length > 0 || source.kind === 'layout' || stores.length === 0 || referrers === 'none') return given;
+  return { ...given, ...(await fetchPublished(stores, digest, signal)) };
 }
 
 function asArtifact(request: LayoutRequest): LayoutRequest {

@@ -28,14 +28,18 @@ export interface SignatureChoice {
   readonly key?: Buffer;
   /** Without a signature of the release image no bundle is made. */
   readonly isRequired: boolean;
+  /** Why none was found. */
+  readonly lack?: string;
 }
 
 const KiB = 1024;
 const MAX_FILES = 1000;
 const MAX_SIGNATURES = 16;
-const MAX_MESSAGE_BYTES = 64 * KiB;
+export const MAX_MESSAGE_BYTES = 64 * KiB;
 /** A ConfigMap has at most 1 MiB; YAML may be a little longer. */
 const MAX_FILE_BYTES = 2048 * KiB;
+
+const WITHOUT = 'the cluster upgrades to it with --force only, unless you give --release-signatures';
 
 const gpgv: Tool = { name: 'gpgv', package: 'gpgv' };
 
@@ -130,7 +134,7 @@ function dearmored(block: string): Buffer {
  * @throws AppError `bundle/source` when none is there, or none is good
  */
 export async function attachSignatures(
-  { found, key, isRequired }: SignatureChoice,
+  { found, key, isRequired, lack }: SignatureChoice,
   digest: Digest,
   folder: string,
   signal: AbortSignal,
@@ -142,8 +146,11 @@ export async function attachSignatures(
     throw bundleError('bundle/source', `${image} has ${own.length} signatures, and ${MAX_SIGNATURES} are allowed`);
   }
   if (own.length === 0) {
-    if (!isRequired) return { attachments: [], notes: [] };
-    const seen = found.length === 0 ? 'no signature was found' : `${found[0]?.place} is for another image`;
+    if (!isRequired) {
+      const notes = lack === undefined ? [] : [`there is no signature of ${image} (${lack}): ${WITHOUT}`];
+      return { attachments: [], notes };
+    }
+    const seen = found.length === 0 ? (lack ?? 'no signature was found') : `${found[0]?.place} is for another image`;
     throw bundleError('bundle/source', `there is no signature of ${image}: ${seen}`);
   }
   await mkdir(folder, { recursive: true });

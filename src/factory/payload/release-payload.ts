@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import * as v from 'valibot';
 import { bundleError } from '../../bundle/bundle-error.ts';
+import { parseManifestDocuments } from '../../bundle/documents/kubernetes-manifest.ts';
 import { formatEnvelope } from '../../bundle/format/dsse.ts';
 import { parseJson } from '../../bundle/format/json.ts';
 import type { ImageRequest, ImageSource } from '../../bundle/image-request.ts';
@@ -21,6 +22,9 @@ import type { SigningKey } from './sign-envelope.ts';
 import { signatureOver, unsignedEnvelope, withSignature } from './sign-envelope.ts';
 
 const IMAGE_REFERENCES = 'release-manifests/image-references';
+/** The ConfigMap with the keys of its maker, and where signatures are published. */
+const STORES_FILE = 'release-manifests/0000_90_cluster-update-keys_configmap.yaml';
+const MAX_STORES = 4;
 
 // Loose: ImageStream (image.openshift.io/v1) has many more fields, and may get new ones.
 const imageStream = v.looseObject({
@@ -46,8 +50,12 @@ interface ReleasePayload {
   readonly warnings: readonly string[];
 }
 
-/** `digest`: of the release image. */
-type ReadPayload = ReleasePayload & { readonly digest: Digest };
+export type ReadPayload = ReleasePayload & {
+  /** Of the release image. */
+  readonly digest: Digest;
+  /** Where its signatures are published, as it says itself. */
+  readonly stores: readonly string[];
+};
 
 /** Other transports hold a single image, not a payload. @throws AppError `bundle/option` */
 export function checkReleaseSource({ reference, source }: ImageRequest): void {
@@ -70,7 +78,24 @@ export async function readReleasePayload(
   if (image === undefined || bytes === undefined) {
     throw bundleError('bundle/source', `${name} is not an OpenShift release image: it has no ${IMAGE_REFERENCES}`);
   }
-  return { ...parseImageReferences(bytes, name), digest: image.digest };
+  const keys = await readFileInLayers(layers, STORES_FILE, limits.manifestBytes, signal);
+  const stores = keys === undefined ? [] : storesIn(keys);
+  return { ...parseImageReferences(bytes, name), digest: image.digest, stores };
+}
+
+const makersKeys = v.looseObject({ kind: v.literal('ConfigMap'), data: v.record(v.string(), v.string()) });
+
+/** Their addresses. Who made the release image may have written anything: only HTTPS counts. */
+function storesIn(bytes: Buffer): string[] {
+  try {
+    const values = parseManifestDocuments(bytes.toString('utf8'), STORES_FILE).map(({ value }) => value);
+    const data = values.flatMap((value) => (v.is(makersKeys, value) ? Object.entries(value.data) : []));
+    const stores = data.filter(([name]) => name.startsWith('store-')).map(([, url]) => url.trim().replace(/\/+$/, ''));
+    return stores.filter((url) => URL.canParse(url) && url.startsWith('https://')).slice(0, MAX_STORES);
+  } catch (error) {
+    if (error instanceof AppError) return [];
+    throw error;
+  }
 }
 
 /** The first name of an image counts. @throws AppError `bundle/source` with the wrong member */

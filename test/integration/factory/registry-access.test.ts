@@ -1,11 +1,11 @@
-import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { sampleImage, writeOciLayout } from '../../support/bundles/sample-image.ts';
 import { folderForAll } from '../../support/files/temporary-folder.ts';
 import { have } from '../../support/requirements.ts';
 import { runCommand } from '../../support/run-command.ts';
+import { selfSigned } from '../../support/self-signed.ts';
 import { type SourceRegistry, startSourceRegistry } from '../../support/source-registry.ts';
 
 const image = sampleImage({ seed: 'it', architecture: 'amd64' });
@@ -25,11 +25,7 @@ describe.runIf(have('skopeo', 'openssl'))('a registry with a password and a cert
   let authfile: string;
 
   beforeAll(async () => {
-    const [key, cert] = [join(work, 'tls.key'), join(work, 'tls.crt')];
-    const made = ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-days', '2', '-subj', '/CN=127.0.0.1'];
-    const forHost = ['-addext', 'subjectAltName=IP:127.0.0.1'];
-    execFileSync('openssl', [...made, ...forHost, '-keyout', key, '-out', cert], { stdio: 'pipe' });
-    const tls = { key: readFileSync(key, 'utf8'), cert: readFileSync(cert, 'utf8') };
+    const tls = selfSigned(work);
     registry = await startSourceRegistry({ tls, login: 'ann:secret' });
     registry.add('x/it', image, ['1']);
     authfile = join(work, 'auth.json');

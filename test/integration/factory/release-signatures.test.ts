@@ -1,5 +1,8 @@
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer, type Server } from 'node:https';
+import type { AddressInfo } from 'node:net';
 import { dirname, join } from 'node:path';
+import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { stringify } from 'yaml';
 import { commandAdapters } from '../../../src/app/command-line/command-adapters.ts';
@@ -14,6 +17,8 @@ import { ended } from '../../support/matching.ts';
 import { OpenPgpKey, signedText } from '../../support/openpgp.ts';
 import { have } from '../../support/requirements.ts';
 import { runCommand } from '../../support/run-command.ts';
+import { selfSigned } from '../../support/self-signed.ts';
+import { type SourceRegistry, startSourceRegistry } from '../../support/source-registry.ts';
 
 const OCP = 'quay.io/openshift-release-dev/ocp-release';
 const etcd = sampleImage({ seed: 'etcd', architecture: hostArch });
@@ -159,6 +164,94 @@ describe.runIf(have('gpg', 'gpgv'))('signatures of a release image', () => {
     expect(await check('strange.gpg')).toMatchObject(ended(1, 'No public key'));
     expect(await check('keys.asc')).toMatchObject({ exitCode: 0 });
     expect(await carried()).toEqual([good]);
+  });
+
+  describe.runIf(have('skopeo', 'openssl'))('that the release says where to find', () => {
+    const known = getCACertificates('default');
+    let registry: SourceRegistry;
+    let server: Server;
+    let published: Map<string, Buffer>;
+    let asked: string[];
+    beforeAll(async () => {
+      const tls = selfSigned(keys);
+      setDefaultCACertificates([...known, tls.cert]);
+      registry = await startSourceRegistry();
+      server = createServer(tls, ({ url = '' }, response) => {
+        asked.push(url);
+        const found = published.get(url);
+        response.writeHead(url.startsWith('/ill/') ? 302 : found === undefined ? 404 : 200, { location: '/away' });
+        response.end(found);
+      });
+      await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
+    });
+    afterAll(async () => {
+      setDefaultCACertificates(known);
+      await registry.close();
+      server.close();
+    });
+    beforeEach(() => {
+      published = new Map();
+      asked = [];
+    });
+
+    /** `stores`: as paths of the server, or whole. @returns the digest */
+    function publish(...stores: readonly string[]): string {
+      const { port } = server.address() as AddressInfo;
+      const urls = stores.map((store) => (store.startsWith('/') ? `https://127.0.0.1:${port}${store}` : store));
+      const image = sampleRelease([{ name: 'etcd', reference: `${registry.host}/ocp/art@${etcd.top.digest}` }], {
+        architecture: hostArch,
+        stores: urls,
+      });
+      registry.add('ocp/release', image, ['4.13.7']);
+      registry.add('ocp/art', etcd);
+      return image.top.digest;
+    }
+    const fetch = (...more: string[]) =>
+      create('--release', `${registry.host}/ocp/release:4.13.7`, '--tls-verify=false', ...more);
+    const at1 = (store: string, of: string, number = 1) => `${store}/sha256=${of.slice(7)}/signature-${number}`;
+
+    it('is fetched from the first place that has any, and checked', async () => {
+      const of = publish('http://127.0.0.1:1/x', '/ill/', '/none', '/store', '/store2');
+      const made = redHat.sign(signedText(of));
+      published.set(at1('/store', of), stranger.sign(signedText(of))).set(at1('/store', of, 2), made);
+      published.set(at1('/store2', of), made);
+      expect(await fetch('--release-key', at('keys.asc'))).toMatchObject({ exitCode: 0 });
+      const [file] = (await payload()).attachments;
+      const text = readFileSync(join(at('bundle'), 'blobs/sha256', file.digest.slice(7)), 'utf8');
+      expect(Object.values(JSON.parse(text).binaryData)).toHaveLength(2);
+      expect(asked).toEqual([
+        at1('/ill', of),
+        at1('/none', of),
+        ...[1, 2, 3].map((number) => at1('/store', of, number)),
+      ]);
+    });
+
+    it.each([
+      ['none is published', '/none', undefined, 'none has none'],
+      ['its place sends elsewhere', '/ill', undefined, 'it answers 302'],
+      ['its answer has no end', '/store', Buffer.alloc(100_000), 'more than 65536 bytes'],
+      ['its place is not there', 'https://127.0.0.1:1', undefined, 'ECONNREFUSED'],
+    ])('is missing with a warning, and an error with a key, where %s', async (_name, store, bytes, why) => {
+      const of = publish(store);
+      if (bytes !== undefined) published.set(at1(store, of), bytes);
+      expect(await fetch()).toMatchObject({ exitCode: 0 });
+      const { attachments, warnings } = await payload();
+      expect(attachments).toBeUndefined();
+      expect(warnings).toEqual([expect.stringContaining(why)]);
+      expect(warnings[0]).toMatch(/--force only, unless you give --release-signatures$/);
+      rmSync(at('bundle'), { recursive: true });
+      expect(await fetch('--release-key', at('keys.asc'))).toMatchObject(ended(1, why));
+    });
+
+    it('is not asked for where signatures are given, or shall not travel', async () => {
+      const of = publish('/store');
+      published.set(at1('/store', of), redHat.sign(signedText(of)));
+      expect(await fetch('--without-signatures', '--strict')).toMatchObject({ exitCode: 0 });
+      rmSync(at('bundle'), { recursive: true });
+      const given = ['--release-signatures', write('one', redHat.sign(signedText(of)))];
+      expect(await fetch(...given, '--release-key', at('keys.asc'))).toMatchObject({ exitCode: 0 });
+      expect(asked).toEqual([]);
+    });
   });
 
   it('that is absent, or has no release, is an error before anything is read', async () => {

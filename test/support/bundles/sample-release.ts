@@ -1,3 +1,4 @@
+import { stringify } from 'yaml';
 import { layerOfTar, type SampleImage, type SampleLayer, sampleImage, sampleLayer } from './sample-image.ts';
 import { tarArchive } from './tar-archive.ts';
 
@@ -34,14 +35,33 @@ export function imageReferences(tags: readonly SampleTag[], version = '4.13.7'):
 }
 
 /** The layer of a release image that holds its manifests. */
-export function manifestsLayer(references: Buffer, compress?: (tar: Buffer) => Buffer): SampleLayer {
+export function manifestsLayer(
+  references: Buffer,
+  compress?: (tar: Buffer) => Buffer,
+  stores: readonly string[] = [],
+): SampleLayer {
   const members = [
     { path: 'release-manifests/' },
     { path: 'release-manifests/0000_00_namespace.yaml', bytes: Buffer.from('kind: Namespace\n') },
+    ...(stores.length === 0 ? [] : [{ path: STORES_FILE, bytes: Buffer.from(keysOfMaker(stores)) }]),
     { path: 'release-manifests/image-references', bytes: references },
     { path: 'release-manifests/release-metadata', bytes: Buffer.from('{"kind":"cincinnati-metadata-v0"}') },
   ];
   return layerOfTar(tarArchive(members), compress);
+}
+
+const STORES_FILE = 'release-manifests/0000_90_cluster-update-keys_configmap.yaml';
+
+/** As `cluster-update-keys` makes it for a release. */
+function keysOfMaker(stores: readonly string[]): string {
+  const data = Object.fromEntries(stores.map((url, at) => [`store-openshift-release-${at}`, url]));
+  const metadata = {
+    name: 'release-verification',
+    namespace: 'openshift-config-managed',
+    annotations: { 'release.openshift.io/verification-config-map': '' },
+  };
+  const document = { apiVersion: 'v1', kind: 'ConfigMap', metadata, data: { ...data, 'verifier-public-key-x': 'x' } };
+  return `# Release verification\n${stringify(document)}`;
 }
 
 /**
@@ -50,8 +70,18 @@ export function manifestsLayer(references: Buffer, compress?: (tar: Buffer) => B
  */
 export function sampleRelease(
   tags: readonly SampleTag[],
-  options: { architecture?: string; withIndex?: boolean; labels?: Readonly<Record<string, string>> } = {},
+  {
+    stores,
+    ...options
+  }: {
+    architecture?: string;
+    withIndex?: boolean;
+    labels?: Readonly<Record<string, string>>;
+    /** Where its signatures are published. */
+    stores?: readonly string[];
+  } = {},
 ): SampleImage {
-  const layers = [sampleLayer({ seed: 'version-operator' }), manifestsLayer(imageReferences(tags))];
+  const manifests = manifestsLayer(imageReferences(tags), undefined, stores);
+  const layers = [sampleLayer({ seed: 'version-operator' }), manifests];
   return sampleImage({ seed: 'release', architecture: 'amd64', layers, ...options });
 }

@@ -1,0 +1,57 @@
+import { Agent, get } from 'node:https';
+import { type Digest, hexOf } from '../../domain/model/digest.ts';
+import { reasonOf } from '../../platform/app-error.ts';
+import { withDeadline } from '../../platform/async/abort.ts';
+import { responseTo } from '../../platform/http.ts';
+import { MAX_MESSAGE_BYTES, type ReleaseSignature, type SignatureChoice } from './release-signatures.ts';
+
+/** As the cluster version operator. */
+const MAX_PUBLISHED = 10;
+const ANSWER_MS = 20_000;
+
+/** Of the first store that has any. `lack`: why there are none. Throws an abort only. */
+export async function fetchPublished(
+  stores: readonly string[],
+  digest: Digest,
+  signal: AbortSignal,
+): Promise<Pick<SignatureChoice, 'found' | 'lack'>> {
+  // Its proxy is that of the usual variables.
+  const agent = new Agent({ proxyEnv: process.env });
+  const whys: string[] = [];
+  try {
+    for (const store of stores) {
+      const found: ReleaseSignature[] = [];
+      try {
+        for (let at = 1; at <= MAX_PUBLISHED; at += 1) {
+          const place = `${store}/sha256=${hexOf(digest)}/signature-${at}`;
+          const message = await withDeadline(place, ANSWER_MS, signal, (inner) => fetched(place, agent, inner));
+          if (message === undefined) break;
+          found.push({ place, hex: hexOf(digest), message });
+        }
+        if (found.length === 0) whys.push(`${store} has none`);
+      } catch (error) {
+        signal.throwIfAborted();
+        whys.push(`${store}: ${reasonOf(error)}`);
+      }
+      if (found.length > 0) return { found };
+    }
+  } finally {
+    agent.destroy();
+  }
+  return { found: [], lack: whys.join('; ') };
+}
+
+/** Undefined for 404. Addresses of others are not followed. */
+async function fetched(url: string, agent: Agent, signal: AbortSignal): Promise<Buffer | undefined> {
+  const response = await responseTo(get(url, { agent, signal }), signal);
+  const chunks: Buffer[] = [];
+  let sizeBytes = 0;
+  for await (const chunk of response as AsyncIterable<Buffer>) {
+    sizeBytes += chunk.length;
+    if (sizeBytes > MAX_MESSAGE_BYTES) throw new Error(`its answer has more than ${MAX_MESSAGE_BYTES} bytes`);
+    chunks.push(chunk);
+  }
+  if (response.statusCode === 404) return undefined;
+  if (response.statusCode !== 200) throw new Error(`it answers ${response.statusCode}`);
+  return Buffer.concat(chunks);
+}
