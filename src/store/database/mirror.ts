@@ -122,17 +122,22 @@ export class Mirror {
   }
 
   /**
-   * What was held is renamed. Returns the new names, that of the newest first. @throws system
-   * errors
+   * What was held is renamed, the newest last: it keeps its name until all is done. Returns the new
+   * names, that of the newest first. @throws AppError `store/…` (`retry`)
    */
   release(): readonly string[] {
-    this.isHeld = false;
-    return [this.newestPath, this.beforePath].flatMap((path) => {
-      if (!existsSync(path)) return [];
+    const asides = [this.beforePath, this.newestPath].filter(existsSync).map((path) => {
       const aside = damagedName(path, this.now);
-      renameSync(path, aside);
+      try {
+        renameSync(path, aside);
+      } catch (error) {
+        const message = `${path} can't be renamed to ${aside}: ${reasonOf(error)}`;
+        throw fileWriteError(path, error, 'store/write', message);
+      }
       return aside;
     });
+    this.isHeld = false;
+    return asides.reverse();
   }
 
   /** A generation that was read whole and turns out to be wrong. */

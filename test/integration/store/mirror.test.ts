@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import {
   chmodSync,
   copyFileSync,
@@ -22,8 +23,11 @@ import { digestOf } from '../../../src/platform/digest.ts';
 import type { Store } from '../../../src/ports/state.ts';
 import { openDatabase } from '../../../src/store/database/database.ts';
 import { MIGRATIONS } from '../../../src/store/database/migrations.ts';
+import { Mirror } from '../../../src/store/database/mirror.ts';
 import type { OpenState } from '../../../src/store/database/open-state.ts';
 import { NOON, verified } from '../../support/daemon/scenario.ts';
+import { mounting } from '../../support/files/small-disk.ts';
+import { have } from '../../support/requirements.ts';
 import { openSampleState } from '../../support/state/open-sample-state.ts';
 
 const { signal } = new AbortController();
@@ -400,5 +404,25 @@ describe('the mirror of the state database', () => {
     const select = after.prepare<[string], number>('SELECT invented_at FROM bundle WHERE bundle_id = ?').pluck();
     expect(select.get(bundle.bundleId)).toBe(77);
     after.close();
+  });
+});
+
+describe.runIf(have(mounting))("a mirror of another database that can't be renamed", () => {
+  it('is held, with the reason, until it can be', async () => {
+    writeFileSync(mirror, 'newest');
+    writeFileSync(`${mirror}.before`, 'before');
+    const held = new Mirror(path, NOON);
+    held.hold();
+    // A file that something is mounted on can't be renamed.
+    execFileSync('mount', ['--bind', mirror, mirror]);
+    try {
+      expect(() => held.release()).toThrow(expect.objectContaining({ code: 'store/write', disposition: 'retry' }));
+      await expect(held.write(() => undefined, signal)).rejects.toThrow('could not be taken over yet');
+    } finally {
+      execFileSync('umount', [mirror]);
+    }
+    const [aside = ''] = held.release();
+    expect(readFileSync(aside, 'utf8')).toBe('newest');
+    expect(readdirSync(folder).filter((name) => !name.includes('.damaged-'))).toEqual([]);
   });
 });
