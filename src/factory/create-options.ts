@@ -25,6 +25,7 @@ export interface CreateOptions
     | 'created'
     | 'expires'
     | 'schedule'
+    | 'keep'
     | 'annotations'
     | 'advisories'
     | 'trust'

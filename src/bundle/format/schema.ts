@@ -199,6 +199,7 @@ const members = v.strictObject({
   }),
   update: v.exactOptional(update),
   schedule: v.exactOptional(v.picklist(['immediate', 'manual'], "must be 'immediate' or 'manual'")),
+  keep: v.exactOptional(v.literal('life', "must be 'life'")),
   advisories: v.exactOptional(items(advisory)),
   trust: v.exactOptional(keyChange),
   attachments: v.exactOptional(
@@ -291,7 +292,7 @@ export function parseAdvisories(bytes: Uint8Array, path: string): readonly Advis
   return validateJson(value, schema, path, 'bundle/option');
 }
 
-type Members = Pick<Payload, 'update' | 'schedule'>;
+type Members = Pick<Payload, 'update' | 'schedule' | 'keep'>;
 
 /** A member of a payload that is about the release itself, and the flag of `bundle create`. */
 interface ReleaseMember {
@@ -302,6 +303,7 @@ interface ReleaseMember {
 
 const RELEASE_MEMBERS: readonly ReleaseMember[] = [
   { member: 'schedule', flag: '--manual', isIn: ({ schedule }) => schedule === 'manual' },
+  { member: 'keep', flag: '--keep', isIn: ({ keep }) => keep !== undefined },
   { member: 'update.from', flag: '--from', isIn: ({ update }) => update?.from !== undefined },
   { member: 'update.barrier', flag: '--barrier', isIn: ({ update }) => update?.barrier !== undefined },
   { member: 'update.deadend', flag: '--deadend', isIn: ({ update }) => update?.deadend !== undefined },

@@ -78,6 +78,8 @@ export interface Payload {
   readonly totals: BundleTotals;
   readonly update?: UpdateRules;
   readonly schedule?: Schedule;
+  /** Nodes never retire it by themselves, as with `lifecycle.protect`. */
+  readonly keep?: 'life';
   readonly advisories?: readonly Advisory[];
   readonly trust?: KeyChange;
   readonly attachments?: readonly Attachment[];

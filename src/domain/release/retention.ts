@@ -12,8 +12,9 @@ import { type ContainerView, type ImageIds, imageIdOf } from './evidence.ts';
 import { currentRelease, isProven, isRetired, isRolledBack, keptBundles, lastProven } from './recorded-phase.ts';
 import { type TagGoal, tagGoalsOf } from './tags.ts';
 
+/** By the release itself or by a setting. */
 export function isProtected({ payload }: StoredBundle, { protect }: Pick<Policy['lifecycle'], 'protect'>): boolean {
-  return protect.includes(bundleName(payload));
+  return payload.keep === 'life' || protect.includes(bundleName(payload));
 }
 
 /** A bundle of another stream is no base. */

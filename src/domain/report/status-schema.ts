@@ -279,7 +279,7 @@ export const statusReport = v.object({
   ),
   protected: is(
     v.array(struct({ name: text, version: text, ownBytes: large })),
-    'Releases that `lifecycle.protect` keeps: name, version, bytes that nothing else needs.',
+    'Releases that `lifecycle.protect` or `keep` of their bundle keeps: name, version, bytes that nothing else needs.',
   ),
   progress: is(
     v.object({

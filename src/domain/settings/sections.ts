@@ -183,7 +183,11 @@ export const lifecycleSection = {
       about:
         'How long until an activated release counts as proven although no container of it was ever seen. `keep`: never. What counts stands in [proof.md](decisions/proof.md#without-evidence).',
     },
-    protect: { type: releases, default: [], about: 'Releases that are never retired.' },
+    protect: {
+      type: releases,
+      default: [],
+      about: 'Releases that are never retired, beside those whose bundle says so (`bundle create --keep life`).',
+    },
   },
 } satisfies Section;
 

@@ -1,6 +1,6 @@
 import { bundleName, bundleTitle } from '../../domain/model/bundle.ts';
 import { currentRelease, isRetired, lastProven } from '../../domain/release/recorded-phase.ts';
-import { isBaseInNeed, isProtected } from '../../domain/release/retention.ts';
+import { isBaseInNeed } from '../../domain/release/retention.ts';
 import { ownersOf } from '../../domain/report/events/release-events.ts';
 import { type StoredBundle, stampAfter } from '../../domain/state/state.ts';
 import { formatCount } from '../../platform/sizes.ts';
@@ -30,8 +30,12 @@ export function retireByHand(
   const { bundles } = store.load();
   const bundle = findBundle(bundles, name);
   if (isRetired(bundle) && (bundle.removeImages === true || !removeImages)) return;
-  if (isProtected(bundle, policy.lifecycle)) {
+  if (policy.lifecycle.protect.includes(bundleName(bundle.payload))) {
     throw refuse('engine/protected', `${bundleName(bundle.payload)} is in lifecycle.protect; take it out there first`);
+  }
+  if (!force && bundle.payload.keep === 'life') {
+    const message = `${bundleName(bundle.payload)} is kept for good, as its bundle says; it is unpinned by force only`;
+    throw refuse('engine/running', message);
   }
   if (!force) {
     requireIdle(bundle, bundles, running);

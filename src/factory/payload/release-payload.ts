@@ -210,14 +210,14 @@ export function payloadOf(
   warnings: readonly string[],
 ): Payload {
   const { name, version, versionScheme, arch, sequence, created, expires } = options;
-  const { update, schedule, advisories, trust, annotations } = options;
+  const { update, schedule, keep, advisories, trust, annotations } = options;
   return {
     schemaVersion: 1,
     ...defined({ name, version, versionScheme, arch, sequence, created, expires }),
     index: tree.indexPointer,
     contents: tree.contentsPointer,
     totals,
-    ...defined({ update, schedule, advisories, trust }),
+    ...defined({ update, schedule, keep, advisories, trust }),
     ...(attachments.length > 0 && { attachments }),
     ...(warnings.length > 0 && { warnings: payloadWarnings(warnings) }),
     ...defined({ annotations }),

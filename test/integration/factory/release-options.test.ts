@@ -168,13 +168,13 @@ describe('rules of a release', () => {
   it('are refused without images, each by its name', async () => {
     const rollout = ['--rollout-start', '2026-05-01T22:00:00Z', '--rollout-minutes', '9'];
     const rules = [
-      ...['--manual', '--from', '>=9.0.0', '--barrier', 'step', ...rollout],
+      ...['--manual', '--keep', 'life', '--from', '>=9.0.0', '--barrier', 'step', ...rollout],
       ...['--end-of-life', '2099-01-01T00:00:00Z'],
     ];
     const refused = await create('bundle', ...advisory(), ...rules);
     expect(refused).toMatchObject({ exitCode: 2 });
     expect(refused.stderr.replaceAll('\n', ' ')).toContain(
-      'no image is given, so that --manual, --from, --barrier, --rollout-start, --end-of-life would count for no release',
+      'no image is given, so that --manual, --keep, --from, --barrier, --rollout-start, --end-of-life would count for no release',
     );
     expect(readdirSync(root).sort()).toEqual(['a.json', 'keys.d']);
     await create('base', ...image());

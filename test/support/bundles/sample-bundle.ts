@@ -86,6 +86,7 @@ export interface SampleBundleOptions {
   readonly created?: string;
   readonly expires?: string;
   readonly schedule?: Schedule;
+  readonly keep?: 'life';
   readonly update?: UpdateRules;
   readonly advisories?: readonly Advisory[];
   /** Path of a bundle on which this one builds. */
@@ -144,7 +145,7 @@ function requestIn(directory: string, reference: string): ImageRequest {
  */
 export async function makeSampleBundle(options: SampleBundleOptions): Promise<SampleBundle> {
   const { dir, name = 'ocp', version = '4.13.7', arch = hostArch, keys = [sampleKey()] } = options;
-  const { expires, schedule, update, advisories, base, filesystem } = options;
+  const { expires, schedule, keep, update, advisories, base, filesystem } = options;
   const images = options.images ?? sampleBundleImages(version, arch);
   const artifacts = options.artifacts ?? [];
   const layout = mkdtempSync(join(tmpdir(), 'stickpin-sample-'));
@@ -163,6 +164,7 @@ export async function makeSampleBundle(options: SampleBundleOptions): Promise<Sa
         created: options.created ?? '2026-01-01T00:00:00Z',
         ...(expires !== undefined && { expires }),
         ...(schedule !== undefined && { schedule }),
+        ...(keep !== undefined && { keep }),
         ...(update !== undefined && { update }),
         ...(advisories !== undefined && { advisories }),
         ...(base !== undefined && { base }),

@@ -100,6 +100,7 @@ function asText(found: UntrustedBundle, layout: Layout): string {
     ['expires', payload.expires],
     ['scheme', payload.versionScheme],
     ['schedule', payload.schedule ?? 'immediate'],
+    ['keep', payload.keep && 'life: nodes never retire it by themselves'],
     ['from', payload.update?.from],
     ['barrier', payload.update?.barrier?.reason],
     ['dead end', payload.update?.deadend?.reason],

@@ -24,6 +24,7 @@ export interface ReleaseOptions {
   readonly rolloutMinutes?: number;
   readonly rolloutFraction?: number;
   readonly manual?: true;
+  readonly keep?: 'life';
   readonly advisory: readonly string[];
   readonly trustKey: readonly string[];
   readonly revokeKey: readonly string[];
@@ -59,6 +60,12 @@ export function addReleaseOptions(command: Command): Command {
     .option('--rollout-minutes <number>', 'how long it takes until all nodes may activate it', minutes)
     .option('--rollout-fraction <number>', 'the part of the nodes that may activate it at the start, 0 to 1', fraction)
     .option('--manual', "wait for 'stickpin activate' once it is ready")
+    .addOption(
+      new Option(
+        '--keep <time>',
+        'nodes keep the release pinned for good, as with lifecycle.protect: the first one of a product, for example',
+      ).choices(['life']),
+    )
     .option(
       '--advisory <file>',
       'what is now known about other releases: JSON {version, deadend|barrier: true, reason}, or a list; may be repeated',
@@ -87,7 +94,7 @@ export async function readReleaseOptions(
   options: ReleaseOptions,
   faults: FaultList,
   signal: AbortSignal,
-): Promise<Pick<CreateOptions, 'versionScheme' | 'expires' | 'update' | 'schedule' | 'advisories' | 'trust'>> {
+): Promise<Pick<CreateOptions, 'versionScheme' | 'expires' | 'update' | 'schedule' | 'keep' | 'advisories' | 'trust'>> {
   for (const [option, reason] of Object.entries({ barrier: options.barrier, deadend: options.deadend })) {
     const why = `--${option} has no reason: people are shown it where an update is held`;
     if (reason?.trim() === '') faults.add(bundleError('bundle/option', why));
@@ -128,7 +135,7 @@ export async function readReleaseOptions(
     ...(options.revokeKey.length > 0 && { revoked: [...new Set(options.revokeKey)] }),
   };
   return {
-    ...defined({ versionScheme: options.versionScheme, expires: options.expires }),
+    ...defined({ versionScheme: options.versionScheme, expires: options.expires, keep: options.keep }),
     ...(Object.keys(update).length > 0 && { update }),
     ...(options.manual && { schedule: 'manual' as const }),
     ...(advisories.length > 0 && { advisories }),

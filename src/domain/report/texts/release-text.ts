@@ -129,7 +129,9 @@ export function hookFailureText(unit: string, why: HookFailure): string {
 export function keptText(bundle: StoredBundle, why: KeptWhy): string {
   switch (why.kind) {
     case 'protected':
-      return 'kept for good by lifecycle.protect';
+      return bundle.payload.keep === 'life'
+        ? 'kept for good, as its bundle says'
+        : 'kept for good by lifecycle.protect';
     case 'wanted':
       return 'kept since its activation was asked for';
     case 'base':

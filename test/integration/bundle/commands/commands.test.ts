@@ -66,7 +66,8 @@ describe('keygen', () => {
 
 describe('bundle create, sign, inspect, verify', () => {
   it('make, show and prove a bundle', async () => {
-    const made = await create(...imageArgs(), '--key', join(keys, 'factory.key'), '--manual', '--from', '>=4.12.0');
+    const rules = ['--manual', '--from', '>=4.12.0', '--keep', 'life'];
+    const made = await create(...imageArgs(), '--key', join(keys, 'factory.key'), ...rules);
     expect(made).toMatchObject({
       exitCode: 0,
       stdout: expect.stringMatching(/^ocp 4\.13\.7 for amd64 is in .*: 2 images, 7 blobs/),
@@ -77,6 +78,7 @@ describe('bundle create, sign, inspect, verify', () => {
     expect(inspected.payload).toMatchObject({
       created: '2026-03-04T05:06:07Z',
       schedule: 'manual',
+      keep: 'life',
       update: { from: '>=4.12.0' },
       sequence: 7,
     });
@@ -84,7 +86,9 @@ describe('bundle create, sign, inspect, verify', () => {
       'etcd',
       'edge-proxy',
     ]);
-    expect((await run('bundle', 'inspect', bundle)).stdout).toContain('quay.example.com/coreos/etcd@sha256:');
+    const shown = (await run('bundle', 'inspect', bundle)).stdout;
+    expect(shown).toContain('quay.example.com/coreos/etcd@sha256:');
+    expect(shown).toContain('  keep        life: nodes never retire it by themselves\n');
 
     const verified = await run('bundle', 'verify', bundle, '--keys', keys, '--full');
     expect(verified).toMatchObject({

@@ -19,6 +19,23 @@ export const RETENTION: readonly Scenario[] = [
     ],
   },
   {
+    name: 'keep = "life" of a bundle keeps its release pinned for good too, until it is unpinned by force',
+    lifecycle: { keep: 1 },
+    traits: { A: { keep: 'life' } },
+    rows: [
+      ...C_ACTIVE,
+      {
+        event: pass(12),
+        effects: ['record-proven C', 'retire B', 'apply-pins A+C', 'remove-images B'],
+        phases: 'A superseded, B retired, C proven',
+        pins: 'A+C',
+        images: 'A+C',
+      },
+      { event: unpin('A'), effects: [], refused: 'engine/running', pins: 'A+C' },
+      { event: unpin('A', { force: true }), effects: ['apply-pins C', 'remove-images A'], pins: 'C', images: 'C' },
+    ],
+  },
+  {
     name: 'what was passed over is retired, and where lifecycle.remove_images is false its images stay',
     lifecycle: { remove_images: false },
     traits: { B: { schedule: 'manual' } },

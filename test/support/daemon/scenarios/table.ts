@@ -79,6 +79,7 @@ export interface Row {
 /** What is special about a release; the rest has defaults. */
 export interface Traits {
   readonly schedule?: 'manual';
+  readonly keep?: 'life';
   /** It has the very same images as another release. */
   readonly imagesOf?: Letter;
 }

@@ -10,6 +10,7 @@ const NOTICE = { images: [] };
 describe('a bundle without images', () => {
   it.each<[string, Partial<Payload>]>([
     ['schedule', { schedule: 'manual' }],
+    ['keep', { keep: 'life' }],
     ['update.from', { update: { from: '>=4.12.0' } }],
     ['update.barrier', { update: { barrier: reason } }],
     ['update.deadend', { update: { deadend: reason } }],

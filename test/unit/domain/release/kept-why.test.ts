@@ -56,6 +56,8 @@ describe('why a release is kept', () => {
     const base = release(1, done(1));
     const more = [release(2, done(2)), release(3, done(3))];
     expect(texts([base, ...more], { protect: ['ocp@4.13.1'] })[0]).toBe('kept for good by lifecycle.protect');
+    const first = { ...base, payload: { ...base.payload, keep: 'life' as const } };
+    expect(texts([first, ...more])[0]).toBe('kept for good, as its bundle says');
     expect(texts([{ ...base, activationRequestedAt: NOON + 9 }, ...more])[0]).toBe(
       'kept since its activation was asked for',
     );
