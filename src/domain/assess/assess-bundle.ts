@@ -25,6 +25,7 @@ import { type DiskVerdict, diskVerdict, type LackingRelease } from '../preload/s
 import {
   absentArtifacts,
   badBlobsAfter,
+  copyableArtifacts,
   type ImageSupply,
   refusalReason,
   refusalsOf,
@@ -192,14 +193,11 @@ function factsOf(
   const base = stored.bundles.find((other) => isBaseOf(other, bundle));
   const lacking = lackingOfBaseIn(bundle, absentImages, sources, context);
   const seen = { bundle, ...images, presentLayers, carriers, failures, localBlobs };
-  const isAtHand = (index: number) =>
-    supply.availableBlobs.has(bundle.contents.layers[index]?.digest ?? bundle.bundleId);
-  const copyable = isTrusted ? images.absentArtifacts.filter(({ layers }) => layers.every(isAtHand)) : [];
   const isKnown = observed.runtime.kind === 'reachable' && !isRetired(bundle);
   return {
     ...seen,
     ...sources,
-    copyableArtifacts: copyable,
+    copyableArtifacts: isTrusted ? copyableArtifacts(images.absentArtifacts, bundle, supply) : [],
     lackingOfBase: lacking.size,
     baseHolders: holdersOf(lacking, bundle, stored.bundles),
     base,

@@ -1,5 +1,5 @@
 import { defined } from '../../platform/defined.ts';
-import { baseNeededBy } from '../model/bundle.ts';
+import { allIn, baseNeededBy } from '../model/bundle.ts';
 import type { BundleId } from '../model/digest.ts';
 import { type ImageReason, labelOf } from '../model/reason.ts';
 import { repositoryOf } from '../model/reference.ts';
@@ -98,10 +98,12 @@ export function documentReasons(
   const reasons = new Map<BundleId, ImageReason>();
   if (lacking.size === 0 || lackingChecks < LOOKS) return reasons;
   for (const { bundleId, payload, contents } of keptBundles(bundles)) {
-    const without = contents.images.filter(({ reference }) => lacking.has(reference));
+    const without = allIn(contents).filter(({ reference }) => lacking.has(reference));
     const [first] = without;
     if (first === undefined) continue;
-    const counts = { lacking: without.length, total: contents.images.length };
+    const isMixed = without.some((one) => !('pin' in one));
+    const total = isMixed ? allIn(contents).length : contents.images.length;
+    const counts = { lacking: without.length, total, ...(isMixed && { isMixed }) };
     const data = { bundle: labelOf(payload), ...counts, reference: first.reference };
     reasons.set(bundleId, { code: 'engine/documents-missing', data });
   }

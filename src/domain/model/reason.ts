@@ -193,7 +193,10 @@ export type ImageReason =
       }
     >
   /** Manifests or configs are lost, so pulls can't be answered. `reference`: of one image. */
-  | Conclusion<'engine/documents-missing', { bundle: BundleLabel; lacking: number; total: number; reference: string }>
+  | Conclusion<
+      'engine/documents-missing',
+      { bundle: BundleLabel; lacking: number; total: number; isMixed?: boolean; reference: string }
+    >
   | Conclusion<'runtime/pins-pending', { bundle: BundleLabel; unpinned: number; total: number }>
   | Conclusion<
       'runtime/pins-ignored',

@@ -1,4 +1,4 @@
-import { type Artifact, allIn, type Image, type VerifiedBundle } from '../model/bundle.ts';
+import { type Artifact, allIn, type Contents, type Image, type VerifiedBundle } from '../model/bundle.ts';
 import type { BundleId, Digest } from '../model/digest.ts';
 import { type FoundBundle, isFaulty } from '../model/medium.ts';
 import { labelOf, type Reason } from '../model/reason.ts';
@@ -8,7 +8,7 @@ import type { StoredBundle } from '../state/state.ts';
 import type { BundleFacts } from './hold.ts';
 
 export interface Supply {
-  /** Layers and image manifests on plugged media or on the node's own disk. */
+  /** Layers, manifests, and configs of artifacts, on plugged media or on the node's own disk. */
   readonly availableBlobs: ReadonlySet<Digest>;
   /** Bundles of which a plugged medium carries an envelope without blobs. */
   readonly envelopes: ReadonlySet<BundleId>;
@@ -23,13 +23,21 @@ export interface ImageSupply {
 
 /** Those of which a blob is not on the node's own disk. */
 export function absentArtifacts({ contents }: VerifiedBundle, localBlobs: ReadonlySet<Digest>): readonly Artifact[] {
-  const { layers, artifacts = [] } = contents;
-  return artifacts.filter(
-    (artifact) =>
-      ![artifact.digest, artifact.config.digest, ...artifact.layers.map((at) => layers[at]?.digest)].every(
-        (digest) => digest !== undefined && localBlobs.has(digest),
-      ),
-  );
+  return (contents.artifacts ?? []).filter((artifact) => !hasAllOf(artifact, contents, localBlobs));
+}
+
+/** Those of which every blob is on the node's own disk or on a medium. */
+export function copyableArtifacts(
+  absent: readonly Artifact[],
+  { contents }: VerifiedBundle,
+  { availableBlobs }: Supply,
+): readonly Artifact[] {
+  return absent.filter((artifact) => hasAllOf(artifact, contents, availableBlobs));
+}
+
+function hasAllOf({ digest, config, layers }: Artifact, contents: Contents, blobs: ReadonlySet<Digest>): boolean {
+  const all = [digest, config.digest, ...layers.map((at) => contents.layers[at]?.digest)];
+  return all.every((one) => one !== undefined && blobs.has(one));
 }
 
 /** A blob belongs to no bundle: its digest says what it is. */
@@ -41,7 +49,9 @@ export function supplyOf(found: readonly FoundBundle[], localBlobs: ReadonlySet<
     if (entry.isEnvelope) envelopes.add(entry.bundle.bundleId);
     const missing = new Set(entry.missing.map((blob) => blob.digest));
     const { layers, images, artifacts = [] } = entry.bundle.contents;
-    for (const { digest } of [...layers, ...images, ...artifacts]) if (!missing.has(digest)) availableBlobs.add(digest);
+    const configs = artifacts.map(({ config }) => config);
+    for (const { digest } of [...layers, ...images, ...artifacts, ...configs])
+      if (!missing.has(digest)) availableBlobs.add(digest);
   }
   return { availableBlobs, envelopes };
 }

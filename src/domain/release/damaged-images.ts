@@ -1,4 +1,4 @@
-import type { Image } from '../model/bundle.ts';
+import { type Artifact, allIn, type Image } from '../model/bundle.ts';
 import type { BundleId, Digest } from '../model/digest.ts';
 import type { ExpectedLayer, RuntimeContainer, RuntimeImage } from '../model/image.ts';
 import type { ContentFault, DamageOutcome } from '../model/reason.ts';
@@ -195,15 +195,22 @@ const GONE_MS = 60_000;
 
 type Seen = Pick<Observed, 'media' | 'localBlobs'>;
 
-/** Activated releases, and ready ones with documents: an envelope may be ready without any. */
+/**
+ * Activated releases, and ready ones with documents: an envelope may be ready without any. Of the
+ * others the artifacts that wait for a document.
+ */
 export function documentCheckOf(bundles: readonly StoredBundle[], { media, localBlobs }: Seen): DocumentCheckPlan {
   const hasSome = ({ contents }: StoredBundle) => contents.images.some(({ digest }) => localBlobs.has(digest));
   const releases = bundles
     .filter((bundle) => bundle.readyAt !== undefined && !isRetired(bundle))
     .filter((bundle) => bundle.activatedAt !== undefined || hasSome(bundle));
-  const images = releases.flatMap(({ contents }) => [...contents.images, ...(contents.artifacts ?? [])]);
+  const lacks = ({ digest, config }: Artifact) => ![digest, config.digest].every((one) => localBlobs.has(one));
+  const waiting = bundles
+    .filter((bundle) => bundle.readyAt === undefined && !isRetired(bundle))
+    .flatMap(({ contents }) => (contents.artifacts ?? []).filter(lacks));
+  const images = [...releases.flatMap(({ contents }) => allIn(contents)), ...waiting];
   return {
-    releases: releases.map(({ bundleId }) => bundleId).join('\n'),
+    releases: [...releases.map(({ bundleId }) => bundleId), ...waiting.map(({ digest }) => digest)].join('\n'),
     media: mediaKey(media),
     images: [...new Map(images.map(({ reference, digest }) => [reference, { reference, digest }])).values()],
   };

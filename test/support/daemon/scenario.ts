@@ -2,8 +2,16 @@ import { type PathsInput, type PlannedPath, readPaths } from '../../../src/domai
 import { NO_FLOORS } from '../../../src/domain/adoption/floors.ts';
 import { type Assessment, assess } from '../../../src/domain/assess/assess.ts';
 import { type Decision, decide } from '../../../src/domain/decide/decide.ts';
-import type { Contents, Image, Layer, Payload, VerifiedBundle } from '../../../src/domain/model/bundle.ts';
-import { hexOf } from '../../../src/domain/model/digest.ts';
+import {
+  type Artifact,
+  artifactLayers,
+  type Contents,
+  type Image,
+  type Layer,
+  type Payload,
+  type VerifiedBundle,
+} from '../../../src/domain/model/bundle.ts';
+import { type Digest, hexOf } from '../../../src/domain/model/digest.ts';
 import type { RuntimeImage, RuntimeObservation } from '../../../src/domain/model/image.ts';
 import type { NodeFacts } from '../../../src/domain/model/machine.ts';
 import type { FoundBundle, Medium, MediumState, MissingBlob } from '../../../src/domain/model/medium.ts';
@@ -44,6 +52,28 @@ export function referenceOf(name: string): string {
   return `quay.example.com/ocp/${name}@${digestOf(`image ${name}`)}`;
 }
 
+/** The artifact that a scenario calls `name`. */
+export function artifactOf(name: string, version = '4.13.7', layers: readonly number[] = []): Artifact {
+  const digest = digestOf(`artifact ${name}`);
+  return {
+    reference: `models.example.com/${name}@${digest}`,
+    digest,
+    mediaType: 'application/vnd.oci.image.manifest.v1+json',
+    type: 'application/vnd.example.model',
+    tags: [`models.example.com/${name}:${version}`],
+    config: { digest: digestOf(`config of ${name}`), size: 2 },
+    layers,
+  };
+}
+
+/** All blobs of the artifacts of a bundle. */
+export function artifactBlobs({ contents }: Pick<VerifiedBundle, 'contents'>): Set<Digest> {
+  return new Set([
+    ...(contents.artifacts ?? []).flatMap(({ digest, config }) => [digest, config.digest]),
+    ...artifactLayers(contents).map(({ digest }) => digest),
+  ]);
+}
+
 /** The key id of the key that a scenario calls `name`. */
 export function keyIdOf(name: string): string {
   return hexOf(digestOf(`key ${name}`));
@@ -55,6 +85,8 @@ export interface BundleSpec extends Partial<Omit<Payload, 'index' | 'contents' |
    * Name of each image and the names of its layers. Default: `etcd` and `api`, which share `base`.
    */
   readonly images?: Readonly<Record<string, readonly string[]>>;
+  /** Name of each artifact and the names of its layers. Default: none. */
+  readonly artifacts?: Readonly<Record<string, readonly string[]>>;
   /** What differs from {@link layer} for a layer name. */
   readonly layers?: Readonly<Record<string, Partial<Layer>>>;
   /** What differs for an image name; `tags` by default `quay.example.com/ocp/NAME:VERSION`. */
@@ -66,13 +98,14 @@ export interface BundleSpec extends Partial<Omit<Payload, 'index' | 'contents' |
 export function verified(spec: BundleSpec = {}): VerifiedBundle {
   const {
     images = { etcd: ['base', 'etcd'], api: ['base', 'api'] },
+    artifacts,
     layers = {},
     imageOver = {},
     signedBy,
     ...over
   } = spec;
   const version = over.version ?? '4.13.7';
-  const names = [...new Set(Object.values(images).flat())];
+  const names = [...new Set(Object.values({ ...images, ...artifacts }).flat())];
   const contents: Contents = {
     layers: names.map((name) => layer(name, layers[name])),
     images: Object.entries(images).map(([name, of]) => ({
@@ -85,6 +118,15 @@ export function verified(spec: BundleSpec = {}): VerifiedBundle {
       layers: of.map((one) => names.indexOf(one)),
       ...imageOver[name],
     })),
+    ...(artifacts !== undefined && {
+      artifacts: Object.entries(artifacts).map(([name, of]) =>
+        artifactOf(
+          name,
+          version,
+          of.map((one) => names.indexOf(one)),
+        ),
+      ),
+    }),
   };
   const payload: Payload = {
     schemaVersion: 1,

@@ -181,8 +181,11 @@ export const EVERY_REASON: {
     says: /^\d+ of \d+ images of/,
   },
   'engine/documents-missing': {
-    data: fc.record({ bundle, lacking: count, total: count, reference }),
-    says: /^\d+ of \d+ images of/,
+    data: fc.record(
+      { bundle, lacking: count, total: count, isMixed: fc.boolean(), reference },
+      { requiredKeys: ['bundle', 'lacking', 'total', 'reference'] },
+    ),
+    says: /^\d+ of \d+ images (?:and artifacts )?of/,
   },
   'runtime/pins-pending': { data: fc.record({ bundle, unpinned: count, total: count }), says: /^\d+ of \d+ images/ },
   'runtime/pins-ignored': {

@@ -96,7 +96,7 @@ export const REASON_SAMPLES: Samples = {
   'engine/image-missing': [
     { ...missing, next: { kind: 'pull' } },
     { ...missing, missing: 1, named: ['quay.io/x/a'], isList: false, next: { kind: 'pull' } },
-    { ...missing, next: { kind: 'look' } },
+    { ...missing, isMixed: true, next: { kind: 'look' } },
     { ...missing, next: { kind: 'copy', flaws } },
     { ...missing, next: { kind: 'plug-in' } },
     { ...missing, next: { kind: 'plug-in', base: 'ocp@4.13.6' } },
@@ -113,7 +113,7 @@ export const REASON_SAMPLES: Samples = {
   ],
   'engine/documents-missing': [
     { bundle, lacking: 2, total: 9, reference },
-    { bundle, lacking: 1, total: 9, reference },
+    { bundle, lacking: 1, total: 9, isMixed: true, reference },
   ],
   'runtime/pins-pending': [pins, { ...pins, unpinned: 1 }],
   'runtime/pins-ignored': [

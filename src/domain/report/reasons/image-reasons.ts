@@ -158,8 +158,8 @@ export const IMAGE_REASONS: Entries<ImageReason | MediaReason | RuntimeReason> =
       `plug in the stick of ${release}, and see 'stickpin verify-images ${release}'; if damage comes again, check the disk`,
   },
   'engine/documents-missing': {
-    says: ({ bundle, lacking, total, reference }, { title }) => ({
-      what: `${lacking} of ${total} images of ${title(bundle)} can't be pulled again without a network`,
+    says: ({ bundle, lacking, total, isMixed, reference }, { title }) => ({
+      what: `${lacking} of ${total} ${kindText(isMixed)} of ${title(bundle)} can't be pulled again without a network`,
       details: [
         `${lacking === 1 ? 'Its' : 'Their'} manifest or config is lost on this node`,
         `The first is ${reference}`,
@@ -246,8 +246,12 @@ function flawText({ digest, why, medium, more }: Flaws, name: Names['name']): st
   return `Blob ${shortDigest(digest)} ${FLAW[why]} on ${name(medium)}${more === 0 ? '' : ` (and ${more} more)`}`;
 }
 
-function countText(count: number, total: number, title: string, isMixed = false): string {
-  return `${count} of ${total} images${isMixed ? ' and artifacts' : ''} of ${title} ${count === 1 ? 'is' : 'are'}`;
+function countText(count: number, total: number, title: string, isMixed?: boolean): string {
+  return `${count} of ${total} ${kindText(isMixed)} of ${title} ${count === 1 ? 'is' : 'are'}`;
+}
+
+function kindText(isMixed = false): string {
+  return isMixed ? 'images and artifacts' : 'images';
 }
 
 function missingNext(

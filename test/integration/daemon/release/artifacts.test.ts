@@ -124,19 +124,25 @@ it('holds its release until it is whole, and continues from the same byte when t
   expect(gate.starts(digest).at(-1)).toBeGreaterThan(0);
 });
 
-it('is copied again when it was lost, and names its stick meanwhile', async () => {
+const document = (digest: string) => join(node.base, 'state/blobs/sha256', hexOf(digest as Digest));
+it.each([
+  ['a file', () => kept(weights)],
+  ['its manifest', () => document(model.top.digest)],
+  ['its config', () => document(model.config.digest)],
+])('is copied again when it was lost, and names its stick meanwhile: %s', async (_what, lost) => {
   const { path } = await make('one');
   await node.load(path);
   await node.takeOut();
   await node.stop();
-  rmSync(kept(weights));
+  const before = readFileSync(lost());
+  rmSync(lost());
   await node.start();
-  const lost = await node.until(({ bundles }) => bundles[0]?.artifacts?.present === 0);
-  expect(lost.bundles[0]?.phase).toBe('activated');
+  const report = await node.until(({ bundles }) => bundles[0]?.artifacts?.present === 0);
+  expect(report.bundles[0]?.phase).toBe('activated');
   await node.until(({ status }) => /1 of 2 images and artifacts of ocp 4\.13\.7 is missing.*Plug in/.test(status));
   node.plugAgain();
   await node.until(({ bundles }) => bundles[0]?.artifacts?.present === 1);
-  expect(readFileSync(kept(weights)).equals(weights)).toBe(true);
+  expect(readFileSync(lost()).equals(before)).toBe(true);
 });
 
 it('goes with its release, but not while another release has it', async () => {

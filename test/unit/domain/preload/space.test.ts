@@ -96,16 +96,8 @@ describe('held (space)', () => {
   });
 
   it('counts what artifacts lack, also when every image is there', () => {
-    const images = { images: { etcd: ['etcd'] }, layers: { model: { sizeBytes: 10 * MIB } } };
-    const { bundleId, payload, contents } = verified({ ...images, images: { etcd: ['etcd', 'model'] } });
-    const [etcd] = contents.images;
-    const at = contents.layers.findIndex(({ digest }) => digest === layer('model').digest);
-    if (etcd === undefined) expect.unreachable();
-    const artifact = { ...etcd, type: 'model', config: { digest: layer('config').digest, size: 2 }, layers: [at] };
-    const reference = `models.example.com/small@${layer('manifest').digest}`;
-    const artifacts = [{ ...artifact, reference, digest: layer('manifest').digest }];
-    const own = { ...contents, images: [{ ...etcd, layers: etcd.layers.filter((one) => one !== at) }], artifacts };
-    const release = stored({ bundleId, payload, contents: own, signedBy: [] });
+    const spec = { images: { etcd: ['etcd'] }, artifacts: { small: ['model'] } };
+    const release = stored(verified(spec));
     const needed = (over: Parameters<typeof observation>[0]) =>
       judge(observation({ layersBesideImages: true, runtime: reachable(), ...over }), [release]).first?.disk
         ?.neededBytes;
