@@ -24,9 +24,11 @@ import { keepsBlobs, missingLayersOf } from '../preload/pull-schedule.ts';
 import { type DiskVerdict, diskVerdict, type LackingRelease } from '../preload/space.ts';
 import {
   absentArtifacts,
+  artifactsToPull,
   badBlobsAfter,
   copyableArtifacts,
   type ImageSupply,
+  lackingCount,
   refusalReason,
   refusalsOf,
   type Supply,
@@ -54,6 +56,8 @@ export interface BundleAssessment extends PhaseOf, ImageSupply, ActivationVerdic
   readonly blobMedia: readonly string[];
   readonly absentImages: readonly Image[];
   readonly absentArtifacts: readonly Artifact[];
+  /** What the node has and the runtime can take. */
+  readonly artifactsToPull: readonly Artifact[];
   /** Of a retired release: those that other releases pin. */
   readonly pinnedImages: readonly Image[];
   /** Present, and the runtime does not report them pinned. */
@@ -94,7 +98,7 @@ export function assessBundle(bundle: StoredBundle, context: BundleContext): Bund
     clockFault: streamClockFault(bundle, { ...observed, bundles: stored.bundles }),
     clockSynchronised: observed.clockSynchronised,
     withdrawn: withdrawal?.reason.code,
-    absentImages: images.absentImages.length + images.absentArtifacts.length,
+    absentImages: lackingCount(images),
     bundles: stored.bundles,
     foreignTag: foreignTag(bundle, stored.bundles),
     imageUses: observed.imageUses,
@@ -113,6 +117,7 @@ export function assessBundle(bundle: StoredBundle, context: BundleContext): Bund
       ...new Set(carriers.filter(({ found }) => found.isEnvelope !== true).map((carrier) => carrier.medium.label)),
     ],
     ...images,
+    artifactsToPull: artifactsToPull(bundle, images.absentArtifacts, observed.runtime),
     pullableImages: facts.pullableImages,
     onlineImages: facts.onlineImages,
     mirroredImages: facts.mirroredImages,
@@ -147,7 +152,7 @@ function imagesOf(bundle: StoredBundle, { images, memory, observed }: BundleCont
   const present = bundle.contents.images.filter((image) => image.pin && !absent.has(image));
   return {
     absentImages,
-    absentArtifacts: isRetired(bundle) ? [] : absentArtifacts(bundle, observed.localBlobs),
+    absentArtifacts: absentArtifacts(bundle, observed.localBlobs),
     pinnedImages: present.filter(isPinned),
     unpinnedImages: isRetired(bundle) ? [] : present.filter((image) => !isPinned(image)),
   };

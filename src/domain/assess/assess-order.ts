@@ -4,6 +4,7 @@ import { chooseNext, type PathRelease } from '../activation/stream-path.ts';
 import { isAutomatic } from '../activation/timing-gates.ts';
 import type { Adoption } from '../adoption/unknown-bundles.ts';
 import type { BundleId } from '../model/digest.ts';
+import { type Lacking, lackingCount } from '../preload/supply.ts';
 import { hasBegun } from '../release/recorded-phase.ts';
 import { type TagAssessment, type TagGoal, tagGoalsOf } from '../release/tags.ts';
 import type { Policy } from '../settings/settings.ts';
@@ -78,12 +79,8 @@ export function isReadyToActivate({ activationDue, ...entry }: BundleAssessment)
   return activationDue && isComplete(entry);
 }
 
-export function isComplete({
-  absentImages,
-  absentArtifacts,
-  unpinnedImages,
-}: Pick<BundleAssessment, 'absentImages' | 'absentArtifacts' | 'unpinnedImages'>): boolean {
-  return absentImages.length + absentArtifacts.length + unpinnedImages.length === 0;
+export function isComplete({ unpinnedImages, ...entry }: Lacking & Pick<BundleAssessment, 'unpinnedImages'>): boolean {
+  return lackingCount(entry) + unpinnedImages.length === 0;
 }
 
 /** The bundle whose activation runs, else the first ready one that no gate holds. */

@@ -13,6 +13,7 @@ import {
   runtimeHold,
 } from '../preload/hold.ts';
 import { spaceHold } from '../preload/space.ts';
+import { lackingCount } from '../preload/supply.ts';
 import { type ReachedPhase, reachedPhase } from '../release/recorded-phase.ts';
 import { rollbackReason } from '../release/rollback.ts';
 import type { Memory } from '../state/memory.ts';
@@ -28,7 +29,7 @@ export function derivePhase(facts: BundleFacts, withdrawal: Withdrawal | undefin
 }
 
 function phaseOf(facts: BundleFacts, { observed, memory, stored }: PhaseContext): PhaseOf {
-  const { bundle, absentImages, absentArtifacts, unpinnedImages } = facts;
+  const { bundle, unpinnedImages } = facts;
   const reached = reachedPhase(bundle, stored.bundles);
   if (reached === 'retired') return { phase: 'retired' };
   if (observed.runtime.kind !== 'reachable') {
@@ -41,7 +42,7 @@ function phaseOf(facts: BundleFacts, { observed, memory, stored }: PhaseContext)
       ? { phase: 'held', hold: 'runtime-version', reason: tooOld }
       : { phase: reached, reason: tooOld };
   }
-  if (absentImages.length + absentArtifacts.length > 0) return incomplete(facts, reached, observed, memory);
+  if (lackingCount(facts) > 0) return incomplete(facts, reached, observed, memory);
   if (unpinnedImages.length > 0) return unpinned(facts, reached, observed, memory);
   return settled(bundle, stored.bundles, reached);
 }

@@ -3,7 +3,6 @@ import type { Assessment } from '../assess/assess.ts';
 import type { BundleAssessment } from '../assess/assess-bundle.ts';
 import { type Artifact, allIn, artifactLayers, type Image, type Layer } from '../model/bundle.ts';
 import type { Digest } from '../model/digest.ts';
-import { takesArtifacts } from '../model/image.ts';
 import {
   fill,
   missingLayersOf,
@@ -59,7 +58,7 @@ function candidates(observed: Observed, memory: Memory, assessment: Assessment):
   const planned = new Map<string, PlannedPull>();
   for (const entry of assessment.bundles.filter(isPreloading)) {
     const online = new Set(entry.onlineImages);
-    for (const artifact of artifactsToPull(entry, observed)) {
+    for (const artifact of entry.artifactsToPull) {
       if (!unwanted.has(artifact.reference))
         planned.set(artifact.reference, plannedPull(artifact, entry, false, assessment));
     }
@@ -71,15 +70,6 @@ function candidates(observed: Observed, memory: Memory, assessment: Assessment):
     }
   }
   return [...planned.values()];
-}
-
-/** Of a release whose mirrors are in place. What the runtime lacks of it holds nothing. */
-function artifactsToPull({ bundle, absentArtifacts }: BundleAssessment, { runtime }: Observed): readonly Artifact[] {
-  const { artifacts = [] } = bundle.contents;
-  if (artifacts.length === 0 || bundle.readyAt === undefined || runtime.kind !== 'reachable') return [];
-  if (!takesArtifacts(runtime)) return [];
-  const listed = new Set(runtime.images.flatMap(({ repoDigests }) => repoDigests));
-  return artifacts.filter((artifact) => !absentArtifacts.includes(artifact) && !listed.has(artifact.reference));
 }
 
 function plannedPull(

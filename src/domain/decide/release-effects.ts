@@ -4,25 +4,31 @@ import type { Assessment } from '../assess/assess.ts';
 import type { BundleAssessment } from '../assess/assess-bundle.ts';
 import { isReadyToActivate } from '../assess/assess-order.ts';
 import { diskFull } from '../preload/space.ts';
+import { lackingCount } from '../preload/supply.ts';
 import { blobsToForget, type DamagedImage, healable } from '../release/damaged-images.ts';
 import { areFilesInstalled, beforeActivate, wantedRuns } from '../release/hooks.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { CheckCause, ContentChecks, ContentResult } from '../state/checks.ts';
 import type { Effect, Healing, LifecycleFinding } from '../state/effect.ts';
 import { type HookRun, isSameRun } from '../state/hook.ts';
-import { isWaiting, type Memory } from '../state/memory.ts';
+import { isWaiting, type Memory, type RunningTask } from '../state/memory.ts';
 import type { Observed, StoredBundle } from '../state/state.ts';
 
-/** The bundle that STATUS and progress name: one with a running pull, else the first to preload. */
+/** The bundle that STATUS and progress name: one with a running preload, else the first one due. */
 export function bundleInWork(
   { running }: Pick<Memory, 'running'>,
   { bundles }: Assessment,
 ): BundleAssessment | undefined {
-  const isRunning = ({ bundle }: BundleAssessment) =>
-    running.some((task) => task.kind === 'pull' && task.bundleId === bundle.bundleId);
+  const isRunning = ({ bundle }: BundleAssessment) => running.some((task) => isPreloadOf(task, bundle));
   return (
     bundles.find(isRunning) ?? bundles.find((entry) => entry.phase === 'preloading' && entry.absentImages.length > 0)
   );
+}
+
+/** Not when the runtime only takes an artifact that the node has. */
+export function isPreloadOf(task: RunningTask, { bundleId, contents }: StoredBundle): boolean {
+  if (task.kind !== 'pull' || task.bundleId !== bundleId) return false;
+  return (contents.artifacts ?? []).every(({ reference }) => reference !== task.reference);
 }
 
 export function failedPulls({ failures }: Pick<Memory, 'failures'>, now: number): ReadonlySet<string> {
@@ -45,7 +51,7 @@ export function resumptions({ media }: Pick<Observed, 'media'>, { bundles }: Ass
     );
   return bundles
     .filter(({ bundle }) => bundle.cancelled !== undefined)
-    .filter((entry) => entry.absentImages.length + entry.absentArtifacts.length === 0 || isBack(entry))
+    .filter((entry) => lackingCount(entry) === 0 || isBack(entry))
     .map(({ bundle }) => ({ kind: 'resume-preload', bundleId: bundle.bundleId }));
 }
 
@@ -191,7 +197,7 @@ export function lifecycleEffect(
   const { bundleId } = finding;
   switch (finding.kind) {
     case 'same-images':
-      return { kind: 'take-over', bundleId, from: finding.twin, retireFrom: !finding.isTwinProtected };
+      return { kind: 'take-over', bundleId, from: finding.twin, retireFrom: !finding.isTwinKept };
     case 'clock-changed':
       return { kind: 'record-soak', bundleId, soak: finding.soak };
     case 'runs':

@@ -1,9 +1,10 @@
 import type { Assessment } from '../assess/assess.ts';
 import type { BundleAssessment } from '../assess/assess-bundle.ts';
-import type { Attachment, Image, Payload, VerifiedBundle } from '../model/bundle.ts';
+import { type Attachment, artifactLayers, type Image, type Payload, type VerifiedBundle } from '../model/bundle.ts';
 import type { Phase } from '../model/condition.ts';
 import type { BundleId, Digest } from '../model/digest.ts';
 import { repositoryOf } from '../model/reference.ts';
+import { lackingCount } from '../preload/supply.ts';
 import { hasFiles, ownFolderOf, releaseFolderOf } from '../release/hooks.ts';
 import { isRetired } from '../release/recorded-phase.ts';
 import type { Policy } from '../settings/settings.ts';
@@ -31,7 +32,7 @@ export function mirrorsWanted(
   const expected = memory.areMediaUnread ? new Set(bundles.filter(mayGoOn).flatMap(repositoriesIn)) : new Set();
   const wanted = new Set([
     ...current.filter((name) => memory.running.length > 0 || expected.has(name)),
-    ...bundles.flatMap((entry) => repositoriesInWork(entry, memory)),
+    ...bundles.flatMap((entry) => [...repositoriesInWork(entry, memory), ...repositoriesOfArtifacts(entry, memory)]),
     ...tags.mirrored.map(({ tag }) => repositoryOf(tag)),
     ...bundles.filter(isInUse).flatMap((entry) => repositoriesIn(entry).filter((name) => isServed(name, serve))),
   ]);
@@ -67,17 +68,27 @@ export function repositoriesInWork(
   { running, failures }: Pick<Memory, 'running' | 'failures'>,
 ): readonly string[] {
   const { bundle } = entry;
-  // A preload that was cancelled with these media needs no mirror.
-  const given = new Set(
-    failures.flatMap(({ task, retryAt }) => (task.kind === 'pull' && retryAt === undefined ? [task.reference] : [])),
-  );
-  if (entry.pullableImages.some(({ reference }) => !given.has(reference)) && isPreloading(entry)) {
+  if (stillPulled(entry.pullableImages, failures).length > 0 && isPreloading(entry)) {
     return repositoriesOf(entry.mirroredImages);
   }
   const isActivating = running.some((task) => task.kind === 'activate' && task.bundleId === bundle.bundleId);
   // Pins that the runtime does not report yet are no reason to remove and restore mirrors.
-  const isDue = entry.activationDue && entry.absentImages.length === 0;
+  const isDue = entry.activationDue && lackingCount(entry) === 0;
   return isActivating || isDue ? repositoriesOf(bundle.contents.images) : [];
+}
+
+/** A preload that was cancelled with these media needs no mirror. */
+function stillPulled<One extends Pick<Image, 'reference'>>(all: readonly One[], failures: Memory['failures']) {
+  const given = new Set(
+    failures.flatMap(({ task, retryAt }) => (task.kind === 'pull' && retryAt === undefined ? [task.reference] : [])),
+  );
+  return all.filter(({ reference }) => !given.has(reference));
+}
+
+/** The runtime gets them from this node alone. */
+function repositoriesOfArtifacts(entry: BundleAssessment, { failures }: Pick<Memory, 'failures'>): readonly string[] {
+  if (entry.withdrawn !== undefined || !isPreloading(entry)) return [];
+  return stillPulled(entry.artifactsToPull, failures).map(({ reference }) => repositoryOf(reference));
 }
 
 /** Tags may have repositories of their own. */
@@ -126,7 +137,8 @@ export function releaseFilesPlan(assessment: Assessment, installed: ReadonlyMap<
 }
 
 /**
- * Attachments of retired releases on the node's own disk that no other bundle and no image names.
+ * Attachments of retired releases on the node's own disk that no other bundle, no image and no kept
+ * artifact names.
  * None while there are unclaimed pins.
  *
  * @param kept what is on the disk
@@ -143,7 +155,10 @@ export function spareAttachments(
     ...notices.map(({ bundle }) => bundle),
     ...adoptions.map(({ found }) => found.bundle),
   ];
-  const needed = new Set([...others.flatMap(attachedTo), ...[...others, ...retired].flatMap(namedByImages)]);
+  const needed = new Set([
+    ...others.flatMap((other) => [...attachedTo(other), ...artifactLayers(other.contents).map(({ digest }) => digest)]),
+    ...[...others, ...retired].flatMap(namedByImages),
+  ]);
   return [...candidates].filter((digest) => !needed.has(digest));
 }
 

@@ -1,5 +1,6 @@
 import { type Artifact, allIn, type Contents, type Image, type VerifiedBundle } from '../model/bundle.ts';
 import type { BundleId, Digest } from '../model/digest.ts';
+import { type RuntimeObservation, takesArtifacts } from '../model/image.ts';
 import { type FoundBundle, isFaulty } from '../model/medium.ts';
 import { labelOf, type Reason } from '../model/reason.ts';
 import { type BadBlob, flawedAmong } from '../state/checks.ts';
@@ -21,6 +22,16 @@ export interface ImageSupply {
   readonly mirroredImages: readonly Image[];
 }
 
+export interface Lacking {
+  readonly absentImages: readonly unknown[];
+  readonly absentArtifacts: readonly unknown[];
+}
+
+/** How many images and artifacts a release lacks. */
+export function lackingCount({ absentImages, absentArtifacts }: Lacking): number {
+  return absentImages.length + absentArtifacts.length;
+}
+
 /** Those of which a blob is not on the node's own disk. */
 export function absentArtifacts({ contents }: VerifiedBundle, localBlobs: ReadonlySet<Digest>): readonly Artifact[] {
   return (contents.artifacts ?? []).filter((artifact) => !hasAllOf(artifact, contents, localBlobs));
@@ -33,6 +44,19 @@ export function copyableArtifacts(
   { availableBlobs }: Supply,
 ): readonly Artifact[] {
   return absent.filter((artifact) => hasAllOf(artifact, contents, availableBlobs));
+}
+
+/** Of a release whose mirrors are in place. What the runtime lacks of them holds nothing. */
+export function artifactsToPull(
+  { contents, readyAt }: StoredBundle,
+  absent: readonly Artifact[],
+  runtime: RuntimeObservation,
+): readonly Artifact[] {
+  const { artifacts = [] } = contents;
+  if (artifacts.length === 0 || readyAt === undefined || runtime.kind !== 'reachable') return [];
+  if (!takesArtifacts(runtime)) return [];
+  const listed = new Set(runtime.images.flatMap(({ repoDigests }) => repoDigests));
+  return artifacts.filter((artifact) => !absent.includes(artifact) && !listed.has(artifact.reference));
 }
 
 function hasAllOf({ digest, config, layers }: Artifact, contents: Contents, blobs: ReadonlySet<Digest>): boolean {
@@ -91,7 +115,7 @@ type Facts = Pick<
 /** What is stored holds while no medium with the blob is plugged in: a new copy may be good. */
 export function badBlobsAfter(facts: Facts): readonly BadBlob[] {
   const { bundle, carriers } = facts;
-  if (facts.absentImages.length + facts.absentArtifacts.length === 0) return [];
+  if (lackingCount(facts) === 0) return [];
   const isNeeded = neededIn(facts);
   const isMissingOnAll = (digest: Digest) =>
     carriers.every(({ found }) => found.missing.some((blob) => blob.digest === digest));

@@ -6,7 +6,7 @@ import type { Memory } from '../state/memory.ts';
 import type { Soak } from '../state/release-record.ts';
 import type { Observed, Stored, StoredBundle } from '../state/state.ts';
 import { type ContainerView, imageIds, judgeSoak, type SoakVerdict, soakAfter, witnessesOf } from './evidence.ts';
-import { isRolledBack, isTwin, keptBundles, unprovenReleases, wasActive } from './recorded-phase.ts';
+import { hasSameArtifacts, isRolledBack, isTwin, keptBundles, unprovenReleases, wasActive } from './recorded-phase.ts';
 import { incompleteReleases, isProtected } from './retention.ts';
 import { isUnpinning, removals, retirements, type ShortOfSpace, UNPIN_POLL_MS } from './retirement.ts';
 import { provenWithFallback, rollbackOfProven, rollbackOfUnproven } from './rollback.ts';
@@ -146,7 +146,10 @@ export function automaticCause(
   return payload.update?.rollout === undefined ? 'schedule' : 'rollout';
 }
 
-/** Nothing distinguishes two releases with the same images: the new one gets the other's state. */
+/**
+ * No container distinguishes two releases with the same images: the new one gets the other's state.
+ * One with other artifacts stays as the fallback.
+ */
 function takeOvers(stored: Stored, policy: Policy): LifecycleFinding[] {
   return unprovenReleases(stored)
     .filter((bundle) => !wasActive(bundle))
@@ -159,8 +162,8 @@ function takeOvers(stored: Stored, policy: Policy): LifecycleFinding[] {
           (other.provenAt !== undefined || wasActive(other)),
       );
       if (twin === undefined) return [];
-      const isTwinProtected = isProtected(twin, policy.lifecycle);
-      return [{ kind: 'same-images', bundleId: bundle.bundleId, twin: twin.bundleId, isTwinProtected }];
+      const isTwinKept = isProtected(twin, policy.lifecycle) || !hasSameArtifacts(bundle, twin);
+      return [{ kind: 'same-images', bundleId: bundle.bundleId, twin: twin.bundleId, isTwinKept }];
     });
 }
 

@@ -1,4 +1,4 @@
-import { bundleName } from '../model/bundle.ts';
+import { bundleName, type Image } from '../model/bundle.ts';
 import type { Phase } from '../model/condition.ts';
 import type { BundleId } from '../model/digest.ts';
 import type { Stored, StoredBundle } from '../state/state.ts';
@@ -67,11 +67,18 @@ export function wasActive({ activeAt, activatedAt }: StoredBundle): boolean {
 
 export function isTwin(one: StoredBundle, other: StoredBundle): boolean {
   if (one.bundleId === other.bundleId) return false;
-  const references = new Set(one.contents.images.map((image) => image.reference));
-  return (
-    other.contents.images.length === one.contents.images.length &&
-    other.contents.images.every((image) => references.has(image.reference))
-  );
+  return isSameSet(one.contents.images, other.contents.images);
+}
+
+export function hasSameArtifacts({ contents: one }: StoredBundle, { contents: other }: StoredBundle): boolean {
+  return isSameSet(one.artifacts ?? [], other.artifacts ?? []);
+}
+
+type Named = Pick<Image, 'reference'>;
+
+function isSameSet(ones: readonly Named[], others: readonly Named[]): boolean {
+  const references = new Set(ones.map(({ reference }) => reference));
+  return others.length === ones.length && others.every(({ reference }) => references.has(reference));
 }
 
 /** Undefined before it was ready. */

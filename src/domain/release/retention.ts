@@ -4,6 +4,7 @@ import type { BundleId, Digest } from '../model/digest.ts';
 import type { ImageUse, RuntimeContainer, RuntimeImage } from '../model/image.ts';
 import { repositoryOf } from '../model/reference.ts';
 import type { DiskUse } from '../preload/space.ts';
+import { absentArtifacts } from '../preload/supply.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { Removal } from '../state/effect.ts';
 import type { Memory } from '../state/memory.ts';
@@ -287,7 +288,10 @@ function namesOf(bundles: readonly StoredBundle[]) {
 }
 
 interface IncompleteContext {
-  readonly observed: Pick<Observed, 'now' | 'boot' | 'media' | 'runtime' | 'facts' | 'clockSynchronised'>;
+  readonly observed: Pick<
+    Observed,
+    'now' | 'boot' | 'media' | 'runtime' | 'facts' | 'clockSynchronised' | 'localBlobs'
+  >;
   readonly memory: Pick<Memory, 'running' | 'lastCarriers'>;
   readonly bundles: readonly StoredBundle[];
   readonly policy: { readonly retention: Pick<Policy['retention'], 'incomplete'> } & Pick<Policy, 'lifecycle'>;
@@ -300,7 +304,7 @@ interface IncompleteContext {
  */
 export function incompleteReleases({ observed, memory, bundles, policy }: IncompleteContext): readonly BundleId[] {
   const { incomplete } = policy.retention;
-  const { now, boot, media, runtime, facts, clockSynchronised } = observed;
+  const { now, boot, media, runtime, facts, clockSynchronised, localBlobs } = observed;
   if (incomplete === 'keep' || runtime.kind !== 'reachable') return [];
   const atHand = new Set(
     media.flatMap(({ state }) => {
@@ -320,7 +324,11 @@ export function incompleteReleases({ observed, memory, bundles, policy }: Incomp
     .filter(({ bundleId }) => !atHand.has(bundleId) && !busy.has(bundleId))
     .filter((bundle) => !isRetired(bundle) && !isWanted(bundle) && bundle.activatedAt === undefined)
     .filter((bundle) => !isProtected(bundle, policy.lifecycle) && !isBaseInNeed(bundle, bundles))
-    .filter(({ contents }) => contents.images.some(({ reference }) => !present.has(reference)))
+    .filter(
+      (bundle) =>
+        bundle.contents.images.some(({ reference }) => !present.has(reference)) ||
+        absentArtifacts(bundle, localBlobs).length > 0,
+    )
     .filter((bundle) => streamClockFault(bundle, { bundles, now, facts, clockSynchronised }) === undefined)
     .map(({ bundleId }) => bundleId);
 }

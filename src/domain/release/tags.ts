@@ -4,6 +4,7 @@ import type { BundleId, Digest } from '../model/digest.ts';
 import type { RuntimeImage, RuntimeObservation } from '../model/image.ts';
 import { labelOf, type Reason, type ReleaseReason } from '../model/reason.ts';
 import { repositoryOf } from '../model/reference.ts';
+import { type Lacking, lackingCount } from '../preload/supply.ts';
 import { isWaiting, type Memory, type TagGiven } from '../state/memory.ts';
 import type { Observed, StoredBundle } from '../state/state.ts';
 import { hasBegun, isRetired, isRolledBack } from './recorded-phase.ts';
@@ -35,11 +36,10 @@ export interface TagAssessment {
   readonly troubles: ReadonlyMap<BundleId, Reason>;
 }
 
-interface TagHolder {
+interface TagHolder extends Lacking {
   readonly bundle: StoredBundle;
   readonly withdrawn: Reason | undefined;
   readonly activationDue: boolean;
-  readonly absentImages: readonly unknown[];
 }
 
 /** How often a tag is restored within {@link CONTEST_MS}. After that another program wants it. */
@@ -205,7 +205,7 @@ export function contestReason(
 
 function compare(holders: readonly TagHolder[], { images }: Extract<RuntimeObservation, { kind: 'reachable' }>) {
   // An activation that comes next, or is retried, moves the tags of its stream.
-  const activating = holders.filter(({ activationDue, absentImages }) => activationDue && absentImages.length === 0);
+  const activating = holders.filter((holder) => holder.activationDue && lackingCount(holder) === 0);
   const moving = new Set(activating.map(({ bundle }) => bundle.payload.name));
   const byName = new Map<string, RuntimeImage>(
     images.flatMap((image) => [...image.repoTags, ...image.repoDigests].map((name) => [name, image] as const)),

@@ -35,12 +35,13 @@ export interface PinContext {
 export function assessPins({ bundles, ledger, runtime }: PinContext): PinAssessment {
   const found = runtime.kind === 'reachable' ? (runtime.foundPins ?? runtime.renderedPins) : [];
   const isUnseen = runtime.kind !== 'reachable' || runtime.arePinsUnread === true;
-  const pinsIn = pinsFor(runtime);
-  const claimed = uniqueSorted(keptBundles(bundles).flatMap(pinsIn));
+  const kept = keptBundles(bundles);
+  const claimed = uniqueSorted(kept.flatMap(takesArtifacts(runtime) ? pinsIn : imagePinsIn));
   const isDoubted = ledger === undefined || ledger.isDoubted === true;
   const released = new Set(isDoubted ? [] : bundles.filter(isRetired).flatMap(pinsIn));
   const strays = found.filter((reference) => !released.has(reference));
-  const gone = new Set([...claimed, ...(ledger?.givenUp ?? [])]);
+  // What an older CRI-O can't pin of a kept release is still its own.
+  const gone = new Set([...kept.flatMap(pinsIn), ...(ledger?.givenUp ?? [])]);
   const candidates = [...(ledger?.unclaimed ?? []), ...strays];
   const unclaimed = uniqueSorted(candidates.filter((reference) => !gone.has(reference)));
   const unclaimedReleases = byRelease(unclaimed, [
@@ -65,12 +66,13 @@ function pinnedRelease({ bundleId, payload }: StoredBundle, references: readonly
   return { bundleId, name: payload.name, version: payload.version, references };
 }
 
-function pinsFor(runtime: RuntimeObservation): (bundle: StoredBundle) => string[] {
-  const hasArtifacts = takesArtifacts(runtime);
-  return ({ contents }) => {
-    const pinned = [...contents.images.filter(({ pin }) => pin), ...(hasArtifacts ? (contents.artifacts ?? []) : [])];
-    return uniqueSorted(pinned.map(({ reference }) => reference));
-  };
+function imagePinsIn({ contents }: StoredBundle): string[] {
+  return uniqueSorted(contents.images.filter(({ pin }) => pin).map(({ reference }) => reference));
+}
+
+function pinsIn(bundle: StoredBundle): string[] {
+  const { artifacts = [] } = bundle.contents;
+  return uniqueSorted([...imagePinsIn(bundle), ...artifacts.map(({ reference }) => reference)]);
 }
 
 /** Each pin belongs to the first release that names it. */

@@ -13,6 +13,7 @@ import {
 } from '../model/condition.ts';
 import type { Reason } from '../model/reason.ts';
 import { spaceHold } from '../preload/space.ts';
+import { lackingCount } from '../preload/supply.ts';
 import { activationKey, pullToCheck, releasesInForce } from '../release/pulls.ts';
 import { currentIds, isProven, isRetired, isRolledBack } from '../release/recorded-phase.ts';
 import type { PullCheckEnd } from '../state/checks.ts';
@@ -91,8 +92,10 @@ function judgeSpace(subject: Subject): Judgement {
   const { entry, observed, memory } = subject;
   const early = retired(subject, 'True') ?? away(subject);
   if (early !== undefined) return early;
-  if (entry.absentImages.length + entry.absentArtifacts.length === 0)
-    return judgement('True', 'NothingToLoad', 'every image is present');
+  if (lackingCount(entry) === 0) {
+    const what = entry.bundle.contents.artifacts === undefined ? 'every image is' : 'all images and artifacts are';
+    return judgement('True', 'NothingToLoad', `${what} present`);
+  }
   const short = spaceHold(entry, memory, observed.now)?.reason;
   if (short !== undefined) return judgement('False', 'NotEnoughSpace', reasonText(short));
   if (entry.disk === undefined) {
@@ -112,7 +115,7 @@ function judgePreloaded(subject: Subject): Judgement {
   const beside =
     artifacts === 0 ? '' : ` and ${artifacts - absentArtifacts.length} of ${formatCount(artifacts, 'artifact')}`;
   const present = `${total - absentImages.length} of ${formatCount(total, 'image')}${beside} present`;
-  if (absentImages.length + absentArtifacts.length === 0) return judgement('True', 'AllImagesPresent', present);
+  if (lackingCount(subject.entry) === 0) return judgement('True', 'AllImagesPresent', present);
   const why =
     hold === undefined ? (phase === 'preloading' ? 'Preloading' : 'ImagesMissing') : reasonWord(`held-${hold}`);
   return judgement('False', why, withReason(present, reason));
@@ -200,7 +203,7 @@ function proofOf({ soak }: StoredBundle): { readonly word: string; readonly text
 
 /** Whether something is wrong that waiting alone does not repair. */
 function judgeDegraded(subject: Subject): Judgement {
-  const { bundle, degraded, reason, absentImages, absentArtifacts } = subject.entry;
+  const { bundle, degraded, reason } = subject.entry;
   if (isRetired(bundle)) return judgement('False', 'Retired', 'it is retired: nothing of it is needed');
   if (degraded?.code === 'engine/image-missing') return judgement('True', 'ImageMissing', reasonText(degraded));
   if (degraded !== undefined) return judgement('True', reasonWord(degraded.code), reasonText(degraded));
@@ -208,7 +211,7 @@ function judgeDegraded(subject: Subject): Judgement {
   if (unknown !== undefined) return unknown;
   if (reason?.code === 'runtime/version') return judgement('True', 'RuntimeVersion', reasonText(reason));
   if (reason?.code === 'runtime/pins-ignored') return judgement('True', 'PinsIgnored', reasonText(reason));
-  const missing = absentImages.length + absentArtifacts.length;
+  const missing = lackingCount(subject.entry);
   if (bundle.readyAt !== undefined && missing > 0) {
     const { images, artifacts = [] } = bundle.contents;
     const all =

@@ -65,7 +65,8 @@ export function lastingStatus(report: StatusReport): string {
   });
 }
 
-function lastingBundle({ images: _images, reason, degraded, conditions, activationHolds, ...others }: BundleReport) {
+function lastingBundle(bundle: BundleReport) {
+  const { images: _images, artifacts: _artifacts, reason, degraded, conditions, activationHolds, ...others } = bundle;
   return {
     ...others,
     reason: reason?.code,

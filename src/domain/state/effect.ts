@@ -91,7 +91,8 @@ export type LifecycleFinding =
       readonly kind: 'same-images';
       readonly bundleId: BundleId;
       readonly twin: BundleId;
-      readonly isTwinProtected: boolean;
+      /** It is protected, or has other artifacts. */
+      readonly isTwinKept: boolean;
     }
   | { readonly kind: 'clock-changed'; readonly bundleId: BundleId; readonly soak: Soak }
   | { readonly kind: 'runs'; readonly bundleId: BundleId }

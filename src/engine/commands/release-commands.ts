@@ -2,7 +2,9 @@ import { judgeRules } from '../../domain/activation/gates.ts';
 import { pathOf } from '../../domain/activation/read-paths.ts';
 import type { Assessment } from '../../domain/assess/assess.ts';
 import type { BundleAssessment } from '../../domain/assess/assess-bundle.ts';
+import { isComplete } from '../../domain/assess/assess-order.ts';
 import { bundleName, bundleTitle } from '../../domain/model/bundle.ts';
+import { lackingCount } from '../../domain/preload/supply.ts';
 import { soakAfter } from '../../domain/release/evidence.ts';
 import {
   commandName,
@@ -118,18 +120,21 @@ function fallbackOf(bundles: readonly StoredBundle[], name: string, from: Stored
 function requireReady(bundle: StoredBundle, assessment: Assessment | undefined): Assessment {
   const entry = assessment?.bundles.find((other) => other.bundle.bundleId === bundle.bundleId);
   if (entry?.withdrawn !== undefined) throw refuse('engine/withdrawn', reasonText(entry.withdrawn));
-  const absent = entry?.absentImages.length ?? 0;
   // A retired release is pinned and pulled again on request, if media have blobs or its bundle.
   // Other sticks may bring the rest later.
-  const isAtHand = entry !== undefined && (entry.media.length > 0 || entry.pullableImages.length >= absent);
+  const isAtHand =
+    entry !== undefined &&
+    (entry.media.length > 0 ||
+      (entry.pullableImages.length >= entry.absentImages.length && !entry.absentArtifacts.length));
   if (entry?.phase === 'retired' && isAtHand && assessment) return assessment;
-  if (assessment && entry && absent === 0 && entry.unpinnedImages.length === 0) return assessment;
+  if (assessment && entry && isComplete(entry)) return assessment;
   throw refuse('engine/not-ready', `${bundleTitle(bundle.payload)} can't be activated yet: ${whyNotReady(entry)}`);
 }
 
 function whyNotReady(entry: BundleAssessment | undefined): string {
   if (entry?.phase === 'retired') {
-    return `it is retired and ${entry.absentImages.length} of its images are gone; plug in its stick`;
+    const what = entry.absentArtifacts.length > 0 ? 'images and artifacts' : 'images';
+    return `it is retired and ${lackingCount(entry)} of its ${what} are gone; plug in its stick`;
   }
   if (entry?.reason !== undefined) return reasonText(entry.reason);
   return `it is ${entry?.phase ?? 'not looked at yet'}`;
@@ -189,8 +194,7 @@ export const preloadCommands = { cancel };
 function cancel(context: CommandContext): void {
   const { clock, store, media, tasks, assessment } = context;
   const cut = (assessment()?.bundles ?? []).filter(
-    ({ bundle, absentImages, absentArtifacts, phase }) =>
-      absentImages.length + absentArtifacts.length > 0 && phase !== 'retired' && bundle.cancelled === undefined,
+    (entry) => lackingCount(entry) > 0 && entry.phase !== 'retired' && entry.bundle.cancelled === undefined,
   );
   if (cut.length === 0) throw refuse('engine/nothing-to-cancel', 'nothing is being preloaded, and no preload waits');
   const bundleIds = cut.map(({ bundle }) => bundle.bundleId);

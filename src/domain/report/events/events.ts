@@ -5,6 +5,7 @@ import type { Rejection } from '../../adoption/unknown-bundles.ts';
 import type { BundleAssessment } from '../../assess/assess-bundle.ts';
 import { isComplete } from '../../assess/assess-order.ts';
 import { unsupportedReason } from '../../assess/derive-phase.ts';
+import { isPreloadOf } from '../../decide/release-effects.ts';
 import { bundleTitle } from '../../model/bundle.ts';
 import type { Event } from '../../model/condition.ts';
 import type { Medium } from '../../model/medium.ts';
@@ -89,8 +90,7 @@ function removalEvents(medium: Medium, bundles: readonly BundleAssessment[], { r
   const { label } = medium;
   const about = { kind: 'mediumGone', medium: label } as const;
   const cut = bundles.find(
-    ({ bundle, media }) =>
-      media.includes(label) && running.some((task) => task.kind === 'pull' && task.bundleId === bundle.bundleId),
+    ({ bundle, media }) => media.includes(label) && running.some((task) => isPreloadOf(task, bundle)),
   );
   if (cut === undefined) {
     // Another node is a medium while it has what is needed.

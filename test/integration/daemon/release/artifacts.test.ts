@@ -118,6 +118,9 @@ it('holds its release until it is whole, and continues from the same byte when t
   await node.takeOut();
   const held = await node.until(({ bundles }) => bundles[0]?.hold === 'media');
   expect(held.bundles[0]?.reason?.message).toContain('1/1 images, 0/1 artifacts');
+  expect(() => node.engine.activate({ bundle: 'ocp@4.13.7' })).toThrow(
+    "can't be activated yet: ocp 4.13.7 was taken out",
+  );
   gate.release();
   node.plugAgain();
   await node.activated();
@@ -153,6 +156,10 @@ it('goes with its release, but not while another release has it', async () => {
   await node.takeOut();
   await node.engine.unpin({ bundle: 'ocp@4.13.7', removeImages: false, force: true }, unstopped);
   await eventually(() => expect(isKept(weights)).toBe(false));
+  await node.stop();
+  await node.start();
+  const gone = 'it is retired and 1 of its images and artifacts are gone; plug in its stick';
+  await eventually(() => expect(() => node.engine.activate({ bundle: 'ocp@4.13.7' })).toThrow(gone));
   for (const { path, payload } of [second, third]) {
     node.plug(path);
     await node.until(({ bundles }) =>

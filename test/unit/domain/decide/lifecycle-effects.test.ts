@@ -19,9 +19,9 @@ describe('what follows from a finding about a release', () => {
 
   it.each([true, false])(
     'retires the replaced bundle with the same images, unless it is protected: %s',
-    (isTwinProtected) => {
-      const finding = { kind: 'same-images', bundleId, twin: other, isTwinProtected } as const;
-      const effect = { kind: 'take-over', bundleId, from: other, retireFrom: !isTwinProtected };
+    (isTwinKept) => {
+      const finding = { kind: 'same-images', bundleId, twin: other, isTwinKept } as const;
+      const effect = { kind: 'take-over', bundleId, from: other, retireFrom: !isTwinKept };
       expect(lifecycleEffect(finding, { remove_images: true })).toEqual(effect);
     },
   );

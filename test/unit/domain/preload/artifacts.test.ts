@@ -1,5 +1,10 @@
 import { describe, expect, it } from 'vitest';
+import { spareAttachments } from '../../../../src/domain/decide/wanted-files.ts';
+import type { RuntimeImage } from '../../../../src/domain/model/image.ts';
 import { documentCheckOf } from '../../../../src/domain/release/damaged-images.ts';
+import { eventsBetween } from '../../../../src/domain/report/events/events.ts';
+import type { Snapshot } from '../../../../src/domain/report/snapshot.ts';
+import { statusLine } from '../../../../src/domain/report/status/status-line.ts';
 import type { StoredBundle } from '../../../../src/domain/state/state.ts';
 import {
   allListed,
@@ -7,12 +12,17 @@ import {
   artifactOf,
   found,
   judge,
+  layer,
+  listed,
   medium,
   NOON,
   observation,
+  pinsOf,
   reachable,
   type Scene,
+  spoken,
   stored,
+  UNSERVED,
   verified,
 } from '../../../support/daemon/scenario.ts';
 import { textOf } from '../../../support/daemon/told.ts';
@@ -24,6 +34,11 @@ const stick = medium('sdb1', [found(bundle)]);
 /** All blobs of the artifact except these. */
 const without = (...lost: readonly string[]) =>
   new Set([...artifactBlobs(bundle)].filter((digest) => !lost.includes(digest)));
+const snapshotOf = (scene: Scene, bundles: readonly StoredBundle[]): Snapshot => ({
+  observed: scene,
+  memory: scene,
+  assessment: judge(scene, bundles).assessment,
+});
 const seen = (over: Partial<Scene>, marks: Partial<StoredBundle> = {}) =>
   judge(observation({ runtime, ...over }), [stored(bundle, marks)]).first;
 
@@ -60,4 +75,96 @@ describe('an artifact whose manifest or config is lost on this node', () => {
     const { degraded } = seen({ localBlobs: without(), documentChecks }, active) ?? {};
     expect(textOf(degraded)).toContain("1 of 2 images and artifacts of ocp 4.13.7 can't be pulled again");
   });
+});
+
+describe('a release whose images are all there, and an artifact is not', () => {
+  const DAY_MS = 24 * 60 * 60 * 1000;
+
+  it('is given up after retention.incomplete, as one without an image is', () => {
+    const given = (over: Partial<Scene>) =>
+      judge(observation({ runtime, now: NOON + 14 * DAY_MS, ...over }), [stored(bundle)]).assessment.life.findings;
+    expect(given({})).toMatchObject([{ kind: 'incomplete' }]);
+    expect(given({ localBlobs: without() })).toEqual([]);
+  });
+
+  it('lets lost tags of the present release be restored', () => {
+    const present = verified({ images: { api: ['api'] }, version: '4.13.6', sequence: 6 });
+    const images = [...allListed(bundle), listed(pinsOf(present)[0] ?? '', true, [])];
+    const observed = observation({ runtime: reachable({ images }) });
+    const { assessment } = judge(observed, [
+      stored(present, { readyAt: NOON, activatedAt: NOON, activeAt: NOON, provenAt: NOON }),
+      stored(bundle),
+    ]);
+    expect(assessment.tags.due.map(({ tag }) => tag)).toEqual(['quay.example.com/ocp/api:4.13.6']);
+  });
+});
+
+describe('artifacts in CRI-O', () => {
+  const active = stored(bundle, { readyAt: NOON, activatedAt: NOON });
+  const localBlobs = without();
+  const pull = { kind: 'pull', bundleId: bundle.bundleId, reference: small.reference } as const;
+
+  it('are pulled also where images of activated releases are not served, by mirrors of their own', () => {
+    const renderedPins = [...pinsOf(bundle), small.reference].sort();
+    const pinsRequested = { references: renderedPins, unpinned: '', attempts: 1, at: NOON };
+    const effects = (renderedMirrors: readonly string[], more: readonly RuntimeImage[] = []) => {
+      const crio = reachable({ images: [...allListed(bundle), ...more], renderedPins, renderedMirrors });
+      return spoken(
+        judge(observation({ localBlobs, runtime: crio, pinsRequested }), [active], UNSERVED).decision.effects,
+      );
+    };
+    expect(effects([])).toEqual(['apply-mirrors small']);
+    expect(effects(['models.example.com/small'])).toEqual(['pull small']);
+    expect(effects(['models.example.com/small'], [listed(small.reference)])).toEqual(['apply-mirrors']);
+  });
+
+  it('are no preload: no status asks for the stick', () => {
+    const snapshot = snapshotOf(observation({ runtime, localBlobs, running: [pull] }), [active]);
+    expect(statusLine(snapshot, { doneBytes: 1, totalBytes: 2, waitingTransfers: 0 })).not.toMatch(/Preload|stick/i);
+    const stickGone = eventsBetween(
+      snapshotOf(observation({ runtime, localBlobs, running: [pull], media: [stick] }), [active]),
+      snapshot,
+    );
+    expect(stickGone.map(({ message }) => message)).toEqual(['sdb1 was removed']);
+  });
+
+  it('keep their pins claimed when an older CRI-O runs', () => {
+    const old = reachable({
+      name: 'cri-o 1.35.0',
+      images: allListed(bundle),
+      foundPins: [...pinsOf(bundle), small.reference],
+    });
+    expect(judge(observation({ runtime: old, localBlobs }), [active]).assessment.pins.unclaimed).toEqual([]);
+  });
+});
+
+it('an artifact keeps the file that a retired release had attached', () => {
+  const { digest, sizeBytes: size } = layer('model');
+  const attaching = verified({
+    version: '4.13.6',
+    sequence: 6,
+    attachments: [{ name: 'm', mediaType: 'a/b', digest, size }],
+  });
+  const gone = stored(attaching, { readyAt: NOON, retiredAt: NOON });
+  const spare = (bundles: readonly StoredBundle[]) =>
+    spareAttachments(judge(observation({ runtime, localBlobs: without() }), bundles).assessment, new Set([digest]));
+  expect(spare([gone])).toEqual([digest]);
+  expect(spare([gone, stored(bundle)])).toEqual([]);
+});
+
+it('a release with other artifacts does not retire the one with the same images', () => {
+  const proven = stored(bundle, { readyAt: NOON, activatedAt: NOON, activeAt: NOON, provenAt: NOON });
+  const next = (artifacts: Readonly<Record<string, readonly string[]>>) =>
+    stored(verified({ version: '4.13.8', sequence: 8, images: { etcd: ['etcd'] }, artifacts }), {
+      readyAt: NOON,
+      activatedAt: NOON + 1,
+    });
+  const effects = (artifacts: Parameters<typeof next>[0]) =>
+    judge(observation({ runtime, localBlobs: without() }), [proven, next(artifacts)]).decision.effects;
+  expect(effects({ small: ['model'] })).toContainEqual(
+    expect.objectContaining({ kind: 'take-over', retireFrom: true }),
+  );
+  expect(effects({ large: ['model'] })).toContainEqual(
+    expect.objectContaining({ kind: 'take-over', retireFrom: false }),
+  );
 });

@@ -4,8 +4,10 @@ import { lastingStatus } from '../../../../src/domain/report/snapshot.ts';
 import type { StoredBundle } from '../../../../src/domain/state/state.ts';
 import {
   allListed,
+  artifactOf,
   found,
   judge,
+  layer,
   listed,
   medium,
   NOON,
@@ -37,6 +39,21 @@ describe('the part of the status that is written to the disk', () => {
   it('does not include the progress of a preload', () => {
     const half = { ...preloading, runtime: reachable({ images: [listed(referenceOf('api'))] }) };
     expect(lasting(half, {}, 7)).toBe(lasting(preloading));
+  });
+
+  it('does not include how many artifacts are there', () => {
+    const two = verified({ artifacts: { small: ['model'], large: ['weights'] } });
+    const text = (localBlobs: Scene['localBlobs']) => {
+      const observed = observation({ media: [medium('sdb1', [found(two)])], localBlobs });
+      const { assessment } = judge(observed, [stored(two)]);
+      const report = reportOf(
+        { observed, memory: observed, assessment },
+        { doneBytes: 0, totalBytes: 9, waitingTransfers: 0 },
+      );
+      return lastingStatus(report);
+    };
+    const small = artifactOf('small');
+    expect(text(new Set([small.digest, small.config.digest, layer('model').digest]))).toBe(text(new Set()));
   });
 
   it('does not include the text of a fault', () => {
