@@ -131,6 +131,13 @@ export const METHODS = {
     result: { consequence: lines },
     access: 'activate',
   },
+  proveComponent: {
+    about:
+      'Counts a component that no container runs, as the operating system, as running until the next boot. Fails with `Engine.NotProvable` as `Prove`, but not for a proven release.',
+    args: { bundle: text, component: text },
+    result: { consequence: lines },
+    access: 'activate',
+  },
   restoreKey: {
     about: 'Lifts the stored revocation of a key.',
     args: { keyId: text },

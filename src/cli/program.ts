@@ -13,7 +13,13 @@ import { registerFleetStatus, registerFleetWait } from './commands/fleet.ts';
 import { registerConfig, registerDoctor } from './commands/node/doctor.ts';
 import { registerHistory } from './commands/node/history.ts';
 import { registerReport } from './commands/node/report.ts';
-import { registerActivate, registerReject, registerRequests, registerUnpin } from './commands/node/requests.ts';
+import {
+  registerActivate,
+  registerProve,
+  registerReject,
+  registerRequests,
+  registerUnpin,
+} from './commands/node/requests.ts';
 import { registerShow } from './commands/node/show.ts';
 import { registerList, registerStatus } from './commands/node/status.ts';
 import { registerTrust } from './commands/node/trust.ts';
@@ -106,6 +112,7 @@ export function buildProgram(context: CommandContext, args: readonly string[] = 
   registerList(program, context);
   registerActivate(program, context);
   registerRequests(program, context);
+  registerProve(program, context);
   registerReject(program, context);
   registerUnpin(program, context);
   registerShow(program, context);

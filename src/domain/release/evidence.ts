@@ -154,7 +154,8 @@ function componentAfter(
 ): ComponentSoak {
   const known = isSameBoot ? before : undefined;
   const running = witnesses.map(({ container }) => container).filter(({ state }) => state === 'running');
-  const runs = running.map((container) => runAfter(known, container, uptimeMs));
+  const attested = known?.runs.filter(isAttested) ?? [];
+  const runs = [...attested, ...running.map((container) => runAfter(known, container, uptimeMs))];
   const keys = new Set(running.map((container) => container.key));
   const failed = witnesses
     .filter(({ container }) => container.state === 'exited' && container.exitCode !== 0 && !keys.has(container.key))
@@ -172,6 +173,27 @@ function componentAfter(
     ...(disturbedMs !== undefined && { disturbedMs }),
     startedAt: Math.max(before?.startedAt ?? 0, ...running.map((container) => container.startedAt)),
   };
+}
+
+/** On somebody's word, without a container. */
+export function isAttested({ containerId }: Pick<SoakRun, 'containerId'>): boolean {
+  return containerId === '';
+}
+
+/**
+ * The clock of a component that no container runs begins, on somebody's word. It holds until the
+ * next boot or activation.
+ *
+ * @returns `before` itself where it has begun already
+ */
+export function soakWithAttested(before: Soak | undefined, component: string, at: BootTime, activatedAt: number): Soak {
+  const isNow = before?.activatedAt === activatedAt && before.bootId === at.bootId;
+  const soak = isNow ? before : soakAfter(before, [], at, activatedAt);
+  const known = soak.components.find((entry) => entry.component === component);
+  if (known?.runs.some(isAttested)) return soak;
+  const run = { key: '', containerId: '', startedAt: 0, sinceMs: at.uptimeMs };
+  const entry = { component, failed: [], startedAt: 0, ...known, counts: true, runs: [run, ...(known?.runs ?? [])] };
+  return { ...soak, components: [...soak.components.filter((other) => other !== known), entry] };
 }
 
 function isSameRun(run: SoakRun, { containerId, startedAt }: RuntimeContainer): boolean {

@@ -15,17 +15,18 @@ import { isRetired } from './recorded-phase.ts';
 
 /**
  * The unit's environment file, for `EnvironmentFile=` (systemd.exec(5)). Values are in double
- * quotes, with `"`, `\`, `$` and a backtick escaped.
+ * quotes, with `"`, `\`, `$` and a backtick escaped. Of two components with the same variable the
+ * first one counts.
  *
  * @param attachments an absolute path
  * @returns undefined when a value has control characters, with which systemd would ignore it
  */
 export function hookEnvironment(
   hook: HookName,
-  { bundleId, payload }: Pick<StoredBundle, 'bundleId' | 'payload'>,
+  { bundleId, payload, contents }: Pick<StoredBundle, 'bundleId' | 'payload' | 'contents'>,
   attachments = '',
 ): string | undefined {
-  const values = {
+  const values: Record<string, string> = {
     STICKPIN_HOOK: hook,
     STICKPIN_BUNDLE: bundleName(payload),
     STICKPIN_NAME: payload.name,
@@ -33,10 +34,18 @@ export function hookEnvironment(
     STICKPIN_DIGEST: bundleId,
     STICKPIN_ATTACHMENTS: attachments,
   };
+  for (const { component, reference } of contents.images) {
+    if (component !== undefined) values[variableOf(component, 'STICKPIN_IMAGE_')] ??= reference;
+  }
   if (Object.values(values).some((value) => /\p{Cc}/u.test(value))) return undefined;
   return Object.entries(values)
     .map(([name, value]) => `${name}="${value.replace(/["\\$`]/g, '\\$&')}"\n`)
     .join('');
+}
+
+/** In capitals, with `_` for every character but letters and digits. */
+export function variableOf(component: string, prefix = 'STICKPIN_'): string {
+  return `${prefix}${component.toUpperCase().replace(/[^A-Z0-9]/g, '_')}`;
 }
 
 const REPORTING = HOOK_NAMES.filter((name) => name !== 'before-activate');

@@ -4,7 +4,7 @@ import type { Policy } from '../settings/settings.ts';
 import type { LifecycleFinding } from '../state/effect.ts';
 import type { Soak } from '../state/release-record.ts';
 import type { StoredBundle } from '../state/state.ts';
-import { type ContainerView, componentNames, componentsById, imageIdOf } from './evidence.ts';
+import { type ContainerView, componentNames, componentsById, imageIdOf, isAttested } from './evidence.ts';
 import { currentIds, isProven, isRequested, isRolledBack, isTwin, keptBundles, wasActive } from './recorded-phase.ts';
 
 /** How long only the earlier release must run; the soak time if that is shorter. */
@@ -68,7 +68,9 @@ export function rollbackOfProven(
 ): RollbackEvidence | undefined {
   const { soak } = bundle;
   if (soak === undefined) return undefined;
-  const ran = soak.components.filter(({ counts, runs }) => counts && runs.length > 0).map(({ component }) => component);
+  const ran = soak.components
+    .filter(({ counts, runs }) => counts && !runs.every(isAttested))
+    .map(({ component }) => component);
   const isBack = (older: StoredBundle) => {
     const has = componentNames(older);
     const back = componentsBack(bundle, older, soak, view);
@@ -124,7 +126,7 @@ function componentsBack(
 }
 
 function isAnyLeft({ components }: Soak): boolean {
-  return components.some((entry) => entry.counts && entry.runs.length + entry.failed.length > 0);
+  return components.some((entry) => entry.counts && (entry.failed.length > 0 || !entry.runs.every(isAttested)));
 }
 
 /** Its tags are in force until the earlier release is activated. */

@@ -59,6 +59,7 @@ export interface ReleaseRecord extends Readonly<v.InferOutput<typeof releaseReco
 
 export interface SoakRun {
   readonly key: string;
+  /** Empty for a run on somebody's word. */
   readonly containerId: string;
   readonly startedAt: number;
   /** Uptime of the machine, in milliseconds, when it was first seen. */

@@ -5,7 +5,7 @@ import type { BundleAssessment } from '../../domain/assess/assess-bundle.ts';
 import { isComplete } from '../../domain/assess/assess-order.ts';
 import { bundleName, bundleTitle } from '../../domain/model/bundle.ts';
 import { lackingCount } from '../../domain/preload/supply.ts';
-import { soakAfter } from '../../domain/release/evidence.ts';
+import { componentNames, soakAfter, soakWithAttested } from '../../domain/release/evidence.ts';
 import {
   commandName,
   currentRelease,
@@ -21,6 +21,7 @@ import { confirmationMessage, holdClause, whyHeld } from '../../domain/report/ho
 import { REFUSING } from '../../domain/report/reasons/holds.ts';
 import { reasonText } from '../../domain/report/reasons/reason-text.ts';
 import { type StoredBundle, stampAfter } from '../../domain/state/state.ts';
+import { clip, oneLine } from '../../platform/plain-text.ts';
 import type { EventRow } from '../../ports/state.ts';
 import { resumePreloads } from '../effects/release-effects.ts';
 import { authorOf, type CommandContext, findBundle, refuse } from './command-context.ts';
@@ -140,7 +141,10 @@ function whyNotReady(entry: BundleAssessment | undefined): string {
   return `it is ${entry?.phase ?? 'not looked at yet'}`;
 }
 
-export const proofCommands = { prove };
+/** Of a name that is unknown, as a message shows it. */
+const NAME_CHARS = 80;
+
+export const proofCommands = { prove, proveComponent };
 
 /**
  * Proves the current release of a stream for a person who knows that it works although its
@@ -160,6 +164,29 @@ function prove(context: CommandContext, { bundle: name }: { readonly bundle: str
   store.change(bundleId, { provenAt: at }, { at, kind: 'bundleProven', bundleId, message, ...authorOf(context) });
   recorder.log({ kind: 'bundleProven', level: 'info', bundleId, message });
   return `${message}. Older releases that are needed no longer are retired.`;
+}
+
+/**
+ * Begins the soak of a component that no container runs, as the operating system, on the caller's
+ * word. It holds until the next boot.
+ * @returns the effect, as a sentence
+ * @throws AppError as {@link prove} (`reject`)
+ */
+function proveComponent(
+  { store, node }: CommandContext,
+  { bundle: name, component }: { readonly bundle: string; readonly component: string },
+): string {
+  const { bundles } = store.load();
+  const bundle = findBundle(bundles, name);
+  const title = bundleTitle(bundle.payload);
+  if (!componentNames(bundle).has(component)) {
+    throw refuse('engine/not-provable', `${title} has no component ${clip(oneLine(component), NAME_CHARS)}`);
+  }
+  if (isProven(bundle) && !isRolledBack(bundle)) return `${title} is proven already.`;
+  requireProvable(bundle, bundles);
+  const soak = soakWithAttested(bundle.soak, component, node.boot(), bundle.activatedAt ?? 0);
+  store.change(bundle.bundleId, { soak });
+  return `${component} of ${title} runs, on your word, until the next boot. It counts as the containers do.`;
 }
 
 function requireProvable(bundle: StoredBundle, bundles: readonly StoredBundle[]): void {

@@ -67,6 +67,7 @@ const IDLE: ApiMethods = {
   reject: text,
   rejectWithReason: text,
   prove: text,
+  proveComponent: text,
   restoreKey: text,
   revokeKey: text,
   resetStream: text,

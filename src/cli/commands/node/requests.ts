@@ -41,12 +41,6 @@ const REQUESTS: readonly Request[] = [
     send: (client, bundle, signal) => client.approve({ bundle }, signal),
   },
   {
-    name: 'prove',
-    description: 'count the current release of a stream as proven, when its containers can not be seen',
-    argument: { usage: '<bundle>', description: 'NAME@VERSION, or the digest of the bundle' },
-    send: (client, bundle, signal) => client.prove({ bundle }, signal),
-  },
-  {
     name: 'rescan',
     description: 'look at all media and the runtime again, and continue what was cancelled',
     send: async (client, _argument, signal) => {
@@ -103,6 +97,24 @@ export function registerActivate(program: Command, context: CommandContext): voi
           unchanged: `${bundle} is not activated`,
         });
         printMessage(`Activation of ${bundle} was asked for; 'stickpin status' shows how it goes.`, { json }, context);
+      }),
+    );
+}
+
+export function registerProve(program: Command, context: CommandContext): void {
+  program
+    .command('prove')
+    .description('count the current release of a stream as proven, when its containers can not be seen')
+    .argument('<bundle>', 'NAME@VERSION, or the digest of the bundle')
+    .option('--component <name>', 'count only this component, that no container runs, as running until the next boot')
+    .option('--json', 'print as JSON')
+    .action((bundle: string, { component, json }: { readonly component?: string; readonly json?: true }) =>
+      withDaemon(context, async (client) => {
+        const { signal } = context;
+        const message = await (component === undefined
+          ? client.prove({ bundle }, signal)
+          : client.proveComponent({ bundle, component }, signal));
+        printMessage(message, { json }, context);
       }),
     );
 }

@@ -1,4 +1,5 @@
 import { bundleName, type Image } from '../../model/bundle.ts';
+import { variableOf } from '../../release/hooks.ts';
 import { keptBundles, lastProven } from '../../release/recorded-phase.ts';
 import type { StoredBundle } from '../../state/state.ts';
 import { plainSigners } from '../../trust/role.ts';
@@ -84,10 +85,6 @@ const KEPT = '# Of a release whose records are lost; its pins are unclaimed.';
 
 function variablesOf({ contents }: StoredBundle): string[] {
   return contents.images.flatMap(({ component }) => (component === undefined ? [] : [variableOf(component)]));
-}
-
-function variableOf(component: string): string {
-  return `STICKPIN_${component.toUpperCase().replace(/[^A-Z0-9]/g, '_')}`;
 }
 
 /** @param owner as {@link rolesOf} */

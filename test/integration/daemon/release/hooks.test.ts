@@ -1,5 +1,5 @@
 import { execFileSync, spawnSync } from 'node:child_process';
-import { existsSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { SystemBus } from '../../../../src/host/bus/system-bus.ts';
@@ -19,7 +19,7 @@ import { createRecordingLog } from '../../../support/recording-log.ts';
 import { have, program } from '../../../support/requirements.ts';
 
 const example = (name: string) => new URL(`../../../../docs/examples/${name}`, import.meta.url).pathname;
-const EXAMPLES = ['k3s-install.service', 'k3s-restart.service', 'database.service', 'database-restart.service'];
+const EXAMPLES = readdirSync(example('')).filter((name) => name.endsWith('.service'));
 const never = new AbortController().signal;
 
 describe.runIf(have(program('systemd-analyze', 'apt-get install systemd')))('the units in docs/examples', () => {
@@ -39,8 +39,11 @@ describe.runIf(have('dbus-daemon'))('a hook', () => {
   const base = folderForEach();
   let node: DaemonHarness;
   let run: string;
+  /** What the commands of each unit printed, in order. */
+  let started: string[];
 
   beforeEach(async () => {
+    started = [];
     run = join(base, 'run');
     dbus = await startPrivateBus();
     systemd = await startSystemdDouble(dbus.address);
@@ -74,9 +77,10 @@ describe.runIf(have('dbus-daemon'))('a hook', () => {
     const text = readFileSync(example(unit), 'utf8').replaceAll('/run/stickpin', run).replaceAll('%n', unit);
     const [, file = ''] = /^EnvironmentFile=(.*)$/m.exec(text) ?? [];
     const commands = [...text.matchAll(/^ExecStart=(.*)$/gm)].map(([, command = '']) =>
-      command.replaceAll('/usr/local/bin', join(base, 'bin')),
+      command.replaceAll('/usr/local/bin', join(base, 'bin')).replace('/usr/bin/systemctl', 'echo'),
     );
-    execFileSync('/bin/sh', ['-ec', [`. ${file}`, ...commands].join('\n')]);
+    const script = [...(file === '' ? [] : [`. ${file}`]), ...commands];
+    started.push(execFileSync('/bin/sh', ['-ec', script.join('\n')], { encoding: 'utf8' }).trim());
     return 'done';
   };
 
@@ -102,6 +106,30 @@ describe.runIf(have('dbus-daemon'))('a hook', () => {
       0o755,
       true,
     ]);
+  });
+
+  it('installs the older software again in a rollback, and restarts it', async () => {
+    const hooks = { 'before-activate': 'k3s-install.service', activated: 'k3s-restart.service' };
+    for (const unit of Object.values(hooks)) addUnit(unit);
+    systemd.hooks = { start: async (unit) => execute(unit) };
+    await start({ settings: { hooks } });
+    const installed = () => readFileSync(join(base, 'bin/k3s'), 'utf8');
+    for (const sequence of [7, 8]) {
+      const k3s = join(base, 'k3s');
+      writeFileSync(k3s, `ELF ${sequence}`);
+      const attachments = [{ path: k3s, name: 'k3s', mediaType: 'application/octet-stream' }];
+      const images = [{ reference: `quay.example.com/pause:${sequence}`, image: sampleImage({ seed: `${sequence}` }) }];
+      const bundle = await node.make({ sequence, version: `4.13.${sequence}`, attachments, images });
+      node.plug(bundle.path);
+      await node.until(() => started.length === 2 * (sequence - 6));
+      expect(installed()).toBe(`ELF ${sequence}`);
+      node.engine.prove({ bundle: `ocp@4.13.${sequence}` });
+      await node.takeOut();
+    }
+    node.engine.rollback({ stream: 'ocp' });
+    await node.until(() => started.length === 6);
+    expect(installed()).toBe('ELF 7');
+    expect(started).toEqual(Array.from({ length: 3 }, () => ['', 'try-restart k3s.service']).flat());
   });
 
   it('holds the activation while it fails, with the result of its unit', async () => {

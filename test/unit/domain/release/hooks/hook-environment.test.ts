@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { hookEnvironment } from '../../../../../src/domain/release/hooks.ts';
-import { verified } from '../../../../support/daemon/scenario.ts';
+import { referenceOf, verified } from '../../../../support/daemon/scenario.ts';
 
 const bundle = verified({ version: '4.13.7', images: {} });
 
@@ -22,6 +22,16 @@ describe('the environment of a hook', () => {
       ].join('\n'),
     );
     expect(hookEnvironment('ready', bundle)).toContain('STICKPIN_ATTACHMENTS=""\n');
+  });
+
+  it('names the images that have a component, by digest', () => {
+    const images = { a: ['a'], b: ['b'], c: ['c'] };
+    const imageOver = { a: { component: 'os' }, b: { component: 'etcd-io' }, c: { component: 'etcd.io' } };
+    const text = hookEnvironment('ready', verified({ images, imageOver })) ?? '';
+    expect(text.split('\n').filter((line) => line.startsWith('STICKPIN_IMAGE'))).toEqual([
+      `STICKPIN_IMAGE_OS="${referenceOf('a')}"`,
+      `STICKPIN_IMAGE_ETCD_IO="${referenceOf('b')}"`,
+    ]);
   });
 
   it('keeps values as they are, as a shell reads them', () => {
