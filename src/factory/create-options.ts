@@ -5,12 +5,12 @@ import type { StickFilesystem } from '../domain/model/machine.ts';
 import type { ManifestImage } from '../domain/release/manifest-images.ts';
 import type { ArchiveChoice } from './archive/read-archives.ts';
 import type { ReferrerChoice } from './images/attached.ts';
-import type { RegistryAccess } from './images/registry-referrers.ts';
 import type { FileSizeRules } from './layers/packed-file.ts';
 import type { SignatureChoice } from './openshift/release-signatures.ts';
 import type { AttachmentRequest } from './payload/attachments.ts';
 import type { SigningKey } from './payload/sign-envelope.ts';
 import type { ProgressListener } from './progress.ts';
+import type { RegistryAccess } from './registry/registry-client.ts';
 import type { ImagePolicy } from './verify/policy-file.ts';
 
 /** Texts have the form of the payload and are validated before anything is read. */

@@ -24,13 +24,14 @@ import { formatReference, parseReference, repositoryOf, withRegistry } from '../
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { digestOf } from '../../platform/digest.ts';
 import type { ProgressListener } from '../progress.ts';
+import type { RegistryAccess } from '../registry/registry-client.ts';
 import type { Ended } from '../run-program.ts';
 import { measureWhile, runProgram } from '../run-program.ts';
 import { attachedTagsOf, excessOf, isChosen, partsOf, type ReferrerChoice } from './attached.ts';
 import { withOrigin } from './images-file.ts';
 import { layoutBlobPath, REF_NAME, withPlace } from './layout-source.ts';
 import type { LayoutRequest } from './plan-images.ts';
-import { type RegistryAccess, RegistryReferrers } from './registry-referrers.ts';
+import { RegistryReferrers } from './registry-referrers.ts';
 
 interface FetchOptions {
   readonly referrers: ReferrerChoice;

@@ -1,0 +1,50 @@
+import { readdir, readFile } from 'node:fs/promises';
+import { homedir } from 'node:os';
+import { join } from 'node:path';
+import * as v from 'valibot';
+import { parseJson } from '../../bundle/format/json.ts';
+import type { Reference } from '../../domain/model/reference.ts';
+
+const authSchema = v.looseObject({
+  auths: v.exactOptional(v.record(v.string(), v.looseObject({ auth: v.exactOptional(v.string()) }))),
+});
+
+/** containers-auth.json(5): the longest name that is the repository or above it. */
+export async function loginFor(
+  { repository, registry }: Pick<Reference, 'registry' | 'repository'>,
+  authfile: string | undefined,
+): Promise<string | undefined> {
+  const { REGISTRY_AUTH_FILE, XDG_RUNTIME_DIR } = process.env;
+  const given = authfile ?? REGISTRY_AUTH_FILE;
+  const usual = [
+    ...(XDG_RUNTIME_DIR === undefined ? [] : [join(XDG_RUNTIME_DIR, 'containers/auth.json')]),
+    join(homedir(), '.config/containers/auth.json'),
+    join(homedir(), '.docker/config.json'),
+  ];
+  for (const path of given === undefined ? usual : [given]) {
+    const bytes = await readFile(path).catch(() => undefined);
+    if (bytes === undefined) continue;
+    const { auths = {} } = parseJson(bytes, authSchema, path, 'bundle/source');
+    const names = [repository, registry, ...(registry === 'docker.io' ? ['https://index.docker.io/v1/'] : [])];
+    for (let name = repository; name.includes('/'); name = name.slice(0, name.lastIndexOf('/'))) names.push(name);
+    names.sort((a, b) => b.length - a.length);
+    const found = names.flatMap((name) => auths[name]?.auth ?? []);
+    if (found[0] !== undefined) return found[0];
+  }
+  return undefined;
+}
+
+/** containers-certs.d(5). Undefined: those of the system. */
+export async function certificatesOf(registry: string): Promise<string[] | undefined> {
+  const found: string[] = [];
+  for (const folder of [
+    '/etc/containers/certs.d',
+    '/etc/docker/certs.d',
+    join(homedir(), '.config/containers/certs.d'),
+  ]) {
+    for (const name of await readdir(join(folder, registry)).catch(() => [])) {
+      if (name.endsWith('.crt')) found.push(await readFile(join(folder, registry, name), 'utf8'));
+    }
+  }
+  return found.length === 0 ? undefined : found;
+}

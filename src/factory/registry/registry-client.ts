@@ -1,0 +1,310 @@
+import { type ClientRequest, Agent as HttpAgent, request as httpRequest, type IncomingMessage } from 'node:http';
+import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
+import { pipeline } from 'node:stream/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
+import * as v from 'valibot';
+import { parseJson } from '../../bundle/format/json.ts';
+import { limits } from '../../bundle/limits.ts';
+import type { Reference } from '../../domain/model/reference.ts';
+import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
+import { withDeadline } from '../../platform/async/abort.ts';
+import { defined } from '../../platform/defined.ts';
+import { responseTo } from '../../platform/http.ts';
+import { certificatesOf, loginFor } from './logins.ts';
+
+export type Repository = Pick<Reference, 'registry' | 'repository'>;
+
+/** Absent values are skopeo's defaults. */
+export interface RegistryAccess {
+  /** containers-auth.json(5). */
+  readonly authfile?: string;
+  readonly tlsVerify?: boolean;
+  /** How often in a row. Pauses grow. */
+  readonly retries?: number;
+}
+
+export interface Ask {
+  readonly method?: 'GET' | 'HEAD' | 'POST' | 'PUT';
+  /** With its query, if any. */
+  readonly path: string;
+  readonly headers?: Readonly<Record<string, string | number>>;
+  /** Of a stream, which is read once, the headers have the length. */
+  readonly body?: Buffer | AsyncIterable<Buffer>;
+  /** Leads to another host are followed there, without a login. Default false. */
+  readonly follows?: boolean;
+}
+
+export interface Answer {
+  readonly status: number;
+  readonly headers: IncomingMessage['headers'];
+  readonly body: Buffer;
+}
+
+/** How long nothing may come, or be taken. A registry may need long until it has stored a blob. */
+const IDLE_MS = 60_000;
+const STORE_MS = 600_000;
+/** A whole document, over a link of 256 kbit/s too. */
+const ANSWER_MS = 180_000;
+const FIRST_PAUSE_MS = 1_000;
+const LONGEST_PAUSE_MS = 60_000;
+/** A registry that wants a longer pause is asked another day. */
+const LONGEST_WISH_MS = 600_000;
+const MOST_LEADS = 5;
+const LEADS = new Set([301, 302, 303, 307, 308]);
+/** Of 5xx those that no other try changes. */
+const LASTING = new Set([501, 505]);
+
+/** The registry works, and refuses; or is busy, and `mayPass`. */
+export class Answered extends Error {
+  constructor(
+    message: string,
+    readonly mayPass = false,
+    /** In milliseconds; 0 when it names none. */
+    readonly wishMs = 0,
+  ) {
+    super(message);
+  }
+}
+
+/** The connection broke, or there was none. */
+class Broken extends Error {}
+
+/**
+ * HTTP to one repository of a registry (distribution-spec 1.1), which skopeo does not do for
+ * documents of ours. Credentials and certificates are skopeo's, but no credential helpers and no
+ * mirrors; proxies are those of the environment. A login goes only to the registry, and to where it
+ * says that its tokens come from, and only with TLS.
+ */
+export class RegistryClient {
+  readonly host: string;
+  /** `/v2/NAME/`. */
+  readonly base: string;
+  private authorization: string | undefined;
+  private isPlain = false;
+  private readonly agents = {
+    plain: new HttpAgent({ keepAlive: true, proxyEnv: process.env }),
+    tls: new HttpsAgent({ keepAlive: true, proxyEnv: process.env }),
+  };
+
+  /** @param actions what a token is to allow */
+  constructor(
+    private readonly of: Repository,
+    private readonly access: RegistryAccess,
+    private readonly actions: 'pull' | 'pull,push' = 'pull',
+  ) {
+    this.host = hostOf(of.registry);
+    this.base = `/v2/${of.repository.slice(of.registry.length + 1)}/`;
+  }
+
+  /**
+   * @param progress what was done so far: tries count from its last change on
+   * @throws whatever `work` throws at last: {@link Answered}, or an Error of the connection
+   */
+  async again<T>(signal: AbortSignal, work: () => Promise<T>, progress: () => number = () => 0): Promise<T> {
+    for (let tries = 0, before = progress(); ; tries += 1) {
+      try {
+        return await work();
+      } catch (error) {
+        signal.throwIfAborted();
+        if (progress() !== before) tries = 0;
+        before = progress();
+        const wishMs = error instanceof Answered ? error.wishMs : 0;
+        const isLasting = !(error instanceof Broken) && !(error instanceof Answered && error.mayPass);
+        if (isLasting || tries >= (this.access.retries ?? 0) || wishMs > LONGEST_WISH_MS) throw error;
+        const pauseMs = Math.max(wishMs, Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** tries));
+        await sleep(pauseMs, undefined, { signal });
+      }
+    }
+  }
+
+  /** An answer of at most 4 MiB, tried again. @throws as {@link again} */
+  document(ask: Ask, signal: AbortSignal): Promise<Answer> {
+    const take = async (inner: AbortSignal): Promise<Answer> => {
+      const response = await this.open(ask, inner);
+      return { status: response.statusCode ?? 0, headers: response.headers, body: await wholeBody(response) };
+    };
+    return this.again(signal, () =>
+      withDeadline(`registry ${this.of.registry}`, ANSWER_MS, signal, take).catch((error: unknown) => {
+        throw error instanceof AppError && error.code === 'platform/deadline' ? new Broken(error.message) : error;
+      }),
+    );
+  }
+
+  /**
+   * The caller reads the body with {@link bodyOf}. A stream is not sent again after a question for
+   * a login.
+   *
+   * @throws Answered for 429 and 5xx; Error when there is no connection
+   */
+  async open(ask: Ask, signal: AbortSignal): Promise<IncomingMessage> {
+    let response = await this.send(this.host, ask, this.authorization, signal);
+    const challenge = response.headers['www-authenticate'] ?? '';
+    // Whoever answers without TLS must not say where credentials are sent.
+    if (response.statusCode === 401 && challenge !== '' && !this.isPlain) {
+      await wholeBody(response);
+      this.authorization = await this.authorize(challenge, signal);
+      const isSpent = ask.body !== undefined && !Buffer.isBuffer(ask.body);
+      if (isSpent) throw new Answered('it asks for a login in the middle', true);
+      response = await this.send(this.host, ask, this.authorization, signal);
+    }
+    if (ask.follows === true) response = await this.follow(ask, response, signal);
+    const { statusCode: status = 0, headers } = response;
+    if (status !== 429 && (status < 500 || LASTING.has(status))) return response;
+    response.destroy();
+    throw new Answered(`it answers ${status}`, true, wishOf(headers['retry-after']));
+  }
+
+  /** Storage of large registries is elsewhere, and its addresses are secrets themselves. */
+  private async follow(ask: Ask, first: IncomingMessage, signal: AbortSignal): Promise<IncomingMessage> {
+    let response = first;
+    let here = `${this.isPlain ? 'http' : 'https'}://${this.host}${ask.path}`;
+    for (let leads = 0; LEADS.has(response.statusCode ?? 0); leads += 1) {
+      if (leads === MOST_LEADS) throw new Answered(`it leads on more than ${MOST_LEADS} times`);
+      const { location = '' } = response.headers;
+      await wholeBody(response);
+      if (!URL.canParse(location, here)) throw new Answered('it leads on to a malformed address');
+      const next = new URL(location, here);
+      if (next.username !== '') throw new Answered(`it leads on to ${next.host} with a login`);
+      if (next.protocol !== 'https:' && this.access.tlsVerify !== false) {
+        throw new Answered(`it leads on to ${next.host}, without TLS`);
+      }
+      here = next.href;
+      const elsewhere = { ...ask, path: `${next.pathname}${next.search}` };
+      const isPlain = next.protocol === 'http:';
+      response = await this.exchange(next.host, elsewhere, { isPlain, authorization: undefined }, signal);
+    }
+    return response;
+  }
+
+  /** RFC 7235, and the token protocol of registries. */
+  private async authorize(challenge: string, signal: AbortSignal): Promise<string | undefined> {
+    const login = await loginFor(this.of, this.access.authfile);
+    const basic = login === undefined ? undefined : `Basic ${login}`;
+    if (!/^bearer /i.test(challenge)) return basic;
+    const parts = new Map(
+      [...challenge.matchAll(/([a-z]+)="([^"]*)"/g)].map(([, key = '', value = '']) => [key, value]),
+    );
+    if (!URL.canParse(parts.get('realm') ?? '')) throw new Answered('it does not say where its tokens come from');
+    const realm = new URL(parts.get('realm') ?? '');
+    if (realm.protocol !== 'https:') throw new Error(`its tokens come from ${realm.host}, without TLS`);
+    const scope = `repository:${this.of.repository.slice(this.of.registry.length + 1)}:${this.actions}`;
+    for (const [key, value] of [
+      ['service', parts.get('service')],
+      ['scope', scope],
+    ] as const) {
+      if (value !== undefined) realm.searchParams.set(key, value);
+    }
+    const path = `${realm.pathname}${realm.search}`;
+    const answer = await this.exchange(realm.host, { path }, { isPlain: false, authorization: basic }, signal);
+    const body = await wholeBody(answer);
+    if (answer.statusCode !== 200) {
+      const isBusy = answer.statusCode === 429 || (answer.statusCode ?? 0) >= 500;
+      throw new Answered(`${realm.host} gives no token (${answer.statusCode})`, isBusy);
+    }
+    const found = parseJson(body, tokenAnswer, `the token of ${realm.host}`, 'bundle/source');
+    const token = found.token ?? found.access_token;
+    if (token === undefined) throw new Answered(`${realm.host} gives no token`);
+    return `Bearer ${token}`;
+  }
+
+  /** With `--tls-verify=false` a registry without TLS is asked without credentials. */
+  private async send(
+    host: string,
+    ask: Ask,
+    authorization: string | undefined,
+    signal: AbortSignal,
+  ): Promise<IncomingMessage> {
+    if (this.isPlain) return this.exchange(host, ask, { isPlain: true, authorization: undefined }, signal);
+    try {
+      return await this.exchange(host, ask, { isPlain: false, authorization }, signal);
+    } catch (error) {
+      const isWithoutTls = error instanceof Error && systemCodeOf(error.cause) === 'EPROTO';
+      if (!isWithoutTls || this.access.tlsVerify !== false) throw error;
+      const answer = await this.exchange(host, ask, { isPlain: true, authorization: undefined }, signal);
+      this.isPlain = true;
+      return answer;
+    }
+  }
+
+  private async exchange(
+    host: string,
+    { method = 'GET', path, headers, body }: Ask,
+    { isPlain, authorization }: { readonly isPlain: boolean; readonly authorization: string | undefined },
+    signal: AbortSignal,
+  ): Promise<IncomingMessage> {
+    const timeout = method === 'PUT' ? STORE_MS : IDLE_MS;
+    const ca = await certificatesOf(host === this.host ? this.of.registry : host);
+    const common = { method, headers: { ...headers, ...defined({ authorization }) }, signal, timeout };
+    const tls = { rejectUnauthorized: this.access.tlsVerify !== false, ...defined({ ca }) };
+    try {
+      const request = isPlain
+        ? httpRequest(`http://${host}${path}`, { ...common, agent: this.agents.plain })
+        : httpsRequest(`https://${host}${path}`, { ...common, ...tls, agent: this.agents.tls });
+      const answered = responseTo(request, signal);
+      endIdle(request, timeout);
+      if (body === undefined || Buffer.isBuffer(body)) request.end(body);
+      else pipeline(body, request).catch((error: unknown) => request.destroy(error as Error));
+      return await answered;
+    } catch (error) {
+      signal.throwIfAborted();
+      throw asBroken(error);
+    }
+  }
+}
+
+function endIdle(request: ClientRequest, timeoutMs: number): void {
+  let answer: IncomingMessage | undefined;
+  request.once('response', (response) => {
+    answer = response;
+  });
+  request.once('timeout', () => (answer ?? request).destroy(new Error(`nothing came for ${timeoutMs / 1_000} s`)));
+}
+
+const tokenAnswer = v.looseObject({ token: v.exactOptional(v.string()), access_token: v.exactOptional(v.string()) });
+
+/** The chunks of an answer. @throws Error when it breaks off */
+export async function* bodyOf(response: IncomingMessage): AsyncGenerator<Buffer, void, undefined> {
+  try {
+    for await (const chunk of response as AsyncIterable<Buffer>) yield chunk;
+  } catch (error) {
+    throw asBroken(error);
+  }
+  if (!response.complete) throw new Broken('its answer broke off');
+}
+
+async function wholeBody(response: IncomingMessage): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  let sizeBytes = 0;
+  for await (const chunk of bodyOf(response)) {
+    sizeBytes += chunk.length;
+    if (sizeBytes > limits.manifestBytes) {
+      response.destroy();
+      throw new Answered(`its answer has more than ${limits.manifestBytes} bytes`);
+    }
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
+}
+
+/** What another try may change. Faults of certificates are none of it. */
+const PASSING = /^E(?!RR_|PROTO$)[A-Z_]+$/;
+
+/** Addresses may have a login or a signature in them. */
+function asBroken(error: unknown): unknown {
+  if (error instanceof AppError || error instanceof Answered || error instanceof Broken) return error;
+  const reason = reasonOf(error).replaceAll(/\/\/[^/@\s]*@/g, '//');
+  const code = systemCodeOf(error);
+  if (code !== undefined && !PASSING.test(code)) return new Error(reason, { cause: error });
+  return new Broken(reason, { cause: error });
+}
+
+function hostOf(registry: string): string {
+  return registry === 'docker.io' ? 'registry-1.docker.io' : registry;
+}
+
+/** RFC 9110, section 10.2.3. In milliseconds; 0 when there is none. */
+function wishOf(retryAfter: string | undefined): number {
+  if (retryAfter === undefined) return 0;
+  const wishMs = /^\d{1,9}$/.test(retryAfter) ? Number(retryAfter) * 1_000 : Date.parse(retryAfter) - Date.now();
+  return Number.isNaN(wishMs) ? 0 : Math.max(0, wishMs);
+}
