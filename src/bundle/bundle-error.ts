@@ -36,6 +36,7 @@ export type BundleErrorCode =
   | 'bundle/target'
   | 'bundle/no-space'
   | 'bundle/skopeo'
+  | 'bundle/registry'
   | 'bundle/tool'
   | 'bundle/stick'
   | 'bundle/warnings'
@@ -46,6 +47,7 @@ export type BundleErrorCode =
 const DISPOSITIONS: Partial<Record<BundleErrorCode, Disposition>> = {
   'bundle/no-key': 'wait',
   'bundle/no-space': 'wait',
+  'bundle/registry': 'retry',
   'bundle/revocation-record': 'wait',
   'bundle/revocations-unreadable': 'wait',
   'bundle/worker': 'retry',

@@ -36,6 +36,8 @@ const EXAMPLES: Readonly<Record<string, string>> = {
   'bundle sign': 'stickpin bundle sign ocp-4.13.7-amd64 --key factory-2026.key',
   'bundle envelope': 'stickpin bundle envelope ocp-4.13.7-amd64 --out ocp-4.13.7-amd64-envelope',
   'bundle write': 'sudo stickpin bundle write ocp-4.13.7-amd64 /dev/sdb',
+  'bundle push': 'stickpin bundle push ocp-4.13.7-amd64 registry.example.com/bundles/ocp:4.13',
+  'bundle pull': 'stickpin bundle pull registry.example.com/bundles/ocp:4.13 --keys keys --reuse ocp-4.13.6-amd64',
   'bundle inspect': 'stickpin bundle inspect ocp-4.13.7-amd64',
   'bundle verify': 'stickpin bundle verify /media/stick --keys keys --full',
   'bundle serve': 'stickpin bundle serve ocp-4.13.7-amd64 --keys keys',

@@ -4,6 +4,7 @@ import { oneLine, terminalText } from '../platform/plain-text.ts';
 import { VERSION } from '../platform/version.ts';
 import { registerBundleCreate } from './commands/bundle/create.ts';
 import { registerBundleInspect } from './commands/bundle/inspect.ts';
+import { registerBundlePull, registerBundlePush } from './commands/bundle/link.ts';
 import { registerBundleRehearse } from './commands/bundle/rehearse.ts';
 import { registerBundleServe } from './commands/bundle/serve.ts';
 import { registerBundleEnvelope, registerBundleSign, registerKeygen } from './commands/bundle/sign.ts';
@@ -131,6 +132,8 @@ export function buildProgram(context: CommandContext, args: readonly string[] = 
   registerBundleSign(bundle, context);
   registerBundleEnvelope(bundle, context);
   registerBundleWrite(bundle, context);
+  registerBundlePush(bundle, context);
+  registerBundlePull(bundle, context);
   registerBundleInspect(bundle, context);
   registerBundleVerify(bundle, context);
   registerBundleServe(bundle, context);

@@ -5,10 +5,10 @@ import { RELEASE_SIGNATURES } from '../domain/model/bundle.ts';
 import { digestFromHex } from '../domain/model/digest.ts';
 import { FaultList } from '../platform/app-error.ts';
 import { type CreateOptions, sizeRulesOf } from './create-options.ts';
-import { checkAccess } from './images/fetch-images.ts';
 import { checkTarget } from './output/staging.ts';
 import { type AttachmentRequest, checkAttachmentNames, checkAttachments } from './payload/attachments.ts';
 import { checkReleaseSource, payloadOf } from './payload/release-payload.ts';
+import { checkAccess } from './registry/logins.ts';
 import { jsonBytes } from './write-bundle.ts';
 
 const SIGNATURES_FILE: AttachmentRequest = { path: '(signatures of the release)', ...RELEASE_SIGNATURES };

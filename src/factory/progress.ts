@@ -1,3 +1,5 @@
+type BytesKind = 'unpack' | 'copy' | 'pack' | 'write' | 'verify' | 'push' | 'pull';
+
 /** Sizes in bytes. */
 export type CreateProgress =
   /** skopeo fetches the `position`th image (from 1) of `total`. */
@@ -9,10 +11,11 @@ export type CreateProgress =
       readonly bytes: number;
     }
   /**
-   * Archives are unpacked, layers copied, a tar or image packed, or a stick written or read back.
+   * Archives are unpacked, layers copied, a tar or image packed, a stick written or read back, or
+   * blobs sent to a registry or taken from one.
    */
   | {
-      readonly kind: 'unpack' | 'copy' | 'pack' | 'write' | 'verify';
+      readonly kind: BytesKind;
       readonly doneBytes: number;
       readonly totalBytes: number;
     };
@@ -20,11 +23,7 @@ export type CreateProgress =
 /** Called often, after each chunk that was read; must be quick and must not throw. */
 export type ProgressListener = (progress: CreateProgress) => void;
 
-export function countBytes(
-  kind: 'unpack' | 'copy' | 'pack' | 'write' | 'verify',
-  totalBytes: number,
-  onProgress: ProgressListener,
-): (bytes: number) => void {
+export function countBytes(kind: BytesKind, totalBytes: number, onProgress: ProgressListener): (bytes: number) => void {
   let doneBytes = 0;
   return (bytes) => {
     doneBytes += bytes;

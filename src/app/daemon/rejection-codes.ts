@@ -42,6 +42,7 @@ const IS_REJECTION: Readonly<Record<BundleErrorCode, boolean>> = {
   'bundle/target': false,
   'bundle/no-space': false,
   'bundle/skopeo': false,
+  'bundle/registry': false,
   'bundle/tool': false,
   'bundle/stick': false,
   'bundle/warnings': false,

@@ -60,6 +60,9 @@ const rehearsed = v.strictObject({
   schemaVersion,
 });
 
+/** `digest` is that of the index in the registry. */
+const linked = { reference: text, digest: text, bundleId: text, blobs: count };
+
 /**
  * What commands of the factory, and `config show`, print with `--json`, by the name of the command.
  * As `NODE_DOCUMENTS`.
@@ -111,6 +114,15 @@ export const FACTORY_DOCUMENTS = {
     registries: texts,
   }),
   'bundle-write': document({ path: text, device: text, imageBytes: count }),
+  'bundle-push': document({ ...linked, sentBlobs: count, sentBytes: count }),
+  'bundle-pull': document({
+    ...linked,
+    path: text,
+    verified: yes,
+    signedBy: texts,
+    pulledBlobs: count,
+    pulledBytes: count,
+  }),
   'bundle-rehearse': rehearsed,
   'bundle-serve': document({
     listen: text,

@@ -315,16 +315,6 @@ function accessFlags({ authfile, tlsVerify, retries }: RegistryAccess, command: 
   ];
 }
 
-/** skopeo reads the file late. @throws AppError `bundle/option` */
-export async function checkAccess({ authfile }: RegistryAccess): Promise<void> {
-  if (authfile === undefined) return;
-  const found = await stat(authfile).catch((cause: unknown) => {
-    throw bundleError('bundle/option', `--authfile: ${authfile} can't be read: ${reasonOf(cause)}`, { cause });
-  });
-  if (found.isDirectory())
-    throw bundleError('bundle/option', `--authfile: ${authfile} is a folder: name the file in it`);
-}
-
 /**
  * An abort kills it. `what`: the image. @returns its stdout, at most 4 MiB
  *

@@ -35,13 +35,31 @@ export async function buildDirectory<T>(
   build: (staging: string) => Promise<T>,
   signal: AbortSignal,
 ): Promise<T> {
-  return buildBeside(target, refuseOccupied, async (staging) => {
-    const built = await build(staging);
-    // mkdtemp(3) lets nobody else in; files in it follow the umask.
-    await chmod(staging, 0o777 & ~process.umask());
-    await syncTree(staging, signal);
-    return { path: staging, built };
-  });
+  return buildBeside(target, refuseOccupied, (staging) => filled(staging, build, signal));
+}
+
+/**
+ * As {@link buildDirectory}, but `build` finds what an earlier one left that ended early, whose
+ * bytes may not have reached the disk. Only after an AppError `reject` nothing is left.
+ */
+export async function resumeDirectory<T>(
+  target: string,
+  build: (staging: string) => Promise<T>,
+  signal: AbortSignal,
+): Promise<T> {
+  return buildBeside(target, refuseOccupied, (staging) => filled(staging, build, signal), true);
+}
+
+async function filled<T>(
+  staging: string,
+  build: (staging: string) => Promise<T>,
+  signal: AbortSignal,
+): Promise<BuiltFile<T>> {
+  const built = await build(staging);
+  // mkdtemp(3) lets nobody else in; files in it follow the umask.
+  await chmod(staging, 0o777 & ~process.umask());
+  await syncTree(staging, signal);
+  return { path: staging, built };
 }
 
 interface BuiltFile<T> {
@@ -70,10 +88,12 @@ async function buildBeside<T>(
   target: string,
   refuse: (path: string) => Promise<void>,
   build: (staging: string) => Promise<BuiltFile<T>>,
+  resumes = false,
 ): Promise<T> {
   const path = resolve(target);
   let staging: string | undefined;
   let isDone = false;
+  let isLeft = false;
   let madeParent: string | undefined;
   try {
     madeParent = await mkdir(dirname(path), { recursive: true });
@@ -81,7 +101,7 @@ async function buildBeside<T>(
     // Created before the search for others, so that of two processes that start together at least
     // one sees the other.
     staging = await mkdtemp(await stagingPrefix(path));
-    await removeStale(path);
+    await removeStale(path, resumes ? staging : undefined);
     const { path: made, built } = await build(staging);
     // Checked again: building may have taken an hour.
     await refuse(path);
@@ -90,11 +110,13 @@ async function buildBeside<T>(
     await syncFolderIfPossible(dirname(path));
     return built;
   } catch (error) {
-    throw targetError(path, error);
+    const fault = targetError(path, error, resumes);
+    isLeft = resumes && !(fault instanceof AppError && fault.disposition === 'reject');
+    throw fault;
   } finally {
     // Nothing is left if the directory itself was renamed.
-    if (staging !== undefined) await rm(staging, { recursive: true, force: true });
-    if (!isDone && madeParent !== undefined) await removeEmpty(dirname(path), madeParent);
+    if (staging !== undefined && !isLeft) await rm(staging, { recursive: true, force: true });
+    if (!isDone && !isLeft && madeParent !== undefined) await removeEmpty(dirname(path), madeParent);
   }
 }
 
@@ -157,11 +179,12 @@ async function refuseOccupied(path: string): Promise<void> {
   throw bundleError('bundle/target', message);
 }
 
-function targetError(path: string, error: unknown): unknown {
+function targetError(path: string, error: unknown, isLeft = false): unknown {
   const code = systemCodeOf(error);
   if (error instanceof AppError || code === undefined) return error;
   if (code === 'ENOSPC' || code === 'EDQUOT') {
-    const message = `no space left while writing ${path}: free some, or choose another place; nothing was left behind`;
+    const left = isLeft ? 'the next try goes on here' : 'nothing was left behind';
+    const message = `no space left while writing ${path}: free some, or choose another place; ${left}`;
     return bundleError('bundle/no-space', message, { cause: error });
   }
   if (code === 'ABORT_ERR') return error;
@@ -193,20 +216,26 @@ export async function stagingPrefix(path: string): Promise<string> {
 /**
  * Unfinished work of killed processes goes; that of other machines and of this process stays.
  *
+ * @param heir an empty folder that becomes the first one
  * @throws AppError `bundle/target` when another process is writing it; system errors
  */
-export async function removeStale(path: string): Promise<void> {
+export async function removeStale(path: string, heir?: string): Promise<void> {
   const folder = dirname(path);
   const me = await thisProcess();
+  const left: string[] = [];
   for (const name of await readdir(folder)) {
     const owner = ownerOf(name, basename(path));
     const stale = join(folder, name);
     // A link with such a name is not ours.
-    if (owner === undefined || owner.host !== me.host || (await isLinkOrGone(stale))) continue;
-    if (!(await isAlive(owner, me))) await rm(stale, { recursive: true, force: true });
+    if (owner === undefined || owner.host !== me.host || stale === heir || (await isLinkOrGone(stale))) continue;
+    const isMine = owner.pid === me.pid && owner.startedAt === me.startedAt;
+    if (isMine ? heir !== undefined : !(await isAlive(owner, me))) left.push(stale);
     else if (owner.pid !== me.pid) {
       throw bundleError('bundle/target', `${path} is being written by process ${owner.pid}: wait until that has ended`);
     }
+  }
+  for (const stale of left) {
+    if (heir === undefined || !(await succeeds(rename(stale, heir)))) await rm(stale, { recursive: true, force: true });
   }
 }
 

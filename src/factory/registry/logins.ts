@@ -1,9 +1,11 @@
-import { readdir, readFile } from 'node:fs/promises';
+import { readdir, readFile, stat } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import * as v from 'valibot';
+import { bundleError } from '../../bundle/bundle-error.ts';
 import { parseJson } from '../../bundle/format/json.ts';
 import type { Reference } from '../../domain/model/reference.ts';
+import { reasonOf } from '../../platform/app-error.ts';
 
 const authSchema = v.looseObject({
   auths: v.exactOptional(v.record(v.string(), v.looseObject({ auth: v.exactOptional(v.string()) }))),
@@ -47,4 +49,14 @@ export async function certificatesOf(registry: string): Promise<string[] | undef
     }
   }
   return found.length === 0 ? undefined : found;
+}
+
+/** The file is read late. @throws AppError `bundle/option` */
+export async function checkAccess({ authfile }: { readonly authfile?: string }): Promise<void> {
+  if (authfile === undefined) return;
+  const found = await stat(authfile).catch((cause: unknown) => {
+    throw bundleError('bundle/option', `--authfile: ${authfile} can't be read: ${reasonOf(cause)}`, { cause });
+  });
+  if (found.isDirectory())
+    throw bundleError('bundle/option', `--authfile: ${authfile} is a folder: name the file in it`);
 }

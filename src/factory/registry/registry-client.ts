@@ -236,6 +236,7 @@ export class RegistryClient {
     const ca = await certificatesOf(host === this.host ? this.of.registry : host);
     const common = { method, headers: { ...headers, ...defined({ authorization }) }, signal, timeout };
     const tls = { rejectUnauthorized: this.access.tlsVerify !== false, ...defined({ ca }) };
+    let sending: Promise<unknown> | undefined;
     try {
       const request = isPlain
         ? httpRequest(`http://${host}${path}`, { ...common, agent: this.agents.plain })
@@ -243,11 +244,12 @@ export class RegistryClient {
       const answered = responseTo(request, signal);
       endIdle(request, timeout);
       if (body === undefined || Buffer.isBuffer(body)) request.end(body);
-      else pipeline(body, request).catch((error: unknown) => request.destroy(error as Error));
+      else sending = pipeline(body, request).catch((error: unknown) => error);
       return await answered;
     } catch (error) {
       signal.throwIfAborted();
-      throw asBroken(error);
+      const unread = await sending;
+      throw unread instanceof AppError ? unread : asBroken(error);
     }
   }
 }

@@ -12,7 +12,15 @@ export interface ProgressPrinter {
 
 const REPAINT_MS = 100;
 const PLAIN_MS = 10_000;
-const WORDS = { unpack: 'unpacked', copy: 'copied', pack: 'packed', write: 'written', verify: 'read back' } as const;
+const WORDS = {
+  unpack: 'unpacked',
+  copy: 'copied',
+  pack: 'packed',
+  write: 'written',
+  verify: 'read back',
+  push: 'sent',
+  pull: 'pulled',
+} as const;
 
 /**
  * A progress bar if stderr is a terminal. Otherwise a line for each image that is fetched, and one

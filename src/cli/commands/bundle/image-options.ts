@@ -8,10 +8,11 @@ import type { ImagesFrom } from '../../../factory/images/images-from.ts';
 import { type FaultList, reasonOf } from '../../../platform/app-error.ts';
 import { defined } from '../../../platform/defined.ts';
 import type { CommandContext } from '../../context/command-context.ts';
-import { collect, collected, numberOption, textOption } from '../../context/option-values.ts';
+import { collect, collected, textOption } from '../../context/option-values.ts';
+import { accessOf, addRegistryOptions, type RegistryOptions } from '../../context/registry-options.ts';
 import { printWarning } from '../../output/text.ts';
 
-export interface ImageOptions {
+export interface ImageOptions extends RegistryOptions {
   readonly image: readonly ImageRequest[];
   readonly pauseImage?: ImageRequest;
   readonly imagesFile: readonly string[];
@@ -25,9 +26,6 @@ export interface ImageOptions {
   readonly referrers: ReferrerChoice;
   readonly withoutSignatures?: true;
   readonly verifyImages?: string;
-  readonly authfile?: string;
-  readonly tlsVerify?: boolean;
-  readonly retry?: number;
   readonly strict?: true;
 }
 
@@ -86,10 +84,10 @@ export function addImageOptions(command: Command): Command {
       collected(parseArtifactOption),
       [],
     );
-  return addRegistryOptions(whole);
+  return addRegistryOptions(addReferrerOptions(whole));
 }
 
-function addRegistryOptions(command: Command): Command {
+function addReferrerOptions(command: Command): Command {
   return command
     .addOption(
       new Option(
@@ -103,10 +101,7 @@ function addRegistryOptions(command: Command): Command {
     .option(
       '--verify-images <policy>',
       'make no bundle unless each image is signed as this file says, in the form of containers-policy.json; needs no more network; the bundle names who signed',
-    )
-    .option('--authfile <file>', 'credentials for registries, as for skopeo (containers-auth.json)')
-    .option('--tls-verify [boolean]', 'false: take images from registries without a valid certificate too', booleanOf)
-    .option('--retry <times>', 'how often a failed request to a registry is tried again', times);
+    );
 }
 
 /**
@@ -154,7 +149,7 @@ export async function readImageOptions(
     ...defined({ release: options.release, imagePolicy }),
     ...(options.artifact.length > 0 && { artifacts: options.artifact }),
     referrers: options.withoutSignatures ? 'none' : options.referrers,
-    access: defined({ authfile: options.authfile, tlsVerify: options.tlsVerify, retries: options.retry }),
+    access: accessOf(options),
   };
 }
 
@@ -193,14 +188,6 @@ async function readListed(
 }
 
 const registryName = textOption(isRegistry, 'It must be a registry alone, such as docker.io.');
-
-const times = numberOption(/^(?:100|[0-9]{1,2})$/, 'It must be a number from 0 to 100.');
-
-/** As skopeo reads it: the flag alone means true. */
-function booleanOf(text: string): boolean {
-  if (text !== 'true' && text !== 'false') throw new InvalidArgumentError('It must be true or false.');
-  return text === 'true';
-}
 
 function parseImageOption(value: string): ImageRequest {
   try {
