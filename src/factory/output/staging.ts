@@ -228,9 +228,9 @@ export async function removeStale(path: string, heir?: string): Promise<void> {
     const stale = join(folder, name);
     // A link with such a name is not ours.
     if (owner === undefined || owner.host !== me.host || stale === heir || (await isLinkOrGone(stale))) continue;
-    const isMine = owner.pid === me.pid && owner.startedAt === me.startedAt;
-    if (isMine ? heir !== undefined : !(await isAlive(owner, me))) left.push(stale);
-    else if (owner.pid !== me.pid) {
+    const isMine = owner.pid === me.pid;
+    if (!(await isAlive(owner, me)) || (isMine && heir !== undefined)) left.push(stale);
+    else if (!isMine) {
       throw bundleError('bundle/target', `${path} is being written by process ${owner.pid}: wait until that has ended`);
     }
   }

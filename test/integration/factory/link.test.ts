@@ -168,6 +168,47 @@ describe.runIf(have('mmdebstrap', 'openssl'))('a bundle in a registry', () => {
     expect(downloads()).toHaveLength(1);
   });
 
+  it('of a delta needs its base there, and comes back as a delta', async () => {
+    const next = ocpImages(['web', 'db', 'api'], { sizeBytes: MiB, below });
+    const delta = await makeSampleBundle({
+      dir: mkdtempSync(join(work, 'delta-')),
+      keys: [key],
+      base: bundle.path,
+      version: '4.14.0',
+      sequence: 9,
+      images: next,
+    });
+    const reference = `${front.host}/bundles/delta:4.14`;
+    expect((await push(delta.path, reference)).stderr).toContain(
+      'push the base of a delta to the same repository first',
+    );
+    json(await push(bundle.path, reference));
+    json(await push(delta.path, reference));
+    json(await pull(reference, '--keys', keys));
+    const { stdout } = await runCommand([
+      'bundle',
+      'verify',
+      join(out, 'pulled'),
+      '--keys',
+      keys,
+      '--base',
+      bundle.path,
+      '--full',
+    ]);
+    expect(stdout).toContain('left to base ocp@4.13.7');
+  });
+
+  it('comes from a tar and from a stick', async () => {
+    const stick = mkdtempSync(join(work, 'stick-'));
+    const on = await makeSampleBundle({ dir: join(stick, 'stickpin'), keys: [key], images });
+    const reference = `${front.host}/bundles/forms:1`;
+    const first = json(await push(stick, reference));
+    expect(first).toMatchObject({ bundleId: on.bundleId });
+    const tar = join(work, 'forms.stickpin.tar');
+    execFileSync('tar', ['-cf', tar, '-C', on.path, 'bundle.dsse.json', 'oci-layout', 'index.json', 'blobs']);
+    expect(json(await push(tar, reference))).toEqual({ ...first, sentBlobs: 0, sentBytes: 0 });
+  });
+
   describe('in trouble', () => {
     let reference: string;
     const layer = images[0]?.image.layers[1];

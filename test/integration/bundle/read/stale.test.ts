@@ -3,7 +3,13 @@ import { once } from 'node:events';
 import { mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { beforeEach, expect, it } from 'vitest';
-import { buildDirectory, replaceOutput, stagingPrefix } from '../../../../src/factory/output/staging.ts';
+import {
+  buildDirectory,
+  replaceOutput,
+  resumeDirectory,
+  stagingPrefix,
+} from '../../../../src/factory/output/staging.ts';
+import { AppError } from '../../../../src/platform/app-error.ts';
 import { writeNewFile } from '../../../../src/platform/files/durable-file.ts';
 import { folderForEach } from '../../../support/files/temporary-folder.ts';
 
@@ -67,6 +73,28 @@ it('temporary files of an earlier boot, or of a process id that is in use again,
   leave(mine.replace(/(partial-[0-9a-f]{8})-[0-9a-f]{8}/, '$1-00000000'));
   leave(mine.replace(/-[0-9]+-$/, '-1-'));
   await build();
+  expect(readdirSync(root)).toEqual(['bundle']);
+});
+
+it('what a killed process left is continued where that is wanted, until the input is bad', async () => {
+  const resume = (fault?: Error) =>
+    resumeDirectory(
+      target,
+      async (staging) => {
+        expect(readFileSync(join(staging, 'blobs', 'x'), 'utf8')).toBe('half a blob');
+        if (fault !== undefined) throw fault;
+      },
+      new AbortController().signal,
+    );
+  leave((await stagingPrefix(target)).replace(/-[0-9]+-$/, '-1-'));
+  await expect(resume(new Error('the link broke'))).rejects.toThrow('the link broke');
+  expect(readdirSync(root)).toHaveLength(1);
+  await resume();
+  expect(readdirSync(root)).toEqual(['bundle']);
+  target = join(root, 'other');
+  leave((await stagingPrefix(target)).replace(/-[0-9]+-$/, '-1-'));
+  const bad = new AppError({ code: 'bundle/digest', message: 'bad', disposition: 'reject' });
+  await expect(resume(bad)).rejects.toThrow('bad');
   expect(readdirSync(root)).toEqual(['bundle']);
 });
 
