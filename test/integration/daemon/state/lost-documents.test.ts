@@ -89,6 +89,8 @@ describe.runIf(have('root', 'mmdebstrap')).each(['CRI-O', 'containerd'] as const
     });
 
     it('answers them again after stickpin verify-images, if they were lost meanwhile', async () => {
+      // The first check of the documents ends before that of pulls: it would restore them here.
+      await harness.until(({ conditions }) => conditions[0]?.reason === 'PullAnswered', 30_000);
       for (const file of files()) rmSync(file);
       await expect(pullAll()).rejects.toThrow();
       await harness.daemon().engine.verifyImages('', never);
