@@ -1,3 +1,5 @@
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { sampleArtifact } from '../../../support/bundles/sample-image.ts';
 import { connectCri } from '../../../support/crio-double/cri/cri-client.ts';
@@ -46,5 +48,34 @@ describe.runIf(have('root', 'mmdebstrap'))('artifacts, on the CRI-O double', { t
     const args = { bundle: 'ocp@4.13.7', removeImages: true, force: true };
     await node.harness.engine.unpin(args, new AbortController().signal);
     await expect.poll(inRuntime, { timeout: 60_000 }).toEqual([]);
+  });
+
+  it('are taken also where images are served for their preload only, and their mirror goes again', async () => {
+    await node.dispose();
+    node = await createCrioNode({ serve: { activated: 'off' } });
+    await node.harness.start();
+    await load('4.13.7', 1);
+    await expect.poll(inRuntime, { timeout: 60_000 }).toMatchObject([{ pinned: true }]);
+    const { registriesDropIns: folder } = node.double().dirs;
+    const mirrors = () =>
+      readdirSync(folder)
+        .map((name) => readFileSync(join(folder, name), 'utf8'))
+        .join();
+    await expect.poll(mirrors, { timeout: 60_000 }).not.toContain('models.example.com');
+  });
+
+  it('hold nothing when policy.json refuses them, and are named', async () => {
+    const refused = { docker: { 'models.example.com': [{ type: 'reject' }] } };
+    const policy = { default: [{ type: 'insecureAcceptAnything' }], transports: refused };
+    writeFileSync(node.double().dirs.policyFile, JSON.stringify(policy));
+    await node.harness.start();
+    await load('4.13.7', 1);
+    const { bundles } = await node.harness.until((report) => report.bundles[0]?.degraded !== undefined, 60_000);
+    expect(bundles[0]).toMatchObject({
+      phase: 'activated',
+      artifacts: { present: 1 },
+      degraded: { code: 'runtime/policy' },
+    });
+    expect(bundles[0]?.degraded?.message).toContain(`policy.json refuses ${reference} of ocp 4.13.7`);
   });
 });
