@@ -7,7 +7,7 @@ import { limits } from '../limits.ts';
 import { parseJson } from './json.ts';
 import { indexMediaTypes, manifestMediaTypes } from './oci-schema.ts';
 import { subjectOfTag } from './referrers.ts';
-import { count, digest, sizeUpTo } from './schema.ts';
+import { count, digest, sizeUpTo, text } from './schema.ts';
 
 /**
  * Checks `contents.json` against the limits of the format, itself and the payload.
@@ -206,7 +206,7 @@ const image = v.strictObject({
 
 const artifact = v.strictObject({
   ...named,
-  type: word,
+  type: text,
   config: v.strictObject(document),
   layers: v.pipe(
     v.array(count),

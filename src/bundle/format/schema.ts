@@ -61,7 +61,7 @@ const version = v.pipe(
   v.maxLength(limits.nameBytes),
   v.check(isVersion, 'must be a SemVer version or <app>[-rev<N>[-b<build>]], at most 128 characters'),
 );
-const text = v.pipe(
+export const text = v.pipe(
   v.string(),
   v.maxLength(limits.textLength, `must have at most ${limits.textLength} characters`),
   v.check((value) => !CONTROL.test(value), 'must not hold control characters'),

@@ -17,7 +17,7 @@ import type { Artifact, Image } from '../../domain/model/bundle.ts';
 import type { Digest } from '../../domain/model/digest.ts';
 import { formatReference, lastPathPart, parseReference, type Reference } from '../../domain/model/reference.ts';
 import { compareSchemeTags, impliedTags, parseSchemeTag } from '../../domain/model/version.ts';
-import { clip } from '../../platform/plain-text.ts';
+import { clip, oneLine } from '../../platform/plain-text.ts';
 import { AttachedReader, type ReferrerChoice } from './attached.ts';
 import { withOrigin } from './images-file.ts';
 import {
@@ -118,10 +118,11 @@ class ImagePlanner {
       throw bundleError('bundle/option', `more than ${limits.artifacts} artifacts`);
     if (this.images.size === 0 && this.artifacts.size > 0)
       throw bundleError('bundle/option', 'an artifact belongs to a release with at least one image: add one');
+    const artifacts = [...this.artifacts.values()];
     const layers = [...this.layers.values()].map(({ at: _, ...layer }) => layer);
     return {
-      images: nameComponents(deriveTags(images), warnings),
-      artifacts: [...this.artifacts.values()],
+      images: nameComponents(deriveTags(images, artifacts), warnings),
+      artifacts,
       documents,
       layers,
       warnings,
@@ -179,7 +180,7 @@ class ImagePlanner {
       mediaType: top.mediaType,
       sizeBytes: top.size,
       tags: tag === undefined ? [] : [formatReference({ repository, tag })],
-      type: clip(artifactTypeOf(bytes) ?? config.mediaType, limits.textLength),
+      type: clip(oneLine(artifactTypeOf(bytes) ?? config.mediaType), limits.textLength),
       config: { digest: config.digest, size: config.size },
       layers: layers.map((layer) => this.addLayer(request, layer, undefined)),
     };
@@ -331,9 +332,9 @@ async function chooseManifests(
 
 const artifactManifest = v.looseObject({ artifactType: v.exactOptional(v.string()) });
 
-/** image-spec, manifest.md. */
+/** image-spec, manifest.md. An empty one is none. */
 function artifactTypeOf(bytes: Buffer): string | undefined {
-  return parseJson(bytes, artifactManifest, 'manifest', 'bundle/source').artifactType;
+  return parseJson(bytes, artifactManifest, 'manifest', 'bundle/source').artifactType || undefined;
 }
 
 /** Kubernetes uses the pull policy `Always` for `latest`, and without tag and digest. */
@@ -371,11 +372,14 @@ function nameComponents(images: readonly PlannedImage[], warnings: string[]): Pl
 }
 
 /**
- * Bundle format 1, "Tags": a requested tag stays with its image; of several images the one with the
- * highest long tag gets an implied tag.
+ * Bundle format 1, "Tags": a requested tag stays with its image or artifact; of several images the
+ * one with the highest long tag gets an implied tag.
  */
-export function deriveTags<Planned extends Image>(images: readonly Planned[]): Planned[] {
-  const requested = new Set(images.flatMap((image) => image.tags));
+export function deriveTags<Planned extends Image>(
+  images: readonly Planned[],
+  artifacts: readonly Artifact[] = [],
+): Planned[] {
+  const requested = new Set([...images, ...artifacts].flatMap(({ tags }) => tags));
   const winners = new Map<string, { readonly image: Planned; readonly long: string }>();
   for (const image of images) {
     for (const long of image.tags.map((name) => name.slice(name.lastIndexOf(':') + 1))) {

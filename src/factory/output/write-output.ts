@@ -82,7 +82,10 @@ class Output<Built extends BuiltTree> {
     const fill = async (staging: string) => {
       const tree = join(staging, 'tree');
       const built = await this.build(tree);
-      const held = built.contents.layers.filter((layer) => !layer.inBase);
+      const { layers, artifacts = [] } = built.contents;
+      // Documents are on each volume. The empty config of an artifact may be a layer, too.
+      const configs = new Set(artifacts.map(({ config }) => config.digest));
+      const held = layers.filter(({ digest, inBase }) => !inBase && !configs.has(digest));
       const spread = [...held, ...(built.payload.attachments ?? [])].map(({ digest }) => hexOf(digest));
       const rules = volumeRules({ filesystem, volumeBytes });
       const volumes = await spreadOverVolumes(tree, staging, { ...rules, spread }, this.signal);

@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs';
+import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { parseImageRequest } from '../../../src/bundle/image-request.ts';
@@ -23,13 +23,19 @@ const model = sampleArtifact({ files: { 'weights.bin': Buffer.alloc(9_000, 'w'),
 const empty = sampleArtifact({ files: { nothing: Buffer.from('{}') } });
 /** It has a layer of the image among its files. */
 const sharing = sampleArtifact({ files: { 'layer.tar.gz': layer.bytes } });
+/** Its type would reach terminals. */
+const painted = sampleArtifact({ files: { a: Buffer.from('a') }, artifactType: '\u001b[31mvnd.example\nmodel' });
+const untyped = sampleArtifact({ files: { a: Buffer.from('b') }, artifactType: '' });
 let layout: string;
 
 beforeEach(() => {
   layout = join(root, 'layout');
   writeOciLayout(
     layout,
-    Object.entries({ web, indexed, model, empty, sharing }).map(([name, image]) => ({ image, names: [name] })),
+    Object.entries({ web, indexed, model, empty, sharing, painted, untyped }).map(([name, image]) => ({
+      image,
+      names: [name],
+    })),
   );
 });
 
@@ -76,6 +82,26 @@ describe('artifacts of a new bundle', () => {
     const { contents } = await make([from('sharing'), from('empty')]);
     expect(contents.artifacts?.map(({ layers }) => layers)).toEqual([[0], [1]]);
     expect(contents.layers[0]).toMatchObject({ diffId: layer.diffId, uncompressedBytes: layer.uncompressedBytes });
+  });
+
+  it('have the type of their config where they have none, and no control characters in it', async () => {
+    const { contents } = await make([from('painted'), from('untyped')]);
+    const types = contents.artifacts?.map(({ type }) => type);
+    expect(types).toEqual(['[31mvnd.example model', 'application/vnd.oci.empty.v1+json']);
+  });
+
+  it('keep a tag that an image would get from a longer one', async () => {
+    const images = [parseImageRequest(`quay.example.com/web:1.2.3-rev2-b3=oci:${layout}:web`)];
+    const { contents } = await make([from('model', 'quay.example.com/web:1.2.3')], { images });
+    const tags = ['quay.example.com/web:1.2.3-rev2-b3', 'quay.example.com/web:1.2.3-rev2'];
+    expect(contents.images[0]?.tags).toEqual(tags);
+  });
+
+  it('have their config on each volume, also if it is a layer, too', async () => {
+    const { volumes } = await make([from('empty'), from('model')], { volumeBytes: 61_440 });
+    expect(volumes).toBe(2);
+    const folders = [1, 2].map((at) => readdirSync(join(root, 'out', 'bundle', `${at}`, 'blobs/sha256')));
+    expect(folders.map((names) => names.includes(empty.config.digest.slice(7)))).toEqual([true, true]);
   });
 
   it('are all in a delta, whatever its base has', async () => {

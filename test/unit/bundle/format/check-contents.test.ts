@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { checkContents } from '../../../../src/bundle/format/check-contents.ts';
+import { checkContents, parseContents } from '../../../../src/bundle/format/check-contents.ts';
 import { mediaTypes } from '../../../../src/bundle/format/oci-schema.ts';
 import { limits } from '../../../../src/bundle/limits.ts';
 import type { Artifact, Contents, Image, Layer, Payload } from '../../../../src/domain/model/bundle.ts';
@@ -109,6 +109,11 @@ describe('checkContents', () => {
     ['twice', { ...artifact({}), artifacts: [model, model] }, 'listed twice'],
   ])('refuses an artifact %s', (_name, contents, message) => {
     expect(() => check(contents)).toThrow(message);
+  });
+
+  it.each(['\u001b[31mmodel', 'a\nb'])('refuses the type %j of an artifact: it is shown unverified', (type) => {
+    const bytes = Buffer.from(JSON.stringify({ ...artifact({ type }), images: [] }));
+    expect(() => parseContents(bytes)).toThrow(/contents\.json: artifacts\.0\.type: must/);
   });
 
   it('refuses an artifact with a layer that a base is to have', () => {
