@@ -211,7 +211,7 @@ export type ImageReason =
 export type RuntimeReason =
   | Conclusion<'engine/no-space', { bundle: BundleLabel; shortage: ShortOf }>
   /** policy.json refuses several images. `first`: the refusal of the first one. */
-  | Conclusion<'runtime/policy', { bundle: BundleLabel; images: number; first: Fault }>
+  | Conclusion<'runtime/policy', { bundle: BundleLabel; images: number; isMixed?: boolean; first: Fault }>
   /** Both as the runtime names itself: `containerd 1.6.20`. */
   | Conclusion<'runtime/version', { runtime: string; needed: string }>;
 

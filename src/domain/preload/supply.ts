@@ -174,10 +174,12 @@ export function refusalsOf(
 }
 
 export function refusalReason(
-  { payload }: Pick<StoredBundle, 'payload'>,
+  { payload, contents }: Pick<StoredBundle, 'payload' | 'contents'>,
   [first, ...others]: readonly TaskFailure[],
 ): Reason | undefined {
   if (first === undefined || others.length === 0) return first?.reason;
-  const images = others.length + 1;
-  return { code: 'runtime/policy', data: { bundle: labelOf(payload), images, first: first.reason } };
+  const artifacts = new Set((contents.artifacts ?? []).map(({ reference }) => reference));
+  const isMixed = [first, ...others].some(({ task }) => task.kind === 'pull' && artifacts.has(task.reference));
+  const counts = { images: others.length + 1, ...(isMixed && { isMixed }) };
+  return { code: 'runtime/policy', data: { bundle: labelOf(payload), ...counts, first: first.reason } };
 }

@@ -201,14 +201,14 @@ export class Refusals {
   private readonly reported = new Map<BundleId, number>();
 
   eventsOf({ observed, memory, assessment }: Snapshot): Event[] {
-    return assessment.bundles.flatMap(({ bundle, pullableImages }): Event[] => {
+    return assessment.bundles.flatMap(({ bundle, pullableImages, artifactsToPull }): Event[] => {
       const { bundleId } = bundle;
       const refused = refusalsOf(bundle, memory.failures);
       const before = this.reported.get(bundleId) ?? 0;
       const waiting = failedPulls(memory, observed.now);
       const isUnderWay =
         memory.running.some((task) => task.kind === 'pull' && task.bundleId === bundleId) ||
-        pullableImages.some(({ reference }) => !waiting.has(reference));
+        [...pullableImages, ...artifactsToPull].some(({ reference }) => !waiting.has(reference));
       if (refused.length === before || (before > 0 && isUnderWay)) return [];
       this.reported.set(bundleId, refused.length);
       const reason = refusalReason(bundle, refused);

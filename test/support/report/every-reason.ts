@@ -214,7 +214,10 @@ export const EVERY_REASON: {
     says: /^Not enough (space|inodes) for/,
   },
   'runtime/policy': {
-    data: fc.record({ bundle, images: count, first: fc.record({ code: name, message: words }) }),
+    data: fc.record(
+      { bundle, images: count, isMixed: fc.boolean(), first: fc.record({ code: name, message: words }) },
+      { requiredKeys: ['bundle', 'images', 'first'] },
+    ),
     says: /^policy\.json of this node refuses/,
   },
   'runtime/version': { data: fc.record({ runtime: name, needed: fc.constant('CRI-O 1.28') }), says: /is too old/ },

@@ -199,8 +199,8 @@ export const IMAGE_REASONS: Entries<ImageReason | MediaReason | RuntimeReason> =
     isOwn: true,
   },
   'runtime/policy': {
-    says: ({ bundle, images, first }, { title }) => ({
-      what: `policy.json of this node refuses ${images} images of ${title(bundle)}`,
+    says: ({ bundle, images, isMixed, first }, { title }) => ({
+      what: `policy.json of this node refuses ${images} ${kindText(isMixed)} of ${title(bundle)}`,
       details: [`First: ${first.message}`],
       next: 'Let /etc/containers/policy.json accept them',
     }),

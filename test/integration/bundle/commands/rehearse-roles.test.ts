@@ -1,9 +1,12 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { parseImageRequest } from '../../../../src/bundle/image-request.ts';
+import { createBundle } from '../../../../src/factory/create-bundle.ts';
+import { sampleCreateOptions } from '../../../support/bundles/create-options.ts';
 import { installRole, type RoleFileOptions } from '../../../support/bundles/role-file.ts';
-import { installKeys, makeSampleBundle, sampleKey } from '../../../support/bundles/sample-bundle.ts';
-import { sampleImage } from '../../../support/bundles/sample-image.ts';
+import { hostArch, installKeys, makeSampleBundle, sampleKey } from '../../../support/bundles/sample-bundle.ts';
+import { sampleArtifact, sampleImage, writeOciLayout } from '../../../support/bundles/sample-image.ts';
 import { makeNotice } from '../../../support/bundles/signed-payload.ts';
 import { createDaemonHarness } from '../../../support/daemon/daemon-harness.ts';
 import { folderForEach } from '../../../support/files/temporary-folder.ts';
@@ -145,6 +148,23 @@ describe('bundle rehearse --keys with roles judges as a node does', () => {
     const words = (text: string) => text.replaceAll(/\S*\/keys\.d/g, 'keys.d');
     expect(words(run.stderr)).toContain(words(nodeRefuses ?? ''));
   });
+});
+
+it('bundle rehearse without keys has a role that covers images and artifacts, whose keys the bundle changes', async () => {
+  const layout = join(dir, 'layout');
+  const model = sampleArtifact({ files: { 'weights.bin': Buffer.alloc(1_000, 'w') } });
+  writeOciLayout(layout, [
+    { image: sampleImage({ seed: 'app', architecture: hostArch }), names: ['app'] },
+    { image: model, names: ['model'] },
+  ]);
+  const options = sampleCreateOptions(join(dir, 'rotating'), [`registry.example.com/app:1=oci:${layout}:app`], {
+    arch: hostArch,
+    artifacts: [parseImageRequest(`models.example.com/small:1=oci:${layout}:model`)],
+    trust: { role: 'customer', keys: [second.publicPem] },
+    keys: [customer.privateKey],
+  });
+  const { path } = await createBundle(options, new AbortController().signal);
+  expect(await runCommand(['bundle', 'rehearse', path])).toMatchObject({ exitCode: 0, stderr: '' });
 });
 
 it('bundle rehearse without keys takes a bundle that changes the keys of a role, and judges nobody', async () => {

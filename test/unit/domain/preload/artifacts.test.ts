@@ -5,7 +5,9 @@ import { documentCheckOf } from '../../../../src/domain/release/damaged-images.t
 import { eventsBetween } from '../../../../src/domain/report/events/events.ts';
 import type { Snapshot } from '../../../../src/domain/report/snapshot.ts';
 import { statusLine } from '../../../../src/domain/report/status/status-line.ts';
+import type { TaskFailure } from '../../../../src/domain/state/memory.ts';
 import type { StoredBundle } from '../../../../src/domain/state/state.ts';
+import { Refusals } from '../../../../src/engine/reporting/events.ts';
 import {
   allListed,
   artifactBlobs,
@@ -116,6 +118,24 @@ describe('artifacts in CRI-O', () => {
     expect(effects([])).toEqual(['apply-mirrors small']);
     expect(effects(['models.example.com/small'])).toEqual(['pull small']);
     expect(effects(['models.example.com/small'], [listed(small.reference)])).toEqual(['apply-mirrors']);
+  });
+
+  it('count as one fault with images when policy.json refuses them, also in the journal', () => {
+    const reason = (name: string) => ({ code: 'runtime/policy', message: `no ${name}` });
+    const refused = (name: string, reference: string): TaskFailure => ({
+      task: { ...pull, reference },
+      attempts: 1,
+      reason: reason(name),
+      retryAt: undefined,
+    });
+    const two = verified({ images: { etcd: ['etcd'] }, artifacts: { small: ['model'], large: ['weights'] } });
+    const failures = [refused('small', small.reference), refused('large', artifactOf('large').reference)];
+    const scene = observation({ runtime, localBlobs: artifactBlobs(two), failures });
+    const snapshot = snapshotOf(scene, [stored(two, { readyAt: NOON, activatedAt: NOON })]);
+    const text = 'policy.json of this node refuses 2 images and artifacts of ocp 4.13.7. First: no small.';
+    expect(textOf(snapshot.assessment.bundles[0]?.degraded)).toContain(text);
+    const events = (seen: Snapshot) => new Refusals().eventsOf(seen).map(({ message }) => message);
+    expect(events(snapshot)).toEqual([expect.stringContaining(text)]);
   });
 
   it('are no preload: no status asks for the stick', () => {
