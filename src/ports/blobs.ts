@@ -96,8 +96,10 @@ export interface LayerWriter {
 }
 
 export interface LayerInventory {
-  /** Complete layers. @throws AppError `store/blob` (`retry`) */
+  /** Complete layers that are still there. @throws AppError `store/blob` (`retry`) */
   list(signal: AbortSignal): Promise<ReadonlySet<Digest>>;
+  /** How many bytes there are of each incomplete layer. @throws AppError `store/blob` (`retry`) */
+  parts(signal: AbortSignal): Promise<ReadonlyMap<Digest, number>>;
   /** Whether the store is on the filesystem of `path`. False when unknown. */
   isBeside(path: string, signal: AbortSignal): Promise<boolean>;
 }

@@ -663,6 +663,7 @@ export function createFakeNode(
     },
     layers: {
       list: async () => new Set(),
+      parts: async () => new Map(),
       sizeOf: async () => undefined,
       isBeside: async (path) => path.startsWith('/var'),
       want: () => undefined,

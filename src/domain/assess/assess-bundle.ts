@@ -212,7 +212,7 @@ function factsOf(
     lastCarrier: memory.lastCarriers.get(bundle.bundleId),
     media: observed.media,
     areMediaUnread: memory.areMediaUnread,
-    disk: diskVerdict({ bundle, absentImages }, absentImages.length === 0 ? [] : aheadOf(bundle, context), context),
+    disk: diskVerdict({ bundle, absentImages }, lackingCount(images) === 0 ? [] : aheadOf(bundle, context), context),
     badBlobs: isKnown ? badBlobsAfter(seen) : (bundle.badBlobs ?? []),
   };
 }

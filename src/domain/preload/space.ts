@@ -1,7 +1,7 @@
 import { artifactLayers, type Image, type Layer } from '../model/bundle.ts';
 import type { PhaseOf } from '../model/condition.ts';
 import type { Digest } from '../model/digest.ts';
-import type { ImageFilesystem, LayerStorage, StagingPlace } from '../model/image.ts';
+import { type ImageFilesystem, type LayerStorage, type StagingPlace, takesArtifacts } from '../model/image.ts';
 import { type Fault, labelOf, type Reason, type ShortOf } from '../model/reason.ts';
 import type { Policy } from '../settings/settings.ts';
 import { isWaiting, type Memory, type TaskFailure } from '../state/memory.ts';
@@ -48,7 +48,11 @@ export function diskVerdict(
     filesystem: runtime.filesystem,
     layerStorage: runtime.layerStorage ?? 'unpacked',
     staging: runtime.staging,
-    copied: copiedLayers([...passing, ...artifactLayers(bundle.contents)], bundle, observed, policy),
+    copied: [
+      ...copiedLayers([...passing, ...artifactLayers(bundle.contents)], bundle, observed, policy),
+      ...ahead.flatMap((other) => copiedLayers(artifactLayers(other.bundle.contents), other.bundle, observed, policy)),
+    ],
+    taken: [bundle, ...ahead.map((other) => other.bundle)].flatMap((one) => layersToTake(one, observed, pulling)),
     attachedBytes: attachedBytes(bundle, observed),
     minFreePercent: policy.preload.min_free_percent,
     parallel: Math.max(0, parallelPulls(policy.preload.parallel, runtime.layerStorage) - pulling.size),
@@ -65,7 +69,25 @@ function copiedLayers(
   if (observed.layersBesideImages !== true) return [];
   const all = [...keptLayers(bundle, policy.retention), ...artifactLayers(bundle.contents)];
   const kept = new Set(all.map(({ digest }) => digest));
-  return layers.filter(({ digest }) => kept.has(digest) && !observed.localBlobs.has(digest));
+  return layers
+    .filter(({ digest }) => kept.has(digest) && !observed.localBlobs.has(digest))
+    .map((layer) => withoutPart(layer, observed));
+}
+
+/** The free bytes are already without what was copied of it. */
+function withoutPart(layer: Layer, { layerParts }: Observed): Layer {
+  return { ...layer, sizeBytes: Math.max(0, layer.sizeBytes - (layerParts?.get(layer.digest) ?? 0)) };
+}
+
+/**
+ * CRI-O copies artifacts to a store of its own, on the filesystem of the images
+ * (docs/runtime-facts.md, fact 51).
+ */
+function layersToTake({ contents }: StoredBundle, { runtime }: Observed, pulling: ReadonlySet<string>) {
+  const { layers, artifacts = [] } = contents;
+  if (runtime.kind !== 'reachable' || !takesArtifacts(runtime)) return [];
+  const has = new Set([...pulling, ...runtime.images.flatMap(({ repoDigests }) => repoDigests)]);
+  return artifactLayers({ layers, images: [], artifacts: artifacts.filter(({ reference }) => !has.has(reference)) });
 }
 
 /** Attachments still to be stored beside the images. A release's folder has hard links to them. */
@@ -123,6 +145,8 @@ export interface DiskNeed {
   readonly staging: StagingPlace | undefined;
   /** Layers that stickpin copies to the filesystem of the images. */
   readonly copied?: readonly LayerNeed[];
+  /** Layers of artifacts that the runtime copies there. */
+  readonly taken?: readonly LayerNeed[];
   /** Bytes of attachments still to be written to the filesystem of the images; default 0. */
   readonly attachedBytes?: number;
   /** At that mark kubelet starts to evict and to collect images. */
@@ -137,9 +161,18 @@ export interface DiskNeed {
  * they count in full.
  */
 export function estimateDisk(need: DiskNeed): DiskVerdict {
-  const { images, filesystem, layerStorage, staging, copied = [], attachedBytes = 0, minFreePercent } = need;
+  const {
+    images,
+    filesystem,
+    layerStorage,
+    staging,
+    copied = [],
+    taken = [],
+    attachedBytes = 0,
+    minFreePercent,
+  } = need;
   const layers = new Map(images.flat().map((layer) => [layer.digest, layer]));
-  const copies = [...new Map(copied.map((layer) => [layer.digest, layer])).values()];
+  const copies = [copied, taken].flatMap((all) => [...new Map(all.map((layer) => [layer.digest, layer])).values()]);
   // An image that lacks no layer takes a few KiB: the repair of a pin must not depend on space.
   const used = diskUse(layers.values(), layers.size === 0 ? 0 : images.length, layerStorage);
   const staged = staging === 'with-images' ? stagedBytes(need) : 0;

@@ -1,5 +1,5 @@
 import { sequenceOf, streamClockFault } from '../adoption/floors.ts';
-import { allIn, bundleName } from '../model/bundle.ts';
+import { allIn, artifactLayers, bundleName, type Layer } from '../model/bundle.ts';
 import type { BundleId, Digest } from '../model/digest.ts';
 import type { ImageUse, RuntimeContainer, RuntimeImage } from '../model/image.ts';
 import { repositoryOf } from '../model/reference.ts';
@@ -65,6 +65,8 @@ export function roomFor(
   lacking: DiskUse,
   { bundles, pulledByUs = new Set() }: Stored,
   policy: Policy['lifecycle'],
+  /** Artifacts lie on the filesystem of the images. */
+  withArtifacts = false,
 ): StoredBundle | undefined {
   if (!policy.make_room || !policy.remove_images) return undefined;
   const { name } = next.payload;
@@ -81,6 +83,7 @@ export function roomFor(
       gone,
       keptBundles(bundles).filter((bundle) => !gone.includes(bundle)),
       pulledByUs,
+      withArtifacts,
     );
   const all = freed(candidates);
   if (all.bytes < lacking.bytes || all.inodes < lacking.inodes) return undefined;
@@ -90,7 +93,7 @@ export function roomFor(
   });
 }
 
-/** The bytes on disk of layers that no other kept release has. */
+/** `ownBytes`: on disk, of layers that no other kept release has. */
 export interface ProtectedRelease {
   readonly bundle: StoredBundle;
   readonly ownBytes: number;
@@ -105,7 +108,7 @@ export function protectedReleases(
     .filter((bundle) => isProtected(bundle, policy))
     .map((bundle) => {
       const others = kept.filter((other) => other !== bundle);
-      return { bundle, ownBytes: roomOf([bundle], others, pulledByUs).bytes };
+      return { bundle, ownBytes: roomOf([bundle], others, pulledByUs, true).bytes };
     });
 }
 
@@ -113,6 +116,7 @@ function roomOf(
   gone: readonly StoredBundle[],
   others: readonly StoredBundle[],
   pulledByUs: ReadonlySet<string>,
+  withArtifacts: boolean,
 ): DiskUse {
   const staying = new Set<Digest>(
     [
@@ -122,10 +126,20 @@ function roomOf(
   );
   const layers = gone.flatMap((bundle) => layersOf(bundle, () => true)).filter(({ digest }) => !staying.has(digest));
   const freed = [...new Map(layers.map((layer) => [layer.digest, layer])).values()];
+  const copies = withArtifacts ? ownArtifactLayers(gone, others) : [];
   return {
-    bytes: freed.reduce((sum, { diskBytes }) => sum + diskBytes, 0),
-    inodes: freed.reduce((sum, { inodes }) => sum + inodes, 0),
+    bytes:
+      freed.reduce((sum, { diskBytes }) => sum + diskBytes, 0) +
+      copies.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0),
+    inodes: freed.reduce((sum, { inodes }) => sum + inodes, copies.length),
   };
+}
+
+/** Each once, without those that others have. */
+export function ownArtifactLayers(gone: readonly StoredBundle[], others: readonly StoredBundle[]): readonly Layer[] {
+  const staying = new Set(others.flatMap(({ contents }) => contents.layers.map(({ digest }) => digest)));
+  const layers = gone.flatMap(({ contents }) => artifactLayers(contents)).filter(({ digest }) => !staying.has(digest));
+  return [...new Map(layers.map((layer) => [layer.digest, layer])).values()];
 }
 
 function layersOf({ contents }: StoredBundle, isMeant: (reference: string) => boolean) {

@@ -4,7 +4,15 @@ import type { LifecycleFinding } from '../state/effect.ts';
 import type { Observed, Stored, StoredBundle } from '../state/state.ts';
 import type { ContainerView } from './evidence.ts';
 import { isRetired, keptBundles } from './recorded-phase.ts';
-import { removableIds, roomFor, spareTags, surplusBundles, withoutPodImages, withoutUsed } from './retention.ts';
+import {
+  ownArtifactLayers,
+  removableIds,
+  roomFor,
+  spareTags,
+  surplusBundles,
+  withoutPodImages,
+  withoutUsed,
+} from './retention.ts';
 import { isRunning } from './running-releases.ts';
 
 /** How often to check whether pins are removed. Nothing signals the end of a reload. */
@@ -47,15 +55,23 @@ export function retirements(view: ContainerView, short: readonly ShortOfSpace[])
     .filter(isFree)
     .map((bundle): LifecycleFinding => ({ kind: 'spare', bundleId: bundle.bundleId }));
   // One at a time: the space that the last one freed has to be seen first.
-  const isFreeing = stored.bundles.some((bundle) => isRetired(bundle) && withRemovals(bundle, view).length > 0);
+  const isFreeing =
+    stored.bundles.some((bundle) => isRetired(bundle) && withRemovals(bundle, view).length > 0) ||
+    areArtifactsLeft(view);
   if (surplus.length > 0 || isFreeing) return surplus;
   for (const { bundle, lacking } of short) {
-    const given = roomFor(bundle, lacking, stored, policy.lifecycle);
+    const given = roomFor(bundle, lacking, stored, policy.lifecycle, view.observed.layersBesideImages);
     if (given !== undefined && isFree(given)) {
       return [{ kind: 'spare', bundleId: given.bundleId, roomFor: bundle.bundleId }];
     }
   }
   return [];
+}
+
+/** Files of retired releases that are about to be removed. */
+function areArtifactsLeft({ stored: { bundles }, observed: { localBlobs }, unclaimed }: ContainerView): boolean {
+  const left = ownArtifactLayers(bundles.filter(isRetired), keptBundles(bundles));
+  return unclaimed.length === 0 && left.some(({ digest }) => localBlobs.has(digest));
 }
 
 export function removals(view: ContainerView): LifecycleFinding[] {

@@ -48,6 +48,8 @@ export interface Observed {
   readonly trust: TrustInForce;
   readonly media: readonly Medium[];
   readonly localBlobs: ReadonlySet<Digest>;
+  /** How many bytes there are of layers that are not whole on the node's own disk. Default none. */
+  readonly layerParts?: ReadonlyMap<Digest, number>;
   /** The node's own copies of layers are on the filesystem of the runtime's images. */
   readonly layersBesideImages?: boolean;
   readonly runtime: RuntimeObservation;

@@ -6,6 +6,7 @@ import type { ContainersSeen } from '../../domain/release/running-releases.ts';
 import type { Observed } from '../../domain/state/state.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import { withDeadline } from '../../platform/async/abort.ts';
+import type { LayerInventory } from '../../ports/blobs.ts';
 import type { NodePort } from '../../ports/node.ts';
 import type { ContainersPort, RuntimePort } from '../../ports/runtime.ts';
 import type { EngineDependencies } from '../context.ts';
@@ -24,10 +25,11 @@ export async function observe(
   needsContainers: (runtime: RuntimeObservation, imageUses: ImageUses | undefined) => boolean,
   signal: AbortSignal,
 ): Promise<Observed> {
-  const [runtime, clockSynchronised, localBlobs] = await Promise.all([
+  const [runtime, clockSynchronised, localBlobs, layerParts] = await Promise.all([
     observeRuntime(deps.runtime, signal),
     observeClock(deps.node, signal),
     observeLocalBlobs(deps, signal),
+    observeParts(deps.layers, signal),
     deps.media.refresh(signal),
   ]);
   const imagesPath = runtime.kind === 'reachable' ? runtime.filesystem?.path : undefined;
@@ -46,6 +48,7 @@ export async function observe(
     trust: deps.trust.inForce(),
     media: mediaOf(deps, mediaJobs),
     localBlobs,
+    layerParts,
     layersBesideImages,
     runtime,
     containers,
@@ -98,6 +101,15 @@ async function observeLocalBlobs(
   const lists = await Promise.allSettled([documents.list(signal), layers.list(signal)]);
   signal.throwIfAborted();
   return new Set(lists.flatMap((list) => (list.status === 'fulfilled' ? [...list.value] : [])));
+}
+
+async function observeParts(layers: LayerInventory, signal: AbortSignal): Promise<ReadonlyMap<Digest, number>> {
+  try {
+    return await layers.parts(signal);
+  } catch {
+    signal.throwIfAborted();
+    return new Map();
+  }
 }
 
 async function observeClock(node: NodePort, signal: AbortSignal): Promise<boolean> {

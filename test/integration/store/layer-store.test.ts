@@ -73,6 +73,28 @@ describe('layer store', () => {
     expect(await store.begin(digest, bytes.length, 0, signal)).toBeUndefined();
   });
 
+  it('notices a layer that was removed meanwhile, and copies it again', async () => {
+    await feed(await begin(0), 0, bytes.length);
+    expect(await isKept()).toBe(true);
+    const changes: number[] = [];
+    store.onChange(() => changes.push(1));
+    rmSync(join(folder, hexOf(digest)));
+    expect(await isKept()).toBe(false);
+    expect(await isKept()).toBe(false);
+    expect(changes).toEqual([1]);
+    await feed(await begin(0), 0, bytes.length);
+    expect((await readAll()).equals(bytes)).toBe(true);
+  });
+
+  it('says how much of an incomplete layer is there', async () => {
+    expect(await store.parts(signal)).toEqual(new Map());
+    await feed(await begin(0), 0, MIB);
+    expect(await store.parts(signal)).toEqual(new Map([[digest, MIB]]));
+    expect(await makeStore().parts(signal)).toEqual(new Map([[digest, MIB]]));
+    await feed(await begin(), MIB, bytes.length);
+    expect(await store.parts(signal)).toEqual(new Map());
+  });
+
   it.each([
     ['where it broke off', MIB],
     ['before it', MIB / 2],

@@ -165,10 +165,14 @@ function needOf(contents: Contents, { bundle }: ReadBundle): Need {
   const imageCount = layers.length === 0 ? 0 : images.length;
   const kept = artifactLayers(contents);
   const keptBytes = kept.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
-  const withArtifacts = ({ bytes, inodes }: DiskUse) => ({ bytes: bytes + keptBytes, inodes: inodes + kept.length });
+  const withArtifacts = ({ bytes, inodes }: DiskUse, copies: number) => ({
+    bytes: bytes + copies * keptBytes,
+    inodes: inodes + copies * kept.length,
+  });
   const stored = {
-    'cri-o': withArtifacts(diskUse(counted, imageCount, 'unpacked')),
-    containerd: withArtifacts(diskUse(counted, imageCount, 'both')),
+    // From 1.36 on CRI-O has copies of its own.
+    'cri-o': withArtifacts(diskUse(counted, imageCount, 'unpacked'), 2),
+    containerd: withArtifacts(diskUse(counted, imageCount, 'both'), 1),
   };
   return {
     diskBytes,

@@ -46,9 +46,19 @@ async function namesIn(folder: string): Promise<string[]> {
   }
 }
 
-export async function listPartials(folder: string): Promise<Digest[]> {
-  const names = (await namesIn(folder)).filter((name) => /^[0-9a-f]{64}\.part$/.test(name));
-  return names.map((name) => digestFromHex(name.slice(0, -PARTIAL.length)));
+/** Sizes in bytes. One that gets its final name meanwhile is left out. */
+export async function listPartials(folder: string): Promise<Map<Digest, number>> {
+  const found = new Map<Digest, number>();
+  for (const name of (await namesIn(folder)).filter((one) => /^[0-9a-f]{64}\.part$/.test(one))) {
+    const stats = await stat(join(folder, name)).catch(() => undefined);
+    if (stats !== undefined) found.set(digestFromHex(name.slice(0, -PARTIAL.length)), stats.size);
+  }
+  return found;
+}
+
+export async function lostFrom(folder: string, digests: readonly Digest[]): Promise<readonly Digest[]> {
+  const names = new Set(digests.length === 0 ? [] : await namesIn(folder));
+  return digests.filter((digest) => !names.has(hexOf(digest)));
 }
 
 /** Sizes in bytes. */

@@ -19,6 +19,7 @@ import {
   layerPath,
   listFolder,
   listPartials,
+  lostFrom,
   type Partial,
   partialPath,
   readChecked,
@@ -60,7 +61,24 @@ export class FileLayers implements LayerStore {
   }
 
   async list(signal: AbortSignal): Promise<ReadonlySet<Digest>> {
-    return new Set((await untilAborted(this.held(), signal)).keys());
+    const held = await untilAborted(this.held(), signal);
+    // A folder that can't be read now says nothing.
+    const lost = await untilAborted(
+      lostFrom(this.folder, [...held.keys()]).catch(() => []),
+      signal,
+    );
+    for (const digest of lost) held.delete(digest);
+    if (lost.length > 0) notifyAll(this.listeners);
+    return new Set(held.keys());
+  }
+
+  async parts(signal: AbortSignal): Promise<ReadonlyMap<Digest, number>> {
+    try {
+      return await untilAborted(listPartials(this.folder), signal);
+    } catch (error) {
+      signal.throwIfAborted();
+      throw storeError(this.folder, 'listed', error);
+    }
   }
 
   async sizeOf(digest: Digest, signal: AbortSignal): Promise<number | undefined> {
@@ -142,7 +160,7 @@ export class FileLayers implements LayerStore {
       signal.throwIfAborted();
       await this.forget(digest);
     }
-    for (const digest of await listPartials(this.folder)) {
+    for (const digest of (await listPartials(this.folder)).keys()) {
       signal.throwIfAborted();
       if (!digests.has(digest) && !this.writing.has(digest)) await this.forget(digest);
     }

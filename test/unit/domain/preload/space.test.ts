@@ -2,9 +2,11 @@ import { describe, expect, it } from 'vitest';
 import type { LayerStorage, RuntimeObservation } from '../../../../src/domain/model/image.ts';
 import { diskUse } from '../../../../src/domain/preload/space.ts';
 import type { Policy } from '../../../../src/domain/settings/settings.ts';
-import type { TaskFailure } from '../../../../src/domain/state/memory.ts';
+import type { RunningTask, TaskFailure } from '../../../../src/domain/state/memory.ts';
+import type { StoredBundle } from '../../../../src/domain/state/state.ts';
 import {
   allListed,
+  artifactBlobs,
   found,
   GIB,
   judge,
@@ -27,6 +29,8 @@ import { textOf, told } from '../../../support/daemon/told.ts';
 const bundle = verified();
 const adopted = stored(bundle);
 const media = [medium('sdb1', [found(bundle)])];
+/** It takes no artifacts. */
+const older = reachable({ name: 'cri-o 1.35.4' });
 type Reachable = Extract<RuntimeObservation, { kind: 'reachable' }>;
 
 const seen = (over: Partial<Reachable>, rest: Parameters<typeof observation>[0] = {}, policy: Partial<Policy> = {}) =>
@@ -99,13 +103,43 @@ describe('held (space)', () => {
     const spec = { images: { etcd: ['etcd'] }, artifacts: { small: ['model'] } };
     const release = stored(verified(spec));
     const needed = (over: Parameters<typeof observation>[0]) =>
-      judge(observation({ layersBesideImages: true, runtime: reachable(), ...over }), [release]).first?.disk
-        ?.neededBytes;
+      judge(observation({ layersBesideImages: true, runtime: older, ...over }), [release]).first?.disk?.neededBytes;
     const use = diskUse([layer('etcd')], 1, 'unpacked').bytes;
     expect(needed({})).toBe(use + 10 * MIB);
     expect(needed({ localBlobs: new Set([layer('model').digest]) })).toBe(use);
+    // The free bytes are without these already, so that a copy goes on until it is whole.
+    expect(needed({ layerParts: new Map([[layer('model').digest, 4 * MIB]]) })).toBe(use + 6 * MIB);
     expect(needed({ layersBesideImages: false })).toBe(use);
-    expect(needed({ runtime: reachable({ images: allListed(release) }) })).toBe(10 * MIB);
+    expect(needed({ runtime: { ...older, images: allListed(release) } })).toBe(10 * MIB);
+  });
+
+  it('counts the copies of artifacts in CRI-O, as far as it does not list them', () => {
+    const release = stored(verified({ images: { etcd: ['etcd'] }, artifacts: { small: ['model'] } }));
+    const [small] = release.contents.artifacts ?? [];
+    const needed = (runtime: RuntimeObservation, running: readonly RunningTask[] = []) =>
+      judge(observation({ layersBesideImages: true, localBlobs: artifactBlobs(release), runtime, running }), [release])
+        .first?.disk?.neededBytes;
+    const images = allListed(release);
+    const reference = small?.reference ?? '';
+    expect(needed({ ...older, images })).toBe(0);
+    expect(needed(reachable({ images }))).toBe(10 * MIB);
+    expect(needed(reachable({ images }), [{ kind: 'pull', bundleId: release.bundleId, reference }])).toBe(0);
+    expect(needed(reachable({ images: [...images, listed(reference)] }))).toBe(0);
+  });
+
+  it('counts the artifacts of the releases before it, too', () => {
+    const update = { barrier: { reason: 'storage is migrated' } };
+    const before = stored(verified({ version: '4.13.6', sequence: 6, artifacts: { small: ['model'] }, update }));
+    const after = stored(verified({ version: '4.13.8', sequence: 8, images: { next: ['next'] } }));
+    const current = stored(verified({ version: '4.13.5', sequence: 5, images: { old: ['old'] } }), {
+      readyAt: NOON,
+      activatedAt: NOON,
+    });
+    const images = [...allListed(before), ...allListed(current)];
+    const scene = observation({ layersBesideImages: true, runtime: { ...older, images } });
+    const of = (bundles: readonly StoredBundle[]) =>
+      judge(scene, bundles).assessment.bundles.at(-1)?.disk?.neededBytes ?? 0;
+    expect(of([current, before, after]) - of([current, after])).toBe(10 * MIB);
   });
 
   it('counts the larger one of two twins, and copies of both where layers are kept', () => {

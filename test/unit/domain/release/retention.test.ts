@@ -2,11 +2,18 @@ import { describe, expect, it } from 'vitest';
 import { isBaseInNeed, removableIds, roomFor, surplusBundles } from '../../../../src/domain/release/retention.ts';
 import type { StoredBundle } from '../../../../src/domain/state/state.ts';
 import {
+  allListed,
+  artifactBlobs,
   digestOf,
+  GIB,
+  judge,
   MIB,
   NOON,
+  observation,
   POLICY,
+  reachable,
   referenceOf,
+  type Scene,
   stored,
   storedState,
   verified,
@@ -82,6 +89,38 @@ describe('roomFor', () => {
     expect(room({ bytes: 1, inodes: 0 })).toBe(old);
     expect(room({ bytes: 2 * bytes, inodes: 2 * inodes })).toBe(old);
     expect(room({ bytes: 0, inodes: 2 * inodes })).toBe(old);
+  });
+
+  it('counts the artifacts that it frees on the filesystem of the images, one release at a time', () => {
+    const withModel = (sequence: number, artifact: string, marks: Partial<StoredBundle> = {}) =>
+      stored(
+        verified({
+          version: `4.13.${sequence}`,
+          sequence,
+          images: { [`etcd-${sequence}`]: [`layer-${sequence}`] },
+          artifacts: { [artifact]: [artifact] },
+          layers: { [artifact]: { sizeBytes: GIB } },
+        }),
+        marks,
+      );
+    const kept = [withModel(1, 'one', done(NOON + 1)), withModel(2, 'two', done(NOON + 2)), good];
+    const images = kept.flatMap(allListed);
+    const spare = (over: Partial<Scene>, bundles: readonly StoredBundle[] = kept) => {
+      const large = withModel(4, 'four');
+      const localBlobs = new Set(bundles.flatMap((one) => [...artifactBlobs(one)]));
+      const filesystem = { path: '/var/lib/containers', totalBytes: 10 * GIB, freeBytes: 2 * GIB };
+      const runtime = reachable({ name: 'containerd 1.7.24', images: [...images, ...allListed(large)], filesystem });
+      const scene = observation({ runtime, localBlobs, containers: [], layersBesideImages: true, ...over });
+      const { assessment } = judge(scene, [...bundles, large], { ...POLICY, lifecycle: { ...lifecycle, keep: 3 } });
+      return assessment.life.findings.flatMap((one) => (one.kind === 'spare' ? [one.bundleId] : []));
+    };
+    expect(spare({})).toEqual([kept[0]?.bundleId]);
+    const [first, ...others] = kept;
+    if (first === undefined) expect.unreachable();
+    const retired = [{ ...first, retiredAt: NOON + 9, removeImages: true }, ...others];
+    // Its files are still there: the space that they free has to be seen first.
+    expect(spare({}, retired)).toEqual([]);
+    expect(spare({ localBlobs: artifactBlobs(others[0] ?? first) }, retired)).toEqual([others[0]?.bundleId]);
   });
 
   it.each([
