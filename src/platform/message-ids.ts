@@ -68,6 +68,8 @@ export const messageIds = {
   roomMade: '95a7848678e043eb96d7561f1f482d65',
   imagesRemoved: '4e64adc6f1b340feb5cc43f1f502e0a3',
   tagsRestored: 'db2ff6333bfa4aca9d3fd4a9d4849d63',
+  tagsAfterProof: '8e5d7add2e4b444ca32217d79731da59',
+  containerReplaced: '50b4dc5ff9cd4c9c977bff9af2c34910',
   tagContested: '456890bb1896401888cf8d492fc8dc69',
   tagsNotRestored: 'c422d0d12cf24b9b8b1a27c7e1862261',
   imagesMissing: 'c353352dea0b4597ad26c2efcf61d5a0',

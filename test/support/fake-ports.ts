@@ -548,7 +548,8 @@ export function createFakeNode(
   const idOfTag = (tag: string): string => {
     for (const [repository, entry] of catalog) {
       const digest = entry.tags.get(tag.slice(repository.length + 1));
-      if (tag.startsWith(`${repository}:`) && digest !== undefined) return `${repository}@${digest}`;
+      if (!tag.startsWith(`${repository}:`) || digest === undefined) continue;
+      return entry.images.get(digest) ?? `${repository}@${digest}`;
     }
     throw new AppError({ code: 'runtime/not-found', message: `${tag} not found`, disposition: 'retry' });
   };

@@ -113,7 +113,7 @@ function elsewhereIn({
   imageUses,
 }: Parameters<typeof pullsElsewhere>[0]): Elsewhere | undefined {
   if (imageUses === undefined) return { kind: 'unknown' };
-  const names = namesOnceActivated(bundle, bundles);
+  const names = namesOnceActivated(bundle, bundles, policy);
   const [first, ...others] = pullsFromElsewhere(imageUses.uses, names, answeredNames(policy));
   if (first !== undefined) return { kind: 'found', image: first.image, usedBy: first.usedBy, more: others.length };
   return imageUses.isComplete ? undefined : { kind: 'unknown' };

@@ -12,7 +12,7 @@ import {
   releasesInForce,
 } from '../release/pulls.ts';
 import { keptBundles } from '../release/recorded-phase.ts';
-import { withdrawnAmong } from '../release/tags.ts';
+import { leftTags, withdrawnAmong } from '../release/tags.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { DocumentChecks } from '../state/checks.ts';
 import type { Memory } from '../state/memory.ts';
@@ -71,7 +71,8 @@ export function assessPulls(
   const names = providedNames(
     assessed.bundles.map(({ bundle }) => bundle),
     {
-      contested: assessed.tags.contested.map(({ tag }) => tag),
+      afterProof: assessed.tags.afterProof.map(({ tag }) => tag),
+      left: leftTags(assessed.tags),
       inWork: tagsInWork(memory, assessed).map(({ tag }) => tag),
       withdrawn: withdrawnAmong(assessed.bundles),
     },

@@ -6,7 +6,8 @@ import type { Adoption } from '../adoption/unknown-bundles.ts';
 import type { BundleId } from '../model/digest.ts';
 import { type Lacking, lackingCount } from '../preload/supply.ts';
 import { hasBegun } from '../release/recorded-phase.ts';
-import { type TagAssessment, type TagGoal, tagGoalsOf } from '../release/tags.ts';
+import { type TagGoal, tagGoalsOf } from '../release/tag-goals.ts';
+import { allGoalsOf, type TagAssessment } from '../release/tags.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { Memory } from '../state/memory.ts';
 import type { StoredBundle } from '../state/state.ts';
@@ -106,7 +107,7 @@ export function tagsInWork(memory: Pick<Memory, 'running'>, assessment: Assessed
   if (running === undefined) return assessment.tags.due;
   const entry = assessment.bundles.find(({ bundle }) => bundle.bundleId === running.bundleId);
   if (entry === undefined || entry.withdrawn !== undefined) return [];
-  return tagGoalsOf(entry.bundle).filter(({ tag }) => running.tags.includes(tag));
+  return allGoalsOf(entry.bundle, assessment.tags).filter(({ tag }) => running.tags.includes(tag));
 }
 
 export function trustedReleases({ bundles }: Pick<OrderAssessment, 'bundles'>): readonly StoredBundle[] {

@@ -77,7 +77,7 @@ export function assess(observed: Observed, memory: Memory, stored: Stored, polic
   const context = { observed, memory, stored, policy, found, images, presentLayers, supply, paths };
   const assessed = stored.bundles.filter(isRelease).map((bundle) => assessBundle(bundle, context));
   const { bundles: ordered, next } = assessOrder(assessed, unknown.adoptions, paths, policy);
-  const tags = assessTags(ordered, observed, memory);
+  const tags = assessTags(ordered, observed, memory, stored, policy);
   const damaged = damagedFrom(observed, memory, ordered, supply, policy);
   const troubles = new Map([...tags.troubles, ...imageTroubles(damaged, stored, memory)]);
   const bundles = ordered.map((entry) => withTrouble(entry, troubles.get(entry.bundle.bundleId)));

@@ -3,14 +3,8 @@ import type { BundleAssessment } from '../assess/assess-bundle.ts';
 import { tagsInWork } from '../assess/assess-order.ts';
 import type { Digest } from '../model/digest.ts';
 import { parseReference, repositoryOf } from '../model/reference.ts';
-import {
-  artifactTagsOf,
-  attachedOwners,
-  type TagGoal,
-  tagGoalsOf,
-  tagOwners,
-  withdrawnAmong,
-} from '../release/tags.ts';
+import { artifactTagsOf, type TagGoal, tagGoalsOf } from '../release/tag-goals.ts';
+import { attachedOwners, leftTags, tagOwners, withdrawnAmong } from '../release/tags.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { Memory } from '../state/memory.ts';
 import { isPreloading } from './pull-plan.ts';
@@ -95,7 +89,8 @@ export function catalogOf(memory: Memory, assessment: Assessment, policy: ServeP
     const { repository, tag } = parseReference(name);
     if (tag !== undefined) entryOf(catalog, repository).tags.set(tag, digest);
   }
-  for (const goal of [...heldTags(assessment, policy), ...tagsInWork(memory, assessment)]) {
+  const held = [...heldTags(assessment, policy), ...tagsAfterProof(assessment, policy)];
+  for (const goal of [...held, ...tagsInWork(memory, assessment)]) {
     const { repository, tag } = parseReference(goal.tag);
     const offered = entryOf(catalog, repository);
     addImage(offered, goal.digest, goal.reference);
@@ -104,14 +99,14 @@ export function catalogOf(memory: Memory, assessment: Assessment, policy: ServeP
   return catalog;
 }
 
-/** Tags that releases hold, without contested ones. */
+/** Tags that releases hold, without contested ones and those of the node's own images. */
 export function heldTags(
   { bundles, tags }: Pick<Assessment, 'bundles' | 'tags'>,
   { serve }: ServePolicy,
   tagsOf = tagGoalsOf,
 ): readonly TagGoal[] {
   if (serve.activated !== 'digests-and-tags') return [];
-  const contested = new Set(tags.contested.map(({ tag }) => tag));
+  const left = leftTags(tags);
   const owners = tagOwners(
     bundles.map(({ bundle }) => bundle),
     withdrawnAmong(bundles),
@@ -119,7 +114,13 @@ export function heldTags(
   );
   return [...new Set(owners.values())]
     .flatMap((owner) => tagsOf(owner).filter(({ tag }) => owners.get(tag) === owner))
-    .filter(({ tag }) => !contested.has(tag) && isServed(repositoryOf(tag), serve));
+    .filter(({ tag }) => !left.has(tag) && isServed(repositoryOf(tag), serve));
+}
+
+function tagsAfterProof({ tags }: Pick<Assessment, 'tags'>, { serve }: ServePolicy): readonly TagGoal[] {
+  if (serve.activated !== 'digests-and-tags') return [];
+  const left = leftTags(tags);
+  return tags.afterProof.filter(({ tag }) => !left.has(tag) && isServed(repositoryOf(tag), serve));
 }
 
 export function workOf(memory: Memory, assessment: Assessment): (entry: BundleAssessment) => boolean {

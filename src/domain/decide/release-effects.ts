@@ -215,7 +215,13 @@ export function lifecycleEffect(
     case 'incomplete':
       return { kind: 'retire', bundleId, removeImages, isIncomplete: true };
     case 'removable':
-      return defined({ kind: 'remove-images', bundleId, images: finding.images, tags: finding.tags });
+      return defined({
+        kind: 'remove-images',
+        bundleId,
+        images: finding.images,
+        tags: finding.tags,
+        stopped: finding.stopped,
+      });
     default:
       return assertNever(finding);
   }

@@ -61,6 +61,10 @@ export function formatReference(reference: Omit<Reference, 'registry'>): string 
   return `${reference.repository}${tag}${digest}`;
 }
 
+export function isTag(text: string): boolean {
+  return TAG.test(text);
+}
+
 export function isCanonicalReference(text: string): boolean {
   try {
     return formatReference(parseReference(text)) === text;

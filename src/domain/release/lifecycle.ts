@@ -8,7 +8,7 @@ import type { Observed, Stored, StoredBundle } from '../state/state.ts';
 import { type ContainerView, imageIds, judgeSoak, type SoakVerdict, soakAfter, witnessesOf } from './evidence.ts';
 import { hasSameArtifacts, isRolledBack, isTwin, keptBundles, unprovenReleases, wasActive } from './recorded-phase.ts';
 import { incompleteReleases, isProtected } from './retention.ts';
-import { isUnpinning, removals, retirements, type ShortOfSpace, UNPIN_POLL_MS } from './retirement.ts';
+import { isUnpinning, removals, replacements, retirements, type ShortOfSpace, UNPIN_POLL_MS } from './retirement.ts';
 import { provenWithFallback, rollbackOfProven, rollbackOfUnproven } from './rollback.ts';
 import { isOtherOfStreamRunning, isRunning, seenRunning } from './running-releases.ts';
 
@@ -68,6 +68,7 @@ export function assessLifecycle(
       ...retirements(view, short),
       ...incomplete,
       ...removals(view),
+      ...replacements(view),
     ],
     wakeAt: due.length === 0 ? undefined : Math.min(...due),
     foreign,

@@ -6,7 +6,8 @@ import type { Policy } from '../settings/settings.ts';
 import type { PullCheck, PullChecks } from '../state/checks.ts';
 import type { StoredBundle } from '../state/state.ts';
 import { commandName, isRetired, isRolledBack, keptBundles } from './recorded-phase.ts';
-import { tagGoalsOf, tagOwners } from './tags.ts';
+import { goalsAfterProof, type TagGoal, tagGoalsOf } from './tag-goals.ts';
+import { tagOwners } from './tags.ts';
 
 export function answeredNames({ serve }: Pick<Policy, 'serve'>): AnsweredNames {
   const { activated, except } = serve;
@@ -14,15 +15,20 @@ export function answeredNames({ serve }: Pick<Policy, 'serve'>): AnsweredNames {
 }
 
 /** Names whose pull would remove a pin: mirror path `@sha256:…` or `:TAG`. */
-export function pinnedNames(runtime: RuntimeObservation, bundles: readonly StoredBundle[]): ReadonlySet<string> {
+export function pinnedNames(
+  runtime: RuntimeObservation,
+  bundles: readonly StoredBundle[],
+  afterProof: readonly TagGoal[] = [],
+): ReadonlySet<string> {
   if (runtime.kind !== 'reachable' || runtime.arePinsLostByPulls !== true) return new Set();
   const pinned = keptBundles(bundles).flatMap(({ contents }) => contents.images.filter((image) => image.pin));
-  return new Set(
-    pinned.flatMap(({ reference, digest, tags }) => [
-      `${mirrorPathOf(repositoryOf(reference))}@${digest}`,
-      ...tags.map((tag) => `${mirrorPathOf(repositoryOf(tag))}${tag.slice(repositoryOf(tag).length)}`),
-    ]),
-  );
+  const references = new Set(pinned.map(({ reference }) => reference));
+  const given = afterProof.filter(({ reference }) => references.has(reference)).map(({ tag }) => tag);
+  const tags = [...pinned.flatMap((image) => image.tags), ...given];
+  return new Set([
+    ...pinned.map(({ reference, digest }) => `${mirrorPathOf(repositoryOf(reference))}@${digest}`),
+    ...tags.map((tag) => `${mirrorPathOf(repositoryOf(tag))}${tag.slice(repositoryOf(tag).length)}`),
+  ]);
 }
 
 export interface ProvidedNames {
@@ -35,17 +41,18 @@ export interface ProvidedNames {
 }
 
 interface NameConditions {
-  readonly contested?: readonly string[];
+  readonly afterProof?: readonly string[];
+  readonly left?: ReadonlySet<string>;
   readonly inWork?: readonly string[];
   readonly withdrawn?: ReadonlySet<StoredBundle>;
 }
 
 export function providedNames(
   bundles: readonly StoredBundle[],
-  { contested = [], inWork = [], withdrawn = new Set() }: NameConditions = {},
+  { afterProof = [], left = new Set(), inWork = [], withdrawn = new Set() }: NameConditions = {},
 ): ProvidedNames {
-  const tags = new Set(tagOwners(bundles, withdrawn).keys());
-  for (const tag of contested) tags.delete(tag);
+  const tags = new Set([...tagOwners(bundles, withdrawn).keys(), ...afterProof]);
+  for (const tag of left) tags.delete(tag);
   for (const tag of inWork) tags.add(tag);
   const kept = keptBundles(bundles).filter((bundle) => !withdrawn.has(bundle));
   const images = kept.filter(({ activatedAt }) => activatedAt !== undefined).flatMap(({ contents }) => contents.images);
@@ -59,11 +66,20 @@ export function providedNames(
   };
 }
 
-export function namesOnceActivated(bundle: StoredBundle, bundles: readonly StoredBundle[]): ProvidedNames {
+/** And once it is proven. */
+export function namesOnceActivated(
+  bundle: StoredBundle,
+  bundles: readonly StoredBundle[],
+  { streams }: Pick<Policy, 'streams'>,
+): ProvidedNames {
   const { retiredAt, rolledBackAt, ...rest } = bundle;
   const latest = Math.max(retiredAt ?? 0, rolledBackAt ?? 0, ...bundles.map((other) => other.activatedAt ?? 0));
   const activated: StoredBundle = { ...rest, activatedAt: latest + 1 };
-  return providedNames(bundles.map((other) => (other.bundleId === bundle.bundleId ? activated : other)));
+  const afterProof = goalsAfterProof(bundle, streams).map(({ tag }) => tag);
+  return providedNames(
+    bundles.map((other) => (other.bundleId === bundle.bundleId ? activated : other)),
+    { afterProof },
+  );
 }
 
 /** Pauses after the first and the second failed test pull. There is no fourth. */

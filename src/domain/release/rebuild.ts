@@ -7,7 +7,7 @@ import type { Fault, Reason } from '../model/reason.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { Memory } from '../state/memory.ts';
 import { latestStamp, type Observed, type Stored, type StoredBundle } from '../state/state.ts';
-import { tagGoalsOf } from './tags.ts';
+import { tagGoalsOf } from './tag-goals.ts';
 
 type RebuildEvidence =
   /** All its tags name its images, so it was activated. Nothing else is known. */

@@ -11,7 +11,7 @@ import type { Memory } from '../state/memory.ts';
 import type { Observed, Stored, StoredBundle } from '../state/state.ts';
 import { type ContainerView, type ImageIds, imageIdOf } from './evidence.ts';
 import { currentRelease, isProven, isRetired, isRolledBack, keptBundles, lastProven } from './recorded-phase.ts';
-import { type TagGoal, tagGoalsOf } from './tags.ts';
+import { goalsAfterProof, proofGoals, type TagGoal, tagGoalsOf } from './tag-goals.ts';
 
 /** By the release itself or by a setting. */
 export function isProtected({ payload }: StoredBundle, { protect }: Pick<Policy['lifecycle'], 'protect'>): boolean {
@@ -151,6 +151,7 @@ interface RemovalContext {
   readonly images: readonly RuntimeImage[];
   readonly ids: ImageIds;
   readonly stored: Stored;
+  readonly policy: Pick<Policy, 'streams'>;
   /** Pinned references without a known release. */
   readonly unclaimed?: readonly string[];
 }
@@ -162,7 +163,7 @@ interface RemovalContext {
  */
 export function removableIds(
   bundle: StoredBundle,
-  { images, ids, stored, unclaimed = [] }: RemovalContext,
+  { images, ids, stored, policy: { streams }, unclaimed = [] }: RemovalContext,
 ): readonly string[] {
   const { bundles, pulledByUs = new Set() } = stored;
   if (!isRetired(bundle) || bundle.removeImages !== true || isBaseInNeed(bundle, bundles)) return [];
@@ -171,11 +172,12 @@ export function removableIds(
     ...unclaimed.map((reference) => ids.of(reference)),
   ]);
   const ours = namesOf(bundles);
+  const given = new Set(bundles.flatMap((one) => goalsAfterProof(one, streams)).map(({ tag }) => tag));
   return images
     .filter((image) => !image.pinned && !needed.has(image.imageId))
     .filter((image) => allIn(bundle.contents).some(({ reference }) => ids.of(reference) === image.imageId))
     .filter((image) => isPulledByUs(image, bundles, ids, pulledByUs))
-    .filter((image) => image.repoTags.every((tag) => ours.tags.has(tag)))
+    .filter((image) => image.repoTags.every((tag) => ours.tags.has(tag) || given.has(tag)))
     .filter((image) => image.repoDigests.every((name) => ours.repositories.has(repositoryOf(name))))
     .map((image) => image.imageId);
 }
@@ -192,7 +194,7 @@ const SPARE_TAGS_MS = 24 * 60 * 60_000;
 export function spareTags(
   bundle: StoredBundle,
   now: number,
-  { images, ids, stored, unclaimed = [] }: RemovalContext,
+  { images, ids, stored, policy: { streams }, unclaimed = [] }: RemovalContext,
 ): readonly string[] {
   const { bundles, pulledByUs = new Set() } = stored;
   const { activatedAt, retiredAt = 0, removeImages } = bundle;
@@ -202,12 +204,14 @@ export function spareTags(
   const kept = keptBundles(bundles).flatMap(tagGoalsOf).filter(namesItsImage);
   const needed = new Set(kept.map(({ tag }) => ids.of(tag)));
   const others = new Set(unclaimed.map((reference) => ids.of(reference)));
-  const claimed = namesOf(bundles.filter((other) => !isRetired(other) || other.removeImages !== true)).tags;
+  const named = namesOf(bundles.filter((other) => !isRetired(other) || other.removeImages !== true)).tags;
+  const claimed = new Set([...named, ...proofGoals(bundles, streams).map(({ tag }) => tag)]);
   const staying = images
     .filter(({ imageId, pinned }) => pinned && needed.has(imageId) && !others.has(imageId))
     .filter((image) => isPulledByUs(image, bundles, ids, pulledByUs));
   const stayingIds = new Set<string | undefined>(staying.map(({ imageId }) => imageId));
-  return tagGoalsOf(bundle)
+  const afterProof = bundle.provenAt === undefined ? [] : goalsAfterProof(bundle, streams);
+  return [...tagGoalsOf(bundle), ...afterProof]
     .filter((goal) => namesItsImage(goal) && stayingIds.has(ids.of(goal.tag)) && !claimed.has(goal.tag))
     .map(({ tag }) => tag);
 }
@@ -277,7 +281,7 @@ function usedIds(container: RuntimeContainer, ids: ImageIds): ReadonlySet<string
 }
 
 /** An image that was present before is foreign, whatever its other names. */
-function isPulledByUs(
+export function isPulledByUs(
   { imageId }: RuntimeImage,
   bundles: readonly StoredBundle[],
   ids: ImageIds,

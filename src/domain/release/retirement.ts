@@ -1,10 +1,13 @@
 import { allIn } from '../model/bundle.ts';
+import type { RuntimeImage } from '../model/image.ts';
+import { repositoryOf } from '../model/reference.ts';
 import type { DiskUse } from '../preload/space.ts';
 import type { LifecycleFinding } from '../state/effect.ts';
 import type { Observed, Stored, StoredBundle } from '../state/state.ts';
-import type { ContainerView } from './evidence.ts';
+import { type ContainerView, imageIdOf } from './evidence.ts';
 import { isRetired, keptBundles } from './recorded-phase.ts';
 import {
+  isPulledByUs,
   ownArtifactLayers,
   removableIds,
   roomFor,
@@ -14,6 +17,7 @@ import {
   withoutUsed,
 } from './retention.ts';
 import { isRunning } from './running-releases.ts';
+import { type ProofGoal, proofGoals, repositoriesOf } from './tag-goals.ts';
 
 /** How often to check whether pins are removed. Nothing signals the end of a reload. */
 export const UNPIN_POLL_MS = 1_000;
@@ -87,10 +91,10 @@ export function removals(view: ContainerView): LifecycleFinding[] {
 
 function withRemovals(
   bundle: StoredBundle,
-  { observed: { runtime }, stored, containers, ids, unclaimed }: ContainerView,
+  { observed: { runtime }, stored, policy, containers, ids, unclaimed }: ContainerView,
 ) {
   if (runtime.kind !== 'reachable') return [];
-  const removable = removableIds(bundle, { images: runtime.images, ids, stored, unclaimed });
+  const removable = removableIds(bundle, { images: runtime.images, ids, stored, policy, unclaimed });
   const { artifacts = [] } = bundle.contents;
   return withoutUsed(removable, containers, ids).map((removal) => {
     const name = artifacts.find(({ reference }) => ids.of(reference) === removal.imageId)?.reference;
@@ -99,9 +103,70 @@ function withRemovals(
 }
 
 function withSpareTags(bundle: StoredBundle, view: ContainerView): readonly string[] {
-  const { observed, stored, ids, unclaimed } = view;
+  const { observed, stored, policy, ids, unclaimed } = view;
   const { runtime, now } = observed;
   // Removed images come first, so that one event names both.
   if (runtime.kind !== 'reachable' || isUnpinning(observed, stored)) return [];
-  return withoutPodImages(spareTags(bundle, now, { images: runtime.images, ids, stored, unclaimed }), view);
+  return withoutPodImages(spareTags(bundle, now, { images: runtime.images, ids, stored, policy, unclaimed }), view);
+}
+
+/**
+ * Stopped containers of `replace_stopped`, made from images that stickpin pulled for a release
+ * that was activated before the one proven last, once all tags that this one has in their
+ * repositories name its images.
+ */
+export function replacements(view: ContainerView): LifecycleFinding[] {
+  const { observed, stored, policy, containers, ids } = view;
+  const { runtime } = observed;
+  if (runtime.kind !== 'reachable') return [];
+  const byRelease = new Map<StoredBundle, ProofGoal[]>();
+  for (const goal of proofGoals(stored.bundles, policy.streams)) {
+    const bundle = stored.bundles.find(({ bundleId }) => bundleId === goal.bundleId);
+    if (bundle !== undefined) byRelease.set(bundle, [...(byRelease.get(bundle) ?? []), goal]);
+  }
+  return [...byRelease].flatMap(([bundle, goals]): LifecycleFinding[] => {
+    const names = new Set(policy.streams[bundle.payload.name]?.replace_stopped);
+    if (names.size === 0) return [];
+    const replaced = replacedIds(bundle, goals, runtime.images, view);
+    const stopped = containers.filter(
+      (container) =>
+        container.state === 'exited' && names.has(container.key) && replaced.has(imageIdOf(container, ids) ?? ''),
+    );
+    if (stopped.length === 0) return [];
+    const found = stopped.map(({ containerId, key }) => ({ containerId, name: key }));
+    return [{ kind: 'removable', bundleId: bundle.bundleId, images: [], stopped: found }];
+  });
+}
+
+/** Ids of images of older releases in whose repositories the tags name `bundle`. */
+function replacedIds(
+  bundle: StoredBundle,
+  goals: readonly ProofGoal[],
+  images: readonly RuntimeImage[],
+  { stored: { bundles, pulledByUs = new Set() }, ids }: ContainerView,
+): ReadonlySet<string> {
+  const isNext = (repository: string) => {
+    const own = goals.filter(({ tag }) => repositoryOf(tag) === repository);
+    return (
+      own.length > 0 &&
+      own.every(({ tag, reference }) => ids.of(tag) !== undefined && ids.of(tag) === ids.of(reference))
+    );
+  };
+  const present = new Set(bundle.contents.images.map(({ reference }) => ids.of(reference)));
+  const ours = new Set(
+    images.filter((image) => isPulledByUs(image, bundles, ids, pulledByUs)).map((one) => one.imageId),
+  );
+  const older = bundles.filter(
+    ({ payload, activatedAt = Number.POSITIVE_INFINITY }) =>
+      payload.name === bundle.payload.name && activatedAt < (bundle.provenAt ?? 0),
+  );
+  return new Set(
+    older.flatMap(({ contents }) =>
+      contents.images.flatMap((image) => {
+        const id = ids.of(image.reference);
+        if (id === undefined || present.has(id) || !ours.has(id)) return [];
+        return repositoriesOf(image).every(isNext) ? [id] : [];
+      }),
+    ),
+  );
 }

@@ -37,8 +37,12 @@ export function isContainerCheckDue(
   sinceListMs: number,
   { soak: soakMs }: Pick<Policy['lifecycle'], 'soak'>,
 ): boolean {
-  const isTime = sinceListMs >= Math.min(LOOK_MS, soakMs);
+  const isTime = isListTime(sinceListMs, soakMs);
   return provenWithFallback(bundles).some(({ soak }) => isTime || soak?.backSinceMs !== undefined);
+}
+
+export function isListTime(sinceListMs: number, soakMs: number): boolean {
+  return sinceListMs >= Math.min(LOOK_MS, soakMs);
 }
 
 /**

@@ -4,6 +4,7 @@ import type { RuntimeContainer, RuntimeImage, RuntimeObservation } from '../mode
 import { RULE_CODES } from '../model/reason.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { LifecycleFinding } from '../state/effect.ts';
+import type { TagGiven } from '../state/memory.ts';
 import type { Soak } from '../state/release-record.ts';
 import type { Observed, Stored, StoredBundle } from '../state/state.ts';
 import {
@@ -17,7 +18,8 @@ import {
 } from './evidence.ts';
 import { currentRelease, keptBundles, unprovenReleases } from './recorded-phase.ts';
 import { removableIds, spareTags, surplusBundles, withoutUses } from './retention.ts';
-import { isContainerCheckDue } from './rollback.ts';
+import { isContainerCheckDue, isListTime } from './rollback.ts';
+import { proofGoals } from './tag-goals.ts';
 
 /** The containers of one moment. */
 export interface ContainersSeen {
@@ -60,6 +62,7 @@ function isAnyRunning(
 interface BeforeList {
   readonly isShort: boolean;
   readonly sinceListMs: number;
+  readonly tagsGiven: readonly TagGiven[];
   readonly observed: Pick<Observed, 'now' | 'boot' | 'imageUses'>;
 }
 
@@ -68,18 +71,28 @@ export function needsContainers(
   stored: Stored,
   runtime: RuntimeObservation,
   policy: Policy,
-  { isShort, sinceListMs, observed }: BeforeList,
+  { isShort, sinceListMs, tagsGiven, observed }: BeforeList,
 ): boolean {
   if (runtime.kind !== 'reachable') return false;
   if (isContainerCheckDue(stored.bundles, sinceListMs, policy.lifecycle)) return true;
   if (isShort || unprovenReleases(stored).length + neverActivated(stored.bundles).length > 0) return true;
   if (surplusBundles(stored.bundles, policy.lifecycle).length > 0) return true;
-  const context = { images: runtime.images, ids: imageIds(runtime.images), stored };
+  const isGivenSince = tagsGiven.some(({ at }) => Math.abs(observed.now - at) <= sinceListMs);
+  if (isGivenSince || isListTime(sinceListMs, policy.lifecycle.soak)) {
+    if (mayReplace(stored.bundles, policy.streams)) return true;
+  }
+  const context = { images: runtime.images, ids: imageIds(runtime.images), stored, policy };
   return stored.bundles.some(
     (bundle) =>
       removableIds(bundle, context).length > 0 ||
       withoutUses(spareTags(bundle, observed.now, context), observed).length > 0,
   );
+}
+
+function mayReplace(bundles: readonly StoredBundle[], streams: Policy['streams']): boolean {
+  const isNamed = (stream: string) => (streams[stream]?.replace_stopped ?? []).length > 0;
+  const given = new Set(proofGoals(bundles, streams).map(({ bundleId }) => bundleId));
+  return bundles.some(({ bundleId, payload }) => isNamed(payload.name) && given.has(bundleId));
 }
 
 /** How long a release must run before it counts as activated; the soak time if that is shorter. */

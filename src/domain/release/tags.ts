@@ -1,24 +1,21 @@
 import { defined } from '../../platform/defined.ts';
-import type { Image } from '../model/bundle.ts';
 import type { BundleId, Digest } from '../model/digest.ts';
 import type { RuntimeImage, RuntimeObservation } from '../model/image.ts';
 import { labelOf, type Reason, type ReleaseReason } from '../model/reason.ts';
 import { repositoryOf } from '../model/reference.ts';
 import { type Lacking, lackingCount } from '../preload/supply.ts';
+import type { Policy } from '../settings/settings.ts';
 import { isWaiting, type Memory, type TagGiven } from '../state/memory.ts';
-import type { Observed, StoredBundle } from '../state/state.ts';
+import type { Observed, Stored, StoredBundle } from '../state/state.ts';
 import { hasBegun, isRetired, isRolledBack } from './recorded-phase.ts';
-
-export interface TagGoal {
-  readonly tag: string;
-  readonly reference: string;
-  readonly digest: Digest;
-}
+import { type LocalImage, localImages, type ProofGoal, proofGoals, type TagGoal, tagGoalsOf } from './tag-goals.ts';
 
 export interface StrayTag extends TagGoal {
   readonly bundleId: BundleId;
   /** What it names now, by digest or by image id. */
   readonly names: string | undefined;
+  /** Of a tag that is given after the proof. */
+  readonly provenAt?: number;
 }
 
 export interface TagAssessment {
@@ -31,6 +28,10 @@ export interface TagAssessment {
   readonly mirrored: readonly StrayTag[];
   /** Restored tags that name their images now, or belong to no release any more. */
   readonly settled: readonly string[];
+  /** The tags that releases have after their proof. */
+  readonly afterProof: readonly ProofGoal[];
+  /** Images of the node that keep tags of a release. */
+  readonly local: ReadonlyMap<BundleId, readonly LocalImage[]>;
   /** When the next one is due, in milliseconds since the epoch. */
   readonly wakeAt: number | undefined;
   readonly troubles: ReadonlyMap<BundleId, Reason>;
@@ -54,21 +55,18 @@ const NO_TAGS: TagAssessment = {
   due: [],
   mirrored: [],
   settled: [],
+  afterProof: [],
+  local: new Map(),
   wakeAt: undefined,
   troubles: new Map(),
 };
 
-export function tagGoalsOf({ contents }: Pick<StoredBundle, 'contents'>): readonly TagGoal[] {
-  return goalsOf(contents.images);
-}
-
-/** The registry alone knows these. */
-export function artifactTagsOf({ contents }: Pick<StoredBundle, 'contents'>): readonly TagGoal[] {
-  return goalsOf(contents.artifacts ?? []);
-}
-
-function goalsOf(all: readonly Pick<Image, 'reference' | 'digest' | 'tags'>[]): readonly TagGoal[] {
-  return all.flatMap(({ reference, digest, tags }) => tags.map((tag) => ({ tag, reference, digest })));
+/** With its tags of `tag_after_proof`. */
+export function allGoalsOf(
+  bundle: StoredBundle,
+  { afterProof }: Pick<TagAssessment, 'afterProof'>,
+): readonly TagGoal[] {
+  return [...tagGoalsOf(bundle), ...afterProof.filter(({ bundleId }) => bundleId === bundle.bundleId)];
 }
 
 /**
@@ -152,20 +150,26 @@ export function assessTags(
   holders: readonly TagHolder[],
   { runtime, now }: Observed,
   { running, tagsGiven, failures }: Memory,
+  stored: Pick<Stored, 'bundles' | 'pulledByUs'>,
+  { streams }: Pick<Policy, 'streams'>,
 ): TagAssessment {
-  if (runtime.kind !== 'reachable') return NO_TAGS;
+  const wantedTags = wantedBesideOthers(holders, runtime, stored, streams);
+  const nothing = { ...NO_TAGS, afterProof: wantedTags.afterProof, local: wantedTags.local };
+  if (runtime.kind !== 'reachable') return nothing;
   const times = timesByTag(tagsGiven);
-  const timesOf = ({ tag }: StrayTag) => times.get(tag) ?? [];
+  // A proof moves a tag, however often it was given before.
+  const timesOf = ({ tag, provenAt = 0 }: StrayTag) => (times.get(tag) ?? []).filter((at) => at >= provenAt);
   // While tags move, the observation counts only for contested ones.
   if (running.some(({ kind }) => kind === 'activate' || kind === 'restore-tags')) {
-    if (![...times.values()].some(isContested)) return NO_TAGS;
-    return { ...NO_TAGS, contested: compare(holders, runtime).lost.filter((one) => isContested(timesOf(one))) };
+    if (![...times.values()].some(isContested)) return nothing;
+    const { lost } = compare(holders, runtime, wantedTags);
+    return { ...nothing, contested: lost.filter((one) => isContested(timesOf(one))) };
   }
-  const { lost, met, owned, restored } = compare(holders, runtime);
-  const settled = [...new Set(tagsGiven.map(({ tag }) => tag))].filter((tag) => met.has(tag) || !owned.has(tag));
+  const { lost, met, owned, restored } = compare(holders, runtime, wantedTags);
+  const settled = [...times.keys()].filter((tag) => met.has(tag) || !owned.has(tag));
   const contested = lost.filter((one) => isContested(timesOf(one)));
-  const stray = lost.filter(({ bundleId }) => restored.has(bundleId));
-  if (stray.length === 0) return { ...NO_TAGS, contested, settled };
+  const stray = lost.filter(({ bundleId, provenAt }) => provenAt !== undefined || restored.has(bundleId));
+  if (stray.length === 0) return { ...nothing, contested, settled };
   const failed = failures.filter(({ task }) => task.kind === 'restore-tags');
   const isPaused = (bundleId: BundleId) =>
     failed.some((failure) => failure.task.bundleId === bundleId && isWaiting(failure, now));
@@ -175,6 +179,7 @@ export function assessTags(
   const due = ready.filter(({ bundleId }) => bundleId === ready[0]?.bundleId);
   const later = wanted.map((one) => dueAt(timesOf(one), now)).filter((at) => at > now);
   return {
+    ...nothing,
     stray,
     contested,
     settled,
@@ -183,6 +188,31 @@ export function assessTags(
     mirrored: [...due, ...open.filter((one) => isPaused(one.bundleId))],
     wakeAt: later.length === 0 ? undefined : Math.min(...later),
     troubles: troublesOf(holders, stray, contested, failures),
+  };
+}
+
+interface WantedTags extends Pick<TagAssessment, 'afterProof' | 'local'> {
+  readonly isLeft: (bundleId: BundleId, reference: string) => boolean;
+}
+
+function wantedBesideOthers(
+  holders: readonly TagHolder[],
+  runtime: RuntimeObservation,
+  stored: Pick<Stored, 'bundles' | 'pulledByUs'>,
+  streams: Policy['streams'],
+): WantedTags {
+  const bundles = holders.map(({ bundle }) => bundle);
+  const images = runtime.kind === 'reachable' ? runtime.images : [];
+  const local = new Map(bundles.map((bundle) => [bundle.bundleId, localImages(bundle, images, stored, streams)]));
+  const isLeft = (bundleId: BundleId, reference: string) =>
+    local.get(bundleId)?.some((image) => image.reference === reference) === true;
+  const withdrawn = new Set([...withdrawnAmong(holders)].map(({ bundleId }) => bundleId));
+  return {
+    isLeft,
+    afterProof: proofGoals(bundles, streams).filter(
+      ({ bundleId, reference }) => !withdrawn.has(bundleId) && !isLeft(bundleId, reference),
+    ),
+    local,
   };
 }
 
@@ -203,7 +233,11 @@ export function contestReason(
   return { code: 'engine/tag-contested', data };
 }
 
-function compare(holders: readonly TagHolder[], { images }: Extract<RuntimeObservation, { kind: 'reachable' }>) {
+function compare(
+  holders: readonly TagHolder[],
+  { images }: Extract<RuntimeObservation, { kind: 'reachable' }>,
+  { afterProof, isLeft }: WantedTags,
+) {
   // An activation that comes next, or is retried, moves the tags of its stream.
   const activating = holders.filter((holder) => holder.activationDue && lackingCount(holder) === 0);
   const moving = new Set(activating.map(({ bundle }) => bundle.payload.name));
@@ -215,19 +249,30 @@ function compare(holders: readonly TagHolder[], { images }: Extract<RuntimeObser
   const owners = tagOwners(bundles, withdrawnAmong(holders));
   const lost: StrayTag[] = [];
   const met = new Set<string>();
+  const look = (goal: Omit<StrayTag, 'names'>) => {
+    const image = byName.get(goal.reference);
+    if (image === undefined) return;
+    const tagged = byName.get(goal.tag);
+    if (tagged?.imageId === image.imageId) met.add(goal.tag);
+    else lost.push({ ...goal, names: tagged && nameOf(tagged) });
+  };
   for (const bundle of new Set(owners.values())) {
-    if (restored.has(bundle) && moving.has(bundle.payload.name)) continue;
+    const { bundleId, payload } = bundle;
+    if (restored.has(bundle) && moving.has(payload.name)) continue;
     for (const goal of tagGoalsOf(bundle)) {
-      const { tag, reference } = goal;
-      const image = byName.get(reference);
-      if (owners.get(tag) !== bundle || image === undefined) continue;
-      const tagged = byName.get(tag);
-      if (tagged?.imageId === image.imageId) met.add(tag);
-      else lost.push({ ...goal, bundleId: bundle.bundleId, names: tagged && nameOf(tagged) });
+      if (owners.get(goal.tag) === bundle && !isLeft(bundleId, goal.reference)) look({ ...goal, bundleId });
     }
   }
+  for (const goal of afterProof) look(goal);
   const restoredIds = new Set([...restored].map(({ bundleId }) => bundleId));
-  return { lost, met, owned: new Set(owners.keys()), restored: restoredIds };
+  const owned = new Set([...owners.keys(), ...afterProof.map(({ tag }) => tag)]);
+  return { lost, met, owned, restored: restoredIds };
+}
+
+/** Tags that our registry does not answer. */
+export function leftTags({ contested, local }: TagAssessment): ReadonlySet<string> {
+  const ownTags = [...local.values()].flat().flatMap(({ tag, others }) => [tag, ...others]);
+  return new Set([...contested.map(({ tag }) => tag), ...ownTags]);
 }
 
 export function withdrawnAmong(holders: readonly Pick<TagHolder, 'bundle' | 'withdrawn'>[]): ReadonlySet<StoredBundle> {

@@ -4,6 +4,7 @@ import {
   absolutePathOrAuto,
   absolutePaths,
   bundleDigests,
+  containerNames,
   dataRate,
   duration,
   durationOrKeep,
@@ -18,6 +19,7 @@ import {
   repositories,
   serviceUnit,
   streamNames,
+  tags,
   texts,
   timeZone,
   type ValueType,
@@ -299,6 +301,18 @@ export const streamsSection = {
       default: undefined,
       about:
         'The version that runs on the node before stickpin has activated a release of the stream. Without it, neither `from` nor barriers apply until then.',
+    },
+    tag_after_proof: {
+      type: tags,
+      default: [],
+      about:
+        'Tags that the images of the release that was proven last get too, beside those of the bundle: with `["latest"]` each repository of the release that has one image in it gets `<repository>:latest`. The tags of the bundle are then versions: an image that the node has under one already keeps it. See [tags.md](decisions/tags.md#tags-after-the-proof).',
+    },
+    replace_stopped: {
+      type: containerNames,
+      default: [],
+      about:
+        'Containers, such as `["swss"]`, that a unit of the node makes of the images with `tag_after_proof`. Once these tags have moved, such a container is removed when it does not run and was made from an older release of the stream; its volumes stay. Only Docker has such names. Needs `tag_after_proof`.',
     },
   },
 } satisfies Section;

@@ -48,7 +48,7 @@ type ValueOf<S> = S extends { readonly type: ValueType<infer Value>; readonly de
     : Value
   : never;
 type ValuesOf<S extends Section> = S extends { readonly isNamed: true }
-  ? Readonly<Partial<Record<string, KeysOf<S>>>>
+  ? Readonly<Partial<Record<string, Partial<KeysOf<S>>>>>
   : KeysOf<S>;
 type KeysOf<S extends Section> = { readonly [Key in keyof S['settings']]: ValueOf<S['settings'][Key]> };
 
@@ -102,7 +102,7 @@ interface JointFault {
 }
 
 /** Faults of settings together, though each is right by itself. */
-export function jointFaults({ update, fleet }: Settings): readonly JointFault[] {
+export function jointFaults({ update, fleet, streams }: Settings): readonly JointFault[] {
   const faults: JointFault[] = [];
   if (update.strategy === 'window' && update.windows.length === 0) {
     faults.push({
@@ -116,6 +116,14 @@ export function jointFaults({ update, fleet }: Settings): readonly JointFault[] 
       key: 'fleet.listen',
       others: ['fleet.auth', 'fleet.enabled'],
       message: 'is "auto", and fleet.auth is "none": name the address on which everybody may read bundles',
+    });
+  }
+  for (const [name, { replace_stopped = [], tag_after_proof = [] } = {}] of Object.entries(streams)) {
+    if (replace_stopped.length === 0 || tag_after_proof.length > 0) continue;
+    faults.push({
+      key: `streams.${name}.replace_stopped`,
+      others: [],
+      message: `needs streams.${name}.tag_after_proof: no container is removed before its image has such a tag`,
     });
   }
   return faults;

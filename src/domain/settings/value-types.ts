@@ -2,7 +2,7 @@ import * as v from 'valibot';
 import { STREAM_NAME } from '../model/bundle.ts';
 import { type BundleId, isDigest } from '../model/digest.ts';
 import { knownFilesystems } from '../model/medium.ts';
-import { isCanonicalReference } from '../model/reference.ts';
+import { isCanonicalReference, isTag } from '../model/reference.ts';
 import { isVersion } from '../model/version.ts';
 import { isTimeZone, WEEK_MINUTES, WEEKDAYS, type WeeklyWindow } from '../model/windows.ts';
 
@@ -207,6 +207,33 @@ export const repositories: ValueType<readonly string[]> = {
       v.string(),
       v.check(isRepository, 'must be a repository with its registry, as "quay.io/coreos/etcd", without tag or digest'),
     ),
+  ),
+};
+
+export const tags: ValueType<readonly string[]> = {
+  name: 'list of tags',
+  range: 'at most 8 tags, as `"latest"`',
+  schema: v.pipe(
+    v.array(v.pipe(v.string(), v.check(isTag, 'must be a tag, as "latest"'))),
+    v.maxLength(8, 'must have at most 8 entries'),
+  ),
+};
+
+/** As Docker names them. */
+export const containerNames: ValueType<readonly string[]> = {
+  name: 'list of containers',
+  range: 'at most 100 names of containers, as `"swss"`',
+  schema: v.pipe(
+    v.array(
+      v.pipe(
+        v.string(),
+        v.regex(
+          /^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,127}$/,
+          'must be the name of a container: letters, digits, ".", "_" and "-"',
+        ),
+      ),
+    ),
+    v.maxLength(100, 'must have at most 100 entries'),
   ),
 };
 

@@ -48,12 +48,16 @@ export type Effect =
       readonly roomFor?: BundleId;
       readonly isIncomplete?: true;
     }
-  /** Remove unused images of a retired release, and unused tags, never the last one of an image. */
+  /**
+   * Remove unused images of a retired release, and unused tags, never the last one of an image; or
+   * stopped containers that a proven release replaces.
+   */
   | {
       readonly kind: 'remove-images';
       readonly bundleId: BundleId;
       readonly images: readonly Removal[];
       readonly tags?: readonly string[];
+      readonly stopped?: readonly StoppedContainer[];
     }
   | { readonly kind: 'heal-images'; readonly images: readonly Healing[] }
   /** Record the signers of an adopted bundle: a signature or a trusted key is new. */
@@ -74,6 +78,11 @@ export interface Removal {
   /** Of an artifact, which CRI-O removes by its name alone (docs/runtime-facts.md, fact 51). */
   readonly name?: string;
   readonly containerIds: readonly string[];
+}
+
+export interface StoppedContainer {
+  readonly containerId: string;
+  readonly name: string;
 }
 
 export interface Healing {
@@ -107,4 +116,5 @@ export type LifecycleFinding =
       readonly bundleId: BundleId;
       readonly images: readonly Removal[];
       readonly tags?: readonly string[];
+      readonly stopped?: readonly StoppedContainer[];
     };

@@ -3,7 +3,7 @@ import type { Digest } from '../../domain/model/digest.ts';
 import type { RenderedMirrors, RuntimeImage } from '../../domain/model/image.ts';
 import { parseReference, repositoryOf } from '../../domain/model/reference.ts';
 import { isStorageTrouble } from '../../domain/preload/space.ts';
-import { type TagGoal, tagGoalsOf } from '../../domain/release/tags.ts';
+import { type LocalImage, type TagGoal, tagGoalsOf } from '../../domain/release/tag-goals.ts';
 import type { StoredBundle } from '../../domain/state/state.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { forEachLimited } from '../../platform/async/concurrency.ts';
@@ -24,14 +24,21 @@ export interface ActivationDependencies {
   readonly stalls: StallWatch;
 }
 
-/** @returns the number of tags */
+/**
+ * @param local images of the node that keep their tag, and get the others where the runtime has a
+ *   call for that
+ * @returns the number of tags that name images of the release
+ */
 export async function activateBundle(
   bundle: StoredBundle,
+  local: readonly LocalImage[],
   deps: ActivationDependencies,
   signal: AbortSignal,
 ): Promise<number> {
-  const goals = tagGoalsOf(bundle);
+  const left = new Set(local.map(({ reference }) => reference));
+  const goals = tagGoalsOf(bundle).filter(({ reference }) => !left.has(reference));
   await giveTags(goals, bundle, deps, signal);
+  for (const { tag, others } of local) for (const other of others) await deps.runtime.addTag(other, tag, signal);
   return goals.length;
 }
 

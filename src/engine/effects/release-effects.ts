@@ -6,12 +6,14 @@ import type { BundleId } from '../../domain/model/digest.ts';
 import { RULE_CODES } from '../../domain/model/reason.ts';
 import { isProven } from '../../domain/release/recorded-phase.ts';
 import { withoutNames } from '../../domain/release/retention.ts';
+import { sharedRepositories } from '../../domain/release/tag-goals.ts';
 import { type StoredBundle, stampAfter } from '../../domain/state/state.ts';
 import { defined } from '../../platform/defined.ts';
 import { formatCount } from '../../platform/sizes.ts';
 import type { EventRow, StateStore } from '../../ports/state.ts';
 import {
   activeEvent,
+  containerReplacedEvent,
   imagesRemovedEvent,
   incompleteWhy,
   provenEvent,
@@ -132,7 +134,8 @@ function recordProven(
   { soak }: Pick<EffectOf<'record-proven'>, 'soak'>,
 ): void {
   if (soak !== undefined) context.store.change(bundle.bundleId, { soak });
-  recordMark(context, bundle, 'provenAt', provenEvent({ ...bundle, ...defined({ soak }) }));
+  const shared = sharedRepositories(bundle, context.policy.streams);
+  recordMark(context, bundle, 'provenAt', provenEvent({ ...bundle, ...defined({ soak }) }, shared));
 }
 
 function recordRolledBack(context: EffectContext, bundle: StoredBundle, to: BundleId): void {
@@ -191,7 +194,7 @@ function retire(context: EffectContext, bundle: StoredBundle, retirement: Retire
 async function removeImages(
   { containers, runtime, recorder, alive }: EffectContext,
   bundle: StoredBundle,
-  { images, tags = [] }: EffectOf<'remove-images'>,
+  { images, tags = [], stopped = [] }: EffectOf<'remove-images'>,
   signal: AbortSignal,
 ): Promise<void> {
   const failures: unknown[] = [];
@@ -211,6 +214,14 @@ async function removeImages(
   const imageCount = await countDone(images, async ({ imageId, name = imageId, containerIds }) => {
     for (const containerId of containerIds) await containers.removeContainer(containerId, signal);
     await containers.removeImage(name, signal);
+    return true;
+  });
+  await countDone(stopped, async ({ containerId, name }) => {
+    // Since the round began, it may have been started.
+    const now = await containers.containers(signal);
+    if (!now.some((one) => one.containerId === containerId && one.state === 'exited')) return false;
+    await containers.removeContainer(containerId, signal);
+    recorder.record(containerReplacedEvent(bundle, name));
     return true;
   });
   // Since the round began, pods may have started, and other tags may be gone.

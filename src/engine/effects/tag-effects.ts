@@ -4,8 +4,9 @@ import type { Fault } from '../../domain/model/reason.ts';
 import { isAnyDiskTrouble } from '../../domain/preload/space.ts';
 import { automaticCause } from '../../domain/release/lifecycle.ts';
 import { hasBegun } from '../../domain/release/recorded-phase.ts';
-import { tagGoalsOf, tagsGivenLately } from '../../domain/release/tags.ts';
-import { contestEvents, restoredMessage } from '../../domain/report/events/release-events.ts';
+import type { LocalImage } from '../../domain/release/tag-goals.ts';
+import { allGoalsOf, tagsGivenLately } from '../../domain/release/tags.ts';
+import { contestEvents, givenAfterProofMessage, restoredMessage } from '../../domain/report/events/release-events.ts';
 import type { RunningTask, TagGiven } from '../../domain/state/memory.ts';
 import { latestStamp, type StoredBundle, stampAfter } from '../../domain/state/state.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
@@ -36,7 +37,7 @@ export class TagTasks {
   /** A failure is recorded. @throws only what aborted `signal` */
   async run(task: TagTask, bundle: StoredBundle, assessment: Assessment, signal: AbortSignal): Promise<void> {
     try {
-      if (task.kind === 'activate') await this.activate(task, bundle, signal);
+      if (task.kind === 'activate') await this.activate(task, bundle, assessment, signal);
       else await this.restore(task, bundle, assessment, signal);
     } catch (error) {
       signal.throwIfAborted();
@@ -81,22 +82,29 @@ export class TagTasks {
    * the activation is recorded. The last changes of the database may be lost with its log; the
    * mirror has the floor.
    */
-  private async activate(task: TagTask, bundle: StoredBundle, signal: AbortSignal): Promise<void> {
+  private async activate(
+    task: TagTask,
+    bundle: StoredBundle,
+    { tags: known }: Assessment,
+    signal: AbortSignal,
+  ): Promise<void> {
     const { store, recorder, failures, floorKeeper, clock } = this.context;
     const before = latestStamp(store.load().bundles);
     if (!hasBegun(bundle)) {
       store.change(bundle.bundleId, { activationBegunAt: stampAfter(store.load().bundles, clock.now()) });
     }
     await store.settled(signal);
-    const count = await activateBundle(bundle, this.context, signal);
+    const local = known.local.get(bundle.bundleId) ?? [];
+    const count = await activateBundle(bundle, local, this.context, signal);
     if (bundle.resetAt === undefined) await floorKeeper.raise(bundle.payload.name, bundle.payload.sequence);
-    const message = `${bundleTitle(bundle.payload)} is activated: ${count === 1 ? '1 tag names its image' : `${count} tags name its images`} now`;
+    const stay = local.length === 0 ? '' : `; ${stayText(local)}`;
+    const message = `${bundleTitle(bundle.payload)} is activated: ${count === 1 ? '1 tag names its image' : `${count} tags name its images`} now${stay}`;
     const about = { bundleId: bundle.bundleId, message, by: this.causeOf(bundle) };
     const event = { kind: 'bundleActivated', level: 'info', ...about } as const;
     const at = activationStamp(bundle, store.load().bundles, before, clock.now());
     store.change(bundle.bundleId, { activatedAt: at }, { ...recorder.row(event), at });
     failures.succeeded(task);
-    const tags = new Set(tagGoalsOf(bundle).map(({ tag }) => tag));
+    const tags = new Set(allGoalsOf(bundle, known).map(({ tag }) => tag));
     this.keep(this.given.filter(({ tag }) => !tags.has(tag)));
     recorder.log(event);
   }
@@ -113,19 +121,26 @@ export class TagTasks {
   private async restore(
     task: Extract<TagTask, { readonly kind: 'restore-tags' }>,
     bundle: StoredBundle,
-    { tags: { stray } }: Assessment,
+    { tags }: Assessment,
     signal: AbortSignal,
   ): Promise<void> {
     const { recorder, failures, clock } = this.context;
     const wanted = new Set(task.tags);
-    const goals = tagGoalsOf(bundle).filter(({ tag }) => wanted.has(tag));
+    const goals = allGoalsOf(bundle, tags).filter(({ tag }) => wanted.has(tag));
     const restored = new Set(await giveTags(goals, bundle, this.context, signal));
     failures.succeeded(task);
     if (restored.size === 0) return;
     this.keep([...this.given, ...[...restored].map((tag) => ({ tag, at: clock.now() }))]);
-    const lost = stray.filter(({ tag }) => restored.has(tag));
-    const message = restoredMessage(lost, bundle);
-    recorder.record({ kind: 'tagsRestored', level: 'warn', bundleId: bundle.bundleId, message });
+    const lost = tags.stray.filter(({ tag }) => restored.has(tag));
+    const given = lost.filter(({ provenAt }) => provenAt !== undefined);
+    const back = lost.filter(({ provenAt }) => provenAt === undefined);
+    const about = { bundleId: bundle.bundleId };
+    if (given.length > 0) {
+      const message = givenAfterProofMessage(given, bundle);
+      recorder.record({ kind: 'tagsAfterProof', level: 'info', ...about, message });
+    }
+    if (back.length === 0) return;
+    recorder.record({ kind: 'tagsRestored', level: 'warn', ...about, message: restoredMessage(back, bundle) });
   }
 
   /** Writes the list as soon as the disk can be written. */
@@ -168,6 +183,11 @@ function activationStamp(
     .map((other) => (other.bundleId === bundleId ? other.rolledBackAt : other.activationRequestedAt) ?? 0)
     .filter((at) => at > before);
   return later.length === 0 ? stampAfter(bundles, now) : Math.min(...later) - 1;
+}
+
+function stayText([first, ...more]: readonly LocalImage[]): string {
+  const others = more.length === 0 ? '' : ` and ${more.length} more`;
+  return `${first?.tag}${others} stays with the image that this node had under it`;
 }
 
 function isReported(retry: RetryPolicy, attempts: number): boolean {

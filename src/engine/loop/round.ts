@@ -140,7 +140,7 @@ function reportUnknownComponents({ context, state }: Loop, { assessment }: Snaps
 }
 
 function areContainersNeeded(
-  { context, state }: Loop,
+  { context, state, effects }: Loop,
   runtime: RuntimeObservation,
   imageUses: ImageUses | undefined,
 ): boolean {
@@ -149,6 +149,7 @@ function areContainersNeeded(
   return needsContainers(context.store.load(), runtime, context.policy, {
     isShort: (state.snapshot?.assessment.short.length ?? 0) > 0,
     sinceListMs: context.clock.monotonic() - state.lastObservedAt,
+    tagsGiven: effects.tags.given,
     observed: { now: context.clock.now(), boot: context.node.boot(), imageUses },
   });
 }

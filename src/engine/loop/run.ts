@@ -88,7 +88,7 @@ function namesIn(snapshot: Snapshot): ReadonlySet<string> {
   const known = namesOf.get(snapshot);
   if (known !== undefined) return known;
   const bundles = snapshot.assessment.bundles.map(({ bundle }) => bundle);
-  const names = pinnedNames(snapshot.observed.runtime, bundles);
+  const names = pinnedNames(snapshot.observed.runtime, bundles, snapshot.assessment.tags.afterProof);
   namesOf.set(snapshot, names);
   return names;
 }

@@ -92,11 +92,21 @@ export function activeEvent({ bundleId, payload }: StoredBundle): Event {
   return { kind: 'bundleActive', level: 'info', bundleId, message };
 }
 
-export function provenEvent({ bundleId, payload, soak }: StoredBundle): Event {
+/** @param shared repositories that get no tag, since the release has several images in each */
+export function provenEvent({ bundleId, payload, soak }: StoredBundle, shared: readonly string[] = []): Event {
   const isUnseen = soak?.proof === 'without-evidence';
   const although = isUnseen ? ', although no container of it was seen (lifecycle.without_evidence)' : '';
-  const message = `${bundleTitle(payload)} is proven${although}: it is the last known good release now`;
+  const [first] = shared;
+  const more = shared.length > 1 ? `, and ${shared.length - 1} more repositories,` : '';
+  const without =
+    first === undefined ? '' : `. ${first}${more} gets no tag of tag_after_proof, since it has several of its images`;
+  const message = `${bundleTitle(payload)} is proven${although}: it is the last known good release now${without}`;
   return { kind: 'bundleProven', level: 'info', bundleId, message };
+}
+
+export function containerReplacedEvent({ bundleId, payload }: StoredBundle, name: string): Event {
+  const message = `The stopped container ${name} of an older release was removed: the next one is made from ${bundleTitle(payload)}`;
+  return { kind: 'containerReplaced', level: 'info', bundleId, message };
 }
 
 /** @param toTitle the release that runs again */

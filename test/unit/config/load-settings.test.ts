@@ -223,13 +223,16 @@ describe('loadSettings', () => {
   it('names the file that sets one of the settings that do not fit together', async () => {
     write('main.toml', '[update]\nstrategy = "window"\n[fleet]\nenabled = true\nauth = "none"\n');
     write('local.d/10-other.toml', '[update]\ntime_zone = "UTC"\n');
-    write('local.d/20-other.toml', '[fleet]\nmax_clients = 2\n');
+    write('local.d/20-other.toml', '[fleet]\nmax_clients = 2\n[streams.sonic]\nreplace_stopped = ["swss"]\n');
     const { message } = await load().then(
       () => expect.unreachable(),
       (error: Error) => error,
     );
     expect(message).toContain('main.toml: line 2: update.windows names no window');
     expect(message).toContain('main.toml: line 5: fleet.listen is "auto"');
+    expect(message).toContain(
+      '20-other.toml: line 4: streams.sonic.replace_stopped needs streams.sonic.tag_after_proof',
+    );
   });
 
   it('names file and line of what is not TOML', async () => {

@@ -150,9 +150,11 @@ function claimEvents(was: ReadonlySet<string>, { bundles, pins }: Assessment): E
 }
 
 export function contestEvents({ tags, bundles }: Assessment, reported: ReadonlySet<string>): Event[] {
-  const restored = restoredReleases(bundles.map(({ bundle }) => bundle));
+  const releases = bundles.map(({ bundle }) => bundle);
+  const restored = restoredReleases(releases);
   return tags.contested.flatMap((lost): Event[] => {
-    const holder = [...restored].find(({ bundleId }) => bundleId === lost.bundleId);
+    const isHeld = (bundle: StoredBundle) => lost.provenAt !== undefined || restored.has(bundle);
+    const holder = releases.find((bundle) => bundle.bundleId === lost.bundleId && isHeld(bundle));
     if (reported.has(lost.tag) || holder === undefined) return [];
     const message = reasonText(contestReason(lost, holder));
     return [{ kind: 'tagContested', level: 'warn', bundleId: lost.bundleId, message }];
@@ -165,6 +167,13 @@ export function restoredMessage(lost: readonly StrayTag[], { payload }: StoredBu
   const verb = lost.length === 1 ? 'names its image' : 'name their images';
   const meanwhile = first?.names === undefined ? 'was gone' : `named ${first.names}`;
   return `${formatCount(lost.length, 'tag')} of ${bundleTitle(payload)} ${verb} again, first ${first?.tag}, which ${meanwhile} and names ${first?.reference} now`;
+}
+
+export function givenAfterProofMessage(given: readonly StrayTag[], { payload }: StoredBundle): string {
+  const [first] = given;
+  const verb = given.length === 1 ? 'names its image' : 'name their images';
+  const before = first?.names === undefined ? 'named nothing' : `named ${first.names}`;
+  return `${bundleTitle(payload)} is the release that was proven last, so ${formatCount(given.length, 'tag')} ${verb} now, first ${first?.tag}, which ${before}`;
 }
 
 /** Arguments of a command are up to 8 KiB; a line of the history shows their beginning. */

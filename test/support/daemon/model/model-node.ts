@@ -5,7 +5,8 @@ import type { BundleId } from '../../../../src/domain/model/digest.ts';
 import type { MediumId, MediumState } from '../../../../src/domain/model/medium.ts';
 import { RULE_CODES } from '../../../../src/domain/model/reason.ts';
 import { needsContainers, runningReleases } from '../../../../src/domain/release/running-releases.ts';
-import { tagGoalsOf, tagsGivenLately } from '../../../../src/domain/release/tags.ts';
+import { tagGoalsOf } from '../../../../src/domain/release/tag-goals.ts';
+import { allGoalsOf, tagsGivenLately } from '../../../../src/domain/release/tags.ts';
 import type { Policy } from '../../../../src/domain/settings/settings.ts';
 import type { Effect } from '../../../../src/domain/state/effect.ts';
 import type { Memory, PinsRequested, RunningTask, TagGiven } from '../../../../src/domain/state/memory.ts';
@@ -94,6 +95,7 @@ export function createModelNode({ machine, policy, onDecision, onRest }: ModelNo
     const isLooked = needsContainers(stored(), runtime, policy, {
       isShort,
       sinceListMs,
+      tagsGiven,
       observed: { now: machine.now(), boot: machine.boot(), imageUses },
     });
     if (isLooked) lastLookMs = machine.boot().uptimeMs;
@@ -164,7 +166,8 @@ export function createModelNode({ machine, policy, onDecision, onRest }: ModelNo
       if (retireFrom) change(from, { retiredAt: stamp(), removeImages: false });
     },
     retire: ({ bundleId, removeImages }) => change(bundleId, { retiredAt: stamp(), removeImages }),
-    'remove-images': ({ images, tags = [] }) => {
+    'remove-images': ({ images, tags = [], stopped = [] }) => {
+      machine.removeContainers(stopped.map(({ containerId }) => containerId));
       for (const { imageId, containerIds } of images) {
         machine.removeContainers(containerIds);
         machine.removeImage(imageId);
@@ -181,8 +184,11 @@ export function createModelNode({ machine, policy, onDecision, onRest }: ModelNo
 
   function giveTags(task: Exclude<RunningTask, { kind: 'pull' }>): void {
     const bundle = bundles.find((one) => one.bundleId === task.bundleId);
-    const all = bundle === undefined ? [] : tagGoalsOf(bundle);
-    const goals = task.kind === 'activate' ? all : all.filter(({ tag }) => task.tags.includes(tag));
+    if (bundle === undefined || last === undefined) return;
+    const goals =
+      task.kind === 'activate'
+        ? tagGoalsOf(bundle)
+        : allGoalsOf(bundle, last.tags).filter(({ tag }) => task.tags.includes(tag));
     for (const { tag, reference } of goals) machine.images.set(tag, machine.images.get(reference) ?? reference);
     if (task.kind === 'restore-tags') {
       tagsGiven = [...tagsGiven, ...goals.map(({ tag }) => ({ tag, at: machine.now() }))];

@@ -6,7 +6,7 @@ import type { VerifiedBundle } from '../../../../src/domain/model/bundle.ts';
 import type { MediumState } from '../../../../src/domain/model/medium.ts';
 import { parseReference, repositoryOf } from '../../../../src/domain/model/reference.ts';
 import { missingLayersOf, parallelPulls } from '../../../../src/domain/preload/pull-schedule.ts';
-import { tagGoalsOf } from '../../../../src/domain/release/tags.ts';
+import { tagGoalsOf } from '../../../../src/domain/release/tag-goals.ts';
 import type { Effect } from '../../../../src/domain/state/effect.ts';
 import type { PinsRequested, RunningTask, TagGiven, TaskFailure } from '../../../../src/domain/state/memory.ts';
 import type { StoredBundle } from '../../../../src/domain/state/state.ts';

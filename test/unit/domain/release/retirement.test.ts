@@ -133,7 +133,7 @@ describe('tags that only a retired release gave to an image that stays', () => {
     const all = storedState(bundles, { pulledByUs });
     const look = { observed, memory: observed, stored: all, policy: POLICY, containers, unclaimed };
     const findings = removals({ ...look, ids: imageIds([image]) });
-    const before = { isShort: false, sinceListMs: 0, observed };
+    const before = { isShort: false, sinceListMs: 0, tagsGiven: [], observed };
     return {
       tags: findings.flatMap((one) => (one.kind === 'removable' ? (one.tags ?? []) : [])),
       isLookNeeded: needsContainers(all, runtime, POLICY, before),

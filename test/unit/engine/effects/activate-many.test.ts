@@ -16,6 +16,7 @@ async function callsOf(imageCount: number, takeEffect: MirrorEffect, canAddTags:
   const listed = (reference: string) => ({ imageId: reference, repoTags: [], repoDigests: [reference], pinned: true });
   await activateBundle(
     bundle,
+    [],
     {
       runtime: {
         observe: async () => {

@@ -59,6 +59,7 @@ function createNode() {
     activate: (signal = new AbortController().signal) =>
       activateBundle(
         bundle,
+        [],
         {
           runtime: {
             observe: async () => ({

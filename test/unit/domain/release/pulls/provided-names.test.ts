@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { namesOnceActivated, providedNames } from '../../../../../src/domain/release/pulls.ts';
-import { referenceOf, stored, verified } from '../../../../support/daemon/scenario.ts';
+import { POLICY, referenceOf, stored, verified } from '../../../../support/daemon/scenario.ts';
 
 const older = stored(verified({ version: '4.13.6', sequence: 6, images: { etcd: ['base'] } }), { activatedAt: 1 });
 const newer = stored(verified({ version: '4.13.7', sequence: 7, images: { etcd: ['base'], api: ['api'] } }));
@@ -18,7 +18,7 @@ describe('providedNames', () => {
   it('has nothing of a release that is retired or not trusted any more, and no contested tag', () => {
     expect(providedNames([{ ...older, retiredAt: 2 }])).toEqual(nothing);
     expect(providedNames([older], { withdrawn: new Set([older]) })).toEqual(nothing);
-    expect(providedNames([older], { contested: [tag('etcd', '4.13.6')] }).tags).toEqual(new Set());
+    expect(providedNames([older], { left: new Set([tag('etcd', '4.13.6')]) }).tags).toEqual(new Set());
   });
 
   it('has the tags of a release that was not activated only while they are set, and names it before', () => {
@@ -31,13 +31,13 @@ describe('providedNames', () => {
 
 describe('namesOnceActivated', () => {
   it('has the tags of a release before it is activated', () => {
-    const { tags, digests } = namesOnceActivated(newer, [older, newer]);
+    const { tags, digests } = namesOnceActivated(newer, [older, newer], POLICY);
     expect([...tags].sort()).toEqual([tag('api', '4.13.7'), tag('etcd', '4.13.6'), tag('etcd', '4.13.7')]);
     expect(digests.has(referenceOf('etcd'))).toBe(true);
   });
 
   it('counts a release that was rolled back or retired as if it had not been', () => {
     const back = { ...newer, activatedAt: 2, rolledBackAt: 3, rolledBackReason: 'it went back', retiredAt: 4 };
-    expect(namesOnceActivated(back, [older, back]).tags.has(tag('api', '4.13.7'))).toBe(true);
+    expect(namesOnceActivated(back, [older, back], POLICY).tags.has(tag('api', '4.13.7'))).toBe(true);
   });
 });

@@ -1,0 +1,123 @@
+import { allIn, type Image } from '../model/bundle.ts';
+import type { BundleId, Digest } from '../model/digest.ts';
+import type { RuntimeImage } from '../model/image.ts';
+import { repositoryOf } from '../model/reference.ts';
+import type { Policy } from '../settings/settings.ts';
+import type { Stored, StoredBundle } from '../state/state.ts';
+import { keptBundles } from './recorded-phase.ts';
+
+export interface TagGoal {
+  readonly tag: string;
+  readonly reference: string;
+  readonly digest: Digest;
+}
+
+export function tagGoalsOf({ contents }: Pick<StoredBundle, 'contents'>): readonly TagGoal[] {
+  return goalsOf(contents.images);
+}
+
+/** The registry alone knows these. */
+export function artifactTagsOf({ contents }: Pick<StoredBundle, 'contents'>): readonly TagGoal[] {
+  return goalsOf(contents.artifacts ?? []);
+}
+
+function goalsOf(all: readonly Pick<Image, 'reference' | 'digest' | 'tags'>[]): readonly TagGoal[] {
+  return all.flatMap(({ reference, digest, tags }) => tags.map((tag) => ({ tag, reference, digest })));
+}
+
+/** A tag of `streams.NAME.tag_after_proof`. */
+export interface ProofGoal extends TagGoal {
+  readonly bundleId: BundleId;
+  /** When the release was proven, in milliseconds since the epoch. */
+  readonly provenAt: number;
+}
+
+type Streams = Policy['streams'];
+
+/**
+ * Of each stream the tags of its release that was proven last. None that a kept release of any
+ * stream names itself: such a tag moves by its activation. Of two streams the first one has a tag.
+ */
+export function proofGoals(bundles: readonly StoredBundle[], streams: Streams): readonly ProofGoal[] {
+  const kept = keptBundles(bundles);
+  const named = new Set(kept.flatMap(({ contents }) => allIn(contents).flatMap(({ tags }) => tags)));
+  const newest = new Map<string, { readonly bundle: StoredBundle; readonly provenAt: number }>();
+  for (const bundle of kept) {
+    const { payload, provenAt, rolledBackAt = -1 } = bundle;
+    // A proof before a rollback does not count.
+    if (provenAt === undefined || provenAt <= rolledBackAt) continue;
+    if (provenAt >= (newest.get(payload.name)?.provenAt ?? 0)) newest.set(payload.name, { bundle, provenAt });
+  }
+  const goals = new Map<string, ProofGoal>();
+  for (const { bundle, provenAt } of newest.values()) {
+    const { bundleId } = bundle;
+    for (const goal of goalsAfterProof(bundle, streams)) {
+      if (!named.has(goal.tag) && !goals.has(goal.tag)) goals.set(goal.tag, { ...goal, bundleId, provenAt });
+    }
+  }
+  return [...goals.values()];
+}
+
+/** What a release gets, or got, by its proof. */
+export function goalsAfterProof(bundle: StoredBundle, streams: Streams): readonly TagGoal[] {
+  const tags = streams[bundle.payload.name]?.tag_after_proof ?? [];
+  if (tags.length === 0) return [];
+  return [...imagesByRepository(bundle)].flatMap(([repository, [image, ...others]]) =>
+    image === undefined || others.length > 0
+      ? []
+      : tags.map((tag) => ({ tag: `${repository}:${tag}`, reference: image.reference, digest: image.digest })),
+  );
+}
+
+/** Repositories with several images: which of them would get the tag is not known. */
+export function sharedRepositories(bundle: StoredBundle, streams: Streams): readonly string[] {
+  if ((streams[bundle.payload.name]?.tag_after_proof ?? []).length === 0) return [];
+  return [...imagesByRepository(bundle)].flatMap(([repository, images]) => (images.length > 1 ? [repository] : []));
+}
+
+/** Its tags may have repositories of their own. */
+export function repositoriesOf({ reference, tags }: Pick<Image, 'reference' | 'tags'>): readonly string[] {
+  return [...new Set([reference, ...tags].map(repositoryOf))];
+}
+
+function imagesByRepository({ contents }: StoredBundle): ReadonlyMap<string, readonly Image[]> {
+  const found = new Map<string, Image[]>();
+  for (const image of contents.images) {
+    for (const repository of repositoriesOf(image)) {
+      found.set(repository, [...(found.get(repository) ?? []), image]);
+    }
+  }
+  return found;
+}
+
+/** An image of the node itself that is there under a tag of a release. */
+export interface LocalImage {
+  /** The release's own image of that version. */
+  readonly reference: string;
+  readonly tag: string;
+  /** The other tags of the release's image. */
+  readonly others: readonly string[];
+}
+
+/**
+ * In a stream with `tag_after_proof` a tag is a version. An image that the node has under it, and
+ * that is of no release, is the same version, and may be what has run: it keeps the tag
+ * (docs/decisions/tags.md, "Images of the node itself").
+ */
+export function localImages(
+  bundle: StoredBundle,
+  images: readonly RuntimeImage[],
+  { bundles, pulledByUs = new Set() }: Pick<Stored, 'bundles' | 'pulledByUs'>,
+  streams: Streams,
+): readonly LocalImage[] {
+  if ((streams[bundle.payload.name]?.tag_after_proof ?? []).length === 0) return [];
+  const known = new Set(bundles.flatMap(({ contents }) => contents.images.map(({ reference }) => reference)));
+  const local = images.filter(
+    ({ repoDigests }) => !repoDigests.some((name) => known.has(name) || pulledByUs.has(name)),
+  );
+  const names = new Set(local.flatMap(({ repoTags }) => repoTags));
+  return bundle.contents.images.flatMap(({ reference, tags }) => {
+    const tag = tags.find((one) => names.has(one));
+    return tag === undefined ? [] : [{ reference, tag, others: tags.filter((one) => one !== tag) }];
+  });
+}

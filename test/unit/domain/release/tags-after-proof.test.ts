@@ -1,0 +1,319 @@
+import { describe, expect, it } from 'vitest';
+import { catalogOf } from '../../../../src/domain/decide/catalog.ts';
+import type { VerifiedBundle } from '../../../../src/domain/model/bundle.ts';
+import type { RuntimeContainer, RuntimeImage } from '../../../../src/domain/model/image.ts';
+import { needsContainers } from '../../../../src/domain/release/running-releases.ts';
+import { givenAfterProofMessage } from '../../../../src/domain/report/events/release-events.ts';
+import type { Policy } from '../../../../src/domain/settings/settings.ts';
+import type { StoredBundle } from '../../../../src/domain/state/state.ts';
+import {
+  type BundleSpec,
+  digestOf,
+  judge,
+  listed,
+  NOON,
+  observation,
+  pinsOf,
+  reachable,
+  type Scene,
+  spoken,
+  stored,
+  storedState,
+  UNSERVED,
+  verified,
+} from '../../../support/daemon/scenario.ts';
+
+const HOUR = 60 * 60_000;
+const SWSS = 'docker.io/library/docker-swss';
+const LATEST = `${SWSS}:latest`;
+const streams: Policy['streams'] = { sonic: { tag_after_proof: ['latest'], replace_stopped: ['swss'] } };
+const POLICY: Policy = { ...UNSERVED, streams };
+
+const referenceIn = (version: number, repository = SWSS) => `${repository}@${digestOf(`${repository} ${version}`)}`;
+const versionTag = (version: number, repository = SWSS) => `${repository}:${version}.0.0`;
+
+/** One image of swss, and whatever `over` has. */
+function sonic(version: number, over: BundleSpec = {}): VerifiedBundle {
+  const bundle = verified({
+    name: 'sonic',
+    version: `${version}.0.0`,
+    sequence: version,
+    images: { [`swss-${version}`]: [`layer-${version}`] },
+    imageOver: {
+      [`swss-${version}`]: {
+        reference: referenceIn(version),
+        digest: digestOf(`${SWSS} ${version}`),
+        tags: [versionTag(version)],
+      },
+    },
+    ...over,
+  });
+  return bundle;
+}
+
+const activated = (bundle: VerifiedBundle, hour: number, marks: Partial<StoredBundle> = {}) =>
+  stored(bundle, { readyAt: NOON, activatedAt: NOON + hour * HOUR, activeAt: NOON + hour * HOUR, ...marks });
+const proven = (bundle: VerifiedBundle, hour: number, marks: Partial<StoredBundle> = {}) =>
+  activated(bundle, hour, { provenAt: NOON + hour * HOUR + 1, ...marks });
+
+/** The image of a version, with its own tag and what `tags` adds. */
+const image = (version: number, ...tags: readonly string[]): RuntimeImage =>
+  listed(referenceIn(version), true, [versionTag(version), ...tags]);
+/** What the node had before stickpin came. */
+const local = (...repoTags: readonly string[]): RuntimeImage => ({
+  imageId: digestOf('local'),
+  repoTags,
+  repoDigests: [],
+  pinned: false,
+});
+
+interface Given extends Partial<Scene> {
+  readonly policy?: Policy;
+}
+
+function look(images: readonly RuntimeImage[], bundles: readonly StoredBundle[], given: Given = {}) {
+  const { policy = POLICY, ...over } = given;
+  const observed = observation({
+    now: NOON + 24 * HOUR,
+    runtime: reachable({ images }),
+    pinsRequested: { references: pinsOf(...bundles), unpinned: '', attempts: 1, at: NOON },
+    ...over,
+  });
+  const pulledByUs = new Set(bundles.flatMap(({ contents }) => contents.images.map(({ reference }) => reference)));
+  return { observed, ...judge(observed, bundles, policy, { pulledByUs }) };
+}
+const dueOf = (...args: Parameters<typeof look>) =>
+  look(...args).assessment.tags.due.map(({ tag, reference }) => `${tag} ${reference}`);
+const moves = (version: number) => [`${LATEST} ${referenceIn(version)}`];
+
+describe('streams.NAME.tag_after_proof', () => {
+  const [v1, v2, v3] = [sonic(1), sonic(2), sonic(3)];
+
+  it.each<[when: string, images: readonly RuntimeImage[], bundles: StoredBundle[], due: string[], over?: Given]>([
+    ['before the proof nothing', [image(1)], [activated(v1, 1)], []],
+    ['after the proof the tag', [image(1)], [proven(v1, 1)], moves(1)],
+    ['once it is there nothing', [image(1, LATEST)], [proven(v1, 1)], []],
+    ['without the setting nothing', [image(1)], [proven(v1, 1)], [], { policy: UNSERVED }],
+    ['from an image of the node to the proven one', [image(1), local(LATEST)], [proven(v1, 1)], moves(1)],
+    [
+      'nothing while the next release has to prove itself',
+      [image(1, LATEST), image(2)],
+      [proven(v1, 1), activated(v2, 2)],
+      [],
+    ],
+    [
+      'back to the proven one while the next has to prove itself',
+      [image(1), image(2)],
+      [proven(v1, 1), activated(v2, 2)],
+      moves(1),
+    ],
+    ['to the next release after its proof', [image(1, LATEST), image(2)], [proven(v1, 1), proven(v2, 2)], moves(2)],
+    ['never to an older one that is the fallback', [image(1), image(2, LATEST)], [proven(v1, 1), proven(v2, 2)], []],
+    [
+      'nothing when the next release fell back before its proof',
+      [image(1, LATEST), image(2)],
+      [proven(v1, 1), activated(v2, 2, { rolledBackAt: NOON + 3 * HOUR })],
+      [],
+    ],
+    [
+      'back when a proven release was rolled back',
+      [image(1), image(2, LATEST)],
+      [activated(v1, 4, { provenAt: NOON + 2 }), proven(v2, 2, { rolledBackAt: NOON + 3 * HOUR })],
+      moves(1),
+    ],
+    [
+      'not to a release that was rolled back and is activated again, before it is proven again',
+      [image(1, LATEST), image(2)],
+      [proven(v1, 1), activated(v2, 4, { provenAt: NOON + 2 * HOUR, rolledBackAt: NOON + 3 * HOUR })],
+      [],
+    ],
+    [
+      'to the release before when the proven one is retired',
+      [image(1), image(2, LATEST)],
+      [proven(v1, 1), proven(v2, 2, { retiredAt: NOON + 3 * HOUR })],
+      moves(1),
+    ],
+    [
+      'to an older version that was activated and proven later',
+      [image(2), image(3, LATEST)],
+      [proven(v3, 1), proven(v2, 2)],
+      moves(2),
+    ],
+  ])('%s', (_when, images, bundles, due, over) => {
+    expect(dueOf(images, bundles, over)).toEqual(due);
+  });
+
+  it('mirrors the repository, gives the tag, and answers a pull of it then', () => {
+    const bundles = [proven(v1, 1)];
+    expect(spoken(look([image(1)], bundles).decision.effects)).toEqual(['apply-mirrors docker-swss']);
+    const runtime = reachable({ images: [image(1)], renderedMirrors: [SWSS] });
+    expect(spoken(look([], bundles, { runtime }).decision.effects)).toEqual(['restore-tags docker-swss:latest']);
+    const served: Policy = { ...POLICY, serve: { activated: 'digests-and-tags', except: [] } };
+    const offered = (stored: readonly StoredBundle[]) => {
+      const { observed, assessment } = look([image(1, LATEST)], stored, { policy: served });
+      return [...(catalogOf(observed, assessment, served).get(SWSS)?.tags.keys() ?? [])].sort();
+    };
+    expect(offered(bundles)).toEqual(['1.0.0', 'latest']);
+    expect(offered([activated(v1, 1)])).toEqual(['1.0.0']);
+  });
+
+  it('counts what takes the tag away since the proof only', () => {
+    const at = NOON + 24 * HOUR;
+    const tagsGiven = [3, 2, 1].map((minutes) => ({ tag: LATEST, at: at - minutes * 60_000 }));
+    const before = proven(v1, 1);
+    const after = { ...before, provenAt: at - 30_000 };
+    expect(look([image(1)], [before], { tagsGiven }).assessment.tags).toMatchObject({ due: [], contested: [{}] });
+    expect(look([image(1)], [after], { tagsGiven }).assessment.tags).toMatchObject({ due: [{}], contested: [] });
+  });
+
+  it('leaves a tag alone that a kept release of any stream names itself', () => {
+    const naming = (name: string) =>
+      verified({ name, version: '9.0.0', sequence: 9, imageOver: { etcd: { tags: [LATEST] } } });
+    expect(dueOf([image(1)], [proven(v1, 1), stored(naming('other'))])).toEqual([]);
+    expect(dueOf([image(1)], [proven(v1, 1), stored(naming('sonic'), { retiredAt: NOON })])).toEqual(moves(1));
+  });
+
+  it('leaves a tag of two streams to the first of them', () => {
+    const other = sonic(2, { name: 'other' });
+    const both: Policy = { ...POLICY, streams: { ...streams, other: { tag_after_proof: ['latest'] } } };
+    expect(dueOf([image(1), image(2)], [proven(v1, 1), proven(other, 2)], { policy: both })).toEqual(moves(1));
+  });
+
+  it('gives the tag in each repository of an image, and in none with several images', () => {
+    const mirror = 'acr.example.com/docker-swss';
+    const shared = 'acr.example.com/all';
+    const many = verified({
+      name: 'sonic',
+      images: { swss: ['a'], bgp: ['b'], lldp: ['c'] },
+      imageOver: {
+        swss: { reference: referenceIn(1), tags: [versionTag(1), versionTag(1, mirror)] },
+        bgp: { reference: referenceIn(1, shared), tags: [] },
+        lldp: { reference: referenceIn(2, shared), tags: [] },
+      },
+    });
+    const images = many.contents.images.map(({ reference, tags }) => listed(reference, true, tags));
+    expect(dueOf(images, [proven(many, 1)])).toEqual([...moves(1), `${mirror}:latest ${referenceIn(1)}`]);
+  });
+
+  it('says that in one line', () => {
+    const stray = { tag: LATEST, reference: referenceIn(2), digest: digestOf('x'), bundleId: v2.bundleId, provenAt: 1 };
+    expect(givenAfterProofMessage([{ ...stray, names: referenceIn(1) }], stored(v2))).toBe(
+      `sonic 2.0.0 is the release that was proven last, so 1 tag names its image now, first ${LATEST}, which named ${referenceIn(1)}`,
+    );
+    expect(
+      givenAfterProofMessage(
+        [
+          { ...stray, names: undefined },
+          { ...stray, names: undefined },
+        ],
+        stored(v2),
+      ),
+    ).toBe(
+      `sonic 2.0.0 is the release that was proven last, so 2 tags name their images now, first ${LATEST}, which named nothing`,
+    );
+  });
+
+  it('removes an image with such a tag once its release is retired and no other is proven', () => {
+    const gone = proven(v1, 1, { retiredAt: NOON + 2 * HOUR, removeImages: true });
+    const unpinned = { ...image(1, LATEST), pinned: false };
+    const effects = (tags: RuntimeImage, policy = POLICY) =>
+      look([tags], [gone], { containers: [], policy }).decision.effects.flatMap((effect) =>
+        effect.kind === 'remove-images' ? effect.images : [],
+      );
+    expect(effects(unpinned)).toEqual([{ imageId: unpinned.imageId, containerIds: [] }]);
+    expect(effects(unpinned, UNSERVED)).toEqual([]);
+    expect(effects({ ...unpinned, repoTags: [...unpinned.repoTags, `${SWSS}:mine`] })).toEqual([]);
+  });
+});
+
+describe('an image of the node under a tag of such a stream', () => {
+  const mirror = 'acr.example.com/docker-swss';
+  const v1 = sonic(1, {
+    imageOver: { 'swss-1': { reference: referenceIn(1), tags: [versionTag(1, mirror), versionTag(1)] } },
+  });
+  const [pulled] = [listed(referenceIn(1))];
+
+  it('keeps the tag, which is neither lost nor answered, and gets the others', () => {
+    const served: Policy = { ...POLICY, serve: { activated: 'digests-and-tags', except: [] } };
+    const { observed, assessment } = look([pulled, local(versionTag(1), LATEST)], [activated(v1, 1)], {
+      policy: served,
+    });
+    expect(assessment.tags.stray).toEqual([]);
+    expect(assessment.tags.local.get(v1.bundleId)).toEqual([
+      { reference: referenceIn(1), tag: versionTag(1), others: [versionTag(1, mirror)] },
+    ]);
+    expect(catalogOf(observed, assessment, served).get(SWSS)?.tags).toEqual(new Map());
+  });
+
+  it('keeps latest too, even if somebody counts the release as proven, until the next one is', () => {
+    const v2 = sonic(2);
+    const here = [pulled, local(versionTag(1), LATEST)];
+    expect(dueOf(here, [proven(v1, 1)])).toEqual([]);
+    expect(dueOf([...here, image(2)], [activated(v1, 1), activated(v2, 2)])).toEqual([]);
+    expect(dueOf([...here, image(2)], [activated(v1, 1), proven(v2, 2)])).toEqual(moves(2));
+  });
+
+  it('never is one that a release has, or that stickpin pulled; and any stays where the stream has no such setting', () => {
+    const old = { ...image(3), repoTags: [versionTag(1)] };
+    const restored = [versionTag(1, mirror), versionTag(1)].map((tag) => `${tag} ${referenceIn(1)}`);
+    expect(dueOf([pulled, old], [stored(sonic(3), { retiredAt: NOON }), activated(v1, 1)])).toEqual(restored);
+    expect(dueOf([pulled, local(versionTag(1))], [activated(v1, 1)], { policy: UNSERVED })).toEqual(restored);
+  });
+});
+
+describe('streams.NAME.replace_stopped', () => {
+  const [v1, v2] = [sonic(1), sonic(2)];
+  const bundles = [proven(v1, 1), proven(v2, 2)];
+  const images = [image(1), image(2, LATEST)];
+  const container = (over: Partial<RuntimeContainer> = {}): RuntimeContainer => ({
+    containerId: 'c1',
+    key: 'swss',
+    attempt: 0,
+    imageNames: [digestOf(`id ${referenceIn(1)}`)],
+    state: 'exited',
+    startedAt: NOON,
+    exitCode: 0,
+    ...over,
+  });
+  const removed = (over: Partial<RuntimeContainer>, ...[shown, kept, given]: Partial<Parameters<typeof look>>) => {
+    const { decision } = look(shown ?? images, kept ?? bundles, { ...given, containers: [container(over)] });
+    return decision.effects.flatMap((effect) => (effect.kind === 'remove-images' ? (effect.stopped ?? []) : []));
+  };
+
+  it('removes a stopped container of that name that was made from an older release', () => {
+    expect(removed({})).toEqual([{ containerId: 'c1', name: 'swss' }]);
+  });
+
+  it.each<[string, Parameters<typeof removed>]>([
+    ['one that runs', [{ state: 'running' }]],
+    ['one that was made and not started, as a pin', [{ state: 'other' }]],
+    ['one of another name', [{ key: 'bgp' }]],
+    ['one of the proven release', [{ imageNames: [digestOf(`id ${referenceIn(2)}`)] }]],
+    ['one of an image that stickpin did not pull', [{ imageNames: [digestOf('local')] }, [...images, local()]]],
+    ['any before the tag has moved', [{}, [image(1, LATEST), image(2)]]],
+    ['any before the proof', [{}, [image(1, LATEST), image(2)], [proven(v1, 1), activated(v2, 2)]]],
+    [
+      'one of a release that was activated since',
+      [{}, [image(1), image(2, LATEST)], [activated(v1, 3), proven(v2, 2)]],
+    ],
+    ['any without the setting', [{}, images, bundles, { policy: { ...POLICY, streams: {} } }]],
+  ])('leaves %s', (_what, args) => {
+    expect(removed(...args)).toEqual([]);
+  });
+
+  it('lists containers after the tag was given, and from time to time', () => {
+    const now = NOON + 24 * HOUR;
+    const needs = (sinceListMs: number, givenMsAgo: number | undefined, policy = POLICY) =>
+      needsContainers(storedState([proven(v2, 2)]), reachable({ images: [image(2, LATEST)] }), policy, {
+        isShort: false,
+        sinceListMs,
+        tagsGiven: givenMsAgo === undefined ? [] : [{ tag: LATEST, at: now - givenMsAgo }],
+        observed: observation({ now }),
+      });
+    expect(needs(5_000, 1_000)).toBe(true);
+    expect(needs(5_000, 6_000)).toBe(false);
+    expect(needs(5_000, undefined)).toBe(false);
+    expect(needs(10 * 60_000, undefined)).toBe(true);
+    expect(needs(10 * 60_000, 1, { ...POLICY, streams: {} })).toBe(false);
+  });
+});
