@@ -41,6 +41,8 @@ type Streams = Policy['streams'];
 export function proofGoals(bundles: readonly StoredBundle[], streams: Streams): readonly ProofGoal[] {
   const kept = keptBundles(bundles);
   const named = new Set(kept.flatMap(({ contents }) => allIn(contents).flatMap(({ tags }) => tags)));
+  // Also with retired releases, so that the order of the streams stays.
+  const streamsInOrder = [...new Set(bundles.map(({ payload }) => payload.name))];
   const newest = new Map<string, { readonly bundle: StoredBundle; readonly provenAt: number }>();
   for (const bundle of kept) {
     const { payload, provenAt, rolledBackAt = -1 } = bundle;
@@ -49,7 +51,7 @@ export function proofGoals(bundles: readonly StoredBundle[], streams: Streams): 
     if (provenAt >= (newest.get(payload.name)?.provenAt ?? 0)) newest.set(payload.name, { bundle, provenAt });
   }
   const goals = new Map<string, ProofGoal>();
-  for (const { bundle, provenAt } of newest.values()) {
+  for (const { bundle, provenAt } of streamsInOrder.flatMap((stream) => newest.get(stream) ?? [])) {
     const { bundleId } = bundle;
     for (const goal of goalsAfterProof(bundle, streams)) {
       if (!named.has(goal.tag) && !goals.has(goal.tag)) goals.set(goal.tag, { ...goal, bundleId, provenAt });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { catalogOf } from '../../../../src/domain/decide/catalog.ts';
-import type { VerifiedBundle } from '../../../../src/domain/model/bundle.ts';
+import type { Image, VerifiedBundle } from '../../../../src/domain/model/bundle.ts';
 import type { RuntimeContainer, RuntimeImage } from '../../../../src/domain/model/image.ts';
 import { needsContainers } from '../../../../src/domain/release/running-releases.ts';
 import { givenAfterProofMessage } from '../../../../src/domain/report/events/release-events.ts';
@@ -59,6 +59,7 @@ const proven = (bundle: VerifiedBundle, hour: number, marks: Partial<StoredBundl
 /** The image of a version, with its own tag and what `tags` adds. */
 const image = (version: number, ...tags: readonly string[]): RuntimeImage =>
   listed(referenceIn(version), true, [versionTag(version), ...tags]);
+const withTag = (tag: string) => (one: Image) => ({ ...one, tags: [tag] });
 /** What the node had before stickpin came. */
 const local = (...repoTags: readonly string[]): RuntimeImage => ({
   imageId: digestOf('local'),
@@ -176,7 +177,13 @@ describe('streams.NAME.tag_after_proof', () => {
   it('leaves a tag of two streams to the first of them', () => {
     const other = sonic(2, { name: 'other' });
     const both: Policy = { ...POLICY, streams: { ...streams, other: { tag_after_proof: ['latest'] } } };
-    expect(dueOf([image(1), image(2)], [proven(v1, 1), proven(other, 2)], { policy: both })).toEqual(moves(1));
+    const gone = proven(sonic(3), 1, { retiredAt: NOON + 2 * HOUR });
+    for (const bundles of [
+      [proven(v1, 1), proven(other, 2)],
+      [gone, proven(other, 2), proven(v1, 3)],
+    ]) {
+      expect(dueOf([image(1), image(2)], bundles, { policy: both })).toEqual(moves(1));
+    }
   });
 
   it('gives the tag in each repository of an image, and in none with several images', () => {
@@ -223,6 +230,25 @@ describe('streams.NAME.tag_after_proof', () => {
     expect(effects(unpinned)).toEqual([{ imageId: unpinned.imageId, containerIds: [] }]);
     expect(effects(unpinned, UNSERVED)).toEqual([]);
     expect(effects({ ...unpinned, repoTags: [...unpinned.repoTags, `${SWSS}:mine`] })).toEqual([]);
+  });
+});
+
+describe('a tag after the proof of a release that is retired', () => {
+  it('goes with the other tags of that release when the image stays for another one', () => {
+    const [v1, v2] = [sonic(1), sonic(2, { imageOver: {} })];
+    const same = { ...v2, contents: { ...v1.contents, images: v1.contents.images.map(withTag(versionTag(2))) } };
+    const gone = proven(v1, 1, { retiredAt: NOON + 23 * HOUR, removeImages: true });
+    const over = {
+      containers: [],
+      imageUses: { uses: [], faults: [], isComplete: true },
+      boot: { bootId: 'b', uptimeMs: HOUR },
+    };
+    const removed = (bundles: readonly StoredBundle[]) =>
+      look([image(1, versionTag(2), LATEST)], bundles, over).decision.effects.flatMap((effect) =>
+        effect.kind === 'remove-images' ? (effect.tags ?? []) : [],
+      );
+    expect(removed([gone, activated(same, 2)])).toEqual([versionTag(1), LATEST]);
+    expect(removed([gone, proven(same, 2)])).toEqual([versionTag(1)]);
   });
 });
 
