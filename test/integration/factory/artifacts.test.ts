@@ -6,6 +6,7 @@ import { openBundle } from '../../../src/bundle/read/open-bundle.ts';
 import { createBundle } from '../../../src/factory/create-bundle.ts';
 import type { CreateOptions } from '../../../src/factory/create-options.ts';
 import { takeEnvelope } from '../../../src/factory/payload/take-envelope.ts';
+import { formatBytes } from '../../../src/platform/sizes.ts';
 import { sampleCreateOptions } from '../../support/bundles/create-options.ts';
 import { readBundles } from '../../support/bundles/read-bundles.ts';
 import { sampleKey, trustIn } from '../../support/bundles/sample-bundle.ts';
@@ -156,6 +157,13 @@ describe('artifacts of a new bundle', () => {
     const [found] = await readBundles(join(root, 'stick'), { trust, layout: 'medium' }, signal);
     expect(found).toMatchObject({ kind: 'verified', isEnvelope: true });
     expect(found?.kind === 'verified' && found.missing.map(({ digest }) => digest)).toEqual([layer.digest]);
+  });
+
+  it('are no layers that nodes pull from registries, for who makes an envelope', async () => {
+    const { path } = await make([from('model')]);
+    const { stdout } = await runCommand(['bundle', 'envelope', path, '--out', join(root, 'envelope')]);
+    const left = formatBytes(layer.sizeBytes);
+    expect(stdout).toContain(`without 1 layer of ${left}, which nodes pull from quay.example.com`);
   });
 
   it('are shown by inspect', async () => {

@@ -1,7 +1,7 @@
 import { type Command, Option } from 'commander';
 import { bundleError } from '../../../bundle/bundle-error.ts';
 import { type SignatureAlgorithm, shortKeyId } from '../../../bundle/keys/keys.ts';
-import { bundleTitle } from '../../../domain/model/bundle.ts';
+import { artifactLayers, bundleTitle } from '../../../domain/model/bundle.ts';
 import { parseReference } from '../../../domain/model/reference.ts';
 import type { SigningKey } from '../../../factory/payload/sign-envelope.ts';
 import { formatBytes, formatCount } from '../../../platform/sizes.ts';
@@ -77,8 +77,10 @@ export function registerBundleEnvelope(bundle: Command, context: CommandContext)
       const registries = [
         ...new Set(contents.images.map(({ reference }) => parseReference(reference).repository.split('/')[0] ?? '')),
       ];
-      const left = contents.layers.reduce((sum, layer) => sum + layer.sizeBytes, 0);
-      const text = `the envelope of ${bundleTitle(payload)} is in ${out}: ${formatCount(files, 'file')} of ${formatBytes(sizeBytes)}, without ${formatCount(contents.layers.length, 'layer')} of ${formatBytes(left)}, which nodes pull from ${registries.join(', ')}`;
+      const taken = new Set(artifactLayers(contents));
+      const layers = contents.layers.filter((layer) => !taken.has(layer));
+      const left = layers.reduce((sum, layer) => sum + layer.sizeBytes, 0);
+      const text = `the envelope of ${bundleTitle(payload)} is in ${out}: ${formatCount(files, 'file')} of ${formatBytes(sizeBytes)}, without ${formatCount(layers.length, 'layer')} of ${formatBytes(left)}, which nodes pull from ${registries.join(', ')}`;
       printResult({ path: out, bundleId, files, sizeBytes, registries }, text, options, context);
     });
 }

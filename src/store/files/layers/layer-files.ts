@@ -3,6 +3,7 @@ import { type FileHandle, open, readdir, stat } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { type Digest, digestFromHex, hexOf } from '../../../domain/model/digest.ts';
 import { systemCodeOf } from '../../../platform/app-error.ts';
+import { digestOf } from '../../../platform/digest.ts';
 import type { Allocate } from '../../../platform/files/file-access.ts';
 
 const CHUNK_BYTES = 1024 * 1024;
@@ -90,7 +91,7 @@ export async function writeAll(handle: FileHandle, bytes: Buffer, position: numb
   }
 }
 
-/** Thrown by {@link readChecked} after the last byte of a wrong digest. */
+/** Thrown by {@link readChecked} before the last bytes of a wrong digest. */
 export const CHANGED = new Error('its bytes have changed; it was removed');
 
 export interface CheckedRead {
@@ -100,18 +101,24 @@ export interface CheckedRead {
   readonly startByte: number;
 }
 
-/** A read from the first byte on is checked. @throws {@link CHANGED} */
+/**
+ * A read from the first byte on is checked, so that nobody gets a changed file whole: a caller ends
+ * with the last byte. @throws {@link CHANGED}
+ */
 export async function* readChecked(
   { path, digest, sizeBytes, startByte }: CheckedRead,
   signal: AbortSignal,
   allocate: Allocate,
 ): AsyncGenerator<Buffer> {
   const hash = startByte === 0 ? createHash('sha256') : undefined;
+  let leftBytes = sizeBytes - startByte;
   for await (const chunk of readFrom(path, startByte, sizeBytes, signal, allocate)) {
     hash?.update(chunk);
+    leftBytes -= chunk.length;
+    if (leftBytes === 0 && hash !== undefined && digestFromHex(hash.digest('hex')) !== digest) throw CHANGED;
     yield chunk;
   }
-  if (hash !== undefined && digestFromHex(hash.digest('hex')) !== digest) throw CHANGED;
+  if (sizeBytes === 0 && digestOf(Buffer.alloc(0)) !== digest) throw CHANGED;
 }
 
 /** Chunks of at most 1 MiB. @throws Error when the file is shorter; system errors unchanged */

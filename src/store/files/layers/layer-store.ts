@@ -149,7 +149,10 @@ export class FileLayers implements LayerStore {
     } catch (error) {
       signal.throwIfAborted();
       await this.forget(digest).catch(() => undefined);
-      throw storeError(path, error === CHANGED ? 'used' : 'read', error);
+      if (error !== CHANGED) throw storeError(path, 'read', error);
+      // Its first bytes are with the caller already: no other copy can continue it.
+      const message = `${path} can't be used: ${reasonOf(error)}`;
+      throw new AppError({ code: 'store/blob', message, disposition: 'reject', cause: error });
     }
   }
 

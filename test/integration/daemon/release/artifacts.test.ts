@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { beforeEach, expect, it } from 'vitest';
@@ -146,6 +146,26 @@ it.each([
   node.plugAgain();
   await node.until(({ bundles }) => bundles[0]?.artifacts?.present === 1);
   expect(readFileSync(lost()).equals(before)).toBe(true);
+});
+
+it.each<[string, () => void]>([
+  ['is damaged', () => writeFileSync(kept(weights), Buffer.alloc(weights.length, 'x'))],
+  ['is cut off', () => truncateSync(kept(weights), MIB)],
+  ['is removed', () => rmSync(kept(weights))],
+])('says so when a file of it %s in the store meanwhile, and takes a whole one from the stick', async (_how, lose) => {
+  const { path } = await make('one');
+  await node.load(path);
+  await node.takeOut();
+  lose();
+  // No client gets it whole.
+  const body = answer(`blobs/${digestOf(weights)}`).then((response) => response.arrayBuffer());
+  expect(await body.then((bytes) => Buffer.from(bytes).equals(weights)).catch(() => false)).toBe(false);
+  node.engine.kick();
+  const lost = await node.until(({ bundles }) => bundles[0]?.artifacts?.present === 0);
+  expect(lost.bundles[0]?.degraded?.message).toContain('Plug in the stick of ocp 4.13.7');
+  node.plugAgain();
+  await node.until(({ bundles }) => bundles[0]?.artifacts?.present === 1 && bundles[0].degraded === undefined);
+  expect(readFileSync(kept(weights)).equals(weights)).toBe(true);
 });
 
 it('goes with its release, but not while another release has it', async () => {
