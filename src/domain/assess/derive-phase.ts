@@ -1,5 +1,6 @@
 import { defined } from '../../platform/defined.ts';
 import type { Withdrawal } from '../adoption/adoption.ts';
+import { artifactLayers } from '../model/bundle.ts';
 import type { PhaseOf } from '../model/condition.ts';
 import type { RuntimeObservation, UnlistedRuntime, UnreachableRuntime } from '../model/image.ts';
 import type { Fault, RuntimeReason } from '../model/reason.ts';
@@ -56,11 +57,17 @@ function incomplete(facts: BundleFacts, reached: ReachedPhase | undefined, { now
   const held = cancelHold(facts) ?? waiting;
   // The runtime may wait long for the medium of the layers that it pulls.
   const isLost = isPulling && facts.carriers.length === 0 && facts.pullableImages.length === 0;
-  const uncopied = facts.copyableArtifacts.length > 0 ? memory.copyFault : undefined;
-  const lost = isLost ? mediaHold(facts)?.reason : uncopied;
+  const lost = isLost ? mediaHold(facts)?.reason : copyFaultOf(facts, memory);
   return reached === undefined || reached === 'ready'
     ? (held ?? defined({ phase: 'preloading', reason: lost }))
     : { phase: reached, reason: held?.reason ?? imagesMissing(facts) };
+}
+
+/** Why an artifact that a medium has is not copied. */
+function copyFaultOf({ bundle, copyableArtifacts }: BundleFacts, { copyFaults }: Memory): Fault | undefined {
+  if (copyableArtifacts.length === 0 || copyFaults === undefined) return undefined;
+  const layers = artifactLayers({ ...bundle.contents, artifacts: copyableArtifacts });
+  return layers.map(({ digest }) => copyFaults.get(digest)).find((fault) => fault !== undefined);
 }
 
 function unpinned(facts: BundleFacts, reached: ReachedPhase | undefined, observed: Observed, memory: Memory): PhaseOf {

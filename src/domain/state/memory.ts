@@ -1,4 +1,4 @@
-import type { BundleId } from '../model/digest.ts';
+import type { BundleId, Digest } from '../model/digest.ts';
 import type { Medium, MediumId } from '../model/medium.ts';
 import type { Fault, Interruption } from '../model/reason.ts';
 import type { ContentChecks, DocumentChecks, FailedBlob, PullChecks } from './checks.ts';
@@ -66,8 +66,8 @@ export interface Memory {
   readonly keeping: ReadonlyMap<BundleId, Kept>;
   /** Bytes left to copy from media to the node's own disk. */
   readonly copyingBytes: number | undefined;
-  /** Why a layer that is wanted on the node's own disk could not be copied to it. */
-  readonly copyFault?: Fault | undefined;
+  /** Why layers that are wanted on the node's own disk could not be copied to it. */
+  readonly copyFaults?: ReadonlyMap<Digest, Fault>;
   /** What kept the last round from its effects. */
   readonly obstacle: Fault | undefined;
   /** Media were not read yet since the start: none counts as removed. */

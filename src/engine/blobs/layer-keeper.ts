@@ -57,9 +57,9 @@ export class LayerKeeper {
     return this.job.isRunning ? this.leftBytes : undefined;
   }
 
-  /** Of a layer that is still to be copied. */
-  fault(): Fault | undefined {
-    return [...this.faults.values()][0];
+  /** Of layers that are still to be copied. */
+  copyFaults(): ReadonlyMap<Digest, Fault> {
+    return new Map(this.faults);
   }
 
   async stop(): Promise<void> {

@@ -13,7 +13,7 @@ import type { Conditions } from '../keepers/state-keepers.ts';
 import type { Loop } from './loop.ts';
 
 /** What is read before an observation. The rest is read after it. */
-export type Remembered = Omit<Memory, 'failures' | 'areMediaUnread' | 'keeping' | 'copyingBytes' | 'copyFault'>;
+export type Remembered = Omit<Memory, 'failures' | 'areMediaUnread' | 'keeping' | 'copyingBytes' | 'copyFaults'>;
 
 /** A task that ends meanwhile still counts: its result may not have been observed. */
 export function remembered(loop: Loop, diskTrouble: Fault | undefined): Remembered {
@@ -65,7 +65,7 @@ export function conclude(loop: Loop, observed: Observed, before: Remembered): Sn
     ...before,
     keeping: new Map(effects.context.keeping),
     copyingBytes: layerKeeper.copyingBytes(),
-    copyFault: layerKeeper.fault(),
+    copyFaults: layerKeeper.copyFaults(),
     failures: failures.list(),
     areMediaUnread: !state.areMediaKnown,
   };

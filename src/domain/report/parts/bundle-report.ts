@@ -68,7 +68,6 @@ function bundleReport(entry: BundleAssessment, conditions: readonly Condition[] 
   const { payload, contents } = bundle;
   const total = contents.images.length;
   const present = total - absentImages.length;
-  const artifacts = contents.artifacts?.length ?? 0;
   const holds = phase === 'retired' ? [] : shownHolds(entry);
   const why = entry.reason ?? entry.trouble;
   const reason = why === undefined ? heldReason(entry) : shownReason(why);
@@ -84,15 +83,18 @@ function bundleReport(entry: BundleAssessment, conditions: readonly Condition[] 
     media,
     sources: phase === 'preloading' && pullableImages.length > 0 ? sourcesOf(entry) : undefined,
     images: { total, present, pinned: pinnedImages.length },
-    artifacts:
-      artifacts === 0
-        ? undefined
-        : { total: artifacts, present: phase === 'retired' ? 0 : artifacts - absentArtifacts.length },
+    artifacts: artifactCount(bundle, phase === 'retired' ? undefined : absentArtifacts.length),
     sizeBytes: payload.totals.sizeBytes,
     ...milestonesOf(bundle),
     activationHolds: holds.length > 0 ? holds.map(holdReport) : undefined,
     ...termsOf(bundle),
   });
+}
+
+/** Undefined for a bundle without artifacts. @param absent default: all */
+function artifactCount(bundle: VerifiedBundle | undefined, absent?: number): BundleReport['artifacts'] {
+  const total = bundle?.contents.artifacts?.length ?? 0;
+  return total === 0 ? undefined : { total, present: total - (absent ?? total) };
 }
 
 function holdReport(hold: ActivationHold): ActivationHoldReport {
@@ -110,33 +112,39 @@ export function detectedReports({ adoptions }: Assessment, { media }: Observed, 
   if (obstacle === undefined || !isRecordingTrouble(obstacle)) return [];
   const isOn = ({ state }: Medium, { bundleId }: VerifiedBundle) =>
     state.kind === 'read' && state.bundles.some((one) => one.kind === 'verified' && one.bundle.bundleId === bundleId);
-  return adoptions.map(({ found: { bundle } }) => ({
-    ...identityOf(bundle),
-    phase: 'detected',
-    reason: obstacle,
-    signedBy: bundle.signedBy,
-    media: media.filter((medium) => isOn(medium, bundle)).map(({ label }) => label),
-    images: { total: bundle.contents.images.length, present: 0, pinned: 0 },
-    sizeBytes: bundle.payload.totals.sizeBytes,
-  }));
+  return adoptions.map(({ found: { bundle } }) =>
+    defined({
+      ...identityOf(bundle),
+      phase: 'detected' as const,
+      reason: obstacle,
+      signedBy: bundle.signedBy,
+      media: media.filter((medium) => isOn(medium, bundle)).map(({ label }) => label),
+      images: { total: bundle.contents.images.length, present: 0, pinned: 0 },
+      artifacts: artifactCount(bundle),
+      sizeBytes: bundle.payload.totals.sizeBytes,
+    }),
+  );
 }
 
 /** Bundles that wait for approval, each once, with the labels of all media that carry them. */
 export function awaitingReports({ awaiting }: Assessment): BundleReport[] {
   const unique = awaiting.filter(({ bundleId }, at) => awaiting.findIndex((one) => one.bundleId === bundleId) === at);
-  return unique.map(({ bundleId, bundle, reason }) => ({
-    bundleId,
-    name: bundle?.payload.name ?? '',
-    version: bundle?.payload.version ?? '',
-    sequence: bundle?.payload.sequence ?? 0,
-    phase: 'held',
-    hold: 'approval',
-    reason: shownReason(reason),
-    signedBy: bundle?.signedBy ?? [],
-    media: [...new Set(awaiting.filter((one) => one.bundleId === bundleId).map(({ label }) => label))],
-    images: { total: bundle?.contents.images.length ?? 0, present: 0, pinned: 0 },
-    sizeBytes: bundle?.payload.totals.sizeBytes ?? 0,
-  }));
+  return unique.map(({ bundleId, bundle, reason }) =>
+    defined({
+      bundleId,
+      name: bundle?.payload.name ?? '',
+      version: bundle?.payload.version ?? '',
+      sequence: bundle?.payload.sequence ?? 0,
+      phase: 'held' as const,
+      hold: 'approval' as const,
+      reason: shownReason(reason),
+      signedBy: bundle?.signedBy ?? [],
+      media: [...new Set(awaiting.filter((one) => one.bundleId === bundleId).map(({ label }) => label))],
+      images: { total: bundle?.contents.images.length ?? 0, present: 0, pinned: 0 },
+      artifacts: artifactCount(bundle),
+      sizeBytes: bundle?.payload.totals.sizeBytes ?? 0,
+    }),
+  );
 }
 
 /** Adopted bundles that are still trusted. */

@@ -3,8 +3,10 @@ import { spareAttachments } from '../../../../src/domain/decide/wanted-files.ts'
 import type { RuntimeImage } from '../../../../src/domain/model/image.ts';
 import { documentCheckOf } from '../../../../src/domain/release/damaged-images.ts';
 import { eventsBetween } from '../../../../src/domain/report/events/events.ts';
+import { reportOf } from '../../../../src/domain/report/report.ts';
 import type { Snapshot } from '../../../../src/domain/report/snapshot.ts';
 import { statusLine } from '../../../../src/domain/report/status/status-line.ts';
+import type { Policy } from '../../../../src/domain/settings/settings.ts';
 import type { TaskFailure } from '../../../../src/domain/state/memory.ts';
 import type { StoredBundle } from '../../../../src/domain/state/state.ts';
 import { Refusals } from '../../../../src/engine/reporting/events.ts';
@@ -19,6 +21,7 @@ import {
   medium,
   NOON,
   observation,
+  POLICY,
   pinsOf,
   reachable,
   type Scene,
@@ -80,6 +83,14 @@ describe('an artifact whose manifest or config is lost on this node', () => {
 });
 
 describe('a release whose images are all there, and an artifact is not', () => {
+  it('names why its own files can not be copied, and not why those of another release can not', () => {
+    const fault = { code: 'store/no-space', message: 'no room' };
+    const because = (name: string) => seen({ media: [stick], copyFaults: new Map([[layer(name).digest, fault]]) });
+    expect(because('model')).toMatchObject({ phase: 'preloading', reason: fault });
+    expect(because('etcd')).toMatchObject({ phase: 'preloading' });
+    expect(because('etcd')?.reason).toBeUndefined();
+  });
+
   const DAY_MS = 24 * 60 * 60 * 1000;
 
   it('is given up after retention.incomplete, as one without an image is', () => {
@@ -187,4 +198,16 @@ it('a release with other artifacts does not retire the one with the same images'
   expect(effects({ large: ['model'] })).toContainEqual(
     expect.objectContaining({ kind: 'take-over', retireFrom: false }),
   );
+});
+
+it('are counted while their bundle waits for an approval, or nothing can be recorded', () => {
+  const obstacle = { code: 'store/read-only', message: 'read-only' };
+  const counted = { artifacts: { total: 1, present: 0 } };
+  const report = (scene: Scene, policy?: Policy) => {
+    const snapshot = { observed: scene, memory: scene, assessment: judge(scene, [], policy).assessment };
+    return reportOf(snapshot, { doneBytes: 0, totalBytes: 0, waitingTransfers: 0 }).bundles;
+  };
+  expect(report(observation({ media: [stick], obstacle }))).toMatchObject([{ phase: 'detected', ...counted }]);
+  const policy = { ...POLICY, trust: { ...POLICY.trust, require: 'approval' as const } };
+  expect(report(observation({ media: [stick] }), policy)).toMatchObject([{ hold: 'approval', ...counted }]);
 });
