@@ -43,7 +43,7 @@ export interface EngineDependencies {
   /** Manifests and configs that the runtime has. Absent: lost ones are not restored. */
   readonly storedDocuments?: Pick<BlobSource, 'sizeOf' | 'read'> | undefined;
   /** Layers on the node's own disk. */
-  readonly layers: LayerInventory & LayerCopies & Pick<BlobSource, 'sizeOf'>;
+  readonly layers: LayerInventory & LayerCopies & BlobSource;
   readonly signedBundles: SignedBundles;
   readonly meter: TransferMeter;
   readonly probes: MirrorProbes;

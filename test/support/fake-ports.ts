@@ -666,6 +666,7 @@ export function createFakeNode(
       list: async () => new Set(),
       parts: async () => new Map(),
       sizeOf: async () => undefined,
+      read,
       isBeside: async (path) => path.startsWith('/var'),
       want: () => undefined,
       begin: async () => undefined,

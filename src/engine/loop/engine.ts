@@ -6,6 +6,7 @@ import { checkedImages } from '../../domain/report/parts/part-reports.ts';
 import type { CheckedImage, StatusReport } from '../../domain/report/status-schema.ts';
 import type { Stored } from '../../domain/state/state.ts';
 import type { EventRow } from '../../ports/state.ts';
+import { checkArtifacts } from '../blobs/check-artifacts.ts';
 import { bundleCalled, type CommandContext, findBundle } from '../commands/command-context.ts';
 import { activationCommands, preloadCommands, proofCommands, resumeAll } from '../commands/release-commands.ts';
 import { unpinCommands } from '../commands/unpin-commands.ts';
@@ -97,17 +98,18 @@ function bundleNamed(
   return found === undefined ? {} : { bundleId: found.bundleId };
 }
 
-/** With what becomes of each image with the present media. @throws as `Engine.verifyImages` */
+/** With what becomes of each image, and of artifacts. @throws as `Engine.verifyImages` */
 async function verifyImages(loop: Loop, bundle: string, signal: AbortSignal): Promise<readonly CheckedImage[]> {
   const { context, contentChecker } = loop;
   const only = bundle === '' ? undefined : findBundle(context.store.load().bundles, bundle).bundleId;
   await contentChecker.checkNow(only, signal);
   await checkDocuments(loop, signal);
   const seen = await readContainers(context, signal);
-  const checks = contentChecker.checks();
+  const artifacts = await checkArtifacts(context, only, signal);
+  const { results } = contentChecker.checks();
   loop.context.wantRound();
   const { bundles } = context.store.load();
-  return checkedImages(bundles, checks, damagedNow(loop, seen?.containers), only);
+  return checkedImages(bundles, new Map([...results, ...artifacts]), damagedNow(loop, seen?.containers), only);
 }
 
 /** Our own documents of these images may be lost, too. */

@@ -5,6 +5,7 @@ import type { NextWindows } from '../../activation/timing-gates.ts';
 import type { Assessment } from '../../assess/assess.ts';
 import type { BundleAssessment } from '../../assess/assess-bundle.ts';
 import {
+  allIn,
   baseNeededBy,
   bundleName,
   bundleTitle,
@@ -18,7 +19,7 @@ import type { ImageContent } from '../../model/image.ts';
 import type { Opening } from '../../model/windows.ts';
 import type { DamagedImage } from '../../release/damaged-images.ts';
 import { keptBundles } from '../../release/recorded-phase.ts';
-import type { ContentChecks } from '../../state/checks.ts';
+import type { ContentResult } from '../../state/checks.ts';
 import type { HookFailure, HookMemory, HookRun } from '../../state/hook.ts';
 import type { StoredBundle } from '../../state/state.ts';
 import type { RejectedName } from '../../trust/approval.ts';
@@ -149,25 +150,29 @@ export function rejectedNameReport({ name, version, at, reason }: RejectedName):
   return { name, version, since: isoTime(at), reason: { code: 'trust/rejected', message } };
 }
 
-/** Of all kept releases, or of one, as the last check has found them. */
+/** Of all kept releases, or of one, as the last check has found them, and checked artifacts. */
 export function checkedImages(
   bundles: readonly StoredBundle[],
-  { results }: ContentChecks,
+  results: ReadonlyMap<string, Pick<ContentResult, 'content'>>,
   damaged: readonly DamagedImage[],
   only?: BundleId,
 ): readonly CheckedImage[] {
   const kept = keptBundles(bundles);
   const chosen = kept.filter(({ bundleId }) => only === undefined || bundleId === only);
-  const references = new Set(chosen.flatMap(({ contents }) => contents.images.map(({ reference }) => reference)));
-  return [...references].map((reference) => {
-    const releases = kept.filter(({ contents }) => contents.images.some((image) => image.reference === reference));
+  const named = chosen.flatMap(({ contents: { images, artifacts = [] } }) => [
+    ...images,
+    ...artifacts.filter(({ reference }) => results.has(reference)),
+  ]);
+  return [...new Map(named.map((one) => [one.reference, one])).values()].map((one) => {
+    const { reference } = one;
+    const releases = kept.filter(({ contents }) => allIn(contents).some((other) => other.reference === reference));
     const content = results.get(reference)?.content ?? NOT_CHECKED;
     const damage = damaged.find(({ image }) => image.reference === reference);
     return {
       image: reference,
       releases: releases.map(({ payload }) => bundleName(payload)),
       ...shown(content),
-      next: nextOf(content, damage),
+      next: 'pin' in one ? nextOf(content, damage) : copyNext(content, releases[0]),
     };
   });
 }
@@ -195,6 +200,12 @@ function shown(content: ImageContent): Pick<CheckedImage, 'result' | 'found'> {
     default:
       return assertNever(content);
   }
+}
+
+function copyNext({ kind }: ImageContent, bundle: StoredBundle | undefined): string {
+  return kind === 'whole' || bundle === undefined
+    ? ''
+    : `It is copied from a medium with ${bundleTitle(bundle.payload)}.`;
 }
 
 function nextOf(content: ImageContent, damage: DamagedImage | undefined): string {

@@ -168,6 +168,27 @@ it.each<[string, () => void]>([
   expect(readFileSync(kept(weights)).equals(weights)).toBe(true);
 });
 
+it('is verified with the images, which finds a damaged file before anybody asks for it', async () => {
+  const { path } = await make('one');
+  await node.load(path);
+  await node.takeOut();
+  const found = async () => {
+    const all = await node.engine.verifyImages('', unstopped);
+    return all.find(({ image }) => image.startsWith(`${REPOSITORY}@`));
+  };
+  expect(await found()).toMatchObject({ result: 'whole', releases: ['ocp@4.13.7'], next: '' });
+  writeFileSync(kept(weights), Buffer.alloc(weights.length, 'x'));
+  expect(await found()).toMatchObject({
+    result: 'damaged',
+    found: expect.stringMatching(/^sha256:[0-9a-f]+… is altered$/),
+    next: 'It is copied from a medium with ocp 4.13.7.',
+  });
+  await node.until(({ bundles }) => bundles[0]?.artifacts?.present === 0);
+  node.plugAgain();
+  await node.until(({ bundles }) => bundles[0]?.artifacts?.present === 1);
+  expect(await found()).toMatchObject({ result: 'whole' });
+});
+
 it('goes with its release, but not while another release has it', async () => {
   const first = await make('one');
   const second = await make('two', { version: '4.13.8', sequence: 2, artifacts: [] });
