@@ -4,7 +4,7 @@ import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import type { FileBundleReader } from '../../../bundle/read/bundle-reader.ts';
 import { blobsLeftToBase, verifyBlobs } from '../../../bundle/verify/verify-blobs.ts';
-import { artifactLayers, bundleTitle, type Contents } from '../../../domain/model/bundle.ts';
+import { allIn, artifactLayers, bundleTitle, type Contents } from '../../../domain/model/bundle.ts';
 import type { Digest } from '../../../domain/model/digest.ts';
 import { largerTwins, parallelPulls } from '../../../domain/preload/pull-schedule.ts';
 import { type DiskUse, diskUse, stagedBytes } from '../../../domain/preload/space.ts';
@@ -239,7 +239,7 @@ interface Cause {
   readonly images: readonly string[];
 }
 
-/** Reads the blobs of the images that did not load, to name the bad ones; not those in the base. */
+/** Reads the blobs of what did not load, to name the bad ones; not those in the base. */
 async function causesOf(
   reader: FileBundleReader,
   { bundle, blobs, missing, documents }: ReadBundle,
@@ -248,7 +248,7 @@ async function causesOf(
 ): Promise<Cause[]> {
   const { contents } = bundle;
   const loaded = new Set(images.filter((image) => image.fault === undefined).map((image) => image.reference));
-  const suspects = contents.images.filter((image) => !loaded.has(image.reference));
+  const suspects = allIn(contents).filter(({ reference }) => !loaded.has(reference));
   const layers = suspects.flatMap((image) => image.layers.flatMap((at) => contents.layers[at]?.digest ?? []));
   const wanted = new Set([...documents, ...layers]);
   const left = blobsLeftToBase({ missing, blobs });

@@ -203,8 +203,8 @@ describe('bundle rehearse', () => {
     const copy = copyOf(path);
     flipByte(blobFile(copy, digestOf(weights)), 2_000_000);
     const bad = await rehearse(copy);
-    expect(bad.exitCode).toBe(1);
-    expect(`${bad.stdout}${bad.stderr}`).toMatch(/damaged/);
+    expect(bad.exitCode).toBe(4);
+    expect(bad.stderr).toContain(`blob ${digestOf(weights)} of models.example.com/small is damaged`);
   });
 
   it('refuses what a node would refuse: one that has expired', async () => {
