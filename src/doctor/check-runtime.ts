@@ -9,7 +9,7 @@ import type { Check, ExaminedNode, ExaminedRuntime, FilesystemSpace, Found } fro
 
 export function checkRuntime({ findRuntime, settings }: ExaminedNode): readonly Check[] {
   const remedy =
-    "look whether the container runtime runs, as with 'systemctl status crio containerd', then run 'stickpin doctor' again";
+    "look whether the container runtime runs, as with 'systemctl status crio containerd docker', then run 'stickpin doctor' again";
   const run = async (signal: AbortSignal): Promise<Found> => {
     if (settings.runtime.kind === 'embedded') return EMBEDDED;
     const runtime = await findRuntime(signal);
@@ -18,7 +18,8 @@ export function checkRuntime({ findRuntime, settings }: ExaminedNode): readonly 
       await runtime.status(signal);
       const mirrors = await judgeMirrors(runtime, signal);
       const version = await judgeVersion(runtime, signal);
-      return [version, mirrors, await judgeSpace(runtime, settings.preload.min_free_percent, signal)];
+      const pins = runtime.losesPins && settings.retention.blobs !== 'kept' && LOSES_PINS;
+      return [version, mirrors, pins, await judgeSpace(runtime, settings.preload.min_free_percent, signal)];
     } catch (error) {
       signal.throwIfAborted();
       return silentRuntime(runtime, error);
@@ -33,8 +34,13 @@ const { ok, warning, fault } = findingsOn('runtime');
 const EMBEDDED = ok('the images are kept in a folder, and no container runtime is used (runtime.kind = "embedded")');
 
 const NO_RUNTIME = fault(
-  'neither CRI-O nor containerd was found',
+  'none of CRI-O, containerd, Docker and Podman was found',
   'install one, or set runtime.socket in /etc/stickpin/stickpin.toml',
+);
+
+const LOSES_PINS = warning(
+  "'system prune' of the runtime removes pins and images, and its layers are then needed from a stick again",
+  'set retention.blobs = "kept" in /etc/stickpin/stickpin.toml, so that they are loaded again from this node',
 );
 
 async function silentRuntime({ title, socketPath }: ExaminedRuntime, error: unknown): Promise<Finding> {
@@ -73,7 +79,8 @@ function fullName(name: string, { title }: ExaminedRuntime): string {
 const CONFIG_PATH_REMEDY =
   'set config_path = "/etc/containerd/certs.d" in /etc/containerd/config.toml, in the table [plugins."io.containerd.cri.v1.images".registry] of a file with version = 3, or [plugins."io.containerd.grpc.v1.cri".registry] of an older one, and restart containerd';
 
-const UNKNOWN_VERSION = 'check that it is CRI-O 1.28, containerd 1.7 or newer; stickpin continues with it';
+const UNKNOWN_VERSION =
+  'check that it is CRI-O 1.28, containerd 1.7, Docker 20.10, Podman 4.0 or newer; stickpin continues with it';
 
 async function judgeMirrors(runtime: ExaminedRuntime, signal: AbortSignal): Promise<Found> {
   const { kind } = await runtime.mirrors(signal);

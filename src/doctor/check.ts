@@ -59,11 +59,13 @@ export interface ExaminedRuntime {
   /** Name for display: `k3s`. */
   readonly title: string;
   readonly socketPath: string;
+  /** By a usual clean-up, as `docker system prune`. */
+  readonly losesPins: boolean;
   /** Resolves when the runtime is alive. */
   status(signal: AbortSignal): Promise<void>;
   /** Name and version of the runtime: `cri-o 1.36.3`. */
   version(signal: AbortSignal): Promise<string>;
-  /** Whether it reads mirrors, as far as its configuration says. CRI-O always does. */
+  /** Whether it reads mirrors, as far as its configuration says. The others do, or need none. */
   mirrors(signal: AbortSignal): Promise<MirrorReading>;
   /** The filesystem of the images. Undefined when the runtime does not report it. */
   imageFilesystem(signal: AbortSignal): Promise<FilesystemSpace | undefined>;
@@ -74,7 +76,7 @@ export interface ExaminedRuntime {
 export type MirrorReading =
   | {
       readonly kind: 'read';
-      /** The folders of containerd that mirrors are written to. Absent for CRI-O. */
+      /** The folders of containerd that mirrors are written to. Absent for others. */
       readonly folders?: readonly string[];
     }
   /** The configuration of containerd sets no `config_path`. */

@@ -5,6 +5,7 @@ import type { Clock } from '../platform/clock.ts';
 import { defined } from '../platform/defined.ts';
 import { Observable } from '../platform/subscription.ts';
 import { CriClient } from './cri/cri-client.ts';
+import { EngineClient } from './docker/engine-client.ts';
 import type { RuntimeAdapter } from './runtime-adapter.ts';
 
 /** Meanwhile a runtime without an answer may be restarted, updated or repaired. */
@@ -111,11 +112,12 @@ export function documentsOf(adapter: Pick<RuntimeAdapter, 'storedDocuments' | 's
 /** Without sizes, nothing is read. */
 async function* noBytes(): AsyncGenerator<Buffer> {}
 
-const NONE_FOUND = 'neither CRI-O nor containerd was found at its usual socket (runtime.socket can name another)';
+const NONE_FOUND =
+  'none of CRI-O, containerd, Docker and Podman was found at its usual socket (runtime.socket can name another)';
 
 /** With its paths. */
 export interface RuntimeCandidate {
-  readonly kind: 'crio' | 'containerd';
+  readonly kind: 'crio' | 'containerd' | 'docker' | 'podman';
   /** Name for display: `k3s`. */
   readonly title: string;
   readonly socketPath: string;
@@ -125,6 +127,8 @@ export interface RuntimeCandidate {
   readonly certsDirectory?: string;
   /** Exists when the runtime is installed. */
   readonly trace: string;
+  /** It is found only there. Default: everywhere. */
+  readonly on?: 'docker-node' | 'other-node' | 'no-kubelet';
 }
 
 /** `answers`: at detection. */
@@ -147,9 +151,27 @@ const PLAIN_CANDIDATES = {
     unitNames: ['containerd.service'],
     trace: '/etc/containerd',
   },
+  docker: {
+    kind: 'docker',
+    title: 'Docker',
+    socketPath: '/run/docker.sock',
+    unitNames: ['docker.service', 'docker.socket'],
+    trace: '/var/lib/docker',
+  },
+  podman: {
+    kind: 'podman',
+    title: 'Podman',
+    socketPath: '/run/podman/podman.sock',
+    unitNames: ['podman.service', 'podman.socket'],
+    trace: '/run/podman/podman.sock',
+  },
 } as const satisfies Readonly<Record<string, RuntimeCandidate>>;
 
-/** Distributions first: such a node may also have containerd for Docker. */
+/**
+ * Distributions first: such a node may also have containerd for Docker. A kubelet uses Docker by
+ * cri-dockerd only, and Podman never: where it comes up with another runtime, that one must not be
+ * missed because Docker answered earlier.
+ */
 const RUNTIME_CANDIDATES: readonly RuntimeCandidate[] = [
   PLAIN_CANDIDATES['cri-o'],
   {
@@ -176,18 +198,23 @@ const RUNTIME_CANDIDATES: readonly RuntimeCandidate[] = [
     certsDirectory: '/var/snap/microk8s/current/args/certs.d',
     trace: '/var/snap/microk8s',
   },
-  PLAIN_CANDIDATES.containerd,
+  { ...PLAIN_CANDIDATES.docker, on: 'docker-node' },
+  { ...PLAIN_CANDIDATES.containerd, on: 'other-node' },
+  { ...PLAIN_CANDIDATES.podman, on: 'no-kubelet' },
 ];
+
+const KUBELET = '/var/lib/kubelet';
+const CRI_DOCKERD = '/run/cri-dockerd.sock';
 
 interface Probes {
   exists(path: string): Promise<boolean>;
-  answersCri(socketPath: string, signal: AbortSignal): Promise<boolean>;
+  answers(candidate: RuntimeCandidate, signal: AbortSignal): Promise<boolean>;
   /** Undefined when the runtime does not report it. */
   imagesPath(socketPath: string, signal: AbortSignal): Promise<string | undefined>;
 }
 
 /**
- * The first candidate that answers CRI, otherwise the first installed one with a socket, otherwise
+ * The first candidate that answers, otherwise the first installed one with a socket, otherwise
  * the first installed one. k3s and RKE2 share a socket: the installed files decide, and where both
  * are installed, the folder of the images.
  */
@@ -197,7 +224,8 @@ export async function detectRuntime(
   candidates: readonly RuntimeCandidate[] = RUNTIME_CANDIDATES,
 ): Promise<DetectedRuntime | undefined> {
   const found: { candidate: RuntimeCandidate; hasSocket: boolean; isInstalled: boolean }[] = [];
-  for (const candidate of candidates) {
+  const possible = candidates.filter(isPossible(await nodeOf(probes)));
+  for (const candidate of possible) {
     const [hasSocket, isInstalled] = await Promise.all([
       probes.exists(candidate.socketPath),
       probes.exists(candidate.trace),
@@ -206,7 +234,7 @@ export async function detectRuntime(
   }
   const plausible = found.filter(({ candidate, isInstalled }) => isInstalled || !sharesSocket(candidate, found));
   for (const { candidate, hasSocket } of plausible) {
-    if (!hasSocket || !(await probes.answersCri(candidate.socketPath, signal))) continue;
+    if (!hasSocket || !(await probes.answers(candidate, signal))) continue;
     const alike = plausible.filter((other) => other.candidate.socketPath === candidate.socketPath);
     if (alike.length === 1) return { ...candidate, answers: true };
     const imagesPath = (await probes.imagesPath(candidate.socketPath, signal)) ?? '';
@@ -215,6 +243,20 @@ export async function detectRuntime(
   }
   const silent = plausible.find(({ hasSocket }) => hasSocket) ?? plausible[0];
   return silent && { ...silent.candidate, answers: false };
+}
+
+/** docker.socket is there before Docker, and containerd answers before it. */
+async function nodeOf({ exists }: Pick<Probes, 'exists'>) {
+  const hasKubelet = await exists(KUBELET);
+  const mayUseDocker = !hasKubelet || (await exists(CRI_DOCKERD));
+  return { hasKubelet, mayUseDocker, usesDocker: mayUseDocker && (await exists(PLAIN_CANDIDATES.docker.socketPath)) };
+}
+
+function isPossible({ hasKubelet, mayUseDocker, usesDocker }: Awaited<ReturnType<typeof nodeOf>>) {
+  return ({ on }: RuntimeCandidate): boolean => {
+    if (on === 'docker-node') return mayUseDocker;
+    return on === 'other-node' ? !usesDocker : on !== 'no-kubelet' || !hasKubelet;
+  };
 }
 
 /** Then a candidate known only by its socket is ignored. */
@@ -232,29 +274,40 @@ const PROBE_TIMEOUT_MS = 2_000;
 
 const machineProbes: Probes = {
   exists: async (path) => (await stat(path).catch(() => undefined)) !== undefined,
-  // Whatever does not answer is not a CRI runtime.
-  answersCri: async (socketPath, signal) =>
-    (await withClient(socketPath, signal, async (cri) => {
-      await cri.version(signal);
+  // Whatever does not answer is not a runtime of this kind.
+  answers: async (candidate, signal) =>
+    (await withClient(candidate, signal, async (client) => {
+      await client.version(signal);
       return true;
     })) ?? false,
-  imagesPath: (socketPath, signal) => withClient(socketPath, signal, (cri) => cri.imageFilesystemPath(signal)),
+  imagesPath: (socketPath, signal) =>
+    withClient({ kind: 'containerd', socketPath }, signal, (client) => client.imageFilesystemPath(signal)),
 };
+
+/** What CRI and Docker's API have in common. Nothing is connected before the first call. */
+export function createProbeClient(
+  { kind, socketPath }: Pick<RuntimeCandidate, 'kind' | 'socketPath'>,
+  timeoutMs?: number,
+): Pick<CriClient, 'version' | 'status' | 'imageFilesystemPath' | 'close'> {
+  return kind === 'docker' || kind === 'podman'
+    ? new EngineClient(socketPath, timeoutMs)
+    : new CriClient(defined({ socketPath, timeoutMs }));
+}
 
 /** Undefined when it does not answer. */
 async function withClient<T>(
-  socketPath: string,
+  candidate: Pick<RuntimeCandidate, 'kind' | 'socketPath'>,
   signal: AbortSignal,
-  call: (cri: CriClient) => Promise<T>,
+  call: (client: ReturnType<typeof createProbeClient>) => Promise<T>,
 ): Promise<T | undefined> {
-  const cri = new CriClient({ socketPath, timeoutMs: PROBE_TIMEOUT_MS });
+  const client = createProbeClient(candidate, PROBE_TIMEOUT_MS);
   try {
-    return await call(cri);
+    return await call(client);
   } catch {
     signal.throwIfAborted();
     return undefined;
   } finally {
-    cri.close();
+    client.close();
   }
 }
 
@@ -263,7 +316,7 @@ export function configuredRuntime(
   { kind, socket, certs_dir: certsDirectory }: Settings['runtime'],
   found: RuntimeCandidate | undefined,
 ): RuntimeCandidate | undefined {
-  const chosen = kind === 'cri-o' || kind === 'containerd' ? PLAIN_CANDIDATES[kind] : found;
+  const chosen = kind === 'auto' || kind === 'embedded' ? found : PLAIN_CANDIDATES[kind];
   if (chosen === undefined) return undefined;
   return { ...chosen, ...defined({ socketPath: socket, certsDirectory }) };
 }

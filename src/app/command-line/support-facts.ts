@@ -23,6 +23,8 @@ const UNITS = [
   'stickpin-clear-mirrors.service',
   'crio.service',
   'containerd.service',
+  'docker.service',
+  'podman.service',
   'kubelet.service',
   'k3s.service',
   'k3s-agent.service',

@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import type { Settings } from '../../domain/settings/settings.ts';
+import { assertNever } from '../../platform/app-error.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
 import type { UnitControl } from '../../ports/node.ts';
@@ -13,6 +14,7 @@ import {
   detectRuntime,
   type RuntimeCandidate,
 } from '../../runtime/detected-runtime.ts';
+import { createDockerRuntime } from '../../runtime/docker/docker-runtime.ts';
 import { createEmbeddedRuntime } from '../../runtime/embedded/embedded-runtime.ts';
 import type { RuntimeAdapter } from '../../runtime/runtime-adapter.ts';
 
@@ -48,8 +50,19 @@ export function createRuntime(choice: RuntimeChoice): RuntimeAdapter {
       mirror,
       clock,
     });
-  const build = (candidate: RuntimeCandidate) =>
-    candidate.kind === 'crio' ? buildCrio(candidate) : buildContainerd(candidate);
+  const build = (candidate: RuntimeCandidate): RuntimeAdapter => {
+    switch (candidate.kind) {
+      case 'crio':
+        return buildCrio(candidate);
+      case 'containerd':
+        return buildContainerd(candidate);
+      case 'docker':
+      case 'podman':
+        return createDockerRuntime({ ...candidate, units, mirror, clock });
+      default:
+        return assertNever(candidate.kind);
+    }
+  };
   if (runtime.kind === 'embedded')
     return createEmbeddedRuntime({ directory: join(paths.state_dir, 'images'), mirror, arch, clock });
   const configured = (found?: RuntimeCandidate) => configuredRuntime(runtime, found);

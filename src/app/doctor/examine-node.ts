@@ -32,7 +32,12 @@ import { filesystemAt } from '../../runtime/cri/observe.ts';
 import { callAgain } from '../../runtime/cri/runtime-error.ts';
 import { crioPathsOf } from '../../runtime/crio/crio-config.ts';
 import { createCrioFiles } from '../../runtime/crio/crio-files.ts';
-import { configuredRuntime, detectRuntime, type RuntimeCandidate } from '../../runtime/detected-runtime.ts';
+import {
+  configuredRuntime,
+  createProbeClient,
+  detectRuntime,
+  type RuntimeCandidate,
+} from '../../runtime/detected-runtime.ts';
 import { withDatabaseCopy } from '../../store/database/database-copy.ts';
 import type { KeptRecords } from '../../store/database/read-copy.ts';
 import { watchFleetAt } from '../fleet/watch-fleet.ts';
@@ -185,7 +190,7 @@ async function firstView(path: string, signal: AbortSignal): Promise<FleetView> 
 }
 
 /**
- * A runtime over its CRI socket, as the checks see it. Nothing is connected before the first call.
+ * A runtime over its socket, as the checks see it. Nothing is connected before the first call.
  */
 export function createExaminedRuntime({
   kind,
@@ -193,21 +198,25 @@ export function createExaminedRuntime({
   socketPath,
   certsDirectory,
 }: Pick<RuntimeCandidate, 'kind' | 'title' | 'socketPath' | 'certsDirectory'>): ExaminedRuntime {
-  const cri = new CriClient({ socketPath });
+  const client = createProbeClient({ kind, socketPath });
   return {
     title,
     socketPath,
-    status: (signal) => callAgain((inner) => cri.status(inner), systemClock, signal),
-    version: (signal) => callAgain((inner) => cri.version(inner), systemClock, signal),
+    losesPins: kind === 'docker' || kind === 'podman',
+    status: (signal) => callAgain((inner) => client.status(inner), systemClock, signal),
+    version: (signal) => callAgain((inner) => client.version(inner), systemClock, signal),
     mirrors: async (signal) => {
       if (kind !== 'containerd') return { kind: 'read' };
-      const places = await findMirrorPlaces(cri, { certsDirectory, configFile: undefined }, signal);
+      const cri = new CriClient({ socketPath });
+      const places = await findMirrorPlaces(cri, { certsDirectory, configFile: undefined }, signal).finally(() =>
+        cri.close(),
+      );
       return places.length === 0 ? { kind: 'unset' } : { kind: 'read', folders: places.map(([folder]) => folder) };
     },
     imageFilesystem: async (signal) => {
-      const path = await callAgain((inner) => cri.imageFilesystemPath(inner), systemClock, signal);
+      const path = await callAgain((inner) => client.imageFilesystemPath(inner), systemClock, signal);
       return path === undefined ? undefined : filesystemAt(path);
     },
-    close: () => cri.close(),
+    close: () => client.close(),
   };
 }

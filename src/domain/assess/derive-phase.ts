@@ -96,10 +96,15 @@ export type RuntimeSupport =
   | { readonly kind: 'unreadable'; readonly runtime: string; readonly needed: string }
   | { readonly kind: 'unsupported'; readonly reason: VersionReason };
 
-/** The oldest versions that report pins over CRI, by the name in `Version`. */
+/**
+ * By the name in `Version`: the oldest that report pins over CRI, or that have version 1.41 of
+ * Docker's API.
+ */
 const LEAST = new Map([
   ['cri-o', { title: 'CRI-O', major: 1, minor: 28 }],
   ['containerd', { title: 'containerd', major: 1, minor: 7 }],
+  ['docker', { title: 'Docker', major: 20, minor: 10 }],
+  ['podman', { title: 'Podman', major: 4, minor: 0 }],
 ]);
 
 /** `name`: CRI's `Version`, as `containerd 1.6.20~ds1` or `containerd v1.7.11-k3s2`. */

@@ -166,8 +166,8 @@ interface ManifestRequest {
 /** After a 404 the client uses the next registry. */
 type ManifestAnswer = 'send' | 'withhold' | 'send-if-held';
 
-/** CRI-O, containerd (docs/runtime-facts.md, fact 28) and the embedded runtime. */
-const RUNTIMES = /^(?:cri-o|containerd|stickpin)\//i;
+/** CRI-O, containerd (docs/runtime-facts.md, fact 28), Docker and the embedded runtime. */
+const RUNTIMES = /^(?:cri-o|containerd|docker|stickpin)\//i;
 
 export function clientOf(userAgent: string | undefined): Client {
   return userAgent !== undefined && RUNTIMES.test(userAgent) ? 'runtime' : 'other';

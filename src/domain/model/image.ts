@@ -101,8 +101,11 @@ export type StagingPlace = 'with-images' | StagingFilesystem;
 
 export type LayerStorage = 'unpacked' | 'compressed' | 'both';
 
-/** When a runtime uses a new mirror (docs/runtime-facts.md, facts 5 and 36). */
-export type MirrorEffect = 'at-once' | 'next-pull' | 'late';
+/**
+ * When a runtime uses a new mirror (docs/runtime-facts.md, facts 5 and 36). `own-pulls`: only for
+ * what stickpin pulls, and at once.
+ */
+export type MirrorEffect = 'at-once' | 'next-pull' | 'late' | 'own-pulls';
 
 export interface RenderedMirrors {
   /** `quay.io/coreos/etcd`. */

@@ -89,6 +89,8 @@ type PullToCheck =
   | { readonly kind: 'image'; readonly reference: string }
   | { readonly kind: 'nothing-activated' }
   | { readonly kind: 'nothing-present' }
+  /** Pulls by others do not reach our registry. */
+  | { readonly kind: 'no-mirrors' }
   | { readonly kind: 'no-mirror'; readonly reference: string };
 
 export type PullTest = Pick<PullCheck, 'activation' | 'reference' | 'attempts'>;
@@ -113,10 +115,11 @@ export function activationKey(bundles: readonly StoredBundle[]): string {
 /** The first image of the release activated last that is present and has a mirror of ours. */
 export function pullToCheck(
   bundles: readonly StoredBundle[],
-  { images, renderedMirrors }: Extract<RuntimeObservation, { kind: 'reachable' }>,
+  { images, renderedMirrors, mirrorsTakeEffect }: Extract<RuntimeObservation, { kind: 'reachable' }>,
 ): PullToCheck {
   const activated = [...releasesInForce(bundles)].sort((a, b) => (b.activatedAt ?? 0) - (a.activatedAt ?? 0));
   if (activated.length === 0) return { kind: 'nothing-activated' };
+  if (mirrorsTakeEffect === 'own-pulls') return { kind: 'no-mirrors' };
   const present = new Set(images.flatMap(({ repoDigests }) => repoDigests));
   const candidates = activated.flatMap(({ contents }) => contents.images).filter((image) => isPresent(image, present));
   const mirrors = new Set(renderedMirrors);

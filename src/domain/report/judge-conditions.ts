@@ -263,6 +263,12 @@ function judgePullsAnswered({ observed: { runtime }, memory, assessment }: Snaps
       return NOTHING_ACTIVATED;
     case 'nothing-present':
       return judgement('Unknown', 'NothingPresent', 'no image of an activated release is present');
+    case 'no-mirrors':
+      return judgement(
+        'Unknown',
+        'NoMirrors',
+        'the runtime asks the registry of an image itself, except for what stickpin loads',
+      );
     case 'no-mirror': {
       const text = `the runtime has no mirror of ours for ${subject.reference}, so that it asks the image's own registry`;
       return judgement('False', 'NoMirror', text);

@@ -98,15 +98,15 @@ export const runtimeSection = {
   about: 'The container runtime.',
   settings: {
     kind: {
-      type: oneOf(['auto', 'cri-o', 'containerd', 'embedded']),
+      type: oneOf(['auto', 'cri-o', 'containerd', 'docker', 'podman', 'embedded']),
       default: 'auto',
       about:
-        'The container runtime that pulls the images. `auto` finds CRI-O or containerd; if both answer, it takes the one that is in use already, else CRI-O. `embedded` keeps the images in a folder and runs nothing.',
+        'The container runtime that pulls the images. `auto` finds CRI-O or containerd; if both answer, it takes the one that is in use already, else CRI-O. Docker comes before a plain containerd where cri-dockerd runs or there is no kubelet, and Podman last where there is none; otherwise these two must be named here. `embedded` keeps the images in a folder and runs nothing.',
     },
     socket: {
       type: absolutePath,
       default: undefined,
-      about: 'Socket of the runtime (CRI). When not set: the usual socket of the runtime.',
+      about: 'Socket of the runtime (CRI, or the API of Docker). When not set: the usual socket of the runtime.',
     },
     certs_dir: {
       type: absolutePath,

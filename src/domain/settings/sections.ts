@@ -230,7 +230,7 @@ export const preloadSection = {
       type: wholeNumberOrAuto(1, 16),
       default: 'auto',
       about:
-        'How many images are pulled at the same time. `auto` is 4 with containerd, and 2 with CRI-O and the embedded runtime.',
+        'How many images are pulled at the same time. `auto` is 4 with containerd and the image store of it in Docker, and 2 with all others.',
     },
     min_free_percent: {
       type: percentUpTo(90),

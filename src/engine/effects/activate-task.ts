@@ -62,7 +62,7 @@ export async function giveTags(
   const open = goals.filter(({ tag, reference }) => !isSameImage(images.get(tag), images.get(reference)));
   try {
     const pulled = await addTags(open, deps.runtime, signal);
-    if (mirrors.takeEffect !== 'at-once') {
+    if (mirrors.takeEffect !== 'at-once' && mirrors.takeEffect !== 'own-pulls') {
       for (const probe of probesFor(pulled)) await proveMirror(probe, mirrors, deps, signal);
     }
     const [first, ...others] = pulled;

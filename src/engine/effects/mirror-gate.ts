@@ -86,7 +86,7 @@ export function createMirrorGate(deps: MirrorGateDependencies): MirrorGate {
     isProven: (repository) => known.proven.has(repository),
     prove: (repository) => prove(known, repository),
     pass: async (repository, { repositories, takeEffect }, signal) => {
-      if (takeEffect === 'at-once') return 'open';
+      if (takeEffect === 'at-once' || takeEffect === 'own-pulls') return 'open';
       keep(known, repositories, 0);
       while (probing !== undefined && !passes(repository)) {
         // The pull that probes may be cancelled. Then one of the waiting pulls probes.

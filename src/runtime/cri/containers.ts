@@ -106,18 +106,21 @@ function volumesOf(times: ContainerTimes | undefined): Pick<RuntimeContainer, 'v
 }
 
 /** Nothing checks what a runtime lists. */
-const MAX_NAME = 512;
+export const MAX_NAME = 512;
 
 function requestedImage(container: ListedContainer): ImageUse[] {
   const { metadata, id, image, labels = {} } = container;
   const name = image?.userSpecifiedImage || image?.image || '';
   if (stateOf(container) !== 'running' || name === '') return [];
-  // Set by the kubelet (kubernetes/pkg/kubelet/types/labels.go).
+  return [{ usedBy: userOf(labels, metadata?.name ?? id), image: name.slice(0, MAX_NAME) }];
+}
+
+/** `Pod kube-system/etcd, container etcd`. `labels`: the kubelet's (kubelet/types/labels.go). */
+export function userOf(labels: Readonly<Record<string, string>>, containerName: string): string {
   const pod = labels['io.kubernetes.pod.name'];
   const namespace = labels['io.kubernetes.pod.namespace'];
   const owner = pod === undefined ? '' : `Pod ${namespace === undefined ? '' : `${namespace}/`}${pod}, `;
-  const usedBy = `${owner}container ${metadata?.name ?? id}`;
-  return [{ usedBy: usedBy.slice(0, MAX_NAME), image: name.slice(0, MAX_NAME) }];
+  return `${owner}container ${containerName}`.slice(0, MAX_NAME);
 }
 
 function stateOf({ state }: ListedContainer): RuntimeContainer['state'] {
@@ -126,6 +129,6 @@ function stateOf({ state }: ListedContainer): RuntimeContainer['state'] {
 }
 
 /** An id or a name by digest. A tag may name another image now. */
-function isSure(name: string): boolean {
+export function isSure(name: string): boolean {
   return name.includes('@') || /^(sha256:)?[0-9a-f]{64}$/.test(name);
 }

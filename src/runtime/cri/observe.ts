@@ -16,7 +16,7 @@ import type { UnitStop } from './unit-stop.ts';
 
 export type Rendered = Pick<
   Extract<RuntimeObservation, { readonly kind: 'reachable' }>,
-  'renderedPins' | 'foundPins' | 'arePinsUnread' | 'pinFault' | 'hiddenMirrors' | 'renderedMirrors'
+  'renderedPins' | 'foundPins' | 'arePinsUnread' | 'pinFault' | 'hiddenMirrors' | 'renderedMirrors' | 'layerStorage'
 >;
 
 export interface RuntimeTraits {

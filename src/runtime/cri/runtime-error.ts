@@ -93,14 +93,14 @@ const GRPC_UNAVAILABLE = 14;
  * Texts of both runtimes' libraries, the most specific first. A full disk often also causes a
  * digest or transfer error. Our mirror's 404 with an unreachable upstream means that something is
  * missing. CRI-O passes on texts of containers/image with code Unknown; containerd maps some errors
- * to codes (docs/runtime-facts.md, facts 16, 24).
+ * to codes (docs/runtime-facts.md, facts 16, 24). Docker has words of its own, with code Unknown.
  */
 const PATTERNS: readonly (readonly [PullErrorCode, RegExp])[] = [
   ['runtime/no-space', /no space left on device|disk quota exceeded|not enough (free )?(disk )?space/i],
   ['runtime/read-only', /read-only file ?system/i],
   [
     'runtime/digest-mismatch',
-    /digest did not match|unexpected commit (digest|size)|failed size validation|does not match (provided |the )?(manifest )?digest|digest mismatch|digest verification failed/i,
+    /digest did not match|unexpected commit (digest|size)|failed size validation|does not match (provided |the )?(manifest )?digest|digest mismatch|digest verification failed|verification failed for digest/i,
   ],
   [
     'runtime/policy',
@@ -108,7 +108,7 @@ const PATTERNS: readonly (readonly [PullErrorCode, RegExp])[] = [
   ],
   [
     'runtime/not-found',
-    /(manifest|name|blob|repository name) (is )?(unknown|not known)|repository does not exist|unexpected status( code)?\b.*\b404\b|status(code)?:? 404|HTTP status: 404|failed to resolve reference .*: not found$/i,
+    /(manifest|name|blob|repository name) (is )?(unknown|not known)|repository does not exist|unexpected status( code)?\b.*\b404\b|status(code)?:? 404|HTTP status: 404|unknown blob|(failed to resolve reference .*|from remote): not found$/i,
   ],
   ['runtime/cancelled', /context canceled|because of no progress|pull progress timeout/i],
 ];

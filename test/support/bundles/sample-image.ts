@@ -109,14 +109,19 @@ export function sampleImage(options: {
   withIndex?: boolean;
   labels?: Readonly<Record<string, string>>;
   command?: readonly string[];
+  volumes?: readonly string[];
 }): SampleImage {
-  const { seed, architecture = hostArchitecture(), command = ['/bin/true'] } = options;
+  const { seed, architecture = hostArchitecture(), command = ['/bin/true'], volumes } = options;
   const layers = options.layers ?? [sampleLayer({ seed })];
   const config = jsonBlob(sampleMediaTypes.config, {
     created: '2024-01-01T00:00:00Z',
     architecture,
     os: 'linux',
-    config: { Cmd: command, Labels: { 'org.opencontainers.image.title': seed, ...options.labels } },
+    config: {
+      Cmd: command,
+      Labels: { 'org.opencontainers.image.title': seed, ...options.labels },
+      ...(volumes && { Volumes: Object.fromEntries(volumes.map((path) => [path, {}])) }),
+    },
     rootfs: { type: 'layers', diff_ids: layers.map((layer) => layer.diffId) },
     history: layers.map((_, at) => ({ created: '2024-01-01T00:00:00Z', created_by: `layer ${at}` })),
   });

@@ -18,10 +18,14 @@ export function trixieRoot(): Promise<string> {
  * line is run.
  */
 export function trixieArgv(...argv: readonly string[]): string[] {
+  return argvIn(cachedRoot('trixie'), ...argv);
+}
+
+/** As {@link trixieArgv}, with another root folder. */
+export function argvIn(root: string, ...argv: readonly string[]): string[] {
   const script =
     'mount --bind -o ro "$0/etc" /etc && mount --bind -o ro "$0/usr" /usr && PATH=/usr/sbin:/usr/bin && exec "$@"';
-  const command = ['/bin/sh', '-c', script, cachedRoot('trixie'), ...argv];
-  return ['unshare', '--mount', '--propagation', 'private', '--', ...command];
+  return ['unshare', '--mount', '--propagation', 'private', '--', '/bin/sh', '-c', script, root, ...argv];
 }
 
 /**

@@ -4,12 +4,17 @@ import { checkRuntime } from '../../../src/doctor/check-runtime.ts';
 import { linesOf } from '../../support/examined-node.ts';
 
 /** The findings about a node whose runtime answers; `over` tells what is special about it. */
-function found(over: Partial<ExaminedRuntime>, kind: 'auto' | 'embedded' = 'auto') {
+function found(
+  over: Partial<ExaminedRuntime>,
+  kind: 'auto' | 'embedded' = 'auto',
+  blobs: 'metadata' | 'kept' = 'metadata',
+) {
   return linesOf(checkRuntime, {
-    settings: { preload: { min_free_percent: 10 }, runtime: { kind } },
+    settings: { preload: { min_free_percent: 10 }, retention: { blobs }, runtime: { kind } },
     findRuntime: async () => ({
       title: 'containerd',
       socketPath: '/run/containerd/containerd.sock',
+      losesPins: false,
       status: async () => undefined,
       version: async () => 'containerd v2.2.1',
       mirrors: async () => ({ kind: 'read' }),
@@ -36,6 +41,13 @@ it.each([
   const socketPath = '/run/x.sock';
   const [answers] = await found({ title, socketPath, version: async () => name });
   expect(answers).toBe(`ok: ${shown} answers on ${socketPath}`);
+});
+
+it('recommends to keep layers where a clean-up takes pins away', async () => {
+  const warns = expect.stringMatching(/^warning: 'system prune' of the runtime removes pins/);
+  expect(await found({ losesPins: true })).toContainEqual(warns);
+  expect(await found({ losesPins: true }, 'auto', 'kept')).not.toContainEqual(warns);
+  expect(await found({})).not.toContainEqual(warns);
 });
 
 it('finds no fault where the images are kept in a folder', async () => {

@@ -4,6 +4,8 @@ import { detectRuntime } from '../../../src/runtime/detected-runtime.ts';
 const CRIO = '/var/run/crio/crio.sock';
 const K3S = '/run/k3s/containerd/containerd.sock';
 const PLAIN = '/run/containerd/containerd.sock';
+const DOCKER = '/run/docker.sock';
+const PODMAN = '/run/podman/podman.sock';
 
 async function detect(
   paths: readonly string[],
@@ -12,7 +14,7 @@ async function detect(
 ): Promise<string | undefined> {
   const probes = {
     exists: async (path: string) => paths.includes(path),
-    answersCri: async (path: string) => answering.includes(path),
+    answers: async ({ socketPath }: { socketPath: string }) => answering.includes(socketPath),
     imagesPath: async () => imagesPath,
   };
   return (await detectRuntime(AbortSignal.timeout(10_000), probes))?.title;
@@ -46,6 +48,23 @@ describe('detectRuntime', () => {
     expect(await detect(['/etc/crio', PLAIN, '/etc/containerd'])).toBe('containerd');
     expect(await detect(['/etc/crio', '/etc/containerd'])).toBe('CRI-O');
     expect(await detect(['/etc/containerd'])).toBe('containerd');
+  });
+
+  it('takes Docker where cri-dockerd runs or there is no kubelet, also before Docker has started', async () => {
+    const both = [DOCKER, '/var/lib/docker', PLAIN, '/etc/containerd'];
+    for (const answering of [[DOCKER, PLAIN], [PLAIN]]) {
+      expect(await detect(both, answering)).toBe('Docker');
+      expect(await detect([...both, '/var/lib/kubelet', '/run/cri-dockerd.sock'], answering)).toBe('Docker');
+      expect(await detect([...both, '/var/lib/kubelet'], answering)).toBe('containerd');
+    }
+    expect(await detect([...both, K3S, '/var/lib/rancher/k3s'], [DOCKER, PLAIN, K3S])).toBe('k3s');
+    expect(await detect([...both, '/var/lib/kubelet', '/var/lib/rancher/k3s'], [DOCKER])).toBe('containerd');
+  });
+
+  it('takes Podman last, and never beside a kubelet', async () => {
+    expect(await detect([PODMAN, PLAIN, '/etc/containerd'], [PODMAN, PLAIN])).toBe('containerd');
+    expect(await detect([PODMAN], [PODMAN])).toBe('Podman');
+    expect(await detect([PODMAN, '/var/lib/kubelet'], [PODMAN])).toBeUndefined();
   });
 
   it('finds nothing on a node without a runtime', async () => {

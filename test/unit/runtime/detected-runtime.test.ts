@@ -85,7 +85,8 @@ describe('the detection of the runtime', () => {
     );
     expect(await runtime.observe(signal)).toEqual({
       kind: 'unreachable',
-      reason: 'neither CRI-O nor containerd was found at its usual socket (runtime.socket can name another)',
+      reason:
+        'none of CRI-O, containerd, Docker and Podman was found at its usual socket (runtime.socket can name another)',
       isAbsent: true,
     });
     await expect(runtime.pull('x', signal)).rejects.toMatchObject({ code: 'runtime/unreachable' });

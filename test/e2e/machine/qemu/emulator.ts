@@ -1,10 +1,7 @@
 import { join } from 'node:path';
-import { buildOnce } from '../../../support/rootfs/build-cache.ts';
-import { debianMirror } from '../../../support/rootfs/debian-mirror.ts';
-import { execute } from '../../../support/rootfs/execute.ts';
+import { unpackedRoot } from '../../../support/rootfs/unpacked-root.ts';
 
-/** Raise `version` when something else than the names changes how it is unpacked. */
-const recipe = { version: 1, suite: 'trixie', package: 'qemu-system-x86' };
+const recipe = { version: 2, suite: 'trixie', architecture: 'amd64', packages: ['qemu-system-x86'] };
 
 const libraries = 'usr/lib/x86_64-linux-gnu';
 
@@ -14,18 +11,11 @@ const libraries = 'usr/lib/x86_64-linux-gnu';
  * it (about 8 s), and nothing is installed.
  */
 export async function emulator(): Promise<readonly string[]> {
-  const root = join(await buildOnce('qemu', recipe, unpack), 'root');
+  const root = await unpackedRoot('qemu', recipe);
   return [
     ...[join(root, libraries, 'ld-linux-x86-64.so.2'), '--library-path', join(root, libraries)],
     join(root, 'usr/bin/qemu-system-x86_64'),
     // Where its firmware is.
     ...['qemu', 'seabios'].flatMap((name) => ['-L', join(root, 'usr/share', name)]),
   ];
-}
-
-/** mmdebstrap runs no script of a package that it only extracts. */
-async function unpack(directory: string): Promise<void> {
-  const options = ['--quiet', '--variant=extract', '--architectures=amd64', '--aptopt=Acquire::Retries "5"'];
-  const target = [recipe.suite, join(directory, 'root'), await debianMirror()];
-  await execute(['mmdebstrap', ...options, `--include=${recipe.package}`, ...target]);
 }

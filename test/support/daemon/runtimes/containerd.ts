@@ -248,7 +248,7 @@ function containers(base: string): string {
 }
 
 /** crun refuses a host that has both versions of cgroups, even when it is to make none. */
-const oneCgroupVersion = ['sh', '-c', 'umount -q /sys/fs/cgroup/unified; exec "$@"', 'sh'];
+export const oneCgroupVersion = ['sh', '-c', 'umount -q /sys/fs/cgroup/unified; exec "$@"', 'sh'];
 
 /**
  * What it mounts while it unpacks stays in its mount namespace and goes with it; it dies with the

@@ -29,7 +29,11 @@ describe('runtimeSupport', () => {
     ['containerd 1.99999999999999999999', 'unreadable'],
     ['containerd github.com/containerd/containerd', 'unreadable'],
     ['CRI-O (version unknown)', 'unreadable'],
-    ['docker 24.0.7', 'untried'],
+    ['docker 24.0.7', 'supported'],
+    ['docker 19.03.15', 'unsupported'],
+    ['podman 3.4.4', 'unsupported'],
+    ['podman 5.4.2', 'supported'],
+    ['rkt 1.30.0', 'untried'],
     ['', 'untried'],
   ])('calls %j %s', (name, kind) => {
     expect(runtimeSupport(name).kind).toBe(kind);

@@ -10,6 +10,7 @@ describe('clientOf', () => {
     ['containerd/v2.1.4', 'runtime'],
     ['containerd/1.7.24~ds1', 'runtime'],
     ['stickpin/embedded', 'runtime'],
+    ['docker/26.1.5+dfsg1 go/go1.24.4 os/linux arch/amd64', 'runtime'],
     ['skopeo/1.9.3', 'other'],
     ['containers/5.36.0 (github.com/containers/image)', 'other'],
     ['libpod/5.4.0', 'other'],

@@ -197,7 +197,8 @@ const SCENES: readonly [when: string, over: Partial<Scene>, bundles?: StoredBund
     {
       runtime: {
         kind: 'unreachable',
-        reason: 'neither CRI-O nor containerd was found at its usual socket (runtime.socket can name another)',
+        reason:
+          'none of CRI-O, containerd, Docker and Podman was found at its usual socket (runtime.socket can name another)',
         isAbsent: true,
       },
     },

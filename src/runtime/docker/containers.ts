@@ -1,0 +1,70 @@
+import type { ImageUse, RuntimeContainer } from '../../domain/model/image.ts';
+import { forEachLimited } from '../../platform/async/concurrency.ts';
+import { isSure, MAX_NAME, userOf } from '../cri/containers.ts';
+import type { EngineClient, EngineContainerDetails } from './engine-client.ts';
+import { fullName } from './image-names.ts';
+import { pinOf } from './pins.ts';
+
+const PARALLEL = 4;
+
+/** Without our pins. The list has no times and exit codes, so each is read by itself. */
+async function listed(client: EngineClient, signal: AbortSignal): Promise<EngineContainerDetails[]> {
+  const found = (await client.containers(signal)).filter((each) => pinOf(each) === undefined);
+  const details = new Map<string, EngineContainerDetails>();
+  await forEachLimited(found, PARALLEL, signal, async ({ Id }, inner) => {
+    const one = await client.containerDetails(Id, inner);
+    if (one !== undefined) details.set(Id, one);
+  });
+  return found.flatMap(({ Id }) => details.get(Id) ?? []);
+}
+
+export async function listContainers(client: EngineClient, signal: AbortSignal): Promise<RuntimeContainer[]> {
+  return (await listed(client, signal)).map((each): RuntimeContainer => {
+    const { Id, Image, State, Config, Mounts } = each;
+    const state = stateOf(each);
+    const startedAt = Date.parse(State.StartedAt);
+    const podImage = fullName(Config.Image);
+    const volumeImages = Mounts.flatMap(({ Type, Source, Name }) => (Type === 'image' ? (Source ?? Name ?? []) : []));
+    return {
+      containerId: Id,
+      ...identityOf(each),
+      imageNames: [Image, Config.Image].filter(isSure),
+      state,
+      startedAt: state === 'other' || !(startedAt > 0) ? 0 : startedAt,
+      exitCode: state === 'other' ? 0 : State.ExitCode,
+      ...(podImage !== undefined && !isSure(Config.Image) && { podImage }),
+      ...(volumeImages.length > 0 && { volumeImages }),
+    };
+  });
+}
+
+export async function imagesInUse(client: EngineClient, signal: AbortSignal): Promise<ImageUse[]> {
+  return (await listed(client, signal)).flatMap((each): ImageUse[] => {
+    const { Image, Config } = each;
+    if (stateOf(each) !== 'running') return [];
+    const usedBy = userOf(Config.Labels, containerName(each));
+    return [{ usedBy, image: (fullName(Config.Image) ?? Image).slice(0, MAX_NAME) }];
+  });
+}
+
+/** As dockershim and cri-dockerd write them; theirs is another container after a restart. */
+const SANDBOX = 'io.kubernetes.sandbox.id';
+const RESTARTS = 'annotation.io.kubernetes.container.restartCount';
+const CONTAINER = 'io.kubernetes.container.name';
+
+function identityOf(each: EngineContainerDetails): Pick<RuntimeContainer, 'key' | 'attempt'> {
+  const { [SANDBOX]: sandbox, [RESTARTS]: restarts = '' } = each.Config.Labels;
+  if (sandbox === undefined) return { key: containerName(each), attempt: each.RestartCount };
+  const attempt = /^\d{1,9}$/.test(restarts) ? Number(restarts) : 0;
+  return { key: `${sandbox}/${containerName(each)}`, attempt };
+}
+
+function containerName({ Name, Config }: EngineContainerDetails): string {
+  return Config.Labels[CONTAINER] ?? Name.replace(/^\//, '');
+}
+
+/** One that waits for its next start has ended. */
+function stateOf({ State: { Status } }: EngineContainerDetails): RuntimeContainer['state'] {
+  if (Status === 'running' || Status === 'paused') return 'running';
+  return ['exited', 'dead', 'restarting', 'stopped'].includes(Status) ? 'exited' : 'other';
+}

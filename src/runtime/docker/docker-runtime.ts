@@ -1,0 +1,267 @@
+import type { ExpectedImage, ImageContent, RuntimeImage } from '../../domain/model/image.ts';
+import { parseReference } from '../../domain/model/reference.ts';
+import { linkSignals } from '../../platform/async/abort.ts';
+import { type Clock, systemClock } from '../../platform/clock.ts';
+import { together, type Unsubscribe } from '../../platform/subscription.ts';
+import type { UnitControl } from '../../ports/node.ts';
+import type { MirrorAddress } from '../config/toml-text.ts';
+import { CriObserver, type Rendered } from '../cri/observe.ts';
+import { callAgain, pullError } from '../cri/runtime-error.ts';
+import { UnitStop } from '../cri/unit-stop.ts';
+import { type RuntimeAdapter, SharedSignals } from '../runtime-adapter.ts';
+import { imagesInUse, listContainers } from './containers.ts';
+import { EngineClient, type EngineInfo } from './engine-client.ts';
+import { digestTagOf, fullName, loopbackNames, loopbackPath, type Pin, toRuntimeImage } from './image-names.ts';
+import { addPin, listPins, pinOf, removePin } from './pins.ts';
+
+export interface DockerRuntimeOptions {
+  /** For display: `Docker` or `Podman`. */
+  readonly title: string;
+  readonly socketPath: string;
+  readonly unitNames: readonly string[];
+  readonly units: UnitControl;
+  readonly mirror: MirrorAddress;
+  /** Default 15 s. */
+  readonly observeTimeoutMs?: number;
+  readonly clock?: Clock;
+}
+
+/** How long the pin may take after a pull, whose own signal may have aborted. */
+const PIN_MS = 5_000;
+const FIRST_PAUSE_MS = 1_000;
+const LONGEST_PAUSE_MS = 60_000;
+
+/**
+ * Docker or Podman by Docker's API. Images are pulled from our registry by its own name, and get
+ * their names by tags. A pin is a container that is never started (docs/decisions/runtimes.md).
+ */
+export function createDockerRuntime(options: DockerRuntimeOptions): RuntimeAdapter {
+  const { title, socketPath, unitNames, units, mirror, observeTimeoutMs, clock = systemClock } = options;
+  const client = new EngineClient(socketPath);
+  const stop = new UnitStop(unitNames, units, clock);
+  const images = new EngineImages(client, mirror);
+  const signals = new SharedSignals((notify) => together([stop.watch(notify), watchChanges(client, clock, notify)]));
+  let mirrored: ReadonlySet<string> = new Set();
+  const observer = new CriObserver({
+    cri: {
+      socketPath,
+      status: (signal) => client.status(signal),
+      version: (signal) => client.version(signal),
+      listImages: (signal) => images.list(signal),
+      imageFilesystemPath: (signal) => client.imageFilesystemPath(signal),
+    },
+    stop,
+    // Podman stages blobs in /var/tmp. Docker does so below its own folder.
+    traits: { title, layerStorage: 'unpacked', mirrorsTakeEffect: 'own-pulls', ...(title === 'Podman' && STAGING) },
+    timeoutMs: observeTimeoutMs,
+    clock,
+    rendered: async (signal): Promise<Rendered> => {
+      const [pins, info] = await Promise.all([listPins(client, signal), client.info(signal)]);
+      const renderedPins = [...new Set(pins.map(({ reference }) => reference))].sort();
+      return { renderedPins, renderedMirrors: [...mirrored].sort(), layerStorage: storageOf(info) };
+    },
+  });
+  return {
+    close: () => client.close(),
+    onChange: (listener) => signals.add(listener),
+    observe: (signal) => observer.observe(signal),
+    applyPins: (references, _options, signal) => images.applyPins(references, signal),
+    // A pull by another one does not reach our registry (docs/decisions/runtimes.md).
+    applyMirrors: async (mirrors) => {
+      mirrored = new Set(mirrors.map(({ repository }) => repository));
+    },
+    pull: (reference, signal) => stop.guard((inner) => images.pull(reference, inner), signal),
+    image: (name, signal) => images.find(name, signal),
+    addTag: (tag, reference, signal) => images.addTag(tag, reference, signal),
+    removeTag: (tag, signal) => images.removeTag(tag, signal),
+    containers: (signal) => listContainers(client, signal),
+    containerImages: (signal) => imagesInUse(client, signal),
+    removeContainer: (containerId, signal) => client.removeContainer(containerId, signal),
+    removeImage: (imageId, signal) => images.remove(imageId, signal),
+    openContentCheck: () => ({
+      check: (image, _onBytes, signal) => callAgain((inner) => images.check(image, inner), clock, signal),
+    }),
+    forgetContent: async () => undefined, // the API has no call for blobs
+  };
+}
+
+const STAGING = { stagingPath: '/var/tmp' };
+
+/** The containerd image store keeps blobs and their unpacked files. */
+function storageOf({ DriverStatus }: EngineInfo) {
+  const isContainerd = DriverStatus.some(([name, value]) => name === 'driver-type' && value?.includes('containerd'));
+  return isContainerd ? 'both' : 'unpacked';
+}
+
+/** What somebody else removes. Changes of ours are seen, too, and cost a round. */
+const LOSSES = new Set(['destroy', 'remove', 'untag', 'delete']);
+
+function watchChanges(client: EngineClient, clock: Clock, notify: () => void): Unsubscribe {
+  const end = new AbortController();
+  const { signal, release } = linkSignals([end.signal, client.closed]);
+  const watch = async (): Promise<void> => {
+    let pauseMs = FIRST_PAUSE_MS;
+    let wasAway = false;
+    const onOpen = () => {
+      pauseMs = FIRST_PAUSE_MS;
+      if (wasAway) notify();
+    };
+    while (!signal.aborted) {
+      try {
+        for await (const { Action } of client.changes(onOpen, signal)) if (LOSSES.has(Action)) notify();
+      } catch {
+        // The rounds see whether the engine is there.
+      }
+      wasAway = true;
+      await clock.sleep(pauseMs, signal).catch(() => undefined);
+      pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS);
+    }
+  };
+  void watch().finally(release);
+  return () => end.abort();
+}
+
+/** The images of the engine by their real names. */
+class EngineImages {
+  private pinned: ReadonlySet<string> = new Set();
+  private runningPulls = 0;
+
+  constructor(
+    private readonly client: EngineClient,
+    private readonly mirror: MirrorAddress,
+  ) {}
+
+  async list(signal: AbortSignal): Promise<RuntimeImage[]> {
+    const { client, mirror } = this;
+    const [found, pins] = await Promise.all([client.images(signal), listPins(client, signal)]);
+    return found.map((image) => toRuntimeImage(image, pins, mirror));
+  }
+
+  async find(name: string, signal: AbortSignal): Promise<RuntimeImage | undefined> {
+    return named(await this.list(signal), name);
+  }
+
+  async pull(reference: string, signal: AbortSignal): Promise<void> {
+    const { client, mirror } = this;
+    const source = `${mirror.authority}/${mirror.token}/${loopbackPath(reference)}`;
+    const what = `Pull of ${reference}`;
+    this.runningPulls += 1;
+    try {
+      await client.pull(source, what, signal);
+      const pulled = await client.imageDetails(source, signal);
+      if (pulled === undefined) throw pullError('runtime/pull-failed', `${what}: the engine does not list it`);
+      await this.name(pulled.Id, reference, signal);
+      for (const { name } of loopbackNames(pulled, mirror)) await client.removeName(name, signal);
+      if (this.pinned.has(reference)) await this.pin(reference, pulled.Id);
+    } finally {
+      this.runningPulls -= 1;
+    }
+  }
+
+  /** Makes, keeps and removes pins. Images that are absent get theirs after their pull. */
+  async applyPins(references: readonly string[], signal: AbortSignal): Promise<void> {
+    const { client } = this;
+    this.pinned = new Set(references);
+    if (this.runningPulls === 0) await this.finishPulls(references, signal);
+    const present = new Map<string, string>();
+    for (const { repoDigests, imageId } of await this.list(signal))
+      for (const name of repoDigests) present.set(name, imageId);
+    const right = new Set<string>();
+    const pins = await listPins(client, signal);
+    const isRight = ({ reference, imageId }: Pin) =>
+      this.pinned.has(reference) && present.get(reference) === imageId && !right.has(reference);
+    for (const pin of pins) {
+      if (isRight(pin)) right.add(pin.reference);
+      else await removePin(client, pin, signal);
+    }
+    for (const reference of references) {
+      const imageId = present.get(reference);
+      if (imageId !== undefined && !right.has(reference)) await addPin(client, { reference, imageId }, signal);
+    }
+  }
+
+  /** False without the image. */
+  async addTag(tag: string, reference: string, signal: AbortSignal): Promise<boolean> {
+    const image = await this.find(reference, signal);
+    return image !== undefined && this.name(image.imageId, tag, signal);
+  }
+
+  /** An image that we have pulled keeps its name by digest. */
+  async removeTag(tag: string, signal: AbortSignal): Promise<void> {
+    const image = await this.find(tag, signal);
+    if (image === undefined) return;
+    const pins = await listPins(this.client, signal);
+    for (const pin of pins.filter(({ imageId }) => imageId === image.imageId))
+      await this.name(image.imageId, pin.reference, signal);
+    await this.client.removeName(tag, signal);
+  }
+
+  /**
+   * With all its names and our pins.
+   *
+   * @throws AppError `runtime/pull-failed` when a container uses it
+   */
+  async remove(imageId: string, signal: AbortSignal): Promise<void> {
+    const { client } = this;
+    const using = (await client.containers(signal)).filter(({ ImageID }) => ImageID === imageId);
+    const user = using.find((each) => pinOf(each) === undefined);
+    if (user !== undefined) {
+      const [name = user.Id] = user.Names;
+      throw pullError('runtime/pull-failed', `${imageId} can't be removed: container ${name.replace('/', '')} uses it`);
+    }
+    for (const pin of using.flatMap((each) => pinOf(each) ?? [])) await removePin(client, pin, signal);
+    const details = await client.imageDetails(imageId, signal);
+    // The engine removes an image without a name by its id, and one with several only name by name.
+    const names = [...(details?.RepoTags ?? []), ...(details?.RepoDigests ?? [])];
+    for (const name of names) if (fullName(name) !== undefined) await client.removeName(name, signal);
+    await client.removeName(imageId, signal);
+  }
+
+  /** The engine has neither manifests nor blobs in its API, and checks its own records. */
+  async check({ reference, documents, layers }: ExpectedImage, signal: AbortSignal): Promise<ImageContent> {
+    const image = await this.find(reference, signal);
+    const details = image && (await this.client.imageDetails(image.imageId, signal));
+    if (details === undefined) return { kind: 'absent', faults: [] };
+    const isOther = !documents.some((digest) => digest === details.Id);
+    const diffIds = details.RootFS?.Layers ?? [];
+    const lacking = layers.filter(({ diffId }) => !diffIds.includes(diffId));
+    if (!isOther && lacking.length === 0) return { kind: 'whole', by: 'records' };
+    const message = isOther
+      ? `${reference} names the image ${details.Id}, which is none of the release`
+      : `${reference} has other layers than the release`;
+    return { kind: 'unknown', reason: { code: 'runtime/config', message } };
+  }
+
+  /** By tag, by digest, or both. False without the image. */
+  private async name(imageId: string, reference: string, signal: AbortSignal): Promise<boolean> {
+    const { repository, tag, digest } = parseReference(reference);
+    const tags = [tag ?? [], digest === undefined ? [] : digestTagOf(digest)].flat();
+    for (const each of tags) if (!(await this.client.tag(imageId, repository, each, signal))) return false;
+    return true;
+  }
+
+  private async pin(reference: string, imageId: string): Promise<void> {
+    const signal = AbortSignal.timeout(PIN_MS);
+    const pins = await listPins(this.client, signal);
+    if (pins.some((pin) => pin.reference === reference && pin.imageId === imageId)) return;
+    for (const pin of pins) if (pin.reference === reference) await removePin(this.client, pin, signal);
+    await addPin(this.client, { reference, imageId }, signal);
+  }
+
+  /** Of a daemon that was killed before it had given an image its names. */
+  private async finishPulls(references: readonly string[], signal: AbortSignal): Promise<void> {
+    const { client, mirror } = this;
+    const byPath = new Map(references.map((reference) => [loopbackPath(reference), reference]));
+    for (const image of await client.images(signal)) {
+      for (const { name, path } of loopbackNames(image, mirror)) {
+        const reference = byPath.get(path);
+        if (reference !== undefined) await this.name(image.Id, reference, signal);
+        await client.removeName(name, signal);
+      }
+    }
+  }
+}
+
+function named(images: readonly RuntimeImage[], name: string): RuntimeImage | undefined {
+  return images.find(({ repoTags, repoDigests }) => repoTags.includes(name) || repoDigests.includes(name));
+}

@@ -1,0 +1,81 @@
+import { type Digest, parseDigest } from '../../domain/model/digest.ts';
+import type { RuntimeImage } from '../../domain/model/image.ts';
+import { formatReference, mirrorPathOf, parseReference, withRegistry } from '../../domain/model/reference.ts';
+import type { MirrorAddress } from '../config/toml-text.ts';
+import type { EngineImage } from './engine-client.ts';
+
+/**
+ * The image stores of Docker give a name by digest only to what was pulled by it, and ours is
+ * pulled from another place. So an image that we pull gets this tag, which says the same.
+ */
+const DIGEST_TAG = /^sha256-([0-9a-f]{64})$/;
+
+/** `sha256-…` */
+export function digestTagOf(digest: Digest): string {
+  return digest.replace(':', '-');
+}
+
+/** Of what is pulled for `reference`: `quay.io/coreos/etcd@sha256:…`. */
+export function loopbackPath(reference: string): string {
+  const { repository, tag = 'latest', digest } = parseReference(reference);
+  return `${mirrorPathOf(repository)}${digest === undefined ? `:${tag}` : `@${digest}`}`;
+}
+
+/** A name at our registry, of this daemon or an earlier one. */
+interface LoopbackName {
+  readonly name: string;
+  /** As in {@link loopbackPath}. */
+  readonly path: string;
+}
+
+/** With those that a pull left behind when the daemon or the engine was killed. */
+export function loopbackNames(
+  { RepoTags, RepoDigests }: Pick<EngineImage, 'RepoTags' | 'RepoDigests'>,
+  { authority }: MirrorAddress,
+): LoopbackName[] {
+  const names = new Set([...RepoTags, ...RepoDigests].filter((name) => name.startsWith(`${authority}/`)));
+  return [...names].flatMap((name) => {
+    const [, path] = /^[0-9a-f]{32}\/(.+)$/.exec(name.slice(authority.length + 1)) ?? [];
+    return path === undefined ? [] : [{ name, path }];
+  });
+}
+
+/** `docker.io/library/etcd:3` of `etcd:3`. Undefined for what is no name. */
+export function fullName(name: string): string | undefined {
+  try {
+    return formatReference(parseReference(withRegistry(name, 'docker.io')));
+  } catch {
+    return undefined; // as `<none>:<none>`
+  }
+}
+
+/** A container of ours that holds an image. */
+export interface Pin {
+  readonly containerId: string;
+  /** By digest. */
+  readonly reference: string;
+  readonly imageId: string;
+}
+
+/** Without names at our registry. Names by digest are from our tags, our pins and the engine. */
+export function toRuntimeImage(image: EngineImage, pins: readonly Pin[], mirror: MirrorAddress): RuntimeImage {
+  const loopback = new Set(loopbackNames(image, mirror).map(({ name }) => name));
+  const names = [...image.RepoTags, ...image.RepoDigests].flatMap((name) =>
+    loopback.has(name) ? [] : (fullName(name) ?? []),
+  );
+  const own = pins.filter(({ imageId }) => imageId === image.Id);
+  const repoTags = new Set<string>();
+  const repoDigests = new Set(own.map(({ reference }) => reference));
+  for (const name of names) {
+    const { repository, tag = '', digest } = parseReference(name);
+    const tagged = digest ?? parseDigest(`sha256:${DIGEST_TAG.exec(tag)?.[1]}`);
+    if (tagged === undefined) repoTags.add(name);
+    else repoDigests.add(`${repository}@${tagged}`);
+  }
+  return {
+    imageId: image.Id,
+    repoTags: [...repoTags].sort(),
+    repoDigests: [...repoDigests].sort(),
+    pinned: own.length > 0,
+  };
+}

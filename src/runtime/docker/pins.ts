@@ -1,0 +1,61 @@
+import { formatReference, isCanonicalReference, parseReference } from '../../domain/model/reference.ts';
+import { digestOf } from '../../platform/digest.ts';
+import type { EngineClient, EngineContainer } from './engine-client.ts';
+import { digestTagOf, type Pin } from './image-names.ts';
+
+/**
+ * A container that was made and never started holds its image. Its label names the image by digest.
+ */
+const PIN_LABEL = 'io.stickpin.pin';
+
+/** `stickpin-pin-` and a part of the digest of the reference. */
+function containerName(reference: string): string {
+  return `stickpin-pin-${digestOf(Buffer.from(reference)).slice('sha256:'.length, 'sha256:'.length + 24)}`;
+}
+
+/** Undefined for a container of somebody else. */
+export function pinOf({ Id, Names, ImageID, Labels }: EngineContainer): Pin | undefined {
+  const reference = Labels?.[PIN_LABEL];
+  if (reference === undefined || !Names.includes(`/${containerName(reference)}`)) return undefined;
+  if (!isCanonicalReference(reference) || !reference.includes('@')) return undefined;
+  return { containerId: Id, reference, imageId: ImageID };
+}
+
+export async function listPins(client: EngineClient, signal: AbortSignal): Promise<Pin[]> {
+  return (await client.containers(signal, { label: [PIN_LABEL] })).flatMap((each) => pinOf(each) ?? []);
+}
+
+export async function removePin(client: EngineClient, { containerId }: Pin, signal: AbortSignal): Promise<void> {
+  await client.removeContainer(containerId, signal, true);
+}
+
+/**
+ * By the tag of the image for its digest, which is given again if it was removed: the containerd
+ * image store holds the name of a container, not only its image.
+ */
+export async function addPin(
+  client: EngineClient,
+  { reference, imageId }: Omit<Pin, 'containerId'>,
+  signal: AbortSignal,
+): Promise<void> {
+  const { repository, digest } = parseReference(reference);
+  if (digest === undefined) return;
+  const tag = digestTagOf(digest);
+  const details = await client.imageDetails(imageId, signal);
+  if (details === undefined || !(await client.tag(imageId, repository, tag, signal))) return;
+  const body = {
+    Image: formatReference({ repository, tag }),
+    Labels: { [PIN_LABEL]: reference },
+    // It is never run, but an image without a command would be refused.
+    Entrypoint: [],
+    Cmd: ['/stickpin-pin'],
+    NetworkDisabled: true,
+    HostConfig: {
+      NetworkMode: 'none',
+      RestartPolicy: { Name: 'no' },
+      // Otherwise the engine makes volumes, and copies what the image has there.
+      Mounts: Object.keys(details.Config?.Volumes ?? {}).map((Target) => ({ Type: 'tmpfs', Target })),
+    },
+  };
+  await client.createContainer(containerName(reference), body, signal);
+}
