@@ -1,7 +1,7 @@
 import type { Section, Setting } from '../domain/settings/sections.ts';
 import { settingsTable } from '../domain/settings/settings.ts';
 import { NODE_SOURCES, type SettingsFragment } from './load-settings.ts';
-import { tomlOf, writtenSettings } from './print-settings.ts';
+import { tomlOf, type WrittenValue } from './print-settings.ts';
 
 const INTRODUCTION = `# Settings
 
@@ -23,12 +23,9 @@ settings in force, as they are written, defaults included.
 
 /** The page \`docs/settings.md\`: one table for each section, with a row for each setting. */
 export function settingsReference(): string {
-  const defaults = writtenSettings({});
   const sections = Object.entries<Section>(settingsTable).map(([section, { about, settings, isNamed }]) => {
     const name = isNamed ? `${section}.NAME` : section;
-    const rows = Object.entries(settings).map(([key, setting]) =>
-      row(`${name}.${key}`, setting, defaults[name]?.[key]),
-    );
+    const rows = Object.entries(settings).map(([key, setting]) => row(`${name}.${key}`, setting));
     return [`## \`[${name}]\``, '', about, '', ...HEAD, ...rows, ''].join('\n');
   });
   return [INTRODUCTION, ...sections].join('\n');
@@ -39,8 +36,8 @@ const HEAD = [
   '| --- | --- | --- | --- | --- | --- |',
 ] as const;
 
-function row(path: string, { type, about }: Setting, value: Parameters<typeof tomlOf>[0] | undefined): string {
-  const written = value === undefined ? 'not set' : `\`${tomlOf(value)}\``;
+function row(path: string, { type, about, default: value }: Setting): string {
+  const written = value === undefined ? 'not set' : `\`${tomlOf(value as WrittenValue)}\``;
   return `| ${[`\`${path}\``, type.name, written, type.unit ?? '', type.range ?? '', about].join(' | ')} |`;
 }
 

@@ -39,6 +39,8 @@ export interface ExaminedNode {
   /** Which keys are recorded as revoked. @throws AppError when the record is damaged */
   revocations(signal: AbortSignal): Promise<RevocationRecord>;
   readonly fleet: ExaminedFleet;
+  /** What registries offer. @throws AppError why it is not known */
+  sources(signal: AbortSignal): Promise<FleetView>;
   /** Undefined on a node without CRI-O. */
   readonly crio: ExaminedCrio | undefined;
 }

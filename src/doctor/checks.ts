@@ -14,6 +14,7 @@ import { checkFolders } from './check-folders.ts';
 import { checkKeys } from './check-keys.ts';
 import { checkKubelet } from './check-kubelet.ts';
 import { checkRuntime } from './check-runtime.ts';
+import { checkSources } from './check-sources.ts';
 import { checkHooks, checkRegistrySocket, checkUnits } from './check-units.ts';
 
 const UDEV_PLACES = ['/etc/udev/rules.d/90-stickpin.rules', '/usr/lib/udev/rules.d/90-stickpin.rules'] as const;
@@ -35,6 +36,7 @@ const CHECKS: readonly ((node: ExaminedNode) => readonly Check[])[] = [
   checkFolders,
   checkServe,
   checkFleet,
+  checkSources,
   checkCrio,
 ];
 

@@ -1,6 +1,7 @@
 import { bundleError } from '../bundle/bundle-error.ts';
 import { isTimestamp, payloadFaults, releaseMembers } from '../bundle/format/schema.ts';
 import { isBundleTar } from '../bundle/read/open-bundle.ts';
+import { checkAccess } from '../distribution/logins.ts';
 import { RELEASE_SIGNATURES } from '../domain/model/bundle.ts';
 import { digestFromHex } from '../domain/model/digest.ts';
 import { FaultList } from '../platform/app-error.ts';
@@ -8,7 +9,6 @@ import { type CreateOptions, sizeRulesOf } from './create-options.ts';
 import { checkTarget } from './output/staging.ts';
 import { type AttachmentRequest, checkAttachmentNames, checkAttachments } from './payload/attachments.ts';
 import { checkReleaseSource, payloadOf } from './payload/release-payload.ts';
-import { checkAccess } from './registry/logins.ts';
 import { jsonBytes } from './write-bundle.ts';
 
 const SIGNATURES_FILE: AttachmentRequest = { path: '(signatures of the release)', ...RELEASE_SIGNATURES };

@@ -1,5 +1,6 @@
 import type { ImageRequest } from '../bundle/image-request.ts';
 import { isBundleTar } from '../bundle/read/open-bundle.ts';
+import type { RegistryAccess } from '../distribution/registry-client.ts';
 import type { Payload, UpdateRules } from '../domain/model/bundle.ts';
 import type { StickFilesystem } from '../domain/model/machine.ts';
 import type { ManifestImage } from '../domain/release/manifest-images.ts';
@@ -10,7 +11,6 @@ import type { SignatureChoice } from './openshift/release-signatures.ts';
 import type { AttachmentRequest } from './payload/attachments.ts';
 import type { SigningKey } from './payload/sign-envelope.ts';
 import type { ProgressListener } from './progress.ts';
-import type { RegistryAccess } from './registry/registry-client.ts';
 import type { ImagePolicy } from './verify/policy-file.ts';
 
 /** Texts have the form of the payload and are validated before anything is read. */

@@ -19,6 +19,7 @@ const FACT_MS = 30_000;
 const UNITS = [
   'stickpin.service',
   'stickpin-fleet.service',
+  'stickpin-sources.service',
   'stickpin-registry.socket',
   'stickpin-clear-mirrors.service',
   'crio.service',

@@ -3,6 +3,7 @@ import { createWorkerDocuments, type Documents, documentsHere } from '../../bund
 import { judgeBundles } from '../../bundle/verify/judge-bundles.ts';
 import type { RuntimeObservation } from '../../domain/model/image.ts';
 import { imagesEnv } from '../../domain/report/texts/images-env.ts';
+import { hasSources } from '../../domain/settings/settings.ts';
 import { createEngine, type Engine } from '../../engine/loop/engine.ts';
 import { DirectoryMedia } from '../../media/directory-media.ts';
 import { LoadedMedia } from '../../media/loaded-media.ts';
@@ -111,7 +112,7 @@ async function createParts(options: DaemonOptions, disposal: DisposalStack, sign
   const documentParser = openDocuments(options, disposal);
   const files = createFileStores(options);
   const fleet = await openFleet(options, files.documents, disposal);
-  const media = createDaemonMedia(options, trust, documentParser, fleet ? [fleet.provider] : []);
+  const media = createDaemonMedia(options, trust, documentParser, fleet?.providers);
   disposal.defer('the media', () => media.dispose());
   const source = createBlobUnion({ own: [files.documents, files.layers], media: media.blobs });
   const token = await openRegistryToken(join(settings.paths.state_dir, 'registry-token'), log);
@@ -195,7 +196,8 @@ async function openFleet(
   documents: BlobSource,
   disposal: DisposalStack,
 ): Promise<DaemonFleet | undefined> {
-  if (!options.settings.fleet.enabled) return undefined;
+  const { settings } = options;
+  if (!settings.fleet.enabled && !hasSources(settings)) return undefined;
   const { createDaemonFleet } = await import('./fleet.ts');
   const fleet = createDaemonFleet(options, { documents });
   disposal.defer('the offers to other nodes', fleet.close);

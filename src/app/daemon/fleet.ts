@@ -7,6 +7,7 @@ import {
   withheldFromPeers,
 } from '../../domain/report/peer-wants.ts';
 import type { StatusReport } from '../../domain/report/status-schema.ts';
+import { hasSources } from '../../domain/settings/settings.ts';
 import type { StoredBundle } from '../../domain/state/state.ts';
 import { KeptBundles, NodeOffers } from '../../fleet/daemon/offered-bundles.ts';
 import { FleetWatch, PeerMedia } from '../../fleet/daemon/peer-media.ts';
@@ -23,10 +24,11 @@ import type { SignedFiles } from '../../store/files/signed-files.ts';
 import type { DaemonOptions } from './run-daemon.ts';
 import type { TrustKeeper } from './trust/trust-keeper.ts';
 
-/** What the daemon has to do with other nodes. Only with `fleet.enabled`. */
+/** What the daemon has to do with other nodes, and with bundles in registries. */
 export interface DaemonFleet {
-  readonly port: FleetPort;
-  readonly provider: PeerMedia;
+  /** Only with `fleet.enabled`. */
+  readonly port: FleetPort | undefined;
+  readonly providers: readonly PeerMedia[];
   /** Serves `offers.sock` from now on. Never throws: what fails is logged, and tried again. */
   serve(parts: ServedParts): Promise<void>;
   /** Takes a report of the engine: it says what is needed of others, and what may be given. */
@@ -72,12 +74,12 @@ interface FleetState {
   present: number;
 }
 
-/** The fleet process is followed until `close`. */
+/** The processes beside the daemon are followed until `close`. */
 export function createDaemonFleet(
   options: Pick<DaemonOptions, 'settings' | 'clock' | 'log'>,
   { documents }: Pick<ServedParts, 'documents'>,
 ): DaemonFleet {
-  const { clock, log, settings } = options;
+  const { settings } = options;
   const state: FleetState = {
     options,
     report: undefined,
@@ -92,33 +94,48 @@ export function createDaemonFleet(
     seen: '',
     present: 0,
   };
-  const { peersSocket } = fleetPaths(settings.paths);
-  const connection = new WireConnection({ who: 'the fleet process', connect: unixSocket(peersSocket) });
-  const port = new FleetWatch(new OffersClient(connection), clock, log);
+  const { peersSocket, sourcesSocket } = fleetPaths(settings.paths);
+  const nodes = settings.fleet.enabled ? followed(peersSocket, state, documents) : undefined;
+  const sources = hasSources(settings) ? followed(sourcesSocket, state, documents, SOURCES) : undefined;
+  const all = [nodes, sources].flatMap((one) => one ?? []);
+  return {
+    port: nodes?.port,
+    providers: all.map(({ provider }) => provider),
+    serve: async (parts) => {
+      if (settings.fleet.enabled) await serve(state, parts);
+    },
+    reported: (report, judged) => {
+      if (takeReport(state, report, judged)) for (const { provider } of all) provider.reconsider();
+    },
+    close: async () => {
+      state.stop.abort();
+      for (const { connection } of all) connection.close();
+      await Promise.all([...all.map(({ following }) => following), state.opening]);
+      await state.server?.close();
+    },
+  };
+}
+
+const SOURCES = { process: 'process of the sources', what: 'registries', unit: 'stickpin-sources' };
+
+/** A process that says what is offered elsewhere: each place with a bundle is a medium. */
+function followed(socket: string, state: FleetState, own: BlobSource, of?: typeof SOURCES) {
+  const { clock, log } = state.options;
+  const connection = new WireConnection({ who: `the ${of?.process ?? 'fleet process'}`, connect: unixSocket(socket) });
+  const port = new FleetWatch(new OffersClient(connection), clock, log, of);
   const provider = new PeerMedia({
     fleet: port,
     clientOf: (peer) => new OffersClient(connection, wirePaths.peer(peer), peer),
+    ...(of !== undefined && { look: (signal) => port.look(signal) }),
     isWanted: (offered) =>
       state.report !== undefined &&
       !state.refused.has(offered.bundleId) &&
       isWantedFromPeers(offered, state.report, state.forgotten),
-    own: documents,
+    own,
     clock,
     random: Math.random,
   });
-  const following = port.run(state.stop.signal);
-  return {
-    port,
-    provider,
-    serve: (parts) => serve(state, parts),
-    reported: (report, judged) => takeReport(state, report, judged, provider),
-    close: async () => {
-      state.stop.abort();
-      connection.close();
-      await Promise.all([following, state.opening]);
-      await state.server?.close();
-    },
-  };
+  return { connection, port, provider, following: port.run(state.stop.signal) };
 }
 
 async function serve(state: FleetState, parts: ServedParts): Promise<void> {
@@ -164,8 +181,8 @@ function presentIn({ images, artifacts }: StatusReport['bundles'][number]): numb
   return images.present + (artifacts?.present ?? 0);
 }
 
-/** Most reports differ in their progress only. */
-function takeReport(state: FleetState, report: StatusReport, judged: JudgedBy, provider: PeerMedia): void {
+/** Most reports differ in their progress only. @returns whether this one does in more */
+function takeReport(state: FleetState, report: StatusReport, judged: JudgedBy): boolean {
   const { bundles, rejected, notices, rejectedNames } = report;
   const seen = JSON.stringify([
     bundles.map((bundle) => [bundle.bundleId, bundle.phase, bundle.hold, bundle.cancelled, presentIn(bundle)]),
@@ -176,7 +193,7 @@ function takeReport(state: FleetState, report: StatusReport, judged: JudgedBy, p
   state.report = report;
   const grounds = refusalGrounds(judged.bundles, judged.trustRevision);
   const isJudgedAnew = grounds !== state.grounds;
-  if (seen === state.seen && !isJudgedAnew) return;
+  if (seen === state.seen && !isJudgedAnew) return false;
   state.seen = seen;
   state.grounds = grounds;
   state.forgotten = forgottenBundles(judged.bundles);
@@ -187,5 +204,5 @@ function takeReport(state: FleetState, report: StatusReport, judged: JudgedBy, p
   const present = report.bundles.reduce((sum, bundle) => sum + presentIn(bundle), 0);
   state.kept?.changed(present < state.present);
   state.present = present;
-  provider.reconsider();
+  return true;
 }

@@ -79,6 +79,7 @@ export async function examineNode(
       revocations: (inner) =>
         fromRecords(settings.paths.state_dir, inner, ({ revocations }) => revocations(), EMPTY_RECORD),
       fleet: examinedFleet(settings),
+      sources: (inner) => firstView(fleetPaths(settings.paths).sourcesSocket, 'stickpin-sources.service', inner),
       crio: (await hasCrio(settings)) ? examinedCrio(settings) : undefined,
     });
     return [finding, ...(await runChecks(checks, signal))];
@@ -176,7 +177,7 @@ export async function examineDatabase(stateDirectory: string, signal: AbortSigna
 /** The fleet process of this node, and the certificate of its kubelet. */
 function examinedFleet({ fleet, paths }: Settings): ExaminedFleet {
   return {
-    view: (signal) => firstView(fleetPaths(paths).peersSocket, signal),
+    view: (signal) => firstView(fleetPaths(paths).peersSocket, 'stickpin-fleet.service', signal),
     identity: async (signal) => {
       const { identity, validUntil } = await readIdentity(fleet, signal);
       return { node: identity.node, validUntil, now: systemClock.now() };
@@ -184,8 +185,8 @@ function examinedFleet({ fleet, paths }: Settings): ExaminedFleet {
   };
 }
 
-async function firstView(path: string, signal: AbortSignal): Promise<FleetView> {
-  for await (const view of watchFleetAt(path, signal)) return view;
+async function firstView(path: string, unit: string, signal: AbortSignal): Promise<FleetView> {
+  for await (const view of watchFleetAt(path, signal, unit)) return view;
   throw new AppError({ code: 'fleet/unreachable', message: 'it sent nothing', disposition: 'retry' });
 }
 

@@ -1,8 +1,6 @@
 import { hostname } from 'node:os';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
-import { loadSettings, NODE_SOURCES, type SettingsSources } from '../../config/load-settings.ts';
-import { startFaultLine } from '../../domain/report/status/media-line.ts';
+import { loadSettings } from '../../config/load-settings.ts';
 import type { Settings } from '../../domain/settings/settings.ts';
 import { IdentityKeeper } from '../../fleet/identity/identity.ts';
 import { KubernetesApi } from '../../fleet/kubernetes/api.ts';
@@ -12,26 +10,16 @@ import { PublishedMark } from '../../fleet/kubernetes/own-node.ts';
 import { Publisher, withdraw } from '../../fleet/kubernetes/publisher.ts';
 import { isKubeletReady } from '../../fleet/peers/silence.ts';
 import { fleetPaths } from '../../fleet/wire/documents.ts';
-import { type ClosableLog, createLog } from '../../host/log.ts';
-import { createServiceNotifier, type SystemdNotifier } from '../../host/notify.ts';
-import { AppError, reasonOf } from '../../platform/app-error.ts';
+import type { ClosableLog } from '../../host/log.ts';
+import { reasonOf } from '../../platform/app-error.ts';
 import { linkSignals, withDeadline } from '../../platform/async/abort.ts';
 import { systemClock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
-import { messageIds } from '../../platform/message-ids.ts';
 import { sentence } from '../../platform/plain-text.ts';
-import { exitCodeOf, lockFolders } from '../../store/files/folder-lock.ts';
+import { lockFolders } from '../../store/files/folder-lock.ts';
 import { watchSettings } from '../daemon/changes.ts';
+import { runSideProcess, type SideProcess } from '../side-process.ts';
 import { Fleet, OwnStatus } from './fleet.ts';
-
-interface Service {
-  readonly settings: Settings;
-  readonly sources: SettingsSources;
-  readonly log: ClosableLog;
-  /** Aborted to stop the service. */
-  readonly stop: AbortSignal;
-  readonly notifier: SystemdNotifier;
-}
 
 /**
  * The program of `stickpin-fleet.service`. Resolves to the exit code.
@@ -41,29 +29,9 @@ interface Service {
  *   when it could not, and stderr says what to run later
  */
 export async function runFleetService(args: readonly string[]): Promise<number> {
-  const log = await createLog({ env: process.env });
-  const stop = new AbortController();
-  for (const name of ['SIGTERM', 'SIGINT'] as const) process.once(name, () => stop.abort());
-  const notifier = await createServiceNotifier({ env: process.env, log, clock: systemClock, healthy: () => true });
-  try {
-    const options = readArguments(args);
-    const { sources } = options;
-    const settings = await loadSettings(sources, stop.signal);
-    if (options.withdraw) return await withdrawAtRemoval(settings, log, stop.signal);
-    return await serve({ settings, sources, log, stop: stop.signal, notifier });
-  } catch (error) {
-    if (stop.signal.aborted) return 0;
-    log.error(
-      { err: error, messageId: messageIds.configurationRejected },
-      `stickpin-fleet can't start: ${reasonOf(error)}`,
-    );
-    const code = error instanceof AppError ? error.code : undefined;
-    notifier.status(startFaultLine('stickpin-fleet', code, reasonOf(error)));
-    return exitCodeOf(error);
-  } finally {
-    notifier.dispose();
-    log.close();
-  }
+  return runSideProcess('stickpin-fleet', args, ({ settings, log, stop, ...rest }, { withdraw }) =>
+    withdraw ? withdrawAtRemoval(settings, log, stop) : serve({ settings, log, stop, ...rest }),
+  );
 }
 
 /** People and package managers run it, so it prints what is left to do. */
@@ -78,7 +46,7 @@ async function withdrawAtRemoval(settings: Settings, log: ClosableLog, signal: A
  * A change of the settings restarts the service within the process. An exit would not do: systemd
  * takes it for a failure and waits longer before each next start (`RestartSteps=`).
  */
-async function serve(service: Service): Promise<number> {
+async function serve(service: SideProcess): Promise<number> {
   const { sources, log, stop, notifier } = service;
   stop.addEventListener('abort', () => notifier.stopping(), { once: true });
   let { settings } = service;
@@ -96,7 +64,7 @@ async function serve(service: Service): Promise<number> {
 }
 
 /** Until the settings change, or the service is to stop. */
-async function work(service: Service): Promise<void> {
+async function work(service: SideProcess): Promise<void> {
   const { stateDir, runDir } = fleetPaths(service.settings.paths);
   const lock = { program: 'stickpin-fleet', clock: systemClock, log: service.log };
   const release = await lockFolders([stateDir, runDir], lock, service.stop);
@@ -107,7 +75,7 @@ async function work(service: Service): Promise<void> {
   }
 }
 
-async function workLocked({ settings, sources, log, stop, notifier }: Service): Promise<void> {
+async function workLocked({ settings, sources, log, stop, notifier }: SideProcess): Promise<void> {
   const changed = new AbortController();
   const { signal, release } = linkSignals([stop, changed.signal]);
   const own = new OwnStatus(join(settings.paths.run_dir, 'status.json'), log);
@@ -171,21 +139,6 @@ async function identityOf(
   const keeper = new IdentityKeeper({ settings: fleet, clock: systemClock, log });
   await keeper.refresh(signal);
   return keeper;
-}
-
-interface Arguments {
-  /** The node's fragments, and the files of `--config`, which override them. */
-  readonly sources: SettingsSources;
-  readonly withdraw: boolean;
-}
-
-function readArguments(args: readonly string[]): Arguments {
-  const { values } = parseArgs({
-    args: [...args],
-    options: { config: { type: 'string', multiple: true }, withdraw: { type: 'boolean', default: false } },
-  });
-  const files = (values.config ?? []).map((file) => ({ file, required: true }));
-  return { sources: { fragments: [...NODE_SOURCES.fragments, ...files] }, withdraw: values.withdraw };
 }
 
 /** How long the API server may take to remove what stickpin published. */

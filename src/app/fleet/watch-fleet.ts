@@ -17,7 +17,7 @@ function fleetOff(): AppError {
   });
 }
 
-function fleetError(error: unknown): AppError {
+function fleetError(error: unknown, unit: string): AppError {
   if (systemCodesOf(error).includes('EACCES')) {
     return new AppError({
       code: 'fleet/denied',
@@ -28,7 +28,7 @@ function fleetError(error: unknown): AppError {
   }
   return new AppError({
     code: 'fleet/unreachable',
-    message: `${reasonOf(error)}; see 'systemctl status stickpin-fleet.service'`,
+    message: `${reasonOf(error)}; see 'systemctl status ${unit}'`,
     disposition: 'retry',
     cause: error,
   });
@@ -51,9 +51,13 @@ export async function* watchFleet(signal: AbortSignal): AsyncGenerator<FleetView
   yield* watchFleetAt(fleetPaths(paths).peersSocket, signal);
 }
 
-/** As {@link watchFleet}, of the fleet process that listens on a socket. */
-export async function* watchFleetAt(path: string, signal: AbortSignal): AsyncGenerator<FleetView> {
-  const connection = new WireConnection({ who: 'stickpin-fleet.service', connect: () => connect(path) });
+/** As {@link watchFleet}, of the process of a unit that listens on a socket. */
+export async function* watchFleetAt(
+  path: string,
+  signal: AbortSignal,
+  unit = 'stickpin-fleet.service',
+): AsyncGenerator<FleetView> {
+  const connection = new WireConnection({ who: unit, connect: () => connect(path) });
   const client = new OffersClient(connection);
   try {
     let etag: string | undefined;
@@ -66,7 +70,7 @@ export async function* watchFleetAt(path: string, signal: AbortSignal): AsyncGen
     }
   } catch (error) {
     signal.throwIfAborted();
-    throw fleetError(error);
+    throw fleetError(error, unit);
   } finally {
     connection.close();
   }

@@ -1,5 +1,5 @@
 import { type Command, InvalidArgumentError } from 'commander';
-import type { RegistryAccess } from '../../factory/registry/registry-client.ts';
+import type { RegistryAccess } from '../../distribution/registry-client.ts';
 import { defined } from '../../platform/defined.ts';
 import { numberOption } from './option-values.ts';
 

@@ -4,6 +4,7 @@ import {
   absolutePathOrAuto,
   absolutePaths,
   bundleDigests,
+  bundleReference,
   containerNames,
   dataRate,
   duration,
@@ -313,6 +314,45 @@ export const streamsSection = {
       default: [],
       about:
         'Containers, such as `["swss"]`, that a unit of the node makes of the images with `tag_after_proof`. Once these tags have moved, such a container is removed when it does not run and was made from an older release of the stream; its volumes stay. Only Docker has such names. Needs `tag_after_proof`.',
+    },
+  },
+} satisfies Section;
+
+export const sourcesSection = {
+  about: 'A bundle in a registry that this node follows, see [link.md](link.md). `NAME` is any name.',
+  isNamed: true,
+  settings: {
+    reference: {
+      type: bundleReference,
+      default: undefined,
+      about: 'The tag that is followed. A section without it does nothing.',
+    },
+    every: {
+      type: duration,
+      default: '1d',
+      about: 'How often the tag is read, each time up to a tenth earlier or later by chance; every minute at most.',
+    },
+    authfile: {
+      type: absolutePath,
+      default: undefined,
+      about: 'Credentials, as in containers-auth.json(5), which the user of the unit must be able to read.',
+    },
+    ca: {
+      type: absolutePath,
+      default: undefined,
+      about:
+        'Certificates of authorities in PEM for the registry, in place of those of the system and of `/etc/containers/certs.d`.',
+    },
+    rate: {
+      type: dataRate,
+      default: 'unlimited',
+      about: 'How much is taken from this registry.',
+    },
+    windows: {
+      type: weeklyWindows,
+      default: [],
+      about:
+        'When blobs of more than 256 KiB are taken, as `update.windows`, each a table `[[sources.NAME.windows]]`. Without any: always. The tag and the documents are read at any time.',
     },
   },
 } satisfies Section;

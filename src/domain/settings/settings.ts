@@ -11,6 +11,7 @@ import {
   type Section,
   type Setting,
   serveSection,
+  sourcesSection,
   streamsSection,
   trustSection,
   updateSection,
@@ -34,6 +35,7 @@ export const settingsTable = {
   lifecycle: lifecycleSection,
   update: updateSection,
   streams: streamsSection,
+  sources: sourcesSection,
   hooks: hooksSection,
   fleet: fleetSection,
   history: historySection,
@@ -62,7 +64,7 @@ export type Settings = { readonly [Name in keyof Table]: ValuesOf<Table[Name]> }
  * The settings that decisions may depend on: all but those of places on this machine. A new setting
  * or section of the table is in it at once.
  */
-export type Policy = Omit<Settings, 'media' | 'runtime' | 'crio' | 'registry' | 'paths'>;
+export type Policy = Omit<Settings, 'media' | 'sources' | 'runtime' | 'crio' | 'registry' | 'paths'>;
 
 /**
  * The content of a `stickpin.toml`. All sections and keys are optional; unknown ones are errors.
@@ -90,6 +92,11 @@ function mapValues<From, To>(record: Readonly<Record<string, From>>, change: (va
 export function deepFreeze<T>(value: T): T {
   if (typeof value === 'object' && value !== null) for (const member of Object.values(value)) deepFreeze(member);
   return Object.freeze(value);
+}
+
+/** Whether a registry is followed. */
+export function hasSources({ sources }: Settings): boolean {
+  return Object.values(sources).some((one) => one?.reference !== undefined);
 }
 
 interface JointFault {

@@ -2,7 +2,7 @@ import * as v from 'valibot';
 import { STREAM_NAME } from '../model/bundle.ts';
 import { type BundleId, isDigest } from '../model/digest.ts';
 import { knownFilesystems } from '../model/medium.ts';
-import { isCanonicalReference, isTag } from '../model/reference.ts';
+import { isCanonicalReference, isTag, parseReference } from '../model/reference.ts';
 import { isVersion } from '../model/version.ts';
 import { isTimeZone, WEEK_MINUTES, WEEKDAYS, type WeeklyWindow } from '../model/windows.ts';
 
@@ -84,6 +84,26 @@ export const runtimeUnit: ValueType<string> = {
 };
 
 export const texts: ValueType<readonly string[]> = { name: 'list of strings', schema: v.array(v.string()) };
+
+/** Of a bundle in a registry. */
+export const bundleReference: ValueType<string> = {
+  name: 'reference',
+  range: '`registry/repository:tag`',
+  schema: v.pipe(
+    v.string('must be a text'),
+    v.maxLength(253, 'must have at most 253 characters'),
+    v.check(isTagged, 'must be registry/repository:tag, such as "registry.example.com/bundles/ocp:4.13"'),
+  ),
+};
+
+function isTagged(text: string): boolean {
+  try {
+    const { tag, digest } = parseReference(text);
+    return tag !== undefined && digest === undefined;
+  } catch {
+    return false;
+  }
+}
 
 /** A path that begins with `/`. */
 export const absolutePath: ValueType<string> = {
@@ -431,7 +451,7 @@ export const weeklyWindows: ValueType<readonly WeeklyWindow[]> = {
   name: 'list of tables',
   range: '`days`, `start_time` (`"hh:mm"`) and `length_minutes` (1 to 10080)',
   schema: v.pipe(
-    v.array(weeklyWindow, 'must be a list of tables, each under [[update.windows]]'),
+    v.array(weeklyWindow, 'must be a list of tables, each under its name in double brackets as [[update.windows]]'),
     v.maxLength(MAX_WINDOWS, `must have at most ${MAX_WINDOWS} windows`),
   ),
 };

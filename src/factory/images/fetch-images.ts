@@ -19,12 +19,12 @@ import {
 } from '../../bundle/format/referrers.ts';
 import type { ImageRequest } from '../../bundle/image-request.ts';
 import { limits } from '../../bundle/limits.ts';
+import type { RegistryAccess } from '../../distribution/registry-client.ts';
 import { type Digest, digestFromHex } from '../../domain/model/digest.ts';
 import { formatReference, parseReference, repositoryOf, withRegistry } from '../../domain/model/reference.ts';
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { digestOf } from '../../platform/digest.ts';
 import type { ProgressListener } from '../progress.ts';
-import type { RegistryAccess } from '../registry/registry-client.ts';
 import type { Ended } from '../run-program.ts';
 import { measureWhile, runProgram } from '../run-program.ts';
 import { attachedTagsOf, excessOf, isChosen, partsOf, type ReferrerChoice } from './attached.ts';

@@ -1,7 +1,7 @@
 import { parseReferrers, type Referral } from '../../bundle/format/referrers.ts';
+import { Answered, type RegistryAccess, RegistryClient, type Repository } from '../../distribution/registry-client.ts';
 import type { Digest } from '../../domain/model/digest.ts';
 import { reasonOf } from '../../platform/app-error.ts';
-import { Answered, type RegistryAccess, RegistryClient, type Repository } from '../registry/registry-client.ts';
 
 const MAX_PAGES = 32;
 const ACCEPT = { accept: 'application/vnd.oci.image.index.v1+json' };

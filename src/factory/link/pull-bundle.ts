@@ -7,6 +7,8 @@ import type { Trust } from '../../bundle/keys/trust.ts';
 import type { BundleFile, BundleReader } from '../../bundle/read/bundle-reader.ts';
 import { judgeBundle, readUntrusted } from '../../bundle/verify/judge-bundle.ts';
 import { verifyEnvelope } from '../../bundle/verify/verify-envelope.ts';
+import { Link } from '../../distribution/linked-bundle.ts';
+import type { RegistryAccess } from '../../distribution/registry-client.ts';
 import type { ContentPointer, Payload, VerifiedBundle } from '../../domain/model/bundle.ts';
 import { type Digest, hexOf } from '../../domain/model/digest.ts';
 import { isFaulty } from '../../domain/model/medium.ts';
@@ -16,9 +18,7 @@ import { digestOf } from '../../platform/digest.ts';
 import { writeTreeFile } from '../../platform/files/durable-file.ts';
 import { checkSpace, resumeDirectory } from '../output/staging.ts';
 import { countBytes, type ProgressListener } from '../progress.ts';
-import type { RegistryAccess } from '../registry/registry-client.ts';
 import { jsonBytes } from '../write-bundle.ts';
-import { Link } from './linked-bundle.ts';
 import { PulledBlobs } from './pulled-blobs.ts';
 
 interface PullOptions {
@@ -58,7 +58,7 @@ export async function pullBundle(options: PullOptions, signal: AbortSignal): Pro
   const { reference, access, trust, reuse, onProgress } = options;
   const link = new Link(reference, access, 'pull');
   const linked = await link.find(reference, signal);
-  const envelope = await documentOf(link, linked.envelope, signal);
+  const envelope = await link.blob(linked.envelope, signal);
   const payload = await judgedPayload(envelope, trust);
   const path = options.out ?? `${payload.name}-${payload.version}-${payload.arch}`;
   return resumeDirectory(
@@ -110,14 +110,6 @@ async function takeIndex(
 async function judgedPayload(bytes: Buffer, trust: Trust | undefined): Promise<Payload> {
   const envelope = parseEnvelope(bytes);
   return parsePayload(trust === undefined ? envelope.payload : (await verifyEnvelope(envelope, trust)).payload);
-}
-
-async function documentOf(link: Link, { digest, size }: ContentPointer, signal: AbortSignal): Promise<Buffer> {
-  const ask = { path: `${link.client.base}blobs/${digest}`, follows: true };
-  const { status, body } = await link.known(link.client.document(ask, signal), signal);
-  if (status !== 200) throw link.refusal(status);
-  if (body.length !== size || digestOf(body) !== digest) throw link.fault(`it sends other bytes for ${digest}`);
-  return body;
 }
 
 /** What earlier pulls of another bundle left goes. */

@@ -4,11 +4,11 @@ import { type FileHandle, open, readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { BundleReader } from '../../bundle/read/bundle-reader.ts';
 import { streamFile } from '../../bundle/read/open-file.ts';
+import type { Link, LinkedBundle } from '../../distribution/linked-bundle.ts';
+import { Answered } from '../../distribution/registry-client.ts';
 import type { ContentPointer } from '../../domain/model/bundle.ts';
 import { type Digest, digestFromHex, hexOf } from '../../domain/model/digest.ts';
 import { AppError } from '../../platform/app-error.ts';
-import { Answered, bodyOf } from '../registry/registry-client.ts';
-import type { Link, LinkedBundle } from './linked-bundle.ts';
 
 interface Places {
   readonly folder: string;
@@ -135,23 +135,15 @@ export class PulledBlobs {
     write: (chunk: Buffer) => Promise<void>,
     signal: AbortSignal,
   ): Promise<void> {
-    const { client } = this.link;
     const from = file.position;
-    const headers = from > 0 ? { range: `bytes=${from}-` } : {};
-    const response = await client.open({ path: `${client.base}blobs/${digest}`, headers, follows: true }, signal);
-    try {
-      const { statusCode: status } = response;
-      const isRest = status === 206 && response.headers['content-range']?.startsWith(`bytes ${from}-`) === true;
-      if (status !== 200 && !isRest) throw new Answered(`it answers ${status} to ${digest}`);
-      if (!isRest) await file.restart();
-      for await (const chunk of bodyOf(response)) {
-        if (file.position + chunk.length > file.sizeBytes) throw new Answered(`it sends too many bytes of ${digest}`);
-        await write(chunk);
-      }
-      if (file.position < file.sizeBytes) throw new Answered(`it sends too few bytes of ${digest}`);
-    } finally {
-      if (!response.complete) response.destroy();
+    const onStart = async (startByte: number) => {
+      if (startByte < from) await file.restart();
+    };
+    for await (const chunk of this.link.read(digest, from, signal, onStart)) {
+      if (file.position + chunk.length > file.sizeBytes) throw new Answered(`it sends too many bytes of ${digest}`);
+      await write(chunk);
     }
+    if (file.position < file.sizeBytes) throw new Answered(`it sends too few bytes of ${digest}`);
   }
 }
 

@@ -5,6 +5,8 @@ import { limits } from '../../bundle/limits.ts';
 import type { BundleReader } from '../../bundle/read/bundle-reader.ts';
 import { readImageDocument } from '../../bundle/read/read-image-document.ts';
 import { readContents, readUntrusted, type UntrustedBundle } from '../../bundle/verify/judge-bundle.ts';
+import { BUNDLE_TYPE, ENVELOPE_TYPE, emptyConfig, Link } from '../../distribution/linked-bundle.ts';
+import { Answered, type Ask, type RegistryAccess } from '../../distribution/registry-client.ts';
 import type { VerifiedBundle } from '../../domain/model/bundle.ts';
 import { type Digest, digestFromHex } from '../../domain/model/digest.ts';
 import type { Reference } from '../../domain/model/reference.ts';
@@ -12,8 +14,6 @@ import type { AppError } from '../../platform/app-error.ts';
 import { forEachLimited } from '../../platform/async/concurrency.ts';
 import { digestOf } from '../../platform/digest.ts';
 import { countBytes, type ProgressListener } from '../progress.ts';
-import { Answered, type Ask, type RegistryAccess } from '../registry/registry-client.ts';
-import { BUNDLE_TYPE, ENVELOPE_TYPE, emptyConfig, Link } from './linked-bundle.ts';
 
 interface PushOptions {
   /** With a tag. */

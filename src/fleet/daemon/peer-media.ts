@@ -8,12 +8,14 @@ import { plainText } from '../../platform/plain-text.ts';
 import { Observable, type Unsubscribe } from '../../platform/subscription.ts';
 import type { BlobSource } from '../../ports/blobs.ts';
 import type { FleetPort } from '../../ports/fleet.ts';
-import type { OffersClient } from '../wire/client.ts';
+import type { OffersClient, WatchOptions } from '../wire/client.ts';
 import { PeerBundle, type PeerClient, PeerTurn } from './peer-bundle.ts';
 
 interface PeerMediaOptions {
   readonly fleet: FleetPort;
   readonly clientOf: (peer: string) => PeerClient;
+  /** Has whoever knows the peers look at them anew. Default: there is no need. */
+  readonly look?: (signal: AbortSignal) => Promise<void>;
   /** Whether this node needs a bundle of another one now. */
   readonly isWanted: (offered: OfferedBundle) => boolean;
   /** Documents on the node's own disk. */
@@ -55,7 +57,8 @@ export class PeerMedia implements MediaProvider {
     this.reconsider();
   }
 
-  async rescan(): Promise<void> {
+  async rescan(signal: AbortSignal): Promise<void> {
+    await this.options.look?.(signal);
     this.reconsider();
   }
 
@@ -167,6 +170,7 @@ export class FleetWatch extends Observable implements FleetPort {
     private readonly client: Pick<OffersClient, 'fleet'>,
     private readonly clock: Clock,
     private readonly log: Log,
+    private readonly of = { process: 'fleet process', what: 'other nodes', unit: 'stickpin-fleet' },
   ) {
     super();
   }
@@ -190,9 +194,14 @@ export class FleetWatch extends Observable implements FleetPort {
     }
   }
 
-  private async query(signal: AbortSignal): Promise<void> {
-    const next = await this.client.fleet({ etag: this.etag, waitMs: WAIT_MS }, signal);
-    if (this.failures >= LOGGED_AFTER) this.log.info({}, 'The fleet process answers');
+  /** Never throws but an abort. */
+  async look(signal: AbortSignal): Promise<void> {
+    await this.query(signal, { isFresh: true }).catch(() => signal.throwIfAborted());
+  }
+
+  private async query(signal: AbortSignal, how: WatchOptions = { etag: this.etag, waitMs: WAIT_MS }): Promise<void> {
+    const next = await this.client.fleet(how, signal);
+    if (this.failures >= LOGGED_AFTER) this.log.info({}, `The ${this.of.process} answers`);
     this.failures = 0;
     if (next === undefined) return;
     const { version: _version, ...view } = next.document;
@@ -205,7 +214,7 @@ export class FleetWatch extends Observable implements FleetPort {
     if (this.failures === LOGGED_AFTER) {
       this.log.warn(
         { err: error },
-        `${reasonOf(error)}; nothing comes from other nodes, see systemctl status stickpin-fleet`,
+        `${reasonOf(error)}; nothing comes from ${this.of.what}, see systemctl status ${this.of.unit}`,
       );
     }
     const wasKnown = this.known !== undefined;

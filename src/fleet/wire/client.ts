@@ -33,6 +33,8 @@ export interface WatchOptions {
   readonly etag?: string | undefined;
   /** Long poll in milliseconds. Default 0. */
   readonly waitMs?: number;
+  /** The server looks anew first (RFC 9111, `no-cache`). Default false. */
+  readonly isFresh?: boolean;
 }
 
 interface DocumentForm<T> {
@@ -139,11 +141,11 @@ export class OffersClient implements BlobSource {
 
   private async watched<T>(
     form: DocumentForm<T>,
-    { etag, waitMs = 0 }: WatchOptions,
+    { etag, waitMs = 0, isFresh = false }: WatchOptions,
     signal: AbortSignal,
   ): Promise<Watched<T> | undefined> {
     const prefer = etag !== undefined && waitMs > 0 ? `wait=${Math.ceil(waitMs / 1_000)}` : undefined;
-    const headers = defined({ 'if-none-match': etag, prefer });
+    const headers = defined({ 'if-none-match': etag, prefer, 'cache-control': isFresh ? 'no-cache' : undefined });
     const response = await this.request({ path: form.path, headers, waitMs }, signal);
     if (response === undefined) throw badAnswer(this.pace.who, form.path, new Error('there is none'));
     if (response.statusCode === 304) return void response.resume();

@@ -183,6 +183,8 @@ interface FleetPaths {
   readonly offersSocket: string;
   /** Of the fleet process, by default `/run/stickpin-fleet/peers.sock`. */
   readonly peersSocket: string;
+  /** Of the process that reads registries, by default `/run/stickpin-sources/peers.sock`. */
+  readonly sourcesSocket: string;
   /** Of the fleet process. */
   readonly runDir: string;
   /** Of the fleet process. */
@@ -195,6 +197,7 @@ export function fleetPaths({ run_dir, state_dir }: Settings['paths']): FleetPath
   return {
     offersSocket: `${run_dir}/offers.sock`,
     peersSocket: `${runDir}/peers.sock`,
+    sourcesSocket: `${run_dir}-sources/peers.sock`,
     runDir,
     stateDir: `${state_dir}-fleet`,
   };

@@ -233,7 +233,7 @@ export interface SocketServer {
 }
 
 /**
- * HTTP on a Unix socket for its owner only (mode 0600). The socket of an earlier run is replaced.
+ * HTTP on a Unix socket, by default for its owner only. The socket of an earlier run is replaced.
  *
  * @param path at most 101 bytes, since six more are needed for a moment (unix(7))
  * @throws AppError `offers/listen` (`retry`)
@@ -241,6 +241,7 @@ export interface SocketServer {
 export async function serveSocket(
   path: string,
   handle: (request: IncomingMessage, response: ServerResponse) => Promise<void>,
+  mode = 0o600,
 ): Promise<SocketServer> {
   const server = createServer(WIRE_SERVER_OPTIONS, (request, response) => void handle(request, response));
   const folder = `${path}.new`;
@@ -251,7 +252,7 @@ export async function serveSocket(
     const listening = once(server, 'listening');
     server.listen(join(folder, 's'));
     await listening;
-    await chmod(join(folder, 's'), 0o600);
+    await chmod(join(folder, 's'), mode);
     await rename(join(folder, 's'), path);
     await rmdir(folder);
   } catch (cause) {

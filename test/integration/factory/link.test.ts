@@ -19,6 +19,7 @@ import { sampleArtifact, sampleImage, sampleLayer } from '../../support/bundles/
 import { folderForAll } from '../../support/files/temporary-folder.ts';
 import { type DockerRegistry, startDockerRegistry } from '../../support/registry/docker-registry.ts';
 import { type Front, startFront } from '../../support/registry/front.ts';
+import { makeTls, type OwnTls } from '../../support/registry/tls.ts';
 import { have } from '../../support/requirements.ts';
 import { runCommand } from '../../support/run-command.ts';
 
@@ -44,7 +45,7 @@ describe.runIf(have('mmdebstrap', 'openssl'))('a bundle in a registry', () => {
   let keys: string;
   let out: string;
   let home: string | undefined;
-  const tls = { key: '', certificate: '' };
+  let tls: OwnTls;
 
   const push = (path: string, reference: string, ...more: string[]) =>
     runCommand(['bundle', 'push', path, reference, '--json', ...more]);
@@ -58,12 +59,9 @@ describe.runIf(have('mmdebstrap', 'openssl'))('a bundle in a registry', () => {
   const downloads = () => asked('GET', /\/blobs\/sha256/);
 
   beforeAll(async () => {
-    Object.assign(tls, certificate(work));
+    tls = makeTls(work);
     registry = await startDockerRegistry({ folder: work });
-    front = await startFront(registry.host, {
-      key: readFileSync(tls.key, 'utf8'),
-      cert: readFileSync(tls.certificate, 'utf8'),
-    });
+    front = await startFront(registry.host, tls.pem);
     home = process.env.HOME;
     process.env.HOME = work;
     trustCertificateOf(front.host);
@@ -406,8 +404,7 @@ describe.runIf(have('mmdebstrap', 'openssl'))('a bundle in a registry', () => {
     it('sends no login to where blobs are stored, and goes nowhere without TLS', async () => {
       const reference = `${front.host}/bundles/elsewhere:1`;
       json(await push(bundle.path, reference));
-      const pem = { key: readFileSync(tls.key, 'utf8'), cert: readFileSync(tls.certificate, 'utf8') };
-      const storage = await startFront(registry.host, pem);
+      const storage = await startFront(registry.host, tls.pem);
       const plain = await startFront(registry.host);
       trustCertificateOf(storage.host);
       try {
@@ -483,14 +480,6 @@ describe.runIf(have('mmdebstrap', 'openssl'))('a bundle in a registry', () => {
     });
   });
 });
-
-function certificate(folder: string): { key: string; certificate: string } {
-  const [path, cert] = [join(folder, 'tls.key'), join(folder, 'tls.crt')];
-  const made = ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-days', '2', '-subj', '/CN=127.0.0.1'];
-  const names = ['-addext', 'subjectAltName=IP:127.0.0.1'];
-  execFileSync('openssl', [...made, ...names, '-keyout', path, '-out', cert], { stdio: 'pipe' });
-  return { key: path, certificate: cert };
-}
 
 /** Gives whoever asks what they ask for, as the token protocol of registries has it. */
 async function startTokens(tls: { readonly key: string; readonly certificate: string }) {

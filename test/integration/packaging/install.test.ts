@@ -57,6 +57,7 @@ describe.runIf(have(archiveNeed))('the archive', () => {
       '/usr/lib/systemd/system/stickpin-clear-mirrors.service',
       '/usr/lib/systemd/system/stickpin-fleet.service',
       '/usr/lib/systemd/system/stickpin-registry.socket',
+      '/usr/lib/systemd/system/stickpin-sources.service',
       '/usr/lib/systemd/system/stickpin.service',
       '/usr/lib/tmpfiles.d/stickpin.conf',
       '/usr/lib/udev/rules.d/90-stickpin.rules',

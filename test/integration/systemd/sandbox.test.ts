@@ -39,6 +39,7 @@ describe.runIf(have(program('systemd-analyze', 'apt-get install systemd')))('the
   it.each([
     ['stickpin.service', 'What is left open'],
     ['stickpin-fleet.service', 'The fleet process'],
+    ['stickpin-sources.service', 'The process of the sources'],
   ])('of %s leaves open what docs/security.md gives a reason for, and nothing else', (unit, heading) => {
     expect(openDirectives(unit).sort()).toEqual(refusedInDocs(heading).sort());
   });
@@ -47,6 +48,7 @@ describe.runIf(have(program('systemd-analyze', 'apt-get install systemd')))('the
     ['stickpin.service', 15],
     ['stickpin-clear-mirrors.service', 15],
     ['stickpin-fleet.service', 17],
+    ['stickpin-sources.service', 14],
   ])('of %s is rated at most %i tenths', (unit, tenths) => {
     const { status, stdout, stderr } = analyse(unit, `--threshold=${tenths}`);
     expect(status, stdout + stderr).toBe(0);

@@ -134,7 +134,7 @@ function referenceOf(text: string): Reference {
 }
 
 async function checkedAccess(options: RegistryOptions) {
-  const { checkAccess } = await import('../../../factory/registry/logins.ts');
+  const { checkAccess } = await import('../../../distribution/logins.ts');
   await checkAccess(options);
   return accessOf(options);
 }

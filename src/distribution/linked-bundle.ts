@@ -1,13 +1,13 @@
-import { bundleError } from '../../bundle/bundle-error.ts';
-import { mediaTypes, parseManifest } from '../../bundle/format/oci-schema.ts';
-import { parseReferrers } from '../../bundle/format/referrers.ts';
-import { limits } from '../../bundle/limits.ts';
-import type { ContentPointer } from '../../domain/model/bundle.ts';
-import type { Digest } from '../../domain/model/digest.ts';
-import { formatReference, type Reference } from '../../domain/model/reference.ts';
-import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
-import { digestOf } from '../../platform/digest.ts';
-import { type RegistryAccess, RegistryClient } from '../registry/registry-client.ts';
+import { bundleError } from '../bundle/bundle-error.ts';
+import { mediaTypes, parseManifest } from '../bundle/format/oci-schema.ts';
+import { parseReferrers } from '../bundle/format/referrers.ts';
+import { limits } from '../bundle/limits.ts';
+import type { ContentPointer } from '../domain/model/bundle.ts';
+import type { Digest } from '../domain/model/digest.ts';
+import { formatReference, type Reference } from '../domain/model/reference.ts';
+import { AppError, reasonOf, systemCodeOf } from '../platform/app-error.ts';
+import { digestOf } from '../platform/digest.ts';
+import { Answered, bodyOf, type RegistryAccess, RegistryClient } from './registry-client.ts';
 
 /** The form of a bundle in a registry: docs/bundle-format.md, "In a registry". */
 export const BUNDLE_TYPE = 'application/vnd.stickpin.bundle.v1';
@@ -19,8 +19,10 @@ export const emptyConfig = { mediaType: 'application/vnd.oci.empty.v1+json', byt
 export interface LinkedBundle {
   /** Of the index: what the tag names. */
   readonly digest: Digest;
-  /** Sizes of what are manifests there; all else are blobs. */
+  /** Sizes of what are manifests of images and artifacts there; all else are blobs. */
   readonly manifests: ReadonlyMap<Digest, number>;
+  /** What no manifest of an image or artifact names. */
+  readonly others: readonly ContentPointer[];
   /** `bundle.dsse.json`. */
   readonly envelope: ContentPointer;
 }
@@ -46,11 +48,59 @@ export class Link {
     const manifest = await this.manifest(entry.digest, signal);
     if (digestOf(manifest) !== entry.digest) throw this.fault(`it sends another manifest than ${entry.digest}`);
     const { layers } = parseManifest(manifest, `manifest ${entry.digest} of ${this.name}`, 'bundle/registry');
+    const others = layers.map(({ digest: of, size }) => ({ digest: of, size }));
     const envelope = layers.find(({ mediaType }) => mediaType === ENVELOPE_TYPE);
     if (envelope === undefined || envelope.size > limits.envelopeBytes) {
       throw this.fault(`its bundle.dsse.json is absent, or larger than ${limits.envelopeBytes} bytes`);
     }
-    return { digest: digestOf(index), manifests: new Map(entries.map((one) => [one.digest, one.size])), envelope };
+    const manifests = new Map(entries.filter((one) => one !== entry).map((one) => [one.digest, one.size]));
+    return { digest: digestOf(index), manifests, others, envelope };
+  }
+
+  /** What the tag names now, in one small request. */
+  async digestOf({ tag = '' }: Reference, signal: AbortSignal): Promise<string> {
+    const path = `${this.client.base}manifests/${tag}`;
+    const ask = { method: 'HEAD', path, headers: { accept: mediaTypes.ociIndex } } as const;
+    const { status, headers } = await this.known(this.client.document(ask, signal), signal);
+    if (status === 404) throw this.fault(`there is no ${tag}`);
+    if (status !== 200) throw this.refusal(status);
+    const digest = String(headers['docker-content-digest'] ?? '');
+    return digest === '' ? digestOf(await this.manifest(tag, signal)) : digest;
+  }
+
+  /** At most 4 MiB. */
+  async blob({ digest, size }: ContentPointer, signal: AbortSignal): Promise<Buffer> {
+    const ask = { path: `${this.client.base}blobs/${digest}`, follows: true };
+    const { status, body } = await this.known(this.client.document(ask, signal), signal);
+    if (status !== 200) throw this.refusal(status);
+    if (body.length !== size || digestOf(body) !== digest) throw this.fault(`it sends other bytes for ${digest}`);
+    return body;
+  }
+
+  /** One try, unchecked. From the beginning where the registry sends no ranges: see `onStart`. */
+  async *read(
+    digest: Digest,
+    startByte: number,
+    signal: AbortSignal,
+    onStart?: (startByte: number) => Promise<void>,
+  ): AsyncGenerator<Buffer, void, undefined> {
+    const { client } = this;
+    const headers = startByte > 0 ? { range: `bytes=${startByte}-` } : {};
+    const response = await client.open({ path: `${client.base}blobs/${digest}`, headers, follows: true }, signal);
+    try {
+      const { statusCode: status } = response;
+      const isRest = status === 206 && response.headers['content-range']?.startsWith(`bytes ${startByte}-`) === true;
+      if (status !== 200 && !isRest) throw new Answered(`it answers ${status} to ${digest}`);
+      let skipped = onStart === undefined && !isRest ? startByte : 0;
+      await onStart?.(isRest ? startByte : 0);
+      for await (const chunk of bodyOf(response)) {
+        const wanted = chunk.subarray(skipped);
+        skipped = Math.max(0, skipped - chunk.length);
+        if (wanted.length > 0) yield wanted;
+      }
+    } finally {
+      if (!response.complete) response.destroy();
+    }
   }
 
   /** Its digest is not checked. */

@@ -3,13 +3,13 @@ import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import { pipeline } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import * as v from 'valibot';
-import { parseJson } from '../../bundle/format/json.ts';
-import { limits } from '../../bundle/limits.ts';
-import type { Reference } from '../../domain/model/reference.ts';
-import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
-import { withDeadline } from '../../platform/async/abort.ts';
-import { defined } from '../../platform/defined.ts';
-import { responseTo } from '../../platform/http.ts';
+import { parseJson } from '../bundle/format/json.ts';
+import { limits } from '../bundle/limits.ts';
+import type { Reference } from '../domain/model/reference.ts';
+import { AppError, reasonOf, systemCodeOf } from '../platform/app-error.ts';
+import { withDeadline } from '../platform/async/abort.ts';
+import { defined } from '../platform/defined.ts';
+import { responseTo } from '../platform/http.ts';
 import { certificatesOf, loginFor } from './logins.ts';
 
 export type Repository = Pick<Reference, 'registry' | 'repository'>;
@@ -17,10 +17,12 @@ export type Repository = Pick<Reference, 'registry' | 'repository'>;
 /** Absent values are skopeo's defaults. */
 export interface RegistryAccess {
   /** containers-auth.json(5). */
-  readonly authfile?: string;
+  readonly authfile?: string | undefined;
   readonly tlsVerify?: boolean;
   /** How often in a row. Pauses grow. */
   readonly retries?: number;
+  /** A file of certificates in PEM, in place of those of the system. */
+  readonly ca?: string | undefined;
 }
 
 export interface Ask {
@@ -67,7 +69,7 @@ export class Answered extends Error {
 }
 
 /** The connection broke, or there was none. */
-class Broken extends Error {}
+export class Broken extends Error {}
 
 /**
  * HTTP to one repository of a registry (distribution-spec 1.1), which skopeo does not do for
@@ -233,7 +235,7 @@ export class RegistryClient {
     signal: AbortSignal,
   ): Promise<IncomingMessage> {
     const timeout = method === 'PUT' ? STORE_MS : IDLE_MS;
-    const ca = await certificatesOf(host === this.host ? this.of.registry : host);
+    const ca = await certificatesOf(host === this.host ? this.of.registry : host, this.access.ca);
     const common = { method, headers: { ...headers, ...defined({ authorization }) }, signal, timeout };
     const tls = { rejectUnauthorized: this.access.tlsVerify !== false, ...defined({ ca }) };
     let sending: Promise<unknown> | undefined;

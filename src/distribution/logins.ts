@@ -2,10 +2,10 @@ import { readdir, readFile, stat } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import * as v from 'valibot';
-import { bundleError } from '../../bundle/bundle-error.ts';
-import { parseJson } from '../../bundle/format/json.ts';
-import type { Reference } from '../../domain/model/reference.ts';
-import { reasonOf } from '../../platform/app-error.ts';
+import { bundleError } from '../bundle/bundle-error.ts';
+import { parseJson } from '../bundle/format/json.ts';
+import type { Reference } from '../domain/model/reference.ts';
+import { reasonOf } from '../platform/app-error.ts';
 
 const authSchema = v.looseObject({
   auths: v.exactOptional(v.record(v.string(), v.looseObject({ auth: v.exactOptional(v.string()) }))),
@@ -37,7 +37,8 @@ export async function loginFor(
 }
 
 /** containers-certs.d(5). Undefined: those of the system. */
-export async function certificatesOf(registry: string): Promise<string[] | undefined> {
+export async function certificatesOf(registry: string, file?: string): Promise<string[] | undefined> {
+  if (file !== undefined) return [await readFile(file, 'utf8')];
   const found: string[] = [];
   for (const folder of [
     '/etc/containers/certs.d',
@@ -52,7 +53,7 @@ export async function certificatesOf(registry: string): Promise<string[] | undef
 }
 
 /** The file is read late. @throws AppError `bundle/option` */
-export async function checkAccess({ authfile }: { readonly authfile?: string }): Promise<void> {
+export async function checkAccess({ authfile }: { readonly authfile?: string | undefined }): Promise<void> {
   if (authfile === undefined) return;
   const found = await stat(authfile).catch((cause: unknown) => {
     throw bundleError('bundle/option', `--authfile: ${authfile} can't be read: ${reasonOf(cause)}`, { cause });

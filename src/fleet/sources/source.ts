@@ -1,0 +1,254 @@
+import { parseEnvelope } from '../../bundle/format/dsse.ts';
+import { parseImageDocument } from '../../bundle/format/oci-schema.ts';
+import { parsePayload } from '../../bundle/format/schema.ts';
+import { limits } from '../../bundle/limits.ts';
+import { Link, type LinkedBundle } from '../../distribution/linked-bundle.ts';
+import { Answered, Broken } from '../../distribution/registry-client.ts';
+import type { OfferedBundle } from '../../domain/fleet/node-status.ts';
+import type { ContentPointer, Payload } from '../../domain/model/bundle.ts';
+import type { BundleId, Digest } from '../../domain/model/digest.ts';
+import { parseReference, type Reference } from '../../domain/model/reference.ts';
+import { nextOpenings } from '../../domain/model/windows.ts';
+import type { Settings } from '../../domain/settings/settings.ts';
+import { AppError, reasonOf } from '../../platform/app-error.ts';
+import { untilAborted } from '../../platform/async/abort.ts';
+import { shareRuns } from '../../platform/async/concurrency.ts';
+import type { Clock } from '../../platform/clock.ts';
+import { digestOf } from '../../platform/digest.ts';
+import { Observable } from '../../platform/subscription.ts';
+import type { Pace } from '../serve/served-nodes.ts';
+import { busyError, type OfferedFile, offersError, wireLimits } from '../wire/documents.ts';
+import type { OfferedBundles } from '../wire/server.ts';
+
+export type SourceSettings = NonNullable<Settings['sources'][string]>;
+
+interface SourceOptions {
+  readonly reference: string;
+  readonly settings: SourceSettings;
+  /** Of its windows. */
+  readonly zone: string;
+  readonly pace: Pace;
+  readonly clock: Clock;
+  readonly random: () => number;
+}
+
+/** What is given at any time: documents. */
+const SMALL_BYTES = 256 * 1024;
+const DAY_MS = 24 * 3_600_000;
+const LEAST_EVERY_MS = 60_000;
+/** After a failure; never later than the next visit would be. */
+const AGAIN_MS = [10_000, 60_000, 300_000, 900_000] as const;
+/** A node that waits for a window asks again at least this often. */
+const LONGEST_WAIT_MS = 600_000;
+const MAX_MANIFESTS = limits.images * limits.manifestsPerImage + limits.artifacts + 1;
+/** As many as fit into `wireLimits.blobsBytes`. */
+const MAX_BLOBS = 80_000;
+/** What is paced at once: at 8 kbit/s it comes before the daemon takes the source for hanging. */
+const SLICE_BYTES = 8 * 1024;
+
+interface Shown {
+  readonly linked: LinkedBundle;
+  readonly offered: OfferedBundle;
+  readonly payload: Payload;
+  readonly envelope: Buffer;
+  readonly blobs: ReadonlyMap<Digest, number>;
+}
+
+/**
+ * A bundle under a tag of a registry, as another node would offer it. Nothing of it is verified
+ * here: the daemon does that. Only sizes are remembered, and the envelope.
+ */
+export class Source extends Observable implements OfferedBundles {
+  readonly name: string;
+  private readonly reference: Reference;
+  private readonly link: Link;
+  private shown: Shown | undefined;
+  /** What manifests name, by their digests: they are read once. */
+  private parts = new Map<Digest, readonly ContentPointer[]>();
+  /** `contents.json` and `index.json`, since they are read several times. */
+  private lists = new Map<Digest, Buffer>();
+  private fault: string | undefined;
+  private failures = 0;
+  private stop: AbortSignal | undefined;
+  private readonly visit = shareRuns(() => this.visitNow());
+
+  constructor(private readonly options: SourceOptions) {
+    super();
+    const { reference, settings } = options;
+    this.name = reference;
+    this.reference = parseReference(reference);
+    const { authfile, ca } = settings;
+    this.link = new Link(this.reference, { authfile, ca }, 'pull');
+  }
+
+  /** Why its last visit failed. */
+  trouble(): string | undefined {
+    return this.fault;
+  }
+
+  bundles(): readonly OfferedBundle[] {
+    return this.shown === undefined ? [] : [this.shown.offered];
+  }
+
+  /** Until `signal` aborts. Never throws. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { clock, settings, random } = this.options;
+    this.stop = signal;
+    while (!signal.aborted) {
+      await this.visit().catch(() => undefined); // only an abort throws
+      const every = Math.max(LEAST_EVERY_MS, settings.every ?? DAY_MS) * (0.9 + 0.2 * random());
+      const again = this.failures === 0 ? every : (AGAIN_MS[Math.min(this.failures, AGAIN_MS.length) - 1] ?? every);
+      await clock.sleep(Math.min(every, again), signal).catch(() => undefined);
+    }
+  }
+
+  /** A visit that begins now. Never throws for what is wrong there. */
+  async look(signal: AbortSignal): Promise<void> {
+    if (this.stop !== undefined) await untilAborted(this.visit(), signal);
+  }
+
+  private async visitNow(): Promise<void> {
+    const signal = this.stop;
+    if (signal === undefined) return;
+    const before = this.fault;
+    try {
+      const isNew = (await this.link.digestOf(this.reference, signal)) !== this.shown?.linked.digest;
+      if (isNew) this.shown = await this.readAll(signal);
+      [this.fault, this.failures] = [undefined, 0];
+      if (isNew || before !== undefined) this.notify();
+    } catch (error) {
+      signal.throwIfAborted();
+      [this.fault, this.failures] = [reasonOf(error), this.failures + 1];
+      if (before !== this.fault) this.notify();
+    }
+  }
+
+  private async readAll(signal: AbortSignal): Promise<Shown> {
+    const linked = await this.link.find(this.reference, signal);
+    if (linked.manifests.size > MAX_MANIFESTS)
+      throw this.link.fault(`its index names more than ${MAX_MANIFESTS} manifests`);
+    const envelope = await this.link.blob(linked.envelope, signal);
+    const { payload: bytes } = parseEnvelope(envelope);
+    const payload = parsePayload(bytes);
+    const parts = new Map<Digest, readonly ContentPointer[]>();
+    const blobs = new Map([...linked.manifests, ...linked.others.map(({ digest, size }) => [digest, size] as const)]);
+    for (const digest of linked.manifests.keys()) {
+      const known = this.parts.get(digest) ?? (await this.partsOf(digest, signal));
+      parts.set(digest, known);
+      for (const part of known) blobs.set(part.digest, part.size);
+      if (blobs.size > MAX_BLOBS) throw this.link.fault(`it has more than ${MAX_BLOBS} blobs`);
+    }
+    this.parts = parts;
+    const lists = [payload.contents.digest, payload.index.digest];
+    this.lists = new Map([...this.lists].filter(([digest]) => lists.includes(digest)));
+    const { name, version, sequence } = payload;
+    const offered = { bundleId: digestOf(bytes), name, version, sequence, isWhole: true, revision: linked.digest };
+    return { linked, offered, payload, envelope, blobs };
+  }
+
+  private async partsOf(digest: Digest, signal: AbortSignal): Promise<readonly ContentPointer[]> {
+    const bytes = await this.link.manifest(digest, signal);
+    if (digestOf(bytes) !== digest) throw this.link.fault(`it sends another manifest than ${digest}`);
+    const document = parseImageDocument(bytes, `manifest ${digest} of ${this.name}`, 'bundle/registry');
+    if (document.kind === 'index') return [];
+    return [document.config, ...document.layers].map(({ digest: of, size }) => ({ digest: of, size }));
+  }
+
+  async offers() {
+    return { bundles: this.bundles() };
+  }
+
+  /** `contents.json` is a blob. */
+  async file(bundleId: BundleId, name: OfferedFile, signal: AbortSignal): Promise<Buffer | undefined> {
+    const { shown } = this;
+    if (shown?.offered.bundleId !== bundleId || name === 'contents.json') return undefined;
+    if (name === 'bundle.dsse.json') return shown.envelope;
+    return this.listOf(shown.payload.index, signal);
+  }
+
+  async blobs(bundleId: BundleId): Promise<ReadonlyMap<Digest, number> | undefined> {
+    return this.shown?.offered.bundleId === bundleId ? this.shown.blobs : undefined;
+  }
+
+  async sizeOf(digest: Digest): Promise<number | undefined> {
+    return this.shown?.blobs.get(digest);
+  }
+
+  /** @throws AppError `offers/busy`, `offers/unreachable`, `media/gone` */
+  async *read(digest: Digest, startByte: number, signal: AbortSignal): AsyncGenerator<Buffer, void, undefined> {
+    const sizeBytes = await this.sizeOf(digest);
+    if (sizeBytes === undefined) throw gone(this.name, digest);
+    const list = [this.shown?.payload.contents, this.shown?.payload.index].find((one) => one?.digest === digest);
+    if (list !== undefined) {
+      yield (await this.listOf(list, signal)).subarray(startByte);
+      return;
+    }
+    this.checkWindow(sizeBytes);
+    yield* this.stream(digest, startByte, sizeBytes, signal);
+  }
+
+  /** At any time, whatever its size. */
+  private async listOf({ digest, size }: ContentPointer, signal: AbortSignal): Promise<Buffer> {
+    const known = this.lists.get(digest);
+    if (known !== undefined) return known;
+    if (size > Math.max(limits.contentsBytes, limits.indexBytes)) throw gone(this.name, digest);
+    const chunks: Buffer[] = [];
+    for await (const chunk of this.stream(digest, 0, size, signal)) chunks.push(chunk);
+    const bytes = Buffer.concat(chunks);
+    if (digestOf(bytes) === digest) this.lists.set(digest, bytes);
+    return bytes;
+  }
+
+  private async *stream(
+    digest: Digest,
+    startByte: number,
+    sizeBytes: number,
+    signal: AbortSignal,
+  ): AsyncGenerator<Buffer, void, undefined> {
+    const { pace } = this.options;
+    try {
+      if (this.shown?.linked.manifests.has(digest)) {
+        yield (await this.link.manifest(digest, signal)).subarray(startByte);
+        return;
+      }
+      let left = sizeBytes - startByte;
+      for await (const chunk of this.link.read(digest, startByte, signal)) {
+        const wanted = chunk.subarray(0, left);
+        left -= wanted.length;
+        for (let at = 0; at < wanted.length; at += SLICE_BYTES) {
+          const slice = wanted.subarray(at, at + SLICE_BYTES);
+          await pace.take(slice.length, signal);
+          yield slice;
+        }
+        if (left === 0) return;
+      }
+    } catch (error) {
+      signal.throwIfAborted();
+      throw this.asOffer(error);
+    }
+  }
+
+  /** @throws AppError `offers/busy` while no window is open */
+  private checkWindow(sizeBytes: number): void {
+    const { settings, zone, clock } = this.options;
+    const { windows = [] } = settings;
+    if (sizeBytes <= SMALL_BYTES || windows.length === 0) return;
+    const now = clock.now();
+    const [next] = nextOpenings(windows, zone, now, 1);
+    if (next !== undefined && next.opensAt === undefined) return;
+    const retryMs = Math.min(LONGEST_WAIT_MS, next?.opensAt === undefined ? LONGEST_WAIT_MS : next.opensAt - now);
+    throw busyError(this.name, { retryMs: Math.max(1_000, retryMs) });
+  }
+
+  private asOffer(error: unknown): unknown {
+    const cause = error instanceof AppError ? error.cause : error;
+    if (cause instanceof Answered && cause.mayPass) {
+      return busyError(this.name, { retryMs: Math.min(LONGEST_WAIT_MS, cause.wishMs || wireLimits.retryMs) });
+    }
+    return cause instanceof Broken ? offersError('offers/unreachable', reasonOf(error), error) : error;
+  }
+}
+
+function gone(name: string, digest: Digest): AppError {
+  return new AppError({ code: 'media/gone', message: `${name} does not name ${digest}`, disposition: 'wait' });
+}
