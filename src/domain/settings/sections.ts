@@ -313,7 +313,7 @@ export const streamsSection = {
       type: containerNames,
       default: [],
       about:
-        'Containers, such as `["swss"]`, that a unit of the node makes of the images with `tag_after_proof`. Once these tags have moved, such a container is removed when it does not run and was made from an older release of the stream; its volumes stay. Only Docker has such names. Needs `tag_after_proof`.',
+        'Containers, such as `["swss"]`, that a unit of the node makes of the images with `tag_after_proof`. Once these tags have moved, such a container is removed when it does not run and was made from an older release of the stream; its volumes stay. Only Docker and Podman have such names. Needs `tag_after_proof`.',
     },
   },
 } satisfies Section;

@@ -168,7 +168,7 @@ describe('loadSettings', () => {
     ],
     ['an address that does not exist', '[registry]\nlisten = "127.0.0.999:5317"', /: registry\.listen must be/],
     ['a unit that is none', '[crio]\nunit = ""', /: crio\.unit must be the name of a systemd service/],
-    ['an unknown runtime', '[runtime]\nkind = "docker"', /: runtime\.kind /],
+    ['an unknown runtime', '[runtime]\nkind = "rkt"', /: runtime\.kind /],
     [
       'a filesystem that nobody mounts safely',
       '[media]\nfilesystems = ["vfat", "jfs"]',

@@ -61,7 +61,8 @@ export async function startDockerEngine(kind: EngineKind): Promise<DockerEngine>
   const argv = name === 'podman' ? podman(base, socketPath) : dockerd(base, socketPath);
 
   const start = async (): Promise<void> => {
-    await rm(join(base, 'pid'), { force: true }); // of one that was killed
+    // Of one that was killed: in a new process namespace others have these ids.
+    for (const pid of ['pid', 'exec/containerd/containerd.pid']) await rm(join(base, pid), { force: true });
     const mortal = ['setpriv', '--pdeathsig', 'KILL', 'unshare', '--pid', '--fork', '--kill-child', '--mount-proc'];
     const [file = '', ...args] = [...mortal, ...oneCgroupVersion, ...argvIn(root, ...argv)];
     running = spawn(file, args, {

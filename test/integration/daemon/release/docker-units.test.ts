@@ -1,0 +1,210 @@
+import { afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { EngineClient } from '../../../../src/runtime/docker/engine-client.ts';
+import { programImage, programLayer } from '../../../support/bundles/program-image.ts';
+import type { SampleBundle } from '../../../support/bundles/sample-bundle.ts';
+import type { SampleLayer } from '../../../support/bundles/sample-image.ts';
+import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
+import { type DockerEngine, startDockerEngine } from '../../../support/daemon/runtimes/docker-engine.ts';
+import { have } from '../../../support/requirements.ts';
+import { startSourceRegistry } from '../../../support/source-registry.ts';
+
+const PATIENCE_MS = 60_000;
+const FEATURES = ['swss', 'bgp'] as const;
+type Feature = (typeof FEATURES)[number];
+
+const repository = (feature: Feature) => `quay.example.com/sonic/${feature}`;
+const tagOf = (feature: Feature, version: number | 'latest') =>
+  `${repository(feature)}:${version === 'latest' ? version : `${version}.0.0`}`;
+
+interface Container {
+  readonly Id: string;
+  readonly Image: string;
+  readonly State: { readonly Running: boolean };
+}
+
+/**
+ * A switch with Docker: a unit for each feature starts its container of `<feature>:latest`, and
+ * makes it when there is none; a control plane runs a version beside, while the unit is stopped.
+ */
+describe.runIf(have('root', 'mmdebstrap'))(
+  'a node whose units start containers by latest',
+  { timeout: 300_000 },
+  () => {
+    const signal = AbortSignal.timeout(900_000);
+    let program: SampleLayer;
+    let engine: DockerEngine;
+    let client: EngineClient;
+    let harness: DaemonHarness;
+
+    beforeAll(async () => {
+      program = await programLayer();
+    }, 300_000);
+    beforeEach(async () => {
+      engine = await startDockerEngine('Docker 26');
+      client = new EngineClient(engine.socketPath);
+      harness = await createDaemonHarness({
+        settings: {
+          runtime: { kind: 'docker', socket: engine.socketPath },
+          lifecycle: { soak: 1_000 },
+          streams: { sonic: { tag_after_proof: ['latest'], replace_stopped: [...FEATURES] } },
+        },
+      });
+    }, 300_000);
+    afterEach(async () => {
+      await harness?.dispose();
+      client?.close();
+      await engine?.stop();
+    });
+
+    const make = (version: number) =>
+      harness.make({
+        name: 'sonic',
+        version: `${version}.0.0`,
+        sequence: version,
+        images: FEATURES.map((feature) => ({
+          component: feature,
+          reference: tagOf(feature, version),
+          image: programImage(`${feature}-${version}`, program),
+        })),
+      });
+    const container = (name: string) =>
+      engine.api('GET', `/containers/${name}/json`).then(
+        (found) => found as Container,
+        () => undefined,
+      );
+    const imageId = async (tag: string) => (await client.imageDetails(tag, signal))?.Id;
+    const run = async (name: string, image: string) => {
+      const body = { Image: image, HostConfig: { NetworkMode: 'host' } };
+      await engine.api('POST', `/containers/create?name=${name}`, body);
+      await engine.api('POST', `/containers/${name}/start`);
+    };
+    /** As `docker start swss || docker run --name swss …:latest`. */
+    const startUnits = async () => {
+      for (const feature of FEATURES) {
+        if ((await container(feature)) === undefined) await run(feature, tagOf(feature, 'latest'));
+        else await engine.api('POST', `/containers/${feature}/start`);
+      }
+    };
+    const stopUnits = async () => {
+      for (const feature of FEATURES) await engine.api('POST', `/containers/${feature}/stop?t=5`);
+    };
+    const deploy = async (version: number) => {
+      for (const feature of FEATURES) {
+        await engine.api('DELETE', `/containers/pod-${feature}?force=1`).catch(() => undefined);
+        await run(`pod-${feature}`, tagOf(feature, version));
+      }
+    };
+    const bring = async (bundle: SampleBundle, version: number) => {
+      harness.plug(bundle.path);
+      await become({ [`${version}.0.0`]: 'activated' });
+      harness.unplug();
+    };
+    const become = async (wanted: Readonly<Record<string, string>>) => {
+      const phases = () => {
+        harness.engine.kick();
+        return Object.fromEntries(harness.report().bundles.map(({ version, phase }) => [version, phase]));
+      };
+      await expect.poll(phases, { timeout: PATIENCE_MS, interval: 200 }).toMatchObject(wanted);
+    };
+    const runsFrom = async (feature: Feature) => {
+      const found = await container(feature);
+      return found?.State.Running ? found.Image : undefined;
+    };
+    /** The node came with these images, under their version and `latest`; the units run them. */
+    const install = async (version: number) => {
+      const registry = await startSourceRegistry();
+      for (const feature of FEATURES) {
+        registry.add(feature, programImage(`installed-${feature}-${version}`, program), ['1']);
+        const source = `${registry.host}/${feature}:1`;
+        await client.pull(source, source, signal);
+        const id = (await imageId(source)) ?? '';
+        await client.tag(id, repository(feature), `${version}.0.0`, signal);
+        await client.tag(id, repository(feature), 'latest', signal);
+        await client.removeName(source, signal);
+      }
+      await registry.close();
+      await startUnits();
+    };
+    const idsOf = (version: number | 'latest') =>
+      Promise.all(FEATURES.map((feature) => imageId(tagOf(feature, version))));
+    const latestIs = async (version: number) => {
+      const latest = () => {
+        harness.engine.kick();
+        return idsOf('latest');
+      };
+      await expect.poll(latest, { timeout: PATIENCE_MS, interval: 200 }).toEqual(await idsOf(version));
+    };
+    const isThere = async ({ contents }: SampleBundle) => {
+      const listed = (await harness.images()).flatMap(({ repoDigests }) => repoDigests);
+      return contents.images.every(({ reference }) => listed.includes(reference));
+    };
+
+    it('boots into the release that was proven last, keeps the one before it, and no older one', async () => {
+      await harness.start();
+      const first = await make(1);
+      await bring(first, 1);
+      await deploy(1);
+      await become({ '1.0.0': 'proven' });
+      await latestIs(1);
+      await startUnits();
+      const old = await container('swss');
+      await stopUnits();
+      const second = await make(2);
+      await bring(second, 2);
+      await latestIs(1);
+      await deploy(2);
+      await become({ '2.0.0': 'proven' });
+      await latestIs(2);
+      for (const feature of FEATURES)
+        await expect.poll(() => container(feature), { timeout: PATIENCE_MS }).toBeUndefined();
+      expect(old?.Image).toBe(await imageId(tagOf('swss', 1)));
+      await harness.stop();
+      await engine.kill();
+      await engine.start();
+      await startUnits();
+      for (const feature of FEATURES) expect(await runsFrom(feature)).toBe(await imageId(tagOf(feature, 2)));
+
+      await harness.start();
+      const third = await make(3);
+      await bring(third, 3);
+      await stopUnits();
+      await deploy(3);
+      await become({ '1.0.0': 'retired', '2.0.0': 'superseded', '3.0.0': 'proven' });
+      await latestIs(3);
+      await expect.poll(() => isThere(first), { timeout: PATIENCE_MS }).toBe(false);
+      expect(await isThere(second)).toBe(true);
+      expect(await idsOf(1)).toEqual([undefined, undefined]);
+    });
+
+    it('leaves a version to the image that runs from it, and drops the one of the stick for the next version', async () => {
+      await install(1);
+      const [installed, running] = [await idsOf(1), await container('swss')];
+      await harness.start();
+      const first = await make(1);
+      await bring(first, 1);
+      expect(await isThere(first)).toBe(true);
+      expect([await idsOf(1), await idsOf('latest'), await container('swss')]).toEqual([installed, installed, running]);
+      await bring(await make(2), 2);
+      await stopUnits();
+      await deploy(2);
+      await become({ '1.0.0': 'retired', '2.0.0': 'proven' });
+      await latestIs(2);
+      await expect.poll(() => isThere(first), { timeout: PATIENCE_MS }).toBe(false);
+      expect(await idsOf(1)).toEqual(installed);
+      expect((await container('swss'))?.Id).toBe(running?.Id);
+    });
+
+    it('replaces a newer version that the node came with by that of the other nodes', async () => {
+      await install(3);
+      const installed = await idsOf(3);
+      await harness.start();
+      await bring(await make(2), 2);
+      expect(await idsOf('latest')).toEqual(installed);
+      await stopUnits();
+      await deploy(2);
+      await become({ '2.0.0': 'proven' });
+      await latestIs(2);
+      expect(await idsOf(3)).toEqual(installed);
+    });
+  },
+);
