@@ -21,7 +21,7 @@ import {
   worstFailure,
 } from '../preload/hold.ts';
 import { keepsBlobs, missingLayersOf } from '../preload/pull-schedule.ts';
-import { type DiskVerdict, diskVerdict, type LackingRelease } from '../preload/space.ts';
+import { type DiskVerdict, diskVerdict, type LackingRelease, spaceHold } from '../preload/space.ts';
 import {
   absentArtifacts,
   artifactsToPull,
@@ -227,7 +227,18 @@ function faultsOf(
   const troubles = troublesOf(bundle, failures, isRetired(bundle) ? undefined : configFaultOf(bundle, observed));
   const copy = isKnown ? copyNeeded(facts) : undefined;
   const lost = isKnown ? lostImages(facts) : undefined;
-  return { trouble: troubles.trouble, degraded: withdrawal?.reason ?? lost ?? copy ?? troubles.degraded };
+  return {
+    trouble: troubles.trouble ?? noRoomToTake(facts, observed),
+    degraded: withdrawal?.reason ?? lost ?? copy ?? troubles.degraded,
+  };
+}
+
+/** The runtime can't take artifacts of a complete release. That holds nothing. */
+function noRoomToTake(facts: BundleFacts, { runtime, now }: Observed): Reason | undefined {
+  const { bundle, absentArtifacts } = facts;
+  if (isRetired(bundle) || lackingCount(facts) > 0) return undefined;
+  if (artifactsToPull(bundle, absentArtifacts, runtime).length === 0) return undefined;
+  return spaceHold(facts, { failures: [] }, now)?.reason;
 }
 
 export function carriersOf({ bundleId }: StoredBundle, all: readonly FoundOn[]): readonly Carrier[] {

@@ -18,6 +18,7 @@ import {
   judge,
   layer,
   listed,
+  MIB,
   medium,
   NOON,
   observation,
@@ -147,6 +148,15 @@ describe('artifacts in CRI-O', () => {
     expect(textOf(snapshot.assessment.bundles[0]?.degraded)).toContain(text);
     const events = (seen: Snapshot) => new Refusals().eventsOf(seen).map(({ message }) => message);
     expect(events(snapshot)).toEqual([expect.stringContaining(text)]);
+  });
+
+  it('are not pulled where their copies do not fit, which is shown', () => {
+    const filesystem = { path: '/var/lib/containers', totalBytes: 100 * MIB, freeBytes: 20 * MIB };
+    const scene = observation({ localBlobs, runtime: reachable({ images: allListed(bundle), filesystem }) });
+    const { first, decision } = judge(scene, [active]);
+    expect(first).toMatchObject({ phase: 'activated', degraded: undefined });
+    expect(textOf(first?.trouble)).toContain('Not enough space for ocp 4.13.7 on /var/lib/containers: needs 10 MiB');
+    expect(spoken(decision.effects)).not.toContain('pull small');
   });
 
   it('are no preload: no status asks for the stick', () => {
