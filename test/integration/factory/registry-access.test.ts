@@ -3,9 +3,9 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { sampleImage, writeOciLayout } from '../../support/bundles/sample-image.ts';
 import { folderForAll } from '../../support/files/temporary-folder.ts';
+import { makeTls } from '../../support/registry/tls.ts';
 import { have } from '../../support/requirements.ts';
 import { runCommand } from '../../support/run-command.ts';
-import { selfSigned } from '../../support/self-signed.ts';
 import { type SourceRegistry, startSourceRegistry } from '../../support/source-registry.ts';
 
 const image = sampleImage({ seed: 'it', architecture: 'amd64' });
@@ -25,7 +25,7 @@ describe.runIf(have('skopeo', 'openssl'))('a registry with a password and a cert
   let authfile: string;
 
   beforeAll(async () => {
-    const tls = selfSigned(work);
+    const tls = makeTls(work).pem;
     registry = await startSourceRegistry({ tls, login: 'ann:secret' });
     registry.add('x/it', image, ['1']);
     authfile = join(work, 'auth.json');

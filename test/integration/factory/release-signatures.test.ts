@@ -15,9 +15,9 @@ import { createDaemonHarness } from '../../support/daemon/daemon-harness.ts';
 import { folderForAll, folderForEach } from '../../support/files/temporary-folder.ts';
 import { ended } from '../../support/matching.ts';
 import { OpenPgpKey, signedText } from '../../support/openpgp.ts';
+import { makeTls } from '../../support/registry/tls.ts';
 import { have } from '../../support/requirements.ts';
 import { runCommand } from '../../support/run-command.ts';
-import { selfSigned } from '../../support/self-signed.ts';
 import { type SourceRegistry, startSourceRegistry } from '../../support/source-registry.ts';
 
 const OCP = 'quay.io/openshift-release-dev/ocp-release';
@@ -173,7 +173,7 @@ describe.runIf(have('gpg', 'gpgv'))('signatures of a release image', () => {
     let published: Map<string, Buffer>;
     let asked: string[];
     beforeAll(async () => {
-      const tls = selfSigned(keys);
+      const tls = makeTls(keys).pem;
       setDefaultCACertificates([...known, tls.cert]);
       registry = await startSourceRegistry();
       server = createServer(tls, ({ url = '' }, response) => {
