@@ -10,10 +10,17 @@ export interface Clock {
   sleep(ms: number, signal: AbortSignal): Promise<void>;
 }
 
+/** A longer one fires at once (Node.js, `setTimeout()`). */
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
+
 export const systemClock: Clock = {
   now: () => Date.now(),
   monotonic: () => performance.now(),
   sleep: async (ms, signal) => {
-    await delay(ms, undefined, { signal });
+    let leftMs = ms;
+    do {
+      await delay(Math.min(leftMs, LONGEST_TIMER_MS), undefined, { signal });
+      leftMs -= LONGEST_TIMER_MS;
+    } while (leftMs > 0);
   },
 };
