@@ -60,7 +60,7 @@ export class Link {
   /** What the tag names now, in one small request. */
   async digestOf({ tag = '' }: Reference, signal: AbortSignal): Promise<string> {
     const path = `${this.client.base}manifests/${tag}`;
-    const ask = { method: 'HEAD', path, headers: { accept: mediaTypes.ociIndex } } as const;
+    const ask = { method: 'HEAD', path, headers: { accept: mediaTypes.ociIndex }, follows: true } as const;
     const { status, headers } = await this.known(this.client.document(ask, signal), signal);
     if (status === 404) throw this.fault(`there is no ${tag}`);
     if (status !== 200) throw this.refusal(status);
@@ -144,7 +144,7 @@ export class Link {
 
   /** 401 and 403 are about credentials; many registries give 401 for what is not there, too. */
   refusal(status: number | undefined): AppError {
-    const next = status === 401 || status === 403 ? ': give credentials that may do this with --authfile' : '';
+    const next = status === 401 || status === 403 ? ': name an authfile with credentials that may do this' : '';
     return this.fault(`it answers ${status}${next}`);
   }
 

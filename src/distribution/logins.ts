@@ -20,13 +20,12 @@ export async function loginFor(
   const given = authfile ?? REGISTRY_AUTH_FILE;
   const usual = [
     ...(XDG_RUNTIME_DIR === undefined ? [] : [join(XDG_RUNTIME_DIR, 'containers/auth.json')]),
-    join(homedir(), '.config/containers/auth.json'),
-    join(homedir(), '.docker/config.json'),
+    ...inHome('.config/containers/auth.json', '.docker/config.json'),
   ];
   for (const path of given === undefined ? usual : [given]) {
-    const bytes = await readFile(path).catch(() => undefined);
+    const bytes = await (path === authfile ? readNamed(path) : readFile(path).catch(() => undefined));
     if (bytes === undefined) continue;
-    const { auths = {} } = parseJson(bytes, authSchema, path, 'bundle/source');
+    const { auths = {} } = parseSecret(bytes, authSchema, path);
     const names = [repository, registry, ...(registry === 'docker.io' ? ['https://index.docker.io/v1/'] : [])];
     for (let name = repository; name.includes('/'); name = name.slice(0, name.lastIndexOf('/'))) names.push(name);
     names.sort((a, b) => b.length - a.length);
@@ -38,18 +37,43 @@ export async function loginFor(
 
 /** containers-certs.d(5). Undefined: those of the system. */
 export async function certificatesOf(registry: string, file?: string): Promise<string[] | undefined> {
-  if (file !== undefined) return [await readFile(file, 'utf8')];
+  if (file !== undefined) return [(await readNamed(file)).toString('utf8')];
   const found: string[] = [];
-  for (const folder of [
-    '/etc/containers/certs.d',
-    '/etc/docker/certs.d',
-    join(homedir(), '.config/containers/certs.d'),
-  ]) {
+  for (const folder of ['/etc/containers/certs.d', '/etc/docker/certs.d', ...inHome('.config/containers/certs.d')]) {
     for (const name of await readdir(join(folder, registry)).catch(() => [])) {
       if (name.endsWith('.crt')) found.push(await readFile(join(folder, registry, name), 'utf8'));
     }
   }
   return found.length === 0 ? undefined : found;
+}
+
+/** `DynamicUser=` has no home, nor a name where nss-systemd is absent. */
+function inHome(...paths: readonly string[]): string[] {
+  try {
+    return paths.map((path) => join(homedir(), path));
+  } catch {
+    return [];
+  }
+}
+
+/** One that somebody named must be there. @throws AppError `bundle/source` */
+async function readNamed(path: string): Promise<Buffer> {
+  return readFile(path).catch((cause: unknown) => {
+    throw bundleError('bundle/source', `${path} can't be read: ${reasonOf(cause)}`, { cause });
+  });
+}
+
+/** Says nothing of what is in it, as other messages do. @throws AppError `bundle/source` */
+export function parseSecret<Schema extends v.GenericSchema>(
+  bytes: Uint8Array,
+  schema: Schema,
+  what: string,
+): v.InferOutput<Schema> {
+  try {
+    return parseJson(bytes, schema, what, 'bundle/source');
+  } catch {
+    throw bundleError('bundle/source', `${what} is not JSON of the form that it must have`);
+  }
 }
 
 /** The file is read late. @throws AppError `bundle/option` */

@@ -3,14 +3,13 @@ import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import { pipeline } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import * as v from 'valibot';
-import { parseJson } from '../bundle/format/json.ts';
 import { limits } from '../bundle/limits.ts';
 import type { Reference } from '../domain/model/reference.ts';
 import { AppError, reasonOf, systemCodeOf } from '../platform/app-error.ts';
 import { withDeadline } from '../platform/async/abort.ts';
 import { defined } from '../platform/defined.ts';
 import { responseTo } from '../platform/http.ts';
-import { certificatesOf, loginFor } from './logins.ts';
+import { certificatesOf, loginFor, parseSecret } from './logins.ts';
 
 export type Repository = Pick<Reference, 'registry' | 'repository'>;
 
@@ -84,8 +83,8 @@ export class RegistryClient {
   private authorization: string | undefined;
   private isPlain = false;
   private readonly agents = {
-    plain: new HttpAgent({ keepAlive: true, proxyEnv: process.env }),
-    tls: new HttpsAgent({ keepAlive: true, proxyEnv: process.env }),
+    plain: new HttpAgent({ keepAlive: true, proxyEnv: proxies() }),
+    tls: new HttpsAgent({ keepAlive: true, proxyEnv: proxies() }),
   };
 
   /** @param actions what a token is to allow */
@@ -203,7 +202,7 @@ export class RegistryClient {
       const isBusy = answer.statusCode === 429 || (answer.statusCode ?? 0) >= 500;
       throw new Answered(`${realm.host} gives no token (${answer.statusCode})`, isBusy);
     }
-    const found = parseJson(body, tokenAnswer, `the token of ${realm.host}`, 'bundle/source');
+    const found = parseSecret(body, tokenAnswer, `the token of ${realm.host}`);
     const token = found.token ?? found.access_token;
     if (token === undefined) throw new Answered(`${realm.host} gives no token`);
     return `Bearer ${token}`;
@@ -300,6 +299,14 @@ function asBroken(error: unknown): unknown {
   const code = systemCodeOf(error);
   if (code !== undefined && !PASSING.test(code)) return new Error(reason, { cause: error });
   return new Broken(reason, { cause: error });
+}
+
+/** Node.js passes by a proxy that is named without `http://`, as `proxy.example.com:3128`. */
+function proxies(): NodeJS.ProcessEnv {
+  const entries = Object.entries(process.env).map(([name, value = '']) => {
+    return [name, /^https?_proxy$/i.test(name) && /^[^/]+$/.test(value) ? `http://${value}` : value];
+  });
+  return Object.fromEntries(entries);
 }
 
 function hostOf(registry: string): string {

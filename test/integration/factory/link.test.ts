@@ -262,7 +262,7 @@ describe.runIf(have('mmdebstrap', 'openssl'))('a bundle in a registry', () => {
 
     it.each([
       [429, /it answers 429/],
-      [403, /it answers 403: give credentials/],
+      [403, /it answers 403: name an authfile/],
       [404, /there is no 4.13/],
     ])('ends with a reason after status %s', async (status, why) => {
       front.meddle = (_, response) => {
@@ -366,7 +366,7 @@ describe.runIf(have('mmdebstrap', 'openssl'))('a bundle in a registry', () => {
         expect((await push(bundle.path, reference, ...login(own.host))).stderr).toMatch(/self.signed certificate/);
         trustCertificateOf(own.host);
         const refused = await push(bundle.path, reference, '--retry', '0');
-        expect(refused.stderr).toContain('it answers 401: give credentials that may do this with --authfile');
+        expect(refused.stderr).toContain('it answers 401: name an authfile with credentials that may do this');
         const pushed = await push(bundle.path, reference, ...login(own.host));
         json(pushed);
         json(await pull(reference, '--keys', keys, ...login(own.host)));
@@ -462,9 +462,9 @@ describe.runIf(have('mmdebstrap', 'openssl'))('a bundle in a registry', () => {
       await plain.close();
     });
 
-    it('goes through the proxy of the environment', async () => {
+    it.each(['http://', ''])('goes through the proxy of the environment, named with "%s"', async (scheme) => {
       const proxy = await startProxy();
-      process.env.HTTPS_PROXY = `http://bob:hush@${proxy.host}`;
+      process.env.HTTPS_PROXY = `${scheme}bob:hush@${proxy.host}`;
       try {
         const reference = `${front.host}/bundles/proxied:1`;
         json(await push(bundle.path, reference));
