@@ -15,6 +15,7 @@ import { untilAborted } from '../../platform/async/abort.ts';
 import { shareRuns } from '../../platform/async/concurrency.ts';
 import type { Clock } from '../../platform/clock.ts';
 import { digestOf } from '../../platform/digest.ts';
+import { clip } from '../../platform/plain-text.ts';
 import { Observable } from '../../platform/subscription.ts';
 import type { Pace } from '../serve/served-nodes.ts';
 import { busyError, type OfferedFile, offersError, wireLimits } from '../wire/documents.ts';
@@ -43,6 +44,10 @@ const LONGEST_WAIT_MS = 600_000;
 const MAX_MANIFESTS = limits.images * limits.manifestsPerImage + limits.artifacts + 1;
 /** As many as fit into `wireLimits.blobsBytes`. */
 const MAX_BLOBS = 80_000;
+/** What all manifests name, with repetitions: all of it is remembered. */
+const MAX_PARTS = MAX_BLOBS + limits.layerUses;
+/** Parts of a message may be from the registry, as the names in its certificate. */
+const FAULT_LENGTH = 500;
 /** What is paced at once: at 8 kbit/s it comes before the daemon takes the source for hanging. */
 const SLICE_BYTES = 8 * 1024;
 
@@ -69,6 +74,8 @@ export class Source extends Observable implements OfferedBundles {
   private lists = new Map<Digest, Buffer>();
   private fault: string | undefined;
   private failures = 0;
+  /** Of a registry that is busy. */
+  private wishMs = 0;
   private stop: AbortSignal | undefined;
   private readonly visit = shareRuns(() => this.visitNow());
 
@@ -96,9 +103,10 @@ export class Source extends Observable implements OfferedBundles {
     this.stop = signal;
     while (!signal.aborted) {
       await this.visit().catch(() => undefined); // only an abort throws
-      const every = Math.max(LEAST_EVERY_MS, settings.every ?? DAY_MS) * (0.9 + 0.2 * random());
-      const again = this.failures === 0 ? every : (AGAIN_MS[Math.min(this.failures, AGAIN_MS.length) - 1] ?? every);
-      await clock.sleep(Math.min(every, again), signal).catch(() => undefined);
+      const every = Math.max(LEAST_EVERY_MS, settings.every ?? DAY_MS);
+      const again = AGAIN_MS[Math.min(this.failures, AGAIN_MS.length) - 1] ?? every;
+      const pauseMs = Math.min(every, Math.max(again, this.wishMs)) * (0.9 + 0.2 * random());
+      await clock.sleep(pauseMs, signal).catch(() => undefined);
     }
   }
 
@@ -114,11 +122,15 @@ export class Source extends Observable implements OfferedBundles {
     try {
       const isNew = (await this.link.digestOf(this.reference, signal)) !== this.shown?.linked.digest;
       if (isNew) this.shown = await this.readAll(signal);
-      [this.fault, this.failures] = [undefined, 0];
+      [this.fault, this.failures, this.wishMs] = [undefined, 0, 0];
       if (isNew || before !== undefined) this.notify();
     } catch (error) {
       signal.throwIfAborted();
-      [this.fault, this.failures] = [reasonOf(error), this.failures + 1];
+      const reason = clip(reasonOf(error), FAULT_LENGTH);
+      this.fault = reason.includes(this.name) ? reason : `${this.name}: ${reason}`;
+      this.failures += 1;
+      const cause = causeOf(error);
+      this.wishMs = cause instanceof Answered ? cause.wishMs : 0;
       if (before !== this.fault) this.notify();
     }
   }
@@ -132,10 +144,13 @@ export class Source extends Observable implements OfferedBundles {
     const payload = parsePayload(bytes);
     const parts = new Map<Digest, readonly ContentPointer[]>();
     const blobs = new Map([...linked.manifests, ...linked.others.map(({ digest, size }) => [digest, size] as const)]);
+    let uses = 0;
     for (const digest of linked.manifests.keys()) {
       const known = this.parts.get(digest) ?? (await this.partsOf(digest, signal));
       parts.set(digest, known);
       for (const part of known) blobs.set(part.digest, part.size);
+      uses += known.length;
+      if (uses > MAX_PARTS) throw this.link.fault(`its manifests name more than ${MAX_PARTS} blobs`);
       if (blobs.size > MAX_BLOBS) throw this.link.fault(`it has more than ${MAX_BLOBS} blobs`);
     }
     this.parts = parts;
@@ -183,8 +198,11 @@ export class Source extends Observable implements OfferedBundles {
       yield (await this.listOf(list, signal)).subarray(startByte);
       return;
     }
-    this.checkWindow(sizeBytes);
-    yield* this.stream(digest, startByte, sizeBytes, signal);
+    let closesAt = this.checkWindow(sizeBytes);
+    for await (const slice of this.stream(digest, startByte, sizeBytes, signal)) {
+      if (this.options.clock.now() >= closesAt) closesAt = this.checkWindow(sizeBytes);
+      yield slice;
+    }
   }
 
   /** At any time, whatever its size. */
@@ -228,25 +246,29 @@ export class Source extends Observable implements OfferedBundles {
     }
   }
 
-  /** @throws AppError `offers/busy` while no window is open */
-  private checkWindow(sizeBytes: number): void {
+  /** @returns when the window closes. @throws AppError `offers/busy` while none is open */
+  private checkWindow(sizeBytes: number): number {
     const { settings, zone, clock } = this.options;
     const { windows = [] } = settings;
-    if (sizeBytes <= SMALL_BYTES || windows.length === 0) return;
+    if (sizeBytes <= SMALL_BYTES || windows.length === 0) return Number.POSITIVE_INFINITY;
     const now = clock.now();
     const [next] = nextOpenings(windows, zone, now, 1);
-    if (next !== undefined && next.opensAt === undefined) return;
+    if (next !== undefined && next.opensAt === undefined) return next.closesAt ?? Number.POSITIVE_INFINITY;
     const retryMs = Math.min(LONGEST_WAIT_MS, next?.opensAt === undefined ? LONGEST_WAIT_MS : next.opensAt - now);
     throw busyError(this.name, { retryMs: Math.max(1_000, retryMs) });
   }
 
   private asOffer(error: unknown): unknown {
-    const cause = error instanceof AppError ? error.cause : error;
+    const cause = causeOf(error);
     if (cause instanceof Answered && cause.mayPass) {
       return busyError(this.name, { retryMs: Math.min(LONGEST_WAIT_MS, cause.wishMs || wireLimits.retryMs) });
     }
     return cause instanceof Broken ? offersError('offers/unreachable', reasonOf(error), error) : error;
   }
+}
+
+function causeOf(error: unknown): unknown {
+  return error instanceof AppError ? error.cause : error;
 }
 
 function gone(name: string, digest: Digest): AppError {

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, statSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, mkdtempSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { Settings } from '../../../src/domain/settings/settings.ts';
@@ -204,8 +204,15 @@ describe('the process of the sources', () => {
     const program = await bundleIntoCache('src/sources.ts', 'sources');
     const settings = join(work, 'own.toml');
     const paths = `[paths]\nrun_dir = "${join(work, 'run')}"\n`;
+    chmodSync(work, 0o777);
+    // Without a name and a home, as with `DynamicUser=`.
+    const user = process.getuid?.() === 0 ? { uid: 61_999, gid: 61_999 } : {};
     const start = () =>
-      spawn(process.execPath, [program, '--config', settings], { stdio: ['ignore', 'ignore', 'pipe'] });
+      spawn(process.execPath, [program, '--config', settings], {
+        ...user,
+        env: {},
+        stdio: ['ignore', 'ignore', 'pipe'],
+      });
     writeFileSync(settings, paths);
     const idle = start();
     const [code] = await once(idle, 'exit');
