@@ -273,6 +273,7 @@ export const RULE_CODES: readonly RuleCode[] = [
 ];
 
 export interface QueuePlace {
+  /** 0 where nobody is before this node, and it waits for a time alone. */
   readonly place: number;
   readonly waiting: number;
   /** An estimate in milliseconds; absent while no turn has ended there. */

@@ -131,7 +131,7 @@ export function peerWaitedFor(
   carriers: readonly Medium[],
 ): { readonly peer: string; readonly queue?: QueuePlace } | undefined {
   if (carriers.length === 0 || carriers.some(({ peer }) => peer === undefined || peer.isReady)) return undefined;
-  const placeOf = ({ peer }: Medium) => peer?.queue?.place ?? Number.MAX_SAFE_INTEGER;
+  const placeOf = ({ peer }: Medium) => peer?.queue?.place || Number.MAX_SAFE_INTEGER;
   const [first] = [...carriers].sort((a, b) => placeOf(a) - placeOf(b));
   if (first === undefined) return undefined;
   return defined({ peer: first.label, queue: first.peer?.queue });

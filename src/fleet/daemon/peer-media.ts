@@ -86,8 +86,8 @@ export class PeerMedia implements MediaProvider {
     for (const name of [...this.peers.keys()]) this.leave(name);
   }
 
-  private neededOf({ bundles, trouble }: Peer): readonly OfferedBundle[] {
-    return trouble === undefined ? bundles.filter(this.options.isWanted) : [];
+  private neededOf({ bundles }: Peer): readonly OfferedBundle[] {
+    return bundles.filter(this.options.isWanted);
   }
 
   private arrive(name: string, bundles: readonly OfferedBundle[], revision: string): void {

@@ -14,6 +14,7 @@ import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { untilAborted } from '../../platform/async/abort.ts';
 import { shareRuns } from '../../platform/async/concurrency.ts';
 import type { Clock } from '../../platform/clock.ts';
+import { defined } from '../../platform/defined.ts';
 import { digestOf } from '../../platform/digest.ts';
 import { clip } from '../../platform/plain-text.ts';
 import { Observable } from '../../platform/subscription.ts';
@@ -163,6 +164,7 @@ export class Source extends Observable implements OfferedBundles {
 
   private async partsOf(digest: Digest, signal: AbortSignal): Promise<readonly ContentPointer[]> {
     const bytes = await this.link.manifest(digest, signal);
+    await this.options.pace.take(bytes.length, signal);
     if (digestOf(bytes) !== digest) throw this.link.fault(`it sends another manifest than ${digest}`);
     const document = parseImageDocument(bytes, `manifest ${digest} of ${this.name}`, 'bundle/registry');
     if (document.kind === 'index') return [];
@@ -254,8 +256,9 @@ export class Source extends Observable implements OfferedBundles {
     const now = clock.now();
     const [next] = nextOpenings(windows, zone, now, 1);
     if (next !== undefined && next.opensAt === undefined) return next.closesAt ?? Number.POSITIVE_INFINITY;
-    const retryMs = Math.min(LONGEST_WAIT_MS, next?.opensAt === undefined ? LONGEST_WAIT_MS : next.opensAt - now);
-    throw busyError(this.name, { retryMs: Math.max(1_000, retryMs) });
+    const waitMs = next?.opensAt === undefined ? undefined : Math.max(1_000, Math.round(next.opensAt - now));
+    const queue = waitMs === undefined ? undefined : { place: 0, waiting: 0, waitMs };
+    throw busyError(this.name, defined({ queue, retryMs: Math.min(LONGEST_WAIT_MS, waitMs ?? LONGEST_WAIT_MS) }));
   }
 
   private asOffer(error: unknown): unknown {

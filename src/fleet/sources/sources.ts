@@ -100,9 +100,9 @@ export class Sources extends Observable {
 
   private document(): FleetDocument {
     const peers = this.list.map((source) => {
-      const bundles = source.bundles();
-      const trouble = bundles.length === 0 ? source.trouble() : undefined;
-      return defined({ name: source.name, address: parseReference(source.name).registry, bundles, trouble });
+      const { name } = source;
+      const address = parseReference(name).registry;
+      return defined({ name, address, bundles: source.bundles(), trouble: source.trouble() });
     });
     return { version: 1, self: 'this node', nodes: [], peers };
   }

@@ -233,7 +233,8 @@ export interface Busy {
 export function busyError(who: string, busy: Busy): AppError<OffersErrorCode> {
   const { queue } = busy;
   const place = queue === undefined ? '' : `: place ${queue.place} of ${queue.waiting}`;
-  return offersError('offers/busy', `${who} serves as many other nodes as it may${place}`, busy);
+  const why = queue?.place === 0 ? 'gives nothing large now' : `serves as many other nodes as it may${place}`;
+  return offersError('offers/busy', `${who} ${why}`, busy);
 }
 
 export function offersError(code: OffersErrorCode, message: string, cause?: unknown): AppError<OffersErrorCode> {

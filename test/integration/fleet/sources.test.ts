@@ -120,6 +120,19 @@ describe.runIf(have('mmdebstrap', 'openssl'))('a bundle that comes over a link',
     front.requests.splice(0);
     await rescan(node);
     expect(front.requests.map(({ method }) => method)).toEqual(['HEAD']);
+    // Later it is away. What it had stays offered, and 'stickpin doctor' says what is wrong.
+    front.meddle = (_, response) => {
+      response.writeHead(500).end();
+      return 'answered';
+    };
+    await rescan(node);
+    const { sourcesSocket } = fleetPaths(node.settings.paths);
+    const connection = new WireConnection({ who: 'the process', connect: unixSocket(sourcesSocket) });
+    const view = await new OffersClient(connection).fleet({}, new AbortController().signal);
+    connection.close();
+    expect(view?.document.peers).toMatchObject([
+      { bundles: [{ version: '4.13.8' }], trouble: expect.stringContaining('it answers 500') },
+    ]);
   });
 
   it('costs its envelope only when metadata alone changes (F7), and is refused when the tag goes back', async () => {
@@ -152,6 +165,7 @@ describe.runIf(have('mmdebstrap', 'openssl'))('a bundle that comes over a link',
     await node.until(() =>
       node.statuses.some((line) => line.startsWith(`Waiting for ${reference} to give ocp 4.13.7`)),
     );
+    expect(node.statuses.at(-1)).toMatch(/^Waiting for .* to give ocp 4.13.7: in about 1[12] h/);
     expect(front.requests.filter(isLarge)).toEqual([]);
     node.plug(bundle.path);
     await node.until(isLoaded(node, '4.13.7'));

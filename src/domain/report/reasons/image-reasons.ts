@@ -231,6 +231,7 @@ function stateOf({ isAdopted, isRetired }: DataOf<'engine/no-base'>['base']): st
 export function placeText(queue: QueuePlace | undefined): string {
   if (queue === undefined) return 'the request is repeated';
   const { place, waiting, waitMs, mostMs } = queue;
+  if (place === 0 && waitMs !== undefined) return `in about ${formatDuration(waitMs)}`;
   const most = mostMs === undefined ? '' : `, at most about ${formatDuration(mostMs)}`;
   return `place ${place} of ${waiting}${waitMs === undefined ? most : `, about ${formatDuration(waitMs)}`}`;
 }
