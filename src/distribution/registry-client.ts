@@ -302,7 +302,7 @@ function asBroken(error: unknown): unknown {
 }
 
 /** Node.js passes by a proxy that is named without `http://`, as `proxy.example.com:3128`. */
-function proxies(): NodeJS.ProcessEnv {
+export function proxies(): NodeJS.ProcessEnv {
   const entries = Object.entries(process.env).map(([name, value = '']) => {
     return [name, /^https?_proxy$/i.test(name) && /^[^/]+$/.test(value) ? `http://${value}` : value];
   });

@@ -1,4 +1,5 @@
 import { Agent, get } from 'node:https';
+import { proxies } from '../../distribution/registry-client.ts';
 import { type Digest, hexOf } from '../../domain/model/digest.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import { withDeadline } from '../../platform/async/abort.ts';
@@ -16,7 +17,7 @@ export async function fetchPublished(
   signal: AbortSignal,
 ): Promise<Pick<SignatureChoice, 'found' | 'lack'>> {
   // Its proxy is that of the usual variables.
-  const agent = new Agent({ proxyEnv: process.env });
+  const agent = new Agent({ proxyEnv: proxies() });
   const whys: string[] = [];
   try {
     for (const store of stores) {
