@@ -1,6 +1,7 @@
 import type { ExpectedImage, ImageContent, RuntimeImage } from '../../domain/model/image.ts';
 import { parseReference } from '../../domain/model/reference.ts';
-import { linkSignals } from '../../platform/async/abort.ts';
+import { linkSignals, NEVER_ABORTED } from '../../platform/async/abort.ts';
+import { oneAtATime } from '../../platform/async/concurrency.ts';
 import { type Clock, systemClock } from '../../platform/clock.ts';
 import { together, type Unsubscribe } from '../../platform/subscription.ts';
 import type { UnitControl } from '../../ports/node.ts';
@@ -10,7 +11,7 @@ import { callAgain, pullError } from '../cri/runtime-error.ts';
 import { UnitStop } from '../cri/unit-stop.ts';
 import { type RuntimeAdapter, SharedSignals } from '../runtime-adapter.ts';
 import { imagesInUse, listContainers } from './containers.ts';
-import { EngineClient, type EngineInfo } from './engine-client.ts';
+import { EngineClient, type EngineImage, type EngineInfo } from './engine-client.ts';
 import { digestTagOf, fullName, loopbackNames, loopbackPath, type Pin, toRuntimeImage } from './image-names.ts';
 import { addPin, listPins, pinOf, removePin } from './pins.ts';
 
@@ -125,6 +126,8 @@ function watchChanges(client: EngineClient, clock: Clock, notify: () => void): U
 class EngineImages {
   private pinned: ReadonlySet<string> = new Set();
   private runningPulls = 0;
+  /** Of pins: a pull and a round may want the same one. */
+  private readonly inTurn = oneAtATime();
 
   constructor(
     private readonly client: EngineClient,
@@ -134,7 +137,16 @@ class EngineImages {
   async list(signal: AbortSignal): Promise<RuntimeImage[]> {
     const { client, mirror } = this;
     const [found, pins] = await Promise.all([client.images(signal), listPins(client, signal)]);
-    return found.map((image) => toRuntimeImage(image, pins, mirror));
+    const ids = new Set(found.map(({ Id }) => Id));
+    // Docker's containerd image store does not list an image that is unpacked and has lost blobs,
+    // and pulls these not again (docs/runtime-facts.md, fact 55).
+    const unlisted = new Set(pins.flatMap(({ imageId }) => (ids.has(imageId) ? [] : imageId)));
+    const held: EngineImage[] = [];
+    for (const imageId of unlisted) {
+      const details = await client.imageDetails(imageId, signal);
+      if (details !== undefined) held.push(details);
+    }
+    return [...found, ...held].map((image) => toRuntimeImage(image, pins, mirror));
   }
 
   async find(name: string, signal: AbortSignal): Promise<RuntimeImage | undefined> {
@@ -152,16 +164,20 @@ class EngineImages {
       if (pulled === undefined) throw pullError('runtime/pull-failed', `${what}: the engine does not list it`);
       await this.name(pulled.Id, reference, signal);
       for (const { name } of loopbackNames(pulled, mirror)) await client.removeName(name, signal);
-      if (this.pinned.has(reference)) await this.pin(reference, pulled.Id);
+      if (this.pinned.has(reference)) await this.inTurn(NEVER_ABORTED, () => this.pin(reference, pulled.Id));
     } finally {
       this.runningPulls -= 1;
     }
   }
 
   /** Makes, keeps and removes pins. Images that are absent get theirs after their pull. */
-  async applyPins(references: readonly string[], signal: AbortSignal): Promise<void> {
-    const { client } = this;
+  applyPins(references: readonly string[], signal: AbortSignal): Promise<void> {
     this.pinned = new Set(references);
+    return this.inTurn(signal, () => this.changePins(references, signal));
+  }
+
+  private async changePins(references: readonly string[], signal: AbortSignal): Promise<void> {
+    const { client } = this;
     if (this.runningPulls === 0) await this.finishPulls(references, signal);
     const present = new Map<string, string>();
     for (const { repoDigests, imageId } of await this.list(signal))

@@ -185,7 +185,8 @@ export class EngineClient {
   /** `reference` begins with our registry. No deadline. */
   async pull(reference: string, what: string, signal: AbortSignal): Promise<void> {
     const { isPodman } = await this.known(signal);
-    // Only Podman's own call pulls over HTTP without a setting of the node.
+    // Only Podman's own call pulls over HTTP without a setting of the node (docs/runtime-facts.md,
+    // fact 52).
     const call: EngineCall = isPodman
       ? { method: 'POST', path: '/libpod/images/pull', query: { reference, tlsVerify: 'false', quiet: 'true' }, what }
       : { method: 'POST', path: '/images/create', query: { fromImage: reference }, what };

@@ -5,8 +5,8 @@ import type { MirrorAddress } from '../config/toml-text.ts';
 import type { EngineImage } from './engine-client.ts';
 
 /**
- * The image stores of Docker give a name by digest only to what was pulled by it, and ours is
- * pulled from another place. So an image that we pull gets this tag, which says the same.
+ * No call gives a name by digest (docs/runtime-facts.md, fact 53), so an image that we pull gets
+ * this tag, which says the same.
  */
 const DIGEST_TAG = /^sha256-([0-9a-f]{64})$/;
 

@@ -4,7 +4,8 @@ import type { EngineClient, EngineContainer } from './engine-client.ts';
 import { digestTagOf, type Pin } from './image-names.ts';
 
 /**
- * A container that was made and never started holds its image. Its label names the image by digest.
+ * A container that was made and never started holds its image (docs/runtime-facts.md, fact 54). Its
+ * label names the image by digest.
  */
 const PIN_LABEL = 'io.stickpin.pin';
 

@@ -68,28 +68,31 @@ describe.runIf(have('root', 'mmdebstrap')).each(['Docker 20.10', 'Docker 26, con
       return contents.images.map(({ reference }) => listed.get(reference) ?? 'gone');
     };
 
-    it('loads, pins, activates, proves and retires releases, and rolls back', async () => {
-      await prepare({ lifecycle: { soak: 500 } });
-      const [a, b, c] = [await release(1), await release(2), await release(3)];
-      await bring(a);
-      expect(await pinsOf(a)).toEqual([true, true, true]);
-      await runAll(a);
-      await become({ '1.1.0': 'proven' });
-      await bring(b);
-      expect(phases()).toEqual({ '1.1.0': 'proven', '1.2.0': 'activated' });
-      await runAll(b);
-      await become({ '1.1.0': 'superseded', '1.2.0': 'proven' });
-      await bring(c);
-      await runAll(c);
-      await become({ '1.1.0': 'retired', '1.2.0': 'superseded', '1.3.0': 'proven' });
-      await expect.poll(() => pinsOf(a), { timeout: PATIENCE_MS }).toEqual(['gone', 'gone', true]);
-      expect(await pinsOf(b)).toEqual([true, true, true]);
-      await harness.engine.rollback({ stream: '' });
-      await become({ '1.1.0': 'retired', '1.2.0': 'activated', '1.3.0': 'proven' });
-      await runAll(b);
-      await become({ '1.1.0': 'retired', '1.2.0': 'proven', '1.3.0': 'superseded' });
-      expect(harness.report().conditions[0]).toMatchObject({ status: 'Unknown', reason: 'NoMirrors' });
-    });
+    // Podman's ids and names are those of Docker's classic store.
+    if (kind !== 'Podman') {
+      it('loads, pins, activates, proves and retires releases, and rolls back', async () => {
+        await prepare({ lifecycle: { soak: 500 } });
+        const [a, b, c] = [await release(1), await release(2), await release(3)];
+        await bring(a);
+        expect(await pinsOf(a)).toEqual([true, true, true]);
+        await runAll(a);
+        await become({ '1.1.0': 'proven' });
+        await bring(b);
+        expect(phases()).toEqual({ '1.1.0': 'proven', '1.2.0': 'activated' });
+        await runAll(b);
+        await become({ '1.1.0': 'superseded', '1.2.0': 'proven' });
+        await bring(c);
+        await runAll(c);
+        await become({ '1.1.0': 'retired', '1.2.0': 'superseded', '1.3.0': 'proven' });
+        await expect.poll(() => pinsOf(a), { timeout: PATIENCE_MS }).toEqual(['gone', 'gone', true]);
+        expect(await pinsOf(b)).toEqual([true, true, true]);
+        await harness.engine.rollback({ stream: '' });
+        await become({ '1.1.0': 'retired', '1.2.0': 'activated', '1.3.0': 'proven' });
+        await runAll(b);
+        await become({ '1.1.0': 'retired', '1.2.0': 'proven', '1.3.0': 'superseded' });
+        expect(harness.report().conditions[0]).toMatchObject({ status: 'Unknown', reason: 'NoMirrors' });
+      });
+    }
 
     it('loads again from kept layers what a clean-up of the whole system took', async () => {
       await prepare({ retention: { blobs: 'kept' } });
