@@ -28,7 +28,7 @@ function goalsOf(all: readonly Pick<Image, 'reference' | 'digest' | 'tags'>[]): 
 /** A tag of `streams.NAME.tag_after_proof`. */
 export interface ProofGoal extends TagGoal {
   readonly bundleId: BundleId;
-  /** When the release was proven, in milliseconds since the epoch. */
+  /** When it was proven, or activated since, in milliseconds since the epoch. */
   readonly provenAt: number;
 }
 
@@ -52,9 +52,10 @@ export function proofGoals(bundles: readonly StoredBundle[], streams: Streams): 
   }
   const goals = new Map<string, ProofGoal>();
   for (const { bundle, provenAt } of streamsInOrder.flatMap((stream) => newest.get(stream) ?? [])) {
-    const { bundleId } = bundle;
+    const { bundleId, activatedAt = 0 } = bundle;
+    const since = Math.max(provenAt, activatedAt);
     for (const goal of goalsAfterProof(bundle, streams)) {
-      if (!named.has(goal.tag) && !goals.has(goal.tag)) goals.set(goal.tag, { ...goal, bundleId, provenAt });
+      if (!named.has(goal.tag) && !goals.has(goal.tag)) goals.set(goal.tag, { ...goal, bundleId, provenAt: since });
     }
   }
   return [...goals.values()];

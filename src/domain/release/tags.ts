@@ -157,7 +157,7 @@ export function assessTags(
   const nothing = { ...NO_TAGS, afterProof: wantedTags.afterProof, local: wantedTags.local };
   if (runtime.kind !== 'reachable') return nothing;
   const times = timesByTag(tagsGiven);
-  // A proof moves a tag, however often it was given before.
+  // A proof and a rollback move a tag, however often it was given before.
   const timesOf = ({ tag, provenAt = 0 }: StrayTag) => (times.get(tag) ?? []).filter((at) => at >= provenAt);
   // While tags move, the observation counts only for contested ones.
   if (running.some(({ kind }) => kind === 'activate' || kind === 'restore-tags')) {
