@@ -65,6 +65,8 @@ export interface RuntimeContainer {
   /** Milliseconds since the epoch by the runtime's clock; 0 when it never started. */
   readonly startedAt: number;
   readonly exitCode: number;
+  /** Somebody may start it again, so that it is not removed with its image. None of the kubelet. */
+  readonly isStartable?: boolean;
 }
 
 /** The time since the machine booted. It never jumps, and includes sleep. */

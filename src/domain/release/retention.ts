@@ -259,7 +259,10 @@ function shortName(name: string): string {
   return last.includes(':') ? last : `${last}:latest`;
 }
 
-/** Leaves out images in use. Empty while containers or their volumes are not known. */
+/**
+ * Leaves out images in use, also by a container that may be started again. Empty while containers or
+ * their volumes are not known.
+ */
 export function withoutUsed(
   imageIds: readonly string[],
   containers: readonly RuntimeContainer[] | undefined,
@@ -269,7 +272,7 @@ export function withoutUsed(
   const used = containers.map((container) => ({ ...container, uses: usedIds(container, ids) }));
   return imageIds.flatMap((imageId) => {
     const users = used.filter(({ uses }) => uses.has(imageId));
-    if (users.some((container) => container.state !== 'exited')) return [];
+    if (users.some(({ state, isStartable }) => state !== 'exited' || isStartable === true)) return [];
     return [{ imageId, containerIds: users.map((container) => container.containerId) }];
   });
 }

@@ -32,6 +32,7 @@ export async function listContainers(client: EngineClient, signal: AbortSignal):
       state,
       startedAt: state === 'other' || !(startedAt > 0) ? 0 : startedAt,
       exitCode: state === 'other' ? 0 : State.ExitCode,
+      isStartable: Config.Labels[SANDBOX] === undefined,
       ...(podImage !== undefined && !isSure(Config.Image) && { podImage }),
       ...(volumeImages.length > 0 && { volumeImages }),
     };

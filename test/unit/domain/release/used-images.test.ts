@@ -21,6 +21,15 @@ const container = (over: Partial<RuntimeContainer>): RuntimeContainer => ({
 });
 const removable = (...containers: readonly RuntimeContainer[]) => withoutUsed([DATA], containers, ids);
 
+describe('an image of a container that has ended', () => {
+  it('is removed after the container, unless that one may be started again', () => {
+    const ended = container({ imageNames: [DATA], state: 'exited' });
+    expect(removable(ended)).toEqual([{ imageId: DATA, containerIds: ['c1'] }]);
+    expect(removable({ ...ended, isStartable: true })).toEqual([]);
+    expect(removable(ended, { ...ended, containerId: 'c2', isStartable: true })).toEqual([]);
+  });
+});
+
 describe('an image that is used only as a volume', () => {
   it.each([`sha256:${DATA}`, DATA, DIGEST, 'quay.io/data:1'])('stays while a container mounts %s', (name) => {
     expect(removable(container({ volumeImages: [name] }))).toEqual([]);
