@@ -274,21 +274,26 @@ const PROBE_TIMEOUT_MS = 2_000;
 
 const machineProbes: Probes = {
   exists: async (path) => (await stat(path).catch(() => undefined)) !== undefined,
-  // Whatever does not answer is not a runtime of this kind.
+  // Whatever does not answer is not a runtime of this kind. Podman may have a link at Docker's socket.
   answers: async (candidate, signal) =>
     (await withClient(candidate, signal, async (client) => {
-      await client.version(signal);
-      return true;
+      const name = await client.version(signal);
+      return candidate.kind !== 'docker' || !name.startsWith('podman');
     })) ?? false,
   imagesPath: (socketPath, signal) =>
     withClient({ kind: 'containerd', socketPath }, signal, (client) => client.imageFilesystemPath(signal)),
 };
 
+interface ListsImages {
+  /** As the runtime describes them. */
+  listImages(signal: AbortSignal): Promise<readonly object[]>;
+}
+
 /** What CRI and Docker's API have in common. Nothing is connected before the first call. */
 export function createProbeClient(
   { kind, socketPath }: Pick<RuntimeCandidate, 'kind' | 'socketPath'>,
   timeoutMs?: number,
-): Pick<CriClient, 'version' | 'status' | 'imageFilesystemPath' | 'close'> {
+): Pick<CriClient, 'version' | 'status' | 'imageFilesystemPath' | 'close'> & ListsImages {
   return kind === 'docker' || kind === 'podman'
     ? new EngineClient(socketPath, timeoutMs)
     : new CriClient(defined({ socketPath, timeoutMs }));

@@ -7,8 +7,12 @@ import { loadSettings, NODE_SOURCES } from '../../config/load-settings.ts';
 import { defaultSettings } from '../../domain/settings/settings.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import { withDeadline } from '../../platform/async/abort.ts';
-import { CriClient } from '../../runtime/cri/cri-client.ts';
-import { detectRuntime } from '../../runtime/detected-runtime.ts';
+import {
+  configuredRuntime,
+  createProbeClient,
+  detectRuntime,
+  type RuntimeCandidate,
+} from '../../runtime/detected-runtime.ts';
 
 const run = promisify(execFile);
 const MAX_OUTPUT_BYTES = 32 * 1024 ** 2;
@@ -113,13 +117,20 @@ function read(path: string, signal: AbortSignal): Promise<string> {
 
 async function runtimeText(signal: AbortSignal): Promise<string> {
   const { runtime } = await loadSettings(NODE_SOURCES, signal).catch(() => defaultSettings);
-  const socketPath = runtime.socket ?? (await detectRuntime(signal))?.socketPath;
-  if (socketPath === undefined) return 'no container runtime was found\n';
-  const cri = new CriClient({ socketPath });
+  const found = configuredRuntime(runtime, await detectRuntime(signal));
+  return found === undefined ? 'no container runtime was found\n' : imagesText(found, signal);
+}
+
+/** Its version, and its images as it lists them. */
+export async function imagesText(
+  { kind, socketPath }: Pick<RuntimeCandidate, 'kind' | 'socketPath'>,
+  signal: AbortSignal,
+): Promise<string> {
+  const client = createProbeClient({ kind, socketPath });
   try {
-    const [version, images] = [await cri.version(signal), await cri.listImages(signal)];
+    const [version, images] = [await client.version(signal), await client.listImages(signal)];
     return `${version} on ${socketPath}\n${JSON.stringify(images, null, 1)}\n`;
   } finally {
-    cri.close();
+    client.close();
   }
 }

@@ -1,5 +1,6 @@
 import type { ExpectedImage, ImageContent, RuntimeImage } from '../../domain/model/image.ts';
 import { parseReference } from '../../domain/model/reference.ts';
+import { AppError } from '../../platform/app-error.ts';
 import { linkSignals, NEVER_ABORTED } from '../../platform/async/abort.ts';
 import { oneAtATime } from '../../platform/async/concurrency.ts';
 import { type Clock, systemClock } from '../../platform/clock.ts';
@@ -136,7 +137,7 @@ class EngineImages {
 
   async list(signal: AbortSignal): Promise<RuntimeImage[]> {
     const { client, mirror } = this;
-    const [found, pins] = await Promise.all([client.images(signal), listPins(client, signal)]);
+    const [found, pins] = await Promise.all([client.listImages(signal), listPins(client, signal)]);
     const ids = new Set(found.map(({ Id }) => Id));
     // Docker's containerd image store does not list an image that is unpacked and has lost blobs,
     // and pulls these not again (docs/runtime-facts.md, fact 55).
@@ -163,14 +164,20 @@ class EngineImages {
       const pulled = await client.imageDetails(source, signal);
       if (pulled === undefined) throw pullError('runtime/pull-failed', `${what}: the engine does not list it`);
       await this.name(pulled.Id, reference, signal);
-      for (const { name } of loopbackNames(pulled, mirror)) await client.removeName(name, signal);
+      // Podman lists each digest of an index as a name, but has only the first of these.
+      const names = new Set([source, ...loopbackNames(pulled, mirror).map(({ name }) => name)]);
+      for (const name of names) await client.removeName(name, signal);
       if (this.pinned.has(reference)) await this.inTurn(NEVER_ABORTED, () => this.pin(reference, pulled.Id));
     } finally {
       this.runningPulls -= 1;
     }
   }
 
-  /** Makes, keeps and removes pins. Images that are absent get theirs after their pull. */
+  /**
+   * Makes, keeps and removes pins. Images that are absent get theirs after their pull.
+   *
+   * @throws the first failure, after the others were tried
+   */
   applyPins(references: readonly string[], signal: AbortSignal): Promise<void> {
     this.pinned = new Set(references);
     return this.inTurn(signal, () => this.changePins(references, signal));
@@ -186,14 +193,22 @@ class EngineImages {
     const pins = await listPins(client, signal);
     const isRight = ({ reference, imageId }: Pin) =>
       this.pinned.has(reference) && present.get(reference) === imageId && !right.has(reference);
+    const failures: unknown[] = [];
+    const attempt = async (change: Promise<void>) => {
+      await change.catch((error: unknown) => {
+        if (signal.aborted || (error instanceof AppError && error.code === 'runtime/unreachable')) throw error;
+        failures.push(error);
+      });
+    };
     for (const pin of pins) {
       if (isRight(pin)) right.add(pin.reference);
-      else await removePin(client, pin, signal);
+      else await attempt(removePin(client, pin, signal));
     }
     for (const reference of references) {
       const imageId = present.get(reference);
-      if (imageId !== undefined && !right.has(reference)) await addPin(client, { reference, imageId }, signal);
+      if (imageId !== undefined && !right.has(reference)) await attempt(addPin(client, { reference, imageId }, signal));
     }
+    if (failures.length > 0) throw failures[0];
   }
 
   /** False without the image. */
@@ -268,7 +283,7 @@ class EngineImages {
   private async finishPulls(references: readonly string[], signal: AbortSignal): Promise<void> {
     const { client, mirror } = this;
     const byPath = new Map(references.map((reference) => [loopbackPath(reference), reference]));
-    for (const image of await client.images(signal)) {
+    for (const image of await client.listImages(signal)) {
       for (const { name, path } of loopbackNames(image, mirror)) {
         const reference = byPath.get(path);
         if (reference !== undefined) await this.name(image.Id, reference, signal);

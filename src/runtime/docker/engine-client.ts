@@ -133,7 +133,7 @@ export class EngineClient {
     return (await this.info(signal)).DockerRootDir;
   }
 
-  images(signal: AbortSignal): Promise<EngineImage[]> {
+  listImages(signal: AbortSignal): Promise<EngineImage[]> {
     return this.get('/images/json', v.pipe(v.array(image), v.maxLength(MAX_ITEMS)), signal);
   }
 

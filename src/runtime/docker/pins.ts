@@ -1,3 +1,4 @@
+import { isAbsolute, resolve } from 'node:path';
 import { formatReference, isCanonicalReference, parseReference } from '../../domain/model/reference.ts';
 import { digestOf } from '../../platform/digest.ts';
 import type { EngineClient, EngineContainer } from './engine-client.ts';
@@ -55,8 +56,16 @@ export async function addPin(
       NetworkMode: 'none',
       RestartPolicy: { Name: 'no' },
       // Otherwise the engine makes volumes, and copies what the image has there.
-      Mounts: Object.keys(details.Config?.Volumes ?? {}).map((Target) => ({ Type: 'tmpfs', Target })),
+      Mounts: mountPoints(details.Config?.Volumes ?? {}).map((Target) => ({ Type: 'tmpfs', Target })),
     },
   };
   await client.createContainer(containerName(reference), body, signal);
+}
+
+/** Each once, without those that no engine mounts. */
+function mountPoints(volumes: object): string[] {
+  const paths = Object.keys(volumes)
+    .filter(isAbsolute)
+    .map((path) => resolve(path));
+  return [...new Set(paths)].filter((path) => path !== '/');
 }

@@ -1,7 +1,9 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { imagesText } from '../../../src/app/command-line/support-facts.ts';
 import { clientOf } from '../../../src/domain/decide/catalog.ts';
 import type { Digest } from '../../../src/domain/model/digest.ts';
 import type { UnitControl } from '../../../src/ports/node.ts';
+import { detectRuntime } from '../../../src/runtime/detected-runtime.ts';
 import { createDockerRuntime } from '../../../src/runtime/docker/docker-runtime.ts';
 import { EngineClient } from '../../../src/runtime/docker/engine-client.ts';
 import type { RuntimeAdapter } from '../../../src/runtime/runtime-adapter.ts';
@@ -94,6 +96,11 @@ describe.runIf(have('root', 'mmdebstrap')).each(Object.keys(engines) as EngineKi
     expect(seen.layerStorage).toBe(kind === 'Docker 26, containerd store' ? 'both' : 'unpacked');
     expect(seen.filesystem?.freeBytes).toBeGreaterThan(0);
     expect(seen.staging !== undefined).toBe(kind === 'Podman');
+    const { socketPath } = engine;
+    expect(await imagesText({ kind: 'docker', socketPath }, signal)).toBe(`${seen.name} on ${socketPath}\n[]\n`);
+    // As Podman's own link at Docker's socket.
+    const candidate = { kind: 'docker', title: 'Docker', socketPath, unitNames: [], trace: socketPath } as const;
+    expect((await detectRuntime(signal, undefined, [candidate]))?.answers).toBe(kind !== 'Podman');
     await runtime.applyMirrors([{ repository: REPOSITORY }], signal);
     expect((await observed()).renderedMirrors).toEqual([REPOSITORY]);
   });
@@ -131,6 +138,17 @@ describe.runIf(have('root', 'mmdebstrap')).each(Object.keys(engines) as EngineKi
     },
   );
 
+  it('removes the name at our registry, whichever digest of an index comes first', async () => {
+    for (const isFirst of [true, false]) {
+      let image: SampleImage;
+      do image = fresh({ withIndex: true });
+      while (image.manifest.digest < image.top.digest !== isFirst);
+      const reference = await pulled(image);
+      expect((await imageOf(reference))?.repoDigests).toContain(reference);
+      expect((await namesInEngine()).filter((name) => name.startsWith('127.'))).toEqual([]);
+    }
+  });
+
   it('names an image of Docker Hub and one of a registry with a port as other runtimes do', async () => {
     for (const [repository, path] of [
       ['docker.io/library/etcd', 'docker.io/library/etcd'],
@@ -165,6 +183,22 @@ describe.runIf(have('root', 'mmdebstrap')).each(Object.keys(engines) as EngineKi
     await runtime.applyPins([], unforced, signal);
     expect((await observed()).renderedPins).toEqual([]);
     expect(await engine.api('GET', '/containers/json?all=1')).toEqual([]);
+  });
+
+  it('pins an image with odd volumes, and the others when one pin fails', async () => {
+    const [taken, odd] = [await pinned(), await pulled(fresh({ volumes: ['/', '/a/', '/a', 'b', ''] }))];
+    const [pin] = (await engine.api('GET', '/containers/json?all=1')) as { Image: string; Names: string[] }[];
+    await runtime.applyPins([], unforced, signal);
+    const name = pin?.Names[0]?.replace('/', '');
+    await engine.api('POST', `/containers/create?name=${name}`, { Image: pin?.Image, Cmd: ['/bin/true'] });
+    try {
+      await expect(runtime.applyPins([taken, odd], unforced, signal)).rejects.toThrow(name);
+      expect((await observed()).renderedPins).toEqual([odd]);
+    } finally {
+      await engine.api('DELETE', `/containers/${name}?force=1`);
+    }
+    await runtime.applyPins([taken, odd], unforced, signal);
+    expect((await observed()).renderedPins).toEqual([odd, taken].sort());
   });
 
   it('keeps a pinned image over image clean-up, and its names or gives them again', async () => {
@@ -233,6 +267,7 @@ describe.runIf(have('root', 'mmdebstrap')).each(Object.keys(engines) as EngineKi
         state: 'running',
         startedAt: expect.any(Number),
         exitCode: 0,
+        isStartable: true,
       },
     ]);
     expect((await runtime.containers(signal))[0]?.startedAt).toBeGreaterThan(1_000_000_000_000);
