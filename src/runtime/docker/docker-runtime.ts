@@ -126,6 +126,8 @@ function watchChanges(client: EngineClient, clock: Clock, notify: () => void): U
 /** The images of the engine by their real names. */
 class EngineImages {
   private pinned: ReadonlySet<string> = new Set();
+  /** The ids of the images that had pins: an id says the same as a digest. */
+  private readonly pinnedIds = new Map<string, string>();
   private runningPulls = 0;
   /** Of pins: a pull and a round may want the same one. */
   private readonly inTurn = oneAtATime();
@@ -138,6 +140,7 @@ class EngineImages {
   async list(signal: AbortSignal): Promise<RuntimeImage[]> {
     const { client, mirror } = this;
     const [found, pins] = await Promise.all([client.listImages(signal), listPins(client, signal)]);
+    for (const { reference, imageId } of pins) this.pinnedIds.set(reference, imageId);
     const ids = new Set(found.map(({ Id }) => Id));
     // Docker's containerd image store does not list an image that is unpacked and has lost blobs,
     // and pulls these not again (docs/runtime-facts.md, fact 55).
@@ -186,9 +189,7 @@ class EngineImages {
   private async changePins(references: readonly string[], signal: AbortSignal): Promise<void> {
     const { client } = this;
     if (this.runningPulls === 0) await this.finishPulls(references, signal);
-    const present = new Map<string, string>();
-    for (const { repoDigests, imageId } of await this.list(signal))
-      for (const name of repoDigests) present.set(name, imageId);
+    const present = await this.presentIds(signal);
     const right = new Set<string>();
     const pins = await listPins(client, signal);
     const isRight = ({ reference, imageId }: Pin) =>
@@ -209,6 +210,16 @@ class EngineImages {
       if (imageId !== undefined && !right.has(reference)) await attempt(addPin(client, { reference, imageId }, signal));
     }
     if (failures.length > 0) throw failures[0];
+  }
+
+  /** By name; also of images that have lost all their names by digest with their pins. */
+  private async presentIds(signal: AbortSignal): Promise<ReadonlyMap<string, string>> {
+    const listed = await this.list(signal);
+    const ids = new Set(listed.map(({ imageId }) => imageId));
+    for (const [reference, imageId] of this.pinnedIds)
+      if (!ids.has(imageId) || !this.pinned.has(reference)) this.pinnedIds.delete(reference);
+    const named = listed.flatMap(({ repoDigests, imageId }) => repoDigests.map((name) => [name, imageId] as const));
+    return new Map([...this.pinnedIds, ...named]);
   }
 
   /** False without the image. */

@@ -210,6 +210,27 @@ describe.runIf(have('root', 'mmdebstrap')).each(Object.keys(engines) as EngineKi
     expect((await observed()).renderedPins).toEqual([reference]);
   });
 
+  it('knows an image by its id that a clean-up of the system left to a container without its digest', async () => {
+    const reference = await pulled(programImage(`cleaned-${kind}`, await programLayer()));
+    // Docker's classic store keeps the last name by the alphabet.
+    const tag = `${REPOSITORY}:v1`;
+    await runtime.addTag(tag, reference, signal);
+    await runtime.applyPins([reference], unforced, signal);
+    await observed();
+    await engine.api('POST', '/containers/create?name=cleaned', { Image: tag, HostConfig: { NetworkMode: 'none' } });
+    await engine.api('POST', '/containers/cleaned/start');
+    try {
+      await engine.api('POST', '/containers/prune');
+      await engine.api('POST', `/images/prune?filters=${filters({ dangling: ['false'] })}`);
+      await observed();
+      await runtime.applyPins([reference], unforced, signal);
+      expect(await imageOf(reference)).toMatchObject({ pinned: true });
+      expect(await imageOf(tag)).toMatchObject({ pinned: true });
+    } finally {
+      await engine.api('DELETE', '/containers/cleaned?force=1');
+    }
+  });
+
   it('sees a pin that a clean-up of containers took, and makes it again', async () => {
     const reference = await pinned();
     let changes = 0;
