@@ -274,7 +274,8 @@ const PROBE_TIMEOUT_MS = 2_000;
 
 const machineProbes: Probes = {
   exists: async (path) => (await stat(path).catch(() => undefined)) !== undefined,
-  // Whatever does not answer is not a runtime of this kind. Podman may have a link at Docker's socket.
+  // Whatever does not answer is not a runtime of this kind. Podman may have a link at Docker's
+  // socket.
   answers: async (candidate, signal) =>
     (await withClient(candidate, signal, async (client) => {
       const name = await client.version(signal);

@@ -260,8 +260,8 @@ function shortName(name: string): string {
 }
 
 /**
- * Leaves out images in use, also by a container that may be started again. Empty while containers or
- * their volumes are not known.
+ * Leaves out images in use, also by a container that may be started again. Empty while containers
+ * or their volumes are not known.
  */
 export function withoutUsed(
   imageIds: readonly string[],

@@ -185,17 +185,17 @@ export const IMAGE_REASONS: Entries<ImageReason | MediaReason | RuntimeReason> =
           `The runtime does not report ${them} as pinned after ${cause.attempts} tries`,
           `The first is ${cause.first}`,
         ],
-        next: 'Find the other file that sets pinned_images and sorts after 99-stickpin.conf',
+        next: 'Find another file of CRI-O that sets pinned_images after 99-stickpin.conf',
         also: ["The runtime's own journal may name it"],
       };
     },
     remedy: () =>
-      "find the other file that sets pinned_images and sorts after 99-stickpin.conf; 'sudo stickpin doctor' or the journal of the runtime names it",
+      "with CRI-O, find the other file that sets pinned_images and sorts after 99-stickpin.conf; 'sudo stickpin doctor' or the journal of the runtime names it",
   },
   'engine/no-space': {
     says: ({ bundle, shortage }, names) => shortageSaid(names.title(bundle), shortage, names),
     remedy: () =>
-      "free space on the filesystem that the message names: old logs, images that nobody uses ('crictl rmi --prune'), or an old release ('stickpin unpin'); the preload then continues automatically",
+      "free space on the filesystem that the message names: old logs, images that nobody uses ('crictl rmi --prune', 'docker image prune -a'), or an old release ('stickpin unpin'); the preload then continues automatically",
     isOwn: true,
   },
   'runtime/policy': {

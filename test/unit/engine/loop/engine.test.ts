@@ -481,7 +481,7 @@ describe('engine: the runtime', () => {
     await node.clock.advance(6_000);
     expect(forced()).toBe(3);
     expect(node.statuses.at(-1)).toMatch(
-      /^2 of 2 images of ocp 4\.13\.7 are present and not pinned\. Find the other file/,
+      /^2 of 2 images of ocp 4\.13\.7 are present and not pinned\. Find another file of CRI-O/,
     );
     expect(node.phase('4.13.7')).toBe('held');
     await node.clock.advance(600_000);
