@@ -85,7 +85,8 @@ export function assess(observed: Observed, memory: Memory, stored: Stored, polic
   const releases = { ...stored, bundles: bundles.map(({ bundle }) => bundle) };
   const short = shortOfSpace(bundles, observed);
   const waiting = waitingOf(bundles, memory);
-  const life = assessLifecycle(observed, memory, releases, short, waiting, pins.unclaimed, policy);
+  const beside = { short, waiting, unclaimed: pins.unclaimed, afterProof: tags.afterProof };
+  const life = assessLifecycle(observed, memory, releases, beside, policy);
   return {
     bundles,
     notices,

@@ -11,6 +11,7 @@ import { incompleteReleases, isProtected } from './retention.ts';
 import { isUnpinning, removals, replacements, retirements, type ShortOfSpace, UNPIN_POLL_MS } from './retirement.ts';
 import { provenWithFallback, rollbackOfProven, rollbackOfUnproven } from './rollback.ts';
 import { isOtherOfStreamRunning, isRunning, seenRunning } from './running-releases.ts';
+import type { ProofGoal } from './tag-goals.ts';
 
 export interface LifecycleAssessment {
   /** In the order of execution. */
@@ -24,14 +25,19 @@ export interface LifecycleAssessment {
   readonly foreign: ReadonlySet<string>;
 }
 
-/** @param unclaimed pinned references without a known release: their images are not removed */
+interface Beside {
+  readonly short: readonly ShortOfSpace[];
+  readonly waiting: readonly StoredBundle[];
+  /** Pinned references without a known release: their images are not removed. */
+  readonly unclaimed: readonly string[];
+  readonly afterProof: readonly ProofGoal[];
+}
+
 export function assessLifecycle(
   observed: Observed,
   memory: Memory,
   stored: Stored,
-  short: readonly ShortOfSpace[],
-  waiting: readonly StoredBundle[],
-  unclaimed: readonly string[],
+  { short, waiting, unclaimed, afterProof }: Beside,
   policy: Policy,
 ): LifecycleAssessment {
   const { runtime, containers } = observed;
@@ -68,7 +74,7 @@ export function assessLifecycle(
       ...retirements(view, short),
       ...incomplete,
       ...removals(view),
-      ...replacements(view),
+      ...replacements(view, afterProof),
     ],
     wakeAt: due.length === 0 ? undefined : Math.min(...due),
     foreign,

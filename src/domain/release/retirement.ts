@@ -17,7 +17,7 @@ import {
   withoutUsed,
 } from './retention.ts';
 import { isRunning } from './running-releases.ts';
-import { type ProofGoal, proofGoals, repositoriesOf } from './tag-goals.ts';
+import { type ProofGoal, repositoriesOf } from './tag-goals.ts';
 
 /** How often to check whether pins are removed. Nothing signals the end of a reload. */
 export const UNPIN_POLL_MS = 1_000;
@@ -115,12 +115,12 @@ function withSpareTags(bundle: StoredBundle, view: ContainerView): readonly stri
  * that was activated before the one proven last, once all tags that this one has in their
  * repositories name its images.
  */
-export function replacements(view: ContainerView): LifecycleFinding[] {
+export function replacements(view: ContainerView, afterProof: readonly ProofGoal[]): LifecycleFinding[] {
   const { observed, stored, policy, containers, ids } = view;
   const { runtime } = observed;
   if (runtime.kind !== 'reachable') return [];
   const byRelease = new Map<StoredBundle, ProofGoal[]>();
-  for (const goal of proofGoals(stored.bundles, policy.streams)) {
+  for (const goal of afterProof) {
     const bundle = stored.bundles.find(({ bundleId }) => bundleId === goal.bundleId);
     if (bundle !== undefined) byRelease.set(bundle, [...(byRelease.get(bundle) ?? []), goal]);
   }

@@ -324,6 +324,10 @@ describe('streams.NAME.replace_stopped', () => {
       'one of a release that was activated since',
       [{}, [image(1), image(2, LATEST)], [activated(v1, 3), proven(v2, 2)]],
     ],
+    [
+      'any for a release whose trust was withdrawn',
+      [{}, images, bundles, { revocations: { keyIds: v2.signerKeyIds ?? [], revocationsUnreadable: false } }],
+    ],
     ['any without the setting', [{}, images, bundles, { policy: { ...POLICY, streams: {} } }]],
   ])('leaves %s', (_what, args) => {
     expect(removed(...args)).toEqual([]);
