@@ -1,5 +1,5 @@
 import { mkdir, readdir, rename, rm, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { bundleError } from '../../bundle/bundle-error.ts';
 import { parseEnvelope } from '../../bundle/format/dsse.ts';
 import { parsePayload } from '../../bundle/format/schema.ts';
@@ -80,7 +80,7 @@ export async function pullBundle(options: PullOptions, signal: AbortSignal): Pro
       const left = new Set(missing.map(({ digest }) => digest));
       const wanted = [...blobs].filter(([digest]) => !left.has(digest));
       const totalBytes = wanted.reduce((sum, [digest, size]) => sum + (pulled.has(digest) ? 0 : size), 0);
-      await checkSpace(staging, totalBytes - (await pulled.partBytes()));
+      await checkSpace(dirname(resolve(path)), totalBytes - (await pulled.partBytes()));
       const onBytes = countBytes('pull', totalBytes, onProgress);
       await forEachLimited(wanted, PULLS_AT_ONCE, signal, async ([digest, size], stopped) => {
         if (!pulled.has(digest)) await pulled.take({ digest, size }, stopped, onBytes);

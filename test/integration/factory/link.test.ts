@@ -289,6 +289,17 @@ describe.runIf(have('mmdebstrap', 'openssl'))('a bundle in a registry', () => {
       expect(await verify()).toContain('read and right');
     });
 
+    it.runIf(have('root'))('names the folder that is asked for when there is no room', async () => {
+      execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=2m', 'tmpfs', out]);
+      try {
+        const { exitCode, stderr } = await pull(reference, '--keys', keys);
+        expect(exitCode).toBe(1);
+        expect(stderr).toContain(`not enough space in ${out}: the bundle needs `);
+      } finally {
+        execFileSync('umount', [out]);
+      }
+    });
+
     it('reads no index of more than 4 MiB', async () => {
       front.meddle = (_, response) => {
         response.end(Buffer.alloc(5 * MiB, 32));
