@@ -58,6 +58,8 @@ interface Shown {
   readonly payload: Payload;
   readonly envelope: Buffer;
   readonly blobs: ReadonlyMap<Digest, number>;
+  /** `contents.json` and `index.json`. Over a slow link they take longer than the daemon waits. */
+  readonly lists: ReadonlyMap<Digest, Buffer>;
 }
 
 /**
@@ -71,8 +73,8 @@ export class Source extends Observable implements OfferedBundles {
   private shown: Shown | undefined;
   /** What manifests name, by their digests: they are read once. */
   private parts = new Map<Digest, readonly ContentPointer[]>();
-  /** `contents.json` and `index.json`, since they are read several times. */
-  private lists = new Map<Digest, Buffer>();
+  /** Their beginning, where a connection broke. */
+  private begun = new Map<Digest, Buffer>();
   private fault: string | undefined;
   private failures = 0;
   /** Of a registry that is busy. */
@@ -155,11 +157,17 @@ export class Source extends Observable implements OfferedBundles {
       if (blobs.size > MAX_BLOBS) throw this.link.fault(`it has more than ${MAX_BLOBS} blobs`);
     }
     this.parts = parts;
-    const lists = [payload.contents.digest, payload.index.digest];
-    this.lists = new Map([...this.lists].filter(([digest]) => lists.includes(digest)));
+    const lists = new Map<Digest, Buffer>();
+    const wanted = [payload.contents.digest, payload.index.digest];
+    this.begun = new Map([...this.begun].filter(([digest]) => wanted.includes(digest)));
+    for (const list of [payload.contents, payload.index]) {
+      const known = this.shown?.lists.get(list.digest);
+      lists.set(list.digest, known ?? (await this.link.known(this.listOf(list, signal), signal)));
+    }
+    this.begun.clear();
     const { name, version, sequence } = payload;
     const offered = { bundleId: digestOf(bytes), name, version, sequence, isWhole: true, revision: linked.digest };
-    return { linked, offered, payload, envelope, blobs };
+    return { linked, offered, payload, envelope, blobs, lists };
   }
 
   private async partsOf(digest: Digest, signal: AbortSignal): Promise<readonly ContentPointer[]> {
@@ -176,11 +184,11 @@ export class Source extends Observable implements OfferedBundles {
   }
 
   /** `contents.json` is a blob. */
-  async file(bundleId: BundleId, name: OfferedFile, signal: AbortSignal): Promise<Buffer | undefined> {
+  async file(bundleId: BundleId, name: OfferedFile): Promise<Buffer | undefined> {
     const { shown } = this;
     if (shown?.offered.bundleId !== bundleId || name === 'contents.json') return undefined;
     if (name === 'bundle.dsse.json') return shown.envelope;
-    return this.listOf(shown.payload.index, signal);
+    return shown.lists.get(shown.payload.index.digest);
   }
 
   async blobs(bundleId: BundleId): Promise<ReadonlyMap<Digest, number> | undefined> {
@@ -195,9 +203,9 @@ export class Source extends Observable implements OfferedBundles {
   async *read(digest: Digest, startByte: number, signal: AbortSignal): AsyncGenerator<Buffer, void, undefined> {
     const sizeBytes = await this.sizeOf(digest);
     if (sizeBytes === undefined) throw gone(this.name, digest);
-    const list = [this.shown?.payload.contents, this.shown?.payload.index].find((one) => one?.digest === digest);
+    const list = this.shown?.lists.get(digest);
     if (list !== undefined) {
-      yield (await this.listOf(list, signal)).subarray(startByte);
+      yield list.subarray(startByte);
       return;
     }
     let closesAt = this.checkWindow(sizeBytes);
@@ -209,14 +217,18 @@ export class Source extends Observable implements OfferedBundles {
 
   /** At any time, whatever its size. */
   private async listOf({ digest, size }: ContentPointer, signal: AbortSignal): Promise<Buffer> {
-    const known = this.lists.get(digest);
-    if (known !== undefined) return known;
-    if (size > Math.max(limits.contentsBytes, limits.indexBytes)) throw gone(this.name, digest);
-    const chunks: Buffer[] = [];
-    for await (const chunk of this.stream(digest, 0, size, signal)) chunks.push(chunk);
+    if (size > Math.max(limits.contentsBytes, limits.indexBytes)) throw this.link.fault(`${digest} is too large`);
+    const chunks = [this.begun.get(digest) ?? Buffer.alloc(0)];
+    const begunBytes = chunks[0]?.length ?? 0;
+    try {
+      if (begunBytes < size) for await (const chunk of this.paced(digest, begunBytes, size, signal)) chunks.push(chunk);
+    } finally {
+      this.begun.set(digest, Buffer.concat(chunks));
+    }
     const bytes = Buffer.concat(chunks);
-    if (digestOf(bytes) === digest) this.lists.set(digest, bytes);
-    return bytes;
+    if (digestOf(bytes) === digest) return bytes;
+    this.begun.delete(digest);
+    throw this.link.fault(`it sends other bytes for ${digest}`);
   }
 
   private async *stream(
@@ -225,26 +237,34 @@ export class Source extends Observable implements OfferedBundles {
     sizeBytes: number,
     signal: AbortSignal,
   ): AsyncGenerator<Buffer, void, undefined> {
-    const { pace } = this.options;
     try {
       if (this.shown?.linked.manifests.has(digest)) {
         yield (await this.link.manifest(digest, signal)).subarray(startByte);
         return;
       }
-      let left = sizeBytes - startByte;
-      for await (const chunk of this.link.read(digest, startByte, signal)) {
-        const wanted = chunk.subarray(0, left);
-        left -= wanted.length;
-        for (let at = 0; at < wanted.length; at += SLICE_BYTES) {
-          const slice = wanted.subarray(at, at + SLICE_BYTES);
-          await pace.take(slice.length, signal);
-          yield slice;
-        }
-        if (left === 0) return;
-      }
+      yield* this.paced(digest, startByte, sizeBytes, signal);
     } catch (error) {
       signal.throwIfAborted();
       throw this.asOffer(error);
+    }
+  }
+
+  private async *paced(
+    digest: Digest,
+    startByte: number,
+    sizeBytes: number,
+    signal: AbortSignal,
+  ): AsyncGenerator<Buffer, void, undefined> {
+    let left = sizeBytes - startByte;
+    for await (const chunk of this.link.read(digest, startByte, signal)) {
+      const wanted = chunk.subarray(0, left);
+      left -= wanted.length;
+      for (let at = 0; at < wanted.length; at += SLICE_BYTES) {
+        const slice = wanted.subarray(at, at + SLICE_BYTES);
+        await this.options.pace.take(slice.length, signal);
+        yield slice;
+      }
+      if (left === 0) return;
     }
   }
 

@@ -3,6 +3,7 @@ import type { ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { BUNDLE_TYPE, ENVELOPE_TYPE, emptyConfig } from '../../../src/distribution/linked-bundle.ts';
+import { hexOf } from '../../../src/domain/model/digest.ts';
 import { Pace } from '../../../src/fleet/serve/served-nodes.ts';
 import { Source, type SourceSettings } from '../../../src/fleet/sources/source.ts';
 import { busyOf } from '../../../src/fleet/wire/documents.ts';
@@ -32,6 +33,8 @@ describe.runIf(have('openssl'))('a source whose registry is odd', () => {
   let tls: OwnTls;
   let front: Front;
   let envelope: Buffer;
+  let contents: Buffer;
+  let index: Buffer;
   let content: Map<string, Buffer>;
   /** Answers first. */
   let before: (path: string, response: ServerResponse) => 'answered' | undefined;
@@ -39,16 +42,21 @@ describe.runIf(have('openssl'))('a source whose registry is odd', () => {
   beforeAll(async () => {
     tls = makeTls(work);
     front = await startFront('127.0.0.1:1', tls.pem);
-    envelope = readFileSync(join((await makeSampleBundle({ dir: work })).path, 'bundle.dsse.json'));
+    const { path, payload } = await makeSampleBundle({ dir: work });
+    envelope = readFileSync(join(path, 'bundle.dsse.json'));
+    contents = readFileSync(join(path, 'blobs/sha256', hexOf(payload.contents.digest)));
+    index = readFileSync(join(path, 'index.json'));
   });
   afterAll(() => front?.close());
   beforeEach(() => {
     front.requests.splice(0);
     before = () => undefined;
-    front.meddle = ({ method, path }, response) => {
+    front.meddle = ({ method, path, range }, response) => {
       if (before(path, response) === 'answered') return 'answered';
       const body = content.get(path.split('/').at(-1) ?? '');
+      const from = Number(/\d+/.exec(range ?? '')?.[0] ?? 0);
       if (body === undefined) response.writeHead(404).end();
+      else if (from > 0) response.writeHead(206, { 'content-range': `bytes ${from}-` }).end(body.subarray(from));
       else response.end(method === 'HEAD' ? undefined : body);
       return 'answered';
     };
@@ -56,13 +64,14 @@ describe.runIf(have('openssl'))('a source whose registry is odd', () => {
   });
 
   function offer(manifests: readonly Buffer[]): void {
-    const layers = [descriptorOf(envelope, ENVELOPE_TYPE), descriptorOf(large)];
+    const blobs = [large, contents, index];
+    const layers = [descriptorOf(envelope, ENVELOPE_TYPE), ...blobs.map((bytes) => descriptorOf(bytes))];
     const top = json({ schemaVersion: 2, mediaType: manifestType, config: descriptorOf(emptyConfig.bytes), layers });
     const entries = manifests.map((bytes) => descriptorOf(bytes, manifestType));
     const all = [{ ...descriptorOf(top, manifestType), artifactType: BUNDLE_TYPE }, ...entries];
-    const index = json({ schemaVersion: 2, manifests: all });
-    content = new Map([index, top, envelope, large, ...manifests].map((bytes) => [digestOf(bytes), bytes]));
-    content.set('1', index);
+    const tagged = json({ schemaVersion: 2, manifests: all });
+    content = new Map([tagged, top, envelope, ...blobs, ...manifests].map((bytes) => [digestOf(bytes), bytes]));
+    content.set('1', tagged);
   }
 
   /** Visits once. `pauses` are those of its sleeps. */
@@ -114,6 +123,26 @@ describe.runIf(have('openssl'))('a source whose registry is odd', () => {
     const { source } = await visit();
     expect(source.trouble()).toContain('its manifests name more than 130000 blobs');
     expect(front.requests.length).toBeLessThan(18);
+  });
+
+  it('is offered when its lists are there, which go on after a break', async () => {
+    let breaks = 1;
+    before = (path, response) => {
+      if (!path.endsWith(digestOf(contents)) || breaks-- <= 0) return undefined;
+      response.writeHead(200, { 'content-length': contents.length });
+      response.write(contents.subarray(0, 100), () => response.destroy());
+      return 'answered';
+    };
+    const { source } = await visit();
+    expect(source.bundles()).toEqual([]);
+    await source.look(new AbortController().signal);
+    const [bundle] = source.bundles();
+    expect(bundle).toMatchObject({ version: '4.13.7' });
+    expect(front.requests.map(({ range }) => range)).toContain('bytes=100-');
+    // The daemon waits for nothing of them.
+    front.requests.splice(0);
+    if (bundle !== undefined) expect(await source.file(bundle.bundleId, 'index.json')).toEqual(index);
+    expect(front.requests).toEqual([]);
   });
 
   it('is visited again when its registry wants it, and not later than at its own time', async () => {
