@@ -56,6 +56,7 @@ describe.runIf(have('mmdebstrap', 'openssl'))('a bundle that comes over a link',
   beforeEach(() => {
     front.requests.splice(0);
     front.meddle = () => undefined;
+    front.bytesPerSecond = undefined;
     tag += 1;
     reference = `${front.host}/bundles/n${tag}:4.13`;
   });
@@ -187,6 +188,20 @@ describe.runIf(have('mmdebstrap', 'openssl'))('a bundle that comes over a link',
     await rescan(node);
     await node.until(isLoaded(node, '4.13.7'));
     expect(front.requests.some((one) => isLarge(one) && /^bytes=[1-9]/.test(one.range ?? ''))).toBe(true);
+  });
+
+  it('comes over a link of 256 kbit/s, which breaks', async () => {
+    const node = await startNode();
+    await push(await make(node, '4.13.7', 1, ocpImages(['web'], { sizeBytes: 256 * 1024 })));
+    front.bytesPerSecond = 32_000;
+    let breaks = 2;
+    front.meddle = ({ method, path }) =>
+      method === 'GET' && path.includes('/blobs/') && breaks-- > 0 ? { cutAt: 1_000 } : undefined;
+    const beganMs = performance.now();
+    await rescan(node);
+    await node.until(isLoaded(node, '4.13.7'), 60_000);
+    expect(breaks).toBeLessThanOrEqual(0);
+    expect(performance.now() - beganMs).toBeGreaterThan(5_000);
   });
 
   it('takes as much as it may', async () => {

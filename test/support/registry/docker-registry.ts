@@ -10,7 +10,7 @@ import { debianPrograms } from '../rootfs/debian-programs.ts';
 const recipe = { version: 1, suite: 'trixie', packages: ['docker-registry'] };
 
 /** `ann` with the password `secret`, in bcrypt. */
-const HTPASSWD = 'ann:$2b$05$abcdefghijklmnopqrstuuOQiyCxlgf/oeuTqixKmWdcYUh4Hjl0a\n';
+export const HTPASSWD = 'ann:$2b$05$abcdefghijklmnopqrstuuOQiyCxlgf/oeuTqixKmWdcYUh4Hjl0a\n';
 
 interface DockerRegistryOptions {
   /** For its files and its storage. */
@@ -27,9 +27,14 @@ export interface DockerRegistry {
   close(): Promise<void>;
 }
 
+/** The path of the program. */
+export async function dockerRegistryProgram(): Promise<string> {
+  return join(await debianPrograms('docker-registry', recipe), 'docker-registry');
+}
+
 /** The registry of Debian's package docker-registry 2.8, which the test cache gets once. */
 export async function startDockerRegistry({ folder, tls, auth }: DockerRegistryOptions): Promise<DockerRegistry> {
-  const program = join(await debianPrograms('docker-registry', recipe), 'docker-registry');
+  const program = await dockerRegistryProgram();
   const port = await freePort();
   const htpasswd = join(folder, 'htpasswd');
   writeFileSync(htpasswd, HTPASSWD);

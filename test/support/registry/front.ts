@@ -21,6 +21,8 @@ export interface Front {
   readonly requests: FrontRequest[];
   /** What it does with the next requests. */
   meddle: Meddle;
+  /** Of all answers together; undefined: no limit. */
+  bytesPerSecond: number | undefined;
   close(): Promise<void>;
 }
 
@@ -30,6 +32,15 @@ export async function startFront(
   tls?: { readonly key: string; readonly cert: string },
 ): Promise<Front> {
   const requests: FrontRequest[] = [];
+  let freeAtMs = 0;
+  /** As a slow link. */
+  const slowDown = (answer: IncomingMessage, sizeBytes: number) => {
+    if (front.bytesPerSecond === undefined) return;
+    const now = performance.now();
+    freeAtMs = Math.max(freeAtMs, now) + (1_000 * sizeBytes) / front.bytesPerSecond;
+    answer.pause();
+    setTimeout(() => answer.resume(), freeAtMs - now);
+  };
   const onRequest = (incoming: IncomingMessage, response: ServerResponse) => {
     const { method = '', url: path = '', headers } = incoming;
     const hasLogin = headers.authorization !== undefined;
@@ -51,6 +62,7 @@ export async function startFront(
         const left = (how?.cutAt ?? Number.POSITIVE_INFINITY) - found.sentBytes;
         const part = chunk.subarray(0, Math.max(0, left));
         found.sentBytes += part.length;
+        slowDown(answer, part.length);
         response.write(part, () => {
           if (found.sentBytes >= (how?.cutAt ?? Number.POSITIVE_INFINITY)) response.destroy();
         });
@@ -64,6 +76,7 @@ export async function startFront(
     host: `127.0.0.1:${(server.address() as AddressInfo).port}`,
     requests,
     meddle: () => undefined,
+    bytesPerSecond: undefined,
     close: () =>
       new Promise((resolve) => {
         server.close(() => resolve());
