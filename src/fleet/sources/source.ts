@@ -71,7 +71,7 @@ export class Source extends Observable implements OfferedBundles {
   private readonly reference: Reference;
   private readonly link: Link;
   private shown: Shown | undefined;
-  /** What manifests name, by their digests: they are read once. */
+  /** What manifests name, by their digests: they are read once, also where a connection breaks. */
   private parts = new Map<Digest, readonly ContentPointer[]>();
   /** Their beginning, where a connection broke. */
   private begun = new Map<Digest, Buffer>();
@@ -145,18 +145,17 @@ export class Source extends Observable implements OfferedBundles {
     const envelope = await this.link.blob(linked.envelope, signal);
     const { payload: bytes } = parseEnvelope(envelope);
     const payload = parsePayload(bytes);
-    const parts = new Map<Digest, readonly ContentPointer[]>();
+    this.parts = new Map([...this.parts].filter(([digest]) => linked.manifests.has(digest)));
     const blobs = new Map([...linked.manifests, ...linked.others.map(({ digest, size }) => [digest, size] as const)]);
     let uses = 0;
     for (const digest of linked.manifests.keys()) {
       const known = this.parts.get(digest) ?? (await this.partsOf(digest, signal));
-      parts.set(digest, known);
+      this.parts.set(digest, known);
       for (const part of known) blobs.set(part.digest, part.size);
       uses += known.length;
       if (uses > MAX_PARTS) throw this.link.fault(`its manifests name more than ${MAX_PARTS} blobs`);
       if (blobs.size > MAX_BLOBS) throw this.link.fault(`it has more than ${MAX_BLOBS} blobs`);
     }
-    this.parts = parts;
     const lists = new Map<Digest, Buffer>();
     const wanted = [payload.contents.digest, payload.index.digest];
     this.begun = new Map([...this.begun].filter(([digest]) => wanted.includes(digest)));

@@ -145,6 +145,25 @@ describe.runIf(have('openssl'))('a source whose registry is odd', () => {
     expect(front.requests).toEqual([]);
   });
 
+  it('reads no manifest again after a break', async () => {
+    const layers = [descriptorOf(large)];
+    const manifests = ['a', 'b'].map((seed) =>
+      json({ schemaVersion: 2, config: descriptorOf(Buffer.from(seed)), layers }),
+    );
+    offer(manifests);
+    const [first = '', second = ''] = manifests.map(digestOf);
+    let breaks = 1;
+    before = (path, response) => {
+      if (!path.endsWith(second) || breaks-- <= 0) return undefined;
+      response.destroy();
+      return 'answered';
+    };
+    const { source } = await visit();
+    await source.look(new AbortController().signal);
+    expect(source.bundles()).toHaveLength(1);
+    expect(front.requests.filter(({ path }) => path.endsWith(first))).toHaveLength(1);
+  });
+
   it('is visited again when its registry wants it, and not later than at its own time', async () => {
     let wish = '1800';
     before = (_, response) => {
