@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { loadSettings, type SettingsSources } from '../../config/load-settings.ts';
 import type { Settings } from '../../domain/settings/settings.ts';
 import type { Engine } from '../../engine/loop/engine.ts';
@@ -107,6 +108,9 @@ export function watchKeys({ settings, trust, engine, clock, log }: WatchedKeys):
   };
 }
 
+/** What writes a file may empty it first, and an empty file is valid. */
+const SETTLE_MS = 200;
+
 interface WatchSettingsOptions {
   readonly settings: Settings;
   readonly sources: SettingsSources;
@@ -139,12 +143,17 @@ export function watchSettings({
   const stop = new AbortController();
   const inForce = JSON.stringify(settings);
   let isChanged = false;
+  const isOther = async () => JSON.stringify(await loadSettings(sources, stop.signal)) !== inForce;
   const look = async (): Promise<void> => {
     try {
-      const next = await loadSettings(sources, stop.signal);
+      let isNew = await isOther();
+      if (isNew) {
+        await delay(SETTLE_MS, undefined, { signal: stop.signal });
+        isNew = await isOther();
+      }
       if (isChanged) return;
       onRefused?.();
-      if (JSON.stringify(next) === inForce) return onReload();
+      if (!isNew) return onReload();
       isChanged = true;
       log.info(
         { messageId: messageIds.configurationChanged },

@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { watchSettings } from '../../../../src/app/daemon/changes.ts';
@@ -45,6 +45,14 @@ describe('settings that change while the daemon runs', () => {
     writeFileSync(file(), '[preload]\nparallel = 3\n');
     await expect.poll(() => count('changed'), { timeout: 60_000 }).toBe(1);
     expect(log.kinds()).toEqual(['configurationChanged']);
+  });
+
+  it('does not take a file for empty that is being written', async () => {
+    const text = readFileSync(file());
+    writeFileSync(file(), '');
+    setTimeout(() => writeFileSync(file(), text), 60);
+    await expect.poll(() => count('reload'), { timeout: 60_000 }).toBeGreaterThan(1);
+    expect(count('changed')).toBe(0);
   });
 
   it('keeps the current settings when the new ones are wrong, and names the wrong key', async () => {
