@@ -53,8 +53,9 @@ interface ImagesPort {
   /** `registry/repo:tag`, or by digest. @throws AppError `runtime/unreachable` and others */
   image(name: string, signal: AbortSignal): Promise<RuntimeImage | undefined>;
   /**
-   * Makes `tag` name the present image `reference` without a pull. The runtime lists the tag when
-   * it resolves. False where CRI has no such call, or the runtime does not know the image.
+   * Makes `tag` name the present image `reference`, by digest or tag, without a pull. The runtime
+   * lists the tag when it resolves. False where CRI has no such call, or the runtime does not know
+   * the image.
    */
   addTag(tag: string, reference: string, signal: AbortSignal): Promise<boolean>;
   /** The image keeps its other names if the runtime supports that. */

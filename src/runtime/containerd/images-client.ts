@@ -57,7 +57,7 @@ export class ImagesClient {
 
 interface AddTagDependencies {
   readonly cri: Pick<CriClient, 'imageStatus'>;
-  readonly images: Pick<ImagesClient, 'withDigest' | 'point'>;
+  readonly images: Pick<ImagesClient, 'get' | 'withDigest' | 'point'>;
   readonly clock: Pick<Clock, 'sleep'>;
 }
 
@@ -76,12 +76,13 @@ export async function addTag(
   signal: AbortSignal,
 ): Promise<boolean> {
   const { digest } = parseReference(reference);
-  const record = digest && (await images.withDigest(digest, signal));
+  const record = await (digest === undefined ? images.get(reference, signal) : images.withDigest(digest, signal));
   if (record === undefined) return false;
   await images.point({ name: tag, target: record.target, labels: MANAGED }, signal);
   for (const pauseMs of PAUSES_MS) {
     const named = await cri.imageStatus(tag, signal);
-    if (named?.repoTags.includes(tag) && named.repoDigests.includes(reference)) return true;
+    const names = [...(named?.repoTags ?? []), ...(named?.repoDigests ?? [])];
+    if (names.includes(tag) && names.includes(reference)) return true;
     await clock.sleep(pauseMs, signal);
   }
   const message = `${tag} names ${reference} in containerd, but CRI does not list it; see the journal of containerd`;

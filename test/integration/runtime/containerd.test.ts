@@ -172,6 +172,12 @@ describe.runIf(have('root', 'mmdebstrap'))('the containerd adapter', () => {
     expect(await runtime.addTag(tag, second, signal)).toBe(true);
     expect(await runtime.image(tag, signal)).toMatchObject({ repoTags: [tag], repoDigests: [second], pinned: true });
     expect((await imageOf(first))?.repoTags).toEqual([]);
+    // An image of the node may have a tag only.
+    const other = `${REPOSITORY}:other`;
+    expect(await runtime.addTag(other, tag, signal)).toBe(true);
+    expect((await imageOf(second))?.repoTags).toEqual([tag, other]);
+    await runtime.removeTag(other, signal);
+    expect(await runtime.addTag(tag, `${REPOSITORY}:absent`, signal)).toBe(false);
     expect(await runtime.addTag(tag, `${REPOSITORY}@${fresh().top.digest}`, signal)).toBe(false);
     expect(registry.requests).toEqual([]);
     await runtime.removeTag(tag, signal);

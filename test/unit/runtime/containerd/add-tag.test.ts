@@ -18,6 +18,7 @@ function createContainerd(listedAfter: number) {
     {
       clock,
       images: {
+        get: async () => undefined,
         withDigest: async () => ({ name: 'other', target, labels: { 'io.stickpin.pinned': 'true' } }),
         point: async (record) => void pointed.push(record),
       },
