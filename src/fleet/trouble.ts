@@ -1,6 +1,6 @@
 import type { NodeStatus, Peer } from '../domain/fleet/node-status.ts';
 import type { BundleId } from '../domain/model/digest.ts';
-import { type Endpoint, formatEndpoint } from '../domain/settings/value-types.ts';
+import { type Endpoint, formatEndpoint } from '../domain/settings/addresses.ts';
 import { AppError, type Disposition } from '../platform/app-error.ts';
 import type { Clock } from '../platform/clock.ts';
 import type { Log, LogFields } from '../platform/log.ts';

@@ -1,13 +1,6 @@
+import { loopbackAddress } from './addresses.ts';
 import type { Section } from './sections.ts';
-import {
-  absolutePath,
-  absolutePaths,
-  loopbackAddress,
-  oneOf,
-  runtimeUnit,
-  textfilePath,
-  userIds,
-} from './value-types.ts';
+import { absolutePath, absolutePaths, oneOf, runtimeUnit, textfilePath, userIds } from './value-types.ts';
 
 export const crioSection = {
   about: "Where CRI-O's files are. Only a node with an unusual CRI-O needs these settings.",

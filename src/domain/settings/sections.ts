@@ -1,4 +1,5 @@
 import { defaultFilesystems } from '../model/medium.ts';
+import { listenAddress, peerAddresses } from './addresses.ts';
 import {
   absolutePath,
   absolutePathOrAuto,
@@ -12,9 +13,7 @@ import {
   filesystems,
   flag,
   fraction,
-  listenAddress,
   oneOf,
-  peerAddresses,
   percentUpTo,
   releases,
   repositories,

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import { connect, createServer, type Server, type TLSSocket } from 'node:tls';
-import { type Endpoint, formatEndpoint } from '../../domain/settings/value-types.ts';
+import { type Endpoint, formatEndpoint } from '../../domain/settings/addresses.ts';
 import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { withDeadline } from '../../platform/async/abort.ts';
 import type { Clock } from '../../platform/clock.ts';

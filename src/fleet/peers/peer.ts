@@ -4,7 +4,7 @@ import type { NodeStatus, ReleaseStatus } from '../../domain/fleet/node-status.t
 import type { Phase } from '../../domain/model/condition.ts';
 import type { ImageReason, MediaReason } from '../../domain/model/reason.ts';
 import { OWN_CODES } from '../../domain/report/reasons/reason-text.ts';
-import { type Endpoint, formatEndpoint } from '../../domain/settings/value-types.ts';
+import { type Endpoint, formatEndpoint } from '../../domain/settings/addresses.ts';
 import { NEVER_ABORTED } from '../../platform/async/abort.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { Identity } from '../identity/identity.ts';

@@ -1,6 +1,6 @@
 import type { NodeStatus, Peer } from '../../domain/fleet/node-status.ts';
+import { FLEET_PORT, formatEndpoint, parseEndpoint } from '../../domain/settings/addresses.ts';
 import type { Settings } from '../../domain/settings/settings.ts';
-import { FLEET_PORT, formatEndpoint, parseEndpoint } from '../../domain/settings/value-types.ts';
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { Wake } from '../../platform/async/wake.ts';
 import { defined } from '../../platform/defined.ts';

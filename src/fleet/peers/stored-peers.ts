@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import * as v from 'valibot';
-import { formatEndpoint, parseEndpoint } from '../../domain/settings/value-types.ts';
+import { formatEndpoint, parseEndpoint } from '../../domain/settings/addresses.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import { oneAtATime } from '../../platform/async/concurrency.ts';
 import { defined } from '../../platform/defined.ts';

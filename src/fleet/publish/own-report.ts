@@ -2,7 +2,7 @@ import { BlockList, isIP } from 'node:net';
 import * as v from 'valibot';
 import { type BundleId, isDigest } from '../../domain/model/digest.ts';
 import { bundleReport, statusReport } from '../../domain/report/status-schema.ts';
-import { type Endpoint, isUnspecified } from '../../domain/settings/value-types.ts';
+import { type Endpoint, isUnspecified } from '../../domain/settings/addresses.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import { oneLine } from '../../platform/plain-text.ts';
 import type { Parsed } from '../../platform/schema.ts';

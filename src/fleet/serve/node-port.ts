@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { join } from 'node:path';
-import { type Endpoint, FLEET_PORT, formatEndpoint, parseEndpoint } from '../../domain/settings/value-types.ts';
+import { type Endpoint, FLEET_PORT, formatEndpoint, parseEndpoint } from '../../domain/settings/addresses.ts';
 import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { Wake } from '../../platform/async/wake.ts';
 import type { Clock } from '../../platform/clock.ts';

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import type { Digest } from '../../../src/domain/model/digest.ts';
-import { parseEndpoint } from '../../../src/domain/settings/value-types.ts';
+import { parseEndpoint } from '../../../src/domain/settings/addresses.ts';
 import { IdentityKeeper } from '../../../src/fleet/identity/identity.ts';
 import { KnownPeer } from '../../../src/fleet/peers/peer.ts';
 import { serveNodes } from '../../../src/fleet/serve/node-port.ts';

@@ -3,7 +3,7 @@
  * and spoils the blobs. Started with an order as its argument.
  */
 import type { ServerResponse } from 'node:http';
-import { parseEndpoint } from '../../../../src/domain/settings/value-types.ts';
+import { parseEndpoint } from '../../../../src/domain/settings/addresses.ts';
 import { IdentityKeeper } from '../../../../src/fleet/identity/identity.ts';
 import { KnownPeer } from '../../../../src/fleet/peers/peer.ts';
 import { serveNodes } from '../../../../src/fleet/serve/node-port.ts';

@@ -1,6 +1,7 @@
 import * as v from 'valibot';
 import { describe, expect, it } from 'vitest';
-import { dataRate, formatEndpoint, isUnspecified, parseEndpoint } from '../../../../src/domain/settings/value-types.ts';
+import { formatEndpoint, isUnspecified, parseEndpoint } from '../../../../src/domain/settings/addresses.ts';
+import { dataRate } from '../../../../src/domain/settings/value-types.ts';
 
 describe('addresses of nodes', () => {
   it.each([

@@ -1,7 +1,7 @@
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, expect, it } from 'vitest';
-import { type Endpoint, formatEndpoint } from '../../../../src/domain/settings/value-types.ts';
+import { type Endpoint, formatEndpoint } from '../../../../src/domain/settings/addresses.ts';
 import { NodePort } from '../../../../src/fleet/serve/node-port.ts';
 import { type Clock, systemClock } from '../../../../src/platform/clock.ts';
 import { type Listeners, listen, notifyAll } from '../../../../src/platform/subscription.ts';
