@@ -1,7 +1,8 @@
 import { defined } from '../../platform/defined.ts';
 import { isAboveFloor, sequenceOf, streamScheme } from '../adoption/floors.ts';
 import type { FleetView } from '../fleet/node-status.ts';
-import { type AwaitedNode, NEW_SEARCH_MS, type Turn, type TurnRelease, turnOf } from '../fleet/turn.ts';
+import { type AwaitedNode, type Turn, type TurnRelease, turnOf } from '../fleet/roll-out.ts';
+import { NEW_SEARCH_MS } from '../fleet/turn.ts';
 import { areFilesInstalled, beforeActivate, hasSucceeded } from '../release/hooks.ts';
 import { answeredNames, namesOnceActivated, pullsFromElsewhere } from '../release/pulls.ts';
 import { commandName, currentRelease, isRetired } from '../release/recorded-phase.ts';

@@ -6,7 +6,7 @@ import {
   releaseLabel,
   versionInLabels,
 } from '../../domain/fleet/node-status.ts';
-import { isLoaded } from '../../domain/fleet/turn.ts';
+import { isLoaded } from '../../domain/fleet/roll-out.ts';
 import { bundleTitle } from '../../domain/model/bundle.ts';
 import type { ConditionVerdict, Phase } from '../../domain/model/condition.ts';
 import { hexOf } from '../../domain/model/digest.ts';

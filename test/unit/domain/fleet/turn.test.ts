@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { type FleetNode, parseNodeStatus, type ReleaseStatus } from '../../../../src/domain/fleet/node-status.ts';
-import { nodesLoading, turnOf } from '../../../../src/domain/fleet/turn.ts';
+import { turnOf } from '../../../../src/domain/fleet/roll-out.ts';
+import { nodesLoading } from '../../../../src/domain/fleet/turn.ts';
 import { digestFromHex } from '../../../../src/domain/model/digest.ts';
 import { nodeStatusOf } from '../../../../src/fleet/publish/node-status.ts';
 import type { OwnBundle } from '../../../../src/fleet/publish/own-report.ts';
