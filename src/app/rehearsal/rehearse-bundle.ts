@@ -1,6 +1,6 @@
 import { generateKeyPairSync } from 'node:crypto';
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
+import { copyFile, mkdir, mkdtemp, rm, stat, writeFile } from 'node:fs/promises';
+import { basename, join } from 'node:path';
 import { formatEnvelope } from '../../bundle/format/dsse.ts';
 import { type PrivateKey, parsePrivateKey } from '../../bundle/keys/keys.ts';
 import { readEnvelope } from '../../bundle/verify/judge-bundle.ts';
@@ -167,12 +167,21 @@ function rehearsalRole({ payload, contents }: RehearsalRequest['bundle'], public
   ].join('\n');
 }
 
+/** The daemon reads keys from a folder only. */
+async function folderOf(keys: string, directory: string): Promise<string> {
+  if ((await stat(keys)).isDirectory()) return keys;
+  const folder = join(directory, 'keys.d');
+  await mkdir(folder);
+  await copyFile(keys, join(folder, `${basename(keys, '.pub')}.pub`));
+  return folder;
+}
+
 /**
  * Without keys, the envelope is signed with a key that is thrown away, and with one of the role
  * whose keys the payload changes: the daemon judges as ever, and nothing is said about who signed.
  */
 async function trustFor(directory: string, { keys, bundle }: RehearsalRequest): Promise<RehearsalTrust> {
-  if (keys !== undefined) return { keysFolder: keys.folder, threshold: keys.threshold };
+  if (keys !== undefined) return { keysFolder: await folderOf(keys.path, directory), threshold: keys.threshold };
   const { signEnvelope, unsignedEnvelope } = await import('../../factory/payload/sign-envelope.ts');
   const keysFolder = join(directory, 'keys.d');
   const [key, roleKey] = [rehearsalKey(), rehearsalKey()];

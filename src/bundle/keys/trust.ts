@@ -1,4 +1,4 @@
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { reasonOf } from '../../platform/app-error.ts';
 import { oneLine } from '../../platform/plain-text.ts';
 import { parsePublicKey, parseRevocations } from './keys.ts';
@@ -46,6 +46,17 @@ export async function loadTrustedKeys(
   const problems = [...read.problems, ...loaded.problems, ...strayFiles(folder, others, loaded.keyFiles)];
   const all = [...published, ...keys];
   return keysInForce({ folder, published: all, roles, ambiguous, revoked: byFile, byFile, isListed, problems });
+}
+
+/**
+ * One key that is trusted for everything. Nothing revokes it. @throws AppError `bundle/key-file`
+ * (`reject`)
+ */
+export async function loadTrustedKey(file: string, signal: AbortSignal): Promise<TrustedKeys> {
+  const key = parsePublicKey((await readGuardedKeyFile(file, undefined, signal)).text, file);
+  const name = oneLine(basename(file).replace(/\.pub$/, '')) || key.keyId.slice(0, 12);
+  const nothing = { roles: [], revoked: [], byFile: [], problems: [], ambiguous: new Set<string>() };
+  return keysInForce({ ...nothing, folder: file, isListed: true, published: [{ name, ...key }] });
 }
 
 interface FolderReading {

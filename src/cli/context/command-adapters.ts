@@ -34,10 +34,10 @@ export interface RehearsalRequest {
   readonly volumes: readonly string[];
   readonly bundle: VerifiedBundle;
   /**
-   * The keys that must have signed it. Undefined: the signature is not checked. `folder` is
-   * absolute.
+   * The keys that must have signed it: a folder or the file of one, by its absolute path.
+   * Undefined: the signature is not checked.
    */
-  readonly keys: { readonly folder: string; readonly threshold: number } | undefined;
+  readonly keys: { readonly path: string; readonly threshold: number } | undefined;
   /** The parent of the temporary folder. */
   readonly temporary: string;
   readonly onImage: (image: RehearsedImage) => void;

@@ -26,3 +26,12 @@ export function textOption(isRight: (text: string) => boolean, must: string) {
 
 /** The value of `--threshold`. */
 export const threshold = numberOption(/^[1-9][0-9]{0,2}$/, 'It must be a number from 1.');
+
+/**
+ * A date becomes the time at which that day begins or ends in UTC. Anything else stays as it is;
+ * the check of the payload judges it.
+ */
+export function timeOption(at: 'begin' | 'end') {
+  const time = at === 'begin' ? '00:00:00Z' : '23:59:59Z';
+  return (text: string): string => (/^\d{4}-\d{2}-\d{2}$/.test(text) ? `${text}T${time}` : text);
+}

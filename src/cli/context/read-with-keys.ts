@@ -1,5 +1,5 @@
 import { stat } from 'node:fs/promises';
-import { loadTrustedKeys, type Trust } from '../../bundle/keys/trust.ts';
+import { loadTrustedKey, loadTrustedKeys, type Trust } from '../../bundle/keys/trust.ts';
 import type { BundleReader } from '../../bundle/read/bundle-reader.ts';
 import { type JudgedBundle, judgeBundle, readUntrusted } from '../../bundle/verify/judge-bundle.ts';
 import { AppError } from '../../platform/app-error.ts';
@@ -7,7 +7,7 @@ import { printWarning } from '../output/text.ts';
 import { cliError } from './cli-error.ts';
 import type { CommandContext } from './command-context.ts';
 
-/** `keys`: a folder; without it the signature is not checked. */
+/** `keys`: a folder or one public key; without it the signature is not checked. */
 export interface KeyOptions {
   readonly keys?: string;
   readonly threshold: number;
@@ -20,18 +20,25 @@ export interface ReadBundle extends Omit<JudgedBundle, 'isEnvelope'> {
 }
 
 /**
- * Prints problems of the files to stderr. @throws AppError `cli/no-keys` (`reject`) when it is not
- * a folder
+ * Prints problems of the files to stderr. `path`: a folder, or the file of one key.
+ *
+ * @throws AppError `cli/no-keys` (`reject`) when it is neither, `bundle/key-file` (`reject`)
  */
-export async function trustOf(folder: string, threshold: number, context: CommandContext): Promise<Trust> {
-  const isFolder = await stat(folder).then(
-    (found) => found.isDirectory(),
-    () => false,
-  );
-  if (!isFolder) {
-    throw cliError('cli/no-keys', `--keys: ${folder} is not a folder: name the one with the trusted *.pub files`);
+export async function trustOf(path: string, threshold: number, context: CommandContext): Promise<Trust> {
+  const { signal } = context;
+  const found = await stat(path).catch(() => undefined);
+  if (found?.isFile() === true) {
+    if (threshold > 1) {
+      const message = `--keys: ${path} is one key, and --threshold demands ${threshold} keys: name the folder with their *.pub files`;
+      throw cliError('cli/no-keys', message);
+    }
+    return { keys: await loadTrustedKey(path, signal), threshold };
   }
-  const trust = { keys: await loadTrustedKeys(folder, context.signal), threshold };
+  if (found?.isDirectory() !== true) {
+    const message = `--keys: ${path} is ${found === undefined ? 'not there' : 'neither a file nor a folder'}: name a trusted *.pub file, or the folder with them`;
+    throw cliError('cli/no-keys', message);
+  }
+  const trust = { keys: await loadTrustedKeys(path, signal), threshold };
   for (const { message, isPrivateKey } of trust.keys.problems) {
     printWarning(isPrivateKey ? `${message}: keep it out of folders that go to nodes` : message, context);
   }

@@ -147,7 +147,19 @@ describe('rules of a release', () => {
     expect(stdout).toContain('end of life 2030-01-01T00:00:00Z\n');
   });
 
+  it('take a day in UTC for a time: its end, or its begin for a rollout', async () => {
+    const days = ['--expires', '2027-01-01', '--end-of-life', '2028-02-29', '--rollout-start', '2026-05-01'];
+    const made = await create('bundle', ...image(), ...days, '--rollout-minutes', '90');
+    expect(made).toMatchObject({ exitCode: 0 });
+    expect(await payloadOf('bundle')).toMatchObject({
+      expires: '2027-01-01T23:59:59Z',
+      update: { endOfLife: '2028-02-29T23:59:59Z', rollout: { start: '2026-05-01T00:00:00Z' } },
+    });
+  });
+
   it.each([
+    [['--expires', '2027-02-29'], 'expires: must be a time such as'],
+    [['--expires', '2026-03-03'], 'expires: 2026-03-03T23:59:59Z is not after created'],
     [['--rollout-minutes', '90'], '--rollout-minutes needs --rollout-start'],
     [['--rollout-start', '2026-05-01T22:00:00Z'], 'alone would hold the release on every node for good'],
     [['--rollout-start', '2026-05-01T22:00:00Z', '--rollout-fraction', '1.1'], 'a fraction from 0 to 1'],

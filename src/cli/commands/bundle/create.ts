@@ -58,7 +58,7 @@ export function registerBundleCreate(bundle: Command, usage: UsageFaults, contex
       neededName(
         new Option(
           '--arch <arch>',
-          'architecture of the nodes; required; amd64,arm64 makes a bundle for each, OUT-amd64 and OUT-arm64',
+          'architecture of the nodes, also as x86_64 or aarch64; required; amd64,arm64 makes a bundle for each, OUT-amd64 and OUT-arm64',
         )
           .choices(architectures)
           .argParser(architecturesOf),
@@ -263,10 +263,17 @@ function createdAt({ env, now }: CommandContext): string {
   return new Date(ms).toISOString().replace(/\.\d{3}Z$/, 'Z');
 }
 
+/** The names that `uname --machine` prints. */
+const MACHINES: Readonly<Record<string, string>> = { x86_64: 'amd64', aarch64: 'arm64' };
+
 function architecturesOf(text: string): string[] {
-  const names = text.split(',');
-  if (names.every((name) => architectures.some((known) => known === name))) return [...new Set(names)];
-  throw new InvalidArgumentError(`Allowed choices are ${architectures.join(', ')}, or several with commas between.`);
+  const names = text.split(',').map((name) => MACHINES[name] ?? name);
+  const unknown = names.filter((name) => !architectures.some((known) => known === name));
+  if (unknown.length === 0) return [...new Set(names)];
+  const named = unknown.map((name) => `'${name}'`).join(' and ');
+  throw new InvalidArgumentError(
+    `${named} is no architecture that nodes have. Give ${architectures.join(', ')} (x86_64 means amd64, aarch64 means arm64), or several with commas between.`,
+  );
 }
 
 const wholeNumber = numberOption(/^[0-9]{1,15}$/, 'It must be a whole number of at most 15 digits.');

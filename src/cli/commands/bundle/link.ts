@@ -73,7 +73,7 @@ export function registerBundlePull(bundle: Command, context: CommandContext): vo
     .description('take a bundle from a registry into a new directory; the same command continues after a break')
     .argument('<reference>', 'what bundle push made: registry/repository:tag, or with @sha256:…')
     .option('--out <dir>', 'the directory to make (default: NAME-VERSION-ARCH here)')
-    .option('--keys <dir>', 'folder with the trusted *.pub files (default: that of this node)')
+    .option('--keys <file|dir>', 'a trusted *.pub file, or the folder with them (default: that of this node)')
     .option('--threshold <number>', 'distinct keys that must have signed', threshold, 1)
     .option('--unverified', 'take it without a check of its signature')
     .option('--reuse <bundle>', 'a bundle on this machine: what it has is not pulled; may be repeated', collect, []);

@@ -33,7 +33,10 @@ export function registerBundleRehearse(bundle: Command, context: CommandContext)
     .command('rehearse')
     .description('try the whole preload of a bundle in a temporary directory, as on a node')
     .argument('<bundle>', 'bundle directory, *.stickpin.tar, or the directory with its volumes')
-    .option('--keys <dir>', 'folder with the trusted *.pub files; without it the signature is not checked')
+    .option(
+      '--keys <file|dir>',
+      'a trusted *.pub file, or the folder with them; without it the signature is not checked',
+    )
     .option('--threshold <number>', 'distinct keys that must have signed', threshold, 1)
     .option('--json', 'print as JSON')
     .action((path: string, options: KeyOptions & JsonFlag) => rehearse(path, options, context));
@@ -45,7 +48,7 @@ async function rehearse(path: string, options: KeyOptions & JsonFlag, context: C
   const read = await readWithKeys(reader, options, context);
   const temporary = resolve(env.TMPDIR || tmpdir());
   await checkSpace(read, temporary);
-  const keys = options.keys === undefined ? undefined : { folder: resolve(options.keys), threshold: options.threshold };
+  const keys = options.keys === undefined ? undefined : { path: resolve(options.keys), threshold: options.threshold };
   const volumes = (await volumesOfNamed(path)).map((volume) => resolve(volume));
   const { rehearseBundle } = await context.adapters();
   const printer = new Printer(read, options.json === true, context);

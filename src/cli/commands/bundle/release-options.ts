@@ -11,7 +11,7 @@ import { isRoleName } from '../../../domain/trust/role.ts';
 import type { CreateOptions } from '../../../factory/create-options.ts';
 import type { FaultList } from '../../../platform/app-error.ts';
 import { defined } from '../../../platform/defined.ts';
-import { collect, collected, numberOption, textOption } from '../../context/option-values.ts';
+import { collect, collected, numberOption, textOption, timeOption } from '../../context/option-values.ts';
 
 export interface ReleaseOptions {
   readonly versionScheme?: VersionScheme;
@@ -39,7 +39,11 @@ export function addReleaseOptions(command: Command): Command {
         'how versions of the stream are ordered; default: as its first release that tells',
       ).choices([...VERSION_SCHEMES]),
     )
-    .option('--expires <time>', 'nodes that do not know the bundle refuse it after this time (RFC 3339)')
+    .option(
+      '--expires <time>',
+      'nodes that do not know the bundle refuse it after this time (RFC 3339), or after this day in UTC (2027-01-31)',
+      timeOption('end'),
+    )
     .option(
       '--from <range>',
       'releases that may update to this one, as ">=4.12.0 <4.13.7"; from any other one nodes activate it only after a confirmation',
@@ -51,11 +55,13 @@ export function addReleaseOptions(command: Command): Command {
     .option('--deadend <reason>', 'nodes go from this release to no other one by themselves')
     .option(
       '--end-of-life <time>',
-      'when the release is no longer maintained (RFC 3339); from then on nodes hold its activation until a person confirms it',
+      'when the release is no longer maintained (RFC 3339, or a day whose end in UTC counts); from then on nodes hold its activation until a person confirms it',
+      timeOption('end'),
     )
     .option(
       '--rollout-start <time>',
-      'nodes begin to activate it at this time (RFC 3339); needs --rollout-minutes or --rollout-fraction',
+      'nodes begin to activate it at this time (RFC 3339, or a day, at 00:00 UTC); needs --rollout-minutes or --rollout-fraction',
+      timeOption('begin'),
     )
     .option('--rollout-minutes <number>', 'how long it takes until all nodes may activate it', minutes)
     .option('--rollout-fraction <number>', 'the part of the nodes that may activate it at the start, 0 to 1', fraction)

@@ -34,7 +34,10 @@ export function registerBundleServe(bundle: Command, context: CommandContext): v
         .argParser(address)
         .default(address('127.0.0.1:5000'), '127.0.0.1:5000'),
     )
-    .option('--keys <dir>', 'folder with the trusted *.pub files; without it the signature is not checked')
+    .option(
+      '--keys <file|dir>',
+      'a trusted *.pub file, or the folder with them; without it the signature is not checked',
+    )
     .option('--threshold <number>', 'distinct keys that must have signed', threshold, 1)
     .option('--json', 'print what is served as JSON')
     .action((path: string, options: BundleServeOptions) => serve(path, options, context));

@@ -42,7 +42,7 @@ export function registerBundleVerify(bundle: Command, context: CommandContext): 
     .command('verify')
     .description('check that a bundle is signed and complete, as a node does')
     .argument('<bundle>', 'bundle directory, *.stickpin.tar, or a stick: all bundles in its folder stickpin')
-    .requiredOption('--keys <dir>', 'folder with the trusted *.pub files')
+    .requiredOption('--keys <file|dir>', 'a trusted *.pub file, or the folder with them')
     .option('--threshold <number>', 'distinct keys that must have signed', threshold, 1)
     .option('--base <bundle>', 'for a delta: its base, whose layers are checked too')
     .option('--full', 'read every blob and check its digest')

@@ -304,16 +304,27 @@ describe('bundle create, sign, inspect, verify', () => {
     }
   });
 
-  it('refuse a value of --keys that is not a folder', async () => {
-    await create(...imageArgs());
-    for (const wrong of [join(root, 'nowhere'), join(keys, 'factory.pub')]) {
-      for (const command of ['verify', 'rehearse', 'serve']) {
-        expect(await run('bundle', command, bundle, '--keys', wrong)).toMatchObject({
-          exitCode: 1,
-          stdout: '',
-          stderr: `stickpin: --keys: ${wrong} is not a folder: name the one with the trusted *.pub files\n`,
-        });
-      }
+  it('take one key in place of a folder with --keys, and no other file', async () => {
+    const factory = join(keys, 'factory.pub');
+    await create(...imageArgs(), '--key', join(keys, 'factory.key'));
+    const verified = await run('bundle', 'verify', bundle, '--keys', factory);
+    expect(verified).toMatchObject({ exitCode: 0, stderr: '' });
+    expect(verified.stdout).toContain('signature by factory ok');
+    await run('keygen', '--out', join(root, 'other'));
+    const refused = await run('bundle', 'verify', bundle, '--keys', join(root, 'other.pub'));
+    expect(refused).toMatchObject({ exitCode: 4, stdout: '' });
+    const several = await run('bundle', 'verify', bundle, '--keys', factory, '--threshold', '2');
+    expect(several).toMatchObject(ended(1, `--keys: ${factory} is one key, and --threshold demands 2 keys`));
+    for (const command of ['verify', 'rehearse', 'serve']) {
+      const nowhere = await run('bundle', command, bundle, '--keys', join(root, 'nowhere'));
+      expect(nowhere).toMatchObject({
+        exitCode: 1,
+        stdout: '',
+        stderr: `stickpin: --keys: ${join(root, 'nowhere')} is not there: name a trusted *.pub file, or the folder with them\n`,
+      });
+      const secret = await run('bundle', command, bundle, '--keys', join(keys, 'factory.key'));
+      expect(secret.exitCode).not.toBe(0);
+      expect(secret.stderr).toContain('it holds a private key');
     }
   });
 

@@ -63,6 +63,12 @@ function copyOf(path: string): string {
 describe('bundle rehearse', () => {
   it('loads every image, prints how long each took and how much space a node needs, and leaves nothing behind', async () => {
     const run = await rehearse(bundle.path, '--keys', keys);
+    const withFile = await rehearse(
+      bundle.path,
+      '--keys',
+      join(keys, `${readdirSync(keys).find((name) => name.endsWith('.pub'))}`),
+    );
+    expect(withFile).toMatchObject({ exitCode: 0, stderr: '' });
     expect(run).toMatchObject({ exitCode: 0, stderr: '' });
     expect(run.stdout).toMatch(/^ocp 4\.13\.7 for arm64: signature by factory-2026 ok\nRehearsing 2 images of /);
     expect(run.stdout).toMatch(/\n {2}etcd: \d+\.\d s, all its layers were there already\n/);

@@ -78,7 +78,7 @@ describe('a call with an unknown flag', () => {
     expect(stderr).toContain("required option '--sequence <number>' not specified");
     const verify = await runCommand(['bundle', 'verify', '--key', 'keys']);
     expect(verify.stderr).toBe(
-      "stickpin: 2 faults: (1) unknown option '--key'; (2) required option '--keys <dir>' not specified; see 'stickpin bundle verify --help'\n",
+      "stickpin: 2 faults: (1) unknown option '--key'; (2) required option '--keys <file|dir>' not specified; see 'stickpin bundle verify --help'\n",
     );
   });
 
