@@ -67,6 +67,25 @@ export function optionDescription(option: Option): string {
   return new Help().optionDescription(option).replace(' (default: [])', '');
 }
 
+/** The name of a command in a list of commands. Its own help has the rest. */
+export function subcommandTerm(command: Command): string {
+  return command.name();
+}
+
+/** What separates the first statement of a description from what it adds. */
+const ADDITIONS = /[;:,] | \(/g;
+
+/** The description as far as it fits into one line of a list of commands. */
+export function subcommandDescription(this: Help, command: Command): string {
+  const description = command.description();
+  const names = this.padWidth(command.parent ?? command, this);
+  // Two blanks before the name and two after it.
+  const width = (this.helpWidth ?? 80) - names - 4;
+  if (description.length <= width) return description;
+  const ends = [...description.matchAll(ADDITIONS)].map(({ index }) => index).filter((end) => end <= width);
+  return description.slice(0, ends.at(-1));
+}
+
 const WIDTH = 76;
 
 function folded(commandLine: string): string {

@@ -27,7 +27,7 @@ import { registerTrust } from './commands/node/trust.ts';
 import { registerVerifyImages } from './commands/node/verify-images.ts';
 import { exitCodeOf, exitCodes } from './context/cli-error.ts';
 import { type CommandContext, UsageFaults } from './context/command-context.ts';
-import { addExamples, optionDescription } from './examples.ts';
+import { addExamples, optionDescription, subcommandDescription, subcommandTerm } from './examples.ts';
 import { printStderrLine, wrapLines } from './output/text.ts';
 
 /** Returns the exit code. Never throws. `args`: without the name of the program. */
@@ -100,47 +100,60 @@ export function buildProgram(context: CommandContext, args: readonly string[] = 
         printStderrLine(`stickpin: ${what}; see '${path} --help'`, 'bad', context);
       },
     })
-    .configureHelp({ optionDescription })
+    .configureHelp({ optionDescription, subcommandTerm, subcommandDescription })
     // A similar name may change the node: `eject` is not `reject`.
     .showSuggestionAfterError(false)
     .enablePositionalOptions()
     .exitOverride();
-  program
-    .command('version')
-    .description('print the version')
-    .action(() => context.stdout(`${VERSION}\n`));
+  program.commandsGroup('See what happens:');
   registerStatus(program, context);
   registerList(program, context);
+  registerShow(program, context);
+  registerHistory(program, context);
+  registerDoctor(program, context);
+  registerVerifyImages(program, context);
+  registerReport(program, context, runProgram);
+  const fleet = program.command('fleet').description('the nodes of the cluster');
+  registerFleetStatus(fleet, context);
+  registerFleetWait(fleet, context);
+  program.commandsGroup('Change the node:');
   registerActivate(program, context);
   registerRequests(program, context);
   registerProve(program, context);
   registerReject(program, context);
   registerUnpin(program, context);
-  registerShow(program, context);
-  registerHistory(program, context);
+  program.commandsGroup('Trust and settings:');
   registerTrust(program, context);
-  registerDoctor(program, context);
-  registerReport(program, context, runProgram);
-  registerVerifyImages(program, context);
   registerConfig(program, context);
+  program.commandsGroup('Make bundles, in the factory:');
   registerKeygen(program, context);
-  const fleet = program.command('fleet').description('the nodes of the cluster');
-  registerFleetStatus(fleet, context);
-  registerFleetWait(fleet, context);
-  const bundle = program.command('bundle').description('make, sign, check and try bundles');
-  registerBundleCreate(bundle, usage, context);
-  registerBundleSign(bundle, context);
-  registerBundleEnvelope(bundle, context);
-  registerBundleWrite(bundle, context);
-  registerBundlePush(bundle, context);
-  registerBundlePull(bundle, context);
-  registerBundleInspect(bundle, context);
-  registerBundleVerify(bundle, context);
-  registerBundleServe(bundle, context);
-  registerBundleRehearse(bundle, context);
+  registerBundle(program, usage, context);
+  program.commandsGroup('Others:');
+  program
+    .command('version')
+    .description('print the version')
+    .action(() => context.stdout(`${VERSION}\n`));
+  program.helpCommand('help [command]', 'print the help of a command');
   addExamples(program);
   usage.collect(program);
   return program;
+}
+
+function registerBundle(program: Command, usage: UsageFaults, context: CommandContext): void {
+  const bundle = program.command('bundle').description('make, sign, check and try bundles').helpCommand(false);
+  bundle.commandsGroup('Make and sign:');
+  registerBundleCreate(bundle, usage, context);
+  registerBundleSign(bundle, context);
+  registerBundleEnvelope(bundle, context);
+  bundle.commandsGroup('Bring to a node:');
+  registerBundleWrite(bundle, context);
+  registerBundlePush(bundle, context);
+  registerBundlePull(bundle, context);
+  registerBundleServe(bundle, context);
+  bundle.commandsGroup('Check and try:');
+  registerBundleInspect(bundle, context);
+  registerBundleVerify(bundle, context);
+  registerBundleRehearse(bundle, context);
 }
 
 /** Commander names the first unknown flag only. */

@@ -21,3 +21,16 @@ describe.each(commands.map(({ path }) => path))('stickpin %s --help', (path) => 
     for (const line of example.split('\n')) expect(line.length).toBeLessThanOrEqual(80);
   });
 });
+
+describe('stickpin --help', () => {
+  it('has every command in a group, one a line, on one screen', async () => {
+    const { stdout } = await runCommand(['--help']);
+    const names = definedProgram().commands.map((command) => command.name());
+    expect(stdout).not.toContain('\nCommands:');
+    for (const name of names) expect(stdout).toMatch(new RegExp(`^  ${name} {2,}\\S`, 'm'));
+    const lines = stdout.trimEnd().split('\n');
+    expect(lines.length).toBeLessThanOrEqual(48);
+    expect(lines.filter((line) => line.startsWith('   '))).toEqual([]);
+    for (const line of lines) expect(line.length).toBeLessThanOrEqual(80);
+  });
+});

@@ -52,6 +52,7 @@ export function registerBundleCreate(bundle: Command, usage: UsageFaults, contex
   const command = bundle
     .command('create')
     .description('make a bundle of images, for one platform, or one for each of several')
+    .optionsGroup('The release:')
     .addOption(neededName(new Option('--name <name>', 'release stream, for example ocp; required')))
     .addOption(neededName(new Option('--version <version>', 'SemVer, or <app>[-rev<N>[-b<build>]]; required')))
     .addOption(
@@ -65,6 +66,7 @@ export function registerBundleCreate(bundle: Command, usage: UsageFaults, contex
       ),
     )
     .requiredOption('--sequence <number>', 'anti-rollback counter of the stream, higher with every bundle', wholeNumber)
+    .optionsGroup('The target:')
     .requiredOption(
       '--out <dir>',
       'the bundle directory to make, or FILE.stickpin.tar, or FILE.img with --filesystem; must not exist, or must be an empty directory',
@@ -75,7 +77,31 @@ export function registerBundleCreate(bundle: Command, usage: UsageFaults, contex
         'make the image of a stick with this filesystem, which any program can write to a stick; needs dosfstools and mtools for vfat, e2fsprogs for ext4, but no root',
       ).choices([...STICK_FILESYSTEMS]),
     );
-  addImageOptions(addOpenshiftOption(command))
+  addImageOptions(addOpenshiftOption(command.optionsGroup('Images:')));
+  addFileOptions(command.optionsGroup('Manifests and files:'))
+    .optionsGroup('The target:')
+    .option('--base <bundle>', 'leave out the layers of this bundle: a delta for nodes that have it')
+    .option(
+      '--volume-size <size>',
+      'spread it over <dir>/1, <dir>/2 … of at most this size each, for example 15GB or 7GiB; with --filesystem over images <dir>/1.img, <dir>/2.img …',
+      sizeInBytes,
+    )
+    .option('--allow-large-blobs', 'allow layers of 4 GiB and more, for sticks with exFAT or ext4');
+  addReleaseOptions(addSigningOptions(command.optionsGroup('Sign:'), 'several').optionsGroup('Rules:'))
+    .optionsGroup('')
+    .option('--json', 'print as JSON')
+    .action(async (options: BundleCreateOptions) => {
+      await takeMirror(command);
+      const asked = await readRequest(options, command, usage, context);
+      await makeEach(options, context, (part) =>
+        withBundleName(part, context, (found) => create(part, completed(asked, found, part.out), context)),
+      );
+    });
+  usage.leaveTo(command);
+}
+
+function addFileOptions(command: Command): Command {
+  return command
     .option(
       '--manifests <dir>',
       'compare the Kubernetes manifests in this folder (*.yaml, *.yml, *.json) with the bundle, and warn of images that do not match; may be repeated',
@@ -88,24 +114,7 @@ export function registerBundleCreate(bundle: Command, usage: UsageFaults, contex
       'a file that is installed on the node with the release; same size limit as a layer (default type application/octet-stream); may be repeated',
       collect,
       [],
-    )
-    .option('--base <bundle>', 'leave out the layers of this bundle: a delta for nodes that have it')
-    .option(
-      '--volume-size <size>',
-      'spread it over <dir>/1, <dir>/2 … of at most this size each, for example 15GB or 7GiB; with --filesystem over images <dir>/1.img, <dir>/2.img …',
-      sizeInBytes,
-    )
-    .option('--allow-large-blobs', 'allow layers of 4 GiB and more, for sticks with exFAT or ext4');
-  addReleaseOptions(addSigningOptions(command, 'several'))
-    .option('--json', 'print as JSON')
-    .action(async (options: BundleCreateOptions) => {
-      await takeMirror(command);
-      const asked = await readRequest(options, command, usage, context);
-      await makeEach(options, context, (part) =>
-        withBundleName(part, context, (found) => create(part, completed(asked, found, part.out), context)),
-      );
-    });
-  usage.leaveTo(command);
+    );
 }
 
 /** With what was found on an OpenShift medium. */

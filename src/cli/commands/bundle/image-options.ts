@@ -84,7 +84,8 @@ export function addImageOptions(command: Command): Command {
       collected(parseArtifactOption),
       [],
     );
-  return addRegistryOptions(addReferrerOptions(whole));
+  const all = addReferrerOptions(whole.optionsGroup('Signatures and documents of images:'));
+  return addRegistryOptions(all.optionsGroup('Registries:'));
 }
 
 function addReferrerOptions(command: Command): Command {

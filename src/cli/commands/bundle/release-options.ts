@@ -32,12 +32,14 @@ export interface ReleaseOptions {
 }
 
 export function addReleaseOptions(command: Command): Command {
-  return command
+  const rules = command
     .addOption(
       new Option(
         '--version-scheme <scheme>',
         'how versions of the stream are ordered; default: as its first release that tells',
-      ).choices([...VERSION_SCHEMES]),
+      )
+        .choices([...VERSION_SCHEMES])
+        .helpGroup('The release:'),
     )
     .option(
       '--expires <time>',
@@ -77,7 +79,12 @@ export function addReleaseOptions(command: Command): Command {
       'what is now known about other releases: JSON {version, deadend|barrier: true, reason}, or a list; may be repeated',
       collect,
       [],
-    )
+    );
+  return addKeyOptions(rules.optionsGroup('Keys on nodes:'));
+}
+
+function addKeyOptions(command: Command): Command {
+  return command
     .option(
       '--trust-key <file>',
       'a public key (.pub) that nodes are to trust from now on, under the name of its file; may be repeated',
