@@ -31,5 +31,6 @@ function withoutWireTypes(key: string, value: unknown): unknown {
 /** The names of files have hyphens for blanks; only `verify-images` is one word. */
 function titleOf(name: string): string {
   if (name === 'message') return 'What commands that only say what they did print with --json';
+  if (name === 'error') return 'What a command that failed prints with --json';
   return `stickpin ${name === 'verify-images' ? name : name.replaceAll('-', ' ')} --json`;
 }

@@ -28,26 +28,65 @@ import { registerVerifyImages } from './commands/node/verify-images.ts';
 import { exitCodeOf, exitCodes } from './context/cli-error.ts';
 import { type CommandContext, UsageFaults } from './context/command-context.ts';
 import { addExamples, optionDescription, subcommandDescription, subcommandTerm } from './examples.ts';
-import { printStderrLine, wrapLines } from './output/text.ts';
+import { jsonText, printStderrLine, wrapLines } from './output/text.ts';
 
 /** Returns the exit code. Never throws. `args`: without the name of the program. */
 export async function runProgram(args: readonly string[], surroundings: CommandContext): Promise<number> {
-  const context = guarded(surroundings);
-  const program = buildProgram(context, args);
+  let hasPrinted = false;
+  const context = guarded({
+    ...surroundings,
+    stdout: (text) => {
+      hasPrinted = true;
+      surroundings.stdout(text);
+    },
+  });
+  let wrongUsage = 'wrong usage';
+  const program = buildProgram(context, args, (fault) => {
+    wrongUsage = fault;
+  });
   try {
     await program.parseAsync(args, { from: 'user' });
     return exitCodes.done;
   } catch (error) {
-    if (error instanceof CommanderError) return error.exitCode === 0 ? exitCodes.done : exitCodes.usage;
-    if (context.signal.aborted) {
-      context.stderr('stickpin: interrupted\n');
-      return exitCodes.failed;
-    }
-    // That a person answered no is no fault.
-    const tone = error instanceof AppError && error.code === 'cli/declined' ? undefined : 'bad';
-    printStderrLine(`stickpin: ${messageOf(error, args, context)}`, tone, context);
-    return exitCodeOf(error);
+    const failure = failureOf(error, wrongUsage, args, context);
+    if (failure === undefined) return exitCodes.done;
+    // Commander has printed wrong usage already. That a person answered no is no fault.
+    const tone = failure.code === 'cli/declined' || failure.code === INTERRUPTED ? undefined : 'bad';
+    if (failure.code !== USAGE) printStderrLine(`stickpin: ${failure.message}`, tone, context);
+    if (wantsJson(args) && !hasPrinted) context.stdout(jsonText({ error: failure }));
+    return failure.exitCode;
   }
+}
+
+const USAGE = 'cli/usage';
+const INTERRUPTED = 'cli/interrupted';
+
+/** The member `error` of the document of a command that failed. */
+interface Failure {
+  readonly code: string;
+  readonly message: string;
+  readonly exitCode: number;
+}
+
+/** Undefined after `--help` and `--version`. */
+function failureOf(
+  error: unknown,
+  wrongUsage: string,
+  args: readonly string[],
+  context: CommandContext,
+): Failure | undefined {
+  if (error instanceof CommanderError) {
+    return error.exitCode === 0 ? undefined : { code: USAGE, message: wrongUsage, exitCode: exitCodes.usage };
+  }
+  if (context.signal.aborted) return { code: INTERRUPTED, message: 'interrupted', exitCode: exitCodes.failed };
+  const code = error instanceof AppError ? error.code : 'cli/unexpected';
+  return { code, message: oneLine(messageOf(error, args, context)), exitCode: exitCodeOf(error) };
+}
+
+/** Also where the flags can't be read, so that a program gets its document. */
+function wantsJson(args: readonly string[]): boolean {
+  const end = args.indexOf('--');
+  return (end < 0 ? args : args.slice(0, end)).includes('--json');
 }
 
 export function messageOf(
@@ -82,8 +121,12 @@ function guarded(context: CommandContext): CommandContext {
   };
 }
 
-/** `args`: for messages about wrong usage. */
-export function buildProgram(context: CommandContext, args: readonly string[] = []): Command {
+/** `args`: for messages about wrong usage, which `onFault` gets too. */
+export function buildProgram(
+  context: CommandContext,
+  args: readonly string[] = [],
+  onFault: (message: string) => void = () => undefined,
+): Command {
   const program = new Command('stickpin');
   const usage = new UsageFaults();
   program
@@ -97,7 +140,9 @@ export function buildProgram(context: CommandContext, args: readonly string[] = 
       outputError: (text) => {
         const [command, path] = commandOf(program, args);
         const what = faultsText([...namedBy(text, command), ...usage.of(command)]);
-        printStderrLine(`stickpin: ${what}; see '${path} --help'`, 'bad', context);
+        const message = `${what}; see '${path} --help'`;
+        onFault(message);
+        printStderrLine(`stickpin: ${message}`, 'bad', context);
       },
     })
     .configureHelp({ optionDescription, subcommandTerm, subcommandDescription })

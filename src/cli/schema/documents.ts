@@ -118,5 +118,12 @@ export const NODE_DOCUMENTS = {
     path: text,
     files: v.array(v.object({ file: text, about: text, sizeBytes: v.number() })),
   }),
+  error: document('Of a command that failed and printed no other document.', {
+    error: v.object({
+      code: v.pipe(text, v.description('Which error it is, for programs. The message may change, the code does not.')),
+      message: v.pipe(text, v.description('The line on stderr, without the name of the program.')),
+      exitCode: v.pipe(v.number(), v.integer()),
+    }),
+  }),
   message: document('Of commands that only say what they did, as `activate` and `trust revoke`.', { message: text }),
 };
