@@ -1,10 +1,62 @@
 import { type Command, Help } from 'commander';
+import { assertNever } from '../platform/app-error.ts';
+
+export const SHELLS = ['bash', 'zsh', 'fish'] as const;
+export type Shell = (typeof SHELLS)[number];
+
+/** What `stickpin completion --names` prints. */
+export const COMPLETED_NAMES = ['releases', 'streams'] as const;
+export type CompletedNames = (typeof COMPLETED_NAMES)[number];
+
+export function completionOf(shell: Shell, program: Command): string {
+  const commands = withCommandsBelow(program);
+  switch (shell) {
+    case 'bash':
+      return bashCompletion(commands);
+    case 'zsh':
+      return zshCompletion(commands);
+    case 'fish':
+      return fishCompletion(commands);
+    default:
+      return assertNever(shell);
+  }
+}
+
+/** By the name of the file in a package. */
+export function completionFiles(program: Command) {
+  return {
+    'stickpin.bash': completionOf('bash', program),
+    _stickpin: completionOf('zsh', program),
+    'stickpin.fish': completionOf('fish', program),
+  };
+}
+
+/** What is offered for the operand of a command: words, or names that are found at that moment. */
+type CompletedOperand = { readonly words: readonly string[] } | { readonly names: CompletedNames };
+
+/** Undefined for files, and for what nobody can know. */
+function operandOf(command: Command): CompletedOperand | undefined {
+  const [operand] = command.registeredArguments;
+  if (operand?.argChoices !== undefined) return { words: operand.argChoices };
+  switch (operand?.name()) {
+    case 'bundle':
+      // In the factory it is a file.
+      return pathOf(command).startsWith('bundle ') ? undefined : { names: 'releases' };
+    case 'release':
+      return { names: 'releases' };
+    case 'name':
+    case 'stream':
+      return { names: 'streams' };
+    default:
+      return undefined;
+  }
+}
 
 /** Completion for bash 4 and later, as a file of /usr/share/bash-completion/completions. */
 function bashCompletion(commands: readonly Command[]): string {
   return `# Completion of stickpin for bash, made from its command definitions.
 _stickpin() {
-  local cur=\${COMP_WORDS[COMP_CWORD]} prev=\${COMP_WORDS[COMP_CWORD-1]} path= word names= flags= i
+  local cur=\${COMP_WORDS[COMP_CWORD]} prev=\${COMP_WORDS[COMP_CWORD-1]} path= word names= flags= known= before= i
   for ((i = 1; i < COMP_CWORD; i++)); do
     word=\${COMP_WORDS[i]}
     case "\${path:+$path }$word" in
@@ -18,8 +70,17 @@ ${valueBranches(commands, bashReply)}
 ${commands.map(bashBlock).join('\n')}
   esac
   # What is no command and no flag is a name, or a file.
-  if [[ $cur == -* ]]; then names=$flags; fi
+  if [[ $cur == -* ]]; then
+    names=$flags
+  elif [[ -n $known ]]; then
+    names=$("\${COMP_WORDS[0]}" completion --names "$known" 2>/dev/null)
+    # NAME@VERSION is one word for people. For readline @VERSION is a word of its own.
+    cur=\${COMP_LINE:0:COMP_POINT}
+    cur=\${cur##*[[:space:]]}
+    [[ \${COMP_WORDBREAKS-} == *@* && $cur == *@* ]] && before=\${cur%@*}
+  fi
   mapfile -t COMPREPLY < <(compgen -W "$names" -- "$cur")
+  if [[ -n $before ]]; then COMPREPLY=("\${COMPREPLY[@]#"$before"}"); fi
 }
 complete -o default -F _stickpin stickpin
 `;
@@ -31,11 +92,14 @@ function bashReply(choices: readonly string[]): string {
 }
 
 function bashBlock(command: Command): string {
-  const names = command.commands.map((one) => one.name()).join(' ');
+  const operand = operandOf(command);
+  const words = operand !== undefined && 'words' in operand ? operand.words : [];
+  const names = [...command.commands.map((one) => one.name()), ...words].join(' ');
   const flags = optionsOf(command)
     .flatMap((option) => option.flags)
     .join(' ');
-  return `    ${shellQuoted(pathOf(command))}) names=${shellQuoted(names)} flags=${shellQuoted(flags)} ;;`;
+  const known = operand !== undefined && 'names' in operand ? ` known=${operand.names}` : '';
+  return `    ${shellQuoted(pathOf(command))}) names=${shellQuoted(names)} flags=${shellQuoted(flags)}${known} ;;`;
 }
 
 /** The program, and all commands below it. */
@@ -97,18 +161,6 @@ function namesOf(commands: readonly Command[]): readonly string[] {
   return commands.map(pathOf).filter((path) => path !== '');
 }
 
-/** By the name of the file in a package. */
-export function completionFiles(
-  program: Command,
-): Readonly<Record<'stickpin.bash' | '_stickpin' | 'stickpin.fish', string>> {
-  const commands = withCommandsBelow(program);
-  return {
-    'stickpin.bash': bashCompletion(commands),
-    _stickpin: zshCompletion(commands),
-    'stickpin.fish': fishCompletion(commands),
-  };
-}
-
 /** Completion for fish 3, as a file of /usr/share/fish/vendor_completions.d. */
 function fishCompletion(commands: readonly Command[]): string {
   const known = namesOf(commands).map(quoted);
@@ -140,7 +192,15 @@ function linesOf(command: Command): readonly string[] {
     const given = choices.length === 0 ? '' : ` --no-files --arguments ${quoted(choices.join(' '))}`;
     return `${start} ${words.join(' ')}${value}${given} --description ${quoted(description)}`;
   });
-  return [...names, ...options];
+  return [...names, ...operandLines(command, start), ...options];
+}
+
+function operandLines(command: Command, start: string): readonly string[] {
+  const operand = operandOf(command);
+  if (operand === undefined) return [];
+  const offered =
+    'words' in operand ? operand.words.join(' ') : `(stickpin completion --names ${operand.names} 2>/dev/null)`;
+  return [`${start} --no-files --arguments ${quoted(offered)}`];
 }
 
 /** `text` as one word of fish. */
@@ -153,7 +213,7 @@ function zshCompletion(commands: readonly Command[]): string {
   return `#compdef stickpin
 # Completion of stickpin for zsh, made from its command definitions.
 _stickpin() {
-  local command= word
+  local command= word known=
   local -a names flags
   for word in "\${(@)words[2,CURRENT-1]}"; do
     case "\${command:+$command }$word" in
@@ -168,6 +228,8 @@ ${commands.map(zshBlock).join('\n')}
   esac
   if [[ \${words[CURRENT]} == -* ]]; then
     _describe -o 'option' flags
+  elif [[ -n $known ]]; then
+    compadd -- \${(f)"$("\${words[1]}" completion --names $known 2>/dev/null)"}
   elif (( \${#names} )); then
     _describe 'command' names
   else
@@ -183,9 +245,12 @@ function zshReply(choices: readonly string[]): string {
 }
 
 function zshBlock(command: Command): string {
-  const names = command.commands.map((one) => described(one.name(), one.description()));
+  const operand = operandOf(command);
+  const words = operand !== undefined && 'words' in operand ? operand.words.map(shellQuoted) : [];
+  const names = [...command.commands.map((one) => described(one.name(), one.description())), ...words];
+  const known = operand !== undefined && 'names' in operand ? `\n      known=${operand.names}` : '';
   const flags = optionsOf(command).flatMap((option) => option.flags.map((flag) => described(flag, option.description)));
-  return `    ${shellQuoted(pathOf(command))})
+  return `    ${shellQuoted(pathOf(command))})${known}
       names=(${names.join(' ')})
       flags=(${flags.join(' ')}) ;;`;
 }

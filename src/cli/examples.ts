@@ -6,6 +6,7 @@ import { type Command, Help, type Option } from 'commander';
  */
 const EXAMPLES: Readonly<Record<string, string>> = {
   version: 'stickpin version',
+  completion: 'stickpin completion bash',
   status: 'stickpin status --watch',
   list: 'stickpin list',
   activate: 'sudo stickpin activate ocp@4.13.7',

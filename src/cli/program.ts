@@ -10,6 +10,7 @@ import { registerBundleServe } from './commands/bundle/serve.ts';
 import { registerBundleEnvelope, registerBundleSign, registerKeygen } from './commands/bundle/sign.ts';
 import { registerBundleVerify } from './commands/bundle/verify.ts';
 import { registerBundleWrite } from './commands/bundle/write.ts';
+import { registerCompletion } from './commands/completion.ts';
 import { registerFleetStatus, registerFleetWait } from './commands/fleet.ts';
 import { registerConfig, registerDoctor } from './commands/node/doctor.ts';
 import { registerHistory } from './commands/node/history.ts';
@@ -178,6 +179,7 @@ export function buildProgram(
     .command('version')
     .description('print the version')
     .action(() => context.stdout(`${VERSION}\n`));
+  registerCompletion(program, context);
   program.helpCommand('help [command]', 'print the help of a command');
   addExamples(program);
   usage.collect(program);
