@@ -10,17 +10,20 @@ import { join, relative, resolve } from 'node:path';
 import { env, exit, stderr, stdout } from 'node:process';
 import { parseArgs } from 'node:util';
 import { makeArchive } from './formats/archive.mjs';
-import { makeDeb } from './formats/deb.mjs';
-import { makeRpm } from './formats/rpm.mjs';
+import { makeCockpitDeb, makeDeb } from './formats/deb.mjs';
+import { makeCockpitRpm, makeRpm } from './formats/rpm.mjs';
 import { makeSysext } from './formats/sysext.mjs';
 import { signFile, writeSums } from './release/sums.mjs';
 import { ARCHITECTURES } from './stage/architectures.mjs';
+import { stageCockpit } from './stage/cockpit.mjs';
 import { needsOf } from './stage/elf.mjs';
 import { about, root } from './stage/project.mjs';
 import { checkSize } from './stage/size.mjs';
 import { stageArchive } from './stage/stage.mjs';
 
 const FORMATS = { archive: makeArchive, deb: makeDeb, rpm: makeRpm, sysext: makeSysext };
+/** Of the page for Cockpit. */
+const COCKPIT_FORMATS = { deb: makeCockpitDeb, rpm: makeCockpitRpm };
 
 /** The parts of the command line, each checked. */
 function readOptions() {
@@ -62,6 +65,11 @@ async function makePackages({ dist, arches, formats, signKey }) {
     made.push(bill);
     for (const format of formats) made.push(...(await FORMATS[format]({ arch, stage, dist })));
     await rm(stage, { recursive: true });
+  }
+  for (const format of formats.filter((name) => Object.hasOwn(COCKPIT_FORMATS, name))) {
+    const tree = join(dist, `stickpin-cockpit-${about.version}.${format}-tree`);
+    await stageCockpit(tree);
+    made.push(...(await COCKPIT_FORMATS[format]({ tree, dist })));
   }
   if (formats.includes('rpm')) {
     await cp(join(root, 'packaging/image/Containerfile'), join(dist, 'Containerfile'));

@@ -9,28 +9,33 @@ const sources = join(root, 'packaging/rpm');
 /** Makes the package for Fedora, RHEL and their kin, with Debian's rpmbuild too. */
 export async function makeRpm({ arch, stage, dist }) {
   const tree = `${stage}.rpm-tree`;
-  const work = `${stage}.rpm-work`;
   await stageTree(tree, stage, 'rpm');
   const policy = join(tree, 'usr/share/selinux/packages/stickpin');
   await mkdir(policy, { recursive: true });
   await cp(join(sources, 'stickpin.fc'), join(policy, 'stickpin.fc'));
+  return [
+    await buildRpm(tree, dist, { spec: 'stickpin.spec', arch: ARCHITECTURES[arch].rpm, files: await fileList() }),
+  ];
+}
+
+/** Makes the package of the page for Cockpit, which is the same on every architecture. */
+export async function makeCockpitRpm({ tree, dist }) {
+  const files = '/usr/share/cockpit/stickpin\n%doc /usr/share/doc/stickpin-cockpit\n';
+  return [await buildRpm(tree, dist, { spec: 'stickpin-cockpit.spec', arch: 'noarch', files })];
+}
+
+async function buildRpm(tree, dist, { spec, arch, files }) {
+  const work = `${tree}.work`;
   settle(tree);
   await rm(work, { recursive: true, force: true });
   await mkdir(work);
-  await writeFile(join(work, 'files'), await fileList());
-  const target = ARCHITECTURES[arch].rpm;
-  run('rpmbuild', [
-    '-bb',
-    '--target',
-    `${target}-linux`,
-    ...definitions({ tree, work }),
-    join(sources, 'stickpin.spec'),
-  ]);
-  const [name] = await readdir(join(work, 'rpms', target));
+  await writeFile(join(work, 'files'), files);
+  run('rpmbuild', ['-bb', '--target', `${arch}-linux`, ...definitions({ tree, work }), join(sources, spec)]);
+  const [name] = await readdir(join(work, 'rpms', arch));
   const file = join(dist, name);
-  await rename(join(work, 'rpms', target, name), file);
+  await rename(join(work, 'rpms', arch, name), file);
   for (const folder of [tree, work]) await rm(folder, { recursive: true });
-  return [file];
+  return file;
 }
 
 async function fileList() {

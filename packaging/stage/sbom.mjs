@@ -10,12 +10,13 @@ import { about, epoch } from './project.mjs';
  * code travels along, Node.js, and what Node.js itself is made of. The same input makes the same
  * text.
  *
+ * @param arch undefined of a package without Node.js
  * @param folders of npm packages, by name
  */
 export async function billOfMaterials(arch, folders) {
   const packages = await Promise.all(Object.values(folders).map(packageComponent));
-  const runtime = await runtimeComponent(arch);
-  const components = [...packages, runtime].sort((a, b) => (a['bom-ref'] < b['bom-ref'] ? -1 : 1));
+  const runtime = arch === undefined ? [] : [await runtimeComponent(arch)];
+  const components = [...packages, ...runtime].sort((a, b) => (a['bom-ref'] < b['bom-ref'] ? -1 : 1));
   const body = {
     metadata: {
       timestamp: new Date(Number(epoch) * 1000).toISOString(),
@@ -26,7 +27,7 @@ export async function billOfMaterials(arch, folders) {
         version: about.version,
         description: about.description,
         licenses: licencesOf(about.license),
-        properties: [{ name: 'architecture', value: arch }],
+        ...(arch !== undefined && { properties: [{ name: 'architecture', value: arch }] }),
       },
     },
     components,

@@ -39,6 +39,8 @@ export interface HarnessOptions
     'watchBundle' | 'watchRuntime' | 'afterEffect' | 'documentWorker' | 'hookRunner' | 'staticPods' | 'keepsMirrors'
   > {
   readonly settings?: SettingsOverrides;
+  /** Called with each report. */
+  readonly onReport?: (report: StatusReport) => void;
   /** Where sticks come from beside the directories; default nowhere. Asked at each start. */
   readonly providers?: () => readonly MediaProvider[];
   /** Default: no systemd, reloads do nothing. */
@@ -131,7 +133,7 @@ export class DaemonHarness {
   /** With bundles it plugs in a stick with them as soon as it is started. */
   async start(...bundles: readonly string[]): Promise<void> {
     const { clock = systemClock, boot = bootTime, units = noUnits, facts = nodeFacts(), ...others } = this.options;
-    const { settings: _, keys: __, providers, ...options } = others;
+    const { settings: _, keys: __, onReport: ___, providers, ...options } = others;
     const stop = new AbortController();
     const daemon = await createDaemon(
       {
@@ -239,6 +241,7 @@ export class DaemonHarness {
   private take(report: StatusReport): void {
     if (report.status !== this.statuses.at(-1)) this.statuses.push(report.status);
     this.latest = report;
+    this.options.onReport?.(report);
     for (const watcher of this.watchers) watcher(report);
   }
 

@@ -42,12 +42,13 @@ const ingredients = [
 /**
  * One package for this machine, as a user gets it, in `directory`. Returns its path. It is made
  * once for each state of the working tree, and for each `version` (default: that of
- * `package.json`).
+ * `package.json`). `deb` and `rpm` also make the package of the page for Cockpit.
  */
 export async function makePackage(
   format: 'archive' | 'deb' | 'rpm' | 'sysext',
   directory: string,
   version = packageJson.version,
+  packageName: 'stickpin' | 'stickpin-cockpit' = 'stickpin',
 ): Promise<string> {
   const recipe = { files: await sourceSums(ingredients), node: process.version, arch: process.arch, version };
   const made = await buildOnce(`package-${format}`, recipe, async (folder) => {
@@ -55,7 +56,9 @@ export async function makePackage(
     await makePackages(folder, ['--arch', process.arch, '--format', format], env);
   });
   const end = { archive: '.tar.gz', deb: '.deb', rpm: '.rpm', sysext: '.raw' }[format];
-  const name = (await readdir(made)).find((file) => file.includes(version) && file.endsWith(end));
+  const name = (await readdir(made)).find(
+    (file) => new RegExp(`^${packageName}[-_]${version}`).test(file) && file.endsWith(end),
+  );
   if (name === undefined) throw new Error(`no ${end} in ${made}`);
   await mkdir(directory, { recursive: true });
   await copyFile(join(made, name), join(directory, name));

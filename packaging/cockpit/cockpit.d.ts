@@ -1,0 +1,60 @@
+/** What the page uses of cockpit.js (https://cockpit-project.org/guide/latest/api-cockpit). */
+
+interface CockpitError extends Error {
+  /** `access-denied`, `not-found`, `terminated`; undefined for errors of D-Bus services. */
+  readonly problem: string | null;
+}
+
+interface CockpitDbus {
+  call(
+    path: string,
+    iface: string,
+    method: string,
+    args: readonly unknown[],
+    options?: { type?: string },
+  ): Promise<readonly unknown[]>;
+  subscribe(
+    match: { path_namespace?: string; interface?: string },
+    listener: (path: string, iface: string, signal: string, args: readonly unknown[]) => void,
+  ): { remove(): void };
+  addEventListener(type: 'owner', listener: (event: Event, owner: string | null) => void): void;
+  addEventListener(
+    type: 'close',
+    listener: (event: Event, options: { problem?: string; message?: string }) => void,
+  ): void;
+  close(): void;
+}
+
+interface CockpitProcess<Output> extends Promise<Output> {
+  close(problem: string): void;
+  stream(listener: (data: Output) => number | undefined): CockpitProcess<Output>;
+}
+
+interface CockpitSpawnOptions {
+  superuser?: 'require' | 'try';
+  err?: 'message' | 'out' | 'ignore';
+}
+
+interface CockpitLocation {
+  readonly path: readonly string[];
+  go(path: readonly string[]): void;
+}
+
+declare const cockpit: {
+  dbus(
+    name: string | null,
+    options: { bus: 'system' | 'internal'; superuser?: 'require' | 'try'; track?: boolean },
+  ): CockpitDbus;
+  file(
+    path: string,
+    options: { max_read_size: number; superuser?: 'try' },
+  ): {
+    watch(listener: (content: string | null, tag: string, error?: CockpitError) => void): { remove(): void };
+    close(): void;
+  };
+  spawn(args: readonly string[], options: CockpitSpawnOptions & { binary: true }): CockpitProcess<Uint8Array>;
+  spawn(args: readonly string[], options?: CockpitSpawnOptions): CockpitProcess<string>;
+  readonly location: CockpitLocation;
+  addEventListener(type: 'locationchanged', listener: () => void): void;
+  readonly hidden: boolean;
+};

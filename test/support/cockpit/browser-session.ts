@@ -1,0 +1,182 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import axe from 'axe-core';
+import { type Browser, launch, type Page } from 'puppeteer-core';
+import { expect } from 'vitest';
+import { eventually } from '../eventually.ts';
+import { freePort } from '../free-port.ts';
+import { program, programPath, type Requirement } from '../requirements.ts';
+import { execute } from '../rootfs/execute.ts';
+
+const COCKPIT_WS = '/usr/lib/cockpit/cockpit-ws';
+
+/** What a page in Cockpit needs. */
+export const cockpitNeeds: readonly Requirement[] = [
+  { name: 'cockpit-ws', isMet: () => existsSync(COCKPIT_WS), remedy: 'apt-get install cockpit-ws' },
+  program('cockpit-bridge', 'apt-get install cockpit-bridge'),
+  program('chromium', 'apt-get install chromium'),
+  program('unshare', 'apt-get install util-linux'),
+];
+
+export interface SessionOptions {
+  /** The system bus of the session. */
+  readonly address: string;
+  /** What is at `/run/stickpin` in the session. */
+  readonly runFolder?: string;
+  /** A folder with the program `stickpin`. */
+  readonly programs?: string;
+  /** The user of the session; default root. */
+  readonly uid?: number;
+}
+
+/** The page in a browser, in a session of Cockpit. */
+export class BrowserSession {
+  private constructor(
+    private readonly folder: string,
+    private readonly server: ChildProcess,
+    private readonly browser: Browser,
+    private readonly url: string,
+    readonly page: Page,
+    /** Errors of the page and what its policy refused. */
+    readonly faults: readonly string[],
+  ) {}
+
+  static async open(options: SessionOptions): Promise<BrowserSession> {
+    const folder = await mkdtemp(join(tmpdir(), 'stickpin-cockpit-'));
+    await chmod(folder, 0o755);
+    const bridge = await prepare(folder, options);
+    const port = await freePort();
+    const server = spawn(
+      COCKPIT_WS,
+      ['--no-tls', '--address=127.0.0.1', `--port=${port}`, `--local-session=${bridge}`],
+      {
+        env: {
+          ...process.env,
+          DBUS_SYSTEM_BUS_ADDRESS: options.address,
+          XDG_DATA_HOME: join(folder, 'share'),
+          XDG_DATA_DIRS: '/usr/share',
+          XDG_CONFIG_DIRS: join(folder, 'config'),
+          XDG_RUNTIME_DIR: join(folder, 'runtime'),
+        },
+        stdio: 'ignore',
+      },
+    );
+    const browser = await launch({
+      executablePath: programPath('chromium') ?? '',
+      args: ['--no-sandbox', '--disable-dev-shm-usage', '--disable-gpu', '--lang=en-GB'],
+      env: { ...process.env, HOME: folder, TZ: 'UTC' },
+      userDataDir: join(folder, 'browser'),
+    });
+    const page = await browser.newPage();
+    const faults: string[] = [];
+    page.on('pageerror', (error) => faults.push(String(error)));
+    page.on('console', (message) => {
+      if (message.type() === 'error') faults.push(message.text());
+    });
+    const url = `http://127.0.0.1:${port}/cockpit/@localhost/stickpin/index.html`;
+    const session = new BrowserSession(folder, server, browser, url, page, faults);
+    await session.resize(1_280, 900);
+    await eventually(async () => expect((await page.goto(url))?.status()).toBe(200));
+    return session;
+  }
+
+  async go(path = ''): Promise<void> {
+    await this.page.goto(`${this.url}#/${path}`);
+  }
+
+  resize(width: number, height: number): Promise<void> {
+    return this.page.setViewport({ width, height });
+  }
+
+  /** Everything that is to be read. */
+  async text(): Promise<string> {
+    return String(await this.page.evaluate('document.body.innerText'));
+  }
+
+  /** Waits until the text matches. */
+  shows(pattern: RegExp): Promise<void> {
+    return eventually(async () => expect(await this.text()).toMatch(pattern));
+  }
+
+  /** Clicks what has this role and name, with the mouse. */
+  async click(name: string, role = 'button'): Promise<void> {
+    await this.page.locator(`::-p-aria([name="${name}"][role="${role}"])`).setTimeout(20_000).click();
+  }
+
+  /** The name of the element with the focus. */
+  async focused(): Promise<string> {
+    const name = 'document.activeElement.getAttribute("aria-label") ?? document.activeElement.innerText';
+    return String(await this.page.evaluate(name));
+  }
+
+  /** Chooses a style as Cockpit's own menu does. */
+  async style(style: 'light' | 'dark'): Promise<void> {
+    await this.page.evaluate(`localStorage.setItem('shell:style', '${style}');
+      dispatchEvent(new CustomEvent('cockpit-style', { detail: { style: '${style}' } }));`);
+    // Colours change over some frames.
+    await this.page.evaluate('Promise.all(document.getAnimations().map(({ finished }) => finished.catch(() => {})))');
+  }
+
+  /** What axe finds. */
+  async findings(): Promise<readonly string[]> {
+    await this.page.evaluate(axe.source);
+    const { violations } = (await this.page.evaluate('axe.run()')) as axe.AxeResults;
+    return violations.flatMap(({ id, nodes }) =>
+      nodes.map(({ html, failureSummary }) => `${id}: ${html} ${failureSummary}`),
+    );
+  }
+
+  /** Elements that are wider than the screen. */
+  async overflow(): Promise<readonly string[]> {
+    const wide = `[...document.querySelectorAll('body *')]
+      .filter((element) => element.getBoundingClientRect().right > innerWidth + 1 && element.closest('svg, .pf-v6-c-tabs__list, .sp-graph') === null)
+      .map((element) => element.outerHTML.slice(0, 200))`;
+    return (await this.page.evaluate(wide)) as readonly string[];
+  }
+
+  /** Saves what is seen as NAME.png in the folder of STICKPIN_SCREENSHOTS, if it is set. */
+  async picture(name: string): Promise<void> {
+    const target = process.env.STICKPIN_SCREENSHOTS;
+    if (target === undefined) return;
+    await mkdir(target, { recursive: true });
+    await this.page.screenshot({ path: join(target, `${name}.png`), fullPage: true });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.browser.close();
+    const exited = once(this.server, 'exit');
+    this.server.kill();
+    await exited;
+    await rm(this.folder, { recursive: true, force: true });
+  }
+}
+
+/** Lays out the page, and the program that is started as the bridge of the session. */
+async function prepare(folder: string, { runFolder, programs, uid = 0 }: SessionOptions): Promise<string> {
+  const repository = fileURLToPath(new URL('../../../', import.meta.url));
+  const target = join(folder, 'share/cockpit/stickpin');
+  await execute([process.execPath, join(repository, 'packaging/cockpit.mjs'), target], { cwd: repository });
+  for (const name of ['config', 'runtime', 'browser']) await mkdir(join(folder, name));
+  await chmod(join(folder, 'runtime'), 0o777);
+  const bridge = join(folder, 'bridge');
+  const identity = uid === 0 ? '' : `setpriv --reuid=${uid} --regid=${uid} --clear-groups`;
+  // With a folder /run of its own, in which nothing of this machine is seen.
+  const script = `exec unshare --mount /bin/sh -ec '
+mount -t tmpfs none /run
+mkdir -p /run/stickpin
+${runFolder === undefined ? '' : `mount --bind "${runFolder}" /run/stickpin`}
+PATH="${programs ?? '/nonexistent'}:/usr/sbin:/usr/bin:/sbin:/bin" exec ${identity} ${programPath('cockpit-bridge')} "$@"' bridge "$@"
+`;
+  await writeProgram(bridge, script);
+  return bridge;
+}
+
+async function writeProgram(path: string, script: string): Promise<void> {
+  await writeFile(path, `#!/bin/sh\n${script}`);
+  await chmod(path, 0o755);
+}
