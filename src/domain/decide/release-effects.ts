@@ -10,7 +10,7 @@ import { areFilesInstalled, beforeActivate, wantedRuns } from '../release/hooks.
 import type { Policy } from '../settings/settings.ts';
 import type { CheckCause, ContentChecks, ContentResult } from '../state/checks.ts';
 import type { Effect, Healing, LifecycleFinding } from '../state/effect.ts';
-import { type HookRun, isSameRun } from '../state/hook.ts';
+import { isSameRun, type ReleaseRun } from '../state/hook.ts';
 import { isWaiting, type Memory, type RunningTask } from '../state/memory.ts';
 import type { Observed, StoredBundle } from '../state/state.ts';
 
@@ -167,7 +167,7 @@ export function hookEffects(
   policy: Policy,
   { now, canActivate }: { readonly now: number; readonly canActivate: boolean },
 ): Effect[] {
-  const isResting = (run: HookRun) => hooks.failed.some((one) => isSameRun(one, run) && isWaiting(one, now));
+  const isResting = (run: ReleaseRun) => hooks.failed.some((one) => isSameRun(one, run) && isWaiting(one, now));
   const stored = bundles.map(({ bundle }) => bundle);
   const isSupplied = (bundle: StoredBundle) => areFilesInstalled(bundle, hooks.installed);
   const next = bundles

@@ -3,40 +3,78 @@ import { bundleName, type Payload } from '../model/bundle.ts';
 import { type BundleId, hexOf } from '../model/digest.ts';
 import type { Policy } from '../settings/settings.ts';
 import {
-  HOOK_NAMES,
   type HookLedger,
   type HookMemory,
   type HookName,
   type HookRecord,
   type HookRun,
+  keyOf,
+  NODE_HOOKS,
+  type NodeEvent,
+  type NodeEvents,
+  type NodeRun,
+  RELEASE_HOOKS,
+  type ReleaseHook,
+  type ReleaseRun,
 } from '../state/hook.ts';
 import type { StoredBundle } from '../state/state.ts';
 import { isRetired } from './recorded-phase.ts';
 
 /**
- * The unit's environment file, for `EnvironmentFile=` (systemd.exec(5)). Values are in double
- * quotes, with `"`, `\`, `$` and a backtick escaped. Of two components with the same variable the
+ * The environment file of a unit, as {@link fileOf}. Of two components with the same variable the
  * first one counts.
  *
  * @param attachments an absolute path
- * @returns undefined when a value has control characters, with which systemd would ignore it
  */
 export function hookEnvironment(
-  hook: HookName,
+  hook: ReleaseHook,
   { bundleId, payload, contents }: Pick<StoredBundle, 'bundleId' | 'payload' | 'contents'>,
   attachments = '',
 ): string | undefined {
-  const values: Record<string, string> = {
-    STICKPIN_HOOK: hook,
-    STICKPIN_BUNDLE: bundleName(payload),
-    STICKPIN_NAME: payload.name,
-    STICKPIN_VERSION: payload.version,
-    STICKPIN_DIGEST: bundleId,
-    STICKPIN_ATTACHMENTS: attachments,
-  };
+  const { name, version } = payload;
+  const values = variablesOf({ hook, attachments, release: { bundleId, name, version } });
   for (const { component, reference } of contents.images) {
     if (component !== undefined) values[variableOf(component, 'STICKPIN_IMAGE_')] ??= reference;
   }
+  return fileOf(values);
+}
+
+export function nodeEnvironment(event: NodeEvent): string | undefined {
+  return fileOf(variablesOf(event));
+}
+
+/** Each variable is set, so that no unit has one of an earlier run. */
+function variablesOf({
+  hook,
+  release,
+  medium = '',
+  code = '',
+  attachments = '',
+}: Omit<NodeEvent, 'hook' | 'key'> & { readonly hook: HookName; readonly attachments?: string }): Record<
+  string,
+  string
+> {
+  // A bundle that waits for approval may have no name that can be believed.
+  const isNamed = release !== undefined && release.name !== '';
+  return {
+    STICKPIN_HOOK: hook,
+    STICKPIN_BUNDLE: isNamed ? bundleName(release) : '',
+    STICKPIN_NAME: release?.name ?? '',
+    STICKPIN_VERSION: release?.version ?? '',
+    STICKPIN_DIGEST: release?.bundleId ?? '',
+    STICKPIN_ATTACHMENTS: attachments,
+    STICKPIN_MEDIUM: medium,
+    STICKPIN_CODE: code,
+  };
+}
+
+/**
+ * For `EnvironmentFile=` (systemd.exec(5)): values are in double quotes, with `"`, `\`, `$` and a
+ * backtick escaped.
+ *
+ * @returns undefined when a value has control characters, with which systemd would ignore it
+ */
+function fileOf(values: Readonly<Record<string, string>>): string | undefined {
   if (Object.values(values).some((value) => /\p{Cc}/u.test(value))) return undefined;
   return Object.entries(values)
     .map(([name, value]) => `${name}="${value.replace(/["\\$`]/g, '\\$&')}"\n`)
@@ -48,21 +86,21 @@ export function variableOf(component: string, prefix = 'STICKPIN_'): string {
   return `${prefix}${component.toUpperCase().replace(/[^A-Z0-9]/g, '_')}`;
 }
 
-const REPORTING = HOOK_NAMES.filter((name) => name !== 'before-activate');
+const REPORTING = RELEASE_HOOKS.filter((name) => name !== 'before-activate');
 
 type Degraded = HookMemory['degraded'];
 
 export function beforeActivate(
   { bundleId, activationRequestedAt = 0 }: Pick<StoredBundle, 'bundleId' | 'activationRequestedAt'>,
   { hooks }: Pick<Policy, 'hooks'>,
-): HookRun | undefined {
+): ReleaseRun | undefined {
   const unit = hooks['before-activate'];
   return unit === '' ? undefined : { hook: 'before-activate', unit, bundleId, event: activationRequestedAt };
 }
 
-export function hasSucceeded({ hook, unit, bundleId, event }: HookRun, ledger: HookLedger): boolean {
-  const record = ledger.get(hook);
-  return record?.unit === unit && record.done.get(bundleId) === event;
+export function hasSucceeded(run: HookRun, ledger: HookLedger): boolean {
+  const record = ledger.get(run.hook);
+  return record?.unit === run.unit && record.done.get(keyOf(run)) === run.event;
 }
 
 /** Runs for events that were not done yet. None for a hook without a record. */
@@ -70,17 +108,46 @@ export function wantedRuns(
   bundles: readonly StoredBundle[],
   { ledger, degraded }: Pick<HookMemory, 'ledger' | 'degraded'>,
   { hooks }: Pick<Policy, 'hooks'>,
-): readonly HookRun[] {
+): readonly ReleaseRun[] {
   return REPORTING.flatMap((hook) => {
     const unit = hooks[hook];
     if (unit === '' || ledger.get(hook)?.unit !== unit) return [];
-    return bundles.flatMap((bundle): HookRun[] => {
+    return bundles.flatMap((bundle): ReleaseRun[] => {
       const event = isRetired(bundle) ? undefined : eventOf(hook, bundle, degraded);
       if (event === undefined) return [];
       const run = { hook, unit, bundleId: bundle.bundleId, event };
       return hasSucceeded(run, ledger) ? [] : [run];
     });
   });
+}
+
+/** As {@link wantedRuns}. */
+export function wantedNodeRuns(
+  events: NodeEvents,
+  ledger: HookLedger,
+  { hooks }: Pick<Policy, 'hooks'>,
+): readonly NodeRun[] {
+  return NODE_HOOKS.flatMap((hook) => {
+    const unit = hooks[hook];
+    if (unit === '' || ledger.get(hook)?.unit !== unit) return [];
+    const runs = (events.get(hook) ?? []).map((event): NodeRun => ({ ...event, unit, event: 1 }));
+    return runs.filter((run) => !hasSucceeded(run, ledger));
+  });
+}
+
+/** As {@link ledgerAfter}, of the node: what does not last any more may happen again. */
+export function nodeLedgerAfter(ledger: HookLedger, events: NodeEvents, { hooks }: Pick<Policy, 'hooks'>): HookLedger {
+  const next = new Map(ledger);
+  for (const [hook, lasting] of events) {
+    const unit = hooks[hook];
+    const known = ledger.get(hook);
+    if (unit === '') continue;
+    const keys = new Set(lasting.map(({ key }) => key));
+    if (known?.unit !== unit) next.set(hook, { unit, done: new Map([...keys].map((key) => [key, 1])) });
+    else if ([...known.done.keys()].some((key) => !keys.has(key)))
+      next.set(hook, { ...known, done: new Map([...known.done].filter(([key]) => keys.has(key))) });
+  }
+  return isSame(next, ledger) ? ledger : next;
 }
 
 /**
@@ -99,27 +166,31 @@ export function ledgerAfter(
 ): HookLedger {
   const isGone = isStateLost ? () => false : isUnknownIn(bundles);
   const next = new Map<HookName, HookRecord>();
-  for (const hook of HOOK_NAMES) {
+  for (const hook of NODE_HOOKS) {
+    const known = ledger.get(hook);
+    if (known !== undefined && known.unit === hooks[hook]) next.set(hook, known);
+  }
+  for (const hook of RELEASE_HOOKS) {
     const unit = hooks[hook];
     const known = ledger.get(hook);
     if (unit === '') continue;
     next.set(hook, known?.unit === unit ? pruned(hook, known, isGone, degraded) : begun(hook, unit, bundles, degraded));
   }
-  const isSame = next.size === ledger.size && [...next].every(([hook, record]) => ledger.get(hook) === record);
-  return isSame ? ledger : next;
+  return isSame(next, ledger) ? ledger : next;
 }
 
-export function ledgerWith(
-  ledger: HookLedger,
-  { hook, unit, bundleId, event }: HookRun,
-  failure: HookRecord['failure'],
-): HookLedger {
+function isSame(next: HookLedger, ledger: HookLedger): boolean {
+  return next.size === ledger.size && [...next].every(([hook, record]) => ledger.get(hook) === record);
+}
+
+export function ledgerWith(ledger: HookLedger, run: HookRun, failure: HookRecord['failure']): HookLedger {
+  const { hook, unit, event } = run;
   const known = ledger.get(hook);
-  const done = new Map(known?.unit === unit ? known.done : []).set(bundleId, event);
+  const done = new Map(known?.unit === unit ? known.done : []).set(keyOf(run), event);
   return new Map(ledger).set(hook, defined({ unit, done, failure }));
 }
 
-function begun(hook: HookName, unit: string, bundles: readonly StoredBundle[], degraded: Degraded): HookRecord {
+function begun(hook: ReleaseHook, unit: string, bundles: readonly StoredBundle[], degraded: Degraded): HookRecord {
   const happened = bundles.flatMap((bundle): [BundleId, number][] => {
     const event = hook === 'before-activate' ? undefined : eventOf(hook, bundle, degraded);
     return event === undefined ? [] : [[bundle.bundleId, event]];
@@ -127,26 +198,26 @@ function begun(hook: HookName, unit: string, bundles: readonly StoredBundle[], d
   return { unit, done: new Map(happened) };
 }
 
-function isUnknownIn(bundles: readonly StoredBundle[]): (bundleId: BundleId) => boolean {
-  const known = new Set(bundles.map(({ bundleId }) => bundleId));
+function isUnknownIn(bundles: readonly StoredBundle[]): (bundleId: string) => boolean {
+  const known = new Set<string>(bundles.map(({ bundleId }) => bundleId));
   return (bundleId) => !known.has(bundleId);
 }
 
 function pruned(
-  hook: HookName,
+  hook: ReleaseHook,
   record: HookRecord,
-  isGone: (bundleId: BundleId) => boolean,
+  isGone: (bundleId: string) => boolean,
   degraded: Degraded,
 ): HookRecord {
-  const isOver = (bundleId: BundleId) =>
-    isGone(bundleId) || (hook === 'degraded' && degraded.get(bundleId) === 'False');
+  const isOver = (bundleId: string) =>
+    isGone(bundleId) || (hook === 'degraded' && new Map<string, string>(degraded).get(bundleId) === 'False');
   const over = [...record.done.keys()].filter(isOver);
   if (over.length === 0) return record;
   return { ...record, done: new Map([...record.done].filter(([bundleId]) => !isOver(bundleId))) };
 }
 
 /** Undefined while the event has not happened. */
-function eventOf(hook: HookName, bundle: StoredBundle, degraded: Degraded): number | undefined {
+function eventOf(hook: ReleaseHook, bundle: StoredBundle, degraded: Degraded): number | undefined {
   switch (hook) {
     case 'before-activate':
       return undefined;

@@ -178,7 +178,8 @@ const hook = v.object({
   hook: text,
   unit: text,
   state: v.picklist(['running', 'retrying', 'failed']),
-  bundle: is(text, '`name@version` of its release.'),
+  bundle: maybe(text, '`name@version` of its release; absent of a hook of the node that is for none.'),
+  medium: maybe(text, 'The medium that it is for, of a hook of the node.'),
   at: is(time, 'Since when it runs, when it is tried again, or when it failed.'),
   message: maybe(text, 'Why it failed.'),
 });

@@ -132,7 +132,7 @@ export const historySection = {
 } satisfies Section;
 
 export const hooksSection = {
-  about: 'systemd services that are started by events of a release, see [hooks.md](hooks.md).',
+  about: 'systemd services that are started by events of a release or of the node, see [hooks.md](hooks.md).',
   settings: {
     'before-activate': {
       type: serviceUnit,
@@ -149,6 +149,11 @@ export const hooksSection = {
       default: '',
       about: 'The condition `Degraded` of a release has become `True`.',
     },
+    plugged: { type: serviceUnit, default: '', about: 'A stick was plugged in.' },
+    preloading: { type: serviceUnit, default: '', about: 'A release begins to be loaded, or goes on.' },
+    rejected: { type: serviceUnit, default: '', about: 'A stick has a bundle that is not taken.' },
+    held: { type: serviceUnit, default: '', about: 'A release can not be loaded yet.' },
+    removed: { type: serviceUnit, default: '', about: 'The last stick was removed.' },
   },
 } satisfies Section;
 

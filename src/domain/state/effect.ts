@@ -2,7 +2,7 @@ import type { SignerRole } from '../model/bundle.ts';
 import type { BundleId, Digest } from '../model/digest.ts';
 import type { MediumId } from '../model/medium.ts';
 import type { BadBlob } from './checks.ts';
-import type { HookRun } from './hook.ts';
+import type { ReleaseRun } from './hook.ts';
 import type { RunningTask } from './memory.ts';
 import type { Soak } from './release-record.ts';
 
@@ -69,7 +69,7 @@ export type Effect =
       readonly signerRoles?: readonly SignerRole[];
     }
   | { readonly kind: 'record-bad-blobs'; readonly bundleId: BundleId; readonly badBlobs: readonly BadBlob[] }
-  | { readonly kind: 'run-hook'; readonly run: HookRun }
+  | { readonly kind: 'run-hook'; readonly run: ReleaseRun }
   | { readonly kind: 'start'; readonly task: RunningTask };
 
 /** With the exited containers that still hold the image. */

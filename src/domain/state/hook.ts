@@ -1,23 +1,56 @@
 import type { BundleId } from '../model/digest.ts';
 
+/** Events of a release. */
+export const RELEASE_HOOKS = ['before-activate', 'ready', 'activated', 'proven', 'rolled-back', 'degraded'] as const;
+
+/** Events of the node and its sticks. What a person must act on comes last. */
+export const NODE_HOOKS = ['removed', 'plugged', 'preloading', 'held', 'rejected'] as const;
+
 /** The events for which the settings may name a systemd unit (`[hooks]`). */
-export const HOOK_NAMES = ['before-activate', 'ready', 'activated', 'proven', 'rolled-back', 'degraded'] as const;
+export const HOOK_NAMES = [...RELEASE_HOOKS, ...NODE_HOOKS] as const;
 
-export type HookName = (typeof HOOK_NAMES)[number];
+export type ReleaseHook = (typeof RELEASE_HOOKS)[number];
+export type NodeHook = (typeof NODE_HOOKS)[number];
+export type HookName = ReleaseHook | NodeHook;
 
-export interface HookRun {
-  readonly hook: HookName;
+interface Run {
   /** A systemd service, as `k3s-install.service`. */
   readonly unit: string;
-  readonly bundleId: BundleId;
   /** Milliseconds since the epoch. `before-activate`: of the request, or 0; `degraded`: 1. */
   readonly event: number;
 }
 
-export interface RunningHook extends HookRun {
-  /** Milliseconds since the epoch. */
-  readonly startedAt: number;
+export interface ReleaseRun extends Run {
+  readonly hook: ReleaseHook;
+  readonly bundleId: BundleId;
 }
+
+/** What a hook of the node is about, while that lasts. */
+export interface NodeEvent {
+  readonly hook: NodeHook;
+  /** Of two rounds with the same key the second brings no new event. */
+  readonly key: string;
+  /** As `sdb1`. */
+  readonly medium?: string;
+  readonly code?: string;
+  readonly release?: { readonly bundleId: BundleId; readonly name: string; readonly version: string };
+}
+
+/** `event` is 1. */
+export interface NodeRun extends Run, NodeEvent {}
+
+export type HookRun = ReleaseRun | NodeRun;
+
+/** What lasts now of each hook of the node. One of which that is not known is missing. */
+export type NodeEvents = ReadonlyMap<NodeHook, readonly NodeEvent[]>;
+
+/** Under which a record has a run: the release of a hook of releases. */
+export function keyOf(run: HookRun): string {
+  return 'key' in run ? run.key : run.bundleId;
+}
+
+/** `startedAt`: milliseconds since the epoch. */
+export type RunningHook = HookRun & { readonly startedAt: number };
 
 export type HookFailure =
   | { readonly kind: 'absent' }
@@ -29,19 +62,25 @@ export type HookFailure =
   /** systemd did not answer, or its file could not be written. */
   | { readonly kind: 'unasked'; readonly message: string };
 
-export interface FailedHook extends HookRun {
+/** `retryAt`: milliseconds since the epoch. */
+export type FailedHook = HookRun & {
   readonly why: HookFailure;
   readonly attempts: number;
-  /** Milliseconds since the epoch. */
   readonly retryAt: number;
-}
+};
 
 export interface HookRecord {
   /** Another unit begins a new record. */
   readonly unit: string;
-  readonly done: ReadonlyMap<BundleId, number>;
+  /** By {@link keyOf}. */
+  readonly done: ReadonlyMap<string, number>;
   /** The last run, if it failed and is not retried. */
-  readonly failure?: { readonly bundleId: BundleId; readonly why: HookFailure; readonly at: number };
+  readonly failure?: {
+    readonly bundleId?: BundleId;
+    readonly medium?: string;
+    readonly why: HookFailure;
+    readonly at: number;
+  };
 }
 
 /** Of all hooks that have a unit. It outlives restarts of the daemon. */
@@ -66,7 +105,10 @@ export const NO_HOOKS: HookMemory = {
 };
 
 export function isSameRun(one: HookRun, other: HookRun): boolean {
-  return (
-    one.hook === other.hook && one.unit === other.unit && one.bundleId === other.bundleId && one.event === other.event
-  );
+  return one.hook === other.hook && one.unit === other.unit && keyOf(one) === keyOf(other) && one.event === other.event;
+}
+
+/** The release that a run is for, if it is for one. */
+export function releaseOfRun(run: HookRun): BundleId | undefined {
+  return 'key' in run ? run.release?.bundleId : run.bundleId;
 }

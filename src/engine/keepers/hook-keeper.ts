@@ -1,5 +1,14 @@
 import type { BundleId } from '../../domain/model/digest.ts';
-import { filesFolderOf, hasFiles, hookEnvironment, ledgerAfter, ledgerWith } from '../../domain/release/hooks.ts';
+import {
+  filesFolderOf,
+  hasFiles,
+  hookEnvironment,
+  ledgerAfter,
+  ledgerWith,
+  nodeEnvironment,
+  nodeLedgerAfter,
+  wantedNodeRuns,
+} from '../../domain/release/hooks.ts';
 import { hookEvent } from '../../domain/report/events/release-events.ts';
 import {
   type FailedHook,
@@ -8,11 +17,17 @@ import {
   type HookMemory,
   type HookRun,
   isSameRun,
+  keyOf,
+  type NodeEvents,
+  type ReleaseRun,
   type RunningHook,
+  releaseOfRun,
 } from '../../domain/state/hook.ts';
+import { isWaiting } from '../../domain/state/memory.ts';
 import type { StoredBundle } from '../../domain/state/state.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { NEVER_ABORTED } from '../../platform/async/abort.ts';
+import { defined } from '../../platform/defined.ts';
 import type { EngineContext } from '../context.ts';
 import { FailureLog } from '../reporting/event-recorder.ts';
 
@@ -63,10 +78,25 @@ export class HookKeeper {
     await this.save(signal);
   }
 
-  start(run: HookRun): void {
-    const { store, clock, wantRound } = this.context;
-    const bundle = store.load().bundles.find(({ bundleId }) => bundleId === run.bundleId);
-    if (this.running.has(run.unit) || bundle === undefined || this.ending.signal.aborted) return;
+  start(run: ReleaseRun): void {
+    const bundle = this.context.store.load().bundles.find(({ bundleId }) => bundleId === run.bundleId);
+    if (bundle !== undefined) this.startUnit(run, bundle);
+  }
+
+  /** Starts hooks of the node. One whose unit is busy waits; what is over by then is left out. */
+  follow(events: NodeEvents): void {
+    const { policy, clock } = this.context;
+    this.ledger = nodeLedgerAfter(this.ledger, events, policy);
+    const wanted = wantedNodeRuns(events, this.ledger, policy);
+    const isOver = (run: HookRun) => 'key' in run && events.has(run.hook) && !wanted.some((one) => isSameRun(one, run));
+    this.failed = this.failed.filter((run) => !isOver(run));
+    const isResting = (run: HookRun) => this.failed.some((one) => isSameRun(one, run) && isWaiting(one, clock.now()));
+    for (const run of wanted) if (!isResting(run)) this.startUnit(run, undefined);
+  }
+
+  private startUnit(run: HookRun, bundle: StoredBundle | undefined): void {
+    const { clock, wantRound } = this.context;
+    if (this.running.has(run.unit) || this.ending.signal.aborted) return;
     const ended = this.runUnit(run, bundle).finally(() => {
       this.running.delete(run.unit);
       wantRound();
@@ -83,7 +113,7 @@ export class HookKeeper {
   }
 
   /** Never throws. */
-  private async runUnit(run: HookRun, bundle: StoredBundle): Promise<void> {
+  private async runUnit(run: HookRun, bundle: StoredBundle | undefined): Promise<void> {
     const { signal } = this.ending;
     const { statusSettled, hookRunner, log } = this.context;
     try {
@@ -97,36 +127,38 @@ export class HookKeeper {
     }
   }
 
-  private environmentOf({ hook }: HookRun, bundle: StoredBundle): string {
-    const folder = hasFiles(bundle) ? filesFolderOf(bundle, this.installed()) : undefined;
+  private environmentOf(run: HookRun, bundle: StoredBundle | undefined): string {
+    const folder = bundle !== undefined && hasFiles(bundle) ? filesFolderOf(bundle, this.installed()) : undefined;
     const attachments = folder === undefined ? undefined : this.context.releaseFiles.pathOf(folder);
-    const environment = hookEnvironment(hook, bundle, attachments);
+    const environment = 'key' in run ? nodeEnvironment(run) : bundle && hookEnvironment(run.hook, bundle, attachments);
     if (environment !== undefined) return environment;
+    const [path, setting] = 'key' in run ? [run.medium, 'media.directories'] : [attachments, 'paths.state_dir'];
     throw new AppError({
       code: 'engine/hook',
-      message: `the path ${attachments} has control characters, which systemd does not take; see paths.state_dir`,
+      message: `the path ${path} has control characters, which systemd does not take; see ${setting}`,
       disposition: 'wait',
     });
   }
 
   /** A failure that holds an activation is retried; others are reported. */
-  private async ended(run: HookRun, bundle: StoredBundle, why: HookFailure | undefined): Promise<void> {
+  private async ended(run: HookRun, bundle: StoredBundle | undefined, why: HookFailure | undefined): Promise<void> {
     if (why !== undefined && run.hook === 'before-activate') return this.retryLater(run, bundle, why);
     this.failed = this.failed.filter((one) => !isSameRun(one, run));
-    const failure = why && { bundleId: run.bundleId, why, at: this.context.clock.now() };
+    const medium = 'key' in run ? run.medium : undefined;
+    const failure = why && defined({ bundleId: releaseOfRun(run), medium, why, at: this.context.clock.now() });
     this.ledger = ledgerWith(this.ledger, run, failure);
     this.context.recorder.record(hookEvent(run, bundle, why, undefined));
     await this.save(NEVER_ABORTED);
   }
 
-  private retryLater(run: HookRun, bundle: StoredBundle, why: HookFailure): void {
+  private retryLater(run: HookRun, bundle: StoredBundle | undefined, why: HookFailure): void {
     const { clock, recorder } = this.context;
     const before = this.failed.find((one) => isSameRun(one, run));
     const attempts = (before?.attempts ?? 0) + 1;
     const pauseMs = Math.min(PAUSE_MAX_MS, PAUSE_MS * 2 ** Math.min(10, attempts - 1));
     const failed: FailedHook = { ...run, why, attempts, retryAt: clock.now() + pauseMs };
     // Failures of an earlier request are not retried.
-    this.failed = [...this.failed.filter((one) => one.hook !== run.hook || one.bundleId !== run.bundleId), failed];
+    this.failed = [...this.failed.filter((one) => one.hook !== run.hook || keyOf(one) !== keyOf(run)), failed];
     const isNew = JSON.stringify(before?.why) !== JSON.stringify(why);
     if (isNew || attempts % REPORTED_EVERY === 0) recorder.record(hookEvent(run, bundle, why, pauseMs));
   }

@@ -7,6 +7,7 @@ import type { Fault } from '../../domain/model/reason.ts';
 import { unknownComponents } from '../../domain/preload/space.ts';
 import { needsContainers } from '../../domain/release/running-releases.ts';
 import { eventsBetween } from '../../domain/report/events/events.ts';
+import { nodeEvents } from '../../domain/report/node-events.ts';
 import type { Snapshot } from '../../domain/report/snapshot.ts';
 import { unknownComponentsText } from '../../domain/report/texts/release-text.ts';
 import type { Effect } from '../../domain/state/effect.ts';
@@ -67,7 +68,8 @@ export async function round(loop: Loop, signal: AbortSignal): Promise<Pause> {
     if (diskTrouble === undefined) throw error;
     return { atLeastMs: 0, atMostMs: AWAY_MS };
   }
-  loop.status.publish();
+  const report = loop.status.publish();
+  if (report !== undefined) loop.hookKeeper.follow(nodeEvents(snapshot, report));
   const due = loop.pace.due(decision.effects);
   const executed = await act(loop, due.effects, assessment, signal);
   state.obstacle = due.obstacle ?? [...executed.values()].find((fault) => fault !== undefined);

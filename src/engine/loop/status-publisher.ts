@@ -59,15 +59,17 @@ export class StatusPublisher {
     return reportOf(snapshot, progress, conditions, conditionsOf(verdicts, this.nodeMarks));
   }
 
-  /** Logs a failure and never throws, because a timer calls it too. */
-  publish(): void {
+  /** Logs a failure and never throws, because a timer calls it too. @returns what was published */
+  publish(): StatusReport | undefined {
     try {
       const current = this.report();
-      if (current === undefined) return;
+      if (current === undefined) return undefined;
       this.options.notifier.status(current.status);
       this.options.onStatus(current);
+      return current;
     } catch (error) {
       this.logTrouble(`The status could not be published: ${reasonOf(error)}`, error);
+      return undefined;
     }
   }
 

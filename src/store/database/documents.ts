@@ -20,8 +20,15 @@ export const hooksSchema = v.array(
   v.object({
     hook: v.picklist(HOOK_NAMES),
     unit: v.string(),
-    done: v.array(v.tuple([bundleIdSchema, v.number()])),
-    failure: v.exactOptional(v.object({ bundleId: bundleIdSchema, why: failure, at: v.number() })),
+    done: v.array(v.tuple([v.string(), v.number()])),
+    failure: v.exactOptional(
+      v.object({
+        bundleId: v.exactOptional(bundleIdSchema),
+        medium: v.exactOptional(v.string()),
+        why: failure,
+        at: v.number(),
+      }),
+    ),
   }),
 );
 

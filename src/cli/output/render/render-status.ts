@@ -124,8 +124,9 @@ function pullLines({ conditions }: StatusReport): string[] {
 }
 
 function hookLines({ hooks }: StatusReport): string[] {
-  return hooks.map(({ hook, unit, state, bundle, at, message }) => {
-    const about = `Hook:    ${oneLine(`${hook} of ${bundle}`)}`;
+  return hooks.map(({ hook, unit, state, bundle, medium, at, message }) => {
+    const what = bundle ?? medium;
+    const about = `Hook:    ${oneLine(what === undefined ? hook : `${hook} of ${what}`)}`;
     if (state === 'running') return `${about} runs (${unit}) since ${at}`;
     const when = state === 'retrying' ? `it is tried again on ${at}` : `it failed on ${at} and is not tried again`;
     return `${about}: ${oneLine(message ?? unit)}; ${when}`;

@@ -12,7 +12,7 @@ import { contestReason, restoredReleases, type StrayTag } from '../../release/ta
 import type { UnclaimedPins } from '../../release/unclaimed-pins.ts';
 import type { CheckCause, ContentResult } from '../../state/checks.ts';
 import type { Healing } from '../../state/effect.ts';
-import type { HookFailure, HookRun } from '../../state/hook.ts';
+import { type HookFailure, type HookRun, releaseOfRun } from '../../state/hook.ts';
 import type { StoredBundle } from '../../state/state.ts';
 import { isRelease } from '../../trust/trust-in-force.ts';
 import { judgeNodeConditions } from '../judge-conditions.ts';
@@ -242,20 +242,31 @@ export function degradedEvents(was: BundleAssessment | undefined, { bundle, degr
 }
 
 /**
+ * @param bundle the release of a hook of releases
  * @param why undefined when the hook succeeded
  * @param pauseMs until it is retried; undefined when it is not
  */
 export function hookEvent(
-  { hook, unit, bundleId }: HookRun,
-  { payload }: Pick<StoredBundle, 'payload'>,
+  run: HookRun,
+  bundle: Pick<StoredBundle, 'payload'> | undefined,
   why: HookFailure | undefined,
   pauseMs: number | undefined,
 ): Event {
-  const about = `Hook ${hook} for ${bundleTitle(payload)}`;
-  if (why === undefined) return { kind: 'hookDone', level: 'info', bundleId, message: `${about}: ${unit} succeeded` };
+  const { hook, unit } = run;
+  const bundleId = releaseOfRun(run);
+  const about = `Hook ${hook}${bundle === undefined ? ofNode(run) : ` for ${bundleTitle(bundle.payload)}`}`;
+  const of = bundleId === undefined ? {} : { bundleId };
+  if (why === undefined) return { kind: 'hookDone', level: 'info', ...of, message: `${about}: ${unit} succeeded` };
   const again = pauseMs === undefined ? 'It is not run again for this' : `It is retried in ${formatDuration(pauseMs)}`;
   const message = `${about} failed: ${hookFailureText(unit, why)}. ${again}`;
-  return { kind: 'hookFailed', level: 'warn', bundleId, message };
+  return { kind: 'hookFailed', level: 'warn', ...of, message };
+}
+
+function ofNode(run: HookRun): string {
+  if (!('key' in run)) return '';
+  const { release, medium } = run;
+  if (release !== undefined && release.name !== '') return ` for ${bundleTitle(release)}`;
+  return medium === undefined ? '' : ` for ${medium}`;
 }
 
 export function rebuiltEvent({ bundle, evidence }: RebuiltRelease): Event {

@@ -20,7 +20,7 @@ import type { Opening } from '../../model/windows.ts';
 import type { DamagedImage } from '../../release/damaged-images.ts';
 import { keptBundles } from '../../release/recorded-phase.ts';
 import type { ContentResult } from '../../state/checks.ts';
-import type { HookFailure, HookMemory, HookRun } from '../../state/hook.ts';
+import { type HookFailure, type HookMemory, type HookRun, releaseOfRun } from '../../state/hook.ts';
 import type { StoredBundle } from '../../state/state.ts';
 import type { RejectedName } from '../../trust/approval.ts';
 import { isAwaited } from '../hold-text.ts';
@@ -63,6 +63,16 @@ function windowReport(opening: Opening, { timeZone }: NextWindows): StatusReport
 
 type Bundles = readonly Pick<BundleAssessment, 'bundle' | 'phase' | 'isRequested'>[];
 
+interface Subject extends Pick<HookRun, 'hook' | 'unit'> {
+  readonly bundleId?: BundleId | undefined;
+  readonly medium?: string | undefined;
+}
+
+function subjectOf(run: HookRun): Subject {
+  const { hook, unit } = run;
+  return { hook, unit, bundleId: releaseOfRun(run), medium: 'key' in run ? run.medium : undefined };
+}
+
 /** Empty while no hook runs and the last run of each succeeded. */
 export function hookReports({ running, failed, ledger }: HookMemory, bundles: Bundles): StatusReport['hooks'] {
   const nameOf = (bundleId: BundleId) => {
@@ -70,17 +80,17 @@ export function hookReports({ running, failed, ledger }: HookMemory, bundles: Bu
     return found === undefined ? bundleId : bundleName(found.bundle.payload);
   };
   const report = (
-    { hook, unit, bundleId }: Omit<HookRun, 'event'>,
+    { hook, unit, bundleId, medium }: Subject,
     state: 'running' | 'retrying' | 'failed',
     at: number,
     why?: HookFailure,
   ) => {
     const message = why && hookFailureText(unit, why);
-    return defined({ hook, unit, bundle: nameOf(bundleId), state, at: isoTime(at), message });
+    return defined({ hook, unit, bundle: bundleId && nameOf(bundleId), medium, state, at: isoTime(at), message });
   };
   return [
-    ...running.map((run) => report(run, 'running', run.startedAt)),
-    ...failed.map((run) => report(run, 'retrying', run.retryAt, run.why)),
+    ...running.map((run) => report(subjectOf(run), 'running', run.startedAt)),
+    ...failed.map((run) => report(subjectOf(run), 'retrying', run.retryAt, run.why)),
     ...[...ledger].flatMap(([hook, { unit, failure }]) =>
       failure === undefined ? [] : [report({ hook, unit, ...failure }, 'failed', failure.at, failure.why)],
     ),
@@ -89,8 +99,10 @@ export function hookReports({ running, failed, ledger }: HookMemory, bundles: Bu
 
 /** A sentence each. `before-activate` of an awaited release is reported with that release. */
 export function hookNotes({ running, failed, ledger }: HookMemory, bundles: Bundles, now: number): readonly string[] {
-  const isReportedElsewhere = ({ hook, bundleId }: HookRun) =>
-    hook === 'before-activate' && bundles.some((entry) => entry.bundle.bundleId === bundleId && isAwaited(entry));
+  // What waits for a hook of the node is at most a light.
+  const isReportedElsewhere = (run: HookRun) =>
+    run.hook === 'before-activate' &&
+    bundles.some((entry) => entry.bundle.bundleId === run.bundleId && isAwaited(entry));
   const titleOf = (bundleId: BundleId) => {
     const found = bundles.find(({ bundle }) => bundle.bundleId === bundleId);
     return found === undefined ? 'a release' : bundleTitle(found.bundle.payload);
@@ -100,6 +112,7 @@ export function hookNotes({ running, failed, ledger }: HookMemory, bundles: Bund
   const bad = [...new Set([...broken, ...retried])];
   return [
     ...running
+      .filter((run) => 'bundleId' in run)
       .filter((run) => !isReportedElsewhere(run))
       .map(({ hook, unit, bundleId, startedAt }) => {
         const since = formatDuration(Math.max(0, now - startedAt));

@@ -18,6 +18,8 @@ describe('the environment of a hook', () => {
         'STICKPIN_VERSION="4.13.7"',
         `STICKPIN_DIGEST="${bundle.bundleId}"`,
         'STICKPIN_ATTACHMENTS="/var/lib/stickpin/releases/ocp/4.13.7"',
+        'STICKPIN_MEDIUM=""',
+        'STICKPIN_CODE=""',
         '',
       ].join('\n'),
     );

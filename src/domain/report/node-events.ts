@@ -1,0 +1,48 @@
+import { defined } from '../../platform/defined.ts';
+import { isDigest } from '../model/digest.ts';
+import type { Medium } from '../model/medium.ts';
+import type { NodeEvent, NodeEvents, NodeHook } from '../state/hook.ts';
+import type { Snapshot } from './snapshot.ts';
+import type { BundleReport, StatusReport } from './status-schema.ts';
+
+/** For what is of the whole node: it begins and ends, and there is only one. */
+const NODE = 'node';
+
+/**
+ * What lasts now of the hooks of the node. Nothing is known until the media are read that were
+ * plugged in at the start, and of releases while the runtime does not answer: what lasted before
+ * then would seem to end, and to begin anew.
+ */
+export function nodeEvents({ observed, memory }: Snapshot, report: StatusReport): NodeEvents {
+  if (memory.areMediaUnread) return new Map();
+  const plugged = observed.media.filter(({ isDropFolder, peer }) => !isDropFolder && peer === undefined);
+  const keyOf = ({ mediumId }: Pick<Medium, 'mediumId'>) => `${observed.boot.bootId} ${mediumId}`;
+  const events: NodeEvent[] = [
+    ...plugged.map((medium) => ({ hook: 'plugged' as const, key: keyOf(medium), medium: medium.label })),
+    ...(plugged.length === 0 ? [{ hook: 'removed' as const, key: NODE }] : []),
+  ];
+  const known: NodeHook[] = ['plugged', 'removed'];
+  if (report.runtime.reachable) {
+    known.push('preloading', 'held', 'rejected');
+    events.push(
+      ...report.bundles.flatMap(ofRelease),
+      ...plugged.flatMap((medium) => rejectionOn(medium, keyOf(medium), report)),
+    );
+  }
+  return new Map(known.map((hook) => [hook, events.filter((event) => event.hook === hook)]));
+}
+
+function ofRelease({ phase, bundleId, name, version, media, reason }: BundleReport): NodeEvent[] {
+  if ((phase !== 'preloading' && phase !== 'held') || !isDigest(bundleId)) return [];
+  const code = phase === 'held' ? reason?.code : undefined;
+  if (code === 'media/reading') return [];
+  const key = code === undefined ? bundleId : `${bundleId} ${code}`;
+  return [defined({ hook: phase, key, medium: media.at(-1), code, release: { bundleId, name, version } })];
+}
+
+/** One for each stick, whatever it carries. The name of a rejected bundle can't be believed. */
+function rejectionOn({ label, state }: Medium, key: string, { rejected }: StatusReport): NodeEvent[] {
+  const unreadable = state.kind === 'failed' ? state.reason.code : undefined;
+  const code = unreadable ?? rejected.find(({ medium }) => medium === label)?.reason.code;
+  return code === undefined ? [] : [{ hook: 'rejected', key, medium: label, code }];
+}

@@ -1,0 +1,45 @@
+import { describe, expect, it } from 'vitest';
+import { nodeEvents } from '../../../../src/domain/report/node-events.ts';
+import { reportOf } from '../../../../src/domain/report/report.ts';
+import { judge, medium, observation, refused, type Scene } from '../../../support/daemon/scenario.ts';
+
+const PROGRESS = { doneBytes: 0, totalBytes: 0, waitingTransfers: 0 };
+function eventsOf(over: Partial<Scene>) {
+  const observed = observation(over);
+  const snapshot = { observed, memory: observed, assessment: judge(observed, []).assessment };
+  return nodeEvents(snapshot, reportOf(snapshot, PROGRESS));
+}
+const lasting = (over: Partial<Scene>) =>
+  [...eventsOf(over).values()].flat().map(({ hook, medium: label, code }) => [hook, label, code]);
+
+describe('events of the node', () => {
+  it('are not known before the media are read, and those of releases not while the runtime is away', () => {
+    expect(eventsOf({ areMediaUnread: true })).toEqual(new Map());
+    const runtime = { kind: 'unreachable', reason: 'no socket' } as const;
+    expect([...eventsOf({ runtime }).keys()]).not.toContain('preloading');
+    expect([...eventsOf({ runtime }).keys()]).toContain('plugged');
+  });
+
+  it('are about sticks, and not about the drop folder or other nodes', () => {
+    const drop = { ...medium('/var/lib/stickpin/incoming', []), isDropFolder: true };
+    const peer = { ...medium('worker-2', []), peer: { isReady: true } };
+    expect(lasting({ media: [drop, peer] })).toEqual([['removed', undefined, undefined]]);
+  });
+
+  it('are one for each stick that brings nothing, with why', () => {
+    const reason = { code: 'media/mount', message: 'bad superblock' };
+    const media = [medium('sdb1', [refused(), refused()]), medium('sdc1', { kind: 'failed', reason })];
+    expect(lasting({ media }).filter(([hook]) => hook === 'rejected')).toEqual([
+      ['rejected', 'sdb1', 'bundle/signature'],
+      ['rejected', 'sdc1', 'media/mount'],
+    ]);
+  });
+
+  it('of a stick are others after a boot, where its number is the same', () => {
+    const keysIn = (bootId: string) =>
+      eventsOf({ media: [medium('sdb1', [])], boot: { bootId, uptimeMs: 1 } })
+        .get('plugged')
+        ?.map(({ key }) => key);
+    expect(keysIn('one')).not.toEqual(keysIn('two'));
+  });
+});
