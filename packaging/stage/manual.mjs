@@ -10,89 +10,12 @@ export function manualPage(markdown, page) {
   return pageOf([...pageHead(page), '.SH DESCRIPTION', ...bodyOf(markdown).flatMap(block)]);
 }
 
-/**
- * The manual page of a program: synopsis, commands, options and examples from the definitions of
- * its commands, the prose from a Markdown page. That has a heading of the third level for each
- * command. Its tables of commands and flags are left out.
- *
- * @param page as of {@link manualPage}
- * @param commands as of `manualCommands`, the program itself first
- * @throws Error when a command has no heading
- */
-export function commandManual(markdown, page, [program, ...commands]) {
-  const tokens = bodyOf(markdown).filter((token) => !isMadeOfDefinitions(token));
-  const byPath = new Map(commands.map((command) => [command.path, command]));
-  const missing = [...byPath.keys()].filter((path) => !tokens.some((token) => commandAt(token) === path));
-  if (missing.length > 0) throw new Error(`no heading for the commands ${missing.join(', ')}`);
-  const end = tokens.findIndex(({ type }) => type === 'heading');
-  const sections = tokens.slice(end);
-  return pageOf([
-    ...pageHead(page),
-    '.SH SYNOPSIS',
-    ...synopsis(program),
-    '.SH DESCRIPTION',
-    ...tokens.slice(0, end).flatMap(block),
-    '.SH OPTIONS',
-    ...program.options.flatMap(definition),
-    '.SH COMMANDS',
-    ...commands.flatMap(({ path, description }) => definition({ term: path, description })),
-    ...sections.flatMap((token, at) => {
-      const command = byPath.get(commandAt(token));
-      if (command !== undefined) return commandHead(command, proseBelow(sections, at));
-      return token.type === 'heading' && token.depth > 3 ? ['.PP', `\\fB${inline(token.tokens)}\\fR`] : block(token);
-    }),
-  ]);
-}
-
-/**
- * What the definition of a command says. `prose`: what follows; it may have the example already.
- */
-function commandHead({ path, usage, operands, options, example }, prose) {
-  const isShown = example === undefined || prose.includes(example);
-  return [
-    `.SS ${quoted(escaped(path))}`,
-    ...synopsis({ usage }),
-    ...[...operands, ...options].flatMap(definition),
-    ...(isShown ? [] : ['.PP', 'Example:', ...block({ type: 'code', text: example })]),
-    '.PP',
-  ];
-}
-
-function synopsis({ usage }) {
-  return ['.nf', literal(usage), '.fi'];
-}
-
-function definition({ term, description }) {
-  return ['.TP', `\\fB${escaped(term)}\\fR`, sentenceOf(description)];
-}
-
-function sentenceOf(text) {
-  const line = literal(`${text.charAt(0).toUpperCase()}${text.slice(1)}`);
-  return /[.!?]$/.test(line) ? line : `${line}.`;
-}
-
-/** The command that a heading is about: `bundle create`. */
-function commandAt(token) {
-  return token.type === 'heading' && token.depth === 3 ? token.text : undefined;
-}
-
-/** The text from a heading of the third level to the next one of that level or above. */
-function proseBelow(tokens, at) {
-  const rest = tokens.slice(at + 1);
-  const end = rest.findIndex(({ type, depth }) => type === 'heading' && depth <= 3);
-  return (end < 0 ? rest : rest.slice(0, end)).map(({ raw }) => raw).join('');
-}
-
-function isMadeOfDefinitions({ type, header }) {
-  return type === 'table' && ['flag', 'you want to'].includes(header[0]?.text);
-}
-
-function bodyOf(markdown) {
+export function bodyOf(markdown) {
   const tokens = marked.lexer(markdown);
   return tokens[0]?.type === 'heading' && tokens[0].depth === 1 ? tokens.slice(1) : tokens;
 }
 
-function pageHead({ name, section, summary, date, source }) {
+export function pageHead({ name, section, summary, date, source }) {
   return [
     `.TH ${quoted(name.toUpperCase())} ${quoted(section)} ${quoted(date)} ${quoted(source)}`,
     '.SH NAME',
@@ -100,7 +23,7 @@ function pageHead({ name, section, summary, date, source }) {
   ];
 }
 
-function pageOf(lines) {
+export function pageOf(lines) {
   return `${tidied(lines).join('\n')}\n`;
 }
 
@@ -130,7 +53,7 @@ function wrapped(text) {
   return lines;
 }
 
-function block(token) {
+export function block(token) {
   switch (token.type) {
     case 'heading':
       return [`${token.depth <= 2 ? '.SH' : '.SS'} ${quoted(plain(token.tokens))}`];
@@ -175,7 +98,7 @@ function tableRow(header, [term, ...cells]) {
 }
 
 /** Text in one line of input, so that only what is a request begins with a dot. */
-function line(tokens) {
+export function line(tokens) {
   const text = inline(tokens)
     .replace(/\s*\n\s*/g, ' ')
     .trim();
@@ -207,12 +130,12 @@ function plain(tokens) {
   return inline(tokens).replace(/\\f[BIR]/g, '');
 }
 
-function literal(text) {
+export function literal(text) {
   const safe = escaped(text);
   return /^[.']/.test(safe) ? `\\&${safe}` : safe;
 }
 
-function escaped(text) {
+export function escaped(text) {
   return (
     text
       .replace(/\\/g, '\\e')
@@ -231,6 +154,6 @@ function unescapedEntities(text) {
   return text.replace(/&(?:lt|gt|quot|#39|amp);/g, (entity) => characters[entity]);
 }
 
-function quoted(text) {
+export function quoted(text) {
   return `"${String(text).replace(/"/g, '\\(dq')}"`;
 }

@@ -1,33 +1,17 @@
 import { chmod, cp, mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { dirname, join, relative } from 'node:path';
-import { gzipSync } from 'node:zlib';
 import { loadSource } from '../load-source.mjs';
 import { licencesOf } from './licences.mjs';
-import { commandManual, manualPage } from './manual.mjs';
+import { manualFiles, stageManual } from './manual-pages.mjs';
 import { moduleFolder, nativeModules, runtimeModule } from './modules.mjs';
-import { about, epoch, root, run } from './project.mjs';
+import { epoch, root, run } from './project.mjs';
 import { billOfMaterials } from './sbom.mjs';
 
 const { completionFiles } = await loadSource('src/cli/completion.ts');
-const { definedProgram, manualCommands } = await loadSource('src/cli/manual.ts');
+const { definedProgram } = await loadSource('src/cli/manual.ts');
 
 /** Documentation of the repository that goes to a node. */
 const DOCUMENTS = ['README.md', 'CHANGELOG.md', 'SECURITY.md', 'docs'];
-
-/** The manual page of the commands, and the document that its prose is from. */
-const COMMAND_MANUAL = {
-  path: 'docs/cli.md',
-  name: 'stickpin',
-  section: 1,
-  summary: 'upgrades nodes from a USB stick',
-};
-
-/** Other manual pages, and the documents that they are made of. */
-const MANUAL = [
-  { path: 'docs/settings.md', name: 'stickpin.toml', section: 5, summary: 'settings of stickpin' },
-  { path: 'docs/bundle-format.md', name: 'stickpin-bundle', section: 5, summary: 'bundles of stickpin' },
-  { path: 'docs/service.md', name: 'stickpin.service', section: 8, summary: 'the daemon of stickpin' },
-];
 
 /** Parts of `lib` that are not a program: scripts and files that setup puts where they belong. */
 const SCRIPTS = ['setup', 'remove', 'uninstall'];
@@ -46,6 +30,7 @@ export async function stageArchive(stage, arch) {
   const native = await stageModules(lib, arch);
   await stageIntegration(stage, lib);
   await stageDocuments(stage);
+  await stageManual(join(stage, 'man'));
   await stageCompletion(stage);
   const folders = { ...Object.fromEntries(bundled.map((folder) => [folder, join(root, folder)])), ...native };
   await stageLicences(stage, arch, folders);
@@ -77,7 +62,8 @@ async function stageIntegration(stage, lib) {
   for (const script of SCRIPTS) await copyProgram(join(node, script), join(lib, script));
   for (const script of ['clear-mirrors', 'keep-mirrors'])
     await copyProgram(join(root, 'systemd', script), join(lib, script));
-  for (const file of ['inside.sh', 'files']) await cp(join(node, file), join(lib, file));
+  await cp(join(node, 'inside.sh'), join(lib, 'inside.sh'));
+  await writeFile(join(lib, 'files'), await fileLines());
   for (const file of ['crio-guard.conf', 'stickpin-crio.tmpfiles.conf'])
     await cp(join(root, 'systemd', file), join(lib, file));
 }
@@ -91,16 +77,6 @@ async function stageDocuments(stage) {
   for (const document of DOCUMENTS) await cp(join(root, document), join(stage, 'doc', document), { recursive: true });
   await cp(join(root, 'LICENSE'), join(stage, 'doc/LICENSE'));
   await cp(join(root, 'packaging/node/fleet.yaml'), join(stage, 'doc/fleet.yaml'));
-  const date = new Date(Number(epoch) * 1000).toISOString().slice(0, 10);
-  const source = `stickpin ${about.version}`;
-  for (const { path, ...page } of MANUAL) {
-    const text = await readFile(join(root, path), 'utf8');
-    await stageManual(stage, page, manualPage(text, { ...page, date, source }));
-  }
-  const { path, ...page } = COMMAND_MANUAL;
-  const commands = manualCommands(definedProgram());
-  const prose = await readFile(join(root, path), 'utf8');
-  await stageManual(stage, page, commandManual(prose, { ...page, date, source }, commands));
 }
 
 const DEBIAN_COMPLETION = '#compdef stickpin\n. /usr/share/zsh/site-functions/_stickpin\n';
@@ -114,11 +90,6 @@ async function stageCompletion(stage) {
   await writeFile(join(stage, 'completion/debian/_stickpin'), DEBIAN_COMPLETION);
 }
 
-async function stageManual(stage, { name, section }, text) {
-  await mkdir(join(stage, 'man'), { recursive: true });
-  await writeFile(join(stage, 'man', `${name}.${section}.gz`), gzipSync(text, { level: 9 }));
-}
-
 /** One file with the licence of each package whose code travels along. */
 async function stageLicences(stage, arch, folders) {
   // The binary of koffi is a package without a licence text of its own.
@@ -127,10 +98,15 @@ async function stageLicences(stage, arch, folders) {
   await writeFile(join(stage, 'doc/LICENSES.third-party.txt'), await licencesOf(root, all));
 }
 
-/** The lines of `packaging/node/files`: what goes where on a node. */
-export async function nodeFiles() {
+/** `packaging/node/files`, with a line for each manual page. */
+async function fileLines() {
   const text = await readFile(join(root, 'packaging/node/files'), 'utf8');
-  return text
+  return `${text}${(await manualFiles()).join('\n')}\n`;
+}
+
+/** What goes where on a node. */
+export async function nodeFiles() {
+  return (await fileLines())
     .split('\n')
     .filter((line) => line !== '' && !line.startsWith('#'))
     .map((line) => {

@@ -6,6 +6,8 @@ import { buildProgram } from './program.ts';
 interface ManualCommand {
   /** The words behind `stickpin`: `bundle create`; empty for the program itself. */
   readonly path: string;
+  /** Its heading in `stickpin --help`; empty for the program itself. */
+  readonly group: string;
   /** `stickpin bundle verify [options] <bundle>`. */
   readonly usage: string;
   readonly description: string;
@@ -23,22 +25,22 @@ interface ManualTerm {
 
 /** The program itself, and all commands that can be run, in the order of `stickpin --help`. */
 export function manualCommands(program: Command): readonly ManualCommand[] {
-  return [manualCommand(program, []), ...commandsBelow(program, [])];
+  const below = program.commands.flatMap((command) => commandsFrom(command, [command.name()], command.helpGroup()));
+  return [manualCommand(program, [], ''), ...below];
 }
 
-function commandsBelow(program: Command, path: readonly string[]): readonly ManualCommand[] {
-  return program.commands.flatMap((command) => {
-    const words = [...path, command.name()];
-    return command.commands.length > 0 ? commandsBelow(command, words) : [manualCommand(command, words)];
-  });
+function commandsFrom(command: Command, words: readonly string[], group: string): readonly ManualCommand[] {
+  if (command.commands.length === 0) return [manualCommand(command, words, group.replace(/:$/, ''))];
+  return command.commands.flatMap((one) => commandsFrom(one, [...words, one.name()], group));
 }
 
-function manualCommand(command: Command, words: readonly string[]): ManualCommand {
+function manualCommand(command: Command, words: readonly string[], group: string): ManualCommand {
   const help = new Help();
   const path = words.join(' ');
   const example = exampleOf(path);
   return {
     path,
+    group,
     usage: help.commandUsage(command),
     description: help.commandDescription(command),
     operands: help.visibleArguments(command).map((argument) => ({

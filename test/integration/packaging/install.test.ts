@@ -45,7 +45,8 @@ describe.runIf(have(archiveNeed))('the archive', () => {
 
   it('installs every file where the system looks for it', () => {
     expect(install()).toContain('/etc/stickpin/keys.d/');
-    const outside = files().filter((path) => !/^\/usr\/(lib|share\/doc)\/stickpin\//.test(path));
+    const outside = files().filter((path) => !/^\/usr\/(lib|share\/doc)\/stickpin\/|\/man1\/stickpin-/.test(path));
+    expect(files()).toContain('/usr/share/man/man1/stickpin-bundle-create.1.gz');
     expect(outside).toEqual([
       '/etc/systemd/system/crio.service.d/10-stickpin.conf',
       '/etc/systemd/system/multi-user.target.wants/stickpin-clear-mirrors.service',

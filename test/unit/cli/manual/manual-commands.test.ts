@@ -8,6 +8,7 @@ describe('what the manual page shows of the commands', () => {
   it('begins with the program and its own flags', () => {
     expect(program).toEqual({
       path: '',
+      group: '',
       usage: 'stickpin [options] [command]',
       description: 'Upgrades Kubernetes nodes from a USB stick, without a registry.',
       operands: [],
@@ -29,6 +30,7 @@ describe('what the manual page shows of the commands', () => {
 
   it('has usage, arguments and defaults of a command', () => {
     expect(commands.find(({ path }) => path === 'show')).toMatchObject({
+      group: 'See what happens',
       usage: 'stickpin show [options] <bundle>',
       operands: [{ term: 'bundle', description: expect.stringContaining('the digest of the bundle') }],
       options: expect.arrayContaining([
