@@ -43,8 +43,8 @@ export interface ApiClient extends ClientMethods {
    */
   report(signal: AbortSignal): Promise<StatusReport>;
   /**
-   * Calls `listener` for each announced change, and when the daemon ends or starts, until `signal`
-   * aborts. Resolves when it is subscribed.
+   * Calls `listener` for each announced change, when the daemon ends or starts, and when the
+   * connection to the bus ends, until `signal` aborts. Resolves when it is subscribed.
    */
   watch(listener: () => void, signal: AbortSignal): Promise<void>;
   close(): void;
@@ -134,9 +134,10 @@ async function watch(bus: MessageBus, listener: () => void, until: AbortSignal):
   const isOurs = ({ path, interface: iface }: Omit<BusSignal, 'body'>) =>
     iface === BUS_NAME ||
     ((path === OBJECT_PATH || path.startsWith(`${OBJECT_PATH}/`)) &&
-      (iface === PROPERTIES || iface === OBJECT_MANAGER));
-  const off = bus.onSignal(() => listener(), isOurs);
-  until.addEventListener('abort', off, { once: true });
+      [PROPERTIES, OBJECT_MANAGER, MANAGER].includes(iface));
+  for (const off of [bus.onSignal(() => listener(), isOurs), bus.onClose(() => listener())]) {
+    until.addEventListener('abort', off, { once: true });
+  }
   const rule = `type='signal',sender='${SERVICE}',path_namespace='${OBJECT_PATH}'`;
   const ownerRule = `type='signal',sender='${BUS_NAME}',member='NameOwnerChanged',arg0='${SERVICE}'`;
   for (const one of [rule, ownerRule]) await callBus(bus, busCall('AddMatch', 's', [one]), until);
@@ -203,6 +204,11 @@ export function startAdvice(etc = '/etc/systemd/system', run = '/run/systemd/sys
 export function isNotRunning(error: unknown): error is AppError {
   if (!(error instanceof AppError) || !(error.cause instanceof BusErrorReply)) return false;
   return error.code === 'api/unreachable' && NO_OWNER.has(error.cause.errorName);
+}
+
+/** Whether an error says that the connection to the bus has ended. */
+export function isBusGone({ code, cause }: AppError): boolean {
+  return code === 'api/unreachable' && cause instanceof AppError && cause.code === 'platform/bus-unreachable';
 }
 
 const NO_OWNER: ReadonlySet<string> = new Set(['ServiceUnknown', 'NameHasNoOwner'].map((name) => DBUS_ERROR + name));

@@ -26,7 +26,8 @@ import { registerShow } from './commands/node/show.ts';
 import { registerList, registerStatus } from './commands/node/status.ts';
 import { registerTrust } from './commands/node/trust.ts';
 import { registerVerifyImages } from './commands/node/verify-images.ts';
-import { exitCodeOf, exitCodes } from './context/cli-error.ts';
+import { registerWait } from './commands/node/wait.ts';
+import { EndedWith, exitCodeOf, exitCodes } from './context/cli-error.ts';
 import { type CommandContext, UsageFaults } from './context/command-context.ts';
 import { addExamples, optionDescription, subcommandDescription, subcommandTerm } from './examples.ts';
 import { jsonText, printStderrLine, wrapLines } from './output/text.ts';
@@ -49,6 +50,7 @@ export async function runProgram(args: readonly string[], surroundings: CommandC
     await program.parseAsync(args, { from: 'user' });
     return exitCodes.done;
   } catch (error) {
+    if (error instanceof EndedWith) return error.exitCode;
     const failure = failureOf(error, wrongUsage, args, context);
     if (failure === undefined) return exitCodes.done;
     // Commander has printed wrong usage already. That a person answered no is no fault.
@@ -156,6 +158,7 @@ export function buildProgram(
   registerList(program, context);
   registerShow(program, context);
   registerHistory(program, context);
+  registerWait(program, context);
   registerDoctor(program, context);
   registerVerifyImages(program, context);
   registerReport(program, context, runProgram);

@@ -1,15 +1,13 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Command, Option } from 'commander';
-import * as v from 'valibot';
-import { bundleError } from '../../bundle/bundle-error.ts';
 import type { FleetView } from '../../domain/fleet/node-status.ts';
 import { laggingNodes, mayHaveOthers, WAIT_GOALS, type WaitGoal } from '../../domain/fleet/turn.ts';
-import { duration } from '../../domain/settings/value-types.ts';
 import { AppError } from '../../platform/app-error.ts';
 import { withEither } from '../../platform/async/abort.ts';
 import { defined } from '../../platform/defined.ts';
 import { cliError } from '../context/cli-error.ts';
 import type { CommandContext } from '../context/command-context.ts';
+import { releaseOf, timeoutOf } from '../context/option-values.ts';
 import { renderFleet, waitLine } from '../output/render/render-fleet.ts';
 import type { JsonFlag } from '../output/text.ts';
 import { jsonText, printMessage, wrapLines } from '../output/text.ts';
@@ -44,9 +42,6 @@ export function registerFleetWait(fleet: Command, context: CommandContext): void
     .option('--json', 'print as JSON')
     .action((release: string, options: WaitOptions) => wait(release, options, context));
 }
-
-/** A timer of Node.js that is set to more ends at once. */
-const LONGEST_MS = 24 * 24 * 3_600_000;
 
 /** Pause before the fleet process is called again. */
 const AGAIN_MS = 1_000;
@@ -88,22 +83,6 @@ async function wait(text: string, options: WaitOptions, context: CommandContext)
     throw clock?.aborted === true ? timedOut(text, line) : error;
   }
   printMessage(`${text} is ${options.for} on all nodes`, options, context);
-}
-
-function releaseOf(text: string): { readonly name: string; readonly version: string } {
-  const [, name, version] = /^([^@\s]+)@([^@\s]+)$/.exec(text) ?? [];
-  if (name === undefined || version === undefined) {
-    throw bundleError('bundle/option', `'${text}' names no release: write NAME@VERSION, as ocp@4.13.7`);
-  }
-  return { name, version };
-}
-
-function timeoutOf(text: string): number {
-  const parsed = v.safeParse(duration.schema, /^\d+$/.test(text) ? Number(text) : text);
-  if (!parsed.success)
-    throw bundleError('bundle/option', `--timeout '${text}' is no duration: write it as "30 min" or "2 h"`);
-  if (parsed.output > LONGEST_MS) throw bundleError('bundle/option', `--timeout '${text}' is more than 24 days`);
-  return parsed.output;
 }
 
 function isAway(error: unknown): error is AppError {

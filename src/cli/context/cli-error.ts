@@ -9,6 +9,7 @@ type CliErrorCode =
   | 'cli/rehearsal'
   | 'cli/report'
   | 'cli/timeout'
+  | 'cli/no-way'
   | 'cli/unverified'
   | 'engine/ambiguous-bundle'
   | 'engine/no-bundle';
@@ -19,7 +20,14 @@ export function cliError(code: CliErrorCode, message: string, cause?: unknown): 
   return new AppError({ code, message, disposition, cause });
 }
 
-export const exitCodes = { done: 0, failed: 1, usage: 2, unreachable: 3, unverified: 4, denied: 5 } as const;
+export const exitCodes = { done: 0, failed: 1, usage: 2, unreachable: 3, unverified: 4, denied: 5, late: 6 } as const;
+
+/** Ends a command that has printed everything. */
+export class EndedWith extends Error {
+  constructor(readonly exitCode: number) {
+    super(`exit code ${exitCode}`);
+  }
+}
 
 /** `failed` when the error has no better code. */
 export function exitCodeOf(error: unknown): number {
@@ -34,6 +42,8 @@ export function exitCodeOf(error: unknown): number {
     case 'api/denied':
     case 'fleet/denied':
       return exitCodes.denied;
+    case 'cli/timeout':
+      return exitCodes.late;
     case 'cli/unverified':
       return exitCodes.unverified;
     default:

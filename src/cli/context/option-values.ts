@@ -1,4 +1,7 @@
 import { InvalidArgumentError } from 'commander';
+import * as v from 'valibot';
+import { bundleError } from '../../bundle/bundle-error.ts';
+import { duration } from '../../domain/settings/value-types.ts';
 
 /** Adds a value to those that an option was given before. */
 export function collected<T>(read: (text: string) => T) {
@@ -34,4 +37,31 @@ export const threshold = numberOption(/^[1-9][0-9]{0,2}$/, 'It must be a number 
 export function timeOption(at: 'begin' | 'end') {
   const time = at === 'begin' ? '00:00:00Z' : '23:59:59Z';
   return (text: string): string => (/^\d{4}-\d{2}-\d{2}$/.test(text) ? `${text}T${time}` : text);
+}
+
+/** A timer of Node.js that is set to more ends at once. */
+const LONGEST_MS = 24 * 24 * 3_600_000;
+
+/** The value of `--timeout` in milliseconds. @throws AppError `bundle/option` */
+export function timeoutOf(text: string): number {
+  const ms = durationOf(text);
+  if (ms === undefined)
+    throw bundleError('bundle/option', `--timeout '${text}' is no duration: write it as "30 min" or "2 h"`);
+  if (ms > LONGEST_MS) throw bundleError('bundle/option', `--timeout '${text}' is more than 24 days`);
+  return ms;
+}
+
+/** As in settings: seconds, or a number with a unit. Undefined for what is none. */
+export function durationOf(text: string): number | undefined {
+  const parsed = v.safeParse(duration.schema, /^\d+$/.test(text) ? Number(text) : text);
+  return parsed.success ? parsed.output : undefined;
+}
+
+/** @throws AppError `bundle/option` */
+export function releaseOf(text: string): { readonly name: string; readonly version: string } {
+  const [, name, version] = /^([^@\s]+)@([^@\s]+)$/.exec(text) ?? [];
+  if (name === undefined || version === undefined) {
+    throw bundleError('bundle/option', `'${text}' names no release: write NAME@VERSION, as ocp@4.13.7`);
+  }
+  return { name, version };
 }

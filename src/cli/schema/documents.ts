@@ -1,5 +1,6 @@
 import * as v from 'valibot';
 import { nodeStatus, SEARCHES } from '../../domain/fleet/node-status.ts';
+import { WAIT_GOALS } from '../../domain/fleet/turn.ts';
 import {
   bundleReport,
   checkedImage,
@@ -85,6 +86,17 @@ export const NODE_DOCUMENTS = {
     document('A release that was rejected by name.', { ...around, ...rejectedNames.item.entries, phase }),
     document('The update graph of a stream.', { ...around, stream: streams.item }),
   ]),
+  wait: document('How far a release is that was waited for.', {
+    release: v.pipe(text, v.description('As it was given.')),
+    goal: v.picklist(WAIT_GOALS),
+    result: v.pipe(
+      v.picklist(['reached', 'ended', 'late']),
+      v.description('`ended`: it does not get there, for the `reason`. `late`: the time was over.'),
+    ),
+    bundleId: v.exactOptional(v.pipe(text, v.description('Absent while it is not on the node.'))),
+    phase: v.exactOptional(text),
+    reason: v.exactOptional(v.object({ code: text, message: text })),
+  }),
   history: document('The newest 1,000 events, oldest first.', {
     events: v.array(v.object({ ...historyEvent.entries, at: time })),
   }),

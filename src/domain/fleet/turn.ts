@@ -125,7 +125,7 @@ export const WAIT_GOALS = ['ready', 'activated', 'active', 'proven'] as const;
 export type WaitGoal = (typeof WAIT_GOALS)[number];
 
 /** Phases that reach a goal. The label of a release says whether it is ready. */
-const REACHED: Readonly<Record<Exclude<WaitGoal, 'ready'>, ReadonlySet<Phase>>> = {
+export const REACHED: Readonly<Record<Exclude<WaitGoal, 'ready'>, ReadonlySet<Phase>>> = {
   activated: new Set(['activated', 'active', 'proven', 'superseded']),
   active: new Set(['active', 'proven', 'superseded']),
   proven: new Set(['proven', 'superseded']),

@@ -1,10 +1,11 @@
 import type { Command } from 'commander';
 import type { ApiClient } from '../../../api/client.ts';
 import type { StatusReport } from '../../../domain/report/status-schema.ts';
-import { AppError } from '../../../platform/app-error.ts';
+import type { AppError } from '../../../platform/app-error.ts';
 import { oneLine, sentence } from '../../../platform/plain-text.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { whenStored, withDaemonOrStored } from '../../context/daemon-client.ts';
+import { type Follower, followDaemon } from '../../context/follow-daemon.ts';
 import { renderStoredStatus, storedHead } from '../../output/render/render-show.ts';
 import { renderList, renderStatus } from '../../output/render/render-status.ts';
 import { jsonText, wrapLines } from '../../output/text.ts';
@@ -26,13 +27,13 @@ export function registerStatus(program: Command, context: CommandContext): void 
 async function status(options: StatusOptions, context: CommandContext): Promise<void> {
   const isRepainted = options.watch === true && !options.json && context.isTerminal;
   const live = async (client: ApiClient) => {
-    const print = async (columns: number | undefined) => {
-      const report = await client.report(context.signal);
+    const print = async (on: ApiClient, columns: number | undefined) => {
+      const report = await on.report(context.signal);
       const layout = { ...context, ...(columns !== undefined && { columns }) };
       const text = options.json ? jsonText(report) : renderStatus(report, layout);
       context.stdout(isRepainted ? repainted(text) : text);
     };
-    await (options.watch ? watchStatus(client, print, context, isRepainted) : print(context.columns));
+    await (options.watch ? watchStatus(client, print, context, isRepainted) : print(client, context.columns));
   };
   await withDaemonOrStored(context, live, async (state) => {
     const stored = await state.report(context.signal);
@@ -71,9 +72,6 @@ function listed({ bundles, notices, rejected, rejectedNames, unclaimed }: Status
   return { bundles, notices, rejected, rejectedNames, unclaimed };
 }
 
-/** @throws AppError of the daemon */
-type PrintStatus = (columns: number | undefined) => Promise<void>;
-
 /** Each line is cleared as it is written, so that nothing flickers. */
 function repainted(text: string): string {
   return `\u001b[H${text.replaceAll('\n', '\u001b[K\n')}\u001b[J`;
@@ -87,53 +85,35 @@ function repainted(text: string): string {
  * @throws AppError of the first print; of a later one, unless the daemon does not answer
  */
 async function watchStatus(
-  client: Pick<ApiClient, 'watch'>,
-  print: PrintStatus,
+  first: ApiClient,
+  print: (client: ApiClient, columns: number | undefined) => Promise<void>,
   context: CommandContext,
   isRepainted: boolean,
 ): Promise<void> {
   const { signal } = context;
   let { columns } = context;
   let away: string | undefined;
-  const printAgain = async () => {
-    try {
-      await print(columns);
+  const follower: Follower = {
+    read: async (client) => {
+      await print(client, columns);
       away = undefined;
-    } catch (error) {
-      if (signal.aborted) return;
-      if (!isAway(error)) throw error;
-      // The subscription stays: the bus reports when the daemon is back.
+      return false;
+    },
+    away: (error) => {
       if (error.message !== away || isRepainted) printAway(error, context, isRepainted ? columns : undefined);
       away = error.message;
-    }
+    },
+    alsoAfter: (changed) =>
+      context.onResize?.((width) => {
+        columns = width;
+        if (isRepainted) changed();
+      }, signal),
   };
-  const ended = new Promise<void>((resolve, reject) => {
-    let latest: Promise<void> = Promise.resolve();
-    let isDue = false;
-    signal.addEventListener('abort', () => resolve(latest), { once: true });
-    const changed = () => {
-      // The daemon sends several signals for one change.
-      if (isDue) return;
-      isDue = true;
-      latest = latest.then(() => {
-        isDue = false;
-        return printAgain();
-      });
-      latest.catch(reject);
-    };
-    context.onResize?.((width) => {
-      columns = width;
-      if (isRepainted) changed();
-    }, signal);
-    // After the subscription, so that no change is missed.
-    latest = client.watch(changed, signal).then(() => print(columns));
-    latest.catch(reject);
-  });
-  await ended;
-}
-
-function isAway(error: unknown): error is AppError {
-  return error instanceof AppError && (error.code === 'api/unreachable' || error.code === 'api/starting');
+  try {
+    await followDaemon(first, context, follower, signal);
+  } catch (error) {
+    if (!signal.aborted) throw error;
+  }
 }
 
 /** `columns`: of the terminal that is painted; undefined when none is. */

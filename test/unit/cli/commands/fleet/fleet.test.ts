@@ -125,7 +125,7 @@ describe('stickpin fleet wait', () => {
   it('waits for other phases, and counts silent nodes', async () => {
     const view = viewOf(node('worker-1', { phase: 'activated' }), node('worker-2', undefined, { isAbsent: true }));
     const { exitCode, stderr } = await run(['wait', 'ocp@4.13.7', '--for', 'proven', '--timeout', '0'], view);
-    expect(exitCode).toBe(1);
+    expect(exitCode).toBe(6);
     expect(stderr).toContain('0 of 2 nodes done; waiting for worker-1 (activated), worker-2 (silent)');
     expect(stderr).toContain('stickpin: ocp@4.13.7 is not there in time');
   });
@@ -156,11 +156,11 @@ describe('stickpin fleet wait', () => {
   it('does not take itself for the whole cluster before the API says so', async () => {
     const alone = viewOf(node('worker-1', {}));
     const waiting = await run(['wait', 'ocp@4.13.7', '--timeout', '0'], { ...alone, apiTrouble: 'not asked yet' });
-    expect(waiting.exitCode).toBe(1);
+    expect(waiting.exitCode).toBe(6);
     expect(waiting.stderr).toContain(
       '1 node done; waiting to hear of other nodes. The Kubernetes API: not asked yet\n',
     );
-    expect((await run(['wait', 'ocp@4.13.7', '--timeout', '0'], viewOf())).exitCode).toBe(1);
+    expect((await run(['wait', 'ocp@4.13.7', '--timeout', '0'], viewOf())).exitCode).toBe(6);
     expect((await run(['wait', 'ocp@4.13.7', '--timeout', '0'], alone)).exitCode).toBe(0);
   });
 
@@ -187,7 +187,7 @@ describe('stickpin fleet wait', () => {
 
   it('gives up after the time', async () => {
     const { exitCode, stderr } = await run(['wait', 'ocp@4.13.7', '--timeout', '20 ms'], viewOf(node('worker-1')));
-    expect(exitCode).toBe(1);
+    expect(exitCode).toBe(6);
     expect(stderr).toContain('is not there in time: 0 of 1 node done; waiting for worker-1 (does not have it)');
   });
 
