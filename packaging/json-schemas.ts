@@ -32,5 +32,6 @@ function withoutWireTypes(key: string, value: unknown): unknown {
 function titleOf(name: string): string {
   if (name === 'message') return 'What commands that only say what they did print with --json';
   if (name === 'error') return 'What a command that failed prints with --json';
+  if (name === 'show-images') return 'stickpin show --images --json';
   return `stickpin ${name === 'verify-images' ? name : name.replaceAll('-', ' ')} --json`;
 }

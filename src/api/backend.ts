@@ -40,5 +40,7 @@ export interface ApiBackend {
    * I/O.
    */
   report(): StatusReport | undefined;
+  /** Grows with each event of the history; 0 before there is one. */
+  newestEvent(): number;
   onReport(listener: (report: StatusReport) => void): Unsubscribe;
 }

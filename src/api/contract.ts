@@ -1,4 +1,4 @@
-import { checkedImage, historyEvent } from '../domain/report/status-schema.ts';
+import { checkedImage, historyEvent, imageState } from '../domain/report/status-schema.ts';
 import type { BusCall, CallCheck, CallHandler, OutgoingSignal } from '../host/bus/message-bus.ts';
 import type { Unsubscribe } from '../platform/subscription.ts';
 import { type Fields, flag, integer, lines, list, text, type WireType, wireTypeOf } from './wire-types.ts';
@@ -62,6 +62,13 @@ export const METHODS = {
     about: 'Returns the references of all images of an adopted bundle, by digest, in the order in which they load.',
     args: { bundle: text },
     result: { images: list(text) },
+    access: 'anybody',
+  },
+  getImageStates: {
+    about:
+      'Returns all images of an adopted bundle, in the order in which they load: `component`, `name`, `digest`, `sizeBytes`, `present`, `pinned`.',
+    args: { bundle: text },
+    result: { images: list(wireTypeOf(imageState)) },
     access: 'anybody',
   },
   activate: {
@@ -194,6 +201,10 @@ export const SIGNALS = {
   completed: {
     about: 'An operation ended. `result` is 0 when `LastError` is empty then, and 1 otherwise, as in RAUC.',
     args: { result: integer },
+  },
+  historyChanged: {
+    about: 'The history has new events, which `GetHistory` returns. At most four times a second.',
+    args: {},
   },
 } as const;
 

@@ -63,6 +63,8 @@ export interface StateStore {
    */
   mirror(signal: AbortSignal): Promise<void>;
   append(event: EventRow): void;
+  /** Grows with each event; 0 without any. */
+  newestEvent(): number;
   /** The newest `limit` events, oldest first; of all bundles when `bundleId` is undefined. */
   events(bundleId: BundleId | undefined, limit: number): readonly EventRow[];
   /** A known bundle stays as it is. @param isClaim the node had pins of it before */

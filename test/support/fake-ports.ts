@@ -463,6 +463,7 @@ function createFakeStore(initial: readonly StoredBundle[]): FakeStore {
         one.bundleId === bundleId && one.cancelled ? { ...one, cancelled: { ...one.cancelled, media: left } } : one,
       );
     },
+    newestEvent: () => fake.rows.length,
     events: (bundleId, limit) =>
       fake.rows.filter((row) => bundleId === undefined || row.bundleId === bundleId).slice(-limit),
   };

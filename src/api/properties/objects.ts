@@ -108,18 +108,21 @@ export class ChangeAnnouncer {
   /** A newer report that is not announced yet, if any. */
   private latest: StatusReport | undefined;
   private operation: StatusReport['operation'];
+  /** The number of the newest event that was announced. */
+  private newestEvent: number;
   /** Results of operations that have ended since the last announcement. */
   private completed: number[] = [];
 
   constructor(
     private readonly bus: Pick<ApiBus, 'emit'>,
-    backend: Pick<ApiBackend, 'report' | 'onReport'>,
+    private readonly backend: Pick<ApiBackend, 'report' | 'onReport' | 'newestEvent'>,
     private readonly clock: Pick<Clock, 'monotonic' | 'sleep'>,
     private readonly log: Log,
   ) {
     const report = backend.report();
     this.announced = objectsOf(report);
     this.operation = report?.operation ?? 'idle';
+    this.newestEvent = backend.newestEvent();
     this.unsubscribe = backend.onReport((next) => this.note(next));
   }
 
@@ -158,6 +161,9 @@ export class ChangeAnnouncer {
       const type = SIGNALS.completed.args.result;
       this.emit(MANAGER, busNameOf('completed'), type.signature, [type.encode(result)]);
     }
+    const newestEvent = this.backend.newestEvent();
+    if (newestEvent !== this.newestEvent) this.emit(MANAGER, busNameOf('historyChanged'), '', []);
+    this.newestEvent = newestEvent;
   }
 
   private announceBundles(before: ApiObjects, after: ApiObjects): void {

@@ -37,6 +37,7 @@ export function createApiBackend(daemon: () => Daemon | undefined): PublishingBa
     ),
     published: (next) => publish(next, published),
     report: () => madeReport(daemon, published),
+    newestEvent: () => daemon()?.engine.newestEvent() ?? 0,
     onReport: (listener) => {
       published.listeners.add(listener);
       return () => {
@@ -54,6 +55,7 @@ function executors(running: () => Daemon): ApiMethods {
   return {
     ...commandMethods(running),
     getHistory: async ({ bundle }) => running().engine.history(bundle === '' ? undefined : bundle, SHOWN_EVENTS),
+    getImageStates: async ({ bundle }) => running().engine.imageStates(bundle),
     getImages: async ({ bundle }) => running().engine.imagesOf(bundle),
     checkPulls: async (_args, { signal }) => running().engine.checkPulls(signal),
     verifyImages: async ({ bundle }, { signal }) => running().engine.verifyImages(bundle, signal),

@@ -5,6 +5,7 @@ import {
   bundleReport,
   checkedImage,
   historyEvent,
+  imageState,
   JSON_SCHEMA_VERSION,
   statusReport,
 } from '../../domain/report/status-schema.ts';
@@ -86,6 +87,12 @@ export const NODE_DOCUMENTS = {
     document('A release that was rejected by name.', { ...around, ...rejectedNames.item.entries, phase }),
     document('The update graph of a stream.', { ...around, stream: streams.item }),
   ]),
+  'show-images': document('The images of a release, in the order in which they load.', {
+    name: text,
+    version: text,
+    bundleId: text,
+    images: v.array(imageState),
+  }),
   wait: document('How far a release is that was waited for.', {
     release: v.pipe(text, v.description('As it was given.')),
     goal: v.picklist(WAIT_GOALS),

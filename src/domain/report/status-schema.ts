@@ -306,6 +306,16 @@ export const checkedImage = v.object({
   next: is(text, 'What becomes of it and what to do. Empty when nothing is to be done.'),
 });
 
+/** An image of a release. `present` and `pinned`: absent while the daemon does not run. */
+export const imageState = v.object({
+  component: maybe(text, 'Absent where it has none.'),
+  name: is(text, 'With its first tag: `quay.io/coreos/etcd:3.5.9`.'),
+  digest: text,
+  sizeBytes: is(large, 'Of its layers, compressed. Layers that images share count for each of them.'),
+  present: maybe(flag, 'Whether the runtime has it.'),
+  pinned: maybe(flag, 'Whether the runtime reports it as pinned.'),
+});
+
 /** An event of the history. Its time is in milliseconds since the epoch on D-Bus only. */
 export const historyEvent = v.object({
   at: large,
@@ -324,6 +334,7 @@ export type NoticeReport = StatusReport['notices'][number];
 export type StreamReport = StatusReport['streams'][number];
 export type StreamRelease = StreamReport['releases'][number];
 export type TrustReport = StatusReport['trust'];
+export type ImageState = Parsed<typeof imageState>;
 export type CheckedImage = Parsed<typeof checkedImage>;
 
 type Lists = {

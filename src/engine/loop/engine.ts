@@ -2,8 +2,8 @@ import { assess } from '../../domain/assess/assess.ts';
 import { trustedReleases } from '../../domain/assess/assess-order.ts';
 import type { Event } from '../../domain/model/condition.ts';
 import { documentCheckOf } from '../../domain/release/damaged-images.ts';
-import { checkedImages } from '../../domain/report/parts/part-reports.ts';
-import type { CheckedImage, StatusReport } from '../../domain/report/status-schema.ts';
+import { checkedImages, imageStates } from '../../domain/report/parts/part-reports.ts';
+import type { CheckedImage, ImageState, StatusReport } from '../../domain/report/status-schema.ts';
 import type { Stored } from '../../domain/state/state.ts';
 import type { EventRow } from '../../ports/state.ts';
 import { checkArtifacts } from '../blobs/check-artifacts.ts';
@@ -33,6 +33,10 @@ export interface Engine extends Commands {
    * `engine/ambiguous`
    */
   history(bundle: string | undefined, limit: number): readonly EventRow[];
+  /** See `StateStore.newestEvent`. */
+  newestEvent(): number;
+  /** Images that are present and pinned as of the last round. @throws as {@link imagesOf} */
+  imageStates(bundle: string): readonly ImageState[];
   /** References by digest. @throws AppError `engine/no-bundle`, `engine/ambiguous` (`reject`) */
   imagesOf(bundle: string): readonly string[];
   /** Logs and records an event. Never throws. */
@@ -75,6 +79,12 @@ export function createEngine(deps: EngineDependencies): Engine {
     idleMs: () => clock.monotonic() - loop.state.lastSignAt,
     report: () => loop.status.report(),
     imagesOf: (bundle) => findBundle(store.load().bundles, bundle).contents.images.map(({ reference }) => reference),
+    imageStates: (bundle) => {
+      const found = findBundle(store.load().bundles, bundle);
+      const seen = loop.state.snapshot?.assessment.bundles.find((entry) => entry.bundle.bundleId === found.bundleId);
+      return imageStates(found.contents, seen);
+    },
+    newestEvent: () => store.newestEvent(),
     history: (bundle, limit) =>
       store.events(bundle === undefined ? undefined : findBundle(store.load().bundles, bundle).bundleId, limit),
     note: (event, bundle) => recorder.record({ ...event, ...bundleNamed(bundle, store) }),

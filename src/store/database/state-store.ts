@@ -73,6 +73,10 @@ export class SqliteState implements Omit<Store, 'mirror'> {
     this.recording.write(() => this.recording.events.append(event));
   }
 
+  newestEvent(): number {
+    return this.recording.read(() => this.recording.events.newest());
+  }
+
   events(bundleId: BundleId | undefined, limit: number): readonly EventRow[] {
     return this.recording.read(() => this.recording.events.list(bundleId, limit));
   }

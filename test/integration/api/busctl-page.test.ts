@@ -33,6 +33,7 @@ const IMAGE = `quay.example.com/ocp/etcd@sha256:${'5f'.repeat(32)}`;
 const ARGUMENTS: Readonly<Record<keyof ApiMethods, readonly string[]>> = {
   getHistory: [NAME],
   getImages: [NAME],
+  getImageStates: [NAME],
   activate: [NAME],
   activateOverride: [NAME],
   rollback: ['ocp'],
@@ -58,6 +59,16 @@ const ANSWERS: Partial<ApiMethods> = {
     { at: Date.UTC(2026, 2, 10, 12), kind: 'bundleReady', message: `${bundle} is ready: 2 images present and pinned` },
   ],
   getImages: async () => [IMAGE],
+  getImageStates: async () => [
+    {
+      component: 'etcd',
+      name: 'quay.example.com/ocp/etcd:3.5.9',
+      digest: `sha256:${'5f'.repeat(32)}`,
+      sizeBytes: 61_341_696,
+      present: true,
+      pinned: true,
+    },
+  ],
   rollback: async () => 'ocp@4.13.6',
   unpinUnclaimed: async () => '2 unclaimed pins were given up by hand',
   approve: async ({ bundle }) => `${bundle} is approved.`,

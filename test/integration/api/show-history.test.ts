@@ -16,6 +16,7 @@ describe.runIf(have('dbus-daemon'))('show and history over the bus', () => {
   let api: ApiOnBus;
   let document: StatusReport | undefined;
   let events: ResultOf<'getHistory'>;
+  let images: ResultOf<'getImageStates'>;
 
   beforeAll(async () => {
     events = [];
@@ -26,6 +27,7 @@ describe.runIf(have('dbus-daemon'))('show and history over the bus', () => {
           if (name === 'x@1') throw none;
           return events;
         },
+        getImageStates: async () => images,
       },
       () => document,
     );
@@ -40,6 +42,7 @@ describe.runIf(have('dbus-daemon'))('show and history over the bus', () => {
     node.plug('sdb1', bundle);
     await node.clock.advance(0);
     document = node.engine.report();
+    images = node.engine.imageStates('ocp@4.13.7');
     await node.stop();
   });
 
@@ -95,6 +98,24 @@ describe.runIf(have('dbus-daemon'))('show and history over the bus', () => {
     const shown = JSON.parse((await run('show', bundle.bundleId, '--json')).stdout);
     expect(shown).toMatchObject({ name: 'ocp', version: '4.13.7', phase: 'activated', trust: TRUST });
     expect(shown.conditions).toHaveLength(7);
+  });
+
+  it('show --images prints each image with its state', async () => {
+    const { stdout, exitCode } = await run('show', 'ocp@4.13.7', '--images');
+    expect(exitCode).toBe(0);
+    const [head, ...rows] = stdout.split('\n').slice(0, -1);
+    expect(head).toMatch(/^COMPONENT +NAME +DIGEST +SIZE +PRESENT +PINNED$/);
+    const { contents } = bundle;
+    expect(rows).toHaveLength(contents.images.length);
+    for (const [at, { component = '-', digest, tags }] of contents.images.entries()) {
+      expect(rows[at]).toMatch(new RegExp(`^${component} +${tags[0] ?? ''}.* ${digest} .* yes +yes$`));
+    }
+    const { schemaVersion: _version, ...shown } = JSON.parse(
+      (await run('show', 'ocp@4.13.7', '--images', '--json')).stdout,
+    );
+    expect(shown).toEqual({ name: 'ocp', version: '4.13.7', bundleId: bundle.bundleId, images });
+    expect(images[0]?.sizeBytes).toBe(20 * 2 ** 20);
+    expect((await run('show', 'ocp@9', '--images')).exitCode).toBe(1);
   });
 
   it('show finds a rejected bundle by what list calls it, with the reason', async () => {

@@ -33,14 +33,17 @@ export function idleReport(over: Partial<StatusReport> = {}): StatusReport {
 export function fakeBackend(
   methods: Partial<ApiMethods> = {},
   report: () => StatusReport | undefined = () => idleReport(),
-): ApiBackend & { publish(report: StatusReport): void } {
+): ApiBackend & { publish(report: StatusReport, newestEvent?: number): void } {
+  let newestEvent = 0;
   const listeners = new Set<(report: StatusReport) => void>();
   return {
     methods: { ...IDLE, ...methods },
     report,
-    publish: (next) => {
+    publish: (next, event = newestEvent) => {
+      newestEvent = event;
       for (const listener of listeners) listener(next);
     },
+    newestEvent: () => newestEvent,
     onReport: (listener) => {
       listeners.add(listener);
       return () => {
@@ -55,6 +58,7 @@ const text = async (): Promise<string> => '';
 const IDLE: ApiMethods = {
   getHistory: async () => [],
   getImages: async () => [],
+  getImageStates: async () => [],
   activate: nothing,
   activateOverride: nothing,
   rollback: text,

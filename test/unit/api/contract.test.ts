@@ -41,7 +41,7 @@ describe('the actions of polkit', () => {
 
   it('guard every method except the reading one', () => {
     const open = Object.entries<MethodContract>(METHODS).filter(([, { access }]) => access === 'anybody');
-    expect(open.map(([key]) => key)).toEqual(['getHistory', 'getImages']);
+    expect(open.map(([key]) => key)).toEqual(['getHistory', 'getImages', 'getImageStates']);
     const used = new Set(Object.values<MethodContract>(METHODS).map(({ access }) => access));
     expect([...used].filter((access) => access !== 'anybody').sort()).toEqual(Object.keys(ACTIONS).sort());
   });

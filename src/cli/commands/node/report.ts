@@ -31,7 +31,7 @@ export function registerReport(program: Command, context: CommandContext, run: R
 const SCREENS: readonly { readonly file: string; readonly about: string; readonly args: readonly string[] }[] = [
   { file: 'doctor.txt', about: 'what stickpin doctor finds', args: ['doctor'] },
   { file: 'status.json', about: 'the whole state: releases, media, trust, conditions', args: ['status', '--json'] },
-  { file: 'list.txt', about: 'the bundles as stickpin list shows them', args: ['list'] },
+  { file: 'list.txt', about: 'the bundles as stickpin list --all shows them', args: ['list', '--all'] },
   { file: 'history.json', about: 'the newest 1,000 events', args: ['history', '--json'] },
   { file: 'fleet.json', about: 'the releases of all nodes of the cluster', args: ['fleet', 'status', '--json'] },
 ];

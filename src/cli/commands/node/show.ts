@@ -2,8 +2,9 @@ import type { Command } from 'commander';
 import { stringify } from 'yaml';
 import { limits } from '../../../bundle/limits.ts';
 import { RELEASE_SIGNATURES } from '../../../domain/model/bundle.ts';
+import { imageStates } from '../../../domain/report/parts/part-reports.ts';
 import { recordedReport, type ShowReport, type StoredRecords } from '../../../domain/report/parts/recorded-report.ts';
-import type { BundleReport, StatusReport } from '../../../domain/report/status-schema.ts';
+import type { BundleReport, ImageState, StatusReport } from '../../../domain/report/status-schema.ts';
 import { graphText } from '../../../domain/report/texts/release-text.ts';
 import { AppError } from '../../../platform/app-error.ts';
 import { plainLines } from '../../../platform/plain-text.ts';
@@ -11,11 +12,12 @@ import type { StoredState } from '../../context/command-adapters.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { whenStored, withDaemonOrStored } from '../../context/daemon-client.ts';
 import { findShown } from '../../context/find-shown.ts';
-import { renderShow, type ShownBundle } from '../../output/render/render-show.ts';
-import { jsonText, wrapLines } from '../../output/text.ts';
+import { renderImages, renderShow, type ShownBundle } from '../../output/render/render-show.ts';
+import { type JsonFlag, jsonText, wrapLines } from '../../output/text.ts';
 
 interface ShowOptions {
   readonly json?: true;
+  readonly images?: true;
   readonly pinnedImageSet?: true;
   readonly releaseSignatures?: true;
   readonly pool: string;
@@ -30,6 +32,7 @@ export function registerShow(program: Command, context: CommandContext): void {
       'NAME@VERSION, NAME, the digest of the bundle or its first digits, or a name or path of a rejected one in list',
     )
     .option('--json', 'print as JSON')
+    .option('--images', 'print each image of the release: its component, name, digest and state')
     .option('--pinned-image-set', 'print the images of the release as an OpenShift PinnedImageSet')
     .option(
       '--release-signatures',
@@ -38,6 +41,7 @@ export function registerShow(program: Command, context: CommandContext): void {
     .option('--pool <name>', 'machine config pool of --pinned-image-set', 'worker')
     .action((name: string, options: ShowOptions) => {
       if (options.releaseSignatures) return showReleaseSignatures(name, context);
+      if (options.images) return showImages(name, options, context);
       if (options.pinnedImageSet) return showPinnedImageSet(name, options.pool, context);
       const print = (report: ShowReport) => {
         const { trust, windows } = report;
@@ -97,21 +101,47 @@ async function recordsOrReason(state: StoredState, signal: AbortSignal): Promise
 }
 
 /** @throws as `findShown`; AppError `cli/no-state` (`reject`) */
+function showImages(name: string, { json }: JsonFlag, context: CommandContext): Promise<void> {
+  const { stdout, signal } = context;
+  const print = ({ bundleId = name, ...found }: ShownBundle, images: readonly ImageState[]) => {
+    const version = 'version' in found ? found.version : '';
+    stdout(json ? jsonText({ name: found.name, version, bundleId, images }) : renderImages(images, context));
+  };
+  return withDaemonOrStored(
+    context,
+    async (client) => {
+      const found = findRelease(await client.report(signal), name);
+      print(found, await client.getImageStates({ bundle: found.bundleId ?? name }, signal));
+    },
+    async (state) => {
+      const records = await state.records(signal);
+      const found = findRelease(recordedReport(records), name);
+      const stored = records.bundles.find(({ bundleId }) => bundleId === found.bundleId);
+      print(found, stored === undefined ? [] : imageStates(stored.contents));
+      return 'what it recorded until it ended';
+    },
+  );
+}
+
+/** @throws as `findShown` */
+function findRelease({ bundles }: Pick<ShowReport, 'bundles'>, name: string): ShownBundle {
+  return findShown({ bundles, notices: [], rejected: [], rejectedNames: [] }, name);
+}
+
+/** @throws as `findShown`; AppError `cli/no-state` (`reject`) */
 function showPinnedImageSet(name: string, pool: string, context: CommandContext): Promise<void> {
   const { stdout, signal } = context;
-  const find = ({ bundles }: Pick<ShowReport, 'bundles'>) =>
-    findShown({ bundles, notices: [], rejected: [], rejectedNames: [] }, name);
   const print = (found: ShownBundle, images: readonly string[]) =>
     stdout(pinnedImageSet({ name: found.name ?? '', version: 'version' in found ? found.version : '' }, images, pool));
   return withDaemonOrStored(
     context,
     async (client) => {
-      const found = find(await client.report(signal));
+      const found = findRelease(await client.report(signal), name);
       print(found, await client.getImages({ bundle: found.bundleId ?? name }, signal));
     },
     async (state) => {
       const records = await state.records(signal);
-      const found = find(recordedReport(records));
+      const found = findRelease(recordedReport(records), name);
       const stored = records.bundles.find(({ bundleId }) => bundleId === found.bundleId);
       print(found, stored?.contents.images.map(({ reference }) => reference) ?? []);
       return 'what it recorded until it ended';
@@ -127,8 +157,7 @@ function showPinnedImageSet(name: string, pool: string, context: CommandContext)
 async function showReleaseSignatures(name: string, { adapters, stdout, signal }: CommandContext): Promise<void> {
   const { storedState } = await adapters();
   const records = await storedState.records(signal);
-  const { bundles } = recordedReport(records);
-  const { bundleId } = findShown({ bundles, notices: [], rejected: [], rejectedNames: [] }, name);
+  const { bundleId } = findRelease(recordedReport(records), name);
   const stored = records.bundles.find((bundle) => bundle.bundleId === bundleId);
   const attachment = stored?.payload.attachments?.find(({ mediaType }) => mediaType === RELEASE_SIGNATURES.mediaType);
   if (attachment === undefined || attachment.size > limits.manifestBytes) {

@@ -50,10 +50,13 @@ export function registerList(program: Command, context: CommandContext): void {
   program
     .command('list')
     .description('show the bundles that are known or plugged in, with their phases and reasons')
-    .option('--json', 'print as JSON')
-    .action((options: { json?: true }) => {
+    .option('--all', 'also releases that are retired and not plugged in')
+    .option('--json', 'print as JSON, always with all')
+    .action((options: { all?: true; json?: true }) => {
       const print = (report: StatusReport, when: { readonly writtenAt?: string } = {}) =>
-        context.stdout(options.json ? jsonText({ ...listed(report), ...when }) : renderList(report, context));
+        context.stdout(
+          options.json ? jsonText({ ...listed(report), ...when }) : renderList(report, context, options.all),
+        );
       return withDaemonOrStored(
         context,
         async (client) => print(await client.report(context.signal)),

@@ -2,12 +2,12 @@ import type { Advisory } from '../../../domain/model/bundle.ts';
 import type { RecordedBundle } from '../../../domain/report/parts/recorded-report.ts';
 import type { ShownReason } from '../../../domain/report/reasons/reason-text.ts';
 import { withoutRate } from '../../../domain/report/status/media-line.ts';
-import type { BundleReport, StatusReport, TrustReport } from '../../../domain/report/status-schema.ts';
+import type { BundleReport, ImageState, StatusReport, TrustReport } from '../../../domain/report/status-schema.ts';
 import { oneLine } from '../../../platform/plain-text.ts';
 import { formatBytes, formatCount } from '../../../platform/sizes.ts';
 import { paint, type Tone } from '../colour.ts';
-import { formatStacked, formatTable } from '../table.ts';
-import { commandNameIn, type Layout, wrapLines } from '../text.ts';
+import { type Cell, formatStacked, formatTable } from '../table.ts';
+import { commandNameIn, type Layout, shortDigests, wrapLines } from '../text.ts';
 import { adviceKinds, adviceOf, holdEnd, renderStatus, ruleName, ruleText } from './render-status.ts';
 
 /**
@@ -63,6 +63,24 @@ export function renderShow(
   const text = wrapLines(lines.join(''), layout.columns, LABEL_WIDTH);
   if (trust === undefined) return `${text}${table}`;
   return `${text}${table}\n${renderTrust(trust, members.signerKeyIds ?? [], layout)}`;
+}
+
+/** On a terminal with short digests. */
+export function renderImages(images: readonly ImageState[], layout: Layout = {}): string {
+  if (images.length === 0) return 'It has no images.\n';
+  const answer = (state: boolean | undefined): Cell => {
+    if (state === undefined) return '-';
+    return state ? 'yes' : { text: 'no', tone: 'warning' };
+  };
+  const rows = images.map(({ component, name, digest, sizeBytes, present, pinned }) => [
+    component ?? '-',
+    name,
+    shortDigests(digest, layout),
+    formatBytes(sizeBytes),
+    answer(present),
+    answer(pinned),
+  ]);
+  return formatTable(['COMPONENT', 'NAME', 'DIGEST', 'SIZE', 'PRESENT', 'PINNED'], rows, layout);
 }
 
 /** `Degraded` is bad when it is true, all others when they are false. */

@@ -51,37 +51,27 @@ function artifactsOf({ artifacts, phase }: StatusReport['bundles'][number]): rea
   return [`${artifacts.present} of ${formatCount(artifacts.total, 'artifact')} kept on this node`];
 }
 
-export function renderList(report: StatusReport, layout: Layout = {}): string {
+/** @param isWhole with releases that are retired and not plugged in. Default: their number */
+export function renderList(all: StatusReport, layout: Layout = {}, isWhole = false): string {
+  const isHidden = ({ phase, media }: BundleReport) => !isWhole && phase === 'retired' && media.length === 0;
+  const hidden = all.bundles.filter(isHidden).length;
+  const report = { ...all, bundles: all.bundles.filter((bundle) => !isHidden(bundle)) };
+  const hiddenLines = hidden === 0 ? [] : [`${hiddenText(hidden)}\n`];
   const unreadable = unreadableMedia(report).map((line) => `${line}\n`);
   const rejectedNames = report.rejectedNames.map(({ reason }) => oneLine(reason.message));
   if (report.bundles.length + report.rejected.length + report.notices.length === 0) {
     const names = rejectedNames.map((line) => `${line}\n`);
-    const lines = ['No bundle is known and none is plugged in.\n', ...names, ...unreadable, ...unclaimedLines(report)];
+    const none = hidden === 0 ? 'No bundle is known and none is plugged in.\n' : 'No bundle is plugged in.\n';
+    const lines = [none, ...names, ...unreadable, ...unclaimedLines(report), ...hiddenLines];
     return wrapLines(lines.join(''), layout.columns, 4);
   }
-  const titles = new Map(report.bundles.map((bundle) => [bundle.bundleId, titleIn(bundle, report.bundles)]));
+  const titles = new Map(report.bundles.map((bundle) => [bundle.bundleId, titleIn(bundle, all.bundles)]));
   const titleOf = (bundle: Parameters<typeof shownName>[0]) => titles.get(bundle.bundleId) ?? shownName(bundle);
-  const rows: (readonly Cell[])[] = [
-    ...report.bundles.map(({ phase, hold, images, sizeBytes, media, signedBy, ...bundle }) => [
-      titleOf(bundle),
-      { text: shownPhase(phase, hold, bundle), tone: toneOfPhase(phase, bundle) },
-      `${images.present}/${images.total}`,
-      `${images.pinned}`,
-      formatBytes(sizeBytes),
-      media.join(', ') || '-',
-      signedBy.join(', ') || '-',
-    ]),
-    ...report.rejected.map(({ name, path, medium }) => [
-      oneLine(name ?? path.split('/').at(-1) ?? path),
-      { text: 'rejected', tone: 'bad' } as const,
-      '-',
-      '-',
-      '-',
-      oneLine(medium),
-      '-',
-    ]),
-  ];
-  const table = formatTable(['BUNDLE', 'PHASE', 'PRESENT', 'PINNED', 'SIZE', 'MEDIA', 'SIGNED BY'], rows, layout);
+  const table = formatTable(
+    ['BUNDLE', 'PHASE', 'PRESENT', 'PINNED', 'SIZE', 'MEDIA', 'SIGNED BY'],
+    listRows(report, titleOf),
+    layout,
+  );
   const reasons = [
     ...report.bundles.flatMap(({ reason, ...bundle }) => {
       const message = reason?.message ?? firstHold(bundle);
@@ -113,8 +103,39 @@ export function renderList(report: StatusReport, layout: Layout = {}): string {
   ];
   const reasonLines = reasons.map((reason) => `${oneLine(reason)}\n`);
   const below = [...reasonLines, ...unclaimedLines(report)];
-  const lines = [...(below.length === 0 ? [] : [`\n${below.join('')}`]), ...unreadable].join('');
+  const lines = [...(below.length + hidden === 0 ? [] : [`\n${below.join('')}`]), ...unreadable, ...hiddenLines].join(
+    '',
+  );
   return `${table}${wrapLines(lines, layout.columns, 4)}`;
+}
+
+/** Also of rejected bundles. */
+function listRows(report: StatusReport, titleOf: (bundle: BundleReport) => string): readonly (readonly Cell[])[] {
+  return [
+    ...report.bundles.map((bundle) => [
+      titleOf(bundle),
+      { text: shownPhase(bundle.phase, bundle.hold, bundle), tone: toneOfPhase(bundle.phase, bundle) },
+      `${bundle.images.present}/${bundle.images.total}`,
+      `${bundle.images.pinned}`,
+      formatBytes(bundle.sizeBytes),
+      bundle.media.join(', ') || '-',
+      bundle.signedBy.join(', ') || '-',
+    ]),
+    ...report.rejected.map(({ name, path, medium }) => [
+      oneLine(name ?? path.split('/').at(-1) ?? path),
+      { text: 'rejected', tone: 'bad' } as const,
+      '-',
+      '-',
+      '-',
+      oneLine(medium),
+      '-',
+    ]),
+  ];
+}
+
+function hiddenText(count: number): string {
+  const [what, them] = count === 1 ? ['retired release is', 'it'] : ['retired releases are', 'them'];
+  return `${count} ${what} not shown; 'stickpin list --all' shows ${them}.`;
 }
 
 function pullLines({ conditions }: StatusReport): string[] {

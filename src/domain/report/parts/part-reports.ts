@@ -9,6 +9,7 @@ import {
   baseNeededBy,
   bundleName,
   bundleTitle,
+  type Contents,
   type Payload,
   type UpdateRules,
   type VerifiedBundle,
@@ -16,6 +17,7 @@ import {
 } from '../../model/bundle.ts';
 import type { BundleId } from '../../model/digest.ts';
 import type { ImageContent } from '../../model/image.ts';
+import { repositoryOf } from '../../model/reference.ts';
 import type { Opening } from '../../model/windows.ts';
 import type { DamagedImage } from '../../release/damaged-images.ts';
 import { keptBundles } from '../../release/recorded-phase.ts';
@@ -25,7 +27,7 @@ import type { StoredBundle } from '../../state/state.ts';
 import type { RejectedName } from '../../trust/approval.ts';
 import { isAwaited } from '../hold-text.ts';
 import { rejectedNameText, type ShownReason } from '../reasons/reason-text.ts';
-import type { CheckedImage, NoticeReport, ShownRule, StatusReport } from '../status-schema.ts';
+import type { CheckedImage, ImageState, NoticeReport, ShownRule, StatusReport } from '../status-schema.ts';
 import { contentFaultText, damageNextText, hookFailureText } from '../texts/release-text.ts';
 import { openingText, percentText } from '../texts/short-texts.ts';
 
@@ -50,6 +52,26 @@ export function rolloutText({ start, durationMinutes, startPercentage }: NonNull
   const over = durationMinutes === undefined ? '' : `, over ${minutes}`;
   const atOnce = startPercentage === undefined ? '' : `, ${percentText(startPercentage)} of the nodes at once`;
   return `from ${start ?? 'the beginning'}${over}${atOnce}`;
+}
+
+/** In the order in which they load. @param seen absent while nothing was observed */
+export function imageStates(
+  { images, layers }: Contents,
+  seen?: Pick<BundleAssessment, 'absentImages' | 'pinnedImages'>,
+): readonly ImageState[] {
+  const [absent, pinned] = [seen?.absentImages, seen?.pinnedImages].map(
+    (some) => some && new Set(some.map(({ reference }) => reference)),
+  );
+  return images.map(({ reference, digest, tags: [tag], component, layers: indexes }) =>
+    defined({
+      component,
+      name: tag ?? repositoryOf(reference),
+      digest,
+      sizeBytes: indexes.reduce((sum, index) => sum + (layers[index]?.sizeBytes ?? 0), 0),
+      present: absent && !absent.has(reference),
+      pinned: pinned?.has(reference),
+    }),
+  );
 }
 
 export function windowReports({ windows }: Pick<Assessment, 'windows'>): StatusReport['windows'] {

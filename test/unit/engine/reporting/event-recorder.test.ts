@@ -46,6 +46,7 @@ function make() {
       rows.push(row);
     },
     events: () => rows,
+    newestEvent: () => rows.length,
   };
   return { recorder: new EventRecorder({ clock, log, store }), log, rows, clock, disk };
 }

@@ -2,7 +2,8 @@ import { describe, expect, it } from 'vitest';
 import { renderStoredStatus } from '../../../../../src/cli/output/render/render-show.ts';
 import { holdEnd, renderList, renderStatus } from '../../../../../src/cli/output/render/render-status.ts';
 import { reportOf } from '../../../../../src/domain/report/report.ts';
-import { idleReport } from '../../../../support/bus/fake-backend.ts';
+import type { BundleReport } from '../../../../../src/domain/report/status-schema.ts';
+import { idleReport, sampleReport } from '../../../../support/bus/fake-backend.ts';
 import { found, judge, medium, observation, stored, verified } from '../../../../support/daemon/scenario.ts';
 
 const reason = { code: 'media/filesystem', message: 'sdc1 is not read:\nthe filesystem xfs is not mounted by default' };
@@ -44,6 +45,30 @@ describe('a medium that can not be read', () => {
     const lines = renderList(report([medium('sdb1', [found(bundle)]), failed])).split('\n');
     expect(lines[1]).toMatch(/^ocp@4\.13\.7/);
     expect(lines).toContain(line);
+  });
+});
+
+describe('the list', () => {
+  const [release] = sampleReport().bundles;
+  const retired = (over: object) => ({ ...release, phase: 'retired', media: [], ...over }) as BundleReport;
+  const old = retired({ bundleId: 'sha256:old', version: '4.13.1' });
+  const plugged = retired({ bundleId: 'sha256:plugged', version: '4.13.2', media: ['sdb1'] });
+
+  it('hides retired releases that are not plugged in, and says how many', () => {
+    const report = idleReport({ bundles: [old, plugged] });
+    const lines = renderList(report).split('\n');
+    expect(lines[1]).toMatch(/^ocp@4\.13\.2 +retired/);
+    expect(lines.join()).not.toContain('4.13.1');
+    expect(lines.at(-2)).toBe("1 retired release is not shown; 'stickpin list --all' shows it.");
+    const all = renderList(report, {}, true);
+    expect(all).toContain('ocp@4.13.1');
+    expect(all).not.toContain('--all');
+  });
+
+  it('says so where nothing else is known', () => {
+    expect(renderList(idleReport({ bundles: [old, { ...old, bundleId: 'sha256:older' }] }))).toBe(
+      "No bundle is plugged in.\n2 retired releases are not shown; 'stickpin list --all' shows them.\n",
+    );
   });
 });
 
