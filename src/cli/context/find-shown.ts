@@ -1,5 +1,5 @@
 import { readdir } from 'node:fs/promises';
-import { resolve } from 'node:path';
+import { join, resolve } from 'node:path';
 import type { FileBundleReader } from '../../bundle/read/bundle-reader.ts';
 import { type BundleCandidate, findBundles } from '../../bundle/read/find-bundles.ts';
 import { isBundleTar, openBundle } from '../../bundle/read/open-bundle.ts';
@@ -133,7 +133,7 @@ export async function volumesOfNamed(path: string): Promise<[string, ...string[]
         if (isBundleTar(path)) return undefined;
         throw cliError(
           'cli/no-bundle',
-          `${path} is not a directory; a bundle is a directory, or a file named *.stickpin.tar`,
+          `${path} is not a directory; a bundle is a directory, or a file named *.stickpin.tar or *.img`,
         );
       default:
         return undefined; // reading it will give the error
@@ -167,4 +167,21 @@ export async function bundlesOfStick(
   if (found.length === 0)
     throw cliError('cli/no-bundle', `${path} is a stick without bundles: its folder stickpin holds none`);
   return found;
+}
+
+/**
+ * The path of the only bundle of a stick, when `path` is the folder in which its folder `stickpin`
+ * is. Anything else stays as it is.
+ *
+ * @throws AppError `cli/no-bundle` (`reject`) for several bundles, and for one that can't be read
+ */
+export async function pathOfOne(path: string, signal: AbortSignal): Promise<string> {
+  const found = (await bundlesOfStick(path, signal)) ?? [];
+  const [first, another] = found;
+  if (first === undefined) return path;
+  if (another !== undefined) {
+    throw cliError('cli/no-bundle', `${path} holds ${found.length} bundles: name one, as ${join(path, first.path)}`);
+  }
+  if (first.kind === 'unreadable') throw cliError('cli/no-bundle', `${path}: ${first.reason.message}`);
+  return join(path, first.path);
 }

@@ -239,25 +239,27 @@ interface ToolRun {
   readonly args: readonly string[];
   readonly directory?: string;
   readonly env?: Readonly<Record<string, string>>;
+  /** Characters of stdout that are kept. Default 64 Ki. */
+  readonly maxText?: number;
 }
 
 const MAX_TEXT = 64 * 1024;
 
 /**
- * An abort kills it. @returns the last 64 KiB of each output
+ * An abort kills it. @returns the last part of each output
  *
  * @throws AppError `bundle/tool` when it is missing or fails, with its last line
  */
 export async function runTool(
   tool: Tool,
-  { args, directory, env }: ToolRun,
+  { args, directory, env, maxText = MAX_TEXT }: ToolRun,
   signal: AbortSignal,
 ): Promise<{ readonly stdout: string; readonly stderr: string }> {
   signal.throwIfAborted();
   const path = await pathOf(tool);
   let stdout = '';
   const onOutput = (chunk: Buffer) => {
-    stdout = `${stdout}${chunk.toString('utf8')}`.slice(-MAX_TEXT);
+    stdout = `${stdout}${chunk.toString('utf8')}`.slice(-maxText);
   };
   const options = { env: { ...process.env, LC_ALL: 'C', TZ: 'UTC', ...env }, ...defined({ cwd: directory }) };
   const ended = await runProgram(path, args, onOutput, signal, options);

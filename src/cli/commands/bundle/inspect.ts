@@ -17,7 +17,8 @@ import { rolloutText } from '../../../domain/report/parts/part-reports.ts';
 import type { WrittenSbom } from '../../../factory/output/write-sboms.ts';
 import { formatBytes, formatCount } from '../../../platform/sizes.ts';
 import type { CommandContext } from '../../context/command-context.ts';
-import { openNamedBundle } from '../../context/find-shown.ts';
+import { openNamedBundle, pathOfOne } from '../../context/find-shown.ts';
+import { withStick } from '../../context/read-stick.ts';
 import { withPath } from '../../context/read-with-keys.ts';
 import { adviceKinds } from '../../output/render/render-status.ts';
 import { formatTable } from '../../output/table.ts';
@@ -28,18 +29,28 @@ export function registerBundleInspect(bundle: Command, context: CommandContext):
   bundle
     .command('inspect')
     .description('show what is in a bundle, without trusting it')
-    .argument('<bundle>', 'bundle directory, or *.stickpin.tar')
+    .argument('<bundle>', 'bundle directory, *.stickpin.tar, or a stick with one bundle: its folder, *.img or /dev/sdb')
     .option('--sbom <dir>', 'write the SBOMs that are attached to its images as files into this new folder')
     .option('--json', 'print as JSON')
-    .action(async (path: string, { sbom: folder, json }: JsonFlag & { readonly sbom?: string }) => {
-      const reader = await openNamedBundle(path, context.signal);
-      const found = await withPath(path, readUntrusted(reader, context.signal));
-      if (folder === undefined) return context.stdout(json ? jsonText(asJson(found)) : asText(found, context));
-      const { writeSboms } = await import('../../../factory/output/write-sboms.ts');
-      const { sboms, notes } = await writeSboms(folder, reader, found.bundle.contents, context.signal);
-      for (const note of notes) printWarning(note, context);
-      context.stdout(json ? jsonText({ ...asJson(found), sboms }) : sbomText(found, sboms, folder, context));
-    });
+    .action((path: string, options: InspectOptions) =>
+      withStick(path, options, context, async (read, named) =>
+        inspect(await pathOfOne(read, context.signal), options, named),
+      ),
+    );
+}
+
+interface InspectOptions extends JsonFlag {
+  readonly sbom?: string;
+}
+
+async function inspect(path: string, { sbom: folder, json }: InspectOptions, context: CommandContext): Promise<void> {
+  const reader = await openNamedBundle(path, context.signal);
+  const found = await withPath(path, readUntrusted(reader, context.signal));
+  if (folder === undefined) return context.stdout(json ? jsonText(asJson(found)) : asText(found, context));
+  const { writeSboms } = await import('../../../factory/output/write-sboms.ts');
+  const { sboms, notes } = await writeSboms(folder, reader, found.bundle.contents, context.signal);
+  for (const note of notes) printWarning(note, context);
+  context.stdout(json ? jsonText({ ...asJson(found), sboms }) : sbomText(found, sboms, folder, context));
 }
 
 function sbomText(

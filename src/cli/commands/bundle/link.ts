@@ -1,9 +1,7 @@
-import { join } from 'node:path';
 import type { Command } from 'commander';
 import { bundleError } from '../../../bundle/bundle-error.ts';
 import type { Trust } from '../../../bundle/keys/trust.ts';
 import type { FileBundleReader } from '../../../bundle/read/bundle-reader.ts';
-import { openBundle } from '../../../bundle/read/open-bundle.ts';
 import { loadSettings } from '../../../config/load-settings.ts';
 import { bundleTitle } from '../../../domain/model/bundle.ts';
 import { parseReference, type Reference } from '../../../domain/model/reference.ts';
@@ -11,7 +9,7 @@ import { AppError } from '../../../platform/app-error.ts';
 import { formatBytes, formatCount } from '../../../platform/sizes.ts';
 import { cliError } from '../../context/cli-error.ts';
 import type { CommandContext } from '../../context/command-context.ts';
-import { bundlesOfStick, openNamedBundle } from '../../context/find-shown.ts';
+import { openNamedBundle, pathOfOne } from '../../context/find-shown.ts';
 import { collect, threshold } from '../../context/option-values.ts';
 import { trustOf, withPath } from '../../context/read-with-keys.ts';
 import { accessOf, addRegistryOptions, type RegistryOptions } from '../../context/registry-options.ts';
@@ -48,7 +46,7 @@ async function push(
     throw bundleError('bundle/option', `${text} must end with a tag, as in registry.example.com/bundles/ocp:4.13`);
   }
   const access = await checkedAccess(options);
-  const reader = await openOne(path, context.signal);
+  const reader = await openNamedBundle(await pathOfOne(path, context.signal), context.signal);
   const { onProgress, clear } = createProgressPrinter(context);
   const pushed = await withPath(path, pushBundle(reader, { reference, access, onProgress }, context.signal)).finally(
     clear,
@@ -91,7 +89,8 @@ async function pull(text: string, options: PullFlags, context: CommandContext): 
   const access = await checkedAccess(options);
   const trust = await trustFor(options, context);
   const reuse: FileBundleReader[] = [];
-  for (const path of options.reuse) reuse.push(await openOne(path, context.signal));
+  for (const path of options.reuse)
+    reuse.push(await openNamedBundle(await pathOfOne(path, context.signal), context.signal));
   const { onProgress, clear } = createProgressPrinter(context);
   const wanted = { reference, access, trust, out: options.out, reuse, onProgress };
   const pulled = await pullBundle(wanted, context.signal)
@@ -137,15 +136,4 @@ async function checkedAccess(options: RegistryOptions) {
   const { checkAccess } = await import('../../../distribution/logins.ts');
   await checkAccess(options);
   return accessOf(options);
-}
-
-async function openOne(path: string, signal: AbortSignal): Promise<FileBundleReader> {
-  const onStick = await bundlesOfStick(path, signal);
-  if (onStick === undefined) return openNamedBundle(path, signal);
-  const [first, another] = onStick;
-  if (first !== undefined && another === undefined) return openBundle(join(path, first.path));
-  throw cliError(
-    'cli/no-bundle',
-    `${path} holds ${onStick.length} bundles: name one, as ${join(path, first?.path ?? '')}`,
-  );
 }

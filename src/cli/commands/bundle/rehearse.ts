@@ -15,8 +15,9 @@ import { formatBytes, formatBytesOf, formatCount, formatDuration } from '../../.
 import { cliError } from '../../context/cli-error.ts';
 import type { Rehearsal, RehearsedImage } from '../../context/command-adapters.ts';
 import type { CommandContext } from '../../context/command-context.ts';
-import { openNamedBundle, volumesOfNamed } from '../../context/find-shown.ts';
+import { openNamedBundle, pathOfOne, volumesOfNamed } from '../../context/find-shown.ts';
 import { threshold } from '../../context/option-values.ts';
+import { withStick } from '../../context/read-stick.ts';
 import type { KeyOptions } from '../../context/read-with-keys.ts';
 import { type ReadBundle, readWithKeys } from '../../context/read-with-keys.ts';
 import { paint, paintLines } from '../../output/colour.ts';
@@ -32,14 +33,21 @@ export function registerBundleRehearse(bundle: Command, context: CommandContext)
   bundle
     .command('rehearse')
     .description('try the whole preload of a bundle in a temporary directory, as on a node')
-    .argument('<bundle>', 'bundle directory, *.stickpin.tar, or the directory with its volumes')
+    .argument(
+      '<bundle>',
+      'bundle directory, *.stickpin.tar, the directory with its volumes, or a stick with one bundle: its folder, *.img or /dev/sdb',
+    )
     .option(
       '--keys <file|dir>',
       'a trusted *.pub file, or the folder with them; without it the signature is not checked',
     )
     .option('--threshold <number>', 'distinct keys that must have signed', threshold, 1)
     .option('--json', 'print as JSON')
-    .action((path: string, options: KeyOptions & JsonFlag) => rehearse(path, options, context));
+    .action((path: string, options: KeyOptions & JsonFlag) =>
+      withStick(path, options, context, async (read, named) =>
+        rehearse(await pathOfOne(read, context.signal), options, named),
+      ),
+    );
 }
 
 async function rehearse(path: string, options: KeyOptions & JsonFlag, context: CommandContext): Promise<void> {

@@ -22,6 +22,7 @@ import { cliError } from '../../context/cli-error.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { bundlesOfStick, openNamedBundle } from '../../context/find-shown.ts';
 import { threshold } from '../../context/option-values.ts';
+import { withStick } from '../../context/read-stick.ts';
 import { asUnverified, trustOf } from '../../context/read-with-keys.ts';
 import { paintLines } from '../../output/colour.ts';
 import { jsonText, wrapLines } from '../../output/text.ts';
@@ -41,13 +42,18 @@ export function registerBundleVerify(bundle: Command, context: CommandContext): 
   bundle
     .command('verify')
     .description('check that a bundle is signed and complete, as a node does')
-    .argument('<bundle>', 'bundle directory, *.stickpin.tar, or a stick: all bundles in its folder stickpin')
+    .argument(
+      '<bundle>',
+      'bundle directory, *.stickpin.tar, or a stick (its folder, *.img or /dev/sdb): all bundles in its folder stickpin',
+    )
     .requiredOption('--keys <file|dir>', 'a trusted *.pub file, or the folder with them')
     .option('--threshold <number>', 'distinct keys that must have signed', threshold, 1)
     .option('--base <bundle>', 'for a delta: its base, whose layers are checked too')
     .option('--full', 'read every blob and check its digest')
     .option('--json', 'print as JSON')
-    .action((path: string, options: BundleVerifyOptions) => verify(path, options, context));
+    .action((path: string, options: BundleVerifyOptions) =>
+      withStick(path, options, context, (read, named) => verify(read, options, named)),
+    );
 }
 
 async function verify(path: string, options: BundleVerifyOptions, context: CommandContext): Promise<void> {
