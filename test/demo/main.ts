@@ -104,7 +104,7 @@ async function demo(root: string, controller: AbortController): Promise<void> {
   });
   const idle = awaitReport(
     (listener) => listeners.push(listener),
-    (report) => report.status.startsWith('Idle'),
+    (report) => report.status.startsWith('IDLE'),
   );
   const running = daemon.run(controller.signal);
   await Promise.race([idle, running]);

@@ -41,16 +41,16 @@ describeMachine('a node with Debian bookworm', { boot: 'bookworm' }, (machine) =
     await bring(inject('deb'));
     await bring(join(directory, 'factory-2026.pub'));
     await machine().until('the page to end without a fault', async () => (await run('node', OPERATE)) !== '');
-    expect(await run('containerd', 'README.md')).toContain('Idle. No bundle yet. Waiting for media.');
+    expect(await run('containerd', 'README.md')).toContain('IDLE: No bundle yet. Waiting for a stick.');
     const stick = await makeStick({ image: join(directory, 'stick.img'), folder: join(directory, 'stick') });
     const plugged = await machine().plug(stick);
     const { runtime } = await isPinned();
     expect(runtime.name).toMatch(/^containerd 1\.7\./);
     // STATUS is sent once a second.
-    await expect.poll(() => node.statusText(), { timeout: 60_000 }).toMatch(/^ocp 4\.13\.7 is ready/);
+    await expect.poll(() => node.statusText(), { timeout: 60_000 }).toMatch(/^DONE: ocp 4\.13\.7 is installed/);
     const seen = await run('look', OPERATE);
     expect(seen).toContain(
-      'ocp 4.13.7 is ready: 1 image present and pinned. It is activated; you may remove the stick.',
+      'DONE: ocp 4.13.7 is installed. Remove the stick. It is activated: 1 image present and pinned.',
     );
     expect(seen).toMatch(/^ocp@4\.13\.7 +activated/m);
     await plugged.unplug();
@@ -67,7 +67,7 @@ describeMachine('a node with Debian bookworm', { boot: 'bookworm' }, (machine) =
     expect(await machine().output('systemctl show --property=NRestarts --value stickpin')).toBe('0');
     await machine().reboot();
     await isPinned();
-    await expect.poll(() => node.statusText(), { timeout: 60_000 }).toMatch(/^Idle\. ocp 4\.13\.7 activated/);
+    await expect.poll(() => node.statusText(), { timeout: 60_000 }).toMatch(/^IDLE: ocp 4\.13\.7 activated/);
   });
 
   test('the .deb is removed: containerd starts and pulls without it, also after a reboot', async () => {

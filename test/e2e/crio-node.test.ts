@@ -62,7 +62,7 @@ describeMachine('a node with CRI-O', 'installed', (machine) => {
     await startInstalled(machine(), { keys: { 'factory-2026': key.publicPem }, configuration });
     expect(await machine().output('systemctl is-active stickpin')).toBe('active');
     await machine().untilOutput('the status', 'stickpin status');
-    await expect.poll(node.statusText, { timeout: 120_000 }).toBe('Idle. No bundle yet. Waiting for media.');
+    await expect.poll(node.statusText, { timeout: 120_000 }).toBe('IDLE: No bundle yet. Waiting for a stick.');
     expect(await machine().output('systemctl show --property=NRestarts --value stickpin')).toBe('0');
     expect(await machine().output('systemctl is-active stickpin-registry.socket')).toBe('active');
     expect((await node.journal()).map((line) => line.MESSAGE)).toContain(
@@ -80,7 +80,7 @@ describeMachine('a node with CRI-O', 'installed', (machine) => {
       expect(mounts.split(' ')[3]?.split(',')).toContain(option);
     }
     expect(await machine().output('systemctl status stickpin --no-pager')).toMatch(
-      /Status: "ocp 4\.13\.7 is ready: 2 images present and pinned\. It is activated; you may remove the stick\."/,
+      /Status: "DONE: ocp 4\.13\.7 is installed\. Remove the stick\. It is activated: 2 images present and pinned\."/,
     );
     for (const { reference } of first.contents.images) {
       expect(await machine().output(`cat ${PINS}`)).toContain(`"${reference}"`);
@@ -152,7 +152,9 @@ describeMachine('a node with CRI-O', 'installed', (machine) => {
     const isMoving = ({ operation, progress }: { operation: string; progress: { doneBytes: number } }) =>
       operation === 'preloading' && progress.doneBytes > 2 * MIB;
     const moving = await node.until('some megabytes to be there', isMoving);
-    expect(moving.status).toMatch(/^Preloading ocp 4\.13\.8 from sd[a-z]1: 0\/2 images, [\d.]+ of 56 MiB/);
+    expect(moving.status).toMatch(
+      /^LEAVE THE STICK IN: Preloading ocp 4\.13\.8 from sd[a-z]1: 0\/2 images, [\d.]+ of 56 MiB/,
+    );
     // CRI-O waits for its pulls before it ends; the daemon has broken them off, so that no image is
     // there when it is back.
     await machine().output('systemctl restart crio.service');
@@ -160,7 +162,7 @@ describeMachine('a node with CRI-O', 'installed', (machine) => {
     await node.until('the preload to go on', isMoving);
     await plugged.unplug();
     await node.until('the removal to be told', ({ status }) =>
-      /^Stick removed while preloading ocp 4\.13\.8 \(0\/2 images\)\. Plug it in again to continue\.$/.test(status),
+      /^PLUG IN THE STICK AGAIN \(M-10\): Stick removed while preloading ocp 4\.13\.8 \(0\/2 images\)\.$/.test(status),
     );
     expect(await machine().output('systemctl is-active stickpin')).toBe('active');
     const again = await machine().plug(stick);
@@ -169,7 +171,7 @@ describeMachine('a node with CRI-O', 'installed', (machine) => {
       (report) => report.bundles[1]?.phase === 'ready' && report.operation === 'idle',
     );
     expect(ready.status).toBe(
-      "ocp 4.13.8 is ready: 2 images present and pinned. 'stickpin activate ocp@4.13.8' when you like. You may remove the stick.",
+      "REMOVE THE STICK (A-01): ocp 4.13.8 is loaded: 2 images present and pinned. 'stickpin activate ocp@4.13.8' when you like.",
     );
     await pinnedByRuntime(second);
     // On a busy machine CRI-O may take longer to read its mirrors than is waited for; a pull that
@@ -187,7 +189,7 @@ describeMachine('a node with CRI-O', 'installed', (machine) => {
     // STATUS is sent once a second.
     await expect
       .poll(() => node.statusText(), { timeout: 60_000 })
-      .toBe('Idle. ocp 4.13.8 activated (2 images present and pinned). Waiting for media.');
+      .toBe('IDLE: ocp 4.13.8 activated (2 images present and pinned). Waiting for a stick.');
   });
 
   test('a stick with a bundle of an unknown signer, and a stick without a bundle, each give one clear line', async () => {
@@ -195,7 +197,7 @@ describeMachine('a node with CRI-O', 'installed', (machine) => {
     await makeSampleBundle({ dir: join(directory, 'strange/stickpin'), name: 'evil', keys: [stranger] });
     const plugged = await machine().plug(await stickWith('strange', { folder: join(directory, 'strange') }));
     const report = await node.until('the rejection', ({ rejected }) => rejected.length > 0);
-    expect(report.status).toMatch(/^Rejected bundle on sd[a-z]1: .*unknown key.*see 'stickpin list'/);
+    expect(report.status).toMatch(/: Rejected bundle on sd[a-z]1: .*unknown key.*see 'stickpin list'/);
     await plugged.unplug();
     const empty = await machine().plug(await stickWith('empty', { table: 'none' }));
     await node.until('the empty stick to be told', ({ status }) => /sd[a-z] carries no bundle/.test(status));

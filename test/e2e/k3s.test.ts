@@ -43,7 +43,7 @@ describeMachine('a node laid out as k3s does it', 'booted', (machine) => {
     await bring(join(directory, 'factory-2026.pub'));
     const told = await run('k3s', 'README.md');
     expect(told).toMatch(/^ok +runtime +containerd \S+ of k3s answers on /m);
-    expect(told).toContain('Idle. No bundle yet. Waiting for media.');
+    expect(told).toContain('IDLE: No bundle yet. Waiting for a stick.');
     const stick = await makeStick({ image: join(directory, 'stick.img'), folder: join(directory, 'stick') });
     const plugged = await machine().plug(stick);
     await isActivated();

@@ -56,7 +56,8 @@ function storedReport(text: string, bootId: string): StoredReport | undefined {
     const isWhole = [members.status, writtenAt, writtenIn].every((member) => typeof member === 'string');
     if (!isWhole || members.runtime === undefined || members.trust === undefined) return undefined;
     // An older daemon did not write all of them.
-    const report = { ...EMPTY_REPORT, ...members } as StatusReport;
+    const advice = { action: 'none', words: '', text: members.status };
+    const report = { ...EMPTY_REPORT, advice, ...members } as StatusReport;
     return { report, writtenAt, bootId: writtenIn, isFromBefore: bootId !== writtenIn };
   } catch {
     return undefined;

@@ -1,10 +1,11 @@
 import { clip, oneLine, sentence } from '../../platform/plain-text.ts';
 import type { BundleAssessment } from '../assess/assess-bundle.ts';
 import { bundleName, bundleTitle } from '../model/bundle.ts';
-import { type Digest, shortDigest } from '../model/digest.ts';
+import { shortDigest } from '../model/digest.ts';
 import type { BundleLabel, Fault, Reason } from '../model/reason.ts';
 import { commandName } from '../release/recorded-phase.ts';
 import type { StoredBundle } from '../state/state.ts';
+import type { Does } from './actions.ts';
 
 /** `ocp 4.13.7`, for a short line. */
 export function briefTitle(bundle: BundleLabel): string {
@@ -19,7 +20,7 @@ export function briefName(name: string): string {
 const MAX_NAMES_LENGTH = 64;
 
 /** All of them, or the first one and how many more. */
-export function briefNames(names: readonly string[], none: string, joint = ', '): string {
+function briefNames(names: readonly string[], none: string, joint = ', '): string {
   const all = names.join(joint) || none;
   if (all.length <= (names.length > 1 ? MAX_NAMES_LENGTH : MAX_NAME_LENGTH)) return all;
   const [first = none, ...more] = names;
@@ -61,8 +62,8 @@ export function withCommands<T>(about: T, bundle: StoredBundle, bundles: readonl
  * As {@link briefTitle}, with the digest in short where the title alone could mean another bundle
  * that is kept.
  */
-export function titleAmong(bundle: StoredBundle, bundles: KeptBundles): string {
-  const title = briefTitle(bundle.payload);
+export function titleAmong(bundle: StoredBundle, bundles: KeptBundles, names: Pick<Names, 'title'> = BRIEF): string {
+  const title = names.title(bundle.payload);
   return hasNamesake(bundle, bundles) ? `${title} (${shortDigest(bundle.bundleId)})` : title;
 }
 
@@ -84,22 +85,19 @@ const MORE = "See 'journalctl -u stickpin'.";
  */
 export function fitted(sentences: readonly string[], maxLength: number = MAX_LINE_LENGTH, more = MORE): string {
   const [first = '', ...rest] = sentences.filter((text) => text !== '');
-  return rest.reduce(
-    (line, next) => {
-      const longer = `${sentence(line)} ${next}`;
-      return longer.length <= maxLength ? longer : line;
+  const line = rest.reduce(
+    (before, next) => {
+      const longer = `${sentence(before)} ${next}`;
+      return longer.length <= maxLength ? longer : before;
     },
     headWithin(first, { next: rest[0], more }, maxLength),
   );
+  return withShortDigests(line);
 }
 
-/**
- * The sentences in the order in which they read best when all fit, else as many of them as fit, the
- * most important ones first.
- */
-export function inOrder(reading: readonly string[], byWeight: readonly string[]): string {
-  const all = fitted(reading, Number.POSITIVE_INFINITY);
-  return all.length <= MAX_LINE_LENGTH ? all : fitted(byWeight);
+/** Nobody reads 64 hex digits from a screen: `stickpin list` has them. */
+export function withShortDigests(text: string): string {
+  return text.replace(/(?<![0-9a-f])([0-9a-f]{12})[0-9a-f]{52}(?![0-9a-f])/g, '$1…');
 }
 
 /** The sentences of a text: each begins with a capital letter after the end of another one. */
@@ -112,7 +110,7 @@ export function sentencesOf(text: string): readonly string[] {
  * do, then what lies between. Its digests are in short: they would take the room of what matters.
  */
 export function foreignSentences(message: string): readonly string[] {
-  const text = oneLine(message).replace(/sha256:[0-9a-f]{64}/g, (digest) => shortDigest(digest as Digest));
+  const text = withShortDigests(oneLine(message));
   const [what = '', ...more] = sentencesOf(text)
     .flatMap((one) => one.split(/; (?=\p{Ll}+[ ,])/u))
     .map(sentence);
@@ -157,6 +155,10 @@ export interface Said {
   readonly next?: string | undefined;
   /** What else can be done. */
   readonly also?: readonly string[];
+  /** What a person does, where the entry does not say it for all of its data. */
+  readonly does?: Does;
+  /** The words of the action say all that `next` says. */
+  readonly isNextSaid?: boolean;
 }
 
 /** How the names in a text are written: whole in a message, short in a STATUS line. */
@@ -184,6 +186,8 @@ export function activateCommand(bundle: BundleLabel): string {
 /** Everything that is written of one code. `remedy`: see {@link Remedy}. */
 interface Entry<Data> {
   readonly says: (data: Data, names: Names) => Said;
+  /** Default: calls support where there is a remedy, else waits. */
+  readonly does?: Does;
   readonly remedy?: Remedy;
   /** A person or this node ends it; no other node can. */
   readonly isOwn?: true;

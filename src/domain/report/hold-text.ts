@@ -4,8 +4,9 @@ import { bundleName, bundleTitle } from '../model/bundle.ts';
 import type { Phase } from '../model/condition.ts';
 import { RULE_CODES } from '../model/reason.ts';
 import type { StoredBundle } from '../state/state.ts';
+import type { Does } from './actions.ts';
 import { BRIEF, type Names, WHOLE } from './fitted.ts';
-import { HOLDS, type HoldClause, QUIET, WITHOUT_COMMAND } from './reasons/holds.ts';
+import { endsAlone, HOLDS, type HoldClause, QUIET, WITHOUT_COMMAND } from './reasons/holds.ts';
 import type { ShownReason } from './reasons/reason-text.ts';
 
 type WithoutGate<H> = H extends ActivationHold ? Pick<H, 'code' | 'data'> : never;
@@ -22,8 +23,13 @@ export function holdClause(hold: WithoutGate<ActivationHold>): string {
 }
 
 /** As {@link holdClause}, for a STATUS line. */
-export function briefHold(hold: ActivationHold): string {
-  return clauseOf(hold, BRIEF).what;
+export function briefHold(hold: ActivationHold, names: Names = BRIEF): string {
+  return clauseOf(hold, names).what;
+}
+
+/** What a person does about it, without the stick of its release. */
+export function doesAboutHold(hold: ActivationHold): Does {
+  return clauseOf(hold, BRIEF).does ?? (endsAlone(hold) ? 'wait' : 'call-support');
 }
 
 /**

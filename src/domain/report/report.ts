@@ -14,21 +14,25 @@ import { hookReports, noticeReport, rejectedNameReport, windowReports } from './
 import { reasonText, shownReason } from './reasons/reason-text.ts';
 import type { Snapshot } from './snapshot.ts';
 import type { Progress } from './status/media-line.ts';
-import { statusLine } from './status/status-line.ts';
+import { personNeeds } from './status/needs-person.ts';
+import { adviceOf, statusLine } from './status/status-line.ts';
 import type { StatusReport, TrustReport } from './status-schema.ts';
 import { streamReports } from './stream-report.ts';
 import { wantedReleaseText } from './texts/short-texts.ts';
 
 /** `conditions`: of each adopted release, in this round. `nodeConditions`: default none. */
 export function reportOf(
-  { observed, memory, assessment }: Snapshot,
+  snapshot: Snapshot,
   progress: Progress,
   conditions: ReadonlyMap<BundleId, readonly Condition[]> = new Map(),
   nodeConditions: readonly Condition<NodeConditionType>[] = [],
 ): StatusReport {
+  const { observed, memory, assessment } = snapshot;
   const { runtime } = observed;
   return plainDocument<StatusReport>({
-    status: statusLine({ observed, memory, assessment }, progress),
+    status: statusLine(snapshot, progress),
+    advice: adviceOf(snapshot, progress),
+    needsPerson: personNeeds(snapshot),
     operation: operationOf(observed, memory, assessment),
     runtime: defined({
       reachable: runtime.kind !== 'unreachable',

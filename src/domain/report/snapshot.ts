@@ -56,9 +56,11 @@ function mediaChanges(before: StatusReport['media'], after: StatusReport['media'
  * progress, counts of images and messages, which change every second during a preload.
  */
 export function lastingStatus(report: StatusReport): string {
-  const { status: _status, progress: _progress, runtime, bundles, rejected, ...others } = report;
+  const { status: _status, advice, needsPerson, progress: _progress, runtime, bundles, rejected, ...others } = report;
   return JSON.stringify({
     ...others,
+    advice: [advice.action, advice.code],
+    needsPerson: needsPerson.map(({ code, bundle }) => [code, bundle]),
     runtime: runtime.reachable,
     bundles: bundles.map(lastingBundle),
     rejected: rejected.map(({ reason, ...where }) => ({ ...where, code: reason.code })),

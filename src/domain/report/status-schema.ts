@@ -2,6 +2,7 @@ import * as v from 'valibot';
 import { is, maybe, type Parsed } from '../../platform/schema.ts';
 import { CONDITION_TYPES, NODE_CONDITION_TYPES, PHASES } from '../model/condition.ts';
 import { VERSION_SCHEMES } from '../model/version.ts';
+import { PERSON_ACTIONS } from './actions.ts';
 
 /**
  * The version of the documents for programs: `status.json`, and what commands print with `--json`.
@@ -228,6 +229,28 @@ const trust = v.object({
 /** In the order in which they are printed. */
 export const statusReport = v.object({
   status: is(text, 'The STATUS line, as `systemctl status stickpin` shows it.'),
+  advice: is(
+    v.object({
+      action: is(
+        v.picklist(PERSON_ACTIONS),
+        'What a person does first: `leave-in`, `remove` or `plug-in` the stick, `call-support`, `wait`, or `none`.',
+      ),
+      words: is(text, 'The words with which the STATUS line begins: `LEAVE THE STICK IN`.'),
+      code: maybe(text, 'The short code of the reason, as `M-12`.'),
+      text: is(text, 'What happens, as whole sentences.'),
+    }),
+    'What a person does now, and why: `action`, `words`, `code`, `text`.',
+  ),
+  needsPerson: is(
+    v.array(
+      v.object({
+        code: is(text, 'The short code of the reason, as `M-12`.'),
+        message: is(text, 'What is wrong and what to do.'),
+        bundle: maybe(text, 'The release that it is about, as `ocp@4.13.7`.'),
+      }),
+    ),
+    'Everything that ends only when a person does something: `code`, `message`, `bundle`.',
+  ),
   operation: is(
     v.picklist(['idle', 'verifying', 'preloading', 'activating']),
     '`idle`, `verifying`, `preloading` or `activating`.',

@@ -1,5 +1,6 @@
 import type { VerifiedBundle } from '../model/bundle.ts';
 import type { BundleId } from '../model/digest.ts';
+import type { Fault } from '../model/reason.ts';
 import { hasRotation, type KeyRotation, type TrustRequirement } from './approval.ts';
 import type { Role } from './role.ts';
 
@@ -48,10 +49,9 @@ export interface TrustInForce {
   /** Cause and remedy, without full stop; absent when they can be read. */
   readonly cause?: string;
   /**
-   * STATUS shows it while nothing else is to be done, without full stop: a private key is among
-   * them, or no key is trusted. Absent when all is well.
+   * A private key is among them, or no key is trusted. Absent when all is well.
    */
-  readonly alarm?: string;
+  readonly alarm?: Fault;
 }
 
 /**

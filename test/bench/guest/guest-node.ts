@@ -75,7 +75,7 @@ export async function prepareGuestNode(machine: Machine, key: SampleKey, scratch
     },
     startStickpin: async () => {
       await slow('systemctl stop bench-status.service 2> /dev/null; systemctl start stickpin.service');
-      const waits = 'systemctl show --property=StatusText --value stickpin | grep "Waiting for media"';
+      const waits = 'systemctl show --property=StatusText --value stickpin | grep "Waiting for a stick"';
       await machine.untilOutput('stickpin to wait for media', waits, { timeoutMs: SLOW_MS });
       await slow(noteStatus);
     },

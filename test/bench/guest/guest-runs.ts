@@ -107,7 +107,7 @@ export async function preloadInGuest(node: GuestNode, stick: Stick, bytesPerSeco
   await node.startStickpin();
   const plugged = await node.plug(stick, bytesPerSecond);
   try {
-    const isReady = () => node.statusAt(' is ready: ');
+    const isReady = () => node.statusAt(' present and pinned');
     const ready = await machine.until('the bundle to be ready', isReady, { timeoutMs: RUN_TIMEOUT_MS });
     const use = await node.readOf(plugged);
     const journal = await readJournal(node);

@@ -46,7 +46,7 @@ export function createStepWatch(): StepWatch {
       }
     },
     status: (line) => {
-      if (line.includes('is ready: ')) first('ready');
+      if (/ is (loaded|installed)[.:]/.test(line)) first('ready');
     },
     runtime: (runtime) => ({
       ...runtime,

@@ -342,7 +342,7 @@ describe.runIf(have('dbus-daemon', 'busctl'))('D-Bus service', () => {
     }
     expect(manager).toMatch(/^\.Progress +property +\(isi\) /m);
     expect(await busctl('get-property', 'io.stickpin1', '/io/stickpin1', IFACE, 'Progress')).toBe(
-      '(isi) 100 "Idle." 0\n',
+      '(isi) 100 "IDLE: No bundle yet." 0\n',
     );
     expect(manager).toMatch(/^\.Runtime +property +a\{sv\} +2 "reachable" b true "name" s "cri-o 1\.31\.0" /m);
     expect(manager).toMatch(/^\.Completed +signal +i /m);

@@ -80,7 +80,7 @@ describe.runIf(have(...needs))('D-Bus calls of one user without an end', { timeo
     for (let time = 0; time < 2; time += 1) {
       const client = await connectApi({ DBUS_SYSTEM_BUS_ADDRESS: api.address }, never, 60_000);
       try {
-        expect((await client.report(never)).status).toBe('Idle.');
+        expect((await client.report(never)).status).toBe('IDLE: No bundle yet.');
       } finally {
         client.close();
       }

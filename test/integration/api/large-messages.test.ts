@@ -86,7 +86,7 @@ describe.runIf(have('dbus-daemon'))('D-Bus service: large messages of any user',
 
   async function expectUnharmed(): Promise<void> {
     // The bus itself refuses further messages while 127 MiB wait for the service.
-    expect(await eventually(status, 30_000)).toMatchObject({ status: 'Idle.' });
+    expect(await eventually(status, 30_000)).toMatchObject({ status: 'IDLE: No bundle yet.' });
     expect(errors.join('')).toBe('');
     expect(service.exitCode).toBeNull();
     expect(peakMiB() - idleMiB).toBeLessThan(GROWTH_MIB);

@@ -36,7 +36,7 @@ describe(README, () => {
       env: { HOME: directory, npm_config_offline: 'true' },
     });
     expect(said).toMatch(
-      /STATUS=Idle\. No bundle yet\. Waiting for media\.[\s\S]+It is activated; you may remove the stick\./,
+      /STATUS=IDLE: No bundle yet\. Waiting for a stick\.[\s\S]+STATUS=DONE: ocp 4\.13\.7 is installed\. Remove the stick\./,
     );
     const rows = said.slice(said.indexOf('IMAGE ')).trim().split('\n').slice(1);
     expect(rows).toHaveLength(6);

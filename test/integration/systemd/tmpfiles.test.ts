@@ -23,7 +23,7 @@ describe.runIf(have('root', program('systemd-tmpfiles', 'apt-get install systemd
 
   it.each([
     { name: 'images.env', text: 'STICKPIN_ETCD=quay.io/coreos/etcd@sha256:0\n' },
-    { name: 'status.json', text: '{"status":"Idle.","bootId":"the one before"}\n' },
+    { name: 'status.json', text: '{"status":"IDLE:","bootId":"the one before"}\n' },
   ])('copies $name to /run as the daemon left it, and does nothing while there is none', ({ name, text }) => {
     boot();
     expect(() => readFileSync(join(root, 'run/stickpin', name))).toThrow(/ENOENT/);

@@ -4,7 +4,9 @@ import type { StatusReport } from '../../../src/domain/report/status-schema.ts';
 /** The report of a daemon that has nothing to do; `over` is what differs. */
 export function idleReport(over: Partial<StatusReport> = {}): StatusReport {
   return {
-    status: 'Idle.',
+    status: 'IDLE: No bundle yet.',
+    advice: { action: 'none', words: 'IDLE', text: 'No bundle yet.' },
+    needsPerson: [],
     operation: 'idle',
     runtime: { reachable: true, name: 'cri-o 1.31.0' },
     media: [],

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { unclaimedNote } from '../../../src/domain/report/events/release-events.ts';
 import { hookNotes } from '../../../src/domain/report/parts/part-reports.ts';
+import { NARROW } from '../../../src/domain/report/status/line.ts';
 import { type Progress, startFaultLine } from '../../../src/domain/report/status/media-line.ts';
 import { restLine, statusLine } from '../../../src/domain/report/status/status-line.ts';
 import { streamNotes } from '../../../src/domain/report/stream-report.ts';
@@ -77,7 +78,7 @@ function failedPull(code: string, message: string): Partial<Scene> {
 /** Lines that no reason of a release makes, and the code of what is behind them. */
 const SCENES: readonly (readonly [Partial<Scene>, (readonly StoredBundle[])?, Partial<Progress>?])[] = [
   ...["No key is trusted: copy the factory's .pub file to /k", 'PRIVATE KEY in /k/a.key; delete it'].map(
-    (alarm) => [{ trust: { ...observation({}).trust, alarm } }] as const,
+    (message) => [{ trust: { ...observation({}).trust, alarm: { code: 'trust/no-key', message } } }] as const,
   ),
   [{ facts: { ...observation({}).facts, settingsFault: 'a.toml: x is not a setting of stickpin' } }],
   [{ media: [broken] }],
@@ -172,16 +173,17 @@ function failingLine(): string {
   const observed = observation({ runtime: complete });
   const { assessment } = judge(observed, [active]);
   const soak = { kind: 'soaking', remainingMs: undefined, lacking: [], failing: ['etcd'] } as const;
-  return restLine(observed, {
+  const line = restLine(observed, {
     ...assessment,
     bundles: assessment.bundles.map((entry) => ({ ...entry, phase: 'active' })),
     life: { ...assessment.life, soaks: new Map([[bundle.bundleId, soak]]) },
   });
+  return line.text(NARROW);
 }
 
 /** Notes that STATUS adds, and a release whose containers fail. */
 const NOTES: readonly (readonly [string, string])[] = [
-  ['a hook failed', hookNotes({ ...NO_HOOKS, failed: [FAILED] }, [], NOON).join(' ')],
+  ['a hook failed', hookNotes({ ...NO_HOOKS, failed: [FAILED] }, [], NOON).failed ?? ''],
   ['pins are unclaimed', unclaimed()],
   ['another node runs a release', wantedReleaseText({ name: 'ocp', version: '4.13.8', nodes: ['worker-2'] })],
   ['nobody knows what runs', streamNotes(pathWith([stored(verified({ update: { from: '>=4.12' } }))])).join(' ')],

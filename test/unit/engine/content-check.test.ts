@@ -227,7 +227,7 @@ describe('the check of images after an unclean boot', () => {
     await node.start();
     await node.clock.advance(100_000);
     expect(node.engine.report()?.status).toBe(
-      'ocp 4.13.7 is ready: 2 images present and pinned. They are checked, then it is activated.',
+      'WAIT: ocp 4.13.7 is loaded: 2 images present and pinned. They are checked, then it is activated.',
     );
     await node.clock.advance(100_000);
     expect(node.engine.report()?.bundles[0]?.phase).toBe('activated');
@@ -478,7 +478,7 @@ describe('stickpin verify-images', () => {
     node.runtime.beforeCheck = () => new Promise((resolve) => (goOn = resolve));
     await node.start();
     await node.clock.advance(1_000);
-    expect(node.engine.report()?.status).toMatch(/^Checking the content of images.*: 0\/2/);
+    expect(node.engine.report()?.status).toMatch(/: Checking the content of images.*: 0\/2/);
     const asked = node.engine.verifyImages('', signal);
     node.runtime.beforeCheck = async () => undefined;
     goOn();

@@ -73,12 +73,12 @@ describe('from ready to proven', () => {
     await preload(A);
     await run(1, 'etcd', 'api');
     expect(node.statuses.at(-1)).toMatch(
-      /^Idle\. ocp 4\.13\.1 active \(3 images pinned\), proven in about 10 min\. Waiting/,
+      /^IDLE: ocp 4\.13\.1 active \(3 images pinned\), proven in about 10 min\. Waiting/,
     );
     await node.clock.advance(9 * MINUTE);
     expect(phases()).toEqual({ '4.13.1': 'active' });
     await node.clock.advance(MINUTE);
-    expect(node.statuses.at(-1)).toBe('Idle. ocp 4.13.1 proven (3 images pinned). Waiting for media.');
+    expect(node.statuses.at(-1)).toBe('IDLE: ocp 4.13.1 proven (3 images pinned). Waiting for a stick.');
     await prove(B);
     expect(kinds()).not.toContain('bundleRetired');
     await prove(C);
@@ -369,7 +369,7 @@ describe('rollback', () => {
     expect(phases()).toEqual({ '4.13.1': 'active', '4.13.2': 'activated' });
     expect(kinds().filter((kind) => kind === 'bundleRolledBack')).toHaveLength(1);
     expect(node.statuses.at(-1)).toMatch(
-      /^ocp 4\.13\.2 was rolled back: ocp 4\.13\.1 runs again, and gets its tags back\./,
+      /: ocp 4\.13\.2 was rolled back: ocp 4\.13\.1 runs again, and gets its tags back\./,
     );
     await run(2, 'etcd', 'api');
     await node.clock.advance(60 * MINUTE);

@@ -60,10 +60,10 @@ export function revocationsOf(node: NodeKeys): Revocations {
 
 function alarmOf({ settings }: NodeKeys, keys: TrustedKeys): Pick<TrustInForce, 'alarm'> {
   const exposed = keys.problems.find(({ isPrivateKey }) => isPrivateKey);
-  if (exposed !== undefined) return { alarm: keyProblemLine(exposed) };
+  if (exposed !== undefined) return { alarm: { code: 'trust/private-key', message: keyProblemLine(exposed) } };
   const counts = keys.keys.length > 0 || keys.roles.some((role) => role.keys.length > 0);
   if (counts || keys.revocationsUnreadable || settings.require === 'approval') return {};
-  return { alarm: noKeyText(keys, settings.keys_dir) };
+  return { alarm: { code: 'trust/no-key', message: noKeyText(keys, settings.keys_dir) } };
 }
 
 export function trustInForce(node: NodeKeys): TrustInForce {

@@ -119,8 +119,12 @@ export function hookReports({ running, failed, ledger }: HookMemory, bundles: Bu
   ];
 }
 
-/** A sentence each. `before-activate` of an awaited release is reported with that release. */
-export function hookNotes({ running, failed, ledger }: HookMemory, bundles: Bundles, now: number): readonly string[] {
+/** Sentences. `before-activate` of an awaited release is reported with that release. */
+export function hookNotes(
+  { running, failed, ledger }: HookMemory,
+  bundles: Bundles,
+  now: number,
+): { readonly running: readonly string[]; readonly failed: string | undefined } {
   // What waits for a hook of the node is at most a light.
   const isReportedElsewhere = (run: HookRun) =>
     run.hook === 'before-activate' &&
@@ -132,16 +136,16 @@ export function hookNotes({ running, failed, ledger }: HookMemory, bundles: Bund
   const broken = [...ledger].filter(([, { failure }]) => failure !== undefined).map(([hook]) => hook);
   const retried = failed.filter((run) => !isReportedElsewhere(run)).map(({ hook }) => hook);
   const bad = [...new Set([...broken, ...retried])];
-  return [
-    ...running
+  return {
+    running: running
       .filter((run) => 'bundleId' in run)
       .filter((run) => !isReportedElsewhere(run))
       .map(({ hook, unit, bundleId, startedAt }) => {
         const since = formatDuration(Math.max(0, now - startedAt));
         return `Waiting for hook ${hook} of ${titleOf(bundleId)} (${unit}), for ${since} now.`;
       }),
-    ...(bad.length === 0 ? [] : [`Hook ${bad.join(', ')} failed: see 'stickpin status'.`]),
-  ];
+    failed: bad.length === 0 ? undefined : `Hook ${bad.join(', ')} failed: see 'stickpin status'.`,
+  };
 }
 
 /** `reason`: why it is not in force, if it is not. */

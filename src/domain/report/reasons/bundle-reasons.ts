@@ -11,6 +11,7 @@ const NOBODY = 'nobody trusted';
 /** Why a bundle is not adopted, or is not trusted. */
 export const REFUSAL_REASONS: Entries<AdoptionReason | TrustReason> = {
   'bundle/arch': {
+    does: 'plug-in-other',
     says: ({ bundle, bundleArch, nodeArch }, { title }) => ({
       what: `${title(bundle)} is made for ${bundleArch}, and this node is ${nodeArch}`,
       next: `Bring the bundle made for ${nodeArch}`,
@@ -25,6 +26,7 @@ export const REFUSAL_REASONS: Entries<AdoptionReason | TrustReason> = {
       switch (data.kind) {
         case 'below-floor':
           return {
+            does: 'plug-in-other',
             what: `${title(bundle)} is older than the release activated on this node`,
             details: [`Its sequence is ${sequence}, and ${data.floor} was activated`],
             next: `Bring a newer bundle, or ${reset}`,
@@ -69,6 +71,7 @@ export const REFUSAL_REASONS: Entries<AdoptionReason | TrustReason> = {
     remedy: () => 'make the bundle again with a base of its own stream, or without one',
   },
   'bundle/expired': {
+    does: 'plug-in-other',
     says: ({ bundle, expires }, { title }) => ({
       what: `${title(bundle)} expired on ${expires}`,
       next: 'Bring a newer one',

@@ -4,6 +4,7 @@ import { formatCount, formatDuration } from '../../../platform/sizes.ts';
 import type { ActivationHold } from '../../activation/gates.ts';
 import { CREATED_AHEAD_MS } from '../../adoption/floors.ts';
 import { MAX_RANGE_LENGTH } from '../../model/version.ts';
+import type { Does } from '../actions.ts';
 import { codesWhere, type Names, type Remedy } from '../fitted.ts';
 import { hookFailureText } from '../texts/release-text.ts';
 import { percentText, timeText, wallText } from '../texts/short-texts.ts';
@@ -15,6 +16,7 @@ type DataOf<C extends Code> = Extract<ActivationHold, { readonly code: C }>['dat
 export interface HoldClause {
   readonly what: string;
   readonly more?: string;
+  readonly does?: Does;
 }
 
 interface HoldEntry<Data> {
@@ -66,10 +68,11 @@ export const HOLDS: { readonly [C in Code]: HoldEntry<DataOf<C>> } = {
   'rule/from': { says: fromClause, remedy: OTHER },
   'rule/barrier': {
     says: ({ barrier, reason, lacks }, { name }) => {
-      const { current = '', must, end = '', more } = BARRIER[lacks];
+      const { current = '', must, end = '', more, does } = BARRIER[lacks];
       return defined({
         what: `barrier ${name(barrier)}${current} must be ${must} first (${name(reason)})${end}`,
         more,
+        does,
       });
     },
     remedy: (release) =>
@@ -237,8 +240,18 @@ export function endsAlone({ code, releasedBy }: { readonly code: string; readonl
 }
 
 const BARRIER: Readonly<Record<DataOf<'rule/barrier'>['lacks'], BarrierWords>> = {
-  bundle: { must: 'activated', end: ': plug in its stick', more: ', since it is not on this node' },
-  trust: { must: 'activated and proven', end: ', and it is rejected or not trusted', more: ' on this node' },
+  bundle: {
+    must: 'activated',
+    end: ': plug in its stick',
+    more: ', since it is not on this node',
+    does: 'plug-in-other',
+  },
+  trust: {
+    must: 'activated and proven',
+    end: ', and it is rejected or not trusted',
+    more: ' on this node',
+    does: 'call-support',
+  },
   activation: { must: 'activated and proven' },
   proof: { current: ', the current release,', must: 'proven' },
 };
@@ -248,6 +261,7 @@ interface BarrierWords {
   readonly must: string;
   readonly end?: string;
   readonly more?: string;
+  readonly does?: Does;
 }
 
 const MANUAL: Readonly<Record<DataOf<'engine/manual'>['by'], string>> = {

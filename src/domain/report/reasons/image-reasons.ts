@@ -3,7 +3,16 @@ import { formatBytes, formatCount, formatDuration } from '../../../platform/size
 import { bundleName } from '../../model/bundle.ts';
 import { shortDigest } from '../../model/digest.ts';
 import type { FilesystemRefusal } from '../../model/medium.ts';
-import type { Flaws, ImageCount, ImageReason, MediaReason, QueuePlace, RuntimeReason } from '../../model/reason.ts';
+import type {
+  DamageOutcome,
+  Flaws,
+  ImageCount,
+  ImageReason,
+  MediaReason,
+  QueuePlace,
+  RuntimeReason,
+} from '../../model/reason.ts';
+import type { Does } from '../actions.ts';
 import type { Entries, Names, Said } from '../fitted.ts';
 import { contentFaultText, damageNextText } from '../texts/release-text.ts';
 
@@ -14,6 +23,7 @@ const COPY = "Copy the bundle to a stick again, check it with 'stickpin bundle v
 /** Why images of a release are not loaded, are not whole or are not pinned. */
 export const IMAGE_REASONS: Entries<ImageReason | MediaReason | RuntimeReason> = {
   'engine/no-base': {
+    does: 'plug-in',
     says: ({ bundle, layers, base, holders = [] }, { title, name, list }) => {
       const digest = base.bundleId === undefined ? '' : shortDigest(base.bundleId);
       const known = base.name === undefined ? `bundle ${digest}` : name(base.name);
@@ -30,13 +40,16 @@ export const IMAGE_REASONS: Entries<ImageReason | MediaReason | RuntimeReason> =
     remedy: () => 'plug in the stick of its base, or one with the whole release',
   },
   'engine/cancelled': {
+    does: 'plug-in-again',
     says: ({ bundle, images }, { title }) => ({
       what: `The preload of ${title(bundle)} was cancelled (${progress(images)})`,
       next: "Plug its stick in again, or run 'stickpin rescan', to continue",
+      isNextSaid: true,
     }),
     remedy: () => "plug its stick in again, or run 'stickpin rescan'",
   },
   'engine/offline': {
+    does: 'plug-in',
     says: ({ bundle, media }, { title, list }) => ({
       what: `${title(bundle)} on ${list(media, 'a medium')} has no blobs, and preload.online is false`,
       next: 'Plug in the stick with its blobs, or set preload.online = true',
@@ -44,6 +57,7 @@ export const IMAGE_REASONS: Entries<ImageReason | MediaReason | RuntimeReason> =
     remedy: () => 'plug in the stick that has its blobs, or set preload.online = true',
   },
   'bundle/blob-missing': {
+    does: 'plug-in-other',
     says: (data, { title, list }) => {
       const present = `${progress(data.images)} are present`;
       switch (data.kind) {
@@ -76,6 +90,7 @@ export const IMAGE_REASONS: Entries<ImageReason | MediaReason | RuntimeReason> =
     remedy: () => 'plug in the stick that carries the rest, or copy the bundle again',
   },
   'engine/needs-copy': {
+    does: 'plug-in-other',
     says: ({ bundle, images, flaws }, { title, name }) => ({
       what: `${title(bundle)} needs an undamaged copy`,
       details: [flawText(flaws, name), `${progress(images)} are present`],
@@ -86,6 +101,7 @@ export const IMAGE_REASONS: Entries<ImageReason | MediaReason | RuntimeReason> =
       "copy the bundle to a stick again, best another one, check it with 'stickpin bundle verify --full', and plug it in",
   },
   'engine/no-source': {
+    does: 'plug-in-again',
     says: ({ bundle, images, how }, { title, name }) => {
       const what = `${title(bundle)} (${progress(images)})`;
       switch (how.kind) {
@@ -93,19 +109,26 @@ export const IMAGE_REASONS: Entries<ImageReason | MediaReason | RuntimeReason> =
           return {
             what: `${name(how.medium)} was unmounted while preloading ${what}`,
             next: "Plug it in again or run 'stickpin rescan' to continue",
+            isNextSaid: true,
           };
         case 'taken-out':
           return {
             what: `${title(bundle)} was taken out of ${name(how.folder ?? 'the drop folder')} while preloading (${progress(images)})`,
             next: 'Put it back, or plug in its stick, to continue',
+            does: 'plug-in',
           };
         case 'peer-away':
           return {
             what: `${name(how.peer)} stopped giving ${what}`,
             next: 'It continues when a node has it: plug its stick into any node',
+            does: 'wait',
           };
         case 'unplugged':
-          return { what: `Stick removed while preloading ${what}`, next: 'Plug it in again to continue' };
+          return {
+            what: `Stick removed while preloading ${what}`,
+            next: 'Plug it in again to continue',
+            isNextSaid: true,
+          };
         default:
           return assertNever(how);
       }
@@ -131,6 +154,7 @@ export const IMAGE_REASONS: Entries<ImageReason | MediaReason | RuntimeReason> =
     }),
   },
   'engine/image-missing': {
+    does: 'plug-in',
     says: ({ bundle, missing, total, isMixed, named, isList, next }, { title, name }) => {
       const more = missing - named.length;
       return {
@@ -144,20 +168,24 @@ export const IMAGE_REASONS: Entries<ImageReason | MediaReason | RuntimeReason> =
           ...(next.kind === 'copy' ? [flawText(next.flaws, name)] : []),
         ],
         next: missingNext(next, title(bundle), missing === 1, name),
+        does: MISSING_DOES[next.kind],
       };
     },
     remedy: (release) => `plug in the stick of ${release}, unless the images are pulled again already`,
   },
   'engine/image-damaged': {
+    does: 'plug-in',
     says: ({ bundle, damaged, total, reference, fault, next, base }, { title }) => ({
       what: `${countText(damaged, total, title(bundle))} damaged on this node`,
       details: [`The first is ${reference}: ${contentFaultText(fault)}`],
       next: damageNextText(next, title(bundle), base),
+      does: DAMAGE_DOES[next],
     }),
     remedy: (release) =>
       `plug in the stick of ${release}, and see 'stickpin verify-images ${release}'; if damage comes again, check the disk`,
   },
   'engine/documents-missing': {
+    does: 'plug-in',
     says: ({ bundle, lacking, total, isMixed, reference }, { title }) => ({
       what: `${lacking} of ${total} ${kindText(isMixed)} of ${title(bundle)} can't be pulled again without a network`,
       details: [
@@ -254,6 +282,23 @@ function countText(count: number, total: number, title: string, isMixed?: boolea
 function kindText(isMixed = false): string {
   return isMixed ? 'images and artifacts' : 'images';
 }
+
+const MISSING_DOES: Readonly<Record<DataOf<'engine/image-missing'>['next']['kind'], Does>> = {
+  pull: 'wait',
+  look: 'wait',
+  copy: 'plug-in-other',
+  'plug-in': 'plug-in',
+};
+
+const DAMAGE_DOES: Readonly<Record<DamageOutcome, Does>> = {
+  heal: 'wait',
+  'plug-in': 'plug-in',
+  cancelled: 'plug-in-again',
+  'in-use': 'call-support',
+  shared: 'call-support',
+  look: 'wait',
+  'give-up': 'call-support',
+};
 
 function missingNext(
   next: DataOf<'engine/image-missing'>['next'],

@@ -3,6 +3,8 @@ import { bundleName } from '../../model/bundle.ts';
 import { shortDigest } from '../../model/digest.ts';
 import type { BundleLabel, Reason } from '../../model/reason.ts';
 import type { StoredBundle } from '../../state/state.ts';
+import type { Does } from '../actions.ts';
+import { doesAbout } from '../codes.ts';
 import {
   BRIEF,
   type Conclusion,
@@ -73,24 +75,47 @@ export function reasonWithin(reason: Reason, maxLength: number = MAX_LINE_LENGTH
   const [whole, brief] = [saidOf(reason, WHOLE), saidOf(reason, BRIEF)];
   const all = byWeight(whole).join(' ');
   // A long name would push what is wrong beyond the first 80 characters.
-  if (all.length <= maxLength && brief.what === whole.what) return all;
+  if (all.length <= maxLength && (brief.what === whole.what || maxLength > MAX_LINE_LENGTH)) return all;
   const details = brief.details?.flatMap(foreignSentences) ?? [];
   return fitted([...byWeight({ ...brief, details }), SEE_LIST], maxLength, more);
 }
 
+/** What a person does about it. */
+export function doesFor(reason: Reason): Does {
+  if ('message' in reason) return doesAbout(reason.code);
+  const { does, remedy } = REASONS[reason.code];
+  return saidOf(reason, BRIEF).does ?? does ?? (remedy === undefined ? 'wait' : 'call-support');
+}
+
+/** A line about a reason. `bundle`: whose it is, for one that could be another one. */
+export function reasonLine(
+  reason: Reason,
+  bundle?: StoredBundle,
+  bundles: KeptBundles = [],
+): { readonly does: Does; readonly code: string; readonly text: (width: { readonly room: number }) => string } {
+  return {
+    does: doesFor(reason),
+    code: reason.code,
+    text: ({ room }) =>
+      bundle === undefined ? reasonWithin(reason, room) : reasonAmong(reason, bundle, bundles, room),
+  };
+}
+
 /** As a STATUS line has them: where there is little room, the last ones are left out. */
-function byWeight({ what, next = '', details = [], also = [] }: Said): readonly string[] {
-  return [what, next, ...details, ...also].filter((text) => text !== '').map((text) => closed(oneLine(text)));
+function byWeight({ what, next = '', isNextSaid, details = [], also = [] }: Said): readonly string[] {
+  return [what, isNextSaid ? '' : next, ...details, ...also]
+    .filter((text) => text !== '')
+    .map((text) => closed(oneLine(text)));
 }
 
 /**
  * A reason that speaks of the bundle by its title, with the digest in short added where that is not
  * enough.
  */
-export function reasonAmong(reason: Reason, bundle: StoredBundle, bundles: KeptBundles): string {
-  if (!hasNamesake(bundle, bundles)) return reasonWithin(reason);
+function reasonAmong(reason: Reason, bundle: StoredBundle, bundles: KeptBundles, room: number): string {
+  if (!hasNamesake(bundle, bundles)) return reasonWithin(reason, room);
   const which = `This is bundle ${shortDigest(bundle.bundleId)}.`;
-  return fitted([reasonWithin(reason, MAX_LINE_LENGTH - which.length - 1), which]);
+  return fitted([reasonWithin(reason, room - which.length - 1), which], room);
 }
 
 /** `why`: in the words of the person. */
@@ -115,10 +140,6 @@ export const FINAL_REFUSALS = codesWhere(REFUSAL_REASONS, ({ isFinal }) => isFin
 const REMEDIES: ReadonlyMap<string, Remedy | undefined> = new Map(
   Object.entries({ ...HOLDS, ...REASONS }).map(([code, { remedy }]) => [code, remedy]),
 );
-
-export function endsByItself(code: string): boolean {
-  return REMEDIES.has(code) && REMEDIES.get(code) === undefined;
-}
 
 /**
  * A clause without full stop; undefined where it ends automatically. What an adapter reports says

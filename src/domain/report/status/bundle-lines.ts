@@ -1,4 +1,4 @@
-import { oneLine, sentence } from '../../../platform/plain-text.ts';
+import { oneLine } from '../../../platform/plain-text.ts';
 import { formatCount } from '../../../platform/sizes.ts';
 import type { ActivationHold } from '../../activation/gates.ts';
 import { sequenceOf } from '../../adoption/floors.ts';
@@ -8,31 +8,31 @@ import { unsupportedReason } from '../../assess/derive-phase.ts';
 import { isRecordingTrouble, isStateDamage } from '../../preload/space.ts';
 import { isRetired, isRolledBack } from '../../release/recorded-phase.ts';
 import { flawedAmong } from '../../state/checks.ts';
+import { isForPerson } from '../actions.ts';
+import { doesAbout } from '../codes.ts';
 import {
   briefName,
   briefTitle,
   commandNameAmong,
   fitted,
-  foreignSentences,
-  inOrder,
   type KeptBundles,
-  MAX_LINE_LENGTH,
   SEE_LIST,
   shortened,
   titleAmong,
 } from '../fitted.ts';
-import { briefHold, isAwaited, isRuleHold, isWithoutCommand, reportedHold } from '../hold-text.ts';
-import { endsByItself, reasonAmong, reasonWithin } from '../reasons/reason-text.ts';
+import { briefHold, doesAboutHold, isAwaited, isRuleHold, isWithoutCommand, reportedHold } from '../hold-text.ts';
+import { doesFor, reasonLine, reasonWithin } from '../reasons/reason-text.ts';
 import type { Snapshot } from '../snapshot.ts';
 import { runtimeAway } from '../texts/short-texts.ts';
+import { foreignLine, inOrder, type Line, type Width } from './line.ts';
 
 /** Why the newest of these bundles can't go on, or what went wrong with it last. */
-export function bundleTrouble(those: readonly BundleAssessment[], { bundles }: Assessment): string | undefined {
+export function bundleTrouble(those: readonly BundleAssessment[], { bundles }: Assessment): Line | undefined {
   const spoken = withoutOutdated(those).filter((entry) => !needsOtherMedium(entry) && !isPassedOver(entry, bundles));
   const stopped = spoken.filter(({ reason }) => reason !== undefined);
   const entry = stopped.findLast(needsPerson) ?? stopped.at(-1) ?? spoken.findLast(({ trouble }) => trouble);
   const reason = entry?.reason ?? entry?.trouble;
-  return entry && reason && reasonAmong(reason, entry.bundle, bundles);
+  return entry && reason && reasonLine(reason, entry.bundle, bundles);
 }
 
 /** Without releases that were rolled back, once a newer one of their stream is among them. */
@@ -49,7 +49,7 @@ export function withoutOutdated(those: readonly BundleAssessment[]): readonly Bu
  * Whether a newer release of its stream was activated instead, and nobody has requested it since:
  * what it waits for concerns no person any more.
  */
-function isPassedOver(entry: BundleAssessment, bundles: readonly BundleAssessment[]): boolean {
+export function isPassedOver(entry: BundleAssessment, bundles: readonly BundleAssessment[]): boolean {
   const { bundle, phase, reason, activationDue, isRequested } = entry;
   if (bundle.activatedAt !== undefined || activationDue || isRequested === true) return false;
   if (phase !== 'held' && (phase !== 'ready' || reason !== undefined)) return false;
@@ -66,7 +66,7 @@ function isPassedOver(entry: BundleAssessment, bundles: readonly BundleAssessmen
 /** Whether a release waits for a person, and not for a time or for something on the node. */
 function needsPerson(entry: BundleAssessment): boolean {
   if (entry.reason?.code === 'engine/rolled-back') return false;
-  if (entry.reason !== undefined) return !endsByItself(entry.reason.code);
+  if (entry.reason !== undefined) return isForPerson(doesFor(entry.reason));
   return isAwaited(entry) && entry.holds.some(({ releasedBy }) => releasedBy === 'person');
 }
 
@@ -95,9 +95,8 @@ export function needsOtherMedium({ hold, media, badBlobs }: BundleAssessment): b
 }
 
 /** Undefined when it needs no other medium. */
-export function otherMediumNote(entry: BundleAssessment, bundles: readonly BundleAssessment[]): string | undefined {
+export function otherMediumNote(entry: BundleAssessment, title: string): string | undefined {
   if (!needsOtherMedium(entry)) return undefined;
-  const title = titleAmong(entry.bundle, bundles);
   return flawedAmong(entry.badBlobs).length > 0
     ? `${title} needs an undamaged copy: see 'stickpin list'.`
     : `${title} is incomplete: plug in the stick that carries the rest.`;
@@ -110,94 +109,126 @@ export function otherMediumNote(entry: BundleAssessment, bundles: readonly Bundl
 export function requestedLine(
   those: readonly BundleAssessment[],
   { bundles }: Pick<Assessment, 'bundles'>,
-): string | undefined {
+): Line | undefined {
   const requested = those.findLast((entry) => entry.phase !== 'ready' && isAwaited(entry) && !entry.reason);
   return requested && heldLine(requested, bundles);
 }
 
-export function readyLine(entry: BundleAssessment, bundles: readonly BundleAssessment[]): string {
-  const { bundle, phase, activationDue } = entry;
-  const images = bundle.contents.images.length;
-  const title = titleAmong(bundle, bundles);
-  const name = commandNameAmong(bundle, bundles);
-  if (phase === 'retired') return `${title} is retired. To use it again, run 'stickpin activate ${name}'.`;
-  const artifacts = bundle.contents.artifacts?.length ?? 0;
-  const copied = `${artifacts - entry.absentArtifacts.length}/${formatCount(artifacts, 'artifact')}`;
-  if (phase === 'preloading' && entry.absentArtifacts.length > 0)
-    return `${title} is copied to this node: ${copied}.${entry.isOnPeersOnly === true ? '' : ' Leave the stick plugged in.'}`;
-  const held = heldLine(entry, bundles);
-  if (held !== undefined) return held;
-  const isAwaited = phase === 'ready' && bundle.activatedAt === undefined;
-  const beside = artifacts === 0 ? '' : `, ${formatCount(artifacts, 'artifact')} kept`;
-  const ready = `${title} is ready: ${formatCount(images, 'image')} present and pinned${beside}.`;
-  const isChecked = entry.holds.some(({ code }) => code === 'engine/content-unchecked');
-  if (activationDue && isChecked) return `${ready} They are checked, then it is activated.`;
-  if (activationDue) return `${ready} Activating next.`;
-  const note = stickNote(entry);
-  const activate = `'stickpin activate ${name}' when you like.`;
-  if (entry.neededBy !== undefined) return `${title} is ${phase}. ${note}${isAwaited ? activate : ''}`.trim();
-  if (!isAwaited) return `${ready} It is ${phase}${isOnStick(entry) ? '; you may remove the stick.' : '.'}`;
-  const noted = `${ready} ${activate} ${note}`.trim();
-  // A command with a digest is long, and must not be cut.
-  return noted.length <= MAX_LINE_LENGTH ? noted : `${ready} ${activate}`;
+export function readyLine(entry: BundleAssessment, bundles: readonly BundleAssessment[]): Line {
+  return arrivingLine(entry, bundles) ?? heldLine(entry, bundles) ?? loadedLine(entry, bundles);
 }
 
-export function blockedLine({ observed, memory, assessment }: Snapshot): string | undefined {
+/** Of a release that is not complete. */
+function arrivingLine(entry: BundleAssessment, bundles: readonly BundleAssessment[]): Line | undefined {
+  const { bundle, phase, absentArtifacts } = entry;
+  const title = ({ names }: Width) => titleAmong(bundle, bundles, names);
+  if (phase === 'retired') {
+    const command = `'stickpin activate ${commandNameAmong(bundle, bundles)}'`;
+    return {
+      does: 'call-support',
+      code: 'engine/retired',
+      text: (width) => `${title(width)} is retired. To use it again, run ${command}.`,
+    };
+  }
+  if (phase !== 'preloading' || absentArtifacts.length === 0) return undefined;
+  const total = bundle.contents.artifacts?.length ?? 0;
+  const copied = `${total - absentArtifacts.length}/${formatCount(total, 'artifact')}`;
+  return { does: 'wait', text: (width) => `${title(width)} is copied to this node: ${copied}.`, stick: staysOn(entry) };
+}
+
+function loadedLine(entry: BundleAssessment, bundles: readonly BundleAssessment[]): Line {
+  const { bundle, phase, activationDue } = entry;
+  const count = bundle.contents.artifacts?.length ?? 0;
+  const beside = count === 0 ? '' : `, ${formatCount(count, 'artifact')} kept`;
+  const images = `${formatCount(bundle.contents.images.length, 'image')} present and pinned${beside}.`;
+  const title = ({ names }: Width) => titleAmong(bundle, bundles, names);
+  const loaded = (width: Width) => `${title(width)} is loaded: ${images}`;
+  if (activationDue) {
+    const isChecked = entry.holds.some(({ code }) => code === 'engine/content-unchecked');
+    const next = isChecked ? 'They are checked, then it is activated.' : 'Activating next.';
+    return { does: 'wait', text: (width) => fitted([loaded(width), next], width.room), stick: staysOn(entry) };
+  }
+  const stick = freeOn(entry);
+  const need = needNote(entry);
+  if (phase === 'ready' && bundle.activatedAt === undefined) {
+    const command = `'stickpin activate ${commandNameAmong(bundle, bundles)}' when you like.`;
+    return {
+      does: 'call-support',
+      code: 'engine/manual',
+      text: (width) => inOrder([loaded(width), command, need], [loaded(width), need, command], width.room),
+      stick,
+    };
+  }
+  const installed = (width: Width) => `${title(width)} is installed.`;
+  return {
+    does: 'done',
+    text: (width) => fitted([installed(width), need, `It is ${phase}: ${images}`], width.room),
+    stick,
+  };
+}
+
+export function blockedLine({ observed, memory, assessment }: Snapshot): Line | undefined {
   const { runtime, trust } = observed;
   const { obstacle } = memory;
   const { bundles, adoptions } = assessment;
   if (trust.revocationsUnreadable && trust.require !== 'approval') {
-    return withForeign(
+    return foreignLine(
+      { does: 'call-support', code: 'bundle/revocations-unreadable' },
       "Nothing is trusted, since revocations can't be read: ",
       trust.cause ?? "see 'stickpin doctor'",
       ['What is pinned stays.'],
     );
   }
   const waiting = bundles.find((entry) => entry.phase === 'held' && entry.badBlobs.length === 0);
-  const waits = waiting === undefined ? '' : `${titleAmong(waiting.bundle, bundles)} waits for it.`;
+  const waits = ({ names }: Width) =>
+    waiting === undefined ? '' : `${titleAmong(waiting.bundle, bundles, names)} waits for it.`;
   if (runtime.kind !== 'reachable') {
-    const { what, next } = runtimeAway(runtime);
-    return inOrder([oneLine(what), waits, next], [oneLine(what), next, waits]);
+    const { code, what, next } = runtimeAway(runtime);
+    const text = (width: Width) =>
+      inOrder([oneLine(what), waits(width), next], [oneLine(what), next, waits(width)], width.room);
+    return { does: doesAbout(code), code, text };
   }
   const tooOld = unsupportedReason(runtime);
-  if (tooOld !== undefined) return fitted([reasonWithin(tooOld, MAX_LINE_LENGTH - waits.length - 1), waits]);
+  if (tooOld !== undefined) {
+    const text = (width: Width) =>
+      fitted([reasonWithin(tooOld, width.room - waits(width).length - 1), waits(width)], width.room);
+    return { does: 'call-support', code: tooOld.code, text };
+  }
   if (obstacle === undefined) return undefined;
-  if (!isRecordingTrouble(obstacle)) return withForeign('', obstacle.message, ['It is retried automatically.']);
+  const about = { does: doesAbout(obstacle.code), code: obstacle.code };
+  if (!isRecordingTrouble(obstacle)) return foreignLine(about, '', obstacle.message, ['It is retried automatically.']);
   const [awaited] = adoptions;
   const what =
     awaited === undefined
       ? ''
       : `${briefTitle(awaited.found.bundle.payload)} on ${briefName(awaited.label)} waits for it.`;
   const next = isStateDamage(obstacle) ? '' : 'stickpin continues automatically.';
-  return withForeign('', obstacle.message, [what, next]);
-}
-
-function withForeign(head: string, message: string, after: readonly string[]): string {
-  const [first = '', ...more] = foreignSentences(message);
-  return inOrder([`${head}${sentence(oneLine(message))}`, ...after], [`${head}${first}`, ...more, ...after]);
+  return foreignLine(about, '', obstacle.message, [what, next]);
 }
 
 /**
- * At most 200 characters. The title and what holds it come first, then whether its stick may go;
- * `stickpin list` has the whole reason. Undefined when nothing holds it that a person should know
- * of.
+ * The title and what holds it come first, then whether its stick must stay; `stickpin list` has the
+ * whole reason. Undefined when nothing holds it that a person should know of.
  */
-export function heldLine(entry: BundleAssessment, bundles: KeptBundles): string | undefined {
+export function heldLine(entry: BundleAssessment, bundles: KeptBundles): Line | undefined {
   const hold = reportedHold(entry);
   if (hold === undefined) return undefined;
   const { bundle } = entry;
-  const title = titleAmong(bundle, bundles);
-  const head = `${title} is not activated${bundle.activatedAt === undefined ? '' : ' again'}: `;
   const command = `'stickpin activate ${commandNameAmong(bundle, bundles)}'`;
   const advice = adviceFor(hold, command);
-  const why = oneLine(briefHold(hold));
   const images = `${formatCount(bundle.contents.images.length, 'image')} present and pinned.`;
-  const stick = stickNote(entry);
-  const lines = [`${head}${why}. ${stick}${advice} ${images}`, `${head}${why}. ${stick}${advice}`];
-  const fitting = lines.find((line) => line.length <= MAX_LINE_LENGTH);
-  if (fitting !== undefined) return fitting;
-  const end = `. ${stick}${SEE_LIST}`;
-  return `${head}${shortened(why, MAX_LINE_LENGTH - head.length - end.length)}${end}`;
+  const note = needNote(entry);
+  const text = ({ room, names }: Width) => {
+    const again = bundle.activatedAt === undefined ? '' : ' again';
+    const head = `${titleAmong(bundle, bundles, names)} is loaded, not activated${again}: `;
+    const why = oneLine(briefHold(hold, names));
+    const whole = [`${head}${why}.`, note, advice, images].filter((part) => part !== '');
+    const fitting = [whole, whole.slice(0, -1)].map((parts) => parts.join(' ')).find(({ length }) => length <= room);
+    if (fitting !== undefined) return fitting;
+    const end = `. ${note === '' ? '' : `${note} `}${SEE_LIST}`;
+    return `${head}${shortened(why, room - head.length - end.length)}${end}`;
+  };
+  return { does: doesAboutHold(hold), code: hold.code, text, stick: freeOn(entry) };
 }
 
 function adviceFor(hold: ActivationHold, command: string): string {
@@ -211,13 +242,20 @@ function isOnStick({ media, isOnPeersOnly }: Carried): boolean {
   return media.length > 0 && isOnPeersOnly !== true;
 }
 
-/** A sentence and a blank; empty when no stick is plugged in. */
-function stickNote(entry: Carried): string {
-  if (!isOnStick(entry)) return '';
+function staysOn(entry: Carried): Line['stick'] {
+  return isOnStick(entry) ? 'stays' : undefined;
+}
+
+function freeOn(entry: Carried): Line['stick'] {
+  return isOnStick(entry) ? 'free' : undefined;
+}
+
+/** Why the stick must stay. Empty where it need not. */
+function needNote(entry: Carried): string {
   const { neededBy } = entry;
-  if (neededBy === undefined) return 'You may remove the stick. ';
-  if (neededBy === 'unknown') return 'Leave the stick in: stickpin-fleet.service does not say who needs it. ';
-  return `Leave the stick in: ${neededBy.loading} of ${neededBy.all} nodes still load from it. `;
+  if (!isOnStick(entry) || neededBy === undefined) return '';
+  if (neededBy === 'unknown') return 'stickpin-fleet.service does not say who needs the stick.';
+  return `${neededBy.loading} of ${neededBy.all} nodes still load from the stick.`;
 }
 
 type Carried = Pick<BundleAssessment, 'media' | 'isOnPeersOnly' | 'neededBy'>;

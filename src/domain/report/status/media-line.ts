@@ -6,10 +6,10 @@ import type { BundleAssessment } from '../../assess/assess-bundle.ts';
 import type { MediumId } from '../../model/medium.ts';
 import type { Memory } from '../../state/memory.ts';
 import type { Observed } from '../../state/state.ts';
-import { briefName, briefNames, briefTitle, fitted, foreignSentences, MAX_LINE_LENGTH, titleAmong } from '../fitted.ts';
+import { fitted, foreignSentences, MAX_LINE_LENGTH, titleAmong, withShortDigests } from '../fitted.ts';
 import { reportedHold } from '../hold-text.ts';
 import { placeText } from '../reasons/image-reasons.ts';
-import { reasonText, reasonWithin } from '../reasons/reason-text.ts';
+import { doesFor, reasonLine, reasonText, reasonWithin } from '../reasons/reason-text.ts';
 import { noticeEffect, noticeTitle } from '../texts/short-texts.ts';
 import {
   bundleTrouble,
@@ -20,14 +20,18 @@ import {
   urgentAmong,
   withoutOutdated,
 } from './bundle-lines.ts';
+import { headOf, type Line, type Width } from './line.ts';
 
 /** About the medium that was plugged in last and has something to report. */
-export function mediaLine(observed: Observed, assessment: Assessment): string | undefined {
+export function mediaLine(observed: Observed, assessment: Assessment): Line | undefined {
   for (const { mediumId, label, isDropFolder, peer, state } of [...observed.media].reverse()) {
     if (!isDropFolder && peer === undefined && (state.kind === 'attached' || state.kind === 'mounted'))
-      return `Looking at ${briefName(label)}.`;
-    if (peer?.isReady === false && state.kind === 'mounted')
-      return `Waiting for ${briefName(label)} to show its bundles: ${placeText(peer.queue)}.`;
+      return { does: 'wait', text: ({ names }) => `Reading ${names.name(label)}.`, stick: 'stays' };
+    if (peer?.isReady === false && state.kind === 'mounted') {
+      const place = placeText(peer.queue);
+      const text = ({ names }: Width) => `Waiting for ${names.name(label)} to show its bundles: ${place}.`;
+      return { does: 'wait', code: 'media/peer-waited-for', text };
+    }
     const carried = withoutOutdated(assessment.bundles.filter((entry) => isCarriedBy(entry, observed, mediumId)));
     const spoken = foremost(carried, assessment.bundles) ?? carried.at(-1);
     if (spoken !== undefined) {
@@ -38,7 +42,7 @@ export function mediaLine(observed: Observed, assessment: Assessment): string | 
       return withNotes(trouble ?? readyLine(entry, assessment.bundles), observed, assessment, mediumId);
     }
     const awaiting = assessment.awaiting.findLast((entry) => entry.mediumId === mediumId);
-    if (awaiting !== undefined) return reasonWithin(awaiting.reason);
+    if (awaiting !== undefined) return reasonLine(awaiting.reason);
     const refused = assessment.rejections.filter((rejection) => rejection.mediumId === mediumId);
     if (refused.length > 0) return rejectionLine(refused);
     const notice = assessment.notices.findLast((entry) => isCarriedBy(entry, observed, mediumId));
@@ -47,9 +51,11 @@ export function mediaLine(observed: Observed, assessment: Assessment): string | 
   return undefined;
 }
 
-function noticeLine({ bundle, withdrawn, taken }: NoticeAssessment, label: string): string {
-  if (withdrawn !== undefined) return reasonWithin(withdrawn);
-  return `${briefName(noticeTitle(bundle.payload))} on ${briefName(label)}: ${noticeEffect(taken)}. You may remove the stick.`;
+function noticeLine({ bundle, withdrawn, taken }: NoticeAssessment, label: string): Line {
+  if (withdrawn !== undefined) return reasonLine(withdrawn);
+  const text = ({ names }: Width) =>
+    `${names.name(noticeTitle(bundle.payload))} on ${names.name(label)}: ${noticeEffect(taken)}.`;
+  return { does: 'done', text, stick: 'free' };
 }
 
 function isCarriedBy({ bundle }: Pick<BundleAssessment, 'bundle'>, { media }: Observed, mediumId: MediumId): boolean {
@@ -58,43 +64,52 @@ function isCarriedBy({ bundle }: Pick<BundleAssessment, 'bundle'>, { media }: Ob
   return state.bundles.some((found) => found.kind === 'verified' && found.bundle.bundleId === bundle.bundleId);
 }
 
-function rejectionLine(rejections: readonly Rejection[]): string {
+function rejectionLine(rejections: readonly Rejection[]): Line | undefined {
   const rejection = rejections.at(-1);
-  if (rejection === undefined) return '';
+  if (rejection === undefined) return undefined;
+  const { reason, name = 'bundle', label } = rejection;
   const more = rejections.length > 1 ? ` (and ${rejections.length - 1} more)` : '';
-  const head = `Rejected ${briefName(rejection.name ?? 'bundle')} on ${briefName(rejection.label)}: `;
   const end = `${more}; see 'stickpin list'`;
-  const whole = `${head}${oneLine(reasonText(rejection.reason))}${end}`;
-  const withJournal = `${whole} and journalctl -u stickpin -x`;
-  if (withJournal.length <= MAX_LINE_LENGTH) return withJournal;
-  if (whole.length <= MAX_LINE_LENGTH) return whole;
-  const why = reasonWithin(rejection.reason, MAX_LINE_LENGTH - head.length - end.length, '');
-  return `${head}${why.replace(/( See 'stickpin list')?\.$/, '')}${end}`;
+  const text = ({ room, names }: Width) => {
+    const head = `Rejected ${names.name(name)} on ${names.name(label)}: `;
+    const whole = withShortDigests(`${head}${oneLine(reasonText(reason))}${end}`);
+    const withJournal = `${whole} and journalctl -u stickpin -x`;
+    if (withJournal.length <= room) return withJournal;
+    if (whole.length <= room) return whole;
+    // The end has a sentence with another command in it.
+    return `${head}${reasonWithin(reason, room - head.length - end.length, '').replace(/\.$/, '')}${end}`;
+  };
+  return { does: doesFor(reason), code: reason.code, text };
 }
 
 /** Adds briefly what the line about one medium would hide, as far as there is room. */
-function withNotes(line: string, { media }: Observed, { bundles, rejections }: Assessment, spoken: MediumId): string {
-  const notes = media.flatMap(({ mediumId, label, state }) => {
-    if (state.kind === 'failed') return [`${briefName(label)} cannot be read: see journalctl -u stickpin.`];
-    const count = rejections.filter((rejection) => rejection.mediumId === mediumId).length;
-    if (count === 0) return [];
-    const what = formatCount(count, mediumId === spoken ? 'other bundle' : 'bundle');
-    return [`${what} on ${briefName(label)} ${count === 1 ? 'was' : 'were'} rejected: see 'stickpin list'.`];
-  });
-  const urgent = urgentAmong(bundles).filter((entry) => reportedHold(entry)?.releasedBy === 'person');
-  const troubled = bundles.filter(
-    (entry) => entry.media.length === 0 && (entry.reason !== undefined || urgent.includes(entry)),
-  );
-  const first = troubled.find((entry) => !needsOtherMedium(entry)) ?? troubled[0];
-  if (first !== undefined)
-    notes.push(
-      otherMediumNote(first, bundles) ?? `${titleAmong(first.bundle, bundles)} needs attention: see 'stickpin list'.`,
+function withNotes(line: Line, { media }: Observed, { bundles, rejections }: Assessment, spoken: MediumId): Line {
+  const notesIn = ({ names }: Width) => {
+    const notes = media.flatMap(({ mediumId, label, state }) => {
+      if (state.kind === 'failed') return [unreadableNote(names.name(label))];
+      const count = rejections.filter((rejection) => rejection.mediumId === mediumId).length;
+      if (count === 0) return [];
+      const what = formatCount(count, mediumId === spoken ? 'other bundle' : 'bundle');
+      return [`${what} on ${names.name(label)} ${count === 1 ? 'was' : 'were'} rejected: see 'stickpin list'.`];
+    });
+    const urgent = urgentAmong(bundles).filter((entry) => reportedHold(entry)?.releasedBy === 'person');
+    const troubled = bundles.filter(
+      (entry) => entry.media.length === 0 && (entry.reason !== undefined || urgent.includes(entry)),
     );
-  return fitted([line, ...notes]);
+    const first = troubled.find((entry) => !needsOtherMedium(entry)) ?? troubled[0];
+    if (first === undefined) return notes;
+    const title = titleAmong(first.bundle, bundles, names);
+    return [...notes, otherMediumNote(first, title) ?? `${title} needs attention: see 'stickpin list'.`];
+  };
+  return { ...line, text: (width) => fitted([line.text(width), ...notesIn(width)], width.room) };
+}
+
+export function unreadableNote(name: string): string {
+  return `${name} cannot be read: see journalctl -u stickpin.`;
 }
 
 /** Undefined while no layer is copied. */
-export function copyLine({ copyingBytes }: Memory, { bundles }: Assessment): string | undefined {
+export function copyLine({ copyingBytes }: Memory, { bundles }: Assessment): Line | undefined {
   if (copyingBytes === undefined) return undefined;
   const carried = bundles.filter(({ blobMedia }) => blobMedia.length > 0);
   const entry =
@@ -102,9 +117,12 @@ export function copyLine({ copyingBytes }: Memory, { bundles }: Assessment): str
     carried.findLast(({ absentArtifacts }) => absentArtifacts.length > 0) ??
     carried.at(-1);
   const kind = entry?.absentArtifacts.length ? 'artifacts' : 'layers';
-  const what = entry === undefined ? kind : `${kind} of ${briefTitle(entry.bundle.payload)}`;
-  const from = entry?.blobMedia.length ? ` from ${briefNames(entry.blobMedia, '', ' and ')}` : '';
-  return `Copying ${what}${from} to this node, ${formatBytes(copyingBytes)} left.${entry?.isOnPeersOnly === true ? '' : ' Leave the stick plugged in.'}`;
+  const text = ({ names }: Width) => {
+    const what = entry === undefined ? kind : `${kind} of ${names.title(entry.bundle.payload)}`;
+    const from = entry?.blobMedia.length ? ` from ${names.list(entry.blobMedia, '', ' and ')}` : '';
+    return `Copying ${what}${from} to this node, ${formatBytes(copyingBytes)} left.`;
+  };
+  return { does: 'wait', text, stick: entry?.isOnPeersOnly === true ? undefined : 'stays' };
 }
 
 /** Bytes of compressed blobs. */
@@ -156,5 +174,7 @@ export function progressText({ doneBytes, totalBytes, bytesPerSecond, isUnpackin
 export function startFaultLine(unit: string, code: string | undefined, reason: string): string {
   const [what = '', ...more] = foreignSentences(`Can't start: ${reason}`);
   const isOfSettings = code?.startsWith('config/') === true;
-  return fitted([what, ...(isOfSettings ? [`Correct it, then run 'systemctl restart ${unit}'.`] : more)]);
+  const after = isOfSettings ? [`Correct it, then run 'systemctl restart ${unit}'.`] : more;
+  const head = headOf({ does: 'call-support', code: code ?? 'unforeseen' });
+  return `${head}${fitted([what, ...after], MAX_LINE_LENGTH - head.length)}`;
 }

@@ -11,6 +11,7 @@ import type { NoticeResult } from '../../trust/trust-in-force.ts';
 import type { TrustReport } from '../status-schema.ts';
 
 export interface RuntimeAway {
+  readonly code: string;
   /** One word for conditions. */
   readonly word: string;
   /** A whole sentence: what is wrong. */
@@ -20,16 +21,23 @@ export interface RuntimeAway {
 }
 
 export function runtimeAway(runtime: UnlistedRuntime | UnreachableRuntime): RuntimeAway {
-  const away = (word: string, what: string, next: string): RuntimeAway => ({ word, what: sentence(what), next });
+  const away = (code: string, word: string, what: string, next: string): RuntimeAway => ({
+    code,
+    word,
+    what: sentence(what),
+    next,
+  });
   const { reason } = runtime;
   if (runtime.kind === 'unlisted') {
     return runtime.isStorageDamaged === true
       ? away(
+          'runtime/storage-damaged',
           'StorageDamaged',
           `${runtime.name} can't list its images: its storage is damaged`,
           "Drain the node, then run 'systemctl stop crio', 'crio check --quick --repair --force' and 'systemctl start crio'.",
         )
       : away(
+          'runtime/unlisted',
           'ImagesUnknown',
           `${runtime.name} answers, but does not list its images: ${reason}`,
           "They are read again automatically; see the runtime's own journal.",
@@ -37,15 +45,17 @@ export function runtimeAway(runtime: UnlistedRuntime | UnreachableRuntime): Runt
   }
   if (runtime.stoppingUnit !== undefined) {
     const what = `${runtime.stoppingUnit} is being stopped, so pulls were interrupted`;
-    return away('RuntimeStopping', what, 'They continue automatically when it runs again.');
+    return away('runtime/stopping', 'RuntimeStopping', what, 'They continue automatically when it runs again.');
   }
   return runtime.isAbsent === true
     ? away(
+        'runtime/absent',
         'RuntimeUnreachable',
         `There is no container runtime: ${reason}`,
         'Install or start one; stickpin continues automatically.',
       )
     : away(
+        'runtime/unreachable',
         'RuntimeUnreachable',
         `The container runtime does not answer: ${reason}`,
         'Start it; stickpin continues automatically.',

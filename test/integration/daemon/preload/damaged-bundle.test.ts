@@ -68,7 +68,7 @@ describe('a damaged bundle whose stick was taken out', () => {
     await expect.poll(codeOf, { timeout: 60_000 }).toBe('engine/needs-copy');
     const report = engine() as StatusReport;
     expect(report.status).toBe(
-      "Idle. ocp 4.13.6 activated (2 images present and pinned). ocp 4.13.7 needs an undamaged copy: see 'stickpin list'. Waiting for media.",
+      "PLUG IN ANOTHER STICK (M-12): ocp 4.13.7 needs an undamaged copy: see 'stickpin list'. ocp 4.13.6 activated (2 images present and pinned). Waiting for a stick.",
     );
     expect(of('4.13.7')(report)).toMatchObject({
       phase: 'held',

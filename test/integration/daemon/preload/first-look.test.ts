@@ -60,7 +60,7 @@ describe('a daemon that is restarted with the stick plugged in', () => {
 
   it('does not report a removal before the media were read, and continues when the stick is found', async () => {
     const from = harness.statuses.length - 1;
-    expect(now()?.status).toMatch(/^stickpin has just started and checks whether ocp 4\.13\.7 is plugged in\./);
+    expect(now()?.status).toMatch(/: stickpin has just started and checks whether ocp 4\.13\.7 is plugged in\./);
     expect(now()?.bundles[0]).toMatchObject({ phase: 'held', hold: 'media', reason: { code: 'media/looking' } });
     finishLook();
     await harness.until(({ bundles }) => bundles[0]?.phase === 'activated');
@@ -71,7 +71,7 @@ describe('a daemon that is restarted with the stick plugged in', () => {
   it('reports it once all media were read and the stick is missing', async () => {
     isStickIn = false;
     finishLook();
-    const report = await harness.until(({ status }) => status.startsWith('Stick removed while preloading ocp 4.13.7'));
+    const report = await harness.until(({ status }) => status.includes(': Stick removed while preloading ocp 4.13.7'));
     expect(report.bundles[0]?.reason?.code).toBe('engine/no-source');
   });
 });

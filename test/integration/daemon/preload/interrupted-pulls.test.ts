@@ -188,7 +188,7 @@ describe.runIf(have('root', 'mmdebstrap')).each([
       ({ bundles }) => bundles[0]?.reason?.code === 'media/blob-damaged',
       120_000,
     );
-    expect(damaged.status).toMatch(new RegExp(`^Blob ${large.slice(0, 19)}\\S* of large is damaged`));
+    expect(damaged.status).toMatch(new RegExp(`: Blob ${large.slice(0, 19)}\\S* of large is damaged`));
     expect(damaged.bundles[0]?.images.present).toBe(1);
     expect(await node.harness.images()).toHaveLength(1);
     writeFileSync(file, right, { flag: 'r+' });

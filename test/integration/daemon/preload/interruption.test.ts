@@ -48,7 +48,7 @@ describe('interruptions', () => {
     harness.unplug();
     const removed = await harness.until(({ status }) => status.includes('was taken out of'));
     expect(removed.status).toMatch(
-      /^ocp 4\.13\.7 was taken out of \/.*\/stick while preloading \(\d\/3 images\)\. Put it back, or plug in its stick, to continue\.$/,
+      /: ocp 4\.13\.7 was taken out of \/.*\/stick while preloading \(\d\/3 images\)\. Put it back, or plug in its stick, to continue\.$/,
     );
     harness.plugAgain();
     gate.release();
@@ -78,7 +78,7 @@ describe.runIf(have('root'))('a disk that is too small', () => {
     });
     await harness.start(bundle.path);
     const held = await harness.until((report) => report.bundles[0]?.hold === 'space');
-    expect(held.status).toMatch(/^Not enough space for ocp 4\.13\.7.*: needs 24 MiB, usable \d+ MiB/);
+    expect(held.status).toMatch(/: Not enough space for ocp 4\.13\.7.*: needs 24 MiB, usable \d+ MiB/);
     expect(await harness.images()).toEqual([]);
     await eventually(() => expect(harness.log.kinds()).toContain('noSpace'));
     execFileSync('mount', ['-o', 'remount,size=80m', small]);

@@ -108,8 +108,8 @@ it('holds its release until it is whole, and continues from the same byte when t
   gate.hold(digest, 2 * MIB);
   node.plug(path);
   await gate.reached();
-  const copying = await node.until(({ status }) => status.startsWith('Copying artifacts of ocp 4.13.7'));
-  expect(copying.status).toContain('Leave the stick plugged in.');
+  const copying = await node.until(({ status }) => status.includes(': Copying artifacts of ocp 4.13.7'));
+  expect(copying.status).toMatch(/^LEAVE THE STICK IN: /);
   expect(copying.bundles[0]).toMatchObject({
     phase: 'preloading',
     images: { present: 1 },

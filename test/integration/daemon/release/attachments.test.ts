@@ -68,7 +68,7 @@ it.each(['ocp', 'ocp.stickpin.tar'])(
     await gate.reached();
     node.unplug();
     const part = join(node.base, 'state/blobs', `.${hexOf(digest)}.part`);
-    await node.until(({ status }) => status.startsWith('Idle. No bundle yet.'));
+    await node.until(({ status }) => status.startsWith('IDLE: No bundle yet.'));
     const startByte = statSync(part).size;
     expect(startByte).toBeGreaterThanOrEqual(3 * MIB);
     gate.release();

@@ -80,7 +80,7 @@ describe.runIf(have('root', 'mmdebstrap'))('the life of releases on the CRI-O do
     await preload(A);
     await run(A);
     await harness.until(
-      ({ status }) => status === 'Idle. ocp 4.13.1 proven (2 images pinned). Waiting for media.',
+      ({ status }) => status === 'IDLE: ocp 4.13.1 proven (2 images pinned). Waiting for a stick.',
       120_000,
     );
     const env = `STICKPIN_ETCD=${referenceOf(A, 'etcd')}\nSTICKPIN_API=${referenceOf(A, 'api')}\n`;

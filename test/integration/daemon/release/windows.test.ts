@@ -103,7 +103,7 @@ describe('releases of several streams with update.strategy = "window"', () => {
     await plugAll();
     const held = await untilAll('ready');
     expect(codes(held)).toEqual(['window', 'window', 'window']);
-    expect(held.status).toMatch(/is not activated: it waits for the next window, Tue \S+ 14:00 \(UTC\)/);
+    expect(held.status).toMatch(/is loaded, not activated: it waits for the next window, Tue \S+ 14:00 \(UTC\)/);
     expect(held.bundles.map(({ images }) => images)).toEqual(STREAMS.map(() => ({ total: 4, present: 4, pinned: 4 })));
     expect(tags.moved).toEqual([]);
     setShortlyBefore(opensAt);

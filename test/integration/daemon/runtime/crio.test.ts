@@ -47,7 +47,7 @@ describe.runIf(have('root', 'mmdebstrap'))('a preload into the CRI-O double', ()
       expect(mirrorsText()).toContain(`prefix = "${reference.split('@')[0]}"`);
     }
     expect(harness.report().status).toBe(
-      'ocp 4.13.7 is ready: 2 images present and pinned. It is activated; you may remove the stick.',
+      'DONE: ocp 4.13.7 is installed. Remove the stick. It is activated: 2 images present and pinned.',
     );
     await harness.stop();
     expect(mirrorsText()).not.toContain('[[registry]]');

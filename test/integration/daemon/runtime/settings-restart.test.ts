@@ -60,7 +60,7 @@ describe.runIf(have('dbus-daemon'))('the daemon whose settings changed', { timeo
     expect(await once(child, 'exit')).toEqual([1, null]);
     await eventually(() => expect(notified.received).toHaveLength(1));
     const [status = ''] = notified.received.map(String);
-    expect(status).toMatch(/^STATUS=Can't start: \S+stickpin\.toml/);
+    expect(status).toMatch(/^STATUS=CALL SUPPORT \(C-\d\d\): Can't start: \S+stickpin\.toml/);
     expect(status).toMatch(why);
     expect(status).toMatch(/Correct it, then run 'systemctl restart stickpin'\.$/);
     expect(status.length).toBeLessThanOrEqual('STATUS='.length + 200);

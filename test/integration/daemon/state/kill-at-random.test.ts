@@ -127,7 +127,7 @@ describe.runIf(have('root', 'mmdebstrap', 'dbus-daemon'))('the built daemon, kil
       await start();
       await untilNotified((text) => text.includes(`ocp 4.13.${version} is ready`) && text.includes('is activated'));
       node.harness.unplug();
-      await untilNotified((text) => text.startsWith('STATUS=Idle.') && text.includes(`ocp 4.13.${version} activated`));
+      await untilNotified((text) => text.startsWith('STATUS=IDLE:') && text.includes(`ocp 4.13.${version} activated`));
       await end('SIGTERM');
       await expectWholeNode(node.harness.settings.paths.state_dir, node.double(), { keepsMirrors: true });
     }

@@ -51,7 +51,7 @@ describe('bad input: a clear line, a running daemon, and the good stick works af
     harness.plug(path);
     const report = await harness.until(({ rejected }) => rejected.length > 0);
     const line = report.status;
-    expect(line).toMatch(/^Rejected /);
+    expect(line).toMatch(/: Rejected /);
     expect(line).toMatch(/; see 'stickpin list'/);
     const logged = harness.log.lines.filter((entry) => entry.level === 'warn').map((entry) => entry.message);
     for (const word of words) {
@@ -121,7 +121,7 @@ describe('bad input: a clear line, a running daemon, and the good stick works af
   it('an empty stick, and one with unrelated and hidden files: one line reports that there is no bundle', async () => {
     harness.plug();
     const empty = await harness.until(({ status }) => /carries no bundle/.test(status));
-    expect(empty.status).toMatch(/^Idle/);
+    expect(empty.status).toMatch(/^PLUG IN ANOTHER STICK \(M-01\)/);
     await eventually(() =>
       expect(harness.log.kinds()).toEqual(expect.arrayContaining(['mediumMounted', 'mediumEmpty'])),
     );

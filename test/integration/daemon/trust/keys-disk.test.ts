@@ -45,7 +45,7 @@ describe.runIf(have('root', mounting))('a file in keys.d that gives EIO', () => 
     const report = await node.until(({ rejected }) => rejected.length > 0);
     expect(report.trust).toMatchObject({ keys: [], revocationsUnreadable: true });
     expect(report.bundles).toEqual([]);
-    expect(report.status).toMatch(/^Nothing is trusted, since revocations can't be read: .*EIO/);
+    expect(report.status).toMatch(/: Nothing is trusted, since revocations can't be read: .*EIO/);
     expect(report.status).toContain(join(node.keysFolder, file.name));
     mend();
     node.daemon().reloadKeys();

@@ -42,7 +42,7 @@ describe('trust.require = "both"', () => {
     node.plug(bundle.path);
     const held = await node.until(isHeld);
     expect(bundleIn(held)).toMatchObject({ phase: 'held', hold: 'approval', images: { present: 0 } });
-    expect(held.status).toContain(`stickpin approve ${bundle.bundleId}`);
+    expect(held.status).toContain(`stickpin approve ${bundle.bundleId.slice(0, 19)}`);
     expect(await node.images()).toEqual([]);
     expect(node.log.kinds().filter((kind) => kind === 'approvalAwaited')).toHaveLength(1);
     const { methods } = createApiBackend(() => node.daemon());
@@ -354,7 +354,7 @@ describe('revocations that can not be read', () => {
       // A change that is seen, since permissions change without a sign.
       node.daemon().reloadKeys();
       const report = await node.until(isUnreadable);
-      expect(report.status).toMatch(/^Nothing is trusted, since revocations can't be read/);
+      expect(report.status).toMatch(/: Nothing is trusted, since revocations can't be read/);
       expect(report.status).toMatch(cause);
       expect(report.rejected.at(-1)?.reason.message).toMatch(cause);
       expect(node.log.kinds()).toContain('revocationsUnreadable');
@@ -411,7 +411,7 @@ describe('revocations that can not be read', () => {
     installKeys(node.keysFolder, [node.key, sampleKey('new')]);
     const report = await node.until(({ trust }) => trust.keys.length === 2);
     expect(report.trust.revocationsUnreadable).toBe(false);
-    expect(node.statuses.some((line) => line.startsWith('Nothing is trusted'))).toBe(false);
+    expect(node.statuses.some((line) => line.includes('Nothing is trusted'))).toBe(false);
   });
 
   it('revoke no key on a node that never had the folder', async () => {

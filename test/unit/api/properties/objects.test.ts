@@ -36,7 +36,7 @@ describe('the objects of the API', () => {
     const { manager, bundles } = objectsOf(undefined);
     expect(manager).toMatchObject({
       started: false,
-      status: 'Starting',
+      status: 'WAIT: stickpin is starting.',
       operation: 'idle',
       lastError: '',
       bundles: [],

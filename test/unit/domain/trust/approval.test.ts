@@ -52,7 +52,7 @@ describe('trust.require', () => {
     ]);
     expect(report.bundles[0]?.adoptedAt).toBeUndefined();
     expect(statusLine({ observed: plugged, memory: plugged, assessment }, still)).toContain(
-      `'stickpin approve ${bundle.bundleId}'`,
+      `'stickpin approve ${bundle.bundleId.slice(0, 19)}…'`,
     );
     expect(spoken(decision.effects)).toEqual(['apply-pins 0']);
   });

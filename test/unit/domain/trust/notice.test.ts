@@ -48,12 +48,12 @@ function told(over: Partial<Scene>, bundles: readonly StoredBundle[], state: Par
 describe('STATUS of a stick that carries only a notice', () => {
   it('states what is adopted from it, before and after the adoption', () => {
     expect(told(on(notice), [])).toBe(
-      'ocp notice 5 on sdb1: signature by factory-2026 ok. Its advisories and keys are taken next.',
+      'LEAVE THE STICK IN: ocp notice 5 on sdb1: signature by factory-2026 ok. Its advisories and keys are taken next.',
     );
     expect(told(on(notice), [stored(notice)])).toBe(
-      'ocp notice 5 on sdb1: 2 advisories taken; it holds no images. You may remove the stick.',
+      'DONE: ocp notice 5 on sdb1: 2 advisories taken; it holds no images. Remove the stick.',
     );
-    expect(told({}, [stored(notice)])).toBe('Idle. No bundle yet. Waiting for media.');
+    expect(told({}, [stored(notice)])).toBe('IDLE: No bundle yet. Waiting for a stick.');
   });
 
   it('counts keys only when they came into force', () => {
@@ -74,11 +74,11 @@ describe('STATUS of a stick that carries only a notice', () => {
     const release = verified();
     expect(told(on(release, notice), [stored(release), stored(notice)])).not.toContain('notice');
     const media = [medium('sdb1', [refused('bad signature'), found(notice)])];
-    expect(told({ media }, [stored(notice)])).toMatch(/^Rejected bundle on sdb1: bad signature/);
+    expect(told({ media }, [stored(notice)])).toMatch(/: Rejected bundle on sdb1: bad signature/);
   });
 
   it('gives the reason when its key was revoked', () => {
-    expect(told({ ...on(notice), ...revoked }, [stored(notice)])).toMatch(/^ocp 5 is not trusted any more: /);
+    expect(told({ ...on(notice), ...revoked }, [stored(notice)])).toMatch(/: ocp 5 is not trusted any more: /);
   });
 });
 
@@ -123,6 +123,6 @@ it('the journal reports the effect of a notice', async () => {
   expect(line).toContain(
     'ocp notice 5 on sdb1 verified: signature by factory-2026 ok, 2 advisories taken; it holds no images, bundle ',
   );
-  expect(node.statuses.at(-1)).toMatch(/^ocp notice 5 on sdb1: 2 advisories taken/);
+  expect(node.statuses.at(-1)).toMatch(/: ocp notice 5 on sdb1: 2 advisories taken/);
   await node.stop();
 });

@@ -50,7 +50,7 @@ const SERVED = ['quay.example.com/ocp/api', 'quay.example.com/ocp/etcd'];
 describe('engine: from a medium to activated', () => {
   it('activates a release automatically, reports each event once, and keeps its mirrors', async () => {
     await start();
-    expect(node.statuses).toEqual(['Idle. No bundle yet. Waiting for media.']);
+    expect(node.statuses).toEqual(['IDLE: No bundle yet. Waiting for a stick.']);
     node.plug('sdb1', bundle);
     await node.clock.advance(0);
     expect(node.phase('4.13.7')).toBe('activated');
@@ -69,14 +69,14 @@ describe('engine: from a medium to activated', () => {
     expect(node.runtime.images.get('quay.example.com/ocp/etcd:4.13.7')).toBe(referenceOf('etcd'));
     expect(node.runtime.log.filter((entry) => entry.startsWith('mirrors'))).toEqual(['mirrors 2']);
     expect(node.statuses.at(-1)).toBe(
-      'ocp 4.13.7 is ready: 2 images present and pinned. It is activated; you may remove the stick.',
+      'DONE: ocp 4.13.7 is installed. Remove the stick. It is activated: 2 images present and pinned.',
     );
     expect(node.statuses).toContain(
-      'ocp 4.13.7 on sdb1: signature by factory-2026 ok, 7 blobs found. Preloading next.',
+      'LEAVE THE STICK IN: ocp 4.13.7 on sdb1: signature by factory-2026 ok, 7 blobs found. Preloading next.',
     );
     node.media.unplug('sdb1');
     await node.clock.advance(0);
-    expect(node.statuses.at(-1)).toBe('Idle. ocp 4.13.7 activated (2 images present and pinned). Waiting for media.');
+    expect(node.statuses.at(-1)).toBe('IDLE: ocp 4.13.7 activated (2 images present and pinned). Waiting for a stick.');
   });
 
   it('runs one round in half a minute when nothing is to be done', async () => {
@@ -284,7 +284,7 @@ describe('engine: after a restart', () => {
     });
     expect(kinds()).toEqual(['runtimeBack', 'imagesMissing']);
     expect(node.statuses.at(-1)).toMatch(
-      /^1 of 2 images of ocp 4\.13\.7 is missing\. Plug in the stick of ocp 4\.13\.7\./,
+      /: 1 of 2 images of ocp 4\.13\.7 is missing\. Plug in the stick of ocp 4\.13\.7\./,
     );
     node.plug('sdb1', bundle);
     await node.clock.advance(0);
@@ -421,7 +421,7 @@ describe('engine: the runtime', () => {
     });
     node.plug('sdb1', bundle);
     await node.clock.advance(60_000);
-    expect(node.statuses.at(-1)).toMatch(/^The container runtime does not answer: .* ocp 4\.13\.7 waits for it\./);
+    expect(node.statuses.at(-1)).toMatch(/: The container runtime does not answer: .* ocp 4\.13\.7 waits for it\./);
     node.runtime.isUp = true;
     await node.clock.advance(5_000);
     expect(node.phase('4.13.7')).toBe('activated');
@@ -481,7 +481,7 @@ describe('engine: the runtime', () => {
     await node.clock.advance(6_000);
     expect(forced()).toBe(3);
     expect(node.statuses.at(-1)).toMatch(
-      /^2 of 2 images of ocp 4\.13\.7 are present and not pinned\. Find another file of CRI-O/,
+      /: 2 of 2 images of ocp 4\.13\.7 are present and not pinned\. Find another file of CRI-O/,
     );
     expect(node.phase('4.13.7')).toBe('held');
     await node.clock.advance(600_000);
@@ -547,7 +547,7 @@ describe('engine: pulls that fail', () => {
     expect(pulled('api')).toBe(1);
     expect(node.phase('4.13.7')).toBe('held');
     expect(node.statuses.at(-1)).toMatch(
-      new RegExp(`^Blob ${damaged.slice(0, 19)}… of etcd is damaged .*Copy ocp 4\\.13\\.7 to the stick again`),
+      new RegExp(`: Blob ${damaged.slice(0, 19)}… of etcd is damaged .*Copy ocp 4\\.13\\.7 to the stick again`),
     );
     expect(kinds().filter((kind) => kind === 'blobDamaged')).toHaveLength(1);
     const told = node.log.lines.find(({ fields }) => fields.messageId === messageIds.blobDamaged);
@@ -673,7 +673,7 @@ describe('engine: pulls that fail', () => {
     await node.clock.advance(0);
     expect(ends).toEqual([referenceOf('b')]);
     expect(node.statuses.at(-1)).toMatch(
-      /^the runtime's disk is full while pulling \S+a@\S+ of ocp 4\.13\.7\. Free space.*automatically\. All pulls are stopped\.$/,
+      /: the runtime's disk is full while pulling \S+a@\S+ of ocp 4\.13\.7\. Free space.*automatically\. All pulls are stopped\.$/,
     );
     expect(node.engine.report()?.bundles[0]).toMatchObject({ phase: 'held', hold: 'space' });
     expect(kinds().filter((kind) => kind === 'pullFailed' || kind === 'diskFull')).toEqual(['diskFull']);
@@ -724,13 +724,13 @@ describe('engine: pulls that fail', () => {
     node.media.unmount('sdb1');
     await node.clock.advance(30_000);
     expect(node.statuses.at(-1)).toBe(
-      "sdb1 was unmounted while preloading ocp 4.13.7 (0/2 images). Plug it in again or run 'stickpin rescan' to continue.",
+      'PLUG IN THE STICK AGAIN (M-10): sdb1 was unmounted while preloading ocp 4.13.7 (0/2 images).',
     );
     expect(kinds()).toContain('mediumUnmounted');
     node.media.unplug('sdb1');
     await node.clock.advance(30_000);
     expect(node.statuses.at(-1)).toBe(
-      'Stick removed while preloading ocp 4.13.7 (0/2 images). Plug it in again to continue.',
+      'PLUG IN THE STICK AGAIN (M-10): Stick removed while preloading ocp 4.13.7 (0/2 images).',
     );
     expect(kinds()).toContain('preloadPaused');
     node.plug('/srv/bundles', bundle);
@@ -738,7 +738,7 @@ describe('engine: pulls that fail', () => {
     node.media.unplug('/srv/bundles');
     await node.clock.advance(30_000);
     expect(node.statuses.at(-1)).toBe(
-      'ocp 4.13.7 was taken out of /srv/bundles while preloading (0/2 images). Put it back, or plug in its stick, to continue.',
+      'PLUG IN THE STICK (M-10): ocp 4.13.7 was taken out of /srv/bundles while preloading (0/2 images). Put it back, or plug in its stick, to continue.',
     );
   });
 
@@ -770,7 +770,7 @@ describe('engine: pulls that fail', () => {
     node.media.unplug('sdb1');
     await node.clock.advance(0);
     expect(node.statuses.at(-1)).toBe(
-      'Stick removed while preloading ocp 4.13.7 (1/2 images). Plug it in again to continue.',
+      'PLUG IN THE STICK AGAIN (M-10): Stick removed while preloading ocp 4.13.7 (1/2 images).',
     );
     expect(kinds()).toContain('mediumGone');
     expect(node.runtime.mirrors()).not.toEqual([]);
@@ -918,7 +918,7 @@ describe('engine: activation', () => {
     expect(node.phase('4.13.7')).toBe('ready');
     expect(node.runtime.images.has(tag)).toBe(false);
     expect(node.runtime.log).toContain(`remove ${tag}`);
-    expect(node.statuses.at(-1)).toMatch(/could not be activated: .*:4\.13\.7 does not name .*@sha256:/);
+    expect(node.statuses.at(-1)).toMatch(/could not be activated: .*:4\.13\.7 does not name /);
     isForeign = false;
     await node.clock.advance(2_000);
     expect(node.phase('4.13.7')).toBe('activated');
@@ -956,7 +956,7 @@ describe('engine: cancel', () => {
     expect([...node.runtime.images.keys()]).toEqual([referenceOf('a')]);
     expect(node.engine.report()?.bundles[0]).toMatchObject({ phase: 'held', hold: 'cancelled' });
     expect(node.statuses.at(-1)).toBe(
-      "The preload of ocp 4.13.7 was cancelled (1/3 images). Plug its stick in again, or run 'stickpin rescan', to continue.",
+      'PLUG IN THE STICK AGAIN (M-15): The preload of ocp 4.13.7 was cancelled (1/3 images).',
     );
     expect(kinds().filter((kind) => kind === 'preloadCancelled')).toHaveLength(1);
     expect(node.runtime.pins()).toHaveLength(3);
@@ -1015,7 +1015,7 @@ describe('engine: faults that must not stop it', () => {
     expect(node.log.lines.filter(({ message }) => /crio\.conf is broken/.test(message))).toHaveLength(1);
     expect(node.log.kinds().filter((kind) => kind === 'roundFailed')).toHaveLength(1);
     expect(node.statuses.at(-1)).toBe(
-      'Rendering the pins failed: /etc/crio/crio.conf is broken. It is retried automatically.',
+      'CALL SUPPORT (R-08): Rendering the pins failed: /etc/crio/crio.conf is broken. It is retried automatically.',
     );
     node.runtime.failPins = undefined;
     await node.clock.advance(60_000);
@@ -1143,7 +1143,7 @@ describe('engine: faults that must not stop it', () => {
     await start([], (made) => holdDisk(made, 'bundleVerified', onDisk.signal));
     node.plug('sdb1', bundle);
     await node.clock.advance(0);
-    expect(node.statuses.at(-1)).not.toMatch(/^Preloading/);
+    expect(node.statuses.at(-1)).not.toMatch(/: Preloading/);
     await node.clock.advance(60_000);
     expect(kinds()).toContain('bundleVerified');
     expect([node.phase('4.13.7'), node.runtime.mirrors()]).toEqual(['preloading', []]);
@@ -1324,7 +1324,7 @@ describe('engine: bundles that come in', () => {
     node.media.plug('sdb1', [{ ...found(bundle), documents: [digestOf('manifest a')] }]);
     await node.clock.advance(5_000);
     expect(node.statuses.at(-1)).toBe(
-      'Keeping the manifests of ocp 4.13.7 failed: input/output error. It is retried automatically.',
+      'PLUG IN ANOTHER STICK (M-04): Keeping the manifests of ocp 4.13.7 failed: input/output error. It is retried automatically.',
     );
     isBad = false;
     await node.clock.advance(60_000);
@@ -1335,7 +1335,7 @@ describe('engine: bundles that come in', () => {
     await start();
     node.media.plug('sdb1', [refused('signature by unknown key 5f0c')]);
     await node.clock.advance(60_000);
-    expect(node.statuses.at(-1)).toMatch(/^Rejected bundle on sdb1: signature by unknown key 5f0c/);
+    expect(node.statuses.at(-1)).toMatch(/: Rejected bundle on sdb1: signature by unknown key 5f0c/);
     expect(kinds().filter((kind) => kind === 'bundleRejected')).toHaveLength(1);
     const reads: string[] = [];
     const { read } = node.media;
@@ -1395,7 +1395,7 @@ describe('engine: progress', () => {
     expect(node.phase('4.13.7')).toBe('ready');
     node.plug('sdc1', verified({ sequence: 8, version: '4.13.8', images: { b: ['b'] } }));
     await node.clock.advance(0);
-    expect(node.statuses.at(-1)).toBe('Preloading ocp 4.13.8 from sdc1: 0/1 images, 0 of 10 MiB');
+    expect(node.statuses.at(-1)).toBe('LEAVE THE STICK IN: Preloading ocp 4.13.8 from sdc1: 0/1 images, 0 of 10 MiB');
   });
 
   it('starts at zero when wiped images are pulled again', async () => {
@@ -1419,7 +1419,7 @@ describe('engine: progress', () => {
     node.runtime.isUp = true;
     node.runtime.emit();
     await node.clock.advance(0);
-    expect(node.statuses.at(-1)).toBe('Preloading ocp 4.13.7 from sdb1: 0/2 images, 0 of 30 MiB');
+    expect(node.statuses.at(-1)).toBe('LEAVE THE STICK IN: Preloading ocp 4.13.7 from sdb1: 0/2 images, 0 of 30 MiB');
   });
 
   it('shows bytes, rate and time of the bundle that is pulled, not of one before it', async () => {
@@ -1437,7 +1437,8 @@ describe('engine: progress', () => {
     node.meter.sent.set(digestOf('layer base'), 5 * 1024 ** 2);
     expect(node.engine.report()).toMatchObject({
       progress: { doneBytes: 5 * 1024 ** 2, totalBytes: 30 * 1024 ** 2, bytesPerSecond: 524_288 },
-      status: 'Preloading ocp 4.13.7 from sdb1: 0/2 images, 5 of 30 MiB, 512 KiB/s, about 50 s left',
+      status:
+        'LEAVE THE STICK IN: Preloading ocp 4.13.7 from sdb1: 0/2 images, 5 of 30 MiB, 512 KiB/s, about 50 s left',
     });
   });
 });

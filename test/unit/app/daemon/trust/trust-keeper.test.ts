@@ -184,7 +184,7 @@ describe('what is said of keys', () => {
       await open();
       const told = `PRIVATE KEY in ${join(folder, file)}${file.endsWith('.toml') ? ', so nothing is trusted by this role' : ''}; delete it and make a new one`;
       expect(keeper.inForce().problems).toContainEqual(expect.stringContaining(told));
-      expect(keeper.inForce().alarm).toContain(told);
+      expect(keeper.inForce().alarm?.message).toContain(told);
       expect(log.kinds()).toContain('privateKeyFound');
       expect(names()).toEqual(file.endsWith('.revoked') ? [] : ['factory-2026']);
     },
@@ -195,6 +195,9 @@ describe('what is said of keys', () => {
     expect(keeper.inForce().alarm).toBeUndefined();
     rmSync(join(folder, 'factory-2026.pub'));
     await reload();
-    expect(keeper.inForce().alarm).toBe(`No key is trusted: copy the factory's .pub file to ${folder}`);
+    expect(keeper.inForce().alarm).toEqual({
+      code: 'trust/no-key',
+      message: `No key is trusted: copy the factory's .pub file to ${folder}`,
+    });
   });
 });

@@ -4,6 +4,8 @@ import { PHASES } from '../../../../../src/domain/model/condition.ts';
 import { holdClause } from '../../../../../src/domain/report/hold-text.ts';
 import { remedyFor } from '../../../../../src/domain/report/reasons/reason-text.ts';
 import { heldLine } from '../../../../../src/domain/report/status/bundle-lines.ts';
+import { headOf, NARROW, narrowed } from '../../../../../src/domain/report/status/line.ts';
+import { type StickUse, settled } from '../../../../../src/domain/report/status/stick-use.ts';
 import {
   allListed,
   judge,
@@ -21,13 +23,21 @@ function entryOf(bundle = stored(verified(), { readyAt: NOON })) {
   return { ...first, phase: 'ready', activationDue: true } as const;
 }
 
-const REPORTED = EVERY_HOLD.filter(({ hold }) => heldLine({ ...entryOf(), holds: [hold] }, []) !== undefined);
+/** As STATUS has it; undefined where nothing is said of it. */
+function lineOf(entry: Parameters<typeof heldLine>[0], use: StickUse = 'none'): string | undefined {
+  const line = heldLine(entry, []);
+  if (line === undefined) return undefined;
+  const head = headOf(settled(line, use));
+  return `${head}${line.text(narrowed(NARROW, head.length))}`;
+}
+
+const REPORTED = EVERY_HOLD.filter(({ hold }) => lineOf({ ...entryOf(), holds: [hold] }) !== undefined);
 
 it('every hold has the texts of golden/holds.txt: its clause, the STATUS line, and what to do', async () => {
   const blocks = [...new Set(USUAL_HOLDS.map(({ code }) => code))].map((code) => {
     const forms = USUAL_HOLDS.filter((one) => one.code === code).flatMap(({ hold }) => [
       `  ${holdClause(hold)}`,
-      `  STATUS: ${heldLine({ ...entryOf(), holds: [hold] }, []) ?? 'nothing'}`,
+      `  STATUS: ${lineOf({ ...entryOf(), holds: [hold] }) ?? 'nothing'}`,
     ]);
     return [code, ...forms, `  What to do: ${remedyFor(code, 'ocp@4.13.7') ?? 'nothing'}`, ''].join('\n');
   });
@@ -36,29 +46,32 @@ it('every hold has the texts of golden/holds.txt: its clause, the STATUS line, a
 
 describe('the line about a release that is ready and held', () => {
   it.each(REPORTED)('$code ($index) has at most 200 characters and says why in the first 80', ({ hold }) => {
-    const line = heldLine({ ...entryOf(), holds: [hold] }, []) ?? '';
+    const line = lineOf({ ...entryOf(), holds: [hold] }) ?? '';
     expect(line.length).toBeLessThanOrEqual(200);
-    expect(line).toMatch(/^ocp 4\.13\.7 is not activated: \S.{9}/);
+    expect(line).toMatch(/^[A-Z ]+ \([AFH]-\d\d\): ocp 4\.13\.7 is loaded, not activated: \S/);
     expect(line).toMatch(/'stickpin (activate ocp@4\.13\.7|list)'/);
     expect(line).not.toContain('undefined');
   });
 
-  it.each(REPORTED)('$code ($index) says that its stick may be removed', ({ hold }) => {
+  it.each(REPORTED)('$code ($index) says that its stick may be removed, unless other nodes need it', ({ hold }) => {
     const entry = { ...entryOf(), media: ['sdb1'], holds: [hold] };
-    const line = heldLine(entry, []) ?? '';
+    const line = lineOf(entry, 'free') ?? '';
     expect(line.length).toBeLessThanOrEqual(200);
-    expect(line).toContain(' You may remove the stick. ');
-    expect(heldLine({ ...entry, isOnPeersOnly: true }, [])).not.toContain('the stick.');
-    expect(heldLine({ ...entry, media: [] }, [])).not.toContain('remove the stick');
+    expect(line).toMatch(/^(REMOVE THE STICK|PLUG IN ANOTHER STICK) /);
+    expect(lineOf({ ...entry, isOnPeersOnly: true }, 'free')).not.toContain('REMOVE');
+    expect(lineOf({ ...entry, media: [] }, 'free')).not.toContain('REMOVE');
+    const needed = lineOf({ ...entry, neededBy: { loading: 2, all: 3 } }, 'in-use') ?? '';
+    expect(needed).toMatch(/^LEAVE THE STICK IN .* 2 of 3 nodes still load from the stick\. /);
+    expect(needed.length).toBeLessThanOrEqual(200);
   });
 
   it('keeps the reason in the first 80 characters and the command whole when names are long', () => {
     const version = `1.0.0-${'x'.repeat(120)}`;
     const bundle = stored(verified({ name: 'a'.repeat(63), version }), { readyAt: NOON });
     const hold = { gate: 'denied', code: 'engine/denied', data: {}, releasedBy: 'person' } as ActivationHold;
-    const line = heldLine({ ...entryOf(bundle), holds: [hold] }, []) ?? '';
+    const line = lineOf({ ...entryOf(bundle), holds: [hold] }) ?? '';
     expect(line.length).toBeLessThanOrEqual(200);
-    expect(line.slice(0, 80)).toContain('not activated: it');
+    expect(line.slice(0, 100)).toContain('not activated: it');
     expect(line).toMatch(/See 'stickpin list'\.$/);
   });
 
@@ -66,7 +79,7 @@ describe('the line about a release that is ready and held', () => {
     'is not shown for one that is %s',
     (phase) => {
       const hold = { gate: 'denied', code: 'engine/denied', data: {}, releasedBy: 'person' } as ActivationHold;
-      expect(heldLine({ ...entryOf(), phase, holds: [hold] }, [])).toBeUndefined();
+      expect(lineOf({ ...entryOf(), phase, holds: [hold] })).toBeUndefined();
     },
   );
 });

@@ -1,0 +1,68 @@
+import { oneLine, sentence } from '../../../platform/plain-text.ts';
+import { ACTIONS, type ActionWords, type Does } from '../actions.ts';
+import { shortCode } from '../codes.ts';
+import { BRIEF, fitted, foreignSentences, MAX_LINE_LENGTH, type Names, sentencesOf, WHOLE } from '../fitted.ts';
+
+/** How much room a text has, and how the names in it are written. */
+export interface Width {
+  readonly room: number;
+  readonly names: Names;
+}
+
+/** For STATUS. */
+export const NARROW: Width = { room: MAX_LINE_LENGTH, names: BRIEF };
+
+export const WIDE: Width = { room: Number.POSITIVE_INFINITY, names: WHOLE };
+
+export function narrowed(width: Width, by: number): Width {
+  return { ...width, room: width.room - by };
+}
+
+export interface Line {
+  readonly does: Does;
+  /** `media/filesystem` */
+  readonly code?: string | undefined;
+  readonly text: (width: Width) => string;
+  /**
+   * Of a line about a stick that is plugged in. `free`: it may go once nothing else needs it;
+   * `stays`: it is read.
+   */
+  readonly stick?: 'free' | 'stays' | undefined;
+}
+
+/** `CALL SUPPORT (K-03): `. Empty where it needs no words. */
+export function headOf({ does, code }: Pick<Line, 'does' | 'code'>): string {
+  return `${ACTIONS[does].words}${code === undefined ? '' : ` (${shortCode(code)})`}: `;
+}
+
+/** The text with what follows from the action. */
+export function bodyOf({ does, text }: Line, width: Width): string {
+  const { after }: ActionWords = ACTIONS[does];
+  if (after === undefined) return text(width);
+  const [first = '', ...more] = sentencesOf(text(narrowed(width, after.length + 1)));
+  return [first, after, ...more].join(' ');
+}
+
+/** A line with a text that another program or an adapter made. */
+export function foreignLine(
+  about: Pick<Line, 'does' | 'code'>,
+  head: string,
+  message: string,
+  after: readonly string[] = [],
+): Line {
+  const [first = '', ...more] = foreignSentences(message);
+  return {
+    ...about,
+    text: ({ room }) =>
+      inOrder([`${head}${sentence(oneLine(message))}`, ...after], [`${head}${first}`, ...more, ...after], room),
+  };
+}
+
+/**
+ * The sentences in the order in which they read best when all fit, else as many of them as fit, the
+ * most important ones first.
+ */
+export function inOrder(reading: readonly string[], byWeight: readonly string[], room: number): string {
+  const all = fitted(reading, Number.POSITIVE_INFINITY);
+  return all.length <= room ? all : fitted(byWeight, room);
+}

@@ -1,0 +1,58 @@
+import { defined } from '../../../platform/defined.ts';
+import { oneLine } from '../../../platform/plain-text.ts';
+import type { BundleAssessment } from '../../assess/assess-bundle.ts';
+import { bundleName } from '../../model/bundle.ts';
+import type { Reason } from '../../model/reason.ts';
+import { isForPerson } from '../actions.ts';
+import { shortCode } from '../codes.ts';
+import { withCommands } from '../fitted.ts';
+import { isAwaited } from '../hold-text.ts';
+import { doesFor, reasonText } from '../reasons/reason-text.ts';
+import type { Snapshot } from '../snapshot.ts';
+import type { StatusReport } from '../status-schema.ts';
+import { blockedLine, isPassedOver, readyLine, withoutOutdated } from './bundle-lines.ts';
+import { type Line, WIDE } from './line.ts';
+import { isEmptyStick, noBundleLine, nodeLines, unreadableLine } from './status-line.ts';
+
+type NeedReport = StatusReport['needsPerson'][number];
+
+/** Everything that ends only when a person does something, in the order of its weight. */
+export function personNeeds(snapshot: Snapshot): readonly NeedReport[] {
+  const { observed, assessment } = snapshot;
+  const { bundles, rejections, awaiting } = assessment;
+  const lines = [
+    blockedLine(snapshot),
+    ...observed.media.map(unreadableLine),
+    ...observed.media.filter(isEmptyStick).map(noBundleLine),
+    ...nodeLines(snapshot),
+  ];
+  const all = [
+    ...lines.flatMap((line) => (line === undefined ? [] : needOfLine(line))),
+    ...withoutOutdated(bundles)
+      .filter((entry) => !isPassedOver(entry, bundles))
+      .flatMap((entry) => needOfBundle(entry, bundles)),
+    ...awaiting.map(({ reason, bundle }) => needOf(reason, bundle && bundleName(bundle.payload))),
+    ...rejections.map(({ reason, name }) => needOf(reason, name)),
+  ];
+  const keys = all.map((need) => JSON.stringify(need));
+  return all.filter((_, at) => keys.indexOf(keys[at] ?? '') === at);
+}
+
+function needOf(reason: Reason, bundle: string | undefined): NeedReport {
+  return defined({ code: shortCode(reason.code), message: oneLine(reasonText(reason)), bundle });
+}
+
+function needOfLine({ does, code, text }: Line, bundle?: string): readonly NeedReport[] {
+  if (code === undefined || !isForPerson(does)) return [];
+  return [defined({ code: shortCode(code), message: text(WIDE), bundle })];
+}
+
+function needOfBundle(entry: BundleAssessment, bundles: readonly BundleAssessment[]): readonly NeedReport[] {
+  const name = bundleName(entry.bundle.payload);
+  const reason = entry.reason ?? entry.trouble;
+  if (reason === undefined) return isAwaited(entry) ? needOfLine(readyLine(entry, bundles), name) : [];
+  if (!isForPerson(doesFor(reason))) return [];
+  const all = bundles.map(({ bundle }) => bundle);
+  const { message, ...need } = needOf(reason, name);
+  return [{ ...need, message: withCommands(message, entry.bundle, all) }];
+}
