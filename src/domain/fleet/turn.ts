@@ -82,24 +82,45 @@ interface LocalRelease {
   readonly payload: { readonly name: string; readonly version: string };
 }
 
-/** Releases of other nodes of this architecture that are newer than all here, and on no peer. */
+/**
+ * Releases of other nodes of this architecture that are newer than all here, and on no peer. One
+ * node may be mistaken or lie, so another one must name the same bundle, if there is another.
+ */
 export function wantedReleases(view: FleetView | undefined, known: readonly LocalRelease[]): readonly WantedRelease[] {
   if (view === undefined) return [];
-  const wanted = new Map<string, WantedRelease>();
   const arch = view.nodes.find(({ name }) => name === view.self)?.status?.arch;
-  for (const { name: node, status } of view.nodes) {
-    const isOther = node === view.self || (status?.arch ?? arch) !== (arch ?? status?.arch);
-    for (const release of isOther ? [] : (status?.releases ?? [])) {
+  const others = view.nodes.filter(
+    ({ name, status }) => name !== view.self && status !== undefined && (status.arch ?? arch) === (arch ?? status.arch),
+  );
+  const claims = new Map<string, WantedRelease>();
+  for (const { name: node, status } of others) {
+    for (const release of status?.releases ?? []) {
       const { name, version, bundle, current } = release;
       if (current !== true && !isReadyOn(view, node, release)) continue;
       if (isKnown(known, name, version, bundle) || isOffered(view, bundle)) continue;
-      const before = wanted.get(name);
-      const order = before === undefined ? 1 : compareVersions(version, before.version);
-      if (order > 0) wanted.set(name, { name, version, nodes: [node] });
-      else if (before !== undefined && order === 0) wanted.set(name, { ...before, nodes: [...before.nodes, node] });
+      const key = JSON.stringify([name, version, bundle]);
+      const nodes = claims.get(key)?.nodes ?? [];
+      claims.set(key, { name, version, nodes: [...new Set([...nodes, node])] });
     }
   }
-  return [...wanted.values()];
+  return newestOf([...claims.values()].filter(({ nodes }) => nodes.length >= Math.min(CLAIMANTS, others.length)));
+}
+
+/** How many nodes must name a release that this node can't verify. */
+const CLAIMANTS = 2;
+
+/** Of each name. */
+function newestOf(claims: readonly WantedRelease[]): readonly WantedRelease[] {
+  const newest = new Map<string, WantedRelease>();
+  for (const claim of claims) {
+    const before = newest.get(claim.name);
+    const order = before === undefined ? 1 : compareVersions(claim.version, before.version);
+    if (order > 0) newest.set(claim.name, claim);
+    else if (before !== undefined && order === 0) {
+      newest.set(claim.name, { ...before, nodes: [...new Set([...before.nodes, ...claim.nodes])] });
+    }
+  }
+  return [...newest.values()];
 }
 
 /** Whether it is ready on a node that answers. A silent node may have its stick. */

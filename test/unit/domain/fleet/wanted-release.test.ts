@@ -1,3 +1,4 @@
+import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { FleetNode, FleetView } from '../../../../src/domain/fleet/node-status.ts';
 import { wantedReleases } from '../../../../src/domain/fleet/turn.ts';
@@ -29,8 +30,51 @@ describe('wantedReleases', () => {
   });
 
   it('names the newest one', () => {
-    const nodes = [node('worker-2', '4.13.10'), node('worker-3', '4.13.9')];
-    expect(wantedReleases(view(nodes), [])).toEqual([{ name: 'ocp', version: '4.13.10', nodes: ['worker-2'] }]);
+    const nodes = ['4.13.10', '4.13.9'].flatMap((version) => [2, 3].map((at) => node(`worker-${at}`, version)));
+    const wanted = { name: 'ocp', version: '4.13.10', nodes: ['worker-2', 'worker-3'] };
+    expect(wantedReleases(view(nodes), [])).toEqual([wanted]);
+  });
+
+  it('believes no single node, unless it is the only other one', () => {
+    const honest = [node('worker-2'), node('worker-3')];
+    const liar = node('worker-4', '99.0.0');
+    const wanted = { name: 'ocp', version: '4.13.7', nodes: ['worker-2', 'worker-3'] };
+    expect(wantedReleases(view([liar, ...honest]), [])).toEqual([wanted]);
+    expect(wantedReleases(view([liar, ...honest]), [known('4.13.7')])).toEqual([]);
+    expect(wantedReleases(view([liar]), [])).toMatchObject([{ version: '99.0.0', nodes: ['worker-4'] }]);
+  });
+
+  it('counts a node once, and only claims of the same bundle together', () => {
+    const claim = (name: string, bundle: string): FleetNode => {
+      const release = {
+        name: 'ocp',
+        version: '99.0.0',
+        bundle: bundle.repeat(16),
+        phase: 'proven',
+        current: true,
+      } as const;
+      return { name, isAbsent: false, status: { version: 1, releases: [release, release] } };
+    };
+    expect(wantedReleases(view([claim('worker-2', 'a'), claim('worker-3', 'b')]), [])).toEqual([]);
+    expect(wantedReleases(view([claim('worker-2', 'a'), node('worker-3', '4.13.7')]), [])).toEqual([]);
+    const [wanted] = wantedReleases(view([claim('worker-2', 'a'), claim('worker-3', 'a')]), []);
+    expect(wanted?.nodes).toEqual(['worker-2', 'worker-3']);
+  });
+
+  it('never names what fewer than two nodes claim, whatever the others report', () => {
+    const statuses = fc.array(
+      fc.record({ version: fc.constantFrom('4.13.7', '4.13.8', '99.0.0'), current: fc.boolean() }),
+      { minLength: 2, maxLength: 8 },
+    );
+    fc.assert(
+      fc.property(statuses, (all) => {
+        const nodes = all.map(({ version, current }, at) => node(`worker-${at + 2}`, version, current));
+        for (const { version, nodes: named } of wantedReleases(view(nodes), [])) {
+          expect(named.length).toBeGreaterThanOrEqual(2);
+          expect(all.filter((one) => one.version === version && one.current)).toHaveLength(named.length);
+        }
+      }),
+    );
   });
 
   it('wants nothing that is known, older, offered, or not the current one', () => {
