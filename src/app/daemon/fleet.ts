@@ -9,11 +9,13 @@ import {
 import type { StatusReport } from '../../domain/report/status-schema.ts';
 import { hasSources } from '../../domain/settings/settings.ts';
 import type { StoredBundle } from '../../domain/state/state.ts';
+import { BoundedOffers } from '../../fleet/daemon/bounded-offers.ts';
 import { KeptBundles, NodeOffers } from '../../fleet/daemon/offered-bundles.ts';
 import { FleetWatch, PeerMedia } from '../../fleet/daemon/peer-media.ts';
 import { OffersClient } from '../../fleet/wire/client.ts';
 import { unixSocket, WireConnection } from '../../fleet/wire/connection.ts';
 import { fleetPaths, wirePaths } from '../../fleet/wire/documents.ts';
+import { PeerBudgets } from '../../fleet/wire/peer-budgets.ts';
 import { createOffersHandler, type OffersHandler, type SocketServer, serveSocket } from '../../fleet/wire/server.ts';
 import type { HeldBundle } from '../../media/held-bundles.ts';
 import type { Media } from '../../media/media.ts';
@@ -105,7 +107,13 @@ export function createDaemonFleet(
       if (settings.fleet.enabled) await serve(state, parts);
     },
     reported: (report, judged) => {
-      if (takeReport(state, report, judged)) for (const { provider } of all) provider.reconsider();
+      const grounds = state.grounds;
+      const isNews = takeReport(state, report, judged);
+      for (const { provider } of all) {
+        provider.reported(report);
+        if (state.grounds !== grounds) provider.judgedAnew();
+        if (isNews) provider.reconsider();
+      }
     },
     close: async () => {
       state.stop.abort();
@@ -126,7 +134,9 @@ function followed(socket: string, state: FleetState, own: BlobSource, of?: typeo
   const provider = new PeerMedia({
     fleet: port,
     clientOf: (peer) => new OffersClient(connection, wirePaths.peer(peer), peer),
-    ...(of !== undefined && { look: (signal) => port.look(signal) }),
+    ...(of === undefined
+      ? { bounds: new BoundedOffers(new PeerBudgets(clock)) }
+      : { look: (signal) => port.look(signal) }),
     isWanted: (offered) =>
       state.report !== undefined &&
       !state.refused.has(offered.bundleId) &&

@@ -1,4 +1,5 @@
 import type { BundleErrorCode } from '../../bundle/bundle-error.ts';
+import { LEFT_OUT } from '../../domain/fleet/budget.ts';
 import { REFUSAL_REASONS } from '../../domain/report/reasons/bundle-reasons.ts';
 
 /**
@@ -52,4 +53,5 @@ const IS_REJECTION: Readonly<Record<BundleErrorCode, boolean>> = {
 export const REJECTION_CODES: readonly string[] = [
   ...Object.entries(IS_REJECTION).flatMap(([code, is]) => (is ? [code] : [])),
   ...Object.keys(REFUSAL_REASONS),
+  LEFT_OUT,
 ];

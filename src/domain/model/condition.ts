@@ -87,6 +87,8 @@ export interface Event {
   readonly file?: string;
   readonly code?: string;
   readonly image?: string;
+  /** Not in the history: other nodes could push the rest out of it. */
+  readonly isLogOnly?: true;
 }
 
 export type Hold = 'approval' | 'base' | 'space' | 'media' | 'runtime' | 'runtime-version' | 'cancelled';

@@ -41,7 +41,7 @@ export class EventRecorder {
   /** What can't be recorded is logged all the same; never throws. */
   record(event: Event): void {
     this.log(event);
-    this.append(event);
+    if (event.isLogOnly !== true) this.append(event);
   }
 
   /** For a transaction that records more; {@link log} the event afterwards. */

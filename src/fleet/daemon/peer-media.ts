@@ -1,6 +1,8 @@
+import { LEFT_OUT } from '../../domain/fleet/budget.ts';
 import type { FleetView, OfferedBundle, Peer } from '../../domain/fleet/node-status.ts';
 import type { MediumId } from '../../domain/model/medium.ts';
-import type { MediaProvider, MediaSink, PluggedMedium } from '../../media/media-provider.ts';
+import type { StatusReport } from '../../domain/report/status-schema.ts';
+import type { MediaProvider, MediaSink, MediumBundle, PluggedMedium } from '../../media/media-provider.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
@@ -9,6 +11,8 @@ import { Observable, type Unsubscribe } from '../../platform/subscription.ts';
 import type { BlobSource } from '../../ports/blobs.ts';
 import type { FleetPort } from '../../ports/fleet.ts';
 import type { OffersClient, WatchOptions } from '../wire/client.ts';
+import { exclusionText } from '../wire/peer-budgets.ts';
+import type { BoundedOffers } from './bounded-offers.ts';
 import { PeerBundle, type PeerClient, PeerTurn } from './peer-bundle.ts';
 
 interface PeerMediaOptions {
@@ -22,14 +26,23 @@ interface PeerMediaOptions {
   readonly own: BlobSource;
   readonly clock: Clock;
   readonly random: () => number;
+  /** Default: no limits, as for places that the settings name. */
+  readonly bounds?: BoundedOffers;
   /** Shortest time between two reads of a peer whose blobs change, in milliseconds. Default 1 s. */
   readonly againMs?: number;
 }
 
+/** `leftOut`: why nothing is taken from the peer now. */
+interface Needed {
+  readonly bundles: readonly OfferedBundle[];
+  readonly leftOut?: string | undefined;
+}
+
 interface PluggedPeer {
   readonly mediumId: MediumId;
+  readonly label: string;
   readonly turn: PeerTurn;
-  bundles: readonly OfferedBundle[];
+  needed: Needed;
   /** Changes with what is offered. */
   revision: string;
   /** The time of the last report, monotonic. */
@@ -39,6 +52,13 @@ interface PluggedPeer {
 
 const AGAIN_MS = 1_000;
 
+const NOTHING: Needed = { bundles: [] };
+
+/** Shown in the place of all bundles of a peer. */
+function leftOutBundle(message: string): MediumBundle {
+  return { kind: 'unreadable', path: 'everything', reason: { code: LEFT_OUT, message } };
+}
+
 /**
  * Other nodes as media. Each peer with bundles that are needed is a medium `peer:<name>`. It is
  * read as a stick is, and judged with the keys of this node. A peer that does not answer, or offers
@@ -46,6 +66,8 @@ const AGAIN_MS = 1_000;
  */
 export class PeerMedia implements MediaProvider {
   private readonly peers = new Map<string, PluggedPeer>();
+  /** When peers that are left out are read again. */
+  private readonly ends = new Map<string, NodeJS.Timeout>();
   private sink: MediaSink | undefined;
   private stop: Unsubscribe | undefined;
 
@@ -66,32 +88,63 @@ export class PeerMedia implements MediaProvider {
   reconsider(): void {
     if (this.sink === undefined) return;
     const view = this.options.fleet.view();
-    const wanted = new Map<string, readonly OfferedBundle[]>();
+    const wanted = new Map<string, Needed>();
     for (const peer of view?.peers ?? []) {
-      const bundles = peer.name === view?.self ? [] : this.neededOf(peer);
-      if (bundles.length > 0) wanted.set(peer.name, bundles);
+      const needed = peer.name === view?.self ? NOTHING : this.neededOf(peer);
+      if (needed.bundles.length > 0 || needed.leftOut !== undefined) wanted.set(peer.name, needed);
     }
     for (const name of [...this.peers.keys()]) if (!wanted.has(name)) this.leave(name);
-    for (const [name, bundles] of wanted) {
-      const revision = bundles.map((bundle) => `${bundle.bundleId} ${bundle.revision}`).join('\n');
+    for (const [name, needed] of wanted) {
+      const offered = needed.bundles.map((bundle) => `${bundle.bundleId} ${bundle.revision}`).join('\n');
+      const revision = needed.leftOut ?? offered;
       const known = this.peers.get(name);
-      if (known === undefined) this.arrive(name, bundles, revision);
-      else if (known.revision !== revision) this.change(known, bundles, revision);
+      if (known === undefined) this.arrive(name, needed, revision);
+      else if (known.revision !== revision) this.change(known, needed, revision);
     }
+  }
+
+  /** Call with each report: what it shows of peers counts against them. */
+  reported(report: Pick<StatusReport, 'rejected' | 'bundles'>): void {
+    const { bounds } = this.options;
+    if (bounds === undefined) return;
+    for (const [name, { label, needed }] of this.peers) {
+      bounds.reported(name, label, report);
+      if (needed.leftOut === undefined && bounds.exclusion(name) !== undefined) this.reconsider();
+    }
+  }
+
+  /** Call when bundles may be judged in another way. */
+  judgedAnew(): void {
+    const { bounds } = this.options;
+    for (const [name, peer] of this.peers) if (bounds?.forgetRefusals(name) === true) this.readAgain(peer);
   }
 
   async dispose(): Promise<void> {
     this.stop?.();
     this.sink = undefined;
     for (const name of [...this.peers.keys()]) this.leave(name);
+    for (const name of [...this.ends.keys()]) this.forgetEnd(name);
   }
 
-  private neededOf({ bundles }: Peer): readonly OfferedBundle[] {
-    return bundles.filter(this.options.isWanted);
+  private neededOf({ name, bundles }: Peer): Needed {
+    const { bounds, isWanted, clock } = this.options;
+    const exclusion = bounds?.exclusion(name);
+    if (exclusion === undefined) {
+      this.forgetEnd(name);
+      return { bundles: bundles.filter(isWanted) };
+    }
+    if (!this.ends.has(name))
+      this.ends.set(name, setTimeout(() => this.reconsider(), exclusion.endsMs - clock.monotonic()).unref());
+    return { bundles: [], leftOut: exclusionText(exclusion) };
   }
 
-  private arrive(name: string, bundles: readonly OfferedBundle[], revision: string): void {
-    const { clientOf, own, clock, random } = this.options;
+  private forgetEnd(name: string): void {
+    clearTimeout(this.ends.get(name));
+    this.ends.delete(name);
+  }
+
+  private arrive(name: string, needed: Needed, revision: string): void {
+    const { clientOf, clock, random, bounds } = this.options;
     const mediumId: MediumId = `peer:${name}`;
     const client = clientOf(name);
     const turn = new PeerTurn({
@@ -100,30 +153,49 @@ export class PeerMedia implements MediaProvider {
       clock,
       random,
     });
-    const peer: PluggedPeer = { mediumId, turn, bundles, revision, reportedAt: clock.monotonic(), later: undefined };
-    this.peers.set(name, peer);
     const label = plainText(name);
+    const now = { needed, revision, reportedAt: clock.monotonic(), later: undefined };
+    const peer: PluggedPeer = { mediumId, label, turn, ...now };
+    this.peers.set(name, peer);
+    bounds?.arrived(name);
     const plugged: PluggedMedium = {
       mediumId,
       label,
       isDropFolder: false,
       peer: () => turn.state(),
-      open: async () => ({
-        place: label,
-        findBundles: async () =>
-          peer.bundles.map((offered) => new PeerBundle({ name: label, client, turn, own, clock }, offered)),
-      }),
+      open: async () => ({ place: label, findBundles: async () => this.bundlesOf(name, peer, client) }),
       isThere: async () => this.peers.get(name) === peer,
       release: async () => undefined,
     };
     this.sink?.arrived(plugged);
   }
 
+  private bundlesOf(name: string, peer: PluggedPeer, client: PeerClient): readonly MediumBundle[] {
+    const { own, clock, bounds } = this.options;
+    const { bundles, leftOut } = peer.needed;
+    if (leftOut !== undefined) return [leftOutBundle(leftOut)];
+    const selection = bounds === undefined ? { bundles, refused: [], isCut: false } : bounds.select(name, bundles);
+    if (selection === undefined) {
+      this.reconsider();
+      return peer.needed.leftOut === undefined ? [] : [leftOutBundle(peer.needed.leftOut)];
+    }
+    if (selection.isCut) this.readAgain(peer);
+    const access = { name: peer.label, client, turn: peer.turn, own, clock };
+    return [
+      ...selection.bundles.map((offered) => new PeerBundle(access, offered)),
+      ...selection.refused.map(({ path, reason }) => ({ kind: 'unreadable', path, reason }) as const),
+    ];
+  }
+
   /** Reads a peer again, not too often: one that is being loaded itself has more every second. */
-  private change(peer: PluggedPeer, bundles: readonly OfferedBundle[], revision: string): void {
-    const { clock, againMs = AGAIN_MS } = this.options;
-    peer.bundles = bundles;
+  private change(peer: PluggedPeer, needed: Needed, revision: string): void {
+    peer.needed = needed;
     peer.revision = revision;
+    this.readAgain(peer);
+  }
+
+  private readAgain(peer: PluggedPeer): void {
+    const { clock, againMs = AGAIN_MS } = this.options;
     if (peer.later !== undefined) return;
     const report = () => {
       peer.later = undefined;
@@ -141,6 +213,7 @@ export class PeerMedia implements MediaProvider {
     this.peers.delete(name);
     clearTimeout(peer.later);
     peer.turn.close();
+    this.options.bounds?.left(name);
     this.sink?.left(peer.mediumId);
   }
 }

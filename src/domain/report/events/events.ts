@@ -8,7 +8,7 @@ import { unsupportedReason } from '../../assess/derive-phase.ts';
 import { isPreloadOf } from '../../decide/release-effects.ts';
 import { bundleTitle } from '../../model/bundle.ts';
 import type { Event } from '../../model/condition.ts';
-import type { Medium } from '../../model/medium.ts';
+import type { Medium, MediumId } from '../../model/medium.ts';
 import type { Reason } from '../../model/reason.ts';
 import { isFolder, type Memory } from '../../state/memory.ts';
 import type { Observed } from '../../state/state.ts';
@@ -133,10 +133,15 @@ function rejectionEvents(before: Snapshot | undefined, { assessment }: Snapshot)
   const known = new Set((before?.assessment.rejections ?? []).map(key));
   return assessment.rejections
     .filter((rejection) => !known.has(key(rejection)))
-    .map(({ label, path, reason, bundleId }) => {
+    .map(({ mediumId, label, path, reason, bundleId }) => {
       const message = `Rejected ${path} on ${label}: ${reasonText(reason)}`;
-      return defined({ kind: 'bundleRejected', level: 'warn', medium: label, code: reason.code, message, bundleId });
+      const about = { medium: label, code: reason.code, bundleId, isLogOnly: isOfPeer(mediumId) };
+      return defined({ kind: 'bundleRejected', level: 'warn', message, ...about });
     });
+}
+
+function isOfPeer(mediumId: MediumId): true | undefined {
+  return mediumId.startsWith('peer:') ? true : undefined;
 }
 
 /**
@@ -144,10 +149,11 @@ function rejectionEvents(before: Snapshot | undefined, { assessment }: Snapshot)
  */
 function approvalEvents(before: Snapshot | undefined, { assessment }: Snapshot): Event[] {
   const reported = new Set((before?.assessment.awaiting ?? []).map(({ bundleId }) => bundleId));
-  return assessment.awaiting.flatMap(({ bundleId, label, reason }): Event[] => {
+  return assessment.awaiting.flatMap(({ mediumId, bundleId, label, reason }): Event[] => {
     if (reported.has(bundleId)) return [];
     reported.add(bundleId);
-    return [{ kind: 'approvalAwaited', level: 'warn', medium: label, bundleId, ...shownReason(reason) }];
+    const about = { medium: label, bundleId, isLogOnly: isOfPeer(mediumId) };
+    return [defined({ kind: 'approvalAwaited', level: 'warn', ...about, ...shownReason(reason) })];
   });
 }
 
