@@ -108,8 +108,13 @@ const AGAIN_MS = 60 * 60_000;
 /** Strangers can make up any number of peers and causes. */
 const MOST_REMEMBERED = 1_000;
 
+/** Lines a minute, about all peers. */
+const MOST_LINES = 30;
+const MINUTE_MS = 60_000;
+
 /** Logs the same warning about a peer once, however often it happens. */
 export class WarnOnce {
+  private minute = { beganMs: Number.NEGATIVE_INFINITY, lines: 0 };
   /** When each cause was logged, by peer. */
   private readonly warned = new Map<string, Map<string, number>>();
 
@@ -127,7 +132,17 @@ export class WarnOnce {
     if (this.warned.size >= MOST_REMEMBERED && oldest !== undefined) this.warned.delete(oldest);
     causes.set(cause, this.clock.monotonic());
     this.warned.set(peer, causes);
-    this.log.warn(fields, message);
+    this.write(fields, message);
+  }
+
+  private write(fields: LogFields, message: string): void {
+    const nowMs = this.clock.monotonic();
+    if (nowMs - this.minute.beganMs >= MINUTE_MS) this.minute = { beganMs: nowMs, lines: 0 };
+    this.minute.lines += 1;
+    if (this.minute.lines <= MOST_LINES) this.log.warn(fields, message);
+    if (this.minute.lines === MOST_LINES + 1) {
+      this.log.warn({}, `More than ${MOST_LINES} warnings about other nodes in a minute: the rest of it is left out`);
+    }
   }
 
   /** The next warning is logged again. */

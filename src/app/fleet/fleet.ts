@@ -87,7 +87,8 @@ export class Fleet {
       silence.heard(node);
       return answerNode(node, request, response, answers);
     };
-    const serve = (endpoint: Endpoint) => serveNodes({ ...ways, endpoint, warnings, answer });
+    const isPeerAddress = (address: string) => this.peers.hasAddress(address);
+    const serve = (endpoint: Endpoint) => serveNodes({ ...ways, endpoint, warnings, isPeerAddress, answer });
     this.port = new NodePort({ setting: fleet.listen, cluster, stateDir: paths.stateDir, clock, log, serve });
   }
 

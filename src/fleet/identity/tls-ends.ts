@@ -58,7 +58,8 @@ export class TlsGate {
     this.server.on('secureConnection', (socket) => this.onSecure(socket));
     this.server.on('tlsClientError', (error, socket) => {
       const reason = `spoke no TLS 1.3 with us: ${reasonOf(error)}`;
-      options.onRefused(addressOf(socket), { cause: 'handshake', reason });
+      // One that is closed already was not refused.
+      if (socket.remoteAddress !== undefined) options.onRefused(addressOf(socket), { cause: 'handshake', reason });
       socket.destroy();
     });
   }

@@ -51,6 +51,7 @@ export class Peers extends Observable {
   /** By `formatEndpoint()`. */
   private readonly byAddress = new Map<string, KnownPeer>();
   private readonly wake: Wake;
+  private hosts: ReadonlySet<string> = new Set();
 
   constructor(private readonly options: PeersOptions) {
     super();
@@ -65,6 +66,11 @@ export class Peers extends Observable {
 
   find(name: string): KnownPeer | undefined {
     return this.shown().get(name);
+  }
+
+  /** Whether one of them may call from this address. */
+  hasAddress(host: string): boolean {
+    return this.hosts.has(host);
   }
 
   /** By name, as received on the wire. */
@@ -177,6 +183,7 @@ export class Peers extends Observable {
       fixed: settings.peers,
       stored: this.remembered.list(),
     });
+    this.hosts = new Set([...targets.values()].map(({ endpoint }) => endpoint.host));
     for (const [address, peer] of this.byAddress) {
       if (targets.has(address)) continue;
       this.byAddress.delete(address);

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { join } from 'node:path';
+import { displaced, type Handshake } from '../../domain/fleet/handshakes.ts';
 import { type Endpoint, FLEET_PORT, formatEndpoint, parseEndpoint } from '../../domain/settings/addresses.ts';
 import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { Wake } from '../../platform/async/wake.ts';
@@ -118,6 +119,8 @@ interface NodeServerOptions {
   readonly endpoint: Endpoint;
   /** Undefined with `fleet.auth = "none"`: plain TCP. */
   readonly identity: (() => Identity | undefined) | undefined;
+  /** Whether a node of the cluster has this address. Default: only those that proved it. */
+  readonly isPeerAddress?: (address: string) => boolean;
   /** `node` is the name of a Node, or an address with `fleet.auth = "none"`. */
   readonly answer: (node: string, request: IncomingMessage, response: ServerResponse) => Promise<void>;
   readonly clock: Clock;
@@ -141,7 +144,7 @@ type Caller = Pick<EnteredConnection, 'node' | 'isStillKnown'>;
  */
 export async function serveNodes(options: NodeServerOptions): Promise<NodeServer> {
   const callers = new WeakMap<Socket, Caller>();
-  const connections = new Connections();
+  const connections = new Connections(options);
   const server = createServer(WIRE_SERVER_OPTIONS, (request, response) => {
     const caller = callers.get(request.socket);
     if (caller?.isStillKnown() !== true) return void request.socket.destroy();
@@ -204,8 +207,9 @@ function gateOf(
   };
 }
 
+/** One that listens on all addresses sees IPv4 as `::ffff:10.0.0.4`. */
 function addressOf(socket: Socket): string {
-  return socket.remoteAddress ?? 'an unknown address';
+  return socket.remoteAddress?.replace(/^::ffff:/i, '') ?? 'an unknown address';
 }
 
 async function listenOn(server: Server, endpoint: Endpoint): Promise<void> {
@@ -224,33 +228,50 @@ async function listenOn(server: Server, endpoint: Endpoint): Promise<void> {
   }
 }
 
-/** Limits of connections to the port that other nodes reach. */
-const MOST_HANDSHAKES = 64;
-const MOST_HANDSHAKES_OF_ADDRESS = 8;
 const MOST_KNOWN = 512;
+
+/** Addresses that are remembered as those of nodes. */
+const MOST_PROVEN = 5_000;
+
+interface OpenHandshake extends Handshake {
+  readonly socket: Socket;
+}
 
 /** Counts connections and their requests, and closes excess connections. */
 class Connections {
-  /** Address by connection with an unknown other end. */
-  private readonly unknown = new Map<Socket, string>();
+  /** Connections with an unknown other end, the oldest first. */
+  private readonly unknown = new Map<Socket, OpenHandshake>();
   /** Node by connection. */
   private readonly known = new Map<Socket, string>();
   /** Running requests of each node: one connection can carry many. */
   private readonly requests = new Map<string, number>();
+  /** Addresses of nodes that proved who they are, the oldest first. */
+  private readonly proven = new Set<string>();
 
-  /** A connection with an unknown other end. Closed when there are too many. */
+  constructor(private readonly options: Pick<NodeServerOptions, 'isPeerAddress' | 'warnings'>) {}
+
+  /** A connection with an unknown other end. @returns false when it was closed */
   begin(socket: Socket): boolean {
-    const address = socket.remoteAddress ?? '';
-    if (this.unknown.size >= MOST_HANDSHAKES || countOf(this.unknown, address) >= MOST_HANDSHAKES_OF_ADDRESS) {
-      socket.resetAndDestroy();
-      return false;
-    }
-    this.unknown.set(socket, address);
+    const address = addressOf(socket);
+    const isKnown = this.proven.has(address) || this.options.isPeerAddress?.(address) === true;
+    const next: OpenHandshake = { socket, address, isKnown };
+    const gone = displaced([...this.unknown.values()], next);
+    if (gone !== undefined) this.end(gone === 'next' ? next : gone);
+    if (gone === 'next') return false;
+    this.unknown.set(socket, next);
     socket.once('close', () => {
       this.unknown.delete(socket);
       this.known.delete(socket);
     });
     return true;
+  }
+
+  private end({ socket, address, isKnown }: OpenHandshake): void {
+    this.unknown.delete(socket);
+    const who = isKnown ? address : 'addresses that are no known node';
+    const text = `Too many connections of ${who} have not proved who they are: the oldest ones are closed, among them one of ${address}`;
+    this.options.warnings.warn(who, 'handshakes', { address, messageId: messageIds.peerRefused }, text);
+    socket.resetAndDestroy();
   }
 
   /** The other end is known. Closed when the node, or all nodes, have too many. */
@@ -262,6 +283,7 @@ class Connections {
       return false;
     }
     this.known.set(socket, node);
+    this.remember(addressOf(socket));
     return true;
   }
 
@@ -276,6 +298,13 @@ class Connections {
       else this.requests.set(node, left);
     });
     return true;
+  }
+
+  private remember(address: string): void {
+    this.proven.delete(address);
+    const [oldest] = this.proven;
+    if (this.proven.size >= MOST_PROVEN && oldest !== undefined) this.proven.delete(oldest);
+    this.proven.add(address);
   }
 
   closeAll(): void {

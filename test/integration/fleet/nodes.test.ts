@@ -323,11 +323,10 @@ describe.runIf(have('openssl'))('nodes that give bundles to each other', () => {
   });
 
   /** A connection of a node that is only a client. */
-  async function call(node: TestNode, name: string) {
+  async function call(node: TestNode, name: string, localAddress = '127.0.0.1') {
     const { certificate, key } = cluster.node(name);
     const socket = connect({
-      host: '127.0.0.1',
-      port: node.port(),
+      socket: connectPlain({ host: '127.0.0.1', port: node.port(), localAddress }),
       cert: certificate,
       key,
       rejectUnauthorized: false,
@@ -345,6 +344,28 @@ describe.runIf(have('openssl'))('nodes that give bundles to each other', () => {
     const statuses = () => [...text.matchAll(/HTTP\/1\.1 (\d{3})/g)].map(([, status]) => status);
     return { socket, statuses, isClosed: () => isClosed };
   }
+
+  it('stay reachable while strangers hold handshakes open, for nodes that are known and for new ones', async () => {
+    const endpoint = { host: '127.0.0.1', port: 9 };
+    const one = await start('worker-1', { nodes: [{ name: 'worker-2', serves: [], endpoint }] });
+    const silent = [2, 3, 4, 5, 6, 7, 8, 9, 10, 11].flatMap((host) =>
+      Array.from({ length: 8 }, () =>
+        connectPlain({ port: one.port(), host: '127.0.0.1', localAddress: `127.0.0.${host}` }),
+      ),
+    );
+    for (const socket of silent) socket.on('error', () => undefined);
+    await Promise.all(silent.map((socket) => once(socket, 'connect')));
+    const get = 'GET /v1/offers HTTP/1.1\r\nHost: x\r\n\r\n';
+    for (const from of ['127.0.0.1', '127.0.0.200']) {
+      const { socket, statuses } = await call(one, 'worker-2', from);
+      socket.write(get);
+      await eventually(() => expect(statuses()).toEqual(['200']));
+      socket.destroy();
+    }
+    const lines = one.log.lines.filter(({ message }) => message.includes('have not proved who they are'));
+    expect(lines.map(({ level }) => level)).toEqual(['warn']);
+    for (const socket of silent) socket.destroy();
+  });
 
   it('answer at most 16 requests of a node at once, also on one connection', async () => {
     const one = await start('worker-1');

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { Trouble } from '../../../src/fleet/trouble.ts';
+import { Trouble, WarnOnce } from '../../../src/fleet/trouble.ts';
 import { createRecordingLog } from '../../support/recording-log.ts';
 
 function play() {
@@ -51,4 +51,18 @@ it('says nothing of what is over within half a minute, and tells what lasts long
   trouble.begin('away for a moment');
   trouble.end('there once more');
   expect(lines()).toHaveLength(2);
+});
+
+it('logs at most 30 warnings about peers in a minute, and one that there were more', () => {
+  const { log, lines, clock, after } = play();
+  const warnings = new WarnOnce(log, clock);
+  for (let time = 0; time < 100; time += 1) {
+    warnings.warn('worker-9', 'away', {}, 'Nothing comes from worker-9');
+    warnings.over('worker-9');
+  }
+  expect(lines()).toHaveLength(31);
+  expect(lines().at(-1)).toBe('warn: More than 30 warnings about other nodes in a minute: the rest of it is left out');
+  after(60_000);
+  warnings.warn('worker-9', 'away', {}, 'Nothing comes from worker-9');
+  expect(lines()).toHaveLength(32);
 });
