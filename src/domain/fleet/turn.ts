@@ -1,6 +1,7 @@
 import { defined } from '../../platform/defined.ts';
 import type { Phase } from '../model/condition.ts';
 import { hexOf } from '../model/digest.ts';
+import type { Reason } from '../model/reason.ts';
 import { compareVersions } from '../model/version.ts';
 import type { FleetNode, FleetView, ReleaseStatus, Search } from './node-status.ts';
 import {
@@ -75,6 +76,8 @@ export interface WantedRelease {
   readonly name: string;
   readonly version: string;
   readonly nodes: readonly string[];
+  /** The only nodes that offer it don't answer: why not, and how much of it is loaded. */
+  readonly unreached?: { readonly why: string; readonly percent: number };
 }
 
 interface LocalRelease {
@@ -103,8 +106,37 @@ export function wantedReleases(view: FleetView | undefined, known: readonly Loca
       claims.set(key, { name, version, nodes: [...new Set([...nodes, node])] });
     }
   }
-  return newestOf([...claims.values()].filter(({ nodes }) => nodes.length >= Math.min(CLAIMANTS, others.length)));
+  const unreached = newestOf(others.flatMap((node) => unreachedOn(view, node, known)));
+  const believed = [...claims.values()].filter(({ nodes }) => nodes.length >= Math.min(CLAIMANTS, others.length));
+  return [...unreached, ...newestOf(believed).filter((one) => !unreached.some(({ name }) => name === one.name))];
 }
+
+/** Releases that this node lacks, and that a node offers which this one can't reach. */
+function unreachedOn(
+  view: FleetView,
+  { name: node, status }: FleetNode,
+  known: readonly LocalRelease[],
+): readonly WantedRelease[] {
+  const { trouble: why, unreached = [] } = view.peers.find(({ name }) => name === node) ?? {};
+  if (why === undefined || unreached.length === 0) return [];
+  const own = view.nodes.find(({ name }) => name === view.self)?.status?.releases ?? [];
+  return (status?.releases ?? []).flatMap(({ name, version, bundle }): readonly WantedRelease[] => {
+    if (!unreached.some((id) => hexOf(id).startsWith(bundle)) || isOffered(view, bundle)) return [];
+    const here = own.find((one) => one.bundle === bundle);
+    if (here === undefined ? isKnown(known, name, version, bundle) : !LACKS_SOURCE.has(here.reason ?? '')) return [];
+    return [{ name, version, nodes: [node], unreached: { why, percent: here?.percent ?? 0 } }];
+  });
+}
+
+/** Why a known release does not continue: it needs another node, or a stick. */
+const LACKS_SOURCE: ReadonlySet<string> = new Set<Reason['code']>([
+  'engine/no-source',
+  'engine/image-missing',
+  'engine/needs-copy',
+  'engine/offline',
+  'bundle/blob-missing',
+  'media/peer-waited-for',
+]);
 
 /** How many nodes must name a release that this node can't verify. */
 const CLAIMANTS = 2;

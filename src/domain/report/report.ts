@@ -70,7 +70,9 @@ export function reportOf(
       ownBytes,
     })),
     wanted: wantedReleases(observed.fleet, allBundles(assessment)).map((release) => ({
-      ...release,
+      name: release.name,
+      version: release.version,
+      nodes: release.nodes,
       message: wantedReleaseText(release),
     })),
     progress: defined({

@@ -2,6 +2,7 @@ import { connect } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { NodeStatus, ReleaseStatus } from '../../domain/fleet/node-status.ts';
 import type { Phase } from '../../domain/model/condition.ts';
+import type { BundleId } from '../../domain/model/digest.ts';
 import type { ImageReason, MediaReason } from '../../domain/model/reason.ts';
 import { OWN_CODES } from '../../domain/report/reasons/reason-text.ts';
 import { type Endpoint, formatEndpoint } from '../../domain/settings/addresses.ts';
@@ -34,8 +35,8 @@ export interface Target {
   readonly names: readonly string[];
   /** The Kubernetes API announces news. Others are queried now and then. */
   readonly isAnnounced: boolean;
-  /** Changes with the announcement. */
-  readonly announced: string;
+  /** Bundles that are announced, sorted. */
+  readonly serves: readonly BundleId[];
 }
 
 /**
@@ -57,6 +58,9 @@ export class KnownPeer {
   statusAtMs = 0;
   etag: string | undefined;
   trouble: string | undefined;
+  troubleSinceMs = 0;
+  /** Before its trouble. */
+  offered: OffersDocument['bundles'] = [];
   hasAnswered = false;
   isQueried = false;
   /** A long poll may be running. */

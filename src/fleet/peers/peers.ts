@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { NodeStatus, Peer } from '../../domain/fleet/node-status.ts';
 import { FLEET_PORT, formatEndpoint, parseEndpoint } from '../../domain/settings/addresses.ts';
 import type { Settings } from '../../domain/settings/settings.ts';
@@ -61,7 +62,8 @@ export class Peers extends Observable {
 
   /** By name. */
   list(): readonly Peer[] {
-    return [...this.shown().values()].map(viewOf);
+    const nowMs = this.options.clock.monotonic();
+    return [...this.shown().values()].map((peer) => viewOf(peer, nowMs));
   }
 
   find(name: string): KnownPeer | undefined {
@@ -127,7 +129,12 @@ export class Peers extends Observable {
     const fields = { err: error, peer: name, messageId: messageIds.peerAway };
     this.options.warnings.warn(name, code, fields, `Nothing comes from ${name}: ${trouble}`);
     const isNews = peer.trouble !== trouble;
-    peer.quiet = peer.trouble === undefined ? 1 : peer.quiet + 1;
+    if (peer.trouble === undefined) {
+      peer.quiet = 0;
+      peer.troubleSinceMs = this.options.clock.monotonic();
+      peer.offered = peer.bundles;
+    }
+    peer.quiet += 1;
     peer.trouble = trouble;
     peer.etag = undefined;
     peer.bundles = [];
@@ -200,7 +207,8 @@ export class Peers extends Observable {
 
   private update(peer: KnownPeer, target: Target, soonMs: number): void {
     const { cluster, clock } = this.options;
-    const isNews = target.isAnnounced && (!peer.target.isAnnounced || peer.target.announced !== target.announced);
+    const isNews =
+      target.isAnnounced && (!peer.target.isAnnounced || !isDeepStrictEqual(peer.target.serves, target.serves));
     peer.target = target;
     if (isNews) peer.quiet = 0;
     // An address of this node itself is not queried again.
@@ -267,10 +275,20 @@ export class Peers extends Observable {
   }
 }
 
-function viewOf(peer: KnownPeer): Peer {
+function viewOf(peer: KnownPeer, nowMs: number): Peer {
   const { name, target, bundles, hasAnswered } = peer;
   const trouble = peer.trouble ?? (hasAnswered ? undefined : 'it was not asked yet');
-  return defined({ name, address: formatEndpoint(target.endpoint), trouble, bundles });
+  const unreached = unreachedOf(peer, nowMs);
+  return defined({ name, address: formatEndpoint(target.endpoint), trouble, unreached, bundles });
+}
+
+/** A restart of a node is no trouble. */
+const UNREACHED_MS = 60_000;
+
+function unreachedOf({ trouble, troubleSinceMs, offered, target }: KnownPeer, nowMs: number): Peer['unreached'] {
+  if (trouble === undefined || nowMs - troubleSinceMs < UNREACHED_MS) return undefined;
+  const ids = new Set([...offered.map(({ bundleId }) => bundleId), ...target.serves]);
+  return ids.size === 0 ? undefined : [...ids];
 }
 
 interface TargetSources {
@@ -296,19 +314,19 @@ export function targetsOf(sources: TargetSources): ReadonlyMap<string, Target> {
   for (const { name, endpoint, serves } of nodes) {
     if (name === self || endpoint === undefined || formatEndpoint(endpoint) === ownAddress) continue;
     announced.add(name);
-    add(targets, { endpoint, names: [name], isAnnounced: isComplete, announced: [...serves].sort().join(' ') });
+    add(targets, { endpoint, names: [name], isAnnounced: isComplete, serves });
   }
   const isGone = (name: string) => isComplete && !nodes.some((node) => node.name === name);
   for (const { name, address } of stored) {
     if (address === undefined || name === self || announced.has(name) || isGone(name)) continue;
     const endpoint = parseEndpoint(address, 0);
     if (endpoint === undefined) continue;
-    add(targets, { endpoint, names: [name], isAnnounced: false, announced: '' });
+    add(targets, { endpoint, names: [name], isAnnounced: false, serves: [] });
   }
   for (const text of fixed) {
     const endpoint = parseEndpoint(text, FLEET_PORT);
     if (endpoint === undefined || targets.has(formatEndpoint(endpoint))) continue;
-    add(targets, { endpoint, names: [], isAnnounced: false, announced: '' });
+    add(targets, { endpoint, names: [], isAnnounced: false, serves: [] });
   }
   return targets;
 }
@@ -318,11 +336,12 @@ function add(targets: Map<string, Target>, target: Omit<Target, 'name'>): void {
   const other = targets.get(address);
   const names = [...new Set([...(other?.names ?? []), ...target.names])].sort();
   const [name] = names.length === 1 ? names : [];
+  const serves = [...new Set([...(other?.serves ?? []), ...target.serves])];
   targets.set(address, {
     endpoint: target.endpoint,
     name,
     names,
     isAnnounced: target.isAnnounced || other?.isAnnounced === true,
-    announced: [other?.announced, target.announced].filter(Boolean).sort().join(' '),
+    serves: serves.sort(),
   });
 }

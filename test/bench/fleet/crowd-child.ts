@@ -60,7 +60,7 @@ async function startMember(
     warnings: new WarnOnce(silentLog, systemClock),
     answer: async (_node, _request, response) => respondJson(response, 200, { version: 1, bundles: [], node }),
   });
-  return new KnownPeer({ endpoint: endpointOf(giver), names: [], isAnnounced: false, announced: '' }, ways, 0);
+  return new KnownPeer({ endpoint: endpointOf(giver), names: [], isAnnounced: false, serves: [] }, ways, 0);
 }
 
 async function waitForNews({ client }: KnownPeer): Promise<never> {

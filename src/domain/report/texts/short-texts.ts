@@ -1,4 +1,4 @@
-import { sentence } from '../../../platform/plain-text.ts';
+import { clip, oneLine, sentence } from '../../../platform/plain-text.ts';
 import { formatCount } from '../../../platform/sizes.ts';
 import type { RuntimeSupport } from '../../assess/derive-phase.ts';
 import type { WantedRelease } from '../../fleet/turn.ts';
@@ -149,11 +149,20 @@ export function sourcesOf({
 
 const OWN_DISK = "this node's own copy";
 
-export function wantedReleaseText({ name, version, nodes }: WantedRelease): string {
+export function wantedReleaseText({ name, version, nodes, unreached }: WantedRelease): string {
   const [first = '', ...others] = nodes;
   const where = others.length === 0 ? first : `${first} and ${formatCount(others.length, 'other node')}`;
-  return `${bundleTitle({ name, version })} is loaded on ${where}, and no node can give it: plug its stick into any node.`;
+  const title = bundleTitle({ name, version });
+  if (unreached === undefined) {
+    return `${title} is loaded on ${where}, and no node can give it: plug its stick into any node.`;
+  }
+  const lacking = unreached.percent === 0 ? 'nothing of it is loaded' : `${unreached.percent} % of it is loaded`;
+  const next = 'open TCP port 9777 between the nodes, or plug its stick into any node';
+  return `${title} is on ${where}, which this node can't reach, and ${lacking}: ${next}. ${sentence(clip(oneLine(unreached.why), WHY_CHARACTERS))}`;
 }
+
+/** Of what another node answered. */
+const WHY_CHARACTERS = 200;
 
 export function unmountedText(label: string): string {
   return `${label} was unmounted; plug it in again or run 'stickpin rescan'`;

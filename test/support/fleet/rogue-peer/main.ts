@@ -31,7 +31,7 @@ const settings = { kubeconfig: order.kubeconfig, client_ca: order.clientCa };
 const keeper = new IdentityKeeper({ settings, clock: systemClock, log });
 await keeper.refresh(NEVER_ABORTED);
 const ways = { identity: () => keeper.current(), clock: systemClock, onHeard: () => undefined };
-const target = { endpoint: endpointOf(order.honest), names: [], isAnnounced: false, announced: '' };
+const target = { endpoint: endpointOf(order.honest), names: [], isAnnounced: false, serves: [] };
 const honest = new KnownPeer(target, ways, 0);
 await serveNodes({
   ...ways,

@@ -20,6 +20,45 @@ const node = (name: string, version = '4.13.7', current = true): FleetNode => ({
 const view = (nodes: readonly FleetNode[]): FleetView => ({ self: 'worker-1', nodes, peers: [] });
 const known = (version: string) => ({ bundleId: digestOf(`ocp ${version}`), payload: { name: 'ocp', version } });
 
+describe('a node that offers a release and can not be reached', () => {
+  const trouble = '10.0.0.1:9777 did not answer within 10000 ms';
+  const peer = { name: 'worker-2', address: '10.0.0.2:9777', trouble, unreached: [bundleId], bundles: [] };
+  const offered = { bundleId, name: 'ocp', version: '4.13.7', sequence: 7, isWhole: true, revision: 'r' };
+  /** This node, as it reports itself. */
+  const self = (reason: string, percent?: number): FleetNode => {
+    const bundle = hexOf(bundleId).slice(0, 16);
+    const held = {
+      name: 'ocp',
+      version: '4.13.7',
+      bundle,
+      phase: 'held',
+      reason,
+      ...(percent && { percent }),
+    } as const;
+    return { name: 'worker-1', isAbsent: false, status: { version: 1, releases: [held] } };
+  };
+  const giver = node('worker-2', '4.13.7', false);
+
+  it('is named, with the release, what lacks, and what to do', () => {
+    const [wanted] = wantedReleases({ ...view([giver]), peers: [peer] }, [known('4.13.6')]);
+    expect(wanted).toMatchObject({ name: 'ocp', version: '4.13.7', nodes: ['worker-2'] });
+    expect(wanted && wantedReleaseText(wanted)).toBe(
+      "ocp 4.13.7 is on worker-2, which this node can't reach, and nothing of it is loaded: open TCP port 9777 between the nodes, or plug its stick into any node. 10.0.0.1:9777 did not answer within 10000 ms.",
+    );
+  });
+
+  it('is named for a release that is known and waits for it, and for no other one', () => {
+    const wantedBy = (own: FleetNode, peers: FleetView['peers'] = [peer]) =>
+      wantedReleases({ ...view([own, giver]), peers }, [known('4.13.7')]).map((one) => one.unreached?.percent);
+    expect(wantedBy(self('engine/no-source', 40))).toEqual([40]);
+    expect(wantedBy(self('engine/no-space'))).toEqual([]);
+    expect(wantedBy(self('engine/cancelled'))).toEqual([]);
+    const reached = { name: 'worker-3', address: '10.0.0.3:9777', bundles: [offered] };
+    expect(wantedBy(self('engine/no-source'), [peer, reached])).toEqual([]);
+    expect(wantedBy(self('engine/no-source'), [{ ...peer, unreached: [] }])).toEqual([]);
+  });
+});
+
 describe('wantedReleases', () => {
   it('names the release of other nodes that nobody offers, and any node will do', () => {
     const [wanted] = wantedReleases(view([node('worker-1'), node('worker-2'), node('worker-3')]), [known('4.13.6')]);

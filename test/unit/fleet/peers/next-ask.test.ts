@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import type { ReleaseStatus } from '../../../../src/domain/fleet/node-status.ts';
 import { isNeedy, pauseOf } from '../../../../src/fleet/peers/peer.ts';
 
-const target = { endpoint: { host: '10.0.0.2', port: 9777 }, names: [], isAnnounced: true, announced: '' };
+const target = { endpoint: { host: '10.0.0.2', port: 9777 }, names: [], isAnnounced: true, serves: [] };
 const announced = { quiet: 1, trouble: undefined, target };
 const other = { ...announced, target: { ...target, isAnnounced: false } };
 

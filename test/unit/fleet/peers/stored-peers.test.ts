@@ -21,7 +21,7 @@ async function scene(stored: readonly StoredPeer[] = []) {
   const known = new RememberedPeers(store, cluster);
   await known.load(NEVER_ABORTED);
   const answers = (name: string, host: string) => {
-    const target = { name, endpoint: { host, port: 9777 }, names: [name], isAnnounced: false, announced: '' };
+    const target = { name, endpoint: { host, port: 9777 }, names: [name], isAnnounced: false, serves: [] };
     return known.answered({ target, node: undefined }, NEVER_ABORTED);
   };
   return { cluster, known, saved, answers, follow: () => known.followCluster(NEVER_ABORTED) };

@@ -51,7 +51,7 @@ it('are not waited for to announce something while the API server is silent', ()
 it('are one place where two nodes name it: any of them may be there, whichever comes last', () => {
   const [, second] = nodes;
   const leftover = { name: 'worker-9', endpoint: { host: '10.0.0.2', port: 9777 }, serves: [digestOf('a')] };
-  const expected = { name: undefined, names: ['worker-2', 'worker-9'], announced: digestOf('a') };
+  const expected = { name: undefined, names: ['worker-2', 'worker-9'], serves: [digestOf('a')] };
   for (const order of [
     [second, leftover],
     [leftover, second],
