@@ -1,8 +1,9 @@
 /**
  * Bundles the daemon (`dist/main.js`), the thread in which it parses documents
  * (`dist/document-worker.js`), the fleet process (`dist/fleet/main.js`), that of the sources
- * (`dist/sources/main.js`) and the command line (`dist/cli/main.js`) with what they import, so that
- * starting reads a handful of files. Native modules stay in node_modules.
+ * (`dist/sources/main.js`), that of the console (`dist/console/main.js`) and the command line
+ * (`dist/cli/main.js`) with what they import, so that starting reads a handful of files. Native
+ * modules stay in node_modules.
  *
  * Usage: `node packaging/build.mjs [OUTDIR]`
  */
@@ -48,6 +49,7 @@ const { metafile, outputFiles } = await build({
     'cli/main': 'src/stickpin.ts',
     'fleet/main': 'src/fleet.ts',
     'sources/main': 'src/sources.ts',
+    'console/main': 'src/console.ts',
     // Started by the daemon, from beside its own file.
     'document-worker': 'src/bundle/documents/document-worker.ts',
   },

@@ -30,6 +30,7 @@ import { openRegistryToken } from '../../store/files/registry-token.ts';
 import { createReleaseFiles } from '../../store/files/release-files.ts';
 import { createSignedFiles } from '../../store/files/signed-files.ts';
 import { watchKeys } from './changes.ts';
+import { ConsoleFile } from './console-file.ts';
 import type { DaemonFleet } from './fleet.ts';
 import type { MetricsFile } from './metrics.ts';
 import { type NodeState, openNodeState } from './node-state.ts';
@@ -107,6 +108,7 @@ async function createParts(options: DaemonOptions, disposal: DisposalStack, sign
   const { state, mark, built } = await openRecords(options, disposal, signal);
   const published = await openPublishedFiles(options);
   disposal.defer('the published files', published.settled);
+  disposal.defer('the text for the console', () => published.console?.close());
   const trust = await openTrust(options, state, signal);
   disposal.defer('the stored revocations', trust.remember);
   const documentParser = openDocuments(options, disposal);
@@ -234,10 +236,18 @@ interface Published {
   readonly files: PublishedFiles;
   /** Where the settings ask for them. */
   readonly metrics: MetricsFile | undefined;
+  /** Where the settings ask for it. */
+  readonly console: ConsoleFile | undefined;
   settled(): Promise<void>;
 }
 
-async function openPublishedFiles({ settings, node, clock, log }: DaemonOptions): Promise<Published> {
+async function openPublishedFiles({
+  settings,
+  node,
+  clock,
+  log,
+  agettyReload: reload,
+}: DaemonOptions): Promise<Published> {
   const { state_dir: stateDirectory, run_dir: runDirectory } = settings.paths;
   const files = createPublishedFiles({
     stateDirectory,
@@ -252,7 +262,10 @@ async function openPublishedFiles({ settings, node, clock, log }: DaemonOptions)
   // Loaded only where it is asked for: it costs memory and time at the start.
   const metrics =
     path === undefined ? undefined : (await import('./metrics.ts')).createMetricsFile({ path, clock, log });
-  return { files, metrics, settled: async () => void (await Promise.all([files.settled(), metrics?.settled()])) };
+  const hasConsole = settings.console.issue && reload !== undefined;
+  const console = hasConsole ? new ConsoleFile({ runDirectory, clock, log, reload }) : undefined;
+  const settled = async () => void (await Promise.all([files, metrics, console].map((each) => each?.settled())));
+  return { files, metrics, console, settled };
 }
 
 /**
@@ -298,6 +311,7 @@ function listeners(options: DaemonOptions, { state, trust, published, fleet, met
     const { bundles } = state.store.load();
     published.files.publish({ imagesEnv: imagesEnv(bundles, options.settings.trust.threshold), report });
     published.metrics?.publish(report, meter.totalBytes());
+    published.console?.publish(report);
     fleet?.reported(report, { bundles, trustRevision: trust.revision() });
     options.onStatus?.(report);
   };

@@ -64,6 +64,8 @@ export interface DaemonOptions {
   readonly node: NodePort;
   readonly notifier: ServiceNotifier;
   readonly units: RuntimeChoice['units'];
+  /** What `agetty --reload` touches. Without it login prompts show nothing. */
+  readonly agettyReload?: string;
   /** Runs the units of hooks. Without it a hook fails that the settings name. */
   readonly hookRunner?: HookRunner;
   /** The manifests of static pods. Default: there are none. */

@@ -22,6 +22,7 @@ import type { Unsubscribe } from '../../platform/subscription.ts';
 import { exitCodeOf } from '../../store/files/folder-lock.ts';
 import { createApiBackend } from './api-backend.ts';
 import { startAgain, watchSettings } from './changes.ts';
+import { AGETTY_RELOAD } from './console-file.ts';
 import { createDaemon, type Daemon } from './daemon.ts';
 import type { DaemonOptions } from './run-daemon.ts';
 
@@ -130,6 +131,7 @@ function nodeOptions(
     log,
     clock: systemClock,
     units: manager,
+    agettyReload: AGETTY_RELOAD,
     hookRunner: new SystemdHookRunner(bus, join(settings.paths.run_dir, 'hooks')),
     staticPods: new StaticPods(settings.runtime.static_pods),
     providers: settings.media.detect ? [devices] : [],

@@ -2,6 +2,7 @@ import { defined } from '../../platform/defined.ts';
 import { isDigest } from '../model/digest.ts';
 import type { Medium } from '../model/medium.ts';
 import type { NodeEvent, NodeEvents, NodeHook } from '../state/hook.ts';
+import { shortCode } from './codes.ts';
 import type { Snapshot } from './snapshot.ts';
 import type { BundleReport, StatusReport } from './status-schema.ts';
 
@@ -21,12 +22,14 @@ export function nodeEvents({ observed, memory }: Snapshot, report: StatusReport)
     ...plugged.map((medium) => ({ hook: 'plugged' as const, key: keyOf(medium), medium: medium.label })),
     ...(plugged.length === 0 ? [{ hook: 'removed' as const, key: NODE }] : []),
   ];
-  const known: NodeHook[] = ['plugged', 'removed'];
+  const known: NodeHook[] = ['plugged', 'removed', 'failed'];
+  events.push(...failureIn(report));
   if (report.runtime.reachable) {
-    known.push('preloading', 'held', 'rejected');
+    known.push('preloading', 'held', 'rejected', 'removable');
     events.push(
       ...report.bundles.flatMap(ofRelease),
       ...plugged.flatMap((medium) => rejectionOn(medium, keyOf(medium), report)),
+      ...removableAmong(plugged, report),
     );
   }
   return new Map(known.map((hook) => [hook, events.filter((event) => event.hook === hook)]));
@@ -34,15 +37,24 @@ export function nodeEvents({ observed, memory }: Snapshot, report: StatusReport)
 
 function ofRelease({ phase, bundleId, name, version, media, reason }: BundleReport): NodeEvent[] {
   if ((phase !== 'preloading' && phase !== 'held') || !isDigest(bundleId)) return [];
-  const code = phase === 'held' ? reason?.code : undefined;
-  if (code === 'media/reading') return [];
+  if (phase === 'held' && reason?.code === 'media/reading') return [];
+  const code = phase === 'held' ? reason && shortCode(reason.code) : undefined;
   const key = code === undefined ? bundleId : `${bundleId} ${code}`;
   return [defined({ hook: phase, key, medium: media.at(-1), code, release: { bundleId, name, version } })];
+}
+
+function failureIn({ advice: { action, code } }: StatusReport): NodeEvent[] {
+  return action === 'call-support' ? [defined({ hook: 'failed' as const, key: code ?? NODE, code })] : [];
+}
+
+function removableAmong(plugged: readonly Medium[], { advice: { action } }: StatusReport): NodeEvent[] {
+  const medium = plugged.at(-1)?.label;
+  return action === 'remove' && medium !== undefined ? [{ hook: 'removable', key: NODE, medium }] : [];
 }
 
 /** One for each stick, whatever it carries. The name of a rejected bundle can't be believed. */
 function rejectionOn({ label, state }: Medium, key: string, { rejected }: StatusReport): NodeEvent[] {
   const unreadable = state.kind === 'failed' ? state.reason.code : undefined;
   const code = unreadable ?? rejected.find(({ medium }) => medium === label)?.reason.code;
-  return code === undefined ? [] : [{ hook: 'rejected', key, medium: label, code }];
+  return code === undefined ? [] : [{ hook: 'rejected', key, medium: label, code: shortCode(code) }];
 }

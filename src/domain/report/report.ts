@@ -6,7 +6,7 @@ import { wantedReleases } from '../fleet/turn.ts';
 import { bundleName, type VerifiedBundle } from '../model/bundle.ts';
 import type { Condition, NodeConditionType } from '../model/condition.ts';
 import type { BundleId } from '../model/digest.ts';
-import type { Memory } from '../state/memory.ts';
+import { isFolder, type Memory } from '../state/memory.ts';
 import type { Observed } from '../state/state.ts';
 import type { ShownKey, TrustInForce } from '../trust/trust-in-force.ts';
 import { awaitingReports, detectedReports, releaseReports } from './parts/bundle-report.ts';
@@ -39,8 +39,9 @@ export function reportOf(
       name: runtime.kind === 'unreachable' ? undefined : runtime.name,
       reason: runtimeReason(runtime),
     }),
-    media: observed.media.map(({ label, state, isBusy }) => ({
+    media: observed.media.map(({ label, peer, state, isBusy }) => ({
       medium: label,
+      kind: peer !== undefined ? 'node' : isFolder({ label }) ? 'folder' : 'stick',
       state: isBusy && state.kind === 'mounted' ? 'reading' : state.kind,
       bundles: state.kind === 'read' ? state.bundles.length : 0,
       ...(state.kind === 'failed' && { reason: state.reason }),

@@ -226,6 +226,9 @@ const trust = v.object({
   cause: maybe(text, "Why they can't be read, and what to do."),
 });
 
+/** Where bundles come from. */
+const MEDIUM_KINDS = ['stick', 'folder', 'node'] as const;
+
 /** In the order in which they are printed. */
 export const statusReport = v.object({
   status: is(text, 'The STATUS line, as `systemctl status stickpin` shows it.'),
@@ -267,12 +270,16 @@ export const statusReport = v.object({
     v.array(
       v.object({
         medium: text,
+        kind: is(
+          v.pipe(v.picklist(MEDIUM_KINDS), v.metadata({ dbus: 's' })),
+          'A `stick` (also a disc), a `folder` of this node, or another `node`.',
+        ),
         state: text,
         bundles: count,
         reason: maybe(reason, "Why it can't be read, of one that is `failed`."),
       }),
     ),
-    'The media that are plugged in: `medium`, `state`, `bundles`, `reason`.',
+    'The media that are plugged in: `medium`, `kind`, `state`, `bundles`, `reason`.',
   ),
   bundles: is(v.array(bundleReport), 'The bundles: adopted releases, and those that wait to be adopted.'),
   notices: is(v.array(notice), 'Adopted bundles without images, with their `advisories`.'),

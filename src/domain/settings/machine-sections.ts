@@ -1,6 +1,15 @@
 import { loopbackAddress } from './addresses.ts';
 import type { Section } from './sections.ts';
-import { absolutePath, absolutePaths, oneOf, runtimeUnit, textfilePath, userIds } from './value-types.ts';
+import {
+  absolutePath,
+  absolutePaths,
+  flag,
+  oneOf,
+  runtimeUnit,
+  textfilePath,
+  userIds,
+  virtualTerminal,
+} from './value-types.ts';
 
 export const crioSection = {
   about: "Where CRI-O's files are. Only a node with an unusual CRI-O needs these settings.",
@@ -42,6 +51,23 @@ export const crioSection = {
       type: absolutePath,
       default: '/etc/containers/policy.json',
       about: 'The file of containers-policy.json(5).',
+    },
+  },
+} satisfies Section;
+
+export const consoleSection = {
+  about: 'What a person without a login sees, see [console.md](console.md).',
+  settings: {
+    issue: {
+      type: flag,
+      default: true,
+      about: 'Whether login prompts show above themselves what a person has to do.',
+    },
+    vt: {
+      type: virtualTerminal,
+      default: undefined,
+      about:
+        'The virtual terminal on which `stickpin-console.service` shows what a person has to do. The screen changes to it while a stick is plugged in. When not set: none.',
     },
   },
 } satisfies Section;

@@ -153,6 +153,8 @@ export const hooksSection = {
     preloading: { type: serviceUnit, default: '', about: 'A release begins to be loaded, or goes on.' },
     rejected: { type: serviceUnit, default: '', about: 'A stick has a bundle that is not taken.' },
     held: { type: serviceUnit, default: '', about: 'A release can not be loaded yet.' },
+    removable: { type: serviceUnit, default: '', about: 'The stick may be removed.' },
+    failed: { type: serviceUnit, default: '', about: 'Something needs support.' },
     removed: { type: serviceUnit, default: '', about: 'The last stick was removed.' },
   },
 } satisfies Section;

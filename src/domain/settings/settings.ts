@@ -1,5 +1,12 @@
 import * as v from 'valibot';
-import { crioSection, metricsSection, pathsSection, registrySection, runtimeSection } from './machine-sections.ts';
+import {
+  consoleSection,
+  crioSection,
+  metricsSection,
+  pathsSection,
+  registrySection,
+  runtimeSection,
+} from './machine-sections.ts';
 import {
   fleetSection,
   historySection,
@@ -40,6 +47,7 @@ export const settingsTable = {
   fleet: fleetSection,
   history: historySection,
   metrics: metricsSection,
+  console: consoleSection,
   paths: pathsSection,
 } satisfies Readonly<Record<string, Section>>;
 
@@ -64,7 +72,7 @@ export type Settings = { readonly [Name in keyof Table]: ValuesOf<Table[Name]> }
  * The settings that decisions may depend on: all but those of places on this machine. A new setting
  * or section of the table is in it at once.
  */
-export type Policy = Omit<Settings, 'media' | 'sources' | 'runtime' | 'crio' | 'registry' | 'paths'>;
+export type Policy = Omit<Settings, 'media' | 'sources' | 'runtime' | 'crio' | 'registry' | 'console' | 'paths'>;
 
 /**
  * The content of a `stickpin.toml`. All sections and keys are optional; unknown ones are errors.

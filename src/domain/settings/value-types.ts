@@ -142,6 +142,13 @@ export const wholeNumber = (minimum: number): ValueType<number> => ({
   schema: v.pipe(v.number(), v.integer(), v.minValue(minimum)),
 });
 
+/** From 7, below which a login may start on each, to 15: of these the kernel says who has one. */
+export const virtualTerminal: ValueType<number> = {
+  name: 'whole number',
+  range: '7 to 15',
+  schema: v.pipe(v.number(), v.integer(), v.minValue(7), v.maxValue(15)),
+};
+
 /**
  * A whole number from `minimum` to `maximum`, both included, or `"auto"` for what suits the node.
  */

@@ -4,7 +4,7 @@ import type { BundleId } from '../model/digest.ts';
 export const RELEASE_HOOKS = ['before-activate', 'ready', 'activated', 'proven', 'rolled-back', 'degraded'] as const;
 
 /** Events of the node and its sticks. What a person must act on comes last. */
-export const NODE_HOOKS = ['removed', 'plugged', 'preloading', 'held', 'rejected'] as const;
+export const NODE_HOOKS = ['removed', 'plugged', 'preloading', 'held', 'rejected', 'removable', 'failed'] as const;
 
 /** The events for which the settings may name a systemd unit (`[hooks]`). */
 export const HOOK_NAMES = [...RELEASE_HOOKS, ...NODE_HOOKS] as const;

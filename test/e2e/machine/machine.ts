@@ -82,6 +82,10 @@ export interface Machine {
    * Saves the machine as it runs to files in `directory`, and ends it. No stick may be plugged in.
    */
   save(directory: string): Promise<SavedMachine>;
+  /** What a virtual terminal shows, line by line. */
+  terminal(number: number): Promise<string>;
+  /** A picture of the screen, as PNG, into a file of the host. */
+  screenshot(path: string): Promise<void>;
   /** What kernel and systemd wrote to the console since the start or restoration of the machine. */
   consoleLog(): Promise<string>;
   /** Ends the machine and removes its disk. */
@@ -225,6 +229,17 @@ function machineOf(qemu: Qemu, agent: GuestAgent, shared: string): Omit<Machine,
     },
     reboot: () => bootAgain(qemu, agent, () => agent.start('systemctl reboot')),
     powerCut: () => bootAgain(qemu, agent, () => qemu.qmp.execute('system_reset')),
+    terminal: async (number) => {
+      const columns = 80;
+      const cells = (await output(`cat /dev/vcs${number} | tr '\\0' ' '; echo .`)).slice(0, -1);
+      const rows = Array.from({ length: Math.ceil(cells.length / columns) }, (_, row) =>
+        cells.slice(row * columns, (row + 1) * columns).trimEnd(),
+      );
+      return rows.join('\n');
+    },
+    screenshot: async (path) => {
+      await qemu.qmp.execute('screendump', { filename: path, format: 'png' });
+    },
     consoleLog: () => readFile(qemu.consoleLog, 'utf8'),
   };
 }

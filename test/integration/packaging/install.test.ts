@@ -56,6 +56,7 @@ describe.runIf(have(archiveNeed))('the archive', () => {
       '/usr/lib/systemd/catalog/stickpin.catalog',
       '/usr/lib/systemd/system-preset/80-stickpin.preset',
       '/usr/lib/systemd/system/stickpin-clear-mirrors.service',
+      '/usr/lib/systemd/system/stickpin-console.service',
       '/usr/lib/systemd/system/stickpin-fleet.service',
       '/usr/lib/systemd/system/stickpin-registry.socket',
       '/usr/lib/systemd/system/stickpin-sources.service',

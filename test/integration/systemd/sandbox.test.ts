@@ -40,6 +40,7 @@ describe.runIf(have(program('systemd-analyze', 'apt-get install systemd')))('the
     ['stickpin.service', 'What is left open'],
     ['stickpin-fleet.service', 'The fleet process'],
     ['stickpin-sources.service', 'The process of the sources'],
+    ['stickpin-console.service', 'The process of the console'],
   ])('of %s leaves open what docs/security.md gives a reason for, and nothing else', (unit, heading) => {
     expect(openDirectives(unit).sort()).toEqual(refusedInDocs(heading).sort());
   });
@@ -49,6 +50,7 @@ describe.runIf(have(program('systemd-analyze', 'apt-get install systemd')))('the
     ['stickpin-clear-mirrors.service', 15],
     ['stickpin-fleet.service', 17],
     ['stickpin-sources.service', 14],
+    ['stickpin-console.service', 8],
   ])('of %s is rated at most %i tenths', (unit, tenths) => {
     const { status, stdout, stderr } = analyse(unit, `--threshold=${tenths}`);
     expect(status, stdout + stderr).toBe(0);

@@ -89,8 +89,14 @@ export function sampleReport(): StatusReport {
   const reason = { code: 'rule/from', message: 'Its activation is held' };
   return idleReport({
     media: [
-      { medium: 'sdb1', state: 'read', bundles: 2 },
-      { medium: 'sdc1', state: 'failed', bundles: 0, reason: { code: 'media/mount', message: 'no filesystem' } },
+      { medium: 'sdb1', kind: 'stick', state: 'read', bundles: 2 },
+      {
+        medium: 'sdc1',
+        kind: 'stick',
+        state: 'failed',
+        bundles: 0,
+        reason: { code: 'media/mount', message: 'no filesystem' },
+      },
     ],
     bundles: [adopted(reason), awaiting()],
     notices: [

@@ -71,8 +71,8 @@ describe('stickpin doctor', () => {
   it('names a stick that can not be read, until it is unplugged', () => {
     const reason = { code: 'media/filesystem', message: 'sdb has no filesystem. Write it again' };
     const media = [
-      { medium: 'sda', state: 'read', bundles: 1 },
-      { medium: 'sdb', state: 'failed', bundles: 0, reason },
+      { medium: 'sda', kind: 'stick' as const, state: 'read', bundles: 1 },
+      { medium: 'sdb', kind: 'stick' as const, state: 'failed', bundles: 0, reason },
     ];
     const about = findingsOfReport({ ...REPORT, media, protected: [] }).filter(({ subject }) => subject === 'media');
     expect(about).toMatchObject([

@@ -46,7 +46,12 @@ describe('the report in the page', () => {
   });
 
   it('has at most 1,000 entries in a list', () => {
-    const media = Array.from({ length: 1_500 }, (_, at) => ({ medium: `sd${at}`, state: 'read', bundles: 0 }));
+    const media = Array.from({ length: 1_500 }, (_, at) => ({
+      medium: `sd${at}`,
+      kind: 'stick' as const,
+      state: 'read',
+      bundles: 0,
+    }));
     expect(overTheBus(idleReport({ media }))?.media).toHaveLength(1_000);
   });
 });

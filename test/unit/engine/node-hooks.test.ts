@@ -1,21 +1,18 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import type { Policy } from '../../../src/domain/settings/settings.ts';
-import type { HookFailure } from '../../../src/domain/state/hook.ts';
+import { type HookFailure, NODE_HOOKS } from '../../../src/domain/state/hook.ts';
 import { POLICY, refused, verified } from '../../support/daemon/scenario.ts';
 import { createFakeNode, type FakeNode } from '../../support/fake-ports.ts';
 
 const MINUTE = 60_000;
 const UNIT = 'lights.service';
-const ALL: Partial<Policy['hooks']> = Object.fromEntries(
-  ['plugged', 'preloading', 'held', 'rejected', 'removed'].map((hook) => [hook, UNIT]),
-);
+const ALL: Partial<Policy['hooks']> = Object.fromEntries(NODE_HOOKS.map((hook) => [hook, UNIT]));
 
 let node: FakeNode;
 afterEach(() => node.stop());
 
-async function start(hooks: Partial<Policy['hooks']> = ALL, before?: FakeNode) {
-  node = createFakeNode([], { hooks: { ...POLICY.hooks, ...hooks } }, before?.store);
-  for (const [name, imageId] of before?.runtime.images ?? []) node.runtime.images.set(name, imageId);
+async function start(hooks: Partial<Policy['hooks']> = ALL) {
+  node = createFakeNode([], { hooks: { ...POLICY.hooks, ...hooks } });
   await node.start();
   await node.clock.advance(MINUTE);
 }
@@ -33,12 +30,13 @@ describe('hooks of the node', () => {
     await settle();
     node.media.unplug('sdb1');
     await settle();
-    expect(names()).toEqual(['plugged', 'preloading', 'removed']);
+    expect(names()).toEqual(['plugged', 'preloading', 'removable', 'removed']);
+    expect(runs()[2]).toMatchObject({ MEDIUM: 'sdb1', NAME: '', CODE: '' });
     expect(runs()[0]).toMatchObject({ MEDIUM: 'sdb1', NAME: '', BUNDLE: '', CODE: '' });
     expect(runs()[1]).toMatchObject({ MEDIUM: 'sdb1', NAME: 'ocp', BUNDLE: 'ocp@4.13.7', VERSION: '4.13.7' });
     node.media.plug('sdb1', []);
     await settle();
-    expect(names().slice(3)).toEqual(['plugged']);
+    expect(names().slice(4, 5)).toEqual(['plugged']);
   });
 
   it('run for a release that goes on after its stick was pulled, and for why it waited', async () => {
@@ -75,20 +73,16 @@ describe('hooks of the node', () => {
     await start({});
     node.plug('sdb1', verified());
     await settle();
-    const before = node;
-    await before.stop();
-    node = createFakeNode([], { hooks: { ...POLICY.hooks, ...ALL } }, before.store);
-    node.plug('sdb1', verified());
-    await node.start();
-    await settle();
-    expect(names()).toEqual([]);
-    const again = node;
-    await again.stop();
-    node = createFakeNode([], { hooks: { ...POLICY.hooks, ...ALL } }, before.store);
-    node.plug('sdb1', verified());
-    await node.start();
-    await settle();
-    expect(names()).toEqual([]);
+    for (const _ of ['set', 'restarted']) {
+      const before = node;
+      await before.stop();
+      node = createFakeNode([], { hooks: { ...POLICY.hooks, ...ALL } }, before.store);
+      for (const [name, imageId] of before.runtime.images) node.runtime.images.set(name, imageId);
+      node.plug('sdb1', verified());
+      await node.start();
+      await settle();
+      expect(names()).toEqual([]);
+    }
     node.media.unplug('sdb1');
     await settle();
     expect(names()).toEqual(['removed']);

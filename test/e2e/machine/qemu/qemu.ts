@@ -135,6 +135,8 @@ function processor(): string[] {
 
 function devices(directory: string, overlay: string, consoleLog: string, sharedFolder: string): string[] {
   return [
+    // A screen in text mode: what a person sees who stands before the machine.
+    ...['-device', 'VGA,vgamem_mb=1'],
     ...['-machine', 'q35', '-nodefaults', '-no-user-config', '-display', 'none', '-nic', 'none', '-rtc', 'base=utc'],
     ...['-chardev', `file,id=console,path=${consoleLog},append=on`, '-serial', 'chardev:console'],
     ...[

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { shortCode } from '../../../../src/domain/report/codes.ts';
 import { nodeEvents } from '../../../../src/domain/report/node-events.ts';
 import { reportOf } from '../../../../src/domain/report/report.ts';
 import { judge, medium, observation, refused, type Scene } from '../../../support/daemon/scenario.ts';
@@ -30,8 +31,8 @@ describe('events of the node', () => {
     const reason = { code: 'media/mount', message: 'bad superblock' };
     const media = [medium('sdb1', [refused(), refused()]), medium('sdc1', { kind: 'failed', reason })];
     expect(lasting({ media }).filter(([hook]) => hook === 'rejected')).toEqual([
-      ['rejected', 'sdb1', 'bundle/signature'],
-      ['rejected', 'sdc1', 'media/mount'],
+      ['rejected', 'sdb1', shortCode('bundle/signature')],
+      ['rejected', 'sdc1', shortCode('media/mount')],
     ]);
   });
 

@@ -3,7 +3,7 @@ import { reportChanges } from '../../../../src/domain/report/snapshot.ts';
 import { idleReport } from '../../../support/bus/fake-backend.ts';
 
 const NOTHING = { preloadedMs: 0, rejections: [], media: [] };
-const medium = (name: string, state = 'read') => ({ medium: name, state, bundles: 1 });
+const medium = (name: string, state = 'read') => ({ medium: name, kind: 'stick' as const, state, bundles: 1 });
 const rejected = (path: string, code = 'bundle/signature') => ({
   medium: 'sdb1',
   path,

@@ -36,7 +36,9 @@ describe('the status of a daemon that does not run', () => {
 
 describe('a medium that can not be read', () => {
   it('is in status and its JSON, with the reason', () => {
-    expect(report([failed]).media).toEqual([{ medium: 'sdc1', state: 'failed', bundles: 0, reason: shown }]);
+    expect(report([failed]).media).toEqual([
+      { medium: 'sdc1', kind: 'stick', state: 'failed', bundles: 0, reason: shown },
+    ]);
     expect(renderStatus(report([failed])).split('\n')).toContain(line);
   });
 

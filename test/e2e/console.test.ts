@@ -1,0 +1,142 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { beforeAll, expect, test } from 'vitest';
+import { consoleText } from '../../src/domain/report/console-text.ts';
+import { makeSampleBundle, sampleKey } from '../support/bundles/sample-bundle.ts';
+import { sampleImage, sampleLayer } from '../support/bundles/sample-image.ts';
+import { folderForAll } from '../support/files/temporary-folder.ts';
+import { describeMachine } from './machine/describe-machine.ts';
+import { startInstalled } from './machine/product/install-package.ts';
+import { stickpinOn } from './machine/product/node.ts';
+import { makeStick, type Stick } from './machine/qemu/stick.ts';
+
+const MIB = 1024 * 1024;
+const LIGHTS = 'stickpin-lights.service';
+const HOOKS = ['plugged', 'preloading', 'removable', 'held', 'rejected', 'failed', 'removed'];
+const configuration = [
+  '[console]',
+  'vt = 8',
+  '[hooks]',
+  ...HOOKS.map((hook) => `${hook} = "${LIGHTS}"`),
+  // Lights of the keyboard, which every machine has.
+].join('\n');
+const LIGHT_NAMES = 'Environment=WORK=input*::scrolllock DONE=input*::numlock FAULT=input*::capslock';
+
+/** The rows of large letters. */
+function drawn(words: string): string[] {
+  const advice = { action: 'none' as const, words, text: '' };
+  return consoleText({ advice, operation: 'idle', progress: { doneBytes: 0, totalBytes: 0 } }).split('\n');
+}
+
+/**
+ * What somebody sees who stands before the machine and has no login. Tests lean on the ones
+ * before.
+ */
+describeMachine('the screen and the lights of a node', 'installed', (machine) => {
+  const node = stickpinOn(machine);
+  const key = sampleKey('factory-2026');
+  const directory = folderForAll();
+  const screens = process.env.STICKPIN_TEST_SCREENS ?? directory;
+  let stick: Stick;
+
+  beforeAll(async () => {
+    await makeSampleBundle({
+      dir: join(directory, 'medium/stickpin'),
+      keys: [key],
+      images: ['etcd', 'api'].map((name) => ({
+        reference: `quay.example.com/ocp/${name}:4.13.7`,
+        image: sampleImage({ seed: name, layers: [sampleLayer({ seed: name, sizeBytes: 16 * MIB })] }),
+      })),
+    });
+    stick = await makeStick({ image: join(directory, 'stick.img'), folder: join(directory, 'medium') });
+  });
+
+  /** Until a terminal shows these words in large letters; returns all that it shows. */
+  const shows = (number: number, words: string) =>
+    machine().until(`${words} on terminal ${number}`, async () => {
+      const screen = await machine().terminal(number);
+      return drawn(words).every((row) => screen.includes(row)) && screen;
+    });
+  const isOnScreen = (name: string) =>
+    machine().untilOutput(`${name} on the screen`, `grep --quiet --line-regexp ${name} /sys/class/tty/tty0/active`);
+  const isLit = (light: string, test: string) =>
+    machine().untilOutput(`the light ${light}`, `${test} "$(cat /sys/class/leds/input*::${light}/brightness)"`);
+
+  async function picture(name: string): Promise<void> {
+    const path = join(screens, `${name}.png`);
+    await machine().screenshot(path);
+    expect(readFileSync(path).subarray(1, 4).toString()).toBe('PNG');
+  }
+
+  test('has a login prompt with what stickpin says above it', async () => {
+    await machine().putFile('/usr/local/bin/stickpin-lights', readFileSync('docs/examples/stickpin-lights'), 0o755);
+    const unit = readFileSync(`docs/examples/${LIGHTS}`, 'utf8').replace(/^Environment=.*$/m, LIGHT_NAMES);
+    await machine().putFile(`/etc/systemd/system/${LIGHTS}`, unit);
+    await machine().output('systemctl unmask getty@tty1.service && systemctl start getty@tty1.service');
+    await machine().output('systemctl enable --now crio.service');
+    await startInstalled(machine(), { keys: { 'factory-2026': key.publicPem }, configuration });
+    const patience = '[Service]\nTimeoutStartSec=300\nWatchdogSec=300\n';
+    await machine().putFile('/etc/systemd/system/stickpin-console.service.d/50-patience.conf', patience);
+    await machine().output('systemctl daemon-reload && systemctl enable --now stickpin-console.service', {
+      timeoutMs: 300_000,
+    });
+    const screen = await shows(1, 'IDLE');
+    expect(screen).toContain('No bundle yet.');
+    expect(screen).toMatch(/^node1 login: *$/m);
+    await shows(8, 'IDLE');
+    await isOnScreen('tty1');
+    await picture('1-idle');
+  });
+
+  test('says to leave the stick in, with a bar, on both terminals, and comes to the screen', async () => {
+    const plugged = await machine().plug(stick, { bytesPerSecond: MIB / 4 });
+    const screen = await shows(1, 'LEAVE THE STICK IN');
+    await machine().until('the bar', async () => (await machine().terminal(8)).includes('%'));
+    await shows(8, 'LEAVE THE STICK IN');
+    expect(screen).toContain('ocp 4.13.7');
+    await isOnScreen('tty8');
+    await isLit('scrolllock', 'test 0 -ne');
+    await picture('2-leave-in');
+    await plugged.unplug();
+  });
+
+  test('says to plug it in again when it was pulled too early, and gives the screen back', async () => {
+    await shows(1, 'PLUG IN THE STICK AGAIN');
+    await isOnScreen('tty1');
+    await picture('3-pulled');
+  });
+
+  test('says that it is done', async () => {
+    const again = await machine().plug(stick);
+    await node.until('activation', (report) => report.bundles[0]?.phase === 'activated');
+    await shows(1, 'DONE');
+    const screen = await shows(8, 'DONE');
+    expect(screen).toContain('ocp 4.13.7');
+    await isLit('numlock', 'test 0 -ne');
+    await picture('4-done');
+    await again.unplug();
+    await isOnScreen('tty1');
+    await isLit('numlock', 'test 0 -eq');
+  });
+
+  test('leaves the screen to whoever changed it', async () => {
+    await machine().output('printf x > /dev/tty9');
+    const plugged = await machine().plug(stick);
+    await isOnScreen('tty8');
+    await machine().output('systemctl start getty@tty2.service && chvt 2 2>/dev/null || busybox chvt 2');
+    await plugged.unplug();
+    await node.until('the stick to be gone', ({ media }) => media.every(({ kind }) => kind !== 'stick'));
+    await isOnScreen('tty2');
+  });
+
+  test('takes no terminal from anybody', async () => {
+    await machine().output('systemctl start getty@tty9.service');
+    const file = '/etc/stickpin/stickpin.toml.d/60-vt.toml';
+    await machine().putFile(file, '[console]\nvt = 9\n');
+    await machine().untilOutput(
+      'the refusal',
+      "systemctl status stickpin-console.service | grep --fixed-strings '/dev/tty9 is in use'",
+    );
+    await machine().output('systemctl is-active getty@tty9.service');
+  });
+});
