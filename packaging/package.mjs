@@ -72,8 +72,10 @@ async function makePackages({ dist, arches, formats, signKey }) {
     made.push(...(await COCKPIT_FORMATS[format]({ tree, dist })));
   }
   if (formats.includes('rpm')) {
-    await cp(join(root, 'packaging/image/Containerfile'), join(dist, 'Containerfile'));
-    made.push(join(dist, 'Containerfile'));
+    for (const name of ['Containerfile', 'machine-config']) {
+      await cp(join(root, 'packaging/image', name), join(dist, name));
+      made.push(join(dist, name));
+    }
   }
   const sums = await writeSums(dist, made);
   const signed = signKey === undefined ? [] : [await signFile(sums, signKey)];

@@ -66,6 +66,7 @@ const knownRequirements = {
   chroot: program('chroot', 'apt-get install coreutils'),
   // Tests take single packages from the same archive with apt-get.
   mmdebstrap: { ...withHelpers('mmdebstrap', 'apt-get install mmdebstrap'), programs: ['mmdebstrap', 'apt-get'] },
+  'ansible-playbook': withHelpers('ansible-playbook', 'apt-get install ansible-core'),
   promtool: program('promtool', "take /usr/bin/promtool out of Debian's package prometheus"),
   mandoc: program('mandoc', "take /usr/bin/mandoc out of Debian's package mandoc, which would replace man"),
   zsh: program('zsh', 'apt-get install zsh'),

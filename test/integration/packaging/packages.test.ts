@@ -58,6 +58,7 @@ describe.runIf(have('openssl', 'npm', ...needs))('npm run package', () => {
         'Containerfile',
         'SHA256SUMS',
         'SHA256SUMS.sig',
+        'machine-config',
         ...['x86_64', 'aarch64'].map((arch) => `stickpin-${version}-1.${arch}.rpm`),
         ...['x86-64', 'arm64'].map((arch) => `stickpin-${version}-${arch}.sysext.raw`),
         ...['x64', 'arm64'].map((arch) => `stickpin-${version}-linux-${arch}.cdx.json`),
