@@ -32,6 +32,15 @@ describe.runIf(have('root', program('systemd-tmpfiles', 'apt-get install systemd
     expect(readFileSync(join(root, 'run/stickpin', name), 'utf8')).toBe(text);
   });
 
+  it('has login prompts read what the daemon writes for them, and makes what it touches', () => {
+    boot();
+    const link = join(root, 'run/issue.d/stickpin.issue');
+    expect(() => readFileSync(link)).toThrow(/ENOENT/);
+    writeFileSync(join(root, 'run/stickpin/stickpin.issue'), 'IDLE\n');
+    expect(readFileSync(link, 'utf8')).toBe('IDLE\n');
+    expect(statSync(join(root, 'run/agetty.reload')).mode & 0o777).toBe(0o600);
+  });
+
   it('gives only root access to the folder of the mounts, also after an earlier version made it accessible', () => {
     const media = join(root, 'run/stickpin/media');
     mkdirSync(media, { recursive: true, mode: 0o755 });
