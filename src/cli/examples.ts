@@ -9,6 +9,7 @@ const EXAMPLES: Readonly<Record<string, string>> = {
   completion: 'stickpin completion bash',
   status: 'stickpin status --watch',
   list: 'stickpin list',
+  explain: 'stickpin explain M-12',
   wait: 'stickpin wait ocp@4.13.7 --for proven --timeout 2h',
   activate: 'sudo stickpin activate ocp@4.13.7',
   rollback: 'sudo stickpin rollback ocp',

@@ -11,6 +11,7 @@ import { registerBundleEnvelope, registerBundleSign, registerKeygen } from './co
 import { registerBundleVerify } from './commands/bundle/verify.ts';
 import { registerBundleWrite } from './commands/bundle/write.ts';
 import { registerCompletion } from './commands/completion.ts';
+import { registerExplain } from './commands/explain.ts';
 import { registerFleetStatus, registerFleetWait } from './commands/fleet.ts';
 import { registerConfig, registerDoctor } from './commands/node/doctor.ts';
 import { registerHistory } from './commands/node/history.ts';
@@ -159,6 +160,7 @@ export function buildProgram(
   registerShow(program, context);
   registerHistory(program, context);
   registerWait(program, context);
+  registerExplain(program, context);
   registerDoctor(program, context);
   registerVerifyImages(program, context);
   registerReport(program, context, runProgram);

@@ -1,5 +1,6 @@
 import { fstatSync } from 'node:fs';
 import type { DestinationStream } from 'pino';
+import { knownShortCode } from '../domain/report/codes.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
 import type { Log, LogFields } from '../platform/log.ts';
 import { plainDocument, plainLines, plainText } from '../platform/plain-text.ts';
@@ -47,7 +48,7 @@ const CUT_BYTES = 16_384;
 /**
  * journald's native protocol (systemd, JOURNAL_NATIVE_PROTOCOL): `PRIORITY`, `MESSAGE`,
  * `SYSLOG_IDENTIFIER` and every field in upper case (`bundleId` → `BUNDLE_ID`). `err` becomes
- * `ERROR`, `ERROR_CODE` and `ERROR_STACK`.
+ * `ERROR`, `ERROR_CODE` and `ERROR_STACK`. `STICKPIN_CODE` is the short code of the reason.
  */
 export async function createJournalLog(options: {
   readonly level: LogLevel;
@@ -69,7 +70,9 @@ type Entry = readonly (readonly [name: string, value: Buffer])[];
 
 function entryOf(level: LogLevel, fields: LogFields, message: string): Entry {
   const { err, ...others } = fields;
-  const all = { ...(err === undefined ? {} : errorFields(err)), ...others };
+  const all: Record<string, unknown> = { ...(err === undefined ? {} : errorFields(err)), ...others };
+  const code = [all.code, all.errorCode].find((one) => typeof one === 'string');
+  if (typeof code === 'string') all.stickpinCode = knownShortCode(code);
   return [
     // journalctl shows control characters as `[… blob data]`. A line end, as in the name of a
     // folder on a stick, would begin a line that looks like another message.

@@ -4,6 +4,7 @@ type CliErrorCode =
   | 'cli/declined'
   | 'cli/faults'
   | 'cli/no-bundle'
+  | 'cli/no-code'
   | 'cli/no-keys'
   | 'cli/no-space'
   | 'cli/rehearsal'

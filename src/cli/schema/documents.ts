@@ -1,6 +1,7 @@
 import * as v from 'valibot';
 import { nodeStatus, SEARCHES } from '../../domain/fleet/node-status.ts';
 import { WAIT_GOALS } from '../../domain/fleet/turn.ts';
+import { PERSON_ACTIONS } from '../../domain/report/actions.ts';
 import {
   bundleReport,
   checkedImage,
@@ -103,6 +104,18 @@ export const NODE_DOCUMENTS = {
     bundleId: v.exactOptional(v.pipe(text, v.description('Absent while it is not on the node.'))),
     phase: v.exactOptional(text),
     reason: v.exactOptional(v.object({ code: text, message: text })),
+  }),
+  explain: document('What codes of reasons mean.', {
+    codes: v.array(
+      v.object({
+        code: v.pipe(text, v.description('The short code, as `M-12`.')),
+        reason: v.pipe(text, v.description('The code of the reason, as `engine/needs-copy`.')),
+        means: text,
+        action: v.picklist(PERSON_ACTIONS),
+        words: v.pipe(text, v.description('What a person with a stick does, as STATUS begins.')),
+        next: v.pipe(text, v.description('What the administrator does: a clause.')),
+      }),
+    ),
   }),
   history: document('The newest 1,000 events, oldest first.', {
     events: v.array(v.object({ ...historyEvent.entries, at: time })),

@@ -5,7 +5,7 @@ import type { StatusReport } from '../../../src/domain/report/status-schema.ts';
 export function idleReport(over: Partial<StatusReport> = {}): StatusReport {
   return {
     status: 'IDLE: No bundle yet.',
-    advice: { action: 'none', words: 'IDLE', text: 'No bundle yet.' },
+    advice: { action: 'none', words: '', text: 'No bundle yet.' },
     needsPerson: [],
     operation: 'idle',
     runtime: { reachable: true, name: 'cri-o 1.31.0' },

@@ -58,6 +58,8 @@ const RUNS = [
   ['show', ['show', 'stickpin/a']],
   ['show', ['show', 'b@1']],
   ['show', ['show', 'ocp@4.13.9']],
+  ['explain', ['explain']],
+  ['explain', ['explain', 'm12', 'bundle/arch']],
   ['history', ['history']],
   ['doctor', ['doctor']],
   ['verify-images', ['verify-images']],

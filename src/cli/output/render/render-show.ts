@@ -1,4 +1,5 @@
 import type { Advisory } from '../../../domain/model/bundle.ts';
+import { shortCode } from '../../../domain/report/codes.ts';
 import type { RecordedBundle } from '../../../domain/report/parts/recorded-report.ts';
 import type { ShownReason } from '../../../domain/report/reasons/reason-text.ts';
 import { withoutRate } from '../../../domain/report/status/media-line.ts';
@@ -157,7 +158,8 @@ export function storedHead({ writtenAt, isFromBefore }: StoredTime, { columns, h
 /** While the daemon does not run: no bar, and no time left. */
 export function renderStoredStatus(report: StatusReport, time: StoredTime, layout: Layout = {}): string {
   const progress = { doneBytes: 0, totalBytes: 0 };
-  const still = { ...report, status: withoutRate(report.status), progress };
+  const advice = { ...report.advice, text: withoutRate(report.advice.text) };
+  const still = { ...report, status: withoutRate(report.status), advice, progress };
   return `${storedHead(time, layout)}${renderStatus(still, layout)}`;
 }
 
@@ -174,9 +176,13 @@ const LABELS: Readonly<Record<string, string>> = {
   runs: 'running',
 };
 
+function codedText({ code, message }: ShownReason): string {
+  return `${shortCode(code)} ${message}`;
+}
+
 const WORDS: Readonly<Record<string, (value: never) => string>> = {
-  reason: ({ message }: ShownReason) => message,
-  degraded: ({ message }: ShownReason) => message,
+  reason: codedText,
+  degraded: codedText,
   images: imagesText,
   artifacts: ({ total, present }: NonNullable<BundleReport['artifacts']>) => `${present} of ${total} present`,
   sizeBytes: (bytes: number) => formatBytes(bytes),

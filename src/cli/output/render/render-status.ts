@@ -1,6 +1,7 @@
 import type { Advisory } from '../../../domain/model/bundle.ts';
+import { shortCode } from '../../../domain/report/codes.ts';
 import { endsAlone, WITHOUT_COMMAND } from '../../../domain/report/reasons/holds.ts';
-import { remedyFor } from '../../../domain/report/reasons/reason-text.ts';
+import { remedyFor, type ShownReason } from '../../../domain/report/reasons/reason-text.ts';
 import { progressText } from '../../../domain/report/status/media-line.ts';
 import type {
   ActivationHoldReport,
@@ -18,7 +19,8 @@ export function renderStatus(report: StatusReport, layout: Layout = {}): string 
   const runtime = report.runtime.reachable ? report.runtime.name : `not reachable: ${report.runtime.reason}`;
   const media = report.media.map(({ medium, state, bundles }) => `${oneLine(medium)} (${state}, ${countOf(bundles)})`);
   const lines: readonly { readonly text: string; readonly tone?: Tone | undefined; readonly indent?: number }[] = [
-    { text: oneLine(report.status), tone: toneOfStatus(report), indent: 0 },
+    { text: headline(report), tone: toneOfStatus(report), indent: 0 },
+    ...otherNeeds(report).map((text) => ({ text, tone: 'warning' as const })),
     ...progressLines(report, layout).map((text) => ({ text })),
     { text: `Runtime: ${oneLine(runtime ?? '')}`, tone: report.runtime.reachable ? undefined : 'bad' },
     { text: `Media:   ${media.length === 0 ? 'none' : media.join(', ')}` },
@@ -36,6 +38,22 @@ export function renderStatus(report: StatusReport, layout: Layout = {}): string 
 }
 
 const LABEL_WIDTH = 9;
+
+/** As STATUS, and whole. */
+function headline({ status, advice }: Pick<StatusReport, 'status' | 'advice'>): string {
+  const { words, code, text } = advice;
+  // An older daemon wrote STATUS alone.
+  if (words === '') return oneLine(status);
+  return oneLine(`${words}${code === undefined ? '' : ` (${code})`}: ${text}`);
+}
+
+/** What else only a person ends. */
+function otherNeeds(report: StatusReport): readonly string[] {
+  const { advice, needsPerson } = report;
+  return needsPerson
+    .filter(({ code, message }) => code !== advice.code && !advice.text.includes(message))
+    .map(({ code, message }) => `Needed:  ${code} ${oneLine(message)}`);
+}
 
 /** The colour of the worst that is known, while nothing is being done. */
 function toneOfStatus({ operation, runtime, bundles, rejected, media }: StatusReport): Tone | undefined {
@@ -56,6 +74,7 @@ export function renderList(all: StatusReport, layout: Layout = {}, isWhole = fal
   const isHidden = ({ phase, media }: BundleReport) => !isWhole && phase === 'retired' && media.length === 0;
   const hidden = all.bundles.filter(isHidden).length;
   const report = { ...all, bundles: all.bundles.filter((bundle) => !isHidden(bundle)) };
+  const headLine = `${wrapLines(headline(all), layout.columns)}\n\n`;
   const hiddenLines = hidden === 0 ? [] : [`${hiddenText(hidden)}\n`];
   const unreadable = unreadableMedia(report).map((line) => `${line}\n`);
   const rejectedNames = report.rejectedNames.map(({ reason }) => oneLine(reason.message));
@@ -63,7 +82,7 @@ export function renderList(all: StatusReport, layout: Layout = {}, isWhole = fal
     const names = rejectedNames.map((line) => `${line}\n`);
     const none = hidden === 0 ? 'No bundle is known and none is plugged in.\n' : 'No bundle is plugged in.\n';
     const lines = [none, ...names, ...unreadable, ...unclaimedLines(report), ...hiddenLines];
-    return wrapLines(lines.join(''), layout.columns, 4);
+    return `${headLine}${wrapLines(lines.join(''), layout.columns, 4)}`;
   }
   const titles = new Map(report.bundles.map((bundle) => [bundle.bundleId, titleIn(bundle, all.bundles)]));
   const titleOf = (bundle: Parameters<typeof shownName>[0]) => titles.get(bundle.bundleId) ?? shownName(bundle);
@@ -74,8 +93,9 @@ export function renderList(all: StatusReport, layout: Layout = {}, isWhole = fal
   );
   const reasons = [
     ...report.bundles.flatMap(({ reason, ...bundle }) => {
-      const message = reason?.message ?? firstHold(bundle);
-      return message === undefined ? [] : [`${titleOf(bundle)}: ${message}${endOf(bundle, reason, report.bundles)}`];
+      const why = reason ?? firstHold(bundle);
+      if (why === undefined) return [];
+      return [`${coded(why, titleOf(bundle))}${endOf(bundle, reason, report.bundles)}`];
     }),
     ...report.bundles.flatMap(({ kept, ...bundle }) => (kept === undefined ? [] : [`${titleOf(bundle)}: ${kept}`])),
     ...report.bundles.flatMap((bundle) => artifactsOf(bundle).map((text) => `${titleOf(bundle)}: ${text}`)),
@@ -99,14 +119,14 @@ export function renderList(all: StatusReport, layout: Layout = {}, isWhole = fal
         `${name}@${version} carries no images: ${reason?.message ?? 'its advisories and keys are in effect'}`,
     ),
     ...rejectedNames,
-    ...report.rejected.map(({ name, path, medium, reason }) => `${name ?? path} on ${medium}: ${reason.message}`),
+    ...report.rejected.map(({ name, path, medium, reason }) => coded(reason, `${name ?? path} on ${medium}`)),
   ];
   const reasonLines = reasons.map((reason) => `${oneLine(reason)}\n`);
   const below = [...reasonLines, ...unclaimedLines(report)];
   const lines = [...(below.length + hidden === 0 ? [] : [`\n${below.join('')}`]), ...unreadable, ...hiddenLines].join(
     '',
   );
-  return `${table}${wrapLines(lines, layout.columns, 4)}`;
+  return `${headLine}${table}${wrapLines(lines, layout.columns, 4)}`;
 }
 
 /** Also of rejected bundles. */
@@ -196,9 +216,14 @@ function endOf(
 
 type Holds = Pick<BundleReport, 'phase' | 'activationHolds'>;
 
-function firstHold({ phase, activationHolds }: Holds): string | undefined {
+function firstHold({ phase, activationHolds }: Holds): ShownReason | undefined {
   const [first] = phase === 'ready' ? (activationHolds ?? []) : [];
-  return first && `its activation is held: ${first.message}`;
+  return first && { code: first.code, message: `its activation is held: ${first.message}` };
+}
+
+/** `M-12 ocp@4.13.7: …` */
+function coded({ code, message }: ShownReason, about: string): string {
+  return `${shortCode(code)} ${about}: ${message}`;
 }
 
 function progressLines({ progress }: StatusReport, { columns }: Layout): string[] {

@@ -22,6 +22,8 @@ export interface HoldClause {
 interface HoldEntry<Data> {
   readonly says: (data: Data, names: Names) => HoldClause;
   readonly remedy?: Remedy;
+  /** Default: calls support unless it ends automatically. */
+  readonly does?: Does;
   /** What `stickpin activate` does; absent: it lifts the hold, or the hold is over in moments. */
   readonly activate?: 'refused' | 'waits';
   /** Reported elsewhere (trust, a failure), wanted by the maker, or over in moments. */

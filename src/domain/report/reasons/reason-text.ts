@@ -141,6 +141,11 @@ const REMEDIES: ReadonlyMap<string, Remedy | undefined> = new Map(
   Object.entries({ ...HOLDS, ...REASONS }).map(([code, { remedy }]) => [code, remedy]),
 );
 
+/** Undefined where it ends automatically, and for a code that is no reason and no hold. */
+export function knownRemedy(code: string, release: string): string | undefined {
+  return REMEDIES.get(code)?.(release);
+}
+
 /**
  * A clause without full stop; undefined where it ends automatically. What an adapter reports says
  * it in its own message. `release`: as `ocp@4.13.7`.

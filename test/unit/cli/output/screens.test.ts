@@ -210,6 +210,8 @@ const STATES: readonly (readonly [string, readonly string[], Parameters<typeof r
 const SCREENS = [
   ['status'],
   ['list'],
+  ['explain', 'm12'],
+  ['explain', 'M-99'],
   ['show', 'ocp@4.13.7'],
   ['show', 'ocp'],
   ['show', 'ocp@4.13.7', '--images'],

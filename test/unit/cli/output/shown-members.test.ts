@@ -24,7 +24,7 @@ it('says each member in words, and leaves out what is empty', () => {
     ['digest', 'sha256:aa'],
     ['sequence', '7'],
     ['held for', 'media'],
-    ['reason', 'why'],
+    ['reason', 'S-00 why'],
     ['signed by', 'a, b'],
     ['images', '2 of 3 present, 1 pinned'],
     ['size', '1.0 GiB'],

@@ -43,9 +43,11 @@ describe('a medium that can not be read', () => {
   });
 
   it('is in the list, whether bundles are known or not', () => {
-    expect(renderList(report([failed]))).toBe(`No bundle is known and none is plugged in.\n${line}\n`);
+    const none = renderList(report([failed]));
+    expect(none).toMatch(/^PLUG IN ANOTHER STICK \(M-02\): Cannot read sdc1/);
+    expect(none).toContain(`\n\nNo bundle is known and none is plugged in.\n${line}\n`);
     const lines = renderList(report([medium('sdb1', [found(bundle)]), failed])).split('\n');
-    expect(lines[1]).toMatch(/^ocp@4\.13\.7/);
+    expect(lines[3]).toMatch(/^ocp@4\.13\.7/);
     expect(lines).toContain(line);
   });
 });
@@ -59,7 +61,7 @@ describe('the list', () => {
   it('hides retired releases that are not plugged in, and says how many', () => {
     const report = idleReport({ bundles: [old, plugged] });
     const lines = renderList(report).split('\n');
-    expect(lines[1]).toMatch(/^ocp@4\.13\.2 +retired/);
+    expect(lines[3]).toMatch(/^ocp@4\.13\.2 +retired/);
     expect(lines.join()).not.toContain('4.13.1');
     expect(lines.at(-2)).toBe("1 retired release is not shown; 'stickpin list --all' shows it.");
     const all = renderList(report, {}, true);
@@ -69,7 +71,7 @@ describe('the list', () => {
 
   it('says so where nothing else is known', () => {
     expect(renderList(idleReport({ bundles: [old, { ...old, bundleId: 'sha256:older' }] }))).toBe(
-      "No bundle is plugged in.\n2 retired releases are not shown; 'stickpin list --all' shows them.\n",
+      "IDLE: No bundle yet.\n\nNo bundle is plugged in.\n2 retired releases are not shown; 'stickpin list --all' shows them.\n",
     );
   });
 });

@@ -1,0 +1,34 @@
+import { ACTIONS, type Does } from './actions.ts';
+import { CODES } from './codes.ts';
+import { HOLDS } from './reasons/holds.ts';
+import { knownRemedy, REASONS } from './reasons/reason-text.ts';
+
+/** What is known of a code without the node on which it came up. */
+export interface Explanation {
+  /** `M-12` */
+  readonly code: string;
+  /** `engine/needs-copy` */
+  readonly reason: string;
+  /** A sentence without full stop. */
+  readonly means: string;
+  readonly action: (typeof ACTIONS)[Does]['action'];
+  /** What a person with a stick does, as STATUS begins. */
+  readonly words: string;
+  /** What the administrator does: a clause. */
+  readonly next: string;
+}
+
+/** All codes, sorted. */
+export const EXPLANATIONS: readonly Explanation[] = CODES.map(({ short, code, means, next, does }) => {
+  const remedy = knownRemedy(code, 'NAME@VERSION') ?? next;
+  const entries: Readonly<Record<string, { readonly does?: Does }>> = { ...HOLDS, ...REASONS };
+  const { action, words } = ACTIONS[does ?? entries[code]?.does ?? (remedy === undefined ? 'wait' : 'call-support')];
+  return { code: short, reason: code, means, action, words, next: remedy ?? 'nothing: it ends automatically' };
+});
+
+/** @param name `M-12`, `m12` or `engine/needs-copy` */
+export function explanationOf(name: string): Explanation | undefined {
+  const wanted = name.trim().toLowerCase();
+  const short = wanted.replace(/^([a-z])-?(\d\d)$/, '$1-$2');
+  return EXPLANATIONS.find(({ code, reason }) => code.toLowerCase() === short || reason === wanted);
+}
