@@ -1,4 +1,5 @@
 import { type Command, Help } from 'commander';
+import { EXPLANATIONS } from '../domain/report/explain.ts';
 import { assertNever } from '../platform/app-error.ts';
 
 export const SHELLS = ['bash', 'zsh', 'fish'] as const;
@@ -44,6 +45,8 @@ function operandOf(command: Command): CompletedOperand | undefined {
       return pathOf(command).startsWith('bundle ') ? undefined : { names: 'releases' };
     case 'release':
       return { names: 'releases' };
+    case 'code':
+      return { words: EXPLANATIONS.map(({ code }) => code) };
     case 'name':
     case 'stream':
       return { names: 'streams' };

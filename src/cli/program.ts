@@ -1,5 +1,7 @@
 import { Command, CommanderError } from 'commander';
+import { knownShortCode } from '../domain/report/codes.ts';
 import { AppError, faultsText, reasonOf } from '../platform/app-error.ts';
+import { defined } from '../platform/defined.ts';
 import { oneLine, terminalText } from '../platform/plain-text.ts';
 import { VERSION } from '../platform/version.ts';
 import { registerBundleCreate } from './commands/bundle/create.ts';
@@ -70,6 +72,7 @@ interface Failure {
   readonly code: string;
   readonly message: string;
   readonly exitCode: number;
+  readonly shortCode?: string;
 }
 
 /** Undefined after `--help` and `--version`. */
@@ -84,7 +87,8 @@ function failureOf(
   }
   if (context.signal.aborted) return { code: INTERRUPTED, message: 'interrupted', exitCode: exitCodes.failed };
   const code = error instanceof AppError ? error.code : 'cli/unexpected';
-  return { code, message: oneLine(messageOf(error, args, context)), exitCode: exitCodeOf(error) };
+  const message = oneLine(messageOf(error, args, context));
+  return { code, message, exitCode: exitCodeOf(error), ...defined({ shortCode: knownShortCode(code) }) };
 }
 
 /** Also where the flags can't be read, so that a program gets its document. */

@@ -155,6 +155,9 @@ export const NODE_DOCUMENTS = {
       code: v.pipe(text, v.description('Which error it is, for programs. The message may change, the code does not.')),
       message: v.pipe(text, v.description('The line on stderr, without the name of the program.')),
       exitCode: v.pipe(v.number(), v.integer()),
+      shortCode: v.exactOptional(
+        v.pipe(text, v.description('As `stickpin explain` takes it; absent for other codes.')),
+      ),
     }),
   }),
   message: document('Of commands that only say what they did, as `activate` and `trust revoke`.', { message: text }),

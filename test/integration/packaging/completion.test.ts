@@ -38,6 +38,8 @@ const CASES = [
   ['stickpin activate oc', ['ocp@4.13.6']],
   ['stickpin fleet wait sh', ['shop@1.0.0-rev2']],
   ['stickpin trust reset sh', ['shop']],
+  ['stickpin explain K-01', ['K-01']],
+  ['stickpin wait oc', ['ocp@4.13.6']],
 ] as const;
 
 beforeAll(() => {

@@ -80,6 +80,8 @@ describe('a fault with --json', () => {
       message: 'no bundle is plugged in',
       exitCode: 1,
     });
+    const removed = { client: failed('media/gone', 'sdb1 was removed') };
+    expect(await documentOf(['cancel', '--json'], removed)).toMatchObject({ shortCode: 'M-06' });
     const refused = { client: failed('api/denied', 'Only root may do this') };
     expect(await documentOf(['cancel', '--json'], refused)).toMatchObject({ code: 'api/denied', exitCode: 5 });
     expect((await runCommand(['cancel'], gone)).stdout).toBe('');
