@@ -9,8 +9,6 @@ export const PEER_BUDGET = {
   refusal: { perMinute: 16 },
   /** Times that it has something that is needed, after it had nothing or did not answer. */
   arrival: { perMinute: 20 },
-  /** Changes of what it offers, as its list or in its annotations. */
-  news: { perMinute: 240 },
   /** Changes of its address. */
   address: { perMinute: 6 },
 } as const satisfies Readonly<Record<string, { readonly perMinute: number }>>;

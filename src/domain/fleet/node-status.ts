@@ -135,6 +135,8 @@ export interface Peer {
   readonly address: string;
   /** Why it does not answer; absent while it does. */
   readonly trouble?: string;
+  /** Why the fleet process requests nothing of it for a time; absent while it does. */
+  readonly leftOut?: string;
   /** Bundles that it offered or announced, once it has not answered for a minute. */
   readonly unreached?: readonly BundleId[];
   readonly bundles: readonly OfferedBundle[];

@@ -126,8 +126,9 @@ export class PeerMedia implements MediaProvider {
     for (const name of [...this.ends.keys()]) this.forgetEnd(name);
   }
 
-  private neededOf({ name, bundles }: Peer): Needed {
+  private neededOf({ name, bundles, leftOut }: Peer): Needed {
     const { bounds, isWanted, clock } = this.options;
+    if (leftOut !== undefined) return { bundles: [], leftOut };
     const exclusion = bounds?.exclusion(name);
     if (exclusion === undefined) {
       this.forgetEnd(name);

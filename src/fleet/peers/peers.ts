@@ -10,6 +10,8 @@ import { Observable } from '../../platform/subscription.ts';
 import type { Cluster, ClusterNode, WarnOnce } from '../trouble.ts';
 import type { Watched } from '../wire/client.ts';
 import type { OffersDocument } from '../wire/documents.ts';
+import { PeerBudgets } from '../wire/peer-budgets.ts';
+import { Addresses } from './addresses.ts';
 import { isNeedy, KnownPeer, type PeerWays, pauseOf, type Target } from './peer.ts';
 import { isComplete, type PeerStore, RememberedPeers, type StoredPeer } from './stored-peers.ts';
 
@@ -49,6 +51,8 @@ const WAITED_PAUSE_MS = 500;
 /** All known peers, and how they are queried. */
 export class Peers extends Observable {
   private readonly remembered: RememberedPeers;
+  private readonly addresses: Addresses;
+  private leftOut: ReturnType<Addresses['leftOut']> = new Map();
   /** By `formatEndpoint()`. */
   private readonly byAddress = new Map<string, KnownPeer>();
   private readonly wake: Wake;
@@ -57,13 +61,18 @@ export class Peers extends Observable {
   constructor(private readonly options: PeersOptions) {
     super();
     this.wake = new Wake(options.clock);
-    this.remembered = new RememberedPeers(options.store, options.cluster);
+    this.remembered = new RememberedPeers(options.store, options.cluster, options.clock);
+    this.addresses = new Addresses(new PeerBudgets(options.clock), options.warnings);
   }
 
   /** By name. */
   list(): readonly Peer[] {
     const nowMs = this.options.clock.monotonic();
-    return [...this.shown().values()].map((peer) => viewOf(peer, nowMs));
+    const shown = [...this.shown().values()].filter(({ name }) => !this.leftOut.has(name));
+    const leftOut = [...this.leftOut].map(
+      ([name, { address, why }]): Peer => ({ name, address, trouble: why, leftOut: why, bundles: [] }),
+    );
+    return [...shown.map((peer) => viewOf(peer, nowMs)), ...leftOut].sort((a, b) => (a.name < b.name ? -1 : 1));
   }
 
   find(name: string): KnownPeer | undefined {
@@ -103,8 +112,9 @@ export class Peers extends Observable {
     const running = new Set<Promise<void>>();
     try {
       while (!signal.aborted) {
-        this.follow();
-        await this.remembered.followCluster(signal).catch(() => undefined);
+        const nodes = this.addresses.follow(this.options.cluster.nodes());
+        this.follow(nodes);
+        await this.remembered.followCluster(nodes, signal).catch(() => undefined);
         for (const peer of this.due().slice(0, Math.max(0, AT_ONCE - running.size))) {
           const one = this.query(peer, this.mayWait(peer), signal).finally(() => {
             running.delete(one);
@@ -117,6 +127,7 @@ export class Peers extends Observable {
     } finally {
       unsubscribe();
       await Promise.all(running);
+      await this.remembered.close();
       for (const { connection } of this.byAddress.values()) connection.close();
     }
   }
@@ -181,14 +192,18 @@ export class Peers extends Observable {
       .sort((a, b) => a.nextQueryMs - b.nextQueryMs);
   }
 
-  private follow(): void {
+  private follow(nodes: readonly ClusterNode[]): void {
     const { cluster, settings, clock } = this.options;
+    const leftOut = this.addresses.leftOut();
+    const isNews = !isDeepStrictEqual(leftOut, this.leftOut);
+    this.leftOut = leftOut;
+    if (isNews) this.notify();
     const targets = targetsOf({
       self: cluster.self(),
-      nodes: cluster.nodes(),
+      nodes,
       isComplete: isComplete(cluster),
       fixed: settings.peers,
-      stored: this.remembered.list(),
+      stored: this.remembered.list().filter(({ name }) => !leftOut.has(name)),
     });
     this.hosts = new Set([...targets.values()].map(({ endpoint }) => endpoint.host));
     for (const [address, peer] of this.byAddress) {

@@ -2,12 +2,14 @@ import { isDeepStrictEqual } from 'node:util';
 import * as v from 'valibot';
 import { formatEndpoint, parseEndpoint } from '../../domain/settings/addresses.ts';
 import { reasonOf } from '../../platform/app-error.ts';
+import { NEVER_ABORTED } from '../../platform/async/abort.ts';
 import { oneAtATime } from '../../platform/async/concurrency.ts';
+import type { Clock } from '../../platform/clock.ts';
 import { defined } from '../../platform/defined.ts';
 import { readIfPresent, replaceFile } from '../../platform/files/durable-file.ts';
 import type { Log } from '../../platform/log.ts';
 import { isLocal } from '../publish/own-report.ts';
-import type { Cluster } from '../trouble.ts';
+import type { Cluster, ClusterNode } from '../trouble.ts';
 import type { KnownPeer } from './peer.ts';
 
 export interface StoredPeer {
@@ -74,14 +76,21 @@ export function isComplete(cluster: Pick<Cluster, 'nodes' | 'trouble'>): boolean
   return cluster.trouble() === undefined && cluster.nodes().length > 0;
 }
 
+/** Between two writes: a node may change its address all the time. */
+const WRITE_MS = 60_000;
+
 /** Nodes that this node still waits for after a restart without an API server. */
 export class RememberedPeers {
   private readonly inTurn = oneAtATime();
   private stored: readonly StoredPeer[] = [];
+  private isUnwritten = false;
+  /** Monotonic milliseconds. */
+  private writtenMs = Number.NEGATIVE_INFINITY;
 
   constructor(
     private readonly store: Pick<PeerStore, 'load' | 'save'>,
     private readonly cluster: Pick<Cluster, 'self' | 'nodes' | 'trouble'>,
+    private readonly clock: Pick<Clock, 'monotonic'>,
   ) {}
 
   /** By name. */
@@ -93,17 +102,28 @@ export class RememberedPeers {
     this.stored = await this.store.load(signal);
   }
 
-  /** Stores the nodes of the Kubernetes API, once it shows all. */
-  async followCluster(signal: AbortSignal): Promise<void> {
+  /**
+   * Stores the nodes of the Kubernetes API, once it shows all.
+   *
+   * @param nodes those of the cluster, without addresses that are not used
+   */
+  async followCluster(nodes: readonly ClusterNode[], signal: AbortSignal): Promise<void> {
     const { cluster, stored } = this;
-    if (!isComplete(cluster)) return;
+    if (!isComplete(cluster)) return this.write(signal);
     const before = new Map(stored.map((one) => [one.name, one.address]));
-    const nodes = cluster.nodes().filter(({ name }) => name !== cluster.self());
-    const next = nodes.map(({ name, endpoint }): StoredPeer => {
+    const others = nodes.filter(({ name }) => name !== cluster.self());
+    const next = others.map(({ name, endpoint }): StoredPeer => {
       const address = endpoint === undefined ? before.get(name) : formatEndpoint(endpoint);
       return defined({ name, address });
     });
-    if (!isDeepStrictEqual(next, stored)) await this.save(next, signal);
+    if (isDeepStrictEqual(next, stored)) await this.write(signal);
+    else await this.save(next, signal);
+  }
+
+  /** What was not written yet. */
+  async close(): Promise<void> {
+    this.writtenMs = Number.NEGATIVE_INFINITY;
+    await this.write(NEVER_ABORTED);
   }
 
   /**
@@ -124,6 +144,14 @@ export class RememberedPeers {
 
   private async save(next: readonly StoredPeer[], signal: AbortSignal): Promise<void> {
     this.stored = next.toSorted((a, b) => (a.name < b.name ? -1 : 1));
+    this.isUnwritten = true;
+    await this.write(signal);
+  }
+
+  private async write(signal: AbortSignal): Promise<void> {
+    if (!this.isUnwritten || this.clock.monotonic() - this.writtenMs < WRITE_MS) return;
+    this.isUnwritten = false;
+    this.writtenMs = this.clock.monotonic();
     await this.inTurn(signal, () => this.store.save(this.stored, signal));
   }
 }

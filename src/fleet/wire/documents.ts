@@ -62,6 +62,7 @@ const peer = v.object({
   name: shortText,
   address: shortText,
   trouble: v.optional(v.string()),
+  leftOut: v.optional(v.string()),
   unreached: v.optional(v.pipe(v.array(bundleId), v.maxLength(2_000))),
   bundles,
 });

@@ -46,7 +46,6 @@ const WHAT: Readonly<Record<PeerCost, string>> = {
   bundle: 'bundles to read',
   refusal: 'bundles that this node rejects',
   arrival: 'comings and goings',
-  news: 'changes of what it offers',
   address: 'changes of its address',
 };
 

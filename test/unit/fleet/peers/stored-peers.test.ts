@@ -18,13 +18,18 @@ async function scene(stored: readonly StoredPeer[] = []) {
   const cluster = fixedCluster('a');
   const saved: (readonly StoredPeer[])[] = [];
   const store = { load: async () => stored, save: async (peers: readonly StoredPeer[]) => void saved.push(peers) };
-  const known = new RememberedPeers(store, cluster);
+  let nowMs = 0;
+  const clock = { monotonic: () => nowMs };
+  const known = new RememberedPeers(store, cluster, clock);
+  const later = () => {
+    nowMs += 60_000;
+  };
   await known.load(NEVER_ABORTED);
   const answers = (name: string, host: string) => {
     const target = { name, endpoint: { host, port: 9777 }, names: [name], isAnnounced: false, serves: [] };
     return known.answered({ target, node: undefined }, NEVER_ABORTED);
   };
-  return { cluster, known, saved, answers, follow: () => known.followCluster(NEVER_ABORTED) };
+  return { cluster, known, saved, answers, later, follow: () => known.followCluster(cluster.nodes(), NEVER_ABORTED) };
 }
 
 const node = (name: string, host?: string) => ({
@@ -51,10 +56,11 @@ it('keeps what was known while the API does not show all nodes', async () => {
 });
 
 it('keeps where a node answers that the API does not show, and writes nothing twice', async () => {
-  const { cluster, saved, follow, answers } = await scene();
+  const { cluster, saved, follow, answers, later } = await scene();
   await answers('b', '10.0.0.2');
   await answers('b', '10.0.0.2');
   expect(saved).toEqual([[B]]);
+  later();
   cluster.set([node('a'), node('b'), node('c', '10.0.0.3')]);
   await follow();
   for (const [name, host] of [
@@ -92,4 +98,24 @@ it('begins with no peers when the file is damaged, and logs that in one line', a
     expect(await new PeerStore(path, log).load(NEVER_ABORTED)).toEqual([]);
     expect(log.lines.map(({ message }) => message)).toEqual([expect.stringContaining(`${path} can't be used`)]);
   }
+});
+
+it('writes at most once a minute, however often a node moves, and the rest at the end', async () => {
+  const { cluster, saved, follow, later, known } = await scene();
+  const move = async (host: string) => {
+    cluster.set([node('a'), node('b', host)]);
+    await follow();
+  };
+  for (let at = 1; at <= 250; at += 1) await move(`10.0.1.${at}`);
+  expect(saved).toHaveLength(1);
+  expect(known.list()).toEqual([{ name: 'b', address: '10.0.1.250:9777' }]);
+  later();
+  await follow();
+  expect(saved.at(-1)).toEqual(known.list());
+  await move('10.0.2.1');
+  expect(saved).toHaveLength(2);
+  await known.close();
+  expect(saved.at(-1)).toEqual([{ name: 'b', address: '10.0.2.1:9777' }]);
+  await known.close();
+  expect(saved).toHaveLength(3);
 });
