@@ -223,7 +223,7 @@ export class KubernetesCluster extends Observable implements Cluster {
   private nodeOf(metadata: NodeMetadata): ClusterNode {
     const { name } = metadata;
     return clusterNodeOf(metadata, (address) => {
-      const text = `Node ${name} offers bundles at ${address}, which is an address of each machine itself: it is not asked there. Set fleet.listen on it to its address in the cluster, or "auto"`;
+      const text = `Node ${name} offers bundles at ${address}, which is no address of one machine in a network: it is not asked there. Set fleet.listen on it to its address in the cluster, or "auto"`;
       this.refusals.warn(name, address, { node: name }, text);
     });
   }

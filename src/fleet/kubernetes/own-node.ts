@@ -1,6 +1,6 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type NodeStatus, parseStatusAnnotation } from '../../domain/fleet/node-status.ts';
+import { LABEL_PREFIX, type NodeStatus, parseStatusAnnotation } from '../../domain/fleet/node-status.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import { readIfPresent, replaceFile } from '../../platform/files/durable-file.ts';
 import type { Log } from '../../platform/log.ts';
@@ -25,15 +25,40 @@ export function writtenStatus({ metadata }: OwnNode): NodeStatus | undefined {
 }
 
 /**
- * Whether the Node has all of `wanted` and nothing else that stickpin applied. Keys of others under
- * the same prefix stay theirs.
+ * Whether the Node has all of `wanted`, nothing else that stickpin applied, and no other label of a
+ * release. Other keys of others under the same prefix stay theirs.
  */
 export function hasFields({ metadata }: OwnNode, wanted: OwnFields): boolean {
+  if (foreignLabels(metadata.labels ?? {}, wanted.labels).length > 0) return false;
   return (['annotations', 'labels'] as const).every((kind) => {
     const isPresent = Object.entries(wanted[kind]).every(([key, value]) => metadata[kind]?.[key] === value);
     const applied = [...appliedKeys(metadata, MANAGER, kind)];
     return isPresent && applied.every((key) => Object.hasOwn(wanted[kind], key));
   });
+}
+
+const RELEASE_LABEL = new RegExp(`^${LABEL_PREFIX.replaceAll('.', '\\.')}(?:release|ready)-`);
+
+/** Labels of releases that another program set: tools would take them for reports of this node. */
+export function foreignLabels(labels: OwnFields['labels'], wanted: OwnFields['labels']): readonly string[] {
+  return Object.keys(labels).filter((key) => RELEASE_LABEL.test(key) && !Object.hasOwn(wanted, key));
+}
+
+/**
+ * An apply removes only what its manager alone has set, so they get another value first.
+ *
+ * @throws KubernetesError
+ */
+export async function removeForeignLabels(
+  api: KubernetesApi,
+  node: OwnNode,
+  fields: OwnFields,
+  signal: AbortSignal,
+): Promise<void> {
+  const has = node.metadata.labels ?? {};
+  const taken = foreignLabels(has, fields.labels).map((key) => [key, has[key] === '' ? 'foreign' : '']);
+  await applyFields(api, node, { ...fields, labels: { ...fields.labels, ...Object.fromEntries(taken) } }, signal);
+  await applyFields(api, node, fields, signal);
 }
 
 /**

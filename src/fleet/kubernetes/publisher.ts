@@ -1,9 +1,10 @@
 import { isDeepStrictEqual } from 'node:util';
+import { formatEndpoint } from '../../domain/settings/addresses.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import { Wake } from '../../platform/async/wake.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
-import { sentence } from '../../platform/plain-text.ts';
+import { clip, oneLine, sentence } from '../../platform/plain-text.ts';
 import { eventsOf, type NodeEvent, type Reported, reportedAfter } from '../publish/events.ts';
 import {
   type Health,
@@ -14,8 +15,8 @@ import {
   SERVES_ANNOTATION,
   STATUS_ANNOTATION,
 } from '../publish/node-status.ts';
-import { type OwnReport, type OwnServes, servesAnnotation } from '../publish/own-report.ts';
-import { Trouble } from '../trouble.ts';
+import { type OwnReport, type OwnServes, parseServes, servesAnnotation } from '../publish/own-report.ts';
+import { Trouble, WarnOnce } from '../trouble.ts';
 import { backoffMs, isKubernetesError, type KubernetesApi } from './api.ts';
 import type { KubernetesCluster } from './kubernetes-cluster.ts';
 import type { OwnFields, OwnNode } from './objects.ts';
@@ -23,11 +24,13 @@ import {
   applyFields,
   createEvent,
   deleteHealth,
+  foreignLabels,
   getNode,
   hasFields,
   hasHealth,
   type PublishedMark,
   patchHealth,
+  removeForeignLabels,
   writtenStatus,
 } from './own-node.ts';
 
@@ -51,6 +54,8 @@ const LEAST_BETWEEN_MS = 60_000;
 const SILENT_MS = 90_000;
 const LONGEST_SLEEP_MS = 3_600_000;
 const MOST_EVENTS = 100;
+/** Characters of their names in a line. */
+const SHOWN_LABELS = 200;
 
 /** `fields`: undefined while unknown; then they stay. */
 interface Wanted {
@@ -75,6 +80,8 @@ export class Publisher {
   private readonly refused: Trouble;
   /** Temporary failures, logged when they last. */
   private readonly failing: Trouble;
+  /** What others write into the own Node. */
+  private readonly contested: WarnOnce;
 
   constructor(private readonly options: PublisherOptions) {
     const { clock, log } = options;
@@ -82,6 +89,7 @@ export class Publisher {
     this.wake = new Wake(clock);
     this.refused = new Trouble(log);
     this.failing = new Trouble(log, clock);
+    this.contested = new WarnOnce(log, clock);
   }
 
   /** An option gives another value. */
@@ -151,7 +159,8 @@ export class Publisher {
     if (seen === undefined || wanted.fields === undefined) return true;
     const { annotations, labels } = wanted.fields;
     const isPresent = ([key, value]: [string, string]) => (seen.annotations[key] ?? seen.labels[key]) === value;
-    return [...Object.entries(annotations), ...Object.entries(labels)].every(isPresent);
+    const all = [...Object.entries(annotations), ...Object.entries(labels)];
+    return all.every(isPresent) && foreignLabels(seen.labels, labels).length === 0;
   }
 
   /** Each part is tried, even if another is refused. @throws KubernetesError */
@@ -164,7 +173,7 @@ export class Publisher {
     const isHealthDue = !hasHealth(node, health);
     if (isFieldsDue || isHealthDue || this.queue.length > 0) this.writtenAt = clock.monotonic();
     const results = await Promise.allSettled([
-      isFieldsDue ? applyFields(api, node, fields, signal) : undefined,
+      isFieldsDue ? this.writeFields(node, fields, signal) : undefined,
       isHealthDue ? patchHealth(api, node, health, clock.now(), signal) : undefined,
       this.sendEvents(node, signal),
     ]);
@@ -178,6 +187,25 @@ export class Publisher {
         trouble.end(`The own Node ${node.metadata.name} takes everything again`);
       }
     }
+  }
+
+  private async writeFields(node: OwnNode, fields: OwnFields, signal: AbortSignal): Promise<void> {
+    const { api } = this.options;
+    const { name, annotations = {}, labels = {} } = node.metadata;
+    const served = this.written?.fields?.annotations[SERVES_ANNOTATION];
+    const other = annotations?.[SERVES_ANNOTATION];
+    if (served !== undefined && other !== undefined && other !== served) {
+      const { endpoint, refused } = parseServes(other) ?? {};
+      const where = endpoint === undefined ? (refused ?? 'another text') : formatEndpoint(endpoint);
+      const text = `Something else wrote ${SERVES_ANNOTATION} of the own Node ${name}: ${where}. Two machines may have this name: give one of them another one`;
+      this.contested.warn(name, 'serves', { node: name }, text);
+    }
+    const foreign = foreignLabels(labels ?? {}, fields.labels);
+    if (foreign.length === 0) return applyFields(api, node, fields, signal);
+    const shown = clip(oneLine(foreign.join(', ')), SHOWN_LABELS);
+    const text = `Something else set labels of releases of the own Node ${name}, which are removed: ${shown}`;
+    this.contested.warn(name, 'labels', { node: name }, text);
+    await removeForeignLabels(api, node, fields, signal);
   }
 
   /** Logs all failures. @returns the one with the longest pause */

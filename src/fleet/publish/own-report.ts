@@ -87,14 +87,19 @@ const serves = v.object({
   bundles: v.pipe(v.array(bundleId), v.maxLength(MOST_BUNDLES)),
 });
 
-/** Addresses that name another machine, or none, on each machine; also as IPv4-mapped IPv6. */
+/**
+ * Addresses that name another machine, none, or many on each machine; also as IPv4 within IPv6 (RFC
+ * 4291, 6052).
+ */
 const LOCAL = new BlockList();
 LOCAL.addSubnet('0.0.0.0', 8);
 LOCAL.addSubnet('127.0.0.0', 8);
 LOCAL.addSubnet('169.254.0.0', 16);
-LOCAL.addAddress('::', 'ipv6');
-LOCAL.addAddress('::1', 'ipv6');
+LOCAL.addSubnet('224.0.0.0', 3);
+LOCAL.addSubnet('::', 96, 'ipv6');
+LOCAL.addSubnet('64:ff9b::', 96, 'ipv6');
 LOCAL.addSubnet('fe80::', 10, 'ipv6');
+LOCAL.addSubnet('ff00::', 8, 'ipv6');
 
 /** No other node has such an address. */
 export function isLocal(host: string): boolean {

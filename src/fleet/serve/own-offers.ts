@@ -127,9 +127,11 @@ export async function answerNode(
   response: ServerResponse,
   options: AnswerOptions,
 ): Promise<void> {
-  const { own } = options;
+  const { own, pace } = options;
   const path = request.url ?? '';
   const route = parseWirePath(path);
+  const signal = closeSignal(response);
+  const onBytes = (count: number) => pace.take(count, signal);
   await answerSafely(request, response, options.log, async () => {
     switch (route.kind) {
       case 'unknown':
@@ -138,12 +140,13 @@ export async function answerNode(
         return sendWatched(request, response, {
           clock: options.clock,
           document: { current: async () => own.document(), onChange: (listener) => own.onChange(listener) },
+          onBytes,
         });
       case 'blob':
         if (request.method === 'GET') return sendBlob(node, request, response, options);
         return relay(request, response, { connection: options.daemon, path });
       default:
-        return relay(request, response, { connection: options.daemon, path });
+        return relay(request, response, { connection: options.daemon, path }, onBytes);
     }
   });
 }

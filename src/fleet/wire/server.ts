@@ -287,8 +287,14 @@ export interface WatchedDocument {
 export async function sendWatched(
   request: IncomingMessage,
   response: ServerResponse,
-  { document, clock }: { readonly document: WatchedDocument; readonly clock: Clock },
+  options: {
+    readonly document: WatchedDocument;
+    readonly clock: Clock;
+    /** Before the answer is sent. */
+    readonly onBytes?: (count: number) => Promise<void>;
+  },
 ): Promise<void> {
+  const { document, clock, onBytes } = options;
   const signal = closeSignal(response);
   const untilMs = clock.monotonic() + waitMs(request.headers);
   const wake = new Wake(clock);
@@ -297,7 +303,10 @@ export async function sendWatched(
     for (;;) {
       const body = JSON.stringify(await document.current(signal));
       const version = createHash('sha256').update(body).digest('base64url');
-      if (!isUnmodified(request.headers, version)) return sendDocument(request, response, body, version);
+      if (!isUnmodified(request.headers, version)) {
+        await onBytes?.(Buffer.byteLength(body));
+        return sendDocument(request, response, body, version);
+      }
       const leftMs = untilMs - clock.monotonic();
       if (leftMs <= 0) return void response.writeHead(304, { etag: entityTagOf(version) }).end();
       await wake.wait(leftMs, signal);

@@ -272,6 +272,19 @@ describe.runIf(have('openssl'))('nodes that give bundles to each other', () => {
     expect(seconds).toBeGreaterThan(2.5);
   });
 
+  it('stay below the rate with documents too', async () => {
+    const one = await start('worker-1', { fleet: { rate: 2 * MiB } });
+    const { bundleId } = offer(one, Buffer.from('layer'));
+    one.offers.bundles.get(bundleId)?.files.set('contents.json', randomBytes(1.5 * MiB));
+    const two = await start('worker-2', { nodes: [nodeAt(one)] });
+    await two.until(({ peers }) => peers[0]?.trouble === undefined);
+    const peer = two.peer('worker-1');
+    const begun = performance.now();
+    const read = () => peer.file(bundleId, 'contents.json', signal, 2 * MiB);
+    await Promise.all([read(), read(), read(), read()]);
+    expect((performance.now() - begun) / 1_000).toBeGreaterThan(2.5);
+  });
+
   it('answer only GET and HEAD, and only paths of the wire form', async () => {
     const one = await start('worker-1');
     const stranger = cluster.node('worker-9');

@@ -164,13 +164,38 @@ it('makes each event once, also those between two writes, and none again after a
 
 it('gives back what another program took, and does not fight about what is not its own', async () => {
   await eventually(isPublished);
-  test.server.setByOther('n1', { labels: { 'stickpin.io/ready-ocp': 'other', 'stickpin.io/ready-mine': '1' } });
+  test.server.setByOther('n1', { labels: { 'stickpin.io/ready-ocp': 'other', 'stickpin.io/mine': '1' } });
   await eventually(isPublished);
   const before = written().length;
-  test.server.setByOther('n1', { labels: { 'stickpin.io/ready-mine': '2' } });
+  test.server.setByOther('n1', { labels: { 'stickpin.io/mine': '2' } });
   await inMinutes(3);
-  expect(label('ready-mine')).toBe('2');
+  expect(label('mine')).toBe('2');
   expect(written()).toHaveLength(before);
+});
+
+it('removes labels of releases that it did not set, of any stream, with one line', async () => {
+  await eventually(isPublished);
+  const foreign = { 'stickpin.io/ready-other': '9.9.9', 'stickpin.io/release-other': '', 'stickpin.io/mine': '1' };
+  for (let time = 0; time < 2; time += 1) {
+    test.server.setByOther('n1', { labels: foreign });
+    await eventually(() => expect([label('ready-other'), label('release-other')]).toEqual([undefined, undefined]));
+  }
+  expect([label('mine'), label('ready-ocp'), label('release-ocp')]).toEqual(['1', '4.13.7', '4.13.6']);
+  const lines = log.lines.filter(({ message }) => message.includes('Something else set labels'));
+  expect(lines.map(({ message }) => message)).toEqual([
+    'Something else set labels of releases of the own Node n1, which are removed: stickpin.io/ready-other, stickpin.io/release-other',
+  ]);
+});
+
+it('says that something else writes where it serves, as a second machine of its name', async () => {
+  await eventually(isPublished);
+  const other = JSON.stringify({ version: 1, address: '10.0.0.99', port: 9777, bundles: [] });
+  for (let time = 0; time < 2; time += 1) {
+    test.server.setByOther('n1', { annotations: { 'stickpin.io/serves': other } });
+    await eventually(() => expect(annotation('serves').address).toBe('10.0.0.1'));
+  }
+  const lines = log.lines.filter(({ message }) => message.includes('Two machines may have this name'));
+  expect(lines.map(({ message }) => message)).toEqual([expect.stringContaining('10.0.0.99:9777')]);
 });
 
 it('takes a label away that does not hold any more, also when nothing else changes', async () => {
@@ -284,12 +309,12 @@ it('comes again when the API server says so, and not before', async () => {
 
 it('takes everything of its own away, and nothing else', async () => {
   await eventually(isPublished);
-  test.server.setByOther('n1', { labels: { 'stickpin.io/ready-mine': '1' } });
+  test.server.setByOther('n1', { labels: { 'stickpin.io/mine': '1' } });
   await stop();
   await withdraw(api, 'n1', NEVER_ABORTED);
   const own = (keys: object) => Object.keys(keys).filter((key) => key.startsWith('stickpin.io/'));
   expect(own(node().metadata.annotations)).toEqual([]);
-  expect(own(node().metadata.labels)).toEqual(['stickpin.io/ready-mine']);
+  expect(own(node().metadata.labels)).toEqual(['stickpin.io/mine']);
   expect(node().status.conditions.map(({ type }) => type)).toEqual(['Ready']);
   test.server.removeNode('n1');
   await withdraw(api, 'n1', NEVER_ABORTED);

@@ -63,6 +63,12 @@ describe('an address that each machine has itself', () => {
     '::ffff:127.0.0.1',
     '::ffff:7f00:1',
     '::ffff:169.254.1.1',
+    '::127.0.0.1',
+    '64:ff9b::7f00:1',
+    '224.0.0.1',
+    '255.255.255.255',
+    '::ffff:224.0.0.1',
+    'ff02::1',
   ])('is not asked, and told: %s', (address) => {
     const serves = servesAnnotation({ address, port: 9777, bundles: [digestOf('a')] });
     const refused: string[] = [];
