@@ -24,11 +24,11 @@ const apply = (metadata: object, more: object = {}): Partial<ApiRequest> => ({
 const condition = { type: 'Own', status: 'True', reason: 'A', message: 'b' };
 const UNFORCED = { fieldManager: 'test' };
 const conditionByApply = (reason: string) => apply({}, { status: { conditions: [{ ...condition, reason }] } });
-const event = (apiVersion: string) => ({
+const event = (apiVersion: string, node = 'n1') => ({
   apiVersion,
   kind: 'Event',
-  metadata: { name: 'n1.1', namespace: 'default' },
-  involvedObject: { kind: 'Node', name: 'n1' },
+  metadata: { name: `${node}.1`, namespace: 'default' },
+  involvedObject: { kind: 'Node', name: node },
   reason: 'A',
   message: 'b',
   type: 'Normal',
@@ -75,6 +75,7 @@ describe.runIf(have('openssl'))('the server of the tests answers a kubelet as ku
     [200, 'the same by force', `${N1}/status`, conditionByApply('B')],
     [201, 'event', '/api/v1/namespaces/default/events', { method: 'POST', body: event('v1') }],
     [409, 'the same event', '/api/v1/namespaces/default/events', { method: 'POST', body: event('v1') }],
+    [201, 'event about another Node', '/api/v1/namespaces/default/events', { method: 'POST', body: event('v1', 'n2') }],
     [403, 'get of another Node', '/api/v1/nodes/n2', {}],
     [403, 'list of all Nodes', '/api/v1/nodes', {}],
     [403, 'patch of another Node', '/api/v1/nodes/n2', apply({ name: 'n2' })],
