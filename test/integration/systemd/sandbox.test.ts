@@ -50,7 +50,7 @@ describe.runIf(have(program('systemd-analyze', 'apt-get install systemd')))('the
     ['stickpin-clear-mirrors.service', 15],
     ['stickpin-fleet.service', 17],
     ['stickpin-sources.service', 14],
-    ['stickpin-console.service', 8],
+    ['stickpin-console.service', 10],
   ])('of %s is rated at most %i tenths', (unit, tenths) => {
     const { status, stdout, stderr } = analyse(unit, `--threshold=${tenths}`);
     expect(status, stdout + stderr).toBe(0);
