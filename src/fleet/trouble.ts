@@ -1,5 +1,6 @@
-import type { NodeStatus, Peer } from '../domain/fleet/node-status.ts';
+import type { LeftOut, NodeStatus, Peer } from '../domain/fleet/node-status.ts';
 import type { BundleId } from '../domain/model/digest.ts';
+import type { Labels } from '../domain/model/roll-out-order.ts';
 import { type Endpoint, formatEndpoint } from '../domain/settings/addresses.ts';
 import { AppError, type Disposition } from '../platform/app-error.ts';
 import type { Clock } from '../platform/clock.ts';
@@ -68,11 +69,19 @@ export interface ClusterNode {
   readonly status?: NodeStatus;
 }
 
+/** Of the own Node. */
+export interface OwnState {
+  readonly labels?: Labels;
+  readonly out?: LeftOut;
+}
+
 /** As the Kubernetes API shows it. */
 export interface Cluster {
   self(): string;
   /** The first `InternalIP`; undefined while unknown. */
   address(): string | undefined;
+  /** Empty while unknown. */
+  ownState(): OwnState;
   /**
    * By name, with the own one. While the API server does not answer: the last known ones. Empty
    * until it answered once.

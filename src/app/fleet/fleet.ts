@@ -2,7 +2,7 @@ import { unwatchFile, watchFile } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { join } from 'node:path';
-import type { NodeStatus } from '../../domain/fleet/node-status.ts';
+import type { LeftOut, NodeStatus } from '../../domain/fleet/node-status.ts';
 import { searchOf } from '../../domain/fleet/turn.ts';
 import type { Endpoint } from '../../domain/settings/addresses.ts';
 import type { Settings } from '../../domain/settings/settings.ts';
@@ -25,6 +25,7 @@ import { serveSocket, type WatchedDocument } from '../../fleet/wire/server.ts';
 import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { shareRuns } from '../../platform/async/concurrency.ts';
 import type { Clock } from '../../platform/clock.ts';
+import { defined } from '../../platform/defined.ts';
 import type { Log } from '../../platform/log.ts';
 import { messageIds } from '../../platform/message-ids.ts';
 import { Observable, together, type Unsubscribe } from '../../platform/subscription.ts';
@@ -58,9 +59,11 @@ export class Fleet {
   private readonly kubelets: Kubelets;
   private readonly nodes: ServedNodes;
   private readonly daemon: WireConnection;
+  private out: LeftOut | undefined;
 
   constructor(private readonly options: FleetOptions) {
-    const { settings, cluster, ownStatus, identity, clock, log } = options;
+    const { settings, cluster, identity, clock, log } = options;
+    const ownStatus = () => this.ownStatus();
     const { fleet } = settings;
     const paths = fleetPaths(settings.paths);
     const warnings = new WarnOnce(log, clock);
@@ -108,6 +111,12 @@ export class Fleet {
     return { address: endpoint.host, port: endpoint.port, bundles: own.bundles().map(({ bundleId }) => bundleId) };
   }
 
+  private ownStatus(): NodeStatus | undefined {
+    const { ownStatus, cluster } = this.options;
+    const status = ownStatus();
+    return status && defined({ ...status, out: cluster.ownState().out });
+  }
+
   /** Whether the daemon of this node does not answer now. */
   isDaemonAway(): boolean {
     return this.own.isDaemonAway();
@@ -130,6 +139,7 @@ export class Fleet {
     );
     const unsubscribe = together([
       cluster.onChange(() => written.refresh()),
+      cluster.onChange(() => this.notifyOut()),
       this.options.onOwnStatus(() => {
         own.notify();
         peers.statusChanged();
@@ -150,9 +160,17 @@ export class Fleet {
     }
   }
 
+  private notifyOut(): void {
+    const { out } = this.options.cluster.ownState();
+    if (out === this.out) return;
+    this.out = out;
+    this.own.notify();
+  }
+
   private document(): WatchedDocument {
     const { peers, written, silence } = this;
-    const { settings, cluster, ownStatus, onOwnStatus, clock } = this.options;
+    const { settings, cluster, onOwnStatus, clock } = this.options;
+    const ownStatus = () => this.ownStatus();
     const beganMs = clock.monotonic();
     const search = () => searchOf(clock.monotonic() - beganMs, settings.fleet.absent);
     return {
@@ -183,9 +201,9 @@ export class Fleet {
 
   private countSilence(): void {
     const { peers, silence } = this;
-    const { cluster, settings, ownStatus, identity, clock } = this.options;
+    const { cluster, settings, identity, clock } = this.options;
     const counts = countsSilence({
-      isQuerying: isNeedy(ownStatus(), settings.fleet.activate === 'ordered'),
+      isQuerying: isNeedy(this.ownStatus(), settings.fleet.activate === 'ordered'),
       hasIdentity: identity === undefined || identity.current() !== undefined,
       isApiComplete: isComplete(cluster),
       lastHeardMs: silence.lastHeardMs(),

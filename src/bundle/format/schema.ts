@@ -2,6 +2,14 @@ import * as v from 'valibot';
 import { type Advisory, type Contents, type Payload, STREAM_NAME } from '../../domain/model/bundle.ts';
 import { type Digest, isDigest } from '../../domain/model/digest.ts';
 import {
+  CONTROL_PLANE_PLACES,
+  isLabelSelector,
+  isMaxUnavailable,
+  type MaxUnavailable,
+  MOST_GROUPS,
+  type ReleaseOrder,
+} from '../../domain/model/roll-out-order.ts';
+import {
   fitsScheme,
   impliedScheme,
   isRangeOf,
@@ -92,6 +100,31 @@ const rollout = v.strictObject({
   ),
 });
 
+const SELECTOR_FAULT = 'must be a label selector such as "topology.kubernetes.io/zone=a"';
+const selector = v.pipe(text, v.check(isLabelSelector, SELECTOR_FAULT));
+const atLeastOne = v.pipe(count, v.minValue(1, 'must be at least 1'));
+const order = v.strictObject({
+  controlPlane: v.exactOptional(v.picklist(CONTROL_PLANE_PLACES, "must be 'last', 'first' or 'with'")),
+  groups: v.exactOptional(
+    v.pipe(v.array(selector), v.maxLength(MOST_GROUPS, `must have at most ${MOST_GROUPS} entries`)),
+  ),
+  canary: v.exactOptional(
+    v.pipe(
+      v.strictObject({
+        nodes: v.exactOptional(atLeastOne),
+        labels: v.exactOptional(selector),
+        soakMinutes: v.exactOptional(
+          v.pipe(count, v.maxValue(limits.rolloutMinutes, `must be at most ${limits.rolloutMinutes}`)),
+        ),
+      }),
+      v.check(({ nodes, labels }) => (nodes === undefined) !== (labels === undefined), 'must have nodes or labels'),
+    ),
+  ),
+  maxUnavailable: v.exactOptional(
+    v.custom<MaxUnavailable>(isMaxUnavailable, 'must be a number from 1 on, or a share from "1%" to "100%"'),
+  ),
+});
+
 const update = v.strictObject({
   from: v.exactOptional(
     v.pipe(
@@ -104,6 +137,7 @@ const update = v.strictObject({
   deadend: v.exactOptional(reason),
   rollout: v.exactOptional(rollout),
   endOfLife: v.exactOptional(time),
+  order: v.exactOptional(order),
   base: v.exactOptional(digest),
 });
 
@@ -280,6 +314,11 @@ export function payloadFaults(bytes: Uint8Array): readonly string[] {
   return issues.map(memberFault);
 }
 
+/** The member `update.order`. @throws AppError `bundle/option` with file and member */
+export function parseOrder(bytes: Uint8Array, path: string): ReleaseOrder {
+  return validateJson(decodeJson(bytes, path, 'bundle/option'), order, path, 'bundle/option');
+}
+
 /** One advisory, or a list. @throws AppError `bundle/option` with file and member */
 export function parseAdvisories(bytes: Uint8Array, path: string): readonly Advisory[] {
   const value = decodeJson(bytes, path, 'bundle/option');
@@ -308,6 +347,7 @@ const RELEASE_MEMBERS: readonly ReleaseMember[] = [
   { member: 'update.barrier', flag: '--barrier', isIn: ({ update }) => update?.barrier !== undefined },
   { member: 'update.deadend', flag: '--deadend', isIn: ({ update }) => update?.deadend !== undefined },
   { member: 'update.rollout', flag: '--rollout-start', isIn: ({ update }) => update?.rollout !== undefined },
+  { member: 'update.order', flag: '--order', isIn: ({ update }) => update?.order !== undefined },
   { member: 'update.endOfLife', flag: '--end-of-life', isIn: ({ update }) => update?.endOfLife !== undefined },
   { member: 'update.base', flag: '--base', isIn: ({ update }) => update?.base !== undefined },
 ];

@@ -1,13 +1,13 @@
 import { streamClockFault } from '../adoption/floors.ts';
 import { isRolledBack } from '../release/recorded-phase.ts';
 import type { StoredBundle } from '../state/state.ts';
+import { fleet } from './fleet-gate.ts';
 import type { GateContext, GateVerdict, Hold, RuleContext } from './gate.ts';
 import type { PlannedPath } from './read-paths.ts';
 import {
   cancellation,
   content,
   denied,
-  fleet,
   floor,
   foreignTags,
   hook,

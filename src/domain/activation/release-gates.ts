@@ -1,11 +1,8 @@
 import { defined } from '../../platform/defined.ts';
-import { isAboveFloor, sequenceOf, streamScheme } from '../adoption/floors.ts';
-import type { FleetView } from '../fleet/node-status.ts';
-import { type AwaitedNode, type Turn, type TurnRelease, turnOf } from '../fleet/roll-out.ts';
-import { NEW_SEARCH_MS } from '../fleet/turn.ts';
+import { isAboveFloor, sequenceOf } from '../adoption/floors.ts';
 import { areFilesInstalled, beforeActivate, hasSucceeded } from '../release/hooks.ts';
 import { answeredNames, namesOnceActivated, pullsFromElsewhere } from '../release/pulls.ts';
-import { commandName, currentRelease, isRetired } from '../release/recorded-phase.ts';
+import { commandName, isRetired } from '../release/recorded-phase.ts';
 import type { ContentChecks } from '../state/checks.ts';
 import { isSameRun } from '../state/hook.ts';
 import { isWaiting } from '../state/memory.ts';
@@ -144,65 +141,4 @@ export function hook({ bundle, policy, hooks }: Pick<GateContext, 'bundle' | 'po
   }
   const state = areFilesInstalled(bundle, hooks.installed) ? 'start' : 'files';
   return held('hook', { unit, state }, 'event', { keepsDue });
-}
-
-/** Setting `fleet.activate = "ordered"`: see {@link turnOf}. A request lifts it. */
-export function fleet({
-  bundle,
-  bundles,
-  policy,
-  now,
-  fleet: view,
-}: Pick<GateContext, 'bundle' | 'bundles' | 'policy' | 'now' | 'fleet'>) {
-  const { enabled, activate } = policy.fleet;
-  if (!enabled || activate !== 'ordered' || bundle.activationRequestedAt !== undefined) return PASS;
-  if (view === undefined) return held('fleet/unknown', {}, 'event');
-  const alone = waitForOthers(view, { bundle, bundles, absentMs: policy.fleet.absent, now });
-  if (alone !== undefined) return alone;
-  const turn = turnOf(turnRelease(bundle, bundles), view);
-  switch (turn.kind) {
-    case 'go':
-      return PASS;
-    case 'rolled-back':
-      return held('fleet/rolled-back', nodeData(turn.node, 0, turn), 'event');
-    case 'not-ready':
-      return held('fleet/not-ready', nodeData(turn.nodes[0], turn.nodes.length - 1, turn), 'event');
-    case 'before':
-      return held('fleet/order', nodeData(turn.node, 0, turn), 'event');
-  }
-}
-
-export function turnRelease({ bundleId, payload }: StoredBundle, bundles: readonly StoredBundle[]): TurnRelease {
-  const { name, version, arch } = payload;
-  const replaces = currentRelease(bundles, name)?.payload.version;
-  return { bundleId, name, version, arch, scheme: streamScheme(bundles, name), replaces };
-}
-
-/**
- * A node that knows no other one may be alone, or the Kubernetes API has not answered yet: after a
- * power cut there may be none before stickpin has done its work. So it waits as long as for a
- * silent node. The time counts from the start of the fleet process and from when the release was
- * ready; a restart or a clock that is set back makes it longer. The first release of a stream waits
- * only until the API had time to answer, since nothing runs yet that an order would protect.
- */
-function waitForOthers(
-  { self, nodes, apiTrouble, search = 'new' }: FleetView,
-  { bundle, bundles, absentMs, now }: Pick<GateContext, 'bundle' | 'bundles' | 'now'> & { readonly absentMs: number },
-) {
-  if (apiTrouble === undefined || nodes.some(({ name }) => name !== self)) return undefined;
-  const isFirst = !bundles.some(
-    (other) => other.bundleId !== bundle.bundleId && other.payload.name === bundle.payload.name && other.activatedAt,
-  );
-  const { readyAt } = bundle;
-  const overAt = readyAt === undefined ? Number.POSITIVE_INFINITY : readyAt + absentMs;
-  if (isFirst ? search !== 'new' : search === 'long' && now >= overAt) return undefined;
-  const waitMs = isFirst ? Math.min(NEW_SEARCH_MS, absentMs) : absentMs;
-  const checkAgainAt = !isFirst && Number.isFinite(overAt) && now < overAt ? overAt : undefined;
-  return held('fleet/nobody-known', { waitMs, isFirst }, 'event', defined({ checkAgainAt }));
-}
-
-/** `more`: how many other nodes are awaited. `absent`: names, separated by commas. */
-function nodeData({ name: node, release, isUnknown }: AwaitedNode, more: number, { absent: silent }: Turn) {
-  const { phase, percent, reason } = release ?? {};
-  return defined({ node, more, phase, percent, reason, isUnknown, absent: silent.join(', ') || undefined });
 }

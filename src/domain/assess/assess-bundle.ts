@@ -1,7 +1,7 @@
+import { type RollOutState, rollOutState, turnRelease } from '../activation/fleet-gate.ts';
 import type { GateContext } from '../activation/gate.ts';
 import { type ActivationHold, judgeGates } from '../activation/gates.ts';
 import { pathOf, placeIn, type StreamPaths } from '../activation/read-paths.ts';
-import { turnRelease } from '../activation/release-gates.ts';
 import { newSignersOf, type Signers, type Withdrawal, withdrawalOf } from '../adoption/adoption.ts';
 import { sequenceOf, streamClockFault } from '../adoption/floors.ts';
 import type { FoundOn } from '../adoption/unknown-bundles.ts';
@@ -323,6 +323,7 @@ interface ActivationVerdict {
   readonly activationDue: boolean;
   readonly isRequested?: boolean;
   readonly holds: readonly ActivationHold[];
+  readonly rollOut: RollOutState | undefined;
   /** When a gate may change its answer, in milliseconds since the epoch. */
   readonly checkAgainAt: number | undefined;
 }
@@ -333,7 +334,8 @@ function assessActivation(bundle: StoredBundle, context: ActivationContext): Act
   const { holds, checkAgainAt } = judgeGates({ ...context, bundle });
   const isFree = holds.every(({ keepsDue }) => keepsDue === true);
   const activationDue = isFree && isWanted(bundle, context);
-  return { activationDue, isRequested: isRequested(bundle, context.bundles), holds, checkAgainAt };
+  const rollOut = rollOutState({ ...context, bundle }, activationDue);
+  return { activationDue, isRequested: isRequested(bundle, context.bundles), holds, rollOut, checkAgainAt };
 }
 
 /**

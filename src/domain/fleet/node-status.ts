@@ -4,6 +4,7 @@ import { plainDocument } from '../../platform/plain-text.ts';
 import { is, maybe, type Parsed } from '../../platform/schema.ts';
 import { PHASES } from '../model/condition.ts';
 import { type BundleId, hexOf } from '../model/digest.ts';
+import { type Labels, MOST_PLACES } from '../model/roll-out-order.ts';
 
 /** Most bytes of the annotation: annotations of a Node are read by many programs. */
 export const NODE_STATUS_BYTES = 2_048;
@@ -28,7 +29,18 @@ const release = v.object({
   ),
   incomplete: maybe(v.literal(true), 'Images are lacking or not pinned, though the phase says more.'),
   reason: maybe(shortText(253), 'Code of the reason why it does not continue.'),
+  place: maybe(
+    v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(MOST_PLACES)),
+    'Of a release with an order by labels: nodes of a lower place come first. Absent: the last place.',
+  ),
+  begun: maybe(v.literal(true), 'Its activation is due, or runs.'),
+  soaked: maybe(v.literal(true), 'It has run for as long as the order asks of a canary.'),
 });
+
+/** Nodes that the order leaves out: others do not wait for them. */
+export const LEFT_OUT = ['cordoned', 'not-ready'] as const;
+
+export type LeftOut = (typeof LEFT_OUT)[number];
 
 /** What a node reports to the others, on the wire and as version 1 of the annotation. */
 export const nodeStatus = v.object({
@@ -46,6 +58,10 @@ export const nodeStatus = v.object({
   more: maybe(
     v.pipe(v.number(), v.integer(), v.minValue(0)),
     'How many releases did not fit. Whether the node has an unnamed release is unknown then.',
+  ),
+  out: maybe(
+    v.picklist(LEFT_OUT),
+    'Its Node is cordoned, as while it is drained, or not `Ready`. Absent: neither, or not known.',
   ),
 });
 
@@ -168,6 +184,8 @@ export interface FleetView {
   readonly apiTrouble?: string;
   /** How long the fleet process has searched other nodes. Default `new`. */
   readonly search?: Search;
+  /** Of the own Node; absent until the Kubernetes API has answered. */
+  readonly labels?: Labels;
 }
 
 export type Search = (typeof SEARCHES)[number];

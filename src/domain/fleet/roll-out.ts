@@ -1,8 +1,16 @@
 import type { Phase } from '../model/condition.ts';
 import { type BundleId, hexOf } from '../model/digest.ts';
 import type { Reason } from '../model/reason.ts';
+import { BY_NAME, MOST_PLACES, mostUnavailable, needsLabels, type RollOutOrder } from '../model/roll-out-order.ts';
 import { compareVersions, fitsScheme, schemeOf, type VersionScheme } from '../model/version.ts';
-import { type FleetNode, type FleetView, isCut, type NodeStatus, type ReleaseStatus } from './node-status.ts';
+import {
+  type FleetNode,
+  type FleetView,
+  isCut,
+  type LeftOut,
+  type NodeStatus,
+  type ReleaseStatus,
+} from './node-status.ts';
 
 export interface TurnRelease {
   readonly bundleId: BundleId;
@@ -25,33 +33,125 @@ export interface AwaitedNode {
 }
 
 /**
- * `before`: the first node that has to activate first. `absent`: silent nodes that are left out.
+ * `before`: the first node that has to activate first, or whose activation has to end. `soak`: the
+ * first canary that has to run it for longer.
  */
 export type Turn = (
   | { readonly kind: 'go' }
   | { readonly kind: 'rolled-back'; readonly node: AwaitedNode }
   | { readonly kind: 'not-ready'; readonly nodes: readonly [AwaitedNode, ...AwaitedNode[]] }
-  | { readonly kind: 'before'; readonly node: AwaitedNode }
-) & { readonly absent: readonly string[] };
+  | { readonly kind: 'before' | 'soak'; readonly node: AwaitedNode }
+) &
+  LeftOutNodes;
+
+/** Names of nodes that nobody waits for. */
+interface LeftOutNodes {
+  /** Silent. */
+  readonly absent: readonly string[];
+  readonly out: readonly string[];
+}
+
+/** What this node knows of itself. */
+export interface OwnTurn {
+  /** Undefined while it does not know its labels. */
+  readonly place?: number | undefined;
+  readonly out?: LeftOut | undefined;
+}
+
+interface Member extends AwaitedNode {
+  readonly place: number;
+  readonly isOut: boolean;
+}
+
+interface Stage {
+  readonly member: Member;
+  readonly stage: number;
+  readonly isCanary: boolean;
+}
 
 const ACTIVATED: ReadonlySet<Phase> = new Set(['activated', 'active', 'proven']);
 
 /**
- * The order of an activation in a cluster: all nodes load the images; then they activate by name,
- * each after the one before it has activated and, where containers show it, runs the release. All
- * nodes compute the same order, so no lock is needed. After a rollback on any node, no other node
- * follows automatically.
+ * The order of an activation in a cluster: all nodes load the images. Then the groups activate one
+ * after the other, and in a group by name, at most `maxUnavailable` at the same time. A node is
+ * done when it has activated and, where containers show it, runs the release. All nodes compute the
+ * same order, so no lock is needed: an old report only makes a node wait longer. After a rollback
+ * on any node, no other node follows automatically.
  */
-export function turnOf(release: TurnRelease, { self, nodes }: FleetView): Turn {
+export function turnOf(
+  release: TurnRelease,
+  { self, nodes }: FleetView,
+  order: RollOutOrder = BY_NAME,
+  own: OwnTurn = {},
+): Turn {
   const others = nodes.filter(({ name }) => name !== self).sort((a, b) => byName(a.name, b.name));
   const absent = others.filter(({ isAbsent }) => isAbsent).map(({ name }) => name);
-  const awaited = others.filter((node) => isCounted(node, release)).flatMap((node) => awaitedNode(node, release) ?? []);
-  const back = awaited.find((node) => node.release !== undefined && isBack(node.release));
-  if (back !== undefined) return { kind: 'rolled-back', node: back, absent };
-  const [lagging, ...more] = awaited.filter((node) => !isReady(node));
-  if (lagging !== undefined) return { kind: 'not-ready', nodes: [lagging, ...more], absent };
-  const before = awaited.find((node) => byName(node.name, self) < 0 && !isActivated(node));
-  return before === undefined ? { kind: 'go', absent } : { kind: 'before', node: before, absent };
+  const members = others
+    .filter((node) => isCounted(node, release))
+    .flatMap((node) => memberOf(node, release, order) ?? []);
+  const out = members.filter(({ isOut }) => isOut).map(({ name }) => name);
+  const leftOut = { absent, out };
+  const back = members.find((node) => node.release !== undefined && isBack(node.release));
+  if (back !== undefined) return { kind: 'rolled-back', node: awaited(back), ...leftOut };
+  const [lagging, ...more] = members.filter((node) => !isReady(node) && !node.isOut).map(awaited);
+  if (lagging !== undefined) return { kind: 'not-ready', nodes: [lagging, ...more], ...leftOut };
+  const me = { name: self, place: placeIn(order, own.place), isOut: own.out !== undefined };
+  return { ...turnInLine(me, stagesOf([...members, me], order), order), ...leftOut };
+}
+
+function turnInLine(me: Member, line: readonly Stage[], order: RollOutOrder) {
+  const at = line.findIndex(({ member }) => member === me);
+  const own = line[at]?.stage ?? 0;
+  const earlier = line.find((one) => one.stage < own && !isFinished(one));
+  if (earlier !== undefined) {
+    const kind = isActivated(earlier.member) ? 'soak' : 'before';
+    return { kind, node: awaited(earlier.member) } as const;
+  }
+  const group = line.filter(({ stage }) => stage === own);
+  const ahead = line.slice(0, at).filter(({ stage, member }) => stage === own && !isActivated(member));
+  // A node that comes back to the order waits for the activations that have begun without it.
+  const behind = line.slice(at + 1).filter(({ member }) => isMoving(member));
+  const [first, ...others] = [...ahead, ...behind];
+  const hasSlot = first === undefined || others.length + 1 < mostUnavailable(order, group.length);
+  return hasSlot ? ({ kind: 'go' } as const) : ({ kind: 'before', node: awaited(first.member) } as const);
+}
+
+/** Behind all places of nodes that take part. */
+const OUT = 2 * MOST_PLACES;
+
+function stagesOf(members: readonly Member[], { canary }: RollOutOrder): readonly Stage[] {
+  const rank = ({ place, isOut }: Member) => place + (isOut ? OUT : 0);
+  const line = members.toSorted((a, b) => rank(a) - rank(b) || byName(a.name, b.name));
+  return line.map((member, at) => {
+    const isAmongFirst = typeof canary?.nodes === 'number' && at < canary.nodes && !member.isOut;
+    const isCanary = isAmongFirst || (typeof canary?.nodes === 'string' && member.place === 0);
+    return { member, stage: isAmongFirst ? -1 : rank(member), isCanary };
+  });
+}
+
+function isFinished({ member, isCanary }: Stage): boolean {
+  return isActivated(member) && (!isCanary || member.release?.soaked === true);
+}
+
+function memberOf(node: FleetNode, release: TurnRelease, order: RollOutOrder): Member | undefined {
+  const found = awaitedNode(node, release);
+  if (found === undefined) return undefined;
+  const isOut = node.status?.out !== undefined && !isActivated(found) && !isMoving(found);
+  return { ...found, place: placeIn(order, found.release?.place), isOut };
+}
+
+function placeIn(order: RollOutOrder, place: number | undefined): number {
+  return needsLabels(order) ? (place ?? MOST_PLACES) : 1;
+}
+
+function awaited({ place: _, isOut: __, ...node }: Member): AwaitedNode {
+  return node;
+}
+
+/** Its activation is due or has begun, and has not ended. */
+function isMoving({ release }: AwaitedNode): boolean {
+  if (release === undefined || isBack(release)) return false;
+  return release.begun === true || (release.current === true && release.runs === false);
 }
 
 export function isCounted(node: FleetNode, release: TurnRelease): boolean {

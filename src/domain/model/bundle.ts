@@ -1,4 +1,5 @@
 import type { BundleId, Digest } from './digest.ts';
+import type { ReleaseOrder } from './roll-out-order.ts';
 
 /** Bundle format 1, `name`. */
 export const STREAM_NAME = /^[a-z0-9][a-z0-9-]{0,62}$/;
@@ -34,6 +35,8 @@ export interface UpdateRules {
   /** `startPercentage`: a fraction, 0 to 1. */
   readonly rollout?: { readonly start?: string; readonly durationMinutes?: number; readonly startPercentage?: number };
   readonly endOfLife?: string;
+  /** In which order the nodes of a cluster activate it. */
+  readonly order?: ReleaseOrder;
   readonly base?: BundleId;
 }
 

@@ -47,7 +47,7 @@ const effect = is(
 );
 
 const rule = struct({
-  rule: v.picklist(['from', 'rollout', 'endOfLife', 'barrier', 'deadend']),
+  rule: v.picklist(['from', 'rollout', 'order', 'endOfLife', 'barrier', 'deadend']),
   value: text,
   effect,
 });
@@ -105,6 +105,14 @@ export const bundleReport = v.object({
   activationHolds: maybe(
     v.array(activationHold),
     'The rules that hold its activation: `code`, `message`, `releasedBy`, `until`.',
+  ),
+  rollOut: maybe(
+    v.object({
+      place: maybe(count, 'Of an order by labels: nodes of a lower place activate it first.'),
+      begun: maybe(flag, 'Its activation is due: other nodes wait for its end.'),
+      soaked: maybe(flag, 'It has run for as long as the order asks of a canary.'),
+    }),
+    'What other nodes of the cluster need to know for the order in which they activate it.',
   ),
   rules: maybe(v.array(rule), 'Its rules: name, value and effect.'),
   warnings: maybe(texts, 'What its maker was warned of.'),

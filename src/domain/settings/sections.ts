@@ -1,8 +1,7 @@
 import { defaultFilesystems } from '../model/medium.ts';
-import { listenAddress, peerAddresses } from './addresses.ts';
+import { rollOutOrder } from './roll-out-order.ts';
 import {
   absolutePath,
-  absolutePathOrAuto,
   absolutePaths,
   bundleDigests,
   bundleReference,
@@ -18,7 +17,6 @@ import {
   releases,
   repositories,
   serviceUnit,
-  streamNames,
   tags,
   texts,
   timeZone,
@@ -46,78 +44,6 @@ export interface Section {
   /** There is a table of these settings for each stream: `[streams.NAME]`. Default: one table. */
   readonly isNamed?: true;
 }
-
-export const fleetSection = {
-  about: 'Nodes that give bundles to each other.',
-  settings: {
-    enabled: {
-      type: flag,
-      default: false,
-      about: 'Whether this node takes bundles from other nodes and publishes its releases in the cluster.',
-    },
-    listen: {
-      type: listenAddress,
-      default: 'auto',
-      about:
-        'The address on which other nodes reach this one. `auto` is the `InternalIP` of its Node object. With `0.0.0.0` or `[::]` it listens on all addresses and publishes its `InternalIP`.',
-    },
-    peers: {
-      type: peerAddresses,
-      default: [],
-      about:
-        'Other nodes to take bundles from, besides those of the Kubernetes API. They are used while no API server runs, too.',
-    },
-    auth: {
-      type: oneOf(['kubelet', 'none'], 'must be "kubelet" or "none"'),
-      default: 'kubelet',
-      about:
-        "How nodes prove who they are: with the kubelet's client certificate (TLS 1.3), or not at all. With `none` everybody who can reach the port may read bundles, in clear text, and `fleet.listen` must name an address.",
-    },
-    kubeconfig: {
-      type: absolutePathOrAuto,
-      default: 'auto',
-      about: "The kubelet's kubeconfig. `auto` finds it where kubeadm, OpenShift, k3s, RKE2, MicroK8s and k0s put it.",
-    },
-    client_ca: {
-      type: absolutePathOrAuto,
-      default: 'auto',
-      about:
-        "Certificates of the authorities that sign the kubelets' client certificates, in PEM. `auto` is the kubelet's own `clientCAFile`.",
-    },
-    serve: {
-      type: flag,
-      default: true,
-      about: 'Whether this node gives bundles to others.',
-    },
-    except: {
-      type: streamNames,
-      default: [],
-      about: 'Streams that this node does not give to others, such as those whose images need pull secrets.',
-    },
-    max_clients: {
-      type: wholeNumber(1),
-      default: 2,
-      about: 'How many nodes may take blobs from this one at the same time. Others wait for their turn.',
-    },
-    rate: {
-      type: dataRate,
-      default: 'unlimited',
-      about: 'How much this node gives to all others together.',
-    },
-    activate: {
-      type: oneOf(['ordered', 'each', 'manual'], 'must be "ordered", "each" or "manual"'),
-      default: 'ordered',
-      about:
-        'When a release is activated in a cluster: node after node, by name, once all known nodes are ready; on each node alone; or when a person runs `stickpin activate`.',
-    },
-    absent: {
-      type: duration,
-      default: '1 h',
-      about:
-        'How long the order waits for a node that does not answer. A node that knows no other node, and may not be alone, waits as long.',
-    },
-  },
-} satisfies Section;
 
 export const historySection = {
   about: 'What `stickpin history` shows.',
@@ -308,6 +234,11 @@ export const streamsSection = {
       default: undefined,
       about:
         'The version that runs on the node before stickpin has activated a release of the stream. Without it, neither `from` nor barriers apply until then.',
+    },
+    order: {
+      type: rollOutOrder,
+      default: undefined,
+      about: 'The order of the nodes for releases of this stream, in place of `fleet.order`.',
     },
     tag_after_proof: {
       type: tags,

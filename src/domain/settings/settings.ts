@@ -1,4 +1,5 @@
 import * as v from 'valibot';
+import { fleetSection } from './fleet-section.ts';
 import {
   consoleSection,
   crioSection,
@@ -8,7 +9,6 @@ import {
   runtimeSection,
 } from './machine-sections.ts';
 import {
-  fleetSection,
   historySection,
   hooksSection,
   lifecycleSection,

@@ -15,7 +15,7 @@ export async function readImagesFile(path: string, signal: AbortSignal, shortNam
 /** @throws AppError `bundle/option` when it is too large, `bundle/source` */
 export async function readOptionFile(
   path: string,
-  kind: 'images' | 'advisory' | 'signature' | 'key' | 'policy',
+  kind: 'images' | 'advisory' | 'order' | 'signature' | 'key' | 'policy',
   maxBytes: number,
   signal: AbortSignal,
 ): Promise<Buffer> {

@@ -2,10 +2,11 @@ import { createHash, randomBytes } from 'node:crypto';
 import { rename, rm, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { bundleError } from '../../bundle/bundle-error.ts';
-import { isPlainFileName, parseAdvisories } from '../../bundle/format/schema.ts';
+import { isPlainFileName, parseAdvisories, parseOrder } from '../../bundle/format/schema.ts';
 import { limits } from '../../bundle/limits.ts';
 import type { Advisory, Attachment } from '../../domain/model/bundle.ts';
 import { type Digest, digestFromHex, hexOf } from '../../domain/model/digest.ts';
+import type { ReleaseOrder } from '../../domain/model/roll-out-order.ts';
 import { succeeds } from '../../platform/async/concurrency.ts';
 import { fillTreeFile } from '../../platform/files/durable-file.ts';
 import { readOptionFile } from '../images/images-file.ts';
@@ -133,4 +134,11 @@ export async function readAdvisories(paths: readonly string[], signal: AbortSign
     }
   }
   return [...all.values()];
+}
+
+/** @throws AppError `bundle/option`, `bundle/source` */
+export async function readOrder(path: string | undefined, signal: AbortSignal): Promise<ReleaseOrder | undefined> {
+  return path === undefined
+    ? undefined
+    : parseOrder(await readOptionFile(path, 'order', limits.payloadBytes, signal), path);
 }

@@ -8,13 +8,14 @@ import { sentence } from '../../platform/plain-text.ts';
 import { Observable } from '../../platform/subscription.ts';
 import { SERVES_ANNOTATION, STATUS_ANNOTATION } from '../publish/node-status.ts';
 import { parseServes } from '../publish/own-report.ts';
-import { type Cluster, type ClusterNode, Trouble, WarnOnce } from '../trouble.ts';
+import { type Cluster, type ClusterNode, type OwnState, Trouble, WarnOnce } from '../trouble.ts';
 import { backoffMs, isKubernetesError, type KubernetesApi, watchErrorOf } from './api.ts';
 import {
   listNodes,
   type NodeMetadata,
   nodePath,
   type OwnFields,
+  ownStateOf,
   readNode,
   type WatchEvent,
   watchNodes,
@@ -58,7 +59,7 @@ interface Listed {
   readonly resourceVersion: string;
 }
 
-/** As the Kubernetes API shows it. Only metadata is read, and addresses of the own Node. */
+/** As the Kubernetes API shows it. Only metadata is read, and the whole own Node. */
 export class KubernetesCluster extends Observable implements Cluster {
   /** The API does not answer properly. */
   private readonly away: Trouble;
@@ -71,6 +72,7 @@ export class KubernetesCluster extends Observable implements Cluster {
   private name: string;
   private ownAddress: string | undefined;
   private own: OwnFields | undefined;
+  private state: OwnState = {};
   private known = new Map<string, ClusterNode>();
   private hasAnswered = false;
   /** Some API servers end each watch that requests bookmarks. */
@@ -92,6 +94,10 @@ export class KubernetesCluster extends Observable implements Cluster {
 
   address(): string | undefined {
     return this.ownAddress;
+  }
+
+  ownState(): OwnState {
+    return this.state;
   }
 
   /** Stickpin's metadata of the own Node; undefined until it was read. */
@@ -146,17 +152,19 @@ export class KubernetesCluster extends Observable implements Cluster {
     return { scope, resourceVersion };
   }
 
-  /** Addresses are not in the metadata. */
+  /** Addresses, cordons and conditions are not in the metadata. */
   private async readOwnNode(signal: AbortSignal): Promise<void> {
     const { api, hostname } = this.options;
     const { nodeName: self = hostname } = await api.credentials(signal);
     const isRenamed = self !== this.name;
     this.name = self;
     if (isRenamed) this.notify();
-    const { addresses } = readNode(await api.send({ method: 'GET', path: nodePath(self) }, signal)).status;
-    const address = addresses?.find(({ type }) => type === 'InternalIP')?.address;
-    const isSame = address === this.ownAddress;
+    const node = readNode(await api.send({ method: 'GET', path: nodePath(self) }, signal));
+    const address = node.status.addresses?.find(({ type }) => type === 'InternalIP')?.address;
+    const state = ownStateOf(node);
+    const isSame = address === this.ownAddress && isDeepStrictEqual(state, this.state);
     this.ownAddress = address;
+    this.state = state;
     if (!isSame) this.notify();
   }
 
@@ -186,8 +194,8 @@ export class KubernetesCluster extends Observable implements Cluster {
       const events = watchNodes(api, { ...position, only, forMs, hasBookmarks: this.hasBookmarks }, signal);
       for await (const event of events) {
         const isOwn = this.received(position, event);
-        // A cloud provider gives a Node its addresses later.
-        if (isOwn && this.ownAddress === undefined) await this.readOwnNode(signal);
+        // Addresses may come later; the node may be cordoned.
+        if (isOwn) await this.readOwnNode(signal);
       }
       signal.throwIfAborted();
       this.endUnwatched();

@@ -1,7 +1,9 @@
 import * as v from 'valibot';
 import { LABEL_PREFIX } from '../../domain/fleet/node-status.ts';
+import { defined } from '../../platform/defined.ts';
 import { oneLine } from '../../platform/plain-text.ts';
 import { schemaFault } from '../../platform/schema-fault.ts';
+import type { OwnState } from '../trouble.ts';
 import { type KubernetesApi, kubernetesError } from './api.ts';
 
 const texts = v.nullish(v.record(v.string(), v.string()), {});
@@ -42,6 +44,7 @@ const condition = v.object({
 
 const node = v.object({
   metadata,
+  spec: v.nullish(v.object({ unschedulable: v.nullish(v.boolean(), false) }), {}),
   status: v.optional(
     v.object({
       addresses: v.nullish(v.array(v.object({ type: v.string(), address: v.string() })), []),
@@ -73,6 +76,14 @@ const readMetadataList = (answer: unknown): v.InferOutput<typeof metadataList> =
   read(metadataList, 'PartialObjectMetadataList', answer);
 /** @throws KubernetesError `kubernetes/answer` */
 export const readWatchEvent = (answer: unknown): WatchEvent => read(watchEvent, 'WatchEvent', answer);
+
+/** A Node is drained after it was cordoned. */
+export function ownStateOf({ metadata: { labels }, spec, status: { conditions } }: OwnNode): OwnState {
+  const ready = conditions?.find(({ type }) => type === 'Ready');
+  const isNotReady = ready !== undefined && ready.status !== 'True';
+  const out = spec?.unschedulable === true ? 'cordoned' : isNotReady ? 'not-ready' : undefined;
+  return defined({ labels: labels ?? {}, out });
+}
 
 export interface OwnFields {
   readonly annotations: Readonly<Record<string, string>>;

@@ -36,7 +36,7 @@ import {
 
 interface PublisherOptions {
   readonly api: KubernetesApi;
-  readonly cluster: Pick<KubernetesCluster, 'self' | 'ownFields' | 'onChange'>;
+  readonly cluster: Pick<KubernetesCluster, 'self' | 'ownFields' | 'ownState' | 'onChange'>;
   readonly report: () => OwnReport | undefined;
   readonly isDaemonUp: () => boolean;
   /** Undefined while it gives nothing. */
@@ -147,7 +147,7 @@ export class Publisher {
     }
     const annotations = {
       ...(offered !== undefined && { [SERVES_ANNOTATION]: servesAnnotation(offered) }),
-      [STATUS_ANNOTATION]: JSON.stringify(publishedStatus(nodeStatusOf(now))),
+      [STATUS_ANNOTATION]: JSON.stringify(publishedStatus(nodeStatusOf(now, this.options.cluster.ownState().out))),
     };
     return { fields: { annotations, labels: labelsOf(now) }, health: healthOf(isSilent ? undefined : now) };
   }

@@ -12,7 +12,7 @@ import type { Peers, ReceivedStatus } from './peers.ts';
 import type { Silence } from './silence.ts';
 
 interface FleetParts {
-  readonly cluster: Pick<Cluster, 'self' | 'nodes' | 'trouble'>;
+  readonly cluster: Pick<Cluster, 'self' | 'nodes' | 'trouble' | 'ownState'>;
   readonly peers: Pick<Peers, 'list' | 'statuses' | 'nodeNames'>;
   readonly written: WrittenStatuses;
   readonly silence: Pick<Silence, 'seenAt' | 'isAbsent'>;
@@ -35,7 +35,9 @@ export function fleetDocument(parts: FleetParts): FleetDocument {
     const seenAt = silence.seenAt(name);
     return defined({ name, status, seenAt, isAbsent: name !== self && silence.isAbsent(name) });
   });
-  return defined({ version: 1, self, nodes, peers: peers.list(), apiTrouble: cluster.trouble(), search: search() });
+  const { labels } = cluster.ownState();
+  const apiTrouble = cluster.trouble();
+  return defined({ version: 1, self, nodes, peers: peers.list(), apiTrouble, search: search(), labels });
 }
 
 function later(one: ReceivedStatus | undefined, other: ReceivedStatus | undefined): ReceivedStatus | undefined {

@@ -153,9 +153,9 @@ export function isNeedy(status: NodeStatus | undefined, isOrdered: boolean): boo
   return (status?.releases ?? []).some((release) => needsOthers(release, isOrdered));
 }
 
-function needsOthers({ phase, reason = '' }: ReleaseStatus, isOrdered: boolean): boolean {
+function needsOthers({ phase, reason = '', place }: ReleaseStatus, isOrdered: boolean): boolean {
   if (KEPT.has(phase)) return LACKING.has(reason);
   if (phase === 'preloading') return true;
   if (OWN_REASONS.has(reason) || reason.startsWith('trust/')) return false;
-  return phase === 'held' || (phase === 'ready' && isOrdered);
+  return phase === 'held' || (phase === 'ready' && (isOrdered || place !== undefined));
 }

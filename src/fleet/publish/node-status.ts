@@ -1,4 +1,5 @@
 import {
+  type LeftOut,
   NODE_STATUS_BYTES,
   NODE_STATUS_RELEASES,
   type NodeStatus,
@@ -23,7 +24,7 @@ const MOST_REJECTS = 16;
 const PERCENT_STEP = 10;
 
 /** For other nodes on the wire: current releases first, then the newest. */
-export function nodeStatusOf(report: OwnReport): NodeStatus {
+export function nodeStatusOf(report: OwnReport, out?: LeftOut): NodeStatus {
   const all = releaseStatusesOf(report);
   const more = all.length - NODE_STATUS_RELEASES;
   const wants = report.wanted.slice(0, MOST_WANTS).map(({ name, version }) => ({ name, version }));
@@ -35,6 +36,7 @@ export function nodeStatusOf(report: OwnReport): NodeStatus {
     wants: wants.length > 0 ? wants : undefined,
     rejects: rejects.length > 0 ? rejects : undefined,
     more: more > 0 ? more : undefined,
+    out,
   });
 }
 
@@ -115,7 +117,7 @@ function loadedStatus({ phase, conditions }: OwnBundle): Pick<ReleaseStatus, 'ph
 }
 
 function releaseStatus(bundle: OwnBundle, report: OwnReport): ReleaseStatus {
-  const { name, version, phase, current, runs } = bundle;
+  const { name, version, phase, current, runs, rollOut } = bundle;
   const percent = phase === 'preloading' ? percentOf(bundle, report) : undefined;
   const reason = personWaitedFor(bundle) ?? bundle.reason?.code ?? bundle.degraded?.code;
   const isCurrent = current === true ? current : undefined;
@@ -124,7 +126,9 @@ function releaseStatus(bundle: OwnBundle, report: OwnReport): ReleaseStatus {
     version,
     bundle: shortBundle(bundle),
     ...loadedStatus(bundle),
-    ...defined({ current: isCurrent, runs, percent, reason }),
+    ...defined({ current: isCurrent, runs, percent, reason, place: rollOut?.place }),
+    ...(rollOut?.begun === true && { begun: true }),
+    ...(rollOut?.soaked === true && { soaked: true }),
   };
 }
 

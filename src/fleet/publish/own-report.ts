@@ -17,7 +17,16 @@ const { reason, message } = bundleReport.entries.conditions.wrapped.item.entries
 const bundle = v.object({
   ...v.pick(bundleReport, ['name', 'version', 'sequence', 'phase', 'hold', 'reason', 'degraded', 'signedBy', 'media'])
     .entries,
-  ...v.pick(bundleReport, ['images', 'artifacts', 'sizeBytes', 'adoptedAt', 'activatedAt', 'current', 'runs']).entries,
+  ...v.pick(bundleReport, [
+    'images',
+    'artifacts',
+    'sizeBytes',
+    'adoptedAt',
+    'activatedAt',
+    'current',
+    'runs',
+    'rollOut',
+  ]).entries,
   bundleId: v.custom<BundleId>((value) => typeof value === 'string' && isDigest(value), 'must be a digest'),
   // With words that a later daemon adds too.
   activationHolds: v.optional(v.array(v.object({ code, releasedBy: v.string() })), []),

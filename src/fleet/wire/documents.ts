@@ -81,6 +81,7 @@ export const fleetSchema: v.GenericSchema<unknown, FleetDocument> = v.object({
   peers: v.array(peer),
   apiTrouble: v.optional(v.string()),
   search: v.optional(v.picklist(SEARCHES)),
+  labels: v.optional(v.record(v.string(), v.string())),
 }) as v.GenericSchema<unknown, FleetDocument>;
 
 export type WireRoute =

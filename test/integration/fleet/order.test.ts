@@ -1,8 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { fleet } from '../../../src/domain/activation/release-gates.ts';
+import { fleet } from '../../../src/domain/activation/fleet-gate.ts';
 import type { FleetView, Peer } from '../../../src/domain/fleet/node-status.ts';
 import type { Phase } from '../../../src/domain/model/condition.ts';
+import { NO_HOOKS } from '../../../src/domain/state/hook.ts';
 import { NOON, POLICY, stored, verified } from '../../support/daemon/scenario.ts';
 import { eventually } from '../../support/eventually.ts';
 import { type PublishedNode, startPublishedNode } from '../../support/fleet/published-node.ts';
@@ -17,7 +18,14 @@ const policy = { ...POLICY, fleet: { ...POLICY.fleet, enabled: true } };
 
 /** What holds the activation on the node that has this view, long after the release was ready. */
 function holdOf(view: FleetView): string {
-  const verdict = fleet({ bundle, bundles: [before, bundle], policy, now: NOON + 2 * HOUR, fleet: view });
+  const verdict = fleet({
+    bundle,
+    bundles: [before, bundle],
+    policy,
+    now: NOON + 2 * HOUR,
+    fleet: view,
+    hooks: NO_HOOKS,
+  });
   if (verdict.kind === 'pass') return 'goes';
   const { code, data } = verdict.hold;
   return 'node' in data ? `${code} ${data.node}` : code;

@@ -151,6 +151,7 @@ function createMemoryCluster({ name, nodes: first = [], apiTrouble }: TestNodeOp
   const cluster: Cluster & { show(...nodes: readonly ClusterNode[]): void } = {
     self: () => name,
     address: () => '127.0.0.1',
+    ownState: () => ({}),
     nodes: () => [...nodes, { name, serves: [] }],
     trouble: () => apiTrouble,
     onChange: (listener) => listen(listeners, listener),

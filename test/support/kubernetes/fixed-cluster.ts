@@ -15,6 +15,7 @@ export function fixedCluster(self: string, address?: string): FixedCluster {
   return {
     self: () => self,
     address: () => address,
+    ownState: () => ({}),
     nodes: () => known.nodes,
     trouble: () => known.trouble,
     onChange: (listener) => listen(listeners, listener),

@@ -87,6 +87,14 @@ const HOLDS: Readonly<
     { data: { node: 'worker-1', more: 0, phase: 'ready' }, releasedBy: 'event' },
     { data: { node: LONG, more: 0, phase: 'activated' }, releasedBy: 'event' },
   ],
+  'fleet/soak': [
+    { data: { node: 'worker-1', more: 0, phase: 'active', soakMs: 3_600_000, out: 'worker-7' }, releasedBy: 'event' },
+    { data: { node: LONG, more: 0, soakMs: 3_600_000, absent: LONG, out: LONG }, releasedBy: 'event' },
+  ],
+  'fleet/cordoned': [
+    { data: { node: 'worker-1' }, releasedBy: 'event' },
+    { data: { node: LONG }, releasedBy: 'event' },
+  ],
   hook: ['files', 'start', 'end', 'retry'].flatMap((state) => [
     { data: { unit: 'before.service', state, attempts: 2, why: { kind: 'absent' } }, releasedBy: 'event' },
     {

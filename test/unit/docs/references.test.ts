@@ -25,7 +25,7 @@ const settings = new Map(
 const isFileName = (name: string) => /\.(conf|service|sock|slice|ts|md|toml|json|db)$/.test(name);
 
 /** Members of `update` in a payload (bundle format 1), which is the name of a section too. */
-const PAYLOAD_RULES = new Set(['from', 'barrier', 'deadend', 'rollout', 'endOfLife', 'base']);
+const PAYLOAD_RULES = new Set(['from', 'barrier', 'deadend', 'rollout', 'endOfLife', 'order', 'base']);
 
 function settingFault(text: string): string | undefined {
   const [, section = '', key = ''] = /^([a-z]+)\.((?:NAME\.)?[a-z_]+)(?: =.*)?$/.exec(text) ?? [];

@@ -13,7 +13,8 @@ import {
 } from '../../../domain/model/bundle.ts';
 import type { Digest } from '../../../domain/model/digest.ts';
 import { isFaulty } from '../../../domain/model/medium.ts';
-import { rolloutText } from '../../../domain/report/parts/part-reports.ts';
+import { orderOfRelease } from '../../../domain/model/roll-out-order.ts';
+import { orderText, rolloutText } from '../../../domain/report/parts/part-reports.ts';
 import type { WrittenSbom } from '../../../factory/output/write-sboms.ts';
 import { formatBytes, formatCount } from '../../../platform/sizes.ts';
 import type { CommandContext } from '../../context/command-context.ts';
@@ -116,6 +117,7 @@ function asText(found: UntrustedBundle, layout: Layout): string {
     ['barrier', payload.update?.barrier?.reason],
     ['dead end', payload.update?.deadend?.reason],
     ['rollout', payload.update?.rollout && rolloutText(payload.update.rollout)],
+    ['order', payload.update?.order && orderText(orderOfRelease(payload.update.order))],
     ['end of life', payload.update?.endOfLife],
     ['signatures', keyIdsOf(envelope).join(', ') || 'none'],
     ['images', `${totals.images}, with ${totals.blobs} blobs of ${formatBytes(totals.sizeBytes)}`],

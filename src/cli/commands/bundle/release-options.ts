@@ -23,6 +23,7 @@ export interface ReleaseOptions {
   readonly rolloutStart?: string;
   readonly rolloutMinutes?: number;
   readonly rolloutFraction?: number;
+  readonly order?: string;
   readonly manual?: true;
   readonly keep?: 'life';
   readonly advisory: readonly string[];
@@ -67,6 +68,10 @@ export function addReleaseOptions(command: Command): Command {
     )
     .option('--rollout-minutes <number>', 'how long it takes until all nodes may activate it', minutes)
     .option('--rollout-fraction <number>', 'the part of the nodes that may activate it at the start, 0 to 1', fraction)
+    .option(
+      '--order <file>',
+      'in which order the nodes of a cluster activate it: JSON {controlPlane, groups, canary, maxUnavailable}',
+    )
     .option('--manual', "wait for 'stickpin activate' once it is ready")
     .addOption(
       new Option(
@@ -113,8 +118,9 @@ export async function readReleaseOptions(
     if (reason?.trim() === '') faults.add(bundleError('bundle/option', why));
   }
   const rollout = await faults.of(() => rolloutOf(options));
-  const { readAdvisories } = await import('../../../factory/payload/attachments.ts');
+  const { readAdvisories, readOrder } = await import('../../../factory/payload/attachments.ts');
   const advisories = (await faults.of(() => readAdvisories(options.advisory, signal))) ?? [];
+  const order = await faults.of(() => readOrder(options.order, signal));
   const keys: string[] = [];
   const names: Record<string, string> = {};
   for (const path of options.trustKey) {
@@ -139,6 +145,7 @@ export async function readReleaseOptions(
     barrier: reasonIn(barrier),
     deadend: reasonIn(deadend),
     rollout,
+    order,
     endOfLife,
   });
   const trust = {

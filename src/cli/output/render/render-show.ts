@@ -173,6 +173,7 @@ const LABELS: Readonly<Record<string, string>> = {
   readyAt: 'ready',
   activatedAt: 'activated',
   soakEndsAt: 'soak ends',
+  rollOut: 'in the order',
   runs: 'running',
 };
 
@@ -187,6 +188,12 @@ const WORDS: Readonly<Record<string, (value: never) => string>> = {
   artifacts: ({ total, present }: NonNullable<BundleReport['artifacts']>) => `${present} of ${total} present`,
   sizeBytes: (bytes: number) => formatBytes(bytes),
   cancelled: ({ at }: NonNullable<BundleReport['cancelled']>) => `on ${at}`,
+  rollOut: ({ place, begun, soaked }: NonNullable<BundleReport['rollOut']>) =>
+    [
+      ...(place === undefined ? [] : [`place ${place}`]),
+      ...(begun ? ['begun'] : []),
+      ...(soaked ? ['soaked'] : []),
+    ].join(', '),
   advisories: (advisories: readonly Advisory[]) => advisories.map(advisoryText).join('; '),
 };
 

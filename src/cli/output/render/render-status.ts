@@ -277,6 +277,7 @@ export function adviceOf({ reason, from, effect, ...advice }: NonNullable<Bundle
 const NAMES: Readonly<Record<ShownRule['rule'], string>> = {
   from: 'from',
   rollout: 'rollout',
+  order: 'order',
   endOfLife: 'end of life',
   barrier: 'barrier',
   deadend: 'dead end',

@@ -87,6 +87,7 @@ function bundleReport(entry: BundleAssessment, conditions: readonly Condition[] 
     sizeBytes: payload.totals.sizeBytes,
     ...milestonesOf(bundle),
     activationHolds: holds.length > 0 ? holds.map(holdReport) : undefined,
+    rollOut: entry.rollOut,
     ...termsOf(bundle),
   });
 }

@@ -18,6 +18,7 @@ import {
 import type { BundleId } from '../../model/digest.ts';
 import type { ImageContent } from '../../model/image.ts';
 import { repositoryOf } from '../../model/reference.ts';
+import { orderOfRelease, type RollOutOrder } from '../../model/roll-out-order.ts';
 import type { Opening } from '../../model/windows.ts';
 import type { DamagedImage } from '../../release/damaged-images.ts';
 import { keptBundles } from '../../release/recorded-phase.ts';
@@ -32,7 +33,7 @@ import { contentFaultText, damageNextText, hookFailureText } from '../texts/rele
 import { openingText, percentText } from '../texts/short-texts.ts';
 
 export function shownRules({ update }: Pick<Payload, 'update'>): readonly ShownRule[] {
-  const { from, rollout, endOfLife, barrier, deadend } = update ?? {};
+  const { from, rollout, order, endOfLife, barrier, deadend } = update ?? {};
   const rule = (name: ShownRule['rule'], value: string | undefined): ShownRule[] => {
     const effect = name === 'barrier' || name === 'deadend' ? 'holds-others' : 'holds-activation';
     return value === undefined ? [] : [{ rule: name, value, effect }];
@@ -40,6 +41,7 @@ export function shownRules({ update }: Pick<Payload, 'update'>): readonly ShownR
   return [
     ...rule('from', from),
     ...rule('rollout', rollout && rolloutText(rollout)),
+    ...rule('order', order && orderText(orderOfRelease(order))),
     ...rule('endOfLife', endOfLife),
     ...rule('barrier', barrier?.reason),
     ...rule('deadend', deadend?.reason),
@@ -72,6 +74,18 @@ export function imageStates(
       pinned: pinned?.has(reference),
     }),
   );
+}
+
+/** As `control plane last; groups zone=a, zone=b; 1 canary for 1 h; at most 25% at once`. */
+export function orderText({ controlPlane, groups, canary, maxUnavailable }: RollOutOrder): string {
+  const { nodes = 0, soakMs = 0 } = canary ?? {};
+  const who = typeof nodes === 'string' ? `canaries ${nodes}` : nodes === 1 ? '1 canary' : `${nodes} canaries`;
+  return [
+    ...(canary === undefined ? [] : [`${who} for ${formatDuration(soakMs)}`]),
+    ...(controlPlane === 'with' ? [] : [`control plane ${controlPlane}`]),
+    ...(groups.length === 0 ? [] : [`groups ${groups.join('; ')}`]),
+    `at most ${maxUnavailable.join(' and ')} at once`,
+  ].join(', ');
 }
 
 export function windowReports({ windows }: Pick<Assessment, 'windows'>): StatusReport['windows'] {

@@ -184,9 +184,9 @@ export const HOLDS: { readonly [C in Code]: HoldEntry<DataOf<C>> } = {
     }),
   },
   'fleet/rolled-back': {
-    says: ({ node, absent }, { name }) => ({
-      what: `it was rolled back on ${name(node)}`,
-      more: `, and is not activated on other nodes automatically${leftOut(absent)}`,
+    says: (data, { name }) => ({
+      what: `it was rolled back on ${name(data.node)}`,
+      more: `, and is not activated on other nodes automatically${leftOut(data)}`,
     }),
     remedy: (release) =>
       `see 'stickpin history ${release}' on that node for the cause; then plug in a newer release, or run 'stickpin activate ${release}'`,
@@ -195,17 +195,31 @@ export const HOLDS: { readonly [C in Code]: HoldEntry<DataOf<C>> } = {
   'fleet/not-ready': {
     says: (data, { name }) => ({
       what: `it waits for ${name(data.node)}${data.more === 0 ? '' : ` and ${formatCount(data.more, 'other node')}`} to load it`,
-      more: `: all nodes load it first, and ${data.node} ${loadText(data)}${leftOut(data.absent)}`,
+      more: `: all nodes load it first, and ${data.node} ${loadText(data)}${leftOut(data)}`,
     }),
   },
   'fleet/order': {
-    says: ({ node, phase, reason, absent }, { name }) => ({
+    says: (data, { name }) => ({
       what:
-        phase === 'activated'
-          ? `it waits for containers of ${name(node)} to run from it`
-          : `it waits for ${name(node)} to activate it`,
-      more: `${reason === undefined ? '' : ` (${reason})`}: nodes activate it by name, one after the other${leftOut(absent)}`,
+        data.phase === 'activated'
+          ? `it waits for containers of ${name(data.node)} to run from it`
+          : `it waits for ${name(data.node)} to activate it`,
+      more: `${data.reason === undefined ? '' : ` (${data.reason})`}: nodes activate it in the order of the cluster${leftOut(data)}`,
     }),
+  },
+  'fleet/soak': {
+    says: (data, { name }) => ({
+      what: `it waits until canary ${name(data.node)} has run it for ${formatDuration(data.soakMs)}`,
+      more: `: then the other nodes follow${leftOut(data)}`,
+    }),
+  },
+  'fleet/cordoned': {
+    says: ({ node }, { name }) => ({
+      what: `Node ${name(node)} is cordoned`,
+      more: ', and the other nodes do not wait for it',
+    }),
+    remedy: (release) => `run 'kubectl uncordon' for this node when its maintenance is over; ${ANYWAY(release)}`,
+    needsPerson: true,
   },
   'engine/tags-in-motion': {
     says: () => ({ what: 'another release is being activated now', more: '; this one comes after it' }),
@@ -342,8 +356,9 @@ function loadText({ phase, percent, reason, isUnknown }: DataOf<'fleet/not-ready
   return reason === undefined ? `has not loaded it yet (${phase})` : `does not load it (${phase}: ${reason})`;
 }
 
-function leftOut(absent: string | undefined): string {
-  return absent === undefined ? '' : `. Left out, since they are silent: ${absent}`;
+function leftOut({ absent, out }: { readonly absent?: string; readonly out?: string }): string {
+  const silent = absent === undefined ? '' : `. Left out, since they are silent: ${absent}`;
+  return `${silent}${out === undefined ? '' : `. Left out, since they are cordoned or not ready: ${out}`}`;
 }
 
 function hookClause(data: DataOf<'hook'>): HoldClause {

@@ -79,12 +79,12 @@ describe('the nodes that need the stick', () => {
 
 describe('the order of an activation in a cluster', () => {
   it('lets a node go that knows of no other', () => {
-    expect(turn()).toEqual({ kind: 'go', absent: [] });
+    expect(turn()).toEqual({ kind: 'go', absent: [], out: [] });
   });
 
   it.each(['ready', 'activated', 'active', 'proven', 'superseded'] as const)(
     'lets it go when a later node is %s',
-    (phase) => expect(turn(node('worker-3', { phase }))).toEqual({ kind: 'go', absent: [] }),
+    (phase) => expect(turn(node('worker-3', { phase }))).toEqual({ kind: 'go', absent: [], out: [] }),
   );
 
   it.each(['detected', 'rejected', 'held', 'preloading', 'retired'] as const)(
@@ -99,12 +99,18 @@ describe('the order of an activation in a cluster', () => {
       kind: 'not-ready',
       nodes: [{ name: 'worker-3' }, { name: 'worker-4' }],
       absent: [],
+      out: [],
     });
   });
 
   it('does not know whether a node has the release that could not tell all', () => {
     const cut = { name: 'worker-3', isAbsent: false, status: { version: 1 as const, releases: [], more: 3 } };
-    expect(turn(cut)).toEqual({ kind: 'not-ready', nodes: [{ name: 'worker-3', isUnknown: true }], absent: [] });
+    expect(turn(cut)).toEqual({
+      kind: 'not-ready',
+      nodes: [{ name: 'worker-3', isUnknown: true }],
+      absent: [],
+      out: [],
+    });
   });
 
   it('waits for a node that lost images of the release, or their pins', () => {
@@ -133,7 +139,7 @@ describe('the order of an activation in a cluster', () => {
     ['runs from it', { phase: 'active', current: true, runs: true }],
     ['has proven it', { phase: 'proven', current: true, runs: true }],
   ])('goes after the node before it %s', (_what, release) => {
-    expect(turn(node('worker-1', release))).toEqual({ kind: 'go', absent: [] });
+    expect(turn(node('worker-1', release))).toEqual({ kind: 'go', absent: [], out: [] });
   });
 
   it.each<[string, readonly Partial<OwnBundle>[]]>([
@@ -168,12 +174,12 @@ describe('the order of an activation in a cluster', () => {
   it('goes on after a node that went back from it and has a later release by now', () => {
     const later = { ...LATER, version: '4.13.8', phase: 'activated' } as const;
     const back = { phase: 'activated', current: false, reason: ROLLED_BACK } as const;
-    expect(turn(reporting('worker-1', back, later))).toEqual({ kind: 'go', absent: [] });
+    expect(turn(reporting('worker-1', back, later))).toEqual({ kind: 'go', absent: [], out: [] });
   });
 
   it('does not wait for a node that has a later release of the stream', () => {
     const later = node('worker-1', { version: '4.14.0', bundle: 'c'.repeat(16), phase: 'proven', current: true });
-    expect(turn(later)).toEqual({ kind: 'go', absent: [] });
+    expect(turn(later)).toEqual({ kind: 'go', absent: [], out: [] });
     const earlier = node('worker-1', { version: '4.13.6', bundle: 'c'.repeat(16), phase: 'proven', current: true });
     expect(turn(earlier)).toMatchObject({ kind: 'not-ready' });
   });
@@ -201,15 +207,15 @@ describe('the order of an activation in a cluster', () => {
     };
 
     it('does not wait for one that lacks the release: its bundle is not made for it', () => {
-      expect(turn(arm('arm-1'), node('worker-3', {}))).toEqual({ kind: 'go', absent: [] });
-      expect(turn(arm('arm-1', OLD))).toEqual({ kind: 'go', absent: [] });
-      expect(turn(arm('arm-1', { phase: 'retired' }))).toEqual({ kind: 'go', absent: [] });
+      expect(turn(arm('arm-1'), node('worker-3', {}))).toEqual({ kind: 'go', absent: [], out: [] });
+      expect(turn(arm('arm-1', OLD))).toEqual({ kind: 'go', absent: [], out: [] });
+      expect(turn(arm('arm-1', { phase: 'retired' }))).toEqual({ kind: 'go', absent: [], out: [] });
     });
 
     it('waits for one that has the same release in a bundle of its own', () => {
       expect(turn(arm('arm-1', { phase: 'preloading' }))).toMatchObject({ kind: 'not-ready' });
       expect(turn(arm('arm-1', { phase: 'ready' }))).toMatchObject({ kind: 'before', node: { name: 'arm-1' } });
-      expect(turn(arm('arm-1', { phase: 'activated', current: true }))).toEqual({ kind: 'go', absent: [] });
+      expect(turn(arm('arm-1', { phase: 'activated', current: true }))).toEqual({ kind: 'go', absent: [], out: [] });
     });
 
     it('waits for one of the same architecture, and for one that tells none', () => {
@@ -225,12 +231,12 @@ describe('the order of an activation in a cluster', () => {
       { name: 'ocp', version: '4.13.7', bundle: 'a'.repeat(16), phase: 'retired' } as const,
     ];
     const past = { name: 'worker-1', isAbsent: false, status: { version: 1 as const, releases } };
-    expect(turn(past)).toEqual({ kind: 'go', absent: [] });
+    expect(turn(past)).toEqual({ kind: 'go', absent: [], out: [] });
   });
 
   it('leaves out nodes that are absent, and names them', () => {
     const gone = [node('worker-9', undefined, { isAbsent: true }), node('worker-0', undefined, { isAbsent: true })];
-    expect(turn(...gone)).toEqual({ kind: 'go', absent: ['worker-0', 'worker-9'] });
+    expect(turn(...gone)).toEqual({ kind: 'go', absent: ['worker-0', 'worker-9'], out: [] });
   });
 
   it('has exactly one node whose turn it is, whatever all others have activated', () => {

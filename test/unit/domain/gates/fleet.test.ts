@@ -1,10 +1,12 @@
 import { describe, expect, it } from 'vitest';
-import { fleet } from '../../../../src/domain/activation/release-gates.ts';
+import { fleet, rollOutState } from '../../../../src/domain/activation/fleet-gate.ts';
 import { schedule } from '../../../../src/domain/activation/timing-gates.ts';
 import type { FleetNode } from '../../../../src/domain/fleet/node-status.ts';
 import { hexOf } from '../../../../src/domain/model/digest.ts';
+import { BY_NAME } from '../../../../src/domain/model/roll-out-order.ts';
 import type { VersionScheme } from '../../../../src/domain/model/version.ts';
 import { holdClause } from '../../../../src/domain/report/hold-text.ts';
+import { NO_HOOKS } from '../../../../src/domain/state/hook.ts';
 import { NOON, POLICY, stored, verified } from '../../../support/daemon/scenario.ts';
 
 const bundle = stored(verified(), { readyAt: NOON });
@@ -20,7 +22,7 @@ const node = (name: string, release: object | undefined, isAbsent = false): Flee
 });
 const view = (...nodes: readonly FleetNode[]) => ({ self: 'worker-2', nodes, peers: [] });
 const gate = (over: Partial<Parameters<typeof fleet>[0]>) =>
-  fleet({ bundle, bundles: [bundle], policy, now: NOON, fleet: view(), ...over });
+  fleet({ bundle, bundles: [bundle], policy, now: NOON, fleet: view(), hooks: NO_HOOKS, ...over });
 
 function text(over: Partial<Parameters<typeof fleet>[0]>): string {
   const verdict = gate(over);
@@ -116,11 +118,11 @@ describe('the gate of the fleet', () => {
       [{ name: 'worker-3', isAbsent: false, status: { version: 1, releases: [], more: 2 } }],
     ],
     [
-      'it waits for worker-1 to activate it: nodes activate it by name, one after the other. Left out, since they are silent: worker-9',
+      'it waits for worker-1 to activate it: nodes activate it in the order of the cluster. Left out, since they are silent: worker-9',
       [node('worker-1', {}), node('worker-9', undefined, true)],
     ],
     [
-      'it waits for containers of worker-1 to run from it: nodes activate it by name, one after the other',
+      'it waits for containers of worker-1 to run from it: nodes activate it in the order of the cluster',
       [node('worker-1', { phase: 'activated', runs: false })],
     ],
     [
@@ -171,5 +173,61 @@ describe('the gate of the fleet', () => {
     const verdict = schedule({ bundle, policy: manual });
     expect(verdict).toMatchObject({ kind: 'hold', hold: { code: 'engine/manual', data: { by: 'fleet' } } });
     expect(schedule({ bundle, policy })).toEqual({ kind: 'pass' });
+  });
+
+  it('holds a cordoned node, unless its hook before the activation has begun', () => {
+    const self: FleetNode = {
+      name: 'worker-2',
+      isAbsent: false,
+      status: { version: 1, releases: [], out: 'cordoned' },
+    };
+    const cordoned = { fleet: view(self, node('worker-1', {})) };
+    expect(text(cordoned)).toBe('Node worker-2 is cordoned, and the other nodes do not wait for it');
+    const unit = 'drain.service';
+    const run = { hook: 'before-activate', unit, bundleId: bundle.bundleId, event: 0 } as const;
+    const hooked = { ...policy, hooks: { ...policy.hooks, 'before-activate': unit } };
+    const begun = { ...cordoned, policy: hooked, hooks: { ...NO_HOOKS, running: [{ ...run, startedAt: NOON }] } };
+    expect(text(begun)).toContain('it waits for worker-1 to activate it');
+  });
+
+  describe('with an order that is signed with the release', () => {
+    const order = { controlPlane: 'last', canary: { nodes: 1, soakMinutes: 5 } } as const;
+    const signed = { ...bundle, payload: { ...bundle.payload, update: { order } } };
+    const each = { ...policy, fleet: { ...policy.fleet, activate: 'each' as const } };
+    const master = { 'node-role.kubernetes.io/control-plane': '' };
+    const inOrder = { bundle: signed, bundles: [signed], policy: each };
+
+    it('follows it also where each node decides alone', () => {
+      const fleet = { ...view(node('worker-3', { place: 1 })), labels: master };
+      expect(text({ ...inOrder, fleet })).toContain('it waits for worker-3 to activate it');
+      expect(text({ ...inOrder, fleet: { ...fleet, labels: {} } })).toBe('pass');
+      expect(text({ ...inOrder, policy: POLICY, fleet })).toBe('pass');
+    });
+
+    it('waits for the soak that is longer, of the release or of the node', () => {
+      const done = { place: 1, phase: 'activated', current: true };
+      const fleet = { ...view(node('worker-1', done)), labels: {} };
+      const own = { ...each, fleet: { ...each.fleet, order: { ...BY_NAME, canary: { nodes: 9, soakMs: 3_600_000 } } } };
+      expect(text({ ...inOrder, fleet })).toContain('it waits until canary worker-1 has run it for 5 min');
+      expect(text({ ...inOrder, policy: own, fleet })).toContain('for 1 h');
+    });
+
+    it('reports its place, and when it has begun and soaked', () => {
+      const state = (over: object, isDue = false) =>
+        rollOutState(
+          {
+            bundle: { ...signed, ...over },
+            policy: each,
+            fleet: { ...view(), labels: master },
+            now: NOON,
+            absentImages: 0,
+          },
+          isDue,
+        );
+      expect(state({})).toEqual({ place: 2 });
+      expect(state({}, true)).toEqual({ place: 2, begun: true });
+      expect(state({ activatedAt: NOON - 299_999 })).toEqual({ place: 2 });
+      expect(state({ activatedAt: NOON - 300_000 })).toEqual({ place: 2, soaked: true });
+    });
   });
 });

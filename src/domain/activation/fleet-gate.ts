@@ -1,0 +1,135 @@
+import { defined } from '../../platform/defined.ts';
+import { streamScheme } from '../adoption/floors.ts';
+import type { FleetView, LeftOut, ReleaseStatus } from '../fleet/node-status.ts';
+import { type AwaitedNode, type Turn, type TurnRelease, turnOf } from '../fleet/roll-out.ts';
+import { NEW_SEARCH_MS } from '../fleet/turn.ts';
+import {
+  BY_NAME,
+  needsLabels,
+  orderOfRelease,
+  placeOf,
+  type RollOutOrder,
+  stricterOrder,
+} from '../model/roll-out-order.ts';
+import { beforeActivate, hasSucceeded } from '../release/hooks.ts';
+import { currentRelease } from '../release/recorded-phase.ts';
+import type { Policy } from '../settings/settings.ts';
+import { isSameRun } from '../state/hook.ts';
+import type { StoredBundle } from '../state/state.ts';
+import { type GateContext, held, PASS } from './gate.ts';
+
+type AbsentImages = Pick<GateContext, 'absentImages'>;
+type FleetContext = Pick<GateContext, 'bundle' | 'bundles' | 'policy' | 'now' | 'fleet' | 'hooks'>;
+
+/** The order of the cluster: see {@link turnOf}. A request lifts it. */
+export function fleet({ bundle, bundles, policy, now, fleet: view, hooks }: FleetContext) {
+  const order = orderOf(bundle, policy);
+  if (order === undefined || bundle.activationRequestedAt !== undefined) return PASS;
+  if (view === undefined) return held('fleet/unknown', {}, 'event');
+  const alone = waitForOthers(view, { bundle, bundles, absentMs: policy.fleet.absent, now });
+  if (alone !== undefined) return alone;
+  const out = hasBegunHook({ bundle, policy, hooks }) ? undefined : ownStateIn(view);
+  if (out === 'cordoned') return held('fleet/cordoned', { node: view.self }, 'event');
+  const turn = turnOf(turnRelease(bundle, bundles), view, order, { place: ownPlace(order, view), out });
+  switch (turn.kind) {
+    case 'go':
+      return PASS;
+    case 'rolled-back':
+      return held('fleet/rolled-back', nodeData(turn.node, 0, turn), 'event');
+    case 'not-ready':
+      return held('fleet/not-ready', nodeData(turn.nodes[0], turn.nodes.length - 1, turn), 'event');
+    case 'before':
+      return held('fleet/order', nodeData(turn.node, 0, turn), 'event');
+    case 'soak':
+      return held('fleet/soak', { ...nodeData(turn.node, 0, turn), soakMs: order.canary?.soakMs ?? 0 }, 'event');
+  }
+}
+
+/**
+ * That of the bundle, which settings of the node only make stricter, or else that of the settings.
+ * Undefined where the node activates alone.
+ */
+function orderOf({ payload }: Pick<StoredBundle, 'payload'>, policy: Policy): RollOutOrder | undefined {
+  const { enabled, activate, order } = policy.fleet;
+  if (!enabled) return undefined;
+  const own = policy.streams[payload.name]?.order ?? order ?? BY_NAME;
+  const signed = payload.update?.order;
+  if (signed !== undefined) return stricterOrder(orderOfRelease(signed), own);
+  return activate === 'ordered' ? own : undefined;
+}
+
+/** What other nodes need to know for their order. */
+export type RollOutState = Pick<ReleaseStatus, 'place' | 'begun' | 'soaked'>;
+
+/**
+ * Undefined where there is nothing.
+ *
+ * @param isDue its activation is due, or would be with all images
+ */
+export function rollOutState(
+  { bundle, policy, fleet: view, now, absentImages }: Omit<FleetContext, 'bundles' | 'hooks'> & AbsentImages,
+  isDue: boolean,
+): RollOutState | undefined {
+  const order = orderOf(bundle, policy);
+  if (order === undefined) return undefined;
+  const { activatedAt } = bundle;
+  const soakedAt = activatedAt === undefined ? Number.POSITIVE_INFINITY : activatedAt + (order.canary?.soakMs ?? 0);
+  const state: RollOutState = defined({
+    place: view && ownPlace(order, view),
+    begun: (isDue && absentImages === 0 && activatedAt === undefined) || undefined,
+    soaked: (order.canary !== undefined && now >= soakedAt) || undefined,
+  });
+  return Object.keys(state).length === 0 ? undefined : state;
+}
+
+function ownPlace(order: RollOutOrder, { labels }: FleetView): number | undefined {
+  return labels === undefined || !needsLabels(order) ? undefined : placeOf(order, labels);
+}
+
+function ownStateIn({ self, nodes }: FleetView): LeftOut | undefined {
+  return nodes.find(({ name }) => name === self)?.status?.out;
+}
+
+/** A hook before the activation may cordon the node. */
+function hasBegunHook({ bundle, policy, hooks }: Pick<GateContext, 'bundle' | 'policy' | 'hooks'>): boolean {
+  const run = beforeActivate(bundle, policy);
+  if (run === undefined) return false;
+  const hasRun = [...hooks.running, ...hooks.failed].some((one) => isSameRun(one, run));
+  return hasRun || hasSucceeded(run, hooks.ledger);
+}
+
+export function turnRelease({ bundleId, payload }: StoredBundle, bundles: readonly StoredBundle[]): TurnRelease {
+  const { name, version, arch } = payload;
+  const replaces = currentRelease(bundles, name)?.payload.version;
+  return { bundleId, name, version, arch, scheme: streamScheme(bundles, name), replaces };
+}
+
+/**
+ * A node that knows no other one may be alone, or the Kubernetes API has not answered yet: after a
+ * power cut there may be none before stickpin has done its work. So it waits as long as for a
+ * silent node. The time counts from the start of the fleet process and from when the release was
+ * ready; a restart or a clock that is set back makes it longer. The first release of a stream waits
+ * only until the API had time to answer, since nothing runs yet that an order would protect.
+ */
+function waitForOthers(
+  { self, nodes, apiTrouble, search = 'new' }: FleetView,
+  { bundle, bundles, absentMs, now }: Pick<GateContext, 'bundle' | 'bundles' | 'now'> & { readonly absentMs: number },
+) {
+  if (apiTrouble === undefined || nodes.some(({ name }) => name !== self)) return undefined;
+  const isFirst = !bundles.some(
+    (other) => other.bundleId !== bundle.bundleId && other.payload.name === bundle.payload.name && other.activatedAt,
+  );
+  const { readyAt } = bundle;
+  const overAt = readyAt === undefined ? Number.POSITIVE_INFINITY : readyAt + absentMs;
+  if (isFirst ? search !== 'new' : search === 'long' && now >= overAt) return undefined;
+  const waitMs = isFirst ? Math.min(NEW_SEARCH_MS, absentMs) : absentMs;
+  const checkAgainAt = !isFirst && Number.isFinite(overAt) && now < overAt ? overAt : undefined;
+  return held('fleet/nobody-known', { waitMs, isFirst }, 'event', defined({ checkAgainAt }));
+}
+
+/** `more`: how many other nodes are awaited. `absent` and `out`: names, separated by commas. */
+function nodeData({ name: node, release, isUnknown }: AwaitedNode, more: number, turn: Turn) {
+  const { phase, percent, reason, begun } = release ?? {};
+  const [absent, out] = [turn.absent, turn.out].map((names) => names.join(', ') || undefined);
+  return defined({ node, more, phase, percent, reason, begun, isUnknown, absent, out });
+}

@@ -1,0 +1,138 @@
+/** In which order the nodes of a cluster activate a release. */
+export interface RollOutOrder {
+  /** Nodes with the label `node-role.kubernetes.io/control-plane`. */
+  readonly controlPlane: ControlPlanePlace;
+  /** Label selectors, the first group first. Nodes of no group come after all groups. */
+  readonly groups: readonly string[];
+  /** Nodes that come before all others: so many, or those with these labels. */
+  readonly canary: Canary | undefined;
+  /** How many nodes of a group may activate it at the same time: the least of these. */
+  readonly maxUnavailable: readonly MaxUnavailable[];
+}
+
+/** Bundle format, `update.order`. `groups`, `labels`: label selectors. */
+export interface ReleaseOrder {
+  readonly controlPlane?: ControlPlanePlace;
+  readonly groups?: readonly string[];
+  readonly canary?: { readonly nodes?: number; readonly labels?: string; readonly soakMinutes?: number };
+  readonly maxUnavailable?: MaxUnavailable;
+}
+
+export const CONTROL_PLANE_PLACES = ['last', 'first', 'with'] as const;
+
+export type ControlPlanePlace = (typeof CONTROL_PLANE_PLACES)[number];
+
+export interface Canary {
+  readonly nodes: number | string;
+  /** How long all of them run the release before another node activates it. */
+  readonly soakMs: number;
+}
+
+/** A number of nodes, or a share of the group as `25%`. */
+export type MaxUnavailable = number | `${number}%`;
+
+export const BY_NAME: RollOutOrder = { controlPlane: 'with', groups: [], canary: undefined, maxUnavailable: [1] };
+
+const DEFAULT_SOAK_MINUTES = 60;
+
+/** Bundle format, `update.order`. */
+export function orderOfRelease({ controlPlane, groups, canary, maxUnavailable = 1 }: ReleaseOrder): RollOutOrder {
+  const { nodes, labels, soakMinutes = DEFAULT_SOAK_MINUTES } = canary ?? {};
+  const chosen = nodes ?? labels;
+  return {
+    controlPlane: controlPlane ?? BY_NAME.controlPlane,
+    groups: groups ?? BY_NAME.groups,
+    canary: chosen === undefined ? undefined : { nodes: chosen, soakMs: soakMinutes * 60_000 },
+    maxUnavailable: [maxUnavailable],
+  };
+}
+
+/**
+ * A node's own settings only add waiting to the order that is signed with a release: fewer nodes at
+ * the same time, and a longer soak. Who comes before whom is the same on all nodes.
+ */
+export function stricterOrder(signed: RollOutOrder, own: RollOutOrder): RollOutOrder {
+  const canary = signed.canary && {
+    ...signed.canary,
+    soakMs: Math.max(signed.canary.soakMs, own.canary?.soakMs ?? 0),
+  };
+  return { ...signed, canary, maxUnavailable: [...signed.maxUnavailable, ...own.maxUnavailable] };
+}
+
+/** Percent rounds down. At least 1. @param size of the group */
+export function mostUnavailable({ maxUnavailable }: RollOutOrder, size: number): number {
+  const counts = maxUnavailable.map((most) =>
+    typeof most === 'number' ? most : Math.floor((size * Number(most.slice(0, -1))) / 100),
+  );
+  return Math.max(1, Math.min(...counts));
+}
+
+/** Whether nodes have to know their labels for it. */
+export function needsLabels({ controlPlane, groups, canary }: RollOutOrder): boolean {
+  return controlPlane !== 'with' || groups.length > 0 || typeof canary?.nodes === 'string';
+}
+
+export type Labels = Readonly<Partial<Record<string, string>>>;
+
+const CONTROL_PLANE_LABEL = 'node-role.kubernetes.io/control-plane';
+
+/**
+ * The place of a node by its labels. Nodes of a lower place come first; those of one place form a
+ * group.
+ */
+export function placeOf({ controlPlane, groups, canary }: RollOutOrder, labels: Labels): number {
+  if (typeof canary?.nodes === 'string' && selects(canary.nodes, labels)) return 0;
+  const group = groups.findIndex((selector) => selects(selector, labels));
+  const inGroups = 1 + (group < 0 ? groups.length : group);
+  if (controlPlane === 'with') return inGroups;
+  const isControlPlane = Object.hasOwn(labels, CONTROL_PLANE_LABEL);
+  const isSecond = isControlPlane === (controlPlane === 'last');
+  return inGroups + (isSecond ? groups.length + 1 : 0);
+}
+
+export const MOST_GROUPS = 16;
+
+/** Behind all places of {@link placeOf}. */
+export const MOST_PLACES = 100;
+
+const MOST_CHARACTERS = 1_024;
+const KEY = /^(?:[a-z0-9.-]{1,253}\/)?[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$/;
+const VALUE = /^(?:[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?$/;
+
+interface Requirement {
+  readonly key: string;
+  /** Absent: the label has to exist. */
+  readonly value?: string;
+  readonly isNot: boolean;
+}
+
+/** Label selectors of Kubernetes without sets: `a=b,!c,d!=e,f`. */
+export function isLabelSelector(text: string): boolean {
+  return text.length <= MOST_CHARACTERS && requirementsOf(text) !== undefined;
+}
+
+function selects(selector: string, labels: Labels): boolean {
+  return (requirementsOf(selector) ?? []).every(({ key, value, isNot }) => {
+    const has = Object.hasOwn(labels, key) && (value === undefined || labels[key] === value);
+    return has !== isNot;
+  });
+}
+
+function requirementsOf(selector: string): readonly Requirement[] | undefined {
+  const all = selector.split(',').map((text) => requirementOf(text.trim()));
+  return all.some((one) => one === undefined) ? undefined : all.flatMap((one) => one ?? []);
+}
+
+function requirementOf(text: string): Requirement | undefined {
+  const [, not, only] = /^(!?)\s*([^=!\s]+)$/.exec(text) ?? [];
+  if (only !== undefined) return KEY.test(only) ? { key: only, isNot: not === '!' } : undefined;
+  const [, key, operator, value] = /^([^=!\s]+)\s*(==?|!=)\s*([^=!\s]*)$/.exec(text) ?? [];
+  if (key === undefined || value === undefined || !KEY.test(key) || !VALUE.test(value)) return undefined;
+  return { key, value, isNot: operator === '!=' };
+}
+
+const SHARE = /^(?:100|[1-9]\d?)%$/;
+
+export function isMaxUnavailable(value: unknown): value is MaxUnavailable {
+  return typeof value === 'string' ? SHARE.test(value) : Number.isSafeInteger(value) && Number(value) >= 1;
+}
