@@ -87,6 +87,7 @@ function createMetrics(): Metrics {
   for (const code of REJECTION_CODES) metrics.failures.inc({ code }, 0);
   for (const event of MEDIA_CHANGES) metrics.media.inc({ event }, 0);
   metrics.lastSuccess.remove();
+  metrics.progress.remove();
   return metrics;
 }
 
@@ -104,6 +105,11 @@ function declareMetrics() {
     bundles: gauge('bundles', 'Known bundles by phase.', ['phase']),
     rejected: gauge('rejected_bundles', 'Bundles on plugged media that are not taken.'),
     degraded: gauge('degraded_bundles', 'Bundles with a fault that quick tries did not repair.'),
+    releases: gauge('release_info', 'Releases that are not retired, always 1.', RELEASE_LABELS),
+    sequences: gauge('release_sequence', 'The sequence of the current release of each stream.', ['name', 'version']),
+    needs: gauge('needs_person', 'What ends only when a person does something, by its short code.', ['code']),
+    plugged: gauge('media_plugged', 'Sticks that are plugged in.'),
+    progress: gauge('preload_progress_ratio', 'How much of the running preload is done, from 0 to 1.'),
     holds: gauge('holds', 'What bundles wait for: holds of preloads and of activations, by reason.', ['reason']),
     images: gauge('images', 'Images of releases that are not retired: wanted, present and pinned.', ['state']),
     runtime: gauge('runtime_reachable', 'Whether the container runtime answers.'),
@@ -128,6 +134,11 @@ function setGauges(metrics: Metrics, report: StatusReport, now: number): void {
   metrics.rejected.set(rejected.length);
   metrics.degraded.set(bundles.filter(({ degraded }) => degraded !== undefined).length);
   metrics.runtime.set(runtime.reachable ? 1 : 0);
+  metrics.plugged.set(report.media.filter(({ kind }) => kind === 'stick').length);
+  setReleases(metrics, bundles);
+  metrics.needs.reset();
+  for (const { code } of report.needsPerson.slice(0, MOST_SERIES)) metrics.needs.set({ code }, 1);
+  setProgress(metrics, report);
   metrics.holds.reset();
   for (const reason of bundles.flatMap(holdsOf)) metrics.holds.inc({ reason });
   const counted = bundles.filter(({ phase }) => phase !== 'retired' && phase !== 'rejected');
@@ -147,6 +158,30 @@ function setGauges(metrics: Metrics, report: StatusReport, now: number): void {
   }
   const readyAt = bundles.flatMap((one) => (one.readyAt === undefined ? [] : [Date.parse(one.readyAt)]));
   if (readyAt.length > 0) metrics.lastSuccess.set(Math.max(...readyAt) / 1000);
+}
+
+const RELEASE_LABELS = ['name', 'version', 'phase', 'current'] as const;
+
+/** Each is a series in Prometheus. */
+const MOST_SERIES = 100;
+
+/** Current ones first, since alerts compare them. Those without a verified name are left out. */
+function setReleases({ releases, sequences }: Metrics, bundles: readonly BundleReport[]): void {
+  releases.reset();
+  sequences.reset();
+  const known = bundles.filter(({ name, phase }) => name !== '' && phase !== 'retired');
+  const isCurrent = ({ current }: BundleReport) => current === true;
+  const chosen = [...known.filter(isCurrent), ...known.filter((one) => !isCurrent(one)).reverse()];
+  for (const { name, version, phase, current = false, sequence } of chosen.slice(0, MOST_SERIES)) {
+    releases.set({ name, version, phase, current: String(current) }, 1);
+    if (current) sequences.set({ name, version }, sequence);
+  }
+}
+
+function setProgress({ progress }: Metrics, { operation, progress: bytes }: StatusReport): void {
+  const { doneBytes, totalBytes } = bytes;
+  if (operation === 'preloading' && totalBytes > 0) progress.set(Math.min(1, doneBytes / totalBytes));
+  else progress.remove();
 }
 
 /** Codes of what a bundle waits for, each once. */
