@@ -43,7 +43,8 @@ function document(about: string, entries: SchemaParts['entries']) {
   return v.pipe(v.strictObject({ schemaVersion, ...strictEntries(entries) }), v.description(about));
 }
 
-const { bundles, notices, rejected, rejectedNames, unclaimed, streams, windows, trust } = statusReport.entries;
+const { bundles, needsPerson, notices, rejected, rejectedNames, unclaimed, streams, windows, trust } =
+  statusReport.entries;
 const { images, media } = bundleReport.entries;
 const { present, pinned } = images.entries;
 /** Of what was read from a file, while the daemon does not run. */
@@ -104,6 +105,7 @@ export const NODE_DOCUMENTS = {
     bundleId: v.exactOptional(v.pipe(text, v.description('Absent while it is not on the node.'))),
     phase: v.exactOptional(text),
     reason: v.exactOptional(v.object({ code: text, message: text })),
+    needsPerson,
   }),
   explain: document('What codes of reasons mean.', {
     codes: v.array(

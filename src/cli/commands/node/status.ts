@@ -1,8 +1,10 @@
-import type { Command } from 'commander';
+import { type Command, Option } from 'commander';
 import type { ApiClient } from '../../../api/client.ts';
 import type { StatusReport } from '../../../domain/report/status-schema.ts';
+import { VERDICTS, verdictOf } from '../../../domain/report/verdict.ts';
 import type { AppError } from '../../../platform/app-error.ts';
 import { oneLine, sentence } from '../../../platform/plain-text.ts';
+import { EndedWith } from '../../context/cli-error.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { whenStored, withDaemonOrStored } from '../../context/daemon-client.ts';
 import { type Follower, followDaemon } from '../../context/follow-daemon.ts';
@@ -13,6 +15,7 @@ import { jsonText, wrapLines } from '../../output/text.ts';
 interface StatusOptions {
   readonly json?: true;
   readonly watch?: true;
+  readonly exitCode?: true;
 }
 
 export function registerStatus(program: Command, context: CommandContext): void {
@@ -21,6 +24,12 @@ export function registerStatus(program: Command, context: CommandContext): void 
     .description('show what the daemon does now')
     .option('--json', 'print the whole state as JSON')
     .option('--watch', 'print again after every change, until interrupted')
+    .addOption(
+      new Option(
+        '--exit-code',
+        'end with 0 when all is good, 1 at work, 2 when a person is needed, 3 after a fault',
+      ).conflicts('watch'),
+    )
     .action((options: StatusOptions) => status(options, context));
 }
 
@@ -32,6 +41,7 @@ async function status(options: StatusOptions, context: CommandContext): Promise<
       const layout = { ...context, ...(columns !== undefined && { columns }) };
       const text = options.json ? jsonText(report) : renderStatus(report, layout);
       context.stdout(isRepainted ? repainted(text) : text);
+      if (options.exitCode) throw new EndedWith(VERDICTS.indexOf(verdictOf(report)));
     };
     await (options.watch ? watchStatus(client, print, context, isRepainted) : print(client, context.columns));
   };

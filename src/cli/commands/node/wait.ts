@@ -13,7 +13,7 @@ import type { CommandContext } from '../../context/command-context.ts';
 import { findShown } from '../../context/find-shown.ts';
 import { followDaemon } from '../../context/follow-daemon.ts';
 import { releaseOf, timeoutOf } from '../../context/option-values.ts';
-import { jsonText, wrapLines } from '../../output/text.ts';
+import { jsonText, printStderrLine, wrapLines } from '../../output/text.ts';
 
 interface WaitOptions {
   readonly for: WaitGoal;
@@ -37,11 +37,12 @@ async function wait(name: string, options: WaitOptions, context: CommandContext)
   if (!isDigest(name)) releaseOf(name);
   const timeoutMs = timeoutOf(options.timeout);
   const lines = new WaitLines(context);
-  let seen: Seen = { advance: { kind: 'waiting', state: 'is not known: the daemon has not answered' } };
+  let seen: Seen = { needs: [], advance: { kind: 'waiting', state: 'is not known: the daemon has not answered' } };
   const follower = {
     read: async (client: { report(signal: AbortSignal): Promise<StatusReport> }) => {
       seen = see(await client.report(context.signal), name, options.for);
       if (seen.advance.kind !== 'waiting') return true;
+      for (const need of seen.needs) lines.need(need);
       lines.show(`${name} ${seen.advance.state}`, seen.progress);
       return timeoutMs === 0;
     },
@@ -63,7 +64,13 @@ async function wait(name: string, options: WaitOptions, context: CommandContext)
 
 interface Seen {
   readonly advance: Advance;
-  readonly release?: AwaitedRelease & { readonly bundleId?: string | undefined };
+  readonly release?: AwaitedRelease & {
+    readonly bundleId?: string | undefined;
+    readonly name?: string;
+    readonly version?: string;
+  };
+  /** What a person must do for it, or for the whole node. */
+  readonly needs: StatusReport['needsPerson'];
   /** Of the preload that runs, while it is that of the release. */
   readonly progress?: string | undefined;
 }
@@ -78,8 +85,14 @@ function see(report: StatusReport, name: string, goal: WaitGoal): Seen {
   return defined({
     advance: advanceOf(release, goal),
     release,
+    needs: report.needsPerson.filter(({ bundle }) => bundle === undefined || bundle === titleOf(release, name)),
     progress: isLoading ? progressText(progress) : undefined,
   });
+}
+
+/** The argument may be a digest. */
+function titleOf(release: Seen['release'], asked: string): string {
+  return release?.version === undefined ? asked : `${release.name}@${release.version}`;
 }
 
 function found(report: StatusReport, name: string): Seen['release'] {
@@ -92,13 +105,20 @@ function found(report: StatusReport, name: string): Seen['release'] {
 }
 
 /** Prints how it ended. @throws AppError `cli/no-way`, `cli/timeout` */
-function conclude(name: string, { advance, release }: Seen, options: WaitOptions, context: CommandContext): void {
+function conclude(
+  name: string,
+  { advance, release, needs }: Seen,
+  options: WaitOptions,
+  context: CommandContext,
+): void {
   const { kind } = advance;
   if (options.json) {
     const result = kind === 'waiting' ? 'late' : kind;
     const reason = kind === 'ended' ? advance.reason : undefined;
     const { bundleId, phase } = release ?? {};
-    context.stdout(jsonText(defined({ release: name, goal: options.for, result, bundleId, phase, reason })));
+    context.stdout(
+      jsonText(defined({ release: name, goal: options.for, result, bundleId, phase, reason, needsPerson: needs })),
+    );
   }
   switch (kind) {
     case 'reached':
@@ -115,6 +135,7 @@ function conclude(name: string, { advance, release }: Seen, options: WaitOptions
 class WaitLines {
   private last = '';
   private isOpen = false;
+  private readonly needs = new Set<string>();
 
   constructor(private readonly context: CommandContext) {}
 
@@ -130,6 +151,15 @@ class WaitLines {
       this.isOpen = true;
     }
     this.last = line;
+  }
+
+  /** Each once, in a line that stays. */
+  need({ code, message }: StatusReport['needsPerson'][number]): void {
+    const line = `A person is needed (${code}): ${message}`;
+    if (this.needs.has(line)) return;
+    this.needs.add(line);
+    this.end();
+    printStderrLine(line, 'warning', this.context);
   }
 
   /** What is printed next begins a line. */

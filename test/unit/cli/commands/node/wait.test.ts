@@ -110,6 +110,27 @@ describe('stickpin wait', () => {
     expect((await run(['ocp@4.13.7', '--timeout', '0'], [AWAY])).exitCode).toBe(3);
   });
 
+  it('says once what a person must do for the release or the node, and goes on waiting', async () => {
+    const needsPerson = [
+      { code: 'M-12', message: 'plug in the stick again', bundle: 'ocp@4.13.7' },
+      { code: 'R-01', message: 'the runtime does not run' },
+      { code: 'K-03', message: 'its key is unknown', bundle: 'edge@1.0.0' },
+    ];
+    const held = withBundle({ phase: 'held', hold: 'media' }, { needsPerson });
+    for (const name of ['ocp@4.13.7', RELEASE.bundleId]) {
+      const { exitCode, stderr } = await run([name], [held, held, withBundle({ phase: 'ready' })]);
+      expect(exitCode).toBe(0);
+      expect(stderr.split('\n')).toEqual([
+        'A person is needed (M-12): plug in the stick again',
+        'A person is needed (R-01): the runtime does not run',
+        `${name} is held (media)`,
+        '',
+      ]);
+    }
+    const { stdout } = await run(['ocp@4.13.7', '--timeout', '0', '--json'], [held]);
+    expect(JSON.parse(stdout).needsPerson).toEqual(needsPerson.slice(0, 2));
+  });
+
   it('takes the digest of a bundle', async () => {
     expect((await run([RELEASE.bundleId], [withBundle({ phase: 'ready' })])).exitCode).toBe(0);
   });
