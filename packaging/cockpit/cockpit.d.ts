@@ -22,7 +22,14 @@ interface CockpitDbus {
     type: 'close',
     listener: (event: Event, options: { problem?: string; message?: string }) => void,
   ): void;
+  proxy(iface: 'cockpit.Superuser', path: '/superuser'): CockpitSuperuser;
   close(): void;
+}
+
+interface CockpitSuperuser {
+  /** How root is reached: `sudo`, or `none` without administrative access. */
+  readonly Current?: string;
+  addEventListener(type: 'changed', listener: () => void): void;
 }
 
 interface CockpitProcess<Output> extends Promise<Output> {

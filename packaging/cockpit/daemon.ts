@@ -104,8 +104,8 @@ export class Daemon {
         this.show();
       }
     } catch {
-      // The owner is gone meanwhile, or the next signal reads again.
       if (!this.isOwned) this.showFile();
+      else setTimeout(() => void this.read(), AGAIN_MS);
     } finally {
       this.isReading = false;
     }

@@ -3,7 +3,7 @@ import { doctor, downloadReport, examine, fleet, history, Loaded, readFleet } fr
 import { Daemon } from './daemon.ts';
 import { type Child, el, foreign, update } from './dom.ts';
 import { overview } from './overview.ts';
-import { alert, button, spinner } from './parts.ts';
+import { alert, spinner } from './parts.ts';
 import { releases } from './releases.ts';
 import { Requests } from './requests.ts';
 import { followTheme } from './theme.ts';
@@ -35,14 +35,16 @@ class Page {
   private readonly nodes = this.loaded(readFleet);
   private readonly events = this.loaded(() => this.daemon.history());
   private shownEvents = 100;
-  /** What the daemon said of the last request. */
+  /** What the daemon said of the last request, until another tab is opened. */
   private answer = '';
+  private opened: Tab | undefined;
 
   constructor(private readonly host: HTMLElement) {}
 
   start(): void {
     this.render();
     this.daemon.connect();
+    followAccess();
     cockpit.addEventListener('locationchanged', () => this.open());
     this.open();
   }
@@ -63,8 +65,12 @@ class Page {
 
   /** Loads what the tab needs beside the report. */
   private open(): void {
-    if (this.tab === 'history') this.events.load();
-    if (this.tab === 'fleet') this.nodes.load();
+    if (this.tab !== this.opened) {
+      this.opened = this.tab;
+      this.answer = '';
+      if (this.tab === 'history') this.events.load();
+      if (this.tab === 'fleet') this.nodes.load();
+    }
     this.render();
   }
 
@@ -124,19 +130,8 @@ class Page {
             `This is what it wrote last, ${timeText(known.writtenAt)}. Start stickpin.service.`,
           )
         : undefined,
-      this.answer === ''
-        ? undefined
-        : alert(
-            'good',
-            foreign(this.answer),
-            button('Close', () => this.dismiss(), 'pf-m-link pf-m-inline'),
-          ),
+      this.answer === '' ? undefined : alert('good', foreign(this.answer)),
     );
-  }
-
-  private dismiss(): void {
-    this.answer = '';
-    this.render();
   }
 
   private content(): Child {
@@ -174,6 +169,16 @@ class Page {
         return spinner('The daemon is called …');
     }
   }
+}
+
+/** Loads the page again when administrative access begins or ends: calls then have another user. */
+function followAccess(): void {
+  const access = cockpit.dbus(null, { bus: 'internal' }).proxy('cockpit.Superuser', '/superuser');
+  let before: string | undefined;
+  access.addEventListener('changed', () => {
+    if (before !== undefined && before !== access.Current) location.reload();
+    before = access.Current;
+  });
 }
 
 followTheme();

@@ -1,4 +1,5 @@
-import { type Child, el } from './dom.ts';
+import { clip } from '../../src/platform/plain-text.ts';
+import { type Child, el, foreign, svg } from './dom.ts';
 import type { Tone } from './view.ts';
 
 export function button(text: string, onclick: () => void, look = 'pf-m-secondary', name?: string): HTMLButtonElement {
@@ -10,14 +11,16 @@ export function button(text: string, onclick: () => void, look = 'pf-m-secondary
 }
 
 export function card(title: string, actions: readonly Child[], ...body: readonly Child[]): HTMLElement {
-  const id = `card-${title.toLowerCase().replaceAll(/[^a-z0-9]+/g, '-')}`;
+  const id = `card-${clip(title, 60)
+    .toLowerCase()
+    .replaceAll(/[^a-z0-9]+/g, '-')}`;
   return el(
     'section',
     { class: 'pf-v6-c-card', 'aria-labelledby': id },
     el(
       'div',
       { class: 'pf-v6-c-card__header sp-header' },
-      el('div', { class: 'pf-v6-c-card__title' }, el('h2', { class: 'pf-v6-c-card__title-text', id }, title)),
+      el('div', { class: 'pf-v6-c-card__title' }, el('h2', { class: 'pf-v6-c-card__title-text', id }, foreign(title))),
       el('div', { class: 'sp-buttons' }, ...actions),
     ),
     el('div', { class: 'pf-v6-c-card__body' }, ...body),
@@ -53,10 +56,23 @@ export function alert(tone: Tone, title: Child, ...body: readonly Child[]): HTML
   return el(
     'div',
     { class: `pf-v6-c-alert pf-m-inline sp-alert ${look}` },
-    el('div', { class: 'pf-v6-c-alert__icon', 'aria-hidden': 'true' }, el('span', { class: 'sp-dot' })),
+    el('div', { class: 'pf-v6-c-alert__icon' }, icon(tone)),
     el('p', { class: 'pf-v6-c-alert__title' }, el('span', { class: 'pf-v6-screen-reader' }, spoken), title),
     body.length === 0 ? undefined : el('div', { class: 'pf-v6-c-alert__description' }, ...body),
   );
+}
+
+const ICONS: Readonly<Record<Tone, string>> = {
+  good: 'M8 0a8 8 0 1 1 0 16A8 8 0 0 1 8 0Zm3.9 4.6L6.8 9.7 4.1 7.1 3 8.3l3.8 3.7L13 5.8Z',
+  info: 'M8 0a8 8 0 1 1 0 16A8 8 0 0 1 8 0ZM7.1 3.4v1.8h1.8V3.4Zm0 3.2v6h1.8v-6Z',
+  warning: 'M8 1 15.8 15H.2ZM7.2 5.8v5h1.6v-5Zm0 6v1.6h1.6v-1.6Z',
+  danger: 'M8 0a8 8 0 1 1 0 16A8 8 0 0 1 8 0ZM7.1 3.4v6h1.8v-6Zm0 7.4v1.8h1.8v-1.8Z',
+  none: '',
+};
+
+function icon(tone: Tone): SVGElement {
+  const path = svg('path', { d: ICONS[tone], 'fill-rule': 'evenodd' });
+  return svg('svg', { class: 'sp-icon', viewBox: '0 0 16 16', 'aria-hidden': 'true' }, path);
 }
 
 /** Terms with their descriptions. Those without are left out. */
@@ -109,7 +125,11 @@ export function table(name: string, columns: readonly string[], rows: readonly (
           'tr',
           { class: 'pf-v6-c-table__tr', role: 'row' },
           ...cells.map((cell, at) =>
-            el('td', { class: 'pf-v6-c-table__td', role: 'cell', 'data-label': columns[at] ?? '' }, cell),
+            el(
+              'td',
+              { class: 'pf-v6-c-table__td', role: 'cell', 'data-label': columns[at] ?? '' },
+              el('div', {}, cell),
+            ),
           ),
         ),
       ),

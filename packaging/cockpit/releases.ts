@@ -34,12 +34,14 @@ function bundleTable(bundles: readonly BundleReport[], requests: Requests, go: (
           button(titleOf(bundle), () => go(bundle.bundleId), 'pf-m-link pf-m-inline sp-foreign'),
           reason === undefined ? undefined : el('p', { class: 'sp-quiet' }, foreign(reason.message)),
         ],
-        [
+        el(
+          'span',
+          { class: 'sp-short' },
           label(hold === undefined ? phase : `${phase} (${hold})`, toneOfBundle(bundle)),
           current ? [' ', label('current', 'none')] : undefined,
-        ],
-        `${images.present} of ${images.total}`,
-        formatBytes(sizeBytes),
+        ),
+        el('span', { class: 'sp-short' }, `${images.present} of ${images.total}`),
+        el('span', { class: 'sp-short' }, formatBytes(sizeBytes)),
         actionButtons(bundle, requests),
       ];
     }),

@@ -75,14 +75,14 @@ describe.runIf(have('root', 'dbus-daemon', ...cockpitNeeds))('the page in Cockpi
     daemon.harness.engine.prove({ bundle: 'ocp@4.13.7' });
     daemon.harness.plug((await make('4.13.8', 8)).path);
     await session.click('Activate ocp 4.13.8');
-    await session.click('Activate');
+    await session.inDialog('Activate');
     await daemon.harness.until(({ bundles }) =>
       bundles.some(({ version, current }) => version === '4.13.8' && current),
     );
     await session.go('');
     await session.click('Roll back ocp');
     await session.shows(/Now activated: ocp 4\.13\.8/);
-    await session.click('Roll back');
+    await session.inDialog('Roll back');
     await daemon.harness.until(({ bundles }) =>
       bundles.some(({ version, current }) => version === '4.13.7' && current),
     );
@@ -110,6 +110,21 @@ describe.runIf(have('root', 'dbus-daemon', ...cockpitNeeds))('the page in Cockpi
     }
     await session.resize(1_280, 900);
     await session.style('light');
+  });
+
+  it('shows what the daemon wrote last while it does not run, and follows it again', async () => {
+    await session.go('');
+    await daemon.leave();
+    await session.shows(/The daemon does not run\s+This is what it wrote last/);
+    await session.shows(/ocp 4\.13\.7\s+(proven|activated)/);
+    await session.picture('stored');
+    expect(await session.findings()).toEqual([]);
+    await session.click('Rescan');
+    await session.inDialog('Rescan');
+    await session.shows(/This was not done\s+The daemon does not run/);
+    await session.inDialog('Cancel');
+    await daemon.serve();
+    await session.shows(/^(?!.*The daemon does not run)/s);
   });
 
   it('did nothing that its content security policy refuses', () => {

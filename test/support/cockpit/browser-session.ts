@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import axe from 'axe-core';
-import { type Browser, launch, type Page } from 'puppeteer-core';
+import { type Browser, type Frame, launch, type Page } from 'puppeteer-core';
 import { expect } from 'vitest';
 import { eventually } from '../eventually.ts';
 import { freePort } from '../free-port.ts';
@@ -46,26 +46,19 @@ export class BrowserSession {
     readonly faults: readonly string[],
   ) {}
 
+  /** The page alone, without a login. */
   static async open(options: SessionOptions): Promise<BrowserSession> {
-    const folder = await mkdtemp(join(tmpdir(), 'stickpin-cockpit-'));
-    await chmod(folder, 0o755);
-    const bridge = await prepare(folder, options);
+    const folder = await layOut();
+    const bridge = join(folder, 'bridge');
+    await writeProgram(bridge, bridgeScript(options));
     const port = await freePort();
-    const server = spawn(
-      COCKPIT_WS,
-      ['--no-tls', '--address=127.0.0.1', `--port=${port}`, `--local-session=${bridge}`],
-      {
-        env: {
-          ...process.env,
-          DBUS_SYSTEM_BUS_ADDRESS: options.address,
-          XDG_DATA_HOME: join(folder, 'share'),
-          XDG_DATA_DIRS: '/usr/share',
-          XDG_CONFIG_DIRS: join(folder, 'config'),
-          XDG_RUNTIME_DIR: join(folder, 'runtime'),
-        },
-        stdio: 'ignore',
-      },
-    );
+    const environment = { DBUS_SYSTEM_BUS_ADDRESS: options.address, XDG_DATA_HOME: join(folder, 'share') };
+    const server = startServer(folder, [COCKPIT_WS, ...listenOn(port), `--local-session=${bridge}`], environment);
+    const url = `http://127.0.0.1:${port}/cockpit/@localhost/stickpin/index.html`;
+    return BrowserSession.browse(folder, server, url);
+  }
+
+  private static async browse(folder: string, server: ChildProcess, url: string): Promise<BrowserSession> {
     const browser = await launch({
       executablePath: programPath('chromium') ?? '',
       args: ['--no-sandbox', '--disable-dev-shm-usage', '--disable-gpu', '--lang=en-GB'],
@@ -78,11 +71,15 @@ export class BrowserSession {
     page.on('console', (message) => {
       if (message.type() === 'error') faults.push(message.text());
     });
-    const url = `http://127.0.0.1:${port}/cockpit/@localhost/stickpin/index.html`;
     const session = new BrowserSession(folder, server, browser, url, page, faults);
     await session.resize(1_280, 900);
     await eventually(async () => expect((await page.goto(url))?.status()).toBe(200));
     return session;
+  }
+
+  /** Our page, also inside of Cockpit's own. */
+  private get frame(): Frame {
+    return this.page.frames().find((frame) => frame.url().includes('/stickpin/index.html')) ?? this.page.mainFrame();
   }
 
   async go(path = ''): Promise<void> {
@@ -93,9 +90,9 @@ export class BrowserSession {
     return this.page.setViewport({ width, height });
   }
 
-  /** Everything that is to be read. */
+  /** Everything that is to be read, with one blank for each run of blanks and line ends. */
   async text(): Promise<string> {
-    return String(await this.page.evaluate('document.body.innerText'));
+    return String(await this.frame.evaluate('document.body.innerText')).replace(/\s+/g, ' ');
   }
 
   /** Waits until the text matches. */
@@ -105,27 +102,41 @@ export class BrowserSession {
 
   /** Clicks what has this role and name, with the mouse. */
   async click(name: string, role = 'button'): Promise<void> {
-    await this.page.locator(`::-p-aria([name="${name}"][role="${role}"])`).setTimeout(20_000).click();
+    await this.frame.locator(`::-p-aria([name="${name}"][role="${role}"])`).setTimeout(20_000).click();
+  }
+
+  /** Clicks a button of the dialog, and waits until the dialog has closed or changed. */
+  async inDialog(name: string): Promise<void> {
+    await this.frame.locator('dialog').wait();
+    await this.frame.locator(`dialog ::-p-aria([name="${name}"][role="button"])`).setTimeout(20_000).click();
+  }
+
+  /** Where the browser saves files from now on. Returns the folder. */
+  async saveTo(folder: string): Promise<string> {
+    await mkdir(folder, { recursive: true });
+    const client = await this.page.createCDPSession();
+    await client.send('Browser.setDownloadBehavior', { behavior: 'allow', downloadPath: folder });
+    return folder;
   }
 
   /** The name of the element with the focus. */
   async focused(): Promise<string> {
     const name = 'document.activeElement.getAttribute("aria-label") ?? document.activeElement.innerText';
-    return String(await this.page.evaluate(name));
+    return String(await this.frame.evaluate(name));
   }
 
   /** Chooses a style as Cockpit's own menu does. */
   async style(style: 'light' | 'dark'): Promise<void> {
-    await this.page.evaluate(`localStorage.setItem('shell:style', '${style}');
+    await this.frame.evaluate(`localStorage.setItem('shell:style', '${style}');
       dispatchEvent(new CustomEvent('cockpit-style', { detail: { style: '${style}' } }));`);
     // Colours change over some frames.
-    await this.page.evaluate('Promise.all(document.getAnimations().map(({ finished }) => finished.catch(() => {})))');
+    await this.frame.evaluate('Promise.all(document.getAnimations().map(({ finished }) => finished.catch(() => {})))');
   }
 
   /** What axe finds. */
   async findings(): Promise<readonly string[]> {
-    await this.page.evaluate(axe.source);
-    const { violations } = (await this.page.evaluate('axe.run()')) as axe.AxeResults;
+    await this.frame.evaluate(axe.source);
+    const { violations } = (await this.frame.evaluate('axe.run()')) as axe.AxeResults;
     return violations.flatMap(({ id, nodes }) =>
       nodes.map(({ html, failureSummary }) => `${id}: ${html} ${failureSummary}`),
     );
@@ -136,7 +147,7 @@ export class BrowserSession {
     const wide = `[...document.querySelectorAll('body *')]
       .filter((element) => element.getBoundingClientRect().right > innerWidth + 1 && element.closest('svg, .pf-v6-c-tabs__list, .sp-graph') === null)
       .map((element) => element.outerHTML.slice(0, 200))`;
-    return (await this.page.evaluate(wide)) as readonly string[];
+    return (await this.frame.evaluate(wide)) as readonly string[];
   }
 
   /** Saves what is seen as NAME.png in the folder of STICKPIN_SCREENSHOTS, if it is set. */
@@ -156,24 +167,43 @@ export class BrowserSession {
   }
 }
 
-/** Lays out the page, and the program that is started as the bridge of the session. */
-async function prepare(folder: string, { runFolder, programs, uid = 0 }: SessionOptions): Promise<string> {
+/** A folder with the page, and with what Cockpit needs beside it. */
+async function layOut(): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), 'stickpin-cockpit-'));
+  await chmod(folder, 0o755);
   const repository = fileURLToPath(new URL('../../../', import.meta.url));
   const target = join(folder, 'share/cockpit/stickpin');
   await execute([process.execPath, join(repository, 'packaging/cockpit.mjs'), target], { cwd: repository });
   for (const name of ['config', 'runtime', 'browser']) await mkdir(join(folder, name));
   await chmod(join(folder, 'runtime'), 0o777);
-  const bridge = join(folder, 'bridge');
+  return folder;
+}
+
+function listenOn(port: number): readonly string[] {
+  return ['--no-tls', '--address=127.0.0.1', `--port=${port}`];
+}
+
+function startServer(folder: string, argv: readonly string[], environment: NodeJS.ProcessEnv = {}): ChildProcess {
+  const [file = '', ...args] = argv;
+  const env = {
+    ...process.env,
+    XDG_DATA_DIRS: '/usr/share',
+    XDG_CONFIG_DIRS: join(folder, 'config'),
+    XDG_RUNTIME_DIR: join(folder, 'runtime'),
+    ...environment,
+  };
+  return spawn(file, args, { env, stdio: 'ignore' });
+}
+
+/** Starts the bridge, with a folder /run of its own, in which nothing of this machine is seen. */
+function bridgeScript({ runFolder, programs, uid = 0 }: SessionOptions): string {
   const identity = uid === 0 ? '' : `setpriv --reuid=${uid} --regid=${uid} --clear-groups`;
-  // With a folder /run of its own, in which nothing of this machine is seen.
-  const script = `exec unshare --mount /bin/sh -ec '
+  return `exec unshare --mount /bin/sh -ec '
 mount -t tmpfs none /run
 mkdir -p /run/stickpin
 ${runFolder === undefined ? '' : `mount --bind "${runFolder}" /run/stickpin`}
 PATH="${programs ?? '/nonexistent'}:/usr/sbin:/usr/bin:/sbin:/bin" exec ${identity} ${programPath('cockpit-bridge')} "$@"' bridge "$@"
 `;
-  await writeProgram(bridge, script);
-  return bridge;
 }
 
 async function writeProgram(path: string, script: string): Promise<void> {
