@@ -30,6 +30,7 @@ const full = {
     barrier: { reason: 'etcd' },
     deadend: { reason: 'x' },
     rollout: { start: '2026-01-02T00:00:00Z', durationMinutes: 60, startPercentage: 0.1 },
+    order: { controlPlane: 'last', groups: ['zone=a'], canary: { nodes: 1, soakMinutes: 5 }, maxUnavailable: '25%' },
     endOfLife: '2028-01-01T00:00:00Z',
     base: digest,
   },

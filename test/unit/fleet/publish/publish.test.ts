@@ -1,6 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { parseNodeStatus, releaseLabel, versionInLabels } from '../../../../src/domain/fleet/node-status.ts';
+import {
+  parseNodeStatus,
+  parseStatusAnnotation,
+  releaseLabel,
+  versionInLabels,
+} from '../../../../src/domain/fleet/node-status.ts';
 import type { ConditionStatus } from '../../../../src/domain/model/condition.ts';
 import {
   healthOf,
@@ -22,6 +27,14 @@ const verdict = (type: string, status: ConditionStatus, reason = 'Because') => (
 });
 
 describe('nodeStatusOf', () => {
+  it('gives other nodes what they need for the order, and survives its own reader', () => {
+    const rollOut = { place: 2, begun: true, soaked: true };
+    const status = nodeStatusOf(ownReport([ownBundle({ rollOut })]), 'cordoned');
+    expect(status).toMatchObject({ out: 'cordoned', releases: [rollOut] });
+    expect(parseStatusAnnotation(JSON.stringify(publishedStatus(status)))).toEqual(status);
+    expect(nodeStatusOf(ownReport([ready]))).not.toHaveProperty('out');
+  });
+
   it('tells the current release first, then the newest', () => {
     const retired = ownBundle({ version: '4.13.4', phase: 'retired', adoptedAt: '2026-12-01T00:00:00.000Z' });
     const newer = ownBundle({ version: '4.14.0', phase: 'held', adoptedAt: '2026-11-24T00:00:00.000Z' });
