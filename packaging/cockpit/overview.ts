@@ -7,6 +7,7 @@ import {
   currentOf,
   hasFallback,
   headlineOf,
+  othersOf,
   timeText,
   titleOf,
   toneOfBundle,
@@ -17,6 +18,13 @@ import {
 export function overview(report: StatusReport, requests: Requests): Child {
   return [
     headline(report, requests),
+    othersOf(report).map(({ code, message, bundle }) =>
+      alert(
+        'warning',
+        [foreign(bundle ?? 'This node'), el('span', { class: 'sp-code' }, foreign(code))],
+        foreign(message),
+      ),
+    ),
     el(
       'div',
       { class: 'sp-columns' },

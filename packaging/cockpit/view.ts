@@ -12,28 +12,37 @@ export interface Headline {
   readonly text: string;
 }
 
-interface Advice {
-  readonly action: 'leave-in' | 'remove' | 'plug-in' | 'call-support' | 'wait' | 'none';
-  readonly code?: string;
-  readonly text: string;
+/** What a report says to the person at the node; a daemon of an earlier version says nothing. */
+interface Advised {
+  readonly advice?: {
+    readonly action: 'leave-in' | 'remove' | 'plug-in' | 'call-support' | 'wait' | 'none';
+    readonly words: string;
+    readonly code?: string;
+    readonly text: string;
+  };
+  readonly needsPerson?: readonly { readonly code: string; readonly message: string; readonly bundle?: string }[];
 }
 
-const ACTIONS: Readonly<Record<Advice['action'], readonly [title: string, tone: Tone]>> = {
-  'leave-in': ['Leave the stick in', 'info'],
-  remove: ['Remove the stick', 'good'],
-  'plug-in': ['Plug in a stick', 'warning'],
-  'call-support': ['Call support', 'danger'],
-  wait: ['Wait', 'info'],
-  none: ['Nothing to do', 'good'],
-};
+const ACTION_TONES = {
+  'leave-in': 'info',
+  remove: 'good',
+  'plug-in': 'warning',
+  'call-support': 'danger',
+  wait: 'info',
+  none: 'good',
+} as const;
 
-/** What a person at the node has to do. */
-export function headlineOf(report: StatusReport & { readonly advice?: Advice }): Headline {
-  const { advice, status } = report;
-  if (advice === undefined)
-    return { tone: report.runtime.reachable ? 'info' : 'danger', title: 'Status', text: status };
-  const [title, tone] = ACTIONS[advice.action];
-  return { tone, title, code: advice.code, text: advice.text };
+/** What a person at the node has to do first. */
+export function headlineOf({ advice, status, runtime }: StatusReport & Advised): Headline {
+  if (advice === undefined) return { tone: runtime.reachable ? 'info' : 'danger', title: 'STATUS', text: status };
+  const { action, words, code, text } = advice;
+  return { tone: ACTION_TONES[action], title: words, code, text };
+}
+
+/** What else ends only when a person does something. */
+export function othersOf({ advice, needsPerson = [] }: Advised): NonNullable<Advised['needsPerson']> {
+  const [only, ...more] = needsPerson;
+  return more.length === 0 && only?.code === advice?.code ? [] : needsPerson;
 }
 
 export interface Transfer {

@@ -4,13 +4,14 @@ import {
   graphOf,
   hasFallback,
   headlineOf,
+  othersOf,
   timeText,
   titleOf,
   toneOfBundle,
   toneOfCondition,
   transferOf,
 } from '../../../packaging/cockpit/view.ts';
-import type { BundleReport, StatusReport } from '../../../src/domain/report/status-schema.ts';
+import type { BundleReport } from '../../../src/domain/report/status-schema.ts';
 import { idleReport } from '../../support/bus/fake-backend.ts';
 
 const bundleOf = (over: Partial<BundleReport> = {}): BundleReport => ({
@@ -28,10 +29,19 @@ const bundleOf = (over: Partial<BundleReport> = {}): BundleReport => ({
 });
 
 describe('the headline', () => {
+  const advice = { action: 'call-support', words: 'CALL SUPPORT', code: 'K-03', text: 'The key is revoked.' } as const;
+  const revoked = { code: 'K-03', message: 'The key is revoked.' };
+  const full = { code: 'S-01', message: 'There is no space.', bundle: 'ocp@4.13.7' };
+
   it('is what a person has to do, with its code', () => {
-    const advice = { action: 'call-support', code: 'K-03', text: 'The key of the stick is revoked.' } as const;
-    const report: StatusReport = { ...idleReport(), advice } as StatusReport;
-    expect(headlineOf(report)).toEqual({ tone: 'danger', title: 'Call support', code: 'K-03', text: advice.text });
+    const report = { ...idleReport(), advice };
+    expect(headlineOf(report)).toEqual({ tone: 'danger', title: 'CALL SUPPORT', code: 'K-03', text: advice.text });
+  });
+
+  it('has below it what else ends only by a person, and not the same once more', () => {
+    expect(othersOf({ ...idleReport(), advice, needsPerson: [revoked] })).toEqual([]);
+    expect(othersOf({ ...idleReport(), advice, needsPerson: [full] })).toEqual([full]);
+    expect(othersOf({ ...idleReport(), advice, needsPerson: [revoked, full] })).toEqual([revoked, full]);
   });
 });
 
