@@ -36,10 +36,10 @@ function listed(all: readonly Explanation[], context: CommandContext): string {
   );
 }
 
-function text({ code, reason, means, words, next }: Explanation, { columns }: CommandContext): string {
+function text({ code, reason, means, words, asks, next }: Explanation, { columns }: CommandContext): string {
   const lines = [
     `${code}  ${means}.`,
-    `With a stick:  ${words}`,
+    `With a stick:  ${words}: ${asks}`,
     `Administrator: ${next}`,
     `In the journal and in --json: ${reason}`,
   ];

@@ -115,6 +115,7 @@ export const NODE_DOCUMENTS = {
         means: text,
         action: v.picklist(PERSON_ACTIONS),
         words: v.pipe(text, v.description('What a person with a stick does, as STATUS begins.')),
+        asks: v.pipe(text, v.description('The same as a sentence.')),
         next: v.pipe(text, v.description('What the administrator does: a clause.')),
       }),
     ),

@@ -4,22 +4,23 @@ export const PERSON_ACTIONS = ['leave-in', 'remove', 'plug-in', 'call-support', 
 export interface ActionWords {
   readonly action: (typeof PERSON_ACTIONS)[number];
   readonly words: string;
+  readonly asks: string;
   /** A sentence after the first one. */
   readonly after?: string;
 }
 
-/** What a line begins with. */
+/** What a line begins with, and what a person does then. */
 export const ACTIONS = {
-  'leave-in': { action: 'leave-in', words: 'LEAVE THE STICK IN' },
-  remove: { action: 'remove', words: 'REMOVE THE STICK' },
-  'plug-in': { action: 'plug-in', words: 'PLUG IN THE STICK' },
-  'plug-in-again': { action: 'plug-in', words: 'PLUG IN THE STICK AGAIN' },
-  'plug-in-other': { action: 'plug-in', words: 'PLUG IN ANOTHER STICK' },
-  'call-support': { action: 'call-support', words: 'CALL SUPPORT' },
-  wait: { action: 'wait', words: 'WAIT' },
-  'done-remove': { action: 'remove', words: 'DONE', after: 'Remove the stick.' },
-  done: { action: 'none', words: 'DONE' },
-  idle: { action: 'none', words: 'IDLE' },
+  'leave-in': { action: 'leave-in', words: 'LEAVE THE STICK IN', asks: 'Wait. The node reads the stick.' },
+  remove: { action: 'remove', words: 'REMOVE THE STICK', asks: 'Take it to the next node.' },
+  'plug-in': { action: 'plug-in', words: 'PLUG IN THE STICK', asks: 'Plug in the stick of the release.' },
+  'plug-in-again': { action: 'plug-in', words: 'PLUG IN THE STICK AGAIN', asks: 'Plug the same stick in again.' },
+  'plug-in-other': { action: 'plug-in', words: 'PLUG IN ANOTHER STICK', asks: 'Plug in another good stick.' },
+  'call-support': { action: 'call-support', words: 'CALL SUPPORT', asks: 'Read out the code.' },
+  wait: { action: 'wait', words: 'WAIT', asks: 'Wait.' },
+  'done-remove': { action: 'remove', words: 'DONE', after: 'Remove the stick.', asks: 'Take it to the next node.' },
+  done: { action: 'none', words: 'DONE', asks: 'Nothing.' },
+  idle: { action: 'none', words: 'IDLE', asks: 'Nothing.' },
 } as const satisfies Readonly<Record<string, ActionWords>>;
 
 export type Does = keyof typeof ACTIONS;

@@ -14,6 +14,8 @@ export interface Explanation {
   readonly action: (typeof ACTIONS)[Does]['action'];
   /** What a person with a stick does, as STATUS begins. */
   readonly words: string;
+  /** The same as a sentence. */
+  readonly asks: string;
   /** What the administrator does: a clause. */
   readonly next: string;
 }
@@ -22,8 +24,9 @@ export interface Explanation {
 export const EXPLANATIONS: readonly Explanation[] = CODES.map(({ short, code, means, next, does }) => {
   const remedy = knownRemedy(code, 'NAME@VERSION') ?? next;
   const entries: Readonly<Record<string, { readonly does?: Does }>> = { ...HOLDS, ...REASONS };
-  const { action, words } = ACTIONS[does ?? entries[code]?.does ?? (remedy === undefined ? 'wait' : 'call-support')];
-  return { code: short, reason: code, means, action, words, next: remedy ?? 'nothing: it ends automatically' };
+  const { action, words, asks } =
+    ACTIONS[does ?? entries[code]?.does ?? (remedy === undefined ? 'wait' : 'call-support')];
+  return { code: short, reason: code, means, action, words, asks, next: remedy ?? 'nothing: it ends automatically' };
 });
 
 /** @param name `M-12`, `m12` or `engine/needs-copy` */
