@@ -231,7 +231,8 @@ function machineOf(qemu: Qemu, agent: GuestAgent, shared: string): Omit<Machine,
     powerCut: () => bootAgain(qemu, agent, () => qemu.qmp.execute('system_reset')),
     terminal: async (number) => {
       const columns = 80;
-      const cells = (await output(`cat /dev/vcs${number} | tr '\\0' ' '; echo .`)).slice(0, -1);
+      // Blanks at its begin and end are cells, too.
+      const cells = (await output(`echo -n .; tr '\\0' ' ' < /dev/vcs${number}; echo .`)).slice(1, -1);
       const rows = Array.from({ length: Math.ceil(cells.length / columns) }, (_, row) =>
         cells.slice(row * columns, (row + 1) * columns).trimEnd(),
       );
