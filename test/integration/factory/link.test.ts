@@ -233,7 +233,8 @@ describe.runIf(have('mmdebstrap', 'openssl'))('a bundle in a registry', () => {
     it('goes on within a blob when the command is run again, and not before', async () => {
       front.meddle = (request) => (isLayer(request) ? { cutAt: MiB } : undefined);
       const broken = await pull(reference, '--keys', keys, '--retry', '0');
-      expect(broken).toMatchObject({ exitCode: 1, stdout: '' });
+      expect(broken.exitCode).toBe(1);
+      expect(JSON.parse(broken.stdout)).toMatchObject({ error: { code: 'bundle/registry', exitCode: 1 } });
       expect(broken.stderr).toContain(`${reference}: `);
       expect(existsSync(join(out, 'pulled'))).toBe(false);
       front.meddle = () => undefined;

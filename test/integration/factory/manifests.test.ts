@@ -75,7 +75,8 @@ describe('--manifests', () => {
   it('makes no bundle with --strict when there is a warning, and names each', async () => {
     const file = put('web.yaml', 'quay.io/x/other:1', 'nginx:1');
     const made = await create('--strict', '--json');
-    expect(made).toMatchObject({ exitCode: 1, stdout: '' });
+    expect(made.exitCode).toBe(1);
+    expect(JSON.parse(made.stdout)).toMatchObject({ error: { code: 'bundle/warnings', exitCode: 1 } });
     expect(made.stderr).toMatch(/^stickpin: 2 warnings are errors with --strict, and no bundle was made: /);
     expect(made.stderr).toContain(`${file}: Pod web, container c0: image quay.io/x/other:1 is not in the bundle; `);
     expect(made.stderr).toContain('container c1: image nginx:1 is not in the bundle');
