@@ -19,6 +19,8 @@ interface Visit {
   revision: string;
   /** It is among the rejections or the approvals that this node shows: charged as a refusal. */
   isShown: boolean;
+  /** This node has taken it: what changes is only which blobs the peer has. Not charged again. */
+  isVerified: boolean;
   /** Until its revision or the keys change; undefined unless its content is refused. */
   refusal?: { readonly path: string; readonly reason: Fault } | undefined;
 }
@@ -60,7 +62,8 @@ export class BoundedOffers {
     // Those that were read before must not keep others from being read.
     const news = [...fresh.filter((one) => !visits.has(one.bundleId)), ...fresh].slice(0, READ_AT_ONCE);
     const read = new Set(news.map(({ bundleId }) => bundleId));
-    this.budgets.charge(peer, 'bundle', read.size);
+    const unverified = news.filter(({ bundleId }) => visits.get(bundleId)?.isVerified !== true);
+    this.budgets.charge(peer, 'bundle', new Set(unverified.map(({ bundleId }) => bundleId)).size);
     for (const { bundleId, revision } of news) this.remember(visits, bundleId, revision);
     const shown = considered.filter((one) => !isFresh(one));
     const ids = new Set(shown.map(({ bundleId }) => bundleId));
@@ -87,8 +90,10 @@ export class BoundedOffers {
       if (bundleId === undefined && reason.code.startsWith('bundle/')) visit.refusal = { path, reason };
     }
     for (const { bundleId, hold, media } of bundles) {
-      const visit = hold === 'approval' && media.includes(label) ? visits.get(bundleId as BundleId) : undefined;
-      if (visit !== undefined) this.show(peer, visit);
+      const visit = visits.get(bundleId as BundleId);
+      if (visit === undefined) continue;
+      visit.isVerified = hold !== 'approval';
+      if (!visit.isVerified && media.includes(label)) this.show(peer, visit);
     }
   }
 
@@ -112,11 +117,11 @@ export class BoundedOffers {
   }
 
   private remember(visits: Map<BundleId, Visit>, bundleId: BundleId, revision: string): void {
-    const isShown = visits.get(bundleId)?.isShown ?? false;
+    const { isShown = false, isVerified = false } = visits.get(bundleId) ?? {};
     visits.delete(bundleId);
     const [oldest] = visits.keys();
     if (visits.size >= MOST_REMEMBERED && oldest !== undefined) visits.delete(oldest);
-    visits.set(bundleId, { revision, isShown });
+    visits.set(bundleId, { revision, isShown, isVerified });
   }
 }
 

@@ -49,6 +49,16 @@ it('leaves out a peer with more bundles than a minute has, and takes the others 
   expect(bounds.select('w', offers(8, 'later'))?.bundles).toHaveLength(8);
 });
 
+it('reads a bundle that this node has taken as often as its blobs change', () => {
+  const all = offers(8);
+  bounds.select('w', all);
+  const bundles = all.map(({ bundleId }) => ({ bundleId, media: ['w'] }));
+  bounds.reported('w', 'w', { rejected: [], bundles } as unknown as StatusReport);
+  for (let time = 0; time < 1_000; time += 1) {
+    expect(bounds.select('w', offers(8, `r${time}`))?.bundles).toHaveLength(8);
+  }
+});
+
 it('reads a refused bundle again with another revision or other keys only', () => {
   const [one] = offers(1);
   if (one === undefined) return expect.unreachable();
