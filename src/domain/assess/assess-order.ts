@@ -73,7 +73,9 @@ function isRequested({ activationRequestedAt = 0, activatedAt = 0 }: StoredBundl
 function inOrder(entry: BundleAssessment, next: PathRelease | undefined): BundleAssessment {
   if (!entry.activationDue || isRequested(entry.bundle)) return entry;
   const held = judgeOrder(entry.bundle, next);
-  return held.length === 0 ? entry : { ...entry, activationDue: false, holds: [...entry.holds, ...held] };
+  if (held.length === 0) return entry;
+  const { begun: _, ...rollOut } = entry.rollOut ?? {};
+  return { ...entry, activationDue: false, rollOut, holds: [...entry.holds, ...held] };
 }
 
 export function isReadyToActivate({ activationDue, ...entry }: BundleAssessment): boolean {
