@@ -61,6 +61,7 @@ export interface OwnTurn {
 interface Member extends AwaitedNode {
   readonly place: number;
   readonly isOut: boolean;
+  readonly isCordoned?: boolean;
 }
 
 interface Stage {
@@ -96,7 +97,9 @@ export function turnOf(
   const [lagging, ...more] = members.filter((node) => !isReady(node) && !node.isOut).map(awaited);
   if (lagging !== undefined) return { kind: 'not-ready', nodes: [lagging, ...more], ...leftOut };
   const me = { name: self, place: placeIn(order, own.place), isOut: own.out !== undefined };
-  return { ...turnInLine(me, stagesOf([...members, me], order), order), ...leftOut };
+  // It comes behind all nodes that take part; a cordoned one may stay so for ever.
+  const ahead = me.isOut ? members.filter(({ isOut, isCordoned }) => !(isOut && isCordoned)) : members;
+  return { ...turnInLine(me, stagesOf([...ahead, me], order), order), ...leftOut };
 }
 
 function turnInLine(me: Member, line: readonly Stage[], order: RollOutOrder) {
@@ -136,15 +139,16 @@ function isFinished({ member, isCanary }: Stage): boolean {
 function memberOf(node: FleetNode, release: TurnRelease, order: RollOutOrder): Member | undefined {
   const found = awaitedNode(node, release);
   if (found === undefined) return undefined;
-  const isOut = node.status?.out !== undefined && !isActivated(found) && !isMoving(found);
-  return { ...found, place: placeIn(order, found.release?.place), isOut };
+  const out = node.status?.out;
+  const isOut = out !== undefined && !isActivated(found) && !isMoving(found);
+  return { ...found, place: placeIn(order, found.release?.place), isOut, isCordoned: out === 'cordoned' };
 }
 
 function placeIn(order: RollOutOrder, place: number | undefined): number {
   return needsLabels(order) ? (place ?? MOST_PLACES) : 1;
 }
 
-function awaited({ place: _, isOut: __, ...node }: Member): AwaitedNode {
+function awaited({ place: _, isOut: __, isCordoned: ___, ...node }: Member): AwaitedNode {
   return node;
 }
 

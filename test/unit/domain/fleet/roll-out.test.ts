@@ -154,6 +154,10 @@ describe('a node that is cordoned or not ready', () => {
     expect(turn('b', [node('a', DONE, 'not-ready')])).toBe('go');
   });
 
+  it('does not wait for a cordoned node when it is out itself', () => {
+    expect(turn('n', [node('a', {}, 'cordoned'), node('b', DONE)], {}, { out: 'not-ready' })).toBe('go');
+  });
+
   it('comes last itself, and waits for nodes that have begun without it', () => {
     expect(turn('a', [node('b')], {}, { out: 'not-ready' })).toBe('before b');
     expect(turn('a', [node('b', { begun: true })])).toBe('before b');
