@@ -273,7 +273,7 @@ describe.runIf(have('dbus-daemon', 'busctl'))('D-Bus service', () => {
     );
     await raw(async (peer) => {
       const [status] = await peer.call(to(PROPERTIES, 'Get', 'ss', [IFACE, 'Status']), never);
-      expect(status).toMatchObject({ value: 'Starting' });
+      expect(status).toMatchObject({ value: 'WAIT: stickpin is starting.' });
     });
     await expect(client.report(never)).rejects.toMatchObject({
       code: 'api/starting',

@@ -262,7 +262,7 @@ describe('the stick', () => {
     const status = { version: 1, releases: [{ ...release, current: true }] } as const;
     fleet.tell([{ name: 'worker-1', isAbsent: false, status }]);
     await second.until(({ status: line }) =>
-      line.endsWith('ocp 4.13.7 is loaded on worker-1, and no node can give it: plug its stick into any node.'),
+      line.includes('ocp 4.13.7 is loaded on worker-1, and no node can give it: plug its stick into any node.'),
     );
     const first = await node('worker-1');
     first.plug(bundle.path);
@@ -474,7 +474,7 @@ describe('a peer that is busy', () => {
     const second = await node('worker-2');
     await eventually(() => {
       expect(second.statuses).toContain(
-        'Waiting for worker-1 to give ocp 4.13.7: place 2 of 3, about 40 s. 0/2 images are present.',
+        'WAIT (M-21): Waiting for worker-1 to give ocp 4.13.7: place 2 of 3, about 40 s. 0/2 images are present.',
       );
     }, 30_000);
     const asked = fleet.asked.length;
@@ -494,7 +494,7 @@ describe('a peer that is busy', () => {
     );
     const second = await node('worker-2');
     const waiting = 'Waiting for worker-1 to show its bundles: place 1 of 1, at most about 9 min.';
-    await second.until(({ status }) => status === waiting, 30_000);
+    await second.until(({ status }) => status.endsWith(waiting), 30_000);
     isFree = true;
     await second.until(isReady, 60_000);
   }, 90_000);

@@ -31,13 +31,7 @@ function codeTables(): string {
       const rows = EXPLANATIONS.filter((one) => one.code.startsWith(letter) && isForPerson(one)).map(
         ({ code, means, next }) => `| \`${code}\` | ${shown(means)} | ${shown(next)} |`,
       );
-      return [
-        `${title}:`,
-        '',
-        '| code | what it means | what to do |',
-        '| --- | --- | --- |',
-        ...rows,
-      ].join('\n');
+      return [`${title}:`, '', '| code | what it means | what to do |', '| --- | --- | --- |', ...rows].join('\n');
     })
     .join('\n\n');
 }

@@ -125,7 +125,7 @@ describe.runIf(have('root', 'mmdebstrap', 'dbus-daemon'))('the built daemon, kil
         await end('SIGKILL');
       }
       await start();
-      await untilNotified((text) => text.includes(`ocp 4.13.${version} is ready`) && text.includes('is activated'));
+      await untilNotified((text) => text.startsWith(`STATUS=DONE: ocp 4.13.${version} is installed.`));
       node.harness.unplug();
       await untilNotified((text) => text.startsWith('STATUS=IDLE:') && text.includes(`ocp 4.13.${version} activated`));
       await end('SIGTERM');
