@@ -68,11 +68,19 @@ function lineOf(snapshot: Snapshot, progress: Progress): Line {
   const media = mediaLine(observed, assessment);
   const chosen =
     (isStuck ? undefined : workLine(snapshot, progress)) ??
-    blockedLine(snapshot) ??
+    blockingLine(snapshot) ??
     copyLine(memory, assessment) ??
     waitingLine(snapshot, media, use) ??
     restLine(observed, assessment);
   return withNotes(settled(chosen, use), snapshot, chosen === media);
+}
+
+/** What ends by itself comes behind faults of the node that only a person ends. */
+function blockingLine(snapshot: Snapshot): Line | undefined {
+  const blocked = blockedLine(snapshot);
+  if (blocked === undefined || isForPerson(blocked.does)) return blocked;
+  const fault = nodeLines(snapshot).find(({ does }) => isForPerson(does));
+  return fault === undefined ? blocked : followedBy(fault, blocked);
 }
 
 function waitingLine(snapshot: Snapshot, media: Line | undefined, use: StickUse): Line | undefined {

@@ -1,5 +1,5 @@
 import type { Medium } from '../../model/medium.ts';
-import { ACTIONS, type Does } from '../actions.ts';
+import { ACTIONS, type Does, isForPerson } from '../actions.ts';
 import type { Snapshot } from '../snapshot.ts';
 import type { Line } from './line.ts';
 
@@ -45,9 +45,11 @@ export function isActOfPerson(does: Does): boolean {
 
 /** The line with the action that fits what the sticks are used for. */
 export function settled(line: Line, use: StickUse): Line {
-  if (line.stick === undefined || use === 'none') return line;
-  if (line.stick === 'stays' || use === 'in-use') return { ...line, does: 'leave-in' };
-  return { ...line, does: line.does === 'done' ? 'done-remove' : removeOr(line.does) };
+  const { does, stick } = line;
+  if (use === 'in-use' && !isForPerson(does)) return { ...line, does: 'leave-in' };
+  if (stick === undefined || use === 'none') return line;
+  if (stick === 'stays' || use === 'in-use') return { ...line, does: 'leave-in' };
+  return { ...line, does: does === 'done' ? 'done-remove' : removeOr(does) };
 }
 
 /** Another stick is needed, whether this one stays or not. */
