@@ -61,7 +61,7 @@ export interface OwnTurn {
 interface Member extends AwaitedNode {
   readonly place: number;
   readonly isOut: boolean;
-  readonly isCordoned?: boolean;
+  readonly state?: LeftOut | undefined;
 }
 
 interface Stage {
@@ -86,9 +86,10 @@ export function turnOf(
   own: OwnTurn = {},
 ): Turn {
   const others = nodes.filter(({ name }) => name !== self).sort((a, b) => byName(a.name, b.name));
-  const absent = others.filter(({ isAbsent }) => isAbsent).map(({ name }) => name);
+  const isSilent = (node: FleetNode) => node.isAbsent && !isSilentCanary(node, release, order);
+  const absent = others.filter(isSilent).map(({ name }) => name);
   const members = others
-    .filter((node) => isCounted(node, release))
+    .filter((node) => !isSilent(node) && !hasGoneOn(node, release))
     .flatMap((node) => memberOf(node, release, order) ?? []);
   const out = members.filter(({ isOut }) => isOut).map(({ name }) => name);
   const leftOut = { absent, out };
@@ -98,7 +99,7 @@ export function turnOf(
   if (lagging !== undefined) return { kind: 'not-ready', nodes: [lagging, ...more], ...leftOut };
   const me = { name: self, place: placeIn(order, own.place), isOut: own.out !== undefined };
   // It comes behind all nodes that take part; a cordoned one may stay so for ever.
-  const ahead = me.isOut ? members.filter(({ isOut, isCordoned }) => !(isOut && isCordoned)) : members;
+  const ahead = me.isOut ? members.filter(({ isOut, state }) => !(isOut && state === 'cordoned')) : members;
   return { ...turnInLine(me, stagesOf([...ahead, me], order), order), ...leftOut };
 }
 
@@ -133,22 +134,29 @@ function stagesOf(members: readonly Member[], { canary }: RollOutOrder): readonl
 }
 
 function isFinished({ member, isCanary }: Stage): boolean {
-  return isActivated(member) && (!isCanary || member.release?.soaked === true);
+  if (!isActivated(member)) return false;
+  return !isCanary || (member.release?.soaked === true && member.state !== 'not-ready');
+}
+
+/** One that fell silent with the release in force may have broken by it: the rest waits for it. */
+function isSilentCanary(node: FleetNode, release: TurnRelease, { canary }: RollOutOrder): boolean {
+  const found = canary === undefined ? undefined : awaitedNode(node, release);
+  return found !== undefined && isActivated(found);
 }
 
 function memberOf(node: FleetNode, release: TurnRelease, order: RollOutOrder): Member | undefined {
   const found = awaitedNode(node, release);
   if (found === undefined) return undefined;
-  const out = node.status?.out;
-  const isOut = out !== undefined && !isActivated(found) && !isMoving(found);
-  return { ...found, place: placeIn(order, found.release?.place), isOut, isCordoned: out === 'cordoned' };
+  const state = node.status?.out;
+  const isOut = state !== undefined && !isActivated(found) && !isMoving(found);
+  return { ...found, place: placeIn(order, found.release?.place), isOut, state };
 }
 
 function placeIn(order: RollOutOrder, place: number | undefined): number {
   return needsLabels(order) ? (place ?? MOST_PLACES) : 1;
 }
 
-function awaited({ place: _, isOut: __, isCordoned: ___, ...node }: Member): AwaitedNode {
+function awaited({ place: _, isOut: __, state: ___, ...node }: Member): AwaitedNode {
   return node;
 }
 

@@ -136,6 +136,14 @@ describe('canaries', () => {
     expect(turn('a', [node('z', { ...DONE, place: 0 })], spare, { place: 1 })).toBe('soak z');
   });
 
+  it('hold the rest when they fall silent with the release, or are not ready', () => {
+    const silent = (name: string, release: Partial<ReleaseStatus>) => ({ ...node(name, release), isAbsent: true });
+    expect(turn('b', [silent('a', DONE), node('c')], { canary })).toBe('soak a');
+    expect(turn('b', [silent('a', { ...DONE, soaked: true }), node('c')], { canary })).toBe('go');
+    expect(turn('b', [silent('a', {}), node('c')], { canary })).toBe('go');
+    expect(turn('b', [node('a', { ...DONE, soaked: true }, 'not-ready')], { canary })).toBe('soak a');
+  });
+
   it('all have to stay in force', () => {
     const gone = { phase: 'activated', current: true, runs: false, soaked: true } as const;
     expect(turn('b', [node('a', gone)], { canary })).toBe('before a');
