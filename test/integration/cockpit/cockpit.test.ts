@@ -40,7 +40,7 @@ describe.runIf(have('root', 'dbus-daemon', ...cockpitNeeds))('the page in Cockpi
     daemon.harness.report().bundles.find((bundle) => bundle.version === version)?.phase;
 
   it('shows a stick that is plugged in, until its release is ready', async () => {
-    await session.shows(/Waiting for media/);
+    await session.shows(/Waiting for a stick/);
     await session.picture('idle');
     daemon.harness.plug((await make('4.13.7', 7)).path);
     await session.shows(/ocp 4\.13\.7 is ready/);

@@ -474,7 +474,7 @@ describe('a peer that is busy', () => {
     const second = await node('worker-2');
     await eventually(() => {
       expect(second.statuses).toContain(
-        'WAIT (M-21): Waiting for worker-1 to give ocp 4.13.7: place 2 of 3, about 40 s. 0/2 images are present.',
+        'WAIT (F-06): Waiting for worker-1 to give ocp 4.13.7: place 2 of 3, about 40 s. 0/2 images are present.',
       );
     }, 30_000);
     const asked = fleet.asked.length;

@@ -58,7 +58,8 @@ describe('a state database that is from before a rollback', () => {
     copyFileSync(earlier, statePath('state.db'));
     await harness.start();
     await harness.rounds(6);
-    expect(harness.report().status).toContain('ocp 2.0.0 was rolled back to ocp 1.0.0 by hand');
+    const reasons = harness.report().bundles.map(({ reason }) => reason?.message);
+    expect(reasons).toContainEqual(expect.stringContaining('ocp 2.0.0 was rolled back to ocp 1.0.0 by hand'));
     expect(await tagged()).toBe(first);
     const lost = harness.report().stateProblems.map(({ message }) => message);
     expect(lost).toEqual([expect.stringMatching(/it is an earlier copy.* goes on with .*state\.json of /)]);
