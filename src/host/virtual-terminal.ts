@@ -1,5 +1,5 @@
 import { closeSync, constants, openSync, writeSync } from 'node:fs';
-import { AppError, reasonOf } from '../platform/app-error.ts';
+import { AppError, reasonOf, systemCodeOf } from '../platform/app-error.ts';
 
 /** linux/vt.h, the same on all architectures. */
 const VT_GETSTATE = 0x5603;
@@ -7,8 +7,11 @@ const VT_ACTIVATE = 0x5606;
 /** Of `struct vt_stat`: `v_active`, `v_signal`, `v_state`, 16 bits each. */
 const STATE_BYTES = 6;
 
-/** Without taking it as the controlling terminal of the process. */
-const FLAGS = constants.O_WRONLY | constants.O_NOCTTY;
+/**
+ * Without taking it as the controlling terminal of the process, and without waiting: Ctrl+S and
+ * Scroll Lock stop the output of a terminal until somebody continues it.
+ */
+const FLAGS = constants.O_WRONLY | constants.O_NOCTTY | constants.O_NONBLOCK;
 
 /** A virtual terminal (console_ioctl(2)) that only this process uses. */
 export interface Terminal {
@@ -16,7 +19,8 @@ export interface Terminal {
   active(): number;
   /** Shows a terminal on the screen. */
   activate(number: number): void;
-  write(text: string): void;
+  /** False when the output is stopped: the text, or its end, is not written. */
+  write(text: string): boolean;
   close(): void;
 }
 
@@ -58,9 +62,7 @@ export async function openTerminal(number: number): Promise<Terminal> {
       activate: (other) => {
         ioctl(control, VT_ACTIVATE, other);
       },
-      write: (text) => {
-        writeSync(own, text);
-      },
+      write: (text) => writeWithoutWait(own, text),
       close: () => {
         closeSync(own);
         closeSync(control);
@@ -68,6 +70,16 @@ export async function openTerminal(number: number): Promise<Terminal> {
     };
   } catch (error) {
     closeSync(control);
+    throw error;
+  }
+}
+
+/** False when not everything was written. @param fd opened with `O_NONBLOCK` */
+export function writeWithoutWait(fd: number, text: string): boolean {
+  try {
+    return writeSync(fd, text) === Buffer.byteLength(text);
+  } catch (error) {
+    if (systemCodeOf(error) === 'EAGAIN') return false;
     throw error;
   }
 }

@@ -1,3 +1,4 @@
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { consoleText } from '../../domain/report/console-text.ts';
 import type { StatusReport } from '../../domain/report/status-schema.ts';
 import type { Terminal } from '../../host/virtual-terminal.ts';
@@ -11,19 +12,26 @@ const UNBLANK = '\x1b[13]';
 
 /**
  * Shows reports on a terminal of its own. The screen changes to it when a stick is plugged in, and
- * back when the last one is removed. Whoever changes the screen in between keeps it.
+ * back when the last one is removed. Whoever changes the screen in between keeps it. A file has the
+ * terminal that was shown before, so that the next process gives the screen back if this one crashes.
  */
 export class Screen {
   private shown: string | undefined;
-  private isPlugged = false;
+  private isPlugged: boolean;
   /** The terminal that the screen showed before. */
   private before: number | undefined;
 
   constructor(
     private readonly terminal: Terminal,
     private readonly number: number,
-  ) {}
+    /** Undefined without systemd. */
+    private readonly beforePath: string | undefined,
+  ) {
+    this.before = this.keptBefore();
+    this.isPlugged = this.before !== undefined;
+  }
 
+  /** Also called with the report that is shown: it is drawn again if the terminal did not take it. */
   show(report: StatusReport): void {
     this.draw(consoleText(report));
     const isPlugged = report.media.some(({ kind }) => kind === 'stick');
@@ -41,21 +49,42 @@ export class Screen {
 
   private draw(text: string): void {
     if (text === this.shown) return;
-    this.shown = text;
     const lines = text.split('\n').map((line) => ` ${line}${REST_OF_LINE}\r\n`);
-    this.terminal.write(`${BEGIN}${REST_OF_LINE}\r\n${lines.join('')}${REST_OF_SCREEN}`);
+    const isDrawn = this.terminal.write(`${BEGIN}${REST_OF_LINE}\r\n${lines.join('')}${REST_OF_SCREEN}`);
+    this.shown = isDrawn ? text : undefined;
   }
 
   private come(): void {
     const active = this.terminal.active();
-    this.before = active === this.number ? undefined : active;
+    this.keepBefore(active === this.number ? undefined : active);
     if (this.before !== undefined) this.terminal.activate(this.number);
     this.terminal.write(UNBLANK);
   }
 
   private go(): void {
     const { before } = this;
-    this.before = undefined;
     if (before !== undefined && this.terminal.active() === this.number) this.terminal.activate(before);
+    this.keepBefore(undefined);
+  }
+
+  private keepBefore(before: number | undefined): void {
+    this.before = before;
+    if (this.beforePath === undefined) return;
+    try {
+      if (before === undefined) rmSync(this.beforePath, { force: true });
+      else writeFileSync(this.beforePath, `${before}\n`);
+    } catch {
+      // Only the process after a crash needs it.
+    }
+  }
+
+  private keptBefore(): number | undefined {
+    if (this.beforePath === undefined) return undefined;
+    try {
+      const before = Number(readFileSync(this.beforePath, 'utf8'));
+      return Number.isInteger(before) && before > 0 ? before : undefined;
+    } catch {
+      return undefined;
+    }
   }
 }

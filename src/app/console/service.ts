@@ -41,20 +41,21 @@ const TICK_MS = 1_000;
 async function work({ settings, sources, log, stop, notifier }: SideProcess, vt: number): Promise<void> {
   const changed = new AbortController();
   const { signal, release } = linkSignals([stop, changed.signal]);
-  const screen = new Screen(await openTerminal(vt), vt);
+  const screen = new Screen(await openTerminal(vt), vt, beforePath());
   const onChanged = () => changed.abort();
   const unwatch = watchSettings({ settings, sources, log, notifier, onReload: () => undefined, onChanged });
   notifier.ready();
   notifier.status(`On terminal ${vt}: Ctrl+Alt+F${vt} shows it.`);
   const path = join(settings.paths.run_dir, 'status.json');
   let last: number | undefined;
+  let report: StatusReport | undefined;
   try {
     while (!signal.aborted) {
       const written = await stat(path).then(
         ({ mtimeMs }) => mtimeMs,
         () => undefined,
       );
-      const report = written === last ? undefined : await readReport(path);
+      if (written !== last) report = (await readReport(path)) ?? report;
       last = written;
       if (report !== undefined) screen.show(report);
       await systemClock.sleep(TICK_MS, signal).catch(() => undefined);
@@ -66,7 +67,16 @@ async function work({ settings, sources, log, stop, notifier }: SideProcess, vt:
   }
 }
 
-/** Undefined for one of an earlier boot, of an earlier daemon, or that can't be read. */
+/** In the folder of `RuntimeDirectory=`, which stays while systemd starts the unit again. */
+function beforePath(): string | undefined {
+  const folder = process.env.RUNTIME_DIRECTORY;
+  return folder === undefined ? undefined : join(folder, 'before');
+}
+
+/**
+ * Undefined for one of an earlier boot, or that can't be read. One of an earlier daemon of this boot
+ * is shown until the daemon writes its first.
+ */
 async function readReport(path: string): Promise<StatusReport | undefined> {
   try {
     const { bootId, ...members } = JSON.parse((await readIfPresent(path)) ?? '{}');

@@ -1,32 +1,38 @@
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { Screen } from '../../../../src/app/console/screen.ts';
 import type { StatusReport } from '../../../../src/domain/report/status-schema.ts';
 import { idleReport } from '../../../support/bus/fake-backend.ts';
+import { temporaryFolder } from '../../../support/files/temporary-folder.ts';
 
 const OWN = 8;
 
-function made() {
+function made({ active = 1, beforePath = join(temporaryFolder(), 'before') } = {}) {
   const written: string[] = [];
-  const node = { active: 1, isClosed: false };
+  const node = { active, isClosed: false, isStopped: false };
   const screen = new Screen(
     {
       active: () => node.active,
       activate: (number) => {
         node.active = number;
       },
-      write: (text) => written.push(text),
+      write: (text) => {
+        if (!node.isStopped) written.push(text);
+        return !node.isStopped;
+      },
       close: () => {
         node.isClosed = true;
       },
     },
     OWN,
+    beforePath,
   );
   const show = (...kinds: StatusReport['media'][number]['kind'][]) =>
     screen.show({
       ...idleReport(),
       media: kinds.map((kind) => ({ medium: kind, kind, state: 'read', bundles: 0 })),
     });
-  return { node, screen, show, written };
+  return { beforePath, node, screen, show, written };
 }
 
 describe('the screen', () => {
@@ -71,8 +77,39 @@ describe('the screen', () => {
     const { node, screen, show, written } = made();
     show('stick');
     screen.close();
-    expect(node).toEqual({ active: 1, isClosed: true });
+    expect(node).toMatchObject({ active: 1, isClosed: true });
     expect(written.at(-1)).toContain('\x1b[2J');
+  });
+
+  it('is given back by the next process after a crash, unless somebody has changed it', () => {
+    const crashed = made();
+    crashed.show('stick');
+    const next = made({ ...crashed, active: OWN });
+    next.show('stick');
+    expect(next.node.active).toBe(OWN);
+    next.show();
+    expect(next.node.active).toBe(1);
+
+    crashed.show();
+    crashed.show('stick');
+    const other = made({ ...crashed, active: 3 });
+    other.show('stick');
+    expect(other.node.active).toBe(3);
+    other.screen.close();
+    expect(other.node.active).toBe(3);
+    const later = made({ ...crashed, active: 2 });
+    later.show('stick');
+    expect(later.node.active).toBe(OWN);
+  });
+
+  it('is drawn again once somebody continues the output of the terminal', () => {
+    const { node, show, written } = made();
+    node.isStopped = true;
+    show();
+    node.isStopped = false;
+    show();
+    show();
+    expect(written).toHaveLength(1);
   });
 
   it('is drawn only when something changed, with nothing else than what it prints itself', () => {
