@@ -7,7 +7,9 @@ import {
   readdirSync,
   readFileSync,
   rmSync,
+  statSync,
   symlinkSync,
+  utimesSync,
   writeFileSync,
 } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -257,6 +259,8 @@ describe('keep-mirrors', () => {
   const MIRRORS = 'run/stickpin/registries.conf';
   const HOSTS = 'etc/containerd/certs.d/quay.io/hosts.toml';
   const FAILURES = 'run/stickpin/failed-starts';
+  const ISSUE = 'run/stickpin/stickpin.issue';
+  const AGETTY = 'run/agetty.reload';
   const OURS = '# Written by stickpin for the images of bundles\n# more\n# stickpin: {"madeDirectory":true}\n';
 
   interface Machine {
@@ -408,6 +412,25 @@ esac
   it.each(['success', 'timeout'])('removes the mirrors at a stop (%s), and reloads CRI-O', (result) => {
     expect(keep('stopped', { job: ' 812 stickpin.service stop running\n', result })).toEqual([RELOAD, CLOSE]);
     expect(mirrors()).toEqual(GONE);
+  });
+
+  it.each(['signal', 'watchdog'])('removes what login prompts show after a %s, and has them print again', (result) => {
+    put(ISSUE, 'LEAVE THE STICK IN\n');
+    put(AGETTY, '');
+    utimesSync(join(root, AGETTY), 1, 1);
+    keep('stopped', { result });
+    expect(existsSync(join(root, ISSUE))).toBe(false);
+    expect(statSync(join(root, AGETTY)).mtimeMs).toBeGreaterThan(1_000);
+    rmSync(join(root, AGETTY));
+    put(ISSUE, 'LEAVE THE STICK IN\n');
+    keep('stopped', { result });
+    expect([ISSUE, AGETTY].map((path) => existsSync(join(root, path)))).toEqual([false, false]);
+  });
+
+  it('leaves the text of another daemon that runs', () => {
+    put(ISSUE, 'LEAVE THE STICK IN\n');
+    keep('stopped', { result: 'exit-code', exitStatus: 75 });
+    expect(existsSync(join(root, ISSUE))).toBe(true);
   });
 
   it('removes the mirrors after three failed starts in a row, and ends waiting pulls', () => {
