@@ -83,18 +83,39 @@ function failureOf(
   context: CommandContext,
 ): Failure | undefined {
   if (error instanceof CommanderError) {
-    return error.exitCode === 0 ? undefined : { code: USAGE, message: wrongUsage, exitCode: exitCodes.usage };
+    if (error.exitCode === 0) return undefined;
+    return { code: USAGE, message: wrongUsage, exitCode: exitCodeFor(exitCodes.usage, args) };
   }
-  if (context.signal.aborted) return { code: INTERRUPTED, message: 'interrupted', exitCode: exitCodes.failed };
+  if (context.signal.aborted) {
+    return { code: INTERRUPTED, message: 'interrupted', exitCode: exitCodeFor(exitCodes.failed, args) };
+  }
   const code = error instanceof AppError ? error.code : 'cli/unexpected';
   const message = oneLine(messageOf(error, args, context));
-  return { code, message, exitCode: exitCodeOf(error), ...defined({ shortCode: knownShortCode(code) }) };
+  return {
+    code,
+    message,
+    exitCode: exitCodeFor(exitCodeOf(error), args),
+    ...defined({ shortCode: knownShortCode(code) }),
+  };
 }
 
 /** Also where the flags can't be read, so that a program gets its document. */
 function wantsJson(args: readonly string[]): boolean {
+  return flagsOf(args).includes('--json');
+}
+
+/** `status --exit-code` found out nothing about the node: its 0 to 3 are states of the node. */
+const STATUS_NOT_KNOWN = 4;
+
+/** A daemon that does not run is 3 with and without `--exit-code`. */
+function exitCodeFor(exitCode: number, args: readonly string[]): number {
+  const isOfNode = args[0] === 'status' && flagsOf(args).includes('--exit-code');
+  return isOfNode && exitCode !== exitCodes.unreachable ? STATUS_NOT_KNOWN : exitCode;
+}
+
+function flagsOf(args: readonly string[]): readonly string[] {
   const end = args.indexOf('--');
-  return (end < 0 ? args : args.slice(0, end)).includes('--json');
+  return end < 0 ? args : args.slice(0, end);
 }
 
 export function messageOf(

@@ -27,7 +27,7 @@ export function registerStatus(program: Command, context: CommandContext): void 
     .addOption(
       new Option(
         '--exit-code',
-        'end with 0 when all is good, 1 at work, 2 when a person is needed, 3 after a fault',
+        'end with 0 when all is good, 1 at work, 2 when a person is needed, 3 after a fault, 4 when it is not known',
       ).conflicts('watch'),
     )
     .action((options: StatusOptions) => status(options, context));

@@ -35,7 +35,19 @@ describe('stickpin status --exit-code', () => {
     expect(exitCode).toBe(3);
   });
 
-  it('is not for --watch', async () => {
-    expect((await run(good, '--watch')).exitCode).toBe(2);
+  it.each(['api/starting', 'api/denied', 'api/failed'])(
+    'ends with 4 after %s, which says nothing of the node',
+    async (code) => {
+      const fails = new AppError({ code, message: 'no answer', disposition: 'retry' });
+      const client = { report: () => Promise.reject(fails) };
+      const { exitCode, stdout } = await runCommand(['status', '--exit-code', '--json'], { client });
+      expect([exitCode, JSON.parse(stdout).error.exitCode]).toEqual([4, 4]);
+      expect((await runCommand(['status'], { client })).exitCode).not.toBe(4);
+    },
+  );
+
+  it.each(['--watch', '--wrong'])('ends with 4 after wrong usage (%s)', async (flag) => {
+    expect((await run(good, flag)).exitCode).toBe(4);
+    expect((await runCommand(['status', '--wrong'])).exitCode).toBe(2);
   });
 });
