@@ -133,6 +133,11 @@ function mediaCard({ media }: StatusReport, requests: Requests): Child {
   );
 }
 
+/** Hooks of the node are of a medium, or of nothing. */
+function hookTitle(hook: string, of: string | undefined): string {
+  return of === undefined ? hook : `${hook} of ${of}`;
+}
+
 function nodeCard({ runtime, conditions, windows, hooks, stateProblems }: StatusReport): Child {
   return card(
     'Node',
@@ -163,13 +168,13 @@ function nodeCard({ runtime, conditions, windows, hooks, stateProblems }: Status
         windows.length === 0 ? undefined : windows.slice(0, 3).map(({ text }) => el('p', {}, foreign(text))),
       ],
       ...hooks.map(
-        ({ hook, bundle, state, message }) =>
+        ({ hook, bundle, medium, state, message }) =>
           [
             `Hook`,
             [
               label(state, state === 'failed' ? 'danger' : 'info'),
               ' ',
-              foreign(`${hook} of ${bundle}${message === undefined ? '' : `: ${message}`}`),
+              foreign(`${hookTitle(hook, bundle ?? medium)}${message === undefined ? '' : `: ${message}`}`),
             ],
           ] as const,
       ),
