@@ -48,18 +48,24 @@ async function output(args: readonly string[], superuser: 'require' | 'try'): Pr
   try {
     await process;
   } catch (error) {
-    // Doctor ends with an exit code where it finds a fault.
+    // Doctor ends with an exit code where it finds a fault, and prints its findings.
     if (text === '' || !text.trimStart().startsWith('{')) throw error;
   }
   return text;
 }
+
+/** What a command prints with `--json` when it fails. */
+const failure = v.object({ error: v.object({ code: v.string(), message: v.string() }) });
 
 async function document<S extends v.GenericSchema>(
   args: readonly string[],
   superuser: 'require' | 'try',
   schema: S,
 ): Promise<v.InferOutput<S>> {
-  const parsed = v.safeParse(schema, JSON.parse(await output(args, superuser)));
+  const printed: unknown = JSON.parse(await output(args, superuser));
+  const failed = v.safeParse(failure, printed);
+  if (failed.success) throw callError(failed.output.error);
+  const parsed = v.safeParse(schema, printed);
   if (!parsed.success) throw callError({ message: `${args.join(' ')} printed something unexpected` });
   return parsed.output;
 }
