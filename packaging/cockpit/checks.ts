@@ -91,6 +91,8 @@ export async function downloadReport(): Promise<string> {
   const script = [
     'd=$(mktemp -d)',
     'trap \'rm -rf "$d"\' EXIT',
+    // A shell that a signal ends runs no trap of EXIT: Cockpit sends SIGTERM when the page is left.
+    "trap 'exit 1' HUP INT TERM",
     'stickpin report --out "$d/report.tar.gz" > /dev/null',
     'cat "$d/report.tar.gz"',
   ].join('\n');
