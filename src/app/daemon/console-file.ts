@@ -16,7 +16,7 @@ const NUMBERS_MS = 60_000;
 
 export interface ConsoleFileOptions {
   readonly runDirectory: string;
-  readonly clock: Pick<Clock, 'now' | 'monotonic'>;
+  readonly clock: Clock;
   readonly log: Log;
   /** {@link AGETTY_RELOAD} */
   readonly reload: string;
@@ -30,6 +30,8 @@ export interface ConsoleFileOptions {
 export class ConsoleFile {
   private readonly path: string;
   private last = { key: '', shape: '', at: Number.NEGATIVE_INFINITY };
+  /** In which only numbers are new: written when {@link NUMBERS_MS} are over. */
+  private waiting: { report: StatusReport; readonly stop: AbortController } | undefined;
   private trouble: string | undefined;
   private writing: Promise<void> = Promise.resolve();
 
@@ -40,10 +42,23 @@ export class ConsoleFile {
   /** Called with each report. Never throws; what can't be written is logged once. */
   publish(report: StatusReport): void {
     const key = consoleKey(report, STEP_PERCENT);
-    const shape = key.replace(/\d+/g, '0');
+    if (key === this.last.key) {
+      this.dropWaiting();
+      return;
+    }
+    const { advice } = report;
+    const shape = consoleKey(
+      { ...report, advice: { ...advice, text: advice.text.replace(/\d+/g, '0') } },
+      STEP_PERCENT,
+    );
     const at = this.options.clock.monotonic();
     const isOfNumbers = shape === this.last.shape && report.operation !== 'preloading';
-    if (key === this.last.key || (isOfNumbers && at - this.last.at < NUMBERS_MS)) return;
+    const leftMs = NUMBERS_MS - (at - this.last.at);
+    if (isOfNumbers && leftMs > 0) {
+      this.wait(report, leftMs);
+      return;
+    }
+    this.dropWaiting();
     this.last = { key, shape, at };
     const text = consoleText(report, STEP_PERCENT);
     this.change(() => replaceFile({ path: this.path, isVolatile: true }, `\n${text}\n`));
@@ -55,8 +70,31 @@ export class ConsoleFile {
 
   /** A daemon that does not run says nothing. */
   async close(): Promise<void> {
+    this.dropWaiting();
     this.change(() => rm(this.path, { force: true }));
     await this.writing;
+  }
+
+  private wait(report: StatusReport, ms: number): void {
+    if (this.waiting !== undefined) {
+      this.waiting.report = report;
+      return;
+    }
+    const waiting = { report, stop: new AbortController() };
+    this.waiting = waiting;
+    this.options.clock.sleep(ms, waiting.stop.signal).then(
+      () => {
+        if (this.waiting !== waiting) return;
+        this.waiting = undefined;
+        this.publish(waiting.report);
+      },
+      () => undefined,
+    );
+  }
+
+  private dropWaiting(): void {
+    this.waiting?.stop.abort();
+    this.waiting = undefined;
   }
 
   /** One change at a time, in their order. */

@@ -12,7 +12,13 @@ function made(folder = temporaryFolder()) {
   writeFileSync(reload, '');
   let monotonic = 0;
   const log = createRecordingLog();
-  const clock = { now: () => 1_773_144_000_000, monotonic: () => monotonic };
+  const sleeping: { readonly until: number; readonly wake: () => void; readonly signal: AbortSignal }[] = [];
+  const clock = {
+    now: () => 1_773_144_000_000,
+    monotonic: () => monotonic,
+    sleep: (ms: number, signal: AbortSignal) =>
+      new Promise<void>((wake) => sleeping.push({ until: monotonic + ms, wake, signal })),
+  };
   const file = new ConsoleFile({ runDirectory: folder, clock, log, reload });
   const path = join(folder, 'stickpin.issue');
   const report = (text: string, over: Partial<StatusReport> = {}): StatusReport => ({
@@ -25,8 +31,11 @@ function made(folder = temporaryFolder()) {
     file,
     path,
     log,
-    pass: (ms: number) => {
+    pass: async (ms: number) => {
       monotonic += ms;
+      for (const { until, wake, signal } of sleeping) if (until <= monotonic && !signal.aborted) wake();
+      await Promise.resolve();
+      await file.settled();
     },
     /** Whether agetty was asked to print it again. */
     publish: async (...args: Parameters<typeof report>) => {
@@ -60,10 +69,33 @@ describe('the text above a login prompt', () => {
     const { publish, pass, text } = made();
     await publish('Copying layers, 900 MiB left.');
     expect(await publish('Copying layers, 800 MiB left.')).toBe(false);
-    pass(60_000);
-    expect(await publish('Copying layers, 700 MiB left.')).toBe(true);
+    expect(await publish('Copying layers, 700 MiB left.')).toBe(false);
+    await pass(59_999);
+    expect(text()).toContain('900 MiB');
+    await pass(1);
     expect(text()).toContain('700 MiB');
     expect(await publish('Checking images, 1 of 9.')).toBe(true);
+  });
+
+  it('is not written later when the daemon has gone, or says again what is shown', async () => {
+    const { publish, pass, file, text } = made();
+    await publish('1 stick');
+    await publish('2 stick');
+    await publish('1 stick');
+    await pass(60_000);
+    expect(text()).toContain('1 stick');
+    await publish('3 stick');
+    await publish('4 stick');
+    await file.close();
+    await pass(60_000);
+    expect(text()).toBeUndefined();
+  });
+
+  it('is written at once with another code', async () => {
+    const { publish } = made();
+    const advice = { action: 'wait' as const, words: 'WAIT' as const, text: 'a' };
+    await publish('', { advice: { ...advice, code: 'M-12' } });
+    expect(await publish('', { advice: { ...advice, code: 'M-13' } })).toBe(true);
   });
 
   it('goes with the daemon', async () => {
