@@ -17,7 +17,7 @@ export async function runProgram(
   args: readonly string[],
   onOutput: (chunk: Buffer, kill: () => void) => void,
   signal: AbortSignal,
-  options: Pick<SpawnOptions, 'cwd' | 'env'> = {},
+  options: Pick<SpawnOptions, 'cwd' | 'env' | 'detached'> = {},
 ): Promise<Ended> {
   signal.throwIfAborted();
   const ended = await new Promise<Ended>((resolve) => {

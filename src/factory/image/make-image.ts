@@ -239,33 +239,67 @@ interface ToolRun {
   readonly args: readonly string[];
   readonly directory?: string;
   readonly env?: Readonly<Record<string, string>>;
-  /** Characters of stdout that are kept. Default 64 Ki. */
+  /** Bytes of stdout: more is an error. By default the last 64 Ki characters are kept. */
   readonly maxText?: number;
 }
 
 const MAX_TEXT = 64 * 1024;
 
 /**
- * An abort kills it. @returns the last part of each output
+ * Runs it without a terminal, on which it could ask. An abort kills it.
  *
- * @throws AppError `bundle/tool` when it is missing or fails, with its last line
+ * @returns its output, or the last part of it
+ * @throws AppError `bundle/tool` when it is missing, fails, with its last line, or prints more than
+ *   `maxText`
  */
 export async function runTool(
   tool: Tool,
-  { args, directory, env, maxText = MAX_TEXT }: ToolRun,
+  { args, directory, env, maxText }: ToolRun,
   signal: AbortSignal,
 ): Promise<{ readonly stdout: string; readonly stderr: string }> {
   signal.throwIfAborted();
   const path = await pathOf(tool);
-  let stdout = '';
-  const onOutput = (chunk: Buffer) => {
-    stdout = `${stdout}${chunk.toString('utf8')}`.slice(-maxText);
+  const output = new ToolOutput(maxText);
+  const options = {
+    env: { ...process.env, LC_ALL: 'C', TZ: 'UTC', ...env },
+    ...defined({ cwd: directory }),
+    detached: true,
   };
-  const options = { env: { ...process.env, LC_ALL: 'C', TZ: 'UTC', ...env }, ...defined({ cwd: directory }) };
-  const ended = await runProgram(path, args, onOutput, signal, options);
+  const ended = await runProgram(path, args, (chunk, kill) => output.add(chunk, kill), signal, options);
   if (ended.kind === 'error') throw toolError(tool, `can't be started: ${reasonOf(ended.error)}`);
+  if (output.isTooLong) throw toolError(tool, 'it printed too much, as for a damaged filesystem');
+  const stdout = output.text();
   if (ended.code === 0) return { stdout, stderr: ended.errors };
   throw toolError(tool, lastLine(ended.errors) || lastLine(stdout) || `exit code ${ended.code}`);
+}
+
+/** All of stdout up to a maximum, or the last part. */
+class ToolOutput {
+  private chunks: Buffer[] = [];
+  private sizeBytes = 0;
+  isTooLong = false;
+
+  constructor(private readonly maxBytes: number | undefined) {}
+
+  add(chunk: Buffer, kill: () => void): void {
+    if (this.isTooLong) return;
+    this.chunks.push(chunk);
+    this.sizeBytes += chunk.length;
+    if (this.maxBytes === undefined) {
+      while (this.sizeBytes - (this.chunks[0]?.length ?? 0) > MAX_TEXT) {
+        this.sizeBytes -= this.chunks.shift()?.length ?? 0;
+      }
+    } else if (this.sizeBytes > this.maxBytes) {
+      this.isTooLong = true;
+      this.chunks = [];
+      kill();
+    }
+  }
+
+  text(): string {
+    const text = Buffer.concat(this.chunks).toString('utf8');
+    return this.maxBytes === undefined ? text.slice(-MAX_TEXT) : text;
+  }
 }
 
 /** @throws AppError `bundle/tool` (`reject`) with all missing programs and their packages */
