@@ -14,7 +14,7 @@ import { reasonOf } from '../../platform/app-error.ts';
  */
 export function runCommandLine(args: readonly string[]): Promise<number> {
   const stop = new AbortController();
-  for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => stop.abort());
+  for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(name, () => stop.abort());
   process.stdout.on('error', endOnBrokenOutput);
   return runProgram(args, {
     stdout: (text) => void process.stdout.write(text),

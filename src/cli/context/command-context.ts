@@ -6,7 +6,7 @@ import type { CommandAdapters } from './command-adapters.ts';
 import type { Confirm, ReadSecret } from './confirm.ts';
 
 export interface CommandContext extends CommandOutput {
-  /** Aborts on SIGINT and SIGTERM. */
+  /** Aborts on SIGINT, SIGTERM and SIGHUP. */
   readonly signal: AbortSignal;
   /** Milliseconds since the epoch. */
   readonly now: () => number;

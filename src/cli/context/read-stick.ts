@@ -1,5 +1,5 @@
 import { mkdtemp, rm, stat } from 'node:fs/promises';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { type JsonFlag, printStderrLine } from '../output/text.ts';
 import { cliError } from './cli-error.ts';
@@ -7,7 +7,8 @@ import type { CommandContext } from './command-context.ts';
 
 /**
  * Calls `use` with `path`, or in place of an image (`*.img`) and a block device with a copy of the
- * folder `stickpin` on it. The copy is removed afterwards, and is called `path` in what is printed.
+ * folder `stickpin` on it. The copy is removed afterwards, or by the next call when this process is
+ * killed, and is called `path` in what is printed.
  *
  * @throws AppError as `copyStick()`; errors of `use`
  */
@@ -20,8 +21,11 @@ export async function withStick<T>(
   if (!(await isStick(path))) return use(path, context);
   const { copyStick } = await import('../../factory/stick/copy-stick.ts');
   const { env, signal } = context;
-  const parent = env.TMPDIR || '/var/tmp';
-  const folder = await mkdtemp(join(parent, 'stickpin-stick-')).catch((cause: unknown) => {
+  const { removeOwnStale, stagingPrefix } = await import('../../factory/output/staging.ts');
+  const parent = resolve(env.TMPDIR || '/var/tmp');
+  const copy = join(parent, 'stickpin-stick');
+  await removeOwnStale(copy);
+  const folder = await mkdtemp(await stagingPrefix(copy)).catch((cause: unknown) => {
     throw cliError('cli/no-space', `no folder can be made in ${parent}: ${reasonOf(cause)}; name another with TMPDIR`);
   });
   try {

@@ -239,6 +239,23 @@ export async function removeStale(path: string, heir?: string): Promise<void> {
   }
 }
 
+/**
+ * As {@link removeStale}, in a folder of many users: what other processes still write stays, and
+ * what belongs to other users. Nothing is reported.
+ */
+export async function removeOwnStale(path: string): Promise<void> {
+  const folder = dirname(path);
+  const me = await thisProcess();
+  for (const name of await readdir(folder).catch(() => [])) {
+    const owner = ownerOf(name, basename(path));
+    if (owner === undefined || owner.host !== me.host || (await isAlive(owner, me))) continue;
+    const stale = join(folder, name);
+    const found = await lstat(stale).catch(() => undefined);
+    if (found?.isDirectory() !== true || found.uid !== process.geteuid?.()) continue;
+    await succeeds(rm(stale, { recursive: true, force: true }));
+  }
+}
+
 async function isLinkOrGone(path: string): Promise<boolean> {
   return lstat(path).then(
     (found) => found.isSymbolicLink(),
