@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, truncateSync, writeFi
 import { join } from 'node:path';
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { makeImage, ownMedium } from '../../../src/factory/image/make-image.ts';
+import { stagingPrefix } from '../../../src/factory/output/staging.ts';
 import { installKeys, makeSampleBundle, sampleKey } from '../../support/bundles/sample-bundle.ts';
 import { sampleImage } from '../../support/bundles/sample-image.ts';
 import { eventually } from '../../support/eventually.ts';
@@ -74,7 +75,7 @@ describe.runIf(have(...tools))('a stick or its image in place of a bundle', () =
     expect(JSON.parse((await run('inspect', image, '--json')).stdout)).toMatchObject({ payload: { name: 'ocp' } });
     const rehearsed = await run('rehearse', image, '--keys', at('keys'));
     expect(rehearsed).toMatchObject({ exitCode: 0, stdout: expect.stringContaining('Verdict: ocp 4.13.7 loads') });
-    expect(`${verified.stdout}${plain.stdout}${rehearsed.stdout}`).not.toContain('stickpin-stick-');
+    expect(`${verified.stdout}${plain.stdout}${rehearsed.stdout}`).not.toContain('stickpin-stick');
     expect(readdirSync(temporary)).toEqual([]);
     expect(readFileSync(image).equals(bytes)).toBe(true);
   });
@@ -86,7 +87,7 @@ describe.runIf(have(...tools))('a stick or its image in place of a bundle', () =
     execFileSync('mdel', [...drive(image), `${blobs}/${first}`], quietly());
     const refused = await verify(image);
     expect(refused).toMatchObject(ended(4, image));
-    expect(`${refused.stdout}${refused.stderr}`).not.toContain('stickpin-stick-');
+    expect(`${refused.stdout}${refused.stderr}`).not.toContain('stickpin-stick');
     expect(readdirSync(temporary)).toEqual([]);
   });
 
@@ -144,6 +145,66 @@ describe.runIf(have(...tools))('a stick or its image in place of a bundle', () =
     expect(await verify(image, '--full')).toMatchObject({ exitCode: 0 });
     change(`write ${at('script')} "stickpin/a b"`);
     expect(await verify(image)).toMatchObject(ended(1, "'a b' in its folder stickpin has another name"));
+  });
+
+  async function withTool(name: string, script: string, act: () => Promise<void>): Promise<void> {
+    const folder = at(`fake-${name}`);
+    mkdirSync(folder);
+    writeFileSync(join(folder, name), `#!/bin/sh\n${script}\n`, { mode: 0o755 });
+    const path = process.env.PATH;
+    process.env.PATH = `${folder}:${path}`;
+    try {
+      await act();
+    } finally {
+      process.env.PATH = path;
+    }
+  }
+
+  it('is refused where its files are larger than their list says', async () => {
+    const real = execFileSync('sh', ['-c', 'PATH=$PATH:/usr/sbin command -v debugfs'], { encoding: 'utf8' }).trim();
+    const forged = `case "$2" in ls*) ${real} "$@" | sed -E 's|/[0-9]+/$|/1/|';; *) exec ${real} "$@";; esac`;
+    await withTool('debugfs', forged, async () => {
+      expect(await verify(at('ext4.img'))).toMatchObject(ended(1, 'its files are larger than the list of them says'));
+    });
+  });
+
+  it('is refused where the list of its files does not end, or has an odd line', async () => {
+    await withTool('mdir', 'exec yes ::/stickpin/', async () => {
+      expect(await verify(at('vfat.img'))).toMatchObject(ended(1, 'mdir: it printed too much'));
+    });
+    const image = copyOf(at('ext4.img'), 'odd.img');
+    mkdirSync(at('odd/stickpin'), { recursive: true });
+    writeFileSync(at('odd/stickpin/a\n13'), '');
+    const size = execFileSync('stat', ['-c', '%s', image], { encoding: 'utf8' }).trim();
+    const place = ['-E', `offset=${MiB}`, image, `${Number(size) / 1024 - 1024}k`];
+    execFileSync('mkfs.ext4', ['-q', '-F', '-d', at('odd'), ...place], quietly());
+    expect(await verify(image)).toMatchObject(ended(1, "the list of its files has the line '/"));
+  });
+
+  it('is refused with a name twice', async () => {
+    const image = copyOf(at('vfat.img'), 'twice.img');
+    for (const name of ['QQQ1', 'QQQ2']) execFileSync('mmd', [...drive(image), `::/stickpin/${name}`], quietly());
+    writeFileSync(image, readFileSync(image, 'latin1').replace('QQQ2 ', 'QQQ1 '), 'latin1');
+    expect(await verify(image)).toMatchObject(ended(1, "'QQQ1' is twice in its folder stickpin"));
+  });
+
+  it('is copied to a folder with a blank in its name', async () => {
+    mkdirSync(at('with blank'));
+    const options = { env: { TMPDIR: at('with blank') } };
+    for (const filesystem of FILESYSTEMS) {
+      const args = ['bundle', 'verify', at(`${filesystem}.img`), '--keys', at('keys'), '--full'];
+      expect(await runCommand(args, options)).toMatchObject({ exitCode: 0 });
+    }
+    expect(readdirSync(at('with blank'))).toEqual([]);
+  });
+
+  it('removes the copy that a killed process left', async () => {
+    // Of an earlier boot.
+    const own = await stagingPrefix(join(temporary, 'stickpin-stick'));
+    const prefix = own.replace(/(\.partial-\w{8})-\w{8}-/, '$1-00000000-');
+    mkdirSync(`${prefix}abcDEF`);
+    expect(await verify(at('vfat.img'))).toMatchObject({ exitCode: 0 });
+    expect(readdirSync(temporary)).toEqual([]);
   });
 
   it('leaves nothing behind when it is interrupted', async () => {
