@@ -41,7 +41,7 @@ const MAX_TEXT = 2_000;
  * it.
  */
 export function foreign(text: string): HTMLElement {
-  return el('bdi', { class: 'sp-foreign' }, clip(plainText(text), MAX_TEXT));
+  return el('bdi', { class: 'sp-foreign' }, text);
 }
 
 /**
@@ -90,7 +90,7 @@ function setAttributes(element: Element, attributes: Properties): void {
 function nodesOf(children: readonly Child[]): readonly Node[] {
   return children.flatMap((child): readonly Node[] => {
     if (child === undefined) return [];
-    if (typeof child === 'string') return [document.createTextNode(child)];
+    if (typeof child === 'string') return [document.createTextNode(clip(plainText(child), MAX_TEXT))];
     return child instanceof Node ? [child] : nodesOf(child);
   });
 }

@@ -44,7 +44,7 @@ function headline(report: StatusReport, requests: Requests): Child {
     { class: 'sp-headline', 'aria-label': 'What to do' },
     alert(
       tone,
-      [title, code === undefined ? undefined : el('span', { class: 'sp-code' }, code)],
+      [foreign(title), code === undefined ? undefined : el('span', { class: 'sp-code' }, foreign(code))],
       el('p', { role: 'status' }, foreign(text)),
       transfer && bar(transfer),
       transfer && el('div', { class: 'sp-buttons' }, button('Cancel the preload', requests.cancel)),

@@ -43,7 +43,7 @@ describe.runIf(have('root', 'dbus-daemon', ...cockpitNeeds))('the page in Cockpi
     await session.shows(/Waiting for a stick/);
     await session.picture('idle');
     daemon.harness.plug((await make('4.13.7', 7)).path);
-    await session.shows(/ocp 4\.13\.7 is ready/);
+    await session.shows(/ocp 4\.13\.7 is loaded/);
     await session.picture('ready');
   });
 

@@ -11,7 +11,9 @@ const TEXTS = [MARKUP, `a\u202eb\u2066c\u200fd ${MARKUP}`, 'x'.repeat(5_000), `$
 /** The sample with this text in the place of each text that nothing checks. */
 function hostile(text: string): StatusReport {
   const kept = new Set([
+    'action',
     'bundleId',
+    'kind',
     'phase',
     'state',
     'status',
