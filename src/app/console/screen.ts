@@ -13,7 +13,7 @@ const UNBLANK = '\x1b[13]';
 /**
  * Shows reports on a terminal of its own. The screen changes to it when a stick is plugged in, and
  * back when the last one is removed. Whoever changes the screen in between keeps it. A file has the
- * terminal that was shown before, so that the next process gives the screen back if this one crashes.
+ * terminal that was shown before, so that the next process gives the screen back after a crash.
  */
 export class Screen {
   private shown: string | undefined;
@@ -31,7 +31,7 @@ export class Screen {
     this.isPlugged = this.before !== undefined;
   }
 
-  /** Also called with the report that is shown: it is drawn again if the terminal did not take it. */
+  /** Call it with the same report too: it is drawn again if the terminal did not take it. */
   show(report: StatusReport): void {
     this.draw(consoleText(report));
     const isPlugged = report.media.some(({ kind }) => kind === 'stick');

@@ -74,8 +74,8 @@ function beforePath(): string | undefined {
 }
 
 /**
- * Undefined for one of an earlier boot, or that can't be read. One of an earlier daemon of this boot
- * is shown until the daemon writes its first.
+ * Undefined for one of an earlier boot, or that can't be read. One of an earlier daemon of this
+ * boot is shown until the daemon writes its first.
  */
 async function readReport(path: string): Promise<StatusReport | undefined> {
   try {

@@ -2,6 +2,7 @@ import { type FileHandle, mkdir, open, stat, symlink, writeFile } from 'node:fs/
 import { basename, dirname, join, relative, resolve } from 'node:path';
 import { bundleError } from '../../bundle/bundle-error.ts';
 import { type AppError, reasonOf } from '../../platform/app-error.ts';
+import { linkSignals } from '../../platform/async/abort.ts';
 import { oneLine } from '../../platform/plain-text.ts';
 import { requireTools, runTool, type Tool } from '../image/make-image.ts';
 import { checkSpace } from '../output/staging.ts';
@@ -72,7 +73,7 @@ function limited(signal: AbortSignal, timeMs: number, what: string): AbortSignal
   const message = `${what} took longer than ${Math.round(timeMs / 60_000)} minutes`;
   const abort = () => late.abort(bundleError('bundle/source', message));
   AbortSignal.timeout(timeMs).addEventListener('abort', abort, { once: true });
-  return AbortSignal.any([signal, late.signal]);
+  return linkSignals([signal, late.signal]).signal;
 }
 
 /** A link to the stick: tools read parameters behind `?` and `@@` in a path. */
@@ -164,7 +165,7 @@ async function copyBatch({ home, files, to, maxBytes }: CopyBatch, signal: Abort
     if (bytes > maxBytes) stop.abort(tooLarge);
   };
   const timeMs = Math.min(LIST_MS + Math.ceil(maxBytes / SLOWEST), COPY_MS);
-  const inTime = limited(AbortSignal.any([signal, stop.signal]), timeMs, 'the copy');
+  const inTime = limited(linkSignals([signal, stop.signal]).signal, timeMs, 'the copy');
   await measureWhile(measure, stopAbove, () => home.copy(files, to, inTime));
   const bytes = await measure();
   if (bytes > maxBytes) throw tooLarge;
