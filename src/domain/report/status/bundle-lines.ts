@@ -258,4 +258,10 @@ function needNote(entry: Carried): string {
   return `${neededBy.loading} of ${neededBy.all} nodes still load from the stick.`;
 }
 
+/** Whatever else a person has to do: other nodes load from a stick. Empty where none does. */
+export function stayNote(bundles: readonly BundleAssessment[]): string {
+  const note = bundles.map(needNote).find((text) => text !== '');
+  return note === undefined ? '' : `Leave the stick in: ${note}`;
+}
+
 type Carried = Pick<BundleAssessment, 'media' | 'isOnPeersOnly' | 'neededBy'>;

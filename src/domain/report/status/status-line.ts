@@ -4,26 +4,21 @@ import { formatCount, formatDuration } from '../../../platform/sizes.ts';
 import type { PlannedPath } from '../../activation/read-paths.ts';
 import { type Assessment, allBundles } from '../../assess/assess.ts';
 import type { BundleAssessment } from '../../assess/assess-bundle.ts';
-import { bundleInWork } from '../../decide/release-effects.ts';
 import { wantedReleases } from '../../fleet/turn.ts';
-import type { VerifiedBundle } from '../../model/bundle.ts';
 import type { Medium, MediumId } from '../../model/medium.ts';
-import type { Reason } from '../../model/reason.ts';
 import type { LifecycleAssessment } from '../../release/lifecycle.ts';
-import { interruptionOf, type LastCarrier, type Memory, mediumReadAgain } from '../../state/memory.ts';
 import type { Observed } from '../../state/state.ts';
-import { isRelease } from '../../trust/trust-in-force.ts';
 import { ACTIONS, isForPerson } from '../actions.ts';
 import { doesAbout, shortCode } from '../codes.ts';
 import { unclaimedNote } from '../events/release-events.ts';
-import { fitted, type Names, sentencesOf, titleAmong, withShortDigests } from '../fitted.ts';
+import { fitted, sentencesOf, titleAmong } from '../fitted.ts';
 import { hookNotes } from '../parts/part-reports.ts';
-import { doesFor, reasonLine, reasonText, reasonWithin } from '../reasons/reason-text.ts';
+import { doesFor, reasonLine, reasonWithin } from '../reasons/reason-text.ts';
 import type { Snapshot } from '../snapshot.ts';
 import type { StatusReport } from '../status-schema.ts';
 import { streamNotes } from '../stream-report.ts';
 import { checkLine } from '../texts/release-text.ts';
-import { noticeTitle, sourcesOf, trustedBy, unmountedText, wantedReleaseText } from '../texts/short-texts.ts';
+import { unmountedText, wantedReleaseText } from '../texts/short-texts.ts';
 import {
   blockedLine,
   bundleTrouble,
@@ -32,12 +27,14 @@ import {
   otherMediumNote,
   readyLine,
   requestedLine,
+  stayNote,
   urgentAmong,
   withoutOutdated,
 } from './bundle-lines.ts';
 import { bodyOf, foreignLine, headOf, type Line, NARROW, narrowed, WIDE, type Width } from './line.ts';
-import { copyLine, mediaLine, type Progress, progressText, unreadableNote } from './media-line.ts';
+import { copyLine, mediaLine, type Progress, unreadableNote } from './media-line.ts';
 import { isActOfPerson, isStick, type StickUse, settled, stickUse } from './stick-use.ts';
+import { workLine } from './work-line.ts';
 
 /**
  * `STATUS=` of sd_notify(3), at most 200 characters: what a person does, then what happens, how far
@@ -135,12 +132,14 @@ function withNotes(line: Line, snapshot: Snapshot, isOfMedia: boolean): Line {
   const { observed, assessment } = snapshot;
   const text = (width: Width) => {
     const wrong = wrongStickNote(observed, assessment, bodyOf(line, width), isOfMedia, width);
+    const stay = ACTIONS[line.does].action === 'leave-in' ? '' : stayNote(assessment.bundles);
     // While nothing is trusted every stick is a wrong one: why it is so keeps its room.
     const keepsRoom = wrong !== '' && !observed.trust.revocationsUnreadable;
-    const room = width.room - (keepsRoom ? wrong.length + 1 : 0);
+    const kept = [stay, keepsRoom ? wrong : ''].filter((note) => note !== '').map(({ length }) => length + 1);
+    const room = kept.reduce((left, length) => left - length, width.room);
     const head = bodyOf(line, { ...width, room });
     const others = nodeLines(snapshot).filter(({ code }) => code !== line.code);
-    const notes = [wrong, ...others.map((one) => one.text(WIDE)), ...plainNotes(snapshot)];
+    const notes = [stay, wrong, ...others.map((one) => one.text(WIDE)), ...plainNotes(snapshot)];
     return fitted([...sentencesOf(fitted(sentencesOf(oneLine(head)), room)), ...notes], width.room);
   };
   return { ...line, text };
@@ -291,123 +290,7 @@ function lifecycleLine(
   return { ...failing, does: 'call-support', code: 'engine/components-failing' };
 }
 
-function workLine(snapshot: Snapshot, progress: Progress): Line | undefined {
-  const { memory, assessment } = snapshot;
-  const { bundles } = assessment;
-  for (const { kind, bundleId } of memory.running) {
-    const entry = kind === 'pull' ? undefined : bundles.find(({ bundle }) => bundle.bundleId === bundleId);
-    if (entry === undefined) continue;
-    const title = ({ names }: Width) => titleAmong(entry.bundle, bundles, names);
-    const text = (width: Width) =>
-      kind === 'activate'
-        ? `Activating ${title(width)}: giving its tags to its images.`
-        : `Giving lost tags of ${title(width)} to its images again.`;
-    return { does: 'wait', text, stick: 'stays' };
-  }
-  const entry = bundleInWork(memory, assessment);
-  return entry === undefined ? adoptionLine(memory, assessment) : preloadLine(entry, snapshot, progress);
-}
-
-function adoptionLine({ keeping }: Memory, { adoptions }: Assessment): Line | undefined {
-  const adoption = adoptions[0];
-  if (adoption === undefined) return undefined;
-  const { bundle, missing } = adoption.found;
-  const { payload, bundleId } = bundle;
-  const kept = keeping.get(bundleId);
-  const next = kept === undefined ? 'Preloading next.' : `Keeping its manifests: ${kept.done} of ${kept.total}.`;
-  const text = ({ names }: Width) => {
-    const title = isRelease(bundle) ? names.title(payload) : names.name(noticeTitle(payload));
-    const head = `${title} on ${names.name(adoption.label)}: ${signedText(bundle, names)}`;
-    return isRelease(bundle)
-      ? `${head}, ${payload.totals.blobs - missing.length} blobs found. ${next}`
-      : `${head}. Its advisories and keys are taken next.`;
-  };
-  return { does: 'wait', text, stick: 'stays' };
-}
-
-function signedText({ signedBy }: Pick<VerifiedBundle, 'signedBy'>, names: Names): string {
-  return trustedBy({ signedBy: signedBy.length === 0 ? [] : [names.list(signedBy, '')] });
-}
-
-function preloadLine(entry: BundleAssessment, snapshot: Snapshot, progress: Progress): Line {
-  const { bundle, trouble: fault, absentImages, waitsFor, isOnPeersOnly } = entry;
-  const { bundles } = snapshot.assessment;
-  const total = bundle.contents.images.length;
-  const landed = new Set(progress.landedImages);
-  const absent = absentImages.filter(({ reference }) => !landed.has(reference)).length;
-  const about = { bundle: bundle.payload, images: { present: total - absent, total } };
-  const inWork = (reason: Reason) => reasonLine(reason, bundle, bundles);
-  if (waitsFor !== undefined && (progress.waitingTransfers > 0 || entry.pullableImages.length === 0))
-    return inWork({ code: 'media/peer-waited-for', data: { ...about, ...waitsFor } });
-  const removed = removalOf(entry, snapshot, progress);
-  if (removed !== undefined) {
-    const how = interruptionOf(removed.last, snapshot.observed.media);
-    return inWork({ code: 'engine/no-source', data: { ...about, how } });
-  }
-  const present = `${total - absent}/${total} images`;
-  const title = (names: Names) => titleAmong(bundle, bundles, names);
-  const stick = isOnPeersOnly === true ? undefined : 'stays';
-  if (progress.waitingTransfers > 0) {
-    const retry = isOnPeersOnly === true ? '' : '; if that does not help, unplug the stick and plug it in again';
-    const text = ({ room, names }: Width) => {
-      const head = `Preloading ${title(names)} has stalled at ${present}`;
-      const line = `${head}: ${names.list(entry.media, 'the medium')} does not deliver.`;
-      return fault === undefined ? `${line} It is retried${retry}.` : withProblem(line, head, fault, room);
-    };
-    return { does: 'wait', code: fault?.code ?? 'engine/stalled', text, stick };
-  }
-  const sources = sourcesOf(entry);
-  const text = ({ room, names }: Width) => {
-    const from = sources.length === 0 ? '' : ` from ${names.list(sources, '', ' and ')}`;
-    const line = `Preloading ${title(names)}${from}: ${present}, ${progressText(progress)}`;
-    return fault === undefined ? line : withProblem(line, `Preloading ${title(names)}: ${present}`, fault, room);
-  };
-  return { does: 'wait', code: fault?.code, text, stick };
-}
-
-/** `brief`: where the line and its problem together are too long. */
-function withProblem(line: string, brief: string, fault: Reason, room: number): string {
-  const whole = withShortDigests(`${sentence(line)} Problem: ${oneLine(reasonText(fault))}`);
-  const head = `${sentence(brief)} Problem: `;
-  return whole.length <= room ? whole : `${head}${reasonWithin(fault, room - head.length)}`;
-}
-
-/**
- * The last medium of a preload that waits for it, as far as that is known; undefined when it does
- * not wait.
- */
-function removalOf(
-  { bundle, media, pullableImages, absentImages }: BundleAssessment,
-  { observed, memory }: Snapshot,
-  { waitingTransfers }: Progress,
-): { readonly last: LastCarrier | undefined } | undefined {
-  const isPlugged = (label: string) => observed.media.some((medium) => medium.label === label && isReadable(medium));
-  const gone = media.filter((label) => !isPlugged(label));
-  const pullable = new Set(pullableImages.map(({ reference }) => reference));
-  const absent = new Set(absentImages.map(({ reference }) => reference));
-  // What runs and could not be begun now has lost the medium of its layers, though another one with
-  // the bundle is plugged in.
-  const isCut = memory.running.some(
-    (task) =>
-      task.kind === 'pull' &&
-      task.bundleId === bundle.bundleId &&
-      absent.has(task.reference) &&
-      !pullable.has(task.reference),
-  );
-  const isWaiting = waitingTransfers > 0 && (gone.length > 0 || isCut);
-  const isAlone = gone.length === media.length && (media.length > 0 || pullableImages.length === 0);
-  if (!isWaiting && !isAlone) return undefined;
-  const last = memory.lastCarriers.get(bundle.bundleId);
-  if (isAlone && mediumReadAgain(last, observed.media) !== undefined) return undefined;
-  // What carried it last may be the medium that is still plugged in.
-  return { last: isAlone ? last : undefined };
-}
-
 /** The drop folder always exists, and is mostly empty. */
 export function isEmptyStick({ state, ...medium }: Medium): boolean {
   return isStick(medium) && state.kind === 'read' && state.bundles.length === 0;
-}
-
-function isReadable({ state }: Medium): boolean {
-  return state.kind !== 'unmounted' && state.kind !== 'failed';
 }

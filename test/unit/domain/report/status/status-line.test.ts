@@ -797,6 +797,21 @@ describe('statusLine while the fleet process is away', () => {
     expect(text.length).toBeLessThanOrEqual(200);
   });
 
+  it('says to leave the stick in beside what only support can mend, while another node loads from it', () => {
+    const loading = {
+      name: 'ocp',
+      version: '4.13.7',
+      bundle: bundle.bundleId.slice(7, 23),
+      phase: 'preloading',
+    } as const;
+    const other = { name: 'worker-2', isAbsent: false, status: { version: 1, releases: [loading] } } as const;
+    const fleet = { ...self, nodes: [other] };
+    const away = { kind: 'unreachable', reason: 'connect ENOENT /run/crio/crio.sock' } as const;
+    const text = served(withFleet, { fleet, runtime: away }, [active]);
+    expect(text).toMatch(/^CALL SUPPORT \(R-02\): .*Leave the stick in: 1 of 2 nodes still load from the stick\./);
+    expect(text.length).toBeLessThanOrEqual(200);
+  });
+
   it('lets it go once the process says that nobody needs it, and on a node without a fleet', () => {
     expect(served(withFleet, { fleet: self }, [active])).toContain('Remove the stick.');
     expect(served(POLICY, {}, [active])).toContain('Remove the stick.');
