@@ -29,7 +29,9 @@ export function fleet({ bundle, bundles, policy, now, fleet: view, hooks }: Flee
   const alone = waitForOthers(view, { bundle, bundles, absentMs: policy.fleet.absent, now });
   if (alone !== undefined) return alone;
   const out = hasBegunHook({ bundle, policy, hooks }) ? undefined : ownStateIn(view);
-  if (out === 'cordoned') return held('fleet/cordoned', { node: view.self }, 'event');
+  // Its hook may have cordoned it before a restart of the daemon: then it comes last.
+  const mayBeByHook = beforeActivate(bundle, policy) !== undefined;
+  if (out === 'cordoned' && !mayBeByHook) return held('fleet/cordoned', { node: view.self }, 'event');
   const turn = turnOf(turnRelease(bundle, bundles), view, order, { place: ownPlace(order, view), out });
   switch (turn.kind) {
     case 'go':

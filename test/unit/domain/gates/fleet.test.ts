@@ -175,7 +175,7 @@ describe('the gate of the fleet', () => {
     expect(schedule({ bundle, policy })).toEqual({ kind: 'pass' });
   });
 
-  it('holds a cordoned node, unless its hook before the activation has begun', () => {
+  it('holds a cordoned node, unless its hook before the activation may have cordoned it', () => {
     const self: FleetNode = {
       name: 'worker-2',
       isAbsent: false,
@@ -188,6 +188,11 @@ describe('the gate of the fleet', () => {
     const hooked = { ...policy, hooks: { ...policy.hooks, 'before-activate': unit } };
     const begun = { ...cordoned, policy: hooked, hooks: { ...NO_HOOKS, running: [{ ...run, startedAt: NOON }] } };
     expect(text(begun)).toContain('it waits for worker-1 to activate it');
+    // After a restart of the daemon nothing is known of the hook any more.
+    const restarted = { ...begun, hooks: NO_HOOKS };
+    expect(text(restarted)).toContain('it waits for worker-1 to activate it');
+    const done = node('worker-1', { phase: 'activated', current: true });
+    expect(text({ ...restarted, fleet: view(self, done) })).toBe('pass');
   });
 
   describe('with an order that is signed with the release', () => {
