@@ -61,21 +61,23 @@ describe('a second daemon', { timeout: 120_000 }, () => {
   };
 
   it.each([
-    { what: 'the same folders', given: {} },
-    { what: 'the same state directory alone', given: { run: 'other' } },
-    { what: 'the same run directory alone', given: { state: 'other' } },
-  ])('on $what ends with a line of its own, and changes nothing', async ({ given }) => {
+    { what: 'the same folders', own: undefined },
+    { what: 'the same state directory alone', own: 'run' },
+    { what: 'the same run directory alone', own: 'state' },
+  ])('on $what ends with a line of its own, and changes nothing', async ({ own }) => {
     const port = await freePort();
     const first = launch({ port });
     await first.started();
     const before = mark();
     // Another port, and one that is taken.
-    const others = [launch(given), launch({ ...given, port })];
+    const others = [0, port].map((port, index) => launch({ port, ...(own && { [own]: `other-${index}` }) }));
     for (const other of others) {
       expect(await other.ended()).toBe(IN_USE);
       const lines = other.output().match(/stickpin can't start.*/g) ?? [];
       expect(lines).toHaveLength(1);
-      expect(lines[0]).toContain(`another stickpin (process ${first.pid}) uses ${at(given.state ? 'run' : 'state')}`);
+      expect(lines[0]).toContain(
+        `another stickpin (process ${first.pid}) uses ${at(own === 'state' ? 'run' : 'state')}`,
+      );
     }
     expect(mark()).toBe(before);
     expect(await fetch(`http://127.0.0.1:${port}/v2/`).then(({ status }) => status)).toBe(200);
