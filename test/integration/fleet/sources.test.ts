@@ -164,7 +164,7 @@ describe.runIf(have('mmdebstrap', 'openssl'))('a bundle that comes over a link',
     await push(bundle);
     await rescan(node);
     await node.until(() =>
-      node.statuses.some((line) => line.startsWith(`Waiting for ${reference} to give ocp 4.13.7`)),
+      node.statuses.some((line) => line.includes(`: Waiting for ${reference} to give ocp 4.13.7`)),
     );
     expect(node.statuses.at(-1)).toMatch(/: Waiting for .* to give ocp 4.13.7: in about 1[12] h/);
     expect(front.requests.filter(isLarge)).toEqual([]);
