@@ -3,6 +3,7 @@ import { streamScheme } from '../adoption/floors.ts';
 import type { FleetView, LeftOut, ReleaseStatus } from '../fleet/node-status.ts';
 import { type AwaitedNode, type Turn, type TurnRelease, turnOf } from '../fleet/roll-out.ts';
 import { NEW_SEARCH_MS } from '../fleet/turn.ts';
+import type { BootTime } from '../model/image.ts';
 import {
   BY_NAME,
   needsLabels,
@@ -18,7 +19,6 @@ import { isSameRun } from '../state/hook.ts';
 import type { StoredBundle } from '../state/state.ts';
 import { type GateContext, held, PASS } from './gate.ts';
 
-type AbsentImages = Pick<GateContext, 'absentImages'>;
 type FleetContext = Pick<GateContext, 'bundle' | 'bundles' | 'policy' | 'now' | 'fleet' | 'hooks'>;
 
 /** The order of the cluster: see {@link turnOf}. A request lifts it. */
@@ -60,6 +60,10 @@ function orderOf({ payload }: Pick<StoredBundle, 'payload'>, policy: Policy): Ro
   return activate === 'ordered' ? own : undefined;
 }
 
+export interface RollOutContext extends Pick<GateContext, 'bundle' | 'policy' | 'now' | 'fleet' | 'absentImages'> {
+  readonly boot: BootTime;
+}
+
 /** What other nodes need to know for their order. */
 export type RollOutState = Pick<ReleaseStatus, 'place' | 'begun' | 'soaked'>;
 
@@ -69,19 +73,24 @@ export type RollOutState = Pick<ReleaseStatus, 'place' | 'begun' | 'soaked'>;
  * @param isDue its activation is due, or would be with all images
  */
 export function rollOutState(
-  { bundle, policy, fleet: view, now, absentImages }: Omit<FleetContext, 'bundles' | 'hooks'> & AbsentImages,
+  { bundle, policy, fleet: view, boot, now, absentImages }: RollOutContext,
   isDue: boolean,
 ): RollOutState | undefined {
   const order = orderOf(bundle, policy);
   if (order === undefined) return undefined;
-  const { activatedAt } = bundle;
-  const soakedAt = activatedAt === undefined ? Number.POSITIVE_INFINITY : activatedAt + (order.canary?.soakMs ?? 0);
   const state: RollOutState = defined({
     place: view && ownPlace(order, view),
-    begun: (isDue && absentImages === 0 && activatedAt === undefined) || undefined,
-    soaked: (order.canary !== undefined && now >= soakedAt) || undefined,
+    begun: (isDue && absentImages === 0 && bundle.activatedAt === undefined) || undefined,
+    soaked: (order.canary !== undefined && ranMs(bundle, boot, now) >= order.canary.soakMs) || undefined,
   });
   return Object.keys(state).length === 0 ? undefined : state;
+}
+
+/** By the uptime, since the wall clock may jump. A reboot begins it again. */
+function ranMs({ activatedAt, activatedUptime }: StoredBundle, { bootId, uptimeMs }: BootTime, now: number): number {
+  if (activatedAt === undefined) return Number.NEGATIVE_INFINITY;
+  if (activatedUptime === undefined) return Math.min(uptimeMs, now - activatedAt);
+  return activatedUptime.bootId === bootId ? uptimeMs - activatedUptime.uptimeMs : uptimeMs;
 }
 
 function ownPlace(order: RollOutOrder, { labels }: FleetView): number | undefined {

@@ -1,4 +1,4 @@
-import { type RollOutState, rollOutState, turnRelease } from '../activation/fleet-gate.ts';
+import { type RollOutContext, type RollOutState, rollOutState, turnRelease } from '../activation/fleet-gate.ts';
 import type { GateContext } from '../activation/gate.ts';
 import { type ActivationHold, judgeGates } from '../activation/gates.ts';
 import { pathOf, placeIn, type StreamPaths } from '../activation/read-paths.ts';
@@ -94,6 +94,7 @@ export function assessBundle(bundle: StoredBundle, context: BundleContext): Bund
     policy,
     path: pathOf(context.paths, bundle.payload.name),
     now: observed.now,
+    boot: observed.boot,
     facts: observed.facts,
     clockFault: streamClockFault(bundle, { ...observed, bundles: stored.bundles }),
     clockSynchronised: observed.clockSynchronised,
@@ -328,7 +329,7 @@ interface ActivationVerdict {
   readonly checkAgainAt: number | undefined;
 }
 
-type ActivationContext = Omit<GateContext, 'bundle'>;
+type ActivationContext = Omit<GateContext & RollOutContext, 'bundle'>;
 
 function assessActivation(bundle: StoredBundle, context: ActivationContext): ActivationVerdict {
   const { holds, checkAgainAt } = judgeGates({ ...context, bundle });

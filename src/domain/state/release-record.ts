@@ -1,5 +1,6 @@
 import * as v from 'valibot';
 import type { BundleId } from '../model/digest.ts';
+import type { BootTime } from '../model/image.ts';
 import type { MediumId } from '../model/medium.ts';
 import { RULE_CODES } from '../model/reason.ts';
 import type { BadBlob } from './checks.ts';
@@ -40,6 +41,10 @@ export const releaseRecordSchema = v.object({
   /** Its tags have begun to move, and the activation is neither done nor given up. */
   activationBegunAt: time,
   activatedAt: time,
+  /** Then; absent of one that an older stickpin activated. */
+  activatedUptime: v.exactOptional(
+    v.custom<BootTime>((value) => typeof value === 'object' && value !== null && 'bootId' in value),
+  ),
   /** Containers of the present activation were first seen running. */
   activeAt: time,
   provenAt: time,

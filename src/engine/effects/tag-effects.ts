@@ -88,7 +88,7 @@ export class TagTasks {
     { tags: known }: Assessment,
     signal: AbortSignal,
   ): Promise<void> {
-    const { store, recorder, failures, floorKeeper, clock } = this.context;
+    const { store, recorder, failures, floorKeeper, clock, node } = this.context;
     const before = latestStamp(store.load().bundles);
     if (!hasBegun(bundle)) {
       store.change(bundle.bundleId, { activationBegunAt: stampAfter(store.load().bundles, clock.now()) });
@@ -102,7 +102,7 @@ export class TagTasks {
     const about = { bundleId: bundle.bundleId, message, by: this.causeOf(bundle) };
     const event = { kind: 'bundleActivated', level: 'info', ...about } as const;
     const at = activationStamp(bundle, store.load().bundles, before, clock.now());
-    store.change(bundle.bundleId, { activatedAt: at }, { ...recorder.row(event), at });
+    store.change(bundle.bundleId, { activatedAt: at, activatedUptime: node.boot() }, { ...recorder.row(event), at });
     failures.succeeded(task);
     const tags = new Set(allGoalsOf(bundle, known).map(({ tag }) => tag));
     this.keep(this.given.filter(({ tag }) => !tags.has(tag)));

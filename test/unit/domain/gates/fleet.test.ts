@@ -225,14 +225,40 @@ describe('the gate of the fleet', () => {
             policy: each,
             fleet: { ...view(), labels: master },
             now: NOON,
+            boot: { bootId: 'now', uptimeMs: 900_000 },
             absentImages: 0,
           },
           isDue,
         );
       expect(state({})).toEqual({ place: 2 });
       expect(state({}, true)).toEqual({ place: 2, begun: true });
+      const activated = (bootId: string, uptimeMs: number) => ({
+        activatedAt: NOON,
+        activatedUptime: { bootId, uptimeMs },
+      });
+      expect(state(activated('now', 600_001))).toEqual({ place: 2 });
+      expect(state(activated('now', 600_000))).toEqual({ place: 2, soaked: true });
+      expect(state(activated('before', 0))).toEqual({ place: 2, soaked: true });
       expect(state({ activatedAt: NOON - 299_999 })).toEqual({ place: 2 });
       expect(state({ activatedAt: NOON - 300_000 })).toEqual({ place: 2, soaked: true });
+    });
+
+    it('counts no jump of the clock as soak, and begins it again at a reboot', () => {
+      const soaked = (boot: { readonly bootId: string; readonly uptimeMs: number }) =>
+        rollOutState(
+          {
+            bundle: { ...signed, activatedAt: NOON, activatedUptime: { bootId: 'now', uptimeMs: 0 } },
+            policy: each,
+            fleet: view(),
+            now: NOON + 100 * 3_600_000,
+            boot,
+            absentImages: 0,
+          },
+          false,
+        )?.soaked;
+      expect(soaked({ bootId: 'now', uptimeMs: 299_999 })).toBeUndefined();
+      expect(soaked({ bootId: 'now', uptimeMs: 300_000 })).toBe(true);
+      expect(soaked({ bootId: 'next', uptimeMs: 299_999 })).toBeUndefined();
     });
   });
 });
