@@ -1,7 +1,9 @@
+import { expect } from 'vitest';
 import { programImage } from '../bundles/program-image.ts';
 import { makeSampleBundle, type SampleBundle, type SampleBundleOptions } from '../bundles/sample-bundle.ts';
 import type { SampleLayer } from '../bundles/sample-image.ts';
 import type { WantedPods } from '../pods/pods.ts';
+import type { DaemonHarness } from './daemon-harness.ts';
 
 /**
  * A release whose images run: components `etcd` and `api`, which each release has its own of, and
@@ -38,4 +40,25 @@ export async function makeRunningRelease(
   const running = bundle.contents.images.filter(({ component }) => component !== tools.component);
   const pods = running.map(({ component = '', reference }) => [component, reference] as const);
   return { ...bundle, pods: Object.fromEntries(pods) };
+}
+
+/** The phase of each release, by version. */
+export const phasesOf = (harness: DaemonHarness): Record<string, string> =>
+  Object.fromEntries(harness.report().bundles.map(({ version, phase }) => [version, phase]));
+
+/** Waits until the releases of the node have these phases. */
+export async function untilPhases(harness: DaemonHarness, wanted: Readonly<Record<string, string>>): Promise<void> {
+  harness.engine.kick();
+  await expect.poll(() => phasesOf(harness), { timeout: 60_000, interval: 20 }).toEqual(wanted);
+}
+
+/** Plugs the release in, and takes it out once it is activated. */
+export async function bringRelease(harness: DaemonHarness, { path, bundleId }: RunningRelease): Promise<void> {
+  harness.plug(path);
+  await harness.until(
+    ({ operation, bundles }) =>
+      operation === 'idle' && bundles.some((one) => one.bundleId === bundleId && one.activatedAt !== undefined),
+    60_000,
+  );
+  harness.unplug();
 }

@@ -6,7 +6,13 @@ import {
   type DaemonHarness,
   type SettingsOverrides,
 } from '../../../support/daemon/daemon-harness.ts';
-import { makeRunningRelease, type RunningRelease } from '../../../support/daemon/running-release.ts';
+import {
+  bringRelease,
+  makeRunningRelease,
+  phasesOf,
+  type RunningRelease,
+  untilPhases,
+} from '../../../support/daemon/running-release.ts';
 import { type DockerEngine, startDockerEngine } from '../../../support/daemon/runtimes/docker-engine.ts';
 import { folderForEach } from '../../../support/files/temporary-folder.ts';
 import { have } from '../../../support/requirements.ts';
@@ -41,18 +47,9 @@ describe.runIf(have('root', 'mmdebstrap')).each(['Docker 20.10', 'Docker 26, con
     };
     const release = (sequence: number): Promise<RunningRelease> =>
       makeRunningRelease(sequence, program, { dir: factory, keys: [harness.key] });
-    const phases = () => Object.fromEntries(harness.report().bundles.map(({ version, phase }) => [version, phase]));
-    const become = async (wanted: Readonly<Record<string, string>>): Promise<void> => {
-      harness.engine.kick();
-      await expect.poll(phases, { timeout: PATIENCE_MS, interval: 20 }).toEqual(wanted);
-    };
-    const bring = async (bundle: RunningRelease) => {
-      harness.plug(bundle.path);
-      const isActivated = ({ activatedAt, bundleId }: { activatedAt?: string; bundleId: string }) =>
-        bundleId === bundle.bundleId && activatedAt !== undefined;
-      await harness.until((report) => report.operation === 'idle' && report.bundles.some(isActivated), PATIENCE_MS);
-      harness.unplug();
-    };
+    const phases = () => phasesOf(harness);
+    const become = (wanted: Readonly<Record<string, string>>) => untilPhases(harness, wanted);
+    const bring = (bundle: RunningRelease) => bringRelease(harness, bundle);
     /** The names are those of the tags; the containers of the units are made anew. */
     const runAll = async ({ contents }: RunningRelease) => {
       for (const { component = '', tags } of contents.images.filter((image) => image.component !== 'tools')) {
