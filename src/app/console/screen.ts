@@ -49,7 +49,8 @@ export class Screen {
 
   private draw(text: string): void {
     if (text === this.shown) return;
-    const lines = text.split('\n').map((line) => ` ${line}${REST_OF_LINE}\r\n`);
+    // Erased first: behind a line that fills the terminal the cursor stands on its last character.
+    const lines = text.split('\n').map((line) => `${REST_OF_LINE} ${line}\r\n`);
     const isDrawn = this.terminal.write(`${BEGIN}${REST_OF_LINE}\r\n${lines.join('')}${REST_OF_SCREEN}`);
     this.shown = isDrawn ? text : undefined;
   }

@@ -73,6 +73,14 @@ describe('the screen', () => {
     expect(node.active).toBe(OWN);
   });
 
+  it('erases no character of its own at the end of a line that fills the terminal', () => {
+    const { show, written } = made();
+    show();
+    const rows = written.join('').split('\r\n').slice(1, -1);
+    expect(rows.length).toBeGreaterThan(5);
+    expect(rows.filter((row) => row.lastIndexOf('\x1b[K') !== 0)).toEqual([]);
+  });
+
   it('is given back at the end, cleared', () => {
     const { node, screen, show, written } = made();
     show('stick');
