@@ -76,7 +76,8 @@ async function copyProgram(source, target) {
 async function stageDocuments(stage) {
   for (const document of DOCUMENTS) await cp(join(root, document), join(stage, 'doc', document), { recursive: true });
   await cp(join(root, 'LICENSE'), join(stage, 'doc/LICENSE'));
-  await cp(join(root, 'packaging/node/fleet.yaml'), join(stage, 'doc/fleet.yaml'));
+  for (const file of ['fleet.yaml', 'upgrade-gate.yaml'])
+    await cp(join(root, 'packaging/node', file), join(stage, 'doc', file));
 }
 
 const DEBIAN_COMPLETION = '#compdef stickpin\n. /usr/share/zsh/site-functions/_stickpin\n';

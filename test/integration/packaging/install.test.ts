@@ -79,6 +79,7 @@ describe.runIf(have(archiveNeed))('the archive', () => {
       'README.md',
       'LICENSE',
       'fleet.yaml',
+      'upgrade-gate.yaml',
       'LICENSES.third-party.txt',
       'sbom.cdx.json',
       'docs/install.md',
