@@ -109,7 +109,10 @@ function hasBegunHook({ bundle, policy, hooks }: Pick<GateContext, 'bundle' | 'p
   return hasRun || hasSucceeded(run, hooks.ledger);
 }
 
-export function turnRelease({ bundleId, payload }: StoredBundle, bundles: readonly StoredBundle[]): TurnRelease {
+export function turnRelease(
+  { bundleId, payload }: Pick<StoredBundle, 'bundleId' | 'payload'>,
+  bundles: readonly StoredBundle[],
+): TurnRelease {
   const { name, version, arch } = payload;
   const replaces = currentRelease(bundles, name)?.payload.version;
   return { bundleId, name, version, arch, scheme: streamScheme(bundles, name), replaces };

@@ -1,5 +1,6 @@
 import { assertNever } from '../../platform/app-error.ts';
 import { defined } from '../../platform/defined.ts';
+import type { LoadingNodes } from '../fleet/turn.ts';
 import { bundleName, type VerifiedBundle } from '../model/bundle.ts';
 import type { BundleId } from '../model/digest.ts';
 import type { FoundBundle, Medium, MediumId } from '../model/medium.ts';
@@ -34,6 +35,8 @@ export interface Rejection {
   /** Set once its signature was found good. */
   readonly bundle?: VerifiedBundle;
   readonly reason: Reason;
+  /** Other nodes load it from this stick. */
+  readonly neededBy?: LoadingNodes | 'unknown';
 }
 
 export interface Adoption {

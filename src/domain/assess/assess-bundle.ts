@@ -6,10 +6,11 @@ import { newSignersOf, type Signers, type Withdrawal, withdrawalOf } from '../ad
 import { sequenceOf, streamClockFault } from '../adoption/floors.ts';
 import type { FoundOn } from '../adoption/unknown-bundles.ts';
 import { type LoadingNodes, nodesLoading } from '../fleet/turn.ts';
-import type { Artifact, Image } from '../model/bundle.ts';
+import { type Artifact, artifactLayers, type Image, type VerifiedBundle } from '../model/bundle.ts';
 import type { PhaseOf } from '../model/condition.ts';
 import type { Digest } from '../model/digest.ts';
 import type { RuntimeImage } from '../model/image.ts';
+import type { Medium } from '../model/medium.ts';
 import type { Reason } from '../model/reason.ts';
 import { repositoryOf } from '../model/reference.ts';
 import {
@@ -20,7 +21,7 @@ import {
   peerWaitedFor,
   worstFailure,
 } from '../preload/hold.ts';
-import { keepsBlobs, missingLayersOf } from '../preload/pull-schedule.ts';
+import { missingLayersOf } from '../preload/pull-schedule.ts';
 import { type DiskVerdict, diskVerdict, type LackingRelease, spaceHold } from '../preload/space.ts';
 import {
   absentArtifacts,
@@ -109,11 +110,12 @@ export function assessBundle(bundle: StoredBundle, context: BundleContext): Bund
   const failures = isRetired(bundle) ? [] : openFailures(bundle, images.absentImages, activation.activationDue, memory);
   const facts = factsOf(bundle, images, failures, withdrawal === undefined, context);
   const { carriers } = facts;
+  const phase = derivePhase(facts, withdrawal, context);
   return {
     bundle,
     media: [...new Set(carriers.map((carrier) => carrier.medium.label))],
     ...peersOf(carriers),
-    ...neededBy(bundle, carriers, context),
+    ...(isWithheld(phase) ? {} : neededBy({ bundle, carriers, ...images }, context)),
     blobMedia: [
       ...new Set(carriers.filter(({ found }) => found.isEnvelope !== true).map((carrier) => carrier.medium.label)),
     ],
@@ -128,8 +130,13 @@ export function assessBundle(bundle: StoredBundle, context: BundleContext): Bund
     ...activation,
     withdrawn: withdrawal?.reason,
     newSigners: newSignersOf(bundle, carriers, withdrawal === undefined),
-    ...derivePhase(facts, withdrawal, context),
+    ...phase,
   };
+}
+
+/** No other node gets what this one does not trust. */
+function isWithheld({ phase, hold }: PhaseOf): boolean {
+  return phase === 'rejected' || hold === 'approval';
 }
 
 /** The releases that must fit beside this one: those before it on the path, or all of the path. */
@@ -164,22 +171,43 @@ function peersOf(carriers: readonly Carrier[]): Pick<BundleAssessment, 'isOnPeer
   return { isOnPeersOnly: true, waitsFor: peerWaitedFor(carriers.map(({ medium }) => medium)) };
 }
 
-/** The nodes that need this stick, because this node does not keep what it could serve. */
-function neededBy(
-  bundle: StoredBundle,
-  carriers: readonly Carrier[],
-  { observed: { fleet, runtime, now }, memory, policy, stored }: BundleContext,
+/** What is known of a bundle on a stick. A refused one is given to other nodes, too. */
+interface GivenBundle {
+  readonly bundle: VerifiedBundle & Pick<StoredBundle, 'readyAt'>;
+  readonly carriers: readonly { readonly medium: Medium }[];
+  readonly absentImages: readonly Image[];
+}
+
+/** The nodes that need this stick, because this node could not give the bundle without it. */
+export function neededBy(
+  given: GivenBundle,
+  { observed, memory, policy, stored }: Pick<BundleContext, 'observed' | 'memory' | 'policy' | 'stored'>,
 ): Pick<BundleAssessment, 'neededBy'> {
+  const { bundle, carriers } = given;
+  const { fleet, now } = observed;
   const { enabled, serve, except, absent } = policy.fleet;
   const isGiven = serve && !except.includes(bundle.payload.name) && carriers.some(({ medium }) => !medium.peer);
-  const layerStorage = runtime.kind === 'reachable' ? runtime.layerStorage : undefined;
-  if (!isGiven || keepsBlobs(policy, layerStorage)) return {};
+  if (!isGiven || isKept(given, observed)) return {};
   if (fleet === undefined) return enabled ? { neededBy: 'unknown' } : {};
   // A stick that comes back later serves nodes that were not there before.
   const arrivedAt = carriers.map(({ medium }) => memory.arrivals.get(medium.mediumId)?.at ?? now);
   const isLong = fleet.search === 'long' && now >= Math.max(bundle.readyAt ?? now, ...arrivedAt) + absent;
   const nodes = nodesLoading(turnRelease(bundle, stored.bundles), fleet, isLong);
   return nodes === undefined ? {} : { neededBy: nodes };
+}
+
+/** Whether every blob is on the node's own disk, or in the runtime's storage. */
+function isKept({ bundle, absentImages }: GivenBundle, { localBlobs, runtime }: Observed): boolean {
+  const { images, layers, artifacts = [] } = bundle.contents;
+  const isInRuntime = runtime.kind === 'reachable' && runtime.layerStorage === 'both' && absentImages.length === 0;
+  const own = layers.filter(({ inBase }) => inBase !== true);
+  const wanted = [
+    ...images,
+    ...artifacts,
+    ...artifacts.map(({ config }) => config),
+    ...(isInRuntime ? artifactLayers(bundle.contents) : own),
+  ];
+  return wanted.every(({ digest }) => localBlobs.has(digest));
 }
 
 function factsOf(

@@ -2,7 +2,7 @@ import { readPaths, type StreamPaths } from '../activation/read-paths.ts';
 import { type NextWindows, nextWindows } from '../activation/timing-gates.ts';
 import { awaitsPerson, newSignersOf, type Signers, withdrawalOf } from '../adoption/adoption.ts';
 import { isAboveFloor } from '../adoption/floors.ts';
-import { type Adoption, sortUnknown, type UnknownBundles } from '../adoption/unknown-bundles.ts';
+import { type Adoption, type Rejection, sortUnknown, type UnknownBundles } from '../adoption/unknown-bundles.ts';
 import type { BundleId, Digest } from '../model/digest.ts';
 import type { RenderedMirrors, RuntimeImage } from '../model/image.ts';
 import type { Reason, ShortOf } from '../model/reason.ts';
@@ -21,7 +21,7 @@ import type { Memory } from '../state/memory.ts';
 import { approvalsIn, type Observed, type Stored, type StoredBundle } from '../state/state.ts';
 import type { RejectedName } from '../trust/approval.ts';
 import { isRelease, type NoticeResult, noticeResult } from '../trust/trust-in-force.ts';
-import { assessBundle, type BundleAssessment, type BundleContext, carriersOf } from './assess-bundle.ts';
+import { assessBundle, type BundleAssessment, type BundleContext, carriersOf, neededBy } from './assess-bundle.ts';
 import { assessPulls, damageReasons, documentReasons, type PullAssessment } from './assess-images.ts';
 import { assessOrder, type OrderAssessment } from './assess-order.ts';
 
@@ -106,7 +106,16 @@ export function assess(observed: Observed, memory: Memory, stored: Stored, polic
     paths,
     next,
     ...unknown,
+    rejections: unknown.rejections.map((rejection) => withNeeds(rejection, context)),
   };
+}
+
+/** One for other nodes, as of another architecture. What is not trusted is given to none. */
+function withNeeds(rejection: Rejection, context: BundleContext): Rejection {
+  const { bundle, mediumId, reason } = rejection;
+  if (bundle === undefined || reason.code.startsWith('trust/')) return rejection;
+  const carriers = context.found.filter(({ medium }) => medium.mediumId === mediumId);
+  return { ...rejection, ...neededBy({ bundle, carriers, absentImages: bundle.contents.images }, context) };
 }
 
 function assessNotice(

@@ -2,7 +2,7 @@ import { defined } from '../../platform/defined.ts';
 import type { Withdrawal } from '../adoption/adoption.ts';
 import { artifactLayers } from '../model/bundle.ts';
 import type { PhaseOf } from '../model/condition.ts';
-import type { RuntimeObservation, UnlistedRuntime, UnreachableRuntime } from '../model/image.ts';
+import { awayCode, type RuntimeObservation } from '../model/image.ts';
 import type { Fault, RuntimeReason } from '../model/reason.ts';
 import {
   type BundleFacts,
@@ -34,7 +34,7 @@ function phaseOf(facts: BundleFacts, { observed, memory, stored }: PhaseContext)
   const reached = reachedPhase(bundle, stored.bundles);
   if (reached === 'retired') return { phase: 'retired' };
   if (observed.runtime.kind !== 'reachable') {
-    const reason = awayFault(observed.runtime);
+    const reason: Fault = { code: awayCode(observed.runtime), message: observed.runtime.reason };
     return reached === undefined ? { phase: 'held', hold: 'runtime', reason } : { phase: reached, reason };
   }
   const tooOld = unsupportedReason(observed.runtime);
@@ -80,10 +80,6 @@ function unpinned(facts: BundleFacts, reached: ReachedPhase | undefined, observe
 
 function settled(bundle: StoredBundle, bundles: readonly StoredBundle[], reached: ReachedPhase = 'ready'): PhaseOf {
   return defined({ phase: reached, reason: rollbackReason(bundle, bundles) });
-}
-
-function awayFault({ kind, reason }: UnlistedRuntime | UnreachableRuntime): Fault {
-  return { code: kind === 'unlisted' ? 'runtime/unlisted' : 'runtime/unreachable', message: reason };
 }
 
 type VersionReason = Extract<RuntimeReason, { readonly code: 'runtime/version' }>;

@@ -23,7 +23,8 @@ export interface LoadingNodes {
 
 /**
  * The nodes that need the stick in this node. Undefined when all others have its images, are
- * absent, went on to a later release, rejected it or gave it up, or another node gives it.
+ * absent, went on to a later release, rejected it or gave it up, or a node gives it that comes
+ * before this one by name: of several sticks one stays.
  *
  * @param isLong the release has been offered for `fleet.absent`: nodes that have not begun by then
  *   do not count
@@ -44,9 +45,13 @@ export function nodesLoading(
   const loading = others
     .flatMap((node) => awaitedNode(node, release) ?? [])
     .filter((node) => isStillLoading(node) && (node.release !== undefined || !isLong || wantsIt.has(node.name)));
+  // A peer without a Node is named by its address, which nobody else compares.
+  const before = new Set(nodes.flatMap(({ name }) => (name < self ? [name] : [])));
   const isGiven = peers.some(
-    ({ trouble, bundles }) =>
-      trouble === undefined && bundles.some(({ bundleId, isWhole }) => bundleId === release.bundleId && isWhole),
+    ({ name, trouble, bundles }) =>
+      before.has(name) &&
+      trouble === undefined &&
+      bundles.some(({ bundleId, isWhole }) => bundleId === release.bundleId && isWhole),
   );
   return loading.length === 0 || isGiven ? undefined : { loading: loading.length, all: others.length + 1 };
 }

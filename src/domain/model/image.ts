@@ -168,6 +168,21 @@ export interface UnreachableRuntime {
   readonly isAbsent?: true;
 }
 
+/** Codes of a runtime that can't be used now. */
+export const AWAY_CODES = [
+  'runtime/absent',
+  'runtime/unreachable',
+  'runtime/unlisted',
+  'runtime/storage-damaged',
+  'runtime/stopping',
+] as const;
+
+export function awayCode(runtime: UnlistedRuntime | UnreachableRuntime): (typeof AWAY_CODES)[number] {
+  if (runtime.kind === 'unlisted') return runtime.isStorageDamaged ? 'runtime/storage-damaged' : 'runtime/unlisted';
+  if (runtime.stoppingUnit !== undefined) return 'runtime/stopping';
+  return runtime.isAbsent ? 'runtime/absent' : 'runtime/unreachable';
+}
+
 /**
  * CRI-O keeps artifacts beside images, and lists and pins both (docs/runtime-facts.md, fact 51).
  */

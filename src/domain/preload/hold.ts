@@ -114,7 +114,7 @@ function sourceReason(facts: BundleFacts): Reason {
   if (pullableImages.length > 0 && bad !== undefined) return bad;
   const peer = peerWaitedFor(carriers.map(({ medium }) => medium)) ?? restWaitedFor(facts);
   if (peer !== undefined) return { code: 'media/peer-waited-for', data: { ...aboutImages(facts), ...peer } };
-  if (carriers.length > 0) return carrierReason(facts);
+  if (carriers.length > 0) return copyNeeded(facts) ?? carrierReason(facts);
   if (bundle.readyAt !== undefined) return imagesMissing(facts);
   const about = aboutImages(facts);
   if (facts.areMediaUnread) return { code: 'media/looking', data: about };

@@ -160,7 +160,7 @@ export function spreadOf(
 }
 
 /** Whether this node keeps a second copy of layers, to serve them to others. */
-export function keepsBlobs({ retention }: Pick<Policy, 'retention'>, layerStorage: LayerStorage | undefined): boolean {
+function keepsBlobs({ retention }: Pick<Policy, 'retention'>, layerStorage: LayerStorage | undefined): boolean {
   return retention.blobs === 'kept' || layerStorage === 'both';
 }
 

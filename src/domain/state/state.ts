@@ -58,6 +58,8 @@ export interface Observed {
   readonly imageUses?: ImageUses | undefined;
   /** Undefined when the fleet process does not answer or is off. */
   readonly fleet?: FleetView | undefined;
+  /** The fleet process has not answered for minutes. */
+  readonly isFleetSilent?: boolean | undefined;
 }
 
 /** Later than all recorded times, even if the wall clock has fallen back: their order decides. */

@@ -54,6 +54,7 @@ export async function observe(
     containers,
     imageUses,
     fleet: deps.fleet?.view(),
+    isFleetSilent: deps.fleet?.isSilent(),
     boot: deps.node.boot(),
   };
 }

@@ -225,6 +225,9 @@ const WAIT_MS = 30_000;
 /** Failures in a row before a log line: it may start later than the daemon. */
 const LOGGED_AFTER = 4;
 
+/** A restart, or a slow boot, is over by then. */
+const SILENT_MS = 5 * 60_000;
+
 /** Between two answers. */
 const LEAST_PAUSE_MS = 200;
 
@@ -238,6 +241,7 @@ export class FleetWatch extends Observable implements FleetPort {
   private known: FleetView | undefined;
   private etag: string | undefined;
   private failures = 0;
+  private answeredMs: number;
 
   /** @param client on `peers.sock` */
   constructor(
@@ -247,10 +251,15 @@ export class FleetWatch extends Observable implements FleetPort {
     private readonly of = { process: 'fleet process', what: 'other nodes', unit: 'stickpin-fleet' },
   ) {
     super();
+    this.answeredMs = clock.monotonic();
   }
 
   view(): FleetView | undefined {
     return this.known;
+  }
+
+  isSilent(): boolean {
+    return this.clock.monotonic() - this.answeredMs >= SILENT_MS;
   }
 
   /** Until `signal` aborts. Never throws. */
@@ -277,6 +286,7 @@ export class FleetWatch extends Observable implements FleetPort {
     const next = await this.client.fleet(how, signal);
     if (this.failures >= LOGGED_AFTER) this.log.info({}, `The ${this.of.process} answers`);
     this.failures = 0;
+    this.answeredMs = this.clock.monotonic();
     if (next === undefined) return;
     const { version: _version, ...view } = next.document;
     [this.known, this.etag] = [view, next.etag];

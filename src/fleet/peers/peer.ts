@@ -3,6 +3,7 @@ import type { Duplex } from 'node:stream';
 import type { NodeStatus, ReleaseStatus } from '../../domain/fleet/node-status.ts';
 import type { Phase } from '../../domain/model/condition.ts';
 import type { BundleId } from '../../domain/model/digest.ts';
+import { AWAY_CODES } from '../../domain/model/image.ts';
 import type { ImageReason, MediaReason } from '../../domain/model/reason.ts';
 import { OWN_CODES } from '../../domain/report/reasons/reason-text.ts';
 import { type Endpoint, formatEndpoint } from '../../domain/settings/addresses.ts';
@@ -141,7 +142,7 @@ const LACKING: ReadonlySet<string> = new Set<(ImageReason | MediaReason)['code']
 ]);
 
 /** Codes of adapters are not in {@link OWN_CODES}. */
-const OWN_REASONS: ReadonlySet<string> = new Set([...OWN_CODES, 'runtime/unreachable', 'runtime/unlisted']);
+const OWN_REASONS: ReadonlySet<string> = new Set([...OWN_CODES, ...AWAY_CODES]);
 
 /**
  * Whether a node lacks images or waits for others. A release that waits for its window counts: the

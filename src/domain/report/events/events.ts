@@ -8,6 +8,7 @@ import { unsupportedReason } from '../../assess/derive-phase.ts';
 import { isPreloadOf } from '../../decide/release-effects.ts';
 import { bundleTitle } from '../../model/bundle.ts';
 import type { Event } from '../../model/condition.ts';
+import { AWAY_CODES } from '../../model/image.ts';
 import type { Medium, MediumId } from '../../model/medium.ts';
 import type { Reason } from '../../model/reason.ts';
 import { isFolder, type Memory } from '../../state/memory.ts';
@@ -249,8 +250,7 @@ function completionEvents({ bundle }: BundleAssessment): Event[] {
  * tried. Late pins are not reported.
  */
 const REPORTED_ELSEWHERE: ReadonlySet<string> = new Set([
-  'runtime/unreachable',
-  'runtime/unlisted',
+  ...AWAY_CODES,
   'runtime/version',
   'runtime/config',
   'runtime/write',

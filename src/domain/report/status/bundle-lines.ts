@@ -252,15 +252,18 @@ function freeOn(entry: Carried): Line['stick'] {
 
 /** Why the stick must stay. Empty where it need not. */
 function needNote(entry: Carried): string {
-  const { neededBy } = entry;
-  if (!isOnStick(entry) || neededBy === undefined) return '';
+  return isOnStick(entry) ? needText(entry) : '';
+}
+
+function needText({ neededBy }: Pick<BundleAssessment, 'neededBy'>): string {
+  if (neededBy === undefined) return '';
   if (neededBy === 'unknown') return 'stickpin-fleet.service does not say who needs the stick.';
   return `${neededBy.loading} of ${neededBy.all} nodes still load from the stick.`;
 }
 
 /** Whatever else a person has to do: other nodes load from a stick. Empty where none does. */
-export function stayNote(bundles: readonly BundleAssessment[]): string {
-  const note = bundles.map(needNote).find((text) => text !== '');
+export function stayNote({ bundles, rejections }: Pick<Assessment, 'bundles' | 'rejections'>): string {
+  const note = [...bundles.map(needNote), ...rejections.map(needText)].find((text) => text !== '');
   return note === undefined ? '' : `Leave the stick in: ${note}`;
 }
 

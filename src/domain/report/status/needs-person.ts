@@ -20,8 +20,9 @@ type NeedReport = StatusReport['needsPerson'][number];
 export function personNeeds(snapshot: Snapshot): readonly NeedReport[] {
   const { observed, assessment } = snapshot;
   const { bundles, rejections, awaiting } = assessment;
+  const blocked = blockedLine(snapshot);
   const lines = [
-    blockedLine(snapshot),
+    blocked,
     ...observed.media.map(unreadableLine),
     ...observed.media.filter(isEmptyStick).map(noBundleLine),
     ...nodeLines(snapshot),
@@ -29,7 +30,7 @@ export function personNeeds(snapshot: Snapshot): readonly NeedReport[] {
   const all = [
     ...lines.flatMap((line) => (line === undefined ? [] : needOfLine(line))),
     ...withoutOutdated(bundles)
-      .filter((entry) => !isPassedOver(entry, bundles))
+      .filter((entry) => !isPassedOver(entry, bundles) && (!blocked || entry.reason?.code !== blocked.code))
       .flatMap((entry) => needOfBundle(entry, bundles)),
     ...awaiting.map(({ reason, bundle }) => needOf(reason, bundle && bundleName(bundle.payload))),
     ...rejections.map(({ reason, name }) => needOf(reason, name)),

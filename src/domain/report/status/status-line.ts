@@ -122,7 +122,7 @@ function followedBy(line: Line, next: Line): Line {
   const text = (width: Width) => {
     const first = line.text(width);
     const others = next.text({ ...WIDE, names: width.names }).replace(first, '');
-    return fitted([first, ...sentencesOf(oneLine(others))], width.room);
+    return fitted([...sentencesOf(first), ...sentencesOf(oneLine(others))], width.room);
   };
   return { ...line, text };
 }
@@ -132,7 +132,7 @@ function withNotes(line: Line, snapshot: Snapshot, isOfMedia: boolean): Line {
   const { observed, assessment } = snapshot;
   const text = (width: Width) => {
     const wrong = wrongStickNote(observed, assessment, bodyOf(line, width), isOfMedia, width);
-    const stay = ACTIONS[line.does].action === 'leave-in' ? '' : stayNote(assessment.bundles);
+    const stay = ACTIONS[line.does].action === 'leave-in' ? '' : stayNote(assessment);
     // While nothing is trusted every stick is a wrong one: why it is so keeps its room.
     const keepsRoom = wrong !== '' && !observed.trust.revocationsUnreadable;
     const kept = [stay, keepsRoom ? wrong : ''].filter((note) => note !== '').map(({ length }) => length + 1);
@@ -194,6 +194,7 @@ export function nodeLines({ observed, memory, assessment }: Snapshot): readonly 
     ...(memory.stateProblems.length === 0
       ? []
       : [line('engine/lost-in-part', "What was recorded is lost in part: see 'stickpin doctor'.")]),
+    ...(observed.isFleetSilent ? [line('fleet/unknown', FLEET_SILENT)] : []),
     ...wantedReleases(observed.fleet, allBundles(assessment)).map((one) =>
       line('fleet/wanted', wantedReleaseText(one)),
     ),
@@ -205,6 +206,9 @@ export function nodeLines({ observed, memory, assessment }: Snapshot): readonly 
     ...(failed === undefined ? [] : [line('engine/hook-failed', failed)]),
   ];
 }
+
+const FLEET_SILENT =
+  "stickpin-fleet.service does not answer. See 'systemctl status stickpin-fleet'. It is not known which nodes need a stick.";
 
 function plainNotes({ observed, memory, assessment }: Snapshot): readonly string[] {
   const { running } = hookNotes(memory.hooks, assessment.bundles, observed.now);

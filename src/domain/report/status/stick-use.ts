@@ -25,7 +25,9 @@ export function stickUse(
     memory.copyingBytes !== undefined ||
     waitingTransfers > 0 ||
     assessment.adoptions.length > 0;
-  return isRead && !isWorking && !assessment.bundles.some(needsStick) ? 'free' : 'in-use';
+  const isNeeded =
+    assessment.bundles.some(needsStick) || assessment.rejections.some(({ neededBy }) => neededBy !== undefined);
+  return isRead && !isWorking && !isNeeded ? 'free' : 'in-use';
 }
 
 /** Whether a release takes something from its stick, or would if it could. */

@@ -3,7 +3,7 @@ import { formatCount } from '../../../platform/sizes.ts';
 import type { RuntimeSupport } from '../../assess/derive-phase.ts';
 import type { WantedRelease } from '../../fleet/turn.ts';
 import { bundleTitle, type Payload, type VerifiedBundle } from '../../model/bundle.ts';
-import type { UnlistedRuntime, UnreachableRuntime } from '../../model/image.ts';
+import { awayCode, type UnlistedRuntime, type UnreachableRuntime } from '../../model/image.ts';
 import { parseReference } from '../../model/reference.ts';
 import { type Opening, wallTimeOf } from '../../model/windows.ts';
 import type { ImageSupply } from '../../preload/supply.ts';
@@ -21,46 +21,41 @@ export interface RuntimeAway {
 }
 
 export function runtimeAway(runtime: UnlistedRuntime | UnreachableRuntime): RuntimeAway {
-  const away = (code: string, word: string, what: string, next: string): RuntimeAway => ({
-    code,
-    word,
-    what: sentence(what),
-    next,
-  });
-  const { reason } = runtime;
-  if (runtime.kind === 'unlisted') {
-    return runtime.isStorageDamaged === true
-      ? away(
-          'runtime/storage-damaged',
-          'StorageDamaged',
-          `${runtime.name} can't list its images: its storage is damaged`,
-          "Drain the node, then run 'systemctl stop crio', 'crio check --quick --repair --force' and 'systemctl start crio'.",
-        )
-      : away(
-          'runtime/unlisted',
-          'ImagesUnknown',
-          `${runtime.name} answers, but does not list its images: ${reason}`,
-          "They are read again automatically; see the runtime's own journal.",
-        );
-  }
-  if (runtime.stoppingUnit !== undefined) {
-    const what = `${runtime.stoppingUnit} is being stopped, so pulls were interrupted`;
-    return away('runtime/stopping', 'RuntimeStopping', what, 'They continue automatically when it runs again.');
-  }
-  return runtime.isAbsent === true
-    ? away(
-        'runtime/absent',
-        'RuntimeUnreachable',
-        `There is no container runtime: ${reason}`,
-        'Install or start one; stickpin continues automatically.',
-      )
-    : away(
-        'runtime/unreachable',
-        'RuntimeUnreachable',
-        `The container runtime does not answer: ${reason}`,
-        'Start it; stickpin continues automatically.',
-      );
+  const code = awayCode(runtime);
+  const name = runtime.kind === 'unlisted' ? runtime.name : (runtime.stoppingUnit ?? '');
+  const { word, what, next } = AWAY[code](runtime.reason, name);
+  return { code, word, what: sentence(what), next };
 }
+
+type AwayText = (reason: string, name: string) => Omit<RuntimeAway, 'code'>;
+
+const AWAY: Readonly<Record<ReturnType<typeof awayCode>, AwayText>> = {
+  'runtime/storage-damaged': (_, name) => ({
+    word: 'StorageDamaged',
+    what: `${name} can't list its images: its storage is damaged`,
+    next: "Drain the node, then run 'systemctl stop crio', 'crio check --quick --repair --force' and 'systemctl start crio'.",
+  }),
+  'runtime/unlisted': (reason, name) => ({
+    word: 'ImagesUnknown',
+    what: `${name} answers, but does not list its images: ${reason}`,
+    next: "They are read again automatically; see the runtime's own journal.",
+  }),
+  'runtime/stopping': (_, unit) => ({
+    word: 'RuntimeStopping',
+    what: `${unit} is being stopped, so pulls were interrupted`,
+    next: 'They continue automatically when it runs again.',
+  }),
+  'runtime/absent': (reason) => ({
+    word: 'RuntimeUnreachable',
+    what: `There is no container runtime: ${reason}`,
+    next: 'Install or start one; stickpin continues automatically.',
+  }),
+  'runtime/unreachable': (reason) => ({
+    word: 'RuntimeUnreachable',
+    what: `The container runtime does not answer: ${reason}`,
+    next: 'Start it; stickpin continues automatically.',
+  }),
+};
 
 /** Why nobody knows whether stickpin works with a runtime, for `doctor`: a clause. */
 export function supportText(support: Extract<RuntimeSupport, { readonly kind: 'untried' | 'unreadable' }>): string {

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import type { VerifiedBundle } from '../../../../src/domain/model/bundle.ts';
 import type { MissingBlob } from '../../../../src/domain/model/medium.ts';
 import type { TaskFailure } from '../../../../src/domain/state/memory.ts';
 import type { StoredBundle } from '../../../../src/domain/state/state.ts';
@@ -53,6 +54,51 @@ describe('assess: who needs the stick here', () => {
     const old = 14 * 24 * 60 * 60_000;
     expect(needed('long', old, 59_000)).toEqual({ loading: 1, all: 2 });
     expect(needed('long', old, 61_000)).toBeUndefined();
+  });
+});
+
+describe('assess: what other nodes load from a stick', () => {
+  const policy = { ...POLICY, fleet: { ...POLICY.fleet, enabled: true }, retention: { ...POLICY.retention } };
+  const fleetOf = (arch: string) => ({
+    self: 'worker-2',
+    nodes: [{ name: 'worker-3', isAbsent: false, status: { version: 1 as const, arch, releases: [] } }],
+    peers: [],
+  });
+  const local = (...bundles: readonly VerifiedBundle[]) =>
+    new Set(bundles.flatMap(({ contents }) => [...contents.images, ...contents.layers].map(({ digest }) => digest)));
+
+  it.each(['kept', 'metadata'] as const)('is judged by the blobs on the disk, with retention.blobs = "%s"', (blobs) => {
+    const seen = (localBlobs: Scene['localBlobs'], over: Partial<Parameters<typeof reachable>[0]> = {}) =>
+      judge(
+        observation({
+          media: [stick],
+          localBlobs,
+          fleet: fleetOf('amd64'),
+          runtime: reachable({ images: allListed(bundle), ...over }),
+        }),
+        [stored(bundle, { readyAt: NOON })],
+        { ...policy, retention: { ...policy.retention, blobs } },
+      ).first?.neededBy;
+    const [first, ...others] = local(bundle);
+    expect(seen(new Set())).toEqual({ loading: 1, all: 2 });
+    expect(seen(new Set(others))).toEqual({ loading: 1, all: 2 });
+    expect(seen(local(bundle))).toBeUndefined();
+    const manifests = new Set(bundle.contents.images.map(({ digest }) => digest));
+    expect(seen(manifests, { layerStorage: 'both' })).toBeUndefined();
+    expect(first).toBeDefined();
+  });
+
+  it('counts a bundle for nodes of another architecture, and none that is not trusted', () => {
+    const foreign = verified({ arch: 'arm64' });
+    const scene = observation({ media: [medium('sdb1', [found(foreign)])], fleet: fleetOf('arm64') });
+    expect(judge(scene, [], policy).assessment.rejections).toMatchObject([{ neededBy: { loading: 1, all: 2 } }]);
+    const own = { ...scene, fleet: fleetOf('amd64') };
+    expect(judge(own, [], policy).assessment.rejections[0]?.neededBy).toBeUndefined();
+    const refusedHere = { ...scene, media: [stick], fleet: fleetOf('amd64') };
+    const verdict = { bundleId: bundle.bundleId, verdict: 'rejected', at: NOON } as const;
+    const rejected = judge(refusedHere, [], policy, { verdicts: [verdict] }).assessment.rejections;
+    expect(rejected).toMatchObject([{ reason: { code: 'trust/rejected' } }]);
+    expect(rejected[0]?.neededBy).toBeUndefined();
   });
 });
 

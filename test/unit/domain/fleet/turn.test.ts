@@ -55,6 +55,23 @@ describe('the nodes that need the stick', () => {
     expect(loading(true, node('worker-1'), { name: 'worker-3', isAbsent: false })).toBeUndefined();
   });
 
+  it('are none while a node before this one by name gives it, so that of several sticks one stays', () => {
+    const offered = { ...RELEASE, sequence: 7, isWhole: true, revision: 'r' };
+    const beside = (name: string, known = name) =>
+      nodesLoading(
+        RELEASE,
+        {
+          self: 'worker-2',
+          nodes: [node(known), node('worker-4'), SELF],
+          peers: [{ name, address: '10.0.0.1:9777', bundles: [offered] }],
+        },
+        false,
+      );
+    expect(beside('worker-1')).toBeUndefined();
+    expect(beside('worker-3')).toEqual({ loading: 2, all: 3 });
+    expect(beside('10.0.0.1', 'worker-1')).toEqual({ loading: 2, all: 3 });
+  });
+
   it('are those that ask for it, or could not read it for a while, however long that takes', () => {
     const wants = [{ name: RELEASE.name, version: RELEASE.version }];
     const asking = { ...node('worker-3'), status: { version: 1, releases: [], wants } } as const;

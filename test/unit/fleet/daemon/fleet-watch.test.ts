@@ -49,4 +49,21 @@ describe('FleetWatch', () => {
     stop.abort();
     await running;
   });
+
+  it('is silent once nothing has answered for five minutes, from its start or the last answer', async () => {
+    let nowMs = 0;
+    const clock = { ...systemClock, monotonic: () => nowMs };
+    const stop = new AbortController();
+    const fleet = async () => {
+      stop.abort();
+      return { document, etag: 'a' };
+    };
+    const watch = new FleetWatch({ fleet }, clock, createRecordingLog());
+    nowMs = 299_999;
+    expect(watch.isSilent()).toBe(false);
+    nowMs = 300_000;
+    expect(watch.isSilent()).toBe(true);
+    await watch.run(stop.signal);
+    expect(watch.isSilent()).toBe(false);
+  });
 });

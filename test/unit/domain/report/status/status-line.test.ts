@@ -812,6 +812,26 @@ describe('statusLine while the fleet process is away', () => {
     expect(text.length).toBeLessThanOrEqual(200);
   });
 
+  it('keeps the stick of a bundle for nodes of another architecture, while one of them loads it', () => {
+    const foreign = medium('sdc1', [found(verified({ arch: 'arm64' }))]);
+    const other = { name: 'worker-2', isAbsent: false, status: { version: 1, arch: 'arm64', releases: [] } } as const;
+    const [busy, done] = [{ ...self, nodes: [other] }, self].map((fleet) =>
+      served(withFleet, { fleet, media: [foreign] }, [active]),
+    );
+    expect(busy).toMatch(
+      /^PLUG IN ANOTHER STICK \(B-01\): .*Leave the stick in: 1 of 2 nodes still load from the stick/,
+    );
+    expect(done).not.toContain('Leave the stick in');
+  });
+
+  it('sends somebody once it has been silent for minutes, with the stick and without', () => {
+    for (const media of [[stick], []]) {
+      const text = served(withFleet, { fleet: undefined, isFleetSilent: true, media }, [active]);
+      expect(text).toMatch(/^CALL SUPPORT \(F-01\): stickpin-fleet\.service does not answer\. See '/);
+      expect(text.includes('Leave the stick in: ')).toBe(media.length > 0);
+    }
+  });
+
   it('lets it go once the process says that nobody needs it, and on a node without a fleet', () => {
     expect(served(withFleet, { fleet: self }, [active])).toContain('Remove the stick.');
     expect(served(POLICY, {}, [active])).toContain('Remove the stick.');
