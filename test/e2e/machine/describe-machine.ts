@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, inject } from 'vitest';
-import { have } from '../../support/requirements.ts';
+import { have, type Needed } from '../../support/requirements.ts';
 import type { Suite } from '../../support/rootfs/debian-root.ts';
 import { type Machine, restoreMachine, startMachine } from './machine.ts';
 import { machineNeeds } from './needs.ts';
@@ -17,9 +17,15 @@ export type MachineOrigin = keyof SavedMachines | { readonly boot: Suite };
  * test fails, the console and the journal of the present boot are printed.
  *
  * @param body is handed a function that returns the machine; call it inside tests and hooks.
+ * @param needs what the host must have beside what every machine needs
  */
-export function describeMachine(name: string, from: MachineOrigin, body: (machine: () => Machine) => void): void {
-  describe.runIf(have(...machineNeeds))(name, () => {
+export function describeMachine(
+  name: string,
+  from: MachineOrigin,
+  body: (machine: () => Machine) => void,
+  needs: readonly Needed[] = [],
+): void {
+  describe.runIf(have(...machineNeeds, ...needs))(name, () => {
     let machine: Machine | undefined;
     const current = (): Machine => {
       if (machine === undefined) throw new Error('the machine runs only inside tests and hooks');

@@ -11,7 +11,7 @@ import { type MachineImage, machineImage } from './qemu/disk.ts';
 import { createGuestAgent, type GuestAgent, type GuestRunOptions, type Outcome } from './qemu/guest-agent.ts';
 import { checkClock, kernelTscKhz, WrongClock } from './qemu/guest-clock.ts';
 import { restoreState, saveState } from './qemu/migration.ts';
-import { addressCommand, type CableEnd, plugCable } from './qemu/network.ts';
+import { addressCommand, type CableEnd, forwardedAddress, forwardPort, plugCable } from './qemu/network.ts';
 import { agentPort, type Qemu, type QemuOptions, startQemu } from './qemu/qemu.ts';
 import type { QmpEvent } from './qemu/qmp.ts';
 import { partitionOffsetBytes, type Stick } from './qemu/stick.ts';
@@ -66,6 +66,11 @@ export interface Machine {
    * until the next boot.
    */
   connect(end: CableEnd, address: string): Promise<void>;
+  /**
+   * Makes a TCP port of the machine one of the host's loopback until the next boot, and returns
+   * that. In place of a cable.
+   */
+  forward(port: number): Promise<number>;
   /**
    * Writes the folder's contents to a stick that is not plugged in, with the guest's own filesystem
    * driver.
@@ -217,6 +222,11 @@ function machineOf(qemu: Qemu, agent: GuestAgent, shared: string): Omit<Machine,
     connect: async (end, address) => {
       await plugCable(qemu.qmp, end);
       await output(addressCommand(address));
+    },
+    forward: async (guestPort) => {
+      const port = await forwardPort(qemu.qmp, guestPort);
+      await output(addressCommand(forwardedAddress));
+      return port;
     },
     fillStick: async (stick, folder) => {
       const image = await share(stick.image);

@@ -1,4 +1,4 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { chmod, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
@@ -15,11 +15,13 @@ import { execute } from '../rootfs/execute.ts';
 
 const COCKPIT_WS = '/usr/lib/cockpit/cockpit-ws';
 
+export const browserNeed = program('chromium', 'apt-get install chromium');
+
 /** What a page in Cockpit needs. */
 export const cockpitNeeds: readonly Requirement[] = [
   { name: 'cockpit-ws', isMet: () => existsSync(COCKPIT_WS), remedy: 'apt-get install cockpit-ws' },
   program('cockpit-bridge', 'apt-get install cockpit-bridge'),
-  program('chromium', 'apt-get install chromium'),
+  browserNeed,
   program('unshare', 'apt-get install util-linux'),
 ];
 
@@ -38,7 +40,7 @@ export interface SessionOptions {
 export class BrowserSession {
   private constructor(
     private readonly folder: string,
-    private readonly server: ChildProcess,
+    private readonly endServer: () => Promise<unknown>,
     private readonly browser: Browser,
     private readonly url: string,
     readonly page: Page,
@@ -55,15 +57,30 @@ export class BrowserSession {
     const environment = { DBUS_SYSTEM_BUS_ADDRESS: options.address, XDG_DATA_HOME: join(folder, 'share') };
     const server = startServer(folder, [COCKPIT_WS, ...listenOn(port), `--local-session=${bridge}`], environment);
     const url = `http://127.0.0.1:${port}/cockpit/@localhost/stickpin/index.html`;
-    return BrowserSession.browse(folder, server, url);
+    return BrowserSession.browse(folder, url, server);
   }
 
-  private static async browse(folder: string, server: ChildProcess, url: string): Promise<BrowserSession> {
+  /** The page in Cockpit at `origin`, after a login. */
+  static async logIn(origin: string, user: string, password: string): Promise<BrowserSession> {
+    const folder = await mkdtemp(join(tmpdir(), 'stickpin-login-'));
+    const session = await BrowserSession.browse(folder, `${origin}/stickpin`);
+    await session.page.locator('#login-user-input').fill(user);
+    await session.page.locator('#login-password-input').fill(password);
+    await session.page.locator('#login-button').click();
+    return session;
+  }
+
+  private static async browse(
+    folder: string,
+    url: string,
+    endServer = async (): Promise<unknown> => undefined,
+  ): Promise<BrowserSession> {
     const browser = await launch({
       executablePath: programPath('chromium') ?? '',
       args: ['--no-sandbox', '--disable-dev-shm-usage', '--disable-gpu', '--lang=en-GB'],
       env: { ...process.env, HOME: folder, TZ: 'UTC' },
       userDataDir: join(folder, 'browser'),
+      acceptInsecureCerts: true,
     });
     const page = await browser.newPage();
     const faults: string[] = [];
@@ -71,7 +88,7 @@ export class BrowserSession {
     page.on('console', (message) => {
       if (message.type() === 'error') faults.push(message.text());
     });
-    const session = new BrowserSession(folder, server, browser, url, page, faults);
+    const session = new BrowserSession(folder, endServer, browser, url, page, faults);
     await session.resize(1_280, 900);
     await eventually(async () => expect((await page.goto(url))?.status()).toBe(200));
     return session;
@@ -109,6 +126,14 @@ export class BrowserSession {
   async inDialog(name: string): Promise<void> {
     await this.frame.locator('dialog').wait();
     await this.frame.locator(`dialog ::-p-aria([name="${name}"][role="button"])`).setTimeout(20_000).click();
+  }
+
+  /** Turns on Cockpit's administrative access with the password of the user. */
+  async administer(password: string): Promise<void> {
+    await this.page.locator('::-p-aria([name="Limited access"][role="button"])').click();
+    await this.page.locator('.pf-v6-c-modal-box input[type="password"]').fill(password);
+    await this.page.locator('.pf-v6-c-modal-box ::-p-aria([name="Authenticate"][role="button"])').click();
+    await this.page.locator('::-p-aria([name="Administrative access"][role="button"])').wait();
   }
 
   /** Where the browser saves files from now on. Returns the folder. */
@@ -150,9 +175,9 @@ export class BrowserSession {
     return (await this.frame.evaluate(wide)) as readonly string[];
   }
 
-  /** Saves what is seen as NAME.png in the folder of STICKPIN_SCREENSHOTS, if it is set. */
+  /** Saves what is seen as NAME.png in the folder of STICKPIN_TEST_SCREENS, if it is set. */
   async picture(name: string): Promise<void> {
-    const target = process.env.STICKPIN_SCREENSHOTS;
+    const target = process.env.STICKPIN_TEST_SCREENS;
     if (target === undefined) return;
     await mkdir(target, { recursive: true });
     await this.page.screenshot({ path: join(target, `${name}.png`), fullPage: true });
@@ -160,9 +185,7 @@ export class BrowserSession {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.browser.close();
-    const exited = once(this.server, 'exit');
-    this.server.kill();
-    await exited;
+    await this.endServer();
     await rm(this.folder, { recursive: true, force: true });
   }
 }
@@ -183,7 +206,8 @@ function listenOn(port: number): readonly string[] {
   return ['--no-tls', '--address=127.0.0.1', `--port=${port}`];
 }
 
-function startServer(folder: string, argv: readonly string[], environment: NodeJS.ProcessEnv = {}): ChildProcess {
+/** Returns what ends it. */
+function startServer(folder: string, argv: readonly string[], environment: NodeJS.ProcessEnv): () => Promise<unknown> {
   const [file = '', ...args] = argv;
   const env = {
     ...process.env,
@@ -192,7 +216,12 @@ function startServer(folder: string, argv: readonly string[], environment: NodeJ
     XDG_RUNTIME_DIR: join(folder, 'runtime'),
     ...environment,
   };
-  return spawn(file, args, { env, stdio: 'ignore' });
+  const server = spawn(file, args, { env, stdio: 'ignore' });
+  return () => {
+    const exited = once(server, 'exit');
+    server.kill();
+    return exited;
+  };
 }
 
 /** Starts the bridge, with a folder /run of its own, in which nothing of this machine is seen. */

@@ -3,8 +3,10 @@ import { buildOnce, cachedPath } from './build-cache.ts';
 import { debianMirror } from './debian-mirror.ts';
 import { execute } from './execute.ts';
 
-/** A release of Debian that the tests have a root folder of. */
-export type Suite = 'trixie' | 'bookworm';
+/** A root folder that the tests have: a release of Debian, or trixie with Cockpit. */
+export type Suite = Release | 'cockpit';
+
+type Release = 'trixie' | 'bookworm';
 
 /** As Debian names it. */
 const architecture = process.arch === 'arm64' ? 'arm64' : 'amd64';
@@ -26,7 +28,7 @@ const packages = [
 /** What a root folder is made of. */
 interface RootRecipe {
   readonly version: number;
-  readonly suite: Suite;
+  readonly suite: Release;
   readonly architecture: string;
   readonly packages: readonly string[];
   /** Packages that come from another release, with nothing else of it. */
@@ -39,6 +41,12 @@ interface RootRecipe {
  */
 const recipes: Readonly<Record<Suite, RootRecipe>> = {
   trixie: { version: 2, suite: 'trixie', architecture, packages: [...packages, 'crun', 'rpm', 'skopeo'] },
+  cockpit: {
+    version: 1,
+    suite: 'trixie',
+    architecture,
+    packages: [...packages, 'cockpit-ws', 'cockpit-bridge', 'cockpit-system', 'polkitd', 'sudo'],
+  },
   // Its own containerd is 1.6, which can't pin. That of trixie needs no newer glibc.
   bookworm: {
     version: 1,

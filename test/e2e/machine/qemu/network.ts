@@ -1,3 +1,4 @@
+import { freePort } from '../../../support/free-port.ts';
 import type { Qmp } from './qmp.ts';
 
 /** One end of a cable between two machines. */
@@ -17,13 +18,23 @@ const INTERFACE = 'usb0';
  */
 export async function plugCable(qmp: Qmp, { socket, role }: CableEnd): Promise<void> {
   const isFirst = role === 'first';
-  await qmp.execute('netdev_add', {
-    type: 'stream',
-    id: 'cable',
-    server: isFirst,
-    addr: { type: 'unix', path: socket },
-  });
-  const mac = `52:54:00:00:00:0${isFirst ? 1 : 2}`;
+  await plugAdapter(qmp, { type: 'stream', server: isFirst, addr: { type: 'unix', path: socket } }, isFirst ? 1 : 2);
+}
+
+/** The address of a machine whose port is forwarded: QEMU expects it. */
+export const forwardedAddress = '10.0.2.15/24';
+
+/** Plugs in an adapter by which only the host reaches the port. Returns the host's, on loopback. */
+export async function forwardPort(qmp: Qmp, guestPort: number): Promise<number> {
+  const port = await freePort();
+  const hostfwd = [{ str: `tcp:127.0.0.1:${port}-:${guestPort}` }];
+  await plugAdapter(qmp, { type: 'user', restrict: true, hostfwd }, 3);
+  return port;
+}
+
+async function plugAdapter(qmp: Qmp, netdev: Readonly<Record<string, unknown>>, number: number): Promise<void> {
+  await qmp.execute('netdev_add', { ...netdev, id: 'cable' });
+  const mac = `52:54:00:00:00:0${number}`;
   await qmp.execute('device_add', { driver: 'usb-net', id: 'adapter', netdev: 'cable', bus: 'xhci.0', mac });
 }
 
