@@ -4,23 +4,23 @@ import { beforeAll, expect, test } from 'vitest';
 import { consoleText } from '../../src/domain/report/console-text.ts';
 import { makeSampleBundle, sampleKey } from '../support/bundles/sample-bundle.ts';
 import { sampleImage, sampleLayer } from '../support/bundles/sample-image.ts';
+import { flipByte } from '../support/files/flip-byte.ts';
 import { folderForAll } from '../support/files/temporary-folder.ts';
 import { describeMachine } from './machine/describe-machine.ts';
 import { startInstalled } from './machine/product/install-package.ts';
 import { stickpinOn } from './machine/product/node.ts';
+import { lampShows, plugLamp } from './machine/product/usb-lamp.ts';
 import { makeStick, type Stick } from './machine/qemu/stick.ts';
 
 const MIB = 1024 * 1024;
 const LIGHTS = 'stickpin-lights.service';
 const HOOKS = ['plugged', 'preloading', 'removable', 'held', 'rejected', 'failed', 'removed'];
-const configuration = [
-  '[console]',
-  'vt = 8',
-  '[hooks]',
-  ...HOOKS.map((hook) => `${hook} = "${LIGHTS}"`),
-  // Lights of the keyboard, which every machine has.
-].join('\n');
-const LIGHT_NAMES = 'Environment=WORK=input*::scrolllock DONE=input*::numlock FAULT=input*::capslock';
+const configuration = ['[console]', 'vt = 8', '[hooks]', ...HOOKS.map((hook) => `${hook} = "${LIGHTS}"`)].join('\n');
+/** A light of the keyboard, which every machine has, and two of a lamp. */
+const LIGHT_NAMES = 'Environment=WORK=input*::scrolllock DONE=riso_kagaku*:green FAULT=riso_kagaku*:red';
+
+/** Leaves 16 MiB free. */
+const FILL_DISK = 'fallocate --length $(($(stat --file-system --format="%a * %S" /) - 16 * 1024 * 1024)) /var/full';
 
 /** The rows of large letters. */
 function drawn(words: string): string[] {
@@ -39,16 +39,22 @@ describeMachine('the screen and the lights of a node', 'installed', (machine) =>
   const screens = process.env.STICKPIN_TEST_SCREENS ?? directory;
   let stick: Stick;
 
+  /** A stick with a release of two images. */
+  async function stickOf(version: string, { keys = [key], isDamaged = false } = {}): Promise<Stick> {
+    const folder = join(directory, version);
+    const images = ['etcd', 'api'].map((name) => ({
+      reference: `quay.example.com/ocp/${name}:${version}`,
+      image: sampleImage({ seed: name, layers: [sampleLayer({ seed: `${name}-${version}`, sizeBytes: 16 * MIB })] }),
+    }));
+    const sequence = Number(version.split('.')[2]);
+    const { path } = await makeSampleBundle({ dir: join(folder, 'stickpin'), version, sequence, keys, images });
+    const blobs = isDamaged ? images.flatMap(({ image }) => image.layers) : [];
+    for (const { digest } of blobs) flipByte(join(path, 'blobs/sha256', digest.replace('sha256:', '')));
+    return makeStick({ image: join(directory, `${version}.img`), folder });
+  }
+
   beforeAll(async () => {
-    await makeSampleBundle({
-      dir: join(directory, 'medium/stickpin'),
-      keys: [key],
-      images: ['etcd', 'api'].map((name) => ({
-        reference: `quay.example.com/ocp/${name}:4.13.7`,
-        image: sampleImage({ seed: name, layers: [sampleLayer({ seed: name, sizeBytes: 16 * MIB })] }),
-      })),
-    });
-    stick = await makeStick({ image: join(directory, 'stick.img'), folder: join(directory, 'medium') });
+    stick = await stickOf('4.13.7');
   });
 
   /** Until a terminal shows these words in large letters; returns all that it shows. */
@@ -59,8 +65,6 @@ describeMachine('the screen and the lights of a node', 'installed', (machine) =>
     });
   const isOnScreen = (name: string) =>
     machine().untilOutput(`${name} on the screen`, `grep --quiet --line-regexp ${name} /sys/class/tty/tty0/active`);
-  const isLit = (light: string, test: string) =>
-    machine().untilOutput(`the light ${light}`, `${test} "$(cat /sys/class/leds/input*::${light}/brightness)"`);
 
   async function picture(name: string): Promise<void> {
     const path = join(screens, `${name}.png`);
@@ -72,6 +76,7 @@ describeMachine('the screen and the lights of a node', 'installed', (machine) =>
     await machine().putFile('/usr/local/bin/stickpin-lights', readFileSync('docs/examples/stickpin-lights'), 0o755);
     const unit = readFileSync(`docs/examples/${LIGHTS}`, 'utf8').replace(/^Environment=.*$/m, LIGHT_NAMES);
     await machine().putFile(`/etc/systemd/system/${LIGHTS}`, unit);
+    await plugLamp(machine());
     await machine().output('systemctl unmask getty@tty1.service && systemctl start getty@tty1.service');
     await machine().output('systemctl enable --now crio.service');
     await startInstalled(machine(), { keys: { 'factory-2026': key.publicPem }, configuration });
@@ -96,7 +101,10 @@ describeMachine('the screen and the lights of a node', 'installed', (machine) =>
     await machine().until('the bar', async () => (await machine().terminal(8)).includes('%'));
     await shows(8, 'LEAVE THE STICK IN');
     await isOnScreen('tty8');
-    await isLit('scrolllock', 'test 0 -ne');
+    await machine().untilOutput(
+      'the light of the keyboard',
+      'test 0 != "$(cat /sys/class/leds/input*::scrolllock/brightness)"',
+    );
     await picture('2-leave-in');
     await plugged.unplug();
   });
@@ -113,11 +121,30 @@ describeMachine('the screen and the lights of a node', 'installed', (machine) =>
     await shows(1, 'DONE');
     const screen = await shows(8, 'DONE');
     expect(screen).toContain('ocp 4.13.7');
-    await isLit('numlock', 'test 0 -ne');
+    await lampShows(machine(), 'green');
     await picture('4-done');
     await again.unplug();
     await isOnScreen('tty1');
-    await isLit('numlock', 'test 0 -eq');
+    await lampShows(machine(), 'off');
+  });
+
+  test.each([
+    ['damaged', '4.13.8', { isDamaged: true }, 'PLUG IN ANOTHER STICK', 'M-19', 'Copy ocp 4.13.8'],
+    ['signed by a stranger', '4.13.9', { keys: [sampleKey('stranger')] }, 'CALL SUPPORT', 'K-03', 'unknown key'],
+    ['larger than the free space', '4.13.10', {}, 'CALL SUPPORT', 'D-01', 'space for ocp 4.13.10'],
+  ])('says what to do with a release that is %s, and its code', async (_what, version, how, words, code, text) => {
+    if (code === 'D-01') await machine().output(FILL_DISK);
+    const plugged = await machine().plug(await stickOf(version, how));
+    const expected = [text, `Code for the support: ${code}`];
+    await machine().until(`${code} on terminal 8`, async () => {
+      const screen = (await shows(8, words)).replace(/\s+/g, ' ');
+      return expected.every((one) => screen.includes(one));
+    });
+    await shows(1, words);
+    await lampShows(machine(), 'red');
+    await picture(`5-${code}`);
+    await plugged.unplug();
+    await isOnScreen('tty1');
   });
 
   test('leaves the screen to whoever changed it', async () => {
