@@ -89,8 +89,18 @@ export interface Cluster {
   nodes(): readonly ClusterNode[];
   /** Why this is incomplete or old, as one sentence. */
   trouble(): string | undefined;
+  /** Nobody needed it for a time, so other nodes may have changed. */
+  isOld(): boolean;
   /** Called after any change of the above. */
   onChange(listener: () => void): Unsubscribe;
+  /**
+   * Whether other nodes are followed. Else they are only listed now and then. Initially they are.
+   *
+   * @param isUrgent otherwise nodes of a large cluster begin one after the other
+   */
+  need(isNeeded: boolean, isUrgent?: boolean): void;
+  /** Reads the Node of another node that called, while nothing is followed. */
+  meet(node: string): void;
   /** Never throws: faults are `trouble()`, with one line in the log at begin and end. */
   run(signal: AbortSignal): Promise<void>;
 }

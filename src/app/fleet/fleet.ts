@@ -3,7 +3,8 @@ import { readFile } from 'node:fs/promises';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import type { LeftOut, NodeStatus } from '../../domain/fleet/node-status.ts';
-import { searchOf } from '../../domain/fleet/turn.ts';
+import type { TurnRelease } from '../../domain/fleet/roll-out.ts';
+import { nodesLoading, searchOf } from '../../domain/fleet/turn.ts';
 import type { Endpoint } from '../../domain/settings/addresses.ts';
 import type { Settings } from '../../domain/settings/settings.ts';
 import type { IdentityKeeper } from '../../fleet/identity/identity.ts';
@@ -20,10 +21,11 @@ import { Pace, ServedNodes } from '../../fleet/serve/served-nodes.ts';
 import { type Cluster, fleetStatusLine, WarnOnce } from '../../fleet/trouble.ts';
 import { OffersClient } from '../../fleet/wire/client.ts';
 import { unixSocket, WireConnection } from '../../fleet/wire/connection.ts';
-import { fleetPaths, wireLimits } from '../../fleet/wire/documents.ts';
+import { type FleetDocument, fleetPaths, NEWS, wireLimits } from '../../fleet/wire/documents.ts';
 import { serveSocket, type WatchedDocument } from '../../fleet/wire/server.ts';
 import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { shareRuns } from '../../platform/async/concurrency.ts';
+import { Wake } from '../../platform/async/wake.ts';
 import type { Clock } from '../../platform/clock.ts';
 import { defined } from '../../platform/defined.ts';
 import type { Log } from '../../platform/log.ts';
@@ -37,6 +39,8 @@ interface FleetOptions {
   /** What the daemon of this node last reported about its releases. */
   readonly ownStatus: () => NodeStatus | undefined;
   readonly onOwnStatus: (listener: () => void) => Unsubscribe;
+  /** Releases on sticks in this node. */
+  readonly onSticks: () => readonly TurnRelease[];
   readonly notifier: ServiceNotifier;
   readonly clock: Clock;
   readonly log: Log;
@@ -49,6 +53,12 @@ interface FleetOptions {
 /** How often STATUS and silence are brought up to date. */
 const TICK_MS = 2_000;
 
+/** A command that follows the cluster renews its request within this time. */
+const FOLLOWED_MS = 60_000;
+
+/** How long a command waits for the Nodes. */
+const REFRESH_MS = 5_000;
+
 /** The fleet process. Nothing runs before {@link run}. */
 export class Fleet {
   private readonly peers: Peers;
@@ -59,11 +69,17 @@ export class Fleet {
   private readonly kubelets: Kubelets;
   private readonly nodes: ServedNodes;
   private readonly daemon: WireConnection;
+  private readonly beganMs: number;
   private out: LeftOut | undefined;
+  private isNeedy = false;
+  /** Of a command that follows the cluster; monotonic milliseconds. */
+  private followedUntilMs = Number.NEGATIVE_INFINITY;
+  private offered: ReadonlySet<string> = new Set();
 
   constructor(private readonly options: FleetOptions) {
     const { settings, cluster, identity, clock, log } = options;
     const ownStatus = () => this.ownStatus();
+    this.beganMs = clock.monotonic();
     const { fleet } = settings;
     const paths = fleetPaths(settings.paths);
     const warnings = new WarnOnce(log, clock);
@@ -88,6 +104,7 @@ export class Fleet {
     const answers: AnswerOptions = { own, daemon, nodes, pace: new Pace(fleet.rate, clock), clock, log };
     const answer = (node: string, request: IncomingMessage, response: ServerResponse) => {
       silence.heard(node);
+      if (request.url?.endsWith(NEWS) === true) this.peers.calledBy(node);
       return answerNode(node, request, response, answers);
     };
     const isPeerAddress = (address: string) => this.peers.hasAddress(address);
@@ -133,15 +150,17 @@ export class Fleet {
     const { settings, cluster, identity, notifier, clock, log } = this.options;
     // Without them the daemon would take this node for one that is alone.
     await peers.load(signal);
-    const answers = { fleet: this.document(), peers, clock, log };
+    const answers = { fleet: this.document(), refresh: this.refresh.bind(this), peers, clock, log };
     const socket = await serveSocket(fleetPaths(settings.paths).peersSocket, (request, response) =>
       answerDaemon(request, response, answers),
     );
     const unsubscribe = together([
       cluster.onChange(() => written.refresh()),
       cluster.onChange(() => this.notifyOut()),
+      own.onChange(() => this.callOthers()),
       this.options.onOwnStatus(() => {
         own.notify();
+        this.needNodes();
         peers.statusChanged();
       }),
     ]);
@@ -167,14 +186,59 @@ export class Fleet {
     this.own.notify();
   }
 
-  private document(): WatchedDocument {
+  /** Others are followed while this node needs them, and are called when it begins to. */
+  private needNodes(): void {
+    const { peers, port, nodes } = this;
+    const { cluster, settings, clock } = this.options;
+    const wasNeedy = this.isNeedy;
+    this.isNeedy = isNeedy(this.ownStatus(), settings.fleet.activate === 'ordered');
+    if (this.isNeedy && !wasNeedy) peers.callAll();
+    const isFollowed = clock.monotonic() < this.followedUntilMs;
+    // Nobody can call it.
+    const isShut = port.endpoint() === undefined;
+    const isTaken = nodes.served().length > 0 || nodes.waiting() > 0;
+    cluster.need(this.isNeedy || isFollowed || isShut || isTaken || this.isStickNeeded(), isFollowed);
+  }
+
+  private isStickNeeded(): boolean {
+    const releases = this.options.onSticks();
+    if (releases.length === 0) return false;
+    const view = this.view();
+    return releases.some((release) => nodesLoading(release, view, true) !== undefined);
+  }
+
+  /** Of a bundle that is new here. */
+  private callOthers(): void {
+    const before = this.offered;
+    this.offered = new Set(this.own.bundles().map(({ bundleId }) => bundleId));
+    if ([...this.offered].some((id) => !before.has(id))) this.peers.callAll();
+  }
+
+  /** For a command. */
+  private async refresh(signal: AbortSignal): Promise<void> {
+    const { cluster, clock } = this.options;
+    this.followedUntilMs = clock.monotonic() + FOLLOWED_MS;
+    const untilMs = clock.monotonic() + REFRESH_MS;
+    const wake = new Wake(clock);
+    const unsubscribe = cluster.onChange(() => wake.kick());
+    this.needNodes();
+    while (cluster.isOld() && clock.monotonic() < untilMs) await wake.wait(untilMs - clock.monotonic(), signal);
+    unsubscribe();
+  }
+
+  private view(): FleetDocument {
     const { peers, written, silence } = this;
-    const { settings, cluster, onOwnStatus, clock } = this.options;
+    const { settings, cluster, clock } = this.options;
     const ownStatus = () => this.ownStatus();
-    const beganMs = clock.monotonic();
-    const search = () => searchOf(clock.monotonic() - beganMs, settings.fleet.absent);
+    const search = () => searchOf(clock.monotonic() - this.beganMs, settings.fleet.absent);
+    return fleetDocument({ peers, written, silence, cluster, ownStatus, search });
+  }
+
+  private document(): WatchedDocument {
+    const { peers } = this;
+    const { cluster, onOwnStatus } = this.options;
     return {
-      current: async () => fleetDocument({ peers, written, silence, cluster, ownStatus, search }),
+      current: async () => this.view(),
       onChange: (listener) => together([peers.onChange(listener), cluster.onChange(listener), onOwnStatus(listener)]),
     };
   }
@@ -184,6 +248,7 @@ export class Fleet {
     const { peers, own, port, nodes } = this;
     const { cluster, notifier, clock } = this.options;
     while (!signal.aborted) {
+      this.needNodes();
       this.countSilence();
       notifier.status(
         fleetStatusLine({
@@ -201,9 +266,9 @@ export class Fleet {
 
   private countSilence(): void {
     const { peers, silence } = this;
-    const { cluster, settings, identity, clock } = this.options;
+    const { cluster, identity, clock } = this.options;
     const counts = countsSilence({
-      isQuerying: isNeedy(this.ownStatus(), settings.fleet.activate === 'ordered'),
+      isQuerying: this.isNeedy,
       hasIdentity: identity === undefined || identity.current() !== undefined,
       isApiComplete: isComplete(cluster),
       lastHeardMs: silence.lastHeardMs(),

@@ -9,6 +9,7 @@ import { KubernetesCluster } from '../../fleet/kubernetes/kubernetes-cluster.ts'
 import { PublishedMark } from '../../fleet/kubernetes/own-node.ts';
 import { Publisher, withdraw } from '../../fleet/kubernetes/publisher.ts';
 import { isKubeletReady } from '../../fleet/peers/silence.ts';
+import { releasesOnSticks } from '../../fleet/publish/own-report.ts';
 import { fleetPaths } from '../../fleet/wire/documents.ts';
 import type { ClosableLog } from '../../host/log.ts';
 import { reasonOf } from '../../platform/app-error.ts';
@@ -89,6 +90,7 @@ async function workLocked({ settings, sources, log, stop, notifier }: SideProces
     cluster,
     ownStatus: () => own.status(),
     onOwnStatus: (listener) => own.onChange(listener),
+    onSticks: () => releasesOnSticks(own.report()),
     identity,
     isKubeletReady: (node, inner) => isKubeletReady(common.api, node, inner),
     notifier,

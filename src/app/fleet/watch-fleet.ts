@@ -9,6 +9,8 @@ import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 /** How long the fleet process may hold an answer, in milliseconds. */
 const WAIT_MS = 30_000;
 
+const FLEET_UNIT = 'stickpin-fleet.service';
+
 function fleetOff(): AppError {
   return new AppError({
     code: 'fleet/unreachable',
@@ -52,17 +54,13 @@ export async function* watchFleet(signal: AbortSignal): AsyncGenerator<FleetView
 }
 
 /** As {@link watchFleet}, of the process of a unit that listens on a socket. */
-export async function* watchFleetAt(
-  path: string,
-  signal: AbortSignal,
-  unit = 'stickpin-fleet.service',
-): AsyncGenerator<FleetView> {
+export async function* watchFleetAt(path: string, signal: AbortSignal, unit = FLEET_UNIT): AsyncGenerator<FleetView> {
   const connection = new WireConnection({ who: unit, connect: () => connect(path) });
   const client = new OffersClient(connection);
   try {
     let etag: string | undefined;
     for (;;) {
-      const next = await client.fleet({ etag, waitMs: WAIT_MS }, signal);
+      const next = await client.fleet({ etag, waitMs: WAIT_MS, isFresh: unit === FLEET_UNIT }, signal);
       if (next === undefined) continue;
       etag = next.etag;
       const { version: _, ...view } = next.document;

@@ -146,6 +146,7 @@ export const NODE_DOCUMENTS = {
       v.object({ name: text, address: text, trouble: v.exactOptional(text), bundles: v.array(offeredBundle) }),
     ),
     apiTrouble: v.exactOptional(text),
+    isOld: v.exactOptional(v.literal(true)),
     search: v.exactOptional(v.picklist(SEARCHES)),
   }),
   'trust-list': document('The keys and the policy by which bundles are judged.', trust.entries),

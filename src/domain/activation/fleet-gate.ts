@@ -26,6 +26,7 @@ export function fleet({ bundle, bundles, policy, now, fleet: view, hooks }: Flee
   const order = orderOf(bundle, policy);
   if (order === undefined || bundle.activationRequestedAt !== undefined) return PASS;
   if (view === undefined) return held('fleet/unknown', {}, 'event');
+  if (view.isOld === true) return held('fleet/reading', {}, 'event');
   const alone = waitForOthers(view, { bundle, bundles, absentMs: policy.fleet.absent, now });
   if (alone !== undefined) return alone;
   const out = hasBegunHook({ bundle, policy, hooks }) ? undefined : ownStateIn(view);

@@ -182,6 +182,8 @@ export interface FleetView {
   readonly peers: readonly Peer[];
   /** Why the Kubernetes API is not read now; absent while it is. */
   readonly apiTrouble?: string;
+  /** Other nodes may have changed: they are read anew once this node needs something. */
+  readonly isOld?: true;
   /** How long the fleet process has searched other nodes. Default `new`. */
   readonly search?: Search;
   /** Of the own Node; absent until the Kubernetes API has answered. */

@@ -1,18 +1,25 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { request as httpsRequest, type RequestOptions } from 'node:https';
+import { pipeline, type Readable } from 'node:stream';
+import { createGunzip } from 'node:zlib';
 import * as v from 'valibot';
 import { AppError, type Disposition, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { linkSignals, withDeadline } from '../../platform/async/abort.ts';
 import { defined } from '../../platform/defined.ts';
 import { responseTo } from '../../platform/http.ts';
 import { clip, oneLine } from '../../platform/plain-text.ts';
+import { ListItems } from './list-items.ts';
 
 const ANSWER_MS = 30_000;
 
-/** A page of 500 nodes as metadata has about 5 MiB. */
-const ANSWER_BYTES = 64 * 1024 * 1024;
+const ANSWER_BYTES = 4 * 1024 * 1024;
 
-const LINE_BYTES = 4 * 1024 * 1024;
+/** A list of 5,000 Nodes as metadata has 15 to 50 MiB. */
+const LIST_LIMITS = { itemBytes: ANSWER_BYTES, listBytes: 256 * 1024 * 1024 };
+
+const LIST_MS = 120_000;
+
+const LINE_BYTES = ANSWER_BYTES;
 
 /**
  * Requests with the kubelet's current credentials. Each one opens and closes a connection: an idle
@@ -31,6 +38,24 @@ export class KubernetesApi {
       return parsedAnswer(request, response, await textOf(response));
     });
     return answered.catch((error: unknown) => rethrow(error, credentials, signal));
+  }
+
+  /**
+   * Calls `onItem` with each parsed item of a list. Returns the list without them.
+   *
+   * @throws KubernetesError
+   */
+  async list(request: ApiRequest, onItem: (item: unknown) => void, signal: AbortSignal): Promise<unknown> {
+    const credentials = await this.credentials(signal);
+    const listed = withDeadline(`${credentials.server}${request.path}`, LIST_MS, signal, async (limited) => {
+      const response = await responseOf(credentials, { ...request, isZipped: true }, limited);
+      const body = unzipped(response);
+      if (response.statusCode !== 200 || !isJson(response)) return parsedAnswer(request, response, await textOf(body));
+      const items = new ListItems(LIST_LIMITS, (text) => onItem(parseJson(request, text)));
+      for await (const chunk of body as AsyncIterable<Buffer>) items.push(chunk);
+      return parseJson(request, items.rest());
+    });
+    return listed.catch((error: unknown) => rethrow(error, credentials, signal));
   }
 
   /**
@@ -82,10 +107,11 @@ async function responseOf(
 
 function optionsOf(credentials: Credentials, request: ApiRequest, body: string | undefined): RequestOptions {
   const { ca, certificate, key, token, serverName, isUnverified } = credentials;
-  const { method, accept = 'application/json', contentType = 'application/json' } = request;
+  const { method, accept = 'application/json', contentType = 'application/json', isZipped = false } = request;
   const size = body === undefined ? undefined : String(Buffer.byteLength(body));
   const headers = {
     accept,
+    'accept-encoding': isZipped ? 'gzip' : undefined,
     'user-agent': 'stickpin-fleet',
     'content-type': size && contentType,
     'content-length': size,
@@ -95,10 +121,15 @@ function optionsOf(credentials: Credentials, request: ApiRequest, body: string |
   return { method, agent: false, rejectUnauthorized: !isUnverified, ...defined(tls), headers: defined(headers) };
 }
 
-async function textOf(response: IncomingMessage): Promise<string> {
+function unzipped(response: IncomingMessage): Readable {
+  if (response.headers['content-encoding'] !== 'gzip') return response;
+  return pipeline(response, createGunzip(), () => undefined);
+}
+
+async function textOf(body: Readable): Promise<string> {
   const chunks: Buffer[] = [];
   let sizeBytes = 0;
-  for await (const chunk of response as AsyncIterable<Buffer>) {
+  for await (const chunk of body as AsyncIterable<Buffer>) {
     sizeBytes += chunk.length;
     if (sizeBytes > ANSWER_BYTES) {
       throw kubernetesError('kubernetes/answer', `an answer has more than ${ANSWER_BYTES} bytes`);
@@ -152,6 +183,7 @@ function parseJson(request: ApiRequest, text: string): unknown {
 function rethrow(error: unknown, { server }: Credentials, signal: AbortSignal): never {
   signal.throwIfAborted();
   if (isKubernetesError(error)) throw error;
+  if (error instanceof RangeError) throw kubernetesError('kubernetes/answer', error.message);
   // Node.js reports a broken answer only as "aborted".
   const why = systemCodeOf(error) === 'ECONNRESET' ? 'the connection was cut' : oneLine(reasonOf(error));
   const message = `${server} is not reached: ${why}`;
@@ -228,6 +260,8 @@ export interface ApiRequest {
   readonly contentType?: string;
   /** Default `application/json`. */
   readonly accept?: string;
+  /** The answer may be compressed. */
+  readonly isZipped?: boolean;
 }
 
 const FIRST_MS = 1_000;

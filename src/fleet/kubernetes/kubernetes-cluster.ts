@@ -1,6 +1,8 @@
 import { isDeepStrictEqual } from 'node:util';
 import { parseStatusAnnotation } from '../../domain/fleet/node-status.ts';
 import { reasonOf } from '../../platform/app-error.ts';
+import { linkSignals } from '../../platform/async/abort.ts';
+import { Wake } from '../../platform/async/wake.ts';
 import type { Clock } from '../../platform/clock.ts';
 import { defined } from '../../platform/defined.ts';
 import type { Log } from '../../platform/log.ts';
@@ -16,6 +18,7 @@ import {
   nodePath,
   type OwnFields,
   ownStateOf,
+  readMetadata,
   readNode,
   type WatchEvent,
   watchNodes,
@@ -46,7 +49,19 @@ const STEADY_MS = 30_000;
 /** So many in a row are no trouble. */
 const USUAL_GONE = 3;
 
-type Scope = 'all' | 'own';
+/** Between two lists while nobody needs other nodes; for each Node, and at least. */
+const LIST_NODE_MS = 12_000;
+const LIST_MS = 600_000;
+
+/** For each Node: all nodes of a cluster may need all of them at the same time. */
+const SPREAD_NODE_MS = 20;
+
+/** Between two reads of the Nodes of nodes that call. */
+const MEET_MS = 1_000;
+const MOST_CALLERS = 1_000;
+
+/** `own`: others are hidden. `rest`: nobody needs them. */
+type Scope = 'all' | 'own' | 'rest';
 
 interface Position {
   readonly scope: Scope;
@@ -77,11 +92,22 @@ export class KubernetesCluster extends Observable implements Cluster {
   private hasAnswered = false;
   /** Some API servers end each watch that requests bookmarks. */
   private hasBookmarks = true;
+  private isNeeded = true;
+  private isResting = false;
+  /** Monotonic milliseconds. */
+  private nextListMs = Number.NEGATIVE_INFINITY;
+  /** Ends a watch of the own Node. */
+  private waking = new AbortController();
+  private readonly wake: Wake;
+  private readonly called: Wake;
+  private readonly callers = new Set<string>();
 
   constructor(private readonly options: KubernetesClusterOptions) {
     super();
     const { log, clock, hostname } = options;
     this.name = hostname;
+    this.wake = new Wake(clock);
+    this.called = new Wake(clock);
     this.away = new Trouble(log, clock);
     this.unwatched = new Trouble(log, clock);
     this.limited = new Trouble(log);
@@ -114,7 +140,28 @@ export class KubernetesCluster extends Observable implements Cluster {
     return first ?? (this.hasAnswered ? undefined : 'It was not asked yet.');
   }
 
+  isOld(): boolean {
+    return this.isResting && this.trouble() === undefined;
+  }
+
+  need(isNeeded: boolean, isUrgent = false): void {
+    this.isNeeded = isNeeded;
+    if (!isNeeded || !this.isResting) return;
+    this.waking.abort();
+    if (isUrgent) this.wake.kick();
+  }
+
+  meet(node: string): void {
+    if (!this.isOld() || node === this.name || this.callers.size >= MOST_CALLERS) return;
+    this.callers.add(node);
+    this.called.kick();
+  }
+
   async run(signal: AbortSignal): Promise<void> {
+    await Promise.all([this.runWatch(signal), this.meetCallers(signal)]);
+  }
+
+  private async runWatch(signal: AbortSignal): Promise<void> {
     const { clock, random } = this.options;
     let failures = 0;
     while (!signal.aborted) {
@@ -138,9 +185,14 @@ export class KubernetesCluster extends Observable implements Cluster {
   }
 
   private async begin(signal: AbortSignal): Promise<Position> {
+    const { clock, random } = this.options;
+    if (this.isResting && this.isNeeded) await this.wake.wait(random() * this.known.size * SPREAD_NODE_MS, signal);
     await this.readOwnNode(signal);
-    const { scope, nodes, resourceVersion } = await this.listVisible(signal);
-    const known = new Map(nodes.map((node) => [node.name, this.nodeOf(node)]));
+    const isDue = clock.monotonic() >= this.nextListMs || this.limited.current() !== undefined;
+    const isListed = this.isNeeded || isDue;
+    const { scope, nodes, resourceVersion } = isListed ? await this.listVisible(signal) : await this.listOwn(signal);
+    const listed = nodes.map((node) => [node.name, this.nodeOf(node)] as const);
+    const known = new Map([...(scope === 'rest' ? this.known : []), ...listed]);
     const own = nodes.find(({ name }) => name === this.name);
     const fields = own && fieldsOf(own);
     const isSame = isDeepStrictEqual(known, this.known) && isDeepStrictEqual(fields, this.own);
@@ -148,8 +200,11 @@ export class KubernetesCluster extends Observable implements Cluster {
     this.own = fields;
     const isBack = this.away.end('The Kubernetes API answers again') || !this.hasAnswered;
     this.hasAnswered = true;
-    if (!isSame || isBack) this.notify();
-    return { scope, resourceVersion };
+    if (scope === 'all') this.planList();
+    const wasResting = this.isResting;
+    this.isResting = scope === 'rest' || (scope === 'all' && !this.isNeeded);
+    if (!isSame || isBack || wasResting !== this.isResting) this.notify();
+    return { scope: this.isResting ? 'rest' : scope, resourceVersion };
   }
 
   /** Addresses, cordons and conditions are not in the metadata. */
@@ -166,6 +221,16 @@ export class KubernetesCluster extends Observable implements Cluster {
     this.ownAddress = address;
     this.state = state;
     if (!isSame) this.notify();
+  }
+
+  private planList(): void {
+    const { clock, random } = this.options;
+    const leastMs = Math.max(LIST_MS, this.known.size * LIST_NODE_MS);
+    this.nextListMs = clock.monotonic() + leastMs * (1 + random());
+  }
+
+  private async listOwn(signal: AbortSignal): Promise<Listed> {
+    return { scope: 'rest', ...(await listNodes(this.options.api, this.name, signal)) };
   }
 
   private async listVisible(signal: AbortSignal): Promise<Listed> {
@@ -185,25 +250,63 @@ export class KubernetesCluster extends Observable implements Cluster {
 
   /** Ends when everything has to be read again. */
   private async follow(position: Position, signal: AbortSignal): Promise<void> {
-    const { api, clock, random } = this.options;
-    const isOwnOnly = position.scope === 'own';
+    const { clock, random } = this.options;
+    const { scope } = position;
     for (;;) {
-      const forMs = Math.round((isOwnOnly ? OWN_WATCH_MS : WATCH_MS) * (1 + random()));
       const beganAt = clock.monotonic();
-      const only = isOwnOnly ? this.name : undefined;
-      const events = watchNodes(api, { ...position, only, forMs, hasBookmarks: this.hasBookmarks }, signal);
-      for await (const event of events) {
-        const isOwn = this.received(position, event);
-        // Addresses may come later; the node may be cordoned.
-        if (isOwn) await this.readOwnNode(signal);
-      }
-      signal.throwIfAborted();
+      const leftMs = scope === 'rest' ? Math.max(1_000, this.nextListMs - beganAt) : Number.POSITIVE_INFINITY;
+      const forMs = Math.min(Math.round((scope === 'own' ? OWN_WATCH_MS : WATCH_MS) * (1 + random())), leftMs);
+      await this.watchFor(position, forMs, signal);
       this.endUnwatched();
-      if (isOwnOnly) return;
       const lastedMs = clock.monotonic() - beganAt;
-      if (lastedMs < WATCH_MS / 2) await clock.sleep(backoffMs(1, undefined, random()), signal);
+      const isShort = lastedMs < Math.min(forMs, WATCH_MS) / 2 && !this.waking.signal.aborted;
+      if (isShort) await clock.sleep(backoffMs(1, undefined, random()), signal);
+      if (scope === 'all' && !this.isNeeded) this.planList();
+      if (scope !== 'all' || !this.isNeeded) return;
       await this.readOwnNode(signal);
     }
+  }
+
+  /** Of the own Node: ends when others are needed. */
+  private async watchFor(position: Position, forMs: number, signal: AbortSignal): Promise<void> {
+    this.waking = new AbortController();
+    if (position.scope === 'rest' && this.isNeeded) return;
+    const only = position.scope === 'all' ? undefined : this.name;
+    const { signal: either, release } = linkSignals([signal, this.waking.signal]);
+    try {
+      const watch = { ...position, only, forMs, hasBookmarks: this.hasBookmarks };
+      for await (const event of watchNodes(this.options.api, watch, either)) {
+        const isOwn = this.received(position, event);
+        // Addresses may come later; the node may be cordoned.
+        if (isOwn) await this.readOwnNode(either);
+      }
+    } catch (error) {
+      if (!this.waking.signal.aborted) throw error;
+    } finally {
+      release();
+    }
+    signal.throwIfAborted();
+  }
+
+  /** Reads one Node after the other: only a new node, or one with another address, is not known. */
+  private async meetCallers(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      const [name] = this.callers;
+      if (name === undefined) {
+        await this.called.wait(LIST_MS, signal);
+        continue;
+      }
+      this.callers.delete(name);
+      await this.readCaller(name, signal).catch(() => undefined);
+      await this.options.clock.sleep(MEET_MS, signal).catch(() => undefined);
+    }
+  }
+
+  private async readCaller(name: string, signal: AbortSignal): Promise<void> {
+    const node = this.nodeOf(await readMetadata(this.options.api, name, signal));
+    if (!this.isOld() || isDeepStrictEqual(this.known.get(name), node)) return;
+    this.known.set(name, node);
+    this.notify();
   }
 
   /** @returns whether the own Node has changed */

@@ -56,10 +56,8 @@ const node = v.object({
 
 export type OwnNode = v.InferOutput<typeof node>;
 
-const metadataList = v.object({
-  metadata: v.object({ resourceVersion: v.string(), continue: optionalText }),
-  items: v.array(v.object({ metadata: keptMetadata })),
-});
+const listedNode = v.object({ metadata: keptMetadata });
+const metadataList = v.object({ metadata: v.object({ resourceVersion: v.string(), continue: optionalText }) });
 
 const watchEvent = v.variant('type', [
   v.object({ type: v.picklist(['ADDED', 'MODIFIED', 'DELETED']), object: v.object({ metadata: keptMetadata }) }),
@@ -74,6 +72,8 @@ export const readNode = (answer: unknown): OwnNode => read(node, 'Node', answer)
 /** @throws KubernetesError `kubernetes/answer` */
 const readMetadataList = (answer: unknown): v.InferOutput<typeof metadataList> =>
   read(metadataList, 'PartialObjectMetadataList', answer);
+/** @throws KubernetesError `kubernetes/answer` */
+const readListed = (item: unknown): NodeMetadata => read(listedNode, 'PartialObjectMetadata', item).metadata;
 /** @throws KubernetesError `kubernetes/answer` */
 export const readWatchEvent = (answer: unknown): WatchEvent => read(watchEvent, 'WatchEvent', answer);
 
@@ -127,7 +127,6 @@ function read<Schema extends v.GenericSchema>(schema: Schema, kind: string, answ
 const NODES = '/api/v1/nodes';
 const AS_LIST = 'application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1';
 const AS_METADATA = 'application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1';
-const PAGE = 500;
 /** How long the client waits after the server should have ended a watch. */
 const GRACE_MS = 30_000;
 
@@ -142,22 +141,22 @@ interface NodeList {
 }
 
 /**
- * Page by page.
+ * From the cache of the API server, which sends all at once whatever limit is set.
  *
  * @param only the name of a single Node
  * @throws KubernetesError
  */
 export async function listNodes(api: KubernetesApi, only: string | undefined, signal: AbortSignal): Promise<NodeList> {
   const nodes: NodeMetadata[] = [];
-  let next = '';
-  for (;;) {
-    const query = { ...selectorOf(only), limit: String(PAGE), ...(next !== '' && { continue: next }) };
-    const answer = await api.send({ method: 'GET', path: NODES, query, accept: AS_LIST }, signal);
-    const { metadata, items } = readMetadataList(answer);
-    nodes.push(...items.map((item) => item.metadata));
-    if (!metadata.continue) return { nodes, resourceVersion: metadata.resourceVersion };
-    next = metadata.continue;
-  }
+  const query = { ...selectorOf(only), resourceVersion: '0' };
+  const onItem = (item: unknown) => void nodes.push(readListed(item));
+  const list = await api.list({ method: 'GET', path: NODES, query, accept: AS_LIST }, onItem, signal);
+  return { nodes, resourceVersion: readMetadataList(list).metadata.resourceVersion };
+}
+
+/** Of another node. @throws KubernetesError */
+export async function readMetadata(api: KubernetesApi, name: string, signal: AbortSignal): Promise<NodeMetadata> {
+  return readListed(await api.send({ method: 'GET', path: nodePath(name), accept: AS_METADATA }, signal));
 }
 
 interface WatchOptions {

@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { FleetNode, NodeStatus, Search } from '../../domain/fleet/node-status.ts';
 import type { Clock } from '../../platform/clock.ts';
 import { defined } from '../../platform/defined.ts';
-import { respondJson } from '../../platform/http.ts';
+import { closeSignal, respondJson } from '../../platform/http.ts';
 import type { Log } from '../../platform/log.ts';
 import type { Cluster, ClusterNode } from '../trouble.ts';
 import { type FleetDocument, parsePeerPath, parseWirePath, wirePaths } from '../wire/documents.ts';
@@ -12,7 +12,7 @@ import type { Peers, ReceivedStatus } from './peers.ts';
 import type { Silence } from './silence.ts';
 
 interface FleetParts {
-  readonly cluster: Pick<Cluster, 'self' | 'nodes' | 'trouble' | 'ownState'>;
+  readonly cluster: Pick<Cluster, 'self' | 'nodes' | 'trouble' | 'ownState' | 'isOld'>;
   readonly peers: Pick<Peers, 'list' | 'statuses' | 'nodeNames'>;
   readonly written: WrittenStatuses;
   readonly silence: Pick<Silence, 'seenAt' | 'isAbsent'>;
@@ -37,7 +37,8 @@ export function fleetDocument(parts: FleetParts): FleetDocument {
   });
   const { labels } = cluster.ownState();
   const apiTrouble = cluster.trouble();
-  return defined({ version: 1, self, nodes, peers: peers.list(), apiTrouble, search: search(), labels });
+  const isOld = cluster.isOld() || undefined;
+  return defined({ version: 1, self, nodes, peers: peers.list(), apiTrouble, isOld, search: search(), labels });
 }
 
 function later(one: ReceivedStatus | undefined, other: ReceivedStatus | undefined): ReceivedStatus | undefined {
@@ -84,6 +85,8 @@ export class WrittenStatuses {
 
 interface DaemonAnswers {
   readonly fleet: WatchedDocument;
+  /** A command wants to know all other nodes now. Resolves when it does, or after a time. */
+  readonly refresh: (signal: AbortSignal) => Promise<void>;
   readonly peers: Pick<Peers, 'find' | 'failed'>;
   readonly clock: Clock;
   readonly log: Log;
@@ -93,11 +96,14 @@ interface DaemonAnswers {
 export async function answerDaemon(
   request: IncomingMessage,
   response: ServerResponse,
-  { fleet, peers, clock, log }: DaemonAnswers,
+  { fleet, refresh, peers, clock, log }: DaemonAnswers,
 ): Promise<void> {
   const [target = ''] = (request.url ?? '').split('?', 1);
   await answerSafely(request, response, log, async () => {
-    if (target === wirePaths.fleet) return sendWatched(request, response, { document: fleet, clock });
+    if (target === wirePaths.fleet) {
+      if (request.headers['cache-control'] === 'no-cache') await refresh(closeSignal(response));
+      return sendWatched(request, response, { document: fleet, clock });
+    }
     const wanted = parsePeerPath(target);
     const peer = wanted && peers.find(wanted.peer);
     if (wanted === undefined || peer === undefined || parseWirePath(wanted.path).kind === 'unknown') {

@@ -64,6 +64,8 @@ export class KnownPeer {
   offered: OffersDocument['bundles'] = [];
   hasAnswered = false;
   isQueried = false;
+  /** Which news of this node it knows to exist. */
+  called = 0;
   /** A long poll may be running. */
   isWaitedFor = false;
   /** Failures or answers without news in a row. */
@@ -123,8 +125,12 @@ const KEPT: ReadonlySet<Phase> = new Set(['activated', 'active', 'proven', 'supe
 export function pauseOf(peer: Pick<KnownPeer, 'quiet' | 'trouble' | 'target'>, isNewsWanted: boolean): number {
   const { quiet, trouble, target } = peer;
   if (target.isAnnounced && trouble === undefined && !isNewsWanted) return Number.POSITIVE_INFINITY;
-  const pause = PAUSES_MS[Math.min(Math.max(quiet, 1), PAUSES_MS.length) - 1] ?? 0;
+  const pause = quietPauseOf({ quiet });
   return isNewsWanted ? Math.min(pause, NEEDY_MS) : pause;
+}
+
+export function quietPauseOf({ quiet }: Pick<KnownPeer, 'quiet'>): number {
+  return PAUSES_MS[Math.min(Math.max(quiet, 1), PAUSES_MS.length) - 1] ?? 0;
 }
 
 /** Of kept releases: images are missing, and another node may have them. */

@@ -12,12 +12,12 @@ import type { Watched } from '../wire/client.ts';
 import type { OffersDocument } from '../wire/documents.ts';
 import { PeerBudgets } from '../wire/peer-budgets.ts';
 import { Addresses } from './addresses.ts';
-import { isNeedy, KnownPeer, type PeerWays, pauseOf, type Target } from './peer.ts';
+import { isNeedy, KnownPeer, type PeerWays, pauseOf, quietPauseOf, type Target } from './peer.ts';
 import { isComplete, type PeerStore, RememberedPeers, type StoredPeer } from './stored-peers.ts';
 
 interface PeersOptions extends PeerWays {
   readonly settings: Pick<Settings['fleet'], 'peers' | 'activate'>;
-  readonly cluster: Pick<Cluster, 'self' | 'nodes' | 'trouble' | 'onChange'>;
+  readonly cluster: Pick<Cluster, 'self' | 'nodes' | 'trouble' | 'onChange' | 'meet'>;
   readonly store: Pick<PeerStore, 'load' | 'save'>;
   readonly warnings: WarnOnce;
   readonly ownStatus: () => NodeStatus | undefined;
@@ -37,8 +37,12 @@ const AT_ONCE = 8;
  */
 const HELD_AT_ONCE = 4;
 
-/** Nodes see a change at once and spread their queries. */
+/** Nodes see a change at once and spread their queries; at least, and for each node. */
 const SPREAD_MS = 1_000;
+const SPREAD_NODE_MS = 4;
+
+/** Between two queries of a node that calls again and again. */
+const CALLED_MS = 30_000;
 
 const LONGEST_PAUSE_MS = 5_000;
 
@@ -56,6 +60,8 @@ export class Peers extends Observable {
   /** By `formatEndpoint()`. */
   private readonly byAddress = new Map<string, KnownPeer>();
   private readonly wake: Wake;
+  /** Counts what other nodes have to know at once. */
+  private news = 1;
   private hosts: ReadonlySet<string> = new Set();
 
   constructor(private readonly options: PeersOptions) {
@@ -100,6 +106,29 @@ export class Peers extends Observable {
   /** The own status has changed: queries may be due. */
   statusChanged(): void {
     this.wake.kick();
+  }
+
+  /** Others have to know it at once: they may rest, and read no Nodes. Each one is called. */
+  callAll(): void {
+    this.news += 1;
+    for (const peer of this.byAddress.values()) peer.nextQueryMs = Math.min(peer.nextQueryMs, this.soonMs());
+    this.wake.kick();
+  }
+
+  /** It has news. @param caller its Node, or its address without authentication */
+  calledBy(caller: string): void {
+    const isCaller = ({ name, target }: KnownPeer) => name === caller || target.endpoint.host === caller;
+    const peer = [...this.byAddress.values()].find(isCaller);
+    if (peer?.trouble !== undefined || peer === undefined) this.options.cluster.meet(caller);
+    if (peer === undefined) return;
+    const againMs = peer.hasAnswered ? peer.statusAtMs + Math.min(CALLED_MS, quietPauseOf(peer)) : 0;
+    peer.nextQueryMs = Math.min(peer.nextQueryMs, Math.max(againMs, this.soonMs()));
+    this.wake.kick();
+  }
+
+  private soonMs(): number {
+    const spreadMs = Math.max(SPREAD_MS, this.byAddress.size * SPREAD_NODE_MS);
+    return this.options.clock.monotonic() + Math.random() * spreadMs;
   }
 
   load(signal: AbortSignal): Promise<void> {
@@ -193,7 +222,7 @@ export class Peers extends Observable {
   }
 
   private follow(nodes: readonly ClusterNode[]): void {
-    const { cluster, settings, clock } = this.options;
+    const { cluster, settings } = this.options;
     const leftOut = this.addresses.leftOut();
     const isNews = !isDeepStrictEqual(leftOut, this.leftOut);
     this.leftOut = leftOut;
@@ -214,7 +243,7 @@ export class Peers extends Observable {
     }
     for (const [address, target] of targets) {
       const peer = this.byAddress.get(address);
-      const soonMs = clock.monotonic() + Math.random() * SPREAD_MS;
+      const soonMs = this.soonMs();
       if (peer === undefined) this.byAddress.set(address, new KnownPeer(target, this.options, soonMs));
       else this.update(peer, target, soonMs);
     }
@@ -239,8 +268,13 @@ export class Peers extends Observable {
   private async query(peer: KnownPeer, waits: boolean, signal: AbortSignal): Promise<void> {
     peer.isQueried = true;
     peer.isWaitedFor = waits;
+    const { news } = this;
     try {
-      this.answered(peer, await peer.client.offers({ etag: peer.etag, waitMs: waits ? WAIT_MS : 0 }, signal));
+      const hasNews = peer.called < news;
+      const watch = { etag: peer.etag, waitMs: waits && !hasNews ? WAIT_MS : 0, hasNews };
+      const answer = await peer.client.offers(watch, signal);
+      peer.called = news;
+      this.answered(peer, answer);
       if (waits && this.isNewsWanted(peer)) peer.nextQueryMs = this.options.clock.monotonic() + WAITED_PAUSE_MS;
       await this.remembered.answered(peer, signal);
     } catch (error) {
@@ -267,7 +301,8 @@ export class Peers extends Observable {
 
   private schedule(peer: KnownPeer): void {
     const jitter = 0.9 + Math.random() * 0.2;
-    peer.nextQueryMs = this.options.clock.monotonic() + jitter * this.pauseOf(peer);
+    const pauseMs = peer.called < this.news && peer.trouble === undefined ? SPREAD_MS : this.pauseOf(peer);
+    peer.nextQueryMs = this.options.clock.monotonic() + jitter * pauseMs;
   }
 
   private answered(peer: KnownPeer, answer: Watched<OffersDocument> | undefined): void {

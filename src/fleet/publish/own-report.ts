@@ -1,5 +1,6 @@
 import { BlockList, isIP } from 'node:net';
 import * as v from 'valibot';
+import type { TurnRelease } from '../../domain/fleet/roll-out.ts';
 import { type BundleId, isDigest } from '../../domain/model/digest.ts';
 import { bundleReport, statusReport } from '../../domain/report/status-schema.ts';
 import { type Endpoint, isUnspecified } from '../../domain/settings/addresses.ts';
@@ -9,7 +10,7 @@ import type { Parsed } from '../../platform/schema.ts';
 import { schemaFault } from '../../platform/schema-fault.ts';
 import type { Cluster } from '../trouble.ts';
 
-const { runtime, rejected, stateProblems, wanted, progress } = statusReport.entries;
+const { runtime, rejected, stateProblems, wanted, progress, media } = statusReport.entries;
 const { nodes: _, ...wantedRelease } = wanted.item.entries;
 const { code } = bundleReport.entries.activationHolds.wrapped.item.entries;
 const { reason, message } = bundleReport.entries.conditions.wrapped.item.entries;
@@ -37,6 +38,7 @@ const bundle = v.object({
 const ownReport = v.object({
   arch: v.optional(v.string()),
   runtime,
+  media: v.optional(v.array(v.object(v.pick(media.item, ['medium', 'kind']).entries)), []),
   bundles: v.array(bundle),
   rejected,
   stateProblems,
@@ -48,6 +50,14 @@ const ownReport = v.object({
 export type OwnReport = Parsed<typeof ownReport>;
 
 export type OwnBundle = OwnReport['bundles'][number];
+
+/** Releases that a plugged-in stick carries. */
+export function releasesOnSticks(report: OwnReport | undefined): readonly TurnRelease[] {
+  const { arch = '', media = [], bundles = [] } = report ?? {};
+  const sticks = new Set(media.filter(({ kind }) => kind === 'stick').map(({ medium }) => medium));
+  const carried = bundles.filter((one) => one.name !== '' && one.media.some((medium) => sticks.has(medium)));
+  return carried.map(({ bundleId, name, version }) => ({ bundleId, name, version, arch, scheme: undefined }));
+}
 
 type ParsedReport =
   | { readonly kind: 'report'; readonly report: OwnReport }

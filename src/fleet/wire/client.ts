@@ -12,6 +12,7 @@ import {
   busyError,
   type FleetDocument,
   fleetSchema,
+  NEWS,
   type OfferedFile,
   type OffersDocument,
   type OffersErrorCode,
@@ -35,6 +36,8 @@ export interface WatchOptions {
   readonly waitMs?: number;
   /** The server looks anew first (RFC 9111, `no-cache`). Default false. */
   readonly isFresh?: boolean;
+  /** The server is to query this node too. Default false. */
+  readonly hasNews?: boolean;
 }
 
 interface DocumentForm<T> {
@@ -141,12 +144,13 @@ export class OffersClient implements BlobSource {
 
   private async watched<T>(
     form: DocumentForm<T>,
-    { etag, waitMs = 0, isFresh = false }: WatchOptions,
+    { etag, waitMs = 0, isFresh = false, hasNews = false }: WatchOptions,
     signal: AbortSignal,
   ): Promise<Watched<T> | undefined> {
     const prefer = etag !== undefined && waitMs > 0 ? `wait=${Math.ceil(waitMs / 1_000)}` : undefined;
     const headers = defined({ 'if-none-match': etag, prefer, 'cache-control': isFresh ? 'no-cache' : undefined });
-    const response = await this.request({ path: form.path, headers, waitMs }, signal);
+    const path = hasNews ? `${form.path}${NEWS}` : form.path;
+    const response = await this.request({ path, headers, waitMs }, signal);
     if (response === undefined) throw badAnswer(this.pace.who, form.path, new Error('there is none'));
     if (response.statusCode === 304) return void response.resume();
     return { document: await this.readJson(response, form, signal), etag: response.headers.etag };

@@ -80,6 +80,7 @@ export const fleetSchema: v.GenericSchema<unknown, FleetDocument> = v.object({
   ),
   peers: v.array(peer),
   apiTrouble: v.optional(v.string()),
+  isOld: v.optional(v.literal(true)),
   search: v.optional(v.picklist(SEARCHES)),
   labels: v.optional(v.record(v.string(), v.string())),
 }) as v.GenericSchema<unknown, FleetDocument>;
@@ -100,6 +101,9 @@ export const wirePaths = {
   /** Prefix of the paths of a peer on `peers.sock`. */
   peer: (name: string) => `/v1/peers/${encodeURIComponent(name)}`,
 } as const;
+
+/** Behind the path: the caller has news for the called node. Older ones ignore it. */
+export const NEWS = '?news';
 
 const UNKNOWN: WireRoute = { kind: 'unknown' };
 

@@ -139,20 +139,12 @@ describe.runIf(have('openssl'))('with the ClusterRole of fleet.yaml', () => {
     expect(levels()).toEqual(['warn', 'info']);
   });
 
-  it('begins its list again when the changes since its first page are forgotten', async () => {
-    for (let at = 0; at < 500; at += 1) test.server.addNode(`more-${at}`);
-    let faults = 1;
-    test.server.fail((line) => (line.includes('continue=') && faults-- > 0 ? { code: 410 } : undefined));
+  it('reads a long list, which the server compresses', async () => {
+    for (let at = 0; at < 1_000; at += 1) test.server.addNode(`more-${at}`);
     test.server.endWatches(statusOf(410, 'Expired', 'too old resource version'));
-    await eventually(() => expect(names()).toHaveLength(503));
-    await eventually(() => expect(test.server.watches()).toBe(1));
-    expect(requests(/continue=/)).toBe(2);
+    await eventually(() => expect(test.server.seen.filter(({ isZipped }) => isZipped)).toHaveLength(1));
+    await eventually(() => expect(names()).toHaveLength(1_003));
     expect(log.lines).toEqual([]);
-    faults = 1_000;
-    test.server.endWatches(statusOf(410, 'Expired', 'too old resource version'));
-    await eventually(() => expect(levels()).toEqual(['warn']), 20_000);
-    expect(log.lines[0]?.message).toMatch(/^The Kubernetes API can't be read: GET .*nodes was refused with status 410/);
-    expect(names()).toHaveLength(503);
   });
 
   it('takes an ERROR event with 410 in the same way, without a word', async () => {
@@ -240,6 +232,70 @@ describe.runIf(have('openssl'))('with the ClusterRole of fleet.yaml', () => {
     await eventually(() => expect(cluster.trouble()).toBeUndefined());
     expect(levels()).toEqual(['warn', 'info']);
     expect(log.lines[0]?.message).toMatch(/^(The Kubernetes API can't be read: |Kubernetes has no Node n1, )[^\n]+$/);
+  });
+});
+
+describe.runIf(have('openssl'))('while nobody needs other nodes', () => {
+  const HEARTBEAT = { labels: { 'example.org/beat': '1' } };
+  beforeEach(async () => {
+    await startWithRole();
+    cluster.need(false);
+    test.server.endWatches();
+    await eventually(() => expect(cluster.isOld()).toBe(true));
+    await eventually(() => expect(test.server.watches()).toBe(1));
+  });
+  const lastWatch = () => test.server.seen.filter(({ line }) => WATCHES.test(line)).at(-1)?.line;
+  const ALL = /^GET \/api\/v1\/nodes\?resourceVersion=0$/;
+
+  it('follows the own Node only, and still knows the others', async () => {
+    expect(lastWatch()).toContain('fieldSelector=metadata.name%3Dn1');
+    const before = test.server.seen.length;
+    test.server.setByOther('n2', { annotations: { 'stickpin.io/serves': '{}' } });
+    test.server.addNode('n4', '10.0.0.4');
+    test.server.setByOther('n1', { annotations: { 'stickpin.io/x': 'y' } });
+    await eventually(() => expect(cluster.ownFields()?.annotations).toEqual({ 'stickpin.io/x': 'y' }));
+    const seen = () => test.server.seen.slice(before).map(({ line }) => line);
+    await eventually(() => expect(seen()).toEqual(['GET /api/v1/nodes/n1']));
+    expect(names()).toEqual(['n1', 'n2', 'n3']);
+    expect(cluster.trouble()).toBeUndefined();
+  });
+
+  it('lists all now and then, and follows all again once they are needed', async () => {
+    test.server.addNode('n4', '10.0.0.4');
+    const lists = requests(ALL);
+    // After 15 minutes of this clock. The server ends watches by its own one.
+    await eventually(() => {
+      test.server.endWatches();
+      expect(names()).toEqual(['n1', 'n2', 'n3', 'n4']);
+    }, 30_000);
+    expect(requests(ALL)).toBe(lists + 1);
+    test.server.removeNode('n4');
+    cluster.need(true);
+    await eventually(() => expect(cluster.isOld()).toBe(false));
+    expect(names()).toEqual(['n1', 'n2', 'n3']);
+    test.server.addNode('n5', '10.0.0.5');
+    await eventually(() => expect(names()).toContain('n5'));
+  });
+
+  it('reads the Node of one that calls', async () => {
+    test.server.addNode('n4', '10.0.0.4');
+    const before = test.server.seen.length;
+    for (const name of ['n4', 'gone', 'n1']) cluster.meet(name);
+    await eventually(() => expect(names()).toContain('n4'));
+    await eventually(() => expect(test.server.seen.slice(before)).toHaveLength(2));
+    expect(names()).not.toContain('gone');
+  });
+
+  it('says that the API server is away, and reads all once it is back and they are needed', async () => {
+    await test.server.stop();
+    await eventually(() => expect(cluster.trouble()).toMatch(/ECONNREFUSED/));
+    expect(cluster.isOld()).toBe(false);
+    cluster.need(true, true);
+    test.server.setByOther('n2', HEARTBEAT);
+    test.server.addNode('n4', '10.0.0.4');
+    await test.server.restart();
+    await eventually(() => expect(names()).toContain('n4'));
+    expect([cluster.trouble(), cluster.isOld()]).toEqual([undefined, false]);
   });
 });
 

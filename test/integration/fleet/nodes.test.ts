@@ -100,6 +100,22 @@ describe.runIf(have('openssl'))('nodes that give bundles to each other', () => {
     expect((await bytesOf(taker.peer('worker-1').read(blob, 0, signal))).equals(bytes)).toBe(true);
   });
 
+  it('call all others, which rest, for a new bundle', async () => {
+    const one = await start('worker-1');
+    const two = await start('worker-2', { nodes: [nodeAt(one)] });
+    await two.until(({ peers }) => peers[0]?.trouble === undefined);
+    one.show(nodeAt(two));
+    await one.until(({ peers }) => peers.length === 1 && peers[0]?.trouble === undefined);
+    // The cluster of the test announces nothing of it.
+    const first = offer(one, randomBytes(100));
+    await two.until(({ peers }) => peers[0]?.bundles.length === 1);
+    const second = offer(one, randomBytes(100));
+    const { peers } = await two.until((view) => view.peers[0]?.bundles.length === 2);
+    expect(new Set(peers[0]?.bundles.map(({ bundleId }) => bundleId))).toEqual(
+      new Set([first.bundleId, second.bundleId]),
+    );
+  });
+
   it('pass offers, files and parts of blobs on, from daemon to daemon', async () => {
     const one = await start('worker-1');
     const bytes = randomBytes(3 * MiB);

@@ -119,6 +119,28 @@ describe.runIf(have('openssl'))('nodes that activate one after the other', () =>
     await settled('goes', 'fleet/rolled-back n1', 'fleet/rolled-back n1');
   }, 120_000);
 
+  it('rest until one needs something, and read all Nodes before they activate', async () => {
+    const { server } = cluster;
+    const own = /fieldSelector=/;
+    const watchesOfAll = () => server.seen.filter(({ line }) => /watch=true/.test(line) && !own.test(line)).length;
+    for (const node of nodes) node.report(ownReport([]));
+    for (const name of ['n1', 'n2', 'n3']) {
+      const written = () => server.node(name).metadata.annotations['stickpin.io/status'];
+      await eventually(() => expect(written()).toContain('"releases":[]'), 30_000);
+    }
+    server.endWatches();
+    const views = () => Promise.all(nodes.map((node) => node.process().view()));
+    await eventually(async () => expect((await views()).map(({ isOld }) => isOld)).toEqual([true, true, true]), 30_000);
+    const before = watchesOfAll();
+    expect(holdOf((await views())[0] as FleetView)).toBe('fleet/reading');
+    nodes[0]?.report(reportOf('ready'));
+    await nodes[0]?.process().until(({ isOld }) => isOld === undefined, 30_000);
+    await eventually(() => expect(watchesOfAll()).toBe(before + 1));
+    await settled('fleet/not-ready n2', 'fleet/reading', 'fleet/reading');
+    for (const node of nodes) node.report(reportOf('ready'));
+    await settled('goes', 'fleet/order n1', 'fleet/order n1');
+  }, 120_000);
+
   it('keep the order over a restart while no API server answers and no port is reached', async () => {
     for (const node of nodes) node.block();
     for (const at of [0, 1]) nodes[at]?.report(reportOf('ready'));

@@ -82,6 +82,7 @@ export async function startTestNode(options: TestNodeOptions): Promise<TestNode>
     cluster: options.cluster ?? memory,
     ownStatus: options.own?.status ?? (() => options.status),
     onOwnStatus: options.own?.onChange ?? (() => () => undefined),
+    onSticks: () => [],
     identity,
     isKubeletReady: options.isKubeletReady ?? (async () => false),
     notifier: { ...silentNotifier, status: (line) => statuses.push(line) },
@@ -154,6 +155,9 @@ function createMemoryCluster({ name, nodes: first = [], apiTrouble }: TestNodeOp
     ownState: () => ({}),
     nodes: () => [...nodes, { name, serves: [] }],
     trouble: () => apiTrouble,
+    isOld: () => false,
+    need: () => undefined,
+    meet: () => undefined,
     onChange: (listener) => listen(listeners, listener),
     run: async () => undefined,
     show: (...next) => {

@@ -18,6 +18,9 @@ export function fixedCluster(self: string, address?: string): FixedCluster {
     ownState: () => ({}),
     nodes: () => known.nodes,
     trouble: () => known.trouble,
+    isOld: () => false,
+    need: () => undefined,
+    meet: () => undefined,
     onChange: (listener) => listen(listeners, listener),
     run: async (signal) => {
       if (!signal.aborted) await once(signal, 'abort');

@@ -29,6 +29,7 @@ export function ownBundle(over: Partial<OwnBundle> = {}): OwnBundle {
 export function ownReport(bundles: readonly OwnBundle[], over: Partial<OwnReport> = {}): OwnReport {
   return {
     runtime: { reachable: true, name: 'cri-o 1.36.3' },
+    media: [],
     bundles: [...bundles],
     rejected: [],
     stateProblems: [],

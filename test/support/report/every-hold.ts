@@ -75,6 +75,7 @@ const HOLDS: Readonly<
     { data: { tag: `quay.example.com/${LONG}:${LONG}`, stream: LONG, other: LONG, holder: `x@${LONG}` } },
   ],
   'fleet/unknown': [{ data: {}, releasedBy: 'event' }],
+  'fleet/reading': [{ data: {}, releasedBy: 'event' }],
   'fleet/rolled-back': [
     { data: { node: 'worker-3', more: 0, phase: 'activated', reason: 'engine/rolled-back' }, releasedBy: 'event' },
     { data: { node: LONG, more: 0, absent: LONG }, releasedBy: 'event' },

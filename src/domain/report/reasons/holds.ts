@@ -177,6 +177,10 @@ export const HOLDS: { readonly [C in Code]: HoldEntry<DataOf<C>> } = {
     remedy: () => "see 'systemctl status stickpin-fleet' and start it",
     needsPerson: true,
   },
+  'fleet/reading': {
+    says: () => ({ what: 'the Nodes of the cluster are read first', more: ': nobody needed them before' }),
+    isQuiet: true,
+  },
   'fleet/nobody-known': {
     says: ({ waitMs, isFirst }) => ({
       what: 'no other node is known',

@@ -3,6 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer, type Server } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
+import { gzipSync } from 'node:zlib';
 import { managedBy } from './apply.ts';
 import { createAuthorizer, type User } from './authorizer.ts';
 import { addressesOf, type NodeObject, newNode } from './node-object.ts';
@@ -25,6 +26,7 @@ export interface Fault {
 export interface SeenRequest {
   readonly line: string;
   readonly code: number;
+  readonly isZipped?: boolean;
 }
 
 /** The strict API server of the tests. */
@@ -141,6 +143,9 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
   };
 }
 
+/** As kube-apiserver (`defaultGzipThresholdBytes`). */
+const ZIPPED_BYTES = 128 * 1024;
+
 async function listenOn(state: Running, port: number): Promise<Server> {
   const { certificate, key } = state.options;
   const tls = { cert: certificate, key, ca: state.clientCa, requestCert: true, rejectUnauthorized: false };
@@ -163,7 +168,7 @@ async function answer(state: Running, request: IncomingMessage, response: Server
   for await (const chunk of request as AsyncIterable<Buffer>) chunks.push(chunk);
   const { pathname, searchParams } = new URL(url, 'https://server');
   const user = userOf(request.socket as TLSSocket);
-  const see = (code: number) => state.seen.push({ line, code });
+  const see = (code: number, isZipped = false) => state.seen.push({ line, code, isZipped });
   const fault = state.fault?.(line);
   if (fault !== undefined) {
     see(fault.code);
@@ -184,9 +189,16 @@ async function answer(state: Running, request: IncomingMessage, response: Server
       body: Buffer.concat(chunks).toString('utf8'),
     };
     const result = route(state, read);
-    see(result.kind === 'watch' ? 200 : result.code);
-    if (result.kind === 'watch') watch(state, read, result, response);
-    else sendJson(response, result.code, result.body);
+    if (result.kind === 'watch') {
+      see(200);
+      return watch(state, read, result, response);
+    }
+    const body = JSON.stringify(result.body);
+    const isZipped = body.length > ZIPPED_BYTES && request.headers['accept-encoding'] === 'gzip';
+    see(result.code, isZipped);
+    if (!isZipped) return sendJson(response, result.code, result.body);
+    response.writeHead(result.code, { 'content-type': 'application/json', 'content-encoding': 'gzip' });
+    response.end(gzipSync(body));
   } catch (error) {
     const code = isRefusal(error) ? error.code : 500;
     see(code);

@@ -1,4 +1,6 @@
 import { expect, it } from 'vitest';
+import type { KubernetesApi } from '../../../../src/fleet/kubernetes/api.ts';
+import { ListItems } from '../../../../src/fleet/kubernetes/list-items.ts';
 import { listNodes, readWatchEvent } from '../../../../src/fleet/kubernetes/objects.ts';
 import { NEVER_ABORTED } from '../../../../src/platform/async/abort.ts';
 
@@ -18,29 +20,25 @@ const keptOf = (name: string) => ({
   annotations: { 'stickpin.io/status': '{}' },
   labels: { 'stickpin.io/ready-ocp': '4.13.7' },
 });
-const PAGE = 500;
-const NAMES = Array.from({ length: 5_000 }, (_none, at) => `worker-${at}`);
 
-it('keeps of each page what stickpin wrote, and nothing else', async () => {
-  const asked: string[] = [];
-  const send = async ({ query = {} }: { readonly query?: Readonly<Record<string, string>> }) => {
-    const from = Number(query.continue ?? 0);
-    asked.push(`${query.limit} from ${from}`);
-    const next = from + PAGE < NAMES.length ? { continue: String(from + PAGE) } : {};
-    const items = NAMES.slice(from, from + PAGE).map((name) => ({ metadata: metadataOf(name) }));
-    return { metadata: { resourceVersion: '9', ...next }, items };
-  };
+it('keeps of each Node of a list what stickpin wrote, and nothing else', async () => {
+  const names = Array.from({ length: 5_000 }, (_none, at) => `worker-${at}`);
   const unused = () => {
     throw new Error('it is not asked for that');
   };
-  const { nodes, resourceVersion } = await listNodes(
-    { send, credentials: unused, watch: unused },
-    undefined,
-    NEVER_ABORTED,
-  );
-  expect(asked).toEqual(Array.from({ length: 10 }, (_none, at) => `500 from ${at * PAGE}`));
+  const api: KubernetesApi = {
+    list: async ({ query }, onItem) => {
+      expect(query).toEqual({ resourceVersion: '0' });
+      for (const name of names) onItem({ metadata: metadataOf(name) });
+      return { metadata: { resourceVersion: '9' }, items: [] };
+    },
+    send: unused,
+    credentials: unused,
+    watch: unused,
+  };
+  const { nodes, resourceVersion } = await listNodes(api, undefined, NEVER_ABORTED);
   expect(resourceVersion).toBe('9');
-  expect(nodes).toEqual(NAMES.map(keptOf));
+  expect(nodes).toEqual(names.map(keptOf));
 });
 
 it('keeps no more of a change', () => {
@@ -49,4 +47,31 @@ it('keeps no more of a change', () => {
     type: 'MODIFIED',
     object: { metadata: keptOf('worker-1') },
   });
+});
+
+const LIST = {
+  kind: 'PartialObjectMetadataList',
+  metadata: { resourceVersion: '9', 'a"]}\\': {} },
+  items: [{ a: '}]{["\\' }, { b: [{ c: [] }, 'ü'] }, {}],
+};
+
+it.each([1, 2, 3, 7, 10_000])('cuts a list into its items, from chunks of %i bytes', (size) => {
+  for (const list of [LIST, { items: [] }, { items: null, metadata: {} }]) {
+    const bytes = Buffer.from(JSON.stringify(list));
+    const items: unknown[] = [];
+    const cut = new ListItems({ itemBytes: 1_000, listBytes: 1_000 }, (text) => items.push(JSON.parse(text)));
+    for (let at = 0; at < bytes.length; at += size) cut.push(bytes.subarray(at, at + size));
+    expect(items).toEqual(list.items ?? []);
+    expect(JSON.parse(cut.rest())).toEqual({ ...list, items: list.items && [] });
+  }
+});
+
+it('reads no list and no item without end', () => {
+  const cutOf = (limits: { itemBytes: number; listBytes: number }) => {
+    const cut = new ListItems(limits, () => undefined);
+    cut.push(Buffer.from('{"items":[{}'));
+    return () => cut.push(Buffer.from(`,{"a":"${'x'.repeat(100)}`));
+  };
+  expect(cutOf({ itemBytes: 100, listBytes: 1_000 })).toThrow('an item of a list has more than 100 bytes');
+  expect(cutOf({ itemBytes: 1_000, listBytes: 100 })).toThrow('a list has more than 100 bytes');
 });
