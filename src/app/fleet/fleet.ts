@@ -197,7 +197,8 @@ export class Fleet {
     // Nobody can call it.
     const isShut = port.endpoint() === undefined;
     const isTaken = nodes.served().length > 0 || nodes.waiting() > 0;
-    cluster.need(this.isNeedy || isFollowed || isShut || isTaken || this.isStickNeeded(), isFollowed);
+    const isOwn = this.isNeedy || isFollowed || isShut || isTaken;
+    cluster.need(isOwn || peers.isNewsMissed() || this.isStickNeeded(), isFollowed);
   }
 
   private isStickNeeded(): boolean {

@@ -66,6 +66,8 @@ export class KnownPeer {
   isQueried = false;
   /** Which news of this node it knows to exist. */
   called = 0;
+  /** When it called last because it had news. */
+  hadNewsMs = Number.NEGATIVE_INFINITY;
   /** A long poll may be running. */
   isWaitedFor = false;
   /** Failures or answers without news in a row. */

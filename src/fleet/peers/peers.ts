@@ -41,6 +41,9 @@ const HELD_AT_ONCE = 4;
 const SPREAD_MS = 1_000;
 const SPREAD_NODE_MS = 4;
 
+/** How long the Kubernetes API is followed instead of a node that called. */
+const MISSED_MS = 900_000;
+
 /** Between two queries of a node that calls again and again. */
 const CALLED_MS = 30_000;
 
@@ -121,9 +124,16 @@ export class Peers extends Observable {
     const peer = [...this.byAddress.values()].find(isCaller);
     if (peer?.trouble !== undefined || peer === undefined) this.options.cluster.meet(caller);
     if (peer === undefined) return;
+    peer.hadNewsMs = this.options.clock.monotonic();
     const againMs = peer.hasAnswered ? peer.statusAtMs + Math.min(CALLED_MS, quietPauseOf(peer)) : 0;
     peer.nextQueryMs = Math.min(peer.nextQueryMs, Math.max(againMs, this.soonMs()));
     this.wake.kick();
+  }
+
+  /** A node that called does not answer: only the Kubernetes API has its news. */
+  isNewsMissed(): boolean {
+    const sinceMs = this.options.clock.monotonic() - MISSED_MS;
+    return [...this.byAddress.values()].some(({ trouble, hadNewsMs }) => trouble !== undefined && hadNewsMs > sinceMs);
   }
 
   private soonMs(): number {

@@ -6,6 +6,8 @@ import { program } from '../requirements.ts';
 export interface Network {
   /** Makes a machine. @param host the last part of its address */
   add(host: number): Machine;
+  /** Connects this machine too. @returns its address */
+  join(): string;
   dispose(): void;
 }
 
@@ -37,6 +39,9 @@ const ip = (...words: readonly string[]) => execFileSync('ip', words, { stdio: [
 
 let made = 0;
 
+/** Beside that of all networks: this machine can join several networks. */
+const subnet = (host: number) => `10.78.${process.pid % 250}.${host}`;
+
 /** A network without machines: a bridge in a namespace of its own. */
 export function createNetwork(): Network {
   made += 1;
@@ -55,6 +60,7 @@ export function createNetwork(): Network {
       ip('-n', hub, 'link', 'add', `n${host}`, 'type', 'veth', 'peer', 'name', 'eth0', 'netns', name);
       ip('-n', hub, 'link', 'set', `n${host}`, 'master', 'hub', 'up');
       ip('-n', name, 'address', 'add', `${address}/24`, 'dev', 'eth0');
+      ip('-n', name, 'address', 'add', `${subnet(host)}/24`, 'dev', 'eth0');
       ip('-n', name, 'link', 'set', 'eth0', 'up');
       ip('-n', name, 'link', 'set', 'lo', 'up');
       const enter = ['ip', 'netns', 'exec', name];
@@ -62,6 +68,14 @@ export function createNetwork(): Network {
         execFileSync('ip', ['netns', 'exec', name, ...words], { stdio: ['ignore', 'ignore', 'pipe'] });
       };
       return { address, enter, run };
+    },
+    join: () => {
+      const link = `${prefix}r`;
+      ip('link', 'add', link, 'type', 'veth', 'peer', 'name', 'root', 'netns', hub);
+      ip('-n', hub, 'link', 'set', 'root', 'master', 'hub', 'up');
+      ip('address', 'add', `${subnet(254)}/24`, 'dev', link);
+      ip('link', 'set', link, 'up');
+      return subnet(254);
     },
     dispose: () => {
       for (const name of names.splice(0).reverse()) ip('netns', 'delete', name);

@@ -18,17 +18,20 @@ export interface TestCluster {
   [Symbol.asyncDispose](): Promise<void>;
 }
 
-/** Starts a {@link TestCluster} with these nodes. */
-export async function startTestCluster(names: readonly string[] = ['n1', 'n2', 'n3']): Promise<TestCluster> {
+/** Starts a {@link TestCluster} with these nodes, on an address of this machine. */
+export async function startTestCluster(
+  names: readonly string[] = ['n1', 'n2', 'n3'],
+  host = '127.0.0.1',
+): Promise<TestCluster> {
   const folder = mkdtempSync(join(tmpdir(), 'stickpin-cluster-'));
   const authority = createAuthority(folder, 'kubernetes');
   const own = createAuthority(folder, 'kube-apiserver');
   // The names of a server's certificate follow its use in the same section.
   const { certificate, key } = own.sign({
     subject: '/CN=kube-apiserver',
-    use: 'serverAuth\nsubjectAltName=IP:127.0.0.1',
+    use: `serverAuth\nsubjectAltName=IP:${host}`,
   });
-  const server = await startApiServer({ certificate, key, clientCa: authority.certificate });
+  const server = await startApiServer({ certificate, key, clientCa: authority.certificate, host });
   for (const [at, name] of names.entries()) server.addNode(name, `10.0.0.${at + 1}`);
   const pemOf = (name: string) => join(folder, name, 'current.pem');
   const rotate = (name: string, { certificate, key }: TestCertificate) => {

@@ -28,7 +28,7 @@ export interface NodeObject {
     readonly annotations: Readonly<Record<string, string>>;
     readonly managedFields: readonly ManagedFields[];
   };
-  readonly spec: { readonly taints?: unknown };
+  readonly spec: { readonly taints?: unknown; readonly unschedulable?: boolean };
   readonly status: {
     readonly addresses: readonly { readonly type: string; readonly address: string }[];
     readonly conditions: readonly NodeCondition[];

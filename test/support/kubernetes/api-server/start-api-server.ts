@@ -39,6 +39,10 @@ export interface ApiServer {
   /** Sets the address of a Node, as a cloud provider does after its kubelet has made it. */
   setAddress(name: string, address: string): void;
   removeNode(name: string): void;
+  /** What `kubectl cordon` and `kubectl uncordon` do. */
+  cordon(name: string, isCordoned: boolean): void;
+  /** Its kubelet reports, or is silent for long. */
+  setReady(name: string, isReady: boolean): void;
   node(name: string): NodeObject;
   /** Sets annotations and labels as another program does, which is their manager then. */
   setByOther(name: string, keys: { annotations?: Record<string, string>; labels?: Record<string, string> }): void;
@@ -69,6 +73,8 @@ export interface ApiServerOptions {
   readonly certificate: string;
   readonly key: string;
   readonly clientCa: string;
+  /** Default 127.0.0.1. */
+  readonly host?: string;
   readonly now?: () => number;
 }
 
@@ -82,7 +88,7 @@ interface Running extends ServerState {
 }
 
 /**
- * Starts it on a free port of 127.0.0.1. It answers as kube-apiserver 1.36 with
+ * Starts it on a free port. It answers as kube-apiserver 1.36 with
  * `--authorization-mode=Node,RBAC` and NodeRestriction answers: nodes, their status, events, and
  * the refusals of leases and ConfigMaps. What it does not know it answers with 404 or 500.
  */
@@ -111,7 +117,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
     await closed;
   };
   return {
-    url: `https://127.0.0.1:${port}`,
+    url: `https://${options.host ?? '127.0.0.1'}:${port}`,
     seen: state.seen,
     events: state.events,
     addNode: (name, address) => state.store.add(newNode(name, address)),
@@ -120,6 +126,17 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
       state.store.put({ ...node, status: { ...node.status, addresses: addressesOf(name, address) } });
     },
     removeNode: (name) => state.store.remove(name),
+    cordon: (name, unschedulable) => {
+      const node = existing(state, name);
+      state.store.put({ ...node, spec: { ...node.spec, unschedulable } });
+    },
+    setReady: (name, isReady) => {
+      const node = existing(state, name);
+      const conditions = node.status.conditions.map((one) =>
+        one.type === 'Ready' ? { ...one, status: isReady ? 'True' : 'Unknown' } : one,
+      );
+      state.store.put({ ...node, status: { ...node.status, conditions } });
+    },
     node: (name) => existing(state, name),
     setByOther: (name, keys) => setByOther(state, name, keys),
     apply: authorizer.apply,
@@ -147,7 +164,7 @@ export async function startApiServer(options: ApiServerOptions): Promise<ApiServ
 const ZIPPED_BYTES = 128 * 1024;
 
 async function listenOn(state: Running, port: number): Promise<Server> {
-  const { certificate, key } = state.options;
+  const { certificate, key, host = '127.0.0.1' } = state.options;
   const tls = { cert: certificate, key, ca: state.clientCa, requestCert: true, rejectUnauthorized: false };
   const server = createServer(tls, (request, response) => {
     answer(state, request, response).catch((error: unknown) => response.destroy(error as Error));
@@ -156,7 +173,7 @@ async function listenOn(state: Running, port: number): Promise<Server> {
     state.sockets.add(socket);
     socket.on('close', () => state.sockets.delete(socket));
   });
-  server.listen(port, '127.0.0.1');
+  server.listen(port, host);
   await once(server, 'listening');
   return server;
 }
