@@ -62,6 +62,9 @@ describe.runIf(have('root', 'openssl', ...networking, program('iptables', 'apt-g
       const node = makeRealNode({ ...place, settings: { fleet: 'peers = ["10.77.0.1", "10.77.0.2"]' } });
       const text = readFileSync(cluster.kubeconfigOf(name, certificate), 'utf8');
       writeFileSync(node.kubeconfig, text.replaceAll('current.pem', join(cluster.folder, name, 'current.pem')));
+      // A folder without a bundle would be the first thing that STATUS names.
+      const settings = join(base, name, 'stickpin.toml');
+      if (host === 3) writeFileSync(settings, readFileSync(settings, 'utf8').replace(/^directories = .*$/m, ''));
       cluster.server.addNode(name, machine.address);
       cluster.server.setByOther(name, { labels: LABELS[host] ?? {} });
       machines.set(host, machine);
@@ -115,8 +118,6 @@ describe.runIf(have('root', 'openssl', ...networking, program('iptables', 'apt-g
     it('names the release, the giver and what lacks on a node that does not reach the giver', async () => {
       const cut = ['INPUT', '-s', machines.get(3)?.address ?? '', '-p', 'tcp', '--dport', '9777', '-j', 'REJECT'];
       for (const host of [1, 2, 4]) machines.get(host)?.run('iptables', '-A', ...cut);
-      // Its empty folder would be the first thing that STATUS names.
-      cpSync(join(node(2).stick, 'bundle'), join(node(3).stick, 'bundle'), { recursive: true });
       cpSync(createBundle('1.0.2'), join(node(2).stick, 'bundle-2'), { recursive: true });
       for (const host of [1, 2, 4]) {
         await eventually(() => expect(release(host, '1.0.2')?.images.present).toBe(1), 60_000);

@@ -42,6 +42,12 @@ describe('the gate of the fleet', () => {
     expect(text({ fleet: undefined })).toContain('stickpin-fleet.service does not answer');
   });
 
+  it('holds until all Nodes are read anew, whatever they said before', () => {
+    const fresh = view(node('worker-1', { phase: 'activated', current: true }));
+    expect(text({ fleet: fresh })).toBe('pass');
+    expect(text({ fleet: { ...fresh, isOld: true } })).toContain('the Nodes of the cluster are read first');
+  });
+
   describe('of a node that knows no other one', () => {
     const hourMs = 3_600_000;
     const before = stored(verified({ version: '4.13.6', sequence: 6 }), { activatedAt: NOON });
