@@ -145,6 +145,19 @@ export const METHODS = {
     result: { consequence: lines },
     access: 'activate',
   },
+  pauseRollOut: {
+    about:
+      'Pauses the roll-out of `ocp` or `ocp@4.13.7` on all nodes of the cluster, for 4 hours when `seconds` is 0, and for a week at most. What has begun ends. `why` has at most 100 characters.',
+    args: { release: text, why: text, seconds: integer },
+    result: { consequence: lines },
+    access: 'activate',
+  },
+  resumeRollOut: {
+    about: 'Lifts a pause on all nodes, by its id. Fails with `Engine.NoPause` where this node does not know it.',
+    args: { id: text },
+    result: { consequence: lines },
+    access: 'activate',
+  },
   restoreKey: {
     about: 'Lifts the stored revocation of a key.',
     args: { keyId: text },

@@ -14,7 +14,7 @@ import { registerBundleVerify } from './commands/bundle/verify.ts';
 import { registerBundleWrite } from './commands/bundle/write.ts';
 import { registerCompletion } from './commands/completion.ts';
 import { registerExplain } from './commands/explain.ts';
-import { registerFleetStatus, registerFleetWait } from './commands/fleet.ts';
+import { registerFleetPause, registerFleetResume, registerFleetStatus, registerFleetWait } from './commands/fleet.ts';
 import { registerConfig, registerDoctor } from './commands/node/doctor.ts';
 import { registerHistory } from './commands/node/history.ts';
 import { registerReport } from './commands/node/report.ts';
@@ -192,6 +192,8 @@ export function buildProgram(
   const fleet = program.command('fleet').description('the nodes of the cluster');
   registerFleetStatus(fleet, context);
   registerFleetWait(fleet, context);
+  registerFleetPause(fleet, context);
+  registerFleetResume(fleet, context);
   program.commandsGroup('Change the node:');
   registerActivate(program, context);
   registerRequests(program, context);

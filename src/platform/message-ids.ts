@@ -93,6 +93,8 @@ export const messageIds = {
   fleetStarted: 'ba89c3eb2c72419ab86f062f7cd81f52',
   peerRefused: 'e1ebb914f3aa40eaab580b1ed7e7406f',
   peerAway: 'c746f87e8ab1492b997f91aa3986139c',
+  rollOutPaused: '9f1761563feb40798f22108dca4c75ba',
+  rollOutResumed: '0f56170ab37444eb971987400f18983e',
   roundFailed: '0fb4b41dc97649f488a3eb7b6bb7fa3a',
 } as const;
 

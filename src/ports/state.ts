@@ -1,3 +1,4 @@
+import type { Pause } from '../domain/fleet/pause.ts';
 import type { VerifiedBundle } from '../domain/model/bundle.ts';
 import type { ConditionMarks } from '../domain/model/condition.ts';
 import type { BundleId } from '../domain/model/digest.ts';
@@ -78,6 +79,8 @@ export interface StateStore {
   /** Replaces the earlier rejection of the name. */
   rejectName(rejected: RejectedName, event: EventRow): void;
   allowName(release: Pick<RejectedName, 'name' | 'version'>, event: EventRow): void;
+  /** Replaces all of them. */
+  setPauses(pauses: readonly Pause[], event?: EventRow): void;
   /** Set before the pull, so that a crash can't lose it, and cleared if the pull fails. */
   setPulledByUs(reference: string, isPulledByUs: boolean): void;
   /** `media`: plugged in at the cancellation; undefined resumes the preloads. */
@@ -118,7 +121,7 @@ export interface StreamStore {
 }
 
 /** `loss`: what was left of a lost state, until what follows from that is recorded. */
-export type DocumentName = 'floors' | 'pins' | 'hooks' | 'imported' | 'hidden-revocations' | 'loss';
+export type DocumentName = 'floors' | 'pins' | 'hooks' | 'imported' | 'hidden-revocations' | 'loss' | 'pauses';
 
 /** Small documents of the state. */
 export interface DocumentStore {

@@ -1,5 +1,6 @@
 import { NO_FLOORS } from '../../src/domain/adoption/floors.ts';
 import type { Catalog } from '../../src/domain/decide/catalog.ts';
+import type { Pause } from '../../src/domain/fleet/pause.ts';
 import type { VerifiedBundle } from '../../src/domain/model/bundle.ts';
 import type { ConditionMarks } from '../../src/domain/model/condition.ts';
 import type { BundleId, Digest } from '../../src/domain/model/digest.ts';
@@ -385,6 +386,7 @@ function createFakeStore(initial: readonly StoredBundle[]): FakeStore {
   let rotation: KeyRotation = NO_ROTATION;
   let conditions: ReadonlyMap<BundleId, ConditionMarks> = new Map();
   let tagsGiven: readonly TagGiven[] = [];
+  let pauses: readonly Pause[] = [];
   const write = (event: EventRow) => {
     if (fake.fail !== undefined) throw fake.fail;
     fake.rows.push(event);
@@ -392,7 +394,7 @@ function createFakeStore(initial: readonly StoredBundle[]): FakeStore {
   const fake: FakeStore = {
     rows: [],
     fail: undefined,
-    load: () => storedState(bundles, { pulledByUs, verdicts, rejectedNames, rotation }),
+    load: () => storedState(bundles, { pulledByUs, verdicts, rejectedNames, rotation, pauses }),
     append: write,
     mirror: async () => undefined,
     conditionWrites: 0,
@@ -401,6 +403,11 @@ function createFakeStore(initial: readonly StoredBundle[]): FakeStore {
       if (fake.fail !== undefined) throw fake.fail;
       fake.conditionWrites += 1;
       conditions = new Map([...conditions, ...changed]);
+    },
+    setPauses: (next, event) => {
+      if (event !== undefined) write(event);
+      else if (fake.fail !== undefined) throw fake.fail;
+      pauses = next;
     },
     tagsGiven: () => tagsGiven,
     setTagsGiven: (given) => {

@@ -101,6 +101,7 @@ const LONG: readonly (keyof ManagerValues)[] = [
   'stateProblems',
   'hooks',
   'trust',
+  'pauses',
 ];
 
 /** An interface with properties, as a table for answers, announcements and introspection. */

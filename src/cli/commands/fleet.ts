@@ -7,6 +7,7 @@ import { withEither } from '../../platform/async/abort.ts';
 import { defined } from '../../platform/defined.ts';
 import { cliError } from '../context/cli-error.ts';
 import type { CommandContext } from '../context/command-context.ts';
+import { withDaemon } from '../context/daemon-client.ts';
 import { releaseOf, timeoutOf } from '../context/option-values.ts';
 import { renderFleet, waitLine } from '../output/render/render-fleet.ts';
 import type { JsonFlag } from '../output/text.ts';
@@ -24,6 +25,42 @@ export function registerFleetStatus(fleet: Command, context: CommandContext): vo
         return;
       }
     });
+}
+
+interface PauseOptions {
+  readonly why: string;
+  readonly for?: string;
+  readonly json?: true;
+}
+
+export function registerFleetPause(fleet: Command, context: CommandContext): void {
+  fleet
+    .command('pause')
+    .description('begin no activation of a release on any node of the cluster')
+    .argument('<release>', 'NAME, or NAME@VERSION')
+    .requiredOption('--why <text>', 'why, in at most 100 characters; all nodes show it')
+    .option('--for <duration>', 'how long, as "2 h"; at most 7 days (default: 4 h)')
+    .option('--json', 'print as JSON')
+    .action((release: string, options: PauseOptions) =>
+      withDaemon(context, async (client) => {
+        const seconds = options.for === undefined ? 0 : Math.max(1, Math.ceil(timeoutOf(options.for, '--for') / 1_000));
+        const message = await client.pauseRollOut({ release, why: options.why, seconds }, context.signal);
+        printMessage(message, options, context);
+      }),
+    );
+}
+
+export function registerFleetResume(fleet: Command, context: CommandContext): void {
+  fleet
+    .command('resume')
+    .description('lift a pause on all nodes of the cluster')
+    .argument('<id>', "the id of the pause, from 'stickpin fleet status' on any node")
+    .option('--json', 'print as JSON')
+    .action((id: string, options: JsonFlag) =>
+      withDaemon(context, async (client) => {
+        printMessage(await client.resumeRollOut({ id }, context.signal), options, context);
+      }),
+    );
 }
 
 interface WaitOptions {

@@ -42,12 +42,12 @@ export function timeOption(at: 'begin' | 'end') {
 /** A timer of Node.js that is set to more ends at once. */
 const LONGEST_MS = 24 * 24 * 3_600_000;
 
-/** The value of `--timeout` in milliseconds. @throws AppError `bundle/option` */
-export function timeoutOf(text: string): number {
+/** The value of such an option in milliseconds. @throws AppError `bundle/option` */
+export function timeoutOf(text: string, option = '--timeout'): number {
   const ms = durationOf(text);
   if (ms === undefined)
-    throw bundleError('bundle/option', `--timeout '${text}' is no duration: write it as "30 min" or "2 h"`);
-  if (ms > LONGEST_MS) throw bundleError('bundle/option', `--timeout '${text}' is more than 24 days`);
+    throw bundleError('bundle/option', `${option} '${text}' is no duration: write it as "30 min" or "2 h"`);
+  if (ms > LONGEST_MS) throw bundleError('bundle/option', `${option} '${text}' is more than 24 days`);
   return ms;
 }
 

@@ -1,6 +1,7 @@
 import { defined } from '../../platform/defined.ts';
 import { streamScheme } from '../adoption/floors.ts';
 import type { FleetView, LeftOut, ReleaseStatus } from '../fleet/node-status.ts';
+import { endOf, heardPauses, LONGEST_PAUSE_MS, newPause, type Pause, pauseOf } from '../fleet/pause.ts';
 import { type AwaitedNode, type Turn, type TurnRelease, turnOf } from '../fleet/roll-out.ts';
 import { NEW_SEARCH_MS } from '../fleet/turn.ts';
 import type { BootTime } from '../model/image.ts';
@@ -13,18 +14,25 @@ import {
   stricterOrder,
 } from '../model/roll-out-order.ts';
 import { beforeActivate, hasSucceeded } from '../release/hooks.ts';
-import { currentRelease } from '../release/recorded-phase.ts';
+import { currentRelease, hasBegun, isRolledBack } from '../release/recorded-phase.ts';
 import type { Policy } from '../settings/settings.ts';
 import { isSameRun } from '../state/hook.ts';
 import type { StoredBundle } from '../state/state.ts';
 import { type GateContext, held, PASS } from './gate.ts';
 
-type FleetContext = Pick<GateContext, 'bundle' | 'bundles' | 'policy' | 'now' | 'fleet' | 'hooks'>;
+type FleetContext = Pick<
+  GateContext,
+  'bundle' | 'bundles' | 'policy' | 'now' | 'clockSynchronised' | 'fleet' | 'hooks' | 'pauses'
+>;
 
 /** The order of the cluster: see {@link turnOf}. A request lifts it. */
-export function fleet({ bundle, bundles, policy, now, fleet: view, hooks }: FleetContext) {
+export function fleet(context: FleetContext) {
+  const { bundle, bundles, policy, now, fleet: view, hooks } = context;
+  if (!policy.fleet.enabled || bundle.activationRequestedAt !== undefined) return PASS;
+  const paused = pauseOfRelease(context);
+  if (paused !== undefined) return paused;
   const order = orderOf(bundle, policy);
-  if (order === undefined || bundle.activationRequestedAt !== undefined) return PASS;
+  if (order === undefined) return PASS;
   if (view === undefined) return held('fleet/unknown', {}, 'event');
   if (view.isOld === true) return held('fleet/reading', {}, 'event');
   const alone = waitForOthers(view, { bundle, bundles, absentMs: policy.fleet.absent, now });
@@ -48,6 +56,59 @@ export function fleet({ bundle, bundles, policy, now, fleet: view, hooks }: Flee
   }
 }
 
+/** In the place of a person. */
+const ROLLBACK = 'a rollback';
+
+interface PauseContext extends Pick<GateContext, 'bundles' | 'policy' | 'now' | 'clockSynchronised'> {
+  readonly fleet?: FleetView | undefined;
+  readonly pauses?: readonly Pause[] | undefined;
+}
+
+const NO_PAUSES: readonly Pause[] = [];
+
+/**
+ * All pauses that this node knows now. A rollback on it pauses the roll-out once, also over
+ * restarts: its pause is always the same one. It ends when the release is activated again here.
+ * Returns `pauses` itself where nothing changes.
+ */
+export function pausesAfter(context: PauseContext): readonly Pause[] {
+  const { bundles, fleet: view, pauses = NO_PAUSES, now } = context;
+  const heard = heardPauses(pauses, view, context);
+  if (view === undefined) return heard;
+  const due = bundles.flatMap((bundle) => pauseOfRollback(bundle, view.self, context) ?? []);
+  const isOver = ({ id, by, from, lifted }: Pause) =>
+    by === ROLLBACK && from === undefined && lifted === undefined && !due.some((one) => one.id === id);
+  const fresh = due.filter((one) => endOf(one) > now && !heard.some(({ id }) => id === one.id));
+  if (fresh.length === 0 && !heard.some(isOver)) return heard;
+  const lifted = { node: view.self, by: 'an activation' };
+  return [...heard.map((one) => (isOver(one) ? { ...one, lifted } : one)), ...fresh];
+}
+
+function pauseOfRollback(
+  bundle: StoredBundle,
+  node: string,
+  { policy }: Pick<PauseContext, 'policy'>,
+): Pause | undefined {
+  const { payload, rolledBackAt: atMs } = bundle;
+  const { name, version } = payload;
+  const order = orderOf(bundle, policy);
+  if (order === undefined || order.onRollback === 'go-on' || atMs === undefined || !isRolledBack(bundle))
+    return undefined;
+  return newPause({ name, version, node, by: ROLLBACK, why: 'rolled back', atMs, forMs: LONGEST_PAUSE_MS });
+}
+
+/** Stops what has not begun. */
+function pauseOfRelease(context: FleetContext) {
+  const { bundle, pauses = [] } = context;
+  const pause = pauseOf(bundle.payload, pauses, context);
+  if (pause === undefined || hasBegun(bundle) || isRolledBack(bundle) || hasBegunHook(context)) return undefined;
+  const { id, node, by, why } = pause;
+  const until = endOf(pause);
+  return held('fleet/paused', { id, node, by, why, until }, by === ROLLBACK ? 'person' : 'time', {
+    checkAgainAt: until,
+  });
+}
+
 /**
  * That of the bundle, which settings of the node only make stricter, or else that of the settings.
  * Undefined where the node activates alone.
@@ -66,7 +127,7 @@ export interface RollOutContext extends Pick<GateContext, 'bundle' | 'policy' | 
 }
 
 /** What other nodes need to know for their order. */
-export type RollOutState = Pick<ReleaseStatus, 'place' | 'begun' | 'soaked'>;
+export type RollOutState = Pick<ReleaseStatus, 'place' | 'begun' | 'soaked' | 'back'>;
 
 /**
  * Undefined where there is nothing.
@@ -83,8 +144,15 @@ export function rollOutState(
     place: view && ownPlace(order, view),
     begun: (isDue && absentImages === 0 && bundle.activatedAt === undefined) || undefined,
     soaked: (order.canary !== undefined && ranMs(bundle, boot, now) >= order.canary.soakMs) || undefined,
+    back: (view !== undefined && isGivenUp(bundle)) || undefined,
   });
   return Object.keys(state).length === 0 ? undefined : state;
+}
+
+/** Until its activation is requested again. */
+function isGivenUp(bundle: StoredBundle): boolean {
+  const { activationRequestedAt = 0, rolledBackAt = 0 } = bundle;
+  return isRolledBack(bundle) && activationRequestedAt <= rolledBackAt;
 }
 
 /** By the uptime, since the wall clock may jump. A reboot begins it again. */

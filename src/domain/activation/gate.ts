@@ -1,5 +1,6 @@
 import type { ClockFault } from '../adoption/floors.ts';
 import type { FleetView } from '../fleet/node-status.ts';
+import type { Pause } from '../fleet/pause.ts';
 import type { ImageUses } from '../model/image.ts';
 import type { NodeFacts } from '../model/machine.ts';
 import type { TagConflict } from '../release/tags.ts';
@@ -35,6 +36,7 @@ export interface GateContext extends RuleContext {
   readonly imageUses: ImageUses | undefined;
   /** Undefined when the fleet process does not answer. */
   readonly fleet: FleetView | undefined;
+  readonly pauses?: readonly Pause[] | undefined;
 }
 
 /** Its words are in report/reasons/holds.ts. */

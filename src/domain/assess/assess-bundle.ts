@@ -105,6 +105,7 @@ export function assessBundle(bundle: StoredBundle, context: BundleContext): Bund
     foreignTag: foreignTag(bundle, stored.bundles),
     imageUses: observed.imageUses,
     fleet: observed.fleet,
+    pauses: stored.pauses,
     ...memory,
   });
   const failures = isRetired(bundle) ? [] : openFailures(bundle, images.absentImages, activation.activationDue, memory);

@@ -1,8 +1,10 @@
+import { pausesAfter } from '../activation/fleet-gate.ts';
 import { readPaths, type StreamPaths } from '../activation/read-paths.ts';
 import { type NextWindows, nextWindows } from '../activation/timing-gates.ts';
 import { awaitsPerson, newSignersOf, type Signers, withdrawalOf } from '../adoption/adoption.ts';
 import { isAboveFloor } from '../adoption/floors.ts';
 import { type Adoption, type Rejection, sortUnknown, type UnknownBundles } from '../adoption/unknown-bundles.ts';
+import type { Pause } from '../fleet/pause.ts';
 import type { BundleId, Digest } from '../model/digest.ts';
 import type { RenderedMirrors, RuntimeImage } from '../model/image.ts';
 import type { Reason, ShortOf } from '../model/reason.ts';
@@ -51,11 +53,14 @@ export interface Assessment extends UnknownBundles {
   /** Of each activated release that is not the current one. */
   readonly kept: ReadonlyMap<BundleId, KeptWhy>;
   readonly rejectedNames: readonly RejectedName[];
+  /** With those that were heard now. */
+  readonly pauses: readonly Pause[];
   readonly windows: NextWindows | undefined;
   readonly clockSynchronised: boolean;
 }
 
-export function assess(observed: Observed, memory: Memory, stored: Stored, policy: Policy): Assessment {
+export function assess(observed: Observed, memory: Memory, recorded: Stored, policy: Policy): Assessment {
+  const stored = { ...recorded, pauses: pausesAfter({ ...recorded, ...observed, policy }) };
   const found = observed.media.flatMap((medium) =>
     medium.state.kind === 'read' ? medium.state.bundles.map((bundle) => ({ medium, found: bundle })) : [],
   );
@@ -101,6 +106,7 @@ export function assess(observed: Observed, memory: Memory, stored: Stored, polic
     protectedReleases: protectedReleases(releases, policy.lifecycle),
     kept: whyKept(releases.bundles, policy.lifecycle),
     rejectedNames: stored.rejectedNames ?? [],
+    pauses: stored.pauses,
     windows: nextWindows(policy, observed),
     clockSynchronised: observed.clockSynchronised,
     paths,

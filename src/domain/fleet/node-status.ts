@@ -5,6 +5,7 @@ import { is, maybe, type Parsed } from '../../platform/schema.ts';
 import { PHASES } from '../model/condition.ts';
 import { type BundleId, hexOf } from '../model/digest.ts';
 import { type Labels, MOST_PLACES } from '../model/roll-out-order.ts';
+import { MOST_PAUSES, pause } from './pause.ts';
 
 /** Most bytes of the annotation: annotations of a Node are read by many programs. */
 export const NODE_STATUS_BYTES = 2_048;
@@ -34,6 +35,7 @@ const release = v.object({
     'Of a release with an order by labels: nodes of a lower place come first. Absent: the last place.',
   ),
   begun: maybe(v.literal(true), 'Its activation is due, or runs.'),
+  back: maybe(v.literal(true), 'It was rolled back, and only a pause holds it on the other nodes.'),
   soaked: maybe(v.literal(true), 'It has run for as long as the order asks of a canary.'),
 });
 
@@ -59,6 +61,7 @@ export const nodeStatus = v.object({
     v.pipe(v.number(), v.integer(), v.minValue(0)),
     'How many releases did not fit. Whether the node has an unnamed release is unknown then.',
   ),
+  pauses: maybe(v.pipe(v.array(pause), v.maxLength(MOST_PAUSES)), 'Pauses of roll-outs, also lifted ones.'),
   out: maybe(
     v.picklist(LEFT_OUT),
     'Its Node is cordoned, as while it is drained, or not `Ready`. Absent: neither, or not known.',

@@ -76,8 +76,8 @@ const ACTIVATED: ReadonlySet<Phase> = new Set(['activated', 'active', 'proven'])
  * The order of an activation in a cluster: all nodes load the images. Then the groups activate one
  * after the other, and in a group by name, at most `maxUnavailable` at the same time. A node is
  * done when it has activated and, where containers show it, runs the release. All nodes compute the
- * same order, so no lock is needed: an old report only makes a node wait longer. After a rollback
- * on any node, no other node follows automatically.
+ * same order, so no lock is needed: an old report only makes a node wait longer. A node that went
+ * back and paused the roll-out is left out; that of an older stickpin stops the others.
  */
 export function turnOf(
   release: TurnRelease,
@@ -90,7 +90,8 @@ export function turnOf(
   const absent = others.filter(isSilent).map(({ name }) => name);
   const members = others
     .filter((node) => !isSilent(node) && !hasGoneOn(node, release))
-    .flatMap((node) => memberOf(node, release, order) ?? []);
+    .flatMap((node) => memberOf(node, release, order) ?? [])
+    .filter((member) => member.release?.back !== true);
   const out = members.filter(({ isOut }) => isOut).map(({ name }) => name);
   const leftOut = { absent, out };
   const back = members.find((node) => node.release !== undefined && isBack(node.release));

@@ -8,6 +8,8 @@ export interface RollOutOrder {
   readonly canary: Canary | undefined;
   /** How many nodes of a group may activate it at the same time: the least of these. */
   readonly maxUnavailable: readonly MaxUnavailable[];
+  /** Whether a rollback on this node pauses the roll-out on all. Default `pause`. */
+  readonly onRollback?: OnRollback | undefined;
 }
 
 /** Bundle format, `update.order`. `groups`, `labels`: label selectors. */
@@ -21,6 +23,10 @@ export interface ReleaseOrder {
 export const CONTROL_PLANE_PLACES = ['last', 'first', 'with'] as const;
 
 export type ControlPlanePlace = (typeof CONTROL_PLANE_PLACES)[number];
+
+export const ON_ROLLBACK = ['pause', 'go-on'] as const;
+
+type OnRollback = (typeof ON_ROLLBACK)[number];
 
 export interface Canary {
   readonly nodes: number | string;
@@ -56,7 +62,8 @@ export function stricterOrder(signed: RollOutOrder, own: RollOutOrder): RollOutO
     ...signed.canary,
     soakMs: Math.max(signed.canary.soakMs, own.canary?.soakMs ?? 0),
   };
-  return { ...signed, canary, maxUnavailable: [...signed.maxUnavailable, ...own.maxUnavailable] };
+  const maxUnavailable = [...signed.maxUnavailable, ...own.maxUnavailable];
+  return { ...signed, canary, maxUnavailable, onRollback: own.onRollback };
 }
 
 /** Percent rounds down. At least 1. @param size of the group */

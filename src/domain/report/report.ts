@@ -76,6 +76,7 @@ export function reportOf(
       nodes: release.nodes,
       message: wantedReleaseText(release),
     })),
+    pauses: assessment.pauses,
     progress: defined({
       doneBytes: progress.doneBytes,
       totalBytes: progress.totalBytes,

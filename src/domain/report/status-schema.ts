@@ -1,5 +1,6 @@
 import * as v from 'valibot';
 import { is, maybe, type Parsed } from '../../platform/schema.ts';
+import { keptPause } from '../fleet/pause.ts';
 import { CONDITION_TYPES, NODE_CONDITION_TYPES, PHASES } from '../model/condition.ts';
 import { VERSION_SCHEMES } from '../model/version.ts';
 import { PERSON_ACTIONS } from './actions.ts';
@@ -111,6 +112,7 @@ export const bundleReport = v.object({
       place: maybe(count, 'Of an order by labels: nodes of a lower place activate it first.'),
       begun: maybe(flag, 'Its activation is due: other nodes wait for its end.'),
       soaked: maybe(flag, 'It has run for as long as the order asks of a canary.'),
+      back: maybe(flag, 'It was rolled back, and only a pause holds it on other nodes.'),
     }),
     'What other nodes of the cluster need to know for the order in which they activate it.',
   ),
@@ -315,6 +317,10 @@ export const statusReport = v.object({
   wanted: is(
     v.array(struct({ name: text, version: text, nodes: texts, message: text })),
     'Releases that other nodes have loaded and no node can give: name, version, those nodes, and what to do.',
+  ),
+  pauses: is(
+    v.array(keptPause),
+    'Pauses of roll-outs that last, also lifted ones: `id`, the release, who said it on which node and why, `at`, `until`.',
   ),
   protected: is(
     v.array(struct({ name: text, version: text, ownBytes: large })),

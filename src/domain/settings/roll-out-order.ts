@@ -6,6 +6,7 @@ import {
   isMaxUnavailable,
   type MaxUnavailable,
   MOST_GROUPS,
+  ON_ROLLBACK,
   type RollOutOrder,
 } from '../model/roll-out-order.ts';
 import { duration, type ValueType } from './value-types.ts';
@@ -19,7 +20,7 @@ const nodeCount = v.pipe(v.number(), v.safeInteger(), v.minValue(1));
 export const rollOutOrder: ValueType<RollOutOrder> = {
   name: 'table',
   range:
-    '`control_plane` (`"last"`, `"first"`, `"with"`), `groups` (label selectors), `canary` (a number of nodes or a label selector), `soak` (duration), `max_unavailable` (a number or `"25%"`)',
+    '`control_plane` (`"last"`, `"first"`, `"with"`), `groups` (label selectors), `canary` (a number of nodes or a label selector), `soak` (duration), `max_unavailable` (a number or `"25%"`), `on_rollback` (`"pause"`, `"go-on"`)',
   schema: v.pipe(
     v.strictObject({
       control_plane: v.optional(
@@ -33,13 +34,15 @@ export const rollOutOrder: ValueType<RollOutOrder> = {
       canary: v.optional(v.union([nodeCount, selector], 'must be a number of nodes from 1 on, or a label selector')),
       soak: v.optional(duration.schema, '1 h'),
       max_unavailable: v.optional(v.custom<MaxUnavailable>(isMaxUnavailable, MAX_UNAVAILABLE_FAULT), 1),
+      on_rollback: v.optional(v.picklist(ON_ROLLBACK, 'must be "pause" or "go-on"'), 'pause'),
     }),
     v.transform(
-      ({ control_plane, groups, canary, soak, max_unavailable }): RollOutOrder => ({
+      ({ control_plane, groups, canary, soak, max_unavailable, on_rollback }): RollOutOrder => ({
         controlPlane: control_plane,
         groups,
         canary: canary === undefined ? undefined : { nodes: canary, soakMs: soak },
         maxUnavailable: [max_unavailable],
+        ...(on_rollback === 'go-on' && { onRollback: on_rollback }),
       }),
     ),
   ),

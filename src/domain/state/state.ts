@@ -1,4 +1,5 @@
 import type { FleetView } from '../fleet/node-status.ts';
+import type { Pause } from '../fleet/pause.ts';
 import type { VerifiedBundle } from '../model/bundle.ts';
 import type { Digest } from '../model/digest.ts';
 import type { BootTime, ImageUses, RuntimeContainer, RuntimeObservation } from '../model/image.ts';
@@ -23,6 +24,8 @@ export interface Stored {
   /** One of each name. */
   readonly rejectedNames?: readonly RejectedName[];
   readonly rotation: KeyRotation;
+  /** Of roll-outs, until they end. Default none. */
+  readonly pauses?: readonly Pause[];
 }
 
 export function approvalsIn(

@@ -8,6 +8,7 @@ import type { Stored } from '../../domain/state/state.ts';
 import type { EventRow } from '../../ports/state.ts';
 import { checkArtifacts } from '../blobs/check-artifacts.ts';
 import { bundleCalled, type CommandContext, findBundle } from '../commands/command-context.ts';
+import { pauseCommands } from '../commands/pause-commands.ts';
 import { activationCommands, preloadCommands, proofCommands, resumeAll } from '../commands/release-commands.ts';
 import { unpinCommands } from '../commands/unpin-commands.ts';
 import { verdictCommands } from '../commands/verdict-commands.ts';
@@ -140,7 +141,14 @@ function damagedNow(
   return assess({ ...snapshot.observed, containers }, memory, context.store.load(), context.policy).damaged;
 }
 
-const COMMANDS = { ...activationCommands, ...unpinCommands, ...preloadCommands, ...verdictCommands, ...proofCommands };
+const COMMANDS = {
+  ...pauseCommands,
+  ...activationCommands,
+  ...unpinCommands,
+  ...preloadCommands,
+  ...verdictCommands,
+  ...proofCommands,
+};
 
 /** Commands only record; the next round acts. A refusal is an AppError `engine/…` (`reject`). */
 export type Commands = {

@@ -1,3 +1,4 @@
+import { pausesAfter } from '../../domain/activation/fleet-gate.ts';
 import type { Assessment } from '../../domain/assess/assess.ts';
 import { arrivingImages } from '../../domain/decide/catalog.ts';
 import { type Decision, decide } from '../../domain/decide/decide.ts';
@@ -167,6 +168,7 @@ async function reconcileAll(
   const { context, tasks } = loop;
   const { memory, assessment } = snapshot;
   loop.context.alive();
+  recordPauses(context, snapshot);
   await context.store.settled(signal);
   loop.context.alive();
   await loop.mirrorKeeper.reconcile(signal);
@@ -180,6 +182,14 @@ async function reconcileAll(
   await loop.releaseKeeper.reconcile(assessment, signal);
   await loop.hookKeeper.reconcile(degradedIn(loop.state.conditions), signal);
   await context.afterRound?.();
+}
+
+/** A command may have changed them since the observation. */
+function recordPauses({ store, policy }: Loop['context'], { observed }: Snapshot): void {
+  const stored = store.load();
+  const { pauses = [] } = stored;
+  const next = pausesAfter({ ...stored, ...observed, pauses, policy });
+  if (next !== pauses) store.setPauses(next);
 }
 
 /**

@@ -11,6 +11,7 @@ import {
   healthOf,
   labelsOf,
   nodeStatusOf,
+  publishedPauses,
   publishedStatus,
   SERVES_ANNOTATION,
   STATUS_ANNOTATION,
@@ -145,9 +146,10 @@ export class Publisher {
     if (now === undefined || offered === 'unknown') {
       return isSilent ? { fields: undefined, health: healthOf(undefined) } : undefined;
     }
+    const shown = { ...now, pauses: publishedPauses(now) };
     const annotations = {
       ...(offered !== undefined && { [SERVES_ANNOTATION]: servesAnnotation(offered) }),
-      [STATUS_ANNOTATION]: JSON.stringify(publishedStatus(nodeStatusOf(now, this.options.cluster.ownState().out))),
+      [STATUS_ANNOTATION]: JSON.stringify(publishedStatus(nodeStatusOf(shown, this.options.cluster.ownState().out))),
     };
     return { fields: { annotations, labels: labelsOf(now) }, health: healthOf(isSilent ? undefined : now) };
   }

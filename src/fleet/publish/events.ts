@@ -18,6 +18,8 @@ export const EVENT_REASONS = [
   'ReleaseProven',
   'ReleaseRolledBack',
   'ReleaseDegraded',
+  'RollOutPaused',
+  'RollOutResumed',
 ] as const;
 
 export interface NodeEvent {
@@ -66,12 +68,17 @@ export function eventsOf(reported: Reported, report: OwnReport): readonly NodeEv
     const isKnown = reported.troubleIds === undefined && was?.phase === is?.phase && was?.reason === is?.reason;
     return is === undefined || isKnown ? [] : troubleEvents(bundle);
   });
-  const standing = [...rejectionEvents(report), ...wantedEvents(report), ...troubles];
+  const standing = [...rejectionEvents(report), ...wantedEvents(report), ...pauseEvents(report), ...troubles];
   return [...standing.filter(({ id }) => reported.troubleIds?.has(id) !== true), ...life];
 }
 
 export function reportedAfter(report: OwnReport): Reported {
-  const standing = [...rejectionEvents(report), ...wantedEvents(report), ...report.bundles.flatMap(troubleEvents)];
+  const standing = [
+    ...rejectionEvents(report),
+    ...wantedEvents(report),
+    ...pauseEvents(report),
+    ...report.bundles.flatMap(troubleEvents),
+  ];
   return { releases: releaseStatusesOf(report), troubleIds: new Set(standing.map(({ id }) => id)) };
 }
 
@@ -83,6 +90,18 @@ function rejectionEvents({ rejected }: OwnReport): NodeEvent[] {
 
 function wantedEvents({ wanted }: OwnReport): NodeEvent[] {
   return wanted.map(({ name, version, message }) => event('Warning', 'StickWanted', message, name, version));
+}
+
+/** Of this node only: each one makes events about its own. */
+function pauseEvents({ pauses }: OwnReport): NodeEvent[] {
+  return pauses.flatMap((one) => {
+    const { id, name, version, by, why, until, lifted, from, liftedFrom } = one;
+    const what = `roll-out of ${version === undefined ? name : `${name} ${version}`}`;
+    const text = `The ${what} is paused until ${until} by ${by}: ${why}. 'stickpin fleet resume ${id}' on any node ends the pause`;
+    const said = from === undefined ? [event('Warning', 'RollOutPaused', text, id)] : [];
+    if (lifted === undefined || liftedFrom !== undefined) return said;
+    return [...said, event('Normal', 'RollOutResumed', `The ${what} goes on: ${lifted.by} lifted pause ${id}`, id)];
+  });
 }
 
 function lifecycleEvents(was: Phase | undefined, bundle: OwnBundle): NodeEvent[] {

@@ -7,6 +7,7 @@ import {
   releaseLabel,
   versionInLabels,
 } from '../../domain/fleet/node-status.ts';
+import { isSaidHere, MOST_PAUSES } from '../../domain/fleet/pause.ts';
 import { isLoaded } from '../../domain/fleet/roll-out.ts';
 import { bundleTitle } from '../../domain/model/bundle.ts';
 import type { ConditionVerdict, Phase } from '../../domain/model/condition.ts';
@@ -20,6 +21,9 @@ const MOST_WANTS = 3;
 
 const MOST_REJECTS = 16;
 
+/** Leaves room for releases. */
+const PAUSE_BYTES = 1_024;
+
 /** Percentages are published in these steps: a preload writes ten times. */
 const PERCENT_STEP = 10;
 
@@ -29,10 +33,12 @@ export function nodeStatusOf(report: OwnReport, out?: LeftOut): NodeStatus {
   const more = all.length - NODE_STATUS_RELEASES;
   const wants = report.wanted.slice(0, MOST_WANTS).map(({ name, version }) => ({ name, version }));
   const rejects = rejectsOf(report);
+  const pauses = report.pauses.slice(0, MOST_PAUSES).map(({ from: _, liftedFrom: __, ...said }) => said);
   return defined({
     version: 1,
     arch: report.arch,
     releases: all.slice(0, NODE_STATUS_RELEASES),
+    pauses: pauses.length > 0 ? pauses : undefined,
     wants: wants.length > 0 ? wants : undefined,
     rejects: rejects.length > 0 ? rejects : undefined,
     more: more > 0 ? more : undefined,
@@ -52,6 +58,14 @@ function rejectsOf({ rejected, bundles }: OwnReport): readonly string[] {
     ({ path, bundleId = path }) => /sha256:([0-9a-f]{16})[0-9a-f]{48}$/.exec(bundleId)?.[1] ?? [],
   );
   return [...new Set(ids)].filter((id) => !taken.has(id)).slice(0, MOST_REJECTS);
+}
+
+/** For the Node: pauses that were said on it, first those that are not lifted. */
+export function publishedPauses({ pauses }: OwnReport): OwnReport['pauses'] {
+  const own = pauses.filter(isSaidHere);
+  const sorted = [...own.filter(({ lifted }) => lifted === undefined), ...own.filter(({ lifted }) => lifted)];
+  const sizes = sorted.map((one) => Buffer.byteLength(JSON.stringify(one)));
+  return sorted.filter((_, at) => sizes.slice(0, at + 1).reduce((sum, size) => sum + size, 0) <= PAUSE_BYTES);
 }
 
 /**
@@ -129,6 +143,7 @@ function releaseStatus(bundle: OwnBundle, report: OwnReport): ReleaseStatus {
     ...defined({ current: isCurrent, runs, percent, reason, place: rollOut?.place }),
     ...(rollOut?.begun === true && { begun: true }),
     ...(rollOut?.soaked === true && { soaked: true }),
+    ...(rollOut?.back === true && { back: true }),
   };
 }
 

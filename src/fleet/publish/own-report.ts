@@ -10,7 +10,7 @@ import type { Parsed } from '../../platform/schema.ts';
 import { schemaFault } from '../../platform/schema-fault.ts';
 import type { Cluster } from '../trouble.ts';
 
-const { runtime, rejected, stateProblems, wanted, progress, media } = statusReport.entries;
+const { runtime, rejected, stateProblems, wanted, pauses, progress, media } = statusReport.entries;
 const { nodes: _, ...wantedRelease } = wanted.item.entries;
 const { code } = bundleReport.entries.activationHolds.wrapped.item.entries;
 const { reason, message } = bundleReport.entries.conditions.wrapped.item.entries;
@@ -43,6 +43,7 @@ const ownReport = v.object({
   rejected,
   stateProblems,
   wanted: v.optional(v.array(v.object(wantedRelease)), []),
+  pauses: v.optional(pauses, []),
   progress,
 });
 

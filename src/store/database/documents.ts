@@ -1,4 +1,5 @@
 import * as v from 'valibot';
+import { keptPause, type Pause } from '../../domain/fleet/pause.ts';
 import { type BundleId, isDigest } from '../../domain/model/digest.ts';
 import { HOOK_NAMES, type HookLedger, type HookRecord } from '../../domain/state/hook.ts';
 import type { Floors, PinLedger } from '../../domain/state/release-record.ts';
@@ -93,4 +94,10 @@ export function parseFloors(value: unknown): Floors | undefined {
     ...(resets.length > 0 && { resets: new Map(resets) }),
     ...(doubted.length > 0 && { doubted: new Set(doubted) }),
   };
+}
+
+/** None where another version wrote them: other nodes say them again. */
+export function parsePauses(text: string | undefined): readonly Pause[] {
+  const parsed = v.safeParse(v.array(keptPause), text === undefined ? [] : JSON.parse(text));
+  return parsed.success ? parsed.output : [];
 }

@@ -1,5 +1,6 @@
 import type { Database } from 'better-sqlite3';
 import { formatRevocationRecord, parseRevocationRecord } from '../../bundle/keys/revocation-record.ts';
+import type { Pause } from '../../domain/fleet/pause.ts';
 import type { VerifiedBundle } from '../../domain/model/bundle.ts';
 import type { ConditionMarks, ConditionStatus, ConditionType } from '../../domain/model/condition.ts';
 import type { BundleId } from '../../domain/model/digest.ts';
@@ -10,6 +11,7 @@ import type { Stored, StoredBundle } from '../../domain/state/state.ts';
 import { type KeyRotation, NO_ROTATION, type RejectedName, type Verdict } from '../../domain/trust/approval.ts';
 import type { RevocationRecord } from '../../domain/trust/revocation-record.ts';
 import type { BundleChange, DocumentName, EventRow, Store } from '../../ports/state.ts';
+import { parsePauses } from './documents.ts';
 import type { Recording } from './recording.ts';
 import {
   type BundleReviver,
@@ -38,6 +40,7 @@ export class SqliteState implements Omit<Store, 'mirror'> {
   private trust: TrustState;
   private marks: ReadonlyMap<BundleId, ConditionMarks>;
   private tags: readonly TagGiven[];
+  private pauses: readonly Pause[];
 
   /** @throws AppError `store/row` (`fatal`) when a stored row can't be read */
   constructor(
@@ -55,10 +58,11 @@ export class SqliteState implements Omit<Store, 'mirror'> {
     this.trust = this.trustRows.load();
     this.marks = loadConditions(database);
     this.tags = database.prepare<[], TagGiven>('SELECT tag, at FROM tag_given ORDER BY rowid').all();
+    this.pauses = parsePauses(this.document('pauses'));
   }
 
   load(): Stored {
-    return { bundles: this.bundles, pulledByUs: this.pulledByUs, ...this.trust };
+    return { bundles: this.bundles, pulledByUs: this.pulledByUs, pauses: this.pauses, ...this.trust };
   }
 
   settled(signal: AbortSignal): Promise<void> {
@@ -146,6 +150,14 @@ export class SqliteState implements Omit<Store, 'mirror'> {
     this.changeTrust(event, () => this.trustRows.allowName(release));
   }
 
+  setPauses(pauses: readonly Pause[], event?: EventRow): void {
+    this.recording.writeThrough(() => {
+      this.writeDocument('pauses', JSON.stringify(pauses));
+      if (event !== undefined) this.recording.events.append(event);
+    });
+    this.pauses = pauses;
+  }
+
   setPulledByUs(reference: string, isPulledByUs: boolean): void {
     if (this.pulledByUs.has(reference) === isPulledByUs) return;
     this.recording.write(() => this.pulledImages.set(reference, isPulledByUs));
@@ -224,12 +236,16 @@ export class SqliteState implements Omit<Store, 'mirror'> {
   }
 
   setDocument(name: DocumentName, content: string): void {
+    this.recording.writeThrough(() => this.writeDocument(name, content));
+  }
+
+  private writeDocument(name: DocumentName, content: string): void {
     const [{ name: table, key: column, text }, key] = placeOf(name);
     const upsert = this.database.prepare(
       `INSERT INTO ${table} (${column}, ${text}) VALUES (?, ?)
        ON CONFLICT (${column}) DO UPDATE SET ${text} = excluded.${text}`,
     );
-    this.recording.writeThrough(() => upsert.run(key, content));
+    upsert.run(key, content);
   }
 
   private changeTrust(event: EventRow, write: () => void): void {

@@ -1,7 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { fleet } from '../../../src/domain/activation/fleet-gate.ts';
+import { fleet, pausesAfter } from '../../../src/domain/activation/fleet-gate.ts';
 import type { FleetView, Peer } from '../../../src/domain/fleet/node-status.ts';
+import { newPause, type Pause } from '../../../src/domain/fleet/pause.ts';
 import type { Phase } from '../../../src/domain/model/condition.ts';
 import { NO_HOOKS } from '../../../src/domain/state/hook.ts';
 import { NOON, POLICY, stored, verified } from '../../support/daemon/scenario.ts';
@@ -17,14 +18,16 @@ const bundle = stored(verified(), { readyAt: NOON });
 const policy = { ...POLICY, fleet: { ...POLICY.fleet, enabled: true } };
 
 /** What holds the activation on the node that has this view, long after the release was ready. */
-function holdOf(view: FleetView): string {
+function holdOf(view: FleetView, pauses: readonly Pause[] = []): string {
   const verdict = fleet({
     bundle,
     bundles: [before, bundle],
     policy,
     now: NOON + 2 * HOUR,
+    clockSynchronised: true,
     fleet: view,
     hooks: NO_HOOKS,
+    pauses,
   });
   if (verdict.kind === 'pass') return 'goes';
   const { code, data } = verdict.hold;
@@ -108,6 +111,34 @@ describe.runIf(have('openssl'))('nodes that activate one after the other', () =>
     nodes[1]?.report(reportOf('activated'));
     await settled('goes', 'goes', 'goes');
   }, 120_000);
+
+  it('pause together while no API server answers, and go on with a lift on another one', async () => {
+    const now = NOON + 2 * HOUR;
+    const said = nodes.map((): readonly Pause[] => []);
+    const daemons = async () =>
+      Promise.all(
+        nodes.map(async (node, at) => {
+          const view = await node.process().view();
+          const context = { bundles: [before, bundle], policy, now, clockSynchronised: true, fleet: view };
+          said[at] = pausesAfter({ ...context, pauses: said[at] });
+          node.report({ ...reportOf('ready'), pauses: said[at] ?? [] });
+          return holdOf(view, said[at]);
+        }),
+      );
+    for (const node of nodes) node.report(reportOf('ready'));
+    await settled('goes', 'fleet/order n1', 'fleet/order n1');
+    await cluster.server.stop();
+    const pause = newPause({ name: 'ocp', node: 'n1', by: 'uid 0', why: 'no power', atMs: now, forMs: HOUR });
+    said[0] = [pause];
+    await eventually(async () => expect(await daemons()).toEqual(Array(3).fill('fleet/paused n1')), 60_000, 200);
+    said[1] = (said[1] ?? []).map((one) => ({ ...one, lifted: { node: 'n2', by: 'uid 0' } }));
+    await eventually(
+      async () => expect(await daemons()).toEqual(['goes', 'fleet/order n1', 'fleet/order n1']),
+      60_000,
+      200,
+    );
+    expect(said[2]).toMatchObject([{ id: pause.id, from: expect.stringMatching(/^n[12]$/), lifted: { node: 'n2' } }]);
+  }, 180_000);
 
   it('stop at one that goes back', async () => {
     for (const node of nodes) node.report(reportOf('ready'));

@@ -34,6 +34,7 @@ export function ownReport(bundles: readonly OwnBundle[], over: Partial<OwnReport
     rejected: [],
     stateProblems: [],
     wanted: [],
+    pauses: [],
     progress: { doneBytes: 0, totalBytes: 0 },
     ...over,
   };

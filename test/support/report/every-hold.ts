@@ -76,6 +76,13 @@ const HOLDS: Readonly<
   ],
   'fleet/unknown': [{ data: {}, releasedBy: 'event' }],
   'fleet/reading': [{ data: {}, releasedBy: 'event' }],
+  'fleet/paused': [
+    {
+      data: { id: '0123456789ab', node: 'worker-1', by: 'uid 1000', why: 'no power', until: NOON },
+      releasedBy: 'time',
+    },
+    { data: { id: '0123456789ab', node: LONG, by: LONG, why: WORDS, until: NOON }, releasedBy: 'time' },
+  ],
   'fleet/rolled-back': [
     { data: { node: 'worker-3', more: 0, phase: 'activated', reason: 'engine/rolled-back' }, releasedBy: 'event' },
     { data: { node: LONG, more: 0, absent: LONG }, releasedBy: 'event' },

@@ -7,7 +7,9 @@ import {
   releaseLabel,
   versionInLabels,
 } from '../../../domain/fleet/node-status.ts';
+import { endOf } from '../../../domain/fleet/pause.ts';
 import { type LaggingNode, mayHaveOthers } from '../../../domain/fleet/turn.ts';
+import { terminalText } from '../../../platform/plain-text.ts';
 import { formatCount, formatDuration } from '../../../platform/sizes.ts';
 import type { Tone } from '../colour.ts';
 import { type Cell, formatTable } from '../table.ts';
@@ -19,7 +21,20 @@ export function renderFleet(view: FleetView, now: number, layout: Layout = {}): 
   const peers = view.peers.flatMap(({ name, trouble: why }) => (why === undefined ? [] : [`${name}: ${why}\n`]));
   const unreachable = peers.length === 0 ? '' : `\nNodes that can't be asked now:\n${peers.join('')}`;
   const table = formatTable(['NODE', 'RELEASE', 'PHASE', 'SHARED', 'SEEN'], rows, layout);
-  return `${table}${labelNotes(view)}${trouble}${unreachable}`;
+  return `${table}${pauseLines(view, now)}${labelNotes(view)}${trouble}${unreachable}`;
+}
+
+function pauseLines({ nodes }: FleetView, now: number): string {
+  const said = nodes.flatMap(({ status }) => status?.pauses ?? []);
+  const lifted = new Set(said.flatMap((one) => (one.lifted === undefined ? [] : [one.id])));
+  const lasting = new Map(said.map((one) => [one.id, one]));
+  const lines = [...lasting.values()]
+    .filter((one) => !lifted.has(one.id) && endOf(one) > now)
+    .map(
+      ({ id, name, version, node, by, why, until }) =>
+        `${name}${version === undefined ? '' : ` ${version}`} is paused until ${until} by ${by} on ${node}: ${why}\n    'stickpin fleet resume ${id}' ends the pause\n`,
+    );
+  return lines.length === 0 ? '' : `\n${lines.map(terminalText).join('')}`;
 }
 
 /** Labels of Nodes that nobody would connect with the release. */

@@ -187,6 +187,13 @@ export const HOLDS: { readonly [C in Code]: HoldEntry<DataOf<C>> } = {
       more: `, and the Kubernetes API has not said that there is none (see 'stickpin fleet status'); this node counts as alone once stickpin-fleet.service has searched for ${formatDuration(waitMs)}${isFirst ? '' : ', and the release was ready for as long'}`,
     }),
   },
+  'fleet/paused': {
+    says: ({ id, node, by, why, until }, { name }) => ({
+      what: `its roll-out was paused on ${name(node)} until ${timeText(until)} (${id})`,
+      more: ` by ${by}: ${why}`,
+    }),
+    remedy: (release) => `to end the pause, run 'stickpin fleet resume' with its id on any node; ${ANYWAY(release)}`,
+  },
   'fleet/rolled-back': {
     says: (data, { name }) => ({
       what: `it was rolled back on ${name(data.node)}`,

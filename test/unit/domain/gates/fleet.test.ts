@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { fleet, rollOutState } from '../../../../src/domain/activation/fleet-gate.ts';
+import { fleet, pausesAfter, rollOutState } from '../../../../src/domain/activation/fleet-gate.ts';
 import { schedule } from '../../../../src/domain/activation/timing-gates.ts';
 import type { FleetNode } from '../../../../src/domain/fleet/node-status.ts';
+import { LONGEST_PAUSE_MS, newPause } from '../../../../src/domain/fleet/pause.ts';
 import { hexOf } from '../../../../src/domain/model/digest.ts';
 import { BY_NAME } from '../../../../src/domain/model/roll-out-order.ts';
 import type { VersionScheme } from '../../../../src/domain/model/version.ts';
@@ -22,7 +23,10 @@ const node = (name: string, release: object | undefined, isAbsent = false): Flee
 });
 const view = (...nodes: readonly FleetNode[]) => ({ self: 'worker-2', nodes, peers: [] });
 const gate = (over: Partial<Parameters<typeof fleet>[0]>) =>
-  fleet({ bundle, bundles: [bundle], policy, now: NOON, fleet: view(), hooks: NO_HOOKS, ...over });
+  fleet({
+    ...{ bundle, bundles: [bundle], policy, now: NOON, clockSynchronised: true, fleet: view(), hooks: NO_HOOKS },
+    ...over,
+  });
 
 function text(over: Partial<Parameters<typeof fleet>[0]>): string {
   const verdict = gate(over);
@@ -36,6 +40,55 @@ describe('the gate of the fleet', () => {
     expect(text({ ...waiting, policy: POLICY })).toBe('pass');
     expect(text({ ...waiting, policy: { ...policy, fleet: { ...policy.fleet, activate: 'each' } } })).toBe('pass');
     expect(text({ ...waiting, bundle: { ...bundle, activationRequestedAt: NOON } })).toBe('pass');
+  });
+
+  it('holds what a person paused and has not begun, also where each node decides alone', () => {
+    const said = { name: 'ocp', node: 'worker-9', by: 'uid 0', why: 'no power', atMs: NOON, forMs: 3_600_000 };
+    const each = { ...policy, fleet: { ...policy.fleet, activate: 'each' as const } };
+    const paused = { pauses: [newPause(said)], policy: each };
+    expect(text(paused)).toMatch(/^its roll-out was paused on worker-9 until .* by uid 0: no power/);
+    expect(gate(paused)).toMatchObject({ hold: { releasedBy: 'time', checkAgainAt: NOON + 3_600_000 } });
+    expect(text({ ...paused, fleet: undefined })).toContain('paused on worker-9');
+    expect(text({ ...paused, now: NOON + 3_600_000 })).toBe('pass');
+    expect(text({ ...paused, bundle: { ...bundle, activationRequestedAt: NOON } })).toBe('pass');
+    expect(text({ ...paused, bundle: { ...bundle, activationBegunAt: NOON } })).toBe('pass');
+    expect(text({ ...paused, policy: POLICY })).toBe('pass');
+  });
+
+  describe('after a rollback on this node', () => {
+    const back = { ...bundle, activatedAt: NOON - 10, rolledBackAt: NOON - 5 };
+    const known = (over: object = {}) =>
+      pausesAfter({ bundles: [back], policy, now: NOON, clockSynchronised: true, fleet: view(), ...over });
+    const state = (over: object) =>
+      rollOutState(
+        {
+          ...{ policy, now: NOON, fleet: view(), absentImages: 0, boot: { bootId: 'now', uptimeMs: 0 } },
+          bundle: { ...back, ...over },
+        },
+        false,
+      );
+
+    it('pauses the roll-out once, also after a restart and a lift', () => {
+      const pauses = known();
+      expect(pauses).toMatchObject([{ name: 'ocp', version: '4.13.7', node: 'worker-2', by: 'a rollback' }]);
+      expect(known({ pauses })).toBe(pauses);
+      const lifted = pauses.map((one) => ({ ...one, lifted: { node: 'worker-1', by: 'uid 0' } }));
+      expect(known({ pauses: lifted })).toBe(lifted);
+      expect(known({ now: NOON + LONGEST_PAUSE_MS })).toEqual([]);
+      expect(gate({ pauses })).toMatchObject({ hold: { code: 'fleet/paused', releasedBy: 'person' } });
+    });
+
+    it('lets the others go on where the settings say so, and where it is activated again', () => {
+      const goOn = { ...policy, fleet: { ...policy.fleet, order: { ...BY_NAME, onRollback: 'go-on' as const } } };
+      expect(known({ policy: goOn })).toEqual([]);
+      const again = known({ pauses: known(), bundles: [{ ...back, activatedAt: NOON }] });
+      expect(again).toMatchObject([{ lifted: { node: 'worker-2', by: 'an activation' } }]);
+      expect(state({})).toEqual({ back: true });
+      expect(state({ activationRequestedAt: NOON })).toBeUndefined();
+      const other = { phase: 'activated', reason: 'engine/rolled-back', back: true };
+      expect(text({ fleet: view(node('worker-1', other)) })).toBe('pass');
+      expect(text({ fleet: view(node('worker-1', { ...other, back: undefined })) })).toContain('was rolled back on');
+    });
   });
 
   it('holds while nothing is known of the other nodes', () => {

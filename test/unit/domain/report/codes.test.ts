@@ -12,7 +12,7 @@ const OUTSIDE = /^(cli|factory|doctor|app\/(command-line|doctor|rehearsal))\//;
 /** What answers a command alone, runs in the factory alone, or is no code. */
 const WITHOUT_CODE = new Set(
   `api/denied api/failed api/starting api/stopping api/unreachable api/unreadable engine/activation-held engine/ambiguous
-  engine/no-bundle engine/no-fallback engine/no-unclaimed engine/not-checked engine/not-provable engine/not-ready
+  engine/no-bundle engine/no-fallback engine/no-fleet engine/no-pause engine/no-release engine/no-unclaimed engine/not-checked engine/not-provable engine/not-ready
   engine/nothing-to-cancel engine/protected engine/reason engine/running engine/withdrawn trust/no-stream
   bundle/passphrase bundle/signer bundle/skopeo bundle/target bundle/tool bundle/warnings`.split(/\s+/),
 );

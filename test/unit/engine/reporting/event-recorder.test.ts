@@ -34,6 +34,7 @@ function make() {
     allowName: () => undefined,
     trouble: () => undefined,
     rollBack: () => undefined,
+    setPauses: () => undefined,
     setPulledByUs: () => undefined,
     settled: async () => undefined,
     mirror: async () => undefined,
