@@ -11,16 +11,29 @@ export interface ActionWords {
 
 /** What a line begins with, and what a person does then. */
 export const ACTIONS = {
-  'leave-in': { action: 'leave-in', words: 'LEAVE THE STICK IN', asks: 'Wait. The node reads the stick.' },
+  'leave-in': { action: 'leave-in', words: 'LEAVE THE STICK IN', asks: 'Wait.' },
   remove: { action: 'remove', words: 'REMOVE THE STICK', asks: 'Take it to the next node.' },
   'plug-in': { action: 'plug-in', words: 'PLUG IN THE STICK', asks: 'Plug in the stick of the release.' },
   'plug-in-again': { action: 'plug-in', words: 'PLUG IN THE STICK AGAIN', asks: 'Plug the same stick in again.' },
-  'plug-in-other': { action: 'plug-in', words: 'PLUG IN ANOTHER STICK', asks: 'Plug in another good stick.' },
-  'call-support': { action: 'call-support', words: 'CALL SUPPORT', asks: 'Read out the code.' },
+  'plug-in-other': {
+    action: 'plug-in',
+    words: 'PLUG IN ANOTHER STICK',
+    asks: 'Mark it. Plug in a good one.',
+  },
+  'call-support': {
+    action: 'call-support',
+    words: 'CALL SUPPORT',
+    asks: 'Leave the stick alone. Read out the code.',
+  },
   wait: { action: 'wait', words: 'WAIT', asks: 'Wait.' },
-  'done-remove': { action: 'remove', words: 'DONE', after: 'Remove the stick.', asks: 'Take it to the next node.' },
+  'done-remove': {
+    action: 'remove',
+    words: 'DONE',
+    after: 'Remove the stick.',
+    asks: 'Remove it. Take it to the next node.',
+  },
   done: { action: 'none', words: 'DONE', asks: 'Nothing.' },
-  idle: { action: 'none', words: 'IDLE', asks: 'Nothing.' },
+  idle: { action: 'none', words: 'IDLE', asks: 'Nothing, or plug in a stick.' },
 } as const satisfies Readonly<Record<string, ActionWords>>;
 
 export type Does = keyof typeof ACTIONS;
