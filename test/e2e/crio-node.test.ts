@@ -171,7 +171,7 @@ describeMachine('a node with CRI-O', 'installed', (machine) => {
       (report) => report.bundles[1]?.phase === 'ready' && report.operation === 'idle',
     );
     expect(ready.status).toBe(
-      "REMOVE THE STICK (A-01): ocp 4.13.8 is loaded: 2 images present and pinned. 'stickpin activate ocp@4.13.8' when you like.",
+      "REMOVE THE STICK (A-01): ocp 4.13.8 is loaded: 2 images present and pinned. Call support. To activate it: 'stickpin activate ocp@4.13.8'.",
     );
     await pinnedByRuntime(second);
     // On a busy machine CRI-O may take longer to read its mirrors than is waited for; a pull that

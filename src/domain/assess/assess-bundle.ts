@@ -116,7 +116,7 @@ export function assessBundle(bundle: StoredBundle, context: BundleContext): Bund
     bundle,
     media: [...new Set(carriers.map((carrier) => carrier.medium.label))],
     ...peersOf(carriers),
-    ...(isWithheld(phase) ? {} : neededBy({ bundle, carriers, ...images }, context)),
+    ...(isWithheld(phase) || isKept(bundle, images, observed) ? {} : neededBy({ bundle, carriers }, context)),
     blobMedia: [
       ...new Set(carriers.filter(({ found }) => found.isEnvelope !== true).map((carrier) => carrier.medium.label)),
     ],
@@ -176,19 +176,17 @@ function peersOf(carriers: readonly Carrier[]): Pick<BundleAssessment, 'isOnPeer
 interface GivenBundle {
   readonly bundle: VerifiedBundle & Pick<StoredBundle, 'readyAt'>;
   readonly carriers: readonly { readonly medium: Medium }[];
-  readonly absentImages: readonly Image[];
 }
 
-/** The nodes that need this stick, because this node could not give the bundle without it. */
+/** The nodes that need this stick: this node could not give the bundle without it. */
 export function neededBy(
-  given: GivenBundle,
+  { bundle, carriers }: GivenBundle,
   { observed, memory, policy, stored }: Pick<BundleContext, 'observed' | 'memory' | 'policy' | 'stored'>,
 ): Pick<BundleAssessment, 'neededBy'> {
-  const { bundle, carriers } = given;
   const { fleet, now } = observed;
   const { enabled, serve, except, absent } = policy.fleet;
   const isGiven = serve && !except.includes(bundle.payload.name) && carriers.some(({ medium }) => !medium.peer);
-  if (!isGiven || isKept(given, observed)) return {};
+  if (!isGiven) return {};
   if (fleet === undefined) return enabled ? { neededBy: 'unknown' } : {};
   // A stick that comes back later serves nodes that were not there before.
   const arrivedAt = carriers.map(({ medium }) => memory.arrivals.get(medium.mediumId)?.at ?? now);
@@ -197,16 +195,20 @@ export function neededBy(
   return nodes === undefined ? {} : { neededBy: nodes };
 }
 
-/** Whether every blob is on the node's own disk, or in the runtime's storage. */
-function isKept({ bundle, absentImages }: GivenBundle, { localBlobs, runtime }: Observed): boolean {
-  const { images, layers, artifacts = [] } = bundle.contents;
+/** Whether all blobs of an adopted bundle are on the node's disk, or in the runtime's storage. */
+function isKept(
+  { contents }: StoredBundle,
+  { absentImages }: Pick<BundleImages, 'absentImages'>,
+  { localBlobs, runtime }: Observed,
+): boolean {
+  const { images, layers, artifacts = [] } = contents;
   const isInRuntime = runtime.kind === 'reachable' && runtime.layerStorage === 'both' && absentImages.length === 0;
   const own = layers.filter(({ inBase }) => inBase !== true);
   const wanted = [
     ...images,
     ...artifacts,
     ...artifacts.map(({ config }) => config),
-    ...(isInRuntime ? artifactLayers(bundle.contents) : own),
+    ...(isInRuntime ? artifactLayers(contents) : own),
   ];
   return wanted.every(({ digest }) => localBlobs.has(digest));
 }

@@ -121,7 +121,7 @@ function withNeeds(rejection: Rejection, context: BundleContext): Rejection {
   const { bundle, mediumId, reason } = rejection;
   if (bundle === undefined || reason.code.startsWith('trust/')) return rejection;
   const carriers = context.found.filter(({ medium }) => medium.mediumId === mediumId);
-  return { ...rejection, ...neededBy({ bundle, carriers, absentImages: bundle.contents.images }, context) };
+  return { ...rejection, ...neededBy({ bundle, carriers }, context) };
 }
 
 function assessNotice(

@@ -13,6 +13,12 @@ export interface ActionWords {
 export const ACTIONS = {
   'leave-in': { action: 'leave-in', words: 'LEAVE THE STICK IN', asks: 'Wait.' },
   remove: { action: 'remove', words: 'REMOVE THE STICK', asks: 'Take it to the next node.' },
+  'remove-call': {
+    action: 'remove',
+    words: 'REMOVE THE STICK',
+    after: 'Call support.',
+    asks: 'Take it to the next node.',
+  },
   'plug-in': { action: 'plug-in', words: 'PLUG IN THE STICK', asks: 'Plug in the stick of the release.' },
   'plug-in-again': { action: 'plug-in', words: 'PLUG IN THE STICK AGAIN', asks: 'Plug the same stick in again.' },
   'plug-in-other': {

@@ -22,7 +22,7 @@ const ROWS: readonly Row[] = [
   ['M-06', 'media/gone', 'The stick was removed while it was read', 'plug it in again', 'plug-in-again'],
   ['M-07', 'media/udev', 'What udev knows of the stick could not be read', "see 'systemctl status systemd-udevd'", 'call-support'],
   ['M-08', 'media/load', 'A folder or image could not be loaded', 'correct the path that the message names', 'call-support'],
-  ['M-09', 'engine/stalled', 'The stick delivers nothing, or a pull makes no progress', 'unplug the stick and plug it in again, or try another port', 'wait'],
+  ['M-09', 'engine/stalled', 'The stick delivers nothing, or a pull makes no progress', 'unplug the stick and plug it in again, or try another port', 'plug-in-again'],
   ['M-10', 'engine/no-source', 'The stick was removed before all images were loaded'],
   ['M-11', 'bundle/blob-missing', 'Files of the release are on another stick'],
   ['M-12', 'engine/needs-copy', 'All copies of the release that were seen are damaged'],

@@ -131,7 +131,8 @@ function wrapped(text: string): string[] {
 
 function cut(lines: readonly string[]): string[] {
   const kept = lines.slice(0, MAX_TEXT_LINES);
-  if (lines.length > kept.length) kept[kept.length - 1] = `${kept.at(-1)?.slice(0, COLUMNS - 4)} ...`;
+  if (lines.length > kept.length)
+    kept[kept.length - 1] = `${`${kept.at(-1)} `.slice(0, COLUMNS - 3).replace(/\s\S*$/, '')} ...`;
   return kept;
 }
 

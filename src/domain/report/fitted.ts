@@ -12,8 +12,14 @@ export function briefTitle(bundle: BundleLabel): string {
   return clip(bundleTitle(bundle), MAX_NAME_LENGTH);
 }
 
+/** Of a path the last folders that fit, else the first ones: none is cut. */
 export function briefName(name: string): string {
-  return clip(name, MAX_NAME_LENGTH);
+  const short = withShortDigests(name);
+  if (short.length <= MAX_NAME_LENGTH) return short;
+  const end = short.indexOf('/', short.length - MAX_NAME_LENGTH + 1);
+  if (end >= 0 && end < short.length - 1) return `…${short.slice(end)}`;
+  const begin = short.lastIndexOf('/', MAX_NAME_LENGTH - 2);
+  return begin > 0 ? `${short.slice(0, begin + 1)}…` : clip(short, MAX_NAME_LENGTH);
 }
 
 /** Longest list of names in a short line. */
@@ -84,20 +90,19 @@ const MORE = "See 'journalctl -u stickpin'.";
  * whole sentence follows it, `more` where nothing else is short enough.
  */
 export function fitted(sentences: readonly string[], maxLength: number = MAX_LINE_LENGTH, more = MORE): string {
-  const [first = '', ...rest] = sentences.filter((text) => text !== '');
-  const line = rest.reduce(
+  const [first = '', ...rest] = sentences.filter((text) => text !== '').map(withShortDigests);
+  return rest.reduce(
     (before, next) => {
       const longer = `${sentence(before)} ${next}`;
       return longer.length <= maxLength ? longer : before;
     },
     headWithin(first, { next: rest[0], more }, maxLength),
   );
-  return withShortDigests(line);
 }
 
 /** Nobody reads 64 hex digits from a screen: `stickpin list` has them. */
 export function withShortDigests(text: string): string {
-  return text.replace(/(?<![0-9a-f])([0-9a-f]{12})[0-9a-f]{52}(?![0-9a-f])/g, '$1…');
+  return text.replace(/(?<![0-9a-f])([0-9a-f]{12})[0-9a-f]{52,}/g, '$1…');
 }
 
 /** The sentences of a text: each begins with a capital letter after the end of another one. */
@@ -130,8 +135,11 @@ export function shortened(long: string, maxLength: number): string {
   const text = long.replace(systemCall, '');
   if (text.length <= maxLength) return text;
   const cut = text.slice(0, Math.max(0, maxLength - 1)).replace(/[\ud800-\udbff]$/, '');
-  const ends = [cut.replace(/[,;:] [^,;:]*$/, ''), cut.replace(/[\s,;:.]+\S*$/, '')];
-  return `${ends.find(({ length }) => length > maxLength * 0.6) ?? cut}…`;
+  const clause = cut.replace(/[,;:] [^,;:]*$/, '');
+  const words = cut.replace(/\s+\S*$/, '').replace(/[,;:.]+$/, '');
+  if (clause !== cut && clause.length > maxLength * 0.6) return `${clause}…`;
+  // Half a path or digest misleads; another long word is cut.
+  return `${words.length > maxLength * 0.6 || /[/:]\S*$/.test(cut) ? words : cut}…`;
 }
 
 function headWithin(

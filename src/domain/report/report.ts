@@ -32,7 +32,7 @@ export function reportOf(
   return plainDocument<StatusReport>({
     status: statusLine(snapshot, progress),
     advice: adviceOf(snapshot, progress),
-    needsPerson: personNeeds(snapshot),
+    needsPerson: personNeeds(snapshot, progress),
     operation: operationOf(observed, memory, assessment),
     runtime: defined({
       reachable: runtime.kind !== 'unreachable',

@@ -1,8 +1,9 @@
 import type { ReleaseStatus } from '../../domain/fleet/node-status.ts';
 import { bundleTitle } from '../../domain/model/bundle.ts';
 import type { Phase } from '../../domain/model/condition.ts';
+import { shortened, withShortDigests } from '../../domain/report/fitted.ts';
 import { digestOf } from '../../platform/digest.ts';
-import { clip, oneLine, sentence } from '../../platform/plain-text.ts';
+import { oneLine, sentence } from '../../platform/plain-text.ts';
 import { formatBytes, formatCount } from '../../platform/sizes.ts';
 import { releaseStatusesOf, shortBundle, stickWanted } from './node-status.ts';
 import type { OwnBundle, OwnReport } from './own-report.ts';
@@ -158,11 +159,11 @@ function event(
   ...occurrence: readonly string[]
 ): NodeEvent {
   const id = digestOf([reason, ...occurrence].join('\n')).slice('sha256:'.length, 'sha256:'.length + 16);
-  return { type, reason, message: clipBytes(oneLine(message)), id };
+  return { type, reason, message: withinBytes(withShortDigests(oneLine(message))), id };
 }
 
-function clipBytes(message: string): string {
-  let text = clip(message, MESSAGE_CHARACTERS);
-  while (Buffer.byteLength(text) > MESSAGE_CHARACTERS) text = clip(text, Math.floor(text.length * 0.9));
+function withinBytes(message: string): string {
+  let text = shortened(message, MESSAGE_CHARACTERS);
+  while (Buffer.byteLength(text) > MESSAGE_CHARACTERS) text = shortened(text, Math.floor(text.length * 0.9));
   return text;
 }

@@ -12,8 +12,9 @@ import { isLoaded } from '../../domain/fleet/roll-out.ts';
 import { bundleTitle } from '../../domain/model/bundle.ts';
 import type { ConditionVerdict, Phase } from '../../domain/model/condition.ts';
 import { hexOf } from '../../domain/model/digest.ts';
+import { shortened, withShortDigests } from '../../domain/report/fitted.ts';
 import { defined } from '../../platform/defined.ts';
-import { clip, oneLine, sentence } from '../../platform/plain-text.ts';
+import { oneLine, sentence } from '../../platform/plain-text.ts';
 import type { OwnBundle, OwnReport } from './own-report.ts';
 
 /** Leaves room for releases. */
@@ -241,7 +242,12 @@ export function stickWanted({ hold, reason }: OwnBundle): OwnBundle['reason'] {
 }
 
 function health(status: Health['status'], reason: string, message: string): Health {
-  return { type: 'StickpinHealthy', status, reason, message: clip(oneLine(message), MESSAGE_CHARACTERS) };
+  return {
+    type: 'StickpinHealthy',
+    status,
+    reason,
+    message: shortened(withShortDigests(oneLine(message)), MESSAGE_CHARACTERS),
+  };
 }
 
 function summaryOf({ bundles }: OwnReport): string {

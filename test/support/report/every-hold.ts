@@ -103,13 +103,13 @@ const HOLDS: Readonly<
     { data: { node: 'worker-1' }, releasedBy: 'event' },
     { data: { node: LONG }, releasedBy: 'event' },
   ],
-  hook: ['files', 'start', 'end', 'retry'].flatMap((state) => [
-    { data: { unit: 'before.service', state, attempts: 2, why: { kind: 'absent' } }, releasedBy: 'event' },
-    {
-      data: { unit: `${LONG}.service`, state, attempts: 2, why: { kind: 'unasked', message: WORDS } },
-      releasedBy: 'time',
-    },
-  ]),
+  hook: ['files', 'start', 'end', 'retry'].flatMap((state) => {
+    const releasedBy = state === 'retry' ? 'time' : 'event';
+    return [
+      { data: { unit: 'before.service', state, attempts: 2, why: { kind: 'absent' } }, releasedBy },
+      { data: { unit: `${LONG}.service`, state, attempts: 2, why: { kind: 'unasked', message: WORDS } }, releasedBy },
+    ];
+  }),
   'engine/pulls-from-elsewhere': [
     { data: { kind: 'found', image: 'quay.io/x/w:1', usedBy: 'Pod a, container c', more: 0 }, releasedBy: 'event' },
     { data: { kind: 'found', image: `quay.example.com/${LONG}:1`, usedBy: LONG, more: 3 }, releasedBy: 'event' },

@@ -72,7 +72,7 @@ describe('a release whose activation its rules hold', () => {
       rules: [{ rule: 'from', value: '>=99.0.0', effect: 'holds-activation' }],
     });
     expect(node.statuses.at(-1)).toBe(
-      `REMOVE THE STICK (A-02): ocp 4.13.7 is loaded, not activated: its rule "from" needs >=99.0.0, and the current release is 4.13.6. To activate it anyway: 'stickpin activate ocp@4.13.7'.`,
+      `REMOVE THE STICK (A-02): ocp 4.13.7 is loaded, not activated: its rule "from" needs >=99.0.0, and the current release is 4.13.6. Call support. To activate it anyway: 'stickpin activate ocp@4.13.7'.`,
     );
     const active = entry('4.13.7')?.conditions?.find(({ type }) => type === 'Active');
     expect(active).toMatchObject({ status: 'False', reason: 'ActivationHeld' });

@@ -247,7 +247,7 @@ describe('update.strategy', () => {
     expect(entry()?.activationHolds?.[0]?.message).toBe(
       'the setting update.strategy is "manual" on this node: a person activates it',
     );
-    expect(node.statuses.at(-1)).toContain("'stickpin activate ocp@4.13.7' when you like.");
+    expect(node.statuses.at(-1)).toContain("To activate it: 'stickpin activate ocp@4.13.7'.");
     node.engine.activate({ bundle: 'ocp@4.13.7' });
     await node.clock.advance(0);
     expect(entry()?.phase).toBe('activated');

@@ -52,6 +52,19 @@ describe('journal catalog', () => {
     expect(Object.keys(messageIds).filter((kind) => !named.has(kind))).toEqual([]);
   });
 
+  it('names the short code where each line of the kind has one', () => {
+    const kinds = Object.entries(messageIds).filter(([, id]) => entries.get(id)?.includes('@STICKPIN_CODE@'));
+    expect(kinds.map(([kind]) => kind).sort()).toEqual([
+      'approvalAwaited',
+      'bundleHeld',
+      'bundleRejected',
+      'mediumFailed',
+      'noSpace',
+      'trustWithdrawn',
+    ]);
+    for (const [, id] of kinds) expect(entries.get(id)).toContain("'stickpin explain @STICKPIN_CODE@'");
+  });
+
   it.each([...entries])('says what %s is, what it means and what to do', (_id, text) => {
     expect(text).toMatch(/^Subject: .{8,}\nDefined-By: stickpin\nSupport: \S+\n\n\S/);
     expect(text).toMatch(/\n\nWhat to do: \S/);

@@ -5,10 +5,13 @@ import { sequenceOf } from '../../adoption/floors.ts';
 import type { Assessment } from '../../assess/assess.ts';
 import type { BundleAssessment } from '../../assess/assess-bundle.ts';
 import { unsupportedReason } from '../../assess/derive-phase.ts';
+import type { Reason } from '../../model/reason.ts';
 import { isRecordingTrouble, isStateDamage } from '../../preload/space.ts';
 import { isRetired, isRolledBack } from '../../release/recorded-phase.ts';
 import { flawedAmong } from '../../state/checks.ts';
-import { isForPerson } from '../actions.ts';
+import { isFolder } from '../../state/memory.ts';
+import type { StoredBundle } from '../../state/state.ts';
+import { ACTIONS, type Does, isForPerson } from '../actions.ts';
 import { doesAbout } from '../codes.ts';
 import {
   briefName,
@@ -19,8 +22,18 @@ import {
   SEE_LIST,
   shortened,
   titleAmong,
+  withShortDigests,
 } from '../fitted.ts';
-import { briefHold, doesAboutHold, isAwaited, isRuleHold, isWithoutCommand, reportedHold } from '../hold-text.ts';
+import {
+  briefHold,
+  doesAboutHold,
+  isAwaited,
+  isRuleHold,
+  isWithoutCommand,
+  reportedHold,
+  shownHolds,
+} from '../hold-text.ts';
+import { endsAlone } from '../reasons/holds.ts';
 import { doesFor, reasonLine, reasonWithin } from '../reasons/reason-text.ts';
 import type { Snapshot } from '../snapshot.ts';
 import { runtimeAway } from '../texts/short-texts.ts';
@@ -32,7 +45,12 @@ export function bundleTrouble(those: readonly BundleAssessment[], { bundles }: A
   const stopped = spoken.filter(({ reason }) => reason !== undefined);
   const entry = stopped.findLast(needsPerson) ?? stopped.at(-1) ?? spoken.findLast(({ trouble }) => trouble);
   const reason = entry?.reason ?? entry?.trouble;
-  return entry && reason && reasonLine(reason, entry.bundle, bundles);
+  return entry && reason && { ...reasonLine(reason, entry.bundle, bundles), does: doesOf(entry, reason) };
+}
+
+/** No stick helps against a pull from another node that makes no progress: it is retried. */
+export function doesOf({ isOnPeersOnly }: Pick<BundleAssessment, 'isOnPeersOnly'>, reason: Reason): Does {
+  return isOnPeersOnly === true && reason.code === 'engine/stalled' ? 'wait' : doesFor(reason);
 }
 
 /** Without releases that were rolled back, once a newer one of their stream is among them. */
@@ -94,6 +112,35 @@ export function needsOtherMedium({ hold, media, badBlobs }: BundleAssessment): b
   return hold === 'media' && media.length === 0 && badBlobs.length > 0;
 }
 
+/**
+ * Waits for a stick, and none that is plugged in carries it or a newer release of its stream: what
+ * is plugged in is the wrong one.
+ */
+export function missedAmong(bundles: readonly BundleAssessment[]): BundleAssessment | undefined {
+  const isReplaced = ({ payload }: StoredBundle) =>
+    bundles.some(
+      ({ bundle, media }) =>
+        media.length > 0 && bundle.payload.name === payload.name && bundle.payload.sequence > payload.sequence,
+    );
+  return withoutOutdated(bundles).findLast(
+    (entry) =>
+      entry.phase === 'held' &&
+      entry.reason !== undefined &&
+      entry.media.length === 0 &&
+      ACTIONS[doesFor(entry.reason)].action === 'plug-in' &&
+      !isPassedOver(entry, bundles) &&
+      !isReplaced(entry.bundle),
+  );
+}
+
+/** What it waits for, in one line. */
+export function missedLine(entry: BundleAssessment, bundles: readonly BundleAssessment[]): Line | undefined {
+  const { reason, bundle } = entry;
+  if (reason === undefined || !needsOtherMedium(entry)) return reason && reasonLine(reason, bundle, bundles);
+  const text = ({ names }: Width) => otherMediumNote(entry, titleAmong(bundle, bundles, names)) ?? '';
+  return { does: doesFor(reason), code: reason.code, text };
+}
+
 /** Undefined when it needs no other medium. */
 export function otherMediumNote(entry: BundleAssessment, title: string): string | undefined {
   if (!needsOtherMedium(entry)) return undefined;
@@ -124,8 +171,9 @@ function arrivingLine(entry: BundleAssessment, bundles: readonly BundleAssessmen
   const title = ({ names }: Width) => titleAmong(bundle, bundles, names);
   if (phase === 'retired') {
     const command = `'stickpin activate ${commandNameAmong(bundle, bundles)}'`;
+    const isOfPerson = entry.media.some((label) => !isFolder({ label }));
     return {
-      does: 'call-support',
+      does: isOfPerson ? 'call-support' : 'idle',
       code: 'engine/retired',
       text: (width) => `${title(width)} is retired. To use it again, run ${command}.`,
     };
@@ -151,7 +199,12 @@ function loadedLine(entry: BundleAssessment, bundles: readonly BundleAssessment[
   const stick = freeOn(entry);
   const need = needNote(entry);
   if (phase === 'ready' && bundle.activatedAt === undefined) {
-    const command = `'stickpin activate ${commandNameAmong(bundle, bundles)}' when you like.`;
+    const [hold, ...others] = shownHolds(entry);
+    if (hold !== undefined && [hold, ...others].every(endsAlone)) {
+      const why = ({ names }: Width) => `It waits: ${oneLine(briefHold(hold, names))}.`;
+      return { does: 'wait', text: (width) => fitted([loaded(width), why(width), need], width.room), stick };
+    }
+    const command = `To activate it: 'stickpin activate ${commandNameAmong(bundle, bundles)}'.`;
     return {
       does: 'call-support',
       code: 'engine/manual',
@@ -221,7 +274,7 @@ export function heldLine(entry: BundleAssessment, bundles: KeptBundles): Line | 
   const text = ({ room, names }: Width) => {
     const again = bundle.activatedAt === undefined ? '' : ' again';
     const head = `${titleAmong(bundle, bundles, names)} is loaded, not activated${again}: `;
-    const why = oneLine(briefHold(hold, names));
+    const why = withShortDigests(oneLine(briefHold(hold, names)));
     const whole = [`${head}${why}.`, note, advice, images].filter((part) => part !== '');
     const fitting = [whole, whole.slice(0, -1)].map((parts) => parts.join(' ')).find(({ length }) => length <= room);
     if (fitting !== undefined) return fitting;

@@ -5,23 +5,26 @@ import { bundleName } from '../../model/bundle.ts';
 import type { Reason } from '../../model/reason.ts';
 import { isForPerson } from '../actions.ts';
 import { shortCode } from '../codes.ts';
-import { withCommands } from '../fitted.ts';
+import { withCommands, withShortDigests } from '../fitted.ts';
 import { isAwaited } from '../hold-text.ts';
-import { doesFor, reasonText } from '../reasons/reason-text.ts';
+import { reasonText } from '../reasons/reason-text.ts';
 import type { Snapshot } from '../snapshot.ts';
 import type { StatusReport } from '../status-schema.ts';
-import { blockedLine, isPassedOver, readyLine, withoutOutdated } from './bundle-lines.ts';
+import { blockedLine, doesOf, isPassedOver, readyLine, withoutOutdated } from './bundle-lines.ts';
 import { type Line, WIDE } from './line.ts';
+import type { Progress } from './media-line.ts';
 import { isEmptyStick, noBundleLine, nodeLines, unreadableLine } from './status-line.ts';
+import { workLine } from './work-line.ts';
 
 type NeedReport = StatusReport['needsPerson'][number];
 
 /** Everything that ends only when a person does something, in the order of its weight. */
-export function personNeeds(snapshot: Snapshot): readonly NeedReport[] {
+export function personNeeds(snapshot: Snapshot, progress: Progress): readonly NeedReport[] {
   const { observed, assessment } = snapshot;
   const { bundles, rejections, awaiting } = assessment;
   const blocked = blockedLine(snapshot);
   const lines = [
+    workLine(snapshot, progress),
     blocked,
     ...observed.media.map(unreadableLine),
     ...observed.media.filter(isEmptyStick).map(noBundleLine),
@@ -40,20 +43,21 @@ export function personNeeds(snapshot: Snapshot): readonly NeedReport[] {
 }
 
 function needOf(reason: Reason, bundle: string | undefined): NeedReport {
-  return defined({ code: shortCode(reason.code), message: oneLine(reasonText(reason)), bundle });
+  return defined({ code: shortCode(reason.code), message: withShortDigests(oneLine(reasonText(reason))), bundle });
 }
 
 function needOfLine({ does, code, text }: Line, bundle?: string): readonly NeedReport[] {
   if (code === undefined || !isForPerson(does)) return [];
-  return [defined({ code: shortCode(code), message: text(WIDE), bundle })];
+  return [defined({ code: shortCode(code), message: withShortDigests(text(WIDE)), bundle })];
 }
 
 function needOfBundle(entry: BundleAssessment, bundles: readonly BundleAssessment[]): readonly NeedReport[] {
   const name = bundleName(entry.bundle.payload);
   const reason = entry.reason ?? entry.trouble;
-  if (reason === undefined) return isAwaited(entry) ? needOfLine(readyLine(entry, bundles), name) : [];
-  if (!isForPerson(doesFor(reason))) return [];
+  const isShown = isAwaited(entry) || (entry.phase === 'retired' && entry.media.length > 0);
+  if (reason === undefined) return isShown ? needOfLine(readyLine(entry, bundles), name) : [];
+  if (!isForPerson(doesOf(entry, reason))) return [];
   const all = bundles.map(({ bundle }) => bundle);
   const { message, ...need } = needOf(reason, name);
-  return [{ ...need, message: withCommands(message, entry.bundle, all) }];
+  return [{ ...need, message: withShortDigests(withCommands(message, entry.bundle, all)) }];
 }

@@ -23,6 +23,8 @@ import {
   blockedLine,
   bundleTrouble,
   foremost,
+  missedAmong,
+  missedLine,
   needsOtherMedium,
   otherMediumNote,
   readyLine,
@@ -65,43 +67,28 @@ function lineOf(snapshot: Snapshot, progress: Progress): Line {
   const media = mediaLine(observed, assessment);
   const chosen =
     (isStuck ? undefined : workLine(snapshot, progress)) ??
-    blockingLine(snapshot) ??
+    blockingLine(snapshot, media) ??
     copyLine(memory, assessment) ??
     waitingLine(snapshot, media, use) ??
     restLine(observed, assessment);
   return withNotes(settled(chosen, use), snapshot, chosen === media);
 }
 
-/** What ends by itself comes behind faults of the node that only a person ends. */
-function blockingLine(snapshot: Snapshot): Line | undefined {
+/** What ends by itself comes behind what only a person ends. */
+function blockingLine(snapshot: Snapshot, media: Line | undefined): Line | undefined {
   const blocked = blockedLine(snapshot);
   if (blocked === undefined || isForPerson(blocked.does)) return blocked;
-  const fault = nodeLines(snapshot).find(({ does }) => isForPerson(does));
-  return fault === undefined ? blocked : followedBy(fault, blocked);
+  return personLines(snapshot, media, blocked).find(({ does }) => isForPerson(does)) ?? blocked;
 }
 
 function waitingLine(snapshot: Snapshot, media: Line | undefined, use: StickUse): Line | undefined {
   const { observed, memory, assessment } = snapshot;
   const { bundles } = assessment;
   if (media?.stick === 'stays') return media;
-  const urgent = urgentAmong(bundles);
-  const ready = foremost(
-    urgent.filter(({ phase }) => phase === 'ready'),
-    bundles,
-  );
   const checks = memory.contentChecks?.running;
   const rest = restLine(observed, assessment);
-  const forPerson = [
-    requestedLine(urgent, assessment),
-    media,
-    bundleTrouble(urgent, assessment),
-    ready && readyLine(ready, bundles),
-    failedMediaLine(observed),
-    ...[emptyStickLine(observed), ...nodeLines(snapshot)].map((line) => line && followedBy(line, rest)),
-    behindLine(bundles, rest),
-  ];
   return (
-    forPerson.find((line) => line !== undefined && isActOfPerson(settled(line, use).does)) ??
+    personLines(snapshot, media, rest).find((line) => isActOfPerson(settled(line, use).does)) ??
     requestedLine(bundles, assessment) ??
     media ??
     (checks && { does: 'wait', text: () => checkLine(checks) }) ??
@@ -109,13 +96,36 @@ function waitingLine(snapshot: Snapshot, media: Line | undefined, use: StickUse)
   );
 }
 
+/** What a person may have to do, by its weight. @param rest what else is the case */
+function personLines(snapshot: Snapshot, media: Line | undefined, rest: Line): readonly Line[] {
+  const { observed, assessment } = snapshot;
+  const { bundles } = assessment;
+  const urgent = urgentAmong(bundles);
+  const ready = foremost(
+    urgent.filter(({ phase }) => phase === 'ready'),
+    bundles,
+  );
+  const missed = media && missedAmong(bundles);
+  const wanted = missed && missedLine(missed, bundles);
+  const faults = [emptyStickLine(observed), ...nodeLines(snapshot)];
+  const lines = [
+    requestedLine(urgent, assessment),
+    media && wanted && followedBy(wanted, media),
+    media,
+    bundleTrouble(urgent, assessment),
+    ready && readyLine(ready, bundles),
+    failedMediaLine(observed),
+    ...faults.map((line) => line && followedBy(line, rest)),
+    behindLine(bundles, rest),
+  ];
+  return lines.flatMap((line) => line ?? []);
+}
+
 /** A release that no seen medium completes, before what ends by itself. */
 function behindLine(bundles: readonly BundleAssessment[], rest: Line): Line | undefined {
   const behind = bundles.findLast(needsOtherMedium);
-  const reason = behind?.reason;
-  if (behind === undefined || reason === undefined || isForPerson(rest.does)) return undefined;
-  const text = ({ names }: Width) => otherMediumNote(behind, titleAmong(behind.bundle, bundles, names)) ?? '';
-  return followedBy({ does: doesFor(reason), code: reason.code, text }, rest);
+  const line = behind && missedLine(behind, bundles);
+  return line === undefined || isForPerson(rest.does) ? undefined : followedBy(line, rest);
 }
 
 function followedBy(line: Line, next: Line): Line {
@@ -245,11 +255,12 @@ export function noBundleLine({ label }: Medium): Line {
 
 export function restLine(observed: Observed, { bundles, life, pins }: Assessment): Line {
   const unmounted = observed.media.findLast(({ state }) => state.kind === 'unmounted');
+  const isAwaited = bundles.some(({ phase }) => phase === 'held' || phase === 'preloading');
   const behind = bundles.findLast(needsOtherMedium);
   const need = ({ names }: Width) =>
     behind === undefined ? '' : (otherMediumNote(behind, titleAmong(behind.bundle, bundles, names)) ?? '');
   const gone = ({ names }: Width) =>
-    unmounted === undefined ? '' : sentence(unmountedText(names.name(unmounted.label)));
+    unmounted === undefined ? '' : sentence(unmountedText(names.name(unmounted.label), isAwaited));
   const waiting = foremost(
     bundles.filter((entry) => entry.phase === 'ready'),
     bundles,

@@ -56,5 +56,6 @@ export function settled(line: Line, use: StickUse): Line {
 
 /** Another stick is needed, whether this one stays or not. */
 function removeOr(does: Does): Does {
-  return ACTIONS[does].action === 'plug-in' ? does : 'remove';
+  if (ACTIONS[does].action === 'plug-in') return does;
+  return isForPerson(does) ? 'remove-call' : 'remove';
 }

@@ -7,12 +7,14 @@ import type { Medium } from '../../model/medium.ts';
 import type { Reason } from '../../model/reason.ts';
 import { interruptionOf, type LastCarrier, type Memory, mediumReadAgain } from '../../state/memory.ts';
 import { isRelease } from '../../trust/trust-in-force.ts';
+import { doesAbout } from '../codes.ts';
 import { type Names, titleAmong, withShortDigests } from '../fitted.ts';
 import { reasonLine, reasonText, reasonWithin } from '../reasons/reason-text.ts';
 import type { Snapshot } from '../snapshot.ts';
 import { noticeTitle, sourcesOf, trustedBy } from '../texts/short-texts.ts';
 import type { Line, Width } from './line.ts';
 import { type Progress, progressText } from './media-line.ts';
+import { isStick } from './stick-use.ts';
 
 /** What the daemon does now. */
 export function workLine(snapshot: Snapshot, progress: Progress): Line | undefined {
@@ -70,15 +72,16 @@ function preloadLine(entry: BundleAssessment, snapshot: Snapshot, progress: Prog
   }
   const present = `${total - absent}/${total} images`;
   const title = (names: Names) => titleAmong(bundle, bundles, names);
-  const stick = isOnPeersOnly === true ? undefined : 'stays';
   if (progress.waitingTransfers > 0) {
-    const retry = isOnPeersOnly === true ? '' : '; if that does not help, unplug the stick and plug it in again';
+    const isOfStick = snapshot.observed.media.some((one) => isStick(one) && entry.media.includes(one.label));
+    const retry = isOfStick ? '; if it stalls again, try another port' : '';
     const text = ({ room, names }: Width) => {
       const head = `Preloading ${title(names)} has stalled at ${present}`;
       const line = `${head}: ${names.list(entry.media, 'the medium')} does not deliver.`;
       return fault === undefined ? `${line} It is retried${retry}.` : withProblem(line, head, fault, room);
     };
-    return { does: 'wait', code: fault?.code ?? 'engine/stalled', text, stick };
+    const code = 'engine/stalled';
+    return { does: isOfStick ? doesAbout(code) : 'wait', code, text };
   }
   const sources = sourcesOf(entry);
   const text = ({ room, names }: Width) => {
@@ -86,7 +89,7 @@ function preloadLine(entry: BundleAssessment, snapshot: Snapshot, progress: Prog
     const line = `Preloading ${title(names)}${from}: ${present}, ${progressText(progress)}`;
     return fault === undefined ? line : withProblem(line, `Preloading ${title(names)}: ${present}`, fault, room);
   };
-  return { does: 'wait', code: fault?.code, text, stick };
+  return { does: 'wait', code: fault?.code, text, stick: isOnPeersOnly === true ? undefined : 'stays' };
 }
 
 /** `brief`: where the line and its problem together are too long. */

@@ -566,12 +566,6 @@ describe('statusLine: a release that can not be completed from the seen media', 
       { media: [medium('sdc1', { kind: 'failed', reason: { code: 'media/mount', message: 'wrong fs type' } })] },
     ],
     [
-      'the stick of another one, with a note',
-      [proven, broken],
-      `DONE: ocp 4.13.6 is installed. Remove the stick. It is proven: 1 image present and pinned. ${ask}`,
-      { media: [medium('sdc1', [found(good)])] },
-    ],
-    [
       'layers that are copied for another one',
       [proven, broken],
       'LEAVE THE STICK IN: Copying layers of ocp 4.13.6 from sdc1 to this node, 5 MiB left.',
@@ -603,6 +597,42 @@ describe('statusLine: a release that can not be completed from the seen media', 
   });
 });
 
+describe('statusLine: another stick than the one that a release waits for', () => {
+  const old = stored(verified({ sequence: 6, version: '4.13.6', images: { old: ['old'] } }), {
+    readyAt: 1,
+    activatedAt: 2,
+  });
+  const next = stored(verified({ sequence: 8, version: '4.13.8', images: { next: ['next'] } }), { readyAt: 1 });
+  const images = [...some, ...allListed(old), ...allListed(next)];
+  const damaged = { digest: digestOf('layer image-50'), why: 'damaged', medium: 'sdb1' } as const;
+  const M10 = 'PLUG IN THE STICK AGAIN (M-10): Stick removed while preloading ocp 4.13.7 (37/112 images).';
+
+  it.each<[string, ReturnType<typeof medium>, StoredBundle, string]>([
+    ['an old one', medium('sdc1', [found(old)]), adopted, `${M10} ocp 4.13.6 is installed.`],
+    [
+      'a foreign one',
+      medium('sdc1', [refused()]),
+      adopted,
+      `${M10} Rejected bundle on sdc1: signature by unknown key 5f0c;`,
+    ],
+    ['an empty one', medium('sdc1', []), adopted, `${M10} sdc1 carries no bundle.`],
+    [
+      'an old one, beside a damaged copy',
+      medium('sdc1', [found(old)]),
+      stored(bundle, { badBlobs: [damaged] }),
+      "PLUG IN ANOTHER STICK (M-12): ocp 4.13.7 needs an undamaged copy: see 'stickpin list'. ocp 4.13.6 is installed.",
+    ],
+  ])('says first what is needed: %s', (_which, one, waiting, begin) => {
+    const over = { media: [one], runtime: reachable({ images }) };
+    expect(line(over, [old, waiting]).startsWith(begin)).toBe(true);
+  });
+
+  it('needs nothing of the old one any more once a newer one is loaded', () => {
+    const over = { media: [medium('sdc1', [found(next)])], runtime: reachable({ images }) };
+    expect(line(over, [old, adopted, next])).toMatch(/^LEAVE THE STICK IN: ocp 4\.13\.8 is loaded: /);
+  });
+});
+
 describe('statusLine: two bundles of one name and version', () => {
   const one = stored(verified({ images: { etcd: ['etcd'] } }), { readyAt: NOON });
   const other = stored(verified({ sequence: 8, images: { api: ['api'] } }));
@@ -613,7 +643,7 @@ describe('statusLine: two bundles of one name and version', () => {
   it('names a bundle with its digest, and only with its digest in a command', () => {
     const manual = stored(verified({ schedule: 'manual', images: { etcd: ['etcd'] } }), { readyAt: NOON });
     expect(line({ runtime: there }, [other, manual])).toBe(
-      `CALL SUPPORT (A-01): ocp 4.13.7 (${short(manual)}) is loaded: 1 image present and pinned. 'stickpin activate ${short(manual)}' when you like.`,
+      `CALL SUPPORT (A-01): ocp 4.13.7 (${short(manual)}) is loaded: 1 image present and pinned. To activate it: 'stickpin activate ${short(manual)}'.`,
     );
   });
 
