@@ -36,11 +36,12 @@ function listed(all: readonly Explanation[], context: CommandContext): string {
   );
 }
 
-function text({ code, reason, means, words, asks, next }: Explanation, { columns }: CommandContext): string {
+function text({ code, reason, means, words, asks, next, example }: Explanation, { columns }: CommandContext): string {
   const lines = [
     `${code}  ${means}.`,
     `With a stick:  ${words}: ${asks}`,
     `Administrator: ${next}`,
+    ...(example === undefined ? [] : [`For example:   ${example}`]),
     `In the journal and in --json: ${reason}`,
   ];
   return lines.map((line) => `${wrapLines(line, columns, 15)}\n`).join('');

@@ -117,6 +117,9 @@ export const NODE_DOCUMENTS = {
         words: v.pipe(text, v.description('What a person with a stick does, as STATUS begins.')),
         asks: v.pipe(text, v.description('The same as a sentence.')),
         next: v.pipe(text, v.description('What the administrator does: a clause.')),
+        example: v.exactOptional(
+          v.pipe(text, v.description('A message with this code; absent where an error has its own.')),
+        ),
       }),
     ),
   }),

@@ -1,5 +1,7 @@
+import { defined } from '../../platform/defined.ts';
 import { ACTIONS, type Does } from './actions.ts';
 import { CODES } from './codes.ts';
+import { EXAMPLES } from './examples.ts';
 import { HOLDS } from './reasons/holds.ts';
 import { knownRemedy, REASONS } from './reasons/reason-text.ts';
 
@@ -18,6 +20,8 @@ export interface Explanation {
   readonly asks: string;
   /** What the administrator does: a clause. */
   readonly next: string;
+  /** A message with this code; absent where the message is that of an error. */
+  readonly example?: string | undefined;
 }
 
 /** All codes, sorted. */
@@ -26,7 +30,8 @@ export const EXPLANATIONS: readonly Explanation[] = CODES.map(({ short, code, me
   const entries: Readonly<Record<string, { readonly does?: Does }>> = { ...HOLDS, ...REASONS };
   const { action, words, asks } =
     ACTIONS[does ?? entries[code]?.does ?? (remedy === undefined ? 'wait' : 'call-support')];
-  return { code: short, reason: code, means, action, words, asks, next: remedy ?? 'nothing: it ends automatically' };
+  const shown = { code: short, reason: code, means, action, words, asks, example: EXAMPLES[short] };
+  return defined({ ...shown, next: remedy ?? 'nothing: it ends automatically' });
 });
 
 /** @param name `M-12`, `m12` or `engine/needs-copy` */

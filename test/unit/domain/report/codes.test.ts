@@ -1,10 +1,16 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import type { Reason } from '../../../../src/domain/model/reason.ts';
 import { CODES, knownShortCode, shortCode } from '../../../../src/domain/report/codes.ts';
 import { EXPLANATIONS, explanationOf } from '../../../../src/domain/report/explain.ts';
+import { withShortDigests } from '../../../../src/domain/report/fitted.ts';
+import { holdClause } from '../../../../src/domain/report/hold-text.ts';
 import { HOLDS } from '../../../../src/domain/report/reasons/holds.ts';
-import { REASONS } from '../../../../src/domain/report/reasons/reason-text.ts';
+import { REASONS, reasonText } from '../../../../src/domain/report/reasons/reason-text.ts';
+import { sentence } from '../../../../src/platform/plain-text.ts';
+import { USUAL_HOLDS } from '../../../support/report/every-hold.ts';
+import { REASON_SAMPLES } from '../../../support/report/reason-samples.ts';
 
 /** Rooms that answer a command, or that run in the factory. */
 const OUTSIDE = /^(cli|factory|doctor|app\/(command-line|doctor|rehearsal))\//;
@@ -63,6 +69,22 @@ describe('the explanation of a code', () => {
     for (const name of ['M-12', 'm12', 'M12', 'm-12', 'engine/needs-copy'])
       expect(explanationOf(name)).toMatchObject({ code: 'M-12', reason: 'engine/needs-copy', action: 'plug-in' });
     for (const name of ['', 'M', 'M-99', 'engine', '12']) expect(explanationOf(name)).toBeUndefined();
+  });
+
+  it('has the examples of src/domain/report/examples.ts, which `npm run test:unit -- -u` writes', async () => {
+    const holds = USUAL_HOLDS.map(({ code, hold }) => [code, `It is not activated: ${holdClause(hold)}`] as const);
+    const reasons = Object.entries(REASON_SAMPLES).map(
+      ([code, [data]]) => [code, reasonText({ code, data } as Reason)] as const,
+    );
+    const texts = new Map([...holds.toReversed(), ...reasons]);
+    const rows = CODES.flatMap(({ short, code }) => {
+      const text = texts.get(code);
+      return text === undefined ? [] : [`  '${short}': ${JSON.stringify(sentence(withShortDigests(text)))},\n`];
+    });
+    const head =
+      '/** A message of each reason and hold, made from the samples of the tests. */\n// biome-ignore format: one code a line\n';
+    const source = `${head}export const EXAMPLES: Readonly<Record<string, string>> = {\n${rows.join('')}};\n`;
+    await expect(source).toMatchFileSnapshot('../../../../src/domain/report/examples.ts');
   });
 
   it('says what it means and what to do, in one short sentence each', () => {
