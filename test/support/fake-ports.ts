@@ -1,5 +1,6 @@
 import { NO_FLOORS } from '../../src/domain/adoption/floors.ts';
 import type { Catalog } from '../../src/domain/decide/catalog.ts';
+import type { FleetView } from '../../src/domain/fleet/node-status.ts';
 import type { Pause } from '../../src/domain/fleet/pause.ts';
 import type { VerifiedBundle } from '../../src/domain/model/bundle.ts';
 import type { ConditionMarks } from '../../src/domain/model/condition.ts';
@@ -513,6 +514,8 @@ export interface FakeNode {
   };
   /** STATUS lines, each once in a row. */
   readonly statuses: string[];
+  /** What the fleet process reports. */
+  fleet: FleetView | undefined;
   readonly catalog: () => Catalog;
   setTrustRevision(revision: string): void;
   /** Keys that never count; none at first. */
@@ -611,6 +614,7 @@ export function createFakeNode(
         node.ledgers.push(ledger);
       },
     },
+    fleet: { view: () => node.fleet, isSilent: () => false, onChange: () => () => undefined },
     floors: { load: () => NO_FLOORS, isWhole: () => true, save: async () => undefined },
     media,
     runtime,
@@ -742,6 +746,7 @@ export function createFakeNode(
   const node: FakeNode = {
     bootMark,
     hooks: { runs: [], run: async () => undefined },
+    fleet: undefined,
     clock,
     runtime,
     media,

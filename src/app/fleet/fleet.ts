@@ -7,6 +7,7 @@ import type { TurnRelease } from '../../domain/fleet/roll-out.ts';
 import { nodesLoading, searchOf } from '../../domain/fleet/turn.ts';
 import type { Endpoint } from '../../domain/settings/addresses.ts';
 import type { Settings } from '../../domain/settings/settings.ts';
+import type { FleetLock } from '../../fleet/fleet-lock.ts';
 import type { IdentityKeeper } from '../../fleet/identity/identity.ts';
 import { answerDaemon, fleetDocument, WrittenStatuses } from '../../fleet/peers/fleet-document.ts';
 import { isNeedy } from '../../fleet/peers/peer.ts';
@@ -48,6 +49,8 @@ interface FleetOptions {
   readonly identity: IdentityKeeper | undefined;
   /** Whether the kubelet of another node lives, as the Kubernetes API knows. */
   readonly isKubeletReady: IsKubeletReady;
+  /** Undefined without `update.fleet_lock`. */
+  readonly lock?: FleetLock | undefined;
 }
 
 /** How often STATUS and silence are brought up to date. */
@@ -147,7 +150,7 @@ export class Fleet {
   /** Runs until `signal` aborts. @throws AppError `offers/listen` */
   async run(signal: AbortSignal): Promise<void> {
     const { peers, own, port, written, daemon } = this;
-    const { settings, cluster, identity, notifier, clock, log } = this.options;
+    const { settings, cluster, identity, lock, notifier, clock, log } = this.options;
     // Without them the daemon would take this node for one that is alone.
     await peers.load(signal);
     const answers = { fleet: this.document(), refresh: this.refresh.bind(this), peers, clock, log };
@@ -169,6 +172,7 @@ export class Fleet {
     const work = [cluster, own, peers, this.kubelets].map((part) => part.run(signal));
     work.push(this.tick(signal));
     if (identity !== undefined) work.push(identity.run(signal));
+    if (lock !== undefined) work.push(lock.run(signal));
     if (settings.fleet.serve) work.push(port.run(signal));
     try {
       await Promise.all(work);
@@ -229,18 +233,24 @@ export class Fleet {
 
   private view(): FleetDocument {
     const { peers, written, silence } = this;
-    const { settings, cluster, clock } = this.options;
+    const { settings, cluster, lock, clock } = this.options;
     const ownStatus = () => this.ownStatus();
     const search = () => searchOf(clock.monotonic() - this.beganMs, settings.fleet.absent);
-    return fleetDocument({ peers, written, silence, cluster, ownStatus, search });
+    return fleetDocument({ peers, written, silence, cluster, ownStatus, search, lock: lock?.view() });
   }
 
   private document(): WatchedDocument {
     const { peers } = this;
-    const { cluster, onOwnStatus } = this.options;
+    const { cluster, onOwnStatus, lock } = this.options;
     return {
       current: async () => this.view(),
-      onChange: (listener) => together([peers.onChange(listener), cluster.onChange(listener), onOwnStatus(listener)]),
+      onChange: (listener) =>
+        together([
+          peers.onChange(listener),
+          cluster.onChange(listener),
+          onOwnStatus(listener),
+          lock?.onChange(listener) ?? (() => undefined),
+        ]),
     };
   }
 

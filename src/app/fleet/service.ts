@@ -2,6 +2,7 @@ import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { loadSettings } from '../../config/load-settings.ts';
 import type { Settings } from '../../domain/settings/settings.ts';
+import { FleetLock, giveLockBack, type LockSettings, lockClientId } from '../../fleet/fleet-lock.ts';
 import { IdentityKeeper } from '../../fleet/identity/identity.ts';
 import { KubernetesApi } from '../../fleet/kubernetes/api.ts';
 import { readCredentials } from '../../fleet/kubernetes/credentials.ts';
@@ -9,9 +10,10 @@ import { KubernetesCluster } from '../../fleet/kubernetes/kubernetes-cluster.ts'
 import { PublishedMark } from '../../fleet/kubernetes/own-node.ts';
 import { Publisher, withdraw } from '../../fleet/kubernetes/publisher.ts';
 import { isKubeletReady } from '../../fleet/peers/silence.ts';
-import { releasesOnSticks } from '../../fleet/publish/own-report.ts';
+import { type OwnReport, releasesOnSticks } from '../../fleet/publish/own-report.ts';
 import { fleetPaths } from '../../fleet/wire/documents.ts';
 import type { ClosableLog } from '../../host/log.ts';
+import { nodeFacts } from '../../host/node-facts.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import { linkSignals, withDeadline } from '../../platform/async/abort.ts';
 import { systemClock } from '../../platform/clock.ts';
@@ -37,6 +39,7 @@ export async function runFleetService(args: readonly string[]): Promise<number> 
 
 /** People and package managers run it, so it prints what is left to do. */
 async function withdrawAtRemoval(settings: Settings, log: ClosableLog, signal: AbortSignal): Promise<number> {
+  await endLock(settings.update, undefined, log, signal);
   const withdrawn = await withdrawFromNode(settings, log, signal);
   if (withdrawn.kind === 'gone') return 0;
   process.stderr.write(`stickpin-fleet: ${withdrawn.message}\n`);
@@ -54,7 +57,9 @@ async function serve(service: SideProcess): Promise<number> {
   while (settings.fleet.enabled) {
     await work({ ...service, settings });
     if (stop.aborted) return 0;
+    const { update } = settings;
     settings = await loadSettings(sources, stop);
+    await endLock(update, settings, log, stop);
   }
   // systemd takes an end without READY=1 for a failure.
   notifier.ready();
@@ -85,10 +90,12 @@ async function workLocked({ settings, sources, log, stop, notifier }: SideProces
   const common = { api: apiOf(settings), clock: systemClock, random: Math.random, log };
   const name = identity?.current()?.node ?? (await nodeNameOf(settings, stop));
   const cluster = new KubernetesCluster({ ...common, hostname: name });
-  const fleet = new Fleet({
+  const lock = lockOf(settings.update, log, () => (fleet.isDaemonAway() ? undefined : own.report()));
+  const fleet: Fleet = new Fleet({
     settings,
     cluster,
     ownStatus: () => own.status(),
+    lock,
     onOwnStatus: (listener) => own.onChange(listener),
     onSticks: () => releasesOnSticks(own.report()),
     identity,
@@ -119,6 +126,41 @@ async function workLocked({ settings, sources, log, stop, notifier }: SideProces
     unwatch();
     own.stop();
     release();
+  }
+}
+
+function lockOf(settings: LockSettings, log: Log, report: () => OwnReport | undefined): FleetLock | undefined {
+  if (settings.fleet_lock === '') return undefined;
+  return new FleetLock({ settings, id: lockId(), report, clock: systemClock, random: Math.random, log });
+}
+
+/** A hash, or the name of the node where it has no machine id. */
+function lockId(): string {
+  const { machineId } = nodeFacts();
+  return machineId === undefined ? nodeNameOfHost() : lockClientId(machineId);
+}
+
+/**
+ * Gives back a lock at a server that is not used any more. Tried once: without an answer the lock
+ * stays there, and the log says so.
+ *
+ * @param next the settings from now on; undefined for a removal
+ */
+async function endLock(update: LockSettings, next: Settings | undefined, log: Log, signal: AbortSignal): Promise<void> {
+  const isKept =
+    next?.fleet.enabled === true &&
+    next.update.fleet_lock === update.fleet_lock &&
+    next.update.fleet_lock_group === update.fleet_lock_group;
+  if (isKept || update.fleet_lock === '') return;
+  try {
+    await withDeadline('The FleetLock server', WITHDRAW_MS, signal, (inner) => giveLockBack(update, lockId(), inner));
+  } catch (error) {
+    signal.throwIfAborted();
+    const where = new URL(update.fleet_lock).host;
+    log.warn(
+      {},
+      `The lock of this node (id ${lockId()}) may stay at the FleetLock server ${where}: ${reasonOf(error)}`,
+    );
   }
 }
 

@@ -109,6 +109,14 @@ function pauseOfRelease(context: FleetContext) {
   });
 }
 
+/** Setting `update.fleet_lock`. A request lifts it, since the server may be gone. */
+export function lock({ bundle, policy, fleet: view }: Pick<GateContext, 'bundle' | 'policy' | 'fleet'>) {
+  const url = policy.update.fleet_lock;
+  if (url === '' || bundle.activationRequestedAt !== undefined || view?.lock?.isHeld === true) return PASS;
+  const data = defined({ server: new URL(url).host, why: view?.lock?.why, isUnknown: view === undefined || undefined });
+  return held('fleet/lock', data, 'event', { keepsDue: true });
+}
+
 /**
  * That of the bundle, which settings of the node only make stricter, or else that of the settings.
  * Undefined where the node activates alone.
@@ -139,11 +147,12 @@ export function rollOutState(
   isDue: boolean,
 ): RollOutState | undefined {
   const order = orderOf(bundle, policy);
-  if (order === undefined) return undefined;
+  // The fleet process requests the lock of a release that has begun.
+  if (order === undefined && policy.update.fleet_lock === '') return undefined;
   const state: RollOutState = defined({
-    place: view && ownPlace(order, view),
+    place: order && view && ownPlace(order, view),
     begun: (isDue && absentImages === 0 && bundle.activatedAt === undefined) || undefined,
-    soaked: (order.canary !== undefined && ranMs(bundle, boot, now) >= order.canary.soakMs) || undefined,
+    soaked: (order?.canary !== undefined && ranMs(bundle, boot, now) >= order.canary.soakMs) || undefined,
     back: (view !== undefined && isGivenUp(bundle)) || undefined,
   });
   return Object.keys(state).length === 0 ? undefined : state;

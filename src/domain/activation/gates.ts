@@ -1,7 +1,7 @@
 import { streamClockFault } from '../adoption/floors.ts';
 import { isRolledBack } from '../release/recorded-phase.ts';
 import type { StoredBundle } from '../state/state.ts';
-import { fleet } from './fleet-gate.ts';
+import { fleet, lock } from './fleet-gate.ts';
 import type { GateContext, GateVerdict, Hold, RuleContext } from './gate.ts';
 import type { PlannedPath } from './read-paths.ts';
 import {
@@ -38,6 +38,7 @@ const GATES = {
   fleet,
   tagsInMotion,
   retry,
+  lock,
   hook,
 };
 

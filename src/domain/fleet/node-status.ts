@@ -191,6 +191,14 @@ export interface FleetView {
   readonly search?: Search;
   /** Of the own Node; absent until the Kubernetes API has answered. */
   readonly labels?: Labels;
+  /** Of `update.fleet_lock`; absent without that setting. */
+  readonly lock?: RebootLock;
+}
+
+export interface RebootLock {
+  readonly isHeld: boolean;
+  /** Why it was not given; absent while nothing was tried. */
+  readonly why?: string;
 }
 
 export type Search = (typeof SEARCHES)[number];

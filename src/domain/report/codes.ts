@@ -196,6 +196,7 @@ const ROWS: readonly Row[] = [
   ['F-32', 'fleet/cordoned', 'The Node is cordoned, so the order leaves it out'],
   ['F-33', 'fleet/reading', 'The Nodes of the cluster are read first'],
   ['F-34', 'fleet/paused', 'The roll-out of the release is paused'],
+  ['F-35', 'fleet/lock', 'The activation waits for a lock of the FleetLock server'],
   ['H-01', 'hook', 'The activation waits for a hook'],
   ['H-02', 'engine/hook-failed', 'A hook failed', "run 'stickpin status', then see the unit that it names", 'call-support'],
   ['H-03', 'engine/hook', 'A hook could not be run', 'it is retried; see the unit that the message names', 'wait'],

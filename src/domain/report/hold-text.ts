@@ -33,14 +33,13 @@ export function doesAboutHold(hold: ActivationHold): Does {
 }
 
 /**
- * A hook holds every release until its unit has succeeded, which matters only where the activation
- * is due.
+ * A hook and a lock hold every release, which matters only where the activation is due.
  */
 export function shownHolds({
   holds,
   activationDue,
 }: Pick<BundleAssessment, 'holds' | 'activationDue'>): readonly ActivationHold[] {
-  return holds.filter(({ code }) => code !== 'hook' || activationDue);
+  return holds.filter(({ code }) => activationDue || (code !== 'hook' && code !== 'fleet/lock'));
 }
 
 export function whyHeld(holds: readonly RuleHold[]): string {
@@ -88,7 +87,8 @@ export function heldReason({
   const reason = (head: string, next = '') => ({ code: hold.code, message: `${head}: ${holdClause(hold)}${next}` });
   if (hold.code === 'hook') return reason(`It is not activated${bundle.activatedAt === undefined ? '' : ' again'} yet`);
   if (isWithoutCommand(hold)) return reason('It is not activated');
-  if (hold.gate === 'fleet') return reason('It is not activated yet', `. To activate it on this node now, run ${run}`);
+  if (hold.gate === 'fleet' || hold.gate === 'lock')
+    return reason('It is not activated yet', `. To activate it on this node now, run ${run}`);
   return reason('It is not activated automatically', `. Run ${run} if it is the release that you want`);
 }
 

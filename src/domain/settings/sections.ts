@@ -12,11 +12,13 @@ import {
   filesystems,
   flag,
   fraction,
+  lockGroup,
   oneOf,
   percentUpTo,
   releases,
   repositories,
   serviceUnit,
+  serviceUrl,
   tags,
   texts,
   timeZone,
@@ -366,6 +368,17 @@ export const updateSection = {
       type: flag,
       default: false,
       about: 'Whether a release is activated without a confirmation after its end of life.',
+    },
+    fleet_lock: {
+      type: serviceUrl,
+      default: '',
+      about:
+        'A [FleetLock](https://coreos.github.io/zincati/development/fleetlock/protocol/) server. A release is activated automatically only while this node has a lock of it; the lock is given back when no release is activated that is not proven. Needs `fleet.enabled`. See [fleet.md](fleet.md#a-lock-for-reboots).',
+    },
+    fleet_lock_group: {
+      type: lockGroup,
+      default: 'default',
+      about: 'The group of this node at the FleetLock server.',
     },
     pulls_from_elsewhere: {
       type: oneOf(['warn', 'hold'], 'must be "warn" or "hold"'),

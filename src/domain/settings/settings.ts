@@ -133,6 +133,13 @@ export function jointFaults({ update, fleet, streams }: Settings): readonly Join
       message: 'is "auto", and fleet.auth is "none": name the address on which everybody may read bundles',
     });
   }
+  if (update.fleet_lock !== '' && !fleet.enabled) {
+    faults.push({
+      key: 'update.fleet_lock',
+      others: ['fleet.enabled'],
+      message: 'needs fleet.enabled: stickpin-fleet.service requests the lock, and stickpin.service has no network',
+    });
+  }
   for (const [name, { replace_stopped = [], tag_after_proof = [] } = {}] of Object.entries(streams)) {
     if (replace_stopped.length === 0 || tag_after_proof.length > 0) continue;
     faults.push({

@@ -105,6 +105,33 @@ function isTagged(text: string): boolean {
   }
 }
 
+/** The base of the addresses of a service, without a slash at its end; or empty for none. */
+export const serviceUrl: ValueType<string> = {
+  name: 'URL, or empty',
+  range: '`http://` or `https://`, without a query; at most 1,000 characters',
+  schema: v.pipe(
+    v.string(),
+    v.maxLength(1_000, 'must have at most 1,000 characters'),
+    v.check((url) => url === '' || isServiceUrl(url), 'must be a URL such as "https://locks.example.com/fleet"'),
+    v.transform((url) => url.replace(/\/+$/, '')),
+  ),
+};
+
+function isServiceUrl(text: string): boolean {
+  if (!/^https?:\/\/[^\s?#]+$/.test(text)) return false;
+  return URL.canParse(text);
+}
+
+/** Of FleetLock, "Body". */
+export const lockGroup: ValueType<string> = {
+  name: 'group of nodes',
+  range: 'letters, digits, `.` and `-`; at most 100',
+  schema: v.pipe(
+    v.string(),
+    v.regex(/^[a-zA-Z0-9.-]{1,100}$/, 'must have letters, digits, "." and "-" only, at most 100'),
+  ),
+};
+
 /** A path that begins with `/`. */
 export const absolutePath: ValueType<string> = {
   name: 'absolute path',

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isDeepStrictEqual } from 'node:util';
-import type { FleetNode, NodeStatus, Search } from '../../domain/fleet/node-status.ts';
+import type { FleetNode, NodeStatus, RebootLock, Search } from '../../domain/fleet/node-status.ts';
 import type { Clock } from '../../platform/clock.ts';
 import { defined } from '../../platform/defined.ts';
 import { closeSignal, respondJson } from '../../platform/http.ts';
@@ -18,6 +18,8 @@ interface FleetParts {
   readonly silence: Pick<Silence, 'seenAt' | 'isAbsent'>;
   readonly ownStatus: () => NodeStatus | undefined;
   readonly search: () => Search;
+  /** Undefined without `update.fleet_lock`. */
+  readonly lock?: RebootLock | undefined;
 }
 
 /**
@@ -25,7 +27,7 @@ interface FleetParts {
  * later one counts, since either way may be blocked, and a node that needs nothing queries nobody.
  */
 export function fleetDocument(parts: FleetParts): FleetDocument {
-  const { cluster, peers, written, silence, ownStatus, search } = parts;
+  const { cluster, peers, written, silence, ownStatus, search, lock } = parts;
   const self = cluster.self();
   const received = peers.statuses();
   written.refresh();
@@ -38,7 +40,8 @@ export function fleetDocument(parts: FleetParts): FleetDocument {
   const { labels } = cluster.ownState();
   const apiTrouble = cluster.trouble();
   const isOld = cluster.isOld() || undefined;
-  return defined({ version: 1, self, nodes, peers: peers.list(), apiTrouble, isOld, search: search(), labels });
+  const known = peers.list();
+  return defined({ version: 1, self, nodes, peers: known, apiTrouble, isOld, search: search(), labels, lock });
 }
 
 function later(one: ReceivedStatus | undefined, other: ReceivedStatus | undefined): ReceivedStatus | undefined {

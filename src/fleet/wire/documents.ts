@@ -83,6 +83,7 @@ export const fleetSchema: v.GenericSchema<unknown, FleetDocument> = v.object({
   isOld: v.optional(v.literal(true)),
   search: v.optional(v.picklist(SEARCHES)),
   labels: v.optional(v.record(v.string(), v.string())),
+  lock: v.optional(v.object({ isHeld: v.boolean(), why: v.optional(v.string()) })),
 }) as v.GenericSchema<unknown, FleetDocument>;
 
 export type WireRoute =

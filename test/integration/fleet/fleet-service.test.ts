@@ -14,6 +14,7 @@ import { systemClock } from '../../../src/platform/clock.ts';
 import { silentLog } from '../../../src/platform/log.ts';
 import { bundleIntoCache } from '../../support/bundles/bundle-program.ts';
 import { eventually } from '../../support/eventually.ts';
+import { startFleetLockServer } from '../../support/fleet/fleet-lock-server.ts';
 import { createMemoryOffers } from '../../support/fleet/memory-offers.ts';
 import { freePort } from '../../support/free-port.ts';
 import { ownBundle, ownReport } from '../../support/kubernetes/own-report.ts';
@@ -136,6 +137,33 @@ it('takes that away too when it is switched off', async () => {
   writeFileSync(settings, readFileSync(settings, 'utf8').replace('enabled = true', 'enabled = false'));
   expect(await ended).toEqual([0, null]);
   expect([...own(node().metadata.annotations), ...own(node().metadata.labels)]).toEqual([]);
+});
+
+it('gives the lock for reboots back when another server has to be used, and at a removal', {
+  timeout: 60_000,
+}, async () => {
+  const settings = await laySettings();
+  const report = ownReport([ownBundle({ phase: 'ready', rollOut: { begun: true } })]);
+  writeFileSync(join(cluster.folder, 'run/status.json'), JSON.stringify(report));
+  const [one, other] = await Promise.all([startFleetLockServer(), startFleetLockServer()]);
+  try {
+    const text = readFileSync(settings, 'utf8');
+    writeFileSync(settings, `${text}[update]\nfleet_lock = "${one.url}"\n`);
+    const service = start('--config', settings);
+    await eventually(async () => expect((await view())?.lock).toEqual({ isHeld: true }), 30_000);
+    expect([...one.holders.keys()]).toEqual(['default']);
+    writeFileSync(settings, `${text}[update]\nfleet_lock = "${other.url}/"\nfleet_lock_group = "edge"\n`);
+    await eventually(() => expect([...other.holders.keys()]).toEqual(['edge']), 30_000);
+    expect([...one.holders.keys()]).toEqual([]);
+    const ended = once(service, 'exit');
+    service.kill('SIGTERM');
+    expect(await ended).toEqual([0, null]);
+    expect(other.holders.size).toBe(1);
+    expect(await withdraw(settings)).toEqual({ code: 0, told: '' });
+    expect(other.holders.size).toBe(0);
+  } finally {
+    await Promise.all([one.stop(), other.stop()]);
+  }
 });
 
 it('takes other settings without an end of its process, each time again', async () => {

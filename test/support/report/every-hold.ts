@@ -99,6 +99,11 @@ const HOLDS: Readonly<
     { data: { node: 'worker-1', more: 0, phase: 'active', soakMs: 3_600_000, out: 'worker-7' }, releasedBy: 'event' },
     { data: { node: LONG, more: 0, soakMs: 3_600_000, absent: LONG, out: LONG }, releasedBy: 'event' },
   ],
+  'fleet/lock': [
+    { data: { server: 'locks.example.com', why: 'all slots are locked (semaphore_full)' }, releasedBy: 'event' },
+    { data: { server: `${LONG}.example.com`, why: LONG }, releasedBy: 'event' },
+    { data: { server: 'locks.example.com', isUnknown: true }, releasedBy: 'event' },
+  ],
   'fleet/cordoned': [
     { data: { node: 'worker-1' }, releasedBy: 'event' },
     { data: { node: LONG }, releasedBy: 'event' },

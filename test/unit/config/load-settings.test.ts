@@ -212,6 +212,14 @@ describe('loadSettings', () => {
     ['an unknown table', '[preload]\nparallel = 3\n[prelod]\nx = 3', /: line 3: prelod /],
     ['an inline table', 'preload = { x = 3 }', /: line 1: preload\.x /],
     [
+      'a lock without the process that requests it',
+      '[update]\nfleet_lock = "http://x"',
+      /: line 2: update\.fleet_lock needs/,
+    ],
+    ['a lock with a query', '[update]\nfleet_lock = "http://x/?a=b"', /: line 2: update\.fleet_lock must be a URL/],
+    ['a lock of another scheme', '[update]\nfleet_lock = "ftp://x"', /: line 2: update\.fleet_lock must be a URL/],
+    ['a group with a blank', '[update]\nfleet_lock_group = "a b"', /: line 2: update\.fleet_lock_group must/],
+    [
       'settings that do not fit together',
       '[update]\nstrategy = "window"\nwindows = []',
       /: line 3: update\.windows names/,

@@ -81,6 +81,29 @@ describe('before-activate', () => {
     expect(told('hookDone')).toEqual(['Hook before-activate for ocp 4.13.1: before.service succeeded']);
   });
 
+  it('is not started without the lock for reboots', async () => {
+    const update = { ...POLICY.update, fleet_lock: 'https://locks.example.com' };
+    const fleet = { ...POLICY.fleet, enabled: true, activate: 'each' as const };
+    const hooks = { ...POLICY.hooks, 'before-activate': 'before.service' };
+    const why = 'all slots are locked (full)';
+    node = createFakeNode([], { hooks, update, fleet });
+    node.fleet = { self: 'worker-1', nodes: [], peers: [], lock: { isHeld: false, why } };
+    await node.start();
+    await plug(A);
+    await node.clock.advance(MINUTE);
+    expect([phases(), units()]).toEqual([{ '4.13.1': 'ready' }, []]);
+    expect(node.statuses.at(-1)).toMatch(
+      /^WAIT \(F-33\): ocp 4\.13\.1 is loaded, not activated: it waits for the lock of locks\.example\.com/,
+    );
+    expect(node.engine.report()?.bundles[0]).toMatchObject({
+      rollOut: { begun: true },
+      reason: { code: 'fleet/lock', message: expect.stringContaining(why) },
+    });
+    node.fleet = { ...node.fleet, lock: { isHeld: true } };
+    await node.clock.advance(MINUTE);
+    expect([phases(), units()]).toEqual([{ '4.13.1': 'activated' }, ['before.service']]);
+  });
+
   it('holds the activation with the result of its unit, and is tried again with growing pauses', async () => {
     await start({ 'before-activate': 'before.service' });
     await node.start();

@@ -232,6 +232,13 @@ export const HOLDS: { readonly [C in Code]: HoldEntry<DataOf<C>> } = {
     remedy: (release) => `run 'kubectl uncordon' for this node when its maintenance is over; ${ANYWAY(release)}`,
     needsPerson: true,
   },
+  'fleet/lock': {
+    says: ({ server, why, isUnknown }, { name }) => ({
+      what: `it waits for the lock of ${name(server)}`,
+      more: isUnknown ? ': stickpin-fleet.service does not answer' : why === undefined ? '' : `: ${why}`,
+    }),
+    remedy: (release) => `see 'systemctl status stickpin-fleet' and the FleetLock server; ${ANYWAY(release)}`,
+  },
   'engine/tags-in-motion': {
     says: () => ({ what: 'another release is being activated now', more: '; this one comes after it' }),
     isQuiet: true,

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { fleet, pausesAfter, rollOutState } from '../../../../src/domain/activation/fleet-gate.ts';
+import { fleet, lock, pausesAfter, rollOutState } from '../../../../src/domain/activation/fleet-gate.ts';
 import { schedule } from '../../../../src/domain/activation/timing-gates.ts';
 import type { FleetNode } from '../../../../src/domain/fleet/node-status.ts';
 import { LONGEST_PAUSE_MS, newPause } from '../../../../src/domain/fleet/pause.ts';
@@ -319,5 +319,41 @@ describe('the gate of the fleet', () => {
       expect(soaked({ bootId: 'now', uptimeMs: 300_000 })).toBe(true);
       expect(soaked({ bootId: 'next', uptimeMs: 299_999 })).toBeUndefined();
     });
+  });
+});
+
+describe('the lock for reboots', () => {
+  const update = { ...POLICY.update, fleet_lock: 'https://someone:secret@locks.example.com:8443/base' };
+  const locked = { ...policy, update };
+  const lockText = (over: Partial<Parameters<typeof lock>[0]>) => {
+    const verdict = lock({ bundle, policy: locked, fleet: view(), ...over });
+    return verdict.kind === 'pass' ? 'pass' : holdClause(verdict.hold);
+  };
+  const refused = { isHeld: false, why: 'all slots are locked (full)' };
+
+  it('holds an activation, and shows the server without a password', () => {
+    expect(lockText({})).toBe('it waits for the lock of locks.example.com:8443');
+    expect(lockText({ fleet: { ...view(), lock: refused } })).toBe(
+      'it waits for the lock of locks.example.com:8443: all slots are locked (full)',
+    );
+    expect(lockText({ fleet: undefined })).toContain('stickpin-fleet.service does not answer');
+  });
+
+  it('passes with the lock, without the setting, and once a person asked', () => {
+    expect(lockText({ fleet: { ...view(), lock: { isHeld: true } } })).toBe('pass');
+    expect(lockText({ policy })).toBe('pass');
+    expect(lockText({ bundle: { ...bundle, activationRequestedAt: NOON } })).toBe('pass');
+  });
+
+  it('is requested of a node that activates alone, too: it has begun', () => {
+    const each = { ...locked, fleet: { ...locked.fleet, activate: 'each' as const } };
+    const state = (of: typeof locked, isDue: boolean) =>
+      rollOutState(
+        { bundle, policy: of, fleet: view(), boot: { bootId: 'now', uptimeMs: 0 }, now: NOON, absentImages: 0 },
+        isDue,
+      );
+    expect(state(each, true)).toEqual({ begun: true });
+    expect(state(each, false)).toBeUndefined();
+    expect(state({ ...each, update: POLICY.update }, true)).toBeUndefined();
   });
 });
