@@ -59,5 +59,8 @@ export const EXAMPLES: Readonly<Record<string, string>> = {
   'F-06': "Waiting for worker-3 to give ocp 4.13.7: place 2 of 5, about 2 min 10 s. 37/112 images are present.",
   'F-31': "It is not activated: it waits until canary worker-1 has run it for 1 h: then the other nodes follow. Left out, since they are cordoned or not ready: worker-7.",
   'F-32': "It is not activated: Node worker-1 is cordoned, and the other nodes do not wait for it.",
+  'F-33': "It is not activated: the Nodes of the cluster are read first: nobody needed them before.",
+  'F-34': "It is not activated: its roll-out was paused on worker-1 until 2026-03-10T12:00:00Z (0123456789ab) by uid 1000: no power.",
+  'F-35': "It is not activated: it waits for the lock of locks.example.com: all slots are locked (semaphore_full).",
   'H-01': "It is not activated: hook before-activate (before.service) waits for the attached files of the release.",
 };

@@ -90,19 +90,20 @@ const MORE = "See 'journalctl -u stickpin'.";
  * whole sentence follows it, `more` where nothing else is short enough.
  */
 export function fitted(sentences: readonly string[], maxLength: number = MAX_LINE_LENGTH, more = MORE): string {
-  const [first = '', ...rest] = sentences.filter((text) => text !== '').map(withShortDigests);
-  return rest.reduce(
+  const [first = '', ...rest] = sentences.filter((text) => text !== '');
+  const line = rest.reduce(
     (before, next) => {
       const longer = `${sentence(before)} ${next}`;
       return longer.length <= maxLength ? longer : before;
     },
     headWithin(first, { next: rest[0], more }, maxLength),
   );
+  return withShortDigests(line);
 }
 
 /** Nobody reads 64 hex digits from a screen: `stickpin list` has them. */
 export function withShortDigests(text: string): string {
-  return text.replace(/(?<![0-9a-f])([0-9a-f]{12})[0-9a-f]{52,}/g, '$1…');
+  return text.replace(/(?<![0-9a-f])([0-9a-f]{12})(?:[0-9a-f]{52}|[0-9a-f]{116})(?![0-9a-f])/g, '$1…');
 }
 
 /** The sentences of a text: each begins with a capital letter after the end of another one. */
@@ -135,11 +136,13 @@ export function shortened(long: string, maxLength: number): string {
   const text = long.replace(systemCall, '');
   if (text.length <= maxLength) return text;
   const cut = text.slice(0, Math.max(0, maxLength - 1)).replace(/[\ud800-\udbff]$/, '');
-  const clause = cut.replace(/[,;:] [^,;:]*$/, '');
   const words = cut.replace(/\s+\S*$/, '').replace(/[,;:.]+$/, '');
-  if (clause !== cut && clause.length > maxLength * 0.6) return `${clause}…`;
-  // Half a path or digest misleads; another long word is cut.
-  return `${words.length > maxLength * 0.6 || /[/:]\S*$/.test(cut) ? words : cut}…`;
+  const clause = cut.replace(/[,;:] [^,;:]*$/, '');
+  // Half a folder or digest misleads; another long word is cut.
+  if (/\/[^/\s]*$/.test(cut)) return cut.replace(/[^/]*$/, '…');
+  if (/:[0-9a-f]+$/.test(cut)) return `${words}…`;
+  const ends = [clause, cut.replace(/[\s,;:.]+\S*$/, '')];
+  return `${ends.find(({ length }) => length > maxLength * 0.6) ?? cut}…`;
 }
 
 function headWithin(

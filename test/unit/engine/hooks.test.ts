@@ -93,7 +93,7 @@ describe('before-activate', () => {
     await node.clock.advance(MINUTE);
     expect([phases(), units()]).toEqual([{ '4.13.1': 'ready' }, []]);
     expect(node.statuses.at(-1)).toMatch(
-      /^WAIT \(F-33\): ocp 4\.13\.1 is loaded, not activated: it waits for the lock of locks\.example\.com/,
+      /^WAIT \(F-35\): ocp 4\.13\.1 is loaded, not activated: it waits for the lock of locks\.example\.com/,
     );
     expect(node.engine.report()?.bundles[0]).toMatchObject({
       rollOut: { begun: true },
