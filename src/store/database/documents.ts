@@ -96,8 +96,10 @@ export function parseFloors(value: unknown): Floors | undefined {
   };
 }
 
+const pausesSchema = v.pipe(v.string(), v.parseJson(), v.array(keptPause));
+
 /** None where another version wrote them: other nodes say them again. */
-export function parsePauses(text: string | undefined): readonly Pause[] {
-  const parsed = v.safeParse(v.array(keptPause), text === undefined ? [] : JSON.parse(text));
+export function parsePauses(text = '[]'): readonly Pause[] {
+  const parsed = v.safeParse(pausesSchema, text);
   return parsed.success ? parsed.output : [];
 }

@@ -4,6 +4,7 @@ import { dirname, join } from 'node:path';
 import Database from 'better-sqlite3';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { reviveBundle } from '../../../src/app/daemon/signed-bundles.ts';
+import { newPause } from '../../../src/domain/fleet/pause.ts';
 import type { EventRow } from '../../../src/ports/state.ts';
 import { openDatabase } from '../../../src/store/database/database.ts';
 import { MIGRATIONS } from '../../../src/store/database/migrations.ts';
@@ -193,6 +194,7 @@ describe('state store', () => {
         { ...other, adoptedAt: NOON, activationRequestedAt: NOON + 4 },
       ],
       pulledByUs: new Set(['b@sha256:2']),
+      pauses: [],
       rotation: { keys: [], revoked: [] },
       verdicts: [],
       rejectedNames: [],
@@ -209,6 +211,21 @@ describe('state store', () => {
     ]);
     database.close();
     expect(openStore().store.load()).toEqual(expected);
+  });
+
+  it('keeps pauses over a restart, and none that it can not read', () => {
+    const { database, store } = openStore();
+    const said = { name: 'ocp', version: '4.13.7', node: 'worker-1', by: 'uid 1000', why: 'no power' };
+    const pause = newPause({ ...said, atMs: NOON, forMs: 60_000 });
+    store.setPauses([pause], event(NOON, 'rollOutPaused'));
+    expect(store.events(undefined, 10).map(({ kind }) => kind)).toEqual(['rollOutPaused']);
+    database.close();
+    const again = openStore();
+    expect(again.store.load().pauses).toEqual([pause]);
+    for (const damaged of ['[{"id":"x"}]', '[{']) {
+      again.store.setDocument('pauses', damaged);
+      expect(openStore().store.load().pauses).toEqual([]);
+    }
   });
 
   it('marks the bundle that is named, at the time of the event', () => {
