@@ -14,6 +14,7 @@ import { noticeEffect, noticeTitle } from '../texts/short-texts.ts';
 import {
   bundleTrouble,
   foremost,
+  isPassedOver,
   needsOtherMedium,
   otherMediumNote,
   readyLine,
@@ -94,7 +95,10 @@ function withNotes(line: Line, { media }: Observed, { bundles, rejections }: Ass
     });
     const urgent = urgentAmong(bundles).filter((entry) => reportedHold(entry)?.releasedBy === 'person');
     const troubled = bundles.filter(
-      (entry) => entry.media.length === 0 && (entry.reason !== undefined || urgent.includes(entry)),
+      (entry) =>
+        entry.media.length === 0 &&
+        !isPassedOver(entry, bundles) &&
+        (entry.reason !== undefined || urgent.includes(entry)),
     );
     const first = troubled.find((entry) => !needsOtherMedium(entry)) ?? troubled[0];
     if (first === undefined) return notes;

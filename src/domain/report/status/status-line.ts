@@ -23,6 +23,7 @@ import {
   blockedLine,
   bundleTrouble,
   foremost,
+  isPassedOver,
   missedAmong,
   missedLine,
   needsOtherMedium,
@@ -123,7 +124,7 @@ function personLines(snapshot: Snapshot, media: Line | undefined, rest: Line): r
 
 /** A release that no seen medium completes, before what ends by itself. */
 function behindLine(bundles: readonly BundleAssessment[], rest: Line): Line | undefined {
-  const behind = bundles.findLast(needsOtherMedium);
+  const behind = bundles.findLast((entry) => needsOtherMedium(entry) && !isPassedOver(entry, bundles));
   const line = behind && missedLine(behind, bundles);
   return line === undefined || isForPerson(rest.does) ? undefined : followedBy(line, rest);
 }
@@ -256,7 +257,7 @@ export function noBundleLine({ label }: Medium): Line {
 export function restLine(observed: Observed, { bundles, life, pins }: Assessment): Line {
   const unmounted = observed.media.findLast(({ state }) => state.kind === 'unmounted');
   const isAwaited = bundles.some(({ phase }) => phase === 'held' || phase === 'preloading');
-  const behind = bundles.findLast(needsOtherMedium);
+  const behind = bundles.findLast((entry) => needsOtherMedium(entry) && !isPassedOver(entry, bundles));
   const need = ({ names }: Width) =>
     behind === undefined ? '' : (otherMediumNote(behind, titleAmong(behind.bundle, bundles, names)) ?? '');
   const gone = ({ names }: Width) =>

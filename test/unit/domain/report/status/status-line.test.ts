@@ -589,6 +589,17 @@ describe('statusLine: a release that can not be completed from the seen media', 
     expect(text.length).toBeLessThanOrEqual(200);
   });
 
+  it('is not named any more once a newer one is installed', () => {
+    const newer = stored(verified({ sequence: 8, version: '4.13.8', images: { new: ['new'] } }), {
+      readyAt: 1,
+      activatedAt: 2,
+    });
+    const runtime = reachable({ images: [...allListed(newer), ...some] });
+    expect(line({ runtime }, [broken, newer])).toMatch(/^IDLE: ocp 4\.13\.8 activated [^:]*Waiting for a stick\.$/);
+    const media = [medium('sdc1', [found(newer)])];
+    expect(line({ runtime, media }, [broken, newer])).toMatch(/^DONE: ocp 4\.13\.8 is installed\.(?!.*4\.13\.7)/);
+  });
+
   it('asks for the next stick where files were missing', () => {
     const absent = stored(bundle, { badBlobs: [{ ...bad, why: 'absent' }] });
     expect(line({ runtime: reachable({ images }) }, [proven, absent])).toBe(
