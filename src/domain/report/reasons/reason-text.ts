@@ -80,6 +80,14 @@ export function reasonWithin(reason: Reason, maxLength: number = MAX_LINE_LENGTH
   return fitted([...byWeight({ ...brief, details }), SEE_LIST], maxLength, more);
 }
 
+/** What is wrong, without what to do: for work that goes on. */
+export function wrongWithin(reason: Reason, maxLength: number): string {
+  const what = (names: Names) =>
+    'message' in reason ? (foreignSentences(reason.message)[0] ?? '') : saidOf(reason, names).what;
+  const whole = oneLine(what(WHOLE));
+  return whole.length <= maxLength ? whole : fitted([oneLine(what(BRIEF))], maxLength);
+}
+
 /** What a person does about it. */
 export function doesFor(reason: Reason): Does {
   if ('message' in reason) return doesAbout(reason.code);

@@ -1,4 +1,4 @@
-import { oneLine, sentence } from '../../../platform/plain-text.ts';
+import { sentence } from '../../../platform/plain-text.ts';
 import type { Assessment } from '../../assess/assess.ts';
 import type { BundleAssessment } from '../../assess/assess-bundle.ts';
 import { bundleInWork } from '../../decide/release-effects.ts';
@@ -9,7 +9,7 @@ import { interruptionOf, type LastCarrier, type Memory, mediumReadAgain } from '
 import { isRelease } from '../../trust/trust-in-force.ts';
 import { doesAbout } from '../codes.ts';
 import { type Names, titleAmong, withShortDigests } from '../fitted.ts';
-import { reasonLine, reasonText, reasonWithin } from '../reasons/reason-text.ts';
+import { reasonLine, wrongWithin } from '../reasons/reason-text.ts';
 import type { Snapshot } from '../snapshot.ts';
 import { noticeTitle, sourcesOf, trustedBy } from '../texts/short-texts.ts';
 import type { Line, Width } from './line.ts';
@@ -94,9 +94,9 @@ function preloadLine(entry: BundleAssessment, snapshot: Snapshot, progress: Prog
 
 /** `brief`: where the line and its problem together are too long. */
 function withProblem(line: string, brief: string, fault: Reason, room: number): string {
-  const whole = withShortDigests(`${sentence(line)} Problem: ${oneLine(reasonText(fault))}`);
-  const head = `${sentence(brief)} Problem: `;
-  return whole.length <= room ? whole : `${head}${reasonWithin(fault, room - head.length)}`;
+  const heads = [line, brief].map((text) => `${sentence(text)} Problem: `);
+  const whole = withShortDigests(`${heads[0]}${wrongWithin(fault, Number.POSITIVE_INFINITY).replace(/\.$/, '')}`);
+  return whole.length <= room ? whole : `${heads[1]}${wrongWithin(fault, room - (heads[1]?.length ?? 0))}`;
 }
 
 /**

@@ -374,6 +374,12 @@ describe('statusLine: what comes first', () => {
     expect(line(over, [adopted], { ...moving, waitingTransfers: 1 })).toMatch(
       /: Preloading .* has stalled at 37\/112 images: sdb1 does not deliver\. Problem: connection reset$/,
     );
+    const message =
+      'Blob sha256:12ab of etcd is damaged on sdb1. Copy ocp 4.13.7 to the stick again, or plug in another one';
+    const damaged = { ...failure, reason: { code: 'media/blob-damaged' as const, message } };
+    expect(line({ ...over, failures: [damaged] }, [adopted], moving)).toMatch(
+      /^LEAVE THE STICK IN \(M-19\): Preloading .* Problem: Blob sha256:12ab of etcd is damaged on sdb1\.?$/,
+    );
   });
 });
 
