@@ -93,7 +93,7 @@ describeMachine('a node that follows a registry', 'installed', (machine) => {
   test('is seen by doctor, and comes back after a reboot', async () => {
     expect(await machine().output('stickpin doctor || true')).toContain(`${HOST}/bundles/ocp:4.13 is ocp 4.13.7`);
     await machine().reboot();
-    await machine().output(`systemctl is-active ${UNIT}`);
+    await machine().untilOutput('the unit to be active', `systemctl is-active ${UNIT}`);
     await node.until('the runtime', (report) => report.runtime.reachable && report.bundles[0]?.phase === 'activated');
   });
 });
