@@ -20,6 +20,7 @@ import {
   type Said,
   SEE_LIST,
   WHOLE,
+  withShortDigests,
 } from '../fitted.ts';
 
 import { REFUSAL_REASONS, RELEASE_REASONS } from './bundle-reasons.ts';
@@ -84,8 +85,8 @@ export function reasonWithin(reason: Reason, maxLength: number = MAX_LINE_LENGTH
 export function wrongWithin(reason: Reason, maxLength: number): string {
   const what = (names: Names) =>
     'message' in reason ? (foreignSentences(reason.message)[0] ?? '') : saidOf(reason, names).what;
-  const whole = oneLine(what(WHOLE));
-  return whole.length <= maxLength ? whole : fitted([oneLine(what(BRIEF))], maxLength);
+  const [whole = '', brief = ''] = [WHOLE, BRIEF].map((names) => withShortDigests(oneLine(what(names))));
+  return whole.length <= maxLength ? whole : fitted([brief], maxLength);
 }
 
 /** What a person does about it. */
