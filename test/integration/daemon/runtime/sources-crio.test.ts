@@ -140,7 +140,10 @@ describe.runIf(have('root', 'mmdebstrap'))('where blobs come from, with the CRI-
     await setUp();
     drop(await envelopeOf('envelope'));
     const failed = await node.harness.until(({ status }) => /could not be pulled from quay/.test(status));
-    expect(failed.status).toMatch(/could not be pulled from quay\.example\.com\b.* Plug in the medium that has it\./);
+    expect(failed.status).toMatch(/^WAIT \(R-15\): .* could not be pulled from quay\.example\.com\b/);
+    expect(failed.bundles[0]?.reason?.message).toMatch(
+      /from quay\.example\.com\b.* no medium has its blobs: .* Plug in the medium that has it$/,
+    );
     publish();
     await activated();
   });
