@@ -66,6 +66,12 @@ describe.runIf(have('openssl'))('with the ClusterRole of fleet.yaml', () => {
     expect(log.lines).toEqual([]);
   });
 
+  it('hears what changes while the server ends its watch', async () => {
+    test.server.endWatches();
+    test.server.setAddress('n1', '10.0.0.8');
+    await eventually(() => expect(cluster.address()).toBe('10.0.0.8'));
+  });
+
   it('learns an own address that comes after the Node, as from a cloud provider', async () => {
     await stop();
     test.server.removeNode('n1');

@@ -78,10 +78,16 @@ export interface ApiServerOptions {
   readonly now?: () => number;
 }
 
+interface Watcher {
+  send(type: string, object: object): void;
+  end(): void;
+  readonly hasBookmarks: boolean;
+}
+
 interface Running extends ServerState {
   readonly options: ApiServerOptions;
   readonly seen: SeenRequest[];
-  readonly watches: Set<{ readonly response: ServerResponse; readonly hasBookmarks: boolean }>;
+  readonly watches: Set<Watcher>;
   readonly sockets: Set<Socket>;
   clientCa: string;
   fault: ((line: string) => Fault | undefined) | undefined;
@@ -248,33 +254,39 @@ function watch(
     response.end();
     return;
   }
-  const tell = ({ type, node }: Change) => {
+  const sendChange = ({ type, node }: Change) => {
     if (only === undefined || node.metadata.name === only) send(type, present(node, form));
   };
-  for (const change of state.store.since(from)) tell(change);
-  const watcher = { response, hasBookmarks: query.get('allowWatchBookmarks') === 'true' };
-  const unfollow = state.store.follow(tell);
-  const timer = setTimeout(() => response.end(), Number(query.get('timeoutSeconds') ?? 3_600) * 1_000);
-  state.watches.add(watcher);
-  response.on('close', () => {
+  for (const change of state.store.since(from)) sendChange(change);
+  const unfollow = state.store.follow(sendChange);
+  const leave = () => {
     unfollow();
     clearTimeout(timer);
     state.watches.delete(watcher);
-  });
+  };
+  // An ended response takes nothing any more, though its connection closes later.
+  const end = () => {
+    leave();
+    response.end();
+  };
+  const watcher = { send, end, hasBookmarks: query.get('allowWatchBookmarks') === 'true' };
+  const timer = setTimeout(end, Number(query.get('timeoutSeconds') ?? 3_600) * 1_000);
+  state.watches.add(watcher);
+  response.on('close', leave);
 }
 
 function sendBookmarks({ watches, store }: Running): void {
   const metadata = { resourceVersion: String(store.version()), creationTimestamp: null };
   const object = { kind: 'PartialObjectMetadata', apiVersion: 'meta.k8s.io/v1', metadata };
-  for (const { response, hasBookmarks } of watches) {
-    if (hasBookmarks) response.write(`${JSON.stringify({ type: 'BOOKMARK', object })}\n`);
+  for (const { send, hasBookmarks } of watches) {
+    if (hasBookmarks) send('BOOKMARK', object);
   }
 }
 
 function endWatches({ watches }: Running, error: object | undefined): void {
-  for (const { response } of watches) {
-    if (error !== undefined) response.write(`${JSON.stringify({ type: 'ERROR', object: error })}\n`);
-    response.end();
+  for (const { send, end } of [...watches]) {
+    if (error !== undefined) send('ERROR', error);
+    end();
   }
 }
 
