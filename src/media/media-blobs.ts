@@ -219,7 +219,7 @@ export class MediaBlobs extends Observable implements BlobUnion {
    * Without nodes that can't give anything now. They are sorted:
    * 1. sources in which the blob was not found damaged before those in which it was;
    * 2. media of this node before other nodes;
-   * 3. nodes whose last answer was not an error;
+   * 3. nodes that gave no wrong blob, and whose last answer was not an error;
    * 4. the node from which this one reads the fewest blobs now;
    * 5. the node that has the fewest blobs. The others stay free for nodes that need the blobs which
    *   only they have.
@@ -229,7 +229,8 @@ export class MediaBlobs extends Observable implements BlobUnion {
     const holders = this.plugged().filter((source) => !source.missing.has(digest) && isReadable(source));
     const rank = ({ faults, plugged }: MediumSource) =>
       (faults.has(digest) ? 2 : 0) + (plugged.peer === undefined ? 0 : 1);
-    const doubt = ({ plugged }: MediumSource) => (plugged.peer?.().hasFailed === true ? 1 : 0);
+    const doubt = ({ plugged }: MediumSource) =>
+      (this.wrong.has(plugged.mediumId) ? 2 : 0) + (plugged.peer?.().hasFailed === true ? 1 : 0);
     const load = ({ plugged }: MediumSource) =>
       plugged.peer === undefined ? 0 : (this.streams.get(plugged.mediumId) ?? 0);
     const lacks = ({ plugged, missing }: MediumSource) => (plugged.peer === undefined ? 0 : missing.size);

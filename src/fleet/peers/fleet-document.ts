@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { FleetNode, NodeStatus, RebootLock, Search } from '../../domain/fleet/node-status.ts';
 import type { Clock } from '../../platform/clock.ts';
 import { defined } from '../../platform/defined.ts';
-import { closeSignal, respondJson } from '../../platform/http.ts';
+import { CLOSED, closeSignal, respondJson } from '../../platform/http.ts';
 import type { Log } from '../../platform/log.ts';
 import type { Cluster, ClusterNode } from '../trouble.ts';
 import { type FleetDocument, parsePeerPath, parseWirePath, wirePaths } from '../wire/documents.ts';
@@ -115,7 +115,8 @@ export async function answerDaemon(
     try {
       await relay(request, response, { connection: peer.connection, path: wanted.path });
     } catch (error) {
-      if (!response.destroyed) peers.failed(peer, error);
+      // The runtime ended its request, which is no fault of the peer.
+      if (error !== CLOSED && !response.destroyed) peers.failed(peer, error);
       throw error;
     }
   });

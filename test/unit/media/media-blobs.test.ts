@@ -12,6 +12,8 @@ import { heldBytes } from '../../support/held-bytes.ts';
 const WHOLE = Buffer.from('the bytes of a manifest');
 const SPOILED = Buffer.from('the bytes of an attack!');
 const DIGEST = digestOf(WHOLE);
+/** Each medium has it beside the other one. */
+const LAYER = digestOf('a layer');
 const signal = new AbortController().signal;
 const gone = new AppError({ code: 'media/gone', message: 'worker-2 does not offer it', disposition: 'wait' });
 const MIB = 1024 * 1024;
@@ -58,7 +60,7 @@ function union(
     }));
     const judged = { ...found(verified(), missing), path: 'bundle' };
     const source = {
-      sizeOf: async (digest: Digest) => (digest === DIGEST ? listedBytes : undefined),
+      sizeOf: async (digest: Digest) => ([DIGEST, LAYER].includes(digest) ? listedBytes : undefined),
       async *read() {
         reads.push(label);
         yield bytes;
@@ -71,9 +73,9 @@ function union(
     blobs.offer({ plugged, gone: signal, bundles: [bundle], judged: [judged] });
   };
   media.forEach(offer);
-  const read = async (startByte = 0) => {
+  const read = async (startByte = 0, digest = DIGEST) => {
     const chunks: Buffer[] = [];
-    for await (const chunk of blobs.read(DIGEST, startByte, signal)) chunks.push(chunk);
+    for await (const chunk of blobs.read(digest, startByte, signal)) chunks.push(chunk);
     return Buffer.concat(chunks);
   };
   /** Begins a stream, which goes on until the caller ends it. */
@@ -154,6 +156,18 @@ describe('blobs of media and of other nodes', () => {
     peers.offerAgain('worker-2', wasAway);
     expect(await peers.read()).toEqual(WHOLE);
     expect(peers.reads).toEqual(['worker-2', 'worker-3']);
+  });
+
+  it('come from a node that sent wrong bytes of another one only when no other node has them', async () => {
+    const liar = { label: 'worker-2', bytes: SPOILED, isPeer: true, lacks: 1 };
+    const peers = union(liar, { label: 'worker-3', bytes: WHOLE, isPeer: true, hasFailed: true });
+    await expect(peers.read()).rejects.toMatchObject({ code: 'media/read' });
+    await peers.read(1, LAYER);
+    expect(peers.reads).toEqual(['worker-2', 'worker-3']);
+    const alone = union(liar);
+    await expect(alone.read()).rejects.toMatchObject({ code: 'media/read' });
+    await alone.read(1, LAYER);
+    expect(alone.reads).toEqual(['worker-2', 'worker-2']);
   });
 
   it('come from another node when the first one ends before the size that it lists', async () => {

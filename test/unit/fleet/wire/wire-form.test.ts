@@ -2,7 +2,9 @@ import { randomBytes } from 'node:crypto';
 import { statSync } from 'node:fs';
 import { request as httpRequest, type IncomingMessage } from 'node:http';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { answerDaemon } from '../../../../src/fleet/peers/fleet-document.ts';
+import type { KnownPeer } from '../../../../src/fleet/peers/peer.ts';
 import { OffersClient, wasCut } from '../../../../src/fleet/wire/client.ts';
 import { unixSocket, WireConnection } from '../../../../src/fleet/wire/connection.ts';
 import { busyError, busyOf, parsePeerPath, wirePaths } from '../../../../src/fleet/wire/documents.ts';
@@ -252,6 +254,40 @@ describe('relay', () => {
     await eventually(() => expect(errors).toEqual([[true, true]]));
     await expect(all(far.read(digest, 100_000, never))).rejects.toMatchObject({ code: 'offers/failed' });
     await close();
+  });
+
+  it('takes a daemon that ends its request for no failure of the peer, and a peer that ends its answer for one', async () => {
+    const digest = bundles.blob(randomBytes(5_000_000));
+    const failed = vi.fn();
+    const peers = { find: () => ({ connection }) as KnownPeer, failed };
+    const fleet = { current: async () => ({}), onChange: () => () => undefined };
+    const answers = { fleet, refresh: async () => undefined, peers, clock: systemClock, log: silentLog };
+    const ends: (() => void)[] = [];
+    const front = await serveSocket(join(folder, 'peers.sock'), (request, response) => {
+      // A write may fail before the response counts as closed.
+      ends.push(() => {
+        response.write = ((_chunk: Buffer, done: (error: Error) => void) => {
+          done(new Error('write EPIPE'));
+          return false;
+        }) as typeof response.write;
+      });
+      return answerDaemon(request, response, answers);
+    });
+    const through = new WireConnection({ who: 'fleet', connect: unixSocket(join(folder, 'peers.sock')) });
+    const far = new OffersClient(through, wirePaths.peer('worker-2'));
+    try {
+      const reading = far.read(digest, 0, never);
+      await reading.next();
+      ends[0]?.();
+      await expect(all(reading)).rejects.toMatchObject({ code: 'offers/unreachable' });
+      expect(failed).not.toHaveBeenCalled();
+      await server.close();
+      await expect(all(far.read(digest, 0, never))).rejects.toMatchObject({ code: 'offers/unreachable' });
+      expect(failed).toHaveBeenCalledOnce();
+    } finally {
+      through.close();
+      await front.close();
+    }
   });
 
   it('passes requests on under the name of a peer, with ranges, waits and refusals', async () => {
