@@ -49,12 +49,22 @@ describeMachine('a node and damaged sticks', 'installed', (machine) => {
   };
 
   test.each<readonly [Damage, NonNullable<StickOptions['filesystem']>, RegExp, RegExp]>([
-    ['ext4 directory', 'ext4', /EXT4-fs error/, /^Cannot read sd[a-z]: .*the filesystem of the medium is damaged/],
-    ['ext4 inode', 'ext4', /EXT4-fs error/, /^Cannot read sd[a-z]: .*the filesystem of the medium is damaged/],
-    ['vfat chain', 'vfat', /FAT-fs .*: error/, /^Cannot read sd[a-z]: .*can't be read/],
-    ['exfat chain', 'exfat', /exFAT-fs .*: error/, /^Cannot read sd[a-z]: .*can't be read/],
+    [
+      'ext4 directory',
+      'ext4',
+      /EXT4-fs error/,
+      /^PLUG IN ANOTHER STICK \(M-0[34]\): Cannot read .*the filesystem of the medium is damaged/,
+    ],
+    [
+      'ext4 inode',
+      'ext4',
+      /EXT4-fs error/,
+      /^PLUG IN ANOTHER STICK \(M-0[34]\): Cannot read .*the filesystem of the medium is damaged/,
+    ],
+    ['vfat chain', 'vfat', /FAT-fs .*: error/, /^PLUG IN ANOTHER STICK \(M-0[34]\): Cannot read .*can't be read/],
+    ['exfat chain', 'exfat', /exFAT-fs .*: error/, /^PLUG IN ANOTHER STICK \(M-0[34]\): Cannot read .*can't be read/],
     ['iso9660 directory', 'iso9660', /ISOFS: /, /sd[a-z]/],
-    ['udf entry', 'udf', /UDF-fs: error/, /^Cannot read sd[a-z]: .*can't be mounted/],
+    ['udf entry', 'udf', /UDF-fs: error/, /^PLUG IN ANOTHER STICK \(M-0[34]\): Cannot read .*can't be mounted/],
     ['squashfs directory', 'squashfs', /SQUASHFS error/, /sd[a-z].*can't be read/],
     // No folder is read by way of the bitmap.
     ['ext4 bitmap', 'ext4', /EXT4-fs .*mounted/, /ocp 4\.13\.7/],

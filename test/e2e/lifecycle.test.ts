@@ -135,8 +135,9 @@ describeMachine('releases over their life', 'installed', (machine) => {
     await run(b);
     await become('the second release to run', { '1.1.0': 'proven', '1.2.0': 'active' });
     await machine().powerCut();
-    const { status } = await become('the second release to run again', { '1.1.0': 'proven', '1.2.0': 'active' });
-    expect(status).toMatch(/ocp 1\.2\.0 active \(3 images pinned\), proven in about /);
+    await become('the second release to run again', { '1.1.0': 'proven', '1.2.0': 'active' });
+    const soaks = /ocp 1\.2\.0 active \(3 images pinned\), proven in about /;
+    await node.until('the soak to be in STATUS', ({ status }) => soaks.test(status));
     await expectKnownGood(a);
   });
 
