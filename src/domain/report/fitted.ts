@@ -101,9 +101,12 @@ export function fitted(sentences: readonly string[], maxLength: number = MAX_LIN
   return withShortDigests(line);
 }
 
-/** Nobody reads 64 hex digits from a screen: `stickpin list` has them. */
+const LONG_DIGEST = /(?<![0-9a-f])([0-9a-f]{12})(?:[0-9a-f]{52}|[0-9a-f]{116})(?![0-9a-f])/g;
+
+/** Nobody reads 64 hex digits from a screen: `list` has them. Commands take the first ones. */
 export function withShortDigests(text: string): string {
-  return text.replace(/(?<![0-9a-f])([0-9a-f]{12})(?:[0-9a-f]{52}|[0-9a-f]{116})(?![0-9a-f])/g, '$1…');
+  const commands = text.replace(/'stickpin [^']*'/g, (command) => command.replace(LONG_DIGEST, '$1'));
+  return commands.replace(LONG_DIGEST, '$1…');
 }
 
 /** The sentences of a text: each begins with a capital letter after the end of another one. */
@@ -135,7 +138,9 @@ export function shortened(long: string, maxLength: number): string {
   if (long.length <= maxLength) return long;
   const text = long.replace(systemCall, '');
   if (text.length <= maxLength) return text;
-  const cut = text.slice(0, Math.max(0, maxLength - 1)).replace(/[\ud800-\udbff]$/, '');
+  const begin = text.slice(0, Math.max(0, maxLength - 1)).replace(/[\ud800-\udbff]$/, '');
+  // Half a command can't be run.
+  const cut = begin.replace(/[.,;:] [^.,;:']*'(?:stickpin|systemctl|journalctl) [^']*$/, '');
   const words = cut.replace(/\s+\S*$/, '').replace(/[,;:.]+$/, '');
   const clause = cut.replace(/[,;:] [^,;:]*$/, '');
   // Half a folder or digest misleads; another long word is cut.

@@ -19,6 +19,7 @@ import { currentIds, isProven, isRetired, isRolledBack } from '../release/record
 import type { PullCheckEnd } from '../state/checks.ts';
 import type { Memory } from '../state/memory.ts';
 import type { Observed, StoredBundle } from '../state/state.ts';
+import { withShortDigests } from './fitted.ts';
 import { heldReason } from './hold-text.ts';
 import { reasonText } from './reasons/reason-text.ts';
 import type { Snapshot } from './snapshot.ts';
@@ -231,9 +232,12 @@ export type NodeVerdict = ConditionVerdict<NodeConditionType>;
 
 /** In the order in which they are shown. */
 export function judgeNodeConditions(snapshot: Snapshot): readonly NodeVerdict[] {
+  const verdict = (type: NodeConditionType, judged: Judgement): NodeVerdict => {
+    return { type, ...judged, message: withShortDigests(judged.message) };
+  };
   return [
-    { type: 'PullsAnswered', ...judgePullsAnswered(snapshot) },
-    { type: 'PullsFromElsewhere', ...judgePullsFromElsewhere(snapshot) },
+    verdict('PullsAnswered', judgePullsAnswered(snapshot)),
+    verdict('PullsFromElsewhere', judgePullsFromElsewhere(snapshot)),
   ];
 }
 
@@ -267,10 +271,10 @@ function judgePullsAnswered({ observed: { runtime }, memory, assessment }: Snaps
       return judgement(
         'Unknown',
         'NoMirrors',
-        'the runtime asks the registry of an image itself, except for what stickpin loads',
+        'the runtime pulls from the registry of an image itself, except for what stickpin loads',
       );
     case 'no-mirror': {
-      const text = `the runtime has no mirror of ours for ${subject.reference}, so that it asks the image's own registry`;
+      const text = `the runtime has no mirror of ours for ${subject.reference}, so that it pulls from the image's own registry`;
       return judgement('False', 'NoMirror', text);
     }
     default:
@@ -304,16 +308,16 @@ function judgePullsFromElsewhere({ observed: { imageUses }, assessment }: Snapsh
   if (releasesInForce(trusted).length === 0) return NOTHING_ACTIVATED;
   const { elsewhere } = assessment.pulls;
   if (imageUses === undefined || elsewhere === undefined) {
-    return judgement('Unknown', 'NotLookedAt', 'which images static pods and containers ask for was not looked at yet');
+    return judgement('Unknown', 'NotLookedAt', 'which images static pods and containers use is not known yet');
   }
   const faults = imageUses.faults.map(({ message }) => message).join('; ');
   if (elsewhere.length > 0) {
     const text = elsewhereText(elsewhere);
-    return judgement('True', 'NamesNotProvided', faults === '' ? text : `${text}. Not looked at: ${faults}`);
+    return judgement('True', 'NamesNotProvided', faults === '' ? text : `${text}. Not known: ${faults}`);
   }
   if (faults !== '' || !imageUses.isComplete) {
     const text = faults === '' ? 'the containers could not be listed' : faults;
     return judgement('Unknown', 'NotAllLookedAt', text);
   }
-  return judgement('False', 'AllProvided', 'static pods and containers ask only for images that releases provide');
+  return judgement('False', 'AllProvided', 'static pods and containers use only images that releases provide');
 }

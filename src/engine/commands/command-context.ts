@@ -1,6 +1,6 @@
 import type { Assessment } from '../../domain/assess/assess.ts';
 import { bundleName } from '../../domain/model/bundle.ts';
-import type { BundleId } from '../../domain/model/digest.ts';
+import { type BundleId, hexOf } from '../../domain/model/digest.ts';
 import { bundlesCalled } from '../../domain/release/recorded-phase.ts';
 import { type ContainersSeen, runningReleases } from '../../domain/release/running-releases.ts';
 import type { Stored, StoredBundle } from '../../domain/state/state.ts';
@@ -89,9 +89,15 @@ export function bundleCalled(bundles: readonly StoredBundle[], name: string): St
   return others.length === 0 ? found : undefined;
 }
 
+/** By at least 12 of its first digits, as STATUS shows them. */
+export function bundlesByDigest<B extends { readonly bundleId: BundleId }>(bundles: readonly B[], name: string) {
+  const [, digits] = /^sha256:([0-9a-f]{12,64})…?$/.exec(name) ?? [];
+  return digits === undefined ? [] : bundles.filter(({ bundleId }) => hexOf(bundleId).startsWith(digits));
+}
+
 /** The bundle with this digest, else those of this name that are not retired, else its last one. */
 function candidatesFor(bundles: readonly StoredBundle[], name: string): readonly StoredBundle[] {
-  const byDigest = bundles.filter((bundle) => bundle.bundleId === name);
+  const byDigest = bundlesByDigest(bundles, name);
   if (byDigest.length > 0) return byDigest;
   return bundlesCalled(bundles, name);
 }

@@ -8,7 +8,7 @@ import { isApproved, rejectionOf } from '../../domain/trust/approval.ts';
 import type { Clock } from '../../platform/clock.ts';
 import { defined } from '../../platform/defined.ts';
 import { oneLine } from '../../platform/plain-text.ts';
-import { type CommandContext, refuse } from './command-context.ts';
+import { bundlesByDigest, type CommandContext, refuse } from './command-context.ts';
 
 /** Verdicts are given before or after a medium is plugged in. The latest one counts. */
 export const verdictCommands = { approve, reject, rejectWithReason };
@@ -172,6 +172,8 @@ function targetOf(
 ): Target | undefined {
   const known = [...adopted, ...seenIn(assessment)];
   if (isDigest(name)) return { bundleId: name, bundle: known.find(({ bundleId }) => bundleId === name) };
+  const [short, other] = bundlesByDigest(adopted, name);
+  if (short !== undefined && other === undefined) return { bundleId: short.bundleId, bundle: short };
   const found = namedBy(name, adopted, assessment);
   const [first, second] = found.values();
   if (first !== undefined && second === undefined) return { bundleId: first.bundleId, bundle: first };

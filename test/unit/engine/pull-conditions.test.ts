@@ -36,7 +36,7 @@ describe('the condition PullsAnswered', () => {
     await node.clock.advance(3_600_000);
     expect(pulls(node)).toHaveLength(3);
     expect(condition(node, 'PullsAnswered')).toMatchObject({ status: 'False', reason: 'RegistryNotAsked' });
-    expect(node.log.lines.filter(({ message }) => message.includes('did not ask'))).toHaveLength(1);
+    expect(node.log.lines.filter(({ message }) => message.includes('requested nothing from'))).toHaveLength(1);
     node.runtime.asksUs = true;
     await node.engine.checkPulls(new AbortController().signal);
     expect(condition(node, 'PullsAnswered')).toMatchObject({ status: 'True' });

@@ -1,4 +1,5 @@
 import { assertNever } from '../../../platform/app-error.ts';
+import { bundleName } from '../../model/bundle.ts';
 import { shortDigest } from '../../model/digest.ts';
 import type { AdoptionReason, ReleaseReason, TrustReason } from '../../model/reason.ts';
 import { activateCommand, type Entries, type Names, type Said, sentencesOf } from '../fitted.ts';
@@ -89,22 +90,25 @@ export const REFUSAL_REASONS: Entries<AdoptionReason | TrustReason> = {
   },
   'trust/approval': {
     says: (data, { title, name, list }) => {
-      const next = `Compare its digest, then 'stickpin approve ${data.bundleId}'`;
+      const compare = `Compare its digest ${data.bundleId}, then`;
       switch (data.kind) {
         case 'found':
           return {
             what: `${title(data.bundle)} waits for approval`,
             details: [`It is on ${name(data.medium)}, signed by ${list(data.signedBy, NOBODY)}`],
-            next,
+            next: `${compare} 'stickpin approve ${bundleName(data.bundle)}'`,
           };
         case 'found-unsigned':
           return {
             what: `A bundle on ${name(data.medium)} waits for approval`,
-            details: ['No trusted key signed it'],
-            next,
+            details: ['No trusted key signed it', `Its digest is ${data.bundleId}`],
+            next: "Compare its digest, then run 'stickpin approve' with it",
           };
         case 'adopted':
-          return { what: `${title(data.bundle)} waits for approval`, next };
+          return {
+            what: `${title(data.bundle)} waits for approval`,
+            next: `${compare} 'stickpin approve ${bundleName(data.bundle)}'`,
+          };
         default:
           return assertNever(data);
       }
@@ -113,9 +117,9 @@ export const REFUSAL_REASONS: Entries<AdoptionReason | TrustReason> = {
   },
   'trust/rejected': {
     says: ({ kind, bundle, bundleId, why }, { title }) => ({
-      what: `${bundle === undefined ? `Bundle ${shortDigest(bundleId)}` : title(bundle)} was rejected on this node`,
+      what: `${bundle === undefined ? `Bundle ${bundleId}` : title(bundle)} was rejected on this node`,
       details: [...(why === undefined ? [] : [`Reason: ${why}`]), ...(kind === 'adopted' ? [NOT_LOADED] : [])],
-      next: `'stickpin approve ${bundleId}' takes that back`,
+      next: `'stickpin approve${bundle === undefined ? "' with its digest" : ` ${bundleName(bundle)}'`} takes that back`,
     }),
     remedy: () => "remove its stick, or run 'stickpin approve' with its digest to accept it again",
   },

@@ -114,7 +114,7 @@ export function reasonLine(
 function byWeight({ what, next = '', isNextSaid, details = [], also = [] }: Said): readonly string[] {
   return [what, isNextSaid ? '' : next, ...details, ...also]
     .filter((text) => text !== '')
-    .map((text) => closed(oneLine(text)));
+    .map((text) => closed(withShortDigests(oneLine(text))));
 }
 
 /**

@@ -175,7 +175,7 @@ function arrivingLine(entry: BundleAssessment, bundles: readonly BundleAssessmen
     return {
       does: isOfPerson ? 'call-support' : 'idle',
       code: 'engine/retired',
-      text: (width) => `${title(width)} is retired. To use it again, run ${command}.`,
+      text: (width) => fitted([`${title(width)} is retired.`, `To use it again, run ${command}.`], width.room),
     };
   }
   if (phase !== 'preloading' || absentArtifacts.length === 0) return undefined;

@@ -160,17 +160,18 @@ export function pullCheckText({ reference, end }: Pick<PullCheck, 'reference' | 
   switch (end.kind) {
     case 'answered':
       return end.isProbe === true
-        ? `the runtime asked stickpin's registry for the repository of ${reference}, and was answered`
+        ? `stickpin's registry answered a request of the runtime for the repository of ${reference}`
         : `the runtime pulled ${reference}, and stickpin's registry answered it`;
     case 'not-asked':
-      return `the runtime pulled ${reference} from another registry and did not ask stickpin's, so that the pull fails without a network. ${LOOK_AT_MIRRORS}`;
+      return `the runtime pulled ${reference} from another registry and requested nothing from stickpin's, so that the pull fails without a network. ${LOOK_AT_MIRRORS}`;
     case 'not-sent':
       return `the runtime pulled ${reference} from another registry, since stickpin's has no manifest and configuration of it to send. So the pull fails without a network. ${LOOK_AT_DOCUMENTS}`;
     case 'failed': {
       const why = end.reason.message;
-      if (!end.isAsked) return `${pull} failed, and stickpin's registry was not asked: ${why}. ${LOOK_AT_MIRRORS}`;
+      if (!end.isAsked)
+        return `${pull} failed, and the runtime requested nothing from stickpin's registry: ${why}. ${LOOK_AT_MIRRORS}`;
       return end.isSent
-        ? `${pull} failed although stickpin's registry was asked: ${why}. ${LOOK_AT_JOURNAL}`
+        ? `${pull} failed although stickpin's registry answered: ${why}. ${LOOK_AT_JOURNAL}`
         : `${pull} failed, since stickpin's registry has no manifest and configuration of it to send: ${why}. ${LOOK_AT_DOCUMENTS}`;
     }
     case 'timed-out':
@@ -184,7 +185,7 @@ export function pullCheckText({ reference, end }: Pick<PullCheck, 'reference' | 
   }
 }
 
-const LOOK_AT_JOURNAL = "Look into the journal of the runtime, and run 'stickpin doctor' again";
+const LOOK_AT_JOURNAL = "Read the journal of the runtime, and run 'stickpin doctor' again";
 const LOOK_AT_DOCUMENTS = 'Plug in the stick of its release, and stickpin keeps them again';
 const LOOK_AT_MIRRORS = "'stickpin doctor' says whether the runtime reads its mirrors; restart it if it does";
 

@@ -42,7 +42,9 @@ describe('trust.require = "both"', () => {
     node.plug(bundle.path);
     const held = await node.until(isHeld);
     expect(bundleIn(held)).toMatchObject({ phase: 'held', hold: 'approval', images: { present: 0 } });
-    expect(held.status).toContain(`stickpin approve ${bundle.bundleId.slice(0, 19)}`);
+    expect(held.status).toContain(
+      `Compare its digest ${bundle.bundleId.slice(0, 19)}…, then 'stickpin approve ocp@4.13.7'`,
+    );
     expect(await node.images()).toEqual([]);
     expect(node.log.kinds().filter((kind) => kind === 'approvalAwaited')).toHaveLength(1);
     const { methods } = createApiBackend(() => node.daemon());

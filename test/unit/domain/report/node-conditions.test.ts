@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { RuntimeObservation } from '../../../../src/domain/model/image.ts';
 import { activationKey } from '../../../../src/domain/release/pulls.ts';
 import { nodePullEvents } from '../../../../src/domain/report/events/release-events.ts';
+import { withShortDigests } from '../../../../src/domain/report/fitted.ts';
 import { judgeNodeConditions } from '../../../../src/domain/report/judge-conditions.ts';
 import type { PullCheckEnd } from '../../../../src/domain/state/checks.ts';
 import type { Observed, StoredBundle } from '../../../../src/domain/state/state.ts';
@@ -48,16 +49,21 @@ describe('PullsAnswered', () => {
       'ManifestNotSent',
       /has no manifest .* fails without a network\. Plug in the stick/,
     ],
-    [failed(false, false), 'False', 'RegistryNotAsked', /was not asked: connection refused\./],
+    [
+      failed(false, false),
+      'False',
+      'RegistryNotAsked',
+      /requested nothing from stickpin's registry: connection refused\./,
+    ],
     [failed(true, false), 'False', 'ManifestNotSent', /has no manifest .* connection refused\. Plug in the stick/],
-    [failed(true, true), 'False', 'PullFailed', /was asked: connection refused\. Look into/],
+    [failed(true, true), 'False', 'PullFailed', /although stickpin's registry answered: connection refused\. Read/],
     [{ kind: 'timed-out', afterMs: 8_000 }, 'False', 'PullTimedOut', /did not end within 8 s/],
     [{ kind: 'runtime-away', reason }, 'Unknown', 'RuntimeUnreachable', /could not be tested: connection refused/],
     [{ kind: 'image-gone' }, 'Unknown', 'ImageGone', /removed meanwhile/],
   ])('states what a test with the result %j has shown', (end, status, word, text) => {
     const { PullsAnswered } = judged(end);
     expect(PullsAnswered).toMatchObject({ status, reason: word, message: expect.stringMatching(text) });
-    expect(PullsAnswered?.message).toContain(REFERENCE);
+    expect(PullsAnswered?.message).toContain(withShortDigests(REFERENCE));
   });
 
   it('is not known before a test, without a release, an image or a runtime', () => {
@@ -97,7 +103,7 @@ describe('PullsFromElsewhere', () => {
     const verdict = elsewhere({ uses: uses(2), faults, isComplete: true });
     expect(verdict).toMatchObject({ status: 'True', reason: 'NamesNotProvided' });
     expect(verdict?.message).toBe(
-      'no activated release answers a pull of 2 images, so that it fails without a network: quay.io/x/p0:1 (Pod p0, container c), quay.io/x/p1:1 (Pod p1, container c). Add them to a bundle under these names, or use names that a release provides. Not looked at: static pod /m/a.yaml is bad',
+      'no activated release answers a pull of 2 images, so that it fails without a network: quay.io/x/p0:1 (Pod p0, container c), quay.io/x/p1:1 (Pod p1, container c). Add them to a bundle under these names, or use names that a release provides. Not known: static pod /m/a.yaml is bad',
     );
     expect(elsewhere({ uses: uses(30), faults: [], isComplete: true })?.message).toContain(', and 10 more. Add them');
   });

@@ -59,6 +59,12 @@ test.each([
     'the release (of April, by factory) is not…',
   ],
   [
+    'a command is left out whole',
+    "the release is retired. To use it again, run 'stickpin activate ocp@4.13.7'",
+    70,
+    'the release is retired. To use it again…',
+  ],
+  [
     'the rest is cut at the end of a clause',
     `${FAULT} (EIO, read)`,
     60,

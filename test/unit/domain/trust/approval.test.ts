@@ -52,7 +52,7 @@ describe('trust.require', () => {
     ]);
     expect(report.bundles[0]?.adoptedAt).toBeUndefined();
     expect(statusLine({ observed: plugged, memory: plugged, assessment }, still)).toContain(
-      `'stickpin approve ${bundle.bundleId.slice(0, 19)}…'`,
+      `Compare its digest ${bundle.bundleId.slice(0, 19)}…, then 'stickpin approve ocp@4.13.7'`,
     );
     expect(spoken(decision.effects)).toEqual(['apply-pins 0']);
   });

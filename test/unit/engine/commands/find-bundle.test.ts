@@ -27,4 +27,12 @@ describe('the bundle of a name', () => {
     expect(findBundle([gone, live, other], gone.bundleId)).toBe(gone);
     expect(bundleCalled([gone, live, other], other.bundleId)).toBe(other);
   });
+
+  it('is the one with the first 12 digits or more, which STATUS shows', () => {
+    expect(findBundle([gone, live, other], other.bundleId.slice(0, 19))).toBe(other);
+    expect(findBundle([live, other], `${live.bundleId.slice(0, 19)}…`)).toBe(live);
+    expect(bundleCalled([live, other], live.bundleId.slice(0, 18))).toBeUndefined();
+    const twin = { ...live, bundleId: `${live.bundleId.slice(0, -1)}0` } as StoredBundle;
+    expect(() => findBundle([live, twin], live.bundleId.slice(0, 19))).toThrow(/name the one you mean by its digest/);
+  });
 });

@@ -20,6 +20,7 @@ import {
   stored,
   verified,
 } from '../../../../support/daemon/scenario.ts';
+import { suggestionFaults } from '../../../../support/report/suggested-commands.ts';
 
 const LONG_PATH = `/var/lib/containers/storage/overlay-images/${'deep/'.repeat(20)}images.lock`;
 const HEX = 'f0'.repeat(32);
@@ -216,5 +217,13 @@ describe('what a person is asked for, over any state of a node', () => {
       }
       expect(status.length).toBeLessThanOrEqual(200);
     });
+  });
+
+  it('is with commands that can be run as they are written', async () => {
+    const texts = new Set<string>();
+    all((_, { report: { status, advice, needsPerson } }) => {
+      for (const text of [status, advice.text, ...needsPerson.map(({ message }) => message)]) texts.add(text);
+    });
+    expect(await suggestionFaults([...texts].join('\n'))).toEqual([]);
   });
 });

@@ -660,7 +660,7 @@ describe('statusLine: two bundles of one name and version', () => {
   it('names a bundle with its digest, and only with its digest in a command', () => {
     const manual = stored(verified({ schedule: 'manual', images: { etcd: ['etcd'] } }), { readyAt: NOON });
     expect(line({ runtime: there }, [other, manual])).toBe(
-      `CALL SUPPORT (A-01): ocp 4.13.7 (${short(manual)}) is loaded: 1 image present and pinned. To activate it: 'stickpin activate ${short(manual)}'.`,
+      `CALL SUPPORT (A-01): ocp 4.13.7 (${short(manual)}) is loaded: 1 image present and pinned. To activate it: 'stickpin activate ${short(manual).slice(0, -1)}'.`,
     );
   });
 
