@@ -7,6 +7,7 @@ import {
   isMaxUnavailable,
   type MaxUnavailable,
   MOST_GROUPS,
+  ON_ROLLBACK,
   type ReleaseOrder,
 } from '../../domain/model/roll-out-order.ts';
 import {
@@ -123,6 +124,7 @@ const order = v.strictObject({
   maxUnavailable: v.exactOptional(
     v.custom<MaxUnavailable>(isMaxUnavailable, 'must be a number from 1 on, or a share from "1%" to "100%"'),
   ),
+  onRollback: v.exactOptional(v.picklist(ON_ROLLBACK, "must be 'pause' or 'go-on'")),
 });
 
 const update = v.strictObject({

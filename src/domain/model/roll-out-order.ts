@@ -18,6 +18,7 @@ export interface ReleaseOrder {
   readonly groups?: readonly string[];
   readonly canary?: { readonly nodes?: number; readonly labels?: string; readonly soakMinutes?: number };
   readonly maxUnavailable?: MaxUnavailable;
+  readonly onRollback?: OnRollback;
 }
 
 export const CONTROL_PLANE_PLACES = ['last', 'first', 'with'] as const;
@@ -42,7 +43,8 @@ export const BY_NAME: RollOutOrder = { controlPlane: 'with', groups: [], canary:
 const DEFAULT_SOAK_MINUTES = 60;
 
 /** Bundle format, `update.order`. */
-export function orderOfRelease({ controlPlane, groups, canary, maxUnavailable = 1 }: ReleaseOrder): RollOutOrder {
+export function orderOfRelease(order: ReleaseOrder): RollOutOrder {
+  const { controlPlane, groups, canary, maxUnavailable = 1, onRollback } = order;
   const { nodes, labels, soakMinutes = DEFAULT_SOAK_MINUTES } = canary ?? {};
   const chosen = nodes ?? labels;
   return {
@@ -50,12 +52,14 @@ export function orderOfRelease({ controlPlane, groups, canary, maxUnavailable = 
     groups: groups ?? BY_NAME.groups,
     canary: chosen === undefined ? undefined : { nodes: chosen, soakMs: soakMinutes * 60_000 },
     maxUnavailable: [maxUnavailable],
+    onRollback,
   };
 }
 
 /**
  * A node's own settings only add waiting to the order that is signed with a release: fewer nodes at
- * the same time, and a longer soak. Who comes before whom is the same on all nodes.
+ * the same time, a longer soak, and a pause after a rollback. Who comes before whom is the same on
+ * all nodes.
  */
 export function stricterOrder(signed: RollOutOrder, own: RollOutOrder): RollOutOrder {
   const canary = signed.canary && {
@@ -63,7 +67,8 @@ export function stricterOrder(signed: RollOutOrder, own: RollOutOrder): RollOutO
     soakMs: Math.max(signed.canary.soakMs, own.canary?.soakMs ?? 0),
   };
   const maxUnavailable = [...signed.maxUnavailable, ...own.maxUnavailable];
-  return { ...signed, canary, maxUnavailable, onRollback: own.onRollback };
+  const onRollback = own.onRollback === 'pause' ? 'pause' : signed.onRollback;
+  return { ...signed, canary, maxUnavailable, onRollback };
 }
 
 /** Percent rounds down. At least 1. @param size of the group */

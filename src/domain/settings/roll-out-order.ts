@@ -34,7 +34,7 @@ export const rollOutOrder: ValueType<RollOutOrder> = {
       canary: v.optional(v.union([nodeCount, selector], 'must be a number of nodes from 1 on, or a label selector')),
       soak: v.optional(duration.schema, '1 h'),
       max_unavailable: v.optional(v.custom<MaxUnavailable>(isMaxUnavailable, MAX_UNAVAILABLE_FAULT), 1),
-      on_rollback: v.optional(v.picklist(ON_ROLLBACK, 'must be "pause" or "go-on"'), 'pause'),
+      on_rollback: v.optional(v.picklist(ON_ROLLBACK, 'must be "pause" or "go-on"')),
     }),
     v.transform(
       ({ control_plane, groups, canary, soak, max_unavailable, on_rollback }): RollOutOrder => ({
@@ -42,7 +42,7 @@ export const rollOutOrder: ValueType<RollOutOrder> = {
         groups,
         canary: canary === undefined ? undefined : { nodes: canary, soakMs: soak },
         maxUnavailable: [max_unavailable],
-        ...(on_rollback === 'go-on' && { onRollback: on_rollback }),
+        onRollback: on_rollback,
       }),
     ),
   ),

@@ -70,7 +70,7 @@ export function addReleaseOptions(command: Command): Command {
     .option('--rollout-fraction <number>', 'the part of the nodes that may activate it at the start, 0 to 1', fraction)
     .option(
       '--order <file>',
-      'in which order the nodes of a cluster activate it: JSON {controlPlane, groups, canary, maxUnavailable}',
+      'in which order the nodes of a cluster activate it: JSON {controlPlane, groups, canary, maxUnavailable, onRollback}',
     )
     .option('--manual', "wait for 'stickpin activate' once it is ready")
     .addOption(

@@ -11,6 +11,7 @@ import {
   type RollOutOrder,
   stricterOrder,
 } from '../../../../src/domain/model/roll-out-order.ts';
+import { defined } from '../../../../src/platform/defined.ts';
 
 const RELEASE = {
   bundleId: digestFromHex('a'.repeat(64)),
@@ -97,6 +98,19 @@ describe('nodes at the same time', () => {
       canary: { nodes: 1, soakMs: 600_000 },
       maxUnavailable: ['50%', 1],
     });
+  });
+
+  it.each([
+    [undefined, undefined, undefined],
+    ['go-on', undefined, 'go-on'],
+    ['go-on', 'go-on', 'go-on'],
+    ['go-on', 'pause', 'pause'],
+    [undefined, 'go-on', undefined],
+    ['pause', 'go-on', 'pause'],
+  ] as const)('go on after a rollback where the release says so (%s) and the node allows it (%s): %s', (...all) => {
+    const [signed, own, expected] = all;
+    const both = stricterOrder(orderOfRelease(defined({ onRollback: signed })), order({ onRollback: own }));
+    expect(both.onRollback).toBe(expected);
   });
 });
 

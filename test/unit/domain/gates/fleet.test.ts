@@ -4,7 +4,7 @@ import { schedule } from '../../../../src/domain/activation/timing-gates.ts';
 import type { FleetNode } from '../../../../src/domain/fleet/node-status.ts';
 import { LONGEST_PAUSE_MS, newPause } from '../../../../src/domain/fleet/pause.ts';
 import { hexOf } from '../../../../src/domain/model/digest.ts';
-import { BY_NAME } from '../../../../src/domain/model/roll-out-order.ts';
+import { BY_NAME, type ReleaseOrder } from '../../../../src/domain/model/roll-out-order.ts';
 import type { VersionScheme } from '../../../../src/domain/model/version.ts';
 import { holdClause } from '../../../../src/domain/report/hold-text.ts';
 import { NO_HOOKS } from '../../../../src/domain/state/hook.ts';
@@ -81,6 +81,10 @@ describe('the gate of the fleet', () => {
     it('lets the others go on where the settings say so, and where it is activated again', () => {
       const goOn = { ...policy, fleet: { ...policy.fleet, order: { ...BY_NAME, onRollback: 'go-on' as const } } };
       expect(known({ policy: goOn })).toEqual([]);
+      const signed = (order: ReleaseOrder) => [{ ...back, payload: { ...back.payload, update: { order } } }];
+      expect(known({ policy: goOn, bundles: signed({}) })).toMatchObject([{ by: 'a rollback' }]);
+      expect(known({ policy: goOn, bundles: signed({ onRollback: 'go-on' }) })).toEqual([]);
+      expect(known({ bundles: signed({ onRollback: 'go-on' }) })).toEqual([]);
       const again = known({ pauses: known(), bundles: [{ ...back, activatedAt: NOON }] });
       expect(again).toMatchObject([{ lifted: { node: 'worker-2', by: 'an activation' } }]);
       expect(state({})).toEqual({ back: true });
