@@ -115,7 +115,7 @@ export function heardPauses(
   const soon = { ...clock, now: clock.now + LEAST_MS };
   for (const { name: from, status } of view?.nodes ?? []) {
     if (from === view?.self) continue;
-    for (const said of plainDocument(status?.pauses ?? [])) {
+    for (const said of plainDocument(status?.pauses ?? []).map((one) => notAhead(one, clock.now))) {
       const before = pauses.get(said.id);
       const next = before === undefined ? newlyHeard(said, from, pauses, soon) : withLift(before, said, from);
       if (next === undefined || next === before) continue;
@@ -124,6 +124,14 @@ export function heardPauses(
     }
   }
   return isChanged ? [...pauses.values()] : known;
+}
+
+/** The clock of its node may be ahead: it holds other nodes for no longer than it says. */
+function notAhead(said: SharedPause, now: number): SharedPause {
+  const aheadMs = Date.parse(said.at) - now;
+  const untilMs = endOf(said) - aheadMs;
+  if (aheadMs <= 0 || !Number.isFinite(untilMs)) return said;
+  return { ...said, at: new Date(now).toISOString(), until: new Date(untilMs).toISOString() };
 }
 
 function newlyHeard(

@@ -79,6 +79,22 @@ describe('what a node hears of pauses', () => {
     expect(heardPauses([], viewOf({ n1: [one] }), { ...clock, now: NOON + HOUR - 30_000 })).toEqual([]);
   });
 
+  it.each([5, 24 * 400])('holds no longer than it says where the clock of its node is %i h ahead', (hours) => {
+    const one = said({ atMs: NOON + hours * HOUR, forMs: 4 * HOUR });
+    const known = heardPauses([], viewOf({ n1: [one] }), { ...clock, clockSynchronised: false });
+    expect(known).toMatchObject([{ id: one.id, node: 'n1', from: 'n1' }]);
+    const [kept] = known;
+    expect(kept && [Date.parse(kept.at), endOf(kept)]).toEqual([NOON, NOON + 4 * HOUR]);
+    const later = { ...clock, now: NOON + HOUR };
+    expect(heardPauses(known, viewOf({ n1: [one] }), later)).toBe(known);
+    expect(heardPauses([], viewOf({ n2: known }), later)).toEqual([{ ...kept, from: 'n2' }]);
+  });
+
+  it.each(['at', 'until'] as const)('is nothing where %s is no time', (member) => {
+    const ahead = said({ atMs: NOON + HOUR });
+    expect(heardPauses([], viewOf({ n1: [{ ...ahead, [member]: '2026-99-99T00:00:00Z' }] }), clock)).toEqual([]);
+  });
+
   it('is plain text, and no node adds more than eight', () => {
     const many = Array.from({ length: 30 }, (_, at) => said({ why: `${at}\u001b[2Jx` }));
     const known = heardPauses([], viewOf({ n2: many, n3: many.slice(20) }), clock);
