@@ -157,8 +157,9 @@ function endOf({ remoteAddress, remotePort }: Socket): string {
   return `${remoteAddress} ${remotePort}`;
 }
 
-function addressOf(socket: Socket): string {
-  return socket.remoteAddress ?? 'an unknown address';
+/** A socket that listens on all addresses sees IPv4 as `::ffff:10.0.0.4`. */
+export function addressOf({ remoteAddress = 'an unknown address' }: Socket): string {
+  return remoteAddress.replace(/^::ffff:/i, '');
 }
 
 function ignore(): void {}

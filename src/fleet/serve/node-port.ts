@@ -12,7 +12,7 @@ import type { Log } from '../../platform/log.ts';
 import { messageIds } from '../../platform/message-ids.ts';
 import { Observable } from '../../platform/subscription.ts';
 import type { Identity } from '../identity/identity.ts';
-import { type EnteredConnection, TlsGate } from '../identity/tls-ends.ts';
+import { addressOf, type EnteredConnection, TlsGate } from '../identity/tls-ends.ts';
 import { type Cluster, fleetError, Trouble, type WarnOnce } from '../trouble.ts';
 import { respondBusy, WIRE_SERVER_OPTIONS, wireLimits } from '../wire/documents.ts';
 
@@ -182,8 +182,8 @@ function gateOf(
   if (identity === undefined) {
     return (socket) => {
       socket.on('error', () => undefined);
-      const node = socket.remoteAddress ?? 'unknown';
-      if (connections.begin(socket)) enter(socket, socket, { node, isStillKnown: () => true });
+      const caller = { node: addressOf(socket), isStillKnown: () => true };
+      if (connections.begin(socket)) enter(socket, socket, caller);
     };
   }
   const gate = new TlsGate({
@@ -205,11 +205,6 @@ function gateOf(
   return (socket) => {
     if (connections.begin(socket)) gate.accept(socket);
   };
-}
-
-/** One that listens on all addresses sees IPv4 as `::ffff:10.0.0.4`. */
-function addressOf(socket: Socket): string {
-  return socket.remoteAddress?.replace(/^::ffff:/i, '') ?? 'an unknown address';
 }
 
 async function listenOn(server: Server, endpoint: Endpoint): Promise<void> {

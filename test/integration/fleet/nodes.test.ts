@@ -9,10 +9,12 @@ import { afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { Digest } from '../../../src/domain/model/digest.ts';
 import { clusterNodeOf } from '../../../src/fleet/kubernetes/kubernetes-cluster.ts';
 import { type OwnServes, servesAnnotation } from '../../../src/fleet/publish/own-report.ts';
-import type { ClusterNode } from '../../../src/fleet/trouble.ts';
+import { serveNodes } from '../../../src/fleet/serve/node-port.ts';
+import { type ClusterNode, WarnOnce } from '../../../src/fleet/trouble.ts';
 import { wasCut } from '../../../src/fleet/wire/client.ts';
 import { busyOf } from '../../../src/fleet/wire/documents.ts';
 import { AppError } from '../../../src/platform/app-error.ts';
+import { systemClock } from '../../../src/platform/clock.ts';
 import { digestOf } from '../../../src/platform/digest.ts';
 import { messageIds } from '../../../src/platform/message-ids.ts';
 import { eventually } from '../../support/eventually.ts';
@@ -20,6 +22,7 @@ import { folderForAll } from '../../support/files/temporary-folder.ts';
 import { createAuthority, type TestAuthority } from '../../support/fleet/authority.ts';
 import { layKubeletFiles } from '../../support/fleet/kubelet-files.ts';
 import { startTestNode, type TestNode, type TestNodeOptions } from '../../support/fleet/test-node.ts';
+import { createRecordingLog } from '../../support/recording-log.ts';
 import { have } from '../../support/requirements.ts';
 
 const signal = new AbortController().signal;
@@ -478,15 +481,37 @@ describe.runIf(have('openssl'))('nodes that give bundles to each other', () => {
     await new Promise((resolve) => server.close(resolve));
   });
 
-  it('give plain answers with auth = "none", and count addresses', async () => {
-    const node = await startTestNode({ name: 'worker-1', base, fleet: { listen: await freeListen('127.0.0.1:0') } });
-    started.push(node);
-    const status = await new Promise((resolve) => {
-      request({ host: '127.0.0.1', port: node.port(), path: '/v1/offers', agent: false }, (response) => {
+  const statusOf = (host: string, port: number) =>
+    new Promise((resolve) => {
+      request({ host, port, path: '/v1/offers', agent: false }, (response) => {
         response.resume();
         resolve(response.statusCode);
       }).end();
     });
-    expect(status).toBe(200);
+
+  it('give plain answers with auth = "none"', async () => {
+    const node = await startTestNode({ name: 'worker-1', base, fleet: { listen: await freeListen('127.0.0.1:0') } });
+    started.push(node);
+    expect(await statusOf('127.0.0.1', node.port())).toBe(200);
+  });
+
+  it('count an address of IPv4 as such where they listen on all addresses', async () => {
+    const callers: string[] = [];
+    const compared: string[] = [];
+    const server = await serveNodes({
+      endpoint: { host: '::', port: 0 },
+      identity: undefined,
+      isPeerAddress: (address) => compared.push(address) > 0,
+      answer: async (caller, _request, response) => {
+        callers.push(caller);
+        response.end();
+      },
+      clock: systemClock,
+      warnings: new WarnOnce(createRecordingLog(), systemClock),
+    });
+    for (const host of ['127.0.0.1', '::1']) expect(await statusOf(host, server.endpoint.port)).toBe(200);
+    expect(callers).toEqual(['127.0.0.1', '::1']);
+    expect(compared).toEqual(['127.0.0.1', '::1']);
+    await server.close();
   });
 });
