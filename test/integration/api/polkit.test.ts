@@ -14,6 +14,8 @@ const RULES = `polkit.addRule(function (action, subject) {
   if (action.id == 'io.stickpin1.activate' && subject.user == 'news') return polkit.Result.AUTH_ADMIN;
 });`;
 
+const OTHER_METHODS = ['approve', 'reject', 'unpin', 'load', 'restoreKey', 'rescan'];
+
 /** Users that Debian's base-passwd makes. */
 const [GAMES, NEWS, NOBODY] = [5, 9, 65_534];
 
@@ -27,7 +29,7 @@ function startApi(...policies: readonly string[]): Promise<ApiOnBus> {
       return '';
     };
   const methods = Object.fromEntries(
-    ['activate', 'approve', 'reject', 'unpin', 'load', 'restoreKey', 'rescan'].map((name) => [name, note(name)]),
+    [...OTHER_METHODS, 'activate', 'pauseRollOut', 'resumeRollOut'].map((name) => [name, note(name)]),
   );
   return startApiOnBus(methods, undefined, [BUS_POLICY, ...policies]);
 }
@@ -74,6 +76,20 @@ describe.runIf(have('root', 'dbus-daemon', 'polkit', 'busctl'))('a call by an or
   it('is refused when the rule names another user', async () => {
     expect((await call(NOBODY, api, 'Activate', 's', 'ocp@1')).stderr).toContain('Access denied');
     expect(asked).toEqual([]);
+  });
+
+  it.each([
+    ['PauseRollOut', 'ssi', 'ocp@4.13.7', 'no power', '0'],
+    ['ResumeRollOut', 's', '5f0c1d2e3a4b'],
+  ])('pauses a roll-out for all nodes only where a rule allows an activation: %s', async (member, ...args) => {
+    for (const uid of [NOBODY, NEWS]) {
+      const { exitCode, stderr } = await call(uid, api, member, ...args);
+      expect(exitCode).not.toBe(0);
+      expect(stderr).toContain('Access denied');
+    }
+    expect(asked).toEqual([]);
+    expect(await call(GAMES, api, member, ...args)).toMatchObject({ exitCode: 0, stderr: '' });
+    expect(asked).toEqual([expect.stringMatching(new RegExp(`^${member}.* by ${GAMES}$`, 'i'))]);
   });
 
   it('is refused where polkit asks for a password and nobody can type one', async () => {
