@@ -1,6 +1,8 @@
-import { formatEndpoint } from '../../domain/settings/addresses.ts';
+import { FLEET_PORT, formatEndpoint, parseEndpoint } from '../../domain/settings/addresses.ts';
 import type { ClusterNode, WarnOnce } from '../trouble.ts';
 import { exclusionText, type PeerBudgets } from '../wire/peer-budgets.ts';
+import type { Target } from './peer.ts';
+import type { StoredPeer } from './stored-peers.ts';
 
 interface Place {
   readonly address: string;
@@ -52,4 +54,59 @@ export class Addresses {
     }
     return { address, before: known.address };
   }
+}
+
+interface TargetSources {
+  readonly self: string;
+  readonly nodes: readonly ClusterNode[];
+  /** Then a node that the API server does not name is gone. */
+  readonly isComplete: boolean;
+  /** `fleet.peers`. */
+  readonly fixed: readonly string[];
+  readonly stored: readonly StoredPeer[];
+}
+
+/**
+ * All places by endpoint. A node has its announced address, else its last one. Nodes with the same
+ * place don't displace each other: the certificate decides.
+ */
+export function targetsOf(sources: TargetSources): ReadonlyMap<string, Target> {
+  const { self, nodes, isComplete, fixed, stored } = sources;
+  const targets = new Map<string, Target>();
+  const own = nodes.find(({ name }) => name === self)?.endpoint;
+  const ownAddress = own && formatEndpoint(own);
+  const announced = new Set<string>();
+  for (const { name, endpoint, serves } of nodes) {
+    if (name === self || endpoint === undefined || formatEndpoint(endpoint) === ownAddress) continue;
+    announced.add(name);
+    add(targets, { endpoint, names: [name], isAnnounced: isComplete, serves });
+  }
+  const isGone = (name: string) => isComplete && !nodes.some((node) => node.name === name);
+  for (const { name, address } of stored) {
+    if (address === undefined || name === self || announced.has(name) || isGone(name)) continue;
+    const endpoint = parseEndpoint(address, 0);
+    if (endpoint === undefined) continue;
+    add(targets, { endpoint, names: [name], isAnnounced: false, serves: [] });
+  }
+  for (const text of fixed) {
+    const endpoint = parseEndpoint(text, FLEET_PORT);
+    if (endpoint === undefined || targets.has(formatEndpoint(endpoint))) continue;
+    add(targets, { endpoint, names: [], isAnnounced: false, serves: [] });
+  }
+  return targets;
+}
+
+function add(targets: Map<string, Target>, target: Omit<Target, 'name'>): void {
+  const address = formatEndpoint(target.endpoint);
+  const other = targets.get(address);
+  const names = [...new Set([...(other?.names ?? []), ...target.names])].sort();
+  const [name] = names.length === 1 ? names : [];
+  const serves = [...new Set([...(other?.serves ?? []), ...target.serves])];
+  targets.set(address, {
+    endpoint: target.endpoint,
+    name,
+    names,
+    isAnnounced: target.isAnnounced || other?.isAnnounced === true,
+    serves: serves.sort(),
+  });
 }

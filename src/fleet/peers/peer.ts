@@ -2,7 +2,7 @@ import { connect } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { NodeStatus, ReleaseStatus } from '../../domain/fleet/node-status.ts';
 import type { Phase } from '../../domain/model/condition.ts';
-import type { BundleId } from '../../domain/model/digest.ts';
+import { type BundleId, hexOf } from '../../domain/model/digest.ts';
 import { AWAY_CODES } from '../../domain/model/image.ts';
 import type { ImageReason, MediaReason } from '../../domain/model/reason.ts';
 import { OWN_CODES } from '../../domain/report/reasons/reason-text.ts';
@@ -68,8 +68,8 @@ export class KnownPeer {
   called = 0;
   /** When it called last because it had news. */
   hadNewsMs = Number.NEGATIVE_INFINITY;
-  /** A long poll may be running. */
-  isWaitedFor = false;
+  /** A long poll runs, or the last one brought news. */
+  isFollowed = false;
   /** Failures or answers without news in a row. */
   quiet = 0;
   nextQueryMs: number;
@@ -133,6 +133,32 @@ export function pauseOf(peer: Pick<KnownPeer, 'quiet' | 'trouble' | 'target'>, i
 
 export function quietPauseOf({ quiet }: Pick<KnownPeer, 'quiet'>): number {
   return PAUSES_MS[Math.min(Math.max(quiet, 1), PAUSES_MS.length) - 1] ?? 0;
+}
+
+/** Nodes that may have what is needed go first. So no other one waits longer for them. */
+const HEAD_START_MS = 600_000;
+
+/**
+ * The lowest is queried first: one that called since its last answer, or that offers or announces a
+ * bundle which this node does not have whole; else the one that is due for the longest.
+ *
+ * @param whole as {@link wholeBundles}
+ */
+export function rankOf(
+  peer: Pick<KnownPeer, 'nextQueryMs' | 'hadNewsMs' | 'statusAtMs' | 'bundles' | 'target'>,
+  whole: ReadonlySet<string>,
+): number {
+  const { nextQueryMs, hadNewsMs, statusAtMs, bundles, target } = peer;
+  const isNew = (id: BundleId) => !whole.has(hexOf(id).slice(0, 16));
+  const goesFirst =
+    hadNewsMs > statusAtMs || target.serves.some(isNew) || bundles.some(({ bundleId }) => isNew(bundleId));
+  return nextQueryMs - (goesFirst ? HEAD_START_MS : 0);
+}
+
+/** The beginnings of the ids of bundles that the node itself lacks nothing of. */
+export function wholeBundles(own: NodeStatus | undefined): ReadonlySet<string> {
+  const whole = (own?.releases ?? []).filter((release) => release.phase === 'ready' || !needsOthers(release, false));
+  return new Set(whole.map(({ bundle }) => bundle));
 }
 
 /** Of kept releases: images are missing, and another node may have them. */

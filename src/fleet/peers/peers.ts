@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { NodeStatus, Peer } from '../../domain/fleet/node-status.ts';
-import { FLEET_PORT, formatEndpoint, parseEndpoint } from '../../domain/settings/addresses.ts';
+import { formatEndpoint } from '../../domain/settings/addresses.ts';
 import type { Settings } from '../../domain/settings/settings.ts';
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { Wake } from '../../platform/async/wake.ts';
@@ -8,20 +8,24 @@ import { defined } from '../../platform/defined.ts';
 import { messageIds } from '../../platform/message-ids.ts';
 import { Observable } from '../../platform/subscription.ts';
 import type { Cluster, ClusterNode, WarnOnce } from '../trouble.ts';
-import type { Watched } from '../wire/client.ts';
+import type { Watched, WatchOptions } from '../wire/client.ts';
 import type { OffersDocument } from '../wire/documents.ts';
 import { PeerBudgets } from '../wire/peer-budgets.ts';
-import { Addresses } from './addresses.ts';
-import { isNeedy, KnownPeer, type PeerWays, pauseOf, quietPauseOf, type Target } from './peer.ts';
-import { isComplete, type PeerStore, RememberedPeers, type StoredPeer } from './stored-peers.ts';
+import { Addresses, targetsOf } from './addresses.ts';
+import { isNeedy, KnownPeer, type PeerWays, pauseOf, quietPauseOf, rankOf, type Target, wholeBundles } from './peer.ts';
+import { isComplete, type PeerStore, RememberedPeers } from './stored-peers.ts';
 
 interface PeersOptions extends PeerWays {
-  readonly settings: Pick<Settings['fleet'], 'peers' | 'activate'>;
+  readonly settings: Pick<Settings['fleet'], 'peers' | 'activate' | 'absent'>;
   readonly cluster: Pick<Cluster, 'self' | 'nodes' | 'trouble' | 'onChange' | 'meet'>;
   readonly store: Pick<PeerStore, 'load' | 'save'>;
   readonly warnings: WarnOnce;
   readonly ownStatus: () => NodeStatus | undefined;
+  /** Default: on a connection to the peer. */
+  readonly request?: (peer: KnownPeer, watch: WatchOptions, signal: AbortSignal) => OffersAnswer;
 }
+
+type OffersAnswer = Promise<Watched<OffersDocument> | undefined>;
 
 export interface ReceivedStatus {
   /** Undefined: withdrawn by the node. */
@@ -29,13 +33,21 @@ export interface ReceivedStatus {
   readonly atMs: number;
 }
 
-const AT_ONCE = 8;
+/** Nodes that don't answer must not keep the others waiting. */
+const AT_ONCE = 32;
+
+/** Long polls while this node needs something. The others are queried in turn. */
+const HELD_AT_ONCE = 4;
 
 /**
- * Long polls while this node needs something. The rest of a large cluster is queried every half
- * minute.
+ * Queries of all peers together, in a second on average: 240 nodes every half minute, and the nodes
+ * of a larger cluster one after the other.
  */
-const HELD_AT_ONCE = 4;
+const QUERIES_PER_SECOND = 8;
+const BURST = 240;
+
+/** In `fleet.absent` each node is queried so many times. */
+const ROUNDS_TILL_ABSENT = 4;
 
 /** Nodes see a change at once and spread their queries; at least, and for each node. */
 const SPREAD_MS = 1_000;
@@ -48,6 +60,9 @@ const MISSED_MS = 900_000;
 const CALLED_MS = 30_000;
 
 const LONGEST_PAUSE_MS = 5_000;
+
+/** Between two reads of the known nodes, for each of them. */
+const FOLLOW_NODE_MS = 1;
 
 /** Long poll. */
 const WAIT_MS = 30_000;
@@ -66,6 +81,10 @@ export class Peers extends Observable {
   /** Counts what other nodes have to know at once. */
   private news = 1;
   private hosts: ReadonlySet<string> = new Set();
+  /** Queries that may begin now. */
+  private budget = { left: BURST, atMs: Number.NEGATIVE_INFINITY };
+  private followedMs = Number.NEGATIVE_INFINITY;
+  private isFollowDue = true;
 
   constructor(private readonly options: PeersOptions) {
     super();
@@ -108,7 +127,7 @@ export class Peers extends Observable {
 
   /** The own status has changed: queries may be due. */
   statusChanged(): void {
-    this.wake.kick();
+    this.followSoon();
   }
 
   /** Others have to know it at once: they may rest, and read no Nodes. Each one is called. */
@@ -147,21 +166,23 @@ export class Peers extends Observable {
 
   /** Queries peers until `signal` aborts. Never throws. */
   async run(signal: AbortSignal): Promise<void> {
-    const unsubscribe = this.options.cluster.onChange(() => this.wake.kick());
+    const unsubscribe = this.options.cluster.onChange(() => this.followSoon());
     const running = new Set<Promise<void>>();
     try {
       while (!signal.aborted) {
-        const nodes = this.addresses.follow(this.options.cluster.nodes());
-        this.follow(nodes);
-        await this.remembered.followCluster(nodes, signal).catch(() => undefined);
-        for (const peer of this.due().slice(0, Math.max(0, AT_ONCE - running.size))) {
+        await this.followNodes(signal);
+        while (running.size < AT_ONCE) {
+          const peer = this.next();
+          if (peer === undefined) break;
           const one = this.query(peer, this.mayWait(peer), signal).finally(() => {
             running.delete(one);
             this.wake.kick();
           });
           running.add(one);
         }
-        await this.pause(signal);
+        // The end of a query ends the pause.
+        if (running.size >= AT_ONCE) await this.wake.wait(LONGEST_PAUSE_MS, signal);
+        else await this.pause(signal);
       }
     } finally {
       unsubscribe();
@@ -212,23 +233,62 @@ export class Peers extends Observable {
   }
 
   private mayWait(peer: KnownPeer): boolean {
-    const held = [...this.byAddress.values()].filter(({ isWaitedFor }) => isWaitedFor).length;
-    const { hasAnswered, trouble } = peer;
-    return hasAnswered && trouble === undefined && held < HELD_AT_ONCE && this.isNewsWanted(peer);
+    const { hasAnswered, trouble, isFollowed } = peer;
+    if (!hasAnswered || trouble !== undefined || !this.isNewsWanted(peer)) return false;
+    return isFollowed || [...this.byAddress.values()].filter((one) => one.isFollowed).length < HELD_AT_ONCE;
+  }
+
+  /** In milliseconds. A node that is queried too seldom would count as absent. */
+  private queryMs(): number {
+    const perSecond = (ROUNDS_TILL_ABSENT * 1_000 * this.byAddress.size) / this.options.settings.absent;
+    return 1_000 / Math.max(QUERIES_PER_SECOND, perSecond);
   }
 
   private async pause(signal: AbortSignal): Promise<void> {
-    const { clock } = this.options;
-    const next = [...this.byAddress.values()].filter((one) => !one.isQueried).map((one) => one.nextQueryMs);
-    const ms = Math.min(LONGEST_PAUSE_MS, Math.max(10, Math.min(...next) - clock.monotonic()));
-    await this.wake.wait(ms, signal);
+    const nowMs = this.options.clock.monotonic();
+    let nextMs = this.followDueMs();
+    const leastMs = nowMs + (this.budget.left < 1 ? this.queryMs() : 10);
+    for (const { isQueried, nextQueryMs } of this.byAddress.values()) {
+      if (!isQueried) nextMs = Math.min(nextMs, Math.max(leastMs, nextQueryMs));
+    }
+    await this.wake.wait(Math.min(LONGEST_PAUSE_MS, nextMs - nowMs), signal);
   }
 
-  private due(): KnownPeer[] {
-    const nowMs = this.options.clock.monotonic();
-    return [...this.byAddress.values()]
-      .filter((peer) => !peer.isQueried && peer.nextQueryMs <= nowMs)
-      .sort((a, b) => a.nextQueryMs - b.nextQueryMs);
+  /** The due peer that is queried now. A long poll that goes on is free: it has a connection. */
+  private next(): KnownPeer | undefined {
+    const { clock, ownStatus } = this.options;
+    const nowMs = clock.monotonic();
+    const left = Math.min(BURST, this.budget.left + (nowMs - this.budget.atMs) / this.queryMs());
+    const whole = wholeBundles(ownStatus());
+    let first: KnownPeer | undefined;
+    let firstMs = Number.POSITIVE_INFINITY;
+    for (const peer of this.byAddress.values()) {
+      if (peer.isQueried || peer.nextQueryMs > nowMs || (left < 1 && !peer.isFollowed)) continue;
+      const rankMs = rankOf(peer, whole);
+      if (rankMs < firstMs) [first, firstMs] = [peer, rankMs];
+    }
+    this.budget = { left: first === undefined || first.isFollowed ? left : left - 1, atMs: nowMs };
+    return first;
+  }
+
+  private followSoon(): void {
+    this.isFollowDue = true;
+    this.wake.kick();
+  }
+
+  private followDueMs(): number {
+    return this.followedMs + (this.isFollowDue ? this.byAddress.size * FOLLOW_NODE_MS : LONGEST_PAUSE_MS);
+  }
+
+  /** Many changes of a large cluster are read at once. */
+  private async followNodes(signal: AbortSignal): Promise<void> {
+    const { clock, cluster } = this.options;
+    if (clock.monotonic() < this.followDueMs()) return;
+    this.isFollowDue = false;
+    this.followedMs = clock.monotonic();
+    const nodes = this.addresses.follow(cluster.nodes());
+    this.follow(nodes);
+    await this.remembered.followCluster(nodes, signal).catch(() => undefined);
   }
 
   private follow(nodes: readonly ClusterNode[]): void {
@@ -277,21 +337,23 @@ export class Peers extends Observable {
    */
   private async query(peer: KnownPeer, waits: boolean, signal: AbortSignal): Promise<void> {
     peer.isQueried = true;
-    peer.isWaitedFor = waits;
+    peer.isFollowed = waits;
     const { news } = this;
     try {
       const hasNews = peer.called < news;
       const watch = { etag: peer.etag, waitMs: waits && !hasNews ? WAIT_MS : 0, hasNews };
-      const answer = await peer.client.offers(watch, signal);
+      const { request } = this.options;
+      const answer = await (request?.(peer, watch, signal) ?? peer.client.offers(watch, signal));
       peer.called = news;
       this.answered(peer, answer);
+      peer.isFollowed = waits && answer !== undefined && this.isNewsWanted(peer);
       if (waits && this.isNewsWanted(peer)) peer.nextQueryMs = this.options.clock.monotonic() + WAITED_PAUSE_MS;
-      await this.remembered.answered(peer, signal);
+      if (await this.remembered.answered(peer, signal)) this.followSoon();
     } catch (error) {
+      peer.isFollowed = false;
       if (!signal.aborted) this.failed(peer, error);
     } finally {
       peer.isQueried = false;
-      peer.isWaitedFor = false;
     }
   }
 
@@ -349,59 +411,4 @@ function unreachedOf({ trouble, troubleSinceMs, offered, target }: KnownPeer, no
   if (trouble === undefined || nowMs - troubleSinceMs < UNREACHED_MS) return undefined;
   const ids = new Set([...offered.map(({ bundleId }) => bundleId), ...target.serves]);
   return ids.size === 0 ? undefined : [...ids];
-}
-
-interface TargetSources {
-  readonly self: string;
-  readonly nodes: readonly ClusterNode[];
-  /** Then a node that the API server does not name is gone. */
-  readonly isComplete: boolean;
-  /** `fleet.peers`. */
-  readonly fixed: readonly string[];
-  readonly stored: readonly StoredPeer[];
-}
-
-/**
- * All places by endpoint. A node has its announced address, else its last one. Nodes with the same
- * place don't displace each other: the certificate decides.
- */
-export function targetsOf(sources: TargetSources): ReadonlyMap<string, Target> {
-  const { self, nodes, isComplete, fixed, stored } = sources;
-  const targets = new Map<string, Target>();
-  const own = nodes.find(({ name }) => name === self)?.endpoint;
-  const ownAddress = own && formatEndpoint(own);
-  const announced = new Set<string>();
-  for (const { name, endpoint, serves } of nodes) {
-    if (name === self || endpoint === undefined || formatEndpoint(endpoint) === ownAddress) continue;
-    announced.add(name);
-    add(targets, { endpoint, names: [name], isAnnounced: isComplete, serves });
-  }
-  const isGone = (name: string) => isComplete && !nodes.some((node) => node.name === name);
-  for (const { name, address } of stored) {
-    if (address === undefined || name === self || announced.has(name) || isGone(name)) continue;
-    const endpoint = parseEndpoint(address, 0);
-    if (endpoint === undefined) continue;
-    add(targets, { endpoint, names: [name], isAnnounced: false, serves: [] });
-  }
-  for (const text of fixed) {
-    const endpoint = parseEndpoint(text, FLEET_PORT);
-    if (endpoint === undefined || targets.has(formatEndpoint(endpoint))) continue;
-    add(targets, { endpoint, names: [], isAnnounced: false, serves: [] });
-  }
-  return targets;
-}
-
-function add(targets: Map<string, Target>, target: Omit<Target, 'name'>): void {
-  const address = formatEndpoint(target.endpoint);
-  const other = targets.get(address);
-  const names = [...new Set([...(other?.names ?? []), ...target.names])].sort();
-  const [name] = names.length === 1 ? names : [];
-  const serves = [...new Set([...(other?.serves ?? []), ...target.serves])];
-  targets.set(address, {
-    endpoint: target.endpoint,
-    name,
-    names,
-    isAnnounced: target.isAnnounced || other?.isAnnounced === true,
-    serves: serves.sort(),
-  });
 }

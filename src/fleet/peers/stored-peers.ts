@@ -129,17 +129,20 @@ export class RememberedPeers {
   /**
    * Stores where a node answered, unless the Kubernetes API has its address or knows that it is
    * gone.
+   *
+   * @returns whether it was not known
    */
-  async answered({ target, node }: Pick<KnownPeer, 'target' | 'node'>, signal: AbortSignal): Promise<void> {
+  async answered({ target, node }: Pick<KnownPeer, 'target' | 'node'>, signal: AbortSignal): Promise<boolean> {
     const { cluster, stored } = this;
     const name = target.name ?? node;
     const address = formatEndpoint(target.endpoint);
-    if (name === undefined || name === cluster.self()) return;
+    if (name === undefined || name === cluster.self()) return false;
     const shown = cluster.nodes().find((one) => one.name === name);
-    if (isComplete(cluster) && (shown === undefined || shown.endpoint !== undefined)) return;
-    if (stored.some((one) => one.name === name && one.address === address)) return;
+    if (isComplete(cluster) && (shown === undefined || shown.endpoint !== undefined)) return false;
+    if (stored.some((one) => one.name === name && one.address === address)) return false;
     const others = stored.filter((one) => one.name !== name && one.address !== address);
     await this.save([...others, { name, address }], signal);
+    return true;
   }
 
   private async save(next: readonly StoredPeer[], signal: AbortSignal): Promise<void> {

@@ -1,4 +1,3 @@
-import { setImmediate as turn } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
 import { hexOf } from '../../../src/domain/model/digest.ts';
 import type { ApiRequest, KubernetesApi } from '../../../src/fleet/kubernetes/api.ts';
@@ -8,6 +7,7 @@ import { digestOf } from '../../../src/platform/digest.ts';
 import { silentLog } from '../../../src/platform/log.ts';
 import { newNode } from '../../support/kubernetes/api-server/node-object.ts';
 import { seededRandom } from '../../support/seeded-random.ts';
+import { SimulatedClock } from '../../support/simulated-clock.ts';
 import { markdownTable } from '../markdown-table.ts';
 
 const SIZES = [50, 500, 5_000];
@@ -64,50 +64,6 @@ async function simulate(size: number, isNeeded: boolean, forMs: number): Promise
   await running;
   return { ...counts, listKiB: api.listBytes / 1_024 };
 }
-
-/** Time passes only while everything waits for it. */
-class SimulatedClock implements Clock {
-  private nowMs = 0;
-  private readonly waiting = new Map<() => void, number>();
-
-  now(): number {
-    return this.nowMs;
-  }
-
-  monotonic(): number {
-    return this.nowMs;
-  }
-
-  sleep(ms: number, signal: AbortSignal): Promise<void> {
-    return new Promise((resolve, reject) => {
-      const end = () => {
-        signal.removeEventListener('abort', onAbort);
-        resolve();
-      };
-      const onAbort = () => {
-        this.waiting.delete(end);
-        reject(signal.reason);
-      };
-      if (signal.aborted) return onAbort();
-      signal.addEventListener('abort', onAbort, { once: true });
-      this.waiting.set(end, this.nowMs + ms);
-    });
-  }
-
-  async passUntil(ms: number): Promise<void> {
-    for (;;) {
-      await turn();
-      const [end, atMs] = [...this.waiting].reduce((first, one) => (one[1] < first[1] ? one : first), NEVER);
-      if (atMs > ms) break;
-      this.nowMs = Math.max(this.nowMs, atMs);
-      this.waiting.delete(end);
-      end();
-    }
-    this.nowMs = ms;
-  }
-}
-
-const NEVER: readonly [() => void, number] = [() => undefined, Number.POSITIVE_INFINITY];
 
 /** All Nodes are alive, and nothing else changes. Counts answers, not heads and TLS. */
 class SimulatedApi implements KubernetesApi {

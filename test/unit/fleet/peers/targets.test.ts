@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { targetsOf } from '../../../../src/fleet/peers/peers.ts';
+import { targetsOf } from '../../../../src/fleet/peers/addresses.ts';
 import { digestOf } from '../../../../src/platform/digest.ts';
 
 const nodes = [

@@ -33,7 +33,7 @@ it('names what a node announces that has not answered for a minute', async () =>
     identity: undefined,
     clock,
     onHeard: () => undefined,
-    settings: { peers: [], activate: 'each' },
+    settings: { peers: [], activate: 'each', absent: 3_600_000 },
     cluster,
     store: { load: async () => [], save: async () => undefined },
     warnings: new WarnOnce(log, clock),
