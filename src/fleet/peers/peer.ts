@@ -64,6 +64,8 @@ export class KnownPeer {
   offered: OffersDocument['bundles'] = [];
   hasAnswered = false;
   isQueried = false;
+  /** The end of the last query. */
+  queriedMs = Number.NEGATIVE_INFINITY;
   /** Which news of this node it knows to exist. */
   called = 0;
   /** When it called last because it had news. */

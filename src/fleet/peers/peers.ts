@@ -144,8 +144,8 @@ export class Peers extends Observable {
     if (peer?.trouble !== undefined || peer === undefined) this.options.cluster.meet(caller);
     if (peer === undefined) return;
     peer.hadNewsMs = this.options.clock.monotonic();
-    const againMs = peer.hasAnswered ? peer.statusAtMs + Math.min(CALLED_MS, quietPauseOf(peer)) : 0;
-    peer.nextQueryMs = Math.min(peer.nextQueryMs, Math.max(againMs, this.soonMs()));
+    const restMs = Math.min(CALLED_MS, quietPauseOf(peer.trouble === undefined ? peer : { quiet: 1 }));
+    peer.nextQueryMs = Math.min(peer.nextQueryMs, Math.max(peer.queriedMs + restMs, this.soonMs()));
     this.wake.kick();
   }
 
@@ -354,6 +354,7 @@ export class Peers extends Observable {
       if (!signal.aborted) this.failed(peer, error);
     } finally {
       peer.isQueried = false;
+      peer.queriedMs = this.options.clock.monotonic();
     }
   }
 
