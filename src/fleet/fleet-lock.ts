@@ -26,6 +26,9 @@ const LONGEST_PAUSE_MS = 5 * 60_000;
 
 const TICK_MS = 1_000;
 
+/** For so long a lock is kept without a word. */
+const KEPT_MS = 24 * 3_600_000;
+
 /** A report may lag behind what it is about, as after a boot. */
 const SETTLE_MS = 30_000;
 
@@ -68,11 +71,14 @@ export class FleetLock extends Observable {
   private nextMs = Number.NEGATIVE_INFINITY;
   private wanted: Operation | undefined;
   private idleSinceMs: number | undefined;
+  private keptSinceMs: number | undefined;
   private readonly trouble: Trouble;
+  private readonly unproven: Trouble;
 
   constructor(private readonly options: FleetLockOptions) {
     super();
     this.trouble = new Trouble(options.log);
+    this.unproven = new Trouble(options.log);
   }
 
   view(): RebootLock {
@@ -105,6 +111,7 @@ export class FleetLock extends Observable {
     const nowMs = this.options.clock.monotonic();
     const need = report && needOf(report);
     if (need !== 'none') this.idleSinceMs = undefined;
+    if (need !== undefined) this.watchKept(need === 'keep', nowMs);
     switch (need) {
       case undefined:
       case 'keep':
@@ -114,6 +121,17 @@ export class FleetLock extends Observable {
       case 'none':
         this.idleSinceMs ??= nowMs;
         return this.state === 'free' || nowMs - this.idleSinceMs < SETTLE_MS ? undefined : 'steady-state';
+    }
+  }
+
+  /** Other nodes may wait for it. */
+  private watchKept(isKept: boolean, nowMs: number): void {
+    this.keptSinceMs = isKept ? (this.keptSinceMs ?? nowMs) : undefined;
+    if (this.keptSinceMs === undefined) this.unproven.end('The lock of the FleetLock server is not kept any more');
+    else if (nowMs - this.keptSinceMs >= KEPT_MS) {
+      this.unproven.begin(
+        'This node may keep the lock of the FleetLock server from others: for 24 h its release was neither proven nor rolled back',
+      );
     }
   }
 

@@ -176,6 +176,21 @@ describe('the client of FleetLock', () => {
     expect(holder()).toBeUndefined();
   });
 
+  it('says once that it keeps the lock for a release that is never proven', async () => {
+    const node = start(begun);
+    await node.pass(MINUTE);
+    await node.report(activated);
+    await node.pass(23 * 60 * MINUTE);
+    expect(node.warnings()).toEqual([]);
+    await node.pass(3 * 60 * MINUTE);
+    expect(node.warnings()).toEqual([
+      expect.stringMatching(/^This node may keep the lock .* neither proven nor rolled/),
+    ]);
+    expect(holder()).toBe('this node');
+    await node.report(proven);
+    expect(holder()).toBeUndefined();
+  });
+
   it('does not lose it in a power cut before the activation, and gives back one that nobody needs', async () => {
     await start(begun).pass(MINUTE);
     const second = start(begun);

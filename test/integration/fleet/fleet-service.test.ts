@@ -14,6 +14,7 @@ import { systemClock } from '../../../src/platform/clock.ts';
 import { silentLog } from '../../../src/platform/log.ts';
 import { bundleIntoCache } from '../../support/bundles/bundle-program.ts';
 import { eventually } from '../../support/eventually.ts';
+import { createAuthority } from '../../support/fleet/authority.ts';
 import { startFleetLockServer } from '../../support/fleet/fleet-lock-server.ts';
 import { createMemoryOffers } from '../../support/fleet/memory-offers.ts';
 import { freePort } from '../../support/free-port.ts';
@@ -51,7 +52,14 @@ async function laySettings(): Promise<string> {
 }
 
 function start(...args: readonly string[]): ChildProcess {
-  return spawn(process.execPath, [program, ...args], { stdio: ['ignore', 'inherit', 'inherit'] });
+  return startWith({}, ...args);
+}
+
+function startWith(env: NodeJS.ProcessEnv, ...args: readonly string[]): ChildProcess {
+  return spawn(process.execPath, [program, ...args], {
+    env: { ...process.env, ...env },
+    stdio: ['ignore', 'inherit', 'inherit'],
+  });
 }
 
 /** As a removal runs it. @returns its exit code, and what it told people */
@@ -140,7 +148,7 @@ it('takes that away too when it is switched off', async () => {
 });
 
 it('gives the lock for reboots back when another server has to be used, and at a removal', {
-  timeout: 60_000,
+  timeout: 180_000,
 }, async () => {
   const settings = await laySettings();
   const report = ownReport([ownBundle({ phase: 'ready', rollOut: { begun: true } })]);
@@ -150,10 +158,10 @@ it('gives the lock for reboots back when another server has to be used, and at a
     const text = readFileSync(settings, 'utf8');
     writeFileSync(settings, `${text}[update]\nfleet_lock = "${one.url}"\n`);
     const service = start('--config', settings);
-    await eventually(async () => expect((await view())?.lock).toEqual({ isHeld: true }), 30_000);
+    await eventually(async () => expect((await view())?.lock).toEqual({ isHeld: true }));
     expect([...one.holders.keys()]).toEqual(['default']);
     writeFileSync(settings, `${text}[update]\nfleet_lock = "${other.url}/"\nfleet_lock_group = "edge"\n`);
-    await eventually(() => expect([...other.holders.keys()]).toEqual(['edge']), 30_000);
+    await eventually(() => expect([...other.holders.keys()]).toEqual(['edge']));
     expect([...one.holders.keys()]).toEqual([]);
     const ended = once(service, 'exit');
     service.kill('SIGTERM');
@@ -163,6 +171,44 @@ it('gives the lock for reboots back when another server has to be used, and at a
     expect(other.holders.size).toBe(0);
   } finally {
     await Promise.all([one.stop(), other.stop()]);
+  }
+});
+
+it('requests the lock over TLS from a server of an authority that it was given', { timeout: 180_000 }, async () => {
+  const settings = await laySettings();
+  const at = (name: string) => join(cluster.folder, name);
+  const report = ownReport([ownBundle({ phase: 'ready', rollOut: { begun: true } })]);
+  writeFileSync(at('run/status.json'), JSON.stringify(report));
+  const site = createAuthority(cluster.folder, 'site');
+  writeFileSync(at('site.crt'), site.certificate);
+  const use = 'serverAuth\nsubjectAltName=IP:127.0.0.1';
+  const server = await startFleetLockServer(site.sign({ subject: '/CN=locks', use }));
+  writeFileSync(settings, `${readFileSync(settings, 'utf8')}[update]\nfleet_lock = "${server.url}"\n`);
+  const stopped = async (service: ChildProcess) => {
+    const ended = once(service, 'exit');
+    service.kill('SIGTERM');
+    expect(await ended).toEqual([0, null]);
+  };
+  try {
+    const stranger = start('--config', settings);
+    const refused = { isHeld: false, why: expect.stringContaining('certificate') };
+    await eventually(async () => expect((await view())?.lock).toEqual(refused));
+    expect(server.requests).toEqual([]);
+    await stopped(stranger);
+    server.fault = (response) => response.writeHead(302, { location: `${server.url}/elsewhere` }).end();
+    const service = startWith({ NODE_EXTRA_CA_CERTS: at('site.crt') }, '--config', settings);
+    const redirected = { isHeld: false, why: 'it answers with status 302' };
+    await eventually(async () => expect((await view())?.lock).toEqual(redirected));
+    server.fault = undefined;
+    await eventually(async () => expect((await view())?.lock).toEqual({ isHeld: true }));
+    expect(server.holders.size).toBe(1);
+    expect(new Set(server.requests)).toEqual(new Set(['pre-reboot']));
+    const proven = ownReport([ownBundle({ phase: 'proven', current: true })]);
+    writeFileSync(at('run/status.json'), JSON.stringify(proven));
+    await eventually(() => expect(server.holders.size).toBe(0));
+    await stopped(service);
+  } finally {
+    await server.stop();
   }
 });
 

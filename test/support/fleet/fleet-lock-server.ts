@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { json } from 'node:stream/consumers';
 import * as v from 'valibot';
@@ -26,10 +27,16 @@ export interface FleetLockServer {
   stop(): Promise<void>;
 }
 
-export async function startFleetLockServer(): Promise<FleetLockServer> {
+/** @param tls in PEM; without it the server has no TLS */
+export async function startFleetLockServer(tls?: {
+  readonly certificate: string;
+  readonly key: string;
+}): Promise<FleetLockServer> {
   const requests: string[] = [];
   const holders = new Map<string, string>();
-  const server = createServer((request, response) => void answer(request, response));
+  const onRequest = (request: IncomingMessage, response: ServerResponse) => void answer(request, response);
+  const server =
+    tls === undefined ? createServer(onRequest) : createTlsServer({ cert: tls.certificate, key: tls.key }, onRequest);
 
   async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const [, operation = ''] = /^\/base\/v1\/(pre-reboot|steady-state)$/.exec(request.url ?? '') ?? [];
@@ -53,7 +60,7 @@ export async function startFleetLockServer(): Promise<FleetLockServer> {
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   const one: FleetLockServer = {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/base`,
+    url: `${tls === undefined ? 'http' : 'https'}://127.0.0.1:${(server.address() as AddressInfo).port}/base`,
     requests,
     holders,
     fault: undefined,

@@ -21,7 +21,8 @@ export function renderFleet(view: FleetView, now: number, layout: Layout = {}): 
   const peers = view.peers.flatMap(({ name, trouble: why }) => (why === undefined ? [] : [`${name}: ${why}\n`]));
   const unreachable = peers.length === 0 ? '' : `\nNodes that can't be asked now:\n${peers.join('')}`;
   const table = formatTable(['NODE', 'RELEASE', 'PHASE', 'SHARED', 'SEEN'], rows, layout);
-  return `${table}${pauseLines(view, now)}${labelNotes(view)}${trouble}${unreachable}`;
+  const lock = view.lock?.isHeld === true ? '\nThis node has the lock of the FleetLock server.\n' : '';
+  return `${table}${lock}${pauseLines(view, now)}${labelNotes(view)}${trouble}${unreachable}`;
 }
 
 function pauseLines({ nodes }: FleetView, now: number): string {

@@ -74,6 +74,13 @@ describe('stickpin fleet status', () => {
     );
   });
 
+  it('says that this node has the lock for reboots', async () => {
+    const view = viewOf(node('worker-1', {}), node('worker-2', {}));
+    const shown = async (isHeld: boolean) => (await run(['status'], { ...view, lock: { isHeld } })).stdout;
+    expect(await shown(true)).toContain('\nThis node has the lock of the FleetLock server.\n');
+    expect(await shown(false)).not.toContain('lock');
+  });
+
   it('names labels of Nodes that are not the name and version of a release', async () => {
     const view = viewOf(node('worker-1', { version: '4.13.7+1' }), node('worker-2', { version: '4.13.7+1' }));
     const { stdout } = await run(['status'], view);
