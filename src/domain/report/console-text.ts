@@ -1,3 +1,5 @@
+import { sentence } from '../../platform/plain-text.ts';
+import { sentencesOf } from './fitted.ts';
 import { withoutRate } from './status/media-line.ts';
 import type { StatusReport } from './status-schema.ts';
 
@@ -58,22 +60,47 @@ function lettersOf(drawn: string): Record<string, readonly string[]> {
  * @param stepPercent the bar moves in such steps
  */
 export function consoleText({ advice, operation, progress }: Shown, stepPercent = 1): string {
-  const { words, code, text } = advice;
+  const { words, code } = advice;
   const percent = operation === 'preloading' ? percentOf(progress, stepPercent) : undefined;
   const lines = [
     ...large(words),
     '',
-    ...cut(wrapped(ascii(withoutRate(text)))),
+    ...cut(wrapped(ascii(withoutRate(withoutShell(advice))))),
     ...(percent === undefined ? [] : ['', barOf(percent)]),
     ...(code === undefined ? [] : ['', `Code for the support: ${ascii(code)}`]),
   ];
   return lines.map((line) => `${line.trimEnd()}\n`).join('');
 }
 
-/** Undefined while nothing is to be transferred. */
+const COMMAND = /'(?:sudo )?(?:stickpin|systemctl|journalctl|crio|kubectl) |journalctl -/;
+
+/**
+ * For somebody who can type no command: where support comes, what is wrong and whether the stick
+ * must stay; otherwise the text without clauses that end in a command.
+ */
+function withoutShell({ action, text }: Shown['advice']): string {
+  const [first = '', ...more] = sentencesOf(text);
+  const isForSupport = action === 'call-support';
+  const kept = isForSupport
+    ? [first.replace(/; .*$/, ''), ...more.filter((one) => one.startsWith('Leave the stick in'))]
+    : [first, ...more];
+  return kept.map(withoutCommand).join(' ').trim();
+}
+
+function withoutCommand(text: string): string {
+  const at = text.search(COMMAND);
+  if (at < 0) return text;
+  const left = text
+    .slice(0, at)
+    .replace(/[,;:]?(?: or| and|,? then)?(?: (?:run|see))? $/i, '')
+    .replace(/(?:^|[,;:] )(?:(?:to|if|see|run)\b[^,;:]*|[^,;:]* with)$/i, '');
+  return left === '' ? '' : sentence(left);
+}
+
+/** At most 99: images are stored after the last byte. Undefined while nothing is transferred. */
 function percentOf({ doneBytes, totalBytes }: StatusReport['progress'], stepPercent: number): number | undefined {
   if (totalBytes <= 0) return undefined;
-  const percent = (100 * Math.min(doneBytes, totalBytes)) / totalBytes;
+  const percent = Math.min(99, (100 * doneBytes) / totalBytes);
   return Math.floor(percent / stepPercent) * stepPercent;
 }
 

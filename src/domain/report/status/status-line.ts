@@ -7,6 +7,7 @@ import type { BundleAssessment } from '../../assess/assess-bundle.ts';
 import { wantedReleases } from '../../fleet/turn.ts';
 import type { Medium, MediumId } from '../../model/medium.ts';
 import type { LifecycleAssessment } from '../../release/lifecycle.ts';
+import { isFolder } from '../../state/memory.ts';
 import type { Observed } from '../../state/state.ts';
 import { ACTIONS, isForPerson } from '../actions.ts';
 import { doesAbout, shortCode } from '../codes.ts';
@@ -72,7 +73,28 @@ function lineOf(snapshot: Snapshot, progress: Progress): Line {
     copyLine(memory, assessment) ??
     waitingLine(snapshot, media, use) ??
     restLine(observed, assessment);
-  return withNotes(settled(chosen, use), snapshot, chosen === media);
+  return inWords(withNotes(settled(chosen, use), snapshot, chosen === media), observed);
+}
+
+/**
+ * The only stick that is plugged in is "the stick": nobody who holds it knows the name of its
+ * device, which `stickpin list` and the journal have.
+ */
+function inWords(line: Line, { media }: Observed): Line {
+  const [stick, another] = media.filter((medium) => isStick(medium) && !isFolder(medium));
+  if (stick === undefined || another !== undefined) return line;
+  const label = stick.label.replace(/[^a-z0-9]/gi, '\\$&');
+  const name = new RegExp(`([.!?…]'? |)(?<![\\w/.-])${label}(?![\\w/-])`, 'g');
+  const said = (text: string) =>
+    text
+      .replace(name, (_, begin: string, at: number) => `${begin}${begin === '' && at > 0 ? 'the' : 'The'} stick`)
+      .replace('the stick: the stick ', 'the stick: it ');
+  const text = (width: Width) => {
+    const whole = line.text(width);
+    const longer = said(whole);
+    return longer.length <= width.room ? longer : said(line.text(narrowed(width, longer.length - whole.length)));
+  };
+  return { ...line, text };
 }
 
 /** What ends by itself comes behind what only a person ends. */

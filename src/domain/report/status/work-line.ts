@@ -26,8 +26,8 @@ export function workLine(snapshot: Snapshot, progress: Progress): Line | undefin
     const title = ({ names }: Width) => titleAmong(entry.bundle, bundles, names);
     const text = (width: Width) =>
       kind === 'activate'
-        ? `Activating ${title(width)}: giving its tags to its images.`
-        : `Giving lost tags of ${title(width)} to its images again.`;
+        ? `Activating ${title(width)}.`
+        : `Repairing ${title(width)}: names of its images are set again.`;
     return { does: 'wait', text, stick: 'stays' };
   }
   const entry = bundleInWork(memory, assessment);
@@ -40,7 +40,7 @@ function adoptionLine({ keeping }: Memory, { adoptions }: Assessment): Line | un
   const { bundle, missing } = adoption.found;
   const { payload, bundleId } = bundle;
   const kept = keeping.get(bundleId);
-  const next = kept === undefined ? 'Preloading next.' : `Keeping its manifests: ${kept.done} of ${kept.total}.`;
+  const next = kept === undefined ? 'Preloading next.' : `Preparing to load it: ${kept.done} of ${kept.total}.`;
   const text = ({ names }: Width) => {
     const title = isRelease(bundle) ? names.title(payload) : names.name(noticeTitle(payload));
     const head = `${title} on ${names.name(adoption.label)}: ${signedText(bundle, names)}`;

@@ -49,12 +49,12 @@ const AWAY: Readonly<Record<ReturnType<typeof awayCode>, AwayText>> = {
   'runtime/absent': (reason) => ({
     word: 'RuntimeUnreachable',
     what: `There is no container runtime: ${reason}`,
-    next: 'Install or start one; stickpin continues automatically.',
+    next: 'stickpin continues automatically when one runs.',
   }),
   'runtime/unreachable': (reason) => ({
     word: 'RuntimeUnreachable',
     what: `The container runtime does not answer: ${reason}`,
-    next: 'Start it; stickpin continues automatically.',
+    next: 'stickpin continues automatically when it answers.',
   }),
 };
 

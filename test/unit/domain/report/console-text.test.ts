@@ -72,7 +72,7 @@ describe('the text for a console', () => {
     expect(consoleText(shown('WAIT', 'a \\4{eth0} \x1b[2J … ü'))).toContain('a /4{eth0} ?[2J ... ?');
   });
 
-  it('moves its bar in steps, to 100 % only at the end', () => {
+  it('moves its bar in steps, and never to 100 %, since images are stored after the last byte', () => {
     const barAt = (doneBytes: number, step: number) =>
       /\[.*\] (\d+ %)/.exec(consoleText(shown('WAIT', '', undefined, doneBytes, 1000), step))?.[1];
     expect([0, 99, 100, 999, 1000, 2000].map((bytes) => barAt(bytes, 10))).toEqual([
@@ -80,11 +80,39 @@ describe('the text for a console', () => {
       '0 %',
       '10 %',
       '90 %',
-      '100 %',
-      '100 %',
+      '90 %',
+      '90 %',
     ]);
-    expect(barAt(999, 1)).toBe('99 %');
+    expect([barAt(999, 1), barAt(1000, 1)]).toEqual(['99 %', '99 %']);
     expect(consoleText(shown('WAIT', 'text'))).not.toContain('%');
+  });
+
+  it('has no commands, and where support comes only what is wrong', () => {
+    const textOf = (words: string, text: string, action: 'call-support' | 'plug-in' | 'remove' = 'call-support') =>
+      consoleText({ ...shown(words, text), advice: { words, text, action } })
+        .split('\n\n')
+        .at(-1)
+        ?.replaceAll('\n', ' ')
+        .trim();
+    const unknown =
+      "Rejected bundle on the stick: signature by unknown key 5f0c…: no key in /k matches; if you trust the signer, copy its .pub file there; see 'stickpin list'";
+    expect(textOf('WAIT', unknown)).toBe(
+      'Rejected bundle on the stick: signature by unknown key 5f0c...: no key in /k matches',
+    );
+    const space =
+      "Not enough space for ocp 4.13.7 on /var: needs 2 GiB. Free space there, or run 'stickpin unpin' for it.";
+    expect(textOf('WAIT', `${space} Leave the stick in: 1 of 2 nodes still load from the stick.`)).toBe(
+      'Not enough space for ocp 4.13.7 on /var: needs 2 GiB. Leave the stick in: 1 of 2 nodes still load from the stick.',
+    );
+    expect(textOf('WAIT', "ocp 4.13.7 needs an undamaged copy: see 'stickpin list'. It waits.", 'plug-in')).toBe(
+      'ocp 4.13.7 needs an undamaged copy. It waits.',
+    );
+    expect(
+      textOf('WAIT', "ocp is loaded. Call support. To activate it: 'stickpin activate ocp@4.13.7'.", 'remove'),
+    ).toBe('ocp is loaded. Call support.');
+    expect(textOf('WAIT', "sdb1 was unmounted; plug it in again or run 'stickpin rescan'.", 'plug-in')).toBe(
+      'sdb1 was unmounted; plug it in again.',
+    );
   });
 
   it('counts as another one with another action, code or step, and not with another rate', () => {

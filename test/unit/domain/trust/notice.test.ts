@@ -48,10 +48,10 @@ function told(over: Partial<Scene>, bundles: readonly StoredBundle[], state: Par
 describe('STATUS of a stick that carries only a notice', () => {
   it('states what is adopted from it, before and after the adoption', () => {
     expect(told(on(notice), [])).toBe(
-      'LEAVE THE STICK IN: ocp notice 5 on sdb1: signature by factory-2026 ok. Its advisories and keys are taken next.',
+      'LEAVE THE STICK IN: ocp notice 5 on the stick: signature by factory-2026 ok. Its advisories and keys are taken next.',
     );
     expect(told(on(notice), [stored(notice)])).toBe(
-      'DONE: ocp notice 5 on sdb1: 2 advisories taken; it holds no images. Remove the stick.',
+      'DONE: ocp notice 5 on the stick: 2 advisories taken; it holds no images. Remove the stick.',
     );
     expect(told({}, [stored(notice)])).toBe('IDLE: No bundle yet. Waiting for a stick.');
   });
@@ -63,10 +63,10 @@ describe('STATUS of a stick that carries only a notice', () => {
       revoked: [{ keyId: keyIdOf('factory-2025'), bundleId }],
     };
     expect(told(on(rotating), [stored(rotating)], { rotation })).toContain(
-      'ocp notice 6 on sdb1: 1 key trusted, 1 key revoked; it holds no images.',
+      'ocp notice 6 on the stick: 1 key trusted, 1 key revoked; it holds no images.',
     );
     expect(told(on(rotating), [stored(rotating)])).toContain(
-      'ocp notice 6 on sdb1: its keys not taken, since too few trusted keys signed it; it holds no images.',
+      'ocp notice 6 on the stick: its keys not taken, since too few trusted keys signed it; it holds no images.',
     );
   });
 
@@ -74,7 +74,7 @@ describe('STATUS of a stick that carries only a notice', () => {
     const release = verified();
     expect(told(on(release, notice), [stored(release), stored(notice)])).not.toContain('notice');
     const media = [medium('sdb1', [refused('bad signature'), found(notice)])];
-    expect(told({ media }, [stored(notice)])).toMatch(/: Rejected bundle on sdb1: bad signature/);
+    expect(told({ media }, [stored(notice)])).toMatch(/: Rejected bundle on the stick: bad signature/);
   });
 
   it('gives the reason when its key was revoked', () => {
@@ -123,6 +123,6 @@ it('the journal reports the effect of a notice', async () => {
   expect(line).toContain(
     'ocp notice 5 on sdb1 verified: signature by factory-2026 ok, 2 advisories taken; it holds no images, bundle ',
   );
-  expect(node.statuses.at(-1)).toMatch(/: ocp notice 5 on sdb1: 2 advisories taken/);
+  expect(node.statuses.at(-1)).toMatch(/: ocp notice 5 on the stick: 2 advisories taken/);
   await node.stop();
 });

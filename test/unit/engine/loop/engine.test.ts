@@ -72,7 +72,7 @@ describe('engine: from a medium to activated', () => {
       'DONE: ocp 4.13.7 is installed. Remove the stick. It is activated: 2 images present and pinned.',
     );
     expect(node.statuses).toContain(
-      'LEAVE THE STICK IN: ocp 4.13.7 on sdb1: signature by factory-2026 ok, 7 blobs found. Preloading next.',
+      'LEAVE THE STICK IN: ocp 4.13.7 on the stick: signature by factory-2026 ok, 7 blobs found. Preloading next.',
     );
     node.media.unplug('sdb1');
     await node.clock.advance(0);
@@ -724,7 +724,7 @@ describe('engine: pulls that fail', () => {
     node.media.unmount('sdb1');
     await node.clock.advance(30_000);
     expect(node.statuses.at(-1)).toBe(
-      'PLUG IN THE STICK AGAIN (M-10): sdb1 was unmounted while preloading ocp 4.13.7 (0/2 images).',
+      'PLUG IN THE STICK AGAIN (M-10): The stick was unmounted while preloading ocp 4.13.7 (0/2 images).',
     );
     expect(kinds()).toContain('mediumUnmounted');
     node.media.unplug('sdb1');
@@ -1297,7 +1297,7 @@ describe('engine: bundles that come in', () => {
     expect(node.engine.report()?.bundles.map(({ name, phase }) => `${name} ${phase}`)).toEqual(['tools activated']);
     expect(node.engine.idleMs()).toBeLessThan(60_000);
     await node.clock.advance(600_000);
-    expect(node.engine.report()?.status).toMatch(/Keeping its manifests: 1 of 2\.$/);
+    expect(node.engine.report()?.status).toMatch(/Preparing to load it: 1 of 2\.$/);
     await node.clock.advance(600_000);
     expect(node.phase('4.13.7')).toBe('activated');
     expect(node.engine.idleMs()).toBeLessThan(60_000);
@@ -1335,7 +1335,7 @@ describe('engine: bundles that come in', () => {
     await start();
     node.media.plug('sdb1', [refused('signature by unknown key 5f0c')]);
     await node.clock.advance(60_000);
-    expect(node.statuses.at(-1)).toMatch(/: Rejected bundle on sdb1: signature by unknown key 5f0c/);
+    expect(node.statuses.at(-1)).toMatch(/: Rejected bundle on the stick: signature by unknown key 5f0c/);
     expect(kinds().filter((kind) => kind === 'bundleRejected')).toHaveLength(1);
     const reads: string[] = [];
     const { read } = node.media;
@@ -1419,7 +1419,9 @@ describe('engine: progress', () => {
     node.runtime.isUp = true;
     node.runtime.emit();
     await node.clock.advance(0);
-    expect(node.statuses.at(-1)).toBe('LEAVE THE STICK IN: Preloading ocp 4.13.7 from sdb1: 0/2 images, 0 of 30 MiB');
+    expect(node.statuses.at(-1)).toBe(
+      'LEAVE THE STICK IN: Preloading ocp 4.13.7 from the stick: 0/2 images, 0 of 30 MiB',
+    );
   });
 
   it('shows bytes, rate and time of the bundle that is pulled, not of one before it', async () => {
@@ -1438,7 +1440,7 @@ describe('engine: progress', () => {
     expect(node.engine.report()).toMatchObject({
       progress: { doneBytes: 5 * 1024 ** 2, totalBytes: 30 * 1024 ** 2, bytesPerSecond: 524_288 },
       status:
-        'LEAVE THE STICK IN: Preloading ocp 4.13.7 from sdb1: 0/2 images, 5 of 30 MiB, 512 KiB/s, about 50 s left',
+        'LEAVE THE STICK IN: Preloading ocp 4.13.7 from the stick: 0/2 images, 5 of 30 MiB, 512 KiB/s, about 50 s left',
     });
   });
 });

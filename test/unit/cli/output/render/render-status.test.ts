@@ -44,7 +44,7 @@ describe('a medium that can not be read', () => {
 
   it('is in the list, whether bundles are known or not', () => {
     const none = renderList(report([failed]));
-    expect(none).toMatch(/^PLUG IN ANOTHER STICK \(M-02\): Cannot read sdc1/);
+    expect(none).toMatch(/^PLUG IN ANOTHER STICK \(M-02\): Cannot read the stick/);
     expect(none).toContain(`\n\nNo bundle is known and none is plugged in.\n${line}\n`);
     const lines = renderList(report([medium('sdb1', [found(bundle)]), failed])).split('\n');
     expect(lines[3]).toMatch(/^ocp@4\.13\.7/);

@@ -51,7 +51,7 @@ describe('eventsBetween', () => {
   it('reports the runtime at the start, and when it goes away or comes back', () => {
     expect(told(undefined, snapshot())).toEqual(['runtimeBack: The container runtime answers: cri-o 1.36.3']);
     expect(told(snapshot(), snapshot({ runtime: away }))).toEqual([
-      'runtimeUnreachable: The container runtime does not answer: no socket. Preloads wait for it. Start it; stickpin continues automatically.',
+      'runtimeUnreachable: The container runtime does not answer: no socket. Preloads wait for it. stickpin continues automatically when it answers.',
     ]);
     expect(told(snapshot({ runtime: away }), snapshot({ runtime: { ...away, reason: 'other' } }))).toEqual([]);
     expect(told(snapshot({ runtime: away }), snapshot())).toHaveLength(1);
@@ -101,7 +101,7 @@ describe('eventsBetween', () => {
         snapshot({ media: [stick], runtime: away }, [stored(bundle)]),
       ),
     ).toEqual([
-      'runtimeUnreachable: The container runtime does not answer: no socket. Preloads wait for it. Start it; stickpin continues automatically.',
+      'runtimeUnreachable: The container runtime does not answer: no socket. Preloads wait for it. stickpin continues automatically when it answers.',
     ]);
   });
 

@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { FleetNode, FleetView } from '../../../../../src/domain/fleet/node-status.ts';
 import { hexOf } from '../../../../../src/domain/model/digest.ts';
 import type { Medium } from '../../../../../src/domain/model/medium.ts';
+import { consoleText } from '../../../../../src/domain/report/console-text.ts';
 import { reportOf } from '../../../../../src/domain/report/report.ts';
 import type { StoredBundle } from '../../../../../src/domain/state/state.ts';
 import {
@@ -216,6 +217,14 @@ describe('what a person is asked for, over any state of a node', () => {
         expect(text).not.toMatch(/sha256:[0-9a-f]{13}|\/deep…|\/dee?p?\b(?!\/)/);
       }
       expect(status.length).toBeLessThanOrEqual(200);
+    });
+  });
+
+  it('is without any command on a screen, and never nothing', () => {
+    all((_, { report }) => {
+      const screen = consoleText(report);
+      expect(screen).not.toMatch(/'stickpin|systemctl|journalctl/);
+      expect(screen).toMatch(/\n\n\S/);
     });
   });
 
