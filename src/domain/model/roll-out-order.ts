@@ -6,7 +6,7 @@ export interface RollOutOrder {
   readonly groups: readonly string[];
   /** Nodes that come before all others: so many, or those with these labels. */
   readonly canary: Canary | undefined;
-  /** How many nodes of a group may activate it at the same time: the least of these. */
+  /** How many nodes of a group may activate it at the same time: the least of these; of none 1. */
   readonly maxUnavailable: readonly MaxUnavailable[];
   /** Whether a rollback on this node pauses the roll-out on all. Default `pause`. */
   readonly onRollback?: OnRollback | undefined;
@@ -38,7 +38,7 @@ export interface Canary {
 /** A number of nodes, or a share of the group as `25%`. */
 export type MaxUnavailable = number | `${number}%`;
 
-export const BY_NAME: RollOutOrder = { controlPlane: 'with', groups: [], canary: undefined, maxUnavailable: [1] };
+export const BY_NAME: RollOutOrder = { controlPlane: 'with', groups: [], canary: undefined, maxUnavailable: [] };
 
 const DEFAULT_SOAK_MINUTES = 60;
 
@@ -76,7 +76,7 @@ export function mostUnavailable({ maxUnavailable }: RollOutOrder, size: number):
   const counts = maxUnavailable.map((most) =>
     typeof most === 'number' ? most : Math.floor((size * Number(most.slice(0, -1))) / 100),
   );
-  return Math.max(1, Math.min(...counts));
+  return Math.max(1, counts.length === 0 ? 1 : Math.min(...counts));
 }
 
 /** Whether nodes have to know their labels for it. */

@@ -33,7 +33,7 @@ export const rollOutOrder: ValueType<RollOutOrder> = {
       ),
       canary: v.optional(v.union([nodeCount, selector], 'must be a number of nodes from 1 on, or a label selector')),
       soak: v.optional(duration.schema, '1 h'),
-      max_unavailable: v.optional(v.custom<MaxUnavailable>(isMaxUnavailable, MAX_UNAVAILABLE_FAULT), 1),
+      max_unavailable: v.optional(v.custom<MaxUnavailable>(isMaxUnavailable, MAX_UNAVAILABLE_FAULT)),
       on_rollback: v.optional(v.picklist(ON_ROLLBACK, 'must be "pause" or "go-on"')),
     }),
     v.transform(
@@ -41,7 +41,7 @@ export const rollOutOrder: ValueType<RollOutOrder> = {
         controlPlane: control_plane,
         groups,
         canary: canary === undefined ? undefined : { nodes: canary, soakMs: soak },
-        maxUnavailable: [max_unavailable],
+        maxUnavailable: max_unavailable === undefined ? [] : [max_unavailable],
         onRollback: on_rollback,
       }),
     ),

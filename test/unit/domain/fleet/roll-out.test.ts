@@ -92,12 +92,19 @@ describe('nodes at the same time', () => {
 
   it('are at most as many as the node itself allows, and as the order of the release', () => {
     const signed = orderOfRelease({ maxUnavailable: '50%', canary: { nodes: 1, soakMinutes: 5 } });
-    const both = stricterOrder(signed, order({ controlPlane: 'last', canary: { nodes: 3, soakMs: 600_000 } }));
+    const own = { controlPlane: 'last', canary: { nodes: 3, soakMs: 600_000 }, maxUnavailable: [1] } as const;
+    const both = stricterOrder(signed, order(own));
     expect(both).toEqual({
       ...signed,
       canary: { nodes: 1, soakMs: 600_000 },
       maxUnavailable: ['50%', 1],
     });
+  });
+
+  it('are as many as the order of the release allows where the node says nothing, and one without any order', () => {
+    const signed = orderOfRelease({ maxUnavailable: '50%' });
+    expect(mostUnavailable(stricterOrder(signed, BY_NAME), 8)).toBe(4);
+    expect(mostUnavailable(BY_NAME, 8)).toBe(1);
   });
 
   it.each([
