@@ -194,5 +194,7 @@ function needsOthers({ phase, reason = '', place }: ReleaseStatus, isOrdered: bo
   if (KEPT.has(phase)) return LACKING.has(reason);
   if (phase === 'preloading') return true;
   if (OWN_REASONS.has(reason) || reason.startsWith('trust/')) return false;
-  return phase === 'held' || (phase === 'ready' && (isOrdered || place !== undefined));
+  // Held by an order that is signed with it, or by a pause, also where each node decides alone.
+  const isOfFleet = isOrdered || place !== undefined || reason.startsWith('fleet/');
+  return phase === 'held' || (phase === 'ready' && isOfFleet);
 }
