@@ -6,11 +6,13 @@ import {
   releaseLabel,
   versionInLabels,
 } from '../../../../src/domain/fleet/node-status.ts';
+import { newPause } from '../../../../src/domain/fleet/pause.ts';
 import type { ConditionStatus } from '../../../../src/domain/model/condition.ts';
 import {
   healthOf,
   labelsOf,
   nodeStatusOf,
+  publishedPauses,
   publishedStatus,
   shortBundle,
 } from '../../../../src/fleet/publish/node-status.ts';
@@ -150,6 +152,40 @@ describe('publishedStatus', () => {
       }),
       { numRuns: 50 },
     );
+  });
+});
+
+describe('pauses in the annotation', () => {
+  const longest = { name: 'n'.repeat(63), version: '4.13.7', node: 'w'.repeat(63), by: 'uid 0', forMs: 3_600_000 };
+  const said = (at: number) => newPause({ ...longest, why: `${at} ${'é'.repeat(90)}`, atMs: at });
+  const lifted = { node: 'worker-2', by: 'uid 0' };
+  const annotationOf = (report: ReturnType<typeof ownReport>) =>
+    JSON.stringify(publishedStatus(nodeStatusOf({ ...report, pauses: publishedPauses(report) })));
+
+  it('are those of this node, those that last first, and leave room for releases', () => {
+    const own = Array.from({ length: 16 }, (_, at) => (at < 14 ? { ...said(at), lifted } : said(at)));
+    const heard = { ...said(99), from: 'worker-2' };
+    const text = annotationOf(ownReport([proven, ready], { pauses: [heard, ...own] }));
+    expect(Buffer.byteLength(text)).toBeLessThanOrEqual(2_048);
+    const { pauses = [], releases } = parseStatusAnnotation(text) ?? {};
+    expect(pauses.slice(0, 2).map(({ id }) => id)).toEqual([said(14).id, said(15).id]);
+    expect(pauses.some(({ id }) => id === heard.id)).toBe(false);
+    expect(releases).toHaveLength(2);
+  });
+
+  it('of other nodes are plain text', () => {
+    const text = annotationOf(ownReport([], { pauses: [{ ...said(0), why: 'a\u001b[2J\nb' }] }));
+    expect(parseStatusAnnotation(text)?.pauses).toMatchObject([{ why: 'a [2J b' }]);
+  });
+
+  it.each([
+    ['no id', { id: '../x' }],
+    ['an endless reason', { why: 'x'.repeat(101) }],
+    ['no time', { until: 'soon' }],
+    ['no one who said it', { by: '' }],
+  ])('of other nodes that are malformed make the status unreadable: %s', (_, fault) => {
+    expect(parseNodeStatus({ version: 1, releases: [], pauses: [{ ...said(0), ...fault }] })).toBeUndefined();
+    expect(parseNodeStatus({ version: 1, releases: [], pauses: Array(65).fill(said(0)) })).toBeUndefined();
   });
 });
 
