@@ -13,6 +13,7 @@ import { NEVER_ABORTED } from '../../../src/platform/async/abort.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
 import { silentLog } from '../../../src/platform/log.ts';
 import { bundleIntoCache } from '../../support/bundles/bundle-program.ts';
+import { endProcess } from '../../support/end-process.ts';
 import { eventually } from '../../support/eventually.ts';
 import { createAuthority } from '../../support/fleet/authority.ts';
 import { startFleetLockServer } from '../../support/fleet/fleet-lock-server.ts';
@@ -27,6 +28,7 @@ const it = base.runIf(have('openssl'));
 let cluster: TestCluster;
 let program: string;
 let daemon: SocketServer | undefined;
+const started: ChildProcess[] = [];
 beforeAll(async () => {
   program = await bundleIntoCache('src/fleet.ts', 'fleet');
 });
@@ -34,6 +36,7 @@ beforeEach(async () => {
   cluster = await startTestCluster();
 });
 afterEach(async () => {
+  for (const child of started.splice(0)) await endProcess(child, 'SIGKILL');
   await daemon?.close();
   await cluster[Symbol.asyncDispose]();
 });
@@ -56,10 +59,12 @@ function start(...args: readonly string[]): ChildProcess {
 }
 
 function startWith(env: NodeJS.ProcessEnv, ...args: readonly string[]): ChildProcess {
-  return spawn(process.execPath, [program, ...args], {
+  const child = spawn(process.execPath, [program, ...args], {
     env: { ...process.env, ...env },
     stdio: ['ignore', 'inherit', 'inherit'],
   });
+  started.push(child);
+  return child;
 }
 
 /** As a removal runs it. @returns its exit code, and what it told people */
