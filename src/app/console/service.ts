@@ -34,8 +34,8 @@ async function serve(service: SideProcess): Promise<number> {
   return 0;
 }
 
-/** The daemon writes the status once a second while something happens. */
-const TICK_MS = 1_000;
+/** Of a stick that is plugged in or unplugged, the daemon writes at once. */
+const TICK_MS = 250;
 
 /** Until the settings change, or the service is to stop. */
 async function work({ settings, sources, log, stop, notifier }: SideProcess, vt: number): Promise<void> {

@@ -166,6 +166,8 @@ export interface UnreachableRuntime {
   /** systemd is stopping this unit, so no request was sent to the runtime. */
   readonly stoppingUnit?: string;
   readonly isAbsent?: true;
+  /** It may only be busy or start: nobody is called yet. */
+  readonly isBrief?: true;
 }
 
 /** Codes of a runtime that can't be used now. */

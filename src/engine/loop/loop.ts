@@ -37,6 +37,8 @@ export interface LoopState {
   lastObservedAt: number;
   /** When the newest pull of a pinned image by others ends, after which its pin may be lost. */
   pullsSettledAt: number;
+  /** Since when the runtime has not been reached. */
+  awayAt: number | undefined;
   /** For the watchdog. */
   lastSignAt: number;
   stopping: AbortSignal;
@@ -154,6 +156,7 @@ function initialState({ clock }: EngineDependencies): LoopState {
     lastRound: { at: clock.monotonic(), observedMs: 0 },
     lastObservedAt: Number.NEGATIVE_INFINITY,
     pullsSettledAt: Number.NEGATIVE_INFINITY,
+    awayAt: undefined,
     lastSignAt: clock.monotonic(),
     stopping: new AbortController().signal,
     offered: undefined,

@@ -93,13 +93,14 @@ async function observeAll(loop: Loop, diskTrouble: Fault | undefined, signal: Ab
   const { context, state } = loop;
   const landedBefore = [...state.landed];
   const known = remembered(loop, diskTrouble);
-  const observed = await observe(
+  const seen = await observe(
     context,
     loop.mediaJobs,
     loop.imageUses,
     (runtime, imageUses) => areContainersNeeded(loop, runtime, imageUses),
     signal,
   );
+  const observed = { ...seen, runtime: withTimeAway(loop, seen.runtime) };
   loop.contentChecker.saw(observed.runtime);
   if (observed.runtime.kind === 'reachable' && observed.containers !== undefined) {
     state.lastObservedAt = context.clock.monotonic();
@@ -116,6 +117,16 @@ async function observeAll(loop: Loop, diskTrouble: Fault | undefined, signal: Ab
   const events = [...eventsBetween(before, snapshot), ...loop.refusals.eventsOf(snapshot)];
   for (const event of events) context.recorder.record(event);
   return snapshot;
+}
+
+/** For so long a runtime may be busy, or start again, before a person is called. */
+const BRIEF_MS = 60_000;
+
+function withTimeAway({ context, state }: Loop, runtime: Snapshot['observed']['runtime']) {
+  const now = context.clock.monotonic();
+  state.awayAt = runtime.kind === 'unreachable' ? (state.awayAt ?? now) : undefined;
+  const isBrief = state.awayAt !== undefined && now - state.awayAt < BRIEF_MS;
+  return runtime.kind === 'unreachable' && isBrief ? { ...runtime, isBrief } : runtime;
 }
 
 /** INVARIANT: the loss of floors is noted first: rebuilt releases give only a lower bound. */

@@ -20,7 +20,10 @@ export async function run(loop: Loop, signal: AbortSignal): Promise<void> {
   const wantRound = () => loop.context.wantRound();
   const stopTicking = loop.status.tick();
   const unsubscribe = [
-    context.media.onChange(wantRound),
+    context.media.onChange(() => {
+      loop.status.mediaChanged();
+      wantRound();
+    }),
     context.runtime.onChange(wantRound),
     ...(context.fleet === undefined ? [] : [context.fleet.onChange(wantRound)]),
     context.meter.onManifestRequest((path, reference) => followRequest(loop, path, reference)),

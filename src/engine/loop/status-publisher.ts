@@ -12,6 +12,7 @@ import { judgeNodeConditions } from '../../domain/report/judge-conditions.ts';
 import { reportOf } from '../../domain/report/report.ts';
 import { bytesDone, type Snapshot } from '../../domain/report/snapshot.ts';
 import type { Progress } from '../../domain/report/status/media-line.ts';
+import { isStick } from '../../domain/report/status/stick-use.ts';
 import type { StatusReport } from '../../domain/report/status-schema.ts';
 import type { Memory, RunningTask } from '../../domain/state/memory.ts';
 import { reasonOf } from '../../platform/app-error.ts';
@@ -33,6 +34,7 @@ const TROUBLE_MS = 60_000;
 export class StatusPublisher {
   private readonly gauge: TransferGauge;
   private lastTrouble = { message: '', at: Number.NEGATIVE_INFINITY };
+  private lastSticks = '';
   /** Not kept over a restart. */
   private nodeMarks: ConditionMarks<NodeConditionType> = {};
 
@@ -46,10 +48,15 @@ export class StatusPublisher {
     if (last === undefined) return undefined;
     const { observed, memory, assessment, conditions } = last;
     const plugged = new Set(media.list().map(({ mediumId }) => mediumId));
+    const kept = observed.media.filter(({ mediumId }) => plugged.has(mediumId));
+    const known = new Set(observed.media.map(({ mediumId }) => mediumId));
     const now = underWay();
     const snapshot: Snapshot = {
-      // A stick may have been unplugged since the round.
-      observed: { ...observed, media: observed.media.filter(({ mediumId }) => plugged.has(mediumId)) },
+      // A stick may have been plugged in or unplugged since the round.
+      observed: {
+        ...observed,
+        media: [...kept, ...media.list().filter((one) => isStick(one) && !known.has(one.mediumId))],
+      },
       memory: { ...memory, ...now },
       assessment,
     };
@@ -73,6 +80,14 @@ export class StatusPublisher {
     }
   }
 
+  /** Publishes when a stick was plugged in or out: the round that follows may take seconds. */
+  mediaChanged(): void {
+    const sticks = this.options.media.list().filter(isStick);
+    const key = sticks.map(({ mediumId }) => mediumId).join();
+    if (key !== this.lastSticks) this.publish();
+    this.lastSticks = key;
+  }
+
   /** Publishes once a second while a task or copy runs, until the returned function is called. */
   tick(): () => void {
     const ticker = setInterval(() => {
@@ -94,8 +109,8 @@ export class StatusPublisher {
 
 /** A runtime that pulls and has read no byte for this long counts as unpacking. */
 const QUIET_MS = 2_000;
-/** A read error comes some seconds before the signal that the stick was unplugged. */
-const WAITED_MS = 5_000;
+/** A stick may pause, and a read error comes before the signal that it was unplugged. */
+const WAITED_MS = 30_000;
 
 export class TransferGauge {
   private readonly rate = new RateGauge();

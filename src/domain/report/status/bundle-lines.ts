@@ -239,7 +239,8 @@ export function blockedLine({ observed, memory, assessment }: Snapshot): Line | 
     const { code, what, next } = runtimeAway(runtime);
     const text = (width: Width) =>
       inOrder([oneLine(what), waits(width), next], [oneLine(what), next, waits(width)], width.room);
-    return { does: doesAbout(code), code, text };
+    const isBrief = runtime.kind === 'unreachable' && runtime.isBrief === true;
+    return { does: isBrief ? 'wait' : doesAbout(code), code, text };
   }
   const tooOld = unsupportedReason(runtime);
   if (tooOld !== undefined) {

@@ -415,6 +415,46 @@ describe('engine: tags', () => {
 });
 
 describe('engine: the runtime', () => {
+  it('calls nobody while it is away briefly', async () => {
+    await start();
+    node.runtime.isUp = false;
+    node.runtime.emit();
+    await node.clock.advance(50_000);
+    expect(node.statuses.at(-1)).toMatch(/^WAIT \(R-02\): The container runtime does not answer/);
+    expect(node.engine.report()?.needsPerson).toEqual([]);
+    await node.clock.advance(60_000);
+    expect(node.statuses.at(-1)).toMatch(/^CALL SUPPORT \(R-02\): /);
+    node.runtime.isUp = true;
+    await node.clock.advance(5_000);
+    node.runtime.isUp = false;
+    node.runtime.emit();
+    await node.clock.advance(5_000);
+    expect(node.statuses.at(-1)).toMatch(/^WAIT \(R-02\): /);
+  });
+
+  it('keeps nobody from seeing at once that a stick is plugged in or out, while it does not answer', async () => {
+    await start();
+    const answer = node.runtime.observe;
+    let release: () => void = () => undefined;
+    const released = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    node.runtime.observe = async (signal) => {
+      await released;
+      return answer(signal);
+    };
+    node.engine.kick();
+    await node.clock.advance(0);
+    node.plug('sdb1', bundle);
+    await node.clock.advance(0);
+    expect(node.statuses.at(-1)).toBe('LEAVE THE STICK IN: Reading the stick.');
+    node.media.unplug('sdb1');
+    await node.clock.advance(0);
+    expect(node.statuses.at(-1)).toBe('IDLE: No bundle yet. Waiting for a stick.');
+    node.runtime.observe = answer;
+    release();
+  });
+
   it('waits while it is away, says so, and continues automatically soon after it is back', async () => {
     await start([], ({ runtime }) => {
       runtime.isUp = false;

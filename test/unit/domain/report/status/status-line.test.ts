@@ -374,6 +374,10 @@ describe('statusLine: what comes first', () => {
     expect(line(over, [adopted], { ...moving, waitingTransfers: 1 })).toMatch(
       /: Preloading .* has stalled at 37\/112 images: the stick does not deliver\. Problem: connection reset$/,
     );
+    const stalled = { ...failure, reason: { code: 'engine/stalled' as const, message: 'the pull has stalled' } };
+    expect(line({ ...over, failures: [stalled] }, [adopted], moving)).toMatch(
+      /^PLUG IN THE STICK AGAIN \(M-09\): Preloading .* Problem: the pull has stalled\.?$/,
+    );
     const message =
       'Blob sha256:12ab of etcd is damaged on sdb1. Copy ocp 4.13.7 to the stick again, or plug in another one';
     const damaged = { ...failure, reason: { code: 'media/blob-damaged' as const, message } };
