@@ -27,6 +27,8 @@ export interface RealNodeOptions {
    * Its runtime: the sections of the settings, and the environment of the daemon. Default embedded.
    */
   readonly runtime?: { readonly settings: string; readonly env: Readonly<Record<string, string>> };
+  /** Of the system bus; by default there is none. */
+  readonly bus?: string;
   /** Flags of Node.js, by program; default none. */
   readonly flags?: Readonly<Record<Which, readonly string[]>>;
 }
@@ -77,7 +79,7 @@ export function makeRealNode(options: RealNodeOptions): RealNode {
   const start = (which: Which) => {
     const node = [process.execPath, ...(options.flags?.[which] ?? []), join(dist, PROGRAMS[which])];
     const [program = '', ...words] = [...machine.enter, ...node];
-    const bus = { DBUS_SYSTEM_BUS_ADDRESS: 'unix:path=/run/no-bus' };
+    const bus = { DBUS_SYSTEM_BUS_ADDRESS: options.bus ?? 'unix:path=/run/no-bus' };
     const env = { PATH: process.env.PATH, ...bus, MALLOC_ARENA_MAX: '1', ...(which === 'daemon' && runtime?.env) };
     const child = spawn(program, [...words, '--config', at('stickpin.toml')], {
       env,

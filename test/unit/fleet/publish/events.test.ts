@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { newPause, type Pause } from '../../../../src/domain/fleet/pause.ts';
 import { eventsOf, type Reported, reportedAfter } from '../../../../src/fleet/publish/events.ts';
 import { nodeStatusOf } from '../../../../src/fleet/publish/node-status.ts';
 import type { OwnBundle } from '../../../../src/fleet/publish/own-report.ts';
@@ -49,6 +50,30 @@ describe('eventsOf', () => {
     expect(eventsOf(reportedAfter(report), report)).toEqual([]);
     expect(nodeStatusOf(report).wants).toEqual([{ name: 'ocp', version: '4.14.0' }]);
     expect(nodeStatusOf(ownReport([]))).not.toHaveProperty('wants');
+  });
+
+  it('says once that a roll-out was paused here, and lifted here', () => {
+    const said = { name: 'ocp', version: '4.13.7', node: 'worker-1', by: 'uid 0', why: 'no\npower', atMs: 0, forMs: 1 };
+    const pause = newPause(said);
+    const lifted = { ...pause, lifted: { node: 'worker-1', by: 'uid 1000' } };
+    const reportOf = (one: Pause) => ownReport([], { pauses: [one] });
+    expect(eventsOf(nothing, reportOf(pause))).toMatchObject([
+      {
+        type: 'Warning',
+        reason: 'RollOutPaused',
+        message: `The roll-out of ocp 4.13.7 is paused until ${pause.until} by uid 0: no power. 'stickpin fleet resume ${pause.id}' on any node ends the pause`,
+      },
+    ]);
+    expect(eventsOf(reportedAfter(reportOf(pause)), reportOf(lifted))).toMatchObject([
+      {
+        type: 'Normal',
+        reason: 'RollOutResumed',
+        message: expect.stringContaining(`uid 1000 lifted pause ${pause.id}`),
+      },
+    ]);
+    expect(eventsOf(reportedAfter(reportOf(lifted)), reportOf(lifted))).toEqual([]);
+    const elsewhere = { ...lifted, from: 'worker-2', liftedFrom: 'worker-2' };
+    expect(eventsOf(nothing, reportOf(elsewhere))).toEqual([]);
   });
 
   it('says what a person would ask', () => {

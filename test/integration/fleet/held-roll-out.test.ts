@@ -1,0 +1,91 @@
+import { cpSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { eventually } from '../../support/eventually.ts';
+import { folderForEach } from '../../support/files/temporary-folder.ts';
+import { networking } from '../../support/fleet/namespaces.ts';
+import { RealCluster } from '../../support/fleet/real-cluster.ts';
+import { have } from '../../support/requirements.ts';
+
+const VERSION = '1.0.1';
+
+/** The real programs, from the command line to the daemon of another node. */
+describe.runIf(have('root', 'openssl', 'dbus-daemon', ...networking))('a roll-out', () => {
+  const folder = folderForEach();
+  let cluster: RealCluster;
+
+  beforeEach(async () => {
+    cluster = await RealCluster.start(folder);
+  }, 120_000);
+  afterEach(() => cluster[Symbol.asyncDispose]());
+
+  const plugInto = (host: number, bundle: string) =>
+    cpSync(bundle, join(cluster.node(host).stick, 'bundle'), { recursive: true });
+  const activatedAt = (host: number) => cluster.release(host, VERSION)?.activatedAt;
+  const isHeld = (host: number, code: string, text = '') =>
+    eventually(() => {
+      const [hold, ...others] = cluster.release(host, VERSION)?.activationHolds ?? [];
+      expect([hold?.code, hold?.message, others]).toEqual([code, expect.stringContaining(text), []]);
+    }, 120_000);
+  const isActivated = (host: number) =>
+    eventually(() => {
+      if (activatedAt(host) !== undefined) return;
+      const { activationHolds: holds, phase } = cluster.release(host, VERSION) ?? {};
+      throw new Error(`worker-${host} has not activated it: ${JSON.stringify({ phase, holds })}`);
+    }, 120_000);
+  const eventsOf = (name: string) =>
+    cluster.server.events
+      .filter(({ involvedObject }) => involvedObject.name === name)
+      .map(({ reason, message }) => `${reason}: ${message}`);
+
+  it('is paused by a command on one node, over restarts, and goes on by a command on another', async () => {
+    for (const host of [1, 2]) (await cluster.add(host)).start();
+    const pause = () => cluster.stickpin(1, 'fleet', 'pause', `ocp@${VERSION}`, '--why', 'no \u001b[2Jpower\n');
+    const said = await eventually(pause, 60_000, 500);
+    const [, id = ''] = /'stickpin fleet resume ([0-9a-f]{12})' on any node/.exec(said) ?? [];
+    plugInto(2, cluster.createBundle(VERSION, { maxUnavailable: 2 }));
+    for (const host of [1, 2]) await isHeld(host, 'fleet/paused', `worker-1 until`);
+    await eventually(
+      () => expect(cluster.node(2).report()?.status).toMatch(/\(F-34\).* on worker-1 until .*\(/),
+      60_000,
+    );
+    await eventually(() => {
+      const paused = eventsOf('worker-1').filter((text) => text.startsWith('RollOutPaused'));
+      expect(paused).toEqual([expect.stringMatching(new RegExp(`ocp ${VERSION} .*no \\[2Jpower.*resume ${id}`))]);
+      const written = (name: string) => cluster.server.node(name).metadata.annotations['stickpin.io/status'] ?? '';
+      expect(JSON.parse(written('worker-1')).pauses).toMatchObject([{ id, node: 'worker-1', why: 'no [2Jpower' }]);
+      expect(JSON.parse(written('worker-2')).pauses).toBeUndefined();
+    }, 120_000);
+
+    for (const host of [1, 2]) await cluster.restart(host);
+    for (const host of [1, 2]) await isHeld(host, 'fleet/paused', id);
+    expect([1, 2].map(activatedAt)).toEqual([undefined, undefined]);
+
+    const lifted = await eventually(() => cluster.stickpin(2, 'fleet', 'resume', id), 60_000, 500);
+    expect(lifted).toContain(`pause ${id} is lifted`);
+    for (const host of [1, 2]) await isActivated(host);
+  }, 400_000);
+
+  it('goes to as many nodes at once as its order allows, and last to one that is not Ready', async () => {
+    for (const host of [1, 2, 3, 4]) {
+      await cluster.add(host, host <= 2 ? { other: '[update]\nstrategy = "manual"' } : {});
+    }
+    cluster.server.setReady('worker-4', false);
+    // Two of the three that are Ready.
+    plugInto(2, cluster.createBundle(VERSION, { maxUnavailable: '67%' }));
+    for (const host of [1, 2, 3, 4]) cluster.node(host).start();
+    await isHeld(3, 'fleet/order', 'worker-1');
+    await isHeld(3, 'fleet/order', 'worker-4');
+    await isHeld(4, 'fleet/order', 'worker-1');
+
+    await cluster.stickpin(1, 'activate', `ocp@${VERSION}`);
+    await isActivated(3);
+    expect(activatedAt(1)).toBeDefined();
+    await isHeld(4, 'fleet/order', 'worker-2');
+    expect([2, 4].map(activatedAt)).toEqual([undefined, undefined]);
+
+    await cluster.stickpin(2, 'activate', `ocp@${VERSION}`);
+    await isActivated(4);
+    expect(activatedAt(2)).toBeDefined();
+  }, 400_000);
+});
