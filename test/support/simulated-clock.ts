@@ -14,6 +14,9 @@ export class SimulatedClock implements Clock {
   /** A heap: the next one first. */
   private readonly waiting: Sleeper[] = [];
 
+  /** @param stepMs times are rounded up to its multiples. Default: they are not */
+  constructor(private readonly stepMs = 0) {}
+
   now(): number {
     return this.nowMs;
   }
@@ -38,7 +41,9 @@ export class SimulatedClock implements Clock {
       if (signal.aborted) return onAbort();
       signal.addEventListener('abort', onAbort, { once: true });
       this.made += 1;
-      this.push({ atMs: this.nowMs + Math.max(0, ms), order: this.made, end });
+      const { stepMs } = this;
+      const atMs = this.nowMs + Math.max(0, ms);
+      this.push({ atMs: stepMs === 0 ? atMs : Math.ceil(atMs / stepMs) * stepMs, order: this.made, end });
     });
   }
 

@@ -1,6 +1,9 @@
 import type { Clock } from '../clock.ts';
 import { withEither } from './abort.ts';
 
+/** Shared: an error for each pause would cost more than the rest of it. */
+const KICKED = new Error('the pause is over');
+
 /** Pauses that an event ends. */
 export class Wake {
   private isPending = false;
@@ -12,14 +15,14 @@ export class Wake {
   /** Ends the current wait, or the next one at once. */
   kick(): void {
     this.isPending = true;
-    this.interrupt?.abort();
+    this.interrupt?.abort(KICKED);
   }
 
   /** `at`: monotonic milliseconds. */
   kickAt(at: number): void {
     if (at >= this.dueAt) return;
     this.dueAt = at;
-    this.interrupt?.abort();
+    this.interrupt?.abort(KICKED);
   }
 
   /** Never throws, also for an abort. */

@@ -1,6 +1,7 @@
 import { benchLink } from './link.ts';
 import { benchMemory } from './memory.ts';
 import { benchScale } from './scale.ts';
+import { benchSimulatedFleet } from './simulated-fleet.ts';
 import { benchSpread } from './spread.ts';
 
 /**
@@ -8,6 +9,10 @@ import { benchSpread } from './spread.ts';
  * `link`, `spread`, `memory` or `scale`; default all.
  */
 export async function benchFleet(print: (text: string) => void, part?: string): Promise<void> {
-  const parts = { link: benchLink, spread: benchSpread, memory: benchMemory, scale: benchScale };
+  const scale = async () => {
+    await benchScale(print);
+    await benchSimulatedFleet(print);
+  };
+  const parts = { link: benchLink, spread: benchSpread, memory: benchMemory, scale };
   for (const [name, bench] of Object.entries(parts)) if (part === undefined || part === name) await bench(print);
 }

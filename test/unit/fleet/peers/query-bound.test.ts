@@ -90,7 +90,7 @@ function play({ size, holder, isAway = () => false, absent = 60 * MINUTE_MS, isA
   };
 }
 
-const SIZE = 500;
+const SIZE = 400;
 /** All others, one after the other. */
 const ROUND_MS = (SIZE / 8) * 1_000;
 
@@ -125,7 +125,7 @@ describe('a node that needs something', () => {
 });
 
 describe('the only node that has the bundle', () => {
-  const holder = 465;
+  const holder = 365;
 
   it('is queried first when its Node says so', async () => {
     const { clock, queries, isFound } = play({ size: SIZE, holder, isAnnounced: true });
@@ -146,7 +146,7 @@ describe('the only node that has the bundle', () => {
   });
 
   it('is found within two rounds without a word from it, while half of the others are away', async () => {
-    const { clock, isFound } = play({ size: SIZE, holder: holder, isAway: (at) => at % 2 === 0 });
+    const { clock, isFound } = play({ size: SIZE, holder, isAway: (at) => at % 2 === 0 });
     await clock.passUntil(2 * ROUND_MS, isFound);
     expect(isFound()).toBe(true);
   });
