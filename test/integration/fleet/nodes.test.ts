@@ -423,10 +423,15 @@ describe.runIf(have('openssl'))('nodes that give bundles to each other', () => {
     const renewed = createAuthority(join(base, 'ca-renewed'), 'kubernetes');
     files.rotate(renewed.node('worker-1'));
     files.trust(renewed);
+    let sent = 1;
     await eventually(() => {
-      if (!isClosed()) socket.write(get);
+      // One at a time: a busy server refuses more than 16.
+      if (!isClosed() && statuses().length === sent) {
+        socket.write(get);
+        sent += 1;
+      }
       expect(isClosed()).toBe(true);
-    }, 15_000);
+    });
     expect(new Set(statuses())).toEqual(new Set(['200']));
   });
 
