@@ -1,7 +1,7 @@
 import { defined } from '../../platform/defined.ts';
 import { streamScheme } from '../adoption/floors.ts';
 import type { FleetView, LeftOut, ReleaseStatus } from '../fleet/node-status.ts';
-import { endOf, heardPauses, LONGEST_PAUSE_MS, newPause, type Pause, pauseOf } from '../fleet/pause.ts';
+import { endOf, heardPauses, isLasting, LONGEST_PAUSE_MS, newPause, type Pause, pauseOf } from '../fleet/pause.ts';
 import { type AwaitedNode, type Turn, type TurnRelease, turnOf } from '../fleet/roll-out.ts';
 import { NEW_SEARCH_MS } from '../fleet/turn.ts';
 import type { BootTime } from '../model/image.ts';
@@ -41,7 +41,8 @@ export function fleet(context: FleetContext) {
   // Its hook may have cordoned it before a restart of the daemon: then it comes last.
   const mayBeByHook = beforeActivate(bundle, policy) !== undefined;
   if (out === 'cordoned' && !mayBeByHook) return held('fleet/cordoned', { node: view.self }, 'event');
-  const turn = turnOf(turnRelease(bundle, bundles), view, order, { place: ownPlace(order, view), out });
+  const own = { place: ownPlace(order, view), out, lifted: liftedNodes(context) };
+  const turn = turnOf(turnRelease(bundle, bundles), view, order, own);
   switch (turn.kind) {
     case 'go':
       return PASS;
@@ -72,29 +73,57 @@ const NO_PAUSES: readonly Pause[] = [];
  * Returns `pauses` itself where nothing changes.
  */
 export function pausesAfter(context: PauseContext): readonly Pause[] {
-  const { bundles, fleet: view, pauses = NO_PAUSES, now } = context;
-  const heard = heardPauses(pauses, view, context);
-  if (view === undefined) return heard;
-  const due = bundles.flatMap((bundle) => pauseOfRollback(bundle, view.self, context) ?? []);
-  const isOver = ({ id, by, from, lifted }: Pause) =>
-    by === ROLLBACK && from === undefined && lifted === undefined && !due.some((one) => one.id === id);
-  const fresh = due.filter((one) => endOf(one) > now && !heard.some(({ id }) => id === one.id));
-  if (fresh.length === 0 && !heard.some(isOver)) return heard;
-  const lifted = { node: view.self, by: 'an activation' };
-  return [...heard.map((one) => (isOver(one) ? { ...one, lifted } : one)), ...fresh];
+  const { bundles, fleet: view, pauses = NO_PAUSES, now, policy } = context;
+  if (view === undefined) return heardPauses(pauses, view, context);
+  const backs = bundles.flatMap((bundle) => {
+    const one = pauseOfRollback(bundle, view.self, now);
+    return one === undefined
+      ? []
+      : [{ pause: one, onRollback: orderOf(bundle, policy)?.onRollback ?? 'pause', bundle }];
+  });
+  const heard = heardPauses(pauses, view, context, new Set(backs.map(({ pause }) => pause.id)));
+  const fresh = backs
+    .filter(({ bundle, onRollback }) => orderOf(bundle, policy) !== undefined && onRollback === 'pause')
+    .map(({ pause }) => pause)
+    .filter((one) => endOf(one) > now && !heard.some(({ id }) => id === one.id));
+  /** Why the pause of a rollback on this node is over. */
+  const overBy = (one: Pause): string | undefined => {
+    if (one.by !== ROLLBACK || one.from !== undefined || one.lifted !== undefined) return undefined;
+    const back = backs.find(({ pause }) => pause.id === one.id);
+    if (back !== undefined) return back.onRollback === 'go-on' ? 'on_rollback = "go-on"' : undefined;
+    const isHere = bundles.some(({ payload }) => payload.name === one.name && payload.version === one.version);
+    return isHere ? 'an activation' : undefined;
+  };
+  if (fresh.length === 0 && !heard.some((one) => overBy(one) !== undefined)) return heard;
+  const lifted = heard.map((one) => {
+    const by = overBy(one);
+    return by === undefined ? one : { ...one, lifted: { node: view.self, by } };
+  });
+  return [...fresh, ...lifted];
 }
 
-function pauseOfRollback(
-  bundle: StoredBundle,
-  node: string,
-  { policy }: Pick<PauseContext, 'policy'>,
-): Pause | undefined {
-  const { payload, rolledBackAt: atMs } = bundle;
+/** The clock may have been ahead at the rollback. */
+function pauseOfRollback({ payload, ...bundle }: StoredBundle, node: string, now: number): Pause | undefined {
   const { name, version } = payload;
-  const order = orderOf(bundle, policy);
-  if (order === undefined || order.onRollback === 'go-on' || atMs === undefined || !isRolledBack(bundle))
-    return undefined;
-  return newPause({ name, version, node, by: ROLLBACK, why: 'rolled back', atMs, forMs: LONGEST_PAUSE_MS });
+  const { rolledBackAt: causeMs } = bundle;
+  if (causeMs === undefined || !isRolledBack({ payload, ...bundle })) return undefined;
+  const said = { name, version, node, by: ROLLBACK, why: 'rolled back' };
+  return newPause({ ...said, causeMs, atMs: Math.min(causeMs, now), forMs: LONGEST_PAUSE_MS });
+}
+
+/** Until then the rollback stops all other nodes, also those that know no pause of it. */
+function isPauseOver(bundle: StoredBundle, node: string, context: RollOutContext): boolean {
+  const one = pauseOfRollback(bundle, node, context.now);
+  if (one === undefined || orderOf(bundle, context.policy)?.onRollback === 'go-on') return true;
+  const known = context.pauses?.find(({ id }) => id === one.id);
+  return known === undefined ? endOf(one) <= context.now : known.lifted !== undefined || !isLasting(known, context);
+}
+
+/** Nodes whose pause of this release a person lifted. They may not know it yet. */
+function liftedNodes({ bundle, pauses = [] }: FleetContext): ReadonlySet<string> {
+  const { name, version } = bundle.payload;
+  const ofRelease = pauses.filter((one) => one.by === ROLLBACK && one.name === name && one.version === version);
+  return new Set(ofRelease.filter(({ lifted }) => lifted !== undefined).map(({ node }) => node));
 }
 
 /** Stops what has not begun. */
@@ -109,10 +138,14 @@ function pauseOfRelease(context: FleetContext) {
   });
 }
 
-/** Setting `update.fleet_lock`. A request lifts it, since the server may be gone. */
+/**
+ * Setting `update.fleet_lock`. A request lifts it, since the server may be gone. What has begun
+ * ends without it: half-moved tags are worse.
+ */
 export function lock({ bundle, policy, fleet: view }: Pick<GateContext, 'bundle' | 'policy' | 'fleet'>) {
   const url = policy.update.fleet_lock;
   if (url === '' || bundle.activationRequestedAt !== undefined || view?.lock?.isHeld === true) return PASS;
+  if (hasBegun(bundle)) return PASS;
   const data = defined({ server: new URL(url).host, why: view?.lock?.why, isUnknown: view === undefined || undefined });
   return held('fleet/lock', data, 'event', { keepsDue: true });
 }
@@ -130,7 +163,8 @@ function orderOf({ payload }: Pick<StoredBundle, 'payload'>, policy: Policy): Ro
   return activate === 'ordered' ? own : undefined;
 }
 
-export interface RollOutContext extends Pick<GateContext, 'bundle' | 'policy' | 'now' | 'fleet' | 'absentImages'> {
+export interface RollOutContext
+  extends Pick<GateContext, 'bundle' | 'policy' | 'now' | 'clockSynchronised' | 'fleet' | 'absentImages' | 'pauses'> {
   readonly boot: BootTime;
 }
 
@@ -142,10 +176,8 @@ export type RollOutState = Pick<ReleaseStatus, 'place' | 'begun' | 'soaked' | 'b
  *
  * @param isDue its activation is due, or would be with all images
  */
-export function rollOutState(
-  { bundle, policy, fleet: view, boot, now, absentImages }: RollOutContext,
-  isDue: boolean,
-): RollOutState | undefined {
+export function rollOutState(context: RollOutContext, isDue: boolean): RollOutState | undefined {
+  const { bundle, policy, fleet: view, boot, now, absentImages } = context;
   const order = orderOf(bundle, policy);
   // The fleet process requests the lock of a release that has begun.
   if (order === undefined && policy.update.fleet_lock === '') return undefined;
@@ -153,7 +185,7 @@ export function rollOutState(
     place: order && view && ownPlace(order, view),
     begun: (isDue && absentImages === 0 && bundle.activatedAt === undefined) || undefined,
     soaked: (order?.canary !== undefined && ranMs(bundle, boot, now) >= order.canary.soakMs) || undefined,
-    back: (view !== undefined && isGivenUp(bundle)) || undefined,
+    back: (view !== undefined && isGivenUp(bundle) && isPauseOver(bundle, view.self, context)) || undefined,
   });
   return Object.keys(state).length === 0 ? undefined : state;
 }

@@ -48,6 +48,10 @@ export const keptPause = v.object({
   ...pause.entries,
   from: maybe(v.string(), 'The node that it was heard from; absent where it was said on this node.'),
   liftedFrom: maybe(v.string(), 'The same of who lifted it.'),
+  heard: maybe(
+    v.object({ at: time, clockSynchronised: v.boolean() }),
+    'When this node heard of it, by its own clock: it lasts no longer than its length from then on.',
+  ),
 });
 
 export type Pause = Parsed<typeof keptPause>;
@@ -55,17 +59,25 @@ export type Pause = Parsed<typeof keptPause>;
 interface NewPause extends Pick<Pause, 'name' | 'version' | 'node' | 'by' | 'why'> {
   readonly atMs: number;
   readonly forMs: number;
+  /** Default `atMs`. */
+  readonly causeMs?: number;
 }
 
-/** The same for the same values: what begins a pause automatically does so once. */
-export function newPause({ atMs, forMs, ...said }: NewPause): Pause {
-  const [at, until] = [atMs, atMs + forMs].map((ms) => new Date(ms).toISOString());
-  const id = hexOf(digestOf(JSON.stringify([said.node, said.name, said.version, said.by, said.why, at]))).slice(0, 12);
-  return { ...said, id, at: at ?? '', until: until ?? '' };
+/** The same id for the same values: what begins a pause automatically does so once. */
+export function newPause({ atMs, forMs, causeMs = atMs, ...said }: NewPause): Pause {
+  const [cause, at = '', until = ''] = [causeMs, atMs, atMs + forMs].map((ms) => new Date(ms).toISOString());
+  const { node, name, version, by, why } = said;
+  const id = hexOf(digestOf(JSON.stringify([node, name, version, by, why, cause]))).slice(0, 12);
+  return { ...said, id, at, until };
 }
 
-/** Milliseconds since the epoch. */
-export function endOf({ at, until }: Pick<Pause, 'at' | 'until'>): number {
+/** On this node, in milliseconds since the epoch: the clock of the other one may be ahead. */
+export function endOf({ heard, ...said }: Pick<Pause, 'at' | 'until' | 'heard'>): number {
+  const endMs = saidEndOf(said);
+  return heard === undefined ? endMs : Math.min(endMs, Date.parse(heard.at) + endMs - Date.parse(said.at));
+}
+
+function saidEndOf({ at, until }: Pick<Pause, 'at' | 'until'>): number {
   return Math.min(Date.parse(until), Date.parse(at) + LONGEST_PAUSE_MS);
 }
 
@@ -76,8 +88,20 @@ export interface PauseClock {
 }
 
 /** A lost lift, a clock that is set back or that is wrong makes a pause longer, not shorter. */
-function isLasting(one: Pause, { now, clockSynchronised }: PauseClock): boolean {
-  return endOf(one) > now && !(clockSynchronised && Date.parse(one.at) > now + AHEAD_MS);
+export function isLasting(one: Pause, clock: PauseClock): boolean {
+  return endOf(one) > clock.now && !isOfFuture(one, clock);
+}
+
+/**
+ * It stays known for as long as another node may say it: what has ended or was lifted on this node
+ * is not heard again.
+ */
+function isKept(one: SharedPause, clock: PauseClock): boolean {
+  return saidEndOf(one) > clock.now && !isOfFuture(one, clock);
+}
+
+function isOfFuture({ at }: SharedPause, { now, clockSynchronised }: PauseClock): boolean {
+  return clockSynchronised && Date.parse(at) > now + AHEAD_MS;
 }
 
 /**
@@ -104,45 +128,61 @@ interface HeardNodes {
   }[];
 }
 
-/** What one node may add is bounded. Returns `known` itself where nothing changes. */
+/**
+ * What one node may add is bounded. Returns `known` itself where nothing changes.
+ *
+ * @param kept ids of pauses of this node that stay known when they have ended
+ */
 export function heardPauses(
   known: readonly Pause[],
   view: HeardNodes | undefined,
   clock: PauseClock,
+  kept: ReadonlySet<string> = new Set(),
 ): readonly Pause[] {
-  const pauses = new Map(known.filter((one) => isLasting(one, clock)).map((one) => [one.id, one]));
-  let isChanged = pauses.size < known.length;
+  const stay = known.filter((one) => isKept(one, clock) || (kept.has(one.id) && !isOfFuture(one, clock)));
+  const pauses = new Map(stay.map((one) => [one.id, heardAgain(one, clock)]));
+  let isChanged = pauses.size < known.length || known.some((one) => pauses.get(one.id) !== one);
   const soon = { ...clock, now: clock.now + LEAST_MS };
   for (const { name: from, status } of view?.nodes ?? []) {
     if (from === view?.self) continue;
-    for (const said of plainDocument(status?.pauses ?? []).map((one) => notAhead(one, clock.now))) {
+    for (const said of plainDocument(status?.pauses ?? [])) {
       const before = pauses.get(said.id);
-      const next = before === undefined ? newlyHeard(said, from, pauses, soon) : withLift(before, said, from);
-      if (next === undefined || next === before) continue;
-      pauses.set(next.id, next);
-      isChanged = true;
+      if (before === undefined ? !isKept(said, soon) : withLift(before, said, from) === before) continue;
+      if (before === undefined) isChanged = take(pauses, newlyHeard(said, from, clock), clock) || isChanged;
+      else {
+        pauses.set(said.id, withLift(before, said, from));
+        isChanged = true;
+      }
     }
   }
   return isChanged ? [...pauses.values()] : known;
 }
 
-/** The clock of its node may be ahead: it holds other nodes for no longer than it says. */
-function notAhead(said: SharedPause, now: number): SharedPause {
-  const aheadMs = Date.parse(said.at) - now;
-  const untilMs = endOf(said) - aheadMs;
-  if (aheadMs <= 0 || !Number.isFinite(untilMs)) return said;
-  return { ...said, at: new Date(now).toISOString(), until: new Date(untilMs).toISOString() };
+function newlyHeard(said: SharedPause, from: string, { now, clockSynchronised }: PauseClock): Pause {
+  const heard = { at: new Date(now).toISOString(), clockSynchronised };
+  return { ...said, from, heard, ...(said.lifted && { liftedFrom: from }) };
 }
 
-function newlyHeard(
-  said: SharedPause,
-  from: string,
-  pauses: ReadonlyMap<string, Pause>,
-  clock: PauseClock,
-): Pause | undefined {
-  const ofPeer = [...pauses.values()].filter((one) => one.from === from).length;
-  if (!isLasting(said, clock) || ofPeer >= MOST_OF_PEER || pauses.size >= MOST_PAUSES) return undefined;
-  return { ...said, from, ...(said.lifted && { liftedFrom: from }) };
+/** Once the own clock is right: what it measured before may be wrong by years. */
+function heardAgain(one: Pause, { now, clockSynchronised }: PauseClock): Pause {
+  if (one.heard === undefined || one.heard.clockSynchronised || !clockSynchronised) return one;
+  return { ...one, heard: { at: new Date(now).toISOString(), clockSynchronised } };
+}
+
+/** Takes the place of one that weighs less where there is no other. False: it was not taken. */
+function take(pauses: Map<string, Pause>, next: Pause, clock: PauseClock): boolean {
+  // Of this node, of the node that gives it, of any; what holds before what is over.
+  const weight = (one: Pause) =>
+    (one.from === undefined ? 0 : one.from === one.node ? 1 : 2) +
+    (one.lifted === undefined && isLasting(one, clock) ? 0 : 3);
+  const lightest = (rivals: readonly Pause[]) => rivals.toSorted((a, b) => weight(b) - weight(a))[0];
+  const ofPeer = [...pauses.values()].filter(({ from }) => from === next.from);
+  const isFull = ofPeer.length >= MOST_OF_PEER || pauses.size >= MOST_PAUSES;
+  const out = isFull ? lightest(ofPeer.length >= MOST_OF_PEER ? ofPeer : [...pauses.values()]) : undefined;
+  if (out !== undefined && weight(out) <= weight(next)) return false;
+  if (out !== undefined) pauses.delete(out.id);
+  pauses.set(next.id, next);
+  return true;
 }
 
 function withLift(before: Pause, { lifted }: SharedPause, from: string): Pause {

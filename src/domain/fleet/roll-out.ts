@@ -56,6 +56,8 @@ export interface OwnTurn {
   /** Undefined while it does not know its labels. */
   readonly place?: number | undefined;
   readonly out?: LeftOut | undefined;
+  /** Nodes that went back, and whose pause a person lifted. */
+  readonly lifted?: ReadonlySet<string>;
 }
 
 interface Member extends AwaitedNode {
@@ -77,7 +79,7 @@ const ACTIVATED: ReadonlySet<Phase> = new Set(['activated', 'active', 'proven'])
  * after the other, and in a group by name, at most `maxUnavailable` at the same time. A node is
  * done when it has activated and, where containers show it, runs the release. All nodes compute the
  * same order, so no lock is needed: an old report only makes a node wait longer. A node that went
- * back and paused the roll-out is left out; that of an older stickpin stops the others.
+ * back stops the others until its pause is over; one of an older stickpin stops them for good.
  */
 export function turnOf(
   release: TurnRelease,
@@ -91,7 +93,7 @@ export function turnOf(
   const members = others
     .filter((node) => !isSilent(node) && !hasGoneOn(node, release))
     .flatMap((node) => memberOf(node, release, order) ?? [])
-    .filter((member) => member.release?.back !== true);
+    .filter(({ name, release }) => release?.back !== true && own.lifted?.has(name) !== true);
   const out = members.filter(({ isOut }) => isOut).map(({ name }) => name);
   const leftOut = { absent, out };
   const back = members.find((node) => node.release !== undefined && isBack(node.release));

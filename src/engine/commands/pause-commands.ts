@@ -1,12 +1,4 @@
-import {
-  endOf,
-  isSaidHere,
-  LONGEST_PAUSE_MS,
-  MOST_WHY,
-  newPause,
-  PAUSE_MS,
-  type Pause,
-} from '../../domain/fleet/pause.ts';
+import { endOf, LONGEST_PAUSE_MS, MOST_WHY, newPause, PAUSE_MS, type Pause } from '../../domain/fleet/pause.ts';
 import { bundleTitle, STREAM_NAME } from '../../domain/model/bundle.ts';
 import { isVersion } from '../../domain/model/version.ts';
 import { timeText } from '../../domain/report/texts/short-texts.ts';
@@ -16,7 +8,7 @@ import { authorOf, type CommandContext, refuse } from './command-context.ts';
 
 export const pauseCommands = { pauseRollOut, resumeRollOut };
 
-/** Of this node, with lifted ones: those travel until they would have ended. */
+/** Said on this node, with lifted ones: those travel until they would have ended. */
 const MOST_OWN = 16;
 
 interface PauseArgs {
@@ -46,7 +38,7 @@ function pauseRollOut(context: CommandContext, { release, why, seconds }: PauseA
     throw refuse('engine/no-pause', `say in at most ${MOST_WHY} characters why the roll-out is paused`);
   }
   const { pauses = [] } = store.load();
-  if (pauses.filter(isSaidHere).length >= MOST_OWN) {
+  if (pauses.filter(({ from }) => from === undefined).length >= MOST_OWN) {
     throw refuse('engine/no-pause', `${MOST_OWN} pauses of this node last, with lifted ones: wait until one ends`);
   }
   const forMs = seconds <= 0 ? PAUSE_MS : Math.min(1_000 * seconds, LONGEST_PAUSE_MS);
@@ -55,7 +47,7 @@ function pauseRollOut(context: CommandContext, { release, why, seconds }: PauseA
   );
   const message = `The roll-out of ${titleOf(pause)} is paused until ${timeText(endOf(pause))}: ${reason}`;
   const event = { kind: 'rollOutPaused', level: 'info', message, ...authorOf(context) } as const;
-  store.setPauses([...pauses.filter(({ id }) => id !== pause.id), pause], recorder.row(event));
+  store.setPauses([pause, ...pauses.filter(({ id }) => id !== pause.id)], recorder.row(event));
   recorder.log(event);
   return `${message}. What has begun ends. 'stickpin fleet resume ${pause.id}' on any node ends the pause.`;
 }

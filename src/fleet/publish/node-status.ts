@@ -34,7 +34,7 @@ export function nodeStatusOf(report: OwnReport, out?: LeftOut): NodeStatus {
   const more = all.length - NODE_STATUS_RELEASES;
   const wants = report.wanted.slice(0, MOST_WANTS).map(({ name, version }) => ({ name, version }));
   const rejects = rejectsOf(report);
-  const pauses = report.pauses.slice(0, MOST_PAUSES).map(({ from: _, liftedFrom: __, ...said }) => said);
+  const pauses = report.pauses.slice(0, MOST_PAUSES).map(({ from: _, liftedFrom: __, heard: ___, ...said }) => said);
   return defined({
     version: 1,
     arch: report.arch,

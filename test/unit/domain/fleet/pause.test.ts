@@ -27,6 +27,7 @@ const viewOf = (nodes: Readonly<Record<string, readonly SharedPause[]>>): FleetV
   })),
 });
 const lift = { node: 'n2', by: 'uid 1000' };
+const heard = { at: new Date(NOON).toISOString(), clockSynchronised: true };
 
 describe('a pause', () => {
   it('holds the releases that it names until it ends', () => {
@@ -55,7 +56,7 @@ describe('what a node hears of pauses', () => {
   it('is kept with the node that said it, and given on; not twice', () => {
     const one = said();
     const known = heardPauses([], viewOf({ n2: [one], n3: [one] }), clock);
-    expect(known).toEqual([{ ...one, from: 'n2' }]);
+    expect(known).toEqual([{ ...one, from: 'n2', heard }]);
     expect(heardPauses(known, viewOf({ n2: [one] }), clock)).toBe(known);
     expect(heardPauses(known, undefined, clock)).toBe(known);
     expect(known.some(isSaidHere)).toBe(false);
@@ -68,7 +69,7 @@ describe('what a node hears of pauses', () => {
     expect(known).toEqual([{ ...lifted, liftedFrom: 'n2' }]);
     expect(heardPauses(known, viewOf({ n1: [one] }), clock)).toBe(known);
     expect(heardPauses([], viewOf({ n2: [lifted], n1: [one] }), clock)).toEqual([
-      { ...lifted, from: 'n2', liftedFrom: 'n2' },
+      { ...lifted, from: 'n2', heard, liftedFrom: 'n2' },
     ]);
   });
 
@@ -79,15 +80,51 @@ describe('what a node hears of pauses', () => {
     expect(heardPauses([], viewOf({ n1: [one] }), { ...clock, now: NOON + HOUR - 30_000 })).toEqual([]);
   });
 
-  it.each([5, 24 * 400])('holds no longer than it says where the clock of its node is %i h ahead', (hours) => {
-    const one = said({ atMs: NOON + hours * HOUR, forMs: 4 * HOUR });
-    const known = heardPauses([], viewOf({ n1: [one] }), { ...clock, clockSynchronised: false });
-    expect(known).toMatchObject([{ id: one.id, node: 'n1', from: 'n1' }]);
-    const [kept] = known;
-    expect(kept && [Date.parse(kept.at), endOf(kept)]).toEqual([NOON, NOON + 4 * HOUR]);
-    const later = { ...clock, now: NOON + HOUR };
-    expect(heardPauses(known, viewOf({ n1: [one] }), later)).toBe(known);
-    expect(heardPauses([], viewOf({ n2: known }), later)).toEqual([{ ...kept, from: 'n2' }]);
+  it('holds no longer than it says where the clock of its node is ahead, and once', () => {
+    const ahead = said({ atMs: NOON + 20 * HOUR, forMs: 4 * HOUR });
+    let known = heardPauses([], viewOf({ n1: [ahead] }), clock);
+    expect(known.map(endOf)).toEqual([NOON + 4 * HOUR]);
+    for (let hours = 0; hours < 24; hours += 1) {
+      const then = { ...clock, now: NOON + hours * HOUR };
+      known = heardPauses(known, viewOf(hours % 2 === 0 ? { n1: [ahead] } : {}), then);
+      expect(pauseOf(release, known, then) === undefined).toBe(hours >= 4);
+    }
+    expect(heardPauses(known, viewOf({ n1: [ahead] }), { ...clock, now: NOON + 24 * HOUR })).toEqual([]);
+  });
+
+  it('stays lifted where the clock of its node is ahead', () => {
+    const ahead = said({ atMs: NOON + 20 * HOUR, forMs: 4 * HOUR });
+    const lifted = heardPauses([], viewOf({ n1: [ahead] }), clock).map((one) => ({ ...one, lifted: lift }));
+    for (let hours = 0; hours < 48; hours += 1) {
+      const then = { ...clock, now: NOON + hours * HOUR };
+      expect(pauseOf(release, heardPauses(lifted, viewOf({ n1: [ahead] }), then), then)).toBeUndefined();
+    }
+  });
+
+  it('counts anew once the own clock is right, and is nothing then if it is of the far future', () => {
+    const early = { now: NOON - 24 * 400 * HOUR, clockSynchronised: false };
+    const one = said();
+    const known = heardPauses([], viewOf({ n1: [one] }), early);
+    expect(known.map(endOf)).toEqual([early.now + HOUR]);
+    const right = heardPauses(known, viewOf({ n1: [one] }), clock);
+    expect(pauseOf(release, right, clock)).toMatchObject({ id: one.id, heard });
+    const future = said({ atMs: NOON + 24 * 400 * HOUR });
+    const taken = heardPauses([], viewOf({ n1: [future] }), { ...clock, clockSynchronised: false });
+    expect(taken).toHaveLength(1);
+    expect(heardPauses(taken, viewOf({ n1: [future] }), clock)).toEqual([]);
+  });
+
+  it('has a place for each node, however many pauses of others and lifts one of them gives on', () => {
+    const flood = (from: string) =>
+      Array.from({ length: 8 }, (_, at) => ({ ...said({ node: `x${at}`, why: `${from} ${at}` }), lifted: lift }));
+    const givers = Array.from({ length: 12 }, (_, at) => `g${at}`);
+    const full = heardPauses([], viewOf(Object.fromEntries(givers.map((one) => [one, flood(one)]))), clock);
+    expect(full).toHaveLength(64);
+    const own = said({ node: 'g0', why: 'of g0' });
+    const known = heardPauses(full, viewOf({ g0: [...flood('g0'), own] }), clock);
+    expect(known).toHaveLength(64);
+    expect(pauseOf(release, known, clock)).toMatchObject({ id: own.id });
+    expect(heardPauses(known, viewOf({ g0: [...flood('g0'), own] }), clock)).toBe(known);
   });
 
   it.each(['at', 'until'] as const)('is nothing where %s is no time', (member) => {

@@ -59,10 +59,11 @@ describe('the gate of the fleet', () => {
     const back = { ...bundle, activatedAt: NOON - 10, rolledBackAt: NOON - 5 };
     const known = (over: object = {}) =>
       pausesAfter({ bundles: [back], policy, now: NOON, clockSynchronised: true, fleet: view(), ...over });
-    const state = (over: object) =>
+    const state = (over: object, more: object = {}) =>
       rollOutState(
         {
-          ...{ policy, now: NOON, fleet: view(), absentImages: 0, boot: { bootId: 'now', uptimeMs: 0 } },
+          ...{ policy, now: NOON, clockSynchronised: true, fleet: view(), absentImages: 0 },
+          ...{ boot: { bootId: 'now', uptimeMs: 0 }, pauses: [], ...more },
           bundle: { ...back, ...over },
         },
         false,
@@ -87,11 +88,45 @@ describe('the gate of the fleet', () => {
       expect(known({ bundles: signed({ onRollback: 'go-on' }) })).toEqual([]);
       const again = known({ pauses: known(), bundles: [{ ...back, activatedAt: NOON }] });
       expect(again).toMatchObject([{ lifted: { node: 'worker-2', by: 'an activation' } }]);
-      expect(state({})).toEqual({ back: true });
-      expect(state({ activationRequestedAt: NOON })).toBeUndefined();
+      expect(known({ pauses: known(), policy: goOn })).toMatchObject([
+        { lifted: { node: 'worker-2', by: 'on_rollback = "go-on"' } },
+      ]);
+      expect(state({}, { policy: goOn })).toEqual({ back: true });
+      expect(state({ activationRequestedAt: NOON }, { policy: goOn })).toBeUndefined();
       const other = { phase: 'activated', reason: 'engine/rolled-back', back: true };
       expect(text({ fleet: view(node('worker-1', other)) })).toBe('pass');
-      expect(text({ fleet: view(node('worker-1', { ...other, back: undefined })) })).toContain('was rolled back on');
+    });
+
+    it('stops the others until its pause is lifted or ends, also those that do not know the pause', () => {
+      const pauses = known();
+      const lifted = pauses.map((one) => ({ ...one, lifted: { node: 'worker-1', by: 'uid 0' } }));
+      expect(state({})).toBeUndefined();
+      expect(state({}, { pauses })).toBeUndefined();
+      expect(state({}, { pauses: lifted })).toEqual({ back: true });
+      expect(state({}, { pauses, now: NOON + LONGEST_PAUSE_MS })).toEqual({ back: true });
+      const fleet = view(node('worker-1', { phase: 'activated', reason: 'engine/rolled-back' }));
+      expect(text({ fleet })).toContain('was rolled back on');
+      const said = { name: 'ocp', version: '4.13.7', node: 'worker-1', by: 'a rollback', why: 'rolled back' };
+      const ofOther = newPause({ ...said, atMs: NOON - 10, forMs: LONGEST_PAUSE_MS });
+      expect(text({ fleet, pauses: [{ ...ofOther, lifted: { node: 'worker-3', by: 'uid 0' } }] })).toBe('pass');
+      expect(text({ fleet, pauses: [{ ...ofOther, node: 'worker-3' }] })).not.toBe('pass');
+    });
+
+    it('keeps its pause where the node decides alone, or the release is gone', () => {
+      const pauses = known();
+      const alone = { ...policy, fleet: { ...policy.fleet, activate: 'each' as const } };
+      expect(known({ pauses, policy: alone })).toBe(pauses);
+      expect(known({ pauses, bundles: [] })).toBe(pauses);
+    });
+
+    it('begins its pause once where the clock was ahead, and ends it', () => {
+      const ahead = [{ ...back, rolledBackAt: NOON + 365 * 24 * 3_600_000 }];
+      const pauses = known({ bundles: ahead });
+      expect(gate({ pauses })).toMatchObject({ hold: { code: 'fleet/paused' } });
+      expect(known({ bundles: ahead, pauses })).toBe(pauses);
+      const later = NOON + LONGEST_PAUSE_MS;
+      expect(known({ bundles: ahead, pauses, now: later })).toBe(pauses);
+      expect(gate({ pauses, now: later })).toEqual({ kind: 'pass' });
     });
   });
 
@@ -290,6 +325,7 @@ describe('the gate of the fleet', () => {
             now: NOON,
             boot: { bootId: 'now', uptimeMs: 900_000 },
             absentImages: 0,
+            clockSynchronised: true,
           },
           isDue,
         );
@@ -316,6 +352,7 @@ describe('the gate of the fleet', () => {
             now: NOON + 100 * 3_600_000,
             boot,
             absentImages: 0,
+            clockSynchronised: true,
           },
           false,
         )?.soaked;
@@ -343,9 +380,10 @@ describe('the lock for reboots', () => {
     expect(lockText({ fleet: undefined })).toContain('stickpin-fleet.service does not answer');
   });
 
-  it('passes with the lock, without the setting, and once a person asked', () => {
+  it('passes with the lock, without the setting, once it has begun, and once a person asked', () => {
     expect(lockText({ fleet: { ...view(), lock: { isHeld: true } } })).toBe('pass');
     expect(lockText({ policy })).toBe('pass');
+    expect(lockText({ bundle: { ...bundle, activationBegunAt: NOON } })).toBe('pass');
     expect(lockText({ bundle: { ...bundle, activationRequestedAt: NOON } })).toBe('pass');
   });
 
@@ -353,7 +391,10 @@ describe('the lock for reboots', () => {
     const each = { ...locked, fleet: { ...locked.fleet, activate: 'each' as const } };
     const state = (of: typeof locked, isDue: boolean) =>
       rollOutState(
-        { bundle, policy: of, fleet: view(), boot: { bootId: 'now', uptimeMs: 0 }, now: NOON, absentImages: 0 },
+        {
+          ...{ bundle, policy: of, fleet: view(), now: NOON, clockSynchronised: true, absentImages: 0 },
+          boot: { bootId: 'now', uptimeMs: 0 },
+        },
         isDue,
       );
     expect(state(each, true)).toEqual({ begun: true });
