@@ -115,8 +115,8 @@ export async function answerDaemon(
     try {
       await relay(request, response, { connection: peer.connection, path: wanted.path });
     } catch (error) {
-      // The runtime ended its request, which is no fault of the peer.
-      if (error !== CLOSED && !response.destroyed) peers.failed(peer, error);
+      // The runtime ended its request, which is no fault of the peer. All requests fail at once.
+      if (error !== CLOSED && !response.destroyed && peer.trouble === undefined) peers.failed(peer, error);
       throw error;
     }
   });

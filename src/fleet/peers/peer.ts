@@ -137,24 +137,35 @@ export function quietPauseOf({ quiet }: Pick<KnownPeer, 'quiet'>): number {
   return PAUSES_MS[Math.min(Math.max(quiet, 1), PAUSES_MS.length) - 1] ?? 0;
 }
 
-/** Nodes that may have what is needed go first. So no other one waits longer for them. */
-const HEAD_START_MS = 600_000;
+/** The longest head start of a node, in milliseconds. So no other one waits longer for it. */
+export const HEAD_START_MS = 600_000;
+
+/** Failures in a row, after which a node that offered what is needed waits like the others. */
+const MOST_FAILURES = 3;
 
 /**
- * The lowest is queried first: one that called since its last answer, or that offers or announces a
- * bundle which this node does not have whole; else the one that is due for the longest.
+ * The lowest is queried first: one that called, or that offers or announces a bundle which this
+ * node does not have whole, until it has no news; then one that was never queried; else the one
+ * that is due for the longest.
  *
  * @param whole as {@link wholeBundles}
  */
 export function rankOf(
-  peer: Pick<KnownPeer, 'nextQueryMs' | 'hadNewsMs' | 'statusAtMs' | 'bundles' | 'target'>,
+  peer: Pick<
+    KnownPeer,
+    'nextQueryMs' | 'hadNewsMs' | 'queriedMs' | 'quiet' | 'trouble' | 'bundles' | 'offered' | 'target'
+  >,
   whole: ReadonlySet<string>,
+  headStartMs: number,
 ): number {
-  const { nextQueryMs, hadNewsMs, statusAtMs, bundles, target } = peer;
+  const { nextQueryMs, hadNewsMs, queriedMs, quiet, trouble, target } = peer;
   const isNew = (id: BundleId) => !whole.has(hexOf(id).slice(0, 16));
-  const goesFirst =
-    hadNewsMs > statusAtMs || target.serves.some(isNew) || bundles.some(({ bundleId }) => isNew(bundleId));
-  return nextQueryMs - (goesFirst ? HEAD_START_MS : 0);
+  const offered = trouble === undefined ? peer.bundles : peer.offered;
+  const isGiver =
+    quiet <= (trouble === undefined ? 1 : MOST_FAILURES) &&
+    (target.serves.some(isNew) || offered.some(({ bundleId }) => isNew(bundleId)));
+  if (isGiver || hadNewsMs > queriedMs) return nextQueryMs - headStartMs;
+  return nextQueryMs - (queriedMs === Number.NEGATIVE_INFINITY ? headStartMs / 2 : 0);
 }
 
 /** The beginnings of the ids of bundles that the node itself lacks nothing of. */

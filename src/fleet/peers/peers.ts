@@ -12,7 +12,17 @@ import type { Watched, WatchOptions } from '../wire/client.ts';
 import type { OffersDocument } from '../wire/documents.ts';
 import { PeerBudgets } from '../wire/peer-budgets.ts';
 import { Addresses, targetsOf } from './addresses.ts';
-import { isNeedy, KnownPeer, type PeerWays, pauseOf, quietPauseOf, rankOf, type Target, wholeBundles } from './peer.ts';
+import {
+  HEAD_START_MS,
+  isNeedy,
+  KnownPeer,
+  type PeerWays,
+  pauseOf,
+  quietPauseOf,
+  rankOf,
+  type Target,
+  wholeBundles,
+} from './peer.ts';
 import { isComplete, type PeerStore, RememberedPeers } from './stored-peers.ts';
 
 interface PeersOptions extends PeerWays {
@@ -256,15 +266,16 @@ export class Peers extends Observable {
 
   /** The due peer that is queried now. A long poll that goes on is free: it has a connection. */
   private next(): KnownPeer | undefined {
-    const { clock, ownStatus } = this.options;
+    const { clock, ownStatus, settings } = this.options;
     const nowMs = clock.monotonic();
+    const headStartMs = Math.min(HEAD_START_MS, settings.absent / (2 * ROUNDS_TILL_ABSENT));
     const left = Math.min(BURST, this.budget.left + (nowMs - this.budget.atMs) / this.queryMs());
     const whole = wholeBundles(ownStatus());
     let first: KnownPeer | undefined;
     let firstMs = Number.POSITIVE_INFINITY;
     for (const peer of this.byAddress.values()) {
       if (peer.isQueried || peer.nextQueryMs > nowMs || (left < 1 && !peer.isFollowed)) continue;
-      const rankMs = rankOf(peer, whole);
+      const rankMs = rankOf(peer, whole, headStartMs);
       if (rankMs < firstMs) [first, firstMs] = [peer, rankMs];
     }
     this.budget = { left: first === undefined || first.isFollowed ? left : left - 1, atMs: nowMs };

@@ -12,6 +12,8 @@ import { SimulatedClock } from '../../../support/simulated-clock.ts';
 const MINUTE_MS = 60_000;
 const BUNDLE = digestOf('ocp 4.13.7');
 const OFFERED = { bundleId: BUNDLE, name: 'ocp', version: '4.13.7', sequence: 7, isWhole: true, revision: '1' };
+/** Of an older release. */
+const KEPT = { ...OFFERED, bundleId: digestOf('ocp 4.13.6'), version: '4.13.6', sequence: 6 };
 const PRELOADING: NodeStatus = {
   version: 1,
   releases: [{ name: 'ocp', version: '4.13.7', bundle: hexOf(BUNDLE).slice(0, 16), phase: 'preloading' }],
@@ -29,13 +31,18 @@ interface Setting {
   readonly holder?: number | (() => number | undefined);
   /** Nodes that do not answer for 10 s, and then never. */
   readonly isAway?: (at: number) => boolean;
+  /** Nodes that keep an older release, which this node does not have. */
+  readonly keeps?: (at: number) => boolean;
+  /** Nodes with news for each query. */
+  readonly changes?: (at: number) => boolean;
   readonly absent?: number;
   /** Default: nobody knows other nodes but by `fleet.peers`. */
   readonly isAnnounced?: boolean;
 }
 
 /** One node that preloads, with `size - 1` others. */
-function play({ size, holder, isAway = () => false, absent = 60 * MINUTE_MS, isAnnounced = false }: Setting) {
+function play(setting: Setting) {
+  const { size, holder, isAway = () => false, absent = 60 * MINUTE_MS, isAnnounced = false } = setting;
   const clock = new SimulatedClock();
   const cluster = fixedCluster('self');
   const others = Array.from({ length: size - 1 }, (_none, at) => at + 1);
@@ -59,7 +66,7 @@ function play({ size, holder, isAway = () => false, absent = 60 * MINUTE_MS, isA
     store: { load: async () => [], save: async () => undefined },
     warnings: new WarnOnce(silentLog, clock),
     ownStatus: () => PRELOADING,
-    request: async ({ target: { endpoint } }, { waitMs = 0 }, signal) => {
+    request: async ({ target: { endpoint } }, { waitMs = 0, etag: known }, signal) => {
       const [, , third = 0, fourth = 0] = endpoint.host.split('.').map(Number);
       const at = third * 256 + fourth;
       const began = { at, atMs: clock.monotonic() };
@@ -68,9 +75,12 @@ function play({ size, holder, isAway = () => false, absent = 60 * MINUTE_MS, isA
       await clock.sleep(isAway(at) ? 10_000 : 2 + waitMs, signal);
       if (isAway(at)) throw new Error('it does not answer');
       heard.push({ at, atMs: clock.monotonic() });
-      const bundles = at === (typeof holder === 'function' ? holder() : holder) ? [OFFERED] : [];
-      if (waitMs > 0 && bundles.length === 0) return undefined;
-      return { document: { version: 1, bundles, node: { name: nameAt(at) } }, etag: '"1"' };
+      const bundles = [
+        ...(at === (typeof holder === 'function' ? holder() : holder) ? [OFFERED] : []),
+        ...(setting.keeps?.(at) === true ? [KEPT] : []),
+      ];
+      const etag = `"${bundles.length}, ${setting.changes?.(at) === true ? queries.length : 0}"`;
+      return etag === known ? undefined : { document: { version: 1, bundles, node: { name: nameAt(at) } }, etag };
     },
   });
   const ending = new AbortController();
@@ -122,6 +132,20 @@ describe('a node that needs something', () => {
     const half = between(MINUTE_MS, 2 * MINUTE_MS);
     expect(new Set(half.map(({ at }) => at)).size).toBe(others.length);
   });
+
+  it('queries all others in a short fleet.absent, though many have news all the time', async () => {
+    const absent = 2 * MINUTE_MS;
+    const isLoud = (at: number) => at <= 200;
+    const { clock, between, others } = play({ size: 260, absent, keeps: isLoud, changes: isLoud });
+    await clock.passUntil(2 * absent);
+    expect(new Set(between(absent, 2 * absent).map(({ at }) => at)).size).toBe(others.length);
+  });
+
+  it('queries each of them once before it returns again and again to those with an older release', async () => {
+    const { clock, between, others } = play({ size: 320, keeps: () => true });
+    await clock.passUntil(MINUTE_MS);
+    expect(new Set(between(0, MINUTE_MS).map(({ at }) => at)).size).toBe(others.length);
+  });
 });
 
 describe('the only node that has the bundle', () => {
@@ -137,7 +161,12 @@ describe('the only node that has the bundle', () => {
 
   it('is queried next when it calls, though all others are due', async () => {
     let has = false;
-    const { clock, peers, isFound } = play({ size: SIZE, holder: () => (has ? holder : undefined) });
+    const { clock, peers, isFound } = play({
+      size: SIZE,
+      holder: () => (has ? holder : undefined),
+      // A call of a quiet node may wait for longer.
+      changes: (at) => at === holder,
+    });
     await clock.passUntil(ROUND_MS);
     has = true;
     peers.calledBy(endpointAt(holder).host);
@@ -152,21 +181,37 @@ describe('the only node that has the bundle', () => {
     expect(isFound()).toBe(true);
   });
 
+  const whole = wholeBundles(PRELOADING);
+  const target = { endpoint: endpointAt(1), names: [], isAnnounced: true, serves: [] };
+  const peer = { hadNewsMs: 0, queriedMs: 1, quiet: 1, trouble: undefined, bundles: [], offered: [], target };
+  const announced = { ...peer, target: { ...target, serves: [BUNDLE] } };
+  const rank = (one: Partial<Parameters<typeof rankOf>[0]>) =>
+    rankOf({ ...peer, nextQueryMs: 0, ...one }, whole, 1_000);
+
   it('does not keep the others waiting for longer than its head start', () => {
-    const whole = wholeBundles(PRELOADING);
-    const target = { endpoint: endpointAt(1), names: [], isAnnounced: true };
-    const peer = { hadNewsMs: 0, statusAtMs: 1, bundles: [] };
-    const giver = rankOf({ ...peer, target: { ...target, serves: [BUNDLE] }, nextQueryMs: 600_000 }, whole);
-    const other = (nextQueryMs: number) => rankOf({ ...peer, target: { ...target, serves: [] }, nextQueryMs }, whole);
-    expect(giver).toBeLessThan(other(1));
-    expect(giver).toBeGreaterThan(other(-1));
+    expect(rank({ ...announced, nextQueryMs: 1_000 })).toBeLessThan(rank({ nextQueryMs: 1 }));
+    expect(rank({ ...announced, nextQueryMs: 1_000 })).toBeGreaterThan(rank({ nextQueryMs: -1 }));
+  });
+
+  it('goes first after a failed query too, but not after many', () => {
+    expect(rank({ trouble: 'away', offered: [OFFERED], quiet: 3 })).toBe(-1_000);
+    expect(rank({ trouble: 'away', offered: [OFFERED], quiet: 4 })).toBe(0);
+  });
+
+  it('waits like the others once it has no news, until it calls', () => {
+    expect([1, 2].map((quiet) => rank({ bundles: [OFFERED], quiet }))).toEqual([-1_000, 0]);
+    expect(rank({ bundles: [OFFERED], quiet: 2, hadNewsMs: 2 })).toBe(-1_000);
+  });
+
+  it('is found behind a known one and before those that have answered, when nobody knows of it', () => {
+    const unknown = rank({ queriedMs: Number.NEGATIVE_INFINITY, hadNewsMs: Number.NEGATIVE_INFINITY });
+    expect([rank(announced), unknown, rank({})]).toEqual([-1_000, -500, 0]);
   });
 
   it('is no better than others for a bundle that this node has whole', () => {
     const ready: NodeStatus = { version: 1, releases: PRELOADING.releases.map((one) => ({ ...one, phase: 'ready' })) };
-    const target = { endpoint: endpointAt(1), names: [], isAnnounced: true, serves: [BUNDLE] };
-    const peer = { hadNewsMs: 0, statusAtMs: 1, bundles: [OFFERED], target, nextQueryMs: 5 };
-    expect(rankOf(peer, wholeBundles(ready))).toBe(5);
-    expect(rankOf(peer, wholeBundles(PRELOADING))).toBeLessThan(5);
+    const giver = { ...announced, bundles: [OFFERED], nextQueryMs: 5 };
+    expect(rankOf(giver, wholeBundles(ready), 1_000)).toBe(5);
+    expect(rankOf(giver, whole, 1_000)).toBe(-995);
   });
 });
