@@ -111,7 +111,7 @@ export class FleetLock extends Observable {
     const nowMs = this.options.clock.monotonic();
     const need = report && needOf(report);
     if (need !== 'none') this.idleSinceMs = undefined;
-    if (need !== undefined) this.watchKept(need === 'keep', nowMs);
+    this.watchKept(need === 'keep', nowMs);
     switch (need) {
       case undefined:
       case 'keep':
@@ -124,13 +124,16 @@ export class FleetLock extends Observable {
     }
   }
 
-  /** Other nodes may wait for it. */
-  private watchKept(isKept: boolean, nowMs: number): void {
-    this.keptSinceMs = isKept ? (this.keptSinceMs ?? nowMs) : undefined;
-    if (this.keptSinceMs === undefined) this.unproven.end('The lock of the FleetLock server is not kept any more');
-    else if (nowMs - this.keptSinceMs >= KEPT_MS) {
-      this.unproven.begin(
-        'This node may keep the lock of the FleetLock server from others: for 24 h its release was neither proven nor rolled back',
+  /** Other nodes may wait for it, until the server has confirmed that it has it back. */
+  private watchKept(isNeeded: boolean, nowMs: number): void {
+    const { state, unproven } = this;
+    if (state === 'free') {
+      this.keptSinceMs = undefined;
+      unproven.end('The lock of the FleetLock server is not kept any more');
+    } else if (state === 'held' || isNeeded) this.keptSinceMs ??= nowMs;
+    if (this.keptSinceMs !== undefined && nowMs - this.keptSinceMs >= KEPT_MS) {
+      unproven.begin(
+        'This node may keep the lock of the FleetLock server from others: for 24 h no release was proven or rolled back, or the server did not confirm that it has the lock back',
       );
     }
   }

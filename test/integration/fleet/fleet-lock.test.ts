@@ -26,6 +26,9 @@ beforeEach(async () => {
 });
 afterEach(() => server.stop());
 
+const KEPT = expect.stringMatching(/^This node may keep the lock of the FleetLock server from others: for 24 h /);
+const NOT_KEPT = 'The lock of the FleetLock server is not kept any more';
+
 const MINUTE = 60_000;
 const holder = () => server.holders.get(GROUP);
 
@@ -45,6 +48,7 @@ function start(report: OwnReport | undefined) {
   return {
     view: () => lock.view(),
     warnings: () => log.lines.filter(({ level }) => level === 'warn').map(({ message }) => message),
+    lines: () => log.lines.map(({ message }) => message),
     pass,
     /** The daemon reports this for a minute. @returns the requests of that time */
     report: (next: OwnReport | undefined) => {
@@ -183,12 +187,44 @@ describe('the client of FleetLock', () => {
     await node.pass(23 * 60 * MINUTE);
     expect(node.warnings()).toEqual([]);
     await node.pass(3 * 60 * MINUTE);
-    expect(node.warnings()).toEqual([
-      expect.stringMatching(/^This node may keep the lock .* neither proven nor rolled/),
-    ]);
+    expect(node.warnings()).toEqual([KEPT]);
     expect(holder()).toBe('this node');
     await node.report(proven);
     expect(holder()).toBeUndefined();
+    expect(node.lines()).toContain(NOT_KEPT);
+  });
+
+  it('says so of an activation that never comes, as with a hook that fails', async () => {
+    const node = start(begun);
+    await node.pass(23 * 60 * MINUTE);
+    expect(node.warnings()).toEqual([]);
+    await node.pass(2 * 60 * MINUTE);
+    expect(node.warnings()).toEqual([KEPT]);
+  });
+
+  it('says that it is not kept any more only when the server has it back', async () => {
+    const node = start(begun);
+    await node.pass(MINUTE);
+    await node.report(activated);
+    await node.pass(25 * 60 * MINUTE);
+    await node.report(begun);
+    expect(node.view()).toEqual({ isHeld: true });
+    server.fault = (response) => response.writeHead(500).end();
+    await node.report(proven);
+    expect(node.lines()).not.toContain(NOT_KEPT);
+    server.fault = undefined;
+    await node.pass(2 * MINUTE);
+    expect(holder()).toBeUndefined();
+    expect(node.lines()).toContain(NOT_KEPT);
+    expect(node.warnings().filter((line) => KEPT.asymmetricMatch(line))).toHaveLength(1);
+  });
+
+  it('says nothing of an activation that a person began without the lock', async () => {
+    const node = start(idle);
+    await node.pass(MINUTE);
+    await node.report(activated);
+    await node.pass(25 * 60 * MINUTE);
+    expect(node.warnings()).toEqual([]);
   });
 
   it('does not lose it in a power cut before the activation, and gives back one that nobody needs', async () => {
