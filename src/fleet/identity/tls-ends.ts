@@ -9,7 +9,7 @@ import { fleetError } from '../trouble.ts';
 import { type ChainProof, checkPeer, type Identity, type PeerVerdict, type RefusalCause } from './identity.ts';
 
 /** At either end. */
-const HANDSHAKE_MS = 10_000;
+export const HANDSHAKE_MS = 10_000;
 
 export interface KnownConnection {
   readonly socket: TLSSocket;

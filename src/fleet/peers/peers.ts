@@ -7,6 +7,7 @@ import { Wake } from '../../platform/async/wake.ts';
 import { defined } from '../../platform/defined.ts';
 import { messageIds } from '../../platform/message-ids.ts';
 import { Observable } from '../../platform/subscription.ts';
+import { HANDSHAKE_MS } from '../identity/tls-ends.ts';
 import type { Cluster, ClusterNode, WarnOnce } from '../trouble.ts';
 import type { Watched, WatchOptions } from '../wire/client.ts';
 import type { OffersDocument } from '../wire/documents.ts';
@@ -43,8 +44,8 @@ export interface ReceivedStatus {
   readonly atMs: number;
 }
 
-/** Nodes that don't answer must not keep the others waiting. */
-const AT_ONCE = 32;
+/** However short `fleet.absent` is. */
+const MOST_AT_ONCE = 512;
 
 /** Long polls while this node needs something. The others are queried in turn. */
 const HELD_AT_ONCE = 4;
@@ -181,7 +182,7 @@ export class Peers extends Observable {
     try {
       while (!signal.aborted) {
         await this.followNodes(signal);
-        while (running.size < AT_ONCE) {
+        while (running.size < this.atOnce()) {
           const peer = this.next();
           if (peer === undefined) break;
           const one = this.query(peer, this.mayWait(peer), signal).finally(() => {
@@ -191,7 +192,7 @@ export class Peers extends Observable {
           running.add(one);
         }
         // The end of a query ends the pause.
-        if (running.size >= AT_ONCE) await this.wake.wait(LONGEST_PAUSE_MS, signal);
+        if (running.size >= this.atOnce()) await this.wake.wait(LONGEST_PAUSE_MS, signal);
         else await this.pause(signal);
       }
     } finally {
@@ -252,6 +253,11 @@ export class Peers extends Observable {
   private queryMs(): number {
     const perSecond = (ROUNDS_TILL_ABSENT * 1_000 * this.byAddress.size) / this.options.settings.absent;
     return 1_000 / Math.max(QUERIES_PER_SECOND, perSecond);
+  }
+
+  /** Nodes that don't answer must not keep the others waiting. */
+  private atOnce(): number {
+    return Math.min(MOST_AT_ONCE, Math.ceil(HANDSHAKE_MS / this.queryMs()));
   }
 
   private async pause(signal: AbortSignal): Promise<void> {

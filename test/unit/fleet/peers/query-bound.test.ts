@@ -141,6 +141,14 @@ describe('a node that needs something', () => {
     expect(new Set(between(absent, 2 * absent).map(({ at }) => at)).size).toBe(others.length);
   });
 
+  it('queries the others as often where half of them are away for 10 s each', async () => {
+    const isAway = (at: number) => at % 2 === 0;
+    const { clock, heard, others } = play({ size: SIZE, absent: MINUTE_MS, isAway });
+    await clock.passUntil(2 * MINUTE_MS);
+    const late = heard.filter(({ at, atMs }) => !isAway(at) && atMs >= 2 * MINUTE_MS - 40_000);
+    expect(new Set(late.map(({ at }) => at)).size).toBe(others.filter((at) => !isAway(at)).length);
+  });
+
   it('queries each of them once before it returns again and again to those with an older release', async () => {
     const { clock, between, others } = play({ size: 320, keeps: () => true });
     await clock.passUntil(MINUTE_MS);
