@@ -14,7 +14,7 @@ import { Observable } from '../../platform/subscription.ts';
 import type { Identity } from '../identity/identity.ts';
 import { addressOf, type EnteredConnection, TlsGate } from '../identity/tls-ends.ts';
 import { type Cluster, fleetError, Trouble, type WarnOnce } from '../trouble.ts';
-import { respondBusy, WIRE_SERVER_OPTIONS, wireLimits } from '../wire/documents.ts';
+import { parseWirePath, respondBusy, WIRE_SERVER_OPTIONS, wireLimits } from '../wire/documents.ts';
 
 interface NodePortOptions {
   /** `fleet.listen`. */
@@ -149,6 +149,7 @@ export async function serveNodes(options: NodeServerOptions): Promise<NodeServer
     const caller = callers.get(request.socket);
     if (caller?.isStillKnown() !== true) return void request.socket.destroy();
     if (!connections.beginRequest(caller.node, response)) return respondBusy(response, { retryMs: wireLimits.retryMs });
+    if (isShortQuery(request)) response.shouldKeepAlive = false;
     void options.answer(caller.node, request, response);
   });
   const serveHttp = server.listeners('connection');
@@ -172,6 +173,11 @@ export async function serveNodes(options: NodeServerOptions): Promise<NodeServer
       await closed;
     },
   };
+}
+
+/** Idle connections of many nodes that only query would leave none for transfers. */
+function isShortQuery({ url = '', headers }: IncomingMessage): boolean {
+  return headers.prefer === undefined && parseWirePath(url).kind === 'offers';
 }
 
 function gateOf(
@@ -273,7 +279,10 @@ class Connections {
   admit(socket: Socket, node: string): boolean {
     this.unknown.delete(socket);
     if (socket.destroyed) return false;
-    if (this.known.size >= MOST_KNOWN || countOf(this.known, node) >= wireLimits.ofNode) {
+    const isFull = this.known.size >= MOST_KNOWN;
+    if (isFull || countOf(this.known, node) >= wireLimits.ofNode) {
+      const text = `Other nodes have ${MOST_KNOWN} connections to this one: further ones are closed`;
+      if (isFull) this.options.warnings.warn('all nodes', 'connections', { messageId: messageIds.peerRefused }, text);
       socket.destroy();
       return false;
     }

@@ -1,9 +1,13 @@
+import { once } from 'node:events';
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { Agent, get, type IncomingMessage } from 'node:http';
 import { join } from 'node:path';
 import { afterEach, expect, it } from 'vitest';
 import { type Endpoint, formatEndpoint } from '../../../../src/domain/settings/addresses.ts';
-import { NodePort } from '../../../../src/fleet/serve/node-port.ts';
+import { NodePort, serveNodes } from '../../../../src/fleet/serve/node-port.ts';
+import { WarnOnce } from '../../../../src/fleet/trouble.ts';
 import { type Clock, systemClock } from '../../../../src/platform/clock.ts';
+import { silentLog } from '../../../../src/platform/log.ts';
 import { type Listeners, listen, notifyAll } from '../../../../src/platform/subscription.ts';
 import { eventually } from '../../../support/eventually.ts';
 import { folderForAll } from '../../../support/files/temporary-folder.ts';
@@ -109,4 +113,24 @@ it('listens again where it did before, after an address that could not be listen
   await eventually(() => expect(opened).toEqual(['10.0.0.1:9777', '10.0.0.2:9777', '10.0.0.1:9777']));
   await eventually(() => expect(listening.endpoint()?.host).toBe('10.0.0.1'));
   await end();
+});
+
+it.each([
+  ['/v1/offers', {}, 'close'],
+  ['/v1/offers?news', {}, 'close'],
+  ['/v1/offers', { prefer: 'wait=30' }, 'keep-alive'],
+  ['/v1/blobs/sha256:0', {}, 'keep-alive'],
+])('keeps connections for transfers and long polls only: %s %o %s', async (path, headers, connection) => {
+  const server = await serveNodes({
+    endpoint: { host: '127.0.0.1', port: 0 },
+    identity: undefined,
+    answer: async (_caller, _request, response) => void response.end('{}'),
+    clock: systemClock,
+    warnings: new WarnOnce(silentLog, systemClock),
+  });
+  const agent = new Agent({ keepAlive: true });
+  const [response]: IncomingMessage[] = await once(get({ ...server.endpoint, path, headers, agent }), 'response');
+  expect(response?.resume().headers.connection).toBe(connection);
+  agent.destroy();
+  await server.close();
 });
