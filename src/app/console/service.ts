@@ -47,12 +47,13 @@ async function work({ settings, sources, log, stop, notifier }: SideProcess, vt:
   notifier.ready();
   notifier.status(`On terminal ${vt}: Ctrl+Alt+F${vt} shows it.`);
   const path = join(settings.paths.run_dir, 'status.json');
-  let last: number | undefined;
+  let last: string | undefined;
   let report: StatusReport | undefined;
   try {
     while (!signal.aborted) {
+      // Each text is a new file; two of one moment have the same time.
       const written = await stat(path).then(
-        ({ mtimeMs }) => mtimeMs,
+        ({ ino, mtimeMs }) => `${ino} ${mtimeMs}`,
         () => undefined,
       );
       if (written !== last) report = (await readReport(path)) ?? report;
