@@ -25,7 +25,7 @@ export default defineConfig({
     maxWorkers: 2,
     sequence: { sequencer: LongestFirst },
     projects: [
-      { test: { name: 'unit', include: ['test/unit/**/*.test.ts'], testTimeout: 60_000, isolate: false } },
+      { test: { name: 'unit', include: ['test/unit/**/*.test.ts'], testTimeout: 180_000, isolate: false } },
       {
         test: {
           name: 'integration',

@@ -83,7 +83,7 @@ describe('one stick in one node', () => {
   it('makes all nodes ready, and the others name where it comes from', async () => {
     const [first, second, third] = [await node('worker-1'), await node('worker-2'), await node('worker-3')];
     first.plug(bundle.path);
-    for (const harness of [first, second, third]) await harness.until(isReady, 30_000);
+    for (const harness of [first, second, third]) await harness.until(isReady, 60_000);
     for (const harness of [second, third]) {
       expect((await harness.images()).flatMap(({ repoDigests }) => repoDigests).sort()).toEqual(
         bundle.contents.images.map(({ reference }) => reference).sort(),
@@ -92,7 +92,7 @@ describe('one stick in one node', () => {
     }
     expect(takenBytes('worker-2', 'worker-1') + takenBytes('worker-2', 'worker-3')).toBe(layerBytes());
     expect(statSync(fleetPaths(first.settings.paths).offersSocket).mode & 0o777).toBe(0o600);
-  }, 60_000);
+  }, 150_000);
 
   it('brings artifacts too, and what one node lost of them comes from another', async () => {
     const weights = seededBytes('weights', 3 * MIB);
@@ -104,13 +104,13 @@ describe('one stick in one node', () => {
     first.plug(bundle.path);
     const isWhole = ({ bundles }: StatusReport) =>
       bundles[0]?.artifacts?.present === 1 && bundles[0].images.present === 2;
-    for (const harness of [first, second]) await harness.until(isWhole, 30_000);
+    for (const harness of [first, second]) await harness.until(isWhole, 60_000);
     await first.takeOut();
     await first.stop();
     rmSync(join(first.base, 'state/blobs/layers', hexOf(digestOf(weights) as Digest)));
     await first.start();
     await first.until(({ bundles }) => bundles[0]?.artifacts?.present === 0);
-    await first.until(isWhole, 30_000);
+    await first.until(isWhole, 60_000);
   }, 90_000);
 
   it('is no medium any more once all is there, and nothing is asked again', async () => {
@@ -118,14 +118,14 @@ describe('one stick in one node', () => {
     first.plug(bundle.path);
     const report = await second.until(
       (now) => isReady(now) && !now.media.some((one) => one.medium === 'worker-1'),
-      30_000,
+      60_000,
     );
     expect(report.bundles[0]?.media).toEqual([]);
     const asked = fleet.asked.length;
     await second.rounds();
     await first.rounds();
     expect(fleet.asked).toHaveLength(asked);
-  }, 60_000);
+  }, 150_000);
 
   it('gives nothing of streams that are excepted, and nothing at all when told so', async () => {
     const first = await node('worker-1', { settings: { fleet: { except: ['ocp'] } } });
@@ -136,16 +136,16 @@ describe('one stick in one node', () => {
     await third.rounds();
     expect(third.report().bundles).toEqual([]);
     expect(fleet.asked).toEqual([]);
-  }, 60_000);
+  }, 150_000);
 
   it('does not take what its own keys do not allow', async () => {
     const first = await node('worker-1');
     const second = await node('worker-2', { keys: [sampleKey('other-2026')] });
     await load(first);
-    const report = await second.until(({ rejected }) => rejected.length > 0, 30_000);
+    const report = await second.until(({ rejected }) => rejected.length > 0, 60_000);
     expect(report.rejected[0]).toMatchObject({ medium: 'worker-1', reason: { code: 'bundle/unknown-key' } });
     expect(report.bundles).toEqual([]);
-  }, 60_000);
+  }, 150_000);
 });
 
 describe('the socket for other nodes', () => {
@@ -167,7 +167,7 @@ describe('the socket for other nodes', () => {
         `${offersSocket} is served now: other nodes get bundles from this one`,
       ]),
     );
-  }, 60_000);
+  }, 150_000);
 });
 
 describe('two sticks of a spread bundle', () => {
@@ -201,15 +201,15 @@ describe('a bundle that was refused', () => {
     const newer = await makeSampleBundle({ dir: factory, keys: [key], version: '4.13.8', sequence: 8 });
     const second = await node('worker-2');
     second.plug(newer.path);
-    await second.until(isReady, 30_000);
+    await second.until(isReady, 60_000);
     second.unplug();
-    await second.until(({ bundles }) => bundles[0]?.activatedAt !== undefined, 30_000);
+    await second.until(({ bundles }) => bundles[0]?.activatedAt !== undefined, 60_000);
     const first = await node('worker-1');
     await load(first);
     await second.rounds();
     expect(second.report().bundles).toHaveLength(1);
     await second.daemon().resetStream('ocp', undefined);
-    await second.until(({ bundles }) => bundles.some(({ version }) => version === '4.13.7'), 30_000);
+    await second.until(({ bundles }) => bundles.some(({ version }) => version === '4.13.7'), 60_000);
   }, 90_000);
 
   it('is left alone, until what is adopted or trusted has changed', async () => {
@@ -221,13 +221,13 @@ describe('a bundle that was refused', () => {
     // once.
     const refused = second.until(isRefused, 60_000);
     first.plug(foreign.path);
-    await first.until(isRefused, 30_000);
+    await first.until(isRefused, 60_000);
     await refused;
     await second.until((report) => !isRefused(report) && report.media.every(({ medium }) => medium !== 'worker-1'));
-    const refusedAgain = second.until(isRefused, 30_000);
+    const refusedAgain = second.until(isRefused, 60_000);
     second.plug(bundle.path);
     await refusedAgain;
-    await second.until((report) => !isRefused(report), 30_000);
+    await second.until((report) => !isRefused(report), 60_000);
   }, 90_000);
 });
 
@@ -236,12 +236,12 @@ describe('a node that holds blobs', () => {
     const first = await node('worker-1');
     const second = await node('worker-2', { settings: { retention: { blobs: 'kept' } } });
     first.plug(bundle.path);
-    await second.until(isReady, 30_000);
+    await second.until(isReady, 60_000);
     fleet.leave('worker-1');
     const third = await node('worker-3');
-    await third.until(isReady, 30_000);
+    await third.until(isReady, 60_000);
     expect(takenBytes('worker-3', 'worker-2')).toBe(layerBytes());
-  }, 60_000);
+  }, 150_000);
 });
 
 describe('the stick', () => {
@@ -251,10 +251,10 @@ describe('the stick', () => {
     const first = await node('worker-1', { settings: kept, watchBundle: gate.watchBundle });
     await load(first);
     const second = await node('worker-2');
-    await second.until(isReady, 30_000);
+    await second.until(isReady, 60_000);
     for (const { digest, sizeBytes } of bundle.contents.layers) expect(gate.bytesRead(digest)).toBe(sizeBytes);
     expect(takenBytes('worker-2', 'worker-1')).toBe(layerBytes());
-  }, 60_000);
+  }, 150_000);
 
   it('that is wanted is named, where other nodes run what nobody can give', async () => {
     const second = await node('worker-2');
@@ -266,9 +266,9 @@ describe('the stick', () => {
     );
     const first = await node('worker-1');
     first.plug(bundle.path);
-    await second.until(isReady, 30_000);
+    await second.until(isReady, 60_000);
     expect(second.report().status).not.toContain('plug its stick');
-  }, 60_000);
+  }, 150_000);
 });
 
 describe('the stick that others still load from', () => {
@@ -371,7 +371,7 @@ describe('a peer that fails', () => {
     await second.until(({ media }) => media.some(({ medium, state }) => medium === 'worker-3' && state === 'read'));
     fleet.leave('worker-1');
     gate.release();
-    await second.until(isReady, 30_000);
+    await second.until(isReady, 60_000);
     const size = bundle.contents.layers[0]?.sizeBytes ?? 0;
     expect(gate.bytesRead(digest)).toBe(size);
     expect(gate.starts(digest)).toHaveLength(2);
@@ -383,7 +383,7 @@ describe('a peer that fails', () => {
     const { second } = await inMidBlob(gate);
     fleet.leave('worker-1');
     gate.release();
-    const report = await second.until(({ status }) => status.includes('worker-1'), 30_000);
+    const report = await second.until(({ status }) => status.includes('worker-1'), 60_000);
     expect(report.status).not.toMatch(/plug it in again|Stick removed/i);
     const third = await node('worker-3');
     third.plug(bundle.path);
@@ -403,7 +403,7 @@ describe('a peer that fails', () => {
       return true;
     });
     const second = await node('worker-2');
-    await eventually(() => expect(stalled).toBeGreaterThan(0), 30_000);
+    await eventually(() => expect(stalled).toBeGreaterThan(0), 60_000);
     third.plug(bundle.path);
     await second.until(isReady, 90_000);
     expect(takenBytes('worker-2', 'worker-3')).toBeGreaterThan(0);
@@ -449,10 +449,10 @@ describe('a layer that the stick of another node can not give', () => {
     gate.spoilSector(bad as Digest, MIB);
     const first = await node('worker-1', { watchBundle: gate.watchBundle });
     first.plug(bundle.path);
-    await first.until(({ bundles }) => bundles[0]?.images.present === 1, 30_000);
+    await first.until(({ bundles }) => bundles[0]?.images.present === 1, 60_000);
     const second = await node('worker-2');
     const named = `Blob ${bad} of etcd can't be read from worker-1: worker-1 can't give /v1/blobs/${bad}: ${bad} can't`;
-    await second.until(({ bundles: [now] }) => now?.images.present === 1, 30_000);
+    await second.until(({ bundles: [now] }) => now?.images.present === 1, 60_000);
     await eventually(() => {
       expect(second.log.lines.map(({ message }) => message).join('\n')).toContain(named);
     }, 60_000);
@@ -476,7 +476,7 @@ describe('a peer that is busy', () => {
       expect(second.statuses).toContain(
         'WAIT (F-06): Waiting for worker-1 to give ocp 4.13.7: place 2 of 3, about 40 s. 0/2 images are present.',
       );
-    }, 30_000);
+    }, 60_000);
     const asked = fleet.asked.length;
     await eventually(() => expect(fleet.asked.length).toBeGreaterThan(asked), 10_000);
     isFree = true;
@@ -494,7 +494,7 @@ describe('a peer that is busy', () => {
     );
     const second = await node('worker-2');
     const waiting = 'Waiting for worker-1 to show its bundles: place 1 of 1, at most about 9 min.';
-    await second.until(({ status }) => status.endsWith(waiting), 30_000);
+    await second.until(({ status }) => status.endsWith(waiting), 60_000);
     isFree = true;
     await second.until(isReady, 60_000);
   }, 90_000);
@@ -503,13 +503,13 @@ describe('a peer that is busy', () => {
     const [first, third] = [await node('worker-1'), await node('worker-3')];
     first.plug(bundle.path);
     third.plug(bundle.path);
-    for (const harness of [first, third]) await harness.until(isReady, 30_000);
+    for (const harness of [first, third]) await harness.until(isReady, 60_000);
     fleet.onBlob(
       'worker-1',
       busyTrick(() => ({ retryMs: 60_000 })),
     );
     const second = await node('worker-2');
-    await second.until(isReady, 30_000);
+    await second.until(isReady, 60_000);
     expect(takenBytes('worker-2', 'worker-3')).toBe(layerBytes());
     const before = fleet.asked.length;
     const fourth = await node('worker-4', { settings: { media: {} } });
