@@ -94,7 +94,8 @@ function withoutCommand(text: string): string {
     .slice(0, at)
     .replace(/[,;:]?(?: or| and|,? then)?(?: (?:run|see))? $/i, '')
     .replace(/(?:^|[,;:] )(?:(?:to|if|see|run)\b[^,;:]*|[^,;:]* with)$/i, '');
-  return left === '' ? '' : sentence(left);
+  const [, more = ''] = /^'[^']*'[.…]? (.*)$/.exec(text.slice(at)) ?? [];
+  return [left === '' ? '' : sentence(left), withoutCommand(more)].filter((one) => one !== '').join(' ');
 }
 
 /** At most 99: images are stored after the last byte. Undefined while nothing is transferred. */

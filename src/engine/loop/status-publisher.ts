@@ -58,7 +58,11 @@ export class StatusPublisher {
         media: [...kept, ...media.list().filter((one) => isStick(one) && !known.has(one.mediumId))],
       },
       memory: { ...memory, ...now },
-      assessment,
+      assessment: {
+        ...assessment,
+        adoptions: assessment.adoptions.filter(({ mediumId }) => plugged.has(mediumId)),
+        rejections: assessment.rejections.filter(({ mediumId }) => plugged.has(mediumId)),
+      },
     };
     const verdicts = judgeNodeConditions(snapshot);
     this.nodeMarks = marksAfter(this.nodeMarks, verdicts, clock.now());
@@ -109,8 +113,10 @@ export class StatusPublisher {
 
 /** A runtime that pulls and has read no byte for this long counts as unpacking. */
 const QUIET_MS = 2_000;
-/** A stick may pause, and a read error comes before the signal that it was unplugged. */
-const WAITED_MS = 30_000;
+/** A read error comes before the signal that a stick was unplugged. */
+const WAITED_MS = 5_000;
+/** A stick may pause. */
+const STALLED_MS = 30_000;
 
 export class TransferGauge {
   private readonly rate = new RateGauge();
@@ -149,16 +155,16 @@ export class TransferGauge {
       totalBytes,
       bytesPerSecond: rate.bytesPerSecond(),
       isUnpacking: isPulling && flow.open === 0 && (isQuiet || isComplete),
-      waitingTransfers: this.waitingTransfers(now),
+      ...this.waiting(now),
       landedImages,
     };
   }
 
-  /** Zero before they have waited for {@link WAITED_MS}. */
-  private waitingTransfers(now: number): number {
+  private waiting(now: number): Pick<Progress, 'waitingTransfers' | 'isStalled'> {
     const waiting = this.meter.waiting();
     this.waitingSince = waiting === 0 ? undefined : (this.waitingSince ?? now);
-    return this.waitingSince === undefined || now - this.waitingSince < WAITED_MS ? 0 : waiting;
+    const waitedMs = now - (this.waitingSince ?? now);
+    return { waitingTransfers: waitedMs < WAITED_MS ? 0 : waiting, isStalled: waitedMs >= STALLED_MS };
   }
 }
 

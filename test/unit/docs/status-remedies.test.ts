@@ -97,7 +97,7 @@ const SCENES: readonly (readonly [Partial<Scene>, (readonly StoredBundle[])?, Pa
   [{ media: [medium('sdb1', [refused('contents.json is too large')])] }],
   [{ media: [medium('sdc1', [refused()]), stick], runtime: complete }, [active]],
   [{ media: [medium('sdb1', { kind: 'unmounted' })], runtime: complete }, [active]],
-  [{ media: [stick], running: [pullOf(bundle, 'etcd')] }, [stored(bundle)], { waitingTransfers: 1 }],
+  [{ media: [stick], running: [pullOf(bundle, 'etcd')] }, [stored(bundle)], { waitingTransfers: 1, isStalled: true }],
   [{ runtime: { kind: 'unreachable', reason: 'no socket' } }],
   [{ runtime: { kind: 'unreachable', reason: 'none found', isAbsent: true } }],
   [{ runtime: { kind: 'unlisted', name: 'cri-o 1.36.3', reason: 'database is locked' } }],

@@ -7,7 +7,7 @@ import type { BundleAssessment } from '../../assess/assess-bundle.ts';
 import { unsupportedReason } from '../../assess/derive-phase.ts';
 import type { Reason } from '../../model/reason.ts';
 import { isRecordingTrouble, isStateDamage } from '../../preload/space.ts';
-import { isRetired, isRolledBack } from '../../release/recorded-phase.ts';
+import { currentRelease, isRetired, isRolledBack } from '../../release/recorded-phase.ts';
 import { flawedAmong } from '../../state/checks.ts';
 import { isFolder } from '../../state/memory.ts';
 import type { StoredBundle } from '../../state/state.ts';
@@ -124,13 +124,18 @@ export function missedAmong(bundles: readonly BundleAssessment[]): BundleAssessm
     );
   return withoutOutdated(bundles).findLast(
     (entry) =>
-      entry.phase === 'held' &&
+      (entry.phase === 'held' || isInForce(entry, bundles)) &&
       entry.reason !== undefined &&
       entry.media.length === 0 &&
       ACTIONS[doesFor(entry.reason)].action === 'plug-in' &&
       !isPassedOver(entry, bundles) &&
       !isReplaced(entry.bundle),
   );
+}
+
+function isInForce({ bundle }: BundleAssessment, bundles: readonly BundleAssessment[]): boolean {
+  const all = bundles.map((one) => one.bundle);
+  return currentRelease(all, bundle.payload.name) === bundle;
 }
 
 /** What it waits for, in one line. */
@@ -212,7 +217,12 @@ function loadedLine(entry: BundleAssessment, bundles: readonly BundleAssessment[
       stick,
     };
   }
-  const installed = (width: Width) => `${title(width)} is installed.`;
+  const isOfStream = (one: BundleAssessment) => one.bundle.payload.name === bundle.payload.name;
+  const later = bundles.find((one) => one !== entry && isOfStream(one) && isInForce(one, bundles));
+  const installed = (width: Width) =>
+    later === undefined
+      ? `${title(width)} is installed.`
+      : `${title(width)} is not needed: ${titleAmong(later.bundle, bundles, width.names)} is installed.`;
   return {
     does: 'done',
     text: (width) => fitted([installed(width), need, `It is ${phase}: ${images}`], width.room),

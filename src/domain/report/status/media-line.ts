@@ -142,6 +142,8 @@ interface TransferProgress {
 export interface Progress extends TransferProgress {
   /** Transfers that have waited for their medium for some seconds. */
   readonly waitingTransfers: number;
+  /** They have waited for so long that something is wrong. Default false. */
+  readonly isStalled?: boolean;
   /** Images that were pulled since the images of the runtime were last read. Default none. */
   readonly landedImages?: readonly string[];
 }

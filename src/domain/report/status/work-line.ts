@@ -73,7 +73,7 @@ function preloadLine(entry: BundleAssessment, snapshot: Snapshot, progress: Prog
   const present = `${total - absent}/${total} images`;
   const title = (names: Names) => titleAmong(bundle, bundles, names);
   const isOfStick = snapshot.observed.media.some((one) => isStick(one) && entry.media.includes(one.label));
-  if (progress.waitingTransfers > 0) {
+  if (progress.isStalled === true) {
     const retry = isOfStick ? '; if it stalls again, try another port' : '';
     const text = ({ room, names }: Width) => {
       const head = `Preloading ${title(names)} has stalled at ${present}`;
@@ -89,13 +89,9 @@ function preloadLine(entry: BundleAssessment, snapshot: Snapshot, progress: Prog
     const line = `Preloading ${title(names)}${from}: ${present}, ${progressText(progress)}`;
     return fault === undefined ? line : withProblem(line, `Preloading ${title(names)}: ${present}`, fault, room);
   };
-  const isStalled = fault?.code === 'engine/stalled' && isOfStick;
-  return {
-    does: isStalled ? doesAbout(fault.code) : 'wait',
-    code: fault?.code,
-    text,
-    stick: isOnPeersOnly === true || isStalled ? undefined : 'stays',
-  };
+  // The next try may deliver: the person is to pull nothing.
+  const code = fault?.code === 'engine/stalled' ? undefined : fault?.code;
+  return { does: 'wait', code, text, stick: isOnPeersOnly === true ? undefined : 'stays' };
 }
 
 /** `brief`: where the line and its problem together are too long. */

@@ -51,7 +51,7 @@ it('two bundles with the same name and version and other sequences: both are loa
   await expect
     .poll(() => harness.statuses.at(-1))
     .toMatch(
-      /: ocp 4\.13\.7 \(sha256:[0-9a-f]{12}…\) is loaded: .*To activate it: 'stickpin activate sha256:[0-9a-f]{12}…'\./,
+      /: ocp 4\.13\.7 \(sha256:[0-9a-f]{12}…\) is loaded: .*To activate it: 'stickpin activate sha256:[0-9a-f]{12}'\./,
     );
   expect(() => engine.activate({ bundle: 'ocp@4.13.7' })).toThrow(
     /2 bundles here are called ocp@4\.13\.7: name the one you mean by its digest, sha256:[0-9a-f]{64} \(sequence [12]\) or sha256:/,

@@ -157,7 +157,12 @@ const SCENES: readonly [when: string, over: Partial<Scene>, bundles?: StoredBund
     },
     [adopted],
   ],
-  ['the stick is in but can not be read on', preloading, [adopted], { ...moving, waitingTransfers: 1 }],
+  [
+    'the stick is in but can not be read on',
+    preloading,
+    [adopted],
+    { ...moving, waitingTransfers: 1, isStalled: true },
+  ],
   ['the bundle is not trusted', { media: [medium('sdb1', [refused('signature by unknown key 5f0c')])] }],
   [
     'two bundles are rejected, one by the adoption rules',
@@ -356,6 +361,26 @@ describe('statusLine: what comes first', () => {
     expect(line({ runtime: complete }, [lost, active])).toMatch(/: 1 of 1 images of ocp 4\.13\.6 is missing/);
   });
 
+  it('calls for the stick of another stream whose release in force lost its images', () => {
+    const tools = verified({ name: 'tools', version: '1.0.0', images: { kubectl: ['kubectl'] } });
+    const lost = stored(tools, { readyAt: NOON, activatedAt: NOON - 1, provenAt: NOON - 1 });
+    expect(line({ media: [stick], runtime: complete }, [lost, active])).toMatch(
+      /^PLUG IN THE STICK \(M-16\): 1 of 1 images of tools 1\.0\.0 is missing/,
+    );
+  });
+
+  it('says of an older release on the stick that it is not needed', () => {
+    const before = stored(bundle, { readyAt: NOON - 3, activatedAt: NOON - 2 });
+    const later = verified({ version: '4.13.8', sequence: 8, images: { 'etcd-8': ['etcd-8'] } });
+    const now = stored(later, { readyAt: NOON - 1, activatedAt: NOON - 1 });
+    expect(
+      line({ media: [stick], runtime: reachable({ images: [...allListed(bundle), ...allListed(later)] }) }, [
+        before,
+        now,
+      ]),
+    ).toMatch(/^DONE: ocp 4\.13\.7 is not needed: ocp 4\.13\.8 is installed\. Remove the stick\./);
+  });
+
   it('shows the bundle whose pull runs, not one before it in the list', () => {
     const held = stored(older);
     const over = preloading;
@@ -371,12 +396,12 @@ describe('statusLine: what comes first', () => {
     };
     const over = { media: [stick], runtime: reachable({ images: some }), failures: [failure] };
     expect(line(over, [adopted], moving)).toMatch(/: Preloading .* left\. Problem: connection reset$/);
-    expect(line(over, [adopted], { ...moving, waitingTransfers: 1 })).toMatch(
+    expect(line(over, [adopted], { ...moving, waitingTransfers: 1, isStalled: true })).toMatch(
       /: Preloading .* has stalled at 37\/112 images: the stick does not deliver\. Problem: connection reset$/,
     );
     const stalled = { ...failure, reason: { code: 'engine/stalled' as const, message: 'the pull has stalled' } };
     expect(line({ ...over, failures: [stalled] }, [adopted], moving)).toMatch(
-      /^PLUG IN THE STICK AGAIN \(M-09\): Preloading .* Problem: the pull has stalled\.?$/,
+      /^LEAVE THE STICK IN: Preloading .* Problem: the pull has stalled\.?$/,
     );
     const message =
       'Blob sha256:12ab of etcd is damaged on sdb1. Copy ocp 4.13.7 to the stick again, or plug in another one';
