@@ -8,6 +8,8 @@ import { have } from '../../support/requirements.ts';
 const MARKUP = '<img src=x onerror=alert(1)><script>alert(2)</script>"\'&amp;';
 const TEXTS = [MARKUP, `a\u202eb\u2066c\u200fd ${MARKUP}`, 'x'.repeat(5_000), `${'wide '.repeat(2_000)}`];
 
+const cut = (text: string, most: number) => text.slice(0, most) || 'x';
+
 /** The sample with this text in the place of each text that nothing checks. */
 function hostile(text: string): StatusReport {
   const kept = new Set([
@@ -33,7 +35,8 @@ function hostile(text: string): StatusReport {
       ? text
       : value;
   };
-  return { ...(replace(sampleReport(), '') as StatusReport), status: text };
+  const pauses = sampleReport().pauses?.map((one) => ({ ...one, by: cut(text, 63), why: cut(text, 100) }));
+  return { ...(replace(sampleReport(), '') as StatusReport), status: text, ...(pauses && { pauses }) };
 }
 
 describe.runIf(have('root', 'dbus-daemon', ...cockpitNeeds))('text from sticks in the page in Cockpit', () => {

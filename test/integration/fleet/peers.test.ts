@@ -304,9 +304,14 @@ describe('the stick that others still load from', () => {
     first.plug(bundle.path);
     await first.until((report) => isReady(report) && report.status.includes(STAY(1)), 60_000);
     await second.until(({ rejected }) => rejected.length > 0, 60_000);
-    const written = readFileSync(join(second.settings.paths.run_dir, 'status.json'), 'utf8');
-    const parsed = parseOwnReport(written);
-    const status = parsed.kind === 'report' ? nodeStatusOf(parsed.report) : expect.unreachable();
+    // The file comes after the report.
+    const status = await eventually(() => {
+      const written = readFileSync(join(second.settings.paths.run_dir, 'status.json'), 'utf8');
+      const parsed = parseOwnReport(written);
+      const own = parsed.kind === 'report' ? nodeStatusOf(parsed.report) : expect.unreachable();
+      expect(own.rejects).toHaveLength(1);
+      return own;
+    });
     others({ name: 'worker-2', isAbsent: false, status }, told('worker-3', 'ready'));
     await first.until(({ status: line }) => /remove the stick/i.test(line), 60_000);
   }, 240_000);
