@@ -101,7 +101,9 @@ function inWords(line: Line, { media }: Observed): Line {
 function blockingLine(snapshot: Snapshot, media: Line | undefined): Line | undefined {
   const blocked = blockedLine(snapshot);
   if (blocked === undefined || isForPerson(blocked.does)) return blocked;
-  return personLines(snapshot, media, blocked).find(({ does }) => isForPerson(does)) ?? blocked;
+  // A release that waits for the same says no more.
+  const isOther = ({ does, code }: Line) => isForPerson(does) && code !== blocked.code;
+  return personLines(snapshot, media, blocked).find(isOther) ?? blocked;
 }
 
 function waitingLine(snapshot: Snapshot, media: Line | undefined, use: StickUse): Line | undefined {

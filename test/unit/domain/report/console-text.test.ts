@@ -107,6 +107,11 @@ describe('the text for a console', () => {
     expect(textOf('WAIT', "ocp 4.13.7 needs an undamaged copy: see 'stickpin list'. It waits.", 'plug-in')).toBe(
       'ocp 4.13.7 needs an undamaged copy. It waits.',
     );
+    const rejected =
+      "4 images pinned. 1 bundle on sdc1 was rejected: see 'stickpin list'. tools 1.0.0 needs attention.";
+    expect(textOf('WAIT', rejected, 'remove')).toBe(
+      '4 images pinned. 1 bundle on sdc1 was rejected. tools 1.0.0 needs attention.',
+    );
     expect(
       textOf('WAIT', "ocp is loaded. Call support. To activate it: 'stickpin activate ocp@4.13.7'.", 'remove'),
     ).toBe('ocp is loaded. Call support.');

@@ -1,8 +1,11 @@
 import { describe, expect, it } from 'vitest';
+import { newPause } from '../../../../src/domain/fleet/pause.ts';
 import type { CommandContext } from '../../../../src/engine/commands/command-context.ts';
 import { pauseCommands } from '../../../../src/engine/commands/pause-commands.ts';
+import { nodeStatusOf } from '../../../../src/fleet/publish/node-status.ts';
 import { POLICY } from '../../../support/daemon/scenario.ts';
 import { fakeContext } from '../../../support/fake-ports.ts';
+import { ownReport } from '../../../support/kubernetes/own-report.ts';
 
 const view = { self: 'n1', nodes: [], peers: [] };
 
@@ -42,5 +45,17 @@ describe('the commands for pauses', () => {
     const more = Array.from({ length: 15 }, (_, at) => ({ ...asked, why: `${at}` }));
     for (const one of more) pauseRollOut(context, one);
     expect(() => pauseRollOut(context, asked)).toThrow(refused('engine/no-pause'));
+  });
+
+  it('put a pause before those of others, of which a node sends 64', () => {
+    const context = contextWith();
+    const heard = Array.from({ length: 64 }, (_, at) =>
+      newPause({ name: 'ocp', node: `x${at}`, by: 'uid 0', why: 'x', atMs: 0, forMs: 3_600_000 }),
+    ).map((one) => ({ ...one, from: 'n2', heard: { at: one.at, clockSynchronised: true } }));
+    context.store.setPauses(heard);
+    pauseRollOut(context, asked);
+    const { pauses = [] } = nodeStatusOf(ownReport([], { pauses: [...(context.store.load().pauses ?? [])] }));
+    expect([pauses.length, pauses[0]?.node]).toEqual([64, 'n1']);
+    expect(pauses.filter((one) => 'from' in one || 'heard' in one)).toEqual([]);
   });
 });

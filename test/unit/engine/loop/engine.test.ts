@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import type { StoredBundle } from '../../../../src/domain/state/state.ts';
 import { AppError } from '../../../../src/platform/app-error.ts';
+import { untilAborted } from '../../../../src/platform/async/abort.ts';
 import { messageIds } from '../../../../src/platform/message-ids.ts';
 import {
   digestOf,
@@ -453,6 +454,20 @@ describe('engine: the runtime', () => {
     expect(node.statuses.at(-1)).toBe('IDLE: No bundle yet. Waiting for a stick.');
     node.runtime.observe = answer;
     release();
+  });
+
+  it('keeps a rejection out of STATUS once its stick is gone, while it does not answer', async () => {
+    await start();
+    node.media.plug('sdb1', [refused('signature by unknown key 5f0c')]);
+    await node.clock.advance(0);
+    expect(node.engine.report()?.rejected).toHaveLength(1);
+    const answer = node.runtime.observe;
+    node.runtime.observe = (signal) => untilAborted(new Promise<never>(() => undefined), signal);
+    node.media.unplug('sdb1');
+    await node.clock.advance(0);
+    expect(node.engine.report()?.rejected).toEqual([]);
+    expect(node.statuses.at(-1)).toBe('IDLE: No bundle yet. Waiting for a stick.');
+    node.runtime.observe = answer;
   });
 
   it('waits while it is away, says so, and continues automatically soon after it is back', async () => {

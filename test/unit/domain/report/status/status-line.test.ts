@@ -353,6 +353,14 @@ describe('statusLine: what comes first', () => {
     expect(line({ media: [medium('sdb1', [refused()])], runtime }, [adopted])).toMatch(/: The container runtime does/);
   });
 
+  it('calls nobody for a release that waits for a runtime which is away for a moment', () => {
+    const runtime = { kind: 'unreachable', reason: 'no socket', isBrief: true } as const;
+    expect(line({ media: [stick], runtime }, [adopted])).toMatch(
+      /^LEAVE THE STICK IN \(R-02\): The container runtime does not answer: no socket\. ocp 4\.13\.7 waits for it\./,
+    );
+    expect(line({ runtime }, [adopted])).toMatch(/^WAIT \(R-02\): The container runtime does not answer/);
+  });
+
   it('does not hide a ready release behind an older one that lost its images', () => {
     const lost = stored(older, { readyAt: NOON, activatedAt: NOON - 1 });
     expect(line({ media: [stick], runtime: complete }, [lost, active])).toBe(
