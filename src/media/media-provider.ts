@@ -7,6 +7,7 @@ import { type Digest, hexOf } from '../domain/model/digest.ts';
 import type { MediumId, PeerState } from '../domain/model/medium.ts';
 import type { Fault } from '../domain/model/reason.ts';
 import { AppError, type Disposition } from '../platform/app-error.ts';
+import { quotedPath } from '../platform/plain-text.ts';
 import type { BlobSource } from '../ports/blobs.ts';
 import type { MountEntry } from './mounts.ts';
 
@@ -45,7 +46,7 @@ function bundleAt(root: string, path: string): MediumBundle {
 
 function fileOf(path: string, digest: Digest): string {
   const name = `blobs/sha256/${hexOf(digest)}`;
-  return isBundleTar(path) ? `${name} in ${path}` : join(path, name);
+  return isBundleTar(path) ? `${name} in ${quotedPath(path)}` : quotedPath(join(path, name));
 }
 
 const DISPOSITIONS = {

@@ -40,6 +40,25 @@ export function clip(text: string, maxLength: number): string {
   return `${text.slice(0, maxLength - 1).replace(/[\ud800-\udbff]$/, '')}…`;
 }
 
+/** Of names that nobody reads as words of a message. They need no quotes in a shell, too. */
+const PLAIN_NAME = /^[\p{L}\p{M}\p{N}._:@%+=,~-]*$/u;
+
+/** In double quotes, and without others: nothing in it can be read as a sentence of the message. */
+export function quoted(text: string): string {
+  return `"${plainText(text).replaceAll('"', "'")}"`;
+}
+
+/**
+ * A path for a message, with double quotes around each name that could be read as words of the
+ * message: who made a stick chose the names on it.
+ */
+export function quotedPath(path: string): string {
+  return path
+    .split('/')
+    .map((name) => (PLAIN_NAME.test(name) ? name : quoted(name)))
+    .join('/');
+}
+
 /** With a full stop, unless it already ends a sentence. */
 export function sentence(text: string): string {
   return /[.!?…]$/.test(text) ? text : `${text}.`;

@@ -1,5 +1,6 @@
 import type { BaseIssue } from 'valibot';
 import { reasonOf } from './app-error.ts';
+import { quoted } from './plain-text.ts';
 
 interface FaultWording {
   /** The word for a value with members; default `an object`. */
@@ -49,6 +50,7 @@ export function valueWord(
   { object = 'an object' }: FaultWording = {},
 ): string {
   if (Array.isArray(input)) return 'a list';
+  if (typeof input === 'string') return quoted(input);
   return typeof input === 'object' && input !== null ? object : received;
 }
 

@@ -1,4 +1,5 @@
 import * as v from 'valibot';
+import { clip, quoted } from '../../platform/plain-text.ts';
 import { bundleError } from '../bundle-error.ts';
 import { limits } from '../limits.ts';
 import { parseJson } from './json.ts';
@@ -68,7 +69,7 @@ export function formatEnvelope(of: Envelope): Buffer {
 
 function checkPayloadType(found: string): void {
   if (found === PAYLOAD_TYPE) return;
-  const shown = JSON.stringify(found.slice(0, 100));
+  const shown = quoted(clip(found, 100));
   if (/^application\/vnd\.stickpin\.bundle\.v\d+\+json$/.test(found)) {
     const message = `bundle.dsse.json: payloadType ${shown} is a newer format: update stickpin`;
     throw bundleError('bundle/schema-version', message);

@@ -1,5 +1,6 @@
 import * as v from 'valibot';
 import { reasonOf } from '../../platform/app-error.ts';
+import { clip, quotedPath } from '../../platform/plain-text.ts';
 import { schemaFault } from '../../platform/schema-fault.ts';
 import { type BundleErrorCode, bundleError } from '../bundle-error.ts';
 import { limits } from '../limits.ts';
@@ -52,11 +53,7 @@ export function validateJson<Schema extends v.GenericSchema>(
 /** As `sequence: must be at least 1`. */
 export function memberFault(issue: v.BaseIssue<unknown>): string {
   const path = v.getDotPath(issue);
-  return `${path === null ? '' : `${quoted(path)}: `}${quoted(schemaFault(issue))}`;
-}
-
-function quoted(text: string): string {
-  return text.length > QUOTED_LENGTH ? `${text.slice(0, QUOTED_LENGTH)}…` : text;
+  return `${path === null ? '' : `${quotedPath(clip(path, QUOTED_LENGTH))}: `}${clip(schemaFault(issue), QUOTED_LENGTH)}`;
 }
 
 interface JsonLimits {

@@ -10,6 +10,7 @@ import {
   shareFolder,
   withFolder,
 } from '../../platform/files/held-folder.ts';
+import { quotedPath } from '../../platform/plain-text.ts';
 import { bundleError } from '../bundle-error.ts';
 import { limits } from '../limits.ts';
 import type { BundleFile, FileBundleReader } from './bundle-reader.ts';
@@ -87,7 +88,7 @@ async function spellingsOf(folder: HeldFolder, name: string, sought: number): Pr
 }
 
 function ambiguous(directory: string, names: readonly string[]) {
-  const message = `${directory} holds ${names.join(' and ')}, which differ in upper and lower case only: remove all but the right one`;
+  const message = `${quotedPath(directory)} holds ${names.join(' and ')}, which differ in upper and lower case only: remove all but the right one`;
   return bundleError('bundle/ambiguous', message);
 }
 
@@ -133,12 +134,12 @@ async function readSmallFile(
   const found = folder && (await findEntry(folder, name));
   const opened = folder && found !== undefined ? await openRegularFileIn(folder, found) : undefined;
   if (opened === undefined) {
-    throw bundleError('bundle/absent', `${path} is not there: the bundle is incomplete, copy it again`);
+    throw bundleError('bundle/absent', `${quotedPath(path)} is not there: the bundle is incomplete, copy it again`);
   }
   const { handle, sizeBytes } = opened;
   try {
     if (sizeBytes > maxBytes) {
-      throw bundleError('bundle/digest', `${path} has ${sizeBytes} bytes, and ${maxBytes} are allowed`);
+      throw bundleError('bundle/digest', `${quotedPath(path)} has ${sizeBytes} bytes, and ${maxBytes} are allowed`);
     }
     const chunks: Buffer[] = [];
     for await (const chunk of streamOpened(path, async () => opened, 0, signal, sizeBytes)) chunks.push(chunk);
@@ -189,6 +190,6 @@ export async function holdIn(folder: HeldFolder, name: string): Promise<HeldFold
 function holdError(path: string, cause: unknown): unknown {
   const code = systemCodeOf(cause);
   if (code !== 'ENOTDIR' && code !== 'ELOOP') return mediaError(path, cause);
-  const message = `${path} is not a directory; links are not followed: copy the bundle itself`;
+  const message = `${quotedPath(path)} is not a directory; links are not followed: copy the bundle itself`;
   return bundleError('bundle/link', message, { cause });
 }

@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import type { Fault } from '../../domain/model/reason.ts';
 import { AppError, systemCodeOf } from '../../platform/app-error.ts';
 import type { HeldFolder } from '../../platform/files/held-folder.ts';
+import { quotedPath } from '../../platform/plain-text.ts';
 import type { BundleErrorCode } from '../bundle-error.ts';
 import { limits } from '../limits.ts';
 import { findEntry, holdAround, holdIn, holdOnMedium, isPlainFile } from './bundle-directory.ts';
@@ -44,7 +45,7 @@ async function loadedBundle(root: string): Promise<BundleCandidate> {
   const { folder, name } = await holdAround(root, root);
   try {
     const found = folder && (await lookAt('', () => candidateNamed(folder, name, '')));
-    return found ?? unreadable('', 'bundle/absent', `${root} is not a bundle any more`);
+    return found ?? unreadable('', 'bundle/absent', `${quotedPath(root)} is not a bundle any more`);
   } finally {
     await folder?.close();
   }
@@ -88,7 +89,7 @@ function misplaced(candidate: BundleCandidate, home: string): BundleCandidate[] 
   const [where, advice] =
     path === ''
       ? ['at the top of the medium', `move all of it to ${join(home, '<name>-<version>-<arch>')}/`]
-      : [`in ${path}`, `move it to ${join(home, path)}`];
+      : [`in ${quotedPath(path)}`, `move it to ${quotedPath(join(home, path))}`];
   return [unreadable(path, 'bundle/misplaced', `a bundle is ${where}, where it is not read: ${advice}`)];
 }
 
@@ -107,11 +108,15 @@ async function searchFolder(
   const found: BundleCandidate[] = [];
   const here = await lookAt(path, () => candidateIn(folder, path, sought));
   if (here?.kind === 'bundle') {
-    const advice = `move all of it into its own directory, such as ${join(path, '<name>-<version>-<arch>')}/`;
+    const advice = `move all of it into its own directory, such as ${join(quotedPath(path), '<name>-<version>-<arch>')}/`;
     found.push(
       path === ''
         ? here
-        : unreadable(path, 'bundle/misplaced', `a bundle is in ${path} itself, where it is not read: ${advice}`),
+        : unreadable(
+            path,
+            'bundle/misplaced',
+            `a bundle is in ${quotedPath(path)} itself, where it is not read: ${advice}`,
+          ),
     );
   }
   const { names, isAll } = await listFolder(folder, sought);
@@ -136,9 +141,9 @@ async function nearlyFound({ folder, path }: Spot, name: string, signal: AbortSi
   const shown = join(path, name);
   const [, stem, ending = ''] = ARCHIVE.exec(name) ?? [];
   if (stem !== undefined && (await isPlainFile(folder, name).catch(() => false))) {
-    const target = join(path, `${stem}.stickpin.tar`);
+    const target = quotedPath(join(path, `${stem}.stickpin.tar`));
     const how = ending.toLowerCase() === 'tar' ? 'rename it' : 'decompress it';
-    const message = `${shown} is not read, since a bundle in one file is named *.stickpin.tar and is not compressed: if it is a bundle, ${how} to ${target}; of images make one with stickpin bundle create --archive`;
+    const message = `${quotedPath(shown)} is not read, since a bundle in one file is named *.stickpin.tar and is not compressed: if it is a bundle, ${how} to ${target}; of images make one with stickpin bundle create --archive`;
     return [unreadable(shown, 'bundle/misplaced', message)];
   }
   const inner = await holdIn(folder, name).catch(() => undefined);
@@ -150,7 +155,7 @@ async function nearlyFound({ folder, path }: Spot, name: string, signal: AbortSi
       const one =
         inner && !isDropping(below) ? await lookAt(deep, () => candidateNamed(inner, below, deep)) : undefined;
       if (one?.kind !== 'bundle') continue;
-      const message = `a bundle is in ${deep}, one folder too deep to be read: move it to ${join(path, below)}`;
+      const message = `a bundle is in ${quotedPath(deep)}, one folder too deep to be read: move it to ${quotedPath(join(path, below))}`;
       found.push(unreadable(deep, 'bundle/misplaced', message));
     }
     return found;
@@ -162,7 +167,7 @@ async function nearlyFound({ folder, path }: Spot, name: string, signal: AbortSi
 /** Other files at the top of a medium are not ours. */
 function tooMany(path: string): BundleCandidate[] {
   if (path === '') return [];
-  const message = `${path} holds more than ${limits.folderEntries} entries, and only these are searched: keep nothing but bundles there`;
+  const message = `${quotedPath(path)} holds more than ${limits.folderEntries} entries, and only these are searched: keep nothing but bundles there`;
   return [unreadable(path, 'bundle/crowded', message)];
 }
 
@@ -222,7 +227,7 @@ async function candidateIn(folder: HeldFolder, shown: string, sought?: number): 
   return unreadable(
     shown,
     'bundle/incomplete',
-    `${shown === '' ? 'the top folder' : shown} holds an OCI image layout without bundle.dsse.json: if the copy was interrupted, copy it again; to make a bundle of it, use stickpin bundle create`,
+    `${shown === '' ? 'the top folder' : quotedPath(shown)} holds an OCI image layout without bundle.dsse.json: if the copy was interrupted, copy it again; to make a bundle of it, use stickpin bundle create`,
   );
 }
 

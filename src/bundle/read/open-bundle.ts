@@ -1,5 +1,7 @@
+import { join } from 'node:path';
 import { type Digest, hexOf } from '../../domain/model/digest.ts';
 import { AppError } from '../../platform/app-error.ts';
+import { quotedPath } from '../../platform/plain-text.ts';
 import { bundleError } from '../bundle-error.ts';
 import { readTarMembers, type TarMember } from '../format/tar-header.ts';
 import { holdAround, openBundleDirectory } from './bundle-directory.ts';
@@ -44,7 +46,7 @@ function openBundleTar(path: string, root?: string): FileBundleReader {
     sizeOf: async (digest, signal) => (await find(blobName(digest), signal))?.sizeBytes,
     async *read(digest, startByte, signal, allocate) {
       const member = await find(blobName(digest), signal);
-      if (member === undefined) throw gone(`${path} (${blobName(digest)})`);
+      if (member === undefined) throw gone(join(path, blobName(digest)));
       const end = member.offset + member.sizeBytes;
       yield* streamOpened(path, tar.open, member.offset + startByte, signal, end, allocate);
     },
@@ -107,7 +109,7 @@ async function findEnvelope(tar: Tar, signal: AbortSignal): Promise<TarMember> {
     return 'stop';
   });
   if (first?.name.toLowerCase() === 'bundle.dsse.json') return first;
-  const message = `${tar.path}: bundle.dsse.json is not its first member: make it with tar -cf FILE -C BUNDLE bundle.dsse.json oci-layout index.json blobs`;
+  const message = `${quotedPath(tar.path)}: bundle.dsse.json is not its first member: make it with tar -cf FILE -C BUNDLE bundle.dsse.json oci-layout index.json blobs`;
   throw bundleError('bundle/tar', message);
 }
 
@@ -127,7 +129,7 @@ async function scan(
     signal.throwIfAborted();
     if (!(error instanceof AppError)) throw mediaError(path, error);
     throw error.code === 'bundle/tar'
-      ? bundleError('bundle/tar', `${path}: ${error.message}`, { cause: error })
+      ? bundleError('bundle/tar', `${quotedPath(path)}: ${error.message}`, { cause: error })
       : error;
   } finally {
     await opened.handle.close();
@@ -142,10 +144,16 @@ async function readMember(
   signal: AbortSignal,
 ): Promise<Buffer> {
   if (member === undefined) {
-    throw bundleError('bundle/absent', `${path} has no member ${name}: the bundle is incomplete, copy it again`);
+    throw bundleError(
+      'bundle/absent',
+      `${quotedPath(path)} has no member ${name}: the bundle is incomplete, copy it again`,
+    );
   }
   if (member.sizeBytes > maxBytes) {
-    throw bundleError('bundle/digest', `${name} in ${path} has ${member.sizeBytes} bytes, and ${maxBytes} are allowed`);
+    throw bundleError(
+      'bundle/digest',
+      `${name} in ${quotedPath(path)} has ${member.sizeBytes} bytes, and ${maxBytes} are allowed`,
+    );
   }
   const chunks: Buffer[] = [];
   const end = member.offset + member.sizeBytes;

@@ -7,6 +7,7 @@ import type { FaultyBlob } from '../../domain/model/medium.ts';
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { type Allocate, newBuffer } from '../../platform/files/file-access.ts';
 import type { HeldFolder } from '../../platform/files/held-folder.ts';
+import { quotedPath } from '../../platform/plain-text.ts';
 import { bundleError } from '../bundle-error.ts';
 import type { BundleReader } from './bundle-reader.ts';
 
@@ -135,7 +136,7 @@ async function readChunk(
   }
   signal.throwIfAborted();
   if (filled.bytesRead > 0) return filled.buffer.subarray(0, filled.bytesRead);
-  const why = `${path} ended at byte ${at}, before its end: it is being changed or the medium is bad`;
+  const why = `${quotedPath(path)} ended at byte ${at}, before its end: it is being changed or the medium is bad`;
   throw bundleError('media/read', why);
 }
 
@@ -145,15 +146,16 @@ export function mediaError(path: string, error: unknown): unknown {
   // Our own codes have a slash, system codes never do.
   if (code === undefined || code.includes('/')) return error;
   if (GONE.has(code)) return gone(path, error);
+  const shown = quotedPath(path);
   if (code === 'EACCES' || code === 'EPERM') {
-    const message = `${path} can't be read by this user (${code}): try again as root`;
+    const message = `${shown} can't be read by this user (${code}): try again as root`;
     return bundleError('media/read', message, { cause: error });
   }
   if (isDamage(error)) {
-    const message = `${path} can't be read: the filesystem of the medium is damaged. Check it on another computer, or make the medium again`;
+    const message = `${shown} can't be read: the filesystem of the medium is damaged. Check it on another computer, or make the medium again`;
     return bundleError('media/read', message, { cause: error });
   }
-  const message = `${path} can't be read (${reasonOf(error)}): plug the medium in again, and replace it if this happens again`;
+  const message = `${shown} can't be read (${reasonOf(error)}): plug the medium in again, and replace it if this happens again`;
   return bundleError('media/read', message, { cause: error });
 }
 
@@ -163,12 +165,15 @@ function isDamage(error: unknown): boolean {
 }
 
 export function gone(path: string, cause?: unknown) {
-  const message = `${path} is not there any more: plug the medium in again to continue`;
+  const message = `${quotedPath(path)} is not there any more: plug the medium in again to continue`;
   return bundleError('media/gone', message, { cause });
 }
 
 function notRegular(path: string) {
-  return bundleError('bundle/link', `${path} is not a regular file; links are not followed: copy the bundle itself`);
+  return bundleError(
+    'bundle/link',
+    `${quotedPath(path)} is not a regular file; links are not followed: copy the bundle itself`,
+  );
 }
 
 type BlobResult =

@@ -6,6 +6,7 @@ import { reasonText } from '../../domain/report/reasons/reason-text.ts';
 import type { StoredBundle } from '../../domain/state/state.ts';
 import { isRelease } from '../../domain/trust/trust-in-force.ts';
 import { AppError } from '../../platform/app-error.ts';
+import { quotedPath } from '../../platform/plain-text.ts';
 import type { Documents } from '../documents/worker-documents.ts';
 import type { Trust } from '../keys/trust.ts';
 import type { BundleReader } from '../read/bundle-reader.ts';
@@ -127,7 +128,7 @@ function unclear(bundle: VerifiedBundle, others: readonly BundleOnStick[]): stri
   const { version } = bundle.payload;
   const twin = others.find((one) => one.bundle.payload.version === version);
   if (twin !== undefined) {
-    return `${bundleName(bundle.payload)} is in ${twin.path} too, with other content: commands can't tell them apart by name; give one of them another version`;
+    return `${bundleName(bundle.payload)} is in ${quotedPath(twin.path)} too, with other content: commands can't tell them apart by name; give one of them another version`;
   }
   const isNumber = (text: string) => /^[0-9]/.test(text);
   const other = others.find((one) => isNumber(one.bundle.payload.version) !== isNumber(version));

@@ -1,6 +1,7 @@
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Digest } from '../../domain/model/digest.ts';
+import { quotedPath } from '../../platform/plain-text.ts';
 import { bundleError } from '../bundle-error.ts';
 import { limits } from '../limits.ts';
 import type { FileBundleReader } from '../read/bundle-reader.ts';
@@ -33,7 +34,10 @@ export async function openVolumes(
   const bundleId = bundleIdOf((await readEnvelope(first, signal)).payload);
   for (const reader of readers) {
     if (bundleIdOf((await readEnvelope(reader, signal)).payload) === bundleId) continue;
-    throw bundleError('bundle/inconsistent', `${reader.path} is a volume of another bundle than ${first.path}`);
+    throw bundleError(
+      'bundle/inconsistent',
+      `${quotedPath(reader.path)} is a volume of another bundle than ${quotedPath(first.path)}`,
+    );
   }
   /** The first volume of all when none has the blob. */
   const holderOf = async (digest: Digest, inner: AbortSignal): Promise<FileBundleReader> => {

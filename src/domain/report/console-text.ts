@@ -1,5 +1,5 @@
 import { sentence } from '../../platform/plain-text.ts';
-import { sentencesOf } from './fitted.ts';
+import { clausesOf, sentencesOf } from './fitted.ts';
 import { withoutRate } from './status/media-line.ts';
 import type { StatusReport } from './status-schema.ts';
 
@@ -78,12 +78,10 @@ const COMMAND = /'(?:sudo )?(?:stickpin|systemctl|journalctl|crio|kubectl) |jour
  * For somebody who can type no command: where support comes, what is wrong and whether the stick
  * must stay; otherwise the text without clauses that end in a command.
  */
-function withoutShell({ action, text }: Shown['advice']): string {
-  const [first = '', ...more] = sentencesOf(text);
-  const isForSupport = action === 'call-support';
-  const kept = isForSupport
-    ? [first.replace(/; .*$/, ''), ...more.filter((one) => one.startsWith('Leave the stick in'))]
-    : [first, ...more];
+function withoutShell({ action, text, stay = '' }: Shown['advice']): string {
+  const sentences = sentencesOf(text);
+  const [wrong = ''] = clausesOf(sentences[0] ?? '');
+  const kept = action === 'call-support' ? [sentence(wrong), stay] : sentences;
   return kept.map(withoutCommand).join(' ').trim();
 }
 

@@ -109,9 +109,17 @@ export function withShortDigests(text: string): string {
   return commands.replace(LONG_DIGEST, '$1…');
 }
 
-/** The sentences of a text: each begins with a capital letter after the end of another one. */
+/**
+ * The sentences of a text: each begins with a capital letter after the end of another one. What is
+ * in double quotes has none: see `quotedPath()`.
+ */
 export function sentencesOf(text: string): readonly string[] {
-  return text.split(/(?<=[.!?…]'?) (?=\p{Lu})/u);
+  return text.split(/(?<=^(?:[^"]|"[^"]*")*[.!?…]'?) (?=\p{Lu})/u);
+}
+
+/** The parts of a sentence that could be sentences. */
+export function clausesOf(text: string): readonly string[] {
+  return text.split(/(?<=^(?:[^"]|"[^"]*")*); (?=\p{Ll}+[ ,])/u);
 }
 
 /**
@@ -120,9 +128,7 @@ export function sentencesOf(text: string): readonly string[] {
  */
 export function foreignSentences(message: string): readonly string[] {
   const text = withShortDigests(oneLine(message));
-  const [what = '', ...more] = sentencesOf(text)
-    .flatMap((one) => one.split(/; (?=\p{Ll}+[ ,])/u))
-    .map(sentence);
+  const [what = '', ...more] = sentencesOf(text).flatMap(clausesOf).map(sentence);
   const after = more.map((one) => `${one.slice(0, 1).toUpperCase()}${one.slice(1)}`);
   return [what, ...after.slice(-1), ...after.slice(0, -1)];
 }
@@ -138,7 +144,9 @@ export function shortened(long: string, maxLength: number): string {
   if (long.length <= maxLength) return long;
   const text = long.replace(systemCall, '');
   if (text.length <= maxLength) return text;
-  const begin = text.slice(0, Math.max(0, maxLength - 1)).replace(/[\ud800-\udbff]$/, '');
+  const all = text.slice(0, Math.max(0, maxLength - 1)).replace(/[\ud800-\udbff]$/, '');
+  // The words behind it would seem to be in quotes.
+  const begin = all.replace(/(?<=^(?:[^"]|"[^"]*")*)\s*"[^"]*$/, '');
   // Half a command can't be run.
   const cut = begin.replace(/[.,;:] [^.,;:']*'(?:stickpin|systemctl|journalctl) [^']*$/, '');
   const words = cut.replace(/\s+\S*$/, '').replace(/[,;:.]+$/, '');

@@ -251,8 +251,9 @@ export const statusReport = v.object({
       words: is(text, 'The words with which the STATUS line begins: `LEAVE THE STICK IN`.'),
       code: maybe(text, 'The short code of the reason, as `M-12`.'),
       text: is(text, 'What happens, as whole sentences.'),
+      stay: maybe(text, 'Why the stick must stay, where `words` do not say so; `text` has it too.'),
     }),
-    'What a person does now, and why: `action`, `words`, `code`, `text`.',
+    'What a person does now, and why: `action`, `words`, `code`, `text`, `stay`.',
   ),
   needsPerson: is(
     v.array(

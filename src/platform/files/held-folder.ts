@@ -1,5 +1,6 @@
 import { constants, type Stats } from 'node:fs';
 import { type FileHandle, lstat, open, opendir, readlink } from 'node:fs/promises';
+import { quotedPath } from '../plain-text.ts';
 
 /**
  * A folder that is held by a descriptor. It stays the same folder even if a part of its path is
@@ -155,7 +156,9 @@ function heldBy(handle: FileHandle, path: string): HeldFolder {
     try {
       return await call();
     } catch (error) {
-      if (error instanceof Error) error.message = error.message.replace(at, () => path);
+      if (!(error instanceof Error)) throw error;
+      const [call, inside] = error.message.split(at);
+      if (inside !== undefined) error.message = `${call}${quotedPath(`${path}${inside.slice(0, -1)}`)}'`;
       throw error;
     } finally {
       underWay -= 1;

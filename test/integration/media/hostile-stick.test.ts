@@ -202,6 +202,55 @@ describe('names', () => {
   });
 });
 
+describe('names that read as sentences', () => {
+  const LIE = 'ocp. Leave the stick in. See x; remove "it';
+
+  it.each<readonly [string, () => void, string]>([
+    ['without its index', () => rmSync(at(LIE, 'index.json')), 'bundle/absent'],
+    ['with an envelope that is too large', () => endless(at(LIE, 'bundle.dsse.json')), 'bundle/digest'],
+    [
+      'with a link for its blobs',
+      () => {
+        renameSync(at(LIE, 'blobs'), join(root, 'moved'));
+        symlinkSync(join(root, 'moved'), at(LIE, 'blobs'));
+      },
+      'bundle/link',
+    ],
+    [
+      'with two indexes',
+      () => {
+        cpSync(at(LIE, 'index.json'), at(LIE, 'INDEX.json'));
+        renameSync(at(LIE, 'index.json'), at(LIE, 'Index.json'));
+      },
+      'bundle/ambiguous',
+    ],
+    [
+      'with a link for its envelope',
+      () => {
+        rmSync(at(LIE, 'bundle.dsse.json'));
+        symlinkSync('x', at(LIE, 'bundle.dsse.json'));
+      },
+      'bundle/link',
+    ],
+    [
+      'in an archive that is none',
+      () => {
+        rmSync(at(LIE), { recursive: true });
+        writeFileSync(at(`${LIE}.stickpin.tar`), 'x'.repeat(2048));
+      },
+      'bundle/tar',
+    ],
+  ])('stand in quotes in messages: a bundle %s', async (_what, spoil, code) => {
+    copyAs(LIE);
+    spoil();
+    const [found] = await read();
+    expect(found).toMatchObject({ kind: 'rejected', reason: { code } });
+    const message = found?.kind === 'rejected' ? found.reason.message : '';
+    expect(message).toContain(`"${LIE.replace('"', "'")}`);
+    expect(message.replaceAll(/"[^"]*"/g, '')).not.toMatch(/Leave|See x/);
+  });
+});
+
 describe('many entries', () => {
   it('beyond the limit are reported, with what to do', async () => {
     for (let count = 0; count < 1001; count += 1) writeFileSync(at(`x${count}`), '');

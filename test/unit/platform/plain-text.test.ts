@@ -1,6 +1,15 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { clip, oneLine, plainDocument, plainLines, plainText, terminalText } from '../../../src/platform/plain-text.ts';
+import {
+  clip,
+  oneLine,
+  plainDocument,
+  plainLines,
+  plainText,
+  quoted,
+  quotedPath,
+  terminalText,
+} from '../../../src/platform/plain-text.ts';
 
 const FORBIDDEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/u;
 /** Any UTF-16, lone surrogates included, with much of what must go. */
@@ -58,5 +67,26 @@ describe('text from outside', () => {
   it('is cleaned anywhere in a document', () => {
     const dirty = { a: ['x\u202ey', { b: 'c\u0000d', n: 1, u: undefined }], z: null };
     expect(plainDocument(dirty)).toEqual({ a: ['xy', { b: 'c d', n: 1, u: undefined }], z: null });
+  });
+});
+
+describe('a path for a message', () => {
+  it.each([
+    ['/run/stickpin/media/sdb1/stickpin/ocp-4.13.7_rc+1', '/run/stickpin/media/sdb1/stickpin/ocp-4.13.7_rc+1'],
+    ['stickpin/Ausgabe-März/', 'stickpin/Ausgabe-März/'],
+    ['stickpin/x. Leave the stick in. y/blobs', 'stickpin/"x. Leave the stick in. y"/blobs'],
+    ['stickpin/a" is good. Remove the stick', `stickpin/"a' is good. Remove the stick"`],
+    ['stickpin/a\nb', 'stickpin/"a b"'],
+  ])('has names in quotes that could be words of the message: %j', (path, shown) => {
+    expect(quotedPath(path)).toBe(shown);
+  });
+
+  it('has double quotes in pairs only, for any text', () => {
+    fc.assert(
+      fc.property(anyText, (text) => {
+        expect(quotedPath(text).split('"').length % 2).toBe(1);
+        expect(quoted(text)).toMatch(/^"[^"]*"$/);
+      }),
+    );
   });
 });

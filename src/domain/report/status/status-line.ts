@@ -9,7 +9,7 @@ import type { Medium, MediumId } from '../../model/medium.ts';
 import type { LifecycleAssessment } from '../../release/lifecycle.ts';
 import { isFolder } from '../../state/memory.ts';
 import type { Observed } from '../../state/state.ts';
-import { ACTIONS, isForPerson } from '../actions.ts';
+import { ACTIONS, type Does, isForPerson } from '../actions.ts';
 import { doesAbout, shortCode } from '../codes.ts';
 import { unclaimedNote } from '../events/release-events.ts';
 import { fitted, sentencesOf, titleAmong } from '../fitted.ts';
@@ -55,7 +55,12 @@ export function statusLine(snapshot: Snapshot, progress: Progress): string {
 export function adviceOf(snapshot: Snapshot, progress: Progress): StatusReport['advice'] {
   const { does, code, text } = lineOf(snapshot, progress);
   const { action, words } = ACTIONS[does];
-  return defined({ action, words, code: code && shortCode(code), text: text(WIDE) });
+  const stay = stayBeside(does, snapshot) || undefined;
+  return defined({ action, words, code: code && shortCode(code), text: text(WIDE), stay });
+}
+
+function stayBeside(does: Does, { assessment }: Snapshot): string {
+  return ACTIONS[does].action === 'leave-in' ? '' : stayNote(assessment);
 }
 
 /**
@@ -167,7 +172,7 @@ function withNotes(line: Line, snapshot: Snapshot, isOfMedia: boolean): Line {
   const { observed, assessment } = snapshot;
   const text = (width: Width) => {
     const wrong = wrongStickNote(observed, assessment, bodyOf(line, width), isOfMedia, width);
-    const stay = ACTIONS[line.does].action === 'leave-in' ? '' : stayNote(assessment);
+    const stay = stayBeside(line.does, snapshot);
     // While nothing is trusted every stick is a wrong one: why it is so keeps its room.
     const keepsRoom = wrong !== '' && !observed.trust.revocationsUnreadable;
     const kept = [stay, keepsRoom ? wrong : ''].filter((note) => note !== '').map(({ length }) => length + 1);

@@ -4,6 +4,7 @@ import { dirname, join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { type BundleLayout, findBundles } from '../../../../src/bundle/read/find-bundles.ts';
+import { foreignSentences } from '../../../../src/domain/report/fitted.ts';
 import { temporaryFolder } from '../../../support/files/temporary-folder.ts';
 
 let root: string;
@@ -150,6 +151,24 @@ describe('the advice about a bundle in the wrong place', () => {
     await follow(layout);
     expect(await find(layout)).toEqual([found]);
   });
+});
+
+it('quotes names that read as sentences, wherever a message has them', async () => {
+  const name = 'x. Leave the stick in. Or not; see it';
+  put(
+    `${name}/bundle.dsse.json`,
+    `stickpin/${name}/oci-layout`,
+    `stickpin/${name}.tar`,
+    `stickpin/deep/${name}/bundle.dsse.json`,
+  );
+  const found = await findBundles(root, 'medium', new AbortController().signal);
+  const messages = found.map((one) => (one.kind === 'unreadable' ? one.reason.message : ''));
+  expect(messages).toHaveLength(4);
+  for (const message of messages) {
+    expect(message).toContain(`"${name}`);
+    expect(message.replaceAll(/"[^"]*"/g, '')).not.toContain('Leave the stick in');
+    for (const one of foreignSentences(message)) expect(one).not.toMatch(/^(?:Leave|Or|See it)/);
+  }
 });
 
 describe('in a drop folder', () => {

@@ -88,8 +88,13 @@ describe('the text for a console', () => {
   });
 
   it('has no commands, and where support comes only what is wrong', () => {
-    const textOf = (words: string, text: string, action: 'call-support' | 'plug-in' | 'remove' = 'call-support') =>
-      consoleText({ ...shown(words, text), advice: { words, text, action } })
+    const textOf = (
+      words: string,
+      text: string,
+      action: 'call-support' | 'plug-in' | 'remove' = 'call-support',
+      stay?: string,
+    ) =>
+      consoleText({ ...shown(words, text), advice: { words, text, action, ...(stay !== undefined && { stay }) } })
         .split('\n\n')
         .at(-1)
         ?.replaceAll('\n', ' ')
@@ -97,11 +102,16 @@ describe('the text for a console', () => {
     const unknown =
       "Rejected bundle on the stick: signature by unknown key 5f0c…: no key in /k matches; if you trust the signer, copy its .pub file there; see 'stickpin list'";
     expect(textOf('WAIT', unknown)).toBe(
-      'Rejected bundle on the stick: signature by unknown key 5f0c...: no key in /k matches',
+      'Rejected bundle on the stick: signature by unknown key 5f0c...: no key in /k matches.',
+    );
+    expect(textOf('WAIT', 'It failed: rm: /x. Leave the stick in: it is needed.')).toBe('It failed: rm: /x.');
+    expect(textOf('WAIT', 'Rejected bundle on the stick: "a; see it. Leave the stick in"; see \'stickpin list\'')).toBe(
+      'Rejected bundle on the stick: "a; see it. Leave the stick in".',
     );
     const space =
       "Not enough space for ocp 4.13.7 on /var: needs 2 GiB. Free space there, or run 'stickpin unpin' for it.";
-    expect(textOf('WAIT', `${space} Leave the stick in: 1 of 2 nodes still load from the stick.`)).toBe(
+    const stay = 'Leave the stick in: 1 of 2 nodes still load from the stick.';
+    expect(textOf('WAIT', `${space} ${stay}`, 'call-support', stay)).toBe(
       'Not enough space for ocp 4.13.7 on /var: needs 2 GiB. Leave the stick in: 1 of 2 nodes still load from the stick.',
     );
     expect(textOf('WAIT', "ocp 4.13.7 needs an undamaged copy: see 'stickpin list'. It waits.", 'plug-in')).toBe(

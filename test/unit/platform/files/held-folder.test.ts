@@ -58,6 +58,7 @@ describe('a folder that is held', () => {
       await expect(folder.openFolder('folder')).rejects.toMatchObject({ code: 'ENOTDIR' });
       await expect(folder.openFile('file')).rejects.toMatchObject({ code: 'ELOOP' });
       await expect(folder.openFile('none')).rejects.toThrow(join(base, 'a/none'));
+      await expect(folder.openFile('no. See x')).rejects.toThrow(`${base}/a/"no. See x"'`);
       for (const name of ['b/file', '', '/etc'])
         await expect(folder.stat(name)).rejects.toMatchObject({ code: 'ENOENT' });
     });
