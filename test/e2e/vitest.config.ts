@@ -2,6 +2,7 @@ import { configDefaults, defineConfig } from 'vitest/config';
 import { longestFirst } from '../longest-first.ts';
 import { harnessHasPassed } from './machine/harness-mark.ts';
 import { machinesAtATime } from './machine/side-by-side.ts';
+import { patienceMs } from './machine/until.ts';
 
 /**
  * `STICKPIN_TEST_HARNESS=changed` leaves the harness's own tests out when they have passed on this
@@ -37,8 +38,10 @@ export default defineConfig({
     include: ['test/e2e/**/*.test.ts'],
     exclude: [...configDefaults.exclude, ...(leavesOutHarness ? ['test/e2e/machine.test.ts'] : [])],
     globalSetup: 'test/e2e/machine/product/saved-machines.ts',
-    testTimeout: 600_000,
-    hookTimeout: 600_000,
+    // Above all waits of a test.
+    testTimeout: 3_600_000,
+    hookTimeout: 1_200_000,
+    expect: { poll: { timeout: patienceMs, interval: 1_000 } },
     fileParallelism: machinesAtATime > 1,
     maxWorkers: machinesAtATime,
     sequence: { concurrent: false, sequencer: LongestFirst },

@@ -100,7 +100,7 @@ export interface Machine {
 /** Where runs keep their disks; the process id follows, then something random. */
 const runDirectories = '/var/tmp/stickpin-machine-';
 
-const bootTimeoutMs = 300_000;
+const bootTimeoutMs = 600_000;
 
 /**
  * A folder of this process for large files. When the process dies without removing it, the next one
@@ -143,7 +143,7 @@ async function bootMachine(image: MachineImage): Promise<Machine> {
 export function restoreMachine({ image, memory }: SavedMachine): Promise<Machine> {
   return beginMachine(image, 'incoming', async ({ qmp }, agent) => {
     await restoreState(qmp, memory);
-    await agent.synchronise(60_000);
+    await agent.synchronise(300_000);
     const { exitCode, stderr } = await agent.run(`date --set=@${Date.now() / 1000}`);
     if (exitCode !== 0) throw new Error(`the guest's clock can't be set: ${stderr}`);
   });
@@ -234,7 +234,7 @@ function machineOf(qemu: Qemu, agent: GuestAgent, shared: string): Omit<Machine,
       const offset = stick.partition === undefined ? 0 : partitionOffsetBytes;
       const fill = `mkdir -p /run/fill && mount -o loop,offset=${offset} ${image} /run/fill`;
       const unpack = `tar --extract --no-same-owner --file ${sharedFolder}/fill.tar --directory /run/fill`;
-      await output(`${fill} && ${unpack} && umount /run/fill && sync`, { timeoutMs: 300_000 });
+      await output(`${fill} && ${unpack} && umount /run/fill && sync`);
       await copyFile(join(shared, basename(stick.image)), stick.image);
     },
     reboot: () => bootAgain(qemu, agent, () => agent.start('systemctl reboot')),
@@ -262,7 +262,7 @@ function machineOf(qemu: Qemu, agent: GuestAgent, shared: string): Omit<Machine,
 async function booted(qemu: Qemu, agent: GuestAgent): Promise<void> {
   const isAgent = (data: QmpEvent['data']) => data.id === agentPort && data.open === true;
   await qemu.qmp.nextEvent('VSERPORT_CHANGE', isAgent, bootTimeoutMs);
-  await agent.synchronise(60_000);
+  await agent.synchronise(300_000);
   const [started] = await Promise.all([
     agent.run('systemctl is-system-running --wait', { timeoutMs: bootTimeoutMs }),
     checkClock(agent),

@@ -1,8 +1,14 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
+/**
+ * How long a test waits for what must come. Beside another guest on a busy host, a start of Node
+ * took more than a minute, and a runtime did not answer for half a minute.
+ */
+export const patienceMs = 480_000;
+
 /** How long `until()` tries. */
 export interface UntilOptions {
-  /** Milliseconds until it gives up; default four minutes. */
+  /** Milliseconds until it gives up; default {@link patienceMs}. */
   readonly timeoutMs?: number;
 }
 
@@ -17,7 +23,7 @@ export async function until<T>(
   probe: () => Promise<T | undefined | false>,
   options: UntilOptions = {},
 ): Promise<T> {
-  const { timeoutMs = 240_000 } = options;
+  const { timeoutMs = patienceMs } = options;
   const startedAt = performance.now();
   const deadline = startedAt + timeoutMs;
   for (;;) {

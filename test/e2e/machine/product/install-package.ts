@@ -35,12 +35,12 @@ export async function installCopied(machine: Machine, options: InstallOptions): 
   await configure(machine, options);
   const install = `dpkg --install ${guestPackage}`;
   if (options.start !== false) {
-    await machine.output(install, { timeoutMs: 300_000 });
+    await machine.output(install);
     return;
   }
   // What a preset disables is not started. Then the units are enabled after all.
   await machine.putFile(PRESET, 'disable stickpin*\n');
-  await machine.output(`${install} && rm ${PRESET} && systemctl preset ${UNITS}`, { timeoutMs: 300_000 });
+  await machine.output(`${install} && rm ${PRESET} && systemctl preset ${UNITS}`);
 }
 
 /** Starts stickpin on a machine where it is installed, and returns when it is ready. */

@@ -21,9 +21,12 @@ export interface StickpinNode {
    * It asks for one when `/run/stickpin/status.json`, which costs the guest nothing, says that it
    * holds, and each half minute.
    */
-  until(what: string, isIt: (report: StatusReport) => boolean, timeoutMs?: number): Promise<StatusReport>;
-  /** Until the only release has this phase, and so many images, all present and pinned, at rest. */
-  untilPinned(phase: Phase, images: number): Promise<StatusReport>;
+  until(what: string, isIt: (report: StatusReport) => boolean): Promise<StatusReport>;
+  /**
+   * Until a release, default the first one, has this phase, and so many images, all present and
+   * pinned, at rest. While a runtime does not answer, no image counts as present.
+   */
+  untilPinned(phase: Phase, images: number, bundleId?: string): Promise<StatusReport>;
   /** Messages of the service in this boot, oldest first, as fields. */
   journal(): Promise<readonly Readonly<Record<string, string>>[]>;
 }
@@ -56,33 +59,34 @@ export function stickpinOn(machine: () => Machine): StickpinNode {
     );
   };
   const node: StickpinNode = {
-    report,
+    report: () => machine().until('a report', report),
     rescan: async () => {
-      await machine().output(`busctl call ${SERVICE} ${OBJECT_PATH} ${MANAGER} Rescan`);
+      await machine().untilOutput('the rescan', `busctl call ${SERVICE} ${OBJECT_PATH} ${MANAGER} Rescan`);
     },
     statusText: () => machine().output('systemctl show --property=StatusText --value stickpin'),
-    until: async (what, isIt, timeoutMs = 240_000) => {
+    until: async (what, isIt) => {
       let last = 'no report';
       let next = { whenBelieved: 0, whenDoubted: performance.now() + pausesMs.doubted };
       const probe = async (): Promise<StatusReport | false> => {
         const seen = await published();
-        last = seen?.status ?? last;
+        last = seen === undefined ? last : inShort(seen);
         const isBelieved = seen !== undefined && isIt(seen);
         const now = performance.now();
         if (now < (isBelieved ? next.whenBelieved : next.whenDoubted)) return false;
         next = { whenBelieved: now + pausesMs.believed, whenDoubted: now + pausesMs.doubted };
         const current = await report();
-        last = current.status;
+        last = inShort(current);
         return isIt(current) && current;
       };
       try {
-        return await machine().until(what, probe, { timeoutMs });
+        return await machine().until(what, probe);
       } catch (error) {
-        throw new Error(`${what}: not so; the last STATUS was: ${last}`, { cause: error });
+        throw new Error(`${what}: not so; last: ${last}`, { cause: error });
       }
     },
-    untilPinned: (phase, images) =>
-      node.until(`the release to be ${phase} and pinned`, ({ runtime, operation, bundles: [entry] }) => {
+    untilPinned: (phase, images, bundleId) =>
+      node.until(`${bundleId ?? 'the release'} to be ${phase} and pinned`, ({ runtime, operation, bundles }) => {
+        const entry = bundles.find((one) => one.bundleId === (bundleId ?? one.bundleId));
         const { total, present, pinned } = entry?.images ?? {};
         const isWhole = total === images && present === total && pinned === total;
         return runtime.reachable && operation === 'idle' && entry?.phase === phase && isWhole;
@@ -90,6 +94,12 @@ export function stickpinOn(machine: () => Machine): StickpinNode {
     journal: () => machine().until('the journal of stickpin to be read', () => readJournal(machine())),
   };
   return node;
+}
+
+/** What most tests wait for. */
+function inShort({ status, operation, runtime, bundles }: StatusReport): string {
+  const entries = bundles.map(({ version, phase, images }) => `${version} ${phase} ${JSON.stringify(images)}`);
+  return `STATUS "${status}", ${operation}, ${JSON.stringify({ runtime })}, ${entries.join(', ')}`;
 }
 
 /**
@@ -110,7 +120,8 @@ async function readJournal(machine: Machine): Promise<readonly Record<string, st
  * start it is what it has read then.
  */
 export function crioConfiguration(machine: Machine): Promise<string> {
-  return machine.output(
+  return machine.untilOutput(
+    'the configuration of CRI-O',
     `${guestNodePath} -e '
       require("node:http").get({ socketPath: "/var/run/crio/crio.sock", path: "/config" }, (r) => r.pipe(process.stdout))'`,
   );

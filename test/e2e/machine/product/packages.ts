@@ -51,8 +51,7 @@ export function packagesOn(machine: () => Machine, runtime: RuntimeUnit): Machin
       const shared = await machine().share(path);
       await machine().output(`mkdir -p ${FOLDER} && cp ${shared} ${FOLDER}/${basename(path)}`);
     },
-    run: (name, page = 'docs/install.md') =>
-      machine().output(`set -e; cd ${FOLDER}; ${commandsOf(page, name)}`, { timeoutMs: 600_000 }),
+    run: (name, page = 'docs/install.md') => machine().output(`set -e; cd ${FOLDER}; ${commandsOf(page, name)}`),
     expectNothingLeft: async () => {
       expect((await machine().run(OUTSIDE)).stdout).toBe('');
       await machine().output('test ! -e /usr/lib/systemd/system/stickpin.service && test ! -e /usr/bin/stickpin');

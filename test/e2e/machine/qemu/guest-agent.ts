@@ -4,7 +4,7 @@ import type { JsonSocket } from './json-socket.ts';
 /** How a command runs in the guest. */
 export interface GuestRunOptions {
   /**
-   * Milliseconds until it is killed and the call rejects; default five minutes. Emulation is slow:
+   * Milliseconds until it is killed and the call rejects; default ten minutes. Emulation is slow:
    * be generous.
    */
   readonly timeoutMs?: number;
@@ -92,7 +92,7 @@ export function createGuestAgent(socket: JsonSocket): GuestAgent {
 
   const call = (command: string, args: object): Promise<unknown> => {
     const turn = queue.then(async () => {
-      const answer = await ask({ execute: command, arguments: args }, 120_000, () => true);
+      const answer = await ask({ execute: command, arguments: args }, 300_000, () => true);
       if (answer.error !== undefined) throw new Error(`guest agent, ${command}: ${answer.error.desc}`);
       return answer.return;
     });
@@ -112,7 +112,7 @@ export function createGuestAgent(socket: JsonSocket): GuestAgent {
       await call('guest-exec', { path: '/bin/sh', arg: ['-c', command] });
     },
     run: async (command, options = {}) => {
-      const timeoutMs = options.timeoutMs ?? 300_000;
+      const timeoutMs = options.timeoutMs ?? 600_000;
       const seconds = String(timeoutMs / 1000);
       const started = await call('guest-exec', {
         path: '/usr/bin/timeout',

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { until } from '../until.ts';
 import type { Qmp } from './qmp.ts';
 
-const timeoutMs = 120_000;
+const timeoutMs = 300_000;
 
 /**
  * Stops the processors and writes memory and devices to `file`, as a migration to another host

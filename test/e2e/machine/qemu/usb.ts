@@ -106,7 +106,7 @@ function blockChain(id: string, stick: Stick, options: PlugOptions): BlockNode[]
 }
 
 async function unplug(qmp: Qmp, id: string, chain: readonly BlockNode[], options: PlugOptions): Promise<void> {
-  const gone = qmp.nextEvent('DEVICE_DELETED', (data) => data.device === id, 60_000);
+  const gone = qmp.nextEvent('DEVICE_DELETED', (data) => data.device === id, 300_000);
   await Promise.all([gone, qmp.execute('device_del', { id })]);
   for (const node of chain.toReversed()) await qmp.execute('blockdev-del', { 'node-name': node['node-name'] });
   if (options.bytesPerSecond !== undefined) await qmp.execute('object-del', { id: `${id}-throttle` });
