@@ -30,11 +30,13 @@ export interface AdmissionRequest {
   readonly oldObject: object | null;
 }
 
+const NO_PARAMS = 'failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction';
+
 const environment = new Environment({ unlistedVariablesAreDyn: true });
 
 /**
- * A ValidatingAdmissionPolicy as the API server evaluates it: conditions, then for each object of
- * `paramKind` the variables, as they are used, and the validations.
+ * A ValidatingAdmissionPolicy as the API server evaluates it, for each object of `paramKind`:
+ * conditions, the variables, as they are used, and the validations.
  */
 export class AdmissionPolicy {
   private constructor(private readonly document: PolicyDocument) {}
@@ -50,8 +52,9 @@ export class AdmissionPolicy {
   /** The message of the first refusal; undefined when the request passes. */
   refusal(request: AdmissionRequest, params: readonly object[]): string | undefined {
     const { matchConditions, validations } = this.document.spec;
+    // Before the conditions: without an object of `paramKind` nothing is judged.
+    if (params.length === 0) return NO_PARAMS;
     if (!matchConditions.every(({ expression }) => evaluate(expression, { ...request }))) return undefined;
-    if (params.length === 0) return 'no params found';
     for (const one of params) {
       const scope = this.scope(request, one);
       const failed = validations.find(({ expression }) => evaluate(expression, scope) !== true);

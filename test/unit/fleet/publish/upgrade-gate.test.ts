@@ -55,8 +55,9 @@ describe('the policy for ClusterVersion', () => {
     expect(clusterVersions.refusal(upgrade, [...readyNodes, other])).toMatch(/^Node worker-3 .*ready-ocp: none/);
   });
 
-  it('refuses it while no Node is known', () => {
-    expect(clusterVersions.refusal(upgrade, [])).toBe('no params found');
+  it('refuses each change while there is no Node', () => {
+    const other = { object: clusterVersion(undefined, { channel: 'fast' }), oldObject: clusterVersion() };
+    for (const request of [upgrade, other]) expect(clusterVersions.refusal(request, [])).toContain('no params found');
   });
 
   it.each<[Phase, boolean]>([
