@@ -46,6 +46,9 @@ const OWN_WATCH_MS = 30_000;
 /** A watch that ends with an error after this time has worked. */
 const STEADY_MS = 30_000;
 
+/** An API server that starts refuses what rules allow until it has read them. */
+const RULES_MS = 30_000;
+
 /** So many in a row are no trouble. */
 const USUAL_GONE = 3;
 
@@ -72,6 +75,8 @@ interface Listed {
   readonly scope: Scope;
   readonly nodes: readonly NodeMetadata[];
   readonly resourceVersion: string;
+  /** Why others are hidden. */
+  readonly refusal?: unknown;
 }
 
 /** As the Kubernetes API shows it. Only metadata is read, and the whole own Node. */
@@ -90,6 +95,8 @@ export class KubernetesCluster extends Observable implements Cluster {
   private state: OwnState = {};
   private known = new Map<string, ClusterNode>();
   private hasAnswered = false;
+  /** Since when others are hidden, in monotonic milliseconds. */
+  private hiddenMs: number | undefined;
   /** Some API servers end each watch that requests bookmarks. */
   private hasBookmarks = true;
   private isNeeded = true;
@@ -110,7 +117,7 @@ export class KubernetesCluster extends Observable implements Cluster {
     this.called = new Wake(clock);
     this.away = new Trouble(log, clock);
     this.unwatched = new Trouble(log, clock);
-    this.limited = new Trouble(log);
+    this.limited = new Trouble(log, clock);
     this.refusals = new WarnOnce(log, clock);
   }
 
@@ -190,7 +197,8 @@ export class KubernetesCluster extends Observable implements Cluster {
     await this.readOwnNode(signal);
     const isDue = clock.monotonic() >= this.nextListMs || this.limited.current() !== undefined;
     const isListed = this.isNeeded || isDue;
-    const { scope, nodes, resourceVersion } = isListed ? await this.listVisible(signal) : await this.listOwn(signal);
+    const visible = isListed ? await this.listVisible(signal) : await this.listOwn(signal);
+    const { scope, nodes, resourceVersion } = visible;
     const listed = nodes.map((node) => [node.name, this.nodeOf(node)] as const);
     const known = new Map([...(scope === 'rest' ? this.known : []), ...listed]);
     const own = nodes.find(({ name }) => name === this.name);
@@ -201,9 +209,10 @@ export class KubernetesCluster extends Observable implements Cluster {
     const isBack = this.away.end('The Kubernetes API answers again') || !this.hasAnswered;
     this.hasAnswered = true;
     if (scope === 'all') this.planList();
+    const isOther = scope !== 'rest' && this.setLimited(visible);
     const wasResting = this.isResting;
     this.isResting = scope === 'rest' || (scope === 'all' && !this.isNeeded);
-    if (!isSame || isBack || wasResting !== this.isResting) this.notify();
+    if (!isSame || isBack || isOther || wasResting !== this.isResting) this.notify();
     return { scope: this.isResting ? 'rest' : scope, resourceVersion };
   }
 
@@ -234,18 +243,24 @@ export class KubernetesCluster extends Observable implements Cluster {
   }
 
   private async listVisible(signal: AbortSignal): Promise<Listed> {
-    const { api } = this.options;
+    const { api, clock } = this.options;
     try {
       const all = await listNodes(api, undefined, signal);
-      if (this.limited.end('All nodes of the cluster are shown to this node now')) this.notify();
+      this.hiddenMs = undefined;
       return { scope: 'all', ...all };
     } catch (error) {
       if (!isKubernetesError(error, 'kubernetes/forbidden')) throw error;
-      const own = await listNodes(api, this.name, signal);
-      const text = `The cluster does not show other nodes to this one (${reasonOf(error)}). 'kubectl apply -f ${FLEET_YAML}' lets nodes see each other, once for the whole cluster.`;
-      if (this.limited.begin(text, error)) this.notify();
-      return { scope: 'own', ...own };
+      this.hiddenMs ??= clock.monotonic();
+      if (this.known.size > 1 && clock.monotonic() - this.hiddenMs < RULES_MS) throw error;
+      return { scope: 'own', refusal: error, ...(await listNodes(api, this.name, signal)) };
     }
+  }
+
+  /** With the nodes that are known then: else this node would seem to be alone for a moment. */
+  private setLimited({ scope, refusal }: Listed): boolean {
+    if (scope === 'all') return this.limited.end('All nodes of the cluster are shown to this node now');
+    const text = `The cluster does not show other nodes to this one (${reasonOf(refusal)}). 'kubectl apply -f ${FLEET_YAML}' lets nodes see each other, once for the whole cluster.`;
+    return this.limited.begin(text, refusal);
   }
 
   /** Ends when everything has to be read again. */

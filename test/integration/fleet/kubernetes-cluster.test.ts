@@ -153,6 +153,31 @@ describe.runIf(have('openssl'))('with the ClusterRole of fleet.yaml', () => {
     expect(log.lines).toEqual([]);
   });
 
+  it('keeps the other nodes while an API server that starts does not know the ClusterRole', async () => {
+    const counts = new Set<number>();
+    cluster.onChange(() => counts.add(names().length));
+    let left = 2;
+    test.server.fail((line) => {
+      if (!LISTS.test(line) || left === 0) return undefined;
+      left -= 1;
+      return { code: 403 };
+    });
+    test.server.endWatches(statusOf(410, 'Expired', 'too old resource version'));
+    await eventually(() => expect([left, cluster.trouble()]).toEqual([0, undefined]));
+    expect([...counts]).toEqual([3]);
+    expect(log.lines).toEqual([]);
+  });
+
+  it('knows its own Node only, and says so, once somebody has removed the ClusterRole', async () => {
+    test.server.clearRules();
+    test.server.endWatches(statusOf(410, 'Expired', 'too old resource version'));
+    await eventually(() => expect(names()).toEqual(['n1']));
+    await eventually(() => {
+      test.server.endWatches();
+      expect(log.lines.map(({ message }) => message)).toEqual([expect.stringMatching(/does not show other nodes/)]);
+    });
+  });
+
   it('takes an ERROR event with 410 in the same way, without a word', async () => {
     test.server.endWatches(statusOf(410, 'Expired', 'too old resource version'));
     await eventually(() => expect(requests(LISTS)).toBe(2));
@@ -317,10 +342,30 @@ describe.runIf(have('openssl'))('without the ClusterRole', () => {
     const [watch] = test.server.seen.filter(({ line }) => WATCHES.test(line));
     // Somebody applies the file and looks whether it helps.
     expect(Number(/timeoutSeconds=(\d+)/.exec(watch?.line ?? '')?.[1])).toBeLessThanOrEqual(60);
+    // Half a minute of this clock: a server that starts refuses everything for a moment.
+    await eventually(() => {
+      test.server.endWatches();
+      expect(levels()).toEqual(['warn']);
+    });
     test.server.apply(FLEET_YAML);
-    test.server.endWatches();
-    await eventually(() => expect(names()).toEqual(['n1', 'n2', 'n3']));
+    await eventually(() => {
+      test.server.endWatches();
+      expect(names()).toEqual(['n1', 'n2', 'n3']);
+    });
     expect(cluster.trouble()).toBeUndefined();
     expect(levels()).toEqual(['warn', 'info']);
+  });
+
+  it('never seems to be alone when the ClusterRole comes', async () => {
+    start();
+    await eventually(() => expect(names()).toEqual(['n1']));
+    const seen: [string | undefined, number][] = [];
+    cluster.onChange(() => seen.push([cluster.trouble(), names().length]));
+    test.server.apply(FLEET_YAML);
+    await eventually(() => {
+      test.server.endWatches();
+      expect(cluster.trouble()).toBeUndefined();
+    });
+    expect(seen.filter(([trouble]) => trouble === undefined).map(([, count]) => count)).toEqual([3]);
   });
 });
