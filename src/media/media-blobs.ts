@@ -244,6 +244,7 @@ export class MediaBlobs extends Observable implements BlobUnion {
     if (fault !== 'damaged' || plugged.peer === undefined) return;
     const known = this.wrong.get(plugged.mediumId) ?? new Set();
     this.wrong.set(plugged.mediumId, known.add(digest));
+    plugged.distrusted?.();
   }
 }
 

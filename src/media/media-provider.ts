@@ -102,6 +102,8 @@ export interface PluggedMedium {
   readonly isDropFolder: boolean;
   /** Whether another node can be read now. Default: a medium of this node. */
   readonly peer?: () => PeerState;
+  /** Another node gave wrong bytes. */
+  distrusted?(): void;
   /**
    * Mounts it if necessary. Idempotent.
    * @throws AppError `media/mount` (`retry`), `media/filesystem`, `media/in-use` (`reject`),

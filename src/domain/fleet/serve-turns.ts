@@ -18,6 +18,8 @@ interface Holder {
 interface Waiting {
   readonly node: string;
   readonly untilMs: number;
+  /** The interval of its requests. */
+  readonly retryMs: number;
 }
 
 export type TurnAnswer =
@@ -35,7 +37,10 @@ const TURN_MS = 10 * 60_000;
 
 /** The interval of requests of the next node; those behind it wait longer. */
 const RETRY_MS = 2_000;
-const LONGEST_RETRY_MS = 15_000;
+const LONGEST_RETRY_MS = 5 * 60_000;
+
+/** A free slot waits for nodes that come this often, not for those behind them. */
+const KEEPS_SLOT_MS = 15_000;
 
 /** How late a request may come without the loss of its place. */
 const LATE_MS = 3_000;
@@ -55,15 +60,16 @@ export function requestTurn(
   }
   const queue = tidied.waiting.some((one) => one.node === node)
     ? tidied.waiting
-    : [...tidied.waiting, { node, untilMs: nowMs }];
+    : [...tidied.waiting, { node, untilMs: nowMs, retryMs: 0 }];
   const place = queue.findIndex((one) => one.node === node) + 1;
-  if (holder === undefined && place <= most - tidied.holders.size) {
+  const before = queue.slice(0, place - 1).filter(({ retryMs }) => retryMs <= KEEPS_SLOT_MS).length;
+  if (holder === undefined && before < most - tidied.holders.size) {
     const begun = { sinceMs: nowMs, running: 1, idleSinceMs: nowMs };
     return { turns: granted(tidied, node, begun), answer: { kind: 'granted' } };
   }
   const retryMs = Math.min(LONGEST_RETRY_MS, RETRY_MS * Math.ceil(place / most));
-  const untilMs = nowMs + 2 * retryMs + LATE_MS;
-  const waiting = queue.map((one) => (one.node === node ? { node, untilMs } : one));
+  const untilMs = nowMs + retryMs + Math.min(retryMs, KEEPS_SLOT_MS) + LATE_MS;
+  const waiting = queue.map((one) => (one.node === node ? { node, untilMs, retryMs } : one));
   return {
     turns: { ...tidied, waiting },
     answer: {

@@ -171,6 +171,7 @@ export class PeerBundle implements ReadableBundle {
     for await (const chunk of client.read(digest, startByte, signal)) {
       const wanted = chunk.subarray(0, leftBytes - given);
       given += wanted.length;
+      turn.gave(wanted.length);
       // One that gives a few bytes and fails is left out for longer each time.
       if (given >= Math.min(wireLimits.progressBytes, leftBytes)) turn.worked();
       yield wanted;
@@ -225,6 +226,7 @@ export class PeerTurn {
   private readonly turned = new Observable();
   private current: PeerState = READY;
   private failures = 0;
+  private givenBytes = 0;
 
   constructor(private readonly options: PeerTurnOptions) {}
 
@@ -244,6 +246,17 @@ export class PeerTurn {
 
   worked(): void {
     this.failures = 0;
+  }
+
+  gave(bytes: number): void {
+    this.givenBytes += bytes;
+  }
+
+  /** Bytes that it gave since the last call. */
+  takeGiven(): number {
+    const { givenBytes } = this;
+    this.givenBytes = 0;
+    return givenBytes;
   }
 
   /** Resolves when the peer is ready; at once while it is. @throws whatever aborted `signal` */

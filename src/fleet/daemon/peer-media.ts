@@ -1,6 +1,8 @@
 import { LEFT_OUT } from '../../domain/fleet/budget.ts';
+import { chosenGivers, NEW_TRIAL, TERM_MS, type Trial, trialAfter } from '../../domain/fleet/givers.ts';
 import type { FleetView, OfferedBundle, Peer } from '../../domain/fleet/node-status.ts';
 import type { MediumId } from '../../domain/model/medium.ts';
+import { isSoughtNow } from '../../domain/report/peer-wants.ts';
 import type { StatusReport } from '../../domain/report/status-schema.ts';
 import type { MediaProvider, MediaSink, MediumBundle, PluggedMedium } from '../../media/media-provider.ts';
 import { reasonOf } from '../../platform/app-error.ts';
@@ -47,6 +49,8 @@ interface PluggedPeer {
   revision: string;
   /** The time of the last report, monotonic. */
   reportedAt: number;
+  /** Its term began then. */
+  termMs: number;
   later: NodeJS.Timeout | undefined;
 }
 
@@ -60,12 +64,15 @@ function leftOutBundle(message: string): MediumBundle {
 }
 
 /**
- * Other nodes as media. Each peer with bundles that are needed is a medium `peer:<name>`. It is
- * read as a stick is, and judged with the keys of this node. A peer that does not answer, or offers
- * nothing that is needed any more, is gone.
+ * Other nodes as media `peer:<name>`: of the peers with bundles that are needed, those that
+ * {@link chosenGivers} names. They are read as a stick is, and judged with the keys of this node. A
+ * peer that does not answer, or offers nothing that is needed any more, is gone.
  */
 export class PeerMedia implements MediaProvider {
   private readonly peers = new Map<string, PluggedPeer>();
+  /** Of all peers, also those that are no media. */
+  private needs: ReadonlyMap<string, Needed> = new Map();
+  private readonly trials = new Map<string, Trial>();
   /** When peers that are left out are read again. */
   private readonly ends = new Map<string, NodeJS.Timeout>();
   private sink: MediaSink | undefined;
@@ -88,13 +95,21 @@ export class PeerMedia implements MediaProvider {
   reconsider(): void {
     if (this.sink === undefined) return;
     const view = this.options.fleet.view();
-    const wanted = new Map<string, Needed>();
+    const needs = new Map<string, Needed>();
     for (const peer of view?.peers ?? []) {
       const needed = peer.name === view?.self ? NOTHING : this.neededOf(peer);
-      if (needed.bundles.length > 0 || needed.leftOut !== undefined) wanted.set(peer.name, needed);
+      if (needed.bundles.length > 0 || needed.leftOut !== undefined) needs.set(peer.name, needed);
     }
-    for (const name of [...this.peers.keys()]) if (!wanted.has(name)) this.leave(name);
-    for (const [name, needed] of wanted) {
+    this.follow(needs);
+    const givers = [...needs].map(([name, { bundles, leftOut }]) => ({
+      name,
+      bundles: leftOut === undefined ? bundles : [{ bundleId: LEFT_OUT, isWhole: true }],
+      trial: this.trials.get(name) ?? NEW_TRIAL,
+    }));
+    const chosen = chosenGivers(view?.self ?? '', givers);
+    for (const name of [...this.peers.keys()]) if (!chosen.has(name)) this.leave(name);
+    for (const name of chosen) {
+      const needed = needs.get(name) ?? NOTHING;
       const offered = needed.bundles.map((bundle) => `${bundle.bundleId} ${bundle.revision}`).join('\n');
       const revision = needed.leftOut ?? offered;
       const known = this.peers.get(name);
@@ -106,11 +121,11 @@ export class PeerMedia implements MediaProvider {
   /** Call with each report: what it shows of peers counts against them. */
   reported(report: Pick<StatusReport, 'rejected' | 'bundles'>): void {
     const { bounds } = this.options;
-    if (bounds === undefined) return;
     for (const [name, { label, needed }] of this.peers) {
-      bounds.reported(name, label, report);
-      if (needed.leftOut === undefined && bounds.exclusion(name) !== undefined) this.reconsider();
+      bounds?.reported(name, label, report);
+      if (needed.leftOut === undefined && bounds?.exclusion(name) !== undefined) this.reconsider();
     }
+    this.endTerms(report);
   }
 
   /** Call when bundles may be judged in another way. */
@@ -124,6 +139,28 @@ export class PeerMedia implements MediaProvider {
     this.sink = undefined;
     for (const name of [...this.peers.keys()]) this.leave(name);
     for (const name of [...this.ends.keys()]) this.forgetEnd(name);
+  }
+
+  /** A peer that comes and goes is charged, not one that this node chooses in turn. */
+  private follow(needs: ReadonlyMap<string, Needed>): void {
+    const { bounds } = this.options;
+    for (const name of this.needs.keys()) if (!needs.has(name)) bounds?.left(name);
+    for (const name of needs.keys()) if (!this.needs.has(name)) bounds?.arrived(name);
+    this.needs = needs;
+    if (needs.size === 0) this.trials.clear();
+  }
+
+  /** Peers that gave too little make room for others, if there are any. */
+  private endTerms(report: Pick<StatusReport, 'bundles'>): void {
+    const nowMs = this.options.clock.monotonic();
+    const ended = [...this.peers].filter(([, { termMs }]) => nowMs - termMs >= TERM_MS);
+    for (const [name, peer] of ended) {
+      peer.termMs = nowMs;
+      const bytes = peer.turn.takeGiven();
+      const isSought = peer.needed.bundles.some(({ bundleId }) => isSoughtNow(bundleId, report));
+      if (isSought) this.trials.set(name, trialAfter(this.trials.get(name) ?? NEW_TRIAL, bytes));
+    }
+    if (ended.length > 0 && this.needs.size > this.peers.size) this.reconsider();
   }
 
   private neededOf({ name, bundles, leftOut }: Peer): Needed {
@@ -145,7 +182,7 @@ export class PeerMedia implements MediaProvider {
   }
 
   private arrive(name: string, needed: Needed, revision: string): void {
-    const { clientOf, clock, random, bounds } = this.options;
+    const { clientOf, clock, random } = this.options;
     const mediumId: MediumId = `peer:${name}`;
     const client = clientOf(name);
     const turn = new PeerTurn({
@@ -155,15 +192,16 @@ export class PeerMedia implements MediaProvider {
       random,
     });
     const label = plainText(name);
-    const now = { needed, revision, reportedAt: clock.monotonic(), later: undefined };
+    const nowMs = clock.monotonic();
+    const now = { needed, revision, reportedAt: nowMs, termMs: nowMs, later: undefined };
     const peer: PluggedPeer = { mediumId, label, turn, ...now };
     this.peers.set(name, peer);
-    bounds?.arrived(name);
     const plugged: PluggedMedium = {
       mediumId,
       label,
       isDropFolder: false,
       peer: () => turn.state(),
+      distrusted: () => this.trials.set(name, { ...(this.trials.get(name) ?? NEW_TRIAL), isWrong: true }),
       open: async () => ({ place: label, findBundles: async () => this.bundlesOf(name, peer, client) }),
       isThere: async () => this.peers.get(name) === peer,
       release: async () => undefined,
@@ -214,7 +252,6 @@ export class PeerMedia implements MediaProvider {
     this.peers.delete(name);
     clearTimeout(peer.later);
     peer.turn.close();
-    this.options.bounds?.left(name);
     this.sink?.left(peer.mediumId);
   }
 }

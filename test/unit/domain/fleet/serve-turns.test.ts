@@ -7,6 +7,7 @@ import {
   requestTurn,
   type ServeTurns,
 } from '../../../../src/domain/fleet/serve-turns.ts';
+import { seededRandom } from '../../../support/seeded-random.ts';
 
 /** Turns that a test plays, with a clock of its own. */
 function play(most: number) {
@@ -103,7 +104,38 @@ it('tells how long it takes by the turns before, and to request less often furth
   expect(request('c')).toEqual({ kind: 'wait', queue: { place: 1, waiting: 1, waitMs: 40_000 }, retryMs: 2_000 });
   expect(request('d')).toEqual({ kind: 'wait', queue: { place: 2, waiting: 2, waitMs: 100_000 }, retryMs: 4_000 });
   for (let more = 0; more < 20; more += 1) request(`e${more}`);
-  expect(request('last')).toMatchObject({ retryMs: 15_000 });
+  expect(request('last')).toMatchObject({ retryMs: 46_000 });
+  for (let more = 0; more < 200; more += 1) request(`f${more}`);
+  expect(request('later')).toMatchObject({ retryMs: 300_000 });
+});
+
+it('gets few requests of a thousand that wait, and serves others when those that waited went elsewhere', () => {
+  const { request, after, end } = play(2);
+  const random = seededRandom(7);
+  const nextAt = Array.from({ length: 1_000 }, () => Math.floor(random() * 10));
+  const holders = new Map<number, number>();
+  let [late, free] = [0, 0];
+  for (let second = 0; second < 400; second += 1) {
+    for (const [node, endsAt] of holders) {
+      if (endsAt > second) continue;
+      end(`${node}`);
+      holders.delete(node);
+    }
+    for (const [node, at] of nextAt.entries()) {
+      if (at > second) continue;
+      if (second >= 30) late += 1;
+      const answer = request(`${node}`);
+      // Every second node gets it elsewhere.
+      const restMs = answer.kind === 'granted' || node % 2 === 0 ? Number.MAX_SAFE_INTEGER : answer.retryMs;
+      if (answer.kind === 'granted') holders.set(node, second + 5);
+      nextAt[node] = second + Math.ceil((restMs / 1_000) * (0.7 + 0.3 * random()));
+    }
+    free += 2 - holders.size;
+    after(1_000);
+  }
+  expect(late / 370).toBeLessThan(8);
+  // A slot is kept for a second after a turn, and until the next node comes.
+  expect(free).toBeLessThan(400);
 });
 
 it('tells the longest time until a turn has ended', () => {

@@ -1,0 +1,148 @@
+import { beforeEach, expect, it } from 'vitest';
+import { PEER_BUDGET } from '../../../../src/domain/fleet/budget.ts';
+import { MOST_GIVERS, TERM_MS } from '../../../../src/domain/fleet/givers.ts';
+import type { OfferedBundle, Peer } from '../../../../src/domain/fleet/node-status.ts';
+import type { StatusReport } from '../../../../src/domain/report/status-schema.ts';
+import { BoundedOffers } from '../../../../src/fleet/daemon/bounded-offers.ts';
+import type { PeerClient } from '../../../../src/fleet/daemon/peer-bundle.ts';
+import { PeerMedia } from '../../../../src/fleet/daemon/peer-media.ts';
+import { PeerBudgets } from '../../../../src/fleet/wire/peer-budgets.ts';
+import type { MediaSink, PluggedMedium } from '../../../../src/media/media-provider.ts';
+import { systemClock } from '../../../../src/platform/clock.ts';
+import { digestOf } from '../../../../src/platform/digest.ts';
+import { Observable } from '../../../../src/platform/subscription.ts';
+
+const BLOB = Buffer.alloc(1024 * 1024, 'a layer ');
+const DIGEST = digestOf(BLOB);
+const never = new AbortController().signal;
+const offered: OfferedBundle = {
+  bundleId: digestOf('ocp 4.13.7'),
+  name: 'ocp',
+  version: '4.13.7',
+  sequence: 7,
+  isWhole: true,
+  revision: 'r1',
+};
+const client: Pick<PeerClient, 'blobs' | 'read'> = {
+  blobs: async () => new Map([[DIGEST, BLOB.length]]),
+  read: async function* () {
+    yield BLOB;
+  },
+};
+
+class Fleet extends Observable {
+  peers: readonly Peer[] = [];
+
+  view() {
+    return { self: 'worker-0', nodes: [], peers: this.peers };
+  }
+
+  isSilent(): boolean {
+    return false;
+  }
+
+  show(count: number, bundles: readonly OfferedBundle[] = [offered]): void {
+    this.peers = Array.from({ length: count }, (_none, at) => ({
+      name: `worker-${at + 1}`,
+      address: `10.0.0.${at + 1}:9777`,
+      bundles,
+    }));
+    this.notify();
+  }
+}
+
+let nowMs: number;
+let fleet: Fleet;
+let bounds: BoundedOffers;
+let media: PeerMedia;
+let plugged: Map<string, PluggedMedium>;
+
+beforeEach(async () => {
+  nowMs = 0;
+  fleet = new Fleet();
+  plugged = new Map();
+  const clock = { ...systemClock, monotonic: () => nowMs };
+  bounds = new BoundedOffers(new PeerBudgets(clock));
+  media = new PeerMedia({
+    fleet,
+    clientOf: () => client as PeerClient,
+    isWanted: () => true,
+    own: { sizeOf: async () => undefined, read: () => client.read(DIGEST, 0, never) },
+    clock,
+    random: () => 0.5,
+    bounds,
+  });
+  const sink: MediaSink = {
+    arrived: (medium) => void plugged.set(medium.label, medium),
+    changed: () => undefined,
+    left: (mediumId) => void plugged.delete(mediumId.slice('peer:'.length)),
+  };
+  await media.start(sink);
+});
+
+const passTerm = (hold?: string) => {
+  nowMs += TERM_MS;
+  const bundles = [{ bundleId: offered.bundleId, hold, media: [] }];
+  media.reported({ rejected: [], bundles } as unknown as StatusReport);
+};
+
+async function take(name: string): Promise<void> {
+  const opened = await plugged.get(name)?.open(never);
+  const [bundle] = (await opened?.findBundles(never)) ?? [];
+  if (bundle?.kind !== 'bundle') return expect.unreachable();
+  for await (const _chunk of bundle.blobs.read(DIGEST, 0, never));
+}
+
+it('makes 8 of many nodes media, and all of a few', () => {
+  fleet.show(MOST_GIVERS);
+  expect(plugged.size).toBe(MOST_GIVERS);
+  fleet.show(5_000);
+  expect(plugged.size).toBe(MOST_GIVERS);
+});
+
+it('replaces those that gave nothing in their term by others, until each one had its turn', async () => {
+  fleet.show(20);
+  const [first = '', second = ''] = plugged.keys();
+  await take(first);
+  await take(second);
+  plugged.get(second)?.distrusted?.();
+  const before = new Set(plugged.keys());
+  passTerm();
+  expect(plugged.has(first)).toBe(true);
+  expect([...plugged.keys()].filter((name) => before.has(name))).toEqual([first]);
+  const used = new Set([...before, ...plugged.keys()]);
+  for (let term = 0; term < 2; term += 1) {
+    passTerm();
+    for (const name of plugged.keys()) used.add(name);
+  }
+  expect(used.size).toBe(20);
+});
+
+it('keeps all of them while a bundle waits for something else, as for a person', () => {
+  fleet.show(20);
+  const before = [...plugged.keys()];
+  passTerm('approval');
+  expect([...plugged.keys()]).toEqual(before);
+});
+
+it('keeps all of a few, whatever they give', () => {
+  fleet.show(MOST_GIVERS);
+  const before = [...plugged.values()];
+  passTerm();
+  expect([...plugged.values()]).toEqual(before);
+});
+
+it('charges no node for the turns that this one gives it, but those that come and go', () => {
+  fleet.show(MOST_GIVERS + 1);
+  for (let term = 0; term < 100; term += 1) passTerm();
+  const excluded = () => fleet.peers.filter(({ name }) => bounds.exclusion(name) !== undefined).length;
+  expect(excluded()).toBe(0);
+  for (let time = 0; time <= PEER_BUDGET.arrival.perMinute; time += 1) {
+    fleet.show(MOST_GIVERS + 1, []);
+    expect(plugged.size).toBe(0);
+    fleet.show(MOST_GIVERS + 1);
+  }
+  expect(excluded()).toBe(MOST_GIVERS + 1);
+  fleet.notify();
+  expect(plugged.size).toBe(MOST_GIVERS);
+});
