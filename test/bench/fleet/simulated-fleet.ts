@@ -2,11 +2,9 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import type { NodeStatus } from '../../../src/domain/fleet/node-status.ts';
 import { hexOf } from '../../../src/domain/model/digest.ts';
-import { Peers } from '../../../src/fleet/peers/peers.ts';
-import { WarnOnce } from '../../../src/fleet/trouble.ts';
 import type { OffersDocument } from '../../../src/fleet/wire/documents.ts';
 import { digestOf } from '../../../src/platform/digest.ts';
-import { silentLog } from '../../../src/platform/log.ts';
+import { fixedPeers } from '../../support/fleet/fixed-peers.ts';
 import { fixedCluster } from '../../support/kubernetes/fixed-cluster.ts';
 import { seededRandom } from '../../support/seeded-random.ts';
 import { SimulatedClock } from '../../support/simulated-clock.ts';
@@ -163,15 +161,10 @@ async function peersMiB(size: number): Promise<number> {
     status: statusOf(at),
   }));
   cluster.set(nodes);
-  const peers = new Peers({
+  const peers = fixedPeers({
     identity: () => undefined,
     clock,
-    onHeard: () => undefined,
-    settings: { peers: [], activate: 'each', absent: 3_600_000 },
     cluster,
-    store: { load: async () => [], save: async () => undefined },
-    warnings: new WarnOnce(silentLog, clock),
-    ownStatus: () => undefined,
     request: async ({ name }) => ({ document: documentOf(name), etag: digestOf(name) }),
   });
   const stop = new AbortController();

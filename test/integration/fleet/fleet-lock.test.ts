@@ -58,6 +58,15 @@ function start(report: OwnReport | undefined) {
   };
 }
 
+/** Its release was activated for this time. */
+async function unproven(before: OwnReport, ms: number) {
+  const node = start(before);
+  await node.pass(MINUTE);
+  await node.report(activated);
+  await node.pass(ms);
+  return node;
+}
+
 describe('the client of FleetLock', () => {
   it('has the lock from before the activation until the release is proven', async () => {
     const node = start(idle);
@@ -181,10 +190,7 @@ describe('the client of FleetLock', () => {
   });
 
   it('says once that it keeps the lock for a release that is never proven', async () => {
-    const node = start(begun);
-    await node.pass(MINUTE);
-    await node.report(activated);
-    await node.pass(23 * 60 * MINUTE);
+    const node = await unproven(begun, 23 * 60 * MINUTE);
     expect(node.warnings()).toEqual([]);
     await node.pass(3 * 60 * MINUTE);
     expect(node.warnings()).toEqual([KEPT]);
@@ -203,10 +209,7 @@ describe('the client of FleetLock', () => {
   });
 
   it('says that it is not kept any more only when the server has it back', async () => {
-    const node = start(begun);
-    await node.pass(MINUTE);
-    await node.report(activated);
-    await node.pass(25 * 60 * MINUTE);
+    const node = await unproven(begun, 25 * 60 * MINUTE);
     await node.report(begun);
     expect(node.view()).toEqual({ isHeld: true });
     server.fault = (response) => response.writeHead(500).end();
@@ -220,10 +223,7 @@ describe('the client of FleetLock', () => {
   });
 
   it('says nothing of an activation that a person began without the lock', async () => {
-    const node = start(idle);
-    await node.pass(MINUTE);
-    await node.report(activated);
-    await node.pass(25 * 60 * MINUTE);
+    const node = await unproven(idle, 25 * 60 * MINUTE);
     expect(node.warnings()).toEqual([]);
   });
 

@@ -2,12 +2,12 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { Peers } from '../../../../src/fleet/peers/peers.ts';
-import { WarnOnce } from '../../../../src/fleet/trouble.ts';
+import type { Peers } from '../../../../src/fleet/peers/peers.ts';
 import { createOffersHandler } from '../../../../src/fleet/wire/server.ts';
 import { systemClock } from '../../../../src/platform/clock.ts';
 import { silentLog } from '../../../../src/platform/log.ts';
 import { eventually } from '../../../support/eventually.ts';
+import { fixedPeers } from '../../../support/fleet/fixed-peers.ts';
 import { createMemoryOffers } from '../../../support/fleet/memory-offers.ts';
 import { fastClock } from '../../../support/kubernetes/fast-clock.ts';
 import { fixedCluster } from '../../../support/kubernetes/fixed-cluster.ts';
@@ -35,16 +35,7 @@ beforeEach(async () => {
     { name: 'worker-1', endpoint: { host: '127.0.0.1', port }, serves: [] },
     { name: 'worker-2', serves: [] },
   ]);
-  peers = new Peers({
-    identity: undefined,
-    clock,
-    onHeard: () => undefined,
-    settings: { peers: [], activate: 'each', absent: 3_600_000 },
-    cluster,
-    store: { load: async () => [], save: async () => undefined },
-    warnings: new WarnOnce(silentLog, clock),
-    ownStatus: () => undefined,
-  });
+  peers = fixedPeers({ clock, cluster });
   const stopping = new AbortController();
   const running = peers.run(stopping.signal);
   stop = async () => {

@@ -2,10 +2,9 @@ import { afterEach, describe, expect, it } from 'vitest';
 import type { NodeStatus } from '../../../../src/domain/fleet/node-status.ts';
 import { hexOf } from '../../../../src/domain/model/digest.ts';
 import { rankOf, wholeBundles } from '../../../../src/fleet/peers/peer.ts';
-import { Peers } from '../../../../src/fleet/peers/peers.ts';
-import { type ClusterNode, WarnOnce } from '../../../../src/fleet/trouble.ts';
+import type { ClusterNode } from '../../../../src/fleet/trouble.ts';
 import { digestOf } from '../../../../src/platform/digest.ts';
-import { silentLog } from '../../../../src/platform/log.ts';
+import { fixedPeers } from '../../../support/fleet/fixed-peers.ts';
 import { fixedCluster } from '../../../support/kubernetes/fixed-cluster.ts';
 import { SimulatedClock } from '../../../support/simulated-clock.ts';
 
@@ -53,18 +52,14 @@ function play(setting: Setting) {
   const queries: { readonly at: number; readonly atMs: number }[] = [];
   /** A long poll that lasts brings news at once. */
   const heard: typeof queries = [];
-  const peers = new Peers({
-    identity: undefined,
+  const peers = fixedPeers({
     clock,
-    onHeard: () => undefined,
     settings: {
       activate: 'each',
       absent,
       peers: isAnnounced ? [] : others.map((at) => `${endpointAt(at).host}:9777`),
     },
     cluster,
-    store: { load: async () => [], save: async () => undefined },
-    warnings: new WarnOnce(silentLog, clock),
     ownStatus: () => PRELOADING,
     request: async ({ target: { endpoint } }, { waitMs = 0, etag: known }, signal) => {
       const [, , third = 0, fourth = 0] = endpoint.host.split('.').map(Number);

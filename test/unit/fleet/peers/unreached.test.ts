@@ -1,10 +1,10 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { expect, it } from 'vitest';
-import { Peers } from '../../../../src/fleet/peers/peers.ts';
 import { WarnOnce } from '../../../../src/fleet/trouble.ts';
 import { digestOf } from '../../../../src/platform/digest.ts';
 import { eventually } from '../../../support/eventually.ts';
+import { fixedPeers } from '../../../support/fleet/fixed-peers.ts';
 import { fastClock } from '../../../support/kubernetes/fast-clock.ts';
 import { fixedCluster } from '../../../support/kubernetes/fixed-cluster.ts';
 import { createRecordingLog } from '../../../support/recording-log.ts';
@@ -29,16 +29,7 @@ it('names what a node announces that has not answered for a minute', async () =>
   ]);
   const clock = fastClock(500);
   const log = createRecordingLog();
-  const peers = new Peers({
-    identity: undefined,
-    clock,
-    onHeard: () => undefined,
-    settings: { peers: [], activate: 'each', absent: 3_600_000 },
-    cluster,
-    store: { load: async () => [], save: async () => undefined },
-    warnings: new WarnOnce(log, clock),
-    ownStatus: () => undefined,
-  });
+  const peers = fixedPeers({ clock, cluster, warnings: new WarnOnce(log, clock) });
   const stop = new AbortController();
   const running = peers.run(stop.signal);
   await eventually(() => expect(peers.list()[0]?.trouble).toContain('ECONNREFUSED'));
