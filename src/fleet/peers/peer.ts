@@ -1,6 +1,6 @@
 import { connect } from 'node:net';
 import type { Duplex } from 'node:stream';
-import type { NodeStatus, ReleaseStatus } from '../../domain/fleet/node-status.ts';
+import type { NodeStatus, Peer, ReleaseStatus } from '../../domain/fleet/node-status.ts';
 import type { Phase } from '../../domain/model/condition.ts';
 import { type BundleId, hexOf } from '../../domain/model/digest.ts';
 import { AWAY_CODES } from '../../domain/model/image.ts';
@@ -9,6 +9,7 @@ import { OWN_CODES } from '../../domain/report/reasons/reason-text.ts';
 import { type Endpoint, formatEndpoint } from '../../domain/settings/addresses.ts';
 import { NEVER_ABORTED } from '../../platform/async/abort.ts';
 import type { Clock } from '../../platform/clock.ts';
+import { defined } from '../../platform/defined.ts';
 import type { Identity } from '../identity/identity.ts';
 import { callPeer } from '../identity/tls-ends.ts';
 import { fleetError } from '../trouble.ts';
@@ -45,6 +46,9 @@ export interface Target {
  * stalled. One less than the peer allows, which may notice a closed one later.
  */
 const MOST_CONNECTIONS = wireLimits.ofNode - 1;
+
+/** A restart of a node is no trouble. */
+const UNREACHED_MS = 60_000;
 
 /** Another node. Times are monotonic. Opens nothing before the first query. */
 export class KnownPeer {
@@ -91,6 +95,30 @@ export class KnownPeer {
   /** Its address until its Node is known. */
   get name(): string {
     return this.target.name ?? this.node ?? formatEndpoint(this.target.endpoint);
+  }
+
+  /** @returns whether that is news */
+  failed(trouble: string, nowMs: number): boolean {
+    const isNews = this.trouble !== trouble;
+    if (this.trouble === undefined) {
+      this.quiet = 0;
+      this.troubleSinceMs = nowMs;
+      this.offered = this.bundles;
+    }
+    this.quiet += 1;
+    this.trouble = trouble;
+    this.etag = undefined;
+    this.bundles = [];
+    return isNews;
+  }
+
+  view(nowMs: number): Peer {
+    const { name, target, bundles, hasAnswered } = this;
+    const trouble = this.trouble ?? (hasAnswered ? undefined : 'it was not asked yet');
+    const isLong = this.trouble !== undefined && nowMs - this.troubleSinceMs >= UNREACHED_MS;
+    const ids = isLong ? new Set([...this.offered.map(({ bundleId }) => bundleId), ...target.serves]) : undefined;
+    const unreached = ids?.size ? [...ids] : undefined;
+    return defined({ name, address: formatEndpoint(target.endpoint), trouble, unreached, bundles });
   }
 
   private async open({ identity, clock, onHeard }: PeerWays): Promise<Duplex> {

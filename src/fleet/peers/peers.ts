@@ -1,10 +1,8 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { NodeStatus, Peer } from '../../domain/fleet/node-status.ts';
-import { formatEndpoint } from '../../domain/settings/addresses.ts';
 import type { Settings } from '../../domain/settings/settings.ts';
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { Wake } from '../../platform/async/wake.ts';
-import { defined } from '../../platform/defined.ts';
 import { messageIds } from '../../platform/message-ids.ts';
 import { Observable } from '../../platform/subscription.ts';
 import { HANDSHAKE_MS } from '../identity/tls-ends.ts';
@@ -111,7 +109,7 @@ export class Peers extends Observable {
     const leftOut = [...this.leftOut].map(
       ([name, { address, why }]): Peer => ({ name, address, trouble: why, leftOut: why, bundles: [] }),
     );
-    return [...shown.map((peer) => viewOf(peer, nowMs)), ...leftOut].sort((a, b) => (a.name < b.name ? -1 : 1));
+    return [...shown.map((peer) => peer.view(nowMs)), ...leftOut].sort((a, b) => (a.name < b.name ? -1 : 1));
   }
 
   find(name: string): KnownPeer | undefined {
@@ -210,16 +208,7 @@ export class Peers extends Observable {
     const code = error instanceof AppError ? error.code : 'unknown';
     const fields = { err: error, peer: name, messageId: messageIds.peerAway };
     this.options.warnings.warn(name, code, fields, `Nothing comes from ${name}: ${trouble}`);
-    const isNews = peer.trouble !== trouble;
-    if (peer.trouble === undefined) {
-      peer.quiet = 0;
-      peer.troubleSinceMs = this.options.clock.monotonic();
-      peer.offered = peer.bundles;
-    }
-    peer.quiet += 1;
-    peer.trouble = trouble;
-    peer.etag = undefined;
-    peer.bundles = [];
+    const isNews = peer.failed(trouble, this.options.clock.monotonic());
     this.schedule(peer);
     if (isNews) this.notify();
   }
@@ -413,20 +402,4 @@ export class Peers extends Observable {
     this.schedule(peer);
     if (isNews) this.notify();
   }
-}
-
-function viewOf(peer: KnownPeer, nowMs: number): Peer {
-  const { name, target, bundles, hasAnswered } = peer;
-  const trouble = peer.trouble ?? (hasAnswered ? undefined : 'it was not asked yet');
-  const unreached = unreachedOf(peer, nowMs);
-  return defined({ name, address: formatEndpoint(target.endpoint), trouble, unreached, bundles });
-}
-
-/** A restart of a node is no trouble. */
-const UNREACHED_MS = 60_000;
-
-function unreachedOf({ trouble, troubleSinceMs, offered, target }: KnownPeer, nowMs: number): Peer['unreached'] {
-  if (trouble === undefined || nowMs - troubleSinceMs < UNREACHED_MS) return undefined;
-  const ids = new Set([...offered.map(({ bundleId }) => bundleId), ...target.serves]);
-  return ids.size === 0 ? undefined : [...ids];
 }
