@@ -1,20 +1,22 @@
 import { EventEmitter } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { NodeStatus } from '../../../src/domain/fleet/node-status.ts';
+import { chosenGivers, NEW_TRIAL, TERM_MS, type Trial, trialAfter } from '../../../src/domain/fleet/givers.ts';
+import type { NodeStatus, OfferedBundle } from '../../../src/domain/fleet/node-status.ts';
 import { type BundleId, type Digest, hexOf } from '../../../src/domain/model/digest.ts';
 import { orderPulls } from '../../../src/domain/preload/pull-schedule.ts';
 import { PeerTurn } from '../../../src/fleet/daemon/peer-bundle.ts';
 import { isNeedy, type KnownPeer } from '../../../src/fleet/peers/peer.ts';
-import { Peers } from '../../../src/fleet/peers/peers.ts';
+import type { Peers } from '../../../src/fleet/peers/peers.ts';
 import { OwnOffers } from '../../../src/fleet/serve/own-offers.ts';
 import { ServedNodes, type Turn } from '../../../src/fleet/serve/served-nodes.ts';
-import { type ClusterNode, WarnOnce } from '../../../src/fleet/trouble.ts';
+import type { ClusterNode } from '../../../src/fleet/trouble.ts';
 import type { Watched, WatchOptions } from '../../../src/fleet/wire/client.ts';
 import { busyError, NEWS, type OffersDocument, wireLimits } from '../../../src/fleet/wire/documents.ts';
 import { sendWatched } from '../../../src/fleet/wire/server.ts';
 import { Wake } from '../../../src/platform/async/wake.ts';
 import { silentLog } from '../../../src/platform/log.ts';
 import { Observable } from '../../../src/platform/subscription.ts';
+import { fixedPeers } from '../../support/fleet/fixed-peers.ts';
 import { fixedCluster } from '../../support/kubernetes/fixed-cluster.ts';
 import type { SimulatedClock } from '../../support/simulated-clock.ts';
 
@@ -74,8 +76,12 @@ export class SimulatedNode {
   private readonly turns = new Map<string, PeerTurn>();
   private readonly streams = new Map<string, number>();
   private taken = 0;
-  /** Which blobs a giver had when its offers were read last. */
-  private readonly seen = new Map<string, { readonly revision: string; readonly blobs: number }>();
+  private readonly seen = new Map<string, OfferedBundle>();
+  /** Which blobs a giver had when its list was read last. */
+  private readonly lists = new Map<string, number>();
+  private readonly trials = new Map<string, Trial>();
+  private readonly givenBytes = new Map<string, number>();
+  private termMs = 0;
   private readonly lastMs = new Map<string, number>();
   private status: NodeStatus = { version: 1, arch: 'amd64', releases: [] };
   private readonly endpoint;
@@ -101,14 +107,10 @@ export class SimulatedNode {
       clock,
       log: silentLog,
     });
-    this.peers = new Peers({
+    this.peers = fixedPeers({
       identity: () => undefined,
       clock,
-      onHeard: () => undefined,
-      settings: { peers: [], activate: 'each', absent: 3_600_000 },
       cluster: this.cluster,
-      store: { load: async () => [], save: async () => undefined },
-      warnings: new WarnOnce(silentLog, clock),
       ownStatus: () => this.status,
       request: (peer, watch, signal) => this.query(peer, watch, signal),
     });
@@ -178,6 +180,7 @@ export class SimulatedNode {
         this.wasNeedy = needs;
         this.peers.statusChanged();
       }
+      if (clock.monotonic() - this.termMs >= TERM_MS) this.endTerm();
       await clock.sleep(REPORT_MS, signal);
     }
   }
@@ -243,16 +246,50 @@ export class SimulatedNode {
     return { document: this.own.document(), etag: response.body === '' ? undefined : response.etag };
   }
 
-  /** The daemon reads the list of blobs again when the revision has changed. */
   private look(other: SimulatedNode, { bundles }: OffersDocument): void {
     const [offered] = bundles;
-    if (offered === undefined || this.seen.get(other.name)?.revision === offered.revision) return;
+    const known = this.seen.get(other.name);
+    if (offered === undefined || known?.revision === offered.revision) return;
     this.firstHeardMs = Math.min(this.firstHeardMs, this.world.clock.monotonic());
     if (this.isDone()) return;
-    this.seen.set(other.name, { revision: offered.revision, blobs: other.has });
+    this.seen.set(other.name, offered);
+    if (known?.isWhole !== offered.isWhole) this.chooseGivers([...this.lists.keys(), other.name]);
+    if (known !== undefined && this.lists.has(other.name)) this.readList(other.name);
+  }
+
+  /** See `PeerMedia`. */
+  private endTerm(): void {
+    this.termMs = this.world.clock.monotonic();
+    if (this.isDone() || this.seen.size === this.lists.size) return;
+    for (const name of this.lists.keys()) {
+      this.trials.set(name, trialAfter(this.trials.get(name) ?? NEW_TRIAL, this.givenBytes.get(name) ?? 0));
+    }
+    this.givenBytes.clear();
+    this.chooseGivers([...this.seen.keys()]);
+  }
+
+  /** @param names all others would not be chosen */
+  private chooseGivers(names: readonly string[]): void {
+    const givers = [...new Set(names)].flatMap((name) => {
+      const offered = this.seen.get(name);
+      return offered === undefined ? [] : [{ name, bundles: [offered], trial: this.trials.get(name) ?? NEW_TRIAL }];
+    });
+    const chosen = chosenGivers(this.name, givers);
+    for (const name of this.lists.keys()) {
+      if (chosen.has(name)) continue;
+      this.lists.delete(name);
+      this.turns.get(name)?.close();
+      this.turns.delete(name);
+    }
+    for (const name of chosen) if (!this.lists.has(name)) this.readList(name);
+  }
+
+  private readList(name: string): void {
+    const { has } = this.nodeOf(name);
+    this.lists.set(name, has);
     this.changed.notify();
     this.world.traffic.requests += 1;
-    this.world.traffic.bytes += HEADS_BYTES + 100 * countOf(other.has);
+    this.world.traffic.bytes += HEADS_BYTES + 100 * countOf(has);
   }
 
   /** One pull after the other. A node that gives something else is noticed within a second. */
@@ -272,7 +309,7 @@ export class SimulatedNode {
   /** The layer that `orderPulls` puts first, from the node that gives the least. */
   private choose(): { readonly at: number; readonly giver: string } | undefined {
     const { layers, layerBytes } = this.world;
-    const givers = [...this.seen].map(([name, { blobs }]) => ({ name, blobs }));
+    const givers = [...this.lists].map(([name, blobs]) => ({ name, blobs }));
     const free = givers.filter(({ name }) => this.streams.get(name) !== 1 && this.turnOf(name).state().isReady);
     if (free.length === 0) return undefined;
     const holders = new Map<Digest, number>();
@@ -297,7 +334,10 @@ export class SimulatedNode {
     try {
       await this.connect(other, signal);
       const granted = other.served.request(this.name);
-      if ('busy' in granted) return this.turnOf(name).busy(granted.busy, layers[at] as Digest);
+      if ('busy' in granted) {
+        if (this.lists.has(name)) this.turnOf(name).busy(granted.busy, layers[at] as Digest);
+        return;
+      }
       const isWhole = await this.load(other, granted.turn, layerBytes, signal);
       if (isWhole) this.took(at);
     } finally {
@@ -318,6 +358,7 @@ export class SimulatedNode {
       await turn.add(bytes, signal);
       await clock.sleep((1_000 * bytes * Math.max(this.active, other.active)) / bytesPerSecond, signal);
       left -= bytes;
+      this.givenBytes.set(other.name, (this.givenBytes.get(other.name) ?? 0) + bytes);
     }
     turn.end();
     for (const one of both) one.active -= 1;
