@@ -167,7 +167,7 @@ describe.runIf(have('root', 'mmdebstrap'))('repairs of a release on the CRI-O do
       images: { total: 2, present: 0 },
     });
     expect(gone.status).toMatch(
-      /: 2 of 2 images of ocp 4\.13\.7 are missing\. Plug in the stick of ocp 4\.13\.7\. The first is \S+\. See 'stickpin list'\.$/,
+      /: 2 of 2 images of ocp 4\.13\.7 are missing\. Plug in the stick of ocp 4\.13\.7\. The first is \S+\.$/,
     );
     expect(renderList(gone)).toContain('Plug in the stick of ocp 4.13.7');
     harness.engine.kick();
