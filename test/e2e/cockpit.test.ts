@@ -59,7 +59,7 @@ describeMachine(
     test('shows the stick, and the release that is ready', async () => {
       const stick = await makeStick({ image: join(directory, 'stick.img'), folder: join(directory, 'medium') });
       await machine().plug(stick);
-      await node.until('the preload', ({ bundles: [entry] }) => entry?.phase === 'ready');
+      await node.untilPinned('ready', 2);
       await session.shows(/ocp 4\.13\.7 is loaded/);
     });
 
@@ -74,6 +74,8 @@ describeMachine(
 
     test('activates with it', async () => {
       await session.administer(PASSWORD);
+      // It is refused while containerd does not answer.
+      await node.untilPinned('ready', 2);
       await activate();
       await session.shows(/Activation of ocp 4\.13\.7 has begun/);
       await node.until('the activation', ({ bundles: [entry] }) => entry?.phase === 'activated');

@@ -37,6 +37,9 @@ describeMachine('a node with containerd', 'booted', (machine) => {
     bundle = await makeSampleBundle({ dir: join(directory, 'stick/stickpin'), keys: [key] });
   });
 
+  // The daemon's own test of pulls takes a pin label away for a moment.
+  const isPinned = () => node.untilPinned('activated', 2, bundle.bundleId);
+
   test('a stick plugged in before the daemon started is found, on a bare disk and without a key at first', async () => {
     await machine().output('systemctl enable --now containerd.service');
     stick = await makeStick({
@@ -47,9 +50,10 @@ describeMachine('a node with containerd', 'booted', (machine) => {
     });
     first = await machine().plug(stick);
     await installCopied(machine(), {});
-    const report = await node.until('the rejection', ({ rejected }) => rejected.length > 0);
-    expect(report.status).toMatch(/: Rejected bundle on the stick: .*\/etc\/stickpin\/keys\.d/);
-    expect(report.runtime.name).toMatch(/^containerd /);
+    const refused = /: Rejected bundle on the stick: .*\/etc\/stickpin\/keys\.d/;
+    const isRefused = ({ rejected, status, runtime }: StatusReport) =>
+      rejected.length > 0 && refused.test(status) && runtime.name?.startsWith('containerd ') === true;
+    await node.until('the rejection', isRefused);
   });
 
   test('it has a separate share of the processors', async () => {
@@ -59,18 +63,15 @@ describeMachine('a node with containerd', 'booted', (machine) => {
 
   test('with its key installed it is preloaded, pinned by label and activated automatically', async () => {
     await machine().putFile('/etc/stickpin/keys.d/factory-2026.pub', key.publicPem);
-    // The daemon's own test of pulls takes a pin label away for a moment.
-    await node.until(
-      'activation',
-      ({ operation, bundles: [entry] }) =>
-        operation === 'idle' && entry?.phase === 'activated' && entry.images.present === 2 && entry.images.pinned === 2,
-    );
+    await isPinned();
     for (const { reference, tags } of bundle.contents.images) {
       const list = `ctr --namespace k8s.io images ls "name==${reference}"`;
       await machine().untilOutput('the pin label', `${list} | grep --quiet io.cri-containerd.pinned=pinned`);
-      for (const tag of tags) expect(await machine().output('ctr --namespace k8s.io images ls -q')).toContain(tag);
+      for (const tag of tags) {
+        await expect.poll(() => machine().output('ctr --namespace k8s.io images ls -q')).toContain(tag);
+      }
     }
-    await machine().output('grep --quiet stickpin /etc/containerd/certs.d/*/hosts.toml');
+    await machine().untilOutput('the mirrors', 'grep --quiet stickpin /etc/containerd/certs.d/*/hosts.toml');
   });
 
   test('without its stick and a network its images are pulled again, also after a power cut that damaged one', async () => {
@@ -82,12 +83,8 @@ describeMachine('a node with containerd', 'booted', (machine) => {
       const made = await pull(names);
       expect(made.filter(({ failure }) => failure !== undefined)).toEqual([]);
       expect(made.map(({ image }) => image)).toEqual(names);
-      // The daemon's own test: PullImage over CRI, by digest.
-      await machine().run('stickpin doctor');
-      const report = await node.until('the test of pulls', ({ conditions }) =>
-        conditions.some(({ type, status }) => type === 'PullsAnswered' && status === 'True'),
-      );
-      expect(report.bundles[0]?.images).toEqual({ total: 2, present: 2, pinned: 2 });
+      await arePullsAnswered();
+      await isPinned();
     };
     await pulls();
     const token = await machine().output('cat /var/lib/stickpin/registry-token');
@@ -101,8 +98,8 @@ describeMachine('a node with containerd', 'booted', (machine) => {
     // Before the daemon has written anything: it waits for containerd.
     expect(await machine().output('systemctl show -P Result stickpin-clear-mirrors.service')).toBe('success');
     expect(await machine().output('cat /etc/containerd/certs.d/quay.example.com/hosts.toml')).toContain(token);
-    const damaged = await node.until('the damage to be found', ({ bundles: [entry] }) => entry?.degraded !== undefined);
-    expect(damaged.bundles[0]?.degraded).toMatchObject({ code: 'engine/image-damaged' });
+    const isDamaged = ({ bundles: [entry] }: StatusReport) => entry?.degraded?.code === 'engine/image-damaged';
+    await node.until('the damage to be found', isDamaged);
     first = await machine().plug(stick);
     await node.until(
       'the image to be healed',
@@ -118,24 +115,40 @@ describeMachine('a node with containerd', 'booted', (machine) => {
   const hosts = '/etc/containerd/certs.d/quay.example.com/hosts.toml';
   const dropIns = '/run/systemd/system/stickpin.service.d';
 
+  /** The daemon's own test: PullImage over CRI, by digest. It gives up where a runtime is slow. */
+  async function arePullsAnswered(): Promise<void> {
+    await machine().until('pulls to be answered', async () => {
+      await machine().run('stickpin doctor');
+      const answered = (await node.report()).conditions.find(({ type }) => type === 'PullsAnswered');
+      expect(answered).toMatchObject({ status: 'True' });
+      return true;
+    });
+  }
+
   /** Settings of the unit, until {@link comesBack}. */
   async function changeUnit(service: string): Promise<void> {
     await machine().putFile(`${dropIns}/test.conf`, `[Service]\n${service}\n`);
     await machine().output('systemctl daemon-reload');
   }
 
-  /** Without a network no registry answers: the pull fails, within `mostMs`. */
+  /**
+   * Without a network no registry answers: the pull fails, within `mostMs`. It takes longer while
+   * containerd does not answer, or at the socket of a start that fails late.
+   */
   async function fallsThrough(mostMs = 10_000): Promise<void> {
-    const [made] = await pull([bundle.contents.images[0]?.reference ?? '']);
-    expect(made?.failure).toContain('quay.example.com');
-    // Within a second on a machine that is not emulated: see masked-pulls.test.ts.
-    expect(made?.elapsedMs).toBeLessThan(mostMs);
+    await machine().until('a pull to fall through', async () => {
+      const [made] = await pull([bundle.contents.images[0]?.reference ?? '']);
+      expect(made?.failure).toContain('quay.example.com');
+      // Within a second on a machine that is not emulated: see masked-pulls.test.ts.
+      expect(made?.elapsedMs).toBeLessThan(mostMs);
+      return true;
+    });
   }
 
   async function comesBack(): Promise<void> {
     await machine().output(`rm -rf ${dropIns}; systemctl daemon-reload; systemctl restart stickpin`);
     await machine().untilOutput('the mirrors to be back', `test -s ${hosts}`);
-    await node.until('the report', (report) => report.bundles[0]?.images.pinned === 2);
+    await isPinned();
   }
 
   /** How long a command takes by the guest's clock, by which its watchdogs count too. */
@@ -148,16 +161,16 @@ describeMachine('a node with containerd', 'booted', (machine) => {
 
   test('a daemon that is stopped by a signal holds pulls no longer than its watchdog', async () => {
     const pid = await machine().output('systemctl show -P MainPID stickpin');
-    await changeUnit('WatchdogSec=10');
+    await changeUnit('WatchdogSec=30');
     const restartMs = await guestMs('systemctl restart stickpin');
-    await node.until('the report', (report) => report.bundles[0]?.images.pinned === 2);
+    await isPinned();
     const [image] = bundle.contents.images;
     await machine().output('kill -STOP $(systemctl show -P MainPID stickpin)');
     const [stalled] = await pull([image?.reference ?? '']);
     expect(stalled?.failure).toBeUndefined();
-    // The watchdog, RestartSec=, a start that may be as slow again as the one before, and some
-    // seconds for the core of the killed process, the first round and the pull itself.
-    expect(stalled?.elapsedMs).toBeLessThan(10_000 + 2_000 + 2 * restartMs + 20_000);
+    // The watchdog, RestartSec=, a start that may be as slow again as the one before, and two
+    // minutes for the core of the killed process, the first round and the pull itself.
+    expect(stalled?.elapsedMs).toBeLessThan(30_000 + 2_000 + 2 * restartMs + 120_000);
     expect(await machine().output('systemctl show -P MainPID stickpin')).not.toBe(pid);
     expect(await machine().output('systemctl show -P NRestarts stickpin')).not.toBe('0');
     await comesBack();
@@ -177,7 +190,7 @@ describeMachine('a node with containerd', 'booted', (machine) => {
       expect(await machine().output('systemctl show -P NRestarts stickpin')).toBe('0');
     }
     expect(await machine().output(mirrors)).toBe(before);
-    await node.until('the report', (report) => report.bundles[0]?.images.pinned === 2);
+    await isPinned();
   });
 
   test('a start that hangs ends at its time limit, and takes the mirrors with it', async () => {
@@ -189,9 +202,9 @@ describeMachine('a node with containerd', 'booted', (machine) => {
     await machine().untilOutput('the start to hang', 'test "$(systemctl show -P SubState stickpin)" = start');
     // It waits behind the socket, until systemd gives the start up.
     await fallsThrough(limitMs + 20_000);
-    expect(await machine().output('systemctl show -P Result stickpin')).toBe('timeout');
-    await machine().output(`test ! -e ${hosts}`);
-    await machine().output('! systemctl is-active stickpin-registry.socket');
+    await expect.poll(() => machine().output('systemctl show -P Result stickpin')).toBe('timeout');
+    await machine().untilOutput('the mirrors to go', `test ! -e ${hosts}`);
+    await machine().untilOutput('the socket to close', '! systemctl is-active stickpin-registry.socket');
     await comesBack();
   });
 
@@ -204,9 +217,7 @@ describeMachine('a node with containerd', 'booted', (machine) => {
     await fallsThrough();
     await comesBack();
     // A pull that waits at the socket would start the service again.
-    await node.until('the test pull to be over', ({ conditions }) =>
-      conditions.some(({ type, status }) => type === 'PullsAnswered' && status === 'True'),
-    );
+    await arePullsAnswered();
     await changeUnit('RestartSec=5min');
     await machine().output('systemctl kill --signal=SIGKILL stickpin');
     await machine().untilOutput(
@@ -230,7 +241,7 @@ describeMachine('a node with containerd', 'booted', (machine) => {
     await machine().untilOutput('the line that says so', `journalctl --boot --unit=stickpin --grep="${fault}"`);
     await machine().output('systemctl unmask stickpin-registry.socket && systemctl stop stickpin');
     await machine().output('systemctl start stickpin-registry.socket stickpin.service');
-    await node.until('the report', (report) => report.bundles[0]?.images.pinned === 2);
+    await isPinned();
   });
 
   test.each([
@@ -281,7 +292,7 @@ describeMachine('a node with containerd', 'booted', (machine) => {
     expect(command).toBe('sudo stickpin bundle write stick.img /dev/sdb\n');
     const write = (device: string, user = 'root') => {
       const argv = command.replace('sudo ', '').replace('stick.img', shared).replace('/dev/sdb', device).trim();
-      return machine().run(`runuser --user ${user} -- ${argv} --yes`, { timeoutMs: 300_000 });
+      return machine().run(`runuser --user ${user} -- ${argv} --yes`);
     };
     const system = await machine().output('findmnt --noheadings --output SOURCE /');
     const refused = await write(system);
@@ -362,15 +373,19 @@ describeMachine('a node with containerd', 'booted', (machine) => {
     await node.until('the release to be ready', (report) => entryIn(report)?.phase === 'ready');
     await plugged.unplug();
 
-    // It can't be activated before the power is cut. A command that takes long to start would be
-    // refused once the daemon knows that containerd does not answer.
+    // It can't be activated before the power is cut. A request is refused once the daemon knows
+    // that containerd does not answer, as when a command takes long to start.
     const activate = 'busctl call io.stickpin1 /io/stickpin1 io.stickpin1.Manager Activate s ocp@4.13.9';
-    await machine().output(`systemctl kill --signal=SIGSTOP containerd && ${activate}`);
+    const stop = (signal: string) => `systemctl kill --signal=${signal} containerd`;
+    await machine().untilOutput(
+      'the request to be taken',
+      `${stop('SIGSTOP')} && ${activate} || { ${stop('SIGCONT')}; false; }`,
+    );
     await machine().output(`truncate --size=100 ${blobPath(next)} && sync`);
     await machine().powerCut();
-    const held = await node.until('the damage to be found', (report) => entryIn(report)?.degraded !== undefined);
-    expect(entryIn(held)).toMatchObject({ phase: 'ready', degraded: { code: 'engine/image-damaged' } });
-    expect(held.status).toMatch(/damaged/);
+    const isDamaged = (report: StatusReport) =>
+      entryIn(report)?.degraded?.code === 'engine/image-damaged' && report.status.includes('damaged');
+    expect(entryIn(await node.until('the damage to be found', isDamaged))?.phase).toBe('ready');
     plugged = await machine().plug(stick);
     await node.until('activation', (report) => entryIn(report)?.phase === 'activated');
     const [layer] = next.contents.layers;
@@ -381,7 +396,7 @@ describeMachine('a node with containerd', 'booted', (machine) => {
   test('keeps the pins and removes the mirrors when the daemon is stopped, also by SIGKILL', async () => {
     await machine().output('systemctl kill --signal=SIGKILL stickpin');
     await machine().untilOutput('the daemon to be back', 'systemctl is-active stickpin');
-    await node.until('the report', (report) => report.bundles[0]?.images.pinned === 2);
+    await isPinned();
     await machine().output('systemctl stop stickpin');
     expect(await machine().output('ls -A /etc/containerd/certs.d')).toBe('');
     const status = await machine().run('stickpin status');

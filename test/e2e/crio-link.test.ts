@@ -31,11 +31,7 @@ describeMachine('a node whose stickpin is damaged', 'installed', (machine) => {
     bundle = await makeSampleBundle({ dir: join(directory, 'medium/stickpin'), keys: [key] });
   });
 
-  const isPinned = () =>
-    node.until('the images to be pinned', ({ runtime, bundles: [entry] }) => {
-      const total = bundle.contents.images.length;
-      return runtime.reachable && entry?.images.present === total && entry.images.pinned === total;
-    });
+  const isPinned = () => node.untilPinned('activated', bundle.contents.images.length);
 
   /** The real test of a start: CRI-O runs, nothing dangles, and it has read the pins by itself. */
   async function expectStarted(withPins: boolean): Promise<void> {
@@ -61,27 +57,30 @@ describeMachine('a node whose stickpin is damaged', 'installed', (machine) => {
   test('stickpin doctor finds nothing wrong on an installed node; it reports a dangling link, and its advice repairs it', async () => {
     const doctor = () => machine().run('stickpin doctor');
     // A look that takes too long on a busy machine is a fault, too.
-    const healthy = await machine().until('doctor to find nothing wrong', async () => {
+    await machine().until('doctor to find nothing wrong', async () => {
       const { exitCode, stdout, stderr } = await doctor();
       if (exitCode !== 0) throw new Error(stdout);
       expect(stderr).toBe('');
-      return stdout;
+      expect(stdout).toMatch(new RegExp(`\nok +crio link +${LINK} leads to ${PINS}\n`));
+      expect(stdout).toMatch(/\nok +units +stickpin\.service runs\nok +units +stickpin-registry\.socket runs\n/);
+      expect(stdout).toMatch(/\nok +crio pins +2 images are pinned, and no file of others takes them away\n/);
+      return true;
     });
-    expect(healthy).toMatch(new RegExp(`\nok +crio link +${LINK} leads to ${PINS}\n`));
-    expect(healthy).toMatch(/\nok +units +stickpin\.service runs\nok +units +stickpin-registry\.socket runs\n/);
-    expect(healthy).toMatch(/\nok +crio pins +2 images are pinned, and no file of others takes them away\n/);
     await machine().output(`systemctl stop stickpin.service && mv ${PINS} /root/pins.conf`);
-    const { exitCode, stdout, stderr } = await doctor();
-    expect(exitCode).toBe(1);
-    const [, advice = ''] =
-      /^FAULT +crio link +(.*)$/m
-        .exec(stdout)?.[1]
-        ?.match(new RegExp(`^${LINK} leads to nothing: CRI-O would not start\\. What to do: run (.*)\\.$`)) ?? [];
-    expect(advice, stdout).toMatch(/^systemd-tmpfiles --create /);
-    expect(stdout).toMatch(
-      /^FAULT +units +stickpin\.service is inactive\. What to do: run systemctl start stickpin\.service/m,
-    );
-    expect(stderr).toMatch(/^stickpin: \d faults found; each says what to do\n$/);
+    const advice = await machine().until('doctor to find both faults', async () => {
+      const { exitCode, stdout, stderr } = await doctor();
+      expect(exitCode).toBe(1);
+      const [, run = ''] =
+        /^FAULT +crio link +(.*)$/m
+          .exec(stdout)?.[1]
+          ?.match(new RegExp(`^${LINK} leads to nothing: CRI-O would not start\\. What to do: run (.*)\\.$`)) ?? [];
+      expect(run, stdout).toMatch(/^systemd-tmpfiles --create /);
+      expect(stdout).toMatch(
+        /^FAULT +units +stickpin\.service is inactive\. What to do: run systemctl start stickpin\.service/m,
+      );
+      expect(stderr).toMatch(/^stickpin: \d faults found; each says what to do\n$/);
+      return run;
+    });
     await machine().output(advice);
     await machine().output(`test -f ${LINK}`);
   });

@@ -65,36 +65,39 @@ describeMachine('a stick in the first of two nodes', 'installed', (first) => {
       await machine.output(`tar --extract --no-same-owner --file ${await machine.share(tar)} --directory /`);
     }
 
+    /** A time of a node by the host's clock, as exactly as the node's clock can be read. */
+    async function hostTimes({ machine }: (typeof nodes)[number], time = '') {
+      const earliest = Date.now();
+      const guest = Number(await machine().output('date +%s%3N'));
+      const passed = guest - Date.parse(time);
+      return { atLeast: earliest - passed, atMost: Date.now() - passed };
+    }
+
     test('both load it, and activate it one after the other', async () => {
       await Promise.all(nodes.map(start));
       const stick = await makeStick({ image: join(directory, 'stick.img'), folder: join(directory, 'stick') });
       await first().plug(stick);
-      const reports = [];
-      for (const { name, machine } of nodes) {
-        reports.push(
-          await stickpinOn(machine).until(`${name} to activate the release`, ({ bundles: [entry] }) => {
-            const { present, pinned } = entry?.images ?? {};
-            const total = bundle.contents.images.length;
-            return entry?.phase === 'activated' && present === total && pinned === total;
-          }),
-        );
+      const times = [];
+      for (const one of nodes) {
+        const report = await stickpinOn(one.machine).untilPinned('activated', bundle.contents.images.length);
+        times.push(await hostTimes(one, report.bundles[0]?.activatedAt));
       }
-      const [before = '', after = ''] = reports.map(({ bundles }) => bundles[0]?.activatedAt);
-      expect(before).not.toBe('');
-      expect(after > before).toBe(true);
-      const journal = (await stickpinOn(second).journal()).map(({ MESSAGE }) => MESSAGE);
-      expect(journal.find((line) => line?.includes('from worker-1'))).toBeDefined();
+      const [before, after] = times;
+      expect(after?.atMost).toBeGreaterThan(before?.atLeast ?? Number.NaN);
+      await expect
+        .poll(async () => (await stickpinOn(second).journal()).map(({ MESSAGE }) => MESSAGE).join('\n'))
+        .toContain('from worker-1');
       expect(await first().output('tc -statistics qdisc show')).toMatch(/qdisc netem .*\n Sent .*\(dropped [1-9]/);
     });
 
     test('both know it, and the fleet process says so', async () => {
       for (const { machine } of nodes) {
-        const waited = await machine().output('stickpin fleet wait ocp@4.13.7 --for activated --timeout "2 min"');
+        const waited = await machine().output('stickpin fleet wait ocp@4.13.7 --for activated --timeout "9 min"');
         expect(waited).toBe('ocp@4.13.7 is activated on all nodes');
       }
-      const table = await first().output('stickpin fleet status');
-      expect(table).toMatch(/worker-1 \(this\) +ocp 4\.13\.7 +activated/);
-      expect(table).toMatch(/worker-2 +ocp 4\.13\.7 +activated/);
+      for (const row of [/worker-1 \(this\) +ocp 4\.13\.7 +activated/, /worker-2 +ocp 4\.13\.7 +activated/]) {
+        await expect.poll(() => first().output('stickpin fleet status')).toMatch(row);
+      }
     });
 
     const unit = (property: string) =>
@@ -114,14 +117,14 @@ describeMachine('a stick in the first of two nodes', 'installed', (first) => {
     test('the fleet process that hangs is started again by the watchdog', async () => {
       const dropIns = '/run/systemd/system/stickpin-fleet.service.d';
       await second().output(`mkdir -p ${dropIns}`);
-      await second().putFile(`${dropIns}/watchdog.conf`, '[Service]\nWatchdogSec=8\n');
+      await second().putFile(`${dropIns}/watchdog.conf`, '[Service]\nWatchdogSec=30\n');
       await second().output('systemctl daemon-reload; systemctl restart stickpin-fleet.service');
       const pid = await unit('MainPID');
       await second().output(`kill -STOP ${pid}`);
       const isAnother = `pid=$(systemctl show -P MainPID stickpin-fleet) && test "$pid" -gt 0 && test "$pid" != ${pid}`;
       await second().untilOutput('the restart', `${isAnother} && systemctl is-active stickpin-fleet`);
-      expect(await unit('NRestarts')).toBe('1');
-      expect(await second().output('journalctl -u stickpin-fleet -o cat')).toContain('Watchdog timeout');
+      expect(await unit('NRestarts')).not.toBe('0');
+      await expect.poll(() => second().output('journalctl -u stickpin-fleet -o cat')).toContain('Watchdog timeout');
       await second().output(`rm -r ${dropIns}; systemctl daemon-reload`);
     });
   });

@@ -41,9 +41,9 @@ describeMachine('a node laid out as k3s does it', 'booted', (machine) => {
     await bring(await makePackage('archive', directory));
     await writeFile(join(directory, 'factory-2026.pub'), key.publicPem);
     await bring(join(directory, 'factory-2026.pub'));
-    const told = await run('k3s', 'README.md');
-    expect(told).toMatch(/^ok +runtime +containerd \S+ of k3s answers on /m);
-    expect(told).toContain('IDLE: No bundle yet. Waiting for a stick.');
+    await expect
+      .poll(() => run('k3s', 'README.md'))
+      .toMatch(/^ok +runtime +containerd \S+ of k3s answers on [\s\S]*IDLE: No bundle yet\. Waiting for a stick\./m);
     const stick = await makeStick({ image: join(directory, 'stick.img'), folder: join(directory, 'stick') });
     const plugged = await machine().plug(stick);
     await isActivated();

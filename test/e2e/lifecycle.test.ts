@@ -77,12 +77,15 @@ describeMachine('releases over their life', 'installed', (machine) => {
     await node.until('the runtime to answer', ({ runtime }) => runtime.reachable);
   }
 
+  /** It is refused while containerd does not answer. */
+  const order = (command: string) => machine().untilOutput(`${command} to be accepted`, `stickpin ${command}`);
+
   const imageNames = async () => (await machine().output('ctr --namespace k8s.io images ls -q')).split('\n');
 
   async function expectTagNames(release: RunningRelease): Promise<void> {
     const tag = release.contents.images.find(({ component }) => component === 'etcd')?.tags[0] ?? '';
     const [, digest = ''] = (release.pods.etcd ?? '').split('@');
-    expect(await machine().output(`ctr --namespace k8s.io images ls "name==${tag}"`)).toContain(digest);
+    await expect.poll(() => machine().output(`ctr --namespace k8s.io images ls "name==${tag}"`)).toContain(digest);
   }
 
   async function expectKnownGood(release: RunningRelease): Promise<void> {
@@ -123,13 +126,13 @@ describeMachine('releases over their life', 'installed', (machine) => {
     expect(await lastStatus()).toMatchObject({ isOfThisBoot: false, phases: ['1.1.0 proven', '1.2.0 ready'] });
     await machine().output('systemctl unmask stickpin.service && systemctl start stickpin');
     await become('everything to be as it was', { '1.1.0': 'proven', '1.2.0': 'ready' });
-    expect(await lastStatus()).toMatchObject({ isOfThisBoot: true });
+    await expect.poll(lastStatus).toMatchObject({ isOfThisBoot: true });
     await expectTagNames(a);
   });
 
   test('after a power cut the soak of the activated second release starts again, and the first one is the last known good one', async () => {
     await setSoak('1 h');
-    await machine().output('stickpin activate ocp@1.2.0');
+    await order('activate ocp@1.2.0');
     await become('activation', { '1.1.0': 'proven', '1.2.0': 'activated' });
     await expectTagNames(b);
     await run(b);
@@ -161,8 +164,9 @@ describeMachine('releases over their life', 'installed', (machine) => {
     await become('everything to be as it was', phases);
     await expectRemoved(a);
     // A container and a sandbox for each pod: what runs is what the boot started.
-    const tasks = await machine().output('ctr --namespace k8s.io tasks ls');
-    expect(tasks.match(/ RUNNING/g)).toHaveLength(2 * Object.keys(c.pods).length);
+    await expect
+      .poll(async () => (await machine().output('ctr --namespace k8s.io tasks ls')).match(/ RUNNING/g))
+      .toHaveLength(2 * Object.keys(c.pods).length);
   });
 
   /**
@@ -172,7 +176,7 @@ describeMachine('releases over their life', 'installed', (machine) => {
     const isGone = async () => (await imageNames()).every((name) => !Object.values(release.pods).includes(name));
     await machine().until('the images to go', isGone);
     const tools = release.contents.images.find(({ component }) => component === 'tools')?.reference;
-    expect(await imageNames()).toEqual(expect.arrayContaining([tools, sandboxImage]));
+    await expect.poll(imageNames).toEqual(expect.arrayContaining([tools, sandboxImage]));
     const layers = release.images.flatMap(({ image }) => image.layers.slice(1));
     for (const { digest } of layers.slice(0, 2)) {
       await machine().untilOutput('the layer to go', `! ctr --namespace k8s.io content ls -q | grep -q ${digest}`);
@@ -180,7 +184,7 @@ describeMachine('releases over their life', 'installed', (machine) => {
   }
 
   test('a rollback activates the fallback without its stick, and the fallback is proven again', async () => {
-    await machine().output('stickpin rollback');
+    await order('rollback');
     await become('activation', { '1.1.0': 'retired', '1.2.0': 'activated', '1.3.0': 'proven' });
     await expectTagNames(b);
     await run(b);

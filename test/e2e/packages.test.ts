@@ -61,7 +61,7 @@ describeMachine('packages on a node', 'booted', (machine) => {
     await machine().output(`cp ${guestPackage} ${folder}/stickpin_0_amd64.deb`);
     await run('deb-install');
     await isPinned();
-    expect(await starts()).toBe(2);
+    await expect.poll(starts).toBe(2);
     expect(await machine().output('systemctl show --property=NRestarts --value stickpin')).toBe('0');
     expect(await machine().output('cat /usr/lib/stickpin/format')).toBe('deb');
   });
@@ -69,12 +69,12 @@ describeMachine('packages on a node', 'booted', (machine) => {
   test('after a reboot everything is as it was; the same .deb again is one restart', async () => {
     await machine().reboot();
     await isPinned();
-    expect(await starts()).toBe(1);
+    await expect.poll(starts).toBe(1);
     const quickStart = async () => (await run('crio', 'README.md')).includes('ocp 4.13.7');
     await machine().until('the quick start to find no fault', quickStart);
-    await machine().output(`dpkg --install ${guestPackage}`, { timeoutMs: 600_000 });
+    await machine().output(`dpkg --install ${guestPackage}`);
     await isPinned();
-    expect(await starts()).toBe(2);
+    await expect.poll(starts).toBe(2);
     const enabled = 'systemctl is-enabled stickpin.service stickpin-registry.socket stickpin-clear-mirrors.service';
     expect(await machine().output(enabled)).toBe('enabled\nenabled\nenabled');
   });

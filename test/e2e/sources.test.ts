@@ -72,7 +72,7 @@ describeMachine('a node that follows a registry', 'installed', (machine) => {
     ].join('\n');
     await startInstalled(machine(), { keys: { 'factory-2026': key.publicPem }, configuration });
     await machine().output(`systemctl enable --now ${UNIT}`);
-    await expect.poll(statusOfUnit, { timeout: 120_000 }).toMatch(/nothing yet \(.*auth\.json/);
+    await expect.poll(statusOfUnit).toMatch(/nothing yet \(.*auth\.json/);
   });
 
   test('loads the release with credentials of systemd, as a user of its own, and activates it', async () => {
@@ -82,7 +82,7 @@ describeMachine('a node that follows a registry', 'installed', (machine) => {
     await machine().putFile(dropIn, `[Service]\nLoadCredential=auth.json:${CREDENTIAL}\n`);
     await machine().output(`systemctl daemon-reload && systemctl restart ${UNIT}`);
     await node.until('the release', (report) => report.bundles[0]?.phase === 'activated');
-    expect(await statusOfUnit()).toBe(`${HOST}/bundles/ocp:4.13: ocp 4.13.7.`);
+    await expect.poll(statusOfUnit).toBe(`${HOST}/bundles/ocp:4.13: ocp 4.13.7.`);
     const user = await machine().output(`ps -o user= -p $(systemctl show --property=MainPID --value ${UNIT})`);
     expect(user).not.toBe('root');
     const told = await machine().output(`journalctl --boot --unit=${UNIT} --unit=stickpin --no-pager --all`);
@@ -91,7 +91,9 @@ describeMachine('a node that follows a registry', 'installed', (machine) => {
   });
 
   test('is seen by doctor, and comes back after a reboot', async () => {
-    expect(await machine().output('stickpin doctor || true')).toContain(`${HOST}/bundles/ocp:4.13 is ocp 4.13.7`);
+    await expect
+      .poll(() => machine().output('stickpin doctor || true'))
+      .toContain(`${HOST}/bundles/ocp:4.13 is ocp 4.13.7`);
     await machine().reboot();
     await machine().untilOutput('the unit to be active', `systemctl is-active ${UNIT}`);
     await node.until('the runtime', (report) => report.runtime.reachable && report.bundles[0]?.phase === 'activated');

@@ -46,6 +46,8 @@ export class BrowserSession {
     readonly page: Page,
     /** Errors of the page and what its policy refused. */
     readonly faults: readonly string[],
+    /** A machine is slower than a session on this host. */
+    private readonly waitMs: number,
   ) {}
 
   /** The page alone, without a login. */
@@ -63,7 +65,7 @@ export class BrowserSession {
   /** The page in Cockpit at `origin`, after a login. */
   static async logIn(origin: string, user: string, password: string): Promise<BrowserSession> {
     const folder = await mkdtemp(join(tmpdir(), 'stickpin-login-'));
-    const session = await BrowserSession.browse(folder, `${origin}/stickpin`);
+    const session = await BrowserSession.browse(folder, `${origin}/stickpin`, async () => undefined, 480_000);
     await session.page.locator('#login-user-input').fill(user);
     await session.page.locator('#login-password-input').fill(password);
     await session.page.locator('#login-button').click();
@@ -73,7 +75,8 @@ export class BrowserSession {
   private static async browse(
     folder: string,
     url: string,
-    endServer = async (): Promise<unknown> => undefined,
+    endServer: () => Promise<unknown>,
+    waitMs = 60_000,
   ): Promise<BrowserSession> {
     const browser = await launch({
       executablePath: programPath('chromium') ?? '',
@@ -83,14 +86,15 @@ export class BrowserSession {
       acceptInsecureCerts: true,
     });
     const page = await browser.newPage();
+    page.setDefaultTimeout(waitMs);
     const faults: string[] = [];
     page.on('pageerror', (error) => faults.push(String(error)));
     page.on('console', (message) => {
       if (message.type() === 'error') faults.push(message.text());
     });
-    const session = new BrowserSession(folder, endServer, browser, url, page, faults);
+    const session = new BrowserSession(folder, endServer, browser, url, page, faults, waitMs);
     await session.resize(1_280, 900);
-    await eventually(async () => expect((await page.goto(url))?.status()).toBe(200));
+    await eventually(async () => expect((await page.goto(url))?.status()).toBe(200), waitMs);
     return session;
   }
 
@@ -114,18 +118,18 @@ export class BrowserSession {
 
   /** Waits until the text matches. */
   shows(pattern: RegExp): Promise<void> {
-    return eventually(async () => expect(await this.text()).toMatch(pattern));
+    return eventually(async () => expect(await this.text()).toMatch(pattern), this.waitMs);
   }
 
   /** Clicks what has this role and name, with the mouse. */
   async click(name: string, role = 'button'): Promise<void> {
-    await this.frame.locator(`::-p-aria([name="${name}"][role="${role}"])`).setTimeout(20_000).click();
+    await this.frame.locator(`::-p-aria([name="${name}"][role="${role}"])`).click();
   }
 
   /** Clicks a button of the dialog, and waits until the dialog has closed or changed. */
   async inDialog(name: string): Promise<void> {
     await this.frame.locator('dialog').wait();
-    await this.frame.locator(`dialog ::-p-aria([name="${name}"][role="button"])`).setTimeout(20_000).click();
+    await this.frame.locator(`dialog ::-p-aria([name="${name}"][role="button"])`).click();
   }
 
   /** Turns on Cockpit's administrative access with the password of the user. */

@@ -23,7 +23,7 @@ async function pullNew(socketPath: string, protoRoot: string, port: number): Pro
   try {
     registry.add('new/image', sampleImage({ seed: randomUUID() }), ['1']);
     const wanted = { image: { image: `${registry.host}/new/image:1` } };
-    const signal = AbortSignal.timeout(120_000);
+    const signal = AbortSignal.timeout(480_000);
     const answer = await grpc.call('runtime.v1.ImageService', 'PullImage', wanted, { signal });
     process.stdout.write(`${JSON.stringify(answer)}\n`);
   } finally {

@@ -77,7 +77,10 @@ export const guestSetup: readonly GuestFile[] = [
   { path: '/var/.updated', content: '' },
   { path: '/etc/systemd/journald.conf.d/storage.conf', content: '[Journal]\nStorage=persistent\nRateLimitBurst=0\n' },
   { path: '/etc/systemd/system.conf.d/timeouts.conf', content: '[Manager]\nDefaultTimeoutStartSec=180s\n' },
-  { path: '/etc/systemd/system/stickpin.service.d/50-patience.conf', content: patience },
+  ...['', '-console', '-fleet', '-sources'].map((part) => ({
+    path: `/etc/systemd/system/stickpin${part}.service.d/50-patience.conf`,
+    content: patience,
+  })),
   // The agent tells the journal of each question it is asked.
   { path: '/etc/systemd/system/qemu-guest-agent.service.d/quiet.conf', content: '[Service]\nLogLevelMax=notice\n' },
   { path: '/etc/containerd/config.toml', content: containerdConfiguration },

@@ -98,7 +98,10 @@ export function stickpinOn(machine: () => Machine): StickpinNode {
 
 /** What most tests wait for. */
 function inShort({ status, operation, runtime, bundles }: StatusReport): string {
-  const entries = bundles.map(({ version, phase, images }) => `${version} ${phase} ${JSON.stringify(images)}`);
+  const entries = bundles.map(({ version, phase, images, activationHolds = [] }) => {
+    const holds = activationHolds.map(({ code }) => code);
+    return `${version} ${phase} ${JSON.stringify({ ...images, holds })}`;
+  });
   return `STATUS "${status}", ${operation}, ${JSON.stringify({ runtime })}, ${entries.join(', ')}`;
 }
 

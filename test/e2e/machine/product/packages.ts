@@ -41,7 +41,7 @@ const PORT = 5000;
 const PLAIN_HTTP = `[[registry]]\nlocation = "127.0.0.1:${PORT}"\ninsecure = true\n`;
 /** Everything of ours outside of /usr, but keys, settings and state. */
 const OUTSIDE =
-  "find /etc /run/crio /run/stickpin -name '*stickpin*' ! -path '/etc/stickpin*' ! -path '/etc/systemd/system/stickpin.service.d*'";
+  "find /etc /run/crio /run/stickpin -name '*stickpin*' ! -path '/etc/stickpin*' ! -path '/etc/systemd/system/stickpin*.service.d*'";
 
 /** The packages of a machine with one runtime. Call `machine` inside tests and hooks only. */
 export function packagesOn(machine: () => Machine, runtime: RuntimeUnit): MachinePackages {
@@ -63,7 +63,7 @@ export function packagesOn(machine: () => Machine, runtime: RuntimeUnit): Machin
     expectPull: async () => {
       await bringPulls(machine());
       const command = `${guestNodePath} ${PULLS} --socket ${SOCKETS[runtime]} --proto-root /usr/lib/crio-double`;
-      const answer = await machine().output(`${command} --port ${PORT}`, { timeoutMs: 180_000 });
+      const answer = await machine().output(`${command} --port ${PORT}`);
       // containerd puts the algorithm before it.
       expect(answer).toMatch(/"imageRef":"(sha256:)?[0-9a-f]{64}"/);
     },
