@@ -69,9 +69,10 @@ export function createAuthorizer() {
       const what = name === undefined ? resource : `${resource} "${name}"`;
       const why = `User "${user.name}" cannot ${verb} resource "${resource}" in API group "${group}" at the cluster scope`;
       const node = nodeOfUser(user);
+      const read = name === undefined ? 'all nodes' : `'${name}'`;
       const more =
         resource === 'nodes' && node !== undefined
-          ? `: node '${node}' cannot read all nodes, only its own Node object`
+          ? `: node '${node}' cannot read ${read}, only its own Node object`
           : '';
       forbid(what, `${why}${more}`);
     },
@@ -83,7 +84,8 @@ function isOwn(user: User, { verb, resource, group, name, namespace }: Attribute
   const node = nodeOfUser(user);
   if (node === undefined) return false;
   if (resource === 'nodes' && ['get', 'list', 'watch'].includes(verb)) return name === node;
-  if (resource === 'nodes' || resource === 'nodes/status') return ['patch', 'update', 'create'].includes(verb);
+  if (resource === 'nodes') return ['patch', 'update', 'create'].includes(verb);
+  if (resource === 'nodes/status') return ['patch', 'update'].includes(verb);
   if (resource === 'events') return ['create', 'patch', 'update'].includes(verb);
   if (resource === 'leases') return namespace === 'kube-node-lease' && name === node && group === 'coordination.k8s.io';
   return false;
