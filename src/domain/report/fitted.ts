@@ -114,12 +114,12 @@ export function withShortDigests(text: string): string {
  * in double quotes has none: see `quotedPath()`.
  */
 export function sentencesOf(text: string): readonly string[] {
-  return text.split(/(?<=^(?:[^"]|"[^"]*")*[.!?…]'?) (?=\p{Lu})/u);
+  return text.split(/(?<=[.!?…]'?) (?=\p{Lu})(?<=^(?:[^"]|"[^"]*")*)/u);
 }
 
 /** The parts of a sentence that could be sentences. */
 export function clausesOf(text: string): readonly string[] {
-  return text.split(/(?<=^(?:[^"]|"[^"]*")*); (?=\p{Ll}+[ ,])/u);
+  return text.split(/; (?=\p{Ll}+[ ,])(?<=^(?:[^"]|"[^"]*")*)/u);
 }
 
 /**
@@ -146,7 +146,7 @@ export function shortened(long: string, maxLength: number): string {
   if (text.length <= maxLength) return text;
   const all = text.slice(0, Math.max(0, maxLength - 1)).replace(/[\ud800-\udbff]$/, '');
   // The words behind it would seem to be in quotes.
-  const begin = all.replace(/(?<=^(?:[^"]|"[^"]*")*)\s*"[^"]*$/, '');
+  const begin = all.replace(/^((?:[^"]|"[^"]*")*?)\s*"[^"]*$/, '$1');
   // Half a command can't be run.
   const cut = begin.replace(/[.,;:] [^.,;:']*'(?:stickpin|systemctl|journalctl) [^']*$/, '');
   const words = cut.replace(/\s+\S*$/, '').replace(/[,;:.]+$/, '');
