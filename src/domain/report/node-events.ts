@@ -4,6 +4,7 @@ import type { Medium } from '../model/medium.ts';
 import type { NodeEvent, NodeEvents, NodeHook } from '../state/hook.ts';
 import { shortCode } from './codes.ts';
 import type { Snapshot } from './snapshot.ts';
+import { sticksInUse } from './status/stick-use.ts';
 import type { BundleReport, StatusReport } from './status-schema.ts';
 
 /** For what is of the whole node: it begins and ends, and there is only one. */
@@ -29,7 +30,11 @@ export function nodeEvents({ observed, memory }: Snapshot, report: StatusReport)
     events.push(
       ...report.bundles.flatMap(ofRelease),
       ...plugged.flatMap((medium) => rejectionOn(medium, keyOf(medium), report)),
-      ...removableAmong(plugged, report),
+      ...(report.advice.action === 'remove' ? sticksInUse(plugged) : []).map((medium) => ({
+        hook: 'removable' as const,
+        key: keyOf(medium),
+        medium: medium.label,
+      })),
     );
   }
   return new Map(known.map((hook) => [hook, events.filter((event) => event.hook === hook)]));
@@ -45,11 +50,6 @@ function ofRelease({ phase, bundleId, name, version, media, reason }: BundleRepo
 
 function failureIn({ advice: { action, code } }: StatusReport): NodeEvent[] {
   return action === 'call-support' ? [defined({ hook: 'failed' as const, key: code ?? NODE, code })] : [];
-}
-
-function removableAmong(plugged: readonly Medium[], { advice: { action } }: StatusReport): NodeEvent[] {
-  const medium = plugged.at(-1)?.label;
-  return action === 'remove' && medium !== undefined ? [{ hook: 'removable', key: NODE, medium }] : [];
 }
 
 /** One for each stick, whatever it carries. The name of a rejected bundle can't be believed. */

@@ -28,6 +28,8 @@ export interface Line {
    * `stays`: it is read.
    */
   readonly stick?: 'free' | 'stays' | undefined;
+  /** Which sticks a person may remove, where "the stick" could be another one. */
+  readonly removed?: readonly string[];
 }
 
 /** `CALL SUPPORT (K-03): `. Empty where it needs no words. */
@@ -36,9 +38,11 @@ export function headOf({ does, code }: Pick<Line, 'does' | 'code'>): string {
 }
 
 /** The text with what follows from the action. */
-export function bodyOf({ does, text }: Line, width: Width): string {
-  const { after }: ActionWords = ACTIONS[does];
-  if (after === undefined) return text(width);
+export function bodyOf({ does, text, removed = [] }: Line, width: Width): string {
+  const { after: usual = '' }: ActionWords = ACTIONS[does];
+  const which = removed.length === 0 ? '' : `Remove ${width.names.list(removed, '', ' and ')}.`;
+  const after = does === 'remove-call' ? `${which} ${usual}`.trim() : which || usual;
+  if (after === '') return text(width);
   const [first = '', ...more] = sentencesOf(text(narrowed(width, after.length + 1)));
   return [first, after, ...more].join(' ');
 }

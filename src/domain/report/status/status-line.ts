@@ -78,7 +78,7 @@ function lineOf(snapshot: Snapshot, progress: Progress): Line {
     copyLine(memory, assessment) ??
     waitingLine(snapshot, media, use) ??
     restLine(observed, assessment);
-  return inWords(withNotes(settled(chosen, use), snapshot, chosen === media), observed);
+  return inWords(withNotes(settled(chosen, use, observed.media), snapshot, chosen === media), observed);
 }
 
 /**
@@ -171,7 +171,7 @@ function followedBy(line: Line, next: Line): Line {
 function withNotes(line: Line, snapshot: Snapshot, isOfMedia: boolean): Line {
   const { observed, assessment } = snapshot;
   const text = (width: Width) => {
-    const wrong = wrongStickNote(observed, assessment, bodyOf(line, width), isOfMedia, width);
+    const wrong = wrongStickNote(observed, assessment, line.text(width), isOfMedia, width);
     const stay = stayBeside(line.does, snapshot);
     // While nothing is trusted every stick is a wrong one: why it is so keeps its room.
     const keepsRoom = wrong !== '' && !observed.trust.revocationsUnreadable;

@@ -1,4 +1,5 @@
 import type { Medium } from '../../model/medium.ts';
+import { isFolder } from '../../state/memory.ts';
 import { ACTIONS, type Does, isForPerson } from '../actions.ts';
 import type { Snapshot } from '../snapshot.ts';
 import type { Line } from './line.ts';
@@ -8,6 +9,11 @@ export function isStick({ isDropFolder, peer }: Pick<Medium, 'isDropFolder' | 'p
   return !isDropFolder && peer === undefined;
 }
 
+/** Without what is unmounted or can't be read. */
+export function sticksInUse(media: readonly Medium[]): readonly Medium[] {
+  return media.filter((medium) => isStick(medium) && !['unmounted', 'failed'].includes(medium.state.kind));
+}
+
 /** `free`: nothing on this node and no other node reads any of the sticks. */
 export type StickUse = 'none' | 'in-use' | 'free';
 
@@ -15,9 +21,7 @@ export function stickUse(
   { observed, memory, assessment }: Snapshot,
   { waitingTransfers }: { readonly waitingTransfers: number },
 ): StickUse {
-  const sticks = observed.media.filter(
-    (medium) => isStick(medium) && medium.state.kind !== 'unmounted' && medium.state.kind !== 'failed',
-  );
+  const sticks = sticksInUse(observed.media);
   if (sticks.length === 0) return 'none';
   const isRead = sticks.every(({ state, isBusy }) => state.kind === 'read' && state.isStale !== true && !isBusy);
   const isWorking =
@@ -45,14 +49,21 @@ export function isActOfPerson(does: Does): boolean {
   return !['leave-in', 'wait', 'none'].includes(ACTIONS[does].action);
 }
 
-/** The line with the action that fits what the sticks are used for. */
-export function settled(line: Line, use: StickUse): Line {
+/** The line with the action that fits what the sticks are used for. Of several it names them. */
+export function settled(line: Line, use: StickUse, media: readonly Medium[] = []): Line {
   const { does, stick } = line;
   if (use === 'in-use' && !isForPerson(does)) return { ...line, does: 'leave-in' };
   if (stick === undefined || use === 'none') return line;
   if (stick === 'stays' || use === 'in-use') return { ...line, does: 'leave-in' };
-  return { ...line, does: does === 'done' ? 'done-remove' : removeOr(does) };
+  const next = does === 'done' ? 'done-remove' : removeOr(does);
+  const sticks = media.filter((medium) => isStick(medium) && !isFolder(medium));
+  const disks = new Set(sticks.map(({ label }) => label.replace(PARTITION, '')));
+  const isNamed = disks.size > 1 && ACTIONS[next].action === 'remove';
+  return { ...line, does: next, removed: isNamed ? sticksInUse(sticks).map(({ label }) => label) : [] };
 }
+
+/** Of `sdb1` and of `mmcblk0p1`. */
+const PARTITION = /(?<=[a-z])\d+$|(?<=\d)p\d+$/;
 
 /** Another stick is needed, whether this one stays or not. */
 function removeOr(does: Does): Does {

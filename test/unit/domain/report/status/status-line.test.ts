@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { VerifiedBundle } from '../../../../../src/domain/model/bundle.ts';
+import type { Medium } from '../../../../../src/domain/model/medium.ts';
 import type { Progress } from '../../../../../src/domain/report/status/media-line.ts';
 import { statusLine } from '../../../../../src/domain/report/status/status-line.ts';
 import type { Policy } from '../../../../../src/domain/settings/settings.ts';
@@ -329,6 +330,25 @@ describe('statusLine: what comes first', () => {
   it('says that the release is ready, and only notes that another partition can not be read', () => {
     expect(line({ media: [stick, broken], runtime: complete }, [active])).toBe(
       'DONE: ocp 4.13.7 is installed. Remove the stick. It is activated: 112 images present and pinned. sdb2 cannot be read: see journalctl -u stickpin.',
+    );
+  });
+
+  it('names the sticks that may be removed where there are several, and no partition of one', () => {
+    const lineOf = (...others: readonly Medium[]) =>
+      line({ media: [...others, stick], runtime: complete }, [active]).replace(/ It is activated.*?pinned\./, '');
+    const other = medium('sdc1', [found(bundle)]);
+    expect(lineOf(other)).toBe('DONE: ocp 4.13.7 is installed. Remove sdc1 and sdb1.');
+    expect(lineOf(medium('sdb2', [found(bundle)]))).toBe('DONE: ocp 4.13.7 is installed. Remove the stick.');
+    expect(lineOf(medium('/srv/usb', [found(bundle)]))).toBe('DONE: ocp 4.13.7 is installed. Remove the stick.');
+    expect(lineOf(medium('sdc1', []))).toBe(
+      'DONE: ocp 4.13.7 is installed. Remove sdc1 and sdb1. sdc1 carries no bundle.',
+    );
+    expect(lineOf(medium('sdc1', { kind: 'failed', reason: { code: 'media/mount', message: 'bad' } }))).toBe(
+      'DONE: ocp 4.13.7 is installed. Remove sdb1. sdc1 cannot be read: see journalctl -u stickpin.',
+    );
+    const media = [medium('sdc1', []), medium('sdb1', [found(manual)])];
+    expect(line({ media, runtime: complete }, [stored(manual, { readyAt: NOON })])).toMatch(
+      /^REMOVE THE STICK \(A-01\): .*pinned\. Remove sdc1 and sdb1\. Call support\. /,
     );
   });
 
