@@ -12,6 +12,8 @@ const LEAST_BYTES = 256 * 1024;
 
 /** How a node did so far. */
 export interface Trial {
+  /** Its place among equals. */
+  readonly rank: string;
   /** How often it gave too little. Others with fewer come first, so each node has its turn. */
   readonly strikes: number;
   /** In its last term. */
@@ -20,7 +22,10 @@ export interface Trial {
   readonly isWrong: boolean;
 }
 
-export const NEW_TRIAL: Trial = { strikes: 0, hasGiven: false, isWrong: false };
+/** Nodes rank the same givers differently, and a new giver changes no order (rendezvous hashing). */
+export function newTrial(self: string, giver: string): Trial {
+  return { rank: digestOf(`${self}\n${giver}`), strikes: 0, hasGiven: false, isWrong: false };
+}
 
 /** @param bytes in the term that ends now */
 export function trialAfter(trial: Trial, bytes: number): Trial {
@@ -35,12 +40,8 @@ export interface Giver {
   readonly trial: Trial;
 }
 
-/**
- * The names of the nodes that are used: {@link MOST_GIVERS} for each bundle. Nodes choose different
- * ones: the order among equals follows from the names of both (rendezvous hashing), so that a new
- * giver replaces one at most.
- */
-export function chosenGivers(self: string, givers: readonly Giver[]): ReadonlySet<string> {
+/** The names of the nodes that are used: {@link MOST_GIVERS} for each bundle. */
+export function chosenGivers(givers: readonly Giver[]): ReadonlySet<string> {
   const byBundle = new Map<string, { readonly giver: Giver; readonly isWhole: boolean }[]>();
   for (const giver of givers) {
     for (const { bundleId, isWhole } of giver.bundles) {
@@ -49,22 +50,16 @@ export function chosenGivers(self: string, givers: readonly Giver[]): ReadonlySe
       else holders.push({ giver, isWhole });
     }
   }
-  const hashes = new Map<string, string>();
-  const hashOf = (name: string) => {
-    const hash = hashes.get(name) ?? digestOf(`${self}\n${name}`);
-    hashes.set(name, hash);
-    return hash;
-  };
   const chosen = new Set<string>();
   for (const holders of byBundle.values()) {
-    if (holders.length > MOST_GIVERS) holders.sort((a, b) => order(a.giver, b.giver, hashOf));
+    if (holders.length > MOST_GIVERS) holders.sort((a, b) => order(a.giver.trial, b.giver.trial));
     const first = holders.filter(({ isWhole }) => isWhole).slice(0, WHOLE_GIVERS);
     for (const { giver } of [...new Set([...first, ...holders])].slice(0, MOST_GIVERS)) chosen.add(giver.name);
   }
   return chosen;
 }
 
-function order(a: Giver, b: Giver, hashOf: (name: string) => string): number {
-  const rank = ({ trial: { hasGiven, strikes } }: Giver) => (hasGiven ? -1 : strikes);
-  return rank(a) - rank(b) || (hashOf(a.name) < hashOf(b.name) ? -1 : 1);
+function order(a: Trial, b: Trial): number {
+  const strikesOf = ({ hasGiven, strikes }: Trial) => (hasGiven ? -1 : strikes);
+  return strikesOf(a) - strikesOf(b) || (a.rank < b.rank ? -1 : 1);
 }

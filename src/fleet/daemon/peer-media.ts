@@ -1,5 +1,5 @@
 import { LEFT_OUT } from '../../domain/fleet/budget.ts';
-import { chosenGivers, NEW_TRIAL, TERM_MS, type Trial, trialAfter } from '../../domain/fleet/givers.ts';
+import { chosenGivers, newTrial, TERM_MS, type Trial, trialAfter } from '../../domain/fleet/givers.ts';
 import type { FleetView, OfferedBundle, Peer } from '../../domain/fleet/node-status.ts';
 import type { MediumId } from '../../domain/model/medium.ts';
 import { isSoughtNow } from '../../domain/report/peer-wants.ts';
@@ -104,9 +104,9 @@ export class PeerMedia implements MediaProvider {
     const givers = [...needs].map(([name, { bundles, leftOut }]) => ({
       name,
       bundles: leftOut === undefined ? bundles : [{ bundleId: LEFT_OUT, isWhole: true }],
-      trial: this.trials.get(name) ?? NEW_TRIAL,
+      trial: this.trialOf(name),
     }));
-    const chosen = chosenGivers(view?.self ?? '', givers);
+    const chosen = chosenGivers(givers);
     for (const name of [...this.peers.keys()]) if (!chosen.has(name)) this.leave(name);
     for (const name of chosen) {
       const needed = needs.get(name) ?? NOTHING;
@@ -150,6 +150,12 @@ export class PeerMedia implements MediaProvider {
     if (needs.size === 0) this.trials.clear();
   }
 
+  private trialOf(name: string): Trial {
+    const trial = this.trials.get(name) ?? newTrial(this.options.fleet.view()?.self ?? '', name);
+    this.trials.set(name, trial);
+    return trial;
+  }
+
   /** Peers that gave too little make room for others, if there are any. */
   private endTerms(report: Pick<StatusReport, 'bundles'>): void {
     const nowMs = this.options.clock.monotonic();
@@ -158,7 +164,7 @@ export class PeerMedia implements MediaProvider {
       peer.termMs = nowMs;
       const bytes = peer.turn.takeGiven();
       const isSought = peer.needed.bundles.some(({ bundleId }) => isSoughtNow(bundleId, report));
-      if (isSought) this.trials.set(name, trialAfter(this.trials.get(name) ?? NEW_TRIAL, bytes));
+      if (isSought) this.trials.set(name, trialAfter(this.trialOf(name), bytes));
     }
     if (ended.length > 0 && this.needs.size > this.peers.size) this.reconsider();
   }
@@ -201,7 +207,7 @@ export class PeerMedia implements MediaProvider {
       label,
       isDropFolder: false,
       peer: () => turn.state(),
-      distrusted: () => this.trials.set(name, { ...(this.trials.get(name) ?? NEW_TRIAL), isWrong: true }),
+      distrusted: () => this.trials.set(name, { ...this.trialOf(name), isWrong: true }),
       open: async () => ({ place: label, findBundles: async () => this.bundlesOf(name, peer, client) }),
       isThere: async () => this.peers.get(name) === peer,
       release: async () => undefined,

@@ -1,6 +1,6 @@
 import { EventEmitter } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { chosenGivers, NEW_TRIAL, TERM_MS, type Trial, trialAfter } from '../../../src/domain/fleet/givers.ts';
+import { chosenGivers, newTrial, TERM_MS, type Trial, trialAfter } from '../../../src/domain/fleet/givers.ts';
 import type { NodeStatus, OfferedBundle } from '../../../src/domain/fleet/node-status.ts';
 import { type BundleId, type Digest, hexOf } from '../../../src/domain/model/digest.ts';
 import { orderPulls } from '../../../src/domain/preload/pull-schedule.ts';
@@ -262,19 +262,23 @@ export class SimulatedNode {
     this.termMs = this.world.clock.monotonic();
     if (this.isDone() || this.seen.size === this.lists.size) return;
     for (const name of this.lists.keys()) {
-      this.trials.set(name, trialAfter(this.trials.get(name) ?? NEW_TRIAL, this.givenBytes.get(name) ?? 0));
+      this.trials.set(name, trialAfter(this.trialOf(name), this.givenBytes.get(name) ?? 0));
     }
     this.givenBytes.clear();
     this.chooseGivers([...this.seen.keys()]);
+  }
+
+  private trialOf(name: string): Trial {
+    return this.trials.get(name) ?? newTrial(this.name, name);
   }
 
   /** @param names all others would not be chosen */
   private chooseGivers(names: readonly string[]): void {
     const givers = [...new Set(names)].flatMap((name) => {
       const offered = this.seen.get(name);
-      return offered === undefined ? [] : [{ name, bundles: [offered], trial: this.trials.get(name) ?? NEW_TRIAL }];
+      return offered === undefined ? [] : [{ name, bundles: [offered], trial: this.trialOf(name) }];
     });
-    const chosen = chosenGivers(this.name, givers);
+    const chosen = chosenGivers(givers);
     for (const name of this.lists.keys()) {
       if (chosen.has(name)) continue;
       this.lists.delete(name);

@@ -1,11 +1,18 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { chosenGivers, type Giver, MOST_GIVERS, NEW_TRIAL, trialAfter } from '../../../../src/domain/fleet/givers.ts';
+import {
+  chosenGivers,
+  type Giver,
+  MOST_GIVERS,
+  newTrial,
+  type Trial,
+  trialAfter,
+} from '../../../../src/domain/fleet/givers.ts';
 
-const giver = (at: number, isWhole = true, trial = NEW_TRIAL): Giver => ({
+const giver = (at: number, isWhole = true, trial: Partial<Trial> = {}, self = 'self'): Giver => ({
   name: `worker-${at}`,
   bundles: [{ bundleId: 'ocp', isWhole }],
-  trial,
+  trial: { ...newTrial(self, `worker-${at}`), ...trial },
 });
 const trials = fc.record({ strikes: fc.nat(5), hasGiven: fc.boolean(), isWrong: fc.boolean() });
 const fleets = fc
@@ -22,7 +29,7 @@ const fleets = fc
 it('uses 8 nodes of each bundle, or all that there are, and always one that has it whole', () => {
   fc.assert(
     fc.property(fleets, (givers) => {
-      const chosen = chosenGivers('self', givers);
+      const chosen = chosenGivers(givers);
       for (const bundle of ['a', 'b', 'c']) {
         const holders = givers.filter(({ bundles }) => bundles.some(({ bundleId }) => bundleId === bundle));
         const used = holders.filter(({ name }) => chosen.has(name));
@@ -39,24 +46,24 @@ it('replaces one node at most when another one begins to give', () => {
   fc.assert(
     fc.property(fc.integer({ min: 1, max: 60 }), fc.boolean(), (count, isWhole) => {
       const givers = Array.from({ length: count }, (_none, at) => giver(at, at % 2 === 0));
-      const before = chosenGivers('self', givers);
-      const after = chosenGivers('self', [...givers, giver(count, isWhole)]);
+      const before = chosenGivers(givers);
+      const after = chosenGivers([...givers, giver(count, isWhole)]);
       expect([...before].filter((name) => !after.has(name)).length).toBeLessThanOrEqual(1);
     }),
   );
 });
 
 it('keeps nodes that give, and spreads nodes over all givers', () => {
-  const givers = Array.from({ length: 50 }, (_none, at) => giver(at));
   const uses = new Map<string, number>();
   for (let node = 0; node < 500; node += 1) {
-    const chosen = chosenGivers(`node-${node}`, givers);
+    const givers = Array.from({ length: 50 }, (_none, at) => giver(at, true, {}, `node-${node}`));
+    const chosen = chosenGivers(givers);
     for (const name of chosen) uses.set(name, (uses.get(name) ?? 0) + 1);
     const giving = [...chosen].slice(0, 4);
     const after = givers.map((one) =>
-      giving.includes(one.name) ? { ...one, trial: { ...NEW_TRIAL, hasGiven: true } } : one,
+      giving.includes(one.name) ? { ...one, trial: { ...one.trial, hasGiven: true } } : one,
     );
-    expect([...chosenGivers(`node-${node}`, after)]).toEqual(expect.arrayContaining(giving));
+    expect([...chosenGivers(after)]).toEqual(expect.arrayContaining(giving));
   }
   // 80 on average.
   expect(uses.size).toBe(50);
@@ -73,7 +80,7 @@ it('comes to the only honest node, whatever all others claim, and however they f
       givers.splice(at, 0, giver(99, isWhole));
       const terms = Math.ceil(givers.length / (MOST_GIVERS / 2)) + 1;
       const usedIn = Array.from({ length: terms }, () => {
-        const chosen = chosenGivers('self', givers);
+        const chosen = chosenGivers(givers);
         givers = givers.map((one) => {
           if (!chosen.has(one.name)) return one;
           const how = liars[Number(one.name.slice('worker-'.length))]?.fault;
