@@ -22,7 +22,7 @@ export interface Trial {
   readonly isWrong: boolean;
 }
 
-/** Nodes rank the same givers differently, and a new giver changes no order (rendezvous hashing). */
+/** Each node ranks givers in another way, and a new one changes no order (rendezvous hashing). */
 export function newTrial(self: string, giver: string): Trial {
   return { rank: digestOf(`${self}\n${giver}`), strikes: 0, hasGiven: false, isWrong: false };
 }

@@ -15,9 +15,11 @@ const giver = (at: number, isWhole = true, trial: Partial<Trial> = {}, self = 's
   trial: { ...newTrial(self, `worker-${at}`), ...trial },
 });
 const trials = fc.record({ strikes: fc.nat(5), hasGiven: fc.boolean(), isWrong: fc.boolean() });
+const few = fc.nat(15).map((number) => number === 0);
 const fleets = fc
-  .array(fc.record({ isWhole: fc.boolean(), trial: trials, bundles: fc.subarray(['a', 'b', 'c'], { minLength: 1 }) }), {
+  .array(fc.record({ isWhole: few, trial: trials, bundles: fc.subarray(['a', 'b', 'c'], { minLength: 1 }) }), {
     maxLength: 40,
+    size: 'max',
   })
   .map((nodes) =>
     nodes.map(({ bundles, isWhole, trial }, at) => ({
@@ -72,12 +74,12 @@ it('keeps nodes that give, and spreads nodes over all givers', () => {
 
 it('comes to the only honest node, whatever all others claim, and however they fail', () => {
   const fault = fc.constantFrom('mute', 'wrong', 'slow');
-  const others = fc.array(fc.record({ isWhole: fc.boolean(), fault }), { maxLength: 60 });
+  const others = fc.array(fc.record({ isWhole: fc.boolean(), fault }), { maxLength: 60, size: 'max' });
   fc.assert(
-    fc.property(others, fc.boolean(), fc.nat(), (liars, isWhole, place) => {
+    fc.property(others, fc.boolean(), fc.nat(), fc.string(), (liars, isWhole, place, self) => {
       const at = place % (liars.length + 1);
-      let givers = liars.map((liar, number) => giver(number, liar.isWhole));
-      givers.splice(at, 0, giver(99, isWhole));
+      let givers = liars.map((liar, number) => giver(number, liar.isWhole, {}, self));
+      givers.splice(at, 0, giver(99, isWhole, {}, self));
       const terms = Math.ceil(givers.length / (MOST_GIVERS / 2)) + 1;
       const usedIn = Array.from({ length: terms }, () => {
         const chosen = chosenGivers(givers);
