@@ -173,7 +173,7 @@ describe.runIf(have('root', 'mmdebstrap'))(
       await latestIs(3);
       await expect.poll(() => isThere(first), { timeout: PATIENCE_MS }).toBe(false);
       expect(await isThere(second)).toBe(true);
-      expect(await idsOf(1)).toEqual([undefined, undefined]);
+      await expect.poll(() => idsOf(1), { timeout: PATIENCE_MS }).toEqual([undefined, undefined]);
     });
 
     it('leaves a version to the image that runs from it, and drops the one of the stick for the next version', async () => {
