@@ -2,6 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { expect } from 'vitest';
 import { bundleProgram } from '../../../support/bundles/bundle-program.ts';
 import type { CriPull } from '../../../support/cri-pull/cri-pull.ts';
 import { criProtoFile } from '../../../support/crio-double/bundle.ts';
@@ -13,6 +14,16 @@ const folder = '/usr/local/lib/cri-pull';
 
 /** Forced pulls over CRI in the guest, as kubelet makes them. */
 export type CriPuller = (images: readonly string[]) => Promise<readonly CriPull[]>;
+
+/** As kubelet does, until all succeed: one fails while the runtime does not answer stickpin. */
+export async function pullAll(machine: Machine, pull: CriPuller, images: readonly string[]): Promise<void> {
+  await machine.until('all images to be pulled', async () => {
+    const pulls = await pull(images);
+    expect(pulls.filter(({ failure }) => failure !== undefined)).toEqual([]);
+    expect(pulls.map(({ image }) => image)).toEqual(images);
+    return true;
+  });
+}
 
 /** Brings the program that pulls to the guest. Its start takes seconds, which no pull counts. */
 export async function installCriPuller(machine: Machine, socketPath: string): Promise<CriPuller> {
