@@ -111,7 +111,9 @@ export function mediaHold(facts: BundleFacts): PhaseOf | undefined {
 function sourceReason(facts: BundleFacts): Reason {
   const { bundle, pullableImages, carriers, failures, lastCarrier, media } = facts;
   const bad = worstFailure(failures);
-  if (pullableImages.length > 0 && bad !== undefined) return bad;
+  // The same code as when the stick is gone.
+  if (pullableImages.length > 0 && bad !== undefined)
+    return bad.code === 'media/blob-damaged' ? (copyNeeded(facts) ?? bad) : bad;
   const peer = peerWaitedFor(carriers.map(({ medium }) => medium)) ?? restWaitedFor(facts);
   if (peer !== undefined) return { code: 'media/peer-waited-for', data: { ...aboutImages(facts), ...peer } };
   if (carriers.length > 0) return copyNeeded(facts) ?? carrierReason(facts);

@@ -92,7 +92,7 @@ describe('a bundle of which one stick has damaged blobs and another one good one
     plug('left');
     await harness.start();
     const held = await harness.until(({ bundles }) => bundles[0]?.hold === 'media');
-    expect(held.status).toMatch(/is damaged on .*Copy ocp 4\.13\.7 to the stick again, or plug in another one/);
+    expect(held.status).toMatch(/\(M-12\): ocp 4\.13\.7 needs an undamaged copy\. Copy the bundle to a stick again/);
     const before = harness.log.lines.length;
     plug('right');
     await harness.until(isDone);

@@ -75,9 +75,11 @@ describe('a medium that gives wrong bytes, with retention.blobs = "kept"', () =>
     await harness.start(bundle.path);
     // While other layers are copied STATUS tells of that.
     const held = await harness.until(
-      ({ status, bundles }) => status.includes(`: Blob ${layer.slice(0, 19)}`) && bundles[0]?.hold === 'media',
+      ({ status, bundles }) => status.includes(' needs an undamaged copy') && bundles[0]?.hold === 'media',
     );
-    expect(held.status).toMatch(/is damaged on \S*stick/);
+    expect(held.bundles[0]?.reason?.message).toMatch(
+      new RegExp(`Blob ${layer.slice(0, 19)}… was damaged on \\S*stick`),
+    );
     expect(keptLayers()).not.toContain(hexOf(layer));
     expect(held.bundles[0]?.images.present).toBe(bundle.contents.images.length - 1);
     lies = 0;

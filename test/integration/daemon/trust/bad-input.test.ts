@@ -110,8 +110,8 @@ describe('bad input: a clear line, a running daemon, and the good stick works af
     const layer = bundle.contents.layers[0];
     harness.plug(spoilt((copy) => flipByte(blobPath(copy, layer?.digest ?? ''), -1)));
     const report = await harness.until(({ bundles }) => bundles[0]?.hold === 'media');
-    expect(report.status).toContain(String(layer?.digest).slice(0, 19));
-    expect(report.status).toMatch(/damaged/);
+    expect(report.status).toMatch(/^PLUG IN ANOTHER STICK \(M-12\): .* needs an undamaged copy/);
+    expect(renderList(report)).toContain(`Blob ${String(layer?.digest).slice(0, 19)}… was damaged on`);
     expect(report.bundles[0]?.images.present).toBe(1);
     expect(await harness.images()).toHaveLength(1);
     harness.unplug();

@@ -97,6 +97,15 @@ describe('the damaged blobs of a bundle', () => {
 });
 
 describe('a release that can not be completed from what was seen', () => {
+  it('asks for an undamaged copy with one code, whether the stick with the damaged one is plugged in or not', () => {
+    const spoiled = medium('sdb1', [found(bundle)]);
+    const codeOf = ({ first }: ReturnType<typeof look>) => first?.reason?.code;
+    expect(codeOf(look({ media: [spoiled], failures: [failure()] }))).toBe('engine/needs-copy');
+    expect(codeOf(look({}, known(damaged)))).toBe('engine/needs-copy');
+    const elsewhere = failure({ isLast: false });
+    expect(codeOf(look({ media: [spoiled], failures: [elsewhere] }))).toBe('media/blob-damaged');
+  });
+
   it('asks for an undamaged copy, names the medium with the damaged one, and says how to give the release up', () => {
     expect(told(look({}, known(damaged)).first)).toMatchObject({
       phase: 'held',
