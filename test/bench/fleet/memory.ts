@@ -35,7 +35,7 @@ export async function benchMemory(print: (text: string) => void): Promise<void> 
   try {
     cluster.plug(node);
     node.start();
-    await node.ready(120_000);
+    await node.ready();
     const pid = cluster.fleetPid(node);
     const before = residentMiBOf(pid);
     crowd = await startCrowd(cluster, others, { giver: node.address, addresses });

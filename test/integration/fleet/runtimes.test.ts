@@ -73,7 +73,7 @@ describe.runIf(have(...needs))('a stick in one node', () => {
     const three = await make(3, 'containerd');
     cpSync(bundle.path, join(one.stick, basename(bundle.path)), { recursive: true });
     for (const node of nodes) node.start();
-    for (const node of nodes) await node.ready(120_000);
+    for (const node of nodes) await node.ready();
     for (const node of nodes) {
       await eventually(() =>
         expect(node.report()?.bundles[0]).toMatchObject({ images: { total: IMAGES, pinned: IMAGES } }),

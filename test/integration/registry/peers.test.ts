@@ -69,16 +69,17 @@ describe.runIf(have('root'))('the user at the other end of a connection, by a re
     const scan = peers();
     connectAs(0, '127.0.0.1', port);
     await scan.uidOf(await accepted());
-    const client = connect(port, '127.0.0.1');
-    const socket = await accepted();
-    const clientPort = socket.remotePort ?? 0;
-    client.resetAndDestroy();
-    await once(client, 'close');
-    // The kernel may hold the port for a moment longer.
-    await eventually(async () => {
+    // Another process may have a connection from the same port to elsewhere.
+    const socket = await eventually(async () => {
+      const client = connect(port, '127.0.0.1');
+      const left = await accepted();
+      const clientPort = left.remotePort ?? 0;
+      client.resetAndDestroy();
+      await once(client, 'close');
       const other = createServer().listen(clientPort, '127.0.0.1');
       await once(other, 'listening');
       closing.push(() => other.close());
+      return left;
     });
     expect(await scan.uidOf(socket)).toBeUndefined();
   });

@@ -116,7 +116,7 @@ export function makeRealNode(options: RealNodeOptions): RealNode {
       rmSync(at('run/status.json'), { force: true });
     },
     report,
-    ready: (timeoutMs = 60_000) =>
+    ready: (timeoutMs = 240_000) =>
       eventually(
         () => {
           const [bundle] = report()?.bundles ?? [];

@@ -106,6 +106,7 @@ describe.runIf(have(program('strace', 'apt-get install strace')))(
         }
         expect(kills).toBeGreaterThan(10);
       },
+      900_000,
     );
 
     /** How many such calls come before the first that names the state. */
