@@ -91,6 +91,17 @@ describe('the policy for ClusterVersion', () => {
     expect(clusterVersions.refusal(upgrade, [node('worker-1', similar)])).toContain('worker-1');
   });
 
+  it('does not read a status that is longer than stickpin writes', () => {
+    const later = ready({ version: '4.13.8', sequence: 8 });
+    const one = node('worker-1', [ready(), later]);
+    const status = one.metadata.annotations[STATUS_ANNOTATION] ?? '';
+    const withStatus = (text: string) => ({
+      metadata: { ...one.metadata, annotations: { [STATUS_ANNOTATION]: text } },
+    });
+    expect(clusterVersions.refusal(upgrade, [withStatus(status.padEnd(2_048))])).toBeUndefined();
+    expect(clusterVersions.refusal(upgrade, [withStatus(status.padEnd(2_049))])).toContain('Node worker-1 ');
+  });
+
   it('needs a version beside an image', () => {
     const object = clusterVersion({ image: IMAGE });
     expect(clusterVersions.refusal({ ...upgrade, object }, readyNodes)).toMatch(
