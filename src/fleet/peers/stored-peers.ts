@@ -76,7 +76,7 @@ export function isComplete(cluster: Pick<Cluster, 'nodes' | 'trouble'>): boolean
   return cluster.trouble() === undefined && cluster.nodes().length > 0;
 }
 
-/** Between two writes: a node may change its address all the time. */
+/** Between two writes, unless a node is new: one may change its address all the time. */
 const WRITE_MS = 60_000;
 
 /** Nodes that this node still waits for after a restart without an API server. */
@@ -84,6 +84,8 @@ export class RememberedPeers {
   private readonly inTurn = oneAtATime();
   private stored: readonly StoredPeer[] = [];
   private isUnwritten = false;
+  /** Names of all nodes that were written since the start. */
+  private readonly written = new Set<string>();
   /** Monotonic milliseconds. */
   private writtenMs = Number.NEGATIVE_INFINITY;
 
@@ -146,6 +148,9 @@ export class RememberedPeers {
   }
 
   private async save(next: readonly StoredPeer[], signal: AbortSignal): Promise<void> {
+    const before = this.written.size;
+    for (const { name } of next) this.written.add(name);
+    if (this.written.size > before) this.writtenMs = Number.NEGATIVE_INFINITY;
     this.stored = next.toSorted((a, b) => (a.name < b.name ? -1 : 1));
     this.isUnwritten = true;
     await this.write(signal);

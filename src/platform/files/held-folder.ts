@@ -157,8 +157,8 @@ function heldBy(handle: FileHandle, path: string): HeldFolder {
       return await call();
     } catch (error) {
       if (!(error instanceof Error)) throw error;
-      const [call, inside] = error.message.split(at);
-      if (inside !== undefined) error.message = `${call}${quotedPath(`${path}${inside.slice(0, -1)}`)}'`;
+      const [begin, end] = error.message.split(at);
+      if (end !== undefined) error.message = `${begin}${quotedPath(`${path}${end.slice(0, -1)}`)}'`;
       throw error;
     } finally {
       underWay -= 1;

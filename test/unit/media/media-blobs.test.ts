@@ -18,6 +18,9 @@ const signal = new AbortController().signal;
 const gone = new AppError({ code: 'media/gone', message: 'worker-2 does not offer it', disposition: 'wait' });
 const MIB = 1024 * 1024;
 
+/** Who gave wrong bytes, as media hear it. */
+const distrusted: string[] = [];
+
 function medium(label: string, peer: PluggedMedium['peer'] | undefined): PluggedMedium {
   return {
     mediumId: label,
@@ -26,6 +29,7 @@ function medium(label: string, peer: PluggedMedium['peer'] | undefined): Plugged
     ...(peer !== undefined && { peer }),
     open: () => Promise.reject(new Error('nobody opens it')),
     isThere: async () => true,
+    distrusted: () => void distrusted.push(label),
     release: async () => undefined,
   };
 }
@@ -137,9 +141,11 @@ describe('blobs of media and of other nodes', () => {
       { label: 'worker-2', bytes: SPOILED, isPeer: true },
       { label: 'worker-3', bytes: WHOLE, isPeer: true },
     );
+    distrusted.length = 0;
     await expect(read()).rejects.toMatchObject({ code: 'media/read' });
     expect(await read()).toEqual(WHOLE);
     expect(reads).toEqual(['worker-2', 'worker-3']);
+    expect(distrusted).toEqual(['worker-2']);
     expect(warnings).toHaveLength(1);
     expect(warnings[0]).toContain('It is taken from worker-3 instead');
   });

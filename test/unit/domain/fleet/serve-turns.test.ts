@@ -170,3 +170,12 @@ it('takes the turn of a node that is too slow, if others wait', () => {
   expect(place('a')).toBe(2);
   expect(request('b')).toEqual({ kind: 'granted' });
 });
+
+it('gives a free slot to a node that comes, not to one before it that comes in minutes', () => {
+  const { after, request, end } = play(1);
+  for (const node of 'abcdefghij') request(node);
+  end('a');
+  // Those that come more often have gone. Node i is first, and comes later.
+  after(32_000);
+  expect(request('j')).toEqual({ kind: 'granted' });
+});

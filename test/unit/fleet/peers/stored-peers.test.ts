@@ -119,3 +119,18 @@ it('writes at most once a minute, however often a node moves, and the rest at th
   await known.close();
   expect(saved).toHaveLength(3);
 });
+
+it('writes each new node at once, as before a power cut, but not again when two nodes take turns', async () => {
+  const { saved, answers } = await scene([B]);
+  await answers('c', '10.0.0.3');
+  await answers('d', '10.0.0.4');
+  expect(saved.map((peers) => peers.map(({ name }) => name))).toEqual([
+    ['b', 'c'],
+    ['b', 'c', 'd'],
+  ]);
+  for (let times = 0; times < 50; times += 1) {
+    await answers('c', '10.0.0.4');
+    await answers('d', '10.0.0.4');
+  }
+  expect(saved).toHaveLength(2);
+});
