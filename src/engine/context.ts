@@ -54,7 +54,7 @@ export interface EngineDependencies {
   /** The database is new after a loss, or an earlier one. */
   readonly isStateLost?: boolean;
   /** Called after each round that recorded all it had to. */
-  readonly afterRound?: () => Promise<void>;
+  readonly afterRound?: () => void;
   readonly releaseFiles: ReleaseFiles;
   readonly hookRunner: HookRunner;
   readonly hookStore: HookStore;

@@ -37,7 +37,7 @@ export type BundleChange = {
  * StateStore.settled} are synchronous.
  *
  * Changes throw AppError `store/write`, `store/no-space`, `store/read-only` (`retry`) or
- * `store/damaged` (`wait`), and change nothing then.
+ * `store/damaged`, `store/version` (`wait`), and change nothing then.
  */
 export interface StateStore {
   /** The bundles in the order of adoption. No I/O. */
@@ -52,7 +52,7 @@ export interface StateStore {
   settled(signal: AbortSignal): Promise<void>;
   /**
    * Why no change can be recorded now: `store/no-space`, `store/read-only`, or `store/damaged`
-   * until the next start. After a failed change it makes a small test write.
+   * and `store/version` until the next start. After a failed change it makes a small test write.
    */
   trouble(): Fault | undefined;
   /**
@@ -121,7 +121,7 @@ export interface StreamStore {
 }
 
 /** `loss`: what was left of a lost state, until what follows from that is recorded. */
-export type DocumentName = 'floors' | 'pins' | 'hooks' | 'imported' | 'hidden-revocations' | 'loss' | 'pauses';
+export type DocumentName = 'floors' | 'pins' | 'hooks' | 'revocations' | 'hidden-revocations' | 'loss' | 'pauses';
 
 /** Small documents of the state. */
 export interface DocumentStore {

@@ -10,8 +10,7 @@ import { messageIds } from '../../platform/message-ids.ts';
 import type { HookStore } from '../../ports/node.ts';
 import type { DocumentName, FloorStore, PinLedgerStore, Store } from '../../ports/state.ts';
 import { floorsDocument, hooksDocument, parseFloors, parseHooks, parsePins } from '../../store/database/documents.ts';
-import { type EarlierFiles, takeEarlierFiles, takeForeignMirror } from '../../store/database/earlier-files.ts';
-import type { Mirror } from '../../store/database/mirror.ts';
+import { takeForeignMirror } from '../../store/database/foreign-mirror.ts';
 import { type OpenState, openState } from '../../store/database/open-state.ts';
 import { reviveBundle } from './signed-bundles.ts';
 
@@ -26,11 +25,8 @@ export interface NodeState {
   readonly problems: readonly Fault[];
   /** A file that may have revocations which are not taken over yet: no key is trusted. */
   readonly hidesRevocations: string | undefined;
-  /**
-   * After a round, files of an earlier version are needed no more.
-   * @throws AppError `store/read` (`fatal`) when the daemon must start again
-   */
-  afterRound(): Promise<void>;
+  /** @throws AppError `store/read` (`fatal`) when the daemon must start again */
+  afterRound(): void;
   close(): void;
 }
 
@@ -52,18 +48,15 @@ export async function openNodeState(
     log,
     now,
   });
-  const { store, loss, foreignMirror } = state;
+  const { store, loss, foreignMirror, refusal } = state;
+  if (refusal !== undefined) return refusedState(state, refusal, log);
   // In the database too, since a kill may come before what it means is recorded.
   if (loss?.left === 'earlier') ifPossible(() => store.setDocument('loss', loss.left));
   const isEarlier = Boolean(store.document('loss')) || loss?.left === 'earlier' || loss?.left === 'nothing';
   const damaged = damagedMirrors(state);
-  const imports = new Imports(state, {
-    directory,
-    now,
-    isLost: isEarlier || loss !== undefined || foreignMirror !== undefined,
-  });
-  const imported = await imports.tryNow();
-  const isFloorLost = (isEarlier && !imports.hasFloors) || !imported.isDone;
+  const foreign = new ForeignState(state, directory);
+  const taken = foreign.take();
+  const isFloorLost = isEarlier || !taken.isDone;
   const documents = new StoredDocuments(store);
   const stored = documents.read('floors', parseFloors);
   const floors = loseFloors(stored ?? NO_FLOORS, isFloorLost || documents.isUnreadable('floors'));
@@ -71,7 +64,7 @@ export async function openNodeState(
   const hooks = documents.read('hooks', parseHooks);
   const problems: Fault[] = [
     ...(loss === undefined ? [] : [loss.message]),
-    ...[...damaged, ...imported.problems, ...documents.problems],
+    ...[...damaged, ...taken.problems, ...documents.problems],
   ].map((message) => ({ code: 'store/lost', message }));
   if (floors.areLost) {
     const message = `Which sequences were activated here is lost, with state.db and state.json in ${directory}: no release is activated automatically before one of its stream was activated by 'stickpin activate'`;
@@ -81,7 +74,7 @@ export async function openNodeState(
     log.error({ messageId: messageIds.stateLost }, message);
     ifPossible(() => store.append({ at: now, kind: 'stateLost', message }));
   }
-  if (isEarlier && imported.isDone) {
+  if (isEarlier && taken.isDone) {
     ifPossible(() => {
       if (isFloorLost) store.setDocument('floors', JSON.stringify(floorsDocument(floors)));
       if (ledger !== undefined) store.setDocument('pins', JSON.stringify({ ...ledger, isDoubted: true }));
@@ -97,7 +90,7 @@ export async function openNodeState(
     },
     floors: {
       load: () => floors,
-      isWhole: () => !imported.isDone || (stored !== undefined && !isFloorLost),
+      isWhole: () => !taken.isDone || (stored !== undefined && !isFloorLost),
       save: (next, inner) => save(store, 'floors', floorsDocument(next), inner),
     },
     hooks: {
@@ -105,55 +98,57 @@ export async function openNodeState(
       save: (next, inner) => save(store, 'hooks', hooksDocument(next), inner),
     },
     isLost: isEarlier || foreignMirror !== undefined,
-    hidesRevocations: imported.isDone ? undefined : imports.hidden,
+    hidesRevocations: taken.isDone ? undefined : join(directory, 'state.json'),
     problems,
-    afterRound: () => imports.afterRound(),
+    afterRound: () => foreign.afterRound(),
     close: state.close,
   };
 }
 
-/** What an earlier version, or another database, has recorded beside this one. */
-class Imports {
-  hasFloors = false;
-  /** A file that may have revocations which are not in the database. */
-  readonly hidden: string;
-  private earlier: EarlierFiles | undefined;
-  private isDone = false;
-  private isForeign: boolean;
-  private isMigrated = false;
+/** Another version wrote what is stored: pins stay as unclaimed, and nothing is recorded. */
+function refusedState({ store, close }: OpenState, refusal: AppError, log: Log): NodeState {
+  log.error({ err: refusal, messageId: messageIds.stateLost }, refusal.message);
+  const floors = loseFloors(NO_FLOORS, true);
+  const refuse = async () => {
+    throw refusal;
+  };
+  return {
+    store,
+    pinLedger: { load: () => undefined, save: refuse },
+    floors: { load: () => floors, isWhole: () => true, save: refuse },
+    hooks: { load: () => new Map(), save: refuse },
+    isLost: true,
+    problems: [{ code: refusal.code, message: refusal.message }],
+    hidesRevocations: undefined,
+    afterRound: () => undefined,
+    close,
+  };
+}
+
+/** What another database has recorded beside this one. */
+class ForeignState {
+  private isDone: boolean;
 
   constructor(
     private readonly state: OpenState,
-    private readonly context: { readonly directory: string; readonly now: number; readonly isLost: boolean },
+    private readonly directory: string,
   ) {
-    this.isForeign = state.foreignMirror !== undefined;
-    this.hidden = join(context.directory, this.isForeign ? 'state.json' : 'revocations.json');
+    this.isDone = state.foreignMirror === undefined;
   }
 
-  /**
-   * On a full disk, for example, nothing can be taken over yet. @throws AppError `store/…`
-   * (`fatal`)
-   */
-  async tryNow(): Promise<{ readonly isDone: boolean; readonly problems: readonly string[] }> {
-    const { state, context } = this;
-    const { store, mirror, foreignMirror } = state;
+  /** On a full disk, for example, nothing can be taken over yet. @throws AppError (`fatal`) */
+  take(): { readonly isDone: boolean; readonly problems: readonly string[] } {
+    const { store, mirror, foreignMirror } = this.state;
+    if (foreignMirror === undefined || this.isDone) return { isDone: true, problems: [] };
     try {
-      const problems: string[] = [];
-      if (foreignMirror !== undefined && this.isForeign) {
-        const unread = takeForeignMirror(foreignMirror, store);
-        const [aside = ''] = mirror.release();
-        this.isForeign = false;
-        if (unread !== undefined) store.setDocument('hidden-revocations', aside);
-        problems.push(foreignText(context.directory, aside));
-      }
-      this.earlier = await takeEarlierFiles(context.directory, store, context);
-      this.hasFloors = this.earlier.hasFloors;
+      const unread = takeForeignMirror(foreignMirror, store);
+      const [aside = ''] = mirror.release();
       this.isDone = true;
-      return { isDone: true, problems: [...problems, ...this.earlier.problems] };
+      if (unread !== undefined) store.setDocument('hidden-revocations', aside);
+      return { isDone: true, problems: [foreignText(this.directory, aside)] };
     } catch (error) {
       if (!(error instanceof AppError) || error.disposition === 'fatal') throw error;
-      const what = this.isForeign ? 'another state database' : 'an earlier version';
-      const message = `What ${what} recorded in ${context.directory} can't be taken over yet: ${error.message}. Until then no key is trusted, and no release is activated automatically; it is retried automatically`;
+      const message = `What another state database recorded in ${this.directory} can't be taken over yet: ${error.message}. Until then no key is trusted, and no release is activated automatically; it is retried automatically`;
       return { isDone: false, problems: [message] };
     }
   }
@@ -162,34 +157,15 @@ class Imports {
    * @throws AppError `store/read` (`fatal`) when all was taken over late: the next start works by
    *   it
    */
-  async afterRound(): Promise<void> {
-    const { store, mirror } = this.state;
-    if (!this.isDone && store.trouble() === undefined && (await this.tryNow()).isDone) {
-      const message = 'What was recorded beside the state database is taken over now: the daemon starts again with it';
-      throw new AppError({ code: 'store/read', message, disposition: 'fatal' });
-    }
-    if (this.isMigrated || !this.isDone || !isMirrored(mirror, store)) return;
-    this.isMigrated = true;
-    await this.earlier?.migrated();
+  afterRound(): void {
+    if (this.isDone || this.state.store.trouble() !== undefined || !this.take().isDone) return;
+    const message = 'What was recorded beside the state database is taken over now: the daemon starts again with it';
+    throw new AppError({ code: 'store/read', message, disposition: 'fatal' });
   }
 }
 
 function foreignText(directory: string, aside: string): string {
   return `The state database in ${directory} is not the one to which state.json beside it belongs: the higher floors, all revocations and all pins of both count. That file is kept as ${aside}. Look at 'stickpin list', and plug in the stick of each release that is missing there`;
-}
-
-/** Reads back whether it has what was taken over. */
-function isMirrored(mirror: Mirror, store: Store): boolean {
-  try {
-    const rows = mirror.newest()?.content.tables.document ?? [];
-    const imported = store.document('imported');
-    return imported === undefined || rows.some(({ name, content }) => name === 'imported' && content === imported);
-  } catch (error) {
-    if (!(error instanceof AppError)) throw error;
-    return false;
-  } finally {
-    mirror.forget();
-  }
 }
 
 async function save(store: Store, name: DocumentName, value: unknown, signal: AbortSignal): Promise<void> {

@@ -120,7 +120,7 @@ const ROWS: readonly Row[] = [
   ['S-02', 'store/lost', 'The state database was lost', 'plug in the stick of each release that is to stay', 'call-support'],
   ['S-03', 'store/floors-lost', 'The records of earlier releases are lost', 'check each release before you activate it', 'call-support'],
   ['S-04', 'store/row', 'A record of the state can not be read', "see 'sudo stickpin doctor'", 'call-support'],
-  ['S-05', 'store/newer', 'A newer stickpin wrote the state', 'install the newer stickpin again', 'call-support'],
+  ['S-05', 'store/version', 'Another version of stickpin wrote the state', 'install that version again', 'call-support'],
   ['S-06', 'store/in-use', 'Another stickpin runs on the same folders', 'stop one of them', 'call-support'],
   ['S-07', 'store/dying', 'An earlier stickpin is not gone yet', 'nothing: it is started again', 'wait'],
   ['S-08', 'store/read', 'A file of the state can not be read', 'check the disk', 'call-support'],

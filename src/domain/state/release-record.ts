@@ -41,7 +41,7 @@ export const releaseRecordSchema = v.object({
   /** Its tags have begun to move, and the activation is neither done nor given up. */
   activationBegunAt: time,
   activatedAt: time,
-  /** Then; absent of one that an older stickpin activated. */
+  /** Then; absent of a rebuilt release. */
   activatedUptime: v.exactOptional(
     v.custom<BootTime>((value) => typeof value === 'object' && value !== null && 'bootId' in value),
   ),

@@ -78,10 +78,6 @@ export interface RevokedKey {
   readonly bundleId: BundleId;
   /** The role in which it no longer counts; absent: among the plain keys. */
   readonly role?: string;
-  /**
-   * When a lost revocation was recorded again: its bundle's adoption, milliseconds since the epoch.
-   */
-  readonly remadeAt?: number;
 }
 
 /** In the order of adoption, a key once for each bundle. Outlives the bundles. */

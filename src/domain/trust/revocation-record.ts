@@ -1,6 +1,5 @@
 import { defined } from '../../platform/defined.ts';
 import type { BundleId } from '../model/digest.ts';
-import type { RevokedKey } from './approval.ts';
 
 /** By a `*.revoked` file, by a person or by a bundle. */
 export interface StoredRevocation {
@@ -33,8 +32,6 @@ export interface SeenRevocation {
   readonly bundleId?: BundleId;
   readonly role?: string;
   readonly byPerson?: true;
-  /** A restore of the key after this time holds. */
-  readonly remadeAt?: RevokedKey['remadeAt'];
 }
 
 export const EMPTY_RECORD: RevocationRecord = { folders: [], revocations: [] };
@@ -62,7 +59,7 @@ export function withFolder(record: RevocationRecord, folder: string): Revocation
 export function withSeen(record: RevocationRecord, seen: readonly SeenRevocation[], at: number): RevocationRecord {
   const entries = new Map(record.revocations.map((entry) => [entryKey(entry), entry]));
   let isNew = false;
-  for (const { keyId, otherIds = [], bundleId, role, byPerson, remadeAt } of seen) {
+  for (const { keyId, otherIds = [], bundleId, role, byPerson } of seen) {
     const key = entryKey({ keyId, bundleId, byPerson });
     const known = entries.get(key);
     const isLifted = known?.restoredAt !== undefined && bundleId === undefined;
@@ -70,23 +67,10 @@ export function withSeen(record: RevocationRecord, seen: readonly SeenRevocation
     if (known !== undefined && !isLifted && ids.length === known.otherIds.length) continue;
     isNew = true;
     const keptAt = known === undefined || isLifted ? at : known.at;
-    const restoredAt =
-      known === undefined ? restoredSince(record, [keyId, ...ids], remadeAt) : isLifted ? undefined : known.restoredAt;
+    const restoredAt = isLifted ? undefined : known?.restoredAt;
     entries.set(key, defined({ keyId, otherIds: ids, at: keptAt, bundleId, role, byPerson, restoredAt }));
   }
   return isNew ? { ...record, revocations: [...entries.values()] } : record;
-}
-
-/** The last restore of a key by a person, if that was after `since`. */
-function restoredSince(
-  { revocations }: RevocationRecord,
-  ids: readonly string[],
-  since: number | undefined,
-): number | undefined {
-  if (since === undefined) return undefined;
-  const times = revocations.filter((entry) => isOf(entry, ids)).map(({ restoredAt = 0 }) => restoredAt);
-  const last = Math.max(0, ...times);
-  return last > since ? last : undefined;
 }
 
 /** Lifts every revocation of a key, by any of its ids. A later one revokes it again. */

@@ -53,6 +53,7 @@ export async function round(loop: Loop, signal: AbortSignal): Promise<Pause> {
   state.lastRound = { at, observedMs: 0 };
   const diskTrouble = store.trouble();
   const snapshot = await observeAll(loop, diskTrouble, signal);
+  if (diskTrouble?.code === 'store/version') return onlyReport(loop, snapshot, diskTrouble);
   const { observed, memory, assessment } = snapshot;
   const decision = decide(observed, memory, assessment, policy);
   const plan = keepPlan(observed, assessment, policy);
@@ -86,6 +87,13 @@ export async function round(loop: Loop, signal: AbortSignal): Promise<Pause> {
     wasRunning: memory.running.length > 0,
     latestMs: observed.runtime.kind !== 'reachable' || diskTrouble !== undefined ? AWAY_MS : ROUND_MS,
   });
+}
+
+/** What is recorded can't be read: pins, mirrors and files stay as they are until a person acts. */
+function onlyReport(loop: Loop, snapshot: Snapshot, obstacle: Fault): Pause {
+  loop.state.snapshot = { ...snapshot, memory: { ...snapshot.memory, obstacle } };
+  loop.status.publish();
+  return { atLeastMs: 0, atMostMs: ROUND_MS };
 }
 
 /** Also reports changes, and gives the registry its catalog. */
@@ -192,7 +200,7 @@ async function reconcileAll(
   await loop.signedKeeper.reconcile(signal);
   await loop.releaseKeeper.reconcile(assessment, signal);
   await loop.hookKeeper.reconcile(degradedIn(loop.state.conditions), signal);
-  await context.afterRound?.();
+  context.afterRound?.();
 }
 
 /** A command may have changed them since the observation. */

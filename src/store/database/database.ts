@@ -3,16 +3,15 @@ import { dirname } from 'node:path';
 import Database from 'better-sqlite3';
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { databaseDiskFault, diskFaultError } from '../files/write-error.ts';
-import { MIGRATIONS } from './migrations.ts';
-import { columnsOf, fillRowSums, keepRowSums, registerRowSum } from './row-sums.ts';
-import { RECORD_COLUMNS } from './tables/bundle-rows.ts';
+import { keepRowSums, registerRowSum } from './row-sums.ts';
+import { checkVersion, createTables, isEmpty, SCHEMA } from './schema.ts';
 
 /**
- * Opens the state database in WAL mode with `synchronous=NORMAL`, and migrates it. See `wal.ts` for
+ * Opens the state database in WAL mode with `synchronous=NORMAL`, or makes it. See `wal.ts` for
  * what survives a power cut.
  * @throws AppError `store/no-space`, `store/read-only` (`retry`) when the filesystem or file can't
- *   be written; `store/open` (`fatal`) when the file can't be opened or is damaged; `store/newer`
- *   (`fatal`) when a newer stickpin wrote it
+ *   be written; `store/open` (`fatal`) when the file can't be opened or is damaged;
+ *   `store/version` (`wait`) when another version wrote it
  */
 export function openDatabase(path: string): Database.Database {
   let database: Database.Database | undefined;
@@ -21,12 +20,14 @@ export function openDatabase(path: string): Database.Database {
     // SQLite gives its log the mode of the database.
     if (!existsSync(path)) closeSync(openSync(path, 'a', 0o600));
     database = new Database(path);
+    const isNew = isEmpty(database);
+    if (!isNew) checkVersion(database, path);
     database.pragma('journal_mode = WAL');
     database.pragma('synchronous = NORMAL');
     database.pragma('foreign_keys = ON');
     registerRowSum(database);
-    migrate(database, path);
-    keepRowSums(database);
+    if (isNew) createDatabase(database);
+    else keepRowSums(database);
     tryToWrite(database, path);
     return database;
   } catch (error) {
@@ -34,6 +35,15 @@ export function openDatabase(path: string): Database.Database {
     if (error instanceof AppError) throw error;
     throw cannotOpen(path, error);
   }
+}
+
+/** After {@link registerRowSum}. */
+function createDatabase(database: Database.Database): void {
+  database.transaction(() => {
+    createTables(database);
+    keepRowSums(database);
+    database.exec('INSERT INTO origin (id) VALUES (lower(hex(randomblob(16))))');
+  })();
 }
 
 /** `store/open`, or the fault of its disk. */
@@ -52,7 +62,7 @@ export function cannotOpen(path: string, cause: unknown): AppError {
 /** SQLite opens a file that it may only read for reading, without an error. */
 function tryToWrite(database: Database.Database, path: string): void {
   try {
-    database.pragma(`user_version = ${MIGRATIONS.length}`);
+    database.pragma(`user_version = ${SCHEMA}`);
   } catch (error) {
     // Another program holds the lock, which is no fault of the file.
     if (/^SQLITE_(BUSY|LOCKED)/.test(systemCodeOf(error) ?? '')) return;
@@ -63,49 +73,6 @@ function tryToWrite(database: Database.Database, path: string): void {
 function onlyReadable(path: string, cause: unknown): AppError {
   const message = `${path} can be read and not written (${reasonOf(cause)}); see that it is not immutable (lsattr) and that its disk works (dmesg)`;
   return new AppError({ code: 'store/read-only', message, disposition: 'retry', cause });
-}
-
-/** After {@link registerRowSum}. @throws AppError `store/newer` (`fatal`) */
-export function migrate(database: Database.Database, path: string): void {
-  const version = Number(database.pragma('user_version', { simple: true }));
-  if (version > MIGRATIONS.length) throw newerError(path, version);
-  if (version < MIGRATIONS.length) {
-    database.transaction(() => {
-      for (const step of MIGRATIONS.slice(version)) database.exec(step);
-      fillRowSums(database);
-      database.pragma(`user_version = ${MIGRATIONS.length}`);
-    })();
-  }
-  addMissing(database);
-}
-
-/** `store/newer` (`fatal`): nothing is damaged, so it is not set aside. */
-export function newerError(path: string, schema: number): AppError {
-  const message = `${path} was written by a newer stickpin (schema ${schema}, this one knows ${MIGRATIONS.length}); install that version again`;
-  return new AppError({ code: 'store/newer', message, disposition: 'fatal' });
-}
-
-/**
- * `store/newer` (`fatal`): all is as it was written, so another version wrote what is not known.
- */
-export function unknownError(path: string, cause: unknown): AppError {
-  const message = `${path} is whole, and has a record that this stickpin does not know (${reasonOf(cause)}): install the version that wrote it again`;
-  return new AppError({ code: 'store/newer', message, disposition: 'fatal' });
-}
-
-/**
- * What an earlier stickpin ignores and keeps, so that a return to it finds a database of its own
- * schema. A column without a value changes no checksum of a row.
- */
-export function addMissing(database: Database.Database): void {
-  database.exec('CREATE TABLE IF NOT EXISTS document (name TEXT PRIMARY KEY, content TEXT NOT NULL, sum TEXT) STRICT');
-  const wanted = { origin: { counter: 'INTEGER' }, bundle: RECORD_COLUMNS };
-  for (const [table, columns] of Object.entries(wanted)) {
-    const present = new Set(columnsOf(database, table).map(({ name }) => name));
-    for (const [name, type] of Object.entries(columns)) {
-      if (!present.has(name)) database.exec(`ALTER TABLE ${table} ADD COLUMN ${name} ${type}`);
-    }
-  }
 }
 
 /** About the disk, permissions or other processes. */

@@ -17,7 +17,7 @@ const failure = v.variant('kind', [
   }),
   v.object({ kind: v.literal('unasked'), message: v.string() }),
 ]);
-export const hooksSchema = v.array(
+const hooksSchema = v.array(
   v.object({
     hook: v.picklist(HOOK_NAMES),
     unit: v.string(),
@@ -49,7 +49,7 @@ export function hooksDocument(ledger: HookLedger): v.InferInput<typeof hooksSche
 }
 
 const references = v.array(v.string());
-export const pinsSchema = v.object({
+const pinsSchema = v.object({
   releases: v.array(v.object({ bundleId: bundleIdSchema, name: v.string(), version: v.string(), references })),
   unclaimed: references,
   givenUp: references,
@@ -62,21 +62,18 @@ export function parsePins(value: unknown): PinLedger | undefined {
 }
 
 const byStream = v.array(v.tuple([v.string(), v.number()]));
-/** `newestCreated` is for earlier versions, and not read. */
 const floorsSchema = v.object({
   sequences: byStream,
-  newestCreated: v.number(),
-  created: v.optional(byStream, []),
-  resets: v.optional(byStream, []),
-  doubted: v.optional(v.array(v.string()), []),
+  newestCreated: byStream,
+  resets: byStream,
+  doubted: v.array(v.string()),
   areLost: v.boolean(),
 });
 
 export function floorsDocument({ sequences, newestCreated, resets = new Map(), doubted = new Set(), areLost }: Floors) {
   return {
     sequences: [...sequences],
-    newestCreated: Math.max(0, ...newestCreated.values()),
-    created: [...newestCreated],
+    newestCreated: [...newestCreated],
     resets: [...resets],
     doubted: [...doubted],
     areLost,
@@ -86,10 +83,10 @@ export function floorsDocument({ sequences, newestCreated, resets = new Map(), d
 export function parseFloors(value: unknown): Floors | undefined {
   const parsed = v.safeParse(floorsSchema, value);
   if (!parsed.success) return undefined;
-  const { sequences, created, resets, doubted, areLost } = parsed.output;
+  const { sequences, newestCreated, resets, doubted, areLost } = parsed.output;
   return {
     sequences: new Map(sequences),
-    newestCreated: new Map(created),
+    newestCreated: new Map(newestCreated),
     areLost,
     ...(resets.length > 0 && { resets: new Map(resets) }),
     ...(doubted.length > 0 && { doubted: new Set(doubted) }),

@@ -18,11 +18,10 @@ import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { diskFaultOf } from '../../platform/files/disk-fault.ts';
 import { oneLine } from '../../platform/plain-text.ts';
 import { damagedName, diskFaultError } from '../files/write-error.ts';
-import { cannotOpen, isDamage, newerError, openDatabase, unknownError } from './database.ts';
-import { EARLIER_FILES, earlierCopiesOf } from './earlier-files.ts';
-import { MIGRATIONS } from './migrations.ts';
-import { ageOf, databaseFrom, type Generation, hasCounter, type Mirror, writeDatabase } from './mirror.ts';
+import { cannotOpen, isDamage, openDatabase } from './database.ts';
+import { ageOf, databaseFrom, type Generation, type Mirror, writeDatabase } from './mirror.ts';
 import { registerRowSum, tableWithWrongSum } from './row-sums.ts';
+import { checkVersion, isEmpty, isOurs, versionError } from './schema.ts';
 import { type BundleReviver, loadBundles } from './tables/bundle-rows.ts';
 import { walDamage } from './wal.ts';
 
@@ -30,7 +29,7 @@ import { walDamage } from './wal.ts';
 const SUFFIXES = ['-wal', '-shm', ''] as const;
 
 /** Files that an earlier daemon leaves beside its database. */
-const TRACES = [...EARLIER_FILES, 'status.json', 'crio/99-stickpin.conf'] as const;
+const TRACES = ['status.json', 'crio/99-stickpin.conf'] as const;
 
 /** What was found lost when the state was opened. */
 export interface StateLoss {
@@ -57,8 +56,8 @@ export interface RenewOptions {
  * `state.db.damaged-<time>`, and made again from the newest generation of the mirror that is whole,
  * or it is a new one. So is one that has seen fewer changes than the mirror. A full or read-only
  * disk and missing permissions are not damage.
- * @throws errors of `open`; AppError `store/aside`, `store/newer`, `store/read` (`fatal`),
- *   `store/no-space`, `store/read-only` (`retry`)
+ * @throws errors of `open`; AppError `store/aside`, `store/read` (`fatal`), `store/version`
+ *   (`wait`), `store/no-space`, `store/read-only` (`retry`)
  */
 export function openOrRenew<T>(
   path: string,
@@ -145,11 +144,6 @@ function restore(path: string, { revive, mirror, of = path }: RenewOptions): Res
       if (isPut(left)) return { ...generation, left };
       mirror.doubt(generation, 'its content is no state');
     }
-    for (const copy of earlierCopiesOf(of)) {
-      drop();
-      copyFileSync(copy, staged);
-      if (isPut('earlier')) return { path: copy, writtenAt: Math.floor(statSync(copy).mtimeMs), left: 'earlier' };
-    }
     drop();
     isPut('nothing', mirror.hidden(path === of));
     return undefined;
@@ -201,9 +195,10 @@ function damageOf(
     database = new Database(path, { readonly: true, fileMustExist: true });
     const verdict = database.pragma('integrity_check(1)', { simple: true });
     if (verdict !== 'ok') return findingOf(String(verdict));
-    const version = Number(database.pragma('user_version', { simple: true }));
-    if (version > MIGRATIONS.length) throw newerError(of, version);
-    if (version < MIGRATIONS.length) return undefined;
+    if (isEmpty(database)) return mirror?.exists() ? 'it is empty' : undefined;
+    const hasMirror = () => mirror !== undefined && [...mirror.generations()].length > 0;
+    if (!isOurs(database) && hasMirror()) return 'it is no state database of stickpin';
+    checkVersion(database, of);
     registerRowSum(database);
     const table = tableWithWrongSum(database);
     if (table !== undefined) return `a row of its table ${table} is not as it was written (wrong checksum)`;
@@ -217,12 +212,13 @@ function damageOf(
   }
 }
 
-/** Nothing is set aside of what another version wrote. @throws AppError `store/newer` (`fatal`) */
+/** Nothing is set aside of what another version wrote. @throws AppError `store/version` (`wait`) */
 function checkBundles(database: Database.Database, revive: BundleReviver, of: string): void {
   try {
     loadBundles(database, revive);
   } catch (error) {
-    throw error instanceof AppError && error.code === 'store/row' ? unknownError(of, error) : error;
+    if (!(error instanceof AppError) || error.code !== 'store/row') throw error;
+    throw versionError(of, `a record that is whole can't be read: ${reasonOf(error)}`, error);
   }
 }
 
@@ -246,7 +242,6 @@ function takeHistory(from: string, path: string): void {
 
 /** Of the same database, and the mirror has seen more of it. */
 function isBehind(database: Database.Database, mirror: Mirror): boolean {
-  if (!hasCounter(database)) return false;
   const [newest] = [...mirror.generations()].map(({ content }) => content);
   const { origin, counter, revision } = ageOf(database);
   return newest !== undefined && newest.origin === origin && newest.counter > counter && newest.revision >= revision;
@@ -261,7 +256,7 @@ function strangeFile(path: string): string | undefined {
   return undefined;
 }
 
-/** Earlier versions let all users read the database. */
+/** A copy that a person put back may be readable by all users. */
 function makePrivate(path: string): void {
   for (const suffix of SUFFIXES) {
     try {

@@ -8,9 +8,8 @@ import { oneAtATime } from '../../platform/async/concurrency.ts';
 import { syncFolder, writeNewFile } from '../../platform/files/durable-file.ts';
 import { openSeal, sealed, unreadable } from '../files/sealed-file.ts';
 import { damagedName, fileWriteError } from '../files/write-error.ts';
-import { addMissing, migrate, newerError } from './database.ts';
-import { MIGRATIONS } from './migrations.ts';
-import { columnsOf, registerRowSum, SUMMED_TABLES } from './row-sums.ts';
+import { columnsOf, SUMMED_TABLES } from './row-sums.ts';
+import { createTables, SCHEMA, versionError } from './schema.ts';
 
 /** All tables but the history and the conditions. */
 const MIRRORED = [...SUMMED_TABLES, 'tag_given'] as const;
@@ -72,7 +71,7 @@ export class Mirror {
     return existsSync(this.newestPath) || existsSync(this.beforePath);
   }
 
-  /** @throws AppError `store/newer` (`fatal`) */
+  /** @throws AppError `store/version` (`wait`) */
   newest(): Generation | undefined {
     this.newestState ??= readGeneration(this.newestPath, true, this.now);
     return this.newestState.whole;
@@ -241,12 +240,12 @@ function readGeneration(path: string, isNewest: boolean, now: number): ReadGener
   if (opened.kind === 'damaged') return damaged(opened.reason);
   const parsed = v.safeParse(contentSchema, opened.value);
   if (!parsed.success) return damaged('its content is not what stickpin writes');
-  if (parsed.output.schema > MIGRATIONS.length) throw newerError(path, parsed.output.schema);
+  if (parsed.output.schema !== SCHEMA) throw versionError(path, `its schema is ${parsed.output.schema}, not ${SCHEMA}`);
   return { whole: { path, content: parsed.output, writtenAt: Math.floor(found.mtimeMs), isNewest } };
 }
 
 export function ageOf(database: Database.Database): StateAge {
-  const origin = database.prepare<[], { id: string; counter: number | null }>('SELECT id, counter FROM origin').get();
+  const origin = database.prepare<[], { id: string; counter: number }>('SELECT id, counter FROM origin').get();
   const revision = database.prepare<[], number | null>('SELECT max(event_id) FROM event').pluck().get() ?? 0;
   return { origin: origin?.id ?? '', counter: origin?.counter ?? 0, revision };
 }
@@ -254,12 +253,7 @@ export function ageOf(database: Database.Database): StateAge {
 /** What the mirror of the database has to contain now. */
 export function mirrorOf(database: Database.Database): MirrorContent {
   const tables = MIRRORED.map((table) => [table, database.prepare(`SELECT * FROM ${table}`).all()]);
-  return { schema: MIGRATIONS.length, ...ageOf(database), tables: Object.fromEntries(tables) };
-}
-
-/** False for a database of an earlier stickpin, which counted no changes. */
-export function hasCounter(database: Database.Database): boolean {
-  return columnsOf(database, 'origin').some(({ name }) => name === 'counter');
+  return { schema: SCHEMA, ...ageOf(database), tables: Object.fromEntries(tables) };
 }
 
 /** With mode 0600. @throws SqliteError, system errors */
@@ -270,23 +264,18 @@ export function writeDatabase(database: Database.Database, path: string): void {
 }
 
 /**
- * In memory, and in today's schema. The caller closes it.
+ * In memory. The caller closes it.
  * @throws SqliteError; AppError `store/row` (`fatal`) when it is not the content of a database
  */
-export function databaseFrom({ schema, tables, revision }: MirrorContent): Database.Database {
+export function databaseFrom({ tables, revision }: MirrorContent): Database.Database {
   const database = new Database(':memory:');
   try {
-    registerRowSum(database);
-    for (const step of MIGRATIONS.slice(0, schema)) database.exec(step);
-    database.pragma(`user_version = ${schema}`);
-    addMissing(database);
     database.transaction(() => {
+      createTables(database);
       for (const table of MIRRORED) fill(database, table, tables[table] ?? []);
       // Events get higher numbers than before.
-      database.exec("DELETE FROM sqlite_sequence WHERE name = 'event'");
       database.prepare("INSERT INTO sqlite_sequence (name, seq) VALUES ('event', ?)").run(revision);
     })();
-    migrate(database, ':memory:');
     return database;
   } catch (error) {
     database.close();
@@ -296,18 +285,10 @@ export function databaseFrom({ schema, tables, revision }: MirrorContent): Datab
 
 function fill(database: Database.Database, table: string, all: v.InferOutput<typeof rows>): void {
   const known = new Set(columnsOf(database, table).map(({ name }) => name));
-  if (known.size === 0 && all.length === 0) return;
-  if (known.size === 0) throw wrongContent(`it has rows of a table ${table} that is not known`);
-  database.exec(`DELETE FROM ${table}`);
   for (const row of all) {
     const names = Object.keys(row);
-    for (const name of names) {
-      if (known.has(name)) continue;
-      // Of a newer stickpin with the same schema. The checksum of the row covers it.
-      if (!/^[a-z_]+$/.test(name)) throw wrongContent(`${table} has a column ${JSON.stringify(name)}`);
-      database.exec(`ALTER TABLE ${table} ADD COLUMN ${name} ANY`);
-      known.add(name);
-    }
+    const unknown = names.find((name) => !known.has(name));
+    if (unknown !== undefined) throw wrongContent(`${table} has a column ${JSON.stringify(unknown)}`);
     const sql = `INSERT INTO ${table} (${names.join(', ')}) VALUES (${names.map(() => '?').join(', ')})`;
     database.prepare(sql).run(...Object.values(row));
   }

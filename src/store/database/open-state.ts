@@ -22,6 +22,8 @@ export interface OpenState {
   readonly loss: StateLoss | undefined;
   /** Of another database, beside this one. */
   readonly foreignMirror: MirrorContent | undefined;
+  /** Another version wrote what is stored: it stays as it is, and nothing of it is known. */
+  readonly refusal: AppError | undefined;
   close(): void;
 }
 
@@ -41,13 +43,14 @@ export interface OpenStateOptions {
  * Opens the state. A damaged database is renamed and replaced, see {@link openOrRenew}. If the
  * database can't be written, as on a full disk, the state is read from a copy, and every change
  * throws why, until the database can be opened. If a change fails later, the database is opened
- * again. If a sync to the disk fails, the database is copied into a new file.
+ * again. If a sync to the disk fails, the database is copied into a new file. If another version
+ * wrote it, the state is empty, and every change throws why.
  * @throws other errors of `openDatabase` and {@link SqliteState}
  */
 export function openState(options: OpenStateOptions): OpenState {
   const state = new LiveState(options);
-  const { store, mirror, loss } = state;
-  return { store, mirror, loss, foreignMirror: state.foreignMirror, close: () => state.close() };
+  const { store, mirror, loss, foreignMirror, refusal } = state;
+  return { store, mirror, loss, foreignMirror, refusal, close: () => state.close() };
 }
 
 interface Opened {
@@ -70,6 +73,7 @@ class LiveState {
   readonly mirror: Mirror;
   readonly loss: StateLoss | undefined;
   readonly foreignMirror: MirrorContent | undefined;
+  refusal: AppError | undefined;
   private opened: Opened;
   private isStandby = false;
   private triedAt = Number.NEGATIVE_INFINITY;
@@ -82,9 +86,7 @@ class LiveState {
     this.mirror = new Mirror(options.path, options.now);
     this.opened = this.openAtStart();
     this.loss = this.opened.loss;
-    const { origin } = ageOf(this.opened.recording.database);
-    const [content] = [...this.mirror.generations()].map((generation) => generation.content);
-    this.foreignMirror = content?.origin === origin ? undefined : content;
+    this.foreignMirror = this.refusal === undefined ? this.findForeign() : undefined;
     if (this.foreignMirror !== undefined) this.mirror.hold();
     this.mirror.forget();
     const own: Pick<Store, 'settled' | 'mirror'> = {
@@ -94,6 +96,7 @@ class LiveState {
     this.store = new Proxy(own as Store, {
       get: (_own, name: keyof Store) => {
         if (name === 'settled' || name === 'mirror') return own[name];
+        if (name === 'revocationRecord' && this.refusal !== undefined) return () => this.refuse();
         return (...args: readonly unknown[]) => {
           const state = this.current();
           return Reflect.apply(state[name], state, args);
@@ -106,11 +109,26 @@ class LiveState {
     this.opened.close();
   }
 
+  private findForeign(): MirrorContent | undefined {
+    const { origin } = ageOf(this.opened.recording.database);
+    const [newest] = this.mirror.generations();
+    return newest?.content.origin === origin ? undefined : newest?.content;
+  }
+
+  private refuse(): never {
+    throw this.refusal;
+  }
+
   private openAtStart(): Opened {
     try {
       return openReal(this.options, this.mirror);
     } catch (error) {
-      if (!(error instanceof AppError) || !isDiskTrouble(error)) throw error;
+      if (!(error instanceof AppError)) throw error;
+      if (error.code === 'store/version') {
+        this.refusal = error;
+        return openEmpty(this.options, error);
+      }
+      if (!isDiskTrouble(error)) throw error;
       const message = `${error.message}. Until then nothing is recorded, and no new bundle is adopted`;
       this.options.log.error({ err: error }, message);
       return this.openCopy(error);
@@ -273,6 +291,12 @@ function openWith({ path, revive, log, keptMs }: OpenStateOptions, refusal?: App
   }
 }
 
+/** In the folder of copies. */
+function openEmpty(options: OpenStateOptions, refusal: AppError): Opened {
+  const path = join(emptyFolder(options.standbyDirectory), basename(options.path));
+  return openWith({ ...options, path }, refusal);
+}
+
 function openStandby(options: OpenStateOptions, mirror: Mirror, refusal: AppError): Opened {
   const { path, standbyDirectory, revive, now } = options;
   const copy = copyTo(path, standbyDirectory);
@@ -290,11 +314,15 @@ function openStandby(options: OpenStateOptions, mirror: Mirror, refusal: AppErro
 
 /** With its log unchanged. SQLite merges them when it opens the copy. */
 function copyTo(path: string, directory: string): string {
-  rmSync(directory, { recursive: true, force: true });
-  mkdirSync(directory, { recursive: true, mode: 0o700 });
-  const copy = join(directory, basename(path));
+  const copy = join(emptyFolder(directory), basename(path));
   for (const suffix of ['', '-wal']) {
     if (existsSync(`${path}${suffix}`)) copyFileSync(`${path}${suffix}`, `${copy}${suffix}`);
   }
   return copy;
+}
+
+function emptyFolder(directory: string): string {
+  rmSync(directory, { recursive: true, force: true });
+  mkdirSync(directory, { recursive: true, mode: 0o700 });
+  return directory;
 }

@@ -7,11 +7,12 @@ import { AppError } from '../../platform/app-error.ts';
 import type { EventRow } from '../../ports/state.ts';
 import { openDatabase } from './database.ts';
 import { tableWithWrongSum } from './row-sums.ts';
+import { readDocument } from './state-store.ts';
 import { type BundleReviver, loadBundles } from './tables/bundle-rows.ts';
 import { EventRows } from './tables/event-rows.ts';
 import { TrustRows } from './tables/trust-rows.ts';
 
-/** Oldest first. `path` must be a copy, which may be migrated. @throws as `openDatabase` */
+/** Oldest first. `path` must be a copy. @throws as `openDatabase` */
 export function readEvents(path: string, bundleId: BundleId | undefined, limit: number): readonly EventRow[] {
   const database = openDatabase(path);
   try {
@@ -53,7 +54,7 @@ export function readKeptRecords(path: string): KeptRecords {
   try {
     const contents = database.prepare<[], string>('SELECT contents FROM bundle WHERE retired_at IS NULL').pluck().all();
     const images = contents.flatMap((text) => (JSON.parse(text) as Contents).images);
-    const record = new TrustRows(database).revocationRecord();
+    const record = readDocument(database, 'revocations');
     return {
       references: images.filter(({ pin }) => pin).map(({ reference }) => reference),
       revocations: () => (record === undefined ? EMPTY_RECORD : parseRevocationRecord(record, path)),

@@ -19,15 +19,13 @@ export const SUMMED_TABLES = [
   'rejected_name',
   'rotated_key',
   'revoked_key',
-  'revocation_record',
-  'floor_record',
   'origin',
   'document',
 ] as const;
 
 /**
  * Call it before the other functions of this file. The SQL function `row_sum(name, value, …)` is
- * SHA-256 over the JSON of all columns that are not NULL, so that a new column changes no checksum.
+ * SHA-256 over the JSON of all columns that are not NULL.
  */
 export function registerRowSum(database: Database): void {
   database.function('row_sum', { varargs: true, deterministic: true }, (...parts: unknown[]) => {
@@ -38,13 +36,6 @@ export function registerRowSum(database: Database): void {
     }
     return digestOf(JSON.stringify(pairs));
   });
-}
-
-/** Rows without a checksum are older than checksums. */
-export function fillRowSums(database: Database): void {
-  for (const sum of sumsOf(database)) {
-    database.exec(`UPDATE ${sum.table} SET ${sum.column} = ${expression(sum)} WHERE ${sum.column} IS NULL`);
-  }
 }
 
 export function keepRowSums(database: Database): void {
@@ -68,11 +59,10 @@ export function tableWithWrongSum(database: Database): string | undefined {
 }
 
 function sumsOf(database: Database): readonly RowSum[] {
-  const rows = SUMMED_TABLES.flatMap((table): RowSum[] => {
+  const rows = SUMMED_TABLES.map((table): RowSum => {
     const isOfDocuments = (name: string) => table === DOCUMENTS.table && DOCUMENTS.covers.some((one) => one === name);
     const covers = columnsOf(database, table).filter(({ name }) => name !== 'sum' && !isOfDocuments(name));
-    // A database of an earlier stickpin lacks a table.
-    return covers.length === 0 ? [] : [{ table, column: 'sum', covers: covers.map(({ name }) => name) }];
+    return { table, column: 'sum', covers: covers.map(({ name }) => name) };
   });
   // First: the checksum of the row covers the one of its documents.
   return [DOCUMENTS, ...rows];

@@ -216,23 +216,19 @@ export class SqliteState implements Omit<Store, 'mirror'> {
   }
 
   revocationRecord(): RevocationRecord | undefined {
-    const text = this.recording.read(() => this.trustRows.revocationRecord());
+    const text = this.document('revocations');
     return text === undefined ? undefined : parseRevocationRecord(text, this.database.name);
   }
 
   setRevocationRecord(record: RevocationRecord, event?: EventRow): void {
     this.recording.writeThrough(() => {
-      this.trustRows.setRevocationRecord(formatRevocationRecord(record));
+      this.writeDocument('revocations', formatRevocationRecord(record));
       if (event !== undefined) this.recording.events.append(event);
     });
   }
 
   document(name: DocumentName): string | undefined {
-    const [table, key] = placeOf(name);
-    const select = this.database.prepare<[string], string>(
-      `SELECT ${table.text} FROM ${table.name} WHERE ${table.key} = ?`,
-    );
-    return this.recording.read(() => select.pluck().get(key));
+    return this.recording.read(() => readDocument(this.database, name));
   }
 
   setDocument(name: DocumentName, content: string): void {
@@ -240,12 +236,10 @@ export class SqliteState implements Omit<Store, 'mirror'> {
   }
 
   private writeDocument(name: DocumentName, content: string): void {
-    const [{ name: table, key: column, text }, key] = placeOf(name);
     const upsert = this.database.prepare(
-      `INSERT INTO ${table} (${column}, ${text}) VALUES (?, ?)
-       ON CONFLICT (${column}) DO UPDATE SET ${text} = excluded.${text}`,
+      `INSERT INTO document (name, content) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET content = excluded.content`,
     );
-    upsert.run(key, content);
+    upsert.run(name, content);
   }
 
   private changeTrust(event: EventRow, write: () => void): void {
@@ -269,11 +263,8 @@ export class SqliteState implements Omit<Store, 'mirror'> {
   }
 }
 
-/** The floors have a table of their own since before there were others. */
-function placeOf(name: DocumentName) {
-  return name === 'floors'
-    ? ([{ name: 'floor_record', key: 'id', text: 'document' }, '1'] as const)
-    : ([{ name: 'document', key: 'name', text: 'content' }, name] as const);
+export function readDocument(database: Database, name: DocumentName): string | undefined {
+  return database.prepare<[string], string>('SELECT content FROM document WHERE name = ?').pluck().get(name);
 }
 
 function loadConditions(database: Database): Map<BundleId, ConditionMarks> {

@@ -73,7 +73,7 @@ describe.runIf(have('root', mounting)).each(FAULTS)('a database that is lost on 
   it('and has no mirror is no first start', () => {
     loseMirror(disk.path);
     rmSync(path);
-    writeFileSync(join(disk.path, 'pins.json'), '');
+    writeFileSync(join(disk.path, 'status.json'), '');
     noRoom();
     expect(open().loss?.message).toMatch(
       new RegExp(`^The state database ${path} could not be used: it is (gone|empty)\\. `),

@@ -1,5 +1,6 @@
-import { readFileSync, rmSync } from 'node:fs';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { digestOf } from '../../../src/platform/digest.ts';
 
 /** Removes the mirror of the state. */
 export function loseMirror(stateDirectory: string): void {
@@ -21,5 +22,11 @@ export function mirroredDocument(stateDirectory: string, name: string): unknown 
 /** The stored revocations in the mirror of the state. */
 export function mirroredRevocations(stateDirectory: string): string {
   const { content } = JSON.parse(readFileSync(join(stateDirectory, 'state.json'), 'utf8'));
-  return content.tables.revocation_record[0]?.document ?? '';
+  return content.tables.document.find(({ name }: { readonly name: string }) => name === 'revocations')?.content ?? '';
+}
+
+/** Changes the content of a sealed file, and seals it again. */
+export function sealState(path: string, change: (content: object) => object): void {
+  const body = JSON.stringify(change(JSON.parse(readFileSync(path, 'utf8')).content));
+  writeFileSync(path, `{"checksum":"${digestOf(body)}","content":${body}}\n`);
 }

@@ -18,10 +18,7 @@ interface KeyRow {
   readonly role: string;
 }
 
-interface RevokedRow extends Omit<KeyRow, 'pem' | 'name'> {
-  /** NULL: the row was written when its bundle was adopted. */
-  readonly remade_at: number | null;
-}
+type RevokedRow = Omit<KeyRow, 'pem' | 'name'>;
 
 /** Call the writers within a transaction; they open none. */
 export class TrustRows {
@@ -35,7 +32,7 @@ export class TrustRows {
       'SELECT name, version, at, reason FROM rejected_name ORDER BY at, rowid',
     );
     const keys = this.all<KeyRow>('SELECT key_id, pem, name, bundle_id, role FROM rotated_key ORDER BY rowid');
-    const revoked = this.all<RevokedRow>('SELECT key_id, bundle_id, role, remade_at FROM revoked_key ORDER BY rowid');
+    const revoked = this.all<RevokedRow>('SELECT key_id, bundle_id, role FROM revoked_key ORDER BY rowid');
     return {
       verdicts: verdicts.map((row) => ({
         bundleId: row.bundle_id as BundleId,
@@ -46,10 +43,7 @@ export class TrustRows {
       rejectedNames: names.map(({ reason, ...row }) => ({ ...row, ...(reason !== null && { reason }) })),
       rotation: {
         keys: keys.map(({ pem, name, ...row }) => ({ ...namedIn(row), pem, ...(name !== null && { name }) })),
-        revoked: revoked.map(({ remade_at: remadeAt, ...row }) => ({
-          ...namedIn(row),
-          ...(remadeAt !== null && { remadeAt }),
-        })),
+        revoked: revoked.map(namedIn),
       },
     };
   }
@@ -62,10 +56,10 @@ export class TrustRows {
         ...[keyId, role, pem, name, bundleId, at],
       );
     }
-    for (const { keyId, role = '', bundleId, remadeAt = null } of revoked) {
+    for (const { keyId, role = '', bundleId } of revoked) {
       this.run(
-        'INSERT INTO revoked_key (key_id, role, bundle_id, at, remade_at) VALUES (?, ?, ?, ?, ?) ON CONFLICT (key_id, role, bundle_id) DO NOTHING',
-        ...[keyId, role, bundleId, at, remadeAt],
+        'INSERT INTO revoked_key (key_id, role, bundle_id, at) VALUES (?, ?, ?, ?) ON CONFLICT (key_id, role, bundle_id) DO NOTHING',
+        ...[keyId, role, bundleId, at],
       );
     }
   }
@@ -93,17 +87,6 @@ export class TrustRows {
 
   allowName({ name, version }: Pick<RejectedName, 'name' | 'version'>): void {
     this.run('DELETE FROM rejected_name WHERE name = ? AND version = ?', name, version);
-  }
-
-  revocationRecord(): string | undefined {
-    return this.all<{ document: string }>('SELECT document FROM revocation_record')[0]?.document;
-  }
-
-  setRevocationRecord(document: string): void {
-    this.run(
-      'INSERT INTO revocation_record (id, document) VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET document = excluded.document',
-      document,
-    );
   }
 
   private all<Row>(sql: string): Row[] {

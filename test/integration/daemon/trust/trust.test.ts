@@ -1,14 +1,10 @@
 import { createHash, createPublicKey } from 'node:crypto';
 import { chmodSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { isDeepStrictEqual } from 'node:util';
-import Database from 'better-sqlite3';
 import { describe, expect, it } from 'vitest';
 import { createApiBackend } from '../../../../src/app/daemon/api-backend.ts';
-import { formatRevocationRecord, parseRevocationRecord } from '../../../../src/bundle/keys/revocation-record.ts';
 import { renderList } from '../../../../src/cli/output/render/render-status.ts';
 import type { BundleReport, StatusReport } from '../../../../src/domain/report/status-schema.ts';
-import { MIGRATIONS } from '../../../../src/store/database/migrations.ts';
 import { otherForm } from '../../../support/bundles/key-forms.ts';
 import { installKeys, makeSampleBundle, sampleKey } from '../../../support/bundles/sample-bundle.ts';
 import { makeNotice, signAnew } from '../../../support/bundles/signed-payload.ts';
@@ -18,7 +14,7 @@ import {
   type HarnessOptions,
 } from '../../../support/daemon/daemon-harness.ts';
 import { folderForEach } from '../../../support/files/temporary-folder.ts';
-import { loseMirror, mirroredRevocations } from '../../../support/state/lose-state.ts';
+import { loseMirror } from '../../../support/state/lose-state.ts';
 
 let node: DaemonHarness;
 const dir = folderForEach();
@@ -521,66 +517,4 @@ describe('stickpin trust restore', () => {
     await node.restart();
     expect((await node.until(() => true)).trust.revoked).toEqual(revoked);
   });
-
-  it.each([
-    { restored: 'before', shiftMs: -1, isRevoked: true },
-    { restored: 'after', shiftMs: 1, isRevoked: false },
-  ])(
-    'counts as it was meant when an earlier version lost the second revocation, restored $restored it',
-    async ({ shiftMs, isRevoked }) => {
-      const { keys, keyId, notices } = revokingTwice();
-      node = await createDaemonHarness({ keys });
-      await node.start();
-      await plugNotices(notices.map(({ path }) => path));
-      await node.stop();
-      const [first, second] = notices.map(({ bundleId }) => bundleId);
-      const state = join(node.base, 'state');
-      const secondAt = asBeforeBundlesOfKeys(join(state, 'state.db'), second);
-      const record = parseRevocationRecord(mirroredRevocations(state), 'state.json');
-      const text = formatRevocationRecord({
-        folders: record.folders,
-        revocations: record.revocations
-          .filter(({ bundleId }) => bundleId === first)
-          .map((entry) => ({ ...entry, restoredAt: secondAt + shiftMs })),
-      });
-      writeFileSync(join(state, 'revocations.json'), text);
-      loseMirror(state);
-      const database = new Database(join(state, 'state.db'));
-      database.prepare('UPDATE revocation_record SET document = ?, sum = NULL').run(text);
-      database.close();
-      const expected = isRevoked ? [{ keyId, revokedBy: 'ocp@2026.1.2' }] : [];
-      for (let starts = 0; starts < 2; starts += 1) {
-        await node.start();
-        await node.until(({ trust }) => isDeepStrictEqual(trust.revoked, expected));
-        await node.stop();
-      }
-      const kept = parseRevocationRecord(mirroredRevocations(state), 'state.json');
-      expect(kept.revocations.find(({ bundleId }) => bundleId === second)?.restoredAt).toBe(
-        isRevoked ? undefined : secondAt + shiftMs,
-      );
-      await node.start();
-    },
-  );
 });
-
-/**
- * Takes a database back to the schema in which a key had one row for each role. The row of
- * `lost` is not recorded, as it was then. Returns when that bundle was adopted.
- */
-function asBeforeBundlesOfKeys(path: string, lost: string | undefined): number {
-  const database = new Database(path);
-  const version = MIGRATIONS.findIndex((step) => step.includes('rotated_key_of_bundle'));
-  database.prepare('DELETE FROM revoked_key WHERE bundle_id = ?').run(lost);
-  for (const [table, columns] of [
-    ['rotated_key', 'key_id, role, pem, bundle_id, at, sum, name'],
-    ['revoked_key', 'key_id, role, bundle_id, at, sum'],
-  ] as const) {
-    database.exec(`CREATE TABLE old AS SELECT ${columns} FROM ${table}; DROP TABLE ${table};
-                   CREATE TABLE ${table} (${columns}, PRIMARY KEY (key_id, role));
-                   INSERT INTO ${table} SELECT * FROM old; DROP TABLE old;`);
-  }
-  database.pragma(`user_version = ${version}`);
-  const at = database.prepare('SELECT adopted_at FROM bundle WHERE bundle_id = ?').pluck().get(lost);
-  database.close();
-  return Number(at);
-}

@@ -1,10 +1,10 @@
-import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { RuntimeObservation } from '../../../../src/domain/model/image.ts';
 import type { Effect } from '../../../../src/domain/state/effect.ts';
 import { assertNever } from '../../../../src/platform/app-error.ts';
-import { digestOf } from '../../../../src/platform/digest.ts';
 import type { RuntimeAdapter } from '../../../../src/runtime/runtime-adapter.ts';
+import { openDatabase } from '../../../../src/store/database/database.ts';
 import type { SampleBundle, SampleKey } from '../../bundles/sample-bundle.ts';
 import { connectCri } from '../../crio-double/cri/cri-client.ts';
 import { fixtureContainers } from '../../crio-double/cri/fixture-containers.ts';
@@ -153,8 +153,9 @@ export async function createDaemonStage(
           const directory = harness.settings.paths.state_dir;
           const floors = floorsIn(directory);
           for (const name of readdirSync(directory)) rmSync(join(directory, name), { recursive: true });
-          // As an earlier version kept them.
-          writeFileSync(join(directory, 'floors.json'), floors);
+          const database = openDatabase(join(directory, 'state.db'));
+          database.prepare("INSERT INTO document (name, content) VALUES ('floors', ?)").run(floors);
+          database.close();
         });
       case 'lose-images': {
         const wanted = event.components.map((component) => imageOf(event.release, component));
@@ -238,9 +239,8 @@ function withRoom(
   };
 }
 
-/** The floors in the mirror, as a file of an earlier version. */
+/** The floors in the mirror. */
 function floorsIn(directory: string): string {
   const { content } = JSON.parse(readFileSync(join(directory, 'state.json'), 'utf8'));
-  const floors = content.tables.floor_record[0].document;
-  return `{"checksum":"${digestOf(floors)}","content":${floors}}\n`;
+  return content.tables.document.find(({ name }: { readonly name: string }) => name === 'floors').content;
 }

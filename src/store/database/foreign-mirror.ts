@@ -1,0 +1,60 @@
+import { parseRevocationRecord } from '../../bundle/keys/revocation-record.ts';
+import { higherFloors, NO_FLOORS } from '../../domain/adoption/floors.ts';
+import type { Contents } from '../../domain/model/bundle.ts';
+import type { BundleId } from '../../domain/model/digest.ts';
+import { EMPTY_RECORD, mergeRecords, type RevocationRecord } from '../../domain/trust/revocation-record.ts';
+import { reasonOf } from '../../platform/app-error.ts';
+import type { DocumentName, Store } from '../../ports/state.ts';
+import { floorsDocument, parseFloors, parsePins } from './documents.ts';
+import type { MirrorContent } from './mirror.ts';
+
+/**
+ * Takes from the mirror of another database what is stronger there: floors, revocations, and pins
+ * of releases that this database does not know. Returns why its revocations can't be read.
+ * @throws AppError `store/…`
+ */
+export function takeForeignMirror({ tables }: MirrorContent, store: Store): string | undefined {
+  const text = (name: DocumentName) => {
+    const content = tables.document?.find((row) => row.name === name)?.content;
+    return typeof content === 'string' ? content : undefined;
+  };
+  const floors = parseFloors(JSON.parse(text('floors') ?? 'null'));
+  const own = parseFloors(JSON.parse(store.document('floors') ?? 'null')) ?? NO_FLOORS;
+  if (floors !== undefined) store.setDocument('floors', JSON.stringify(floorsDocument(higherFloors(own, floors))));
+  takePins(tables.bundle ?? [], store);
+  const revoked = text('revocations');
+  return revoked === undefined ? undefined : takeRevocations(revoked, store);
+}
+
+/** Returns why the text can't be used. */
+function takeRevocations(text: string, store: Store): string | undefined {
+  let record: RevocationRecord;
+  try {
+    record = parseRevocationRecord(text, 'its mirror');
+  } catch (error) {
+    return reasonOf(error);
+  }
+  store.setRevocationRecord(mergeRecords(store.revocationRecord() ?? EMPTY_RECORD, record));
+  return undefined;
+}
+
+function takePins(rows: NonNullable<MirrorContent['tables'][string]>, store: Store): void {
+  const stored = new Set<unknown>(store.load().bundles.map(({ bundleId }) => bundleId));
+  const releases = rows
+    .filter((row) => row.retired_at === null && !stored.has(row.bundle_id))
+    .map((row) => ({
+      bundleId: row.bundle_id as BundleId,
+      name: String(row.name),
+      version: String(row.version),
+      references: pinsOf(String(row.contents)),
+    }));
+  const own = parsePins(JSON.parse(store.document('pins') ?? 'null'));
+  const unclaimed = [...(own?.unclaimed ?? []), ...releases.flatMap(({ references }) => references)];
+  const ledger = { releases: [...(own?.releases ?? []), ...releases], unclaimed, givenUp: own?.givenUp ?? [] };
+  store.setDocument('pins', JSON.stringify({ ...ledger, isDoubted: true }));
+}
+
+function pinsOf(contents: string): string[] {
+  const { images } = JSON.parse(contents) as Pick<Contents, 'images'>;
+  return images.flatMap(({ pin, reference }) => (pin ? [reference] : []));
+}
