@@ -17,6 +17,7 @@ import type { ShortOfSpace } from '../release/retirement.ts';
 import { neverActivated, runningReleases, streamsInMotion } from '../release/running-releases.ts';
 import { assessTags, type TagAssessment } from '../release/tags.ts';
 import { assessPins, type PinAssessment } from '../release/unclaimed-pins.ts';
+import { type Whole, wholeReleases } from '../release/whole.ts';
 import type { Policy } from '../settings/settings.ts';
 import { NO_CHECKS } from '../state/checks.ts';
 import type { Memory } from '../state/memory.ts';
@@ -49,6 +50,7 @@ export interface Assessment extends UnknownBundles {
   readonly next: OrderAssessment['next'];
   readonly short: readonly ShortOfSpace[];
   readonly life: LifecycleAssessment;
+  readonly whole: Whole;
   readonly protectedReleases: readonly ProtectedRelease[];
   /** Of each activated release that is not the current one. */
   readonly kept: ReadonlyMap<BundleId, KeptWhy>;
@@ -82,7 +84,8 @@ export function assess(observed: Observed, memory: Memory, recorded: Stored, pol
   const context = { observed, memory, stored, policy, found, images, presentLayers, supply, paths };
   const assessed = stored.bundles.filter(isRelease).map((bundle) => assessBundle(bundle, context));
   const { bundles: ordered, next } = assessOrder(assessed, unknown.adoptions, paths, policy);
-  const tags = assessTags(ordered, observed, memory, stored, policy);
+  const whole = wholeReleases(ordered, memory.contentChecks);
+  const tags = assessTags(ordered, observed, memory, { ...stored, whole }, policy);
   const damaged = damagedFrom(observed, memory, ordered, supply, policy);
   const troubles = new Map([...tags.troubles, ...imageTroubles(damaged, stored, memory)]);
   const bundles = ordered.map((entry) => withTrouble(entry, troubles.get(entry.bundle.bundleId)));
@@ -90,7 +93,7 @@ export function assess(observed: Observed, memory: Memory, recorded: Stored, pol
   const releases = { ...stored, bundles: bundles.map(({ bundle }) => bundle) };
   const short = shortOfSpace(bundles, observed);
   const waiting = waitingOf(bundles, memory);
-  const beside = { short, waiting, unclaimed: pins.unclaimed, afterProof: tags.afterProof };
+  const beside = { short, waiting, unclaimed: pins.unclaimed, afterProof: tags.afterProof, whole };
   const life = assessLifecycle(observed, memory, releases, beside, policy);
   return {
     bundles,
@@ -103,8 +106,9 @@ export function assess(observed: Observed, memory: Memory, recorded: Stored, pol
     pulls: assessPulls(observed, memory, { bundles, tags }, policy),
     short,
     life,
+    whole,
     protectedReleases: protectedReleases(releases, policy.lifecycle),
-    kept: whyKept(releases.bundles, policy.lifecycle),
+    kept: whyKept(releases.bundles, whole, policy.lifecycle),
     rejectedNames: stored.rejectedNames ?? [],
     pauses: stored.pauses,
     windows: nextWindows(policy, observed),

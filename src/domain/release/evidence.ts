@@ -6,6 +6,7 @@ import type { Memory } from '../state/memory.ts';
 import type { ComponentSoak, Soak, SoakRun } from '../state/release-record.ts';
 import type { Observed, Stored, StoredBundle } from '../state/state.ts';
 import { isTwin, keptBundles } from './recorded-phase.ts';
+import type { Whole } from './whole.ts';
 
 /** A tag counts for what it names now. */
 export interface ImageIds {
@@ -100,6 +101,7 @@ export interface ContainerView {
   readonly ids: ImageIds;
   /** Pinned references that belong to no known release. */
   readonly unclaimed: readonly string[];
+  readonly whole: Whole;
 }
 
 /** A container that counts for a component. */

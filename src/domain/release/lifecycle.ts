@@ -12,6 +12,7 @@ import { isUnpinning, removals, replacements, retirements, type ShortOfSpace, UN
 import { provenWithFallback, rollbackOfProven, rollbackOfUnproven } from './rollback.ts';
 import { isOtherOfStreamRunning, isRunning, seenRunning } from './running-releases.ts';
 import type { ProofGoal } from './tag-goals.ts';
+import type { Whole } from './whole.ts';
 
 export interface LifecycleAssessment {
   /** In the order of execution. */
@@ -31,13 +32,14 @@ interface Beside {
   /** Pinned references without a known release: their images are not removed. */
   readonly unclaimed: readonly string[];
   readonly afterProof: readonly ProofGoal[];
+  readonly whole: Whole;
 }
 
 export function assessLifecycle(
   observed: Observed,
   memory: Memory,
   stored: Stored,
-  { short, waiting, unclaimed, afterProof }: Beside,
+  { short, waiting, unclaimed, afterProof, whole }: Beside,
   policy: Policy,
 ): LifecycleAssessment {
   const { runtime, containers } = observed;
@@ -45,14 +47,14 @@ export function assessLifecycle(
   const unpinAt = isUnpinning(observed, stored) ? [observed.now + UNPIN_POLL_MS] : [];
   const nothing = { findings: [], wakeAt: unpinAt[0], soaks: new Map(), outrun: new Set<BundleId>(), foreign };
   if (runtime.kind !== 'reachable') return nothing;
-  const twins = takeOvers(stored, policy);
+  const twins = takeOvers(stored, whole, policy);
   if (twins.length > 0) return { ...nothing, findings: twins };
   const incomplete = incompleteReleases({ observed, memory, bundles: stored.bundles, policy }).map(
     (bundleId): LifecycleFinding => ({ kind: 'incomplete', bundleId }),
   );
   if (containers === undefined) return { ...nothing, findings: incomplete };
   const ids = imageIds(runtime.images);
-  const view: ContainerView = { observed, memory, stored, policy, containers, ids, unclaimed };
+  const view: ContainerView = { observed, memory, stored, policy, containers, ids, unclaimed, whole };
   const unproven = unprovenReleases(stored).map((bundle) => follow(bundle, view));
   const proven = provenWithFallback(stored.bundles).flatMap((bundle) => followProven(bundle, view));
   const followed = [...unproven, ...proven];
@@ -102,8 +104,9 @@ interface FollowedUnproven extends Followed {
   readonly isOtherRunning: boolean;
 }
 
+/** INVARIANT: what is not whole is not proven, however long some of its containers run. */
 function follow(bundle: StoredBundle, view: ContainerView): FollowedUnproven {
-  const { observed, stored, policy } = view;
+  const { observed, stored, policy, whole } = view;
   const { bundleId, activatedAt = 0 } = bundle;
   const witnesses = witnessesOf(bundle, stored.bundles, view, policy.lifecycle);
   const clock = soakAfter(bundle.soak, witnesses, observed.boot, activatedAt);
@@ -113,11 +116,12 @@ function follow(bundle: StoredBundle, view: ContainerView): FollowedUnproven {
   const back = rollbackOfUnproven(bundle, unseen.soak, view);
   const verdict = judgeSoak(back.soak, observed.boot, policy.lifecycle);
   const findings = clockFinding(bundle, back.soak);
-  if (unseen.isDone) {
+  const isWhole = whole.has(bundleId);
+  if (unseen.isDone && isWhole) {
     findings.push({ kind: 'unseen-for-long', bundleId, soak: { ...back.soak, proof: 'without-evidence' } });
   }
   if (verdict.kind !== 'none' && !wasActive(bundle)) findings.push({ kind: 'runs', bundleId });
-  if (verdict.kind === 'done') findings.push({ kind: 'soaked', bundleId });
+  if (verdict.kind === 'done' && isWhole) findings.push({ kind: 'soaked', bundleId });
   const soaksMs = verdict.kind === 'soaking' ? verdict.remainingMs : undefined;
   const isBack = back.soak.backSinceMs !== undefined;
   return {
@@ -157,9 +161,9 @@ export function automaticCause(
  * No container distinguishes two releases with the same images: the new one gets the other's state.
  * One with other artifacts stays as the fallback.
  */
-function takeOvers(stored: Stored, policy: Policy): LifecycleFinding[] {
+function takeOvers(stored: Stored, whole: Whole, policy: Policy): LifecycleFinding[] {
   return unprovenReleases(stored)
-    .filter((bundle) => !wasActive(bundle))
+    .filter((bundle) => !wasActive(bundle) && whole.has(bundle.bundleId))
     .flatMap((bundle): LifecycleFinding[] => {
       const twin = keptBundles(stored.bundles).find(
         (other) =>
@@ -206,5 +210,5 @@ function unseenAfter(
   const stepMs = Math.min(STEP_MS, neededMs);
   const isDone = leftMs === 0;
   const unseen = known !== undefined && !isGap && !isDone && sinceMs < stepMs ? known : now;
-  return { soak: { ...soak, unseen }, isDone, dueInMs: Math.max(1, Math.min(leftMs, stepMs)) };
+  return { soak: { ...soak, unseen }, isDone, dueInMs: isDone ? undefined : Math.max(1, Math.min(leftMs, stepMs)) };
 }

@@ -12,6 +12,7 @@ import type { Observed, Stored, StoredBundle } from '../state/state.ts';
 import { type ContainerView, type ImageIds, imageIdOf } from './evidence.ts';
 import { currentRelease, isProven, isRetired, isRolledBack, keptBundles, lastProven } from './recorded-phase.ts';
 import { goalsAfterProof, proofGoals, type TagGoal, tagGoalsOf } from './tag-goals.ts';
+import type { Whole } from './whole.ts';
 
 /** By the release itself or by a setting. */
 export function isProtected({ payload }: StoredBundle, { protect }: Pick<Policy['lifecycle'], 'protect'>): boolean {
@@ -363,10 +364,16 @@ export type KeptWhy =
   | { readonly kind: 'fallback'; readonly keep: number }
   | { readonly kind: 'unproven'; readonly current: StoredBundle; readonly isRolledBack: boolean }
   /** It is retired once nothing runs from it. */
-  | { readonly kind: 'surplus' };
+  | { readonly kind: 'surplus' }
+  /** `good` lacks images, pins, or a check after an unclean boot. */
+  | { readonly kind: 'not-whole'; readonly good: StoredBundle };
 
 /** None of a stream without a current release. */
-export function whyKept(bundles: readonly StoredBundle[], policy: Policy['lifecycle']): ReadonlyMap<BundleId, KeptWhy> {
+export function whyKept(
+  bundles: readonly StoredBundle[],
+  whole: Whole,
+  policy: Policy['lifecycle'],
+): ReadonlyMap<BundleId, KeptWhy> {
   const surplus = new Set(surplusBundles(bundles, policy));
   const found = new Map<BundleId, KeptWhy>();
   for (const bundle of keptBundles(bundles)) {
@@ -378,11 +385,15 @@ export function whyKept(bundles: readonly StoredBundle[], policy: Policy['lifecy
 
   function whyOf(bundle: StoredBundle, current: StoredBundle): KeptWhy {
     if (isProtected(bundle, policy)) return { kind: 'protected' };
-    if (surplus.has(bundle)) return { kind: 'surplus' };
+    const good = lastProven(bundles, bundle.payload.name);
+    if (surplus.has(bundle)) {
+      return good === undefined || whole.has(good.bundleId) ? { kind: 'surplus' } : { kind: 'not-whole', good };
+    }
     if (isWanted(bundle)) return { kind: 'wanted' };
     if (isBaseInNeed(bundle, bundles)) return { kind: 'base' };
     if (bundle.provenAt === undefined) return { kind: 'unproven', current, isRolledBack: isRolledBack(bundle) };
-    const isGood = lastProven(bundles, bundle.payload.name) === bundle;
-    return isGood && !isProven(current) ? { kind: 'last-good', current } : { kind: 'fallback', keep: policy.keep };
+    return good === bundle && !isProven(current)
+      ? { kind: 'last-good', current }
+      : { kind: 'fallback', keep: policy.keep };
   }
 }

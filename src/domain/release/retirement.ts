@@ -18,6 +18,7 @@ import {
 } from './retention.ts';
 import { isRunning } from './running-releases.ts';
 import { type ProofGoal, repositoriesOf } from './tag-goals.ts';
+import { isReliable } from './whole.ts';
 
 /** How often to check whether pins are removed. Nothing signals the end of a reload. */
 export const UNPIN_POLL_MS = 1_000;
@@ -51,8 +52,9 @@ export function isUnpinning({ runtime, now }: Observed, { bundles }: Stored): bo
 
 /** Releases beyond `lifecycle.keep`, or one that makes room. */
 export function retirements(view: ContainerView, short: readonly ShortOfSpace[]): LifecycleFinding[] {
-  const { memory, stored, policy } = view;
+  const { memory, stored, policy, whole } = view;
   const isFree = (bundle: StoredBundle) =>
+    isReliable(bundle.payload.name, stored.bundles, whole) &&
     !isRunning(bundle, view) &&
     !memory.running.some((task) => task.kind === 'activate' && task.bundleId === bundle.bundleId);
   const surplus = surplusBundles(stored.bundles, policy.lifecycle)
@@ -79,8 +81,12 @@ function areArtifactsLeft({ stored: { bundles }, observed: { localBlobs }, uncla
 }
 
 export function removals(view: ContainerView): LifecycleFinding[] {
+  const { bundles } = view.stored;
   const taken = new Set<string>();
-  return view.stored.bundles.flatMap((bundle): LifecycleFinding[] => {
+  // What a person gave up, or what was never complete, goes whatever remains.
+  const isFree = ({ payload, isGivenUp, readyAt }: StoredBundle) =>
+    isGivenUp === true || readyAt === undefined || isReliable(payload.name, bundles, view.whole);
+  return bundles.filter(isFree).flatMap((bundle): LifecycleFinding[] => {
     const images = withRemovals(bundle, view).filter(({ imageId }) => !taken.has(imageId));
     const tags = withSpareTags(bundle, view).filter((tag) => !taken.has(tag));
     for (const name of [...images.map(({ imageId }) => imageId), ...tags]) taken.add(name);
@@ -116,13 +122,14 @@ function withSpareTags(bundle: StoredBundle, view: ContainerView): readonly stri
  * repositories name its images.
  */
 export function replacements(view: ContainerView, afterProof: readonly ProofGoal[]): LifecycleFinding[] {
-  const { observed, stored, policy, containers, ids } = view;
+  const { observed, stored, policy, containers, ids, whole } = view;
   const { runtime } = observed;
   if (runtime.kind !== 'reachable') return [];
   const byRelease = new Map<StoredBundle, ProofGoal[]>();
   for (const goal of afterProof) {
     const bundle = stored.bundles.find(({ bundleId }) => bundleId === goal.bundleId);
-    if (bundle !== undefined) byRelease.set(bundle, [...(byRelease.get(bundle) ?? []), goal]);
+    if (bundle !== undefined && whole.has(bundle.bundleId))
+      byRelease.set(bundle, [...(byRelease.get(bundle) ?? []), goal]);
   }
   return [...byRelease].flatMap(([bundle, goals]): LifecycleFinding[] => {
     const names = new Set(policy.streams[bundle.payload.name]?.replace_stopped);

@@ -9,6 +9,7 @@ import { isWaiting, type Memory, type TagGiven } from '../state/memory.ts';
 import type { Observed, Stored, StoredBundle } from '../state/state.ts';
 import { hasBegun, isRetired, isRolledBack } from './recorded-phase.ts';
 import { type LocalImage, localImages, type ProofGoal, proofGoals, type TagGoal, tagGoalsOf } from './tag-goals.ts';
+import type { Whole } from './whole.ts';
 
 export interface StrayTag extends TagGoal {
   readonly bundleId: BundleId;
@@ -150,7 +151,7 @@ export function assessTags(
   holders: readonly TagHolder[],
   { runtime, now }: Observed,
   { running, tagsGiven, failures }: Memory,
-  stored: Pick<Stored, 'bundles' | 'pulledByUs'>,
+  { whole, ...stored }: Pick<Stored, 'bundles' | 'pulledByUs'> & { readonly whole: Whole },
   { streams }: Pick<Policy, 'streams'>,
 ): TagAssessment {
   const wantedTags = wantedBesideOthers(holders, runtime, stored, streams);
@@ -168,7 +169,8 @@ export function assessTags(
   const { lost, met, owned, restored } = compare(holders, runtime, wantedTags);
   const settled = [...times.keys()].filter((tag) => met.has(tag) || !owned.has(tag));
   const contested = lost.filter((one) => isContested(timesOf(one)));
-  const stray = lost.filter(({ bundleId, provenAt }) => provenAt !== undefined || restored.has(bundleId));
+  // A tag after the proof may be taken from a release that is whole.
+  const stray = lost.filter(({ bundleId, provenAt }) => (provenAt === undefined ? restored : whole).has(bundleId));
   if (stray.length === 0) return { ...nothing, contested, settled };
   const failed = failures.filter(({ task }) => task.kind === 'restore-tags');
   const isPaused = (bundleId: BundleId) =>

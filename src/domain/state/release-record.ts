@@ -51,6 +51,8 @@ export const releaseRecordSchema = v.object({
   retiredAt: time,
   /** The images that only it has are removed after its retirement. */
   removeImages: v.exactOptional(v.boolean()),
+  /** A person retired it. */
+  isGivenUp: v.exactOptional(v.boolean()),
   /** The earlier release runs again, or a person went back. */
   rolledBackAt: time,
   rolledBackReason: v.exactOptional(v.string()),

@@ -153,10 +153,11 @@ export const proofCommands = { prove, proveComponent };
  * @throws AppError `engine/no-bundle`, `engine/ambiguous`, `engine/not-provable` (`reject`)
  */
 function prove(context: CommandContext, { bundle: name }: { readonly bundle: string }): string {
-  const { clock, store, node, recorder } = context;
+  const { clock, store, node, recorder, assessment } = context;
   const { bundles } = store.load();
   const bundle = findBundle(bundles, name);
   requireProvable(bundle, bundles);
+  requireWhole(bundle, assessment());
   const { bundleId, payload, activatedAt = 0 } = bundle;
   store.change(bundleId, { soak: { ...soakAfter(bundle.soak, [], node.boot(), activatedAt), proof: 'hand' } });
   const message = `${bundleTitle(payload)} was proven by hand: it is the last known good release now`;
@@ -208,6 +209,15 @@ function requireProvable(bundle: StoredBundle, bundles: readonly StoredBundle[])
     throw refuse('engine/not-provable', `${name} was rolled back; ${again}, and then it may be proven`);
   }
   if (isProven(bundle)) throw refuse('engine/not-provable', `${name} is proven already`);
+}
+
+/** Older releases are retired after a proof. */
+function requireWhole({ bundleId, payload }: StoredBundle, assessment: Assessment | undefined): void {
+  if (assessment?.whole.has(bundleId) === true) return;
+  const entry = assessment?.bundles.find(({ bundle }) => bundle.bundleId === bundleId);
+  const why =
+    entry?.reason === undefined ? 'its images are not seen as present, pinned and checked' : reasonText(entry.reason);
+  throw refuse('engine/not-provable', `${bundleName(payload)} can't be proven now: ${why}`);
 }
 
 export const preloadCommands = { cancel };

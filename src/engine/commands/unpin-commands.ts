@@ -1,6 +1,7 @@
 import { bundleName, bundleTitle } from '../../domain/model/bundle.ts';
 import { currentRelease, isRetired, lastProven } from '../../domain/release/recorded-phase.ts';
 import { isBaseInNeed } from '../../domain/release/retention.ts';
+import { isReliable, reliedOn, type Whole } from '../../domain/release/whole.ts';
 import { ownersOf } from '../../domain/report/events/release-events.ts';
 import { type StoredBundle, stampAfter } from '../../domain/state/state.ts';
 import { formatCount } from '../../platform/sizes.ts';
@@ -23,13 +24,14 @@ async function unpin(context: CommandContext, args: UnpinArgs, signal: AbortSign
 
 /** @throws AppError `engine/no-bundle`, `engine/protected`, `engine/running` (`reject`) */
 export function retireByHand(
-  { clock, store, policy }: CommandContext,
+  { clock, store, policy, assessment }: CommandContext,
   { bundle: name, removeImages, force }: UnpinArgs,
   running: Running,
 ): void {
   const { bundles } = store.load();
   const bundle = findBundle(bundles, name);
-  if (isRetired(bundle) && (bundle.removeImages === true || !removeImages)) return;
+  const isRemoving = bundle.removeImages === true && bundle.isGivenUp === true;
+  if (isRetired(bundle) && (isRemoving || !removeImages)) return;
   if (policy.lifecycle.protect.includes(bundleName(bundle.payload))) {
     throw refuse('engine/protected', `${bundleName(bundle.payload)} is in lifecycle.protect; take it out there first`);
   }
@@ -40,13 +42,18 @@ export function retireByHand(
   if (!force) {
     requireIdle(bundle, bundles, running);
     requireNoDelta(bundle, bundles);
+    requireWholeRest(bundle, bundles, assessment()?.whole);
   }
   const what = removeImages ? ', with the images that only it has' : '';
   const doubt = force || running.isSeenNow ? '' : `; ${UNSEEN}`;
   const message = `${bundleTitle(bundle.payload)} was unpinned by hand${what}${doubt}`;
   const at = stampAfter(bundles, clock.now());
   const { bundleId } = bundle;
-  store.change(bundleId, { retiredAt: at, removeImages }, { at, kind: 'bundleRetired', bundleId, message });
+  store.change(
+    bundleId,
+    { retiredAt: at, removeImages, isGivenUp: true },
+    { at, kind: 'bundleRetired', bundleId, message },
+  );
 }
 
 /**
@@ -107,5 +114,16 @@ function requireNoDelta(bundle: StoredBundle, bundles: readonly StoredBundle[]):
   throw refuse(
     'engine/running',
     `${name} is the base of a bundle that is not ready yet; until that one is, it is unpinned by force only`,
+  );
+}
+
+/** The node would have no whole release of the stream. */
+function requireWholeRest(bundle: StoredBundle, bundles: readonly StoredBundle[], whole: Whole = new Set()): void {
+  const { name } = bundle.payload;
+  const rest = reliedOn(bundles, name);
+  if (rest === undefined || !whole.has(bundle.bundleId) || isReliable(name, bundles, whole)) return;
+  throw refuse(
+    'engine/running',
+    `${bundleName(bundle.payload)} is whole and ${bundleName(rest.payload)} is not: it lacks images, pins or a check of its content. Plug in the stick of ${bundleName(rest.payload)} first; until it is whole, ${bundleName(bundle.payload)} is unpinned by force only`,
   );
 }

@@ -186,7 +186,11 @@ function retirementOf(
 
 function retire(context: EffectContext, bundle: StoredBundle, retirement: Retirement): void {
   record(context, retiredEvent(bundle, retirement), (row) =>
-    context.store.change(bundle.bundleId, { retiredAt: row.at, removeImages: retirement.removeImages }, row),
+    context.store.change(
+      bundle.bundleId,
+      { retiredAt: row.at, removeImages: retirement.removeImages, isGivenUp: undefined },
+      row,
+    ),
   );
 }
 

@@ -147,6 +147,8 @@ export function keptText(bundle: StoredBundle, why: KeptWhy): string {
     }
     case 'surplus':
       return 'kept only while containers run from it';
+    case 'not-whole':
+      return `kept until ${bundleTitle(why.good.payload)} is whole: all its images present, pinned and checked`;
     default:
       return assertNever(why);
   }

@@ -1,5 +1,5 @@
 import { A_PROVEN, adoption, B_PROVEN, C_ACTIVE, C_COMES, comes, comesAndWaits, OUT, starts } from './rows.ts';
-import { debug, exit, loseState, pass, plug, type Scenario, unpin } from './table.ts';
+import { debug, drain, exit, loseImages, loseState, pass, plug, run, type Scenario, unpin } from './table.ts';
 
 /** What is kept, and what may be removed. */
 export const RETENTION: readonly Scenario[] = [
@@ -96,6 +96,53 @@ export const RETENTION: readonly Scenario[] = [
         phases: 'A retired, B superseded, C proven',
         pins: 'B+C',
         images: 'B+C',
+      },
+    ],
+  },
+  {
+    name: 'a release that lost an image is not proven, and no other is retired before it is whole again',
+    rows: [
+      ...B_PROVEN,
+      ...C_COMES.slice(0, 2),
+      { event: loseImages('C', 'api'), effects: [], phases: 'A superseded, B proven, C activated (degraded)' },
+      {
+        event: run('C', 'etcd'),
+        effects: ['record-soak C', 'record-active C'],
+        phases: 'A superseded, B proven, C active (degraded)',
+      },
+      { event: pass(60), effects: [], phases: 'A superseded, B proven, C active (degraded)', pins: 'A+B, etcd C' },
+      {
+        event: plug('C'),
+        effects: [
+          'mount-medium',
+          'read-medium',
+          'apply-mirrors api base etcd',
+          'start pull api C',
+          'apply-mirrors api',
+          'record-proven C',
+          'start restore-tags C',
+          'retire A',
+          'apply-pins B+C',
+          'apply-mirrors nothing',
+          'remove-images A',
+        ],
+        phases: 'A retired, B superseded, C proven',
+        pins: 'B+C',
+        images: 'B+C',
+      },
+    ],
+  },
+  {
+    name: 'the release before one that lost an image is unpinned by force only',
+    rows: [
+      ...B_PROVEN,
+      { event: drain, effects: [] },
+      { event: loseImages('B', 'api'), effects: [], phases: 'A superseded, B proven (degraded)' },
+      { event: unpin('A'), effects: [], refused: 'engine/running', pins: 'A, etcd B' },
+      {
+        event: unpin('A', { force: true }),
+        effects: ['apply-pins B', 'remove-images A'],
+        images: 'base, etcd B',
       },
     ],
   },

@@ -17,8 +17,13 @@ const release = (sequence: number, marks: Partial<StoredBundle>, base?: StoredBu
 const at = (hour: number) => ({ readyAt: NOON + hour, activatedAt: NOON + hour });
 const done = (hour: number) => ({ ...at(hour), activeAt: NOON + hour, provenAt: NOON + hour });
 
-function texts(bundles: readonly StoredBundle[], over: Partial<typeof POLICY.lifecycle> = {}) {
-  const kept = whyKept(bundles, { ...POLICY.lifecycle, ...over });
+function texts(
+  bundles: readonly StoredBundle[],
+  over: Partial<typeof POLICY.lifecycle> = {},
+  broken: readonly StoredBundle[] = [],
+) {
+  const whole = new Set(bundles.filter((bundle) => !broken.includes(bundle)).map(({ bundleId }) => bundleId));
+  const kept = whyKept(bundles, whole, { ...POLICY.lifecycle, ...over });
   return bundles.map((bundle) => {
     const why = kept.get(bundle.bundleId);
     return why && keptText(bundle, why);
@@ -63,5 +68,8 @@ describe('why a release is kept', () => {
     );
     expect(texts([base, ...more, release(4, {}, base)])[0]).toBe('kept until the delta that builds on it is complete');
     expect(texts([base, ...more])[0]).toBe('kept only while containers run from it');
+    expect(texts([base, ...more], {}, more.slice(1))[0]).toBe(
+      'kept until ocp 4.13.3 is whole: all its images present, pinned and checked',
+    );
   });
 });

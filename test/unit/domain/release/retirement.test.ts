@@ -42,10 +42,12 @@ interface Scene {
   readonly present?: readonly StoredBundle[];
   readonly running?: readonly RunningTask[];
   readonly containers?: readonly RuntimeContainer[];
+  /** Not whole. */
+  readonly broken?: readonly StoredBundle[];
 }
 
 /** The versions that are retired while the next release is short of one MiB. */
-function retired({ bundles, present = [oldest, fallback, good], running = [], containers = [] }: Scene) {
+function retired({ bundles, present = [oldest, fallback, good], running = [], containers = [], broken = [] }: Scene) {
   const images = present.flatMap((bundle) => allListed(bundle)).map((image) => ({ ...image, pinned: false }));
   const observed = observation({ runtime: reachable({ images }), running, containers });
   const pulledByUs = new Set(bundles.flatMap(({ contents }) => contents.images.map(({ reference }) => reference)));
@@ -57,6 +59,7 @@ function retired({ bundles, present = [oldest, fallback, good], running = [], co
     containers,
     ids: imageIds(images),
     unclaimed: [],
+    whole: new Set(bundles.filter((bundle) => !broken.includes(bundle)).map(({ bundleId }) => bundleId)),
   };
   const findings = retirements(look, [{ bundle: next, lacking: { bytes: MIB, inodes: 0 } }]);
   return findings.flatMap((one) =>
@@ -67,6 +70,12 @@ function retired({ bundles, present = [oldest, fallback, good], running = [], co
 describe('releases that make room for the next one', () => {
   it('are the fallback, when nothing else is surplus', () => {
     expect(retired({ bundles: [fallback, good, next] })).toEqual(['4.13.2']);
+  });
+
+  it('are none, nor any surplus ones, while the last known good release is not whole', () => {
+    expect(retired({ bundles: [fallback, good, next], broken: [good] })).toEqual([]);
+    expect(retired({ bundles: [oldest, fallback, good, next], broken: [good] })).toEqual([]);
+    expect(retired({ bundles: [oldest, fallback, good, next], broken: [fallback] })).toEqual(['4.13.1']);
   });
 
   it('are none while images of the last one that was retired are still there', () => {
@@ -131,7 +140,8 @@ describe('tags that only a retired release gave to an image that stays', () => {
     const observed = observation({ runtime, containers, imageUses: nothingAsked, ...over });
     const pulledByUs = new Set(bundles.flatMap(({ contents }) => contents.images.map(({ reference }) => reference)));
     const all = storedState(bundles, { pulledByUs });
-    const look = { observed, memory: observed, stored: all, policy: POLICY, containers, unclaimed };
+    const whole = new Set(bundles.map(({ bundleId }) => bundleId));
+    const look = { observed, memory: observed, stored: all, policy: POLICY, containers, unclaimed, whole };
     const findings = removals({ ...look, ids: imageIds([image]) });
     const before = { isShort: false, sinceListMs: 0, tagsGiven: [], observed };
     return {

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import type { BundleId } from '../../../../../src/domain/model/digest.ts';
 import type { RuntimeContainer } from '../../../../../src/domain/model/image.ts';
 import { imageIds } from '../../../../../src/domain/release/evidence.ts';
 import {
@@ -83,6 +84,7 @@ function look(
     containers,
     ids: imageIds(images),
     unclaimed: [],
+    whole: new Set<BundleId>(),
   });
 }
 
@@ -125,6 +127,7 @@ describe('the rollback of a proven release (docs/decisions/proof.md, "Rolled bac
       containers: BACK,
       ids: imageIds(images),
       unclaimed: [],
+      whole: new Set<BundleId>(),
     };
     expect(rollbackOfProven(proven(), true, context)).toEqual({ soak, findings: [], dueInMs: undefined });
   });
@@ -152,7 +155,8 @@ describe('the rollback of a release that is not proven yet', () => {
     const observed = observation({ runtime: reachable({ images }), containers, boot });
     const ids = imageIds(images);
     const context = { observed, memory: observed, stored: storedState([fallback, bundle]), policy: POLICY };
-    return rollbackOfUnproven(bundle, seen, { ...context, containers, ids, unclaimed: [] }).dueInMs;
+    return rollbackOfUnproven(bundle, seen, { ...context, containers, ids, unclaimed: [], whole: new Set<BundleId>() })
+      .dueInMs;
   };
 
   it('begins when one component runs from an image that the fallback alone has', () => {

@@ -1,0 +1,48 @@
+import type { BundleId } from '../model/digest.ts';
+import { type Lacking, lackingCount } from '../preload/supply.ts';
+import type { ContentChecks } from '../state/checks.ts';
+import type { StoredBundle } from '../state/state.ts';
+import { currentRelease, isRetired, lastProven } from './recorded-phase.ts';
+
+/** What was observed of a release. While the runtime does not answer, all its images are absent. */
+export interface Presence extends Lacking {
+  readonly bundle: StoredBundle;
+  readonly unpinnedImages: readonly unknown[];
+}
+
+/** The releases that are whole now. */
+export type Whole = ReadonlySet<BundleId>;
+
+/**
+ * The releases that the node can rely on: all images and artifacts are present and pinned, and no
+ * image may have lost its content in a power cut. INVARIANT: whatever gives up pins, images, tags
+ * or containers by itself asks here first whether what remains is whole ({@link isReliable}).
+ */
+export function wholeReleases(all: readonly Presence[], checks: ContentChecks | undefined): Whole {
+  return new Set(all.filter((one) => isWhole(one, checks)).map(({ bundle }) => bundle.bundleId));
+}
+
+function isWhole({ bundle, unpinnedImages, ...lacking }: Presence, checks: ContentChecks | undefined): boolean {
+  if (isRetired(bundle) || lackingCount(lacking) + unpinnedImages.length > 0) return false;
+  return bundle.contents.images.every(({ reference }) => isSound(reference, checks));
+}
+
+/** After an unclean boot only what was checked since, or was pulled since the check. */
+function isSound(reference: string, checks: ContentChecks | undefined): boolean {
+  if (checks === undefined) return true;
+  const kind = checks.results.get(reference)?.content.kind;
+  if (kind === 'broken' || checks.healed.includes(reference)) return false;
+  if (!checks.isDue || kind === 'whole') return true;
+  return kind !== 'unknown' && checks.endedAt !== undefined;
+}
+
+/** What the node goes back to: the last known good release of a stream, else the current one. */
+export function reliedOn(bundles: readonly StoredBundle[], stream: string): StoredBundle | undefined {
+  return lastProven(bundles, stream) ?? currentRelease(bundles, stream);
+}
+
+/** Whether other releases of the stream are not needed in place of the one that it relies on. */
+export function isReliable(stream: string, bundles: readonly StoredBundle[], whole: Whole): boolean {
+  const release = reliedOn(bundles, stream);
+  return release === undefined || whole.has(release.bundleId);
+}
