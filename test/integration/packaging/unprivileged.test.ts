@@ -1,5 +1,5 @@
 import { execFileSync, spawnSync } from 'node:child_process';
-import { chmodSync, cpSync, existsSync, mkdirSync, readdirSync, symlinkSync } from 'node:fs';
+import { chmodSync, cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, symlinkSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
 import packageJson from '../../../package.json' with { type: 'json' };
@@ -79,7 +79,7 @@ describe.runIf(have('npm'))('the package that npm run pack makes', () => {
       .split(':')
       .map((folder) => join(folder, 'npm'))
       .find((file) => existsSync(file)) as string;
-    execFileSync(npm, ['run', 'pack', '--', work], { cwd: repository, stdio: 'pipe' });
+    execFileSync(npm, ['run', 'pack', '--', '--pack-destination', work], { cwd: repository, stdio: 'pipe' });
     tarball = join(work, `stickpin-${packageJson.version}.tgz`);
     chmodSync(tarball, 0o644);
   });
@@ -111,10 +111,33 @@ describe.runIf(have('npm'))('the package that npm run pack makes', () => {
     expect({ status, stdout, stderr }).toEqual({ status: 0, stdout: `${packageJson.version}\n`, stderr: '' });
   });
 
-  it('is not made by npm pack, which would take what was built before', () => {
+  it('is not made by npm pack in a clone, where .npmrc allows no scripts', () => {
     const { status, stderr } = spawnSync(npm, ['pack'], { cwd: repository, encoding: 'utf8' });
     expect(`${status}: ${stderr}`).toMatch(/^[1-9][\s\S]*nothing is packed, use npm run pack/);
     expect(readdirSync(repository).filter((file) => file.endsWith('.tgz'))).toEqual([]);
+  });
+
+  const filesPacked = (...flags: readonly string[]) => {
+    const folder = mkdtempSync(join(work, 'packed-'));
+    // Without the settings of the clone, which npm gives to the programs that it starts.
+    const env = { PATH: process.env.PATH, HOME: folder };
+    execFileSync(npm, ['pack', repository, ...flags], { cwd: folder, env, stdio: 'pipe' });
+    const packed = join(folder, basename(tarball));
+    return { packed, names: execFileSync('tar', ['-tzf', packed], { encoding: 'utf8' }).split('\n') };
+  };
+
+  it('has its program where npm pack makes it from another folder, without npm run pack', () => {
+    expect(filesPacked().names).toContain('package/dist/npm/cli/main.js');
+  });
+
+  it('names the way out where npm packed it without scripts, and holds nothing that was built before', () => {
+    const { packed, names } = filesPacked('--ignore-scripts');
+    expect(names.filter((name) => name.startsWith('package/dist/'))).toEqual([]);
+    const home = homeWithLayout('no-program');
+    chmodSync(dirname(packed), 0o755);
+    execFileSync('tar', ['-xzf', packed, '-C', home]);
+    const { status, stderr } = run(join(home, 'package/packaging/npm/stickpin'), ['--version'], home);
+    expect(`${status} ${stderr}`).toMatch(/^1 stickpin: .* was made without its program: .*'npm run pack'/);
   });
 
   it('holds the licences of what was bundled, and nothing of the repository that is not needed', () => {
