@@ -10,7 +10,14 @@ import { NEVER_ABORTED, untilAborted } from '../platform/async/abort.ts';
 import { inPlace, type Places } from '../platform/async/concurrency.ts';
 import type { Log } from '../platform/log.ts';
 import type { BlobSource } from '../ports/blobs.ts';
-import { type BundleAccess, folderMedium, type MediaProvider, type MediaSink, mediaError } from './media-provider.ts';
+import {
+  type BundleAccess,
+  folderMedium,
+  isDevicePath,
+  type MediaProvider,
+  type MediaSink,
+  mediaError,
+} from './media-provider.ts';
 
 interface LoadedMediaDeps {
   readonly log: Log;
@@ -59,7 +66,7 @@ export class LoadedMedia implements MediaProvider {
   }
 
   async load(given: string, signal: AbortSignal): Promise<string | undefined> {
-    if (given.startsWith('/dev/')) return undefined;
+    if (await isDevicePath(given)) return undefined;
     const { path, layout, identity } = await untilAborted(judgePath(given), signal);
     const mediumId: MediumId = `load:${path}`;
     const before = this.loaded.get(mediumId);

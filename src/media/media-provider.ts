@@ -1,4 +1,4 @@
-import { chmod, mkdir } from 'node:fs/promises';
+import { chmod, mkdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { BundleReader } from '../bundle/read/bundle-reader.ts';
 import { type BundleLayout, findBundles } from '../bundle/read/find-bundles.ts';
@@ -10,6 +10,13 @@ import { AppError, type Disposition } from '../platform/app-error.ts';
 import { quotedPath } from '../platform/plain-text.ts';
 import type { BlobSource } from '../ports/blobs.ts';
 import type { MountEntry } from './mounts.ts';
+
+/** As `/dev/sdb1`, and no folder in `/dev/shm`. What can't be read below `/dev` counts as one. */
+export async function isDevicePath(path: string): Promise<boolean> {
+  if (!path.startsWith('/dev/')) return false;
+  const stats = await stat(path).catch(() => undefined);
+  return !(stats?.isDirectory() || stats?.isFile());
+}
 
 /** A directory, or one `.stickpin.tar` file, which somebody else mounts. */
 export function folderMedium(

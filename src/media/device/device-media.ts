@@ -5,7 +5,7 @@ import type { Log } from '../../platform/log.ts';
 import { messageIds } from '../../platform/message-ids.ts';
 import type { Unsubscribe } from '../../platform/subscription.ts';
 import type { DeviceUnitEvent, DeviceUnits } from '../../ports/media.ts';
-import { type MediaProvider, type MediaSink, makePrivateFolder, mediaError } from '../media-provider.ts';
+import { isDevicePath, type MediaProvider, type MediaSink, makePrivateFolder, mediaError } from '../media-provider.ts';
 import {
   type Device,
   judgeDevice,
@@ -207,9 +207,9 @@ export class DeviceMedia implements MediaProvider {
     sink?.left(medium.mediumId);
   }
 
-  /** As {@link MediaProvider.load}, for a path below `/dev`. */
+  /** As {@link MediaProvider.load}, for a device. */
   async load(path: string, signal: AbortSignal): Promise<string | undefined> {
-    if (!path.startsWith('/dev/')) return undefined;
+    if (!(await isDevicePath(path))) return undefined;
     const { units, query, paths } = this.deps;
     const unit = unitNameOfPath(path, 'device');
     const sysfsPath = await activeBlockDevice(units, unit, signal);

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { LoadedMedia } from '../../../src/media/loaded-media.ts';
-import type { MediaProvider, PluggedMedium } from '../../../src/media/media-provider.ts';
+import { isDevicePath, type MediaProvider, type PluggedMedium } from '../../../src/media/media-provider.ts';
 import { eventually } from '../../support/eventually.ts';
 import { createRecordingLog, type RecordingLog } from '../../support/recording-log.ts';
 
@@ -105,5 +105,16 @@ describe('loaded media', () => {
 
   it('leaves devices to the provider of devices', async () => {
     expect(await load('/dev/sdb1')).toBeUndefined();
+  });
+
+  it('takes a folder below /dev, which the provider of devices leaves to it', async () => {
+    const folder = await mkdtemp('/dev/shm/stickpin-load-');
+    try {
+      await mkdir(join(folder, 'stickpin'));
+      expect(await isDevicePath(folder)).toBe(false);
+      expect(await load(folder)).toBe(folder);
+    } finally {
+      await rm(folder, { recursive: true });
+    }
   });
 });
