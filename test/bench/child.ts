@@ -1,6 +1,5 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
-import { fileURLToPath } from 'node:url';
 import { endProcess } from '../support/end-process.ts';
 import { serviceFlags } from './daemon-process.ts';
 
@@ -23,7 +22,7 @@ export async function startChild<Told>(
   args: readonly string[],
   env: Readonly<Record<string, string>> = {},
 ): Promise<BenchChild<Told>> {
-  const child: ChildProcess = fork(fileURLToPath(import.meta.url), [role, ...args], {
+  const child: ChildProcess = fork(process.argv[1] ?? '', [role, ...args], {
     execArgv: serviceFlags(),
     env: { ...process.env, MALLOC_ARENA_MAX: '1', UV_THREADPOOL_SIZE: '8', ...env },
   });

@@ -53,12 +53,13 @@ export async function runDaemonChild(config: string, load: string): Promise<void
       clock: systemClock,
       notifier: {
         ready: () => serveParent(tell),
-        status: (line) => {
-          status = line;
-          stepWatch.status(line);
-        },
+        status: () => undefined,
         reloading: () => undefined,
         stopping: () => undefined,
+      },
+      onStatus: (report) => {
+        status = report.status;
+        stepWatch.report(report);
       },
       units: manager,
       providers: [],

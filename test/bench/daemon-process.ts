@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
+import { type MessageKind, messageIds } from '../../src/platform/message-ids.ts';
 import { createDatagramReceiver } from '../support/bus/datagram-receiver.ts';
 import { endProcess } from '../support/end-process.ts';
 import { eventually } from '../support/eventually.ts';
@@ -11,8 +12,8 @@ export interface DaemonProcess {
   readonly readyMs: number;
   /** The last `STATUS=`, which is sent at most once a second. */
   status(): string;
-  /** Whether a line of the log has this text. The log has each event at once. */
-  hasLogged(text: string): boolean;
+  /** Whether the log has a message of this kind. It has each event at once. */
+  hasReported(kind: MessageKind): boolean;
   stop(): Promise<void>;
 }
 
@@ -51,7 +52,7 @@ export async function startDaemonProcess(
       texts()
         .findLast((text) => text.startsWith('STATUS='))
         ?.slice('STATUS='.length) ?? '',
-    hasLogged: (text) => log.includes(text),
+    hasReported: (kind) => log.includes(messageIds[kind]),
     stop: async () => {
       await endProcess(child, 'SIGTERM');
       receiver[Symbol.dispose]();

@@ -12,10 +12,11 @@ import { BENCH_REGISTRY, type DaemonSurroundings, startBenchRuntime } from './be
 import { type DaemonProcess, serviceFlags, startDaemonProcess } from './daemon-process.ts';
 import { daemonSettings } from './preload/preload-daemon.ts';
 import { residentMiBOf } from './process-cost.ts';
+import { sized } from './size.ts';
 
 const MIB = 1024 * 1024;
-const IDLE_MS = 5_000;
-const STARTS = 5;
+const IDLE_MS = sized(5_000, 500);
+const STARTS = sized(5, 1);
 
 /** Prints what the daemon costs while it waits, and how soon it acts. */
 export async function benchDaemon(print: (text: string) => void): Promise<void> {
@@ -68,7 +69,7 @@ async function plugToPreloading(base: string, daemon: DaemonProcess): Promise<nu
   const pluggedAt = performance.now();
   renameSync(join(base, 'prepared'), join(base, 'stick'));
   await eventually(() => {
-    if (!daemon.hasLogged('Preloading ')) throw new Error(`nothing is pulled: ${daemon.status()}`);
+    if (!daemon.hasReported('preloadStarted')) throw new Error(`nothing is pulled: ${daemon.status()}`);
   }, 20_000);
   return performance.now() - pluggedAt;
 }

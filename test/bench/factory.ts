@@ -5,11 +5,12 @@ import { gzipSync } from 'node:zlib';
 import { formatTable } from '../../src/cli/output/table.ts';
 import { layerOfTar, sampleImage, writeOciLayout } from '../support/bundles/sample-image.ts';
 import { tarArchive } from '../support/bundles/tar-archive.ts';
+import { sized } from './size.ts';
 import { quickest, runStickpin, type Usage } from './stickpin-process.ts';
 
-const IMAGES = 1600;
+const IMAGES = sized(1600, 20);
 const LAYERS_PER_IMAGE = 11;
-const RUNS = 3;
+const RUNS = sized(3, 1);
 
 /** Prints what `bundle create` costs for very many small blobs: as a folder, and as a tar. */
 export async function benchFactory(print: (text: string) => void): Promise<void> {

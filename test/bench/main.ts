@@ -2,7 +2,8 @@
  * `npm run bench`: what the daemon and the commands cost, beside what a user would use instead, in
  * one run. Prints tables and fails no test. Needs root, the trixie root folder of the integration
  * tests, and `npm run build` before it (the script does that). `npm run bench -- SECTION` runs one
- * section; `guest` and `activation`, which take a quarter of an hour each, run only that way.
+ * section; `guest`, `activation` and `fleet`, which take a quarter of an hour each, run only that
+ * way. With `STICKPIN_BENCH=small` all sections run once with small images, to see that they work.
  */
 import { cpus, loadavg } from 'node:os';
 import { trixieRoot } from '../support/rootfs/trixie-root.ts';
@@ -22,6 +23,7 @@ import { benchPreload } from './preload/preload.ts';
 import { benchRace } from './preload/race.ts';
 import { benchReady } from './preload/ready.ts';
 import { benchStick } from './preload/stick.ts';
+import { SECTION_LIMIT_MS, sized } from './size.ts';
 
 /**
  * `part`: what follows the name of the section on the command line. Only `race` and `fleet` have
@@ -57,16 +59,27 @@ async function main(): Promise<void> {
   if (wanted === CROWD_CHILD) return runCrowdChild(args[0] ?? '');
   if (wanted === 'registry-child') return runRegistryChild(args[0] ?? '', args[1]);
   const print = (text: string) => void process.stdout.write(text);
-  const names = wanted === undefined ? Object.keys(SECTIONS).filter((name) => !ALONE.includes(name)) : [wanted];
+  const usual = Object.keys(SECTIONS).filter((name) => !ALONE.includes(name));
+  const names = wanted === undefined ? sized(usual, Object.keys(SECTIONS)) : [wanted];
   if (!PLAIN.includes(wanted)) await trixieRoot();
   print(`${cpus().length} cores, Node ${process.version}, load ${loadavg()[0]?.toFixed(1)} before\n`);
   for (const name of names) {
     const section = SECTIONS[name];
     if (section === undefined) throw new Error(`there is no section ${name}: ${Object.keys(SECTIONS).join(', ')}`);
     const startedAt = performance.now();
-    await section(print, wanted === name ? args[0] : undefined);
+    await withinLimit(name, section(print, wanted === name ? args[0] : undefined));
     print(`\n${name} took ${Math.round((performance.now() - startedAt) / 1000)} s\n`);
   }
+}
+
+/** Ends the program when a section takes too long: what it waits for never comes. */
+async function withinLimit(name: string, section: Promise<void>): Promise<void> {
+  const limit = setTimeout(() => {
+    process.stderr.write(`${name} is not over after ${SECTION_LIMIT_MS / 60_000} minutes\n`);
+    process.exit(1);
+  }, SECTION_LIMIT_MS);
+  await section;
+  clearTimeout(limit);
 }
 
 await main();

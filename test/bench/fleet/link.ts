@@ -3,11 +3,12 @@ import { createNetwork } from '../../support/fleet/namespaces.ts';
 import type { RealNode } from '../../support/fleet/real-node.ts';
 import { markdownTable } from '../markdown-table.ts';
 import { peakMiBOf } from '../process-cost.ts';
+import { sized } from '../size.ts';
 import { type BenchCluster, limitTo, makeCluster, preloadMs } from './cluster.ts';
 import { pullFromRegistry } from './registry-pull.ts';
 
 const MBIT = 200;
-const IMAGES = { sharedMiB: [4], images: 4, ownMiB: 60 };
+const IMAGES = { sharedMiB: [4], images: 4, ownMiB: sized(60, 1) };
 
 /**
  * Prints how long one node takes from another one over a link, beside a registry over the same

@@ -10,13 +10,14 @@ import { layKubeletFiles } from '../../support/fleet/kubelet-files.ts';
 import { createNetwork, type Machine } from '../../support/fleet/namespaces.ts';
 import { markdownTable } from '../markdown-table.ts';
 import { peakMiBOf, residentMiBOf } from '../process-cost.ts';
+import { sized } from '../size.ts';
 import { type BenchCluster, makeCluster } from './cluster.ts';
 import { CROWD_CHILD, type CrowdOrder } from './crowd-child.ts';
 
-const IMAGES = { sharedMiB: [4], images: 4, ownMiB: 15 };
-const PEERS = 50;
+const IMAGES = { sharedMiB: [4], images: 4, ownMiB: sized(15, 1) };
+const PEERS = sized(50, 6);
 const TRANSFERS = 4;
-const RUN_MS = 30_000;
+const RUN_MS = sized(30_000, 1_000);
 /** What the fleet process may take. */
 const BUDGET_MIB = 120;
 

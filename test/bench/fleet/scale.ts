@@ -9,8 +9,9 @@ import { newNode } from '../../support/kubernetes/api-server/node-object.ts';
 import { seededRandom } from '../../support/seeded-random.ts';
 import { SimulatedClock } from '../../support/simulated-clock.ts';
 import { markdownTable } from '../markdown-table.ts';
+import { sized } from '../size.ts';
 
-const SIZES = [50, 500, 5_000];
+const SIZES = sized([50, 500, 5_000], [5]);
 const MINUTE_MS = 60_000;
 const DAY_MS = 24 * 60 * MINUTE_MS;
 /** A kubelet writes its Node so often when nothing changes (`nodeStatusReportFrequency`). */

@@ -9,6 +9,7 @@ import { fixedCluster } from '../../support/kubernetes/fixed-cluster.ts';
 import { seededRandom } from '../../support/seeded-random.ts';
 import { SimulatedClock } from '../../support/simulated-clock.ts';
 import { markdownTable } from '../markdown-table.ts';
+import { sized } from '../size.ts';
 import { SimulatedNode, type Traffic, type World } from './simulated-node.ts';
 
 const MINUTE_MS = 60_000;
@@ -22,11 +23,14 @@ const IDLE_MS = 10 * MINUTE_MS;
 const LONGEST_MS = 12 * 60 * MINUTE_MS;
 
 /** `known`: how many others each node knows, so that it takes minutes and not hours. */
-const CLUSTERS = [
-  { size: 50, known: 49 },
-  { size: 500, known: 100 },
-  { size: 5_000, known: 32 },
-];
+const CLUSTERS = sized(
+  [
+    { size: 50, known: 49 },
+    { size: 500, known: 100 },
+    { size: 5_000, known: 32 },
+  ],
+  [{ size: 5, known: 4 }],
+);
 
 interface Run {
   readonly idle: Traffic;

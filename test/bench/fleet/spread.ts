@@ -1,13 +1,14 @@
 import { execFileSync } from 'node:child_process';
 import { createNetwork, type Machine } from '../../support/fleet/namespaces.ts';
 import { markdownTable } from '../markdown-table.ts';
+import { sized } from '../size.ts';
 import { type BenchCluster, limitTo, makeCluster, preloadMs } from './cluster.ts';
 import { pullFromRegistry } from './registry-pull.ts';
 
 const MBIT = 80;
-const IMAGES = { sharedMiB: [4], images: 4, ownMiB: 15 };
+const IMAGES = { sharedMiB: [4], images: 4, ownMiB: sized(15, 1) };
 /** Nodes that take, beside the one with the stick. */
-const TAKERS = [1, 3, 7, 9, 15];
+const TAKERS = sized([1, 3, 7, 9, 15], [1]);
 
 /** Prints how long a stick in one node takes to reach all others, with and without kept blobs. */
 export async function benchSpread(print: (text: string) => void): Promise<void> {

@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { messageIds } from '../../../src/platform/message-ids.ts';
 import type { Machine } from '../../e2e/machine/machine.ts';
 import { installPackage } from '../../e2e/machine/product/install-package.ts';
 import type { Stick } from '../../e2e/machine/qemu/stick.ts';
@@ -15,16 +16,13 @@ export interface GuestNode {
   readonly puller: string;
   /** An empty containerd that runs; stickpin doesn't, and knows nothing. */
   startAnew(): Promise<void>;
-  /**
-   * Starts stickpin and returns when it waits for media. What STATUS says from now on is noted: see
-   * {@link GuestNode.statusAt}.
-   */
+  /** Starts stickpin and returns when it waits for media. */
   startStickpin(): Promise<void>;
   /**
-   * Milliseconds since the epoch on the guest's clock at which STATUS held this text for the first
-   * time, or undefined.
+   * Milliseconds since the epoch on the guest's clock at which stickpin reported a release as ready
+   * since it was started, or undefined.
    */
-  statusAt(text: string): Promise<number | undefined>;
+  readyAt(): Promise<number | undefined>;
   /** Plugs the stick in, throttled, and returns when udev has made its device. */
   plug(stick: Stick, bytesPerSecond: number): Promise<PluggedStick>;
   /** What was read from the stick since it was plugged in, and how long reads were under way. */
@@ -38,19 +36,15 @@ export interface StickUse {
   readonly busyMs: number;
 }
 
-const STATUS_LOG = '/run/bench-status';
+const READY_LOG = '/run/bench-ready';
 const SECTOR_BYTES = 512;
 const SLOW_MS = 300_000;
 
-/**
- * Systemd tells of each change of STATUS on the bus, and `busctl` notes when: nobody has to ask,
- * which would cost the emulated processor time.
- */
-const noteStatus = [
-  'systemd-run --quiet --collect --unit=bench-status',
-  `--property=StandardOutput=truncate:${STATUS_LOG}`,
-  'busctl --system monitor --json=short',
-  `"--match=type='signal',interface='org.freedesktop.DBus.Properties',path='/org/freedesktop/systemd1/unit/stickpin_2eservice'"`,
+/** Notes the event as it comes: a question each second would cost the emulated processor time. */
+const noteReady = [
+  'systemd-run --quiet --collect --unit=bench-ready',
+  `--property=StandardOutput=truncate:${READY_LOG}`,
+  `journalctl --follow --lines=0 --output=json MESSAGE_ID=${messageIds.bundleReady}`,
 ].join(' ');
 
 /**
@@ -58,8 +52,7 @@ const noteStatus = [
  * the host.
  */
 export async function prepareGuestNode(machine: Machine, key: SampleKey, scratch: string): Promise<GuestNode> {
-  // As seen from the built bench, which lies one folder deeper than this file.
-  const repository = fileURLToPath(new URL('../../../../', import.meta.url));
+  const repository = fileURLToPath(new URL('../../../', import.meta.url));
   const deb = await makePackage('deb', scratch);
   await installPackage(machine, deb, { keys: { [key.name]: key.publicPem }, start: false });
   const program = join(scratch, 'puller.cjs');
@@ -74,15 +67,15 @@ export async function prepareGuestNode(machine: Machine, key: SampleKey, scratch
       await slow('systemctl start containerd.service && sync && echo 3 > /proc/sys/vm/drop_caches');
     },
     startStickpin: async () => {
-      await slow('systemctl stop bench-status.service 2> /dev/null; systemctl start stickpin.service');
-      const waits = 'systemctl show --property=StatusText --value stickpin | grep "Waiting for a stick"';
+      await slow('systemctl stop bench-ready.service 2> /dev/null; systemctl start stickpin.service');
+      const waits = `stickpin status --json | grep '"action": *"none"'`;
       await machine.untilOutput('stickpin to wait for media', waits, { timeoutMs: SLOW_MS });
-      await slow(noteStatus);
+      await slow(noteReady);
     },
-    statusAt: async (text) => {
-      const found = await machine.run(`grep --max-count=1 --fixed-strings '${text}' ${STATUS_LOG}`);
-      if (found.exitCode !== 0) return undefined;
-      return (JSON.parse(found.stdout) as { 'timestamp-realtime': number })['timestamp-realtime'] / 1000;
+    readyAt: async () => {
+      const { stdout } = await machine.run(`head -n 1 ${READY_LOG}`);
+      if (stdout.trim() === '') return undefined;
+      return Number((JSON.parse(stdout) as Record<string, string>).__REALTIME_TIMESTAMP) / 1000;
     },
     plug: async (stick, bytesPerSecond) => {
       const plugged = await machine.plug(stick, { bytesPerSecond });

@@ -22,7 +22,7 @@ export interface GuestPreload extends GuestRun {
     readonly preloading: number;
     readonly firstPulled: number;
     readonly lastPulled: number;
-    /** The STATUS line says that it is ready. */
+    /** The release is reported as ready. */
     readonly ready: number;
   };
 }
@@ -98,8 +98,8 @@ async function timed({ machine }: GuestNode, command: string): Promise<number> {
 }
 
 /**
- * Plugs the stick into a node on which stickpin waits for one, and returns when STATUS says that
- * the bundle is ready.
+ * Plugs the stick into a node on which stickpin waits for one, and returns when the bundle is
+ * ready.
  */
 export async function preloadInGuest(node: GuestNode, stick: Stick, bytesPerSecond: number): Promise<GuestPreload> {
   const { machine } = node;
@@ -107,8 +107,7 @@ export async function preloadInGuest(node: GuestNode, stick: Stick, bytesPerSeco
   await node.startStickpin();
   const plugged = await node.plug(stick, bytesPerSecond);
   try {
-    const isReady = () => node.statusAt(' present and pinned');
-    const ready = await machine.until('the bundle to be ready', isReady, { timeoutMs: RUN_TIMEOUT_MS });
+    const ready = await machine.until('the bundle to be ready', () => node.readyAt(), { timeoutMs: RUN_TIMEOUT_MS });
     const use = await node.readOf(plugged);
     const journal = await readJournal(node);
     const plug = journal.findLast(({ message }) => message.includes('new SuperSpeed USB device'))?.at ?? Number.NaN;

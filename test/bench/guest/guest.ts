@@ -5,6 +5,7 @@ import { startMachine } from '../../e2e/machine/machine.ts';
 import { makeStick, type Stick } from '../../e2e/machine/qemu/stick.ts';
 import { makeSampleBundle, type SampleBundle, sampleKey } from '../../support/bundles/sample-bundle.ts';
 import { layeredImages, layoutTar } from '../preload/layered-images.ts';
+import { sized } from '../size.ts';
 import { type GuestNode, prepareGuestNode } from './guest-node.ts';
 import {
   type GuestPreload,
@@ -17,7 +18,7 @@ import {
 
 const MIB = 1024 * 1024;
 /** Ten images over two shared layers, 204 MiB in 12 layers. */
-const IMAGES = { sharedMiB: [36, 28], images: 10, ownMiB: 14 };
+const IMAGES = sized({ sharedMiB: [36, 28], images: 10, ownMiB: 14 }, { sharedMiB: [1], images: 2, ownMiB: 1 });
 /** A good stick; what an emulated processor unpacks is slower. */
 const STICK_BYTES_PER_SECOND = 35e6;
 /** So slow that an emulated processor waits for the stick. */
@@ -114,7 +115,7 @@ function timesTable(fast: GuestPreload, slow: GuestPreload): string {
     preloading: 'preloading',
     firstPulled: 'first image pulled',
     lastPulled: 'last image pulled',
-    ready: 'STATUS says that it is ready',
+    ready: 'reported as ready',
   } as const;
   const rows = (Object.keys(what) as (keyof typeof what)[]).map((key) => [
     what[key],

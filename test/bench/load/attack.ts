@@ -9,6 +9,7 @@ import { createPublicNode } from '../../support/public-node.ts';
 import { type BenchChild, startChild } from '../child.ts';
 import { layeredImages, PRELOAD_IMAGES } from '../preload/layered-images.ts';
 import { peakMiBOf, residentMiBOf } from '../process-cost.ts';
+import { sized } from '../size.ts';
 import type { RegistryTold } from './registry-child.ts';
 import { throttledDisk } from './throttled-disk.ts';
 
@@ -16,9 +17,11 @@ const MIB = 1024 * 1024;
 /** The user `nobody`. */
 const OTHER_USER = 65_534;
 /** How long root pulls under each load. */
-const PULL_MS = 10_000;
+const PULL_MS = sized(10_000, 500);
 /** Each load is measured so often, by turns, and the quickest counts. */
-const TURNS = 3;
+const TURNS = sized(3, 1);
+
+const HALF_SENT = sized(15_000, 100);
 
 /**
  * What another user does meanwhile, as a program that gets the port as `PORT`. It writes a line
@@ -46,10 +49,10 @@ for (let count = 0; count < 4; count += 1) next();
 console.log('begun');`,
   },
   {
-    name: '15,000 half-sent headers, opened again 2 s after they were closed',
+    name: `${HALF_SENT.toLocaleString('en')} half-sent headers, opened again 2 s after they were closed`,
     program: `${OPEN}
 const next = () => open('GET /v2/ HTTP/1.1\\r\\nhost: x\\r\\nx-half: ').on('close', () => setTimeout(next, 2000));
-for (let count = 0; count < 15000; count += 1) next();
+for (let count = 0; count < ${HALF_SENT}; count += 1) next();
 console.log('begun');`,
   },
 ];

@@ -3,11 +3,12 @@ import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { sized } from '../size.ts';
 import { unitGroup } from './service-group.ts';
 
 /** Each writes as much, has it written to the disk, and begins anew. */
 const WRITERS = 2;
-const FILE_MIB = 256;
+const FILE_MIB = sized(256, 16);
 
 /**
  * Does `work` while others write to the disk of the temporary folder all the time, which is where

@@ -10,12 +10,13 @@ import { makeSampleBundle } from '../../support/bundles/sample-bundle.ts';
 import { markdownTable } from '../markdown-table.ts';
 import { layeredImages } from '../preload/layered-images.ts';
 import { peakMiBOf, residentMiBOf } from '../process-cost.ts';
+import { sized } from '../size.ts';
 
 const CLIENTS = 64;
 /** How long clients take nothing: every buffer that there is fills meanwhile. */
 const HELD_MS = 1_000;
 /** Eight images of 68 MiB. */
-const IMAGES = { sharedMiB: [4], images: 8, ownMiB: 64 };
+const IMAGES = { sharedMiB: [4], images: 8, ownMiB: sized(64, 1) };
 
 /** What `stickpin bundle serve --json` says first. */
 interface Served {

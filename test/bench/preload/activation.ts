@@ -1,6 +1,6 @@
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { connectApi } from '../../../src/api/client.ts';
 import { bundleName } from '../../../src/domain/model/bundle.ts';
 import type { SampleBundle } from '../../support/bundles/sample-bundle.ts';
@@ -9,10 +9,11 @@ import type { RuntimeKind } from '../bench-runtime.ts';
 import { startDaemonProcess } from '../daemon-process.ts';
 import { markdownTable } from '../markdown-table.ts';
 import { cpuMsOf } from '../process-cost.ts';
+import { sized } from '../size.ts';
 import { smallBundle } from './growth.ts';
 import { untilReady, withDaemonFolder } from './preload-daemon.ts';
 
-const COUNTS = [200, 2000] as const;
+const COUNTS = sized([200, 2000], [3]);
 const ACTIVATED_TIMEOUT_MS = 600_000;
 const LOOK_MS = 50;
 
@@ -24,8 +25,8 @@ interface ActivationRun {
 }
 
 /**
- * Prints what the activation of a release takes an image, from the command to the phase in
- * `status.json`, with 200 and 2,000 small images that are preloaded before.
+ * Prints what the activation of a release takes an image, from the command to the event that it is
+ * activated, with 200 and 2,000 small images that are preloaded before.
  */
 export async function benchActivation(print: (text: string) => void): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'stickpin-bench-'));
@@ -57,13 +58,13 @@ function activateOnce(kind: RuntimeKind | 'embedded', bundle: SampleBundle): Pro
     const api = await connectApi({ ...process.env, ...runtime.env }, stop.signal);
     try {
       await api.load({ path: bundle.path }, stop.signal);
-      await untilReady(daemon, bundle);
+      await untilReady(daemon);
       const before = { daemonMs: cpuMsOf(pid), runtimeMs: runtime.cpuMs() };
       const startedAt = performance.now();
       await api.activate({ bundle: bundleName(bundle.payload) }, stop.signal);
       await eventually(
         () => {
-          if (phaseIn(config) !== 'activated') throw new Error(`not activated: ${daemon.status()}`);
+          if (!daemon.hasReported('bundleActivated')) throw new Error(`not activated: ${daemon.status()}`);
         },
         ACTIVATED_TIMEOUT_MS,
         LOOK_MS,
@@ -76,10 +77,4 @@ function activateOnce(kind: RuntimeKind | 'embedded', bundle: SampleBundle): Pro
       await daemon.stop();
     }
   });
-}
-
-/** The phase of the only release, as `status.json` has it. */
-function phaseIn(config: string): string | undefined {
-  const text = readFileSync(join(dirname(config), 'run/status.json'), 'utf8');
-  return /"phase":\s*"([a-z]+)"/.exec(text)?.[1];
 }

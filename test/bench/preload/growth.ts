@@ -6,10 +6,11 @@ import { makeSampleBundle, type SampleBundle, sampleKey } from '../../support/bu
 import { sampleImage, sampleLayer } from '../../support/bundles/sample-image.ts';
 import { execute } from '../../support/rootfs/execute.ts';
 import { BENCH_REGISTRY } from '../bench-runtime.ts';
+import { sized } from '../size.ts';
 import { pullByHand } from './contenders.ts';
 import { preloadOnce } from './preload-daemon.ts';
 
-const COUNTS = [10, 100, 1000] as const;
+const COUNTS = sized([10, 100, 1000], [2, 4]);
 
 /**
  * Prints what an image costs when there are 10, 100 and 1,000 of them, all small, and what it costs

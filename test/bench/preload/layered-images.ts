@@ -4,6 +4,7 @@ import type { SampleBundle } from '../../support/bundles/sample-bundle.ts';
 import { type SampleImage, sampleImage, sampleLayer, writeOciLayout } from '../../support/bundles/sample-image.ts';
 import { execute } from '../../support/rootfs/execute.ts';
 import { BENCH_REGISTRY } from '../bench-runtime.ts';
+import { sized } from '../size.ts';
 
 const MIB = 1024 * 1024;
 
@@ -18,7 +19,10 @@ export interface LayeredImages {
 }
 
 /** Twelve images of 68 MiB over three shared layers, 1,032 MiB in 15 layers. */
-export const PRELOAD_IMAGES: LayeredImages = { sharedMiB: [88, 72, 56], images: 12, ownMiB: 68 };
+export const PRELOAD_IMAGES: LayeredImages = sized(
+  { sharedMiB: [88, 72, 56], images: 12, ownMiB: 68 },
+  { sharedMiB: [2, 1], images: 3, ownMiB: 1 },
+);
 
 /** Images as {@link LayeredImages} says, of bytes that don't compress. */
 export function layeredImages({

@@ -16,6 +16,7 @@ import { type DaemonProcess, startDaemonProcess } from '../daemon-process.ts';
 import type { ControlGroup } from '../load/control-group.ts';
 import { withNodeServices } from '../load/service-group.ts';
 import { type Cost, cpuMsOf, peakMiBOf, readBytesOf } from '../process-cost.ts';
+import { sized } from '../size.ts';
 
 /** A preload by the daemon, with what it took of the runtime's disk. */
 export interface PreloadRun extends Cost {
@@ -23,11 +24,11 @@ export interface PreloadRun extends Cost {
   readonly disk: { readonly bytes: number; readonly inodes: number };
 }
 
-const PRELOAD_TIMEOUT_MS = 600_000;
+const PRELOAD_TIMEOUT_MS = sized(600_000, 60_000);
 
 /**
- * Preloads a bundle with the built daemon into a new runtime, from `stickpin load` to the line of
- * the log that says that it is ready.
+ * Preloads a bundle with the built daemon into a new runtime, from `stickpin load` to the event
+ * that it is ready.
  */
 export function preloadOnce(kind: RuntimeKind | 'embedded', bundle: SampleBundle): Promise<PreloadRun> {
   return withDaemonFolder(kind, bundle, async ({ config, runtime }) => {
@@ -54,7 +55,7 @@ async function measure(
   const before = { ownMs: cpuMsOf(pid), runtimeMs: runtime.cpuMs(), readBytes: readBytesOf(pid) };
   const startedAt = performance.now();
   await api.load({ path: bundle.path }, signal);
-  await untilReady(daemon, bundle);
+  await untilReady(daemon);
   const wallMs = performance.now() - startedAt;
   const ownCpuMs = cpuMsOf(pid) - before.ownMs;
   const cpuMs = ownCpuMs + runtime.cpuMs() - before.runtimeMs;
@@ -86,7 +87,7 @@ function preloadAsService(kind: RuntimeKind, bundle: SampleBundle, group: Contro
       let told = await daemon.ask();
       await eventually(async () => {
         told = await daemon.ask();
-        if (!told.status.includes(readyText(bundle))) throw new Error(`not ready: ${told.status}`);
+        if (told.steps.ready === undefined) throw new Error(`not ready: ${told.status}`);
       }, PRELOAD_TIMEOUT_MS);
       return told;
     } finally {
@@ -135,20 +136,17 @@ export function daemonSettings(base: string): string {
     incoming = "${base}/incoming"
     [registry]
     listen = "127.0.0.1:0"
+    [preload]
+    min_free_percent = 0
     [paths]
     state_dir = "${base}/state"
     run_dir = "${base}/run"
   `;
 }
 
-/** What the log and STATUS say when all images of the bundle are ready. */
-function readyText({ contents }: SampleBundle): string {
-  return `is ready: ${contents.images.length} images`;
-}
-
-/** Waits until the daemon has logged that all images of the bundle are ready. */
-export async function untilReady(daemon: DaemonProcess, bundle: SampleBundle): Promise<void> {
+/** Waits until the daemon has reported that all images of its only bundle are ready. */
+export async function untilReady(daemon: DaemonProcess): Promise<void> {
   await eventually(() => {
-    if (!daemon.hasLogged(readyText(bundle))) throw new Error(`not ready: ${daemon.status()}`);
+    if (!daemon.hasReported('bundleReady')) throw new Error(`not ready: ${daemon.status()}`);
   }, PRELOAD_TIMEOUT_MS);
 }

@@ -10,13 +10,14 @@ import type { DaemonTold } from '../daemon-child.ts';
 import { onBusyDisk } from '../load/busy-disk.ts';
 import { measureRegistryLoad } from '../load/registry-load.ts';
 import type { Cost } from '../process-cost.ts';
+import { sized } from '../size.ts';
 import { type Best, contest, costTable } from './contest.ts';
 import { layeredImages, layoutTar, PRELOAD_IMAGES } from './layered-images.ts';
 import { type PreloadRun, preloadFromInside } from './preload-daemon.ts';
 
 const MIB = 1024 * 1024;
 /** Each is run so often, and the quickest run counts. */
-const RUNS = 3;
+const RUNS = sized(3, 1);
 
 /**
  * Prints the preload of one bundle by stickpin beside the other ways to get its images into a

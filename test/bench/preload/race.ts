@@ -6,6 +6,7 @@ import type { RuntimeKind } from '../bench-runtime.ts';
 import { throttledDisk } from '../load/throttled-disk.ts';
 import { markdownTable } from '../markdown-table.ts';
 import type { Cost } from '../process-cost.ts';
+import { sized } from '../size.ts';
 import { pullByHand } from './contenders.ts';
 import { layeredImages, PRELOAD_IMAGES } from './layered-images.ts';
 import { preloadOnce } from './preload-daemon.ts';
@@ -28,10 +29,10 @@ interface Course {
   readonly aim: number;
 }
 
-const PAGE_CACHE: Course = { part: 'page-cache', name: 'page cache', turns: 3, aim: 1.1 };
+const PAGE_CACHE: Course = { part: 'page-cache', name: 'page cache', turns: sized(3, 1), aim: 1.1 };
 /** Good sticks at USB 3 and at USB 2.0. */
 const STICKS: readonly (Course & { readonly bytesPerSecond: number })[] = [
-  { part: '100', name: '100 MB/s', turns: 2, aim: 1.05, bytesPerSecond: 100e6 },
+  { part: '100', name: '100 MB/s', turns: sized(2, 1), aim: 1.05, bytesPerSecond: 100e6 },
   { part: '35', name: '35 MB/s', turns: 1, aim: 1.05, bytesPerSecond: 35e6 },
 ];
 

@@ -7,6 +7,7 @@ import { startChild } from '../child.ts';
 import type { DaemonTold } from '../daemon-child.ts';
 import { markdownTable } from '../markdown-table.ts';
 import { cpuMsOf } from '../process-cost.ts';
+import { sized } from '../size.ts';
 import { pullByHand } from './contenders.ts';
 import { layeredImages } from './layered-images.ts';
 import { withDaemonFolder } from './preload-daemon.ts';
@@ -14,7 +15,7 @@ import { STEPS, type Step } from './step-times.ts';
 
 /** Six images over one shared layer, 10 MiB. */
 const SMALL = { sharedMiB: [4], images: 6, ownMiB: 1 };
-const RUNS = 3;
+const RUNS = sized(3, 1);
 const READY_TIMEOUT_MS = 120_000;
 
 /**
@@ -27,9 +28,9 @@ interface ReadyRun {
 }
 
 /**
- * Prints what passes from the plug of a small release to the STATUS line that says that it is
- * ready, step by step, beside pulls of the same images by hand. The stick is a directory, which is
- * read when it was quiet for 500 ms; a device is not waited for.
+ * Prints what passes from the plug of a small release until it is ready, step by step, beside pulls
+ * of the same images by hand. The stick is a directory, which is read when it was quiet for 500 ms;
+ * a device is not waited for.
  */
 export async function benchReady(print: (text: string) => void): Promise<void> {
   const folder = mkdtempSync('/var/tmp/stickpin-bench-');

@@ -1,4 +1,5 @@
 import type { Medium } from '../../../src/domain/model/medium.ts';
+import type { StatusReport } from '../../../src/domain/report/status-schema.ts';
 import type { RuntimeAdapter } from '../../../src/runtime/runtime-adapter.ts';
 
 /** What happens between the plug and the end of a preload, in this order. */
@@ -15,8 +16,8 @@ export interface StepWatch {
   readonly times: StepTimes;
   /** Call when media have changed. */
   media(media: readonly Medium[]): void;
-  /** Call with each new STATUS line. */
-  status(line: string): void;
+  /** Call with each new report. */
+  report(report: StatusReport): void;
   /** The same runtime, whose pulls and pins are noted. Pins count when it reports them. */
   runtime(runtime: RuntimeAdapter): RuntimeAdapter;
 }
@@ -45,8 +46,8 @@ export function createStepWatch(): StepWatch {
         }
       }
     },
-    status: (line) => {
-      if (/ is (loaded|installed)[.:]/.test(line)) first('ready');
+    report: ({ bundles }) => {
+      if (bundles.some(({ readyAt }) => readyAt !== undefined)) first('ready');
     },
     runtime: (runtime) => ({
       ...runtime,

@@ -4,6 +4,7 @@ import { formatTable } from '../../../src/cli/output/table.ts';
 import { makeSampleBundle, type SampleBundle, sampleKey } from '../../support/bundles/sample-bundle.ts';
 import { throttledDisk } from '../load/throttled-disk.ts';
 import type { Cost } from '../process-cost.ts';
+import { sized } from '../size.ts';
 import { type Best, contest, costTable } from './contest.ts';
 import { layeredImages, layoutTar, PRELOAD_IMAGES } from './layered-images.ts';
 
@@ -13,7 +14,7 @@ const MIB = 1024 * 1024;
  * Each is run so often, and the quickest run counts: two pulls that meet make a run on the double a
  * tenth slower or not.
  */
-const TURNS = 2;
+const TURNS = sized(2, 1);
 /** A good stick at USB 2.0, and one at USB 3. */
 const STICKS_BYTES_PER_SECOND = [35e6, 100e6] as const;
 
