@@ -1,5 +1,6 @@
 import { findingsOn } from '../domain/model/reason.ts';
 import { repositoryOf } from '../domain/model/reference.ts';
+import { minFreePercent } from '../domain/preload/space.ts';
 import { formatCount } from '../platform/sizes.ts';
 import type { Check, ExaminedKubelet, ExaminedNode, Found } from './check.ts';
 
@@ -16,7 +17,7 @@ export function checkKubelet({ kubelet, settings }: ExaminedNode): readonly Chec
     const { configFile, isRunning, pullIntents, secretRepositories } = found;
     if (configFile === undefined && !isRunning && pullIntents.length + secretRepositories.length === 0)
       return undefined;
-    const percent = settings.preload.min_free_percent;
+    const percent = minFreePercent(settings.preload, { hasKubelet: true });
     return [policyOf(found), recordsOf(found), marksOf(found, percent), evictionOf(found, percent)];
   };
   return [{ subject: 'kubelet', remedy: "run 'sudo stickpin doctor'", run }];
@@ -73,28 +74,28 @@ function recordsOf({ pullIntents, secretRepositories, repositories, records }: E
 }
 
 /** stickpin must stop pulling before the kubelet begins to collect images. */
-function marksOf({ collectsAtPercent }: ExaminedKubelet, minFreePercent: number): Found {
+function marksOf({ collectsAtPercent }: ExaminedKubelet, keptPercent: number): Found {
   const kept = 100 - collectsAtPercent;
-  if (minFreePercent >= kept)
+  if (keptPercent >= kept)
     return space.ok(`the kubelet collects images when ${collectsAtPercent} % are used, and stickpin pulls none then`);
   return space.warning(
-    `stickpin fills the disk up to ${100 - minFreePercent} %, and the kubelet collects images from ${collectsAtPercent} % on: images that are not pinned go while a release is pulled`,
+    `stickpin fills the disk up to ${100 - keptPercent} %, and the kubelet collects images from ${collectsAtPercent} % on: images that are not pinned go while a release is pulled`,
     `set preload.min_free_percent = ${Math.min(90, kept)}, or a higher imageGCHighThresholdPercent of the kubelet`,
   );
 }
 
 /** Below its mark of eviction the kubelet removes unused images and ends pods. */
-function evictionOf({ evictsBelow }: ExaminedKubelet, minFreePercent: number): Found {
+function evictionOf({ evictsBelow }: ExaminedKubelet, keptPercent: number): Found {
   if (evictsBelow === undefined) return undefined;
   const percent = /^(\d+(?:\.\d+)?)%$/.exec(evictsBelow)?.[1];
   if (percent === undefined) {
     return space.ok(
-      `the kubelet ends pods when less than ${evictsBelow} are free for images (evictionHard); preload.min_free_percent = ${minFreePercent} should keep more than that`,
+      `the kubelet ends pods when less than ${evictsBelow} are free for images (evictionHard); preload.min_free_percent = ${keptPercent} should keep more than that`,
     );
   }
-  if (minFreePercent >= Number(percent)) return undefined;
+  if (keptPercent >= Number(percent)) return undefined;
   return space.warning(
-    `stickpin keeps ${minFreePercent} % of the disk free, and the kubelet ends pods when less than ${percent} % are free for images (evictionHard, imagefs.available)`,
+    `stickpin keeps ${keptPercent} % of the disk free, and the kubelet ends pods when less than ${percent} % are free for images (evictionHard, imagefs.available)`,
     `set preload.min_free_percent = ${Math.min(90, Math.ceil(Number(percent)))}, or a lower imagefs.available of the kubelet`,
   );
 }

@@ -1,13 +1,14 @@
 import { stat } from 'node:fs/promises';
 import { runtimeSupport } from '../domain/assess/derive-phase.ts';
 import { type Finding, findingsOn } from '../domain/model/reason.ts';
+import { minFreePercent } from '../domain/preload/space.ts';
 import { reasonText } from '../domain/report/reasons/reason-text.ts';
 import { supportText } from '../domain/report/texts/short-texts.ts';
 import { reasonOf } from '../platform/app-error.ts';
 import { formatBytes } from '../platform/sizes.ts';
 import type { Check, ExaminedNode, ExaminedRuntime, FilesystemSpace, Found } from './check.ts';
 
-export function checkRuntime({ findRuntime, settings }: ExaminedNode): readonly Check[] {
+export function checkRuntime({ findRuntime, settings, facts }: ExaminedNode): readonly Check[] {
   const remedy =
     "look whether the container runtime runs, as with 'systemctl status crio containerd docker', then run 'stickpin doctor' again";
   const run = async (signal: AbortSignal): Promise<Found> => {
@@ -19,7 +20,7 @@ export function checkRuntime({ findRuntime, settings }: ExaminedNode): readonly 
       const mirrors = await judgeMirrors(runtime, signal);
       const version = await judgeVersion(runtime, signal);
       const pins = runtime.losesPins && settings.retention.blobs !== 'kept' && LOSES_PINS;
-      return [version, mirrors, pins, await judgeSpace(runtime, settings.preload.min_free_percent, signal)];
+      return [version, mirrors, pins, await judgeSpace(runtime, minFreePercent(settings.preload, facts), signal)];
     } catch (error) {
       signal.throwIfAborted();
       return silentRuntime(runtime, error);
@@ -89,7 +90,7 @@ async function judgeMirrors(runtime: ExaminedRuntime, signal: AbortSignal): Prom
   return kind === 'unset' && fault(why, CONFIG_PATH_REMEDY);
 }
 
-async function judgeSpace(runtime: ExaminedRuntime, minFreePercent: number, signal: AbortSignal): Promise<Found> {
+async function judgeSpace(runtime: ExaminedRuntime, percent: number, signal: AbortSignal): Promise<Found> {
   const space = findingsOn('space');
   let filesystem: FilesystemSpace | undefined;
   try {
@@ -105,8 +106,8 @@ async function judgeSpace(runtime: ExaminedRuntime, minFreePercent: number, sign
       'see to it that there is room before a stick is plugged in; stickpin tells when a pull runs out of space',
     );
   const { freeBytes, totalBytes } = filesystem;
-  const reserved = (totalBytes * minFreePercent) / 100;
-  const room = `${formatBytes(freeBytes)} free on ${filesystem.path}, of which ${formatBytes(Math.min(freeBytes, reserved))} are reserved`;
+  const reserved = (totalBytes * percent) / 100;
+  const room = `${formatBytes(freeBytes)} free on ${filesystem.path}, and ${formatBytes(reserved)} (${percent} %) must stay free`;
   if (freeBytes > reserved) return space.ok(room);
   return space.warning(`${room}: no release can be pulled`, 'make room there, or set a lower preload.min_free_percent');
 }

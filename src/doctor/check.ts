@@ -1,6 +1,6 @@
 import type { FleetView } from '../domain/fleet/node-status.ts';
 import type { HiddenMirrors } from '../domain/model/image.ts';
-import type { KubeletFacts } from '../domain/model/machine.ts';
+import type { KubeletFacts, NodeFacts } from '../domain/model/machine.ts';
 import type { Fault, Finding } from '../domain/model/reason.ts';
 import type { TrustReport } from '../domain/report/status-schema.ts';
 import type { Settings } from '../domain/settings/settings.ts';
@@ -32,6 +32,7 @@ export interface ExaminedNode {
    * The time that the clock shows, and when this program was built; milliseconds since the epoch.
    */
   readonly clock: { readonly now: number; readonly builtAt: number };
+  readonly facts: Pick<NodeFacts, 'hasKubelet'>;
   /** What the kubelet of this node does with images. */
   kubelet(signal: AbortSignal): Promise<ExaminedKubelet>;
   /** The database of the state. @throws errors of the filesystem */

@@ -1,4 +1,4 @@
-import { readFileSync, readlinkSync } from 'node:fs';
+import { existsSync, readFileSync, readlinkSync } from 'node:fs';
 import { endianness, uptime } from 'node:os';
 import type { BootTime } from '../domain/model/image.ts';
 import type { NodeFacts } from '../domain/model/machine.ts';
@@ -10,12 +10,18 @@ import { BUILT_AT } from '../platform/version.ts';
 import type { SystemBus } from './bus/system-bus.ts';
 import { busProperty } from './units.ts';
 
-/** machine-id(5), localtime(5). */
-const FILES = { machineId: '/etc/machine-id', localTime: '/etc/localtime' } as const;
+/** machine-id(5), localtime(5), and the folders that kubelets keep. */
+const FILES = {
+  machineId: '/etc/machine-id',
+  localTime: '/etc/localtime',
+  kubelet: ['/var/lib/kubelet', '/var/lib/k0s/kubelet'],
+};
 
-/** Facts for rules about time. A file that can't be read counts as absent. */
-export function nodeFacts(files: { readonly machineId: string; readonly localTime: string } = FILES): NodeFacts {
-  return { builtAt: BUILT_AT, machineId: machineIdIn(files.machineId), timeZone: zoneOf(files.localTime) };
+/** A file that can't be read counts as absent. */
+export function nodeFacts(files: Readonly<typeof FILES> = FILES): NodeFacts {
+  const { machineId, localTime, kubelet } = files;
+  const hasKubelet = kubelet.some((folder) => existsSync(folder));
+  return { builtAt: BUILT_AT, machineId: machineIdIn(machineId), timeZone: zoneOf(localTime), hasKubelet };
 }
 
 function machineIdIn(path: string): string | undefined {

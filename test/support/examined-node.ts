@@ -17,7 +17,12 @@ export function findingsOf(check: CheckOf, { settings, ...parts }: Parts): Promi
     name,
     { ...section, ...settings?.[name as keyof Settings] },
   ]);
-  const node = { ownUid: process.getuid?.() ?? 0, ...parts, settings: Object.fromEntries(sections) };
+  const node = {
+    ownUid: process.getuid?.() ?? 0,
+    facts: { hasKubelet: true },
+    ...parts,
+    settings: Object.fromEntries(sections),
+  };
   return runChecks(check(node as ExaminedNode), AbortSignal.timeout(20_000));
 }
 

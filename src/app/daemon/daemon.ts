@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { createWorkerDocuments, type Documents, documentsHere } from '../../bundle/documents/worker-documents.ts';
 import { judgeBundles } from '../../bundle/verify/judge-bundles.ts';
 import type { RuntimeObservation } from '../../domain/model/image.ts';
+import { minFreePercent } from '../../domain/preload/space.ts';
 import { imagesEnv } from '../../domain/report/texts/images-env.ts';
 import { hasSources } from '../../domain/settings/settings.ts';
 import { createEngine, type Engine } from '../../engine/loop/engine.ts';
@@ -288,12 +289,12 @@ function openTrust(
 /**
  * What is kept on the node's own disk: documents, layers, and the files that travel with releases.
  */
-function createFileStores({ settings, log }: DaemonOptions) {
+function createFileStores({ settings, node, log }: DaemonOptions) {
   const directory = settings.paths.state_dir;
-  const minFreePercent = settings.preload.min_free_percent;
+  const kept = () => minFreePercent(settings.preload, node.facts());
   return {
-    documents: new FileBlobs(join(directory, 'blobs'), syncFolder, minFreePercent),
-    layers: new FileLayers({ folder: join(directory, 'blobs/layers'), minFreePercent, log }),
+    documents: new FileBlobs(join(directory, 'blobs'), syncFolder, kept),
+    layers: new FileLayers({ folder: join(directory, 'blobs/layers'), minFreePercent: kept, log }),
     releaseFiles: createReleaseFiles(join(directory, 'releases')),
   };
 }

@@ -19,7 +19,7 @@ import { readIdentity } from '../../fleet/identity/identity.ts';
 import { fleetPaths } from '../../fleet/wire/documents.ts';
 import { SystemBus } from '../../host/bus/system-bus.ts';
 import { readKubelet } from '../../host/kubelet.ts';
-import { isClockSynchronized } from '../../host/node-facts.ts';
+import { isClockSynchronized, nodeFacts } from '../../host/node-facts.ts';
 import { loadedUnitProperty } from '../../host/units.ts';
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { succeeds } from '../../platform/async/concurrency.ts';
@@ -73,6 +73,7 @@ export async function examineNode(
       trust,
       services: isConnected ? servicesOver(bus) : undefined,
       clock: { now: systemClock.now(), builtAt: BUILT_AT },
+      facts: nodeFacts(),
       findRuntime: (inner) => findRuntime(settings, inner),
       kubelet: (inner) => examineKubelet(settings, inner),
       database: (inner) => examineDatabase(settings.paths.state_dir, inner),

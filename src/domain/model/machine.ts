@@ -5,6 +5,8 @@ export interface NodeFacts {
   readonly machineId: string | undefined;
   /** As `Europe/Berlin`. This program may not know it. */
   readonly timeZone: string;
+  /** Undefined counts as yes, so that more stays free. */
+  readonly hasKubelet?: boolean;
   /** Why new settings are refused. The earlier ones are in force. */
   readonly settingsFault?: string;
 }

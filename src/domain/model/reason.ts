@@ -103,8 +103,10 @@ export interface ShortOf {
   readonly path: string;
   readonly needed: number;
   readonly free: number;
-  /** Part of what is free that must stay free. */
+  /** What must stay free; `percent` of the filesystem. */
   readonly reserved: number;
+  readonly percent: number;
+  readonly isKeptForKubelet?: boolean;
 }
 
 export type MediaReason =

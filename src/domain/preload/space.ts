@@ -2,11 +2,25 @@ import { artifactLayers, type Image, type Layer } from '../model/bundle.ts';
 import type { PhaseOf } from '../model/condition.ts';
 import type { Digest } from '../model/digest.ts';
 import { type ImageFilesystem, type LayerStorage, type StagingPlace, takesArtifacts } from '../model/image.ts';
+import type { NodeFacts } from '../model/machine.ts';
 import { type Fault, labelOf, type Reason, type ShortOf } from '../model/reason.ts';
 import type { Policy } from '../settings/settings.ts';
 import { isWaiting, type Memory, type TaskFailure } from '../state/memory.ts';
 import type { Observed, StoredBundle } from '../state/state.ts';
 import { largerTwins, missingLayersOf, parallelPulls } from './pull-schedule.ts';
+
+/** A kubelet removes images and ends pods when less than 15 % are free by its defaults. */
+const WITH_KUBELET_PERCENT = 15;
+const WITHOUT_KUBELET_PERCENT = 5;
+
+/** How much of a filesystem stays free, in percent. */
+export function minFreePercent(
+  { min_free_percent: wanted }: Pick<Policy['preload'], 'min_free_percent'>,
+  { hasKubelet = true }: Pick<NodeFacts, 'hasKubelet'>,
+): number {
+  if (wanted !== 'auto') return wanted;
+  return hasKubelet ? WITH_KUBELET_PERCENT : WITHOUT_KUBELET_PERCENT;
+}
 
 interface SpaceContext {
   readonly observed: Observed;
@@ -54,7 +68,8 @@ export function diskVerdict(
     ],
     taken: [bundle, ...ahead.map((other) => other.bundle)].flatMap((one) => layersToTake(one, observed, pulling)),
     attachedBytes: attachedBytes(bundle, observed),
-    minFreePercent: policy.preload.min_free_percent,
+    minFreePercent: minFreePercent(policy.preload, observed.facts),
+    isKeptForKubelet: policy.preload.min_free_percent === 'auto' && observed.facts.hasKubelet !== false,
     parallel: Math.max(0, parallelPulls(policy.preload.parallel, runtime.layerStorage) - pulling.size),
   });
 }
@@ -118,8 +133,7 @@ export function spaceHold(
   return reason && { phase: 'held', hold: 'space', reason };
 }
 
-function shortageReason({ payload }: StoredBundle, { kind, path, needed, free, reserved }: Shortage): Reason {
-  const shortage = { kind, path, needed, free, reserved };
+function shortageReason({ payload }: StoredBundle, { lacking: _lacking, ...shortage }: Shortage): Reason {
   return { code: 'engine/no-space', data: { bundle: labelOf(payload), shortage } };
 }
 
@@ -149,8 +163,8 @@ export interface DiskNeed {
   readonly taken?: readonly LayerNeed[];
   /** Bytes of attachments still to be written to the filesystem of the images; default 0. */
   readonly attachedBytes?: number;
-  /** At that mark kubelet starts to evict and to collect images. */
   readonly minFreePercent: number;
+  readonly isKeptForKubelet?: boolean;
   readonly parallel: number;
 }
 
@@ -169,7 +183,8 @@ export function estimateDisk(need: DiskNeed): DiskVerdict {
     copied = [],
     taken = [],
     attachedBytes = 0,
-    minFreePercent,
+    minFreePercent: percent,
+    isKeptForKubelet,
   } = need;
   const layers = new Map(images.flat().map((layer) => [layer.digest, layer]));
   const copies = [copied, taken].flatMap((all) => [...new Map(all.map((layer) => [layer.digest, layer])).values()]);
@@ -179,7 +194,8 @@ export function estimateDisk(need: DiskNeed): DiskVerdict {
   const attached = layers.size === 0 ? 0 : attachedBytes;
   const neededBytes = used.bytes + staged + attached + copies.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
   const neededInodes = used.inodes + copies.length;
-  const reserve = (total: number) => Math.ceil((total * minFreePercent) / 100);
+  const kept = { percent, ...(isKeptForKubelet && { isKeptForKubelet }) };
+  const reserve = (total: number) => ({ ...kept, reserved: Math.ceil((total * percent) / 100) });
   const { path, freeBytes, totalBytes, inodes } = filesystem;
   const shortages = [
     shortage('bytes', path, neededBytes, freeBytes, reserve(totalBytes)),
@@ -190,7 +206,7 @@ export function estimateDisk(need: DiskNeed): DiskVerdict {
   return {
     neededBytes,
     freeBytes,
-    reservedBytes: Math.min(reserve(totalBytes), freeBytes),
+    reservedBytes: Math.min(reserve(totalBytes).reserved, freeBytes),
     path,
     fits: shortages.length === 0,
     shortages,
@@ -202,10 +218,11 @@ function shortage(
   path: string,
   needed: number,
   free: number,
-  reserve: number,
+  kept: Pick<ShortOf, 'percent' | 'reserved' | 'isKeptForKubelet'>,
 ): Shortage | undefined {
-  if (needed === 0 || needed <= free - reserve) return undefined;
-  return { kind, path, needed, free, reserved: Math.min(reserve, free), lacking: needed - (free - reserve) };
+  const lacking = needed - (free - kept.reserved);
+  if (needed === 0 || lacking <= 0) return undefined;
+  return { kind, path, needed, free, ...kept, lacking };
 }
 
 /** The most that is staged at once: the largest images, which share no missing layer. */

@@ -14,7 +14,7 @@ import {
   fraction,
   lockGroup,
   oneOf,
-  percentUpTo,
+  percentOrAutoUpTo,
   releases,
   repositories,
   serviceUnit,
@@ -168,10 +168,10 @@ export const preloadSection = {
         'How many images are pulled at the same time. `auto` is 4 with containerd and the image store of it in Docker, and 2 with all others.',
     },
     min_free_percent: {
-      type: percentUpTo(90),
-      default: 15,
+      type: percentOrAutoUpTo(90),
+      default: 'auto',
       about:
-        'Share of the image filesystem that stays free. It also applies to its inodes, and to the filesystem on which the runtime stages blobs.',
+        'Share of the image filesystem that stays free. `auto` is 15 on a node with a kubelet, which removes images and ends pods when less is free, and 5 on others. It also applies to its inodes, and to the filesystem on which the runtime stages blobs.',
     },
     stall: {
       type: duration,

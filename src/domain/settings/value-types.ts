@@ -192,13 +192,16 @@ export const wholeNumberOrAuto = (minimum: number, maximum: number): ValueType<n
   };
 };
 
-/** A share in percent, from 0 to `maximum`, both included. */
-export const percentUpTo = (maximum: number): ValueType<number> => ({
-  name: 'number',
-  unit: 'percent',
-  range: `0 to ${maximum}`,
-  schema: v.pipe(v.number(), v.minValue(0), v.maxValue(maximum)),
-});
+/** A share in percent, from 0 to `maximum`, both included, or `auto`. */
+export const percentOrAutoUpTo = (maximum: number): ValueType<number | 'auto'> => {
+  const message = `must be "auto", or a number from 0 to ${maximum}`;
+  return {
+    name: '`"auto"` or number',
+    unit: 'percent',
+    range: `\`"auto"\`, or 0 to ${maximum}`,
+    schema: v.union([v.literal('auto'), v.pipe(v.number(), v.minValue(0), v.maxValue(maximum))], message),
+  };
+};
 
 /** A part of a whole, from 0 to 1, both included. */
 export const fraction: ValueType<number> = {

@@ -40,7 +40,7 @@ let onMedium: Buffer;
 let disk: Promise<void>;
 
 beforeEach(async () => {
-  layers = new FileLayers({ folder, minFreePercent: 0, log: createRecordingLog() });
+  layers = new FileLayers({ folder, minFreePercent: () => 0, log: createRecordingLog() });
   layers.want(new Set([digest]));
   reads = Array.from({ length: blob.length / MIB }, () => 0);
   onMedium = blob;

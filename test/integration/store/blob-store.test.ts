@@ -308,10 +308,12 @@ describe('a blob too large to be in memory', () => {
   });
 
   it('is refused where it would use the space that is to stay free', async () => {
-    const full = new FileBlobs(folder, undefined, 100);
+    const full = new FileBlobs(folder, undefined, () => 100);
     await expect(full.putStream({ digest: large, sizeBytes }, fromByte, signal)).rejects.toMatchObject({
       code: 'store/no-space',
-      message: expect.stringMatching(/needs 20 MiB, .* are free of which .* are reserved/),
+      message: expect.stringMatching(
+        /needs 20 MiB, .* are free, and .* \(100 %\) must stay free by preload\.min_free_percent/,
+      ),
     });
   });
 

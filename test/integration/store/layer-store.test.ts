@@ -22,7 +22,7 @@ function digestIn(content: Buffer): Digest {
   return parseDigest(digestOfBytes(content)) as Digest;
 }
 const makeStore = (minFreePercent = 0): LayerStore => {
-  const made = new FileLayers({ folder, minFreePercent, log });
+  const made = new FileLayers({ folder, minFreePercent: () => minFreePercent, log });
   made.want(new Set([digest]));
   return made;
 };

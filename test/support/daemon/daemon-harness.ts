@@ -261,6 +261,8 @@ function harnessSettings(at: (name: string) => string, over: SettingsOverrides):
     media: { detect: false, directories: [at('stick')], incoming: at('incoming') },
     runtime: { kind: 'embedded' },
     registry: { listen: '127.0.0.1:0' },
+    // However full the disk of this host is.
+    preload: { min_free_percent: 0 },
     paths: { state_dir: at('state'), run_dir: at('run') },
   };
   const [given, overrides] = [own, over] as Record<string, object | undefined>[];

@@ -169,6 +169,8 @@ incoming = "${at('incoming')}"
 ${runtime}
 [registry]
 listen = "127.0.0.1:5317"
+[preload]
+min_free_percent = 0
 [paths]
 state_dir = "${at('state')}"
 run_dir = "${at('run')}"

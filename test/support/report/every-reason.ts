@@ -209,6 +209,7 @@ export const EVERY_REASON: {
         needed: count,
         free: count,
         reserved: count,
+        percent: count,
       }),
     }),
     says: /^Not enough (space|inodes) for/,

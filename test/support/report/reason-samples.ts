@@ -19,7 +19,7 @@ const flaws = { digest, why: 'damaged', medium: 'sdb1', more: 0 } as const;
 const missing = { bundle, missing: 4, total: 9, named: ['quay.io/x/a', 'quay.io/x/b'], isList: true };
 const damaged = { bundle, damaged: 2, total: 9, reference };
 const pins = { bundle, unpinned: 2, total: 9 };
-const space = { path: '/var/lib/containers', needed: 3 * 1024 ** 3, free: 1024 ** 3, reserved: 1024 ** 2 };
+const space = { path: '/var/lib/containers', needed: 3 * 1024 ** 3, free: 1024 ** 3, reserved: 1024 ** 2, percent: 15 };
 
 /** Usual data of every code, of each kind. */
 export const REASON_SAMPLES: Samples = {
@@ -123,7 +123,7 @@ export const REASON_SAMPLES: Samples = {
   'engine/no-space': [
     { bundle, shortage: { kind: 'bytes', ...space } },
     { bundle, shortage: { kind: 'inodes', ...space, needed: 5_000, free: 400, reserved: 0 } },
-    { bundle, shortage: { kind: 'staging', ...space } },
+    { bundle, shortage: { kind: 'staging', ...space, isKeptForKubelet: true } },
   ],
   'runtime/policy': [
     { bundle, images: 2, first: { code: 'runtime/policy', message: 'Source image rejected: signature required' } },

@@ -56,7 +56,7 @@ describe('loadSettings', () => {
       runtime: { kind: 'auto' },
       crio: { unit: 'crio.service', pins_file: '/run/crio/crio.conf.d/99-stickpin.conf' },
       registry: { listen: '127.0.0.1:5317', allow_uids: [0] },
-      preload: { parallel: 'auto', min_free_percent: 15 },
+      preload: { parallel: 'auto', min_free_percent: 'auto' },
       paths: { state_dir: '/var/lib/stickpin', run_dir: '/run/stickpin' },
     });
     expect(() => Object.assign(settings.media, { detect: false })).toThrow(TypeError);

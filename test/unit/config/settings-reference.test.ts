@@ -17,7 +17,7 @@ describe('docs/settings.md', () => {
       }
     }
     expect(lines).toContain(
-      '| `preload.min_free_percent` | number | `15` | percent | 0 to 90 | Share of the image filesystem that stays free. It also applies to its inodes, and to the filesystem on which the runtime stages blobs. |',
+      '| `preload.min_free_percent` | `"auto"` or number | `"auto"` | percent | `"auto"`, or 0 to 90 | Share of the image filesystem that stays free. `auto` is 15 on a node with a kubelet, which removes images and ends pods when less is free, and 5 on others. It also applies to its inodes, and to the filesystem on which the runtime stages blobs. |',
     );
     expect(lines).toContainEqual(
       expect.stringMatching(/^\| `runtime\.socket` \| absolute path \| not set \| {2}\| {2}\| /),

@@ -1,4 +1,4 @@
-import { symlinkSync, writeFileSync } from 'node:fs';
+import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { goArch, nodeFacts, rememberClockAnswer } from '../../../src/host/node-facts.ts';
@@ -13,7 +13,7 @@ beforeEach(() => {
   localTime = join(folder, 'localtime');
 });
 
-const facts = () => nodeFacts({ machineId, localTime });
+const facts = () => nodeFacts({ machineId, localTime, kubelet: [join(folder, 'none'), join(folder, 'kubelet')] });
 
 describe('the facts about a node', () => {
   it('are the machine id, the time zone and when the program was built', () => {
@@ -23,6 +23,7 @@ describe('the facts about a node', () => {
       builtAt: BUILT_AT,
       machineId: '0123456789abcdef'.repeat(2),
       timeZone: 'Europe/Berlin',
+      hasKubelet: false,
     });
   });
 
@@ -32,7 +33,12 @@ describe('the facts about a node', () => {
   });
 
   it('have no machine id and UTC where both files are absent', () => {
-    expect(facts()).toEqual({ builtAt: BUILT_AT, machineId: undefined, timeZone: 'UTC' });
+    expect(facts()).toEqual({ builtAt: BUILT_AT, machineId: undefined, timeZone: 'UTC', hasKubelet: false });
+  });
+
+  it('have a kubelet where one of the folders is that kubelets keep', () => {
+    mkdirSync(join(folder, 'kubelet'));
+    expect(facts().hasKubelet).toBe(true);
   });
 
   it.each([

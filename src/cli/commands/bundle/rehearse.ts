@@ -7,7 +7,7 @@ import { blobsLeftToBase, verifyBlobs } from '../../../bundle/verify/verify-blob
 import { allIn, artifactLayers, bundleTitle, type Contents } from '../../../domain/model/bundle.ts';
 import type { Digest } from '../../../domain/model/digest.ts';
 import { largerTwins, parallelPulls } from '../../../domain/preload/pull-schedule.ts';
-import { type DiskUse, diskUse, stagedBytes } from '../../../domain/preload/space.ts';
+import { type DiskUse, diskUse, minFreePercent, stagedBytes } from '../../../domain/preload/space.ts';
 import { defaultSettings } from '../../../domain/settings/settings.ts';
 import { type AppError, reasonOf } from '../../../platform/app-error.ts';
 import { oneLine } from '../../../platform/plain-text.ts';
@@ -25,7 +25,8 @@ import { barWithText } from '../../output/table.ts';
 import type { JsonFlag } from '../../output/text.ts';
 import { jsonText, wrapLines } from '../../output/text.ts';
 
-const { parallel, min_free_percent: minFreePercent } = defaultSettings.preload;
+const { parallel } = defaultSettings.preload;
+const KEPT_PERCENT = minFreePercent(defaultSettings.preload, { hasKubelet: true });
 /** Needed besides the blobs: the daemon's database, and manifests that are kept twice. */
 const EXTRA_BYTES = 32 * 1024 ** 2;
 
@@ -168,7 +169,7 @@ interface Need {
 function needOf(contents: Contents, { bundle }: ReadBundle): Need {
   const { layers, images } = contents;
   const { diskBytes, inodes, sizeBytes } = bundle.payload.totals;
-  const share = 1 - minFreePercent / 100;
+  const share = 1 - KEPT_PERCENT / 100;
   const ofImages = images.map((image) => largerTwins(image.layers.flatMap((at) => layers[at] ?? [])));
   const counted = [...new Map(ofImages.flat().map((layer) => [layer.digest, layer])).values()];
   // Only CRI-O stages blobs.
@@ -218,7 +219,7 @@ function asText(
     'A node that has nothing of it yet needs',
     `  for CRI-O       ${formatBytes(stored['cri-o'].bytes)} and ${stored['cri-o'].inodes} inodes for ${bundle.contents.artifacts ? 'images and artifacts' : 'images'}, and ${formatBytes(need.stagingBytes)} in /var/tmp meanwhile`,
     `  for containerd  ${formatBytes(stored.containerd.bytes)} and ${stored.containerd.inodes} inodes, since it keeps the compressed layers too`,
-    `  With ${minFreePercent} % kept free, an empty filesystem of ${formatBytes(need.filesystemBytes['cri-o'])}, or ${formatBytes(need.filesystemBytes.containerd)} for containerd, is large enough for it alone.`,
+    `  With ${KEPT_PERCENT} % kept free, an empty filesystem of ${formatBytes(need.filesystemBytes['cri-o'])}, or ${formatBytes(need.filesystemBytes.containerd)} for containerd, is large enough for it alone.`,
   ];
   const verdict =
     fault === undefined

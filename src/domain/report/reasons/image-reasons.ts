@@ -320,18 +320,22 @@ function missingNext(
   }
 }
 
+const KEPT = 'The setting preload.min_free_percent says how much is kept free';
+const KEPT_FOR_KUBELET =
+  'The setting preload.min_free_percent keeps that free for the kubelet, which otherwise removes images and ends pods';
+
 function shortageSaid(
   title: string,
-  { kind, path, needed, free, reserved }: DataOf<'engine/no-space'>['shortage'],
+  { kind, path, needed, free, reserved, percent, isKeptForKubelet }: DataOf<'engine/no-space'>['shortage'],
   { name }: Names,
 ): Said {
   const amount = (value: number) => (kind === 'inodes' ? `${value}` : formatBytes(value));
-  const usable = amount(Math.max(0, free - reserved));
+  const kept = reserved === 0 ? '' : `, ${amount(reserved)} (${percent} %) kept`;
   const needs =
     kind === 'staging' ? `the runtime stages ${amount(needed)} there while it pulls` : `needs ${amount(needed)}`;
   return {
-    what: `Not enough ${kind === 'inodes' ? 'inodes' : 'space'} for ${title} on ${name(path)}: ${needs}, usable ${usable}`,
-    details: reserved === 0 ? [] : [`Reserved by preload.min_free_percent: ${amount(reserved)}`],
+    what: `Not enough ${kind === 'inodes' ? 'inodes' : 'space'} for ${title} on ${name(path)}: ${needs}, ${amount(free)} free${kept}`,
+    details: reserved === 0 ? [] : [isKeptForKubelet === true ? KEPT_FOR_KUBELET : KEPT],
     next: {
       bytes: "Free space there, or run 'stickpin unpin' for an old release",
       inodes: "Remove files there, or run 'stickpin unpin' for an old release",

@@ -30,11 +30,11 @@ export class FileBlobs implements DocumentStore, AttachmentStore {
   /** The {@link stampOf} of small files that were read and had the right digest. */
   private readonly checked = new Map<Digest, string>();
 
-  /** @param minFreePercent share of the filesystem that a large blob leaves free, in percent */
+  /** @param minFreePercent the share of the filesystem that a large blob leaves free, in percent */
   constructor(
     private readonly folder: string,
     syncNames = syncFolder,
-    private readonly minFreePercent = 0,
+    private readonly minFreePercent = () => 0,
   ) {
     this.directory = join(folder, 'sha256');
     this.namesSynced = shareRuns(() => syncNames(this.directory));
@@ -100,7 +100,7 @@ export class FileBlobs implements DocumentStore, AttachmentStore {
   /** Continues a cut copy. Of two copies of a blob at once, the second one begins anew. */
   async putStream(blob: CopiedBlob, read: CopySource['read'], signal: AbortSignal): Promise<void> {
     const { folder, staging } = this;
-    const room = (sizeBytes: number) => requireRoom(folder, sizeBytes, this.minFreePercent);
+    const room = (sizeBytes: number) => requireRoom(folder, sizeBytes, this.minFreePercent());
     const source: CopySource = {
       read,
       requireRoom: async (sizeBytes) => {
@@ -237,14 +237,14 @@ async function largeSizeOf(path: string): Promise<number | undefined> {
 }
 
 /** @throws AppError `store/no-space`, `store/blob` (`retry`) */
-async function requireRoom(folder: string, sizeBytes: number, minFreePercent: number): Promise<void> {
+async function requireRoom(folder: string, sizeBytes: number, percent: number): Promise<void> {
   await mkdir(folder, { recursive: true }).catch((error: unknown) => {
     throw blobError(folder, 'made', error);
   });
   const { bavail, blocks, bsize } = await statfs(folder);
-  const reservedBytes = (blocks * bsize * minFreePercent) / 100;
+  const reservedBytes = (blocks * bsize * percent) / 100;
   if (bavail * bsize - sizeBytes >= reservedBytes) return;
-  const need = `needs ${formatBytes(sizeBytes)}, ${formatBytes(bavail * bsize)} are free of which ${formatBytes(reservedBytes)} are reserved`;
+  const need = `needs ${formatBytes(sizeBytes)}, ${formatBytes(bavail * bsize)} are free, and ${formatBytes(reservedBytes)} (${percent} %) must stay free by preload.min_free_percent`;
   throw new AppError({
     code: 'store/no-space',
     message: `Not enough space in ${folder} for an attachment: it ${need}. Make room; it continues automatically`,

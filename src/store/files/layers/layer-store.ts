@@ -30,7 +30,7 @@ import {
 interface LayerOptions {
   readonly folder: string;
   /** Must stay free for the node, in percent of the filesystem. */
-  readonly minFreePercent: number;
+  readonly minFreePercent: () => number;
   readonly log: Log;
 }
 
@@ -239,13 +239,14 @@ export class FileLayers implements LayerStore {
 
   /** Logs when there is no room. */
   private async hasRoomFor(sizeBytes: number): Promise<boolean> {
-    const { folder, minFreePercent } = this.options;
+    const { folder } = this.options;
+    const percent = this.options.minFreePercent();
     await mkdir(folder, { recursive: true });
     const { bavail, blocks, bsize } = await statfs(folder);
-    const fits = bavail * bsize - sizeBytes >= (blocks * bsize * minFreePercent) / 100;
+    const fits = bavail * bsize - sizeBytes >= (blocks * bsize * percent) / 100;
     if (fits) this.problem = undefined;
     else {
-      const message = `${folder} has no room for another ${formatBytes(sizeBytes)} beside the share that stays free: make room there; it continues automatically`;
+      const message = `${folder} has no room for another ${formatBytes(sizeBytes)}: ${formatBytes(bavail * bsize)} are free, and ${percent} % of the disk must stay free by preload.min_free_percent. Make room there; it continues automatically`;
       this.logFull(new AppError({ code: 'store/no-space', message, disposition: 'retry' }));
     }
     return fits;

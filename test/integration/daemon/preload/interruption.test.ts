@@ -72,13 +72,17 @@ describe.runIf(have('root'))('a disk that is too small', () => {
     const small = join(factory, 'small');
     execFileSync('mkdir', [small]);
     execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=20m', 'tmpfs', small]);
-    harness = await createDaemonHarness({ settings: { paths: { state_dir: small } } });
+    harness = await createDaemonHarness({
+      settings: { paths: { state_dir: small }, preload: { min_free_percent: 10 } },
+    });
     const bundle = await harness.make({
       images: ocpImages(['big'], { sizeBytes: 24 * MIB }),
     });
     await harness.start(bundle.path);
     const held = await harness.until((report) => report.bundles[0]?.hold === 'space');
-    expect(held.status).toMatch(/: Not enough space for ocp 4\.13\.7.*: needs 24 MiB, usable \d+ MiB/);
+    expect(held.bundles[0]?.reason?.message).toMatch(
+      /: Not enough space for ocp 4\.13\.7.*: needs 24 MiB, \d+ MiB free, 2\.0 MiB \(10 %\) kept/,
+    );
     expect(await harness.images()).toEqual([]);
     await eventually(() => expect(harness.log.kinds()).toContain('noSpace'));
     execFileSync('mount', ['-o', 'remount,size=80m', small]);

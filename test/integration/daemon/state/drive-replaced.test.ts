@@ -71,7 +71,7 @@ describe.runIf(have('root', 'mmdebstrap', 'dbus-daemon'))(PAGE, () => {
     writeFileSync(
       at('stickpin.toml'),
       `[retention]\nblobs = "${retention}"\n[runtime]\nkind = "containerd"\nsocket = "${containerd.socketPath}"\n` +
-        `[registry]\nlisten = "127.0.0.1:0"\n[trust]\nkeys_dir = "${at('keys.d')}"\n` +
+        `[registry]\nlisten = "127.0.0.1:0"\n[preload]\nmin_free_percent = 0\n[trust]\nkeys_dir = "${at('keys.d')}"\n` +
         `[media]\ndetect = false\ndirectories = ["${at('stick')}"]\nincoming = "${at('incoming')}"\n` +
         `[paths]\nstate_dir = "${at('state')}"\nrun_dir = "${at('run')}"\n`,
     );

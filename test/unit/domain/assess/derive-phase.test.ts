@@ -239,7 +239,7 @@ describe('the phase of a release', () => {
       reason: {
         code: 'engine/no-space',
         message:
-          "Not enough space for ocp 4.13.7 on /var/lib/containers: needs 75 MiB, usable 51 MiB. Reserved by preload.min_free_percent: 6.0 GiB. Free space there, or run 'stickpin unpin' for an old release",
+          "Not enough space for ocp 4.13.7 on /var/lib/containers: needs 75 MiB, 6.0 GiB free, 6.0 GiB (15 %) kept. The setting preload.min_free_percent keeps that free for the kubelet, which otherwise removes images and ends pods. Free space there, or run 'stickpin unpin' for an old release",
       },
     });
   });

@@ -26,7 +26,15 @@ describe('estimateDisk', () => {
     { what: 'fits to the byte', total: 1_000_000, free: needed + 150_000, percent: 15, fits: true, reserved: 150_000 },
     { what: 'lacks one byte', total: 1_000_000, free: needed + 149_999, percent: 15, fits: false, reserved: 150_000 },
     { what: 'no reserve wanted', total: 1_000_000, free: needed, percent: 0, fits: true, reserved: 0 },
-    { what: 'less free than reserved', total: 1_000_000, free: 100_000, percent: 15, fits: false, reserved: 100_000 },
+    {
+      what: 'less free than reserved',
+      total: 1_000_000,
+      free: 100_000,
+      percent: 15,
+      fits: false,
+      reserved: 100_000,
+      kept: 150_000,
+    },
     {
       what: 'a reserve of a part of a byte',
       total: 1_000_001,
@@ -35,7 +43,7 @@ describe('estimateDisk', () => {
       fits: true,
       reserved: 150_001,
     },
-  ])('$what', ({ total, free, percent, fits, reserved }) => {
+  ])('$what', ({ total, free, percent, fits, reserved, kept = reserved }) => {
     const verdict = estimateDisk(need({ images, filesystem: disk(total, free), minFreePercent: percent }));
     const path = '/var/lib/containers';
     const lacking = needed + Math.ceil((total * percent) / 100) - free;
@@ -45,7 +53,7 @@ describe('estimateDisk', () => {
       reservedBytes: reserved,
       path,
       fits,
-      shortages: fits ? [] : [{ kind: 'bytes', path, needed, free, reserved, lacking }],
+      shortages: fits ? [] : [{ kind: 'bytes', path, needed, free, reserved: kept, percent, lacking }],
     });
   });
 
@@ -92,7 +100,15 @@ describe('estimateDisk', () => {
       const verdict = (free: number) => estimateDisk(need({ images, layerStorage: storage, filesystem: within(free) }));
       expect(verdict(inodes + 150).fits).toBe(true);
       expect(verdict(inodes + 149).shortages).toEqual([
-        { kind: 'inodes', path: '/var/lib/containers', needed: inodes, free: inodes + 149, reserved: 150, lacking: 1 },
+        {
+          kind: 'inodes',
+          path: '/var/lib/containers',
+          needed: inodes,
+          free: inodes + 149,
+          reserved: 150,
+          percent: 15,
+          lacking: 1,
+        },
       ]);
     },
   );
@@ -115,7 +131,17 @@ describe('estimateDisk', () => {
       expect(on(staged + 14).shortages).toEqual(
         staged === 0
           ? []
-          : [{ kind: 'staging', path: '/var/tmp', needed: staged, free: staged + 14, reserved: 15, lacking: 1 }],
+          : [
+              {
+                kind: 'staging',
+                path: '/var/tmp',
+                needed: staged,
+                free: staged + 14,
+                reserved: 15,
+                percent: 15,
+                lacking: 1,
+              },
+            ],
       );
       expect(on(1_000).neededBytes).toBe(used(four).bytes);
     });
@@ -128,7 +154,15 @@ describe('estimateDisk', () => {
           estimateDisk(need({ images: four, parallel, staging: 'with-images', filesystem: disk(1_000, freeBytes) }));
         expect(on(peak + 150)).toMatchObject({ neededBytes: peak, fits: true });
         expect(on(peak + 149).shortages).toEqual([
-          { kind: 'bytes', path: '/var/lib/containers', needed: peak, free: peak + 149, reserved: 150, lacking: 1 },
+          {
+            kind: 'bytes',
+            path: '/var/lib/containers',
+            needed: peak,
+            free: peak + 149,
+            reserved: 150,
+            percent: 15,
+            lacking: 1,
+          },
         ]);
       },
     );

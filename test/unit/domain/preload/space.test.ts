@@ -62,17 +62,29 @@ const disk = (roomMiB: number, storage: LayerStorage = 'unpacked') => ({
 });
 
 describe('held (space)', () => {
-  it('states the needed bytes, the filesystem, and the reserved part of the free bytes', () => {
+  it('states the filesystem, what is needed and free, and what stays free by which setting and for whom', () => {
     expect(told(seen({ filesystem: disk(74) }).first)).toMatchObject({
       phase: 'held',
       hold: 'space',
       reason: {
         code: 'engine/no-space',
         message:
-          "Not enough space for ocp 4.13.7 on /var/lib/containers: needs 75 MiB, usable 74 MiB. Reserved by preload.min_free_percent: 6.0 GiB. Free space there, or run 'stickpin unpin' for an old release",
+          "Not enough space for ocp 4.13.7 on /var/lib/containers: needs 75 MiB, 6.1 GiB free, 6.0 GiB (15 %) kept. The setting preload.min_free_percent keeps that free for the kubelet, which otherwise removes images and ends pods. Free space there, or run 'stickpin unpin' for an old release",
       },
     });
     expect(seen({ filesystem: disk(75) }).first?.phase).toBe('preloading');
+  });
+
+  it('keeps 5 % where no kubelet is, and what the setting says everywhere', () => {
+    const withoutKubelet = { facts: { ...observation().facts, hasKubelet: false } };
+    const tight = { ...disk(75), freeBytes: disk(75).freeBytes - 4 * GIB };
+    expect(seen({ filesystem: tight }).first?.hold).toBe('space');
+    expect(seen({ filesystem: tight }, withoutKubelet).first?.phase).toBe('preloading');
+    const full = { ...tight, freeBytes: tight.freeBytes - MIB };
+    const own = seen({ filesystem: full }, withoutKubelet).first?.reason;
+    expect(textOf(own)).toContain('2.0 GiB (5 %) kept. The setting preload.min_free_percent says how much');
+    const policy = { preload: { ...POLICY.preload, min_free_percent: 15 } };
+    expect(textOf(seen({ filesystem: tight }, withoutKubelet, policy).first?.reason)).toContain('(15 %) kept');
   });
 
   it('counts the compressed layers too where the runtime keeps them', () => {
@@ -157,7 +169,7 @@ describe('held (space)', () => {
   it('states missing inodes', () => {
     const filesystem = { ...disk(1_000), inodes: { total: 1_000, free: 496 } };
     expect(textOf(seen({ filesystem }).first?.reason)).toBe(
-      "Not enough inodes for ocp 4.13.7 on /var/lib/containers: needs 347, usable 346. Reserved by preload.min_free_percent: 150. Remove files there, or run 'stickpin unpin' for an old release",
+      "Not enough inodes for ocp 4.13.7 on /var/lib/containers: needs 347, 496 free, 150 (15 %) kept. The setting preload.min_free_percent keeps that free for the kubelet, which otherwise removes images and ends pods. Remove files there, or run 'stickpin unpin' for an old release",
     );
     expect(seen({ filesystem: { ...filesystem, inodes: { total: 1_000, free: 497 } } }).first?.phase).toBe(
       'preloading',
@@ -167,7 +179,7 @@ describe('held (space)', () => {
   it('names the filesystem on which blobs are staged', () => {
     const staging = { path: '/var/tmp', totalBytes: 100 * MIB, freeBytes: 44 * MIB };
     expect(textOf(seen({ staging }).first?.reason)).toBe(
-      'Not enough space for ocp 4.13.7 on /var/tmp: the runtime stages 30 MiB there while it pulls, usable 29 MiB. Reserved by preload.min_free_percent: 15 MiB. Free space there',
+      'Not enough space for ocp 4.13.7 on /var/tmp: the runtime stages 30 MiB there while it pulls, 44 MiB free, 15 MiB (15 %) kept. The setting preload.min_free_percent keeps that free for the kubelet, which otherwise removes images and ends pods. Free space there',
     );
     expect(seen({ staging: { ...staging, freeBytes: 45 * MIB } }).first?.phase).toBe('preloading');
   });
@@ -177,7 +189,7 @@ describe('held (space)', () => {
     expect(at(105).first?.phase).toBe('preloading');
     const { first, assessment } = at(104);
     expect(textOf(first?.reason)).toBe(
-      "Not enough space for ocp 4.13.7 on /var/lib/containers: needs 105 MiB, usable 104 MiB. Reserved by preload.min_free_percent: 6.0 GiB. Free space there, or run 'stickpin unpin' for an old release",
+      "Not enough space for ocp 4.13.7 on /var/lib/containers: needs 105 MiB, 6.1 GiB free, 6.0 GiB (15 %) kept. The setting preload.min_free_percent keeps that free for the kubelet, which otherwise removes images and ends pods. Free space there, or run 'stickpin unpin' for an old release",
     );
     expect(assessment.short).toEqual([{ bundle: adopted, lacking: { bytes: MIB, inodes: 0 } }]);
   });
