@@ -88,14 +88,16 @@ export interface StateStore {
   /** The media that have stayed plugged in. Adds no event. */
   setCancelledMedia(bundleId: BundleId, media: readonly MediumId[]): void;
   /**
-   * Also requests the activation of the bundle `next`. @param reason what is shown once that is
-   * done; default: the message of `event`
+   * Also requests the activation of the bundle `next`.
+   *
+   * @param byHand a person did it. `reason`: what is shown once that is done; default: the message
+   * of `event`
    */
   rollBack(
     bundleId: BundleId,
     event: EventRow,
     next: { readonly bundleId: BundleId; readonly event: EventRow },
-    reason?: string,
+    byHand?: { readonly reason: string },
   ): void;
   /** Since when each condition of each bundle has its status. No I/O. */
   conditions(): ReadonlyMap<BundleId, ConditionMarks>;

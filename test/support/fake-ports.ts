@@ -441,10 +441,11 @@ function createFakeStore(initial: readonly StoredBundle[]): FakeStore {
       write(event);
       bundles = [...bundles, bundle];
     },
-    rollBack: (bundleId, event, next, reason = event.message) => {
+    rollBack: (bundleId, event, next, byHand) => {
       write(event);
       write(next.event);
-      change(bundleId, { rolledBackAt: event.at, rolledBackReason: reason });
+      const rolledBackReason = byHand?.reason ?? event.message;
+      change(bundleId, { rolledBackAt: event.at, rolledBackReason, isRolledBackByHand: byHand !== undefined });
       change(next.bundleId, { activationRequestedAt: next.event.at });
     },
     settled: async () => undefined,

@@ -107,6 +107,7 @@ function declareMetrics() {
     degraded: gauge('degraded_bundles', 'Bundles with a fault that quick tries did not repair.'),
     releases: gauge('release_info', 'Releases that are not retired, always 1.', RELEASE_LABELS),
     sequences: gauge('release_sequence', 'The sequence of the current release of each stream.', ['name', 'version']),
+    adminWaits: gauge('waits_for_admin', 'What an administrator ends as planned, by its short code.', ['code']),
     needs: gauge('needs_person', 'What ends only when a person does something, by its short code.', ['code']),
     plugged: gauge('media_plugged', 'Sticks that are plugged in.'),
     progress: gauge('preload_progress_ratio', 'How much of the running preload is done, from 0 to 1.'),
@@ -136,8 +137,13 @@ function setGauges(metrics: Metrics, report: StatusReport, now: number): void {
   metrics.runtime.set(runtime.reachable ? 1 : 0);
   metrics.plugged.set(report.media.filter(({ kind }) => kind === 'stick').length);
   setReleases(metrics, bundles);
-  metrics.needs.reset();
-  for (const { code } of report.needsPerson.slice(0, MOST_SERIES)) metrics.needs.set({ code }, 1);
+  for (const [metric, entries] of [
+    [metrics.needs, report.needsPerson],
+    [metrics.adminWaits, report.waitsForAdmin ?? []],
+  ] as const) {
+    metric.reset();
+    for (const { code } of entries.slice(0, MOST_SERIES)) metric.set({ code }, 1);
+  }
   setProgress(metrics, report);
   metrics.holds.reset();
   for (const reason of bundles.flatMap(holdsOf)) metrics.holds.inc({ reason });

@@ -226,7 +226,7 @@ export type ReleaseReason =
   /** `recorded`: the stored sentence. `open`: the activation of the earlier release is not done. */
   | Conclusion<
       'engine/rolled-back',
-      { recorded: string; open?: { readonly from: BundleLabel; readonly to: BundleLabel } }
+      { recorded: string; isByHand?: boolean; open?: { readonly from: BundleLabel; readonly to: BundleLabel } }
     >;
 
 export function labelOf({ name, version }: BundleLabel): BundleLabel {

@@ -138,11 +138,11 @@ export function rollbackReason(
   bundle: StoredBundle,
   bundles: readonly StoredBundle[],
 ): Extract<ReleaseReason, { readonly code: 'engine/rolled-back' }> | undefined {
-  const { payload, rolledBackReason: recorded } = bundle;
+  const { payload, rolledBackReason: recorded, isRolledBackByHand: isByHand } = bundle;
   if (!isRolledBack(bundle) || recorded === undefined) return undefined;
   const to = goesBackTo(bundle, bundles);
   const open = to && { from: labelOf(payload), to: labelOf(to.payload) };
-  return { code: 'engine/rolled-back', data: defined({ recorded, open }) };
+  return { code: 'engine/rolled-back', data: defined({ recorded, isByHand, open }) };
 }
 
 /** Undefined when its activation is done, or when something else was activated since. */

@@ -1,23 +1,31 @@
 /** What a person does first. `none`: nothing. */
 export const PERSON_ACTIONS = ['leave-in', 'remove', 'plug-in', 'call-support', 'wait', 'none'] as const;
 
+/** The state of a node in one word. */
+export const VERDICTS = ['good', 'waits-for-admin', 'works', 'needs-person', 'failed'] as const;
+
+export type Verdict = (typeof VERDICTS)[number];
+
 export interface ActionWords {
   readonly action: (typeof PERSON_ACTIONS)[number];
   readonly words: string;
   readonly asks: string;
   /** A sentence after the first one. */
   readonly after?: string;
+  /** A sentence names the sticks that may be removed. */
+  readonly removes?: true;
 }
 
 /** What a line begins with, and what a person does then. */
 export const ACTIONS = {
   'leave-in': { action: 'leave-in', words: 'LEAVE THE STICK IN', asks: 'Wait.' },
-  remove: { action: 'remove', words: 'REMOVE THE STICK', asks: 'Take it to the next node.' },
+  remove: { action: 'remove', words: 'REMOVE THE STICK', asks: 'Take it to the next node.', removes: true },
   'remove-call': {
     action: 'remove',
     words: 'REMOVE THE STICK',
     after: 'Call support.',
     asks: 'Take it to the next node.',
+    removes: true,
   },
   'plug-in': { action: 'plug-in', words: 'PLUG IN THE STICK', asks: 'Plug in the stick of the release.' },
   'plug-in-again': { action: 'plug-in', words: 'PLUG IN THE STICK AGAIN', asks: 'Plug the same stick in again.' },
@@ -35,9 +43,19 @@ export const ACTIONS = {
   'done-remove': {
     action: 'remove',
     words: 'DONE',
-    after: 'Remove the stick.',
     asks: 'Remove it. Take it to the next node.',
+    removes: true,
   },
+  'done-remove-admin': {
+    action: 'remove',
+    words: 'DONE',
+    after: 'An administrator activates it.',
+    asks: 'Remove it. Take it to the next node.',
+    removes: true,
+  },
+  'done-admin': { action: 'none', words: 'DONE', after: 'An administrator activates it.', asks: 'Nothing.' },
+  /** An administrator decided it: nobody else is called. */
+  decided: { action: 'none', words: 'IDLE', asks: 'Nothing, or plug in a stick.' },
   done: { action: 'none', words: 'DONE', asks: 'Nothing.' },
   idle: { action: 'none', words: 'IDLE', asks: 'Nothing, or plug in a stick.' },
 } as const satisfies Readonly<Record<string, ActionWords>>;

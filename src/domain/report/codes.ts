@@ -140,7 +140,7 @@ const ROWS: readonly Row[] = [
   ['C-02', 'config/file', 'A file of settings can not be read', "correct it, run 'stickpin config check', then 'systemctl restart stickpin'", 'call-support'],
   ['C-03', 'config/key', 'A setting has a wrong name or value', "correct it, run 'stickpin config check', then 'systemctl restart stickpin'", 'call-support'],
   ['C-04', 'config/syntax', 'A file of settings is no TOML', "correct it, run 'stickpin config check', then 'systemctl restart stickpin'", 'call-support'],
-  ['A-01', 'engine/manual', 'The release is loaded, and a person activates it'],
+  ['A-01', 'engine/manual', 'The release is loaded, and an administrator activates it'],
   ['A-02', 'rule/from', 'The release does not follow the current one'],
   ['A-03', 'rule/barrier', 'Another release must be activated first'],
   ['A-04', 'rule/downgrade', 'The release is older than the current one'],

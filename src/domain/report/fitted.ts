@@ -215,6 +215,8 @@ interface Entry<Data> {
   readonly remedy?: Remedy;
   /** A person or this node ends it; no other node can. */
   readonly isOwn?: true;
+  /** An administrator ends it, as planned: nobody else is called. */
+  readonly isForAdmin?: true;
   /** Of a refusal: no other copy of the bundle changes it, and no time. */
   readonly isFinal?: true;
 }

@@ -29,7 +29,7 @@ export function briefHold(hold: ActivationHold, names: Names = BRIEF): string {
 
 /** What a person does about it, without the stick of its release. */
 export function doesAboutHold(hold: ActivationHold): Does {
-  return clauseOf(hold, BRIEF).does ?? (endsAlone(hold) ? 'wait' : 'call-support');
+  return clauseOf(hold, BRIEF).does ?? HOLDS[hold.code].does ?? (endsAlone(hold) ? 'wait' : 'call-support');
 }
 
 /**

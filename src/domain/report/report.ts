@@ -14,11 +14,12 @@ import { hookReports, noticeReport, rejectedNameReport, windowReports } from './
 import { reasonText, shownReason } from './reasons/reason-text.ts';
 import type { Snapshot } from './snapshot.ts';
 import type { Progress } from './status/media-line.ts';
-import { personNeeds } from './status/needs-person.ts';
+import { adminWaits, personNeeds } from './status/needs-person.ts';
 import { adviceOf, statusLine } from './status/status-line.ts';
 import type { StatusReport, TrustReport } from './status-schema.ts';
 import { streamReports } from './stream-report.ts';
 import { wantedReleaseText } from './texts/short-texts.ts';
+import { verdictOf } from './verdict.ts';
 
 /** `conditions`: of each adopted release, in this round. `nodeConditions`: default none. */
 export function reportOf(
@@ -29,11 +30,16 @@ export function reportOf(
 ): StatusReport {
   const { observed, memory, assessment } = snapshot;
   const { runtime } = observed;
-  return plainDocument<StatusReport>({
-    status: statusLine(snapshot, progress),
+  const standing = {
     advice: adviceOf(snapshot, progress),
     needsPerson: personNeeds(snapshot, progress),
+    waitsForAdmin: adminWaits(snapshot),
     operation: operationOf(observed, memory, assessment),
+  };
+  return plainDocument<StatusReport>({
+    status: statusLine(snapshot, progress),
+    verdict: verdictOf(standing),
+    ...standing,
     runtime: defined({
       reachable: runtime.kind !== 'unreachable',
       name: runtime.kind === 'unreachable' ? undefined : runtime.name,

@@ -3,7 +3,7 @@ import { is, maybe, type Parsed } from '../../platform/schema.ts';
 import { keptPause } from '../fleet/pause.ts';
 import { CONDITION_TYPES, NODE_CONDITION_TYPES, PHASES } from '../model/condition.ts';
 import { VERSION_SCHEMES } from '../model/version.ts';
-import { PERSON_ACTIONS } from './actions.ts';
+import { PERSON_ACTIONS, VERDICTS } from './actions.ts';
 
 /**
  * The version of the documents for programs: `status.json`, and what commands print with `--json`.
@@ -239,6 +239,12 @@ const trust = v.object({
 /** Where bundles come from. */
 const MEDIUM_KINDS = ['stick', 'folder', 'node'] as const;
 
+const needReport = v.object({
+  code: is(text, 'The short code of the reason, as `M-12`.'),
+  message: is(text, 'What is wrong and what to do.'),
+  bundle: maybe(text, 'The release that it is about, as `ocp@4.13.7`.'),
+});
+
 /** In the order in which they are printed. */
 export const statusReport = v.object({
   status: is(text, 'The STATUS line, as `systemctl status stickpin` shows it.'),
@@ -256,14 +262,16 @@ export const statusReport = v.object({
     'What a person does now, and why: `action`, `words`, `code`, `text`, `stay`.',
   ),
   needsPerson: is(
-    v.array(
-      v.object({
-        code: is(text, 'The short code of the reason, as `M-12`.'),
-        message: is(text, 'What is wrong and what to do.'),
-        bundle: maybe(text, 'The release that it is about, as `ocp@4.13.7`.'),
-      }),
-    ),
+    v.array(needReport),
     'Everything that ends only when a person does something: `code`, `message`, `bundle`.',
+  ),
+  verdict: maybe(
+    v.picklist(VERDICTS),
+    'The state of the node in one word: `good`, `waits-for-admin`, `works`, `needs-person` or `failed`.',
+  ),
+  waitsForAdmin: maybe(
+    v.array(needReport),
+    'What an administrator ends as planned, as an activation by hand: `code`, `message`, `bundle`.',
   ),
   operation: is(
     v.picklist(['idle', 'verifying', 'preloading', 'activating']),

@@ -1,17 +1,23 @@
 import { assertNever } from '../../platform/app-error.ts';
+import type { Verdict } from './actions.ts';
 import type { StatusReport } from './status-schema.ts';
 
-/** The state of a node in one word, the worst last. Its place is the code of `--exit-code`. */
-export const VERDICTS = ['good', 'works', 'needs-person', 'failed'] as const;
-
-export type Verdict = (typeof VERDICTS)[number];
+/** With what `status --exit-code` ends. */
+export const EXIT_CODES: Readonly<Record<Verdict, number>> = {
+  good: 0,
+  'waits-for-admin': 0,
+  works: 1,
+  'needs-person': 2,
+  failed: 3,
+};
 
 /** `failed`: what a person does first is to call support. */
 export function verdictOf({
   advice: { action },
   needsPerson,
+  waitsForAdmin = [],
   operation,
-}: Pick<StatusReport, 'advice' | 'needsPerson' | 'operation'>): Verdict {
+}: Pick<StatusReport, 'advice' | 'needsPerson' | 'waitsForAdmin' | 'operation'>): Verdict {
   switch (action) {
     case 'call-support':
       return 'failed';
@@ -19,11 +25,12 @@ export function verdictOf({
       return 'needs-person';
     case 'leave-in':
     case 'wait':
-      return needsPerson.length > 0 ? 'needs-person' : 'works';
     case 'remove':
     case 'none':
       if (needsPerson.length > 0) return 'needs-person';
-      return operation === 'idle' ? 'good' : 'works';
+      if (operation !== 'idle') return 'works';
+      if (waitsForAdmin.length > 0) return 'waits-for-admin';
+      return action === 'remove' || action === 'none' ? 'good' : 'works';
     default:
       return assertNever(action);
   }

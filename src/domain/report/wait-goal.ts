@@ -1,3 +1,4 @@
+import type { ActivationHold } from '../activation/gates.ts';
 import { isLoaded } from '../fleet/roll-out.ts';
 import { REACHED, type WaitGoal } from '../fleet/turn.ts';
 import type { Phase } from '../model/condition.ts';
@@ -25,6 +26,7 @@ export type Advance =
   | { readonly kind: 'waiting'; readonly state: string }
   | { readonly kind: 'ended'; readonly reason: ShownCode };
 
+const MANUAL = 'engine/manual' satisfies ActivationHold['code'];
 const ROLLED_BACK = 'engine/rolled-back' satisfies Reason['code'];
 
 /** Whether the release of one node is there, will come, or will not. Undefined: not on the node. */
@@ -64,6 +66,8 @@ function lacksImages({ conditions = [] }: AwaitedRelease): boolean {
 
 function waiting({ phase, hold, reason, activationHolds = [] }: AwaitedRelease): Advance {
   const [first] = phase === 'ready' ? activationHolds : [];
+  const byHand = phase === 'ready' ? activationHolds.find(({ code }) => code === MANUAL) : undefined;
+  if (byHand !== undefined) return ended(byHand.code, byHand.message);
   const why = reason?.message ?? first?.message;
   const what = hold ?? (first === undefined ? undefined : 'activation held');
   return { kind: 'waiting', state: `is ${phase}${what ? ` (${what})` : ''}${why ? `: ${why}` : ''}` };

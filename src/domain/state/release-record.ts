@@ -56,6 +56,8 @@ export const releaseRecordSchema = v.object({
   /** The earlier release runs again, or a person went back. */
   rolledBackAt: time,
   rolledBackReason: v.exactOptional(v.string()),
+  /** By a person, and not since its containers went back. */
+  isRolledBackByHand: v.exactOptional(v.boolean()),
   soak: v.exactOptional(v.custom<Soak>((value) => typeof value === 'object' && value !== null)),
   badBlobs: v.exactOptional(v.custom<readonly BadBlob[]>(Array.isArray)),
 });

@@ -60,7 +60,7 @@ function rollback(context: CommandContext, { stream }: { readonly stream: string
     const message = `${one} is given up by hand, to go back to ${other}. ${after}`;
     const event = { at, kind: 'bundleRolledBack', bundleId: from.bundleId, message, ...authorOf(context) };
     const reason = `${one} was rolled back to ${other} by hand. ${after}`;
-    store.rollBack(from.bundleId, event, { bundleId: to.bundleId, event: request }, reason);
+    store.rollBack(from.bundleId, event, { bundleId: to.bundleId, event: request }, { reason });
   }
   return bundleName(to.payload);
 }

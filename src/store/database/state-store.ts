@@ -114,9 +114,10 @@ export class SqliteState implements Omit<Store, 'mirror'> {
     bundleId: BundleId,
     event: EventRow,
     next: { readonly bundleId: BundleId; readonly event: EventRow },
-    reason = event.message,
+    byHand?: { readonly reason: string },
   ): void {
-    const fields = { rolledBackAt: event.at, rolledBackReason: reason };
+    const rolledBackReason = byHand?.reason ?? event.message;
+    const fields = { rolledBackAt: event.at, rolledBackReason, isRolledBackByHand: byHand !== undefined };
     const following = { activationRequestedAt: next.event.at };
     this.recording.writeThrough(() => {
       this.bundleRows.set(bundleId, fields);

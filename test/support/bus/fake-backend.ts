@@ -7,6 +7,8 @@ export function idleReport(over: Partial<StatusReport> = {}): StatusReport {
     status: 'IDLE: No bundle yet.',
     advice: { action: 'none', words: '', text: 'No bundle yet.' },
     needsPerson: [],
+    verdict: 'good',
+    waitsForAdmin: [],
     operation: 'idle',
     runtime: { reachable: true, name: 'cri-o 1.31.0' },
     media: [],

@@ -27,7 +27,7 @@ export interface MemoryMedia extends MediaProvider {
 }
 
 /** A provider with nothing plugged in. */
-export function createMemoryMedia(mediumId = 'peer:node-2'): MemoryMedia {
+export function createMemoryMedia(mediumId = 'peer:node-2', label = 'node-2'): MemoryMedia {
   const blobsRead: Digest[] = [];
   let sink: MediaSink | undefined;
   let plugged: BundleFiles | undefined;
@@ -39,7 +39,7 @@ export function createMemoryMedia(mediumId = 'peer:node-2'): MemoryMedia {
     };
     return {
       mediumId,
-      label: 'node-2',
+      label,
       isDropFolder: false,
       open: async () => ({
         place: 'https://node-2.example.com',

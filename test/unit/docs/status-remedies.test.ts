@@ -50,7 +50,7 @@ const CODES = new Set(
 /** Whether a line has a code that the page explains, or asks for patience alone. */
 function isExplained(line: string): boolean {
   const [, words, code] = /^([A-Z ]+?)(?: \(([A-Z]-\d\d)\))?: /.exec(line) ?? [];
-  return words === 'WAIT' || words === 'LEAVE THE STICK IN' || (code !== undefined && CODES.has(code));
+  return ['WAIT', 'LEAVE THE STICK IN', 'DONE'].includes(words ?? '') || (code !== undefined && CODES.has(code));
 }
 
 /** Rows that some line has matched. */

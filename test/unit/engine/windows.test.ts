@@ -245,7 +245,7 @@ describe('update.strategy', () => {
     await node.clock.advance(24 * HOUR);
     expect(entry()).toMatchObject({ phase: 'ready', activationHolds: [{ gate: 'schedule', code: 'engine/manual' }] });
     expect(entry()?.activationHolds?.[0]?.message).toBe(
-      'the setting update.strategy is "manual" on this node: a person activates it',
+      'the setting update.strategy is "manual" on this node: an administrator activates it',
     );
     expect(node.statuses.at(-1)).toContain("To activate it: 'stickpin activate ocp@4.13.7'.");
     node.engine.activate({ bundle: 'ocp@4.13.7' });

@@ -1,7 +1,7 @@
 import { type Command, Option } from 'commander';
 import type { ApiClient } from '../../../api/client.ts';
 import type { StatusReport } from '../../../domain/report/status-schema.ts';
-import { VERDICTS, verdictOf } from '../../../domain/report/verdict.ts';
+import { EXIT_CODES, verdictOf } from '../../../domain/report/verdict.ts';
 import type { AppError } from '../../../platform/app-error.ts';
 import { oneLine, sentence } from '../../../platform/plain-text.ts';
 import { EndedWith } from '../../context/cli-error.ts';
@@ -41,7 +41,7 @@ async function status(options: StatusOptions, context: CommandContext): Promise<
       const layout = { ...context, ...(columns !== undefined && { columns }) };
       const text = options.json ? jsonText(report) : renderStatus(report, layout);
       context.stdout(isRepainted ? repainted(text) : text);
-      if (options.exitCode) throw new EndedWith(VERDICTS.indexOf(verdictOf(report)));
+      if (options.exitCode) throw new EndedWith(EXIT_CODES[verdictOf(report)]);
     };
     await (options.watch ? watchStatus(client, print, context, isRepainted) : print(client, context.columns));
   };

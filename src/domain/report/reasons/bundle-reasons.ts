@@ -8,6 +8,7 @@ const SIGN_AGAIN = () => 'bring it signed again by a trusted key, or bring a new
 const BRING = 'Bring it signed again by a trusted key, or bring a newer release';
 const NOT_LOADED = 'Nothing more of it is loaded, it is not activated, and its pins stay';
 const NOBODY = 'nobody trusted';
+const APPROVES = 'An administrator approves it';
 
 /** Why a bundle is not adopted, or is not trusted. */
 export const REFUSAL_REASONS: Entries<AdoptionReason | TrustReason> = {
@@ -89,24 +90,27 @@ export const REFUSAL_REASONS: Entries<AdoptionReason | TrustReason> = {
     remedy: () => 'set the clock of the machine that made the bundle, and make it again',
   },
   'trust/approval': {
+    does: 'wait',
+    isForAdmin: true,
     says: (data, { title, name, list }) => {
       const compare = `Compare its digest ${data.bundleId}, then`;
       switch (data.kind) {
         case 'found':
           return {
             what: `${title(data.bundle)} waits for approval`,
-            details: [`It is on ${name(data.medium)}, signed by ${list(data.signedBy, NOBODY)}`],
+            details: [APPROVES, `It is on ${name(data.medium)}, signed by ${list(data.signedBy, NOBODY)}`],
             next: `${compare} 'stickpin approve ${bundleName(data.bundle)}'`,
           };
         case 'found-unsigned':
           return {
             what: `A bundle on ${name(data.medium)} waits for approval`,
-            details: ['No trusted key signed it', `Its digest is ${data.bundleId}`],
+            details: [APPROVES, 'No trusted key signed it', `Its digest is ${data.bundleId}`],
             next: "Compare its digest, then run 'stickpin approve' with it",
           };
         case 'adopted':
           return {
             what: `${title(data.bundle)} waits for approval`,
+            details: [APPROVES],
             next: `${compare} 'stickpin approve ${bundleName(data.bundle)}'`,
           };
         default:
@@ -116,6 +120,7 @@ export const REFUSAL_REASONS: Entries<AdoptionReason | TrustReason> = {
     remedy: () => "compare its digest with what its maker says, then run 'stickpin approve' with the digest",
   },
   'trust/rejected': {
+    does: 'decided',
     says: ({ kind, bundle, bundleId, why }, { title }) => ({
       what: `${bundle === undefined ? `Bundle ${bundleId}` : title(bundle)} was rejected on this node`,
       details: [...(why === undefined ? [] : [`Reason: ${why}`]), ...(kind === 'adopted' ? [NOT_LOADED] : [])],
@@ -177,10 +182,11 @@ export const RELEASE_REASONS: Entries<ReleaseReason> = {
     remedy: (release) => `find out what moves the tag, then run 'stickpin activate ${release}'`,
   },
   'engine/rolled-back': {
-    says: ({ recorded, open }, { title }) =>
+    says: ({ recorded, isByHand, open }, { title }) =>
       open === undefined
-        ? saidBefore(recorded)
+        ? { ...saidBefore(recorded), ...(isByHand && { does: 'decided' }) }
         : {
+            ...(isByHand && { does: 'wait' }),
             what: `${title(open.from)} is being rolled back to ${title(open.to)}, which is not activated yet`,
             details: [`${title(open.from)} is not activated again automatically`],
             next: `${activateCommand(open.from)} tries it once more`,

@@ -30,6 +30,8 @@ interface HoldEntry<Data> {
   readonly isQuiet?: true;
   /** A person or this node ends it; no other node can. */
   readonly isOwn?: true;
+  /** An administrator ends it, as planned: nobody else is called. */
+  readonly isForAdmin?: true;
   /** The event that ends it is something that a person does. */
   readonly needsPerson?: true;
 }
@@ -130,8 +132,10 @@ export const HOLDS: { readonly [C in Code]: HoldEntry<DataOf<C>> } = {
     isOwn: true,
   },
   'engine/manual': {
-    says: ({ by }) => ({ what: `${MANUAL[by]}: a person activates it` }),
+    says: ({ by }) => ({ what: `${MANUAL[by]}: an administrator activates it` }),
     remedy: ANYWAY,
+    does: 'done-admin',
+    isForAdmin: true,
     isQuiet: true,
     isOwn: true,
   },

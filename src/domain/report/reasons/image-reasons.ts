@@ -40,11 +40,10 @@ export const IMAGE_REASONS: Entries<ImageReason | MediaReason | RuntimeReason> =
     remedy: () => 'plug in the stick of its base, or one with the whole release',
   },
   'engine/cancelled': {
-    does: 'plug-in-again',
+    does: 'decided',
     says: ({ bundle, images }, { title }) => ({
       what: `The preload of ${title(bundle)} was cancelled (${progress(images)})`,
-      next: "Plug its stick in again, or run 'stickpin rescan', to continue",
-      isNextSaid: true,
+      next: "To continue, plug its stick in again, or run 'stickpin rescan'",
     }),
     remedy: () => "plug its stick in again, or run 'stickpin rescan'",
   },

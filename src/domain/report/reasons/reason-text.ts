@@ -142,6 +142,12 @@ export const OWN_CODES: ReadonlySet<string> = new Set([
   ...codesWhere(REASONS, ({ isOwn }) => isOwn),
 ]);
 
+/** What an administrator ends, as planned. */
+export const ADMIN_CODES: ReadonlySet<string> = new Set([
+  ...codesWhere(HOLDS, ({ isForAdmin }) => isForAdmin),
+  ...codesWhere(REASONS, ({ isForAdmin }) => isForAdmin),
+]);
+
 /** Refusals that no other copy changes, and no time. */
 export const FINAL_REFUSALS = codesWhere(REFUSAL_REASONS, ({ isFinal }) => isFinal);
 

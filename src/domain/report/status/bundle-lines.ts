@@ -45,7 +45,9 @@ export function bundleTrouble(those: readonly BundleAssessment[], { bundles }: A
   const stopped = spoken.filter(({ reason }) => reason !== undefined);
   const entry = stopped.findLast(needsPerson) ?? stopped.at(-1) ?? spoken.findLast(({ trouble }) => trouble);
   const reason = entry?.reason ?? entry?.trouble;
-  return entry && reason && { ...reasonLine(reason, entry.bundle, bundles), does: doesOf(entry, reason) };
+  if (entry === undefined || reason === undefined) return undefined;
+  const stick = isDecided(entry) ? freeOn(entry) : undefined;
+  return { ...reasonLine(reason, entry.bundle, bundles), does: doesOf(entry, reason), stick };
 }
 
 /** No stick helps against a pull from another node that makes no progress: it is retried. */
@@ -83,9 +85,13 @@ export function isPassedOver(entry: BundleAssessment, bundles: readonly BundleAs
 
 /** Whether a release waits for a person, and not for a time or for something on the node. */
 function needsPerson(entry: BundleAssessment): boolean {
-  if (entry.reason?.code === 'engine/rolled-back') return false;
   if (entry.reason !== undefined) return isForPerson(doesFor(entry.reason));
-  return isAwaited(entry) && entry.holds.some(({ releasedBy }) => releasedBy === 'person');
+  return isAwaited(entry) && shownHolds(entry).some((hold) => isForPerson(doesAboutHold(hold)));
+}
+
+/** Whether an administrator decided what became of it: that is history, and no trouble. */
+export function isDecided({ reason }: Pick<BundleAssessment, 'reason'>): boolean {
+  return reason !== undefined && doesFor(reason) === 'decided';
 }
 
 /** Those that wait for a person: a line names them before others. */
@@ -211,8 +217,7 @@ function loadedLine(entry: BundleAssessment, bundles: readonly BundleAssessment[
     }
     const command = `To activate it: 'stickpin activate ${commandNameAmong(bundle, bundles)}'.`;
     return {
-      does: 'call-support',
-      code: 'engine/manual',
+      does: 'done-admin',
       text: (width) => inOrder([loaded(width), command, need], [loaded(width), need, command], width.room),
       stick,
     };

@@ -39,9 +39,10 @@ export function headOf({ does, code }: Pick<Line, 'does' | 'code'>): string {
 
 /** The text with what follows from the action. */
 export function bodyOf({ does, text, removed = [] }: Line, width: Width): string {
-  const { after: usual = '' }: ActionWords = ACTIONS[does];
-  const which = removed.length === 0 ? '' : `Remove ${width.names.list(removed, '', ' and ')}.`;
-  const after = does === 'remove-call' ? `${which} ${usual}`.trim() : which || usual;
+  const { after: last = '', removes }: ActionWords = ACTIONS[does];
+  const isSaid = ACTIONS[does].words.startsWith('REMOVE') && removed.length === 0;
+  const sticks = removed.length === 0 ? 'the stick' : width.names.list(removed, '', ' and ');
+  const after = [removes && !isSaid ? `Remove ${sticks}.` : '', last].filter((text) => text !== '').join(' ');
   if (after === '') return text(width);
   const [first = '', ...more] = sentencesOf(text(narrowed(width, after.length + 1)));
   return [first, after, ...more].join(' ');

@@ -14,6 +14,7 @@ import { noticeEffect, noticeTitle } from '../texts/short-texts.ts';
 import {
   bundleTrouble,
   foremost,
+  isDecided,
   isPassedOver,
   needsOtherMedium,
   otherMediumNote,
@@ -43,7 +44,7 @@ export function mediaLine(observed: Observed, assessment: Assessment): Line | un
       return withNotes(trouble ?? readyLine(entry, assessment.bundles), observed, assessment, mediumId);
     }
     const awaiting = assessment.awaiting.findLast((entry) => entry.mediumId === mediumId);
-    if (awaiting !== undefined) return reasonLine(awaiting.reason);
+    if (awaiting !== undefined) return { ...reasonLine(awaiting.reason), stick: 'stays' };
     const refused = assessment.rejections.filter((rejection) => rejection.mediumId === mediumId);
     if (refused.length > 0) return rejectionLine(refused);
     const notice = assessment.notices.findLast((entry) => isCarriedBy(entry, observed, mediumId));
@@ -98,6 +99,7 @@ function withNotes(line: Line, { media }: Observed, { bundles, rejections }: Ass
       (entry) =>
         entry.media.length === 0 &&
         !isPassedOver(entry, bundles) &&
+        !isDecided(entry) &&
         (entry.reason !== undefined || urgent.includes(entry)),
     );
     const first = troubled.find((entry) => !needsOtherMedium(entry)) ?? troubled[0];

@@ -7,7 +7,7 @@ import { isForPerson } from '../actions.ts';
 import { shortCode } from '../codes.ts';
 import { withCommands, withShortDigests } from '../fitted.ts';
 import { isAwaited } from '../hold-text.ts';
-import { reasonText } from '../reasons/reason-text.ts';
+import { ADMIN_CODES, doesFor, reasonText } from '../reasons/reason-text.ts';
 import type { Snapshot } from '../snapshot.ts';
 import type { StatusReport } from '../status-schema.ts';
 import { blockedLine, doesOf, isPassedOver, readyLine, withoutOutdated } from './bundle-lines.ts';
@@ -21,7 +21,7 @@ type NeedReport = StatusReport['needsPerson'][number];
 /** Everything that ends only when a person does something, in the order of its weight. */
 export function personNeeds(snapshot: Snapshot, progress: Progress): readonly NeedReport[] {
   const { observed, assessment } = snapshot;
-  const { bundles, rejections, awaiting } = assessment;
+  const { bundles, rejections } = assessment;
   const blocked = blockedLine(snapshot);
   const lines = [
     workLine(snapshot, progress),
@@ -35,9 +35,27 @@ export function personNeeds(snapshot: Snapshot, progress: Progress): readonly Ne
     ...withoutOutdated(bundles)
       .filter((entry) => !isPassedOver(entry, bundles) && (!blocked || entry.reason?.code !== blocked.code))
       .flatMap((entry) => needOfBundle(entry, bundles)),
-    ...awaiting.map(({ reason, bundle }) => needOf(reason, bundle && bundleName(bundle.payload))),
-    ...rejections.map(({ reason, name }) => needOf(reason, name)),
+    ...rejections.filter(({ reason }) => isForPerson(doesFor(reason))).map(({ reason, name }) => needOf(reason, name)),
   ];
+  return eachOnce(all);
+}
+
+/** What an administrator ends, as planned: nobody else is called for it. */
+export function adminWaits({ assessment: { bundles, awaiting } }: Snapshot): readonly NeedReport[] {
+  const waiting = bundles.filter((entry) => !isPassedOver(entry, bundles));
+  return eachOnce([
+    ...waiting.flatMap((entry) => {
+      const name = bundleName(entry.bundle.payload);
+      if (entry.reason !== undefined) return ADMIN_CODES.has(entry.reason.code) ? [needOf(entry.reason, name)] : [];
+      const line = isAwaited(entry) ? readyLine(entry, bundles) : undefined;
+      if (line?.does !== 'done-admin') return [];
+      return [{ code: shortCode('engine/manual'), message: withShortDigests(line.text(WIDE)), bundle: name }];
+    }),
+    ...awaiting.map(({ reason, bundle }) => needOf(reason, bundle && bundleName(bundle.payload))),
+  ]);
+}
+
+function eachOnce(all: readonly NeedReport[]): readonly NeedReport[] {
   const keys = all.map((need) => JSON.stringify(need));
   return all.filter((_, at) => keys.indexOf(keys[at] ?? '') === at);
 }

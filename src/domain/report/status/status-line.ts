@@ -24,6 +24,7 @@ import {
   blockedLine,
   bundleTrouble,
   foremost,
+  isDecided,
   isPassedOver,
   missedAmong,
   missedLine,
@@ -122,7 +123,10 @@ function waitingLine(snapshot: Snapshot, media: Line | undefined, use: StickUse)
     requestedLine(bundles, assessment) ??
     media ??
     (checks && { does: 'wait', text: () => checkLine(checks) }) ??
-    bundleTrouble(bundles, assessment)
+    bundleTrouble(
+      bundles.filter((entry) => !isDecided(entry)),
+      assessment,
+    )
   );
 }
 
@@ -139,9 +143,12 @@ function personLines(snapshot: Snapshot, media: Line | undefined, rest: Line): r
   const wanted = missed && missedLine(missed, bundles);
   const faults = [emptyStickLine(observed), ...nodeLines(snapshot)];
   const lines = [
-    requestedLine(urgent, assessment),
-    media && wanted && followedBy(wanted, media),
+    media &&
+      missed &&
+      wanted &&
+      (media.stick === 'free' ? removedFirst(media, missed, bundles) : followedBy(wanted, media)),
     media,
+    requestedLine(urgent, assessment),
     bundleTrouble(urgent, assessment),
     ready && readyLine(ready, bundles),
     failedMediaLine(observed),
@@ -149,6 +156,18 @@ function personLines(snapshot: Snapshot, media: Line | undefined, rest: Line): r
     behindLine(bundles, rest),
   ];
   return lines.flatMap((line) => line ?? []);
+}
+
+/** The stick that is plugged in may go, and a release waits for another one. */
+function removedFirst(media: Line, { bundle, reason }: BundleAssessment, bundles: readonly BundleAssessment[]): Line {
+  const which = reason && doesFor(reason) === 'plug-in-other' ? 'another stick' : 'the stick';
+  const code = reason === undefined ? '' : ` (${shortCode(reason.code)})`;
+  const next = ({ names }: Width) => `Then plug in ${which} of ${titleAmong(bundle, bundles, names)}${code}.`;
+  const text = (width: Width) => {
+    const [first = '', ...more] = sentencesOf(media.text(width));
+    return fitted([first, next(width), ...more], width.room);
+  };
+  return { ...media, does: isForPerson(media.does) ? media.does : 'remove', text };
 }
 
 /** A release that no seen medium completes, before what ends by itself. */
@@ -292,7 +311,7 @@ export function restLine(observed: Observed, { bundles, life, pins }: Assessment
   const gone = ({ names }: Width) =>
     unmounted === undefined ? '' : sentence(unmountedText(names.name(unmounted.label), isAwaited));
   const waiting = foremost(
-    bundles.filter((entry) => entry.phase === 'ready'),
+    bundles.filter((entry) => entry.phase === 'ready' && !isDecided(entry)),
     bundles,
   );
   if (waiting !== undefined) {
@@ -300,13 +319,17 @@ export function restLine(observed: Observed, { bundles, life, pins }: Assessment
     return { ...line, text: (width) => fitted([line.text(width), need(width), gone(width)], width.room) };
   }
   const activated = [...withoutOutdated(bundles)]
-    .filter((entry) => entry.phase !== 'retired' && !needsOtherMedium(entry))
+    .filter((entry) => entry.phase !== 'retired' && !needsOtherMedium(entry) && !isDecided(entry))
     .sort((a, b) => (b.bundle.activatedAt ?? 0) - (a.bundle.activatedAt ?? 0))[0];
   if (activated === undefined && behind?.reason !== undefined) {
     const line = reasonLine(behind.reason, behind.bundle, bundles);
     return { ...line, text: (width) => fitted([line.text(width), gone(width)], width.room) };
   }
   const end = (width: Width) => gone(width) || 'Waiting for a stick.';
+  const decided = bundles.findLast(isDecided);
+  if (activated === undefined && decided?.reason !== undefined) {
+    return reasonLine(decided.reason, decided.bundle, bundles);
+  }
   if (activated === undefined) {
     const none = pins.unclaimed.length === 0 ? 'No bundle yet.' : 'No bundle is known.';
     return { does: 'idle', text: (width) => `${none} ${end(width)}` };

@@ -2,6 +2,7 @@ import type { Medium } from '../../model/medium.ts';
 import { isFolder } from '../../state/memory.ts';
 import { ACTIONS, type Does, isForPerson } from '../actions.ts';
 import type { Snapshot } from '../snapshot.ts';
+import { isDecided } from './bundle-lines.ts';
 import type { Line } from './line.ts';
 
 /** A thing that a person plugs in. The drop folder always exists. */
@@ -39,7 +40,7 @@ function needsStick(entry: Snapshot['assessment']['bundles'][number]): boolean {
   const { media, isOnPeersOnly, neededBy, phase, withdrawn, absentImages, absentArtifacts, trouble } = entry;
   if (media.length === 0 || isOnPeersOnly === true) return false;
   if (neededBy !== undefined) return true;
-  if (phase === 'retired' || withdrawn !== undefined) return false;
+  if (phase === 'retired' || withdrawn !== undefined || isDecided(entry)) return false;
   const isDamaged = trouble?.code === 'engine/image-damaged' || trouble?.code === 'engine/documents-missing';
   return absentImages.length > 0 || absentArtifacts.length > 0 || isDamaged;
 }
@@ -55,12 +56,15 @@ export function settled(line: Line, use: StickUse, media: readonly Medium[] = []
   if (use === 'in-use' && !isForPerson(does)) return { ...line, does: 'leave-in' };
   if (stick === undefined || use === 'none') return line;
   if (stick === 'stays' || use === 'in-use') return { ...line, does: 'leave-in' };
-  const next = does === 'done' ? 'done-remove' : removeOr(does);
+  const next = doneAnd[does] ?? removeOr(does);
   const sticks = media.filter((medium) => isStick(medium) && !isFolder(medium));
   const disks = new Set(sticks.map(({ label }) => label.replace(PARTITION, '')));
   const isNamed = disks.size > 1 && ACTIONS[next].action === 'remove';
   return { ...line, does: next, removed: isNamed ? sticksInUse(sticks).map(({ label }) => label) : [] };
 }
+
+/** What is done with the stick in. */
+const doneAnd: Partial<Record<Does, Does>> = { done: 'done-remove', 'done-admin': 'done-remove-admin' };
 
 /** Of `sdb1` and of `mmcblk0p1`. */
 const PARTITION = /(?<=[a-z])\d+$|(?<=\d)p\d+$/;

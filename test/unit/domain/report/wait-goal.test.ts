@@ -48,6 +48,14 @@ describe('how far a release is from what is waited for', () => {
     expect(advanceOf({ phase: 'proven', conditions }, 'ready').kind).toBe('waiting');
   });
 
+  it('ends for a release that an administrator activates, with that as its reason', () => {
+    const message = 'its schedule is "manual": an administrator activates it';
+    const manual = { gate: 'schedule', code: 'engine/manual', message, releasedBy: 'person' } as const;
+    const release = { phase: 'ready', activationHolds: [manual] } as const;
+    expect(kinds(release)).toBe('reached ended ended ended');
+    expect(advanceOf(release, 'activated')).toEqual({ kind: 'ended', reason: { code: 'engine/manual', message } });
+  });
+
   it('says what a release waits for', () => {
     const hold = { gate: 'from', code: 'rule/from', message: 'only from 4.12', releasedBy: 'person' } as const;
     const state = (release: AwaitedRelease) => {

@@ -348,7 +348,7 @@ describe('statusLine: what comes first', () => {
     );
     const media = [medium('sdc1', []), medium('sdb1', [found(manual)])];
     expect(line({ media, runtime: complete }, [stored(manual, { readyAt: NOON })])).toMatch(
-      /^REMOVE THE STICK \(A-01\): .*pinned\. Remove sdc1 and sdb1\. Call support\. /,
+      /^DONE: .*pinned\. Remove sdc1 and sdb1\. An administrator activates it\. /,
     );
   });
 
@@ -393,8 +393,9 @@ describe('statusLine: what comes first', () => {
     const tools = verified({ name: 'tools', version: '1.0.0', images: { kubectl: ['kubectl'] } });
     const lost = stored(tools, { readyAt: NOON, activatedAt: NOON - 1, provenAt: NOON - 1 });
     expect(line({ media: [stick], runtime: complete }, [lost, active])).toMatch(
-      /^PLUG IN THE STICK \(M-16\): 1 of 1 images of tools 1\.0\.0 is missing/,
+      /^REMOVE THE STICK: ocp 4\.13\.7 is installed\. Then plug in the stick of tools 1\.0\.0 \(M-16\)\. /,
     );
+    expect(line({ runtime: complete }, [lost, active])).toMatch(/^PLUG IN THE STICK \(M-16\): 1 of 1 images of tools/);
   });
 
   it('says of an older release on the stick that it is not needed', () => {
@@ -529,7 +530,7 @@ describe('statusLine: several releases', () => {
       ...over,
     });
   const there = (...all: readonly VerifiedBundle[]) => reachable({ images: all.flatMap((one) => allListed(one)) });
-  const [older, newer, tools] = [of(7), of(8), of(9, { name: 'tools', schedule: 'manual' })];
+  const [older, newer, tools] = [of(7), of(8), of(9, { name: 'tools', update: { endOfLife: '2026-01-01' } })];
   const activated = stored(newer, { readyAt: 1, activatedAt: 2 });
 
   it('says nothing of one that was passed over while the newer one is not proven yet', () => {
@@ -549,7 +550,7 @@ describe('statusLine: several releases', () => {
   });
 
   it('speaks of the one that needs a person, not of one that ends by itself', () => {
-    const manual = stored(tools, { readyAt: 1 });
+    const old = stored(tools, { readyAt: 1 });
     const soon = stored(older, { readyAt: 1 });
     const unpinned = stored(newer);
     const pinning = reachable({
@@ -560,15 +561,15 @@ describe('statusLine: several releases', () => {
       ],
     });
     for (const bundles of [
-      [manual, soon, unpinned],
-      [unpinned, soon, manual],
+      [old, soon, unpinned],
+      [unpinned, soon, old],
     ]) {
       const pinsRequested = { references: [], unpinned: '', attempts: 1, at: NOON };
       expect(line({ runtime: pinning, pinsRequested }, bundles)).toMatch(
-        /: tools 4\.13\.9 is loaded: .*stickpin activate/,
+        /: tools 4\.13\.9 is loaded, not activated: its end of life was/,
       );
       const media = [medium('sdb1', [found(tools), found(older)])];
-      expect(line({ runtime: there(older, tools), media }, [manual, soon])).toMatch(/: tools 4\.13\.9 is loaded/);
+      expect(line({ runtime: there(older, tools), media }, [old, soon])).toMatch(/: tools 4\.13\.9 is loaded/);
     }
   });
 
@@ -682,7 +683,12 @@ describe('statusLine: another stick than the one that a release waits for', () =
   const M10 = 'PLUG IN THE STICK AGAIN (M-10): Stick removed while preloading ocp 4.13.7 (37/112 images).';
 
   it.each<[string, ReturnType<typeof medium>, StoredBundle, string]>([
-    ['an old one', medium('sdc1', [found(old)]), adopted, `${M10} ocp 4.13.6 is installed.`],
+    [
+      'an old one, which goes first',
+      medium('sdc1', [found(old)]),
+      adopted,
+      'REMOVE THE STICK: ocp 4.13.6 is installed. Then plug in the stick of ocp 4.13.7 (M-10). ',
+    ],
     [
       'a foreign one',
       medium('sdc1', [refused()]),
@@ -694,7 +700,7 @@ describe('statusLine: another stick than the one that a release waits for', () =
       'an old one, beside a damaged copy',
       medium('sdc1', [found(old)]),
       stored(bundle, { badBlobs: [damaged] }),
-      "PLUG IN ANOTHER STICK (M-12): ocp 4.13.7 needs an undamaged copy: see 'stickpin list'. ocp 4.13.6 is installed.",
+      'REMOVE THE STICK: ocp 4.13.6 is installed. Then plug in another stick of ocp 4.13.7 (M-12). ',
     ],
   ])('says first what is needed: %s', (_which, one, waiting, begin) => {
     const over = { media: [one], runtime: reachable({ images }) };
@@ -717,7 +723,7 @@ describe('statusLine: two bundles of one name and version', () => {
   it('names a bundle with its digest, and only with its digest in a command', () => {
     const manual = stored(verified({ schedule: 'manual', images: { etcd: ['etcd'] } }), { readyAt: NOON });
     expect(line({ runtime: there }, [other, manual])).toBe(
-      `CALL SUPPORT (A-01): ocp 4.13.7 (${short(manual)}) is loaded: 1 image present and pinned. To activate it: 'stickpin activate ${short(manual).slice(0, -1)}'.`,
+      `DONE: ocp 4.13.7 (${short(manual)}) is loaded: 1 image present and pinned. An administrator activates it. To activate it: 'stickpin activate ${short(manual).slice(0, -1)}'.`,
     );
   });
 
