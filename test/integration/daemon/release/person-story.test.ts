@@ -71,7 +71,7 @@ describe('a person with sticks', () => {
     report.operation === 'idle' && report.bundles.some((one) => one.version === version && one.phase === phase);
   const isOut = ({ media }: StatusReport) => media.every(({ medium }) => !['sda1', 'sdb1'].includes(medium));
 
-  /** What was read since the last call, without what is said while work goes on; the last line is whole. */
+  /** What was read since the last call: words and codes, and the last line as a whole. */
   const lines = async (until: (report: StatusReport) => boolean): Promise<readonly string[]> => {
     await node.until(until);
     await node.rounds(2);
