@@ -1,4 +1,4 @@
-import { isCanonicalReference, mirrorPathOf } from '../../domain/model/reference.ts';
+import { mirrorPathOf } from '../../domain/model/reference.ts';
 import {
   type ConfigFault,
   type ConfigFile,
@@ -9,6 +9,7 @@ import {
   walkFiles,
 } from '../config/config-file.ts';
 import { type MirrorAddress, tomlString } from '../config/toml-text.ts';
+import { isRepositoryName, listOf, registriesFault, tablesIn, textOf, withLowerKeys } from './registries-fault.ts';
 
 interface RegistriesConfigPaths {
   /** `/etc/containers/registries.conf` */
@@ -129,40 +130,21 @@ type FoundEntries =
   | { readonly kind: 'entries'; readonly entries: readonly RegistryEntry[] }
   | { readonly kind: 'fault'; readonly reason: string };
 
-/** Version 1 is allowed in registries.conf only. */
 function entriesOf(file: ConfigFile, isMain: boolean): FoundEntries {
   if (file.kind === 'unreadable') return { kind: 'fault', reason: file.reason };
   const parsed = parseToml(file.text);
   if (parsed.kind === 'fault') return parsed;
-  const { registry = [] } = parsed.table;
-  if (!Array.isArray(registry) || !registry.every(isTable))
-    return { kind: 'fault', reason: 'registry must be [[registry]] tables' };
-  const old = versionOneOf(parsed.table);
-  const isOld = old !== undefined;
-  if (isOld && !isMain) return { kind: 'fault', reason: '[registries.…] lists are allowed in registries.conf only' };
-  if (isOld && (registry.length > 0 || Array.isArray(parsed.table['unqualified-search-registries'])))
-    return { kind: 'fault', reason: '[registries.…] lists and the settings of version 2 must not be mixed' };
-  const entries = isOld ? entriesOfVersionOne(old, file.path) : registry.map((table) => entryOf(table, file.path));
-  const search = [...(old?.search ?? []), ...textsOf(parsed.table['unqualified-search-registries'])];
-  const reason = search.flatMap((name) => placeFault(name) ?? [])[0] ?? entries.flatMap(entryFault)[0];
-  return reason === undefined ? { kind: 'entries', entries } : { kind: 'fault', reason };
+  const table = withLowerKeys(parsed.table);
+  const reason = registriesFault(table, isMain);
+  if (reason !== undefined) return { kind: 'fault', reason };
+  const [insecure, block] = [listOf(table, 'insecure') ?? [], listOf(table, 'block') ?? []];
+  const old = entriesOfVersionOne({ insecure, block }, file.path);
+  return { kind: 'entries', entries: [...old, ...tablesIn(table.registry).map((one) => entryOf(one, file.path))] };
 }
 
 interface VersionOne {
-  readonly search: readonly string[];
   readonly insecure: readonly string[];
   readonly block: readonly string[];
-}
-
-/** Undefined where no list is set. One that is empty counts as set. */
-function versionOneOf({ registries }: TomlTable): VersionOne | undefined {
-  const listOf = (name: keyof VersionOne) => {
-    const list = isTable(registries) ? registries[name] : undefined;
-    return isTable(list) && Array.isArray(list.registries) ? textsOf(list.registries) : undefined;
-  };
-  const [search, insecure, block] = [listOf('search'), listOf('insecure'), listOf('block')];
-  if (search === undefined && insecure === undefined && block === undefined) return undefined;
-  return { search: search ?? [], insecure: insecure ?? [], block: block ?? [] };
 }
 
 function entriesOfVersionOne({ insecure, block }: VersionOne, file: string): RegistryEntry[] {
@@ -178,32 +160,9 @@ function entriesOfVersionOne({ insecure, block }: VersionOne, file: string): Reg
   }));
 }
 
-/** Why containers/image refuses the whole file. None or one. */
-function entryFault({ prefix, location, mirrorByDigestOnly, mirrors }: RegistryEntry): string[] {
-  if (location === '' && !prefix.startsWith('*.')) return [`the [[registry]] ${tomlString(prefix)} has no location`];
-  const places = [prefix, location, ...mirrors.map((mirror) => mirror.location)];
-  const fault = places.flatMap((place) => placeFault(place) ?? [])[0];
-  if (fault !== undefined) return [fault];
-  const name = tomlString(prefix);
-  if (mirrors.some((mirror) => mirror.location === '')) return [`a mirror of ${name} has no location`];
-  const [uses] = mirrors.flatMap(({ pullFromMirror: use }) => (use === undefined ? [] : [use]));
-  if (uses !== undefined && mirrorByDigestOnly)
-    return [`${name} has mirror-by-digest-only, and a mirror of it has pull-from-mirror`];
-  const unknown = mirrors.find(({ pullFromMirror: use }) => use !== undefined && !PULL_FROM_MIRROR.has(use));
-  return unknown === undefined
-    ? []
-    : [`a mirror of ${name} has the unknown pull-from-mirror ${tomlString(unknown.pullFromMirror ?? '')}`];
-}
-
-const PULL_FROM_MIRROR: ReadonlySet<string> = new Set(['all', 'digest-only', 'tag-only']);
-
-function placeFault(place: string): string | undefined {
-  return /^https?:\/\//.test(place) ? `${tomlString(place)} must be without http:// or https://` : undefined;
-}
-
 function entryOf(table: TomlTable, file: string): RegistryEntry {
   const location = textOf(table.location);
-  const mirrors = Array.isArray(table.mirror) ? table.mirror.filter(isTable) : [];
+  const mirrors = tablesIn(table.mirror);
   return {
     file,
     prefix: textOf(table.prefix) || location,
@@ -217,15 +176,6 @@ function entryOf(table: TomlTable, file: string): RegistryEntry {
       ...(typeof mirror['pull-from-mirror'] === 'string' && { pullFromMirror: mirror['pull-from-mirror'] }),
     })),
   };
-}
-
-/** containers/image removes slashes at the end of a name. */
-function textOf(value: unknown): string {
-  return typeof value === 'string' ? value.replace(/\/+$/, '') : '';
-}
-
-function textsOf(value: unknown): readonly string[] {
-  return Array.isArray(value) ? value.map(textOf).filter((text) => text !== '') : [];
 }
 
 const HEADER = `# Written by stickpin for the images of bundles, and emptied with them. Don't edit.
@@ -293,7 +243,8 @@ function block(repository: string, address: MirrorAddress, configured: readonly 
 function placeOf(repository: string, entry: RegistryEntry | undefined): string[] {
   if (entry === undefined) return [`location = ${tomlString(repository)}`];
   const location = locate(repository, entry.prefix, entry.location);
-  if (!isRepository(location)) {
+  // With one invalid location containers/image fails the whole pull, also from our mirror.
+  if (!isRepositoryName(location)) {
     return [
       `# ${tomlString(location)} is a name that no image can have, so that nothing came from there before either`,
       `location = ${tomlString(repository)}`,
@@ -307,22 +258,12 @@ function placeOf(repository: string, entry: RegistryEntry | undefined): string[]
   ];
 }
 
-/**
- * Whether it is a valid repository name. With one invalid location containers/image fails the whole
- * pull, also from our mirror.
- */
-function isRepository(name: string): boolean {
-  const slash = name.indexOf('/');
-  // A host may be written in upper or lower case.
-  return slash > 0 && isCanonicalReference(`${name.slice(0, slash).toLowerCase()}${name.slice(slash)}:tag`);
-}
-
 function keptMirror(repository: string, entry: RegistryEntry, mirror: RegistryEntry['mirrors'][number]): string[] {
   // mirror-by-digest-only would apply to our mirror too, which must serve tags. digest-only on each
   // other mirror has the same effect.
   const pullFrom = entry.mirrorByDigestOnly ? 'digest-only' : mirror.pullFromMirror;
   const location = locate(repository, entry.prefix, mirror.location);
-  if (!isRepository(location)) return [];
+  if (!isRepositoryName(location)) return [];
   return [
     '',
     '[[registry.mirror]]',
