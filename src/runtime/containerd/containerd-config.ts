@@ -1,6 +1,5 @@
 import { readdir } from 'node:fs/promises';
-import { basename, dirname, isAbsolute, join } from 'node:path';
-import { systemCodeOf } from '../../platform/app-error.ts';
+import { basename, dirname, isAbsolute, join, matchesGlob, normalize } from 'node:path';
 import { readIfPresent } from '../../platform/files/durable-file.ts';
 import { isTable, parseToml, type TomlTable } from '../config/config-file.ts';
 
@@ -109,24 +108,27 @@ function stringsIn(value: unknown): readonly string[] {
   return Array.isArray(value) ? value.filter((each): each is string => typeof each === 'string') : [];
 }
 
-/** Only the last part of a path may have wildcards. */
+/** Without `*` containerd takes a path as it is (cmd/containerd/server/config, resolveImports). */
 async function importedBy(importer: string, pattern: string): Promise<readonly string[]> {
-  const path = isAbsolute(pattern) ? pattern : join(dirname(importer), pattern);
-  if (!/[*?]/.test(path)) return [path];
-  const matches = new RegExp(
-    `^${basename(path)
-      .replace(/[.+^${}()|[\]\\]/g, '\\$&')
-      .replace(/\*/g, '.*')
-      .replace(/\?/g, '.')}$`,
-  );
-  const names = await readdir(dirname(path)).catch((error: unknown) => {
-    if (systemCodeOf(error) === 'ENOENT') return [];
-    throw error;
-  });
-  return names
-    .filter((name) => matches.test(name))
-    .sort()
-    .map((name) => join(dirname(path), name));
+  const path = isAbsolute(pattern) ? normalize(pattern) : join(dirname(importer), pattern);
+  return path.includes('*') ? filesMatching(path) : [path];
+}
+
+/** Sorted, as Go's filepath.Glob. What can't be read has no files. */
+async function filesMatching(pattern: string): Promise<readonly string[]> {
+  if (!/[*?[]/.test(pattern)) return [pattern];
+  const found: string[] = [];
+  for (const folder of await filesMatching(dirname(pattern))) {
+    const names = await readdir(folder).catch(() => []);
+    const matching = names.filter((name) => matchesGlob(withoutDot(name), basename(pattern)));
+    found.push(...matching.sort().map((name) => join(folder, name)));
+  }
+  return found;
+}
+
+/** In Go a wildcard also matches the dot of a hidden name. */
+function withoutDot(name: string): string {
+  return name.replace(/^\./, '_');
 }
 
 /** Undefined when it is not known, as the default of containerd 2. `info`: of CRI `Status`. */
