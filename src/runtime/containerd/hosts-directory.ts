@@ -109,7 +109,11 @@ export class HostsDirectory {
       );
     const present = await readIfPresent(join(directory, FILE));
     const ours = parseHostsToml(present ?? '', address);
-    if (present !== undefined && ours === undefined) await saveOriginal(directory);
+    if (present !== undefined && ours === undefined) {
+      // A broken one is named by its own name, before it gets another.
+      await tableAt(join(directory, FILE));
+      await saveOriginal(directory);
+    }
     const content = { registry, repositories, madeDirectory: ours?.madeDirectory ?? false };
     await writeDurably({ path: join(directory, FILE) }, await this.textOf(directory, content));
   }

@@ -166,9 +166,10 @@ describe('the hosts directory', () => {
     await expect(hosts.apply(['quay.io/a'], signal)).rejects.toMatchObject({
       code: 'runtime/config',
       disposition: 'wait',
-      message: expect.stringContaining('hosts.toml'),
+      message: expect.stringContaining(`${file} is broken`),
     });
     expect(readFileSync(file, 'utf8')).toBe('server = \n');
+    expect(readdirSync(join(certs, 'quay.io'))).toEqual(['hosts.toml']);
   });
 
   it('includes the hosts of a _default and of a further directory behind links', async () => {
