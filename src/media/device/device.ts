@@ -14,8 +14,10 @@ export interface Device {
   readonly number: string;
   /** Of the disk, different for each time it is plugged in. Undefined before Linux 5.15. */
   readonly diskSeq: string | undefined;
-  /** Empty for a stick that must be written first. */
+  /** `ID_FS_TYPE`. Empty for a stick that must be written first. */
   readonly filesystem: string;
+  /** `ID_FS_USAGE`: `filesystem`; `crypto`, `raid` or `other` for what can't be mounted. */
+  readonly usage: string;
   readonly filesystemUuid: string;
 }
 
@@ -30,6 +32,7 @@ export interface MachinePaths {
   readonly sysRoot: string;
   readonly mountinfo: string;
   readonly fstab: string;
+  readonly swaps: string;
   /** Has `<device>/options` for each mounted ext4, one option per line. */
   readonly ext4: string;
 }
@@ -38,6 +41,7 @@ export const machinePaths: MachinePaths = {
   sysRoot: '/sys',
   mountinfo: '/proc/self/mountinfo',
   fstab: '/etc/fstab',
+  swaps: '/proc/swaps',
   ext4: '/proc/fs/ext4',
 };
 
@@ -53,16 +57,19 @@ export async function judgeDevice(
   if (properties === undefined) return { kind: 'other' };
   const isMarked = isNamed || properties.STICKPIN_MEDIUM === '1';
   const isUsable = isMarked && isFilesystem(properties);
-  if (!isUsable && !(await isBare(sysfsPath, properties, query, signal))) return { kind: 'other' };
-  const device = deviceOf(sysfsPath, properties);
-  if (device === undefined) return { kind: 'other' };
+  const content = isUsable ? properties : await unusableContent(sysfsPath, properties, query, signal);
+  const device = content && deviceOf(sysfsPath, properties, content);
+  if (content === undefined || device === undefined) return { kind: 'other' };
   const { name } = device;
   const disks = await systemDisks(await readMounts(paths), paths.sysRoot);
   const disk = await wholeDiskOf(sysfsPath);
   if (disks.has(disk)) return { kind: 'refused', name, reason: `the system itself is on ${disk}` };
-  if (isInFstab(parseFstab(await readText(paths.fstab)), properties)) {
+  const fstab = parseFstab(await readText(paths.fstab));
+  if ([properties, content].some((one) => isInFstab(fstab, one))) {
     return { kind: 'refused', name, reason: `${paths.fstab} says what it is for` };
   }
+  const swaps = (await readText(paths.swaps)).split('\n').map((line) => line.split(' ')[0]);
+  if (swaps.includes(content.DEVNAME)) return { kind: 'refused', name, reason: 'this machine swaps to it' };
   if (await hasHolders(sysfsPath)) return { kind: 'refused', name, reason: 'device-mapper or md uses it' };
   if (properties.DEVTYPE === 'partition' && !isNamed) {
     // A hybrid ISO image has the same filesystem on the disk and on a partition. The kernel mounts
@@ -81,33 +88,35 @@ function isFilesystem(properties: UdevProperties): boolean {
   return properties.ID_FS_USAGE === 'filesystem';
 }
 
-/** udev may not have seen all partitions yet: then each of them has an event of its own. */
-async function isBare(
+/**
+ * What a disk has that our rule marks as one without a filesystem: itself when it is empty, or the
+ * first encrypted volume, swap, or member of RAID or LVM on it. Undefined when there is a filesystem
+ * too, when something uses it, or when udev has not seen all partitions: each has an event of its own.
+ */
+async function unusableContent(
   sysfsPath: string,
   properties: UdevProperties,
   query: UdevQuery,
   signal: AbortSignal,
-): Promise<boolean> {
-  if (properties.STICKPIN_MEDIUM !== 'bare') return false;
+): Promise<UdevProperties | undefined> {
+  if (properties.STICKPIN_MEDIUM !== 'bare') return undefined;
+  let first = properties.ID_FS_USAGE ? properties : undefined;
   for (const partition of await partitionsOf(sysfsPath)) {
     const found = await query(partition, signal);
-    if (!found?.USEC_INITIALIZED || found.ID_FS_USAGE || (await hasHolders(partition))) return false;
+    if (!found?.USEC_INITIALIZED || isFilesystem(found) || (await hasHolders(partition))) return undefined;
+    if (found.ID_FS_USAGE) first ??= found;
   }
-  return true;
+  return first ?? properties;
 }
 
-function deviceOf(sysfsPath: string, properties: UdevProperties): Device | undefined {
-  const { DEVNAME: node, MAJOR: major, MINOR: minor, ID_FS_TYPE: filesystem = '' } = properties;
+function deviceOf(
+  sysfsPath: string,
+  { DEVNAME: node, MAJOR: major, MINOR: minor, DISKSEQ: diskSeq }: UdevProperties,
+  { ID_FS_TYPE: filesystem = '', ID_FS_USAGE: usage = '', ID_FS_UUID: filesystemUuid = '' }: UdevProperties,
+): Device | undefined {
   if (node === undefined || major === undefined || minor === undefined) return undefined;
-  return {
-    name: basename(sysfsPath),
-    node,
-    sysfsPath,
-    number: `${major}:${minor}`,
-    diskSeq: properties.DISKSEQ,
-    filesystem,
-    filesystemUuid: properties.ID_FS_UUID ?? '',
-  };
+  const number = `${major}:${minor}`;
+  return { name: basename(sysfsPath), node, sysfsPath, number, diskSeq, filesystem, usage, filesystemUuid };
 }
 
 export async function readText(path: string): Promise<string> {

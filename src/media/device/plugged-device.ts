@@ -45,11 +45,11 @@ export class PluggedDevice implements PluggedMedium {
 
   async open(signal: AbortSignal): Promise<OpenMedium> {
     const { device, where } = this;
-    const { name, filesystem } = device;
-    if (filesystem === '') {
+    const { name, filesystem, usage } = device;
+    if (filesystem === '' || usage !== 'filesystem') {
       const format = `format it as ${this.deps.filesystems.slice(0, 2).join(' or ')} and copy the bundle to it`;
       const next = `Write it again with 'stickpin bundle write', or ${format}`;
-      throw mediaError('media/filesystem', `${name} has no filesystem that stickpin can read. ${next}`);
+      throw mediaError('media/filesystem', `${name} ${contentText(filesystem, usage)}. ${next}`);
     }
     const present = await this.usableMount(signal);
     this.isOurs = present === undefined || present === where;
@@ -163,6 +163,24 @@ async function isReadable(directory: string): Promise<boolean> {
     return true;
   } catch {
     return false;
+  }
+}
+
+/** By udev's `ID_FS_TYPE` and `ID_FS_USAGE` (libblkid). */
+function contentText(type: string, usage: string): string {
+  switch (true) {
+    case usage === 'crypto':
+      return `is encrypted (${type.replace(/^crypto_/, '')}), so that stickpin can't read it`;
+    case type === 'LVM2_member' || type === 'LVM1_member':
+      return 'is a part of an LVM volume group, and no filesystem that stickpin can read';
+    case usage === 'raid':
+      return `is a member of a RAID (${type}), and no filesystem that stickpin can read`;
+    case type === 'swap' || type === 'swsuspend':
+      return 'is swap space, and no filesystem that stickpin can read';
+    case type !== '':
+      return `has ${type}, which is no filesystem that stickpin can read`;
+    default:
+      return 'has no filesystem that stickpin can read';
   }
 }
 

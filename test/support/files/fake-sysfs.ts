@@ -21,6 +21,7 @@ export interface FakeMachine {
   /** Tells all options of a mounted ext4. */
   setExt4Options(name: string, options: readonly string[]): void;
   setFstab(text: string): void;
+  setSwaps(text: string): void;
   [Symbol.dispose](): void;
 }
 
@@ -34,6 +35,7 @@ export function createFakeMachine(): FakeMachine {
     sysRoot: join(base, 'sys'),
     mountinfo: join(base, 'mountinfo'),
     fstab: join(base, 'fstab'),
+    swaps: join(base, 'swaps'),
     ext4: join(base, 'ext4'),
   };
   const devices = new Map<string, { path: string; properties: UdevProperties }>();
@@ -101,6 +103,7 @@ export function createFakeMachine(): FakeMachine {
       writeFileSync(join(paths.ext4, name, 'options'), `${options.join('\n')}\n`);
     },
     setFstab: (text) => writeFileSync(paths.fstab, text),
+    setSwaps: (text) => writeFileSync(paths.swaps, text),
     [Symbol.dispose]: () => rmSync(dirname(paths.sysRoot), { recursive: true, force: true }),
   };
 }

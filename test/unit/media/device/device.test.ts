@@ -29,6 +29,7 @@ describe('judging a device', () => {
         number: '8:17',
         diskSeq: '2',
         filesystem: 'vfat',
+        usage: 'filesystem',
         filesystemUuid: 'UUID-sdb1',
       },
     });
@@ -46,8 +47,10 @@ describe('judging a device', () => {
     ['swap', { ID_FS_USAGE: 'other', ID_FS_TYPE: 'swap' }],
     ['a RAID member', { ID_FS_USAGE: 'raid', ID_FS_TYPE: 'linux_raid_member' }],
     ['an encrypted volume', { ID_FS_USAGE: 'crypto', ID_FS_TYPE: 'crypto_LUKS' }],
-  ])('leaves %s alone', async (_what, properties) => {
-    expect(await judge(machine.addDevice('sdb', '8:16', properties))).toEqual({ kind: 'other' });
+  ])('leaves %s of a disk alone that nobody plugs in', async (_what, properties) => {
+    expect(await judge(machine.addDevice('sdb', '8:16', { STICKPIN_MEDIUM: '', ...properties }))).toEqual({
+      kind: 'other',
+    });
   });
 
   it('refuses every partition of the disk that carries the root', async () => {
@@ -108,13 +111,39 @@ describe('judging a device', () => {
 
     it.each([
       ['has a filesystem on a partition', { ...empty, ID_FS_USAGE: 'filesystem' }],
-      ['has swap on a partition', { ...empty, ID_FS_USAGE: 'other' }],
-      ['has a member of LVM on a partition', { ...empty, ID_FS_USAGE: 'raid' }],
       ['has a partition that udev has not seen yet', { ...empty, USEC_INITIALIZED: '' }],
     ])('is left alone when it %s', async (_what, partition) => {
       const disk = machine.addDevice('sdb', '8:16', bare);
       machine.addDevice('sdb1', '8:17', empty);
       machine.addDevice('sdb2', '8:18', partition);
+      expect(await judge(disk)).toEqual({ kind: 'other' });
+    });
+
+    it('is a medium with what is on it, or on its first partition that has something', async () => {
+      const luks = { ID_FS_USAGE: 'crypto', ID_FS_TYPE: 'crypto_LUKS', ID_FS_UUID: 'u' };
+      expect(await judge(machine.addDevice('sdb', '8:16', { ...bare, ...luks }))).toMatchObject({
+        kind: 'medium',
+        device: { name: 'sdb', filesystem: 'crypto_LUKS', usage: 'crypto', filesystemUuid: 'u' },
+      });
+      const disk = machine.addDevice('sdc', '8:32', bare);
+      machine.addDevice('sdc1', '8:33', empty);
+      machine.addDevice('sdc2', '8:34', { ...empty, ID_FS_USAGE: 'raid', ID_FS_TYPE: 'LVM2_member' });
+      expect(await judge(disk)).toMatchObject({ kind: 'medium', device: { name: 'sdc', filesystem: 'LVM2_member' } });
+    });
+
+    it('is left alone when this machine uses what is on a partition', async () => {
+      const swap = { ...empty, ID_FS_USAGE: 'other', ID_FS_TYPE: 'swap', ID_FS_UUID: 's' };
+      const disk = machine.addDevice('sdb', '8:16', bare);
+      machine.addDevice('sdb1', '8:17', swap);
+      expect(await judge(disk)).toMatchObject({ kind: 'medium' });
+      machine.setFstab('UUID=s none swap sw 0 0\n');
+      expect(await judge(disk)).toMatchObject({ kind: 'refused', reason: expect.stringContaining('fstab') });
+      machine.setFstab('');
+      machine.setSwaps('Filename\tType\n/dev/sdb1                partition 1 0 -2\n');
+      expect(await judge(disk)).toMatchObject({ kind: 'refused', reason: 'this machine swaps to it' });
+      machine.setSwaps('');
+      machine.addDevice('dm-3', '254:3');
+      machine.stack('dm-3', 'sdb1');
       expect(await judge(disk)).toEqual({ kind: 'other' });
     });
 
