@@ -1,4 +1,4 @@
-import { type FileHandle, mkdir, open, stat, symlink, writeFile } from 'node:fs/promises';
+import { type FileHandle, lstat, mkdir, open, stat, symlink, truncate, writeFile } from 'node:fs/promises';
 import { basename, dirname, join, relative, resolve } from 'node:path';
 import { bundleError } from '../../bundle/bundle-error.ts';
 import { type AppError, reasonOf } from '../../platform/app-error.ts';
@@ -258,8 +258,14 @@ async function findOnExt4(
       const lines = batch.map((file) => `dump <${entries.get(file)?.inode}> ${join(target, basename(file))}`);
       await writeFile(join(directory, SCRIPT), `${lines.join('\n')}\n`);
       await run(stop, '-f', SCRIPT);
+      for (const file of batch) await cutTo(entries.get(file)?.sizeBytes ?? 0, join(to, basename(file)));
     },
   };
+}
+
+/** Of a file in its inode (`inline_data`) debugfs writes all 60 bytes of the inode's field. */
+async function cutTo(sizeBytes: number, path: string): Promise<void> {
+  if ((await lstat(path)).size > sizeBytes) await truncate(path, sizeBytes);
 }
 
 /**

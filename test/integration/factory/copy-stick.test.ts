@@ -41,6 +41,11 @@ function copyOf(image: string, name: string): string {
   return at(name);
 }
 
+function writeEmpty(path: string): string {
+  writeFileSync(path, '');
+  return path;
+}
+
 describe.runIf(have(...tools))('a stick or its image in place of a bundle', () => {
   beforeAll(async () => {
     for (const folder of ['medium/stickpin', 'medium-2/stickpin', 'none/other'])
@@ -78,6 +83,13 @@ describe.runIf(have(...tools))('a stick or its image in place of a bundle', () =
     expect(`${verified.stdout}${plain.stdout}${rehearsed.stdout}`).not.toContain('stickpin-stick');
     expect(readdirSync(temporary)).toEqual([]);
     expect(readFileSync(image).equals(bytes)).toBe(true);
+  });
+
+  it('is verified where small files are in their inodes (inline_data)', async () => {
+    const image = at('inline.img');
+    truncateSync(writeEmpty(image), 64 * MiB);
+    execFileSync('mkfs.ext4', ['-q', '-O', 'inline_data', '-d', at('medium'), image], quietly());
+    expect(await verify(image, '--full')).toMatchObject({ exitCode: 0 });
   });
 
   it('is refused where a blob is damaged, by the name that was given', async () => {
