@@ -16,7 +16,7 @@ import type { EngineDependencies } from '../context.ts';
 import { createLoop, type Loop } from './loop.ts';
 import { readContainers } from './observe.ts';
 import { followTask } from './round.ts';
-import { run } from './run.ts';
+import { nextRound, run } from './run.ts';
 
 export interface Engine extends Commands {
   /** The same commands, with an author of their events (`EventRow.by`). */
@@ -44,7 +44,10 @@ export interface Engine extends Commands {
   note(event: Event, bundle: string | undefined): void;
   /** See `StateStore.settled`. */
   settled(signal: AbortSignal): Promise<void>;
-  /** Takes some seconds at most; the next report has the result. @throws AppError of the runtime */
+  /**
+   * Also looks again who needs which images. Takes some seconds at most; the next report has the
+   * results. @throws AppError of the runtime
+   */
   checkPulls(signal: AbortSignal): Promise<void>;
   /**
    * Checks the content of one release (`name@version` or digest), or of all kept images when
@@ -90,7 +93,11 @@ export function createEngine(deps: EngineDependencies): Engine {
       store.events(bundle === undefined ? undefined : findBundle(store.load().bundles, bundle).bundleId, limit),
     note: (event, bundle) => recorder.record({ ...event, ...bundleNamed(bundle, store) }),
     settled: store.settled,
-    checkPulls: (signal) => loop.pullChecker.checkNow(signal),
+    checkPulls: async (signal) => {
+      loop.imageUses.forget();
+      await loop.pullChecker.checkNow(signal);
+      await nextRound(loop, signal);
+    },
     verifyImages: (bundle, signal) => verifyImages(loop, bundle, signal),
     resetFloors: (stream, record) => loop.floorKeeper.reset(stream, record),
     hasFloor: (stream) => loop.floorKeeper.floors().sequences.has(stream),

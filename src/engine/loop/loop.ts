@@ -22,7 +22,7 @@ import { Refusals } from '../reporting/events.ts';
 import { RunningQueue } from '../tasks/pulls.ts';
 import { createStallWatch } from '../tasks/stall-watch.ts';
 import { FailureLedger, MediaJobs, type TaskEnd, Tasks } from '../tasks/tasks.ts';
-import { createImageUsesReader, readContainers } from './observe.ts';
+import { ImageUsesReader, readContainers } from './observe.ts';
 import { Pace } from './pace.ts';
 import { StatusPublisher } from './status-publisher.ts';
 
@@ -50,6 +50,8 @@ export interface LoopState {
   areMediaKnown: boolean;
   /** References that were pulled after the last observation. */
   readonly landed: Set<string>;
+  /** Called after the next round that begins. */
+  waiting: readonly (() => void)[];
 }
 
 function releaseIn({ snapshot }: LoopState, bundleId: BundleId) {
@@ -121,7 +123,7 @@ export function createLoop(deps: EngineDependencies, onTaskEnd: (task: RunningTa
     signedKeeper: new SignedKeeper(context),
     rebuildKeeper: new RebuildKeeper(context, pinKeeper),
     documentKeeper,
-    imageUses: createImageUsesReader(deps),
+    imageUses: new ImageUsesReader(deps),
     conditionKeeper: new ConditionKeeper(context),
     running: new RunningReleases(store, (signal) => readContainers(deps, signal)),
     refusals: new Refusals(),
@@ -164,5 +166,6 @@ function initialState({ clock }: EngineDependencies): LoopState {
     presentLayers: new Set(),
     areMediaKnown: false,
     landed: new Set(),
+    waiting: [],
   };
 }

@@ -21,7 +21,7 @@ const CLOCK_DEADLINE_MS = 2_000;
 export async function observe(
   deps: EngineDependencies,
   mediaJobs: MediaJobs,
-  readImageUses: ImageUsesReader,
+  imageUsesReader: ImageUsesReader,
   needsContainers: (runtime: RuntimeObservation, imageUses: ImageUses | undefined) => boolean,
   signal: AbortSignal,
 ): Promise<Observed> {
@@ -34,7 +34,7 @@ export async function observe(
   ]);
   const imagesPath = runtime.kind === 'reachable' ? runtime.filesystem?.path : undefined;
   const layersBesideImages = imagesPath !== undefined && (await deps.layers.isBeside(imagesPath, signal));
-  const imageUses = runtime.kind === 'reachable' ? await readImageUses(signal) : undefined;
+  const imageUses = runtime.kind === 'reachable' ? await imageUsesReader.read(signal) : undefined;
   const isNeeded = needsContainers(runtime, imageUses);
   const containers = isNeeded ? await observeContainers(deps.containers, signal) : undefined;
   return {
@@ -122,9 +122,6 @@ async function observeClock(node: NodePort, signal: AbortSignal): Promise<boolea
   }
 }
 
-/** Throws only for an abort. */
-export type ImageUsesReader = (signal: AbortSignal) => Promise<ImageUses | undefined>;
-
 /** How long an answer counts. Nothing urgent depends on it. */
 const HOLDS_MS = 60_000;
 /** Of the runtime. */
@@ -132,13 +129,26 @@ const DEADLINE_MS = 15_000;
 
 const NO_STATIC_PODS: ImageUses = { uses: [], faults: [], isComplete: true };
 
-/** At most once a minute, with an answer of the runtime. Undefined while no release is kept. */
-export function createImageUsesReader({ clock, store, containers, staticPods }: EngineDependencies): ImageUsesReader {
-  let last: { readonly at: number; readonly uses: ImageUses } | undefined;
-  return async (signal) => {
+/** Reads at most once a minute, with an answer of the runtime, unless it is told to forget. */
+export class ImageUsesReader {
+  private last: { readonly at: number; readonly uses: ImageUses } | undefined;
+  private timesForgotten = 0;
+
+  constructor(private readonly context: EngineDependencies) {}
+
+  /** The next look reads again, also when a read is under way. */
+  forget(): void {
+    this.last = undefined;
+    this.timesForgotten += 1;
+  }
+
+  /** Undefined while no release is kept. Throws only for an abort. */
+  async read(signal: AbortSignal): Promise<ImageUses | undefined> {
+    const { clock, store, containers, staticPods } = this.context;
     if (keptBundles(store.load().bundles).length === 0) return undefined;
     const now = clock.monotonic();
-    if (last !== undefined && now - last.at < HOLDS_MS) return last.uses;
+    if (this.last !== undefined && now - this.last.at < HOLDS_MS) return this.last.uses;
+    const { timesForgotten } = this;
     const pods = (await staticPods?.images(signal)) ?? NO_STATIC_PODS;
     const running = await imagesOfContainers(containers, signal);
     const uses = {
@@ -146,9 +156,9 @@ export function createImageUsesReader({ clock, store, containers, staticPods }: 
       faults: pods.faults,
       isComplete: pods.isComplete && running !== undefined,
     };
-    if (running !== undefined) last = { at: now, uses };
+    if (running !== undefined && timesForgotten === this.timesForgotten) this.last = { at: now, uses };
     return uses;
-  };
+  }
 }
 
 async function imagesOfContainers(containers: ContainersPort, signal: AbortSignal) {

@@ -2,6 +2,7 @@ import { isDigest } from '../../domain/model/digest.ts';
 import { pinnedNames } from '../../domain/release/pulls.ts';
 import type { Snapshot } from '../../domain/report/snapshot.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
+import { untilAborted, withEither } from '../../platform/async/abort.ts';
 import { oneLine } from '../../platform/plain-text.ts';
 import type { Loop } from './loop.ts';
 import type { Pause } from './pace.ts';
@@ -9,6 +10,9 @@ import { round } from './round.ts';
 
 /** Pause after a round that threw. */
 const BROKEN_PAUSE_MS = 5_000;
+
+/** How long a caller waits for a round. */
+const NEXT_ROUND_MS = 10_000;
 
 /**
  * Makes rounds until `signal` aborts, then cancels all tasks. INVARIANT: one round at a time. Only
@@ -24,7 +28,10 @@ export async function run(loop: Loop, signal: AbortSignal): Promise<void> {
       loop.status.mediaChanged();
       wantRound();
     }),
-    context.runtime.onChange(wantRound),
+    context.runtime.onChange(() => {
+      loop.imageUses.forget();
+      wantRound();
+    }),
     ...(context.fleet === undefined ? [] : [context.fleet.onChange(wantRound)]),
     context.meter.onManifestRequest((path, reference) => followRequest(loop, path, reference)),
   ];
@@ -43,8 +50,21 @@ export async function run(loop: Loop, signal: AbortSignal): Promise<void> {
   }
 }
 
+/** Resolves after a round that begins from now on, or when it takes too long. */
+export async function nextRound({ context, state }: Loop, signal: AbortSignal): Promise<void> {
+  const over = new Promise<void>((resolve) => {
+    state.waiting = [...state.waiting, resolve];
+  });
+  context.wantRound();
+  await withEither([signal, AbortSignal.timeout(NEXT_ROUND_MS)], (either) => untilAborted(over, either)).catch(() =>
+    signal.throwIfAborted(),
+  );
+}
+
 /** An error of a round, a bug or a full disk, must never end the daemon. */
 async function safeRound(loop: Loop, signal: AbortSignal): Promise<Pause> {
+  const { waiting } = loop.state;
+  loop.state.waiting = [];
   try {
     return await round(loop, signal);
   } catch (error) {
@@ -54,6 +74,8 @@ async function safeRound(loop: Loop, signal: AbortSignal): Promise<Pause> {
     const what = isOwn ? `An error in stickpin itself: ${reasonOf(error)}` : reasonOf(error);
     loop.context.notifier.status(oneLine(`${what}. It is retried automatically.`));
     return { atLeastMs: BROKEN_PAUSE_MS, atMostMs: 0 };
+  } finally {
+    for (const done of waiting) done();
   }
 }
 
