@@ -38,7 +38,6 @@ export function exitCodeOf(error: unknown): number {
     case 'domain/reference':
       return exitCodes.usage;
     case 'api/unreachable':
-    case 'fleet/unreachable':
       return exitCodes.unreachable;
     case 'api/denied':
     case 'fleet/denied':

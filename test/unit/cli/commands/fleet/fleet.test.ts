@@ -105,13 +105,13 @@ describe('stickpin fleet status', () => {
     expect(v.safeParse(NODE_DOCUMENTS['fleet-status'], printed).issues).toBeUndefined();
   });
 
-  it('ends with 3 when the fleet process does not answer', async () => {
+  it('ends with 1 when the fleet process does not answer: 3 would be the daemon', async () => {
     const message = 'stickpin-fleet.service does not answer';
     const { exitCode, stderr } = await run(
       ['status'],
       new AppError({ code: 'fleet/unreachable', message, disposition: 'retry' }),
     );
-    expect([exitCode, stderr]).toEqual([3, `stickpin: ${message}\n`]);
+    expect([exitCode, stderr]).toEqual([1, `stickpin: ${message}\n`]);
   });
 });
 
@@ -188,8 +188,8 @@ describe('stickpin fleet wait', () => {
     const { exitCode, stderr } = await run(['wait', 'ocp@4.13.7'], ...views);
     expect(stderr).toContain('connect ECONNREFUSED. It is asked again.\n2 nodes done\n');
     expect(exitCode).toBe(0);
-    expect((await run(['wait', 'ocp@4.13.7', '--timeout', '0'], away('retry'))).exitCode).toBe(3);
-    expect((await run(['wait', 'ocp@4.13.7'], away('reject'))).exitCode).toBe(3);
+    expect((await run(['wait', 'ocp@4.13.7', '--timeout', '0'], away('retry'))).exitCode).toBe(1);
+    expect((await run(['wait', 'ocp@4.13.7'], away('reject'))).exitCode).toBe(1);
   });
 
   it('gives up after the time', async () => {
