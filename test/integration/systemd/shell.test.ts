@@ -307,7 +307,9 @@ case "$*" in
 esac
 `,
     );
-    chmodSync(join(root, 'bin/systemctl'), 0o755);
+    put('bin/sleep', `#!/bin/sh\necho "$1" >> ${join(root, 'slept')}\n`);
+    for (const program of ['systemctl', 'sleep']) chmodSync(join(root, 'bin', program), 0o755);
+    rmSync(join(root, 'slept'), { force: true });
     const script = new URL('keep-mirrors', systemd).pathname;
     const { status, stderr } = spawnSync('/bin/sh', [script, what], {
       env: {
@@ -440,6 +442,30 @@ esac
     expect(keep('stopped', crash)).toEqual([RELOAD, CLOSE]);
     expect(mirrors()).toEqual(GONE);
     expect(keep('stopped', crash)).toEqual([CLOSE]);
+  });
+
+  const sleptSeconds = () =>
+    existsSync(join(root, 'slept'))
+      ? read('slept')
+          .trim()
+          .split('\n')
+          .reduce((sum, seconds) => sum + Number(seconds), 0)
+      : 0;
+
+  it('waits before each start from the third failure in a row on, for less than TimeoutStopSec=', () => {
+    const [, limit] = /^TimeoutStopSec=(\d+)$/m.exec(readFileSync(new URL('stickpin.service', systemd), 'utf8')) ?? [];
+    const pauses = [1, 2, 3, 4].map(() => {
+      keep('stopped', { result: 'exit-code' });
+      return sleptSeconds();
+    });
+    expect(pauses).toEqual([0, 0, 20, 20]);
+    expect(Number(limit)).toBeGreaterThan(25);
+  });
+
+  it.each(['restart waiting', 'start waiting'])('ends that pause for a %s that somebody asks for', (asked) => {
+    for (const _end of [1, 2]) keep('stopped', { result: 'exit-code' });
+    keep('stopped', { result: 'exit-code', daemonJobThen: ` 814 stickpin.service ${asked}\n` });
+    expect(sleptSeconds()).toBe(2);
   });
 
   it('leaves them alone after starts that ended because another daemon runs', () => {
