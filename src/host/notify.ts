@@ -16,6 +16,10 @@ interface NotifierOptions {
   /** CLOCK_MONOTONIC. Default: of the machine. */
   readonly monotonicUsec?: () => bigint;
   readonly pid?: number;
+  /** Grows while the process works. Default: by its processor time and its reads and writes. */
+  readonly work?: () => number;
+  /** Default 5 s. */
+  readonly extendEveryMs?: number;
 }
 
 /**
@@ -46,19 +50,23 @@ export class SystemdNotifier implements ServiceNotifier {
   private readonly monotonicUsec: () => bigint;
   private readonly stop = new AbortController();
   private readonly statuses: StatusThrottle;
+  private readonly starting: NodeJS.Timeout | undefined;
 
   constructor(
     isStartedBySystemd: boolean,
     private readonly sender: DatagramSender | undefined,
     private readonly watchdog: NodeJS.Timeout | undefined,
-    { clock, monotonicUsec = () => process.hrtime.bigint() / 1000n }: Pick<NotifierOptions, 'clock' | 'monotonicUsec'>,
+    options: Pick<NotifierOptions, 'clock' | 'monotonicUsec' | 'work' | 'extendEveryMs'>,
   ) {
+    const { clock, monotonicUsec = () => process.hrtime.bigint() / 1000n } = options;
     this.isStartedBySystemd = isStartedBySystemd;
     this.monotonicUsec = monotonicUsec;
+    this.starting = sender && extendStart(sender, options);
     this.statuses = new StatusThrottle(clock, this.stop.signal, (line) => this.send(`STATUS=${line}`));
   }
 
   ready(): void {
+    clearInterval(this.starting);
     this.send('READY=1');
   }
 
@@ -79,12 +87,48 @@ export class SystemdNotifier implements ServiceNotifier {
     this.statuses.flush();
     this.stop.abort();
     clearInterval(this.watchdog);
+    clearInterval(this.starting);
     this.sender?.close();
   }
 
   private send(...lines: readonly string[]): void {
     this.sender?.send(Buffer.from(lines.join('\n')));
   }
+}
+
+/** How often a start that works asks for more time, for how much, and for how long. */
+const EXTEND_EVERY_MS = 5_000;
+const EXTEND_BY_MS = 60_000;
+const LONGEST_START_MS = 15 * 60_000;
+/** Of the processor. A process that waits for something uses less in {@link EXTEND_EVERY_MS}. */
+const WORK_MS = 250;
+
+/**
+ * On a slow machine a start may take longer than `TimeoutStartSec=`, and a process that is killed
+ * while it works never starts. One that waits for something in vain still ends at the limit, since
+ * pulls wait behind its socket.
+ */
+function extendStart(
+  sender: DatagramSender,
+  { work = workDone, extendEveryMs = EXTEND_EVERY_MS }: Pick<NotifierOptions, 'work' | 'extendEveryMs'>,
+): NodeJS.Timeout {
+  let before = work();
+  let left = LONGEST_START_MS / EXTEND_EVERY_MS;
+  const timer = setInterval(() => {
+    const now = work();
+    if (now > before) sender.send(Buffer.from(`EXTEND_TIMEOUT_USEC=${EXTEND_BY_MS * 1000}`));
+    before = now;
+    left -= 1;
+    if (left === 0) clearInterval(timer);
+  }, extendEveryMs);
+  timer.unref();
+  return timer;
+}
+
+/** getrusage(2) */
+function workDone(): number {
+  const { userCPUTime, systemCPUTime, fsRead, fsWrite } = process.resourceUsage();
+  return Math.floor((userCPUTime + systemCPUTime) / 1000 / WORK_MS) + fsRead + fsWrite;
 }
 
 /** At half of the interval, as in sd_watchdog_enabled(3). */

@@ -45,6 +45,40 @@ describe('service notifier', () => {
     );
   });
 
+  it('asks for more time while the start works, and no more while it only waits or once it is ready', async () => {
+    let work = 0;
+    let isWorking = true;
+    let looks = 0;
+    notifier = await createServiceNotifier({
+      env: { NOTIFY_SOCKET: systemd.path },
+      healthy: () => true,
+      log,
+      clock,
+      work: () => {
+        looks += 1;
+        if (isWorking) work += 1;
+        return work;
+      },
+      extendEveryMs: 10,
+    });
+    const asked = () => texts().filter((text) => text === 'EXTEND_TIMEOUT_USEC=60000000').length;
+    const lookedAgain = async () => {
+      const before = looks;
+      await eventually(() => expect(looks).toBeGreaterThan(before + 2));
+    };
+    await eventually(() => expect(asked()).toBeGreaterThan(1));
+    isWorking = false;
+    await lookedAgain();
+    const whileWorking = asked();
+    await lookedAgain();
+    expect(asked()).toBe(whileWorking);
+    isWorking = true;
+    await eventually(() => expect(asked()).toBeGreaterThan(whileWorking));
+    notifier.ready();
+    await eventually(() => expect(texts()).toContain('READY=1'));
+    expect(texts().at(-1)).toBe('READY=1');
+  });
+
   it('sends an unchanged status once', async () => {
     const service = await start({ NOTIFY_SOCKET: systemd.path });
     for (const line of ['a', 'a', 'b', 'a']) {
