@@ -29,7 +29,7 @@ export const NODE_SOURCES: SettingsSources = {
   ],
 };
 
-type Table = Record<string, unknown>;
+export type Table = Record<string, unknown>;
 
 /** One file that was read. */
 interface Fragment {
@@ -79,9 +79,10 @@ export async function readSettings(sources: SettingsSources, signal: AbortSignal
   return { settings: deepFreeze(settings), file: merged as SettingsFile };
 }
 
-async function listFragments(
+/** @param faults gets files in folders that would be ignored; default: nobody learns of them */
+export async function listFragments(
   { fragments }: SettingsSources,
-  faults: FaultList,
+  faults: FaultList | undefined,
   signal: AbortSignal,
 ): Promise<string[]> {
   const paths: string[] = [];
@@ -97,7 +98,7 @@ async function listFragments(
   return paths;
 }
 
-async function listFolder(folder: string, faults: FaultList): Promise<string[]> {
+async function listFolder(folder: string, faults: FaultList | undefined): Promise<string[]> {
   const names = await readdir(folder).catch((error: unknown) => {
     if (systemCodeOf(error) === 'ENOENT') return [];
     throw fileError(folder, error);
@@ -106,7 +107,7 @@ async function listFolder(folder: string, faults: FaultList): Promise<string[]> 
   const isFragment = (name: string) => name.endsWith('.toml');
   for (const foreign of visible.filter((name) => !isFragment(name))) {
     const why = 'would be ignored, because its name does not end in .toml; rename it or move it away';
-    faults.add(refusal('config/file', `${join(folder, foreign)} ${why}`));
+    faults?.add(refusal('config/file', `${join(folder, foreign)} ${why}`));
   }
   return visible.filter(isFragment).map((name) => join(folder, name));
 }
@@ -212,7 +213,7 @@ function refusal(code: string, message: string): AppError {
   return new AppError({ code, message, disposition: 'reject' });
 }
 
-function merge(base: Table, over: Table): Table {
+export function merge(base: Table, over: Table): Table {
   const result: Table = { ...base };
   for (const [key, value] of Object.entries(over)) {
     const before = result[key];
@@ -221,6 +222,6 @@ function merge(base: Table, over: Table): Table {
   return result;
 }
 
-function isTable(value: unknown): value is Table {
+export function isTable(value: unknown): value is Table {
   return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof Date);
 }

@@ -7,6 +7,7 @@ import { runBlocks, stickpinOnPath } from '../support/docs/run-blocks.ts';
 import { folderForAll } from '../support/files/temporary-folder.ts';
 import { makePackage } from '../support/packages/make-packages.ts';
 import { describeMachine } from './machine/describe-machine.ts';
+import { installCriPuller, pullAll } from './machine/product/cri-pull.ts';
 import { stickpinOn } from './machine/product/node.ts';
 import { packagesOn } from './machine/product/packages.ts';
 import { makeStick } from './machine/qemu/stick.ts';
@@ -66,6 +67,24 @@ describeMachine('a node with Debian bookworm', { boot: 'bookworm' }, (machine) =
     await machine().reboot();
     await isPinned();
     await expect.poll(node.statusText).toMatch(/^IDLE: ocp 4\.13\.7 activated/);
+  });
+
+  // systemd 252 would restart a service that fails every RestartSec= for ever.
+  test('with a wrong key at a boot it stays up, answers pulls by tag, and goes on once the key is right', async () => {
+    await machine().putFile('/etc/stickpin/stickpin.toml', '[preload]\nparalel = 3\n');
+    await machine().reboot();
+    await expect.poll(node.statusText).toMatch(/^CALL SUPPORT \(C-05\): .*preload\.paralel is not a setting/);
+    const state = 'systemctl show --property=SubState,NRestarts --value stickpin';
+    expect(await machine().output(state)).toBe('0\nrunning');
+    expect(await machine().output('systemctl --version')).toMatch(/^systemd 252 /);
+    expect(await machine().output('ls /sys/class/net')).toBe('lo');
+    const pull = await installCriPuller(machine(), '/run/containerd/containerd.sock');
+    // What a pod with imagePullPolicy Always asks for.
+    await pullAll(machine(), pull, ['quay.example.com/coreos/etcd:3.5.9']);
+    await machine().output('rm /etc/stickpin/stickpin.toml');
+    await expect.poll(node.statusText).toMatch(/^IDLE: ocp 4\.13\.7 activated/);
+    await isPinned();
+    expect(await machine().output('systemctl show --property=NRestarts --value stickpin')).toBe('0');
   });
 
   test('the .deb is removed: containerd starts and pulls without it, also after a reboot', async () => {

@@ -110,6 +110,25 @@ describeMachine('a node with containerd', 'booted', (machine) => {
     expect(await machine().output('cat /etc/containerd/certs.d/quay.example.com/hosts.toml')).toContain(token);
   });
 
+  test('with a wrong key at a boot it stays up, answers pulls, adopts nothing, and goes on once it is right', async () => {
+    const names = bundle.contents.images.flatMap(({ reference, tags }) => [reference, ...tags]);
+    await machine().putFile('/etc/stickpin/stickpin.toml', '[preload]\nparalel = 3\n');
+    await machine().powerCut();
+    await expect.poll(node.statusText).toMatch(/^CALL SUPPORT \(C-05\): .*preload\.paralel is not a setting/);
+    expect(await machine().output('systemctl show --property=NRestarts --value stickpin')).toBe('0');
+    await pullAll(machine(), pull, names);
+    first = await machine().plug(stick);
+    expect(await machine().output('ps --no-headers -o comm -p $(systemctl show -P MainPID stickpin)')).toBe('stickpin');
+    const refused = await machine().run('stickpin unpin --force ocp@4.13.7');
+    expect(refused).toMatchObject({ exitCode: 4, stderr: expect.stringContaining('settings are wrong') });
+    expect((await node.report()).media.filter(({ medium }) => medium.startsWith('sd'))).toEqual([]);
+    await machine().output('rm /etc/stickpin/stickpin.toml');
+    await node.until('the stick to be read', ({ bundles: [entry] }) => (entry?.media.length ?? 0) > 0);
+    await isPinned();
+    await first.unplug();
+    expect(await machine().output('systemctl show --property=NRestarts --value stickpin')).toBe('0');
+  });
+
   const hosts = '/etc/containerd/certs.d/quay.example.com/hosts.toml';
   const dropIns = '/run/systemd/system/stickpin.service.d';
 
@@ -188,7 +207,7 @@ describeMachine('a node with containerd', 'booted', (machine) => {
       await machine().output(change);
       const isAnother = `pid=$(systemctl show -P MainPID stickpin) && test "$pid" -gt 0 && test "$pid" != ${pid}`;
       await machine().untilOutput('the restart', `${isAnother} && systemctl is-active stickpin`);
-      // systemd counts no automatic restart, which would wait longer each time (RestartSteps=).
+      // systemd counts no automatic restart, before which it would wait.
       expect(await machine().output('systemctl show -P NRestarts stickpin')).toBe('0');
     }
     expect(await machine().output(mirrors)).toBe(before);

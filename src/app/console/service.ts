@@ -1,6 +1,5 @@
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import { loadSettings } from '../../config/load-settings.ts';
 import { EMPTY_REPORT, type StatusReport } from '../../domain/report/status-schema.ts';
 import { bootTime } from '../../host/node-facts.ts';
 import { openTerminal } from '../../host/virtual-terminal.ts';
@@ -18,7 +17,7 @@ export async function runConsoleService(args: readonly string[]): Promise<number
 
 /** A change of the settings restarts it within the process, as the fleet process. */
 async function serve(service: SideProcess): Promise<number> {
-  const { sources, log, stop, notifier } = service;
+  const { log, stop, notifier } = service;
   stop.addEventListener('abort', () => notifier.stopping(), { once: true });
   let { settings } = service;
   for (;;) {
@@ -26,7 +25,7 @@ async function serve(service: SideProcess): Promise<number> {
     if (vt === undefined) break;
     await work({ ...service, settings }, vt);
     if (stop.aborted) return 0;
-    settings = await loadSettings(sources, stop);
+    settings = await service.validSettings();
   }
   // systemd takes an end without READY=1 for a failure.
   notifier.ready();

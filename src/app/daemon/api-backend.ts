@@ -4,6 +4,7 @@ import type { StatusReport } from '../../domain/report/status-schema.ts';
 import { COMMAND_NAMES, type CommandName } from '../../engine/loop/engine.ts';
 import { AppError } from '../../platform/app-error.ts';
 import { systemClock } from '../../platform/clock.ts';
+import { sentence } from '../../platform/plain-text.ts';
 import type { Daemon } from './daemon.ts';
 
 /** Call `published` with each new report. */
@@ -28,11 +29,21 @@ interface Published {
  */
 const FRESH_MS = 100;
 
-export function createApiBackend(daemon: () => Daemon | undefined): PublishingBackend {
+/** @param wrongSettings why the daemon only keeps what is recorded; undefined when it does all */
+export function createApiBackend(
+  daemon: () => Daemon | undefined,
+  wrongSettings: () => string | undefined = () => undefined,
+): PublishingBackend {
   const published: Published = { listeners: new Set(), latest: undefined, made: undefined };
+  const changing = () => {
+    const why = wrongSettings();
+    if (why === undefined) return started(daemon());
+    const message = `Nothing is changed while the settings are wrong: ${sentence(why)} Correct them first; see 'stickpin config check'`;
+    throw new AppError({ code: 'config/wrong', message, disposition: 'reject' });
+  };
   return {
     methods: thenAnew(
-      executors(() => started(daemon())),
+      executors(() => started(daemon()), changing),
       published,
     ),
     published: (next) => publish(next, published),
@@ -49,28 +60,29 @@ export function createApiBackend(daemon: () => Daemon | undefined): PublishingBa
 
 /**
  * The implementation of each method of the API. @throws AppError `api/starting` (`retry`) from each
- * before the daemon exists
+ * before the daemon exists; `config/wrong` (`reject`) from those that change something, but not from
+ * the revocation of a key
  */
-function executors(running: () => Daemon): ApiMethods {
+function executors(running: () => Daemon, changing: () => Daemon): ApiMethods {
   return {
-    ...commandMethods(running),
+    ...commandMethods(changing),
     getHistory: async ({ bundle }) => running().engine.history(bundle === '' ? undefined : bundle, SHOWN_EVENTS),
     getImageStates: async ({ bundle }) => running().engine.imageStates(bundle),
     getImages: async ({ bundle }) => running().engine.imagesOf(bundle),
     checkPulls: async (_args, { signal }) => running().engine.checkPulls(signal),
     verifyImages: async ({ bundle }, { signal }) => running().engine.verifyImages(bundle, signal),
     restoreKey: async ({ keyId }, { uid, signal }) =>
-      settled(running(), signal, ({ restoreKey }) => restoreKey(keyId, uid)),
+      settled(changing(), signal, ({ restoreKey }) => restoreKey(keyId, uid)),
     revokeKey: async ({ keyId }, { uid, signal }) =>
       settled(running(), signal, ({ revokeKey }) => revokeKey(keyId, uid)),
     resetStream: async ({ stream }, { uid, signal }) =>
-      settled(running(), signal, ({ resetStream }) => resetStream(stream, uid)),
+      settled(changing(), signal, ({ resetStream }) => resetStream(stream, uid)),
     rescan: async (args, call) => {
-      await running().media.rescan(call.signal);
-      await settled(running(), call.signal, ({ engine }) => engine.resume(), { command: 'rescan', args, call });
+      await changing().media.rescan(call.signal);
+      await settled(changing(), call.signal, ({ engine }) => engine.resume(), { command: 'rescan', args, call });
     },
     load: async (args, call) =>
-      settled(running(), call.signal, ({ media }) => media.load(args.path, call.signal), {
+      settled(changing(), call.signal, ({ media }) => media.load(args.path, call.signal), {
         command: 'load',
         args,
         call,

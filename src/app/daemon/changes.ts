@@ -29,9 +29,8 @@ const ANSWER_MS = 10_000;
 /**
  * Ends the daemon so that it starts with other settings. Never throws.
  *
- * It asks systemd for a restart, because systemd waits longer before each automatic restart
- * (`RestartSteps=`), and does not forget the earlier ones. Where that is refused, or leads to
- * nothing, the daemon ends by itself, and `Restart=always` starts it.
+ * It asks systemd for a restart, which begins at once. Where that is refused, or leads to nothing,
+ * the daemon ends by itself, and `Restart=always` starts it.
  */
 export async function startAgain({ restart, stop, clock, log }: StartAgainOptions): Promise<void> {
   if (restart !== undefined) {
@@ -112,15 +111,16 @@ export function watchKeys({ settings, trust, engine, clock, log }: WatchedKeys):
 const SETTLE_MS = 200;
 
 interface WatchSettingsOptions {
-  readonly settings: Settings;
+  /** Undefined while the settings are wrong from the start on: any valid ones are new. */
+  readonly settings: Settings | undefined;
   readonly sources: SettingsSources;
   readonly log: Log;
   readonly notifier: ServiceNotifier;
   /** Called after a SIGHUP without a change of settings: check everything again. */
   readonly onReload: () => void;
   /**
-   * Called once, for other, valid settings: the daemon must stop, and systemd starts it with them.
-   * Sockets and mounts stay.
+   * Called once, for other, valid settings. The daemon must stop then, and systemd starts it with
+   * them; sockets and mounts stay.
    */
   readonly onChanged: () => void;
   /** Called with why new settings are refused, and without once the files are valid again. */
@@ -165,7 +165,9 @@ export function watchSettings({
       onRefused?.(reasonOf(error));
       log.warn(
         { err: error, messageId: messageIds.configurationRejected },
-        `The new settings are not taken: ${reasonOf(error)}. Those from before stay in force`,
+        settings === undefined
+          ? `The settings are still wrong: ${reasonOf(error)}`
+          : `The new settings are not taken: ${reasonOf(error)}. Those from before stay in force`,
       );
     }
   };

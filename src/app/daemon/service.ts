@@ -2,20 +2,23 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { ApiService } from '../../api/service.ts';
-import { loadSettings, NODE_SOURCES, type SettingsSources } from '../../config/load-settings.ts';
-import { startFaultLine } from '../../domain/report/status/media-line.ts';
+import { NODE_SOURCES, type SettingsSources } from '../../config/load-settings.ts';
+import { loadUsableSettings } from '../../config/usable-settings.ts';
+import { startFaultLine, statusText } from '../../domain/report/status/line.ts';
 import type { Settings } from '../../domain/settings/settings.ts';
 import { SystemBus } from '../../host/bus/system-bus.ts';
 import { SystemdHookRunner } from '../../host/hook-runner.ts';
 import { type ClosableLog, createLog } from '../../host/log.ts';
 import { bootTime, goArch, isClockSynchronized, nodeFacts, rememberClockAnswer } from '../../host/node-facts.ts';
 import { createServiceNotifier, type SystemdNotifier, takeActivatedSockets } from '../../host/notify.ts';
+import { nameProcess } from '../../host/process-name.ts';
 import { StaticPods } from '../../host/static-pods.ts';
 import { SystemdManager } from '../../host/systemd-manager.ts';
 import { restartOwnUnit } from '../../host/units.ts';
 import { DeviceMedia } from '../../media/device/device-media.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { systemClock } from '../../platform/clock.ts';
+import { defined } from '../../platform/defined.ts';
 import { messageIds } from '../../platform/message-ids.ts';
 import { sentence } from '../../platform/plain-text.ts';
 import type { Unsubscribe } from '../../platform/subscription.ts';
@@ -38,6 +41,8 @@ const STEADY_MS = 2 * 60_000;
 
 interface Service {
   readonly settings: Settings;
+  /** What was wrong in the sources at the start: `settings` lack it, and the daemon only keeps. */
+  readonly fault: string | undefined;
   readonly sources: SettingsSources;
   readonly log: ClosableLog;
   /** Aborted to stop the service. */
@@ -53,8 +58,11 @@ async function serve(service: Service): Promise<void> {
   const bus = new SystemBus({ clock: systemClock, log, env: process.env });
   // Of its own, so that calls of other users never stand before the answers of systemd.
   const apiBus = new SystemBus({ clock: systemClock, log, env: process.env, purpose: 'for the D-Bus API' });
-  let settingsFault: string | undefined;
-  const backend = createApiBackend(() => watched.daemon);
+  let settingsFault = service.fault;
+  const backend = createApiBackend(
+    () => watched.daemon,
+    () => (service.fault === undefined ? undefined : settingsFault),
+  );
   try {
     const options = {
       ...nodeOptions(service, bus, () => settingsFault),
@@ -72,7 +80,7 @@ async function serve(service: Service): Promise<void> {
     const ended = new AbortController();
     const { kick } = daemon.engine;
     const onRefused = (why?: string) => {
-      settingsFault = why;
+      settingsFault = why ?? service.fault;
       kick();
     };
     const unwatch = watchOwnSettings(service, { bus, onReload: kick, onRefused });
@@ -92,12 +100,13 @@ async function serve(service: Service): Promise<void> {
 
 /** Takes other settings by a restart, which systemd is asked for where it started the daemon. */
 function watchOwnSettings(
-  { settings, sources, log, stop, notifier }: Service,
+  { settings, fault, sources, log, stop, notifier }: Service,
   { bus, ...listeners }: { bus: SystemBus; onReload: () => void; onRefused: (why?: string) => void },
 ): Unsubscribe {
   const restart = notifier.isStartedBySystemd ? (signal: AbortSignal) => restartOwnUnit(bus, signal) : undefined;
   const onChanged = () => void startAgain({ restart, stop, clock: systemClock, log });
-  return watchSettings({ settings, sources, log, notifier, onChanged, ...listeners });
+  const inForce = fault === undefined ? settings : undefined;
+  return watchSettings({ settings: inForce, sources, log, notifier, onChanged, ...listeners });
 }
 
 /**
@@ -114,7 +123,7 @@ async function forgetFailedStarts({ paths }: Settings, log: ClosableLog, signal:
 }
 
 function nodeOptions(
-  { settings, log, documentWorker }: Service,
+  { settings, fault, log, documentWorker }: Service,
   bus: SystemBus,
   settingsFault: () => string | undefined,
 ): Omit<DaemonOptions, 'notifier' | 'keepsMirrors' | 'onStatus'> {
@@ -134,14 +143,14 @@ function nodeOptions(
     agettyReload: AGETTY_RELOAD,
     hookRunner: new SystemdHookRunner(bus, join(settings.paths.run_dir, 'hooks')),
     staticPods: new StaticPods(settings.runtime.static_pods),
-    providers: settings.media.detect ? [devices] : [],
+    providers: settings.media.detect && fault === undefined ? [devices] : [],
     registryFd: socket?.fd,
     node: {
       arch: goArch(),
       clockSynchronised: rememberClockAnswer((signal) => isClockSynchronized(bus, signal), systemClock),
       facts: () => {
-        const fault = settingsFault();
-        return { ...nodeFacts(), ...(fault !== undefined && { settingsFault: fault }) };
+        const keepsOnly = fault === undefined ? undefined : (true as const);
+        return { ...nodeFacts(), ...defined({ settingsFault: settingsFault(), keepsOnly }) };
       },
       boot: () => bootTime(),
     },
@@ -168,6 +177,11 @@ function sourcesOf(args: readonly string[]): SettingsSources {
   return { fragments: [...NODE_SOURCES.fragments, ...(values.config ?? []).map((file) => ({ file, required: true }))] };
 }
 
+function reportWrongSettings(log: ClosableLog, fault: AppError): void {
+  const message = `The settings are wrong: ${sentence(fault.message)} Until they are corrected, stickpin keeps pins and mirrors and answers pulls, and changes nothing`;
+  log.error({ err: fault, messageId: messageIds.configurationRejected }, message);
+}
+
 /**
  * The program of `stickpin.service`: settings, log, bus and signals. `daemon.ts` builds the daemon
  * itself. Resolves to the exit code.
@@ -176,6 +190,7 @@ function sourcesOf(args: readonly string[]): SettingsSources {
  * @param documentWorker the program that reads large documents in a thread
  */
 export async function runService(args: readonly string[], documentWorker: URL): Promise<number> {
+  nameProcess('stickpin');
   const log = await createLog({ env: process.env });
   const stop = new AbortController();
   for (const name of ['SIGTERM', 'SIGINT'] as const) process.once(name, () => stop.abort());
@@ -184,13 +199,24 @@ export async function runService(args: readonly string[], documentWorker: URL): 
   const notifier = await createServiceNotifier({ env: process.env, log, clock: systemClock, healthy });
   try {
     const sources = sourcesOf(args);
-    const settings = await loadSettings(sources, stop.signal);
-    await serve({ settings, sources, log, stop, documentWorker, notifier, watched });
+    const { settings, fault } = await loadUsableSettings(sources, stop.signal);
+    if (fault !== undefined) reportWrongSettings(log, fault);
+    await serve({
+      settings: fault === undefined ? settings : { ...settings, history: { ...settings.history, keep: 'keep' } },
+      fault: fault?.message,
+      sources,
+      log,
+      stop,
+      documentWorker,
+      notifier,
+      watched,
+    });
     return 0;
   } catch (error) {
     if (stop.signal.aborted) return 0;
     log.error({ err: error, messageId: messageIds.configurationRejected }, `stickpin can't start: ${reasonOf(error)}`);
-    notifier.status(startFaultLine('stickpin', error instanceof AppError ? error.code : undefined, reasonOf(error)));
+    const code = error instanceof AppError ? error.code : undefined;
+    notifier.status(statusText(startFaultLine(code, reasonOf(error))));
     return exitCodeOf(error);
   } finally {
     notifier.dispose();

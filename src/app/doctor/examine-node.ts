@@ -1,6 +1,7 @@
 import { access } from 'node:fs/promises';
 import { join } from 'node:path';
-import { loadSettings, NODE_SOURCES } from '../../config/load-settings.ts';
+import { NODE_SOURCES } from '../../config/load-settings.ts';
+import { loadUsableSettings } from '../../config/usable-settings.ts';
 import type {
   ExaminedCrio,
   ExaminedDatabase,
@@ -13,7 +14,7 @@ import { checksOf, runChecks } from '../../doctor/checks.ts';
 import type { FleetView } from '../../domain/fleet/node-status.ts';
 import { type Finding, findingsOn } from '../../domain/model/reason.ts';
 import type { TrustReport } from '../../domain/report/status-schema.ts';
-import { defaultSettings, type Settings } from '../../domain/settings/settings.ts';
+import type { Settings } from '../../domain/settings/settings.ts';
 import { EMPTY_RECORD } from '../../domain/trust/revocation-record.ts';
 import { readIdentity } from '../../fleet/identity/identity.ts';
 import { fleetPaths } from '../../fleet/wire/documents.ts';
@@ -21,7 +22,7 @@ import { SystemBus } from '../../host/bus/system-bus.ts';
 import { readKubelet } from '../../host/kubelet.ts';
 import { isClockSynchronized, nodeFacts } from '../../host/node-facts.ts';
 import { loadedUnitProperty } from '../../host/units.ts';
-import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
+import { AppError, systemCodeOf } from '../../platform/app-error.ts';
 import { succeeds } from '../../platform/async/concurrency.ts';
 import { systemClock } from '../../platform/clock.ts';
 import { silentLog } from '../../platform/log.ts';
@@ -89,21 +90,16 @@ export async function examineNode(
   }
 }
 
-/** With invalid settings the checks use the defaults. (The daemon keeps its current settings.) */
+/** With wrong settings the checks use what is right in them, as a daemon that starts does. */
 async function settingsInForce(signal: AbortSignal): Promise<{ settings: Settings; finding: Finding }> {
-  const { ok, fault } = findingsOn('settings');
-  try {
-    return { settings: await loadSettings(NODE_SOURCES, signal), finding: ok('the settings are valid') };
-  } catch (error) {
-    signal.throwIfAborted();
-    return {
-      settings: defaultSettings,
-      finding: fault(
-        `${reasonOf(error)}; the built-in settings are taken for what follows`,
-        "correct that file; 'stickpin config check' says whether it is right",
-      ),
-    };
-  }
+  const { ok, fault: faultFinding } = findingsOn('settings');
+  const { settings, fault } = await loadUsableSettings(NODE_SOURCES, signal);
+  if (fault === undefined) return { settings, finding: ok('the settings are valid') };
+  const what = `${fault.message}; what is right in them is taken for what follows`;
+  return {
+    settings,
+    finding: faultFinding(what, "correct that file; 'stickpin config check' says whether it is right"),
+  };
 }
 
 function servicesOver(bus: SystemBus): SystemServices {

@@ -1,6 +1,5 @@
 import { hostname } from 'node:os';
 import { join } from 'node:path';
-import { loadSettings } from '../../config/load-settings.ts';
 import type { Settings } from '../../domain/settings/settings.ts';
 import { FleetLock, giveLockBack, type LockSettings, lockClientId } from '../../fleet/fleet-lock.ts';
 import { IdentityKeeper } from '../../fleet/identity/identity.ts';
@@ -48,17 +47,17 @@ async function withdrawAtRemoval(settings: Settings, log: ClosableLog, signal: A
 
 /**
  * A change of the settings restarts the service within the process. An exit would not do: systemd
- * takes it for a failure and waits longer before each next start (`RestartSteps=`).
+ * takes it for a failure and waits before the next start.
  */
 async function serve(service: SideProcess): Promise<number> {
-  const { sources, log, stop, notifier } = service;
+  const { log, stop, notifier } = service;
   stop.addEventListener('abort', () => notifier.stopping(), { once: true });
   let { settings } = service;
   while (settings.fleet.enabled) {
     await work({ ...service, settings });
     if (stop.aborted) return 0;
     const { update } = settings;
-    settings = await loadSettings(sources, stop);
+    settings = await service.validSettings();
     await endLock(update, settings, log, stop);
   }
   // systemd takes an end without READY=1 for a failure.

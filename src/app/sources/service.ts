@@ -1,4 +1,3 @@
-import { loadSettings } from '../../config/load-settings.ts';
 import { hasSources } from '../../domain/settings/settings.ts';
 import { Sources } from '../../fleet/sources/sources.ts';
 import { fleetPaths } from '../../fleet/wire/documents.ts';
@@ -15,13 +14,13 @@ export async function runSourcesService(args: readonly string[]): Promise<number
 
 /** A change of the settings restarts it within the process, as the fleet process. */
 async function serve(service: SideProcess): Promise<number> {
-  const { sources, log, stop, notifier } = service;
+  const { log, stop, notifier } = service;
   stop.addEventListener('abort', () => notifier.stopping(), { once: true });
   let { settings } = service;
   while (hasSources(settings)) {
     await work({ ...service, settings });
     if (stop.aborted) return 0;
-    settings = await loadSettings(sources, stop);
+    settings = await service.validSettings();
   }
   // systemd takes an end without READY=1 for a failure.
   notifier.ready();

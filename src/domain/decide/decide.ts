@@ -21,7 +21,7 @@ import {
   mediaLeft,
   resumptions,
 } from './release-effects.ts';
-import { mirrorsWanted } from './wanted-files.ts';
+import { isCurrentMirror, mirrorsWanted } from './wanted-files.ts';
 
 /** The first pause between requests for pins that the runtime does not report. */
 const PIN_BACKOFF_MS = 1_000;
@@ -37,6 +37,23 @@ const RUNTIME_RETRY_MS = 3_000;
  * runtime that is too old only loses our mirrors.
  */
 export function decide(observed: Observed, memory: Memory, assessment: Assessment, policy: Policy): Decision {
+  const decision = decideAll(observed, memory, assessment, policy);
+  return observed.facts.keepsOnly === true ? keeping(decision, observed) : decision;
+}
+
+/** Only what keeps pins and mirrors: they may be added, and no mirror goes. */
+function keeping({ effects, pullTest, wakeAt }: Decision, { runtime }: Observed): Decision {
+  const rendered = runtime.kind === 'reachable' ? runtime.renderedMirrors : [];
+  const kept = effects.flatMap((effect): Effect[] => {
+    if (effect.kind === 'apply-pins') return [effect];
+    if (effect.kind !== 'apply-mirrors') return [];
+    const repositories = uniqueSorted([...rendered.filter(isCurrentMirror), ...effect.repositories]);
+    return isSame(rendered, repositories) ? [] : [{ ...effect, repositories }];
+  });
+  return { effects: kept, ...defined({ pullTest }), wakeAt };
+}
+
+function decideAll(observed: Observed, memory: Memory, assessment: Assessment, policy: Policy): Decision {
   const media = mediaEffects(observed);
   const adoptions = adoptionEffects(observed, memory, assessment);
   const records = recordEffects(observed, memory, assessment);

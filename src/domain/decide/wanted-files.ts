@@ -27,8 +27,7 @@ export function mirrorsWanted(
   { bundles, tags }: Pick<Assessment, 'bundles' | 'tags'>,
   { serve }: Pick<Policy, 'serve'>,
 ): readonly string[] {
-  // Entries that are not current begin with another word.
-  const current = rendered.filter((name) => !name.includes(' '));
+  const current = rendered.filter(isCurrentMirror);
   const expected = memory.areMediaUnread ? new Set(bundles.filter(mayGoOn).flatMap(repositoriesIn)) : new Set();
   const wanted = new Set([
     ...current.filter((name) => memory.running.length > 0 || expected.has(name)),
@@ -37,6 +36,11 @@ export function mirrorsWanted(
     ...bundles.filter(isInUse).flatMap((entry) => repositoriesIn(entry).filter((name) => isServed(name, serve))),
   ]);
   return [...wanted].sort();
+}
+
+/** Entries that are not current begin with another word. */
+export function isCurrentMirror(rendered: string): boolean {
+  return !rendered.includes(' ');
 }
 
 export function isServed(repository: string, { activated, except }: Policy['serve']): boolean {

@@ -7,8 +7,10 @@ export interface NodeFacts {
   readonly timeZone: string;
   /** Undefined counts as yes, so that more stays free. */
   readonly hasKubelet?: boolean;
-  /** Why new settings are refused. The earlier ones are in force. */
+  /** Why the settings are refused. The earlier ones are in force, unless `keepsOnly`. */
   readonly settingsFault?: string;
+  /** The settings were wrong at the start: what is recorded is kept, and nothing is changed. */
+  readonly keepsOnly?: true;
 }
 
 export interface KubeletFacts {

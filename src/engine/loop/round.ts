@@ -56,7 +56,7 @@ export async function round(loop: Loop, signal: AbortSignal): Promise<Pause> {
   if (diskTrouble?.code === 'store/version') return onlyReport(loop, snapshot, diskTrouble);
   const { observed, memory, assessment } = snapshot;
   const decision = decide(observed, memory, assessment, policy);
-  const plan = keepPlan(observed, assessment, policy);
+  const plan = observed.facts.keepsOnly === true ? undefined : keepPlan(observed, assessment, policy);
   state.lastRound = { at, observedMs: clock.monotonic() - at };
   try {
     await reconcileAll(loop, snapshot, decision, plan, signal);
@@ -71,7 +71,7 @@ export async function round(loop: Loop, signal: AbortSignal): Promise<Pause> {
     return { atLeastMs: 0, atMostMs: AWAY_MS };
   }
   const report = loop.status.publish();
-  if (report !== undefined) loop.hookKeeper.follow(nodeEvents(snapshot, report));
+  if (report !== undefined && observed.facts.keepsOnly !== true) loop.hookKeeper.follow(nodeEvents(snapshot, report));
   const due = loop.pace.due(decision.effects);
   const executed = await act(loop, due.effects, assessment, signal);
   state.obstacle = due.obstacle ?? [...executed.values()].find((fault) => fault !== undefined);
@@ -185,7 +185,7 @@ async function reconcileAll(
   signal: AbortSignal,
 ): Promise<void> {
   const { context, tasks } = loop;
-  const { memory, assessment } = snapshot;
+  const { observed, memory, assessment } = snapshot;
   loop.context.alive();
   recordPauses(context, snapshot);
   await context.store.settled(signal);
@@ -197,9 +197,11 @@ async function reconcileAll(
   if (plan !== undefined) loop.layerKeeper.reconcile(plan, isIdle);
   await loop.pinKeeper.reconcile(assessment.pins, memory.pinLedger, signal);
   await loop.floorKeeper.reconcile(areFloorsForgotten(snapshot), signal);
-  await loop.signedKeeper.reconcile(signal);
-  await loop.releaseKeeper.reconcile(assessment, signal);
-  await loop.hookKeeper.reconcile(degradedIn(loop.state.conditions), signal);
+  if (observed.facts.keepsOnly !== true) {
+    await loop.signedKeeper.reconcile(signal);
+    await loop.releaseKeeper.reconcile(assessment, signal);
+    await loop.hookKeeper.reconcile(degradedIn(loop.state.conditions), signal);
+  }
   context.afterRound?.();
 }
 

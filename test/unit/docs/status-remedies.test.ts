@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { NARROW } from '../../../src/domain/report/status/line.ts';
-import { type Progress, startFaultLine } from '../../../src/domain/report/status/media-line.ts';
+import { NARROW, startFaultLine, statusText, wrongSettingsLine } from '../../../src/domain/report/status/line.ts';
+import type { Progress } from '../../../src/domain/report/status/media-line.ts';
 import { restLine, statusLine } from '../../../src/domain/report/status/status-line.ts';
 import { streamNotes } from '../../../src/domain/report/stream-report.ts';
 import type { StoredBundle } from '../../../src/domain/state/state.ts';
@@ -184,7 +184,8 @@ const NOTES: readonly (readonly [string, string])[] = [
 
 it('a component that fails, and what keeps the daemon from starting, have their codes', () => {
   expect(failingLine()).toMatch(/but etcd failed/);
-  expect(isExplained(startFaultLine('stickpin', 'config/key', 'a.toml: line 2: x is not a setting'))).toBe(true);
+  for (const line of [startFaultLine('store/open', 'no'), wrongSettingsLine('a.toml: line 2: x is not a setting', '')])
+    expect(isExplained(statusText(line))).toBe(true);
 });
 
 describe('docs/operate.md: from a STATUS line to what to do', () => {

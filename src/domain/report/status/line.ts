@@ -37,6 +37,15 @@ export function headOf({ does, code }: Pick<Line, 'does' | 'code'>): string {
   return `${ACTIONS[does].words}${code === undefined ? '' : ` (${shortCode(code)})`}: `;
 }
 
+/**
+ * `STATUS=` of sd_notify(3), at most 200 characters. What does not fit is left out as whole sentences,
+ * the most important ones last.
+ */
+export function statusText(line: Line): string {
+  const head = headOf(line);
+  return `${head}${line.text(narrowed(NARROW, head.length))}`;
+}
+
 /** The text with what follows from the action. */
 export function bodyOf({ does, text, removed = [] }: Line, width: Width): string {
   const { after: last = '', removes }: ActionWords = ACTIONS[does];
@@ -61,6 +70,22 @@ export function foreignLine(
     text: ({ room }) =>
       inOrder([`${head}${sentence(oneLine(message))}`, ...after], [`${head}${first}`, ...more, ...after], room),
   };
+}
+
+/** Of a process that started with wrong settings. @param fault names the file and the key */
+export function wrongSettingsLine(fault: string, meanwhile: string): Line {
+  return foreignLine({ does: 'call-support', code: 'config/wrong' }, 'The settings are wrong: ', fault, [
+    meanwhile,
+    "See 'stickpin config check'.",
+  ]);
+}
+
+/**
+ * Of a service that can't start, which systemd shows until the next start. @param code of the error
+ * @param reason its message
+ */
+export function startFaultLine(code: string | undefined, reason: string): Line {
+  return foreignLine({ does: 'call-support', code: code ?? 'unforeseen' }, "Can't start: ", reason);
 }
 
 /**

@@ -6,7 +6,7 @@ import type { BundleAssessment } from '../../assess/assess-bundle.ts';
 import type { MediumId } from '../../model/medium.ts';
 import type { Memory } from '../../state/memory.ts';
 import type { Observed } from '../../state/state.ts';
-import { fitted, foreignSentences, MAX_LINE_LENGTH, titleAmong, withShortDigests } from '../fitted.ts';
+import { fitted, titleAmong, withShortDigests } from '../fitted.ts';
 import { reportedHold } from '../hold-text.ts';
 import { placeText } from '../reasons/image-reasons.ts';
 import { doesFor, reasonLine, reasonText, reasonWithin } from '../reasons/reason-text.ts';
@@ -22,7 +22,7 @@ import {
   urgentAmong,
   withoutOutdated,
 } from './bundle-lines.ts';
-import { headOf, type Line, type Width } from './line.ts';
+import type { Line, Width } from './line.ts';
 
 /** About the medium that was plugged in last and has something to report. */
 export function mediaLine(observed: Observed, assessment: Assessment): Line | undefined {
@@ -173,16 +173,4 @@ export function progressText({ doneBytes, totalBytes, bytesPerSecond, isUnpackin
   const leftMs = (leftBytes / bytesPerSecond) * 1000;
   const left = leftMs > MAX_LEFT_MS ? '' : `, about ${formatDuration(Math.max(1_000, leftMs))} left`;
   return `${bytes}, ${formatBytes(bytesPerSecond)}/s${left}`;
-}
-
-/**
- * `STATUS=` of a service that can't start, which systemd shows until the next start. @param code of
- * the error @param reason its message
- */
-export function startFaultLine(unit: string, code: string | undefined, reason: string): string {
-  const [what = '', ...more] = foreignSentences(`Can't start: ${reason}`);
-  const isOfSettings = code?.startsWith('config/') === true;
-  const after = isOfSettings ? [`Correct it, then run 'systemctl restart ${unit}'.`] : more;
-  const head = headOf({ does: 'call-support', code: code ?? 'unforeseen' });
-  return `${head}${fitted([what, ...after], MAX_LINE_LENGTH - head.length)}`;
 }

@@ -36,20 +36,16 @@ import {
   urgentAmong,
   withoutOutdated,
 } from './bundle-lines.ts';
-import { bodyOf, foreignLine, headOf, type Line, NARROW, narrowed, WIDE, type Width } from './line.ts';
+import { bodyOf, foreignLine, type Line, narrowed, statusText, WIDE, type Width, wrongSettingsLine } from './line.ts';
 import { copyLine, mediaLine, type Progress, unreadableNote } from './media-line.ts';
 import { isActOfPerson, isStick, type StickUse, settled, stickUse } from './stick-use.ts';
 import { workLine } from './work-line.ts';
 
 /**
- * `STATUS=` of sd_notify(3), at most 200 characters: what a person does, then what happens, how far
- * it is and what comes next. What does not fit is left out as whole sentences, the most important
- * ones last.
+ * `STATUS=`: what a person does, then what happens, how far it is and what comes next.
  */
 export function statusLine(snapshot: Snapshot, progress: Progress): string {
-  const line = lineOf(snapshot, progress);
-  const head = headOf(line);
-  return `${head}${line.text(narrowed(NARROW, head.length))}`;
+  return statusText(lineOf(snapshot, progress));
 }
 
 /** As {@link statusLine}, whole and in its parts. */
@@ -70,6 +66,9 @@ function stayBeside(does: Does, { assessment }: Snapshot): string {
  */
 function lineOf(snapshot: Snapshot, progress: Progress): Line {
   const { observed, memory, assessment } = snapshot;
+  const { keepsOnly, settingsFault = '' } = observed.facts;
+  if (keepsOnly === true)
+    return wrongSettingsLine(settingsFault, 'Until they are corrected, releases stay as they are.');
   const use = stickUse(snapshot, progress);
   const isStuck = memory.obstacle !== undefined && memory.running.length === 0;
   const media = mediaLine(observed, assessment);

@@ -48,24 +48,6 @@ describe.runIf(have('dbus-daemon'))('the daemon whose settings changed', { timeo
         `[paths]\nstate_dir = "${base}/state"\nrun_dir = "${base}/run"\n`,
     );
 
-  it.each([
-    ['an unknown key', '[preload]\nparalel = 3\n', /: line 2: preload\.paralel is not a setting/],
-    ['no TOML', '[preload]\nparallel = 3 d\n', /is not TOML: line 2 can't be read from column \d+ on/],
-  ])('says in its last STATUS why it refuses settings with %s, and what to do', async (_what, text, why) => {
-    writeFileSync(join(base, 'stickpin.toml'), text);
-    child = spawn(process.execPath, [program, '--config', join(base, 'stickpin.toml')], {
-      env: { PATH: process.env.PATH, NOTIFY_SOCKET: notified.path },
-      stdio: 'ignore',
-    });
-    expect(await once(child, 'exit')).toEqual([1, null]);
-    await eventually(() => expect(notified.received).toHaveLength(1));
-    const [status = ''] = notified.received.map(String);
-    expect(status).toMatch(/^STATUS=CALL SUPPORT \(C-\d\d\): Can't start: \S+stickpin\.toml/);
-    expect(status).toMatch(why);
-    expect(status).toMatch(/Correct it, then run 'systemctl restart stickpin'\.$/);
-    expect(status.length).toBeLessThanOrEqual('STATUS='.length + 200);
-  });
-
   async function start(env: NodeJS.ProcessEnv): Promise<void> {
     writeSettings(1);
     child = spawn(process.execPath, [program, '--config', join(base, 'stickpin.toml')], {

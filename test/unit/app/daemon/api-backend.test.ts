@@ -68,3 +68,42 @@ describe('the answer to a command', () => {
     expect(isAnswered).toBe(true);
   });
 });
+
+describe('commands while the settings are wrong', () => {
+  const asked: string[] = [];
+  const engine = {
+    commandsBy: () => Object.fromEntries(COMMAND_NAMES.map((one) => [one, () => void asked.push(one)])),
+    imagesOf: () => ['one'],
+    note: () => undefined,
+    settled: async () => undefined,
+  };
+  const daemon = { engine, revokeKey: async () => void asked.push('revokeKey') } as unknown as Daemon;
+  const { methods } = createApiBackend(
+    () => daemon,
+    () => 'a.toml: line 2: x is not a setting of stickpin',
+  );
+
+  it('are refused where they change something, with what is wrong', async () => {
+    const refused = [
+      () => methods.activate({ bundle: 'ocp' }, call),
+      () => methods.approve({ bundle: 'ocp' }, call),
+      () => methods.unpin({ bundle: 'ocp', removeImages: false, force: true }, call),
+      () => methods.load({ path: '/mnt' }, call),
+      () => methods.rescan({}, call),
+      () => methods.restoreKey({ keyId: 'x' }, call),
+      () => methods.resetStream({ stream: 'ocp' }, call),
+    ];
+    for (const ask of refused)
+      await expect(ask()).rejects.toMatchObject({
+        code: 'config/wrong',
+        message: expect.stringContaining('a.toml: line 2'),
+      });
+    expect(asked).toEqual([]);
+  });
+
+  it('work where they only read, and where they take trust away', async () => {
+    expect(await methods.getImages({ bundle: 'ocp' }, call)).toEqual(['one']);
+    await methods.revokeKey({ keyId: 'x' }, call);
+    expect(asked).toEqual(['revokeKey']);
+  });
+});

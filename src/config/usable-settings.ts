@@ -1,0 +1,105 @@
+import { readFile } from 'node:fs/promises';
+import { parse } from 'toml';
+import * as v from 'valibot';
+import {
+  deepFreeze,
+  defaultSettings,
+  jointFaults,
+  type Settings,
+  settingsSchema,
+} from '../domain/settings/settings.ts';
+import { AppError } from '../platform/app-error.ts';
+import { tomlFault } from '../platform/schema-fault.ts';
+import { isTable, listFragments, loadSettings, merge, type SettingsSources, type Table } from './load-settings.ts';
+
+interface UsableSettings {
+  readonly settings: Settings;
+  /** What is wrong in the sources. `settings` has everything else then. */
+  readonly fault: AppError | undefined;
+}
+
+/**
+ * Like {@link loadSettings}, and where that refuses: the settings without what is wrong. They are
+ * good enough to keep what a node has, and not to change it: a key that is left out has its default.
+ *
+ * @throws AppError `config/file` (`reject`): a required file is not there
+ */
+export async function loadUsableSettings(sources: SettingsSources, signal: AbortSignal): Promise<UsableSettings> {
+  try {
+    return { settings: await loadSettings(sources, signal), fault: undefined };
+  } catch (fault) {
+    if (!(fault instanceof AppError)) throw fault;
+    return { settings: deepFreeze(usableIn(await usableTables(sources, signal))), fault };
+  }
+}
+
+async function usableTables({ fragments }: SettingsSources, signal: AbortSignal): Promise<Table> {
+  let merged: Table = {};
+  for (const fragment of fragments) {
+    const listed = listFragments({ fragments: [fragment] }, undefined, signal);
+    const paths = 'folder' in fragment ? await listed.catch(() => []) : await listed;
+    for (const path of paths) {
+      const text = await readFile(path, { encoding: 'utf8', signal }).catch(() => '');
+      signal.throwIfAborted();
+      merged = merge(merged, usableTable(text));
+    }
+  }
+  return merged;
+}
+
+/** More faulty lines than a person makes: the file is something else. */
+const MAX_FAULTY_LINES = 50;
+
+/** The text without the lines that are no TOML. */
+function usableTable(text: string): Table {
+  const lines = text.split('\n');
+  for (let tried = 0; tried < MAX_FAULTY_LINES; tried++) {
+    try {
+      return { ...(parse(lines.join('\n')) as Table) };
+    } catch (error) {
+      const { line } = tomlFault(error);
+      if (line === undefined) return {};
+      leaveOut(lines, line - 1);
+    }
+  }
+  return {};
+}
+
+/** With a header goes its section, whose keys would belong to the one before. */
+function leaveOut(lines: string[], index: number): void {
+  const isHeader = (line: string | undefined) => line?.trimStart().startsWith('[') === true;
+  const end = isHeader(lines[index]) ? lines.findIndex((line, at) => at > index && isHeader(line)) : index + 1;
+  lines.fill('', index, end === -1 ? lines.length : end);
+}
+
+function usableIn(table: Table): Settings {
+  let usable = table;
+  for (;;) {
+    const result = v.safeParse(settingsSchema, usable);
+    const faulty = result.success
+      ? jointFaults(result.output).map(({ key, others }) => [key, ...others].map((one) => one.split('.')))
+      : result.issues.map(({ path = [] }) => [path.map(({ key }) => String(key))]);
+    if (result.success && faulty.length === 0) return result.output;
+    const next = faulty.reduce((left, places) => withoutFirst(left, places), usable);
+    if (next === usable) return defaultSettings;
+    usable = next;
+  }
+}
+
+/** Without the first of these keys that the table has. The same table when it has none. */
+function withoutFirst(table: Table, places: readonly (readonly string[])[]): Table {
+  for (const place of places) {
+    const next = without(table, place);
+    if (next !== table) return next;
+  }
+  return table;
+}
+
+/** A list goes as a whole. */
+function without(table: Table, [key = '', ...inner]: readonly string[]): Table {
+  if (!Object.hasOwn(table, key)) return table;
+  const { [key]: value, ...others } = table;
+  if (inner.length === 0 || !isTable(value)) return others;
+  const next = without(value, inner);
+  return next === value ? table : { ...table, [key]: next };
+}
