@@ -1,5 +1,11 @@
 import { type Digest, isDigest } from '../domain/model/digest.ts';
-import { formatReference, parseReference, type Reference, withRegistry } from '../domain/model/reference.ts';
+import {
+  formatReference,
+  hasUpperCaseHost,
+  parseReference,
+  type Reference,
+  withRegistry,
+} from '../domain/model/reference.ts';
 import { bundleError } from './bundle-error.ts';
 
 /** `name` is `org.opencontainers.image.ref.name`. */
@@ -49,6 +55,10 @@ export function parseImageRequest(text: string, shortNames?: string): ImageReque
     throw bundleError('bundle/option', `component '${first}' must be a short name such as etcd (a-z 0-9 . _ -)`);
   }
   const parsed = parseReference(shortNames === undefined ? reference : withRegistry(reference, shortNames));
+  if (hasUpperCaseHost(reference)) {
+    const why = 'Container runtimes take a name with capital letters in its registry for another one';
+    throw bundleError('bundle/option', `${reference} must be written as ${formatReference(parsed)}. ${why}`);
+  }
   return {
     reference: parsed,
     source: source.length === 0 ? fromRegistry(parsed) : parseImageSource(source.join('=')),

@@ -73,6 +73,11 @@ export function isCanonicalReference(text: string): boolean {
   }
 }
 
+/** As `Quay.io/coreos/etcd`: runtimes keep it, so that it is another name than `quay.io/coreos/etcd`. */
+export function hasUpperCaseHost(text: string): boolean {
+  return /[A-Z]/.test(text.slice(0, Math.max(0, text.indexOf('/'))));
+}
+
 /** `quay.io/coreos/etcd` of `quay.io/coreos/etcd:3.5@sha256:…`. Never throws. */
 export function repositoryOf(reference: string): string {
   const [named = ''] = reference.split('@');

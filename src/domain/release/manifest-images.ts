@@ -1,6 +1,6 @@
 import { defined } from '../../platform/defined.ts';
 import type { Image } from '../model/bundle.ts';
-import { formatReference, parseReference, type Reference, repositoryOf } from '../model/reference.ts';
+import { formatReference, hasUpperCaseHost, parseReference, type Reference, repositoryOf } from '../model/reference.ts';
 
 interface PodImage {
   /** As `Deployment shop/web, container app`. */
@@ -233,6 +233,7 @@ function alwaysPulled(
 
 function absence(image: string, { repository, tag, digest }: Reference, { names, tags }: Carried): ManifestProblem[] {
   const name = formatReference(digest === undefined ? { repository, tag: tag ?? 'latest' } : { repository, digest });
+  if (hasUpperCaseHost(image)) return [{ kind: 'not-carried', image }];
   if (names.has(name)) return [];
   const others = tags.get(repository);
   if (others === undefined) return [{ kind: 'not-carried', image }];

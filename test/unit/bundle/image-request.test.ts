@@ -46,3 +46,10 @@ describe('parseImageRequest', () => {
     expect(() => parseImageRequest(text)).toThrow(expect.objectContaining({ code }));
   });
 });
+
+it('refuses a registry in upper case, which runtimes take for another one, with the name to write', () => {
+  expect(() => parseImageRequest('etcd=Quay.IO/coreos/etcd:1')).toThrow(
+    'Quay.IO/coreos/etcd:1 must be written as quay.io/coreos/etcd:1',
+  );
+  expect(() => parseImageRequest('quay.io/coreos/etcd:V1')).not.toThrow();
+});

@@ -45,6 +45,7 @@ describe('manifestWarnings', () => {
     ['docker.io/nginx:latest', undefined, ["has the tag 'latest', which means imagePullPolicy Always"]],
     ['docker.io/nginx', undefined, ['has no tag, which means imagePullPolicy Always']],
     ['quay.io/x/other:1', undefined, ['image quay.io/x/other:1 is not in the bundle']],
+    ['Quay.IO/x/app:1', undefined, ['image Quay.IO/x/app:1 is not in the bundle']],
     ['quay.io/x/app:7', undefined, ['by that tag: the bundle has only the tags 1, 2, 3, 4, 5 … of its repository']],
     ['quay.io/x/bare:1', undefined, ['by that tag: the bundle has only images without a tag of its repository']],
     [`quay.io/x/app:1@${other}`, undefined, ['it carries another digest of quay.io/x/app']],
