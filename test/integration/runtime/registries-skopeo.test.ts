@@ -199,7 +199,7 @@ describe.runIf(have('root', 'mmdebstrap'))('our registries drop-in, read by skop
     ['two prefixes of one location that agree', registry('prefix = "x.io"') + registry('prefix = "y.io"'), ''],
     [
       'the same prefix with two locations',
-      registry('prefix = "x.io"') + '[[registry]]\nprefix = "x.io"\nlocation = "b"\n',
+      `${registry('prefix = "x.io"')}[[registry]]\nprefix = "x.io"\nlocation = "b"\n`,
       '',
     ],
     ['entries that differ in two files', registry('insecure = true'), registry('prefix = "x.io"')],
@@ -218,7 +218,7 @@ describe.runIf(have('root', 'mmdebstrap'))('our registries drop-in, read by skop
     ['a wildcard with a port', registry('prefix = "*.a.io:80"'), ''],
     [
       'wildcards that are taken as they are',
-      registry('prefix = "*.*.io"') + '[[registry]]\nprefix = "a.*.io"\nlocation = "b"\n',
+      `${registry('prefix = "*.*.io"')}[[registry]]\nprefix = "a.*.io"\nlocation = "b"\n`,
       '',
     ],
     ['keys in upper case', 'Unqualified-Search-Registries = "x"\n', ''],
