@@ -5,6 +5,7 @@ import type { BundleId } from '../domain/model/digest.ts';
 import type { MediumId } from '../domain/model/medium.ts';
 import type { Fault } from '../domain/model/reason.ts';
 import type { TagGiven } from '../domain/state/memory.ts';
+import type { PastSpeaker } from '../domain/state/past.ts';
 import type { Floors, PinLedger } from '../domain/state/release-record.ts';
 import type { Stored, StoredBundle } from '../domain/state/state.ts';
 import type { KeyRotation, RejectedName, Verdict } from '../domain/trust/approval.ts';
@@ -68,12 +69,20 @@ export interface StateStore {
   newestEvent(): number;
   /** The newest `limit` events, oldest first; of all bundles when `bundleId` is undefined. */
   events(bundleId: BundleId | undefined, limit: number): readonly EventRow[];
-  /** A known bundle stays as it is. @param isClaim the node had pins of it before */
+  /**
+   * A known bundle stays as it is. One that was forgotten has its times again, also that of its
+   * retirement. @param isClaim the node had pins of it before
+   */
   adopt(bundle: VerifiedBundle, event: EventRow, rotation?: KeyRotation, isClaim?: boolean): void;
   /** Adds a bundle with its milestones after a loss of the state. A known bundle stays as it is. */
   rebuild(bundle: StoredBundle, event: EventRow, rotation?: KeyRotation): void;
   /** A soak or a list of bad blobs comes without an event, and may be lost with the database. */
   change(bundleId: BundleId, fields: BundleChange, event?: EventRow): void;
+  /**
+   * Makes one line of a retired release. What it says about others stays, and its verdict if that
+   * is a rejection. The keys that it brought and revoked stay.
+   */
+  forget(bundleId: BundleId, speaker: PastSpeaker | undefined): void;
   /** Replaces the earlier verdict on the digest. */
   setVerdict(verdict: Verdict, event: EventRow): void;
   /** Replaces the earlier rejection of the name. */
@@ -123,7 +132,15 @@ export interface StreamStore {
 }
 
 /** `loss`: what was left of a lost state, until what follows from that is recorded. */
-export type DocumentName = 'floors' | 'pins' | 'hooks' | 'revocations' | 'hidden-revocations' | 'loss' | 'pauses';
+export type DocumentName =
+  | 'floors'
+  | 'pins'
+  | 'hooks'
+  | 'revocations'
+  | 'speakers'
+  | 'hidden-revocations'
+  | 'loss'
+  | 'pauses';
 
 /** Small documents of the state. */
 export interface DocumentStore {

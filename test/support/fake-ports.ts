@@ -448,6 +448,10 @@ function createFakeStore(initial: readonly StoredBundle[]): FakeStore {
       change(bundleId, { rolledBackAt: event.at, rolledBackReason, isRolledBackByHand: byHand !== undefined });
       change(next.bundleId, { activationRequestedAt: next.event.at });
     },
+    forget: (bundleId) => {
+      if (fake.fail !== undefined) throw fake.fail;
+      bundles = bundles.filter((one) => one.bundleId !== bundleId);
+    },
     settled: async () => undefined,
     trouble: () => {
       const { fail } = fake;

@@ -25,7 +25,7 @@ export interface AdoptionContext {
   readonly stepFrom?: ReadonlyMap<string, number>;
   /** Pins that belong to no known release; default none. */
   readonly unclaimed?: ReadonlySet<string>;
-  /** The node had adopted it before its records were lost. Default false. */
+  /** The node had adopted it before it was forgotten, or its records were lost. Default false. */
   readonly wasAdopted?: boolean;
 }
 

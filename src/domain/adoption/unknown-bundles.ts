@@ -100,6 +100,7 @@ export function sortUnknown(
       bundles: [...stored.bundles, ...adopting],
       allowDowngrade: policy.update.allow_downgrade,
       unclaimed,
+      wasAdopted: stored.past?.some((past) => past.bundleId === bundleId),
     });
     const admission = admit(bundle.bundle, context, approvals, medium.label);
     switch (admission.kind) {

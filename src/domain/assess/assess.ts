@@ -21,6 +21,7 @@ import { type Whole, wholeReleases } from '../release/whole.ts';
 import type { Policy } from '../settings/settings.ts';
 import { NO_CHECKS } from '../state/checks.ts';
 import type { Memory } from '../state/memory.ts';
+import type { PastSpeaker } from '../state/past.ts';
 import { approvalsIn, type Observed, type Stored, type StoredBundle } from '../state/state.ts';
 import type { RejectedName } from '../trust/approval.ts';
 import { isRelease, type NoticeResult, noticeResult } from '../trust/trust-in-force.ts';
@@ -93,7 +94,7 @@ export function assess(observed: Observed, memory: Memory, recorded: Stored, pol
   const releases = { ...stored, bundles: bundles.map(({ bundle }) => bundle) };
   const short = shortOfSpace(bundles, observed);
   const waiting = waitingOf(bundles, memory);
-  const beside = { short, waiting, unclaimed: pins.unclaimed, afterProof: tags.afterProof, whole };
+  const beside = { short, waiting, pins, afterProof: tags.afterProof, whole };
   const life = assessLifecycle(observed, memory, releases, beside, policy);
   return {
     bundles,
@@ -235,12 +236,23 @@ function assessPaths(observed: Observed, stored: Stored, adoptions: readonly Ado
   return readPaths({
     releases: bundles.filter(isRelease),
     arriving: arriving.filter(isRelease),
-    speakers: [...trusted.map(asSpeaker), ...rejected.map(onlyOfItself), ...arriving],
+    speakers: [
+      ...pastSpeakers(stored, observed),
+      ...trusted.map(asSpeaker),
+      ...rejected.map(onlyOfItself),
+      ...arriving,
+    ],
     withdrawn: new Set(withdrawn.map(({ bundleId }) => bundleId)),
     running: seen && runningReleases(bundles, seen),
     policy,
     now,
   });
+}
+
+/** Unless all keys that signed one are revoked now. */
+function pastSpeakers({ speakers = [] }: Stored, { revocations }: Observed): readonly PastSpeaker[] {
+  const isRevoked = (keyId: string) => revocations.keyIds.includes(keyId);
+  return speakers.filter(({ signerKeyIds }) => signerKeyIds.length === 0 || !signerKeyIds.every(isRevoked));
 }
 
 function onlyOfItself(bundle: StoredBundle): StoredBundle {

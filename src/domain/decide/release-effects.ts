@@ -214,6 +214,8 @@ export function lifecycleEffect(
       return defined({ kind: 'retire', bundleId, removeImages, roomFor: finding.roomFor });
     case 'incomplete':
       return { kind: 'retire', bundleId, removeImages, isIncomplete: true };
+    case 'over':
+      return { kind: 'forget-release', bundleId };
     case 'removable':
       return defined({
         kind: 'remove-images',

@@ -6,12 +6,14 @@ import type { Memory } from '../state/memory.ts';
 import type { Soak } from '../state/release-record.ts';
 import type { Observed, Stored, StoredBundle } from '../state/state.ts';
 import { type ContainerView, imageIds, judgeSoak, type SoakVerdict, soakAfter, witnessesOf } from './evidence.ts';
+import { forgettable } from './forgetting.ts';
 import { hasSameArtifacts, isRolledBack, isTwin, keptBundles, unprovenReleases, wasActive } from './recorded-phase.ts';
 import { incompleteReleases, isProtected } from './retention.ts';
 import { isUnpinning, removals, replacements, retirements, type ShortOfSpace, UNPIN_POLL_MS } from './retirement.ts';
 import { provenWithFallback, rollbackOfProven, rollbackOfUnproven } from './rollback.ts';
 import { isOtherOfStreamRunning, isRunning, seenRunning } from './running-releases.ts';
 import type { ProofGoal } from './tag-goals.ts';
+import type { PinAssessment } from './unclaimed-pins.ts';
 import type { Whole } from './whole.ts';
 
 export interface LifecycleAssessment {
@@ -29,8 +31,7 @@ export interface LifecycleAssessment {
 interface Beside {
   readonly short: readonly ShortOfSpace[];
   readonly waiting: readonly StoredBundle[];
-  /** Pinned references without a known release: their images are not removed. */
-  readonly unclaimed: readonly string[];
+  readonly pins: PinAssessment;
   readonly afterProof: readonly ProofGoal[];
   readonly whole: Whole;
 }
@@ -39,10 +40,11 @@ export function assessLifecycle(
   observed: Observed,
   memory: Memory,
   stored: Stored,
-  { short, waiting, unclaimed, afterProof, whole }: Beside,
+  { short, waiting, pins, afterProof, whole }: Beside,
   policy: Policy,
 ): LifecycleAssessment {
   const { runtime, containers } = observed;
+  const { unclaimed } = pins;
   const foreign = foreignDigests(runtime, stored);
   const unpinAt = isUnpinning(observed, stored) ? [observed.now + UNPIN_POLL_MS] : [];
   const nothing = { findings: [], wakeAt: unpinAt[0], soaks: new Map(), outrun: new Set<BundleId>(), foreign };
@@ -52,7 +54,9 @@ export function assessLifecycle(
   const incomplete = incompleteReleases({ observed, memory, bundles: stored.bundles, policy }).map(
     (bundleId): LifecycleFinding => ({ kind: 'incomplete', bundleId }),
   );
-  if (containers === undefined) return { ...nothing, findings: incomplete };
+  const past = forgettable({ observed, memory, stored, pins, policy, whole });
+  const over = past === undefined ? [] : [{ kind: 'over', bundleId: past } as const];
+  if (containers === undefined) return { ...nothing, findings: [...incomplete, ...over] };
   const ids = imageIds(runtime.images);
   const view: ContainerView = { observed, memory, stored, policy, containers, ids, unclaimed, whole };
   const unproven = unprovenReleases(stored).map((bundle) => follow(bundle, view));
@@ -77,6 +81,7 @@ export function assessLifecycle(
       ...incomplete,
       ...removals(view),
       ...replacements(view, afterProof),
+      ...over,
     ],
     wakeAt: due.length === 0 ? undefined : Math.min(...due),
     foreign,

@@ -158,29 +158,43 @@ interface RemovalContext {
 }
 
 /**
- * Image ids of a retired bundle that may be removed: stickpin pulled them, no kept bundle, pin or
- * unclaimed pin names them, and all their names are ours. None while a delta that is not ready
- * builds on the bundle. Containers are not considered.
+ * Image ids of each retired bundle that may be removed: stickpin pulled them, no kept bundle, pin
+ * or unclaimed pin names them, and all their names are ours. None while a delta that is not ready
+ * builds on the bundle. Containers are not considered. The work grows with the sum of bundles and
+ * images, not with their product.
  */
-export function removableIds(
-  bundle: StoredBundle,
-  { images, ids, stored, policy: { streams }, unclaimed = [] }: RemovalContext,
-): readonly string[] {
+export function removableIds({
+  images,
+  ids,
+  stored,
+  policy: { streams },
+  unclaimed = [],
+}: RemovalContext): ReadonlyMap<StoredBundle, readonly string[]> {
   const { bundles, pulledByUs = new Set() } = stored;
-  if (!isRetired(bundle) || bundle.removeImages !== true || isBaseInNeed(bundle, bundles)) return [];
+  const leaving = bundles.filter(
+    (bundle) => isRetired(bundle) && bundle.removeImages === true && !isBaseInNeed(bundle, bundles),
+  );
+  if (leaving.length === 0) return new Map();
   const needed = new Set<string | undefined>([
     ...keptBundles(bundles).flatMap(({ contents }) => allIn(contents).map(({ reference }) => ids.of(reference))),
     ...unclaimed.map((reference) => ids.of(reference)),
   ]);
   const ours = namesOf(bundles);
   const given = new Set(bundles.flatMap((one) => goalsAfterProof(one, streams)).map(({ tag }) => tag));
-  return images
-    .filter((image) => !image.pinned && !needed.has(image.imageId))
-    .filter((image) => allIn(bundle.contents).some(({ reference }) => ids.of(reference) === image.imageId))
-    .filter((image) => isPulledByUs(image, bundles, ids, pulledByUs))
-    .filter((image) => image.repoTags.every((tag) => ours.tags.has(tag) || given.has(tag)))
-    .filter((image) => image.repoDigests.every((name) => ours.repositories.has(repositoryOf(name))))
-    .map((image) => image.imageId);
+  const pulled = idsPulledByUs(bundles, ids, pulledByUs);
+  const free = new Set(
+    images
+      .filter((image) => !image.pinned && !needed.has(image.imageId) && pulled.has(image.imageId))
+      .filter((image) => image.repoTags.every((tag) => ours.tags.has(tag) || given.has(tag)))
+      .filter((image) => image.repoDigests.every((name) => ours.repositories.has(repositoryOf(name))))
+      .map((image) => image.imageId),
+  );
+  return new Map(
+    leaving.map((bundle) => {
+      const own = new Set(allIn(bundle.contents).map(({ reference }) => ids.of(reference) ?? ''));
+      return [bundle, [...own].filter((imageId) => free.has(imageId))];
+    }),
+  );
 }
 
 /** The time after a retirement in which its tags are removed. A tag in use then stays. */
@@ -207,9 +221,10 @@ export function spareTags(
   const others = new Set(unclaimed.map((reference) => ids.of(reference)));
   const named = namesOf(bundles.filter((other) => !isRetired(other) || other.removeImages !== true)).tags;
   const claimed = new Set([...named, ...proofGoals(bundles, streams).map(({ tag }) => tag)]);
-  const staying = images
-    .filter(({ imageId, pinned }) => pinned && needed.has(imageId) && !others.has(imageId))
-    .filter((image) => isPulledByUs(image, bundles, ids, pulledByUs));
+  const pulled = idsPulledByUs(bundles, ids, pulledByUs);
+  const staying = images.filter(
+    ({ imageId, pinned }) => pinned && needed.has(imageId) && !others.has(imageId) && pulled.has(imageId),
+  );
   const stayingIds = new Set<string | undefined>(staying.map(({ imageId }) => imageId));
   const afterProof = bundle.provenAt === undefined ? [] : goalsAfterProof(bundle, streams);
   return [...tagGoalsOf(bundle), ...afterProof]
@@ -284,19 +299,20 @@ function usedIds(container: RuntimeContainer, ids: ImageIds): ReadonlySet<string
   return new Set([imageIdOf(container, ids), ...volumes.map((name) => ids.of(name))]);
 }
 
-/** An image that was present before is foreign, whatever its other names. */
-export function isPulledByUs(
-  { imageId }: RuntimeImage,
+/** Images that stickpin pulled. One that was present before is foreign, whatever its names. */
+export function idsPulledByUs(
   bundles: readonly StoredBundle[],
   ids: ImageIds,
   pulledByUs: ReadonlySet<string>,
-): boolean {
-  const references = new Set(
-    bundles
-      .flatMap(({ contents }) => allIn(contents).map(({ reference }) => reference))
-      .filter((name) => ids.of(name) === imageId),
-  );
-  return references.size > 0 && [...references].every((reference) => pulledByUs.has(reference));
+): ReadonlySet<string> {
+  const all = new Map<string, boolean>();
+  for (const { contents } of bundles) {
+    for (const { reference } of allIn(contents)) {
+      const imageId = ids.of(reference);
+      if (imageId !== undefined) all.set(imageId, all.get(imageId) !== false && pulledByUs.has(reference));
+    }
+  }
+  return new Set([...all].flatMap(([imageId, isOurs]) => (isOurs ? [imageId] : [])));
 }
 
 function namesOf(bundles: readonly StoredBundle[]) {

@@ -1,5 +1,4 @@
 import { allIn } from '../model/bundle.ts';
-import type { RuntimeImage } from '../model/image.ts';
 import { repositoryOf } from '../model/reference.ts';
 import type { DiskUse } from '../preload/space.ts';
 import type { LifecycleFinding } from '../state/effect.ts';
@@ -7,7 +6,7 @@ import type { Observed, Stored, StoredBundle } from '../state/state.ts';
 import { type ContainerView, imageIdOf } from './evidence.ts';
 import { isRetired, keptBundles } from './recorded-phase.ts';
 import {
-  isPulledByUs,
+  idsPulledByUs,
   ownArtifactLayers,
   removableIds,
   roomFor,
@@ -61,9 +60,7 @@ export function retirements(view: ContainerView, short: readonly ShortOfSpace[])
     .filter(isFree)
     .map((bundle): LifecycleFinding => ({ kind: 'spare', bundleId: bundle.bundleId }));
   // One at a time: the space that the last one freed has to be seen first.
-  const isFreeing =
-    stored.bundles.some((bundle) => isRetired(bundle) && withRemovals(bundle, view).length > 0) ||
-    areArtifactsLeft(view);
+  const isFreeing = withRemovals(view).some(({ images }) => images.length > 0) || areArtifactsLeft(view);
   if (surplus.length > 0 || isFreeing) return surplus;
   for (const { bundle, lacking } of short) {
     const given = roomFor(bundle, lacking, stored, policy.lifecycle, view.observed.layersBesideImages);
@@ -86,8 +83,9 @@ export function removals(view: ContainerView): LifecycleFinding[] {
   // What a person gave up, or what was never complete, goes whatever remains.
   const isFree = ({ payload, isGivenUp, readyAt }: StoredBundle) =>
     isGivenUp === true || readyAt === undefined || isReliable(payload.name, bundles, view.whole);
+  const byBundle = new Map(withRemovals(view).map(({ bundle, images }) => [bundle, images]));
   return bundles.filter(isFree).flatMap((bundle): LifecycleFinding[] => {
-    const images = withRemovals(bundle, view).filter(({ imageId }) => !taken.has(imageId));
+    const images = (byBundle.get(bundle) ?? []).filter(({ imageId }) => !taken.has(imageId));
     const tags = withSpareTags(bundle, view).filter((tag) => !taken.has(tag));
     for (const name of [...images.map(({ imageId }) => imageId), ...tags]) taken.add(name);
     if (images.length + tags.length === 0) return [];
@@ -95,16 +93,16 @@ export function removals(view: ContainerView): LifecycleFinding[] {
   });
 }
 
-function withRemovals(
-  bundle: StoredBundle,
-  { observed: { runtime }, stored, policy, containers, ids, unclaimed }: ContainerView,
-) {
+function withRemovals({ observed: { runtime }, stored, policy, containers, ids, unclaimed }: ContainerView) {
   if (runtime.kind !== 'reachable') return [];
-  const removable = removableIds(bundle, { images: runtime.images, ids, stored, policy, unclaimed });
-  const { artifacts = [] } = bundle.contents;
-  return withoutUsed(removable, containers, ids).map((removal) => {
-    const name = artifacts.find(({ reference }) => ids.of(reference) === removal.imageId)?.reference;
-    return { ...removal, ...(name !== undefined && { name }) };
+  const removable = removableIds({ images: runtime.images, ids, stored, policy, unclaimed });
+  return [...removable].map(([bundle, imageIds]) => {
+    const { artifacts = [] } = bundle.contents;
+    const images = withoutUsed(imageIds, containers, ids).map((removal) => {
+      const name = artifacts.find(({ reference }) => ids.of(reference) === removal.imageId)?.reference;
+      return { ...removal, ...(name !== undefined && { name }) };
+    });
+    return { bundle, images };
   });
 }
 
@@ -134,7 +132,7 @@ export function replacements(view: ContainerView, afterProof: readonly ProofGoal
   return [...byRelease].flatMap(([bundle, goals]): LifecycleFinding[] => {
     const names = new Set(policy.streams[bundle.payload.name]?.replace_stopped);
     if (names.size === 0) return [];
-    const replaced = replacedIds(bundle, goals, runtime.images, view);
+    const replaced = replacedIds(bundle, goals, view);
     const stopped = containers.filter(
       (container) =>
         container.state === 'exited' && names.has(container.key) && replaced.has(imageIdOf(container, ids) ?? ''),
@@ -149,7 +147,6 @@ export function replacements(view: ContainerView, afterProof: readonly ProofGoal
 function replacedIds(
   bundle: StoredBundle,
   goals: readonly ProofGoal[],
-  images: readonly RuntimeImage[],
   { stored: { bundles, pulledByUs = new Set() }, ids }: ContainerView,
 ): ReadonlySet<string> {
   const isNext = (repository: string) => {
@@ -160,9 +157,7 @@ function replacedIds(
     );
   };
   const present = new Set(bundle.contents.images.map(({ reference }) => ids.of(reference)));
-  const ours = new Set(
-    images.filter((image) => isPulledByUs(image, bundles, ids, pulledByUs)).map((one) => one.imageId),
-  );
+  const ours = idsPulledByUs(bundles, ids, pulledByUs);
   const older = bundles.filter(
     ({ payload, activatedAt = Number.POSITIVE_INFINITY }) =>
       payload.name === bundle.payload.name && activatedAt < (bundle.provenAt ?? 0),

@@ -82,11 +82,8 @@ export function needsContainers(
     if (mayReplace(stored.bundles, policy.streams)) return true;
   }
   const context = { images: runtime.images, ids: imageIds(runtime.images), stored, policy };
-  return stored.bundles.some(
-    (bundle) =>
-      removableIds(bundle, context).length > 0 ||
-      withoutUses(spareTags(bundle, observed.now, context), observed).length > 0,
-  );
+  if ([...removableIds(context).values()].some((imageIds) => imageIds.length > 0)) return true;
+  return stored.bundles.some((bundle) => withoutUses(spareTags(bundle, observed.now, context), observed).length > 0);
 }
 
 function mayReplace(bundles: readonly StoredBundle[], streams: Policy['streams']): boolean {

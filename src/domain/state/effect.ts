@@ -59,6 +59,8 @@ export type Effect =
       readonly tags?: readonly string[];
       readonly stopped?: readonly StoppedContainer[];
     }
+  /** Nothing of a retired release is left: it becomes one line, and its documents go. */
+  | { readonly kind: 'forget-release'; readonly bundleId: BundleId }
   | { readonly kind: 'heal-images'; readonly images: readonly Healing[] }
   /** Record the signers of an adopted bundle: a signature or a trusted key is new. */
   | {
@@ -111,6 +113,8 @@ export type LifecycleFinding =
   | { readonly kind: 'runs-unrequested'; readonly bundleId: BundleId; readonly components: readonly string[] }
   | { readonly kind: 'spare'; readonly bundleId: BundleId; readonly roomFor?: BundleId }
   | { readonly kind: 'incomplete'; readonly bundleId: BundleId }
+  /** Nothing of it is left. */
+  | { readonly kind: 'over'; readonly bundleId: BundleId }
   | {
       readonly kind: 'removable';
       readonly bundleId: BundleId;

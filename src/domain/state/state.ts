@@ -9,6 +9,7 @@ import type { Policy } from '../settings/settings.ts';
 import type { Approvals, KeyRotation, RejectedName, Revocations, Verdict } from '../trust/approval.ts';
 import type { Role } from '../trust/role.ts';
 import type { TrustInForce } from '../trust/trust-in-force.ts';
+import type { PastRelease, PastSpeaker } from './past.ts';
 import type { ReleaseRecord } from './release-record.ts';
 
 /** An adopted bundle. */
@@ -24,6 +25,10 @@ export interface Stored {
   /** One of each name. */
   readonly rejectedNames?: readonly RejectedName[];
   readonly rotation: KeyRotation;
+  /** Releases that are over, the oldest first. Default none. */
+  readonly past?: readonly PastRelease[];
+  /** What those say about other releases. Default none. */
+  readonly speakers?: readonly PastSpeaker[];
   /** Of roll-outs, until they end. Default none. */
   readonly pauses?: readonly Pause[];
 }

@@ -20,11 +20,12 @@ import {
 import { confirmationMessage, holdClause, whyHeld } from '../../domain/report/hold-text.ts';
 import { REFUSING } from '../../domain/report/reasons/holds.ts';
 import { reasonText } from '../../domain/report/reasons/reason-text.ts';
+import type { PastRelease } from '../../domain/state/past.ts';
 import { type StoredBundle, stampAfter } from '../../domain/state/state.ts';
 import { clip, oneLine } from '../../platform/plain-text.ts';
 import type { EventRow } from '../../ports/state.ts';
 import { resumePreloads } from '../effects/release-effects.ts';
-import { authorOf, type CommandContext, findBundle, refuse } from './command-context.ts';
+import { authorOf, bundleCalled, bundlesByDigest, type CommandContext, findBundle, refuse } from './command-context.ts';
 
 export const activationCommands = { activate, activateOverride, rollback };
 
@@ -67,7 +68,8 @@ function rollback(context: CommandContext, { stream }: { readonly stream: string
 
 function requestActivation(context: CommandContext, name: string, isConfirmed: boolean): void {
   const { clock, store, policy, node, assessment } = context;
-  const { bundles } = store.load();
+  const { bundles, past } = store.load();
+  requireNotPast(name, bundles, past);
   const bundle = findBundle(bundles, name);
   const { paths, clockSynchronised } = requireReady(bundle, assessment());
   const path = pathOf(paths, bundle.payload.name);
@@ -82,6 +84,17 @@ function requestActivation(context: CommandContext, name: string, isConfirmed: b
   const at = stampAfter(bundles, clock.now());
   const event = { ...requestEvent(bundle, 'Activation of', at, although), ...authorOf(context) };
   store.change(bundle.bundleId, { activationRequestedAt: at, activationOverrides: codes }, event);
+}
+
+/** @throws AppError `engine/not-ready` (`reject`) for a release that is over */
+function requireNotPast(name: string, bundles: readonly StoredBundle[], past: readonly PastRelease[] = []): void {
+  if (bundleCalled(bundles, name) !== undefined) return;
+  const [byDigest] = bundlesByDigest(past, name);
+  const found = byDigest ?? past.findLast(({ payload }) => bundleName(payload) === name);
+  if (found === undefined) return;
+  const day = new Date(found.record.retiredAt ?? 0).toISOString().slice(0, 10);
+  const why = `it was retired on ${day}, and nothing of it is left on this node; plug in its stick`;
+  throw refuse('engine/not-ready', `${bundleTitle(found.payload)} can't be activated yet: ${why}`);
 }
 
 /** @throws AppError with the code of a hold that a request does not lift (`reject`) */

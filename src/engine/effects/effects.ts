@@ -4,6 +4,7 @@ import type { StoredBundle } from '../../domain/state/state.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { retryOf, type TaskEnd } from '../tasks/tasks.ts';
 import { type EffectContext, type Executors, storedBundle } from './executor.ts';
+import { forgetExecutors } from './forget-effects.ts';
 import { contentExecutors, pinExecutors } from './image-effects.ts';
 import { adoptionExecutors, mediaExecutors } from './media-effects.ts';
 import { PullTasks } from './pull-effects.ts';
@@ -25,6 +26,7 @@ export class Effects {
       ...recordExecutors(context),
       ...lifecycleExecutors(context),
       ...contentExecutors(context),
+      ...forgetExecutors(context),
       start: ({ task }, assessment) => this.start(task, assessment),
       cancel: ({ task }) => context.tasks.cancel(task),
       'run-hook': ({ run }) => context.hookKeeper.start(run),

@@ -5,6 +5,7 @@ import type { BundleId, Digest } from '../../domain/model/digest.ts';
 import type { MediumId } from '../../domain/model/medium.ts';
 import { isRetired } from '../../domain/release/recorded-phase.ts';
 import type { Kept } from '../../domain/state/memory.ts';
+import { NO_ROTATION } from '../../domain/trust/approval.ts';
 import { AppError } from '../../platform/app-error.ts';
 import { inOrder } from '../../platform/async/concurrency.ts';
 import type { AttachmentStore, BlobSource, DocumentStore } from '../../ports/blobs.ts';
@@ -83,7 +84,10 @@ function adopt(context: EffectContext, bundleId: BundleId, assessment: Assessmen
   const { bundle } = adoption.found;
   const { threshold } = context.policy.trust;
   const rules = { threshold, roles: context.trust.roles(), revocations: context.trust.revocations() };
-  const rotation = rotationOf(bundle, rules, context.store.load().rotation);
+  const { rotation: before, past = [] } = context.store.load();
+  // The keys of a forgotten release stayed, or a person took them away since.
+  const isBack = past.some((one) => one.bundleId === bundleId);
+  const rotation = isBack ? NO_ROTATION : rotationOf(bundle, rules, before);
   const event = adoptedEvent(adoption, rotation);
   context.store.adopt(bundle, context.recorder.row(event), rotation, adoption.isClaim);
   context.keeping.delete(bundleId);

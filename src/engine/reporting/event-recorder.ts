@@ -139,6 +139,8 @@ function doing(effect: Effect, { adoptions }: Assessment): string {
       return 'Retiring a release';
     case 'remove-images':
       return 'Removing images of a retired release';
+    case 'forget-release':
+      return 'Forgetting a retired release';
     case 'heal-images':
       return 'Removing damaged images';
     case 'run-hook':

@@ -2,6 +2,7 @@ import * as v from 'valibot';
 import { keptPause, type Pause } from '../../domain/fleet/pause.ts';
 import { type BundleId, isDigest } from '../../domain/model/digest.ts';
 import { HOOK_NAMES, type HookLedger, type HookRecord } from '../../domain/state/hook.ts';
+import type { PastSpeaker } from '../../domain/state/past.ts';
 import type { Floors, PinLedger } from '../../domain/state/release-record.ts';
 
 const bundleIdSchema = v.custom<BundleId>((value) => typeof value === 'string' && isDigest(value));
@@ -99,4 +100,9 @@ const pausesSchema = v.pipe(v.string(), v.parseJson(), v.array(keptPause));
 export function parsePauses(text = '[]'): readonly Pause[] {
   const parsed = v.safeParse(pausesSchema, text);
   return parsed.success ? parsed.output : [];
+}
+
+/** The row has a checksum, so the content is as it was written. */
+export function parseSpeakers(text = '[]'): readonly PastSpeaker[] {
+  return JSON.parse(text) as readonly PastSpeaker[];
 }

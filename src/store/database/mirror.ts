@@ -11,7 +11,7 @@ import { damagedName, fileWriteError } from '../files/write-error.ts';
 import { columnsOf, SUMMED_TABLES } from './row-sums.ts';
 import { createTables, SCHEMA, versionError } from './schema.ts';
 
-/** All tables but the history and the conditions. */
+/** All tables but the history and the conditions. Of past releases only those that went back. */
 const MIRRORED = [...SUMMED_TABLES, 'tag_given'] as const;
 
 const rows = v.array(v.record(v.string(), v.union([v.number(), v.string(), v.null()])));
@@ -252,7 +252,8 @@ export function ageOf(database: Database.Database): StateAge {
 
 /** What the mirror of the database has to contain now. */
 export function mirrorOf(database: Database.Database): MirrorContent {
-  const tables = MIRRORED.map((table) => [table, database.prepare(`SELECT * FROM ${table}`).all()]);
+  const rowsOf = (table: string) => (table === 'past' ? 'past WHERE rolled_back = 1' : table);
+  const tables = MIRRORED.map((table) => [table, database.prepare(`SELECT * FROM ${rowsOf(table)}`).all()]);
   return { schema: SCHEMA, ...ageOf(database), tables: Object.fromEntries(tables) };
 }
 

@@ -13,6 +13,7 @@ const DOCUMENTS = { table: 'bundle', column: 'documents_sum', covers: ['payload'
 /** Decisions depend on these. SQLite does not notice a flipped bit within a value. */
 export const SUMMED_TABLES = [
   'bundle',
+  'past',
   'brought_image',
   'cancellation',
   'verdict',

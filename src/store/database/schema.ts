@@ -47,6 +47,16 @@ CREATE TABLE condition (
   since INTEGER NOT NULL,
   PRIMARY KEY (bundle_id, type)
 ) STRICT, WITHOUT ROWID;
+CREATE TABLE past (
+  bundle_id TEXT PRIMARY KEY,
+  name TEXT NOT NULL,
+  version TEXT NOT NULL,
+  sequence INTEGER NOT NULL,
+  rolled_back INTEGER NOT NULL,
+  record TEXT NOT NULL,
+  why TEXT,
+  sum TEXT
+) STRICT;
 CREATE TABLE brought_image (reference TEXT PRIMARY KEY, sum TEXT) STRICT, WITHOUT ROWID;
 CREATE TABLE cancellation (bundle_id TEXT PRIMARY KEY, at INTEGER NOT NULL, media TEXT NOT NULL, sum TEXT) STRICT;
 CREATE TABLE verdict (
@@ -69,6 +79,7 @@ CREATE TABLE rotated_key (
   role TEXT NOT NULL,
   pem TEXT NOT NULL,
   name TEXT,
+  stream TEXT NOT NULL,
   bundle_id TEXT NOT NULL,
   at INTEGER NOT NULL,
   sum TEXT,

@@ -1,17 +1,18 @@
 import type { Database } from 'better-sqlite3';
 import { formatRevocationRecord, parseRevocationRecord } from '../../bundle/keys/revocation-record.ts';
 import type { Pause } from '../../domain/fleet/pause.ts';
-import type { VerifiedBundle } from '../../domain/model/bundle.ts';
+import { allIn, type VerifiedBundle } from '../../domain/model/bundle.ts';
 import type { ConditionMarks, ConditionStatus, ConditionType } from '../../domain/model/condition.ts';
 import type { BundleId } from '../../domain/model/digest.ts';
 import type { MediumId } from '../../domain/model/medium.ts';
 import type { Fault } from '../../domain/model/reason.ts';
 import type { TagGiven } from '../../domain/state/memory.ts';
+import { type PastRelease, type PastSpeaker, withSpeaker } from '../../domain/state/past.ts';
 import type { Stored, StoredBundle } from '../../domain/state/state.ts';
 import { type KeyRotation, NO_ROTATION, type RejectedName, type Verdict } from '../../domain/trust/approval.ts';
 import type { RevocationRecord } from '../../domain/trust/revocation-record.ts';
 import type { BundleChange, DocumentName, EventRow, Store } from '../../ports/state.ts';
-import { parsePauses } from './documents.ts';
+import { parsePauses, parseSpeakers } from './documents.ts';
 import type { Recording } from './recording.ts';
 import {
   type BundleReviver,
@@ -20,6 +21,7 @@ import {
   loadBundles,
   PulledImageRows,
 } from './tables/bundle-rows.ts';
+import { PastRows } from './tables/past-rows.ts';
 import { TrustRows, type TrustState } from './tables/trust-rows.ts';
 
 /**
@@ -34,8 +36,11 @@ export class SqliteState implements Omit<Store, 'mirror'> {
   private readonly pulledImages: PulledImageRows;
   private readonly cancellations: CancellationRows;
   private readonly bundleRows: BundleRows;
+  private readonly pastRows: PastRows;
   /** In the order of adoption. */
   private bundles: readonly StoredBundle[];
+  private past: readonly PastRelease[];
+  private speakers: readonly PastSpeaker[];
   private pulledByUs: ReadonlySet<string>;
   private trust: TrustState;
   private marks: ReadonlyMap<BundleId, ConditionMarks>;
@@ -54,6 +59,9 @@ export class SqliteState implements Omit<Store, 'mirror'> {
     this.cancellations = new CancellationRows(database);
     this.bundleRows = new BundleRows(database);
     this.bundles = loadBundles(database, revive);
+    this.pastRows = new PastRows(database);
+    this.past = this.pastRows.load();
+    this.speakers = parseSpeakers(this.document('speakers'));
     this.pulledByUs = this.pulledImages.load();
     this.trust = this.trustRows.load();
     this.marks = loadConditions(database);
@@ -62,7 +70,8 @@ export class SqliteState implements Omit<Store, 'mirror'> {
   }
 
   load(): Stored {
-    return { bundles: this.bundles, pulledByUs: this.pulledByUs, pauses: this.pauses, ...this.trust };
+    const { bundles, past, speakers, pulledByUs, pauses } = this;
+    return { bundles, past, speakers, pulledByUs, pauses, ...this.trust };
   }
 
   settled(signal: AbortSignal): Promise<void> {
@@ -86,7 +95,8 @@ export class SqliteState implements Omit<Store, 'mirror'> {
   }
 
   adopt(bundle: VerifiedBundle, event: EventRow, rotation: KeyRotation = NO_ROTATION, isClaim = false): void {
-    this.rebuild({ ...bundle, adoptedAt: event.at, ...(isClaim && { claimedAt: event.at }) }, event, rotation);
+    const past = this.past.find(({ bundleId }) => bundleId === bundle.bundleId)?.record;
+    this.rebuild({ ...bundle, ...past, adoptedAt: event.at, ...(isClaim && { claimedAt: event.at }) }, event, rotation);
   }
 
   rebuild(bundle: StoredBundle, event: EventRow, rotation: KeyRotation = NO_ROTATION): void {
@@ -94,9 +104,33 @@ export class SqliteState implements Omit<Store, 'mirror'> {
     this.changeTrust(event, () => {
       this.bundleRows.insert(bundle);
       if (bundle.cancelled !== undefined) this.cancellations.set(bundle.bundleId, bundle.cancelled);
-      this.trustRows.addRotation(rotation, event.at);
+      this.pastRows.remove(bundle.bundleId);
+      this.trustRows.addRotation(rotation, bundle.payload.name, event.at);
     });
     this.bundles = [...this.bundles, bundle];
+    this.past = this.past.filter(({ bundleId }) => bundleId !== bundle.bundleId);
+  }
+
+  forget(bundleId: BundleId, speaker: PastSpeaker | undefined): void {
+    const bundle = this.bundles.find((one) => one.bundleId === bundleId);
+    if (bundle === undefined) return;
+    const others = this.bundles.filter((one) => one !== bundle);
+    const named = new Set(others.flatMap(({ contents }) => allIn(contents).map(({ reference }) => reference)));
+    const spare = allIn(bundle.contents).flatMap(({ reference }) => (named.has(reference) ? [] : [reference]));
+    const speakers = speaker === undefined ? this.speakers : withSpeaker(this.speakers, speaker);
+    this.trust = this.recording.writeThrough(() => {
+      this.pastRows.add(bundle);
+      this.bundleRows.remove(bundleId);
+      this.cancellations.set(bundleId, undefined);
+      this.trustRows.removeApproval(bundleId);
+      this.database.prepare('DELETE FROM condition WHERE bundle_id = ?').run(bundleId);
+      for (const reference of spare) this.pulledImages.set(reference, false);
+      this.writeDocument('speakers', JSON.stringify(speakers));
+      return this.trustRows.load();
+    });
+    [this.bundles, this.speakers, this.past] = [others, speakers, this.pastRows.load()];
+    this.pulledByUs = new Set([...this.pulledByUs].filter((reference) => !spare.includes(reference)));
+    this.marks = new Map([...this.marks].filter(([one]) => one !== bundleId));
   }
 
   change(bundleId: BundleId, fields: BundleChange, event?: EventRow): void {
@@ -130,10 +164,14 @@ export class SqliteState implements Omit<Store, 'mirror'> {
   }
 
   resetStream(stream: string, event: EventRow): void {
+    const speakers = this.speakers.map((one) => (one.payload.name === stream ? { ...one, resetAt: event.at } : one));
     this.changeTrust(event, () => {
       this.trustRows.removeKeysOf(stream);
       this.bundleRows.setReset(stream, event.at);
+      this.pastRows.setReset(stream, event.at);
+      this.writeDocument('speakers', JSON.stringify(speakers));
     });
+    [this.speakers, this.past] = [speakers, this.pastRows.load()];
     this.bundles = this.bundles.map((bundle) =>
       bundle.payload.name === stream ? { ...bundle, resetAt: event.at } : bundle,
     );

@@ -50,6 +50,10 @@ export class BundleRows {
     this.set(bundleId, { ...record, signerKeyIds, signerRoles });
   }
 
+  remove(bundleId: BundleId): void {
+    this.database.prepare('DELETE FROM bundle WHERE bundle_id = ?').run(bundleId);
+  }
+
   /** Undefined becomes NULL. */
   set(bundleId: BundleId, fields: BundleChange): void {
     const columns = Object.keys(fields).map(columnOf);

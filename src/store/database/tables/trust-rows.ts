@@ -49,11 +49,11 @@ export class TrustRows {
   }
 
   /** Known ones stay as they are. */
-  addRotation({ keys, revoked }: KeyRotation, at: number): void {
+  addRotation({ keys, revoked }: KeyRotation, stream: string, at: number): void {
     for (const { keyId, role = '', pem, name = null, bundleId } of keys) {
       this.run(
-        'INSERT INTO rotated_key (key_id, role, pem, name, bundle_id, at) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (key_id, role, bundle_id) DO NOTHING',
-        ...[keyId, role, pem, name, bundleId, at],
+        'INSERT INTO rotated_key (key_id, role, pem, name, stream, bundle_id, at) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key_id, role, bundle_id) DO NOTHING',
+        ...[keyId, role, pem, name, stream, bundleId, at],
       );
     }
     for (const { keyId, role = '', bundleId } of revoked) {
@@ -66,7 +66,7 @@ export class TrustRows {
 
   /** What the bundles of the stream revoked stays revoked. */
   removeKeysOf(stream: string): void {
-    this.run('DELETE FROM rotated_key WHERE bundle_id IN (SELECT bundle_id FROM bundle WHERE name = ?)', stream);
+    this.run('DELETE FROM rotated_key WHERE stream = ?', stream);
   }
 
   setVerdict({ bundleId, verdict, at, reason }: Verdict): void {
@@ -75,6 +75,10 @@ export class TrustRows {
        ON CONFLICT (bundle_id) DO UPDATE SET verdict = excluded.verdict, at = excluded.at, reason = excluded.reason`,
       ...[bundleId, verdict, at, reason ?? null],
     );
+  }
+
+  removeApproval(bundleId: BundleId): void {
+    this.run("DELETE FROM verdict WHERE bundle_id = ? AND verdict = 'approved'", bundleId);
   }
 
   rejectName({ name, version, at, reason }: RejectedName): void {

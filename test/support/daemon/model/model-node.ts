@@ -10,6 +10,7 @@ import { allGoalsOf, tagsGivenLately } from '../../../../src/domain/release/tags
 import type { Policy } from '../../../../src/domain/settings/settings.ts';
 import type { Effect } from '../../../../src/domain/state/effect.ts';
 import type { Memory, PinsRequested, RunningTask, TagGiven } from '../../../../src/domain/state/memory.ts';
+import type { PastRelease } from '../../../../src/domain/state/past.ts';
 import { type Observed, type Stored, type StoredBundle, stampAfter } from '../../../../src/domain/state/state.ts';
 import type { CommandContext } from '../../../../src/engine/commands/command-context.ts';
 import { activationCommands } from '../../../../src/engine/commands/release-commands.ts';
@@ -66,6 +67,7 @@ const ENDLESS_ROUNDS = 60;
 export function createModelNode({ machine, policy, onDecision, onRest }: ModelNodeOptions): ModelNode {
   const sticks = new Map<MediumId, { readonly bundle: VerifiedBundle; readonly state: MediumState }>();
   let bundles: readonly StoredBundle[] = [];
+  let past: readonly PastRelease[] = [];
   let pulledByUs: ReadonlySet<string> = new Set();
   let keeping: Memory['keeping'] = new Map();
   let localBlobs: Observed['localBlobs'] = new Set();
@@ -75,7 +77,7 @@ export function createModelNode({ machine, policy, onDecision, onRest }: ModelNo
   /** Uptime of the last look at containers. */
   let lastLookMs = Number.NEGATIVE_INFINITY;
 
-  const stored = (): Stored => storedState(bundles, { pulledByUs });
+  const stored = (): Stored => storedState(bundles, { pulledByUs, past });
   const stamp = () => stampAfter(bundles, machine.now());
   const change = (bundleId: BundleId, fields: Partial<StoredBundle>) => {
     bundles = bundles.map((one) => (one.bundleId === bundleId ? { ...one, ...fields } : one));
@@ -129,13 +131,22 @@ export function createModelNode({ machine, policy, onDecision, onRest }: ModelNo
     },
     'adopt-bundle': ({ bundleId }) => {
       const bundle = plugged(bundleId);
-      if (bundle !== undefined) bundles = [...bundles, { ...bundle, adoptedAt: machine.now() }];
+      const back = past.find((one) => one.bundleId === bundleId)?.record;
+      past = past.filter((one) => one.bundleId !== bundleId);
+      if (bundle !== undefined) bundles = [...bundles, { ...bundle, ...back, adoptedAt: machine.now() }];
     },
     'apply-pins': ({ references, unpinned }) => {
       machine.pins = references;
       pinsRequested = { references, unpinned, attempts: 1, at: machine.now() };
     },
     'heal-images': unknown,
+    'forget-release': ({ bundleId }) => {
+      const gone = bundles.find((one) => one.bundleId === bundleId);
+      bundles = bundles.filter((one) => one !== gone);
+      if (gone === undefined) return;
+      const { contents: _contents, signedBy: _signedBy, payload, ...record } = gone;
+      past = [...past, { bundleId, payload, record }];
+    },
     'apply-mirrors': ({ repositories }) => {
       machine.mirrors = repositories;
     },
@@ -256,6 +267,7 @@ export function createModelNode({ machine, policy, onDecision, onRest }: ModelNo
     forget: () => {
       node.restart();
       bundles = [];
+      past = [];
       pulledByUs = new Set();
       localBlobs = new Set();
       tagsGiven = [];

@@ -67,7 +67,7 @@ describe('the base of a delta', () => {
     const ids = { of: (name: string) => (name === reference ? image.imageId : undefined) };
     const removable = (...more: readonly StoredBundle[]) => {
       const state = storedState([retired, ...more], { pulledByUs: new Set([reference]) });
-      return removableIds(retired, { images: [image], ids: ids as never, stored: state, policy: POLICY });
+      return removableIds({ images: [image], ids: ids as never, stored: state, policy: POLICY }).get(retired) ?? [];
     };
     expect(removable(good)).toEqual([image.imageId]);
     expect(removable(good, delta)).toEqual([]);

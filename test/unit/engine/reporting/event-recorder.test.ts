@@ -26,6 +26,7 @@ function make() {
     load: () => storedState([]),
     adopt: () => undefined,
     rebuild: () => undefined,
+    forget: () => undefined,
     change: () => undefined,
     cancel: () => undefined,
     setCancelledMedia: () => undefined,

@@ -1,0 +1,76 @@
+import { type Assessment, allBundles } from '../../domain/assess/assess.ts';
+import type { VerifiedBundle } from '../../domain/model/bundle.ts';
+import type { BundleId, Digest } from '../../domain/model/digest.ts';
+import type { PastSpeaker } from '../../domain/state/past.ts';
+import type { StoredBundle } from '../../domain/state/state.ts';
+import { documentsOf } from '../blobs/complete-documents.ts';
+import { type EffectContext, type Executors, storedBundle } from './executor.ts';
+
+export function forgetExecutors(context: EffectContext): Executors<'forget-release'> {
+  return { 'forget-release': ({ bundleId }, assessment, signal) => forget(context, bundleId, assessment, signal) };
+}
+
+/** INVARIANT: the record goes last, so that all steps are repeated after a crash. */
+async function forget(
+  context: EffectContext,
+  bundleId: BundleId,
+  assessment: Assessment,
+  signal: AbortSignal,
+): Promise<void> {
+  const { store, documents, signedBundles } = context;
+  const bundle = storedBundle(store, bundleId);
+  if (bundle === undefined) return;
+  for (const digest of await spareDocuments(bundle, assessment, context, signal)) {
+    await documents.remove(digest, signal);
+  }
+  await signedBundles.remove(bundleId, signal);
+  store.forget(bundleId, speakerOf(bundle, assessment));
+}
+
+/** Documents on the node's own disk that no other bundle has. */
+async function spareDocuments(
+  bundle: StoredBundle,
+  assessment: Assessment,
+  context: EffectContext,
+  signal: AbortSignal,
+): Promise<readonly Digest[]> {
+  const kept = await context.documents.list(signal);
+  const own = (await documentsIn(bundle, context, signal)).filter((digest) => kept.has(digest));
+  if (own.length === 0) return [];
+  const others = [
+    ...allBundles(assessment).filter(({ bundleId }) => bundleId !== bundle.bundleId),
+    ...assessment.adoptions.map(({ found }) => found.bundle),
+  ];
+  const needed = new Set<Digest>();
+  for (const other of others) for (const digest of await documentsIn(other, context, signal)) needed.add(digest);
+  return own.filter((digest) => !needed.has(digest));
+}
+
+async function documentsIn(
+  { payload, contents }: VerifiedBundle,
+  { documents, alive }: EffectContext,
+  signal: AbortSignal,
+): Promise<readonly Digest[]> {
+  const all: Digest[] = (payload.attachments ?? []).map(({ digest }) => digest);
+  for (const { digest, attached = [] } of contents.images) {
+    alive();
+    all.push(...(await documentsOf(digest, documents, signal)));
+    for (const tag of attached) all.push(tag.digest, ...tag.blobs.map((blob) => blob.digest));
+  }
+  for (const { digest, config } of contents.artifacts ?? []) all.push(digest, config.digest);
+  return [...new Set(all)];
+}
+
+/** What a release without trust says of others counts no more; a barrier of a rejected one does. */
+function speakerOf(bundle: StoredBundle, { bundles }: Assessment): PastSpeaker | undefined {
+  const withdrawn = bundles.find((entry) => entry.bundle.bundleId === bundle.bundleId)?.withdrawn?.code;
+  const { advisories = [], ...payload } = bundle.payload;
+  const { resetAt, signerKeyIds = [] } = bundle;
+  if (withdrawn !== undefined && withdrawn !== 'trust/rejected') return undefined;
+  const isTrusted = withdrawn === undefined;
+  return {
+    payload: { ...payload, ...(isTrusted && { advisories }) },
+    signerKeyIds,
+    ...(resetAt !== undefined && { resetAt }),
+  };
+}
