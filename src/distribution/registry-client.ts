@@ -10,6 +10,7 @@ import { withDeadline } from '../platform/async/abort.ts';
 import { defined } from '../platform/defined.ts';
 import { responseTo } from '../platform/http.ts';
 import { certificatesOf, loginFor, parseSecret } from './logins.ts';
+import { proxies } from './proxies.ts';
 
 export type Repository = Pick<Reference, 'registry' | 'repository'>;
 
@@ -82,10 +83,7 @@ export class RegistryClient {
   readonly base: string;
   private authorization: string | undefined;
   private isPlain = false;
-  private readonly agents = {
-    plain: new HttpAgent({ keepAlive: true, proxyEnv: proxies() }),
-    tls: new HttpsAgent({ keepAlive: true, proxyEnv: proxies() }),
-  };
+  private agents: { readonly plain: HttpAgent; readonly tls: HttpsAgent } | undefined;
 
   /** @param actions what a token is to allow */
   constructor(
@@ -227,6 +225,13 @@ export class RegistryClient {
     }
   }
 
+  /** Made late: a proxy that can't be used fails a request, and not the start of a service. */
+  private agentsOf() {
+    const common = { keepAlive: true, proxyEnv: proxies() };
+    this.agents ??= { plain: new HttpAgent(common), tls: new HttpsAgent(common) };
+    return this.agents;
+  }
+
   private async exchange(
     host: string,
     { method = 'GET', path, headers, body }: Ask,
@@ -237,11 +242,12 @@ export class RegistryClient {
     const ca = await certificatesOf(host === this.host ? this.of.registry : host, this.access.ca);
     const common = { method, headers: { ...headers, ...defined({ authorization }) }, signal, timeout };
     const tls = { rejectUnauthorized: this.access.tlsVerify !== false, ...defined({ ca }) };
+    const agents = this.agentsOf();
     let sending: Promise<unknown> | undefined;
     try {
       const request = isPlain
-        ? httpRequest(`http://${host}${path}`, { ...common, agent: this.agents.plain })
-        : httpsRequest(`https://${host}${path}`, { ...common, ...tls, agent: this.agents.tls });
+        ? httpRequest(`http://${host}${path}`, { ...common, agent: agents.plain })
+        : httpsRequest(`https://${host}${path}`, { ...common, ...tls, agent: agents.tls });
       const answered = responseTo(request, signal);
       endIdle(request, timeout);
       if (body === undefined || Buffer.isBuffer(body)) request.end(body);
@@ -292,21 +298,12 @@ async function wholeBody(response: IncomingMessage): Promise<Buffer> {
 /** What another try may change. Faults of certificates are none of it. */
 const PASSING = /^E(?!RR_|PROTO$)[A-Z_]+$/;
 
-/** Addresses may have a login or a signature in them. */
 function asBroken(error: unknown): unknown {
   if (error instanceof AppError || error instanceof Answered || error instanceof Broken) return error;
-  const reason = reasonOf(error).replaceAll(/\/\/[^/@\s]*@/g, '//');
+  const reason = reasonOf(error);
   const code = systemCodeOf(error);
   if (code !== undefined && !PASSING.test(code)) return new Error(reason, { cause: error });
   return new Broken(reason, { cause: error });
-}
-
-/** Node.js passes by a proxy that is named without `http://`, as `proxy.example.com:3128`. */
-export function proxies(): NodeJS.ProcessEnv {
-  const entries = Object.entries(process.env).map(([name, value = '']) => {
-    return [name, /^https?_proxy$/i.test(name) && /^[^/]+$/.test(value) ? `http://${value}` : value];
-  });
-  return Object.fromEntries(entries);
 }
 
 function hostOf(registry: string): string {

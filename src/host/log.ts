@@ -3,7 +3,7 @@ import type { DestinationStream } from 'pino';
 import { knownShortCode } from '../domain/report/codes.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
 import type { Log, LogFields } from '../platform/log.ts';
-import { plainDocument, plainLines, plainText } from '../platform/plain-text.ts';
+import { plainDocument, plainLines, plainText, withoutLogins } from '../platform/plain-text.ts';
 import { createDatagramSender, type DatagramSender } from './unix-datagrams.ts';
 
 /**
@@ -16,7 +16,7 @@ function errorFields(thrown: unknown): Readonly<Record<string, string>> {
     fields.errorCode = thrown.code;
     fields.errorDisposition = thrown.disposition;
   } else if (thrown instanceof Error && thrown.stack !== undefined) {
-    fields.errorStack = thrown.stack;
+    fields.errorStack = withoutLogins(thrown.stack);
   }
   return fields;
 }
@@ -62,7 +62,7 @@ export async function createJournalLog(options: {
 }
 
 function logOver(write: (level: LogLevel, fields: LogFields, message: string) => void, close: () => void): ClosableLog {
-  const at = (level: LogLevel) => (fields: LogFields, message: string) => write(level, fields, message);
+  const at = (level: LogLevel) => (fields: LogFields, message: string) => write(level, fields, withoutLogins(message));
   return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error'), close };
 }
 

@@ -1,3 +1,5 @@
+import { withoutLogins } from './plain-text.ts';
+
 /**
  * - `retry`: the same action may succeed soon (a transfer broke, a service restarts);
  * - `reject`: the input is bad, and another try would fail too;
@@ -91,11 +93,14 @@ const plainWords: Readonly<Record<string, string>> = {
   EISDIR: 'it is a directory',
 };
 
-/** A system error begins with its words: `no such file or directory (ENOENT, open '/etc/x')`. */
+/**
+ * Never with the login of an address. A system error begins with its words:
+ * `no such file or directory (ENOENT, open '/etc/x')`.
+ */
 export function reasonOf(thrown: unknown): string {
   const message = thrown instanceof Error ? thrown.message : String(thrown);
   const { code = '', words = '', call = '' } = systemMessage.exec(message)?.groups ?? {};
-  if (code === '' || code !== systemCodeOf(thrown)) return message;
+  if (code === '' || code !== systemCodeOf(thrown)) return withoutLogins(message);
   return `${plainWords[code] ?? words} (${code}${call})`;
 }
 

@@ -24,6 +24,17 @@ export function terminalText(text: string): string {
   return text.replace(UNSEEN, '').replace(FOREIGN_CONTROLS, ' ');
 }
 
+/**
+ * Up to the last `@` of the word: a password may have `@`, `/` and `:` in it. That of a digest ends
+ * no login.
+ */
+const LOGIN = /(\w:\/\/)(?:[^\s"':/@]{0,128}:[^\s"']{0,512}|[^\s"'/]{1,512})@(?!sha\d+:)/g;
+
+/** Without names and passwords in addresses, as in those of proxies and registries. */
+export function withoutLogins(text: string): string {
+  return text.includes('://') ? text.replaceAll(LOGIN, '$1<removed>@') : text;
+}
+
 /** Names of members stay. */
 export function plainDocument<T>(document: T): T {
   return plainValue(document) as T;

@@ -1,3 +1,5 @@
+import { withoutLogins } from '../../platform/plain-text.ts';
+
 const NAME = '[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?';
 const WHOLE = new RegExp(`-----BEGIN ${NAME}-----.*?-----END ${NAME}-----`, 'g');
 const BEGIN = new RegExp(`-----BEGIN ${NAME}-----.*$`);
@@ -104,7 +106,8 @@ const SECRET_WORD = [
   'passw(?:or)?d',
   'passphrase',
   'passcode',
-  '[-_]pass',
+  '(?<![A-Za-z])pass',
+  'pwd(?!=\\/)',
   'secret',
   'token',
   'credential',
@@ -167,6 +170,20 @@ const BLOCK = new RegExp(
   'gim',
 );
 
+/** Where no name and separator stand right before a secret. A value is a word, or in quotes. */
+const COMMANDS = [
+  // `docker login -p hush`, `mysql -phush`
+  String.raw`(?<start>\b(?:login|mysql\w*|sshpass)\b[^\n|]{0,256}?[ \t]-p(?:[ \t=]+|(?=\S)))(?<value>${QUOTED}|\S+)`,
+  // `echo hush | docker login --password-stdin`, and with `<<<`
+  String.raw`(?<start>\b(?:echo|printf)[ \t]+)(?<value>[^\n|]{1,512})(?=\|[^\n]{0,256}--password-stdin)`,
+  String.raw`(?<start>--password-stdin[^\n]{0,256}<<<[ \t]*)(?<value>${QUOTED}|\S+)`,
+  // netrc(5), with all in a line or in lines of their own
+  String.raw`(?<start>(?:^[ \t]*|\blogin[ \t]+\S+[ \t]+)(?:password|passwd)[ \t]+)(?<value>${QUOTED}|\S+)`,
+  String.raw`(?<start><[\w:.-]{0,64}${SECRET_END}(?:[ \t][^<>]*)?>\s*)(?<value>[^<]+)`,
+  // On the next line, unless that has a name of its own.
+  String.raw`(?<start>^[^\n]{0,200}?${SECRET_END}["']?[ \t]*[:=][ \t]*\r?\n[ \t]*)(?<value>(?![-\w."']+[ \t]*(?::(?:[ \t]|$)|=[ \t]*[^\s=]))[^\s|>][^\n]*)`,
+].map((pattern) => new RegExp(pattern, 'gim'));
+
 const NAME_OF_SECRET = new RegExp(`^-{0,2}${SECRET_NAME}$`, 'i');
 
 function namesSecret(name: string): boolean {
@@ -184,8 +201,8 @@ export function redacted(text: string, secrets: readonly string[] = []): string 
   const known = secrets
     .filter((secret) => secret.length >= 8)
     .reduce((left, one) => left.replaceAll(one, REMOVED), text);
-  const plain = withoutBlocks(withoutTokens(withoutPrivateKeys(known)));
-  return [HEADER, VARIABLE, NAMED_IN_QUOTES, NAMED].reduce(withoutValues, plain);
+  const plain = withoutBlocks(withoutTokens(withoutLogins(withoutPrivateKeys(known))));
+  return [HEADER, VARIABLE, NAMED_IN_QUOTES, NAMED, ...COMMANDS].reduce(withoutValues, plain);
 }
 
 /**
@@ -218,9 +235,8 @@ const REMOVED = '<removed>';
 /** `-----BEGIN …` in base64. */
 const ENCODED_PEM = /\bLS0tLS1CRUdJTi[A-Za-z0-9+/]+={0,2}/g;
 
-/** The password of an address may have `@` in it; one that is no port may have `/` too. */
-const ADDRESS_WITH_PASSWORD = /(\w:\/\/)[^\s/:@"']*:(?!\d+(?:[/\s"']|$))[^\s"']*@(?!sha\d+:)/g;
-const ADDRESS_WITH_NAME = /(\w:\/\/)[^\s/"']+@(?!sha\d+:)/g;
+/** `bob:hush@proxy:3128`, also without `http://`. No name of an image. */
+const LOGIN_AND_HOST = /(^|[\s="'(,])[^\s:@/"'=(,]{1,128}:(?!\/\/)[^\s"'@]{1,512}@(?!sha\d+:)(?=\w)/gm;
 const SIGNED_ADDRESS = /([?&](?:sig|signature|x-amz-[\w-]+|x-goog-[\w-]+)=)[^\s&"']+/gi;
 
 const BEARER = /\b(bearer[ \t]+)(?!realm=|<removed>|(?:tokens?|auth\w*)\b)[^\s"'\\,]+/gi;
@@ -237,8 +253,7 @@ const JOIN_TOKEN = /\bK10[0-9a-f]+::\S+/g;
 function withoutTokens(text: string): string {
   return text
     .replaceAll(ENCODED_PEM, (pem) => (decoded(pem).includes('PRIVATE KEY') ? REMOVED : pem))
-    .replaceAll(ADDRESS_WITH_PASSWORD, `$1${REMOVED}@`)
-    .replaceAll(ADDRESS_WITH_NAME, `$1${REMOVED}@`)
+    .replaceAll(LOGIN_AND_HOST, `$1${REMOVED}@`)
     .replaceAll(SIGNED_ADDRESS, `$1${REMOVED}`)
     .replaceAll(JOIN_TOKEN, REMOVED)
     .replaceAll(WEB_TOKEN, REMOVED)

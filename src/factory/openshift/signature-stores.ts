@@ -1,5 +1,5 @@
 import { Agent, get } from 'node:https';
-import { proxies } from '../../distribution/registry-client.ts';
+import { proxies } from '../../distribution/proxies.ts';
 import { type Digest, hexOf } from '../../domain/model/digest.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import { withDeadline } from '../../platform/async/abort.ts';

@@ -43,6 +43,17 @@ describe('journal log', () => {
     await eventually(() => expect(entries()[0]?.MESSAGE).toBe('Rejected stickpin/e [31mvil: not JSON { }'));
   });
 
+  it('writes no login of an address, wherever it stands', async () => {
+    const address = 'http://bob:hu/sh@x@proxy.example.com:3128/a';
+    const message = `Proxy ${address} is broken`;
+    const err = new Error(`Invalid proxy URL: ${address}`, { cause: new Error(address) });
+    log.warn({ err }, message);
+    await eventually(() =>
+      expect(entries()[0]?.MESSAGE).toBe('Proxy http://<removed>@proxy.example.com:3128/a is broken'),
+    );
+    expect(JSON.stringify(entries())).not.toMatch(/bob|hu\/|sh@x/);
+  });
+
   it('writes message, priority, identifier and fields', async () => {
     const fields = {
       bundleId: 'sha256:aa',
