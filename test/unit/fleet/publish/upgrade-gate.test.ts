@@ -55,6 +55,11 @@ describe('the policy for ClusterVersion', () => {
     expect(clusterVersions.refusal(upgrade, [...readyNodes, other])).toMatch(/^Node worker-3 .*ready-ocp: none/);
   });
 
+  it('takes no Node without the label for one that is ready, whatever the version is called', () => {
+    const none = { object: clusterVersion({ version: 'none', image: IMAGE }), oldObject: clusterVersion() };
+    expect(clusterVersions.refusal(none, [bareNode])).toMatch(/^Node worker-3 does not have all images of ocp none/);
+  });
+
   it('refuses each change while there is no Node', () => {
     const other = { object: clusterVersion(undefined, { channel: 'fast' }), oldObject: clusterVersion() };
     for (const request of [upgrade, other]) expect(clusterVersions.refusal(request, [])).toContain('no params found');
