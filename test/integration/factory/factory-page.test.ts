@@ -44,6 +44,25 @@ beforeEach(() => {
   writeFileSync(join(home, 'manifests', 'web.yaml'), pod);
 });
 
+/** What opm would render of an operator. */
+function renderOperator(): void {
+  const relatedImages = [{ name: 'web', image: `${registry.host}/x/web:1` }];
+  const rendered = { schema: 'olm.bundle', name: 'shop.v1', relatedImages };
+  writeFileSync(join(home, 'rendered.json'), JSON.stringify(rendered));
+}
+
+/** The archives of k3s and RKE2. */
+async function packArchives(): Promise<void> {
+  writeOciLayout(join(home, 'layout'), [
+    { image: sampleImage({ seed: 'pause', architecture: 'amd64' }), names: ['it'] },
+  ]);
+  const save =
+    'skopeo --insecure-policy copy --quiet oci:layout:it docker-archive:images.tar:docker.io/rancher/pause:3.6';
+  const pack =
+    'zstd -q -T0 -16 --long=25 images.tar -o rke2-images.linux-amd64.tar.zst && gzip -c images.tar > k3s-airgap-images-amd64.tar.gz';
+  await runBlocks([save, pack], { directory: home, programs });
+}
+
 /** Runs every command of a section of the page. */
 async function runSection(heading: string): Promise<string> {
   const blocks = await blocksBelow(PAGE, heading);
@@ -51,7 +70,22 @@ async function runSection(heading: string): Promise<string> {
   return runBlocks(['stickpin keygen --out factory', ...blocks], { directory: home, programs, env: { HOME: home } });
 }
 
+const SECTIONS = [
+  ...['## Take the images of a chart', '## Take an operator', '## Take an archive of images'],
+  '## Take a chart or a model along',
+];
+
 describe.runIf(have('skopeo', program('zstd', 'apt-get install zstd')))(PAGE, () => {
+  it('can be followed: its commands run one after the other in one folder', async () => {
+    writeFileSync(join(home, 'auth.json'), '{}');
+    renderOperator();
+    await packArchives();
+    const blocks = (await Promise.all(SECTIONS.map((heading) => blocksBelow(PAGE, heading)))).flat();
+    const all = ['stickpin keygen --out factory', ...blocks];
+    const output = await runBlocks(all, { directory: home, programs, env: { HOME: home } });
+    for (const version of ['1.4.2', '1.4.3']) expect(output).toContain(`is in shop-${version}: 1 image,`);
+  });
+
   it('takes the images of a chart and of manifests', async () => {
     writeFileSync(join(home, 'auth.json'), '{}');
     const output = await runSection('## Take the images of a chart');
@@ -62,29 +96,18 @@ describe.runIf(have('skopeo', program('zstd', 'apt-get install zstd')))(PAGE, ()
   });
 
   it('takes what opm renders of an operator', async () => {
-    const relatedImages = [{ name: 'web', image: `${registry.host}/x/web:1` }];
-    writeFileSync(
-      join(home, 'rendered.json'),
-      JSON.stringify({ schema: 'olm.bundle', name: 'shop.v1', relatedImages }),
-    );
+    renderOperator();
     const output = await runSection('## Take an operator');
     expect(output).toContain('shop-operator 1.4.0 for amd64 is in shop-operator: 1 image,');
   });
 
   it('takes a chart along', async () => {
     const output = await runSection('## Take a chart or a model along');
-    expect(output).toContain('shop 1.4.2 for amd64 is in shop-1.4.2: 1 image,');
+    expect(output).toContain('shop 1.4.3 for amd64 is in shop-1.4.3: 1 image,');
   });
 
   it('takes archives of images', async () => {
-    writeOciLayout(join(home, 'layout'), [
-      { image: sampleImage({ seed: 'pause', architecture: 'amd64' }), names: ['it'] },
-    ]);
-    const save =
-      'skopeo --insecure-policy copy --quiet oci:layout:it docker-archive:images.tar:docker.io/rancher/pause:3.6';
-    const pack =
-      'zstd -q -T0 -16 --long=25 images.tar -o rke2-images.linux-amd64.tar.zst && gzip -c images.tar > k3s-airgap-images-amd64.tar.gz';
-    await runBlocks([save, pack], { directory: home, programs });
+    await packArchives();
     const output = await runSection('## Take an archive of images');
     expect(output).toContain('rke2 1.31.4 for amd64 is in rke2-1.31.4: 1 image,');
     expect(output).toContain('site 1.0.0 for amd64 is in site-1.0.0: 2 images,');

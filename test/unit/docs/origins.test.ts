@@ -2,13 +2,13 @@ import { existsSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 
 const PAGE = readFileSync('docs/origins.md', 'utf8');
-const NUMBERS = Object.entries({ O: 21, F: 13, S: 10, C: 10 }).flatMap(([letter, count]) =>
+const NUMBERS = Object.entries({ O: 21, F: 13, S: 10, C: 10, M: 8 }).flatMap(([letter, count]) =>
   Array.from({ length: count }, (_, at) => `${letter}${at + 1}`),
 );
 
 /** Cells of each row with a number: the demand, what stickpin does or why not, the tests. */
 const rows = PAGE.split('\n')
-  .filter((line) => /^\| [OFSC]\d+ \|/.test(line))
+  .filter((line) => /^\| [OFSCM]\d+ \|/.test(line))
   .map((line) => line.slice(2, -2).split(' | '));
 const shown = [...PAGE.matchAll(/`(test\/[^`]+)`: `([^`]+)`/g)].map(([, file = '', name = '']) => ({ file, name }));
 
