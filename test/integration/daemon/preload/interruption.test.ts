@@ -81,7 +81,7 @@ describe.runIf(have('root'))('a disk that is too small', () => {
     await harness.start(bundle.path);
     const held = await harness.until((report) => report.bundles[0]?.hold === 'space');
     expect(held.bundles[0]?.reason?.message).toMatch(
-      /: Not enough space for ocp 4\.13\.7.*: needs 24 MiB, \d+ MiB free, 2\.0 MiB \(10 %\) kept/,
+      /^Not enough space for ocp 4\.13\.7.*: needs 24 MiB, \d+ MiB free, 2 MiB \(10 %\) kept/,
     );
     expect(await harness.images()).toEqual([]);
     await eventually(() => expect(harness.log.kinds()).toContain('noSpace'));
