@@ -16,7 +16,7 @@ const ALWAYS = {
     ...['factory/create', 'factory/delta.', 'factory/release', 'factory/signatures.', 'factory/write-tar.'],
     ...['factory/readme-page.', 'fleet/identity.', 'fleet/order.', 'fleet/peers.', 'packaging/install.'],
   ],
-  e2e: ['crio-node.'],
+  e2e: ['crio-node.', 'power-after-done.'],
 };
 /** A guest takes up to 17 minutes: two of the long ones in one turn would take half an hour. */
 const TURNS = { integration: 5, e2e: 10 };

@@ -18,7 +18,7 @@ import type {
 import type { FleetPort } from '../ports/fleet.ts';
 import type { MediaPort } from '../ports/media.ts';
 import type { HookRunner, HookStore, NodePort, ServiceNotifier, StaticPodsPort } from '../ports/node.ts';
-import type { BootMark, ContainersPort, ContentPort, RuntimePort } from '../ports/runtime.ts';
+import type { BootMark, ContainersPort, ContentPort, RuntimePort, StoragePort } from '../ports/runtime.ts';
 import type { FloorStore, PinLedgerStore, StateStore } from '../ports/state.ts';
 import type { MirrorProbes, TransferMeter } from '../ports/transfers.ts';
 import type { TrustPort } from '../ports/trust.ts';
@@ -50,6 +50,8 @@ export interface EngineDependencies {
   /** How long a pull may make no progress, in milliseconds (`preload.stall`). */
   readonly stallMs: number;
   readonly bootMark?: BootMark;
+  /** Absent: nothing outlives the run, as in a rehearsal. */
+  readonly disk?: StoragePort;
   readonly stateProblems?: readonly Fault[];
   /** The database is new after a loss, or an earlier one. */
   readonly isStateLost?: boolean;

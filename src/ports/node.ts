@@ -34,6 +34,16 @@ export interface ServiceNotifier {
   stopping(): void;
 }
 
+export interface DiskSync {
+  /**
+   * Brings the filesystems of these paths to the disk, or all of the machine when none is given.
+   * That may take minutes.
+   *
+   * @throws AppError `host/sync` (`retry`); whatever aborted `signal`
+   */
+  sync(paths: readonly string[], signal: AbortSignal): Promise<void>;
+}
+
 export interface HookRunner {
   /**
    * Writes the environment file of a unit, starts the unit and waits until its job is over, however

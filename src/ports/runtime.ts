@@ -109,6 +109,15 @@ export interface ContentPort {
   forgetContent(digests: readonly Digest[], signal: AbortSignal): Promise<void>;
 }
 
+export interface StoragePort {
+  /**
+   * Brings each filesystem to the disk that holds images or files of releases.
+   *
+   * @throws AppError `host/sync` (`retry`); whatever aborted `signal`
+   */
+  sync(signal: AbortSignal): Promise<void>;
+}
+
 /** Records over boots whether images are to be checked: after a boot without a clean shutdown. */
 export interface BootMark {
   /** No I/O. */
@@ -120,4 +129,6 @@ export interface BootMark {
    *   until the daemon ends
    */
   setCheckDue(isDue: boolean, signal: AbortSignal): Promise<void>;
+  /** The end of this run is no clean shutdown: a check is due after the next boot. */
+  keep(): void;
 }

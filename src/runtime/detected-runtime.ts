@@ -88,6 +88,7 @@ export function createDetectedRuntime(
       read: (digest, startByte, signal) => documentsOf(present())?.read(digest, startByte, signal) ?? noBytes(),
     },
     forgetContent: async (digests, signal) => present().forgetContent(digests, signal),
+    storagePaths: async (signal) => present().storagePaths(signal),
   };
 }
 

@@ -9,6 +9,11 @@ export interface RuntimeAdapter extends RuntimePort, ContainersPort, ContentPort
    * Where {@link storedBlobs} has none. Bytes are not checked. Throws AppError and system errors.
    */
   readonly storedDocuments?: BlobSource;
+  /**
+   * On each filesystem where it keeps images. Empty when it does not say. Throws AppError
+   * `runtime/…`.
+   */
+  storagePaths(signal: AbortSignal): Promise<readonly string[]>;
   /** Running calls fail. */
   close(): void;
 }

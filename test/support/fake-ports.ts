@@ -502,6 +502,8 @@ export interface FakeNode {
     readonly runs: { readonly unit: string; readonly environment: string }[];
     run: (unit: string, signal: AbortSignal) => Promise<HookFailure | undefined>;
   };
+  /** How often the disk was synced, and how the next ones end; at first all succeed at once. */
+  readonly disk: { syncs: number; sync: (signal: AbortSignal) => Promise<void> };
   /** What a read of a blob waits for; nothing at first. */
   beforeRead: (digest: Digest, signal: AbortSignal) => Promise<void>;
   /** Bytes sent of each blob and manifests asked for, as the registry would have measured. */
@@ -531,7 +533,7 @@ export interface FakeNode {
   /** What rules about time are judged by. */
   facts: NodeFacts;
   /** Whether a check of images is due. */
-  readonly bootMark: BootMark & { isDue: boolean };
+  readonly bootMark: BootMark & { isDue: boolean; isKept: boolean };
   /** Set anew for a reboot. */
   boot: () => BootTime;
   /** Starts the engine and lets it come to rest. */
@@ -604,6 +606,10 @@ export function createFakeNode(
   };
   const bootMark = {
     isDue: false,
+    isKept: false,
+    keep: () => {
+      bootMark.isKept = true;
+    },
     isCheckDue: () => bootMark.isDue,
     setCheckDue: async (isDue: boolean) => {
       bootMark.isDue = isDue;
@@ -632,6 +638,12 @@ export function createFakeNode(
       },
     },
     bootMark,
+    disk: {
+      sync: (signal) => {
+        node.disk.syncs += 1;
+        return node.disk.sync(signal);
+      },
+    },
     policy: { ...POLICY, ...policy },
     random: () => 0,
     stallMs: 90_000,
@@ -751,6 +763,7 @@ export function createFakeNode(
   const node: FakeNode = {
     bootMark,
     hooks: { runs: [], run: async () => undefined },
+    disk: { syncs: 0, sync: async () => undefined },
     fleet: undefined,
     clock,
     runtime,

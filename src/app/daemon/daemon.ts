@@ -16,7 +16,7 @@ import { readIfPresent, syncFolder } from '../../platform/files/durable-file.ts'
 import type { BlobSource } from '../../ports/blobs.ts';
 import type { FleetPort } from '../../ports/fleet.ts';
 import type { HookRunner } from '../../ports/node.ts';
-import type { BootMark } from '../../ports/runtime.ts';
+import type { BootMark, StoragePort } from '../../ports/runtime.ts';
 import type { ByteMeter } from '../../ports/transfers.ts';
 import { createBlobUnion } from '../../registry/blob-union.ts';
 import { PeerUsers } from '../../registry/peer-users.ts';
@@ -152,6 +152,7 @@ async function createParts(options: DaemonOptions, disposal: DisposalStack, sign
     trust,
     node,
     ...optionalPorts({ fleet: fleet?.port, ...options }),
+    ...diskOf(options, runtime),
     meter: registry.meter,
     probes: registry.probes,
     notifier: options.notifier,
@@ -228,6 +229,18 @@ function optionalPorts({
 
 function recordsOf({ store, pinLedger, floors, hooks, problems, isLost, afterRound }: NodeState) {
   return { afterRound, store, pinLedger, floors, hookStore: hooks, stateProblems: problems, isStateLost: isLost };
+}
+
+/** Where a runtime keeps images may change with its settings. */
+function diskOf({ disk, settings }: DaemonOptions, runtime: RuntimeAdapter): { readonly disk?: StoragePort } {
+  if (disk === undefined) return {};
+  const sync = async (signal: AbortSignal) => {
+    const paths = await runtime.storagePaths(signal).catch(() => []);
+    signal.throwIfAborted();
+    // Where they are not known, all filesystems are synced.
+    await disk.sync(paths.length === 0 ? [] : [...paths, settings.paths.state_dir], signal);
+  };
+  return { disk: { sync } };
 }
 
 /** Where no systemd is reached, as in a rehearsal. */

@@ -9,7 +9,7 @@ import type { Clock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
 import { messageIds } from '../../platform/message-ids.ts';
 import type { FleetPort } from '../../ports/fleet.ts';
-import type { HookRunner, NodePort, ServiceNotifier, StaticPodsPort } from '../../ports/node.ts';
+import type { DiskSync, HookRunner, NodePort, ServiceNotifier, StaticPodsPort } from '../../ports/node.ts';
 import type { RuntimeAdapter } from '../../runtime/runtime-adapter.ts';
 import type { RuntimeChoice } from './runtime.ts';
 
@@ -68,6 +68,8 @@ export interface DaemonOptions {
   readonly agettyReload?: string;
   /** Runs the units of hooks. Without it a hook fails that the settings name. */
   readonly hookRunner?: HookRunner;
+  /** Default: nothing that is loaded outlives the run, as in a rehearsal. */
+  readonly disk?: DiskSync;
   /** The manifests of static pods. Default: there are none. */
   readonly staticPods?: StaticPodsPort;
   /** Default: nothing is known of other nodes. */

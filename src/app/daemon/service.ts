@@ -7,6 +7,7 @@ import { loadUsableSettings } from '../../config/usable-settings.ts';
 import { startFaultLine, statusText } from '../../domain/report/status/line.ts';
 import type { Settings } from '../../domain/settings/settings.ts';
 import { SystemBus } from '../../host/bus/system-bus.ts';
+import { SyncProgram } from '../../host/disk-sync.ts';
 import { SystemdHookRunner } from '../../host/hook-runner.ts';
 import { type ClosableLog, createLog } from '../../host/log.ts';
 import { bootTime, goArch, isClockSynchronized, nodeFacts, rememberClockAnswer } from '../../host/node-facts.ts';
@@ -141,6 +142,7 @@ function nodeOptions(
     clock: systemClock,
     units: manager,
     agettyReload: AGETTY_RELOAD,
+    disk: new SyncProgram(),
     hookRunner: new SystemdHookRunner(bus, join(settings.paths.run_dir, 'hooks')),
     staticPods: new StaticPods(settings.runtime.static_pods),
     providers: settings.media.detect && fault === undefined ? [devices] : [],

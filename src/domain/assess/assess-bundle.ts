@@ -63,6 +63,8 @@ export interface BundleAssessment extends PhaseOf, ImageSupply, ActivationVerdic
   readonly pinnedImages: readonly Image[];
   /** Present, and the runtime does not report them pinned. */
   readonly unpinnedImages: readonly Image[];
+  /** Present, and maybe not on the disk. */
+  readonly unsyncedImages: readonly Image[];
   /** Undefined when nothing is known about the filesystem. */
   readonly disk: DiskVerdict | undefined;
   readonly trouble: Reason | undefined;
@@ -150,7 +152,10 @@ function aheadOf(bundle: StoredBundle, context: BundleContext): readonly Lacking
     .map((other) => ({ bundle: other, absentImages: imagesOf(other, context).absentImages }));
 }
 
-type BundleImages = Pick<BundleAssessment, 'absentImages' | 'absentArtifacts' | 'pinnedImages' | 'unpinnedImages'>;
+type BundleImages = Pick<
+  BundleAssessment,
+  'absentImages' | 'absentArtifacts' | 'pinnedImages' | 'unpinnedImages' | 'unsyncedImages'
+>;
 
 function imagesOf(bundle: StoredBundle, { images, memory, observed }: BundleContext): BundleImages {
   const absentImages = bundle.contents.images.filter(
@@ -159,11 +164,14 @@ function imagesOf(bundle: StoredBundle, { images, memory, observed }: BundleCont
   const absent = new Set(absentImages);
   const isPinned = ({ reference }: Image) => images?.get(reference)?.pinned === true;
   const present = bundle.contents.images.filter((image) => image.pin && !absent.has(image));
+  const { synced } = memory.storage ?? {};
+  const isUnsynced = (image: Image) => synced?.has(image.reference) === false && !absent.has(image);
   return {
     absentImages,
     absentArtifacts: absentArtifacts(bundle, observed.localBlobs),
     pinnedImages: present.filter(isPinned),
     unpinnedImages: isRetired(bundle) ? [] : present.filter((image) => !isPinned(image)),
+    unsyncedImages: isRetired(bundle) ? [] : bundle.contents.images.filter(isUnsynced),
   };
 }
 

@@ -79,7 +79,7 @@ function inOrder(entry: BundleAssessment, next: PathRelease | undefined): Bundle
 }
 
 export function isReadyToActivate({ activationDue, ...entry }: BundleAssessment): boolean {
-  return activationDue && isComplete(entry);
+  return activationDue && isComplete(entry) && entry.unsyncedImages.length === 0;
 }
 
 export function isComplete({ unpinnedImages, ...entry }: Lacking & Pick<BundleAssessment, 'unpinnedImages'>): boolean {

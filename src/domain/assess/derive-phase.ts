@@ -12,6 +12,8 @@ import {
   mediaHold,
   pinReason,
   runtimeHold,
+  syncReason,
+  uncheckedReason,
 } from '../preload/hold.ts';
 import { spaceHold } from '../preload/space.ts';
 import { lackingCount } from '../preload/supply.ts';
@@ -45,6 +47,9 @@ function phaseOf(facts: BundleFacts, { observed, memory, stored }: PhaseContext)
   }
   if (lackingCount(facts) > 0) return incomplete(facts, reached, observed, memory);
   if (unpinnedImages.length > 0) return unpinned(facts, reached, observed, memory);
+  if (facts.unsyncedImages.length > 0) return unsynced(facts, reached, memory);
+  const unchecked = reached === undefined ? uncheckedReason(facts, memory) : undefined;
+  if (unchecked !== undefined) return { phase: 'preloading', reason: unchecked };
   return settled(bundle, stored.bundles, reached);
 }
 
@@ -76,6 +81,15 @@ function unpinned(facts: BundleFacts, reached: ReachedPhase | undefined, observe
   return reason.code === 'runtime/pins-ignored'
     ? { phase: 'held', hold: 'runtime', reason }
     : { phase: 'preloading', reason };
+}
+
+/** INVARIANT: nothing is said or recorded of a release that a power cut would take. */
+function unsynced(facts: BundleFacts, reached: ReachedPhase | undefined, memory: Memory): PhaseOf {
+  const reason = syncReason(facts, memory);
+  if (reached !== undefined) return { phase: reached, reason };
+  return memory.storage?.failure === undefined
+    ? { phase: 'preloading', reason }
+    : { phase: 'held', hold: 'runtime', reason };
 }
 
 function settled(bundle: StoredBundle, bundles: readonly StoredBundle[], reached: ReachedPhase = 'ready'): PhaseOf {

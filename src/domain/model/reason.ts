@@ -199,6 +199,10 @@ export type ImageReason =
       'engine/documents-missing',
       { bundle: BundleLabel; lacking: number; total: number; isMixed?: boolean; reference: string }
     >
+  /** `images`: how many are present and maybe not on the disk. */
+  | Conclusion<'runtime/sync-pending', { bundle: BundleLabel; images: number }>
+  /** `images`: how many are present since before a boot without a clean shutdown. */
+  | Conclusion<'engine/unchecked', { bundle: BundleLabel; images: number }>
   | Conclusion<'runtime/pins-pending', { bundle: BundleLabel; unpinned: number; total: number }>
   | Conclusion<
       'runtime/pins-ignored',

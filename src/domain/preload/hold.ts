@@ -27,6 +27,7 @@ export interface BundleFacts {
   readonly absentImages: readonly Image[];
   readonly absentArtifacts: readonly Artifact[];
   readonly unpinnedImages: readonly Image[];
+  readonly unsyncedImages: readonly Image[];
   readonly pullableImages: readonly Image[];
   /** A medium has what this node lacks of them. */
   readonly copyableArtifacts: readonly Artifact[];
@@ -66,6 +67,19 @@ export function pinReason({ bundle, unpinnedImages }: BundleFacts, observed: Obs
   if (attempts < PIN_CHECKS_BEFORE_FAULT) return { code: 'runtime/pins-pending', data: counts };
   const first = unpinnedImages[0]?.reference ?? '';
   return { code: 'runtime/pins-ignored', data: { ...counts, cause: { kind: 'not-reported', attempts, first } } };
+}
+
+/** Present images that a power cut would take. */
+export function syncReason({ bundle, unsyncedImages }: BundleFacts, { storage }: Memory): Reason {
+  const data = { bundle: labelOf(bundle.payload), images: unsyncedImages.length };
+  return storage?.failure ?? { code: 'runtime/sync-pending', data };
+}
+
+/** Of a release that was never complete: content may have been lost in a power cut before. */
+export function uncheckedReason({ bundle }: BundleFacts, { contentChecks: checks }: Memory): ImageReason | undefined {
+  if (checks?.isAwaited !== true) return undefined;
+  const images = bundle.contents.images.filter(({ reference }) => !checks.results.has(reference)).length;
+  return images === 0 ? undefined : { code: 'engine/unchecked', data: { bundle: labelOf(bundle.payload), images } };
 }
 
 /** `held (base)`: the base of a delta is neither on this node nor on a plugged medium. */

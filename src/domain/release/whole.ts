@@ -8,22 +8,25 @@ import { currentRelease, isRetired, lastProven } from './recorded-phase.ts';
 export interface Presence extends Lacking {
   readonly bundle: StoredBundle;
   readonly unpinnedImages: readonly unknown[];
+  readonly unsyncedImages: readonly unknown[];
 }
 
 /** The releases that are whole now. */
 export type Whole = ReadonlySet<BundleId>;
 
 /**
- * The releases that the node can rely on: all images and artifacts are present and pinned, and no
- * image may have lost its content in a power cut. INVARIANT: whatever gives up pins, images, tags
- * or containers by itself asks here first whether what remains is whole ({@link isReliable}).
+ * The releases that the node can rely on: all images and artifacts are present, pinned and on the
+ * disk, and no image may have lost its content in a power cut. INVARIANT: whatever gives up pins,
+ * images, tags or containers by itself asks here first whether what remains is whole
+ * ({@link isReliable}).
  */
 export function wholeReleases(all: readonly Presence[], checks: ContentChecks | undefined): Whole {
   return new Set(all.filter((one) => isWhole(one, checks)).map(({ bundle }) => bundle.bundleId));
 }
 
-function isWhole({ bundle, unpinnedImages, ...lacking }: Presence, checks: ContentChecks | undefined): boolean {
-  if (isRetired(bundle) || lackingCount(lacking) + unpinnedImages.length > 0) return false;
+function isWhole(one: Presence, checks: ContentChecks | undefined): boolean {
+  const { bundle, unpinnedImages, unsyncedImages } = one;
+  if (isRetired(bundle) || lackingCount(one) + unpinnedImages.length + unsyncedImages.length > 0) return false;
   return bundle.contents.images.every(({ reference }) => isSound(reference, checks));
 }
 

@@ -30,6 +30,8 @@ export const EXAMPLES: Readonly<Record<string, string>> = {
   'R-12': "2 of 9 images of ocp 4.13.7 are present and not pinned yet.",
   'R-13': "2 of 9 images of ocp 4.13.7 are present and not pinned. The runtime does not report them as pinned after 4 tries. The first is quay.io/x/etcd:3.5. Find another file of CRI-O that sets pinned_images after 99-stickpin.conf. The runtime's own journal may name it.",
   'R-19': "A tag of ocp 4.13.7 was taken away again 3 times within an hour, so it is left alone. It is quay.io/x/etcd:3.5: it names quay.io/y:1 now and should name quay.io/x/etcd@sha256:5f5f. Find out what moves it; 'stickpin activate ocp@4.13.7' restores it.",
+  'R-26': "112 images of ocp 4.13.7 are still being written to the disk. A power cut could lose what is only in memory.",
+  'R-27': "112 images of ocp 4.13.7 are still being checked, since the node was not shut down. A power cut may have damaged what was loaded before it.",
   'D-01': "Not enough space for ocp 4.13.7 on /var/lib/containers: needs 3.0 GiB, 1.0 GiB free, 1 MiB (15 %) kept. The setting preload.min_free_percent says how much is kept free. Free space there, or run 'stickpin unpin' for an old release.",
   'A-01': "It is not activated: its schedule is \"manual\": a person activates it.",
   'A-02': "It is not activated: its rule \"from\" needs >=4.13.0 <4.14.0, and the current release is 4.12.9.",

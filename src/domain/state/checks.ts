@@ -71,6 +71,15 @@ export interface DocumentChecks {
   readonly last: DocumentCheck | undefined;
 }
 
+/** What the runtime stored is on the disk, or in memory only: a power cut would take it. */
+export interface StorageSyncs {
+  /** References of images that are on the disk. */
+  readonly synced: ReadonlySet<string>;
+  /** Of the running sync, in milliseconds. */
+  readonly runningMs: number | undefined;
+  readonly failure: Fault | undefined;
+}
+
 /** The end of a pull of an image that is present. */
 export type PullCheckEnd =
   /** `isProbe`: a probe from the same repository was pulled, since a pull takes pins away. */

@@ -1,7 +1,7 @@
 import type { BundleId, Digest } from '../model/digest.ts';
 import type { Medium, MediumId } from '../model/medium.ts';
 import type { Fault, Interruption } from '../model/reason.ts';
-import type { ContentChecks, DocumentChecks, FailedBlob, PullChecks } from './checks.ts';
+import type { ContentChecks, DocumentChecks, FailedBlob, PullChecks, StorageSyncs } from './checks.ts';
 import type { HookMemory } from './hook.ts';
 import type { Floors, PinLedger } from './release-record.ts';
 
@@ -79,6 +79,8 @@ export interface Memory {
   readonly stateProblems: readonly Fault[];
   readonly pullChecks?: PullChecks;
   readonly contentChecks?: ContentChecks;
+  /** Without it every image counts as synced. */
+  readonly storage?: StorageSyncs | undefined;
   /** Without it no check is made. */
   readonly documentChecks?: DocumentChecks | undefined;
 }

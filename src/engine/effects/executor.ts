@@ -9,6 +9,7 @@ import type { ContentChecker } from '../keepers/content-checker.ts';
 import type { HookKeeper } from '../keepers/hook-keeper.ts';
 import type { PullChecker } from '../keepers/pull-checker.ts';
 import type { FloorKeeper } from '../keepers/state-keepers.ts';
+import type { StorageKeeper } from '../keepers/storage-keeper.ts';
 import type { StallWatch } from '../tasks/stall-watch.ts';
 import type { FailureLedger, MediaJobs, Tasks } from '../tasks/tasks.ts';
 import type { MirrorGate } from './mirror-gate.ts';
@@ -29,6 +30,7 @@ export interface EffectContext extends EngineContext {
   readonly hookKeeper: HookKeeper;
   readonly contentChecker: ContentChecker;
   readonly pullChecker: PullChecker;
+  readonly storageKeeper: StorageKeeper;
   readonly stalls: StallWatch;
   readonly mirrorGate: MirrorGate;
   readonly keeping: KeptDocuments;

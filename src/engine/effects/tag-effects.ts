@@ -78,9 +78,9 @@ export class TagTasks {
 
   /**
    * INVARIANT: the beginning is on the disk before the first tag moves. Otherwise a restart between
-   * two tags would leave them so when a window has closed. INVARIANT: the floor is raised before
-   * the activation is recorded. The last changes of the database may be lost with its log; the
-   * mirror has the floor.
+   * two tags would leave them so when a window has closed. INVARIANT: the tags are on the
+   * disk, and the floor is raised, before the activation is recorded. The last changes of the
+   * database may be lost with its log; the mirror has the floor.
    */
   private async activate(
     task: TagTask,
@@ -88,7 +88,7 @@ export class TagTasks {
     { tags: known }: Assessment,
     signal: AbortSignal,
   ): Promise<void> {
-    const { store, recorder, failures, floorKeeper, clock, node } = this.context;
+    const { store, recorder, failures, floorKeeper, storageKeeper, clock, node } = this.context;
     const before = latestStamp(store.load().bundles);
     if (!hasBegun(bundle)) {
       store.change(bundle.bundleId, { activationBegunAt: stampAfter(store.load().bundles, clock.now()) });
@@ -96,6 +96,7 @@ export class TagTasks {
     await store.settled(signal);
     const local = known.local.get(bundle.bundleId) ?? [];
     const count = await activateBundle(bundle, local, this.context, signal);
+    await storageKeeper.syncNow(signal);
     if (bundle.resetAt === undefined) await floorKeeper.raise(bundle.payload.name, bundle.payload.sequence);
     const stay = local.length === 0 ? '' : `; ${stayText(local)}`;
     const message = `${bundleTitle(bundle.payload)} is activated: ${count === 1 ? '1 tag names its image' : `${count} tags name its images`} now${stay}`;

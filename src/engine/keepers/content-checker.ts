@@ -246,6 +246,7 @@ function createForgetfulMark(): BootMark {
     setCheckDue: async (isDue) => {
       isCheckDue = isDue;
     },
+    keep: () => undefined,
   };
 }
 

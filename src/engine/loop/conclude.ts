@@ -22,6 +22,7 @@ export function remembered(loop: Loop, diskTrouble: Fault | undefined): Remember
   return {
     pullChecks: loop.pullChecker.checks(),
     contentChecks: loop.contentChecker.checks(),
+    storage: loop.storageKeeper.syncs(),
     documentChecks: loop.documentKeeper.checks(),
     running: tasks.running(),
     hooks: loop.hookKeeper.memory(degradedIn(state.conditions)),

@@ -9,7 +9,7 @@ import { LayerKeeper } from '../blobs/layer-keeper.ts';
 import { RunningReleases } from '../commands/command-context.ts';
 import type { EngineContext, EngineDependencies } from '../context.ts';
 import { Effects } from '../effects/effects.ts';
-import { createMirrorGate } from '../effects/mirror-gate.ts';
+import { createMirrorGate, type MirrorGate } from '../effects/mirror-gate.ts';
 import { ContentChecker } from '../keepers/content-checker.ts';
 import { DocumentKeeper, SignedKeeper } from '../keepers/document-keeper.ts';
 import { HookKeeper } from '../keepers/hook-keeper.ts';
@@ -17,6 +17,7 @@ import { PullChecker } from '../keepers/pull-checker.ts';
 import { RebuildKeeper } from '../keepers/rebuild-keeper.ts';
 import { ReleaseKeeper } from '../keepers/release-keeper.ts';
 import { ConditionKeeper, type Conditions, FloorKeeper, MirrorKeeper, PinKeeper } from '../keepers/state-keepers.ts';
+import { StorageKeeper } from '../keepers/storage-keeper.ts';
 import { EventRecorder } from '../reporting/event-recorder.ts';
 import { Refusals } from '../reporting/events.ts';
 import { RunningQueue } from '../tasks/pulls.ts';
@@ -92,15 +93,10 @@ export function createLoop(deps: EngineDependencies, onTaskEnd: (task: RunningTa
   const releaseKeeper = new ReleaseKeeper(context);
   const hookKeeper = new HookKeeper(context, () => releaseKeeper.installed());
   const mirrorGate = createMirrorGate(context);
-  const pullChecker = new PullChecker(
-    context,
-    () => (state.snapshot === undefined ? [] : trustedReleases(state.snapshot.assessment)),
-    () => arePinsLost(state),
-    (repository) => mirrorGate.prove(repository),
-  );
-  const contentChecker = new ContentChecker(context, tasks);
+  const checkers = createCheckers(context, { state, tasks, mirrorGate });
+  const { contentChecker, pullChecker, storageKeeper } = checkers;
   const pinKeeper = new PinKeeper(context);
-  const parts = { tasks, mediaJobs, failures, floorKeeper, pinKeeper, hookKeeper, contentChecker, pullChecker };
+  const parts = { tasks, mediaJobs, failures, floorKeeper, pinKeeper, hookKeeper, ...checkers };
   const effects = new Effects({
     ...context,
     ...parts,
@@ -135,13 +131,33 @@ export function createLoop(deps: EngineDependencies, onTaskEnd: (task: RunningTa
         keeping: new Map(effects.context.keeping),
         pullChecks: pullChecker.checks(),
         contentChecks: contentChecker.checks(),
+        storage: storageKeeper.syncs(),
       }),
       landed: () => [...state.landed],
       seen: () => state.snapshot && { ...state.snapshot, conditions: state.conditions },
     }),
     state,
     /** Stopped with the rounds. */
-    background: [mediaJobs, layerKeeper, releaseKeeper, hookKeeper, pullChecker, contentChecker, documentKeeper],
+    background: [mediaJobs, layerKeeper, releaseKeeper, hookKeeper, documentKeeper, ...Object.values(checkers)],
+  };
+}
+
+interface CheckedParts {
+  readonly state: LoopState;
+  readonly tasks: Tasks;
+  readonly mirrorGate: MirrorGate;
+}
+
+function createCheckers(context: EngineContext, { state, tasks, mirrorGate }: CheckedParts) {
+  return {
+    contentChecker: new ContentChecker(context, tasks),
+    pullChecker: new PullChecker(
+      context,
+      () => (state.snapshot === undefined ? [] : trustedReleases(state.snapshot.assessment)),
+      () => arePinsLost(state),
+      (repository) => mirrorGate.prove(repository),
+    ),
+    storageKeeper: new StorageKeeper(context),
   };
 }
 

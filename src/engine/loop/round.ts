@@ -110,6 +110,7 @@ async function observeAll(loop: Loop, diskTrouble: Fault | undefined, signal: Ab
   );
   const observed = { ...seen, runtime: withTimeAway(loop, seen.runtime) };
   loop.contentChecker.saw(observed.runtime);
+  loop.storageKeeper.saw(observed.runtime);
   if (observed.runtime.kind === 'reachable' && observed.containers !== undefined) {
     state.lastObservedAt = context.clock.monotonic();
     loop.running.saw({ images: observed.runtime.images, containers: observed.containers });
@@ -195,6 +196,7 @@ async function reconcileAll(
   const isStarting = decision.pullsFollow === true || decision.effects.some(({ kind }) => kind === 'start');
   const isIdle = tasks.running().length === 0 && !isStarting;
   if (plan !== undefined) loop.layerKeeper.reconcile(plan, isIdle);
+  loop.storageKeeper.reconcile(assessment, snapshot.observed.runtime, isIdle);
   await loop.pinKeeper.reconcile(assessment.pins, memory.pinLedger, signal);
   await loop.floorKeeper.reconcile(areFloorsForgotten(snapshot), signal);
   if (observed.facts.keepsOnly !== true) {
@@ -250,6 +252,7 @@ export function followTask(loop: Loop, task: RunningTask, end: TaskEnd): void {
   if (task.kind === 'pull' && end === 'pulled') {
     loop.state.landed.add(task.reference);
     loop.contentChecker.changed(task.reference);
+    loop.storageKeeper.changed(task.reference);
     goOn(loop, loop.queue.after(task.reference));
   } else loop.context.wantRound();
 }

@@ -21,7 +21,10 @@ import type { TransferMeter } from '../../ports/transfers.ts';
 import type { EngineContext } from '../context.ts';
 
 interface StatusOptions extends EngineContext {
-  readonly underWay: () => Pick<Memory, 'running' | 'copyingBytes' | 'keeping' | 'pullChecks' | 'contentChecks'>;
+  readonly underWay: () => Pick<
+    Memory,
+    'running' | 'copyingBytes' | 'keeping' | 'pullChecks' | 'contentChecks' | 'storage'
+  >;
   /** Pulled after the last observation of the runtime. */
   readonly landed: () => readonly string[];
   readonly seen: () => (Snapshot & { readonly conditions: ReadonlyMap<BundleId, readonly Condition[]> }) | undefined;
@@ -95,8 +98,8 @@ export class StatusPublisher {
   /** Publishes once a second while a task or copy runs, until the returned function is called. */
   tick(): () => void {
     const ticker = setInterval(() => {
-      const { running, keeping, copyingBytes, contentChecks } = this.options.underWay();
-      const isChecking = contentChecks?.running !== undefined;
+      const { running, keeping, copyingBytes, contentChecks, storage } = this.options.underWay();
+      const isChecking = contentChecks?.running !== undefined || storage?.runningMs !== undefined;
       if (running.length > 0 || keeping.size > 0 || copyingBytes !== undefined || isChecking) this.publish();
     }, STATUS_MS);
     return () => clearInterval(ticker);

@@ -4,6 +4,8 @@ import { readdir, statfs } from 'node:fs/promises';
 import { release } from 'node:os';
 import { join } from 'node:path';
 import type { FSWatcher } from 'chokidar';
+import { reasonOf } from '../app-error.ts';
+import { untilAborted } from '../async/abort.ts';
 import { forEachLimited } from '../async/concurrency.ts';
 import { syncFile, syncFolderIfPossible } from './durable-file.ts';
 
@@ -104,11 +106,23 @@ export function hasCarefulSyncfs(kernel: string): boolean {
 
 /** @returns false when sync(1) is missing or fails: the sync of each file then has the reason */
 async function syncFilesystem(folder: string, signal: AbortSignal): Promise<boolean> {
-  const code = await new Promise<number | null>((resolve) => {
-    const child = spawn('sync', ['-f', folder], { stdio: 'ignore', signal });
-    child.on('error', () => resolve(null));
-    child.on('close', resolve);
+  return (await untilAborted(runSync(['-f', folder], signal), signal)) === undefined;
+}
+
+const MAX_FAULT = 1_000;
+
+/**
+ * sync(1). Resolves when the process has ended, which an abort requests and the kernel may delay.
+ * @returns why it failed
+ */
+export function runSync(args: readonly string[], signal: AbortSignal): Promise<string | undefined> {
+  return new Promise((resolve) => {
+    const child = spawn('sync', args, { stdio: ['ignore', 'ignore', 'pipe'], signal, killSignal: 'SIGKILL' });
+    let fault = '';
+    child.stderr.on('data', (chunk: Buffer) => {
+      fault = `${fault}${chunk.toString('utf8')}`.slice(0, MAX_FAULT);
+    });
+    child.on('error', (error) => child.pid !== undefined || resolve(reasonOf(error)));
+    child.on('close', (code) => resolve(code === 0 ? undefined : fault.trim() || `exit code ${code}`));
   });
-  signal.throwIfAborted();
-  return code === 0;
 }

@@ -143,10 +143,20 @@ export async function sandboxImage(
   return configured.kind === 'read' && configured.sandboxImage !== '' ? configured.sandboxImage : undefined;
 }
 
-function reportedSandboxImage({ config = '' }: Readonly<Record<string, string>>): string | undefined {
+/** The root of containerd, where the blobs are. `info`: of CRI `Status`. */
+export function reportedRoots(info: Readonly<Record<string, string>>): readonly string[] {
+  const root = reported(info, 'containerdRootDir');
+  return root === undefined ? [] : [root];
+}
+
+function reportedSandboxImage(info: Readonly<Record<string, string>>): string | undefined {
+  return reported(info, 'sandboxImage');
+}
+
+function reported({ config = '' }: Readonly<Record<string, string>>, name: string): string | undefined {
   try {
-    const { sandboxImage: image } = JSON.parse(config) as { sandboxImage?: unknown };
-    return typeof image === 'string' && image !== '' ? image : undefined;
+    const value = (JSON.parse(config) as Readonly<Record<string, unknown>>)[name];
+    return typeof value === 'string' && value !== '' ? value : undefined;
   } catch {
     return undefined;
   }

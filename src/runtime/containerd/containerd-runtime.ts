@@ -8,7 +8,7 @@ import { CriObserver, type RuntimeTraits } from '../cri/observe.ts';
 import { UnitStop } from '../cri/unit-stop.ts';
 import { type RuntimeAdapter, SharedSignals } from '../runtime-adapter.ts';
 import { openContentCheck } from './check-content.ts';
-import { sandboxImage } from './containerd-config.ts';
+import { reportedRoots, sandboxImage } from './containerd-config.ts';
 import { ContentClient } from './content-client.ts';
 import { addTag, ImagesClient, labelChanges, labelledPins, MARK_LABEL, markedPins } from './images-client.ts';
 import {
@@ -92,6 +92,7 @@ export function createContainerdRuntime(options: ContainerdRuntimeOptions): Runt
   });
   return {
     ...createContainers(cri, pauseImageOf(cri, options)),
+    storagePaths: (signal) => storagePathsOf(cri, signal),
     close: () => [cri, images, content].forEach((each) => void each.close()),
     onChange: (listener) => signals.add(listener),
     observe: (signal) => observer.observe(signal),
@@ -126,6 +127,11 @@ export function createContainerdRuntime(options: ContainerdRuntimeOptions): Runt
       if (digests.length > 0) await content.collectGarbage(signal);
     },
   };
+}
+
+/** The snapshotter's, and the root with the blobs. */
+async function storagePathsOf(cri: CriClient, signal: AbortSignal): Promise<readonly string[]> {
+  return [...(await cri.storagePaths(signal)), ...reportedRoots(await cri.statusInfo(signal))];
 }
 
 function pauseImageOf(

@@ -36,6 +36,15 @@ interface WireStatus {
   readonly mounts: readonly { readonly image: { readonly image: string } | null }[];
 }
 
+interface FilesystemInfo {
+  readonly imageFilesystems: readonly ListedFilesystem[];
+  readonly containerFilesystems: readonly ListedFilesystem[];
+}
+
+interface ListedFilesystem {
+  readonly fsId: { readonly mountpoint: string } | null;
+}
+
 interface CallOptions {
   /** Subject of an error message. Default: the method and the socket. */
   readonly what?: string;
@@ -74,10 +83,18 @@ export class CriClient {
 
   /** The first filesystem of `ImageFsInfo`. */
   async imageFilesystemPath(signal: AbortSignal): Promise<string | undefined> {
-    const { imageFilesystems } = await this.call<{
-      imageFilesystems: { readonly fsId: { readonly mountpoint: string } | null }[];
-    }>('ImageService', 'ImageFsInfo', {}, signal);
+    const { imageFilesystems } = await this.imageFsInfo(signal);
     return imageFilesystems[0]?.fsId?.mountpoint || undefined;
+  }
+
+  /** All filesystems of `ImageFsInfo`: with `imagestore` CRI-O has two. */
+  async storagePaths(signal: AbortSignal): Promise<readonly string[]> {
+    const { imageFilesystems, containerFilesystems } = await this.imageFsInfo(signal);
+    return [...imageFilesystems, ...containerFilesystems].flatMap(({ fsId }) => fsId?.mountpoint || []);
+  }
+
+  private imageFsInfo(signal: AbortSignal): Promise<FilesystemInfo> {
+    return this.call<FilesystemInfo>('ImageService', 'ImageFsInfo', {}, signal);
   }
 
   /** Has no deadline, because a pull may be slow. Resolves with the image's id or name. */

@@ -151,10 +151,23 @@ const MAX_BYTES = 1024 * 1024;
  * @throws AppError `runtime/unreachable`; system errors of the socket
  */
 export async function runningPauseImage(socketPath: string, signal: AbortSignal): Promise<string | undefined> {
+  const { image } = await runningConfig(socketPath, signal);
+  return isTable(image) && typeof image.pause_image === 'string' ? image.pause_image : undefined;
+}
+
+/**
+ * `root` and `imagestore` of the running configuration: where images and artifacts are.
+ * @throws as {@link runningPauseImage}
+ */
+export async function runningRoots(socketPath: string, signal: AbortSignal): Promise<readonly string[]> {
+  const { root, imagestore } = await runningConfig(socketPath, signal);
+  return [root, imagestore].filter((path): path is string => typeof path === 'string' && path !== '');
+}
+
+async function runningConfig(socketPath: string, signal: AbortSignal): Promise<TomlTable> {
   const parsed = parseToml(await readConfig(socketPath, signal));
   const crio = parsed.kind === 'table' ? parsed.table.crio : undefined;
-  const image = isTable(crio) ? crio.image : undefined;
-  return isTable(image) && typeof image.pause_image === 'string' ? image.pause_image : undefined;
+  return isTable(crio) ? crio : {};
 }
 
 function readConfig(socketPath: string, signal: AbortSignal): Promise<string> {

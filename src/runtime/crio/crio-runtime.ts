@@ -12,7 +12,14 @@ import { CriClient } from '../cri/cri-client.ts';
 import { CriObserver, type Rendered, type RuntimeTraits } from '../cri/observe.ts';
 import { UnitStop } from '../cri/unit-stop.ts';
 import { type RuntimeAdapter, SharedSignals } from '../runtime-adapter.ts';
-import { CRIO_PATHS, type CrioPaths, refuseShadowing, runningPauseImage, SHADOWED_PINS } from './crio-config.ts';
+import {
+  CRIO_PATHS,
+  type CrioPaths,
+  refuseShadowing,
+  runningPauseImage,
+  runningRoots,
+  SHADOWED_PINS,
+} from './crio-config.ts';
 import { type CrioFiles, createCrioFiles } from './crio-files.ts';
 import { createReload, type Reload } from './reload.ts';
 import { openContentCheck } from './storage/check-content.ts';
@@ -86,6 +93,7 @@ export function createCrioRuntime(options: CrioRuntimeOptions): RuntimeAdapter {
     }),
     ...createDropInPorts(files, reload),
     close: () => cri.close(),
+    storagePaths: async (signal) => [...(await cri.storagePaths(signal)), ...(await runningRoots(socketPath, signal))],
     onChange: (listener) => signals.add(listener),
     observe: (signal) => observer.observe(signal),
     pull: async (reference, signal) => {

@@ -64,6 +64,7 @@ export function createDockerRuntime(options: DockerRuntimeOptions): RuntimeAdapt
     },
   });
   return {
+    storagePaths: async (signal) => storagePathsOf(await client.info(signal), title),
     close: () => client.close(),
     onChange: (listener) => signals.add(listener),
     observe: (signal) => observer.observe(signal),
@@ -93,6 +94,14 @@ const STAGING = { stagingPath: '/var/tmp' };
 function storageOf({ DriverStatus }: EngineInfo) {
   const isContainerd = DriverStatus.some(([name, value]) => name === 'driver-type' && value?.includes('containerd'));
   return isContainerd ? 'both' : 'unpacked';
+}
+
+/**
+ * None where they are not all known: Docker's containerd image store may be that of another
+ * containerd, and Podman does not say where an `imagestore` is.
+ */
+function storagePathsOf(info: EngineInfo, title: string): readonly string[] {
+  return title === 'Podman' || storageOf(info) === 'both' ? [] : [info.DockerRootDir];
 }
 
 /** What somebody else removes. Changes of ours are seen, too, and cost a round. */

@@ -49,6 +49,7 @@ export function createEmbeddedRuntime(options: EmbeddedRuntimeOptions): RuntimeA
   const signals = new SharedSignals(() => () => undefined); // it never starts or stops
   let mirrored: ReadonlySet<string> = new Set();
   return {
+    storagePaths: async () => [directory],
     close: () => source.close(),
     onChange: (listener) => signals.add(listener),
     observe: async (signal) => {

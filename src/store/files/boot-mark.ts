@@ -8,7 +8,10 @@ import { openSealed, type SealedFile } from './sealed-file.ts';
 
 /** Exists while the daemon runs, and stays when the node loses its power. */
 export interface BootMarkFile extends BootMark {
-  /** Removes the mark, unless a check is due. Call at a clean shutdown. Never throws. */
+  /**
+   * Removes the mark, unless a check is due or it is to be kept. Call at a clean shutdown. Never
+   * throws.
+   */
   stopped(): Promise<void>;
 }
 
@@ -40,6 +43,7 @@ export async function openBootMark(
     log.warn({ err: error }, `It can't be noted that the daemon runs: ${reasonOf(error)}; ${CONSEQUENCE}`);
   };
   const file = await openSealed(path, now, parseMark).catch(warn);
+  let isKept = false;
   let isCheckDue = file !== undefined && isUnclean(file, bootId);
   const write = async (inner: AbortSignal) => file?.save({ bootId, isCheckDue } satisfies Mark, inner);
   await write(signal).catch(warn);
@@ -50,7 +54,11 @@ export async function openBootMark(
       isCheckDue = isDue;
       await write(inner);
     },
+    keep: () => {
+      isKept = true;
+    },
     stopped: async () => {
+      if (isKept) return;
       if (isCheckDue) await write(NEVER_ABORTED).catch(warn);
       else await rm(path, { force: true }).catch(() => undefined); // the next boot makes a check too many
     },

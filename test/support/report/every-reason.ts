@@ -187,6 +187,8 @@ export const EVERY_REASON: {
     ),
     says: /^\d+ of \d+ images (?:and artifacts )?of/,
   },
+  'runtime/sync-pending': { data: fc.record({ bundle, images: count }), says: /^\d+ images? of / },
+  'engine/unchecked': { data: fc.record({ bundle, images: count }), says: /^\d+ images? of / },
   'runtime/pins-pending': { data: fc.record({ bundle, unpinned: count, total: count }), says: /^\d+ of \d+ images/ },
   'runtime/pins-ignored': {
     data: fc.record({

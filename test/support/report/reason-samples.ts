@@ -115,6 +115,14 @@ export const REASON_SAMPLES: Samples = {
     { bundle, lacking: 2, total: 9, reference },
     { bundle, lacking: 1, total: 9, isMixed: true, reference },
   ],
+  'runtime/sync-pending': [
+    { bundle, images: 112 },
+    { bundle, images: 1 },
+  ],
+  'engine/unchecked': [
+    { bundle, images: 112 },
+    { bundle, images: 1 },
+  ],
   'runtime/pins-pending': [pins, { ...pins, unpinned: 1 }],
   'runtime/pins-ignored': [
     { ...pins, cause: { kind: 'not-reported', attempts: 4, first: reference } },

@@ -36,6 +36,7 @@ function fakeAdapter(name: string, answers: () => boolean) {
   };
   const adapter: RuntimeAdapter = {
     observe: async () => (answers() ? reachable : { kind: 'unreachable', reason: `${name} is away` }),
+    storagePaths: async () => [`/${name}`],
     applyPins: async () => undefined,
     applyMirrors: async (mirrors) => void mirrored.push(mirrors.length),
     pull: async (reference) => void pulled.push(reference),

@@ -255,6 +255,8 @@ const REPORTED_ELSEWHERE: ReadonlySet<string> = new Set([
   'runtime/config',
   'runtime/write',
   'runtime/pins-pending',
+  'runtime/sync-pending',
+  'engine/unchecked',
   'media/looking',
   'media/reading',
   'engine/rolled-back',

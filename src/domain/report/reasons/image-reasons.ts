@@ -196,6 +196,18 @@ export const IMAGE_REASONS: Entries<ImageReason | MediaReason | RuntimeReason> =
     remedy: (release) =>
       `plug in the stick of ${release}; until then, pods that always pull their image do not start without a network`,
   },
+  'runtime/sync-pending': {
+    says: ({ bundle, images }, { title }) => ({
+      what: `${formatCount(images, 'image')} of ${title(bundle)} ${images === 1 ? 'is' : 'are'} still being written to the disk`,
+      details: ['A power cut could lose what is only in memory'],
+    }),
+  },
+  'engine/unchecked': {
+    says: ({ bundle, images }, { title }) => ({
+      what: `${formatCount(images, 'image')} of ${title(bundle)} ${images === 1 ? 'is' : 'are'} still being checked, since the node was not shut down`,
+      details: ['A power cut may have damaged what was loaded before it'],
+    }),
+  },
   'runtime/pins-pending': {
     says: ({ bundle, unpinned, total }, { title }) => ({
       what: `${countText(unpinned, total, title(bundle))} present and not pinned yet`,

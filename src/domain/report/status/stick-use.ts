@@ -37,11 +37,12 @@ export function stickUse(
 
 /** Whether a release takes something from its stick, or would if it could. */
 function needsStick(entry: Snapshot['assessment']['bundles'][number]): boolean {
-  const { media, isOnPeersOnly, neededBy, phase, withdrawn, absentImages, absentArtifacts, trouble } = entry;
+  const { media, isOnPeersOnly, neededBy, phase, withdrawn, absentImages, absentArtifacts, trouble, reason } = entry;
   if (media.length === 0 || isOnPeersOnly === true) return false;
   if (neededBy !== undefined) return true;
   if (phase === 'retired' || withdrawn !== undefined || isDecided(entry)) return false;
   const isDamaged = trouble?.code === 'engine/image-damaged' || trouble?.code === 'engine/documents-missing';
+  if (entry.unsyncedImages.length > 0 || reason?.code === 'engine/unchecked') return true;
   return absentImages.length > 0 || absentArtifacts.length > 0 || isDamaged;
 }
 

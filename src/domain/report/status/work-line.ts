@@ -1,4 +1,5 @@
 import { sentence } from '../../../platform/plain-text.ts';
+import { formatCount, formatDuration } from '../../../platform/sizes.ts';
 import type { Assessment } from '../../assess/assess.ts';
 import type { BundleAssessment } from '../../assess/assess-bundle.ts';
 import { bundleInWork } from '../../decide/release-effects.ts';
@@ -31,8 +32,23 @@ export function workLine(snapshot: Snapshot, progress: Progress): Line | undefin
     return { does: 'wait', text, stick: 'stays' };
   }
   const entry = bundleInWork(memory, assessment);
-  return entry === undefined ? adoptionLine(memory, assessment) : preloadLine(entry, snapshot, progress);
+  if (entry !== undefined) return preloadLine(entry, snapshot, progress);
+  return adoptionLine(memory, assessment) ?? syncLine(memory, assessment);
 }
+
+/** Nothing is promised before a sync has ended. */
+function syncLine({ storage }: Memory, { bundles }: Assessment): Line | undefined {
+  const entry = bundles.find(({ unsyncedImages }) => unsyncedImages.length > 0);
+  if (storage?.runningMs === undefined || storage.failure !== undefined || entry === undefined) return undefined;
+  const images = formatCount(entry.unsyncedImages.length, 'image');
+  const since = storage.runningMs < SYNC_SHOWN_MS ? '' : ` for ${formatDuration(storage.runningMs)} so far`;
+  const text = ({ names }: Width) =>
+    `Writing ${images} of ${titleAmong(entry.bundle, bundles, names)} to the disk${since}.`;
+  return { does: 'wait', code: 'runtime/sync-pending', text, stick: 'stays' };
+}
+
+/** Most syncs take no time that a person sees. */
+const SYNC_SHOWN_MS = 1_000;
 
 function adoptionLine({ keeping }: Memory, { adoptions }: Assessment): Line | undefined {
   const adoption = adoptions[0];

@@ -201,7 +201,8 @@ it('a release with other artifacts does not retire the one with the same images'
       activatedAt: NOON + 1,
     });
   const effects = (artifacts: Parameters<typeof next>[0]) =>
-    judge(observation({ runtime, localBlobs: without() }), [proven, next(artifacts)]).decision.effects;
+    judge(observation({ runtime, localBlobs: artifactBlobs(next(artifacts)) }), [proven, next(artifacts)]).decision
+      .effects;
   expect(effects({ small: ['model'] })).toContainEqual(
     expect.objectContaining({ kind: 'take-over', retireFrom: true }),
   );

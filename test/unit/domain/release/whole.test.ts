@@ -13,7 +13,14 @@ const UNKNOWN: ImageContent = { kind: 'unknown', reason: { code: 'runtime/config
 const BROKEN: ImageContent = { kind: 'broken', faults: [] };
 
 function isWhole(over: Partial<Presence> = {}, checks?: Partial<ContentChecks>): boolean {
-  const presence = { bundle, absentImages: [], absentArtifacts: [], unpinnedImages: [], ...over };
+  const presence: Presence = {
+    bundle,
+    absentImages: [],
+    absentArtifacts: [],
+    unpinnedImages: [],
+    unsyncedImages: [],
+    ...over,
+  };
   return wholeReleases([presence], checks && { ...NO_CHECKS, ...checks }).has(presence.bundle.bundleId);
 }
 
@@ -21,9 +28,9 @@ const results = (...contents: readonly ImageContent[]) =>
   new Map(contents.map((content, at) => [[first, second][at] ?? '', { at: NOON, content }]));
 
 describe('a whole release', () => {
-  it('has all images and artifacts, all pins, and is kept', () => {
+  it('has all images and artifacts, all pins, all of it on the disk, and is kept', () => {
     expect(isWhole()).toBe(true);
-    for (const lack of ['absentImages', 'absentArtifacts', 'unpinnedImages'] as const)
+    for (const lack of ['absentImages', 'absentArtifacts', 'unpinnedImages', 'unsyncedImages'] as const)
       expect(isWhole({ [lack]: ['x'] })).toBe(false);
     expect(isWhole({ bundle: { ...bundle, retiredAt: NOON + 1 } })).toBe(false);
   });

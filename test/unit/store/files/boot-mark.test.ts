@@ -53,6 +53,14 @@ describe('the mark of a run', () => {
     expect((await open('boot-2')).isCheckDue()).toBe(true);
   });
 
+  it('asks for one after a stop that left images in memory only, and a boot', async () => {
+    const mark = await open('boot-1');
+    mark.keep();
+    await mark.stopped();
+    expect((await open('boot-1')).isCheckDue()).toBe(false);
+    expect((await open('boot-2')).isCheckDue()).toBe(true);
+  });
+
   it('takes a damaged mark for a boot without a stop', async () => {
     await open('boot-1');
     writeFileSync(path, readFileSync(path, 'utf8').slice(0, 20));

@@ -1,0 +1,111 @@
+import type { Assessment } from '../../domain/assess/assess.ts';
+import type { RuntimeObservation } from '../../domain/model/image.ts';
+import type { Fault } from '../../domain/model/reason.ts';
+import { lackingCount } from '../../domain/preload/supply.ts';
+import type { StorageSyncs } from '../../domain/state/checks.ts';
+import { AppError, reasonOf } from '../../platform/app-error.ts';
+import type { EngineContext } from '../context.ts';
+import { Job } from '../tasks/tasks.ts';
+
+/** The pause after the first failure; doubled after each further one. */
+const PAUSE_MS = 5_000;
+const PAUSE_MAX_MS = 5 * 60_000;
+
+/**
+ * Brings what the runtime has stored to the disk, beside the rounds. No runtime does that itself
+ * (docs/runtime-facts.md, fact 56). INVARIANT: an image counts as synced when it was listed before
+ * the begin of a sync that has succeeded, and was neither pulled nor missing since. Nothing is
+ * remembered over a restart of the daemon: the first sync then has little to write.
+ */
+export class StorageKeeper {
+  private readonly job: Job;
+  private readonly synced = new Set<string>();
+  /** What the running sync covers. */
+  private covered = new Set<string>();
+  /** Monotonic milliseconds. */
+  private beganAt: number | undefined;
+  private failure: { readonly reason: Fault; readonly attempts: number; readonly retryAt: number } | undefined;
+  /** Images may be in memory only. */
+  private isBehind = false;
+
+  constructor(private readonly context: EngineContext) {
+    this.job = new Job(context);
+  }
+
+  /** Undefined where nothing is synced, as in a rehearsal. */
+  syncs(): StorageSyncs | undefined {
+    const { disk, clock } = this.context;
+    if (disk === undefined) return undefined;
+    const runningMs = this.beganAt === undefined ? undefined : clock.monotonic() - this.beganAt;
+    return { synced: new Set(this.synced), runningMs, failure: this.failure?.reason };
+  }
+
+  /** Call after a pull. */
+  changed(reference: string): void {
+    this.isBehind = true;
+    this.synced.delete(reference);
+    this.covered.delete(reference);
+  }
+
+  /** An image that is missing may come back from others. */
+  saw(runtime: RuntimeObservation): void {
+    if (runtime.kind !== 'reachable') return;
+    const listed = namesIn(runtime);
+    for (const names of [this.synced, this.covered])
+      for (const reference of names) if (!listed.has(reference)) names.delete(reference);
+  }
+
+  /**
+   * Starts a sync for a release that has all its images, or for those that there are when nothing
+   * is pulled: its next images may be on another stick.
+   */
+  reconcile({ bundles }: Pick<Assessment, 'bundles'>, runtime: RuntimeObservation, isIdle: boolean): void {
+    const behind = bundles.filter(({ unsyncedImages }) => unsyncedImages.length > 0);
+    this.isBehind = behind.length > 0;
+    if (runtime.kind !== 'reachable' || !behind.some((entry) => isIdle || lackingCount(entry) === 0)) return;
+    if (this.job.isRunning || this.context.clock.monotonic() < (this.failure?.retryAt ?? 0)) return;
+    const listed = namesIn(runtime);
+    // STATUS and the journal have the reason of a failure.
+    this.job.start((signal) => this.run(listed, signal)).catch(() => undefined);
+  }
+
+  /**
+   * Of all that is stored now.
+   *
+   * @throws AppError `host/sync` (`retry`); whatever aborted `signal`
+   */
+  async syncNow(signal: AbortSignal): Promise<void> {
+    if (this.context.disk !== undefined) await this.job.startNext((inner) => this.run(new Set(), inner), signal);
+  }
+
+  /** After a power cut the images are checked then. */
+  async stop(): Promise<void> {
+    if (this.isBehind) this.context.bootMark?.keep();
+    await this.job.stop();
+  }
+
+  private async run(listed: Set<string>, signal: AbortSignal): Promise<void> {
+    const { disk, clock, log } = this.context;
+    this.covered = listed;
+    this.beganAt = clock.monotonic();
+    try {
+      await disk?.sync(signal);
+      for (const reference of this.covered) this.synced.add(reference);
+      this.failure = undefined;
+    } catch (error) {
+      signal.throwIfAborted();
+      const attempts = (this.failure?.attempts ?? 0) + 1;
+      const pauseMs = Math.min(PAUSE_MAX_MS, PAUSE_MS * 2 ** Math.min(10, attempts - 1));
+      const reason = { code: error instanceof AppError ? error.code : 'host/sync', message: reasonOf(error) };
+      this.failure = { reason, attempts, retryAt: clock.monotonic() + pauseMs };
+      log.warn({ err: error }, `Images could not be brought to the disk: ${reason.message}`);
+      throw error;
+    } finally {
+      this.beganAt = undefined;
+    }
+  }
+}
+
+function namesIn({ images }: Extract<RuntimeObservation, { readonly kind: 'reachable' }>): Set<string> {
+  return new Set(images.flatMap(({ repoDigests }) => repoDigests));
+}
