@@ -9,7 +9,12 @@ declare module 'dbus-next/lib/dbus-buffer.js' {
    */
   class DBusBuffer {
     constructor(bytes: Buffer, startPos: number, endian: number, fds: undefined, options: object);
+    protected readonly buffer: Buffer;
+    /** The offset of the next value. */
+    protected pos: number;
     read(signature: string): unknown[];
+    /** Reads one value of a parsed type; calls itself for what is in it. */
+    protected readTree(tree: object): unknown;
   }
   export = DBusBuffer;
 }

@@ -94,7 +94,30 @@ function skipped(length: number, sink: MessageSink): Part {
 export function readBody({ signature, isLittleEndian }: MessageHeader, bytes: Buffer): readonly unknown[] {
   if (signature === '') return [];
   const endian = (isLittleEndian ? 'l' : 'B').charCodeAt(0);
-  return messageToJsFmt({ signature, body: new DBusBuffer(bytes, 0, endian, undefined, {}).read(signature) }).body;
+  return messageToJsFmt({ signature, body: new CheckedBuffer(bytes, 0, endian, undefined, {}).read(signature) }).body;
+}
+
+/** Of arrays and structs (D-Bus specification, "Valid Signatures"); also of variants here. */
+const DEPTH_MAX = 64;
+
+/**
+ * dbus-next trusts the lengths and signatures of other programs: it reads values behind the end,
+ * and reads values of no length, as those of `ar`, for ever.
+ */
+class CheckedBuffer extends DBusBuffer {
+  private depth = 0;
+
+  protected override readTree(tree: object): unknown {
+    const before = this.pos;
+    this.depth += 1;
+    if (this.depth > DEPTH_MAX) throw new Error('The body of a message is nested too deeply');
+    const value = super.readTree(tree);
+    this.depth -= 1;
+    if (this.pos === before || this.pos > this.buffer.length) {
+      throw new Error('The body of a message does not fit its signature');
+    }
+    return value;
+  }
 }
 
 /** May be sent any number of times. @throws Error when it does not fit `signature` */

@@ -123,3 +123,38 @@ describe('createFrameReader', () => {
     );
   });
 });
+
+describe('a body that does not fit its signature', () => {
+  const header = (signature: string) => ({ signature, isLittleEndian: true }) as MessageHeader;
+  const lengthOf = (bytes: number) => {
+    const body = Buffer.alloc(64);
+    body.writeUInt32LE(bytes);
+    return body;
+  };
+  const inVariant = (signature: string) => {
+    const body = Buffer.alloc(64);
+    body[0] = signature.length;
+    body.write(signature, 1);
+    body.writeUInt32LE(8, 4);
+    return body;
+  };
+
+  it.each<[string, string, Buffer]>([
+    ['an array of structs without a type', 'ar', lengthOf(8)],
+    ['an array of empty structs', 'a()', lengthOf(8)],
+    ['an array of empty dict entries', 'a{}', lengthOf(8)],
+    ['an empty struct', '()', Buffer.alloc(0)],
+    ['such an array in a variant', 'v', inVariant('ar')],
+    ['an array that is longer than the body', 'a(y)', lengthOf(0xffff_ffff)],
+    ['bytes that are longer than the body', 'ay', lengthOf(0xffff_ffff)],
+    ['a text that is longer than the body', 's', lengthOf(0xffff_ffff)],
+    ['arrays within arrays', `${'a'.repeat(100)}y`, Buffer.alloc(512, 1)],
+  ])('is refused: %s', (_what, signature, body) => {
+    expect(() => readBody(header(signature), body)).toThrow();
+  });
+
+  it('is refused when variants are nested without an end', () => {
+    const body = Buffer.concat(Array.from({ length: 10_000 }, () => Buffer.from([1, 'v'.charCodeAt(0), 0])));
+    expect(() => readBody(header('v'), body)).toThrow('nested too deeply');
+  });
+});
