@@ -21,7 +21,7 @@ export interface StrayTag extends TagGoal {
 
 export interface TagAssessment {
   readonly stray: readonly StrayTag[];
-  /** Tags of any release that were lost repeatedly. They stay as they are. */
+  /** Tags of any release that other images took repeatedly. They stay as they are. */
   readonly contested: readonly StrayTag[];
   /** Stray ones to restore now, all of one release. */
   readonly due: readonly StrayTag[];
@@ -44,10 +44,13 @@ interface TagHolder extends Lacking {
   readonly activationDue: boolean;
 }
 
-/** How often a tag is restored within {@link CONTEST_MS}. After that another program wants it. */
+/**
+ * How often a tag is taken back from another image within {@link CONTEST_MS}. After that another
+ * program wants it. A tag that is gone is restored without a limit.
+ */
 const CONTEST_TIMES = 3;
 const CONTEST_MS = 60 * 60_000;
-/** The first pause after a tag was restored; four times as long after each further time. */
+/** The first pause after a tag was restored; four times as long after the second and third time. */
 const PAUSE_MS = 5_000;
 
 const NO_TAGS: TagAssessment = {
@@ -157,18 +160,19 @@ export function assessTags(
   const wantedTags = wantedBesideOthers(holders, runtime, stored, streams);
   const nothing = { ...NO_TAGS, afterProof: wantedTags.afterProof, local: wantedTags.local };
   if (runtime.kind !== 'reachable') return nothing;
-  const times = timesByTag(tagsGiven);
+  const given = givenByTag(tagsGiven);
   // A proof and a rollback move a tag, however often it was given before.
-  const timesOf = ({ tag, provenAt = 0 }: StrayTag) => (times.get(tag) ?? []).filter((at) => at >= provenAt);
+  const givenTo = ({ tag, provenAt = 0 }: StrayTag) => (given.get(tag) ?? []).filter(({ at }) => at >= provenAt);
+  const isContested = (one: StrayTag) => one.names !== undefined && areContested(givenTo(one));
   // While tags move, the observation counts only for contested ones.
   if (running.some(({ kind }) => kind === 'activate' || kind === 'restore-tags')) {
-    if (![...times.values()].some(isContested)) return nothing;
+    if (![...given.values()].some(areContested)) return nothing;
     const { lost } = compare(holders, runtime, wantedTags);
-    return { ...nothing, contested: lost.filter((one) => isContested(timesOf(one))) };
+    return { ...nothing, contested: lost.filter(isContested) };
   }
   const { lost, met, owned, restored } = compare(holders, runtime, wantedTags);
-  const settled = [...times.keys()].filter((tag) => met.has(tag) || !owned.has(tag));
-  const contested = lost.filter((one) => isContested(timesOf(one)));
+  const settled = [...given.keys()].filter((tag) => met.has(tag) || !owned.has(tag));
+  const contested = lost.filter(isContested);
   // A tag after the proof may be taken from a release that is whole.
   const stray = lost.filter(({ bundleId, provenAt }) => (provenAt === undefined ? restored : whole).has(bundleId));
   if (stray.length === 0) return { ...nothing, contested, settled };
@@ -177,9 +181,9 @@ export function assessTags(
     failed.some((failure) => failure.task.bundleId === bundleId && isWaiting(failure, now));
   const open = stray.filter((one) => !contested.includes(one));
   const wanted = open.filter((one) => !isPaused(one.bundleId));
-  const ready = wanted.filter((one) => dueAt(timesOf(one), now) <= now);
+  const ready = wanted.filter((one) => dueAt(givenTo(one), now) <= now);
   const due = ready.filter(({ bundleId }) => bundleId === ready[0]?.bundleId);
-  const later = wanted.map((one) => dueAt(timesOf(one), now)).filter((at) => at > now);
+  const later = wanted.map((one) => dueAt(givenTo(one), now)).filter((at) => at > now);
   return {
     ...nothing,
     stray,
@@ -218,13 +222,22 @@ function wantedBesideOthers(
   };
 }
 
-/** Of settled tags the last hour, of the others everything. */
+/** Of settled tags the last hour, of the others everything; of each at most its last three losses. */
 export function tagsGivenLately(
   given: readonly TagGiven[],
   settled: readonly string[],
   now: number,
 ): readonly TagGiven[] {
-  return given.filter(({ tag, at }) => !settled.includes(tag) || Math.abs(now - at) <= CONTEST_MS);
+  const losses = givenByTag(given.filter(({ wasGone }) => wasGone));
+  return given
+    .filter(({ tag, at }) => !settled.includes(tag) || Math.abs(now - at) <= CONTEST_MS)
+    .filter((one) => !one.wasGone || losses.get(one.tag)?.slice(-CONTEST_TIMES).includes(one));
+}
+
+/** Restored three times within the last hour, each time because it was gone. */
+export function tagsOftenGone(given: readonly TagGiven[], now: number): ReadonlySet<string> {
+  const late = givenByTag(given.filter(({ at, wasGone }) => wasGone && Math.abs(now - at) <= CONTEST_MS));
+  return new Set([...late].flatMap(([tag, times]) => (times.length < CONTEST_TIMES ? [] : [tag])));
 }
 
 export function contestReason(
@@ -285,21 +298,23 @@ function nameOf({ repoDigests, imageId }: RuntimeImage): string {
   return repoDigests[0] ?? imageId;
 }
 
-function timesByTag(given: readonly TagGiven[]): ReadonlyMap<string, readonly number[]> {
-  const times = new Map<string, number[]>();
-  for (const { tag, at } of given) times.set(tag, [...(times.get(tag) ?? []), at]);
-  return times;
+function givenByTag(given: readonly TagGiven[]): ReadonlyMap<string, readonly TagGiven[]> {
+  const byTag = new Map<string, TagGiven[]>();
+  for (const one of given) byTag.set(one.tag, [...(byTag.get(one.tag) ?? []), one]);
+  return byTag;
 }
 
-function isContested(times: readonly number[]): boolean {
-  const [last, first] = [times.at(-1), times.at(-CONTEST_TIMES)];
-  return last !== undefined && first !== undefined && Math.abs(last - first) <= CONTEST_MS;
+function areContested(given: readonly TagGiven[]): boolean {
+  const taken = given.filter(({ wasGone }) => !wasGone);
+  const [last, first] = [taken.at(-1), taken.at(-CONTEST_TIMES)];
+  return last !== undefined && first !== undefined && Math.abs(last.at - first.at) <= CONTEST_MS;
 }
 
 /** A time in the future: the wall clock was set back. */
-function dueAt(times: readonly number[], now: number): number {
-  const last = times.at(-1);
-  return last === undefined || last > now ? now : last + PAUSE_MS * 4 ** (times.length - 1);
+function dueAt(given: readonly TagGiven[], now: number): number {
+  const last = given.at(-1)?.at;
+  const times = Math.min(given.length, CONTEST_TIMES);
+  return last === undefined || last > now ? now : last + PAUSE_MS * 4 ** (times - 1);
 }
 
 function troublesOf(

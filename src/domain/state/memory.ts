@@ -38,6 +38,8 @@ export interface TaskFailure {
 export interface TagGiven {
   readonly tag: string;
   readonly at: number;
+  /** It named no image before. A restart forgets this one: only its pause depends on it. */
+  readonly wasGone?: true;
 }
 
 export interface PinsRequested {

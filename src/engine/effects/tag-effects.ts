@@ -5,7 +5,7 @@ import { isAnyDiskTrouble } from '../../domain/preload/space.ts';
 import { automaticCause } from '../../domain/release/lifecycle.ts';
 import { hasBegun } from '../../domain/release/recorded-phase.ts';
 import type { LocalImage } from '../../domain/release/tag-goals.ts';
-import { allGoalsOf, tagsGivenLately } from '../../domain/release/tags.ts';
+import { allGoalsOf, tagsGivenLately, tagsOftenGone } from '../../domain/release/tags.ts';
 import { contestEvents, givenAfterProofMessage, restoredMessage } from '../../domain/report/events/release-events.ts';
 import type { RunningTask, TagGiven } from '../../domain/state/memory.ts';
 import { latestStamp, type StoredBundle, stampAfter } from '../../domain/state/state.ts';
@@ -131,8 +131,14 @@ export class TagTasks {
     const restored = new Set(await giveTags(goals, bundle, this.context, signal));
     failures.succeeded(task);
     if (restored.size === 0) return;
-    this.keep([...this.given, ...[...restored].map((tag) => ({ tag, at: clock.now() }))]);
-    const lost = tags.stray.filter(({ tag }) => restored.has(tag));
+    const at = clock.now();
+    const wasOften = tagsOftenGone(this.given, at);
+    const all = tags.stray.filter(({ tag }) => restored.has(tag));
+    const wereGone = new Set(all.flatMap(({ tag, names }) => (names === undefined ? [tag] : [])));
+    const times = [...restored].map((tag) => ({ tag, at, ...(wereGone.has(tag) && { wasGone: true as const }) }));
+    this.keep(tagsGivenLately([...this.given, ...times], [], at));
+    // One that is removed again and again is reported three times.
+    const lost = all.filter(({ tag }) => !(wereGone.has(tag) && wasOften.has(tag)));
     const given = lost.filter(({ provenAt }) => provenAt !== undefined);
     const back = lost.filter(({ provenAt }) => provenAt === undefined);
     const about = { bundleId: bundle.bundleId };
@@ -141,16 +147,18 @@ export class TagTasks {
       recorder.record({ kind: 'tagsAfterProof', level: 'info', ...about, message });
     }
     if (back.length === 0) return;
-    recorder.record({ kind: 'tagsRestored', level: 'warn', ...about, message: restoredMessage(back, bundle) });
+    const isOften = back.some(({ tag }) => tagsOftenGone(this.given, at).has(tag));
+    recorder.record({ kind: 'tagsRestored', level: 'warn', ...about, message: restoredMessage(back, bundle, isOften) });
   }
 
   /** Writes the list as soon as the disk can be written. */
   private keep(next: readonly TagGiven[]): void {
-    this.isUnsaved ||= next.length !== this.given.length;
+    const taken = (given: readonly TagGiven[]) => given.filter(({ wasGone }) => !wasGone);
+    this.isUnsaved ||= taken(next).length !== taken(this.given).length;
     this.given = next;
     if (!this.isUnsaved) return;
     try {
-      this.context.store.setTagsGiven(next);
+      this.context.store.setTagsGiven(taken(next));
       this.isUnsaved = false;
       this.isFailureLogged = false;
     } catch (error) {

@@ -162,11 +162,14 @@ export function contestEvents({ tags, bundles }: Assessment, reported: ReadonlyS
 }
 
 /** All tags in one line, with what the first of them named meanwhile. */
-export function restoredMessage(lost: readonly StrayTag[], { payload }: StoredBundle): string {
+export function restoredMessage(lost: readonly StrayTag[], { payload }: StoredBundle, isOften = false): string {
   const [first] = lost;
   const verb = lost.length === 1 ? 'names its image' : 'name their images';
   const meanwhile = first?.names === undefined ? 'was gone' : `named ${first.names}`;
-  return `${formatCount(lost.length, 'tag')} of ${bundleTitle(payload)} ${verb} again, first ${first?.tag}, which ${meanwhile} and names ${first?.reference} now`;
+  const often = isOften
+    ? '. This was the third time within an hour: find out what removes it. It is restored each time, and no longer reported'
+    : '';
+  return `${formatCount(lost.length, 'tag')} of ${bundleTitle(payload)} ${verb} again, first ${first?.tag}, which ${meanwhile} and names ${first?.reference} now${often}`;
 }
 
 export function givenAfterProofMessage(given: readonly StrayTag[], { payload }: StoredBundle): string {

@@ -176,6 +176,45 @@ describe.runIf(have('root', 'mmdebstrap'))(
       await expect.poll(() => idsOf(1), { timeout: PATIENCE_MS }).toEqual([undefined, undefined]);
     });
 
+    /** cri-dockerd's `RemoveImage`, which the kubelet calls for each image that no pod uses. */
+    const collect = async (id: string) => {
+      const { RepoTags = [], RepoDigests = [] } = (await client.imageDetails(id, signal)) ?? {};
+      const removed: string[] = [];
+      for (const name of [...RepoTags, ...RepoDigests, id]) {
+        try {
+          await engine.api('DELETE', `/images/${encodeURIComponent(name)}?noprune=0`);
+        } catch (error) {
+          if (!String(error).includes(': 404 ')) break;
+        }
+        removed.push(name);
+      }
+      return removed;
+    };
+
+    it("keeps latest when the kubelet collects images by cri-dockerd's calls, and boots into it", async () => {
+      await harness.start();
+      const first = await make(1);
+      await bring(first, 1);
+      await deploy(1);
+      await become({ '1.0.0': 'proven' });
+      await latestIs(1);
+      const wanted = await idsOf('latest');
+      for (const feature of FEATURES) await engine.api('DELETE', `/containers/pod-${feature}?force=1`);
+      for (let times = 1; times <= 2; times += 1) {
+        for (const id of wanted)
+          expect(await collect(id ?? '')).toContain(tagOf(FEATURES[wanted.indexOf(id)] ?? 'bgp', 'latest'));
+        const names = async () => [...(await idsOf('latest')), ...(await idsOf(1))];
+        await expect.poll(names, { timeout: PATIENCE_MS, interval: 200 }).toEqual([...wanted, ...wanted]);
+      }
+      expect(await isThere(first)).toBe(true);
+      expect(harness.report().bundles[0]?.degraded).toBeUndefined();
+      await harness.stop();
+      await engine.kill();
+      await engine.start();
+      await startUnits();
+      for (const [at, feature] of FEATURES.entries()) expect(await runsFrom(feature)).toBe(wanted[at]);
+    });
+
     it('leaves a version to the image that runs from it, and drops the one of the stick for the next version', async () => {
       await install(1);
       const [installed, running] = [await idsOf(1), await container('swss')];

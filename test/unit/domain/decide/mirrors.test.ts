@@ -9,6 +9,7 @@ import {
   found,
   judge,
   keyIdOf,
+  listed,
   medium,
   NOON,
   observation,
@@ -162,14 +163,15 @@ describe('what the registry offers of activated releases', () => {
     expect([...catalog.keys()]).toEqual(['quay.example.com/ocp/etcd', 'quay.example.com/ocp/api']);
   });
 
-  it('offers no tag that is no longer restored after three losses, also while other tags move', () => {
+  it('offers no tag that is no longer taken back after three times, also while other tags move', () => {
     const lost = 'quay.example.com/ocp/floating:latest';
     const images = allListed(newer).map((image) => ({
       ...image,
       repoTags: image.repoTags.filter((tag) => tag !== lost),
     }));
     const tagsGiven = [3, 2, 1].map((ago) => ({ tag: lost, at: NOON - ago * 60_000 }));
-    const over = { runtime: reachable({ images }), tagsGiven };
+    const other = listed('quay.example.com/other@sha256:1', false, [lost]);
+    const over = { runtime: reachable({ images: [...images, other] }), tagsGiven };
     expect(at([current], POLICY, over).tags).not.toContain(lost);
     const tools = verified({ name: 'tools', version: '1.0.0', images: { shell: [] } });
     const running = [{ kind: 'activate', bundleId: tools.bundleId } as const];

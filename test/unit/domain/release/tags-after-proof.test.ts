@@ -163,10 +163,16 @@ describe('streams.NAME.tag_after_proof', () => {
     const tagsGiven = [3, 2, 1].map((minutes) => ({ tag: LATEST, at: at - minutes * 60_000 }));
     const before = proven(v1, 1);
     const after = { ...before, provenAt: at - 30_000 };
-    expect(look([image(1)], [before], { tagsGiven }).assessment.tags).toMatchObject({ due: [], contested: [{}] });
+    expect(look([image(1), local(LATEST)], [before], { tagsGiven }).assessment.tags).toMatchObject({
+      due: [],
+      contested: [{}],
+    });
     const again = { ...before, activatedAt: at - 30_000 };
     for (const one of [after, again])
-      expect(look([image(1)], [one], { tagsGiven }).assessment.tags).toMatchObject({ due: [{}], contested: [] });
+      expect(look([image(1), local(LATEST)], [one], { tagsGiven }).assessment.tags).toMatchObject({
+        due: [{}],
+        contested: [],
+      });
   });
 
   it('leaves a tag alone that a kept release of any stream names itself', () => {

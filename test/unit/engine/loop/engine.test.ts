@@ -302,7 +302,12 @@ describe('engine: after a restart', () => {
 });
 
 describe('engine: tags', () => {
-  const steal = (name: string) => void node.runtime.images.delete(tagOf(name));
+  const remove = (name: string) => void node.runtime.images.delete(tagOf(name));
+  const OTHER = 'quay.example.com/other@sha256:1';
+  const steal = (name: string) => {
+    node.runtime.images.set(OTHER, 'other');
+    node.runtime.images.set(tagOf(name), 'other');
+  };
   const named = (name: string) => node.runtime.images.get(tagOf(name));
   const tagPulls = () => node.runtime.log.filter((entry) => entry.startsWith('pull') && !entry.includes('@'));
   const complete = () =>
@@ -312,9 +317,8 @@ describe('engine: tags', () => {
 
   it('restores a lost tag, reports it, and keeps the mirrors', async () => {
     await complete();
-    node.runtime.images.set('quay.example.com/other@sha256:1', 'other');
-    node.runtime.images.set(tagOf('etcd'), 'other');
-    steal('api');
+    steal('etcd');
+    remove('api');
     node.engine.kick();
     await node.clock.advance(0);
     expect([named('etcd'), named('api')]).toEqual([referenceOf('etcd'), referenceOf('api')]);
@@ -323,14 +327,14 @@ describe('engine: tags', () => {
       expect.objectContaining({
         bundleId: bundle.bundleId,
         message: expect.stringContaining(
-          `2 tags of ocp 4.13.7 name their images again, first ${tagOf('etcd')}, which named quay.example.com/other@sha256:1 `,
+          `2 tags of ocp 4.13.7 name their images again, first ${tagOf('etcd')}, which named ${OTHER} `,
         ),
       }),
     ]);
     expect(node.phase('4.13.7')).toBe('activated');
   });
 
-  it('stops restoring a tag after three losses within an hour, reports it once, and starts again with an activation', async () => {
+  it('stops taking a tag back after three times within an hour, reports it once, and starts again with an activation', async () => {
     await complete();
     const told = () => kinds().filter((kind) => kind === 'tagContested').length;
     for (let times = 1; times <= 3; times += 1) {
@@ -341,7 +345,7 @@ describe('engine: tags', () => {
     }
     steal('etcd');
     await node.clock.advance(3 * 3_600_000);
-    expect(named('etcd')).toBeUndefined();
+    expect(named('etcd')).toBe('other');
     expect(tagPulls()).toHaveLength(3);
     node.runtime.isUp = false;
     await node.clock.advance(60_000);
@@ -377,21 +381,38 @@ describe('engine: tags', () => {
     steal('etcd');
     await node.start();
     await node.clock.advance(600_000);
-    expect(named('etcd')).toBeUndefined();
+    expect(named('etcd')).toBe('other');
     expect(node.engine.report()?.bundles[0]?.degraded?.code).toBe('engine/tag-contested');
+  });
+
+  it('restores a tag however often it is removed, and reports that three times', async () => {
+    await complete();
+    for (let times = 1; times <= 12; times += 1) {
+      remove('etcd');
+      // As the kubelet collects images of Docker.
+      await node.clock.advance(5 * 60_000);
+      expect(named('etcd')).toBe(referenceOf('etcd'));
+    }
+    const told = node.store.rows.filter(({ kind }) => kind === 'tagsRestored').map(({ message }) => message);
+    expect(told).toHaveLength(3);
+    expect(told.map((message) => message.includes('third time within an hour'))).toEqual([false, false, true]);
+    expect(kinds()).not.toContain('tagContested');
+    expect(node.phase('4.13.7')).toBe('activated');
+    // Nothing of that is written to the disk.
+    expect(node.store.tagsGiven()).toEqual([]);
   });
 
   it('waits longer each time before it restores a tag', async () => {
     await complete();
     const losesFor = async (ms: number) => {
-      steal('etcd');
+      remove('etcd');
       node.engine.kick();
       await node.clock.advance(ms - 1);
       expect(named('etcd')).toBeUndefined();
       await node.clock.advance(1);
       expect(named('etcd')).toBe(referenceOf('etcd'));
     };
-    steal('etcd');
+    remove('etcd');
     node.engine.kick();
     await node.clock.advance(0);
     await losesFor(5_000);
@@ -403,7 +424,7 @@ describe('engine: tags', () => {
     node.runtime.onPull = async () => {
       throw fault('runtime/pull-failed', 'no such manifest');
     };
-    steal('etcd');
+    remove('etcd');
     await node.clock.advance(600_000);
     expect(tagPulls().length).toBeGreaterThan(3);
     expect(tagPulls().length).toBeLessThan(9);
