@@ -58,7 +58,7 @@ export function createRuntime(choice: RuntimeChoice): RuntimeAdapter {
         return buildContainerd(candidate);
       case 'docker':
       case 'podman':
-        return createDockerRuntime({ ...candidate, units, mirror, clock });
+        return createDockerRuntime({ ...candidate, units, mirror, clock, log });
       default:
         return assertNever(candidate.kind);
     }

@@ -1,7 +1,7 @@
 import type { ImageUse, RuntimeContainer } from '../../domain/model/image.ts';
 import { forEachLimited } from '../../platform/async/concurrency.ts';
 import { isSure, MAX_NAME, userOf } from '../cri/containers.ts';
-import type { EngineClient, EngineContainerDetails } from './engine-client.ts';
+import { type EngineClient, type EngineContainerDetails, labelNames } from './engine-client.ts';
 import { fullName } from './image-names.ts';
 import { pinOf } from './pins.ts';
 
@@ -32,7 +32,7 @@ export async function listContainers(client: EngineClient, signal: AbortSignal):
       state,
       startedAt: state === 'other' || !(startedAt > 0) ? 0 : startedAt,
       exitCode: state === 'other' ? 0 : State.ExitCode,
-      isStartable: Config.Labels[SANDBOX] === undefined,
+      isStartable: Config.Labels[labelNames.sandbox] === undefined,
       ...(podImage !== undefined && !isSure(Config.Image) && { podImage }),
       ...(volumeImages.length > 0 && { volumeImages }),
     };
@@ -48,20 +48,15 @@ export async function imagesInUse(client: EngineClient, signal: AbortSignal): Pr
   });
 }
 
-/** As dockershim and cri-dockerd write them; theirs is another container after a restart. */
-const SANDBOX = 'io.kubernetes.sandbox.id';
-const RESTARTS = 'annotation.io.kubernetes.container.restartCount';
-const CONTAINER = 'io.kubernetes.container.name';
-
 function identityOf(each: EngineContainerDetails): Pick<RuntimeContainer, 'key' | 'attempt'> {
-  const { [SANDBOX]: sandbox, [RESTARTS]: restarts = '' } = each.Config.Labels;
+  const { [labelNames.sandbox]: sandbox, [labelNames.restarts]: restarts = '' } = each.Config.Labels;
   if (sandbox === undefined) return { key: containerName(each), attempt: each.RestartCount };
   const attempt = /^\d{1,9}$/.test(restarts) ? Number(restarts) : 0;
   return { key: `${sandbox}/${containerName(each)}`, attempt };
 }
 
 function containerName({ Name, Config }: EngineContainerDetails): string {
-  return Config.Labels[CONTAINER] ?? Name.replace(/^\//, '');
+  return Config.Labels[labelNames.container] ?? Name.replace(/^\//, '');
 }
 
 /** One that waits for its next start has ended. */

@@ -4,6 +4,7 @@ import { AppError } from '../../platform/app-error.ts';
 import { linkSignals, NEVER_ABORTED } from '../../platform/async/abort.ts';
 import { oneAtATime } from '../../platform/async/concurrency.ts';
 import { type Clock, systemClock } from '../../platform/clock.ts';
+import type { Log } from '../../platform/log.ts';
 import { together, type Unsubscribe } from '../../platform/subscription.ts';
 import type { UnitControl } from '../../ports/node.ts';
 import type { MirrorAddress } from '../config/toml-text.ts';
@@ -23,6 +24,7 @@ export interface DockerRuntimeOptions {
   readonly unitNames: readonly string[];
   readonly units: UnitControl;
   readonly mirror: MirrorAddress;
+  readonly log: Pick<Log, 'warn'>;
   /** Default 15 s. */
   readonly observeTimeoutMs?: number;
   readonly clock?: Clock;
@@ -38,8 +40,15 @@ const LONGEST_PAUSE_MS = 60_000;
  * their names by tags. A pin is a container that is never started (docs/decisions/runtimes.md).
  */
 export function createDockerRuntime(options: DockerRuntimeOptions): RuntimeAdapter {
-  const { title, socketPath, unitNames, units, mirror, observeTimeoutMs, clock = systemClock } = options;
-  const client = new EngineClient(socketPath);
+  const { title, socketPath, unitNames, units, mirror, log, observeTimeoutMs, clock = systemClock } = options;
+  const leftOut = new Set<string>();
+  const client = new EngineClient(socketPath, undefined, (names) => {
+    const fresh = names.filter((name) => !leftOut.has(name)).slice(0, MAX_LEFT_OUT - leftOut.size);
+    for (const name of fresh) {
+      leftOut.add(name);
+      log.warn({}, leftOutMessage(title, name));
+    }
+  });
   const stop = new UnitStop(unitNames, units, clock);
   const images = new EngineImages(client, mirror);
   const signals = new SharedSignals((notify) => together([stop.watch(notify), watchChanges(client, clock, notify)]));
@@ -86,6 +95,13 @@ export function createDockerRuntime(options: DockerRuntimeOptions): RuntimeAdapt
     }),
     forgetContent: async () => undefined, // the API has no call for blobs
   };
+}
+
+/** So many are named until the daemon is started again. */
+const MAX_LEFT_OUT = 100;
+
+function leftOutMessage(title: string, name: string): string {
+  return `The answer of ${title} about ${name} can't be read, mostly since its labels are too large. It is left out, and all others are used. Remove it, or make it again with fewer labels`;
 }
 
 const STAGING = { stagingPath: '/var/tmp' };
@@ -156,7 +172,7 @@ class EngineImages {
     const unlisted = new Set(pins.flatMap(({ imageId }) => (ids.has(imageId) ? [] : imageId)));
     const held: EngineImage[] = [];
     for (const imageId of unlisted) {
-      const details = await client.imageDetails(imageId, signal);
+      const details = await client.readable(`image ${imageId}`, signal, (inner) => client.imageDetails(imageId, inner));
       if (details !== undefined) held.push(details);
     }
     return [...found, ...held].map((image) => toRuntimeImage(image, pins, mirror));

@@ -4,15 +4,20 @@ import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { linkSignals, withDeadline } from '../../platform/async/abort.ts';
 import { responseTo } from '../../platform/http.ts';
 import { GRPC_NOT_FOUND, toRuntimeError } from '../cri/runtime-error.ts';
+import { type JsonEntry, jsonEntries } from './json-entries.ts';
 
 const TIMEOUT_MS = 10_000;
-/** Of an answer. The same as for CRI. */
+/** Of an answer about one thing. The same as for CRI. */
 const MAX_BYTES = 16 * 1024 * 1024;
-/** Of a line of a stream. */
-const MAX_LINE = 64 * 1024;
+/** Of an image or a container in a list, and of an event: labels make them large. */
+const MAX_ENTRY_BYTES = 4 * 1024 * 1024;
 const MAX_TEXT = 4_096;
-/** Of images, and of containers. */
+/** Names of an image. */
 const MAX_ITEMS = 10_000;
+/** Images, and containers. Only what is used of each is kept. */
+const MAX_ENTRIES = 100_000;
+/** Of a list, that could not be read. */
+const MAX_NAMED = 100;
 
 /** The oldest version of the API that is used, that of Docker 20.10 and of Podman 4. */
 const API_VERSION = '1.41';
@@ -21,7 +26,22 @@ const LIBPOD_VERSION = '4.0.0';
 
 const text = v.pipe(v.string(), v.maxLength(MAX_TEXT));
 const texts = v.nullish(v.pipe(v.array(text), v.maxLength(MAX_ITEMS)), []);
-const labels = v.nullish(v.record(text, v.string()), {});
+/** As dockershim and cri-dockerd write them; the restart count is another one after a restart. */
+export const labelNames = {
+  /** Ours: it names the pinned image by digest. */
+  pin: 'io.stickpin.pin',
+  sandbox: 'io.kubernetes.sandbox.id',
+  restarts: 'annotation.io.kubernetes.container.restartCount',
+  container: 'io.kubernetes.container.name',
+  pod: 'io.kubernetes.pod.name',
+  namespace: 'io.kubernetes.pod.namespace',
+} as const;
+
+/** Other labels, which a container inherits from its image, are not read. */
+const labels = v.nullish(
+  v.object(v.entriesFromList(Object.values(labelNames), v.exactOptional(v.pipe(v.string(), v.maxLength(MAX_TEXT))))),
+  {},
+);
 
 const versionAnswer = v.object({
   Version: text,
@@ -40,7 +60,14 @@ const image = v.object({ Id: text, RepoTags: texts, RepoDigests: texts });
 const imageDetails = v.object({
   ...image.entries,
   RootFS: v.nullish(v.object({ Layers: texts })),
-  Config: v.nullish(v.object({ Volumes: v.nullish(v.record(text, v.unknown())) })),
+  /** What a container inherits. */
+  Config: v.nullish(
+    v.object({
+      Volumes: v.nullish(v.record(v.string(), v.unknown()), {}),
+      Labels: v.nullish(v.record(v.string(), v.unknown()), {}),
+      Env: v.nullish(v.array(v.string()), []),
+    }),
+  ),
 });
 
 const container = v.object({ Id: text, Names: texts, ImageID: text, State: text, Labels: labels });
@@ -103,10 +130,14 @@ export class EngineClient {
   private readonly end = new AbortController();
   private engine: Engine | undefined;
 
-  /** `timeoutMs`: of each call, default 10 s. */
+  /**
+   * `timeoutMs`: of each call, default 10 s. `onLeftOut`: called with the images and containers
+   * that could not be read, by their names. The others are used.
+   */
   constructor(
     readonly socketPath: string,
     private readonly timeoutMs = TIMEOUT_MS,
+    private readonly onLeftOut: (names: readonly string[]) => void = () => undefined,
   ) {}
 
   /** `docker 26.1.5`. It also finds out which version of the API is used from now on. */
@@ -134,7 +165,7 @@ export class EngineClient {
   }
 
   listImages(signal: AbortSignal): Promise<EngineImage[]> {
-    return this.get('/images/json', v.pipe(v.array(image), v.maxLength(MAX_ITEMS)), signal);
+    return this.list('/images/json', image, signal);
   }
 
   /** Undefined when there is none. */
@@ -148,12 +179,29 @@ export class EngineClient {
     filters: Readonly<Record<string, readonly string[]>> = {},
   ): Promise<EngineContainer[]> {
     const query = { all: '1', filters: JSON.stringify(filters) };
-    return this.get('/containers/json', v.pipe(v.array(container), v.maxLength(MAX_ITEMS)), signal, query);
+    return this.list('/containers/json', container, signal, query);
   }
 
-  /** Undefined when there is none. */
+  /** Undefined when there is none, and when it could not be read. */
   containerDetails(id: string, signal: AbortSignal): Promise<EngineContainerDetails | undefined> {
-    return this.get(`/containers/${encodeURIComponent(id)}/json`, v.optional(containerDetails), signal);
+    const path = `/containers/${encodeURIComponent(id)}/json`;
+    return this.readable(`container ${id}`, signal, (inner) => this.get(path, v.optional(containerDetails), inner));
+  }
+
+  /** What could not be read is left out. @throws AppError `runtime/unreachable`; an abort */
+  async readable<T>(
+    what: string,
+    signal: AbortSignal,
+    read: (signal: AbortSignal) => Promise<T>,
+  ): Promise<T | undefined> {
+    try {
+      return await read(signal);
+    } catch (error) {
+      signal.throwIfAborted();
+      if (error instanceof AppError && error.code === 'runtime/unreachable') throw error;
+      this.onLeftOut([what]);
+      return undefined;
+    }
   }
 
   async createContainer(name: string, body: object, signal: AbortSignal): Promise<void> {
@@ -191,8 +239,7 @@ export class EngineClient {
       ? { method: 'POST', path: '/libpod/images/pull', query: { reference, tlsVerify: 'false', quiet: 'true' }, what }
       : { method: 'POST', path: '/images/create', query: { fromImage: reference }, what };
     try {
-      for await (const line of this.lines(call, signal)) {
-        const { error } = v.parse(progress, JSON.parse(line));
+      for await (const { error } of this.stream(call, progress, signal)) {
         if (error !== undefined && error !== '') throw new EngineRefusal(GRPC_UNKNOWN, error);
       }
     } catch (error) {
@@ -212,8 +259,30 @@ export class EngineClient {
   /** Until the engine ends. @param onOpen called when they begin to come */
   async *changes(onOpen: () => void, signal: AbortSignal): AsyncGenerator<v.InferOutput<typeof change>> {
     const query = { filters: JSON.stringify({ type: ['container', 'image'] }) };
-    for await (const line of this.lines({ method: 'GET', path: '/events', query }, signal, onOpen))
-      yield v.parse(change, JSON.parse(line));
+    yield* this.stream({ method: 'GET', path: '/events', query }, change, signal, onOpen);
+  }
+
+  /** Entries that can't be read are left out and named. */
+  private async list<const Schema extends v.GenericSchema>(
+    path: string,
+    schema: Schema,
+    signal: AbortSignal,
+    query: Readonly<Record<string, string>> = {},
+  ): Promise<v.InferOutput<Schema>[]> {
+    const call: EngineCall = { method: 'GET', path: await this.pathOf(path, signal), query };
+    const kind = path.startsWith('/images') ? 'image' : 'container';
+    const leftOut: string[] = [];
+    const found = await this.called(call, signal, async (response) => {
+      const items: v.InferOutput<Schema>[] = [];
+      for await (const entry of jsonEntries(await accepted(response), MAX_ENTRY_BYTES)) {
+        const read = items.length < MAX_ENTRIES ? outputOf(schema, entry) : undefined;
+        if (read !== undefined) items.push(read);
+        else if (leftOut.length < MAX_NAMED) leftOut.push(`${kind} ${nameIn(entry.bytes)}`);
+      }
+      return items;
+    });
+    if (leftOut.length > 0) this.onLeftOut(leftOut);
+    return found;
   }
 
   private async get<const Schema extends v.GenericSchema>(
@@ -245,43 +314,51 @@ export class EngineClient {
   }
 
   /** Undefined for 404, if the schema admits that. */
-  private async answer<const Schema extends v.GenericSchema>(
+  private answer<const Schema extends v.GenericSchema>(
     call: EngineCall,
     schema: Schema,
     signal: AbortSignal,
     read: (body: string) => unknown = JSON.parse,
   ): Promise<v.InferOutput<Schema>> {
+    return this.called(call, signal, async (response) => {
+      const body = await bodyOf(response);
+      const { statusCode = 0 } = response;
+      if (statusCode === 404 && v.is(schema, undefined)) return undefined;
+      if (statusCode >= 300) throw refusal(statusCode, body);
+      return v.parse(schema, body.trim() === '' ? null : read(body));
+    });
+  }
+
+  private async called<T>(
+    call: EngineCall,
+    signal: AbortSignal,
+    read: (response: IncomingMessage) => Promise<T>,
+  ): Promise<T> {
     const { what = `${call.method} ${call.path} on ${this.socketPath}` } = call;
     try {
-      return await withDeadline('The engine', this.timeoutMs, signal, async (inner) => {
-        const response = await this.send(call, inner);
-        const body = await bodyOf(response);
-        const { statusCode = 0 } = response;
-        if (statusCode === 404 && v.is(schema, undefined)) return undefined;
-        if (statusCode >= 300) throw refusal(statusCode, body);
-        return v.parse(schema, body.trim() === '' ? null : read(body));
-      });
+      return await withDeadline('The engine', this.timeoutMs, signal, async (inner) =>
+        read(await this.send(call, inner)),
+      );
     } catch (error) {
       throw toRuntimeError(asRefusal(error), what, signal);
     }
   }
 
-  /** Lines of JSON, without empty ones. Throws as `toRuntimeError` expects it. */
-  private async *lines(call: EngineCall, signal: AbortSignal, onOpen?: () => void): AsyncGenerator<string> {
+  /** Without those that can't be read. Throws as `toRuntimeError` expects it. */
+  private async *stream<const Schema extends v.GenericSchema>(
+    call: EngineCall,
+    schema: Schema,
+    signal: AbortSignal,
+    onOpen?: () => void,
+  ): AsyncGenerator<v.InferOutput<Schema>> {
     const path = await this.pathOf(call.path, signal);
     try {
-      const response = await this.send({ ...call, path }, signal);
-      if ((response.statusCode ?? 0) >= 300) throw refusal(response.statusCode ?? 0, await bodyOf(response));
+      const response = await accepted(await this.send({ ...call, path }, signal));
       onOpen?.();
-      let rest = '';
-      response.setEncoding('utf8');
-      for await (const chunk of response) {
-        const parts = `${rest}${chunk}`.split('\n');
-        rest = parts.pop() ?? '';
-        if (rest.length > MAX_LINE) throw new EngineRefusal(GRPC_UNKNOWN, 'it sends lines that are too long');
-        yield* parts.map((part) => part.trim()).filter((part) => part !== '');
+      for await (const entry of jsonEntries(response, MAX_ENTRY_BYTES)) {
+        const read = outputOf(schema, entry);
+        if (read !== undefined) yield read;
       }
-      if (rest.trim() !== '') yield rest;
     } catch (error) {
       throw asRefusal(error);
     }
@@ -310,6 +387,32 @@ async function bodyOf(response: IncomingMessage): Promise<string> {
     chunks.push(chunk);
   }
   return Buffer.concat(chunks).toString();
+}
+
+async function accepted(response: IncomingMessage): Promise<IncomingMessage> {
+  const { statusCode = 0 } = response;
+  if (statusCode >= 300) throw refusal(statusCode, await bodyOf(response));
+  return response;
+}
+
+/** Undefined when it can't be read. */
+function outputOf<const Schema extends v.GenericSchema>(
+  schema: Schema,
+  { bytes, isWhole }: JsonEntry,
+): v.InferOutput<Schema> | undefined {
+  try {
+    return isWhole ? v.parse(schema, JSON.parse(bytes.toString())) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The id and the first name of an image or container, from the beginning of its entry. */
+function nameIn(entry: Buffer): string {
+  const text = entry.subarray(0, MAX_TEXT).toString();
+  const [, id = 'without an id'] = /"Id":\s*"([\w:]{1,100})"/.exec(text) ?? [];
+  const [, name] = /"(?:Names|RepoTags)":\s*\[\s*"([^"\\]{1,300})"/.exec(text) ?? [];
+  return name === undefined ? id : `${name.replace(/^\//, '')} (${id})`;
 }
 
 function refusal(status: number, body: string): EngineRefusal {

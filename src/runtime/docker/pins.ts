@@ -1,30 +1,27 @@
 import { isAbsolute, resolve } from 'node:path';
 import { formatReference, isCanonicalReference, parseReference } from '../../domain/model/reference.ts';
 import { digestOf } from '../../platform/digest.ts';
-import type { EngineClient, EngineContainer } from './engine-client.ts';
+import { type EngineClient, type EngineContainer, type EngineImageDetails, labelNames } from './engine-client.ts';
 import { digestTagOf, type Pin } from './image-names.ts';
 
 /**
- * A container that was made and never started holds its image (docs/runtime-facts.md, fact 54). Its
- * label names the image by digest.
+ * A container that was made and never started holds its image (docs/runtime-facts.md, fact 54). It
+ * is called `stickpin-pin-` and a part of the digest of the reference.
  */
-const PIN_LABEL = 'io.stickpin.pin';
-
-/** `stickpin-pin-` and a part of the digest of the reference. */
 function containerName(reference: string): string {
   return `stickpin-pin-${digestOf(Buffer.from(reference)).slice('sha256:'.length, 'sha256:'.length + 24)}`;
 }
 
 /** Undefined for a container of somebody else. */
 export function pinOf({ Id, Names, ImageID, Labels }: EngineContainer): Pin | undefined {
-  const reference = Labels?.[PIN_LABEL];
+  const reference = Labels[labelNames.pin];
   if (reference === undefined || !Names.includes(`/${containerName(reference)}`)) return undefined;
   if (!isCanonicalReference(reference) || !reference.includes('@')) return undefined;
   return { containerId: Id, reference, imageId: ImageID };
 }
 
 export async function listPins(client: EngineClient, signal: AbortSignal): Promise<Pin[]> {
-  return (await client.containers(signal, { label: [PIN_LABEL] })).flatMap((each) => pinOf(each) ?? []);
+  return (await client.containers(signal, { label: [labelNames.pin] })).flatMap((each) => pinOf(each) ?? []);
 }
 
 export async function removePin(client: EngineClient, { containerId }: Pin, signal: AbortSignal): Promise<void> {
@@ -45,21 +42,37 @@ export async function addPin(
   const tag = digestTagOf(digest);
   const details = await client.imageDetails(imageId, signal);
   if (details === undefined || !(await client.tag(imageId, repository, tag, signal))) return;
-  const body = {
-    Image: formatReference({ repository, tag }),
-    Labels: { [PIN_LABEL]: reference },
-    // It is never run, but an image without a command would be refused.
+  const body = { Image: formatReference({ repository, tag }), ...neverRun(reference, details) };
+  await client.createContainer(containerName(reference), body, signal);
+}
+
+/** Label names up to this length are overridden. */
+const MAX_LABEL_NAME = 1_024;
+const MAX_LABELS = 1_000;
+
+/** Nothing of its image is run, nor repeated in lists that others read, as far as engines allow. */
+function neverRun(reference: string, { Config }: EngineImageDetails): object {
+  const { Volumes = {}, Labels = {}, Env = [] } = Config ?? {};
+  const inherited = Object.keys(Labels).filter((name) => name.length <= MAX_LABEL_NAME);
+  const blank = inherited.slice(0, MAX_LABELS).map((name) => [name, ''] as const);
+  return {
+    Labels: { ...Object.fromEntries(blank), [labelNames.pin]: reference },
+    Env: Env.slice(0, MAX_LABELS).map((each) => `${each.split('=', 1)[0]}=`),
+    // An image without a command would be refused.
     Entrypoint: [],
     Cmd: ['/stickpin-pin'],
+    User: '0:0',
+    WorkingDir: '/',
+    StopSignal: 'SIGTERM',
+    Healthcheck: { Test: ['NONE'] },
     NetworkDisabled: true,
     HostConfig: {
       NetworkMode: 'none',
       RestartPolicy: { Name: 'no' },
       // Otherwise the engine makes volumes, and copies what the image has there.
-      Mounts: mountPoints(details.Config?.Volumes ?? {}).map((Target) => ({ Type: 'tmpfs', Target })),
+      Mounts: mountPoints(Volumes).map((Target) => ({ Type: 'tmpfs', Target })),
     },
   };
-  await client.createContainer(containerName(reference), body, signal);
 }
 
 /** Each once, without those that no engine mounts. */

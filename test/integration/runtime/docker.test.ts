@@ -16,6 +16,7 @@ import {
   startDockerEngine,
 } from '../../support/daemon/runtimes/docker-engine.ts';
 import { eventually } from '../../support/eventually.ts';
+import { createRecordingLog, type RecordingLog } from '../../support/recording-log.ts';
 import { have } from '../../support/requirements.ts';
 import { type SourceRegistry, startSourceRegistry } from '../../support/source-registry.ts';
 
@@ -32,6 +33,7 @@ describe.runIf(have('root', 'mmdebstrap')).each(Object.keys(engines) as EngineKi
   let engine: DockerEngine;
   let registry: SourceRegistry;
   let runtime: RuntimeAdapter;
+  let log: RecordingLog;
   let images = 0;
 
   const create = (token = TOKEN) =>
@@ -41,6 +43,7 @@ describe.runIf(have('root', 'mmdebstrap')).each(Object.keys(engines) as EngineKi
       unitNames: [],
       units,
       mirror: { authority: registry.host, token },
+      log,
     });
   const observed = async () => {
     const seen = await runtime.observe(signal);
@@ -80,6 +83,7 @@ describe.runIf(have('root', 'mmdebstrap')).each(Object.keys(engines) as EngineKi
   afterAll(() => engine?.stop());
   beforeEach(async () => {
     registry = await startSourceRegistry();
+    log = createRecordingLog();
     runtime = create();
   });
   afterEach(async () => {
@@ -199,6 +203,49 @@ describe.runIf(have('root', 'mmdebstrap')).each(Object.keys(engines) as EngineKi
     }
     await runtime.applyPins([taken, odd], unforced, signal);
     expect((await observed()).renderedPins).toEqual([odd, taken].sort());
+  });
+
+  it('uses all others where an image or a container of anybody has labels without measure', async () => {
+    const good = await pulled();
+    const long = {
+      ['n'.repeat(5_000)]: 'x',
+      ...Object.fromEntries([...'abcde'].map((name) => [name, 'v'.repeat(700_000)])),
+    };
+    const poisoned = await pulled(
+      fresh({ labels: long, config: { Env: ['A=1', 'B=2'], User: '7', Healthcheck: { Test: ['CMD', 'x'] } } }),
+    );
+    await runtime.addTag(`${REPOSITORY}:poisoned`, poisoned, signal);
+    const others = ['pipeline-1', 'pipeline-2', 'pipeline-3', 'pipeline-4', 'pipeline-5', 'pipeline-6'];
+    for (const [at, name] of others.entries()) {
+      const Labels = { ...long, big: 'b'.repeat(at === 0 ? 1_500_000 : 0) };
+      const body = { Image: `${REPOSITORY}:poisoned`, Cmd: ['/bin/true'], Labels, HostConfig: { NetworkMode: 'none' } };
+      await engine.api('POST', `/containers/create?name=${name}`, body);
+    }
+    try {
+      await runtime.applyPins([good, poisoned], unforced, signal);
+      expect((await observed()).renderedPins).toEqual([good, poisoned].sort());
+      for (const name of [good, poisoned]) expect(await imageOf(name)).toMatchObject({ pinned: true });
+      const listed = (await runtime.containers(signal)).map(({ key }) => key).sort();
+      expect(listed).toEqual(others.slice(1));
+      const told = log.lines.map(({ message }) => message);
+      expect(told).toEqual([expect.stringContaining('about container pipeline-1 (')]);
+      const pins = (await engine.api(
+        'GET',
+        `/containers/json?all=1&filters=${filters({ label: ['io.stickpin.pin'] })}`,
+      )) as {
+        Id: string;
+        Labels: Record<string, string>;
+      }[];
+      const pin = pins.find(({ Labels }) => Labels['io.stickpin.pin'] === poisoned);
+      expect([pin?.Labels.a, pin?.Labels.e]).toEqual(['', '']);
+      expect(await engine.api('GET', `/containers/${pin?.Id}/json`)).toMatchObject({
+        Config: { Env: expect.arrayContaining(['A=', 'B=']), User: '0:0', Cmd: ['/stickpin-pin'] },
+      });
+      await runtime.applyPins([good], unforced, signal);
+      expect((await observed()).renderedPins).toEqual([good]);
+    } finally {
+      for (const name of others) await engine.api('DELETE', `/containers/${name}?force=1`);
+    }
   });
 
   it('keeps a pinned image over image clean-up, and its names or gives them again', async () => {

@@ -110,6 +110,8 @@ export function sampleImage(options: {
   labels?: Readonly<Record<string, string>>;
   command?: readonly string[];
   volumes?: readonly string[];
+  /** More of what its containers inherit. */
+  config?: object;
 }): SampleImage {
   const { seed, architecture = hostArchitecture(), command = ['/bin/true'], volumes } = options;
   const layers = options.layers ?? [sampleLayer({ seed })];
@@ -121,6 +123,7 @@ export function sampleImage(options: {
       Cmd: command,
       Labels: { 'org.opencontainers.image.title': seed, ...options.labels },
       ...(volumes && { Volumes: Object.fromEntries(volumes.map((path) => [path, {}])) }),
+      ...options.config,
     },
     rootfs: { type: 'layers', diff_ids: layers.map((layer) => layer.diffId) },
     history: layers.map((_, at) => ({ created: '2024-01-01T00:00:00Z', created_by: `layer ${at}` })),
