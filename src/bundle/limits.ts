@@ -28,6 +28,13 @@ export const limits = {
   indexBytes: 16 * MiB,
   /** An image manifest, an image index within the layout, or an image config. */
   manifestBytes: 4 * MiB,
+  /**
+   * An image config, a name of a label in it, and its user: Docker repeats labels in each list of
+   * images and containers, CRI repeats users, and an answer of CRI has at most 16 MiB.
+   */
+  configBytes: MiB,
+  labelNameLength: 1024,
+  configUserLength: 255,
   /** Of `contents.json` or `index.json`. Parsed they take at most some 50 MiB of memory. */
   treeItems: 500_000,
   /** Members and elements in all of any other JSON document. */

@@ -1,3 +1,4 @@
+import { resolve } from 'node:path/posix';
 import * as v from 'valibot';
 import { type Digest, isDigest } from '../../domain/model/digest.ts';
 import { type BundleErrorCode, bundleError } from '../bundle-error.ts';
@@ -66,9 +67,27 @@ export const manifestSchema = v.object({
   layers: list(descriptor),
   manifests: absent('a manifest'),
 });
+/** Containers would get a copy of the whole image there, also those that only hold it (Docker). */
+const hasNoRootVolume = (volumes: object) => !Object.keys(volumes).some((path) => resolve('/', path) === '/');
+const hasShortNames = (labels: object) => Object.keys(labels).every((name) => name.length <= limits.labelNameLength);
+function members(isGood: (of: object) => boolean, message: string) {
+  return v.nullish(v.custom<object>((value) => typeof value === 'object' && value !== null && isGood(value), message));
+}
+/** What containers inherit, as far as it can harm a runtime. */
+const inherited = v.object({
+  User: v.nullish(
+    v.pipe(v.string(), v.maxLength(limits.configUserLength, `must have at most ${limits.configUserLength} characters`)),
+  ),
+  Labels: members(hasShortNames, `must have names of at most ${limits.labelNameLength} characters`),
+  Volumes: members(
+    hasNoRootVolume,
+    'must not name the root folder as a volume, since the engine would copy the whole image for each container',
+  ),
+});
 export const configSchema = v.object({
   architecture: v.exactOptional(word),
   os: v.exactOptional(word),
+  config: v.nullish(inherited),
   rootfs: v.object({ diff_ids: list(digest) }),
 });
 
@@ -155,6 +174,8 @@ function typeOf(value: unknown): string {
 
 /** @throws AppError `code` (`reject`) that names `what` and the member */
 export function parseConfig(bytes: Uint8Array, what: string, code: BundleErrorCode): ImageConfig {
+  const most = limits.configBytes;
+  if (bytes.length > most) throw bundleError(code, `${what} has ${bytes.length} bytes, and ${most} are allowed`);
   return parseJson(bytes, configSchema, what, code);
 }
 

@@ -259,6 +259,18 @@ describe('a bundle is not made', () => {
       }),
       '128 layers',
     ],
+    [
+      'of an image with a volume at the root folder',
+      'root',
+      image('root', { volumes: ['/data', '/.'] }),
+      'config of it',
+    ],
+    [
+      'of an image with a label without measure',
+      'label',
+      image('label', { labels: { ['n'.repeat(1_025)]: 'x' } }),
+      'names of at most 1024 characters',
+    ],
   ])('%s', async (_name, _kind, one, message) => {
     writeOciLayout(layout, [{ image: one, names: ['it'] }]);
     await expect(createBundle(options([source('it')]), signal)).rejects.toMatchObject(coded('bundle/source', message));

@@ -20,6 +20,8 @@ export interface PlainBundleOptions {
   readonly layer?: (at: number) => Buffer;
   /** The first layer is a hole of this size instead, whose digest is wrong. */
   readonly holeBytes?: number;
+  /** What containers of the images inherit. */
+  readonly config?: object;
 }
 
 /**
@@ -50,7 +52,11 @@ export function writePlainBundle(options: PlainBundleOptions): number {
   let sizeBytes = layers.reduce((sum, { size }) => sum + size, 0);
   const manifests = Array.from({ length: images }, (_none, at) => {
     const own = layers.slice(at * layersPerImage, (at + 1) * layersPerImage);
-    const config = putJson({ image: at, rootfs: { type: 'layers', diff_ids: own.map(({ digest }) => digest) } });
+    const config = putJson({
+      image: at,
+      config: options.config,
+      rootfs: { type: 'layers', diff_ids: own.map(({ digest }) => digest) },
+    });
     const manifest = putJson({
       schemaVersion: 2,
       mediaType: mediaTypes.ociManifest,

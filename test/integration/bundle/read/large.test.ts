@@ -54,3 +54,23 @@ describe('a bundle of 1,000 images and 20,000 blobs', () => {
     expect(JSON.parse(stdout).missing).toEqual([first, middle, last].map((digest) => ({ digest, why: 'absent' })));
   });
 });
+
+describe('a signed bundle whose image would take the runtime away from other releases', () => {
+  const base = folderForAll();
+
+  it.each([
+    ['a volume at the root folder', { Volumes: { '/': {} } }, 'config.Volumes: must not name the root folder'],
+    ['a long name of a label', { Labels: { ['n'.repeat(1_025)]: '' } }, 'names of at most 1024 characters'],
+    ['a long user', { User: 'u'.repeat(256) }, 'config.User: must have at most 255 characters'],
+    ['a large config', { Labels: { a: 'v'.repeat(1024 * 1024) } }, 'and 1048576 are allowed'],
+  ])('is refused for %s', async (what, config, message) => {
+    const path = join(base, what.replaceAll(' ', '-'));
+    const key = sampleKey('factory');
+    installKeys(join(path, 'keys'), [key]);
+    writePlainBundle({ path: join(path, 'plain-1.0.0'), key, images: 1, layersPerImage: 1, config });
+    const done = await runCommand(['bundle', 'verify', join(path, 'plain-1.0.0'), '--keys', join(path, 'keys')]);
+    expect(done.exitCode).not.toBe(0);
+    expect(done.stderr).toMatch(/config sha256:[0-9a-f]{64} of registry\.example\.com\/plain\/image0/);
+    expect(done.stderr).toContain(message);
+  });
+});

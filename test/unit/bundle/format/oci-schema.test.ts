@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import {
   mediaTypes,
+  parseConfig,
   parseImageDocument,
   parseIndex,
   parseLayoutIndex,
@@ -64,5 +65,27 @@ describe('parseImageDocument', () => {
   it('refuses more structure than a document may have before it parses it', () => {
     const bytes = Buffer.from(`{"schemaVersion":2,"manifests":${'['.repeat(100)}${']'.repeat(100)}}`);
     expect(() => parseImageDocument(bytes, 'document x', 'bundle/inconsistent')).toThrow(/more than 64 levels/);
+  });
+});
+
+describe('parseConfig', () => {
+  const rootfs = { diff_ids: [] };
+  const parse = (inherited: unknown) =>
+    parseConfig(Buffer.from(JSON.stringify({ config: inherited, rootfs })), 'config x', 'bundle/source');
+
+  it.each([
+    undefined,
+    null,
+    {},
+    { User: null, Labels: null, Volumes: null },
+    { User: '1000:1000', Labels: { ['n'.repeat(1_024)]: 'v'.repeat(100_000) }, Volumes: { '/data': {}, '/a/..b': {} } },
+  ])('takes a usual one: %#', (inherited) => {
+    expect(parse(inherited).rootfs).toEqual(rootfs);
+  });
+
+  it.each(['/', '//', '/.', '/a/..', '', '.', '..'])('refuses a volume at %j', (path) => {
+    expect(() => parse({ Volumes: { '/data': {}, [path]: {} } })).toThrow(
+      /^config x: config\.Volumes: must not name the root folder as a volume/,
+    );
   });
 });
