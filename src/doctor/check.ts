@@ -62,7 +62,7 @@ export interface ExaminedRuntime {
   /** Name for display: `k3s`. */
   readonly title: string;
   readonly socketPath: string;
-  /** By a usual clean-up, as `docker system prune`. */
+  /** Docker and Podman: a usual clean-up as `docker system prune` removes pins, and no mirror is read. */
   readonly losesPins: boolean;
   /** Resolves when the runtime is alive. */
   status(signal: AbortSignal): Promise<void>;

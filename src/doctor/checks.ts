@@ -138,11 +138,14 @@ function checkPresence(subject: string, candidates: readonly string[], consequen
   return [{ subject, remedy: "run 'sudo stickpin doctor'", run }];
 }
 
+const OWN_PULLS =
+  'uses our registry for what stickpin loads only: it finds the tags of activated releases on the node, and a pull by another program asks the registry of the image, which fails without a network';
+
 /**
  * What the settings say of pulls of activated releases. The daemon reports under `pulls` whether
  * they are answered now.
  */
-export function checkServe({ settings }: ExaminedNode): readonly Check[] {
+export function checkServe({ settings, findRuntime }: ExaminedNode): readonly Check[] {
   const { ok } = findingsOn('mirrors');
   const { activated, except } = settings.serve;
   const rest = except.length === 0 ? '' : `, but for ${except.join(', ')} (serve.except)`;
@@ -152,7 +155,12 @@ export function checkServe({ settings }: ExaminedNode): readonly Check[] {
     off: 'stickpin is set not to answer pulls of activated releases, which fail without a network (serve.activated)',
   };
   const remedy = 'check section [serve] of the settings';
-  return [{ subject: 'mirrors', remedy, run: async () => ok(words[activated]) }];
+  const run = async (signal: AbortSignal) => {
+    const runtime = settings.runtime.kind === 'embedded' ? undefined : await findRuntime(signal);
+    runtime?.close();
+    return ok(runtime?.losesPins ? `${runtime.title} ${OWN_PULLS}` : words[activated]);
+  };
+  return [{ subject: 'mirrors', remedy, run }];
 }
 
 /** A node without windows has no finding. */

@@ -1,4 +1,4 @@
-import type { Check, ExaminedCrio, ExaminedNode } from '../../src/doctor/check.ts';
+import type { Check, ExaminedCrio, ExaminedNode, ExaminedRuntime } from '../../src/doctor/check.ts';
 import { runChecks } from '../../src/doctor/checks.ts';
 import type { Finding } from '../../src/domain/model/reason.ts';
 import { defaultSettings, type Settings } from '../../src/domain/settings/settings.ts';
@@ -38,4 +38,19 @@ export function crioOn(
 ): ExaminedCrio {
   const { inspectPins, hiddenMirrors } = createCrioFiles(paths, { authority: '', token: '' });
   return { paths, rootsRegistriesFile: `${files.guard}.none`, ...files, inspectPins, hiddenMirrors };
+}
+
+/** A runtime that answers and has room. */
+export function examinedRuntime(over: Partial<ExaminedRuntime> = {}): ExaminedRuntime {
+  return {
+    title: 'containerd',
+    socketPath: '/run/containerd/containerd.sock',
+    losesPins: false,
+    status: async () => undefined,
+    version: async () => 'containerd v2.2.1',
+    mirrors: async () => ({ kind: 'read' }),
+    imageFilesystem: async () => ({ path: '/var/lib/containerd', freeBytes: 90, totalBytes: 100 }),
+    close: () => undefined,
+    ...over,
+  };
 }

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import type { ExaminedRuntime, MirrorReading } from '../../../src/doctor/check.ts';
 import { checkRuntime } from '../../../src/doctor/check-runtime.ts';
-import { linesOf } from '../../support/examined-node.ts';
+import { examinedRuntime, linesOf } from '../../support/examined-node.ts';
 
 /** The findings about a node whose runtime answers; `over` tells what is special about it. */
 function found(
@@ -11,17 +11,7 @@ function found(
 ) {
   return linesOf(checkRuntime, {
     settings: { preload: { min_free_percent: 10 }, retention: { blobs }, runtime: { kind } },
-    findRuntime: async () => ({
-      title: 'containerd',
-      socketPath: '/run/containerd/containerd.sock',
-      losesPins: false,
-      status: async () => undefined,
-      version: async () => 'containerd v2.2.1',
-      mirrors: async () => ({ kind: 'read' }),
-      imageFilesystem: async () => ({ path: '/var/lib/containerd', freeBytes: 90, totalBytes: 100 }),
-      close: () => undefined,
-      ...over,
-    }),
+    findRuntime: async () => examinedRuntime(over),
   });
 }
 
