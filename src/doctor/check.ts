@@ -62,7 +62,7 @@ export interface ExaminedRuntime {
   /** Name for display: `k3s`. */
   readonly title: string;
   readonly socketPath: string;
-  /** Docker and Podman: a usual clean-up as `docker system prune` removes pins, and no mirror is read. */
+  /** By a usual clean-up, as `docker system prune`. It reads no mirror, either. */
   readonly losesPins: boolean;
   /** Resolves when the runtime is alive. */
   status(signal: AbortSignal): Promise<void>;

@@ -222,7 +222,7 @@ function wantedBesideOthers(
   };
 }
 
-/** Of settled tags the last hour, of the others everything; of each at most its last three losses. */
+/** Of settled tags the last hour, of the others everything; at most three losses of each. */
 export function tagsGivenLately(
   given: readonly TagGiven[],
   settled: readonly string[],

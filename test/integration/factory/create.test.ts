@@ -263,7 +263,7 @@ describe('a bundle is not made', () => {
       'of an image with a volume at the root folder',
       'root',
       image('root', { volumes: ['/data', '/.'] }),
-      'config of it',
+      'config.Volumes: must not name the root folder',
     ],
     [
       'of an image with a label without measure',
