@@ -95,7 +95,7 @@ export const METHODS = {
   unpin: {
     about: 'Gives up a release. Without `force` it fails with `Engine.Running` while the release may be in use.',
     args: { bundle: text, removeImages: flag, force: flag },
-    result: {},
+    result: { consequence: lines },
     access: 'unpin',
     isLong: true,
   },

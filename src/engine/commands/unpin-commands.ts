@@ -17,9 +17,17 @@ export interface UnpinArgs {
   readonly force: boolean;
 }
 
-/** Observes the containers first unless `force` is given. @throws as {@link retireByHand} */
-async function unpin(context: CommandContext, args: UnpinArgs, signal: AbortSignal): Promise<void> {
-  retireByHand(context, args, args.force ? NOTHING_SEEN : await context.running.read(signal));
+/**
+ * Observes the containers first. With `force` they make no difference.
+ *
+ * @returns the effect, as a sentence
+ * @throws as {@link retireByHand}
+ */
+async function unpin(context: CommandContext, args: UnpinArgs, signal: AbortSignal): Promise<string> {
+  const running = await context.running.read(signal);
+  retireByHand(context, args, args.force ? NOTHING_SEEN : running);
+  if (running.isSeenNow) return `${args.bundle} is no longer pinned`;
+  return `${args.bundle} is given up, and its images are still pinned, since the container runtime does not answer. They are unpinned when it does: see 'stickpin status'`;
 }
 
 /** @throws AppError `engine/no-bundle`, `engine/protected`, `engine/running` (`reject`) */

@@ -66,6 +66,7 @@ describe.runIf(have('dbus-daemon', 'busctl'))('D-Bus service', () => {
       unpin: async ({ bundle, ...options }) => {
         if (refusal !== undefined) throw refusal;
         done.push(`unpin ${bundle} ${JSON.stringify(options)}`);
+        return `${bundle} is no longer pinned`;
       },
       unpinUnclaimed: async ({ force }) => {
         done.push(`unpin unclaimed ${force}`);
@@ -173,7 +174,8 @@ describe.runIf(have('dbus-daemon', 'busctl'))('D-Bus service', () => {
 
   it('rolls back and unpins, and reports refusals', async () => {
     expect(await client.rollback({ stream: 'ocp' }, never)).toBe('ocp@4.13.6');
-    await client.unpin({ bundle: 'ocp@4.13.5', removeImages: true, force: false }, never);
+    const given = client.unpin({ bundle: 'ocp@4.13.5', removeImages: true, force: false }, never);
+    expect(await given).toBe('ocp@4.13.5 is no longer pinned');
     expect(done).toEqual(['rollback ocp', 'unpin ocp@4.13.5 {"removeImages":true,"force":false}']);
     refusal = new AppError({ code: 'engine/running', message: 'it may run', disposition: 'reject' });
     await expect(

@@ -67,7 +67,7 @@ const IDLE: ApiMethods = {
   activate: nothing,
   activateOverride: nothing,
   rollback: text,
-  unpin: nothing,
+  unpin: text,
   unpinUnclaimed: text,
   cancel: nothing,
   checkPulls: nothing,

@@ -30,7 +30,7 @@ const client = {
   cancel: async () => undefined,
   rescan: async () => undefined,
   load: async () => '/mnt',
-  unpin: async () => undefined,
+  unpin: async () => 'ocp@4.13.6 is no longer pinned',
   revokeKey: async () => 'the key is revoked',
 };
 const adapters = {

@@ -221,12 +221,15 @@ async function unpin(
     });
     return done;
   }
-  const go = (isForced: boolean) => client.unpin({ bundle, removeImages, force: isForced }, context.signal);
+  let done = '';
+  const go = async (isForced: boolean) => {
+    done = await client.unpin({ bundle, removeImages, force: isForced }, context.signal);
+  };
   await confirmOrDecline(go, force, context, {
     code: 'engine/running',
     consequence: `If you unpin ${bundle}, its images ${removeImages ? 'are removed' : 'can be collected'}`,
     question: 'Unpin it anyway?',
     unchanged: `${bundle} stays pinned`,
   });
-  return `${bundle} is no longer pinned`;
+  return done;
 }

@@ -175,7 +175,8 @@ export async function createDaemonStage(
         engine().rollback({ stream: '' });
         return;
       case 'unpin':
-        return engine().unpin({ ...event, bundle: nameOf(event.release) }, new AbortController().signal);
+        await engine().unpin({ ...event, bundle: nameOf(event.release) }, new AbortController().signal);
+        return;
       default:
         return assertNever(event);
     }

@@ -29,9 +29,23 @@ describe('a command of the engine', () => {
     const { engine, clock, runtime } = await atRest();
     expect(runtime.pins()).toHaveLength(2);
     const args = { bundle: 'ocp@4.13.7', removeImages: false, force: false };
-    await engine.unpin(args, new AbortController().signal);
+    expect(await engine.unpin(args, new AbortController().signal)).toBe('ocp@4.13.7 is no longer pinned');
     await clock.advance(0);
     expect(node.phase('4.13.7')).toBe('retired');
+    expect(runtime.pins()).toEqual([]);
+  });
+
+  it('that gives up a release does not say that it is unpinned while the runtime does not answer', async () => {
+    const { engine, clock, runtime } = await atRest();
+    runtime.isUp = false;
+    const args = { bundle: 'ocp@4.13.7', removeImages: false, force: true };
+    expect(await engine.unpin(args, new AbortController().signal)).toMatch(
+      /^ocp@4\.13\.7 is given up, and its images are still pinned, since the container runtime does not answer/,
+    );
+    await clock.advance(0);
+    expect(runtime.pins()).toHaveLength(2);
+    runtime.isUp = true;
+    await clock.advance(60_000);
     expect(runtime.pins()).toEqual([]);
   });
 
