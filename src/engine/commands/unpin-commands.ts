@@ -18,15 +18,16 @@ export interface UnpinArgs {
 }
 
 /**
- * Observes the containers first. With `force` they make no difference.
+ * Observes the containers first unless `force` is given.
  *
  * @returns the effect, as a sentence
  * @throws as {@link retireByHand}
  */
 async function unpin(context: CommandContext, args: UnpinArgs, signal: AbortSignal): Promise<string> {
-  const running = await context.running.read(signal);
-  retireByHand(context, args, args.force ? NOTHING_SEEN : running);
-  if (running.isSeenNow) return `${args.bundle} is no longer pinned`;
+  const running = args.force ? NOTHING_SEEN : await context.running.read(signal);
+  retireByHand(context, args, running);
+  const answers = running.isSeenNow || (await context.runtime.observe(signal)).kind === 'reachable';
+  if (answers) return `${args.bundle} is no longer pinned`;
   return `${args.bundle} is given up, and its images are still pinned, since the container runtime does not answer. They are unpinned when it does: see 'stickpin status'`;
 }
 
