@@ -21,7 +21,7 @@ import {
   UNSERVED,
   verified,
 } from '../../../support/daemon/scenario.ts';
-import { textOf, told } from '../../../support/daemon/told.ts';
+import { told } from '../../../support/daemon/told.ts';
 
 const HOUR = 60 * 60_000;
 const older = verified({ version: '4.13.6', sequence: 6 });
