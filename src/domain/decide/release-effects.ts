@@ -221,6 +221,7 @@ export function lifecycleEffect(
         kind: 'remove-images',
         bundleId,
         images: finding.images,
+        areOfNode: finding.areOfNode,
         tags: finding.tags,
         stopped: finding.stopped,
       });

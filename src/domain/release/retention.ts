@@ -300,7 +300,7 @@ function usedIds(container: RuntimeContainer, ids: ImageIds): ReadonlySet<string
 }
 
 /** Images that stickpin pulled. One that was present before is foreign, whatever its names. */
-export function idsPulledByUs(
+function idsPulledByUs(
   bundles: readonly StoredBundle[],
   ids: ImageIds,
   pulledByUs: ReadonlySet<string>,

@@ -1,12 +1,10 @@
 import { allIn } from '../model/bundle.ts';
-import { repositoryOf } from '../model/reference.ts';
 import type { DiskUse } from '../preload/space.ts';
 import type { LifecycleFinding } from '../state/effect.ts';
 import type { Observed, Stored, StoredBundle } from '../state/state.ts';
-import { type ContainerView, imageIdOf } from './evidence.ts';
+import type { ContainerView } from './evidence.ts';
 import { isRetired, keptBundles } from './recorded-phase.ts';
 import {
-  idsPulledByUs,
   ownArtifactLayers,
   removableIds,
   roomFor,
@@ -16,7 +14,6 @@ import {
   withoutUsed,
 } from './retention.ts';
 import { isRunning } from './running-releases.ts';
-import { type ProofGoal, repositoriesOf } from './tag-goals.ts';
 import { isReliable } from './whole.ts';
 
 /** How often to check whether pins are removed. Nothing signals the end of a reload. */
@@ -112,63 +109,4 @@ function withSpareTags(bundle: StoredBundle, view: ContainerView): readonly stri
   // Removed images come first, so that one event names both.
   if (runtime.kind !== 'reachable' || isUnpinning(observed, stored)) return [];
   return withoutPodImages(spareTags(bundle, now, { images: runtime.images, ids, stored, policy, unclaimed }), view);
-}
-
-/**
- * Stopped containers of `replace_stopped`, made from images that stickpin pulled for a release
- * that was activated before the one proven last, once all tags that this one has in their
- * repositories name its images.
- */
-export function replacements(view: ContainerView, afterProof: readonly ProofGoal[]): LifecycleFinding[] {
-  const { observed, stored, policy, containers, ids, whole } = view;
-  const { runtime } = observed;
-  if (runtime.kind !== 'reachable') return [];
-  const byRelease = new Map<StoredBundle, ProofGoal[]>();
-  for (const goal of afterProof) {
-    const bundle = stored.bundles.find(({ bundleId }) => bundleId === goal.bundleId);
-    if (bundle !== undefined && whole.has(bundle.bundleId))
-      byRelease.set(bundle, [...(byRelease.get(bundle) ?? []), goal]);
-  }
-  return [...byRelease].flatMap(([bundle, goals]): LifecycleFinding[] => {
-    const names = new Set(policy.streams[bundle.payload.name]?.replace_stopped);
-    if (names.size === 0) return [];
-    const replaced = replacedIds(bundle, goals, view);
-    const stopped = containers.filter(
-      (container) =>
-        container.state === 'exited' && names.has(container.key) && replaced.has(imageIdOf(container, ids) ?? ''),
-    );
-    if (stopped.length === 0) return [];
-    const found = stopped.map(({ containerId, key }) => ({ containerId, name: key }));
-    return [{ kind: 'removable', bundleId: bundle.bundleId, images: [], stopped: found }];
-  });
-}
-
-/** Ids of images of older releases in whose repositories the tags name `bundle`. */
-function replacedIds(
-  bundle: StoredBundle,
-  goals: readonly ProofGoal[],
-  { stored: { bundles, pulledByUs = new Set() }, ids }: ContainerView,
-): ReadonlySet<string> {
-  const isNext = (repository: string) => {
-    const own = goals.filter(({ tag }) => repositoryOf(tag) === repository);
-    return (
-      own.length > 0 &&
-      own.every(({ tag, reference }) => ids.of(tag) !== undefined && ids.of(tag) === ids.of(reference))
-    );
-  };
-  const present = new Set(bundle.contents.images.map(({ reference }) => ids.of(reference)));
-  const ours = idsPulledByUs(bundles, ids, pulledByUs);
-  const older = bundles.filter(
-    ({ payload, activatedAt = Number.POSITIVE_INFINITY }) =>
-      payload.name === bundle.payload.name && activatedAt < (bundle.provenAt ?? 0),
-  );
-  return new Set(
-    older.flatMap(({ contents }) =>
-      contents.images.flatMap((image) => {
-        const id = ids.of(image.reference);
-        if (id === undefined || present.has(id) || !ours.has(id)) return [];
-        return repositoriesOf(image).every(isNext) ? [id] : [];
-      }),
-    ),
-  );
 }

@@ -87,7 +87,10 @@ export function needsContainers(
 }
 
 function mayReplace(bundles: readonly StoredBundle[], streams: Policy['streams']): boolean {
-  const isNamed = (stream: string) => (streams[stream]?.replace_stopped ?? []).length > 0;
+  const isNamed = (stream: string) => {
+    const { replace_stopped = [], local_images } = streams[stream] ?? {};
+    return replace_stopped.length > 0 || local_images === 'retire';
+  };
   const given = new Set(proofGoals(bundles, streams).map(({ bundleId }) => bundleId));
   return bundles.some(({ bundleId, payload }) => isNamed(payload.name) && given.has(bundleId));
 }

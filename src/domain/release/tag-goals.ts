@@ -79,7 +79,7 @@ export function sharedRepositories(bundle: StoredBundle, streams: Streams): read
 }
 
 /** Its tags may have repositories of their own. */
-export function repositoriesOf({ reference, tags }: Pick<Image, 'reference' | 'tags'>): readonly string[] {
+function repositoriesOf({ reference, tags }: Pick<Image, 'reference' | 'tags'>): readonly string[] {
   return [...new Set([reference, ...tags].map(repositoryOf))];
 }
 
@@ -110,17 +110,22 @@ export interface LocalImage {
 export function localImages(
   bundle: StoredBundle,
   images: readonly RuntimeImage[],
-  { bundles, pulledByUs = new Set() }: Pick<Stored, 'bundles' | 'pulledByUs'>,
+  stored: Pick<Stored, 'bundles' | 'pulledByUs'>,
   streams: Streams,
 ): readonly LocalImage[] {
   if ((streams[bundle.payload.name]?.tag_after_proof ?? []).length === 0) return [];
-  const known = new Set(bundles.flatMap(({ contents }) => contents.images.map(({ reference }) => reference)));
-  const local = images.filter(
-    ({ repoDigests }) => !repoDigests.some((name) => known.has(name) || pulledByUs.has(name)),
-  );
-  const names = new Set(local.flatMap(({ repoTags }) => repoTags));
+  const names = new Set(nodeImages(images, stored).flatMap(({ repoTags }) => repoTags));
   return bundle.contents.images.flatMap(({ reference, tags }) => {
     const tag = tags.find((one) => names.has(one));
     return tag === undefined ? [] : [{ reference, tag, others: tags.filter((one) => one !== tag) }];
   });
+}
+
+/** Those that stickpin did not pull, and that are of no release. */
+export function nodeImages(
+  images: readonly RuntimeImage[],
+  { bundles, pulledByUs = new Set() }: Pick<Stored, 'bundles' | 'pulledByUs'>,
+): readonly RuntimeImage[] {
+  const known = new Set(bundles.flatMap(({ contents }) => contents.images.map(({ reference }) => reference)));
+  return images.filter(({ repoDigests }) => !repoDigests.some((name) => known.has(name) || pulledByUs.has(name)));
 }

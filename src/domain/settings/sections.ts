@@ -252,7 +252,13 @@ export const streamsSection = {
       type: containerNames,
       default: [],
       about:
-        'Containers, such as `["swss"]`, that a unit of the node makes of the images with `tag_after_proof`. Once these tags have moved, such a container is removed when it does not run and was made from an older release of the stream; its volumes stay. Only Docker and Podman have such names. Needs `tag_after_proof`.',
+        'Containers, such as `["swss"]`, that a unit of the node makes of the images with `tag_after_proof`. Once these tags have moved, such a container is removed when it does not run and was made from another image of the same repository: of an older release, of one that was rolled back, or of the node itself; its volumes stay. Only Docker and Podman have such names. Needs `tag_after_proof`.',
+    },
+    local_images: {
+      type: oneOf(['keep', 'retire']),
+      default: 'keep',
+      about:
+        'What becomes of the images that the node came with, in the repositories that get tags by `tag_after_proof`. `keep`: they stay. `retire`: once a release is proven, those under newer versions are removed, and those under older ones as soon as `lifecycle.keep` releases are proven; until then the newest one stays as the fallback. An image that a container uses stays, and so does one under a tag that is no version. Needs `tag_after_proof`.',
     },
   },
 } satisfies Section;

@@ -140,13 +140,16 @@ export function jointFaults({ update, fleet, streams }: Settings): readonly Join
       message: 'needs fleet.enabled: stickpin-fleet.service requests the lock, and stickpin.service has no network',
     });
   }
-  for (const [name, { replace_stopped = [], tag_after_proof = [] } = {}] of Object.entries(streams)) {
-    if (replace_stopped.length === 0 || tag_after_proof.length > 0) continue;
-    faults.push({
-      key: `streams.${name}.replace_stopped`,
-      others: [],
-      message: `needs streams.${name}.tag_after_proof: no container is removed before its image has such a tag`,
-    });
+  for (const [name, { replace_stopped = [], tag_after_proof = [], local_images } = {}] of Object.entries(streams)) {
+    if (tag_after_proof.length > 0) continue;
+    const message = (what: string) =>
+      `needs streams.${name}.tag_after_proof: no ${what} is removed before such a tag has moved`;
+    if (replace_stopped.length > 0) {
+      faults.push({ key: `streams.${name}.replace_stopped`, others: [], message: message('container') });
+    }
+    if (local_images === 'retire') {
+      faults.push({ key: `streams.${name}.local_images`, others: [], message: message('image') });
+    }
   }
   return faults;
 }

@@ -56,6 +56,8 @@ export type Effect =
       readonly kind: 'remove-images';
       readonly bundleId: BundleId;
       readonly images: readonly Removal[];
+      /** The node came with the images. */
+      readonly areOfNode?: true;
       readonly tags?: readonly string[];
       readonly stopped?: readonly StoppedContainer[];
     }
@@ -119,6 +121,8 @@ export type LifecycleFinding =
       readonly kind: 'removable';
       readonly bundleId: BundleId;
       readonly images: readonly Removal[];
+      /** The node came with the images. */
+      readonly areOfNode?: true;
       readonly tags?: readonly string[];
       readonly stopped?: readonly StoppedContainer[];
     };

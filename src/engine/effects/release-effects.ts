@@ -16,6 +16,7 @@ import {
   containerReplacedEvent,
   imagesRemovedEvent,
   incompleteWhy,
+  nodeImagesRemovedEvent,
   provenEvent,
   type Retirement,
   retiredEvent,
@@ -198,7 +199,7 @@ function retire(context: EffectContext, bundle: StoredBundle, retirement: Retire
 async function removeImages(
   { containers, runtime, recorder, alive }: EffectContext,
   bundle: StoredBundle,
-  { images, tags = [], stopped = [] }: EffectOf<'remove-images'>,
+  { images, areOfNode, tags = [], stopped = [] }: EffectOf<'remove-images'>,
   signal: AbortSignal,
 ): Promise<void> {
   const failures: unknown[] = [];
@@ -240,7 +241,11 @@ async function removeImages(
     await runtime.removeTag(tag, signal);
     return true;
   });
-  if (imageCount + tagCount > 0) recorder.record(imagesRemovedEvent(bundle, imageCount, tagCount));
+  if (imageCount + tagCount > 0) {
+    recorder.record(
+      areOfNode ? nodeImagesRemovedEvent(bundle, imageCount) : imagesRemovedEvent(bundle, imageCount, tagCount),
+    );
+  }
   if (failures.length > 0) throw failures[0];
 }
 

@@ -105,7 +105,7 @@ export function provenEvent({ bundleId, payload, soak }: StoredBundle, shared: r
 }
 
 export function containerReplacedEvent({ bundleId, payload }: StoredBundle, name: string): Event {
-  const message = `The stopped container ${name} of an older release was removed: the next one is made from ${bundleTitle(payload)}`;
+  const message = `The stopped container ${name}, which was made from another image, was removed: the next one is made from ${bundleTitle(payload)}`;
   return { kind: 'containerReplaced', level: 'info', bundleId, message };
 }
 
@@ -158,6 +158,13 @@ export function imagesRemovedEvent({ bundleId, payload }: StoredBundle, imageCou
     ...(tagCount > 0 ? [formatCount(tagCount, 'tag')] : []),
   ];
   const message = `Removed ${counts.join(' and ')} that only ${bundleTitle(payload)} had`;
+  return { kind: 'imagesRemoved', level: 'info', bundleId, message };
+}
+
+/** `local_images = "retire"` */
+export function nodeImagesRemovedEvent({ bundleId, payload }: StoredBundle, count: number): Event {
+  const what = `${formatCount(count, 'image')} that this node came with`;
+  const message = `Removed ${what}, since ${bundleTitle(payload)} is proven (streams.${payload.name}.local_images)`;
   return { kind: 'imagesRemoved', level: 'info', bundleId, message };
 }
 

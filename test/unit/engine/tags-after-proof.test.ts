@@ -65,7 +65,7 @@ describe('tags after the proof', () => {
     node.runtime.endContainer('swss', 0);
     await node.clock.advance(11 * MINUTE);
     expect(events('containerReplaced')).toEqual([
-      'The stopped container swss of an older release was removed: the next one is made from sonic 2.0.0',
+      'The stopped container swss, which was made from another image, was removed: the next one is made from sonic 2.0.0',
     ]);
     expect([...node.runtime.running.values()].map(({ key }) => key)).toEqual(['pod/swss']);
   });

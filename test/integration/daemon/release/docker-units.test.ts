@@ -46,7 +46,9 @@ describe.runIf(have('root', 'mmdebstrap'))(
         settings: {
           runtime: { kind: 'docker', socket: engine.socketPath },
           lifecycle: { soak: 1_000 },
-          streams: { sonic: { tag_after_proof: ['latest'], replace_stopped: [...FEATURES] } },
+          streams: {
+            sonic: { tag_after_proof: ['latest'], replace_stopped: [...FEATURES], local_images: 'retire' },
+          },
         },
       });
     }, 300_000);
@@ -133,6 +135,10 @@ describe.runIf(have('root', 'mmdebstrap'))(
         return idsOf('latest');
       };
       await expect.poll(latest, { timeout: PATIENCE_MS, interval: 200 }).toEqual(await idsOf(version));
+    };
+    const idsLeft = (ids: readonly (string | undefined)[]) => {
+      harness.engine.kick();
+      return Promise.all(ids.map(async (id) => (await client.imageDetails(id ?? '', signal))?.Id));
     };
     const isThere = async ({ contents }: SampleBundle) => {
       const listed = (await harness.images()).flatMap(({ repoDigests }) => repoDigests);
@@ -230,7 +236,20 @@ describe.runIf(have('root', 'mmdebstrap'))(
       await latestIs(2);
       await expect.poll(() => isThere(first), { timeout: PATIENCE_MS }).toBe(false);
       expect(await idsOf(1)).toEqual(installed);
-      expect((await container('swss'))?.Id).toBe(running?.Id);
+      // The stopped container of the image that the node came with, so that the unit makes a new one.
+      for (const feature of FEATURES)
+        await expect.poll(() => container(feature), { timeout: PATIENCE_MS }).toBeUndefined();
+      await startUnits();
+      for (const feature of FEATURES) expect(await runsFrom(feature)).toBe(await imageId(tagOf(feature, 2)));
+      // Case 3, from case 1: with the next proof the image that the node came with goes.
+      await bring(await make(3), 3);
+      await stopUnits();
+      await deploy(3);
+      await become({ '2.0.0': 'superseded', '3.0.0': 'proven' });
+      await latestIs(3);
+      const gone = () => idsLeft(installed);
+      await expect.poll(gone, { timeout: PATIENCE_MS }).toEqual([undefined, undefined]);
+      expect(await idsOf(2)).not.toContain(undefined);
     });
 
     it('replaces a newer version that the node came with by that of the other nodes', async () => {
@@ -243,7 +262,8 @@ describe.runIf(have('root', 'mmdebstrap'))(
       await deploy(2);
       await become({ '2.0.0': 'proven' });
       await latestIs(2);
-      expect(await idsOf(3)).toEqual(installed);
+      const gone = () => idsLeft(installed);
+      await expect.poll(gone, { timeout: PATIENCE_MS }).toEqual([undefined, undefined]);
     });
   },
 );

@@ -68,6 +68,17 @@ const local = (...repoTags: readonly string[]): RuntimeImage => ({
   pinned: false,
 });
 
+/** Of the unit, made from version 1. */
+const CONTAINER: RuntimeContainer = {
+  containerId: 'c1',
+  key: 'swss',
+  attempt: 0,
+  imageNames: [digestOf(`id ${referenceIn(1)}`)],
+  state: 'exited',
+  startedAt: NOON,
+  exitCode: 0,
+};
+
 interface Given extends Partial<Scene> {
   readonly policy?: Policy;
 }
@@ -299,16 +310,7 @@ describe('streams.NAME.replace_stopped', () => {
   const [v1, v2] = [sonic(1), sonic(2)];
   const bundles = [proven(v1, 1), proven(v2, 2)];
   const images = [image(1), image(2, LATEST)];
-  const container = (over: Partial<RuntimeContainer> = {}): RuntimeContainer => ({
-    containerId: 'c1',
-    key: 'swss',
-    attempt: 0,
-    imageNames: [digestOf(`id ${referenceIn(1)}`)],
-    state: 'exited',
-    startedAt: NOON,
-    exitCode: 0,
-    ...over,
-  });
+  const container = (over: Partial<RuntimeContainer> = {}): RuntimeContainer => ({ ...CONTAINER, ...over });
   const removed = (over: Partial<RuntimeContainer>, ...[shown, kept, given]: Partial<Parameters<typeof look>>) => {
     const { decision } = look(shown ?? images, kept ?? bundles, { ...given, containers: [container(over)] });
     return decision.effects.flatMap((effect) => (effect.kind === 'remove-images' ? (effect.stopped ?? []) : []));
@@ -319,11 +321,30 @@ describe('streams.NAME.replace_stopped', () => {
   });
 
   it.each<[string, Parameters<typeof removed>]>([
+    ['an image that the node came with', [{ imageNames: [digestOf('local')] }, [...images, local(versionTag(9))]]],
+    ['an image that has lost its names', [{ imageNames: [digestOf('local')], podImage: LATEST }, [...images, local()]]],
+    ['an image that is gone', [{ imageNames: [digestOf('gone')], podImage: LATEST }]],
+    [
+      'a release that was rolled back',
+      [
+        { imageNames: [digestOf(`id ${referenceIn(2)}`)] },
+        [image(1, LATEST), image(2)],
+        [proven(v1, 1), activated(v2, 2, { rolledBackAt: NOON + 3 * HOUR })],
+      ],
+    ],
+  ])('removes one that was made from %s', (_what, args) => {
+    expect(removed(...args)).toEqual([{ containerId: 'c1', name: 'swss' }]);
+  });
+
+  it.each<[string, Parameters<typeof removed>]>([
     ['one that runs', [{ state: 'running' }]],
     ['one that was made and not started, as a pin', [{ state: 'other' }]],
     ['one of another name', [{ key: 'bgp' }]],
     ['one of the proven release', [{ imageNames: [digestOf(`id ${referenceIn(2)}`)] }]],
-    ['one of an image that stickpin did not pull', [{ imageNames: [digestOf('local')] }, [...images, local()]]],
+    [
+      'one of an image in another repository',
+      [{ imageNames: [digestOf('local')], podImage: 'docker.io/library/other:latest' }, [...images, local()]],
+    ],
     ['any before the tag has moved', [{}, [image(1, LATEST), image(2)]]],
     ['any before the proof', [{}, [image(1, LATEST), image(2)], [proven(v1, 1), activated(v2, 2)]]],
     [
@@ -337,6 +358,17 @@ describe('streams.NAME.replace_stopped', () => {
     ['any without the setting', [{}, images, bundles, { policy: { ...POLICY, streams: {} } }]],
   ])('leaves %s', (_what, args) => {
     expect(removed(...args)).toEqual([]);
+  });
+
+  it('waits until the tags have moved in each repository of the image', () => {
+    const other = 'acr.example.com/docker-swss';
+    const both = sonic(2, {
+      imageOver: { 'swss-2': { reference: referenceIn(2), tags: [versionTag(2), versionTag(2, other)] } },
+    });
+    const old = { ...image(1), repoTags: [versionTag(1), versionTag(1, other)] };
+    const kept = [proven(v1, 1), proven(both, 2)];
+    expect(removed({}, [old, image(2, LATEST, versionTag(2, other))], kept)).toEqual([]);
+    expect(removed({}, [old, image(2, LATEST, versionTag(2, other), `${other}:latest`)], kept)).toHaveLength(1);
   });
 
   it('lists containers after the tag was given, and from time to time', () => {
@@ -353,5 +385,56 @@ describe('streams.NAME.replace_stopped', () => {
     expect(needs(5_000, undefined)).toBe(false);
     expect(needs(10 * 60_000, undefined)).toBe(true);
     expect(needs(10 * 60_000, 1, { ...POLICY, streams: {} })).toBe(false);
+  });
+});
+
+describe('streams.NAME.local_images', () => {
+  const [v2, v3] = [sonic(2), sonic(3)];
+  const retire = { ...POLICY, streams: { sonic: { ...streams.sonic, local_images: 'retire' as const } } };
+  const own = (name: string, ...repoTags: readonly string[]): RuntimeImage => ({
+    ...local(...repoTags),
+    imageId: digestOf(name),
+  });
+  const old = own('old', versionTag(1));
+  const removed = (images: readonly RuntimeImage[], bundles: readonly StoredBundle[], given: Given = {}) =>
+    look(images, bundles, { policy: retire, containers: [], ...given }).decision.effects.flatMap((effect) =>
+      effect.kind === 'remove-images' ? effect.images.map(({ imageId }) => imageId) : [],
+    );
+  const first = [proven(v2, 2)];
+  const both = [proven(v2, 2), proven(v3, 3)];
+  const after = [image(2), image(3, LATEST)];
+
+  it('keeps all, if it is not set', () => {
+    expect(removed([...after, old], both, { policy: POLICY })).toEqual([]);
+  });
+
+  it('keeps an older version as the fallback of the first release, and removes it after the second', () => {
+    expect(removed([image(2, LATEST), old], first)).toEqual([]);
+    expect(removed([...after, old], both)).toEqual([old.imageId]);
+  });
+
+  it('removes a newer version, and older ones but the newest of them, once the first release is proven', () => {
+    const [newer, oldest] = [own('newer', versionTag(3)), own('oldest', versionTag(0))];
+    expect(removed([image(2, LATEST), newer, old, oldest], first).sort()).toEqual(
+      [newer.imageId, oldest.imageId].sort(),
+    );
+    expect(removed([image(2), newer, own('x', LATEST)], first)).toEqual([]);
+    expect(removed([image(2, LATEST), newer], [activated(v2, 2)])).toEqual([]);
+  });
+
+  it.each<[string, RuntimeImage, Given?]>([
+    ['one that a container uses', old, { containers: [{ ...CONTAINER, imageNames: [old.imageId], state: 'running' }] }],
+    ['one under a tag that is no version', own('mine', versionTag(1), `${SWSS}:mine`)],
+    ['one with a name elsewhere', own('mine', versionTag(1), 'docker.io/library/mine:1.0.0')],
+    ['one of another repository', own('mine', 'docker.io/library/mine:1.0.0')],
+    ['one under a version of a kept release', own('mine', versionTag(2))],
+    ['one that is pinned', { ...old, pinned: true }],
+    ['one without a tag', own('mine')],
+  ])('leaves %s', (_what, one, given) => {
+    expect(removed([image(2), image(3, LATEST), one], both, given)).toEqual([]);
+  });
+
+  it('leaves all while the proven release is not whole', () => {
+    expect(removed([image(2), { ...image(3, LATEST), pinned: false }, old], both)).toEqual([]);
   });
 });

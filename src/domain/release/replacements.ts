@@ -1,0 +1,126 @@
+import type { RuntimeContainer, RuntimeImage } from '../model/image.ts';
+import { parseReference, repositoryOf } from '../model/reference.ts';
+import { compareVersions, isVersion } from '../model/version.ts';
+import type { LifecycleFinding } from '../state/effect.ts';
+import type { StoredBundle } from '../state/state.ts';
+import { type ContainerView, imageIdOf } from './evidence.ts';
+import { isRetired, isRolledBack, keptBundles } from './recorded-phase.ts';
+import { withoutUsed } from './retention.ts';
+import { nodeImages, type ProofGoal, tagGoalsOf } from './tag-goals.ts';
+
+/** A release that was proven last, and is whole. */
+interface Proven {
+  readonly bundle: StoredBundle;
+  /** Those in which all its tags after the proof name its images. */
+  readonly repositories: ReadonlySet<string>;
+  /** Those in which it gets tags after its proof. */
+  readonly wanted: ReadonlySet<string>;
+}
+
+/** What stands in the way of units, or is no longer needed, after the tags have moved. */
+export function replacements(view: ContainerView, afterProof: readonly ProofGoal[]): LifecycleFinding[] {
+  const { observed, stored, ids, whole } = view;
+  const { runtime } = observed;
+  if (runtime.kind !== 'reachable') return [];
+  const isMet = ({ tag, reference }: ProofGoal) => ids.of(tag) !== undefined && ids.of(tag) === ids.of(reference);
+  return stored.bundles.flatMap((bundle): LifecycleFinding[] => {
+    const goals = afterProof.filter(({ bundleId }) => bundleId === bundle.bundleId);
+    if (goals.length === 0 || !whole.has(bundle.bundleId)) return [];
+    const wanted = new Set(goals.map(({ tag }) => repositoryOf(tag)));
+    const behind = new Set(goals.filter((goal) => !isMet(goal)).map(({ tag }) => repositoryOf(tag)));
+    const proven = { bundle, wanted, repositories: new Set([...wanted].filter((one) => !behind.has(one))) };
+    return [...replacedContainers(proven, runtime.images, view), ...replacedImages(proven, runtime.images, view)];
+  });
+}
+
+/**
+ * Stopped containers of `replace_stopped` that were made from another image of the same repository:
+ * of an older release, of one that was rolled back, or of the node itself. Not of a release that
+ * was activated since, or never.
+ */
+function replacedContainers(
+  { bundle, repositories, wanted }: Proven,
+  images: readonly RuntimeImage[],
+  { stored, policy, containers, ids }: ContainerView,
+): LifecycleFinding[] {
+  const { bundleId, payload, provenAt = 0 } = bundle;
+  const names = new Set(policy.streams[payload.name]?.replace_stopped);
+  const onTrial = stored.bundles.filter(
+    (other) =>
+      other.payload.name === payload.name &&
+      !isRetired(other) &&
+      !isRolledBack(other) &&
+      (other.activatedAt ?? Number.POSITIVE_INFINITY) >= provenAt,
+  );
+  const kept = new Set(
+    [bundle, ...onTrial].flatMap(({ contents }) => contents.images.map(({ reference }) => ids.of(reference))),
+  );
+  const stopped = containers.filter((container) => {
+    const id = imageIdOf(container, ids) ?? container.imageNames[0];
+    if (container.state !== 'exited' || !names.has(container.key) || id === undefined || kept.has(id)) return false;
+    const own = repositoriesOfContainer(
+      container,
+      images.find(({ imageId }) => imageId === id),
+    ).filter((repository) => wanted.has(repository));
+    return own.length > 0 && own.every((repository) => repositories.has(repository));
+  });
+  if (stopped.length === 0) return [];
+  const found = stopped.map(({ containerId, key }) => ({ containerId, name: key }));
+  return [{ kind: 'removable', bundleId, images: [], stopped: found }];
+}
+
+/** Its image may have lost all names since. */
+function repositoriesOfContainer({ podImage }: RuntimeContainer, image: RuntimeImage | undefined): readonly string[] {
+  const names = [
+    ...(image?.repoTags ?? []),
+    ...(image?.repoDigests ?? []),
+    ...(podImage === undefined ? [] : [podImage]),
+  ];
+  return [...new Set(names.map(repositoryOf))];
+}
+
+/**
+ * With `local_images = "retire"`: images of the node itself in these repositories, under versions
+ * that no kept release names. Of older versions so many stay as the fallback as `lifecycle.keep`
+ * wants beside the proven releases; newer ones go at once, since all nodes went back from them.
+ */
+function replacedImages(
+  { bundle, repositories }: Proven,
+  images: readonly RuntimeImage[],
+  { stored, policy, containers, ids }: ContainerView,
+): LifecycleFinding[] {
+  const { bundleId, payload } = bundle;
+  if (policy.streams[payload.name]?.local_images !== 'retire' || !policy.lifecycle.remove_images) return [];
+  const kept = keptBundles(stored.bundles);
+  const claimed = new Set(kept.flatMap(tagGoalsOf).map(({ tag }) => tag));
+  const proven = kept.filter(
+    (one) => one.payload.name === payload.name && one.provenAt !== undefined && !isRolledBack(one),
+  );
+  const ownTags = tagGoalsOf(bundle).map(({ tag }) => tag);
+  const gone = [...repositories].flatMap((repository) => {
+    const versionOf = ({ repoTags }: RuntimeImage) => tagOf(repoTags[0]);
+    const ownVersion = tagOf(ownTags.find((tag) => repositoryOf(tag) === repository)) ?? payload.version;
+    const versions = nodeImages(images, stored)
+      .filter(({ pinned, repoTags }) => !pinned && repoTags.length > 0 && !repoTags.some((tag) => claimed.has(tag)))
+      .filter(({ repoTags, repoDigests }) =>
+        [...repoTags, ...repoDigests].every((one) => repositoryOf(one) === repository),
+      )
+      .filter(({ repoTags }) => repoTags.every((tag) => hasNumber(tagOf(tag) ?? '')))
+      .map((image) => ({ imageId: image.imageId, version: versionOf(image) ?? '' }))
+      .sort((a, b) => compareVersions(b.version, a.version));
+    const older = versions.filter(({ version }) => compareVersions(version, ownVersion) < 0);
+    const fallback = older.slice(0, Math.max(0, policy.lifecycle.keep - proven.length));
+    return versions.filter((one) => !fallback.includes(one)).map(({ imageId }) => imageId);
+  });
+  const removals = withoutUsed([...new Set(gone)], containers, ids);
+  return removals.length === 0 ? [] : [{ kind: 'removable', bundleId, images: removals, areOfNode: true }];
+}
+
+function tagOf(name: string | undefined): string | undefined {
+  return name === undefined ? undefined : parseReference(name).tag;
+}
+
+/** The three-tag scheme would take a word, too. */
+function hasNumber(tag: string): boolean {
+  return isVersion(tag) && /\d/.test(tag);
+}
