@@ -56,7 +56,7 @@ export async function runSideProcess(
 }
 
 /**
- * Wrong settings are waited out: a restart does not mend them. systemd is told READY=1 meanwhile, so
+ * Wrong settings are waited out: a restart does not mend them. systemd gets READY=1 meanwhile, so
  * that it does not end the start. @throws whatever aborted `stop`
  */
 async function awaitSettings(

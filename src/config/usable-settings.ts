@@ -20,7 +20,7 @@ interface UsableSettings {
 
 /**
  * Like {@link loadSettings}, and where that refuses: the settings without what is wrong. They are
- * good enough to keep what a node has, and not to change it: a key that is left out has its default.
+ * good enough to keep what a node has, not to change it: a key that is left out has its default.
  *
  * @throws AppError `config/file` (`reject`): a required file is not there
  */

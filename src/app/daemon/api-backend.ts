@@ -60,8 +60,8 @@ export function createApiBackend(
 
 /**
  * The implementation of each method of the API. @throws AppError `api/starting` (`retry`) from each
- * before the daemon exists; `config/wrong` (`reject`) from those that change something, but not from
- * the revocation of a key
+ * before the daemon exists; `config/wrong` (`reject`) from those that change something, except the
+ * revocation of a key
  */
 function executors(running: () => Daemon, changing: () => Daemon): ApiMethods {
   return {

@@ -73,7 +73,7 @@ export function isCanonicalReference(text: string): boolean {
   }
 }
 
-/** As `Quay.io/coreos/etcd`: runtimes keep it, so that it is another name than `quay.io/coreos/etcd`. */
+/** As `Quay.io/etcd`: runtimes keep it, so that it is another name than `quay.io/etcd`. */
 export function hasUpperCaseHost(text: string): boolean {
   return /[A-Z]/.test(text.slice(0, Math.max(0, text.indexOf('/'))));
 }

@@ -263,9 +263,12 @@ async function findOnExt4(
   };
 }
 
-/** Of a file in its inode (`inline_data`) debugfs writes all 60 bytes of the inode's field. */
+/** What ext4 keeps in the inode itself, of a file with `inline_data`. */
+const INLINE_BYTES = 60;
+
+/** Of a smaller file in its inode debugfs writes the whole field. */
 async function cutTo(sizeBytes: number, path: string): Promise<void> {
-  if ((await lstat(path)).size > sizeBytes) await truncate(path, sizeBytes);
+  if (sizeBytes < INLINE_BYTES && (await lstat(path)).size === INLINE_BYTES) await truncate(path, sizeBytes);
 }
 
 /**

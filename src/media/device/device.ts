@@ -90,8 +90,9 @@ function isFilesystem(properties: UdevProperties): boolean {
 
 /**
  * What a disk has that our rule marks as one without a filesystem: itself when it is empty, or the
- * first encrypted volume, swap, or member of RAID or LVM on it. Undefined when there is a filesystem
- * too, when something uses it, or when udev has not seen all partitions: each has an event of its own.
+ * first encrypted volume, swap, or member of RAID or LVM on it. Undefined when there is a
+ * filesystem too, when something uses it, or when udev has not seen all partitions: each has an
+ * event of its own.
  */
 async function unusableContent(
   sysfsPath: string,

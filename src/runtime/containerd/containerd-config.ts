@@ -120,15 +120,15 @@ async function filesMatching(pattern: string): Promise<readonly string[]> {
   const found: string[] = [];
   for (const folder of await filesMatching(dirname(pattern))) {
     const names = await readdir(folder).catch(() => []);
-    const matching = names.filter((name) => matchesGlob(withoutDot(name), basename(pattern)));
+    const matching = names.filter((name) => isMatch(name, basename(pattern)));
     found.push(...matching.sort().map((name) => join(folder, name)));
   }
   return found;
 }
 
 /** In Go a wildcard also matches the dot of a hidden name. */
-function withoutDot(name: string): string {
-  return name.replace(/^\./, '_');
+function isMatch(name: string, pattern: string): boolean {
+  return matchesGlob(name, pattern) || (name.startsWith('.') && matchesGlob(`_${name.slice(1)}`, pattern));
 }
 
 /** Undefined when it is not known, as the default of containerd 2. `info`: of CRI `Status`. */

@@ -3,8 +3,8 @@ import { isTable, type TomlTable } from '../config/config-file.ts';
 import { tomlString } from '../config/toml-text.ts';
 
 /**
- * Why containers/image refuses a whole file of registries.conf, and with it each pull. Undefined when
- * it takes the file. skopeo 1.18 was asked about each rule
+ * Why containers/image refuses a whole file of registries.conf, and with it each pull. Undefined
+ * when it takes the file. skopeo 1.18 was asked about each rule
  * (`test/integration/runtime/registries-skopeo.test.ts`).
  *
  * @param table with keys by {@link withLowerKeys}

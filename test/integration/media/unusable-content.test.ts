@@ -22,7 +22,7 @@ function image(...parts: readonly (readonly [number, Buffer])[]): string {
   return path;
 }
 
-/** The label of LVM2 with its own checksum: CRC-32 with another start, and not inverted at the end. */
+/** The label of LVM2 with its checksum: CRC-32 with another start, not inverted at the end. */
 function lvmLabel(): Buffer {
   const label = Buffer.alloc(512);
   label.write('LABELONE', 0);

@@ -38,8 +38,8 @@ export function headOf({ does, code }: Pick<Line, 'does' | 'code'>): string {
 }
 
 /**
- * `STATUS=` of sd_notify(3), at most 200 characters. What does not fit is left out as whole sentences,
- * the most important ones last.
+ * `STATUS=` of sd_notify(3), at most 200 characters. What does not fit is left out as whole
+ * sentences, the most important ones last.
  */
 export function statusText(line: Line): string {
   const head = headOf(line);
