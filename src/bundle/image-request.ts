@@ -34,7 +34,7 @@ export interface ImageRequest {
   /** Such as `etcd`. Default: the last part of the repository's path, if unique. */
   readonly component?: string;
   readonly pin?: boolean;
-  /** An archive with the image is taken instead of its source. Default false. */
+  /** It has no source of its own: an archive with the image is taken instead. Default false. */
   readonly isReplaceable?: boolean;
   /** Such as `images.txt:7`, for errors. Absent for the command line. */
   readonly origin?: string;
@@ -61,7 +61,9 @@ export function parseImageRequest(text: string, shortNames?: string): ImageReque
   }
   return {
     reference: parsed,
-    source: source.length === 0 ? fromRegistry(parsed) : parseImageSource(source.join('=')),
+    ...(source.length === 0
+      ? { source: fromRegistry(parsed), isReplaceable: true }
+      : { source: parseImageSource(source.join('=')) }),
     ...(isNamed && { component: first }),
   };
 }

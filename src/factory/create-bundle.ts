@@ -8,11 +8,10 @@ import { readUntrusted } from '../bundle/verify/judge-bundle.ts';
 import type { Contents, Payload } from '../domain/model/bundle.ts';
 import type { BundleId, Digest } from '../domain/model/digest.ts';
 import { isFaulty } from '../domain/model/medium.ts';
-import { formatReference } from '../domain/model/reference.ts';
 import { looksMistaken } from '../domain/model/version.ts';
 import { manifestWarnings } from '../domain/release/manifest-images.ts';
 import { manifestWarningText } from '../domain/report/texts/release-text.ts';
-import { readArchives } from './archive/read-archives.ts';
+import { readArchives, takeCarried } from './archive/read-archives.ts';
 import { checkOptions } from './check-options.ts';
 import { type CreateOptions, listenerOf, sizeRulesOf } from './create-options.ts';
 import { fetchImages } from './images/fetch-images.ts';
@@ -167,16 +166,15 @@ async function fetchAll(options: CreateOptions, folder: string, signal: AbortSig
       { referrers: attached, access, onProgress, onNote: (note) => fetchNotes.add(note) },
       signal,
     );
-  const { requests: unpacked, notes } = await readArchives(
+  const { requests: archived, notes } = await readArchives(
     archives,
-    { folder: join(folder, 'archives'), arch, choice, referrers, onProgress },
+    { folder: join(folder, 'archives'), arch, choice, referrers, registry: options.shortNames, onProgress },
     signal,
   );
-  const artifacts = (await fetch(options.artifacts ?? [], 'artifacts', 'none')).map(asArtifact);
-  const carried = new Set(unpacked.map(({ reference }) => formatReference(reference)));
-  const images = options.images.filter(
-    ({ isReplaceable, reference }) => !isReplaceable || !carried.has(formatReference(reference)),
-  );
+  const isFor = (artifacts: boolean) => archived.filter(({ isArtifact }) => isArtifact === artifacts);
+  const files = takeCarried(options.artifacts ?? [], isFor(true));
+  const artifacts = [...files.carried, ...(await fetch(files.toFetch, 'artifacts', 'none')).map(asArtifact)];
+  const { toFetch: images, carried: unpacked } = takeCarried(options.images, isFor(false));
   if (release === undefined) {
     const requests = [...(await fetch(images, 'images')), ...unpacked, ...artifacts];
     return { requests, notes: [...notes, ...fetchNotes], attached: [] };

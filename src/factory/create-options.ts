@@ -41,6 +41,8 @@ export interface CreateOptions
   /** Paths of archives, whose chosen images are loaded after `images`. */
   readonly archives?: readonly string[];
   readonly archiveChoice?: ArchiveChoice;
+  /** The registry of names without one in the storage of a registry. */
+  readonly shortNames?: string;
   /** An OpenShift release image, loaded with its payload after `images`, under its own names. */
   readonly release?: ImageRequest;
   /** Those of the release image travel as an attachment. */

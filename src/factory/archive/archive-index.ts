@@ -6,14 +6,16 @@ import {
   indexMediaTypes,
   manifestMediaTypes,
   mediaTypes,
+  parseImageDocument,
 } from '../../bundle/format/oci-schema.ts';
 import { limits } from '../../bundle/limits.ts';
 import { type Digest, isDigest } from '../../domain/model/digest.ts';
-import { formatReference, parseReference, type Reference } from '../../domain/model/reference.ts';
+import { formatReference, lastPathPart, parseReference, type Reference } from '../../domain/model/reference.ts';
 import { defined } from '../../platform/defined.ts';
 import { digestOf } from '../../platform/digest.ts';
 import { isChosen, type ReferrerChoice, signatureTagOf } from '../images/attached.ts';
 import { REF_NAME } from '../images/layout-source.ts';
+import { NO_REGISTRY, OF_OPENSHIFT, otherContent, storedTags } from './other-forms.ts';
 import { type ArchiveMembers, badArchive } from './unpack-archive.ts';
 
 export interface ArchiveImage {
@@ -30,12 +32,27 @@ interface AttachedEntry {
   readonly reference?: Reference;
 }
 
-interface ArchiveIndex {
+/** An image without a full name, and how to take it. */
+export interface UnnamedImage {
+  readonly what: string;
+  readonly advice: string;
+}
+
+/** What of an archive is taken, and how a stored document is read. */
+interface Choosing {
+  readonly choice: ReferrerChoice;
+  /** Of the images in a registry's storage, which does not say it. */
+  readonly registry?: string | undefined;
+  readonly read: (digest: Digest, maxBytes: number) => Promise<Buffer>;
+}
+
+export interface ArchiveIndex {
   readonly images: readonly ArchiveImage[];
   /** What describes an image: named `…:sha256-<hex>.sig`, or with a `subject`. */
   readonly attached: readonly AttachedEntry[];
   /** Names of referrers and of what has no manifest or no name, each with its media type. */
   readonly leftOut: readonly string[];
+  readonly unnamed: readonly UnnamedImage[];
   /** Manifests that are not in the archive, since they are made of what it lists. */
   readonly made: ReadonlyMap<Digest, Buffer>;
 }
@@ -53,6 +70,10 @@ const ATTACHED = /^sha256-[0-9a-f]{64}(?:\.(sig|att|sbom))?$/;
 const SIMPLE_SIGNING = 'application/vnd.dev.cosign.simplesigning.v1+json';
 /** crane's tag for an image that was pulled by its digest, which its archive does not have. */
 const LOST_DIGEST = 'i-was-a-digest';
+const LOST =
+  'crane pulled it by its digest, which the archive has lost: pull it by its tag, or with --format oci --annotate-ref';
+/** Of a link in the storage of a registry. */
+const MAX_LINK_BYTES = 256;
 const LAYER = /^application\/vnd\.(?:oci\.image\.layer|docker\.image\.rootfs)\./;
 
 const size = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
@@ -86,21 +107,43 @@ const dockerManifest = v.array(
   }),
 );
 
-/** By `index.json` (OCI layout), else Docker's `manifest.json`. @throws AppError `bundle/source` */
-export async function archiveIndexOf(
-  members: ArchiveMembers,
-  choice: ReferrerChoice,
-  read: (digest: Digest, maxBytes: number) => Promise<Buffer>,
-): Promise<ArchiveIndex> {
+/**
+ * By `index.json` (OCI layout), else Docker's `manifest.json`, else the tags of a registry's
+ * storage.
+ *
+ * @throws AppError `bundle/source`
+ */
+export async function archiveIndexOf(members: ArchiveMembers, by: Choosing): Promise<ArchiveIndex> {
   const load = async (name: string) => {
     if (!members.files.has(name) && !members.links.has(name)) return undefined;
-    return read(members.fileOf(name).digest, limits.indexBytes);
+    return by.read(members.fileOf(name).digest, limits.indexBytes);
   };
   const index = await load(`${layoutFolder(members)}index.json`);
-  if (index !== undefined) return imagesOfLayout(members, index, choice, read);
-  const manifest = await load('manifest.json');
+  if (index !== undefined) return imagesOfLayout(members, index, by);
+  const names = [...members.files.keys()];
+  const manifest = names.includes('version') ? undefined : await load('manifest.json');
   if (manifest !== undefined) return imagesOfDocker(members, manifest);
-  throw badArchive(members.path, otherContent([...members.files.keys()]));
+  const entries = await entriesOfStorage(members, by);
+  if (entries.length > 0) return new EntrySorter(members, entries, by).sort();
+  throw badArchive(members.path, otherContent(names));
+}
+
+/** @throws AppError `bundle/source` when nobody says the name of the registry */
+async function entriesOfStorage(members: ArchiveMembers, { registry, read }: Choosing): Promise<Entry[]> {
+  const entries: Entry[] = [];
+  for (const { repository, tag, file } of storedTags(members.files)) {
+    if (lastPathPart(repository) === 'release-images') throw badArchive(members.path, OF_OPENSHIFT);
+    if (registry === undefined) throw badArchive(members.path, NO_REGISTRY);
+    const digest = (await read(file, MAX_LINK_BYTES)).toString('latin1').trim();
+    const name = `${registry}/${repository}:${tag}`;
+    const reference = referenceOf(name);
+    if (!isDigest(digest) || reference === undefined) throw badArchive(members.path, `the tag ${name} is damaged`);
+    const bytes = await read(digest, limits.manifestBytes).catch(() => undefined);
+    if (bytes === undefined) throw badArchive(members.path, `it lacks ${digest} of ${name}`);
+    const { mediaType } = parseImageDocument(bytes, `${digest} of ${name}`, 'bundle/source');
+    entries.push({ descriptor: { mediaType, digest, size: bytes.length }, name, reference, position: entries.length });
+  }
+  return entries;
 }
 
 /** Empty, or the only folder with a layout: zarf has one in `images/`, a packed folder its own. */
@@ -110,88 +153,128 @@ function layoutFolder({ files }: ArchiveMembers): string {
   return another === undefined ? (folder ?? '') : '';
 }
 
-/** What people hold that is no archive of images, and what to do with it. */
-const OTHERS: readonly (readonly [name: RegExp, advice: string])[] = [
-  [
-    /(?:^|\/)docker\/registry\/v2\//,
-    'it is of oc-mirror, or the storage of a registry: give it with --from-openshift-iso, beside all its parts',
-  ],
-  [/^publish\/\.metadata\.json$/, 'it is of oc-mirror 1: mirror the release again with oc-mirror --v2'],
-  [/^images\.tar$/, 'it is a package of an old zarf: create it again with zarf 0.32 or newer'],
-  [/^zarf\.yaml$/, 'it is a package of zarf without images'],
-  [/^repositories$/, 'it is of Docker before 1.10: load it into a newer one, and save it again'],
-  [/(?:^|\/)Chart\.yaml$/, 'it is a chart: give its output, as helm template NAME FILE | … --images-from -'],
-];
-
-function otherContent(names: readonly string[]): string {
-  const [, advice] = OTHERS.find(([pattern]) => names.some((name) => pattern.test(name))) ?? [];
-  return advice ?? 'it has neither index.json nor manifest.json, so it is no archive of images';
-}
-
 /** image-spec, image-layout.md: skopeo, podman, containerd and Docker from 25 on write it. */
-async function imagesOfLayout(
-  { path, files }: ArchiveMembers,
-  bytes: Buffer,
-  choice: ReferrerChoice,
-  read: (digest: Digest, maxBytes: number) => Promise<Buffer>,
-): Promise<ArchiveIndex> {
+async function imagesOfLayout(members: ArchiveMembers, bytes: Buffer, by: Choosing): Promise<ArchiveIndex> {
+  const { path, files } = members;
   const { manifests } = parseJson(bytes, layoutIndex, `index.json of ${path}`, 'bundle/source', limits.treeItems);
   const isZarf = files.has(ZARF);
-  const all = manifests.map(({ mediaType, digest, size, platform, annotations }) => {
+  const entries = manifests.map(({ mediaType, digest, size, platform, annotations }, position) => {
     if (!isDigest(digest)) throw badArchive(path, `${JSON.stringify(digest)} in index.json is no sha256 digest`);
     const name =
       annotations?.[IMAGE_NAME] ?? annotations?.[REF_NAME] ?? (isZarf ? annotations?.[BASE_NAME] : undefined);
     const reference = name === undefined ? undefined : referenceOf(name);
     const architecture = platform?.architecture;
-    return { descriptor: { mediaType, digest, size }, name, reference, ...defined({ architecture }) };
+    return { descriptor: { mediaType, digest, size }, name, reference, position, ...defined({ architecture }) };
   });
-  const named = new Set(all.flatMap(({ reference, descriptor }) => (reference === undefined ? [] : descriptor.digest)));
-  const stored = new Set([...files.values()].map(({ digest }) => digest));
-  const digests = new Set<string>(all.map(({ descriptor }) => descriptor.digest));
-  const images: ArchiveImage[] = [];
-  const attached: AttachedEntry[] = [];
-  const leftOut: string[] = [];
-  const signatures: ArchiveImage[] = [];
-  const artifacts: (ArchiveImage & { readonly type: string })[] = [];
-  for (const { name, reference, ...image } of all) {
-    const { digest } = image.descriptor;
-    const [tagged, kind] = ATTACHED.exec(reference?.tag ?? '') ?? [];
-    const isWanted =
-      kind === undefined ? indexMediaTypes.has(image.descriptor.mediaType) : kind === 'sig' || choice === 'all';
-    if (reference !== undefined && tagged !== undefined && isWanted && choice !== 'none') {
-      attached.push({ ...image, reference });
-      continue;
+  return new EntrySorter(members, entries, by).sort();
+}
+
+interface Entry {
+  readonly descriptor: Descriptor;
+  readonly name: string | undefined;
+  readonly reference: Reference | undefined;
+  readonly architecture?: string;
+  readonly position: number;
+}
+
+/** Tells images, artifacts, what is attached to images, and the rest apart. */
+class EntrySorter {
+  private readonly images: ArchiveImage[] = [];
+  private readonly attached: AttachedEntry[] = [];
+  private readonly leftOut: string[] = [];
+  private readonly unnamed: UnnamedImage[] = [];
+  private readonly signatures: ArchiveImage[] = [];
+  private readonly artifacts: (ArchiveImage & { readonly type: string })[] = [];
+  private readonly stored: ReadonlySet<Digest>;
+  /** Many entries may name one large manifest. */
+  private readonly types = new Map<Digest, FoundArtifact | undefined>();
+
+  constructor(
+    private readonly members: ArchiveMembers,
+    private readonly entries: readonly Entry[],
+    private readonly by: Choosing,
+  ) {
+    this.stored = new Set([...members.files.values()].map(({ digest }) => digest));
+  }
+
+  async sort(): Promise<ArchiveIndex> {
+    const { choice } = this.by;
+    const named = new Set(
+      this.entries.flatMap(({ reference, descriptor }) => (reference === undefined ? [] : descriptor.digest)),
+    );
+    const digests = new Set<string>(this.entries.map(({ descriptor }) => descriptor.digest));
+    for (const { name, reference, position, ...image } of this.entries) {
+      const { digest } = image.descriptor;
+      const [tagged, kind] = ATTACHED.exec(reference?.tag ?? '') ?? [];
+      const isWanted =
+        kind === undefined ? indexMediaTypes.has(image.descriptor.mediaType) : kind === 'sig' || choice === 'all';
+      if (reference !== undefined && tagged !== undefined && isWanted && choice !== 'none') {
+        this.attached.push({ ...image, reference });
+        continue;
+      }
+      // Under Kubernetes containerd lists an image by its id, too.
+      if (reference === undefined && named.has(digest)) continue;
+      const artifact = await this.artifactOf(image.descriptor);
+      const refersHere = artifact?.subject !== undefined && digests.has(artifact.subject);
+      if (artifact?.type === SIMPLE_SIGNING && reference !== undefined) this.signatures.push({ ...image, reference });
+      else if (refersHere && isChosen(artifact?.type, choice)) this.attached.push(image);
+      else if (artifact?.isWhole && reference !== undefined)
+        this.artifacts.push({ ...image, reference, type: artifact.type });
+      else if (artifact !== undefined) this.leftOut.push(`${name ?? digest} (${artifact.type})`);
+      else if (tagged !== undefined) this.leftOut.push(`${name} (${image.descriptor.mediaType})`);
+      else if (reference !== undefined) this.images.push({ ...image, reference });
+      else this.unnamed.push(this.withoutName(digest, name, position));
     }
-    // Under Kubernetes containerd lists an image by its id, too.
-    if (reference === undefined && named.has(digest)) continue;
-    const artifact = stored.has(digest) ? await artifactOf(image.descriptor, path, read) : undefined;
-    const refersHere = artifact?.subject !== undefined && digests.has(artifact.subject);
-    if (artifact?.type === SIMPLE_SIGNING && reference !== undefined) signatures.push({ ...image, reference });
-    else if (refersHere && isChosen(artifact?.type, choice)) attached.push(image);
-    else if (artifact?.isWhole && reference !== undefined) artifacts.push({ ...image, reference, type: artifact.type });
-    else if (artifact !== undefined) leftOut.push(`${name ?? digest} (${artifact.type})`);
-    else if (tagged !== undefined) leftOut.push(`${name} (${image.descriptor.mediaType})`);
-    else if (reference !== undefined) images.push({ ...image, reference });
-    else throw unnamed(path, digest, name);
+    this.placeSignatures();
+    this.placeArtifacts();
+    const { images, attached, leftOut, unnamed } = this;
+    return { images, attached, leftOut, unnamed, made: new Map() };
   }
-  const byName = new Map<string, Set<Digest>>();
-  for (const { reference, descriptor } of signatures.length === 0 ? [] : images) {
-    const name = formatReference(reference);
-    byName.set(name, (byName.get(name) ?? new Set()).add(descriptor.digest));
+
+  private withoutName(digest: Digest, name: string | undefined, position: number): UnnamedImage {
+    const { path, isOwn } = this.members;
+    const folder = isOwn ? 'FOLDER' : path;
+    const unpack = isOwn ? 'unpack the archive into a folder, and ' : '';
+    const what = name === undefined ? digest : `${JSON.stringify(name)} (${digest})`;
+    return {
+      what: `image ${what}, number ${position}`,
+      advice: `${unpack}give it as --image REFERENCE=oci:${folder}:@NUMBER, or save it by its name`,
+    };
   }
-  for (const signature of signatures) {
-    const signed = choice === 'none' ? undefined : signedBy(signature, byName);
-    if (signed === undefined) leftOut.push(`${formatReference(signature.reference)} (${SIMPLE_SIGNING})`);
-    else attached.push({ ...signature, reference: signed });
+
+  /** Those that are saved under the name of their image. */
+  private placeSignatures(): void {
+    const byName = new Map<string, Set<Digest>>();
+    for (const { reference, descriptor } of this.signatures.length === 0 ? [] : this.images) {
+      const name = formatReference(reference);
+      byName.set(name, (byName.get(name) ?? new Set()).add(descriptor.digest));
+    }
+    for (const signature of this.signatures) {
+      const signed = this.by.choice === 'none' ? undefined : signedBy(signature, byName);
+      if (signed === undefined) this.leftOut.push(`${formatReference(signature.reference)} (${SIMPLE_SIGNING})`);
+      else this.attached.push({ ...signature, reference: signed });
+    }
   }
-  // What describes an image may have its name.
-  const names = new Set(images.map(({ reference }) => formatReference(reference)));
-  for (const { type, ...artifact } of artifacts) {
-    const name = formatReference(artifact.reference);
-    if (names.has(name)) leftOut.push(`${name} (${type})`);
-    else images.push({ ...artifact, isArtifact: true });
+
+  /** What describes an image may have its name. */
+  private placeArtifacts(): void {
+    const names = new Set(this.images.map(({ reference }) => formatReference(reference)));
+    for (const { type, ...artifact } of this.artifacts) {
+      const name = formatReference(artifact.reference);
+      if (names.has(name)) this.leftOut.push(`${name} (${type})`);
+      else this.images.push({ ...artifact, isArtifact: true });
+    }
   }
-  return { images, attached, leftOut, made: new Map() };
+
+  /** Undefined for an image, and for what is not stored. */
+  private async artifactOf(descriptor: Descriptor): Promise<FoundArtifact | undefined> {
+    const { digest } = descriptor;
+    if (!this.stored.has(digest)) return undefined;
+    if (!this.types.has(digest)) {
+      this.types.set(digest, await artifactOf(descriptor, this.members.path, this.by.read));
+    }
+    return this.types.get(digest);
+  }
 }
 
 /**
@@ -204,12 +287,6 @@ function signedBy(
   const [digest, another] = byName.get(formatReference(reference)) ?? [];
   if (digest === undefined || another !== undefined) return undefined;
   return { repository: reference.repository, registry: reference.registry, tag: signatureTagOf(digest) };
-}
-
-function unnamed(path: string, digest: Digest, name: string | undefined) {
-  const shown = name === undefined ? 'no name' : `no full name, only ${JSON.stringify(name)}`;
-  const message = `image ${digest} has ${shown}: give it as --image REFERENCE=oci-archive:${path}, or save it by its name`;
-  return badArchive(path, message);
 }
 
 interface FoundArtifact {
@@ -242,27 +319,28 @@ function imagesOfDocker(members: ArchiveMembers, bytes: Buffer): ArchiveIndex {
   const { path } = members;
   const entries = parseJson(bytes, dockerManifest, `manifest.json of ${path}`, 'bundle/source', limits.treeItems);
   const made = new Map<Digest, Buffer>();
-  const images = entries.flatMap(({ Config, RepoTags, Layers }): ArchiveImage[] => {
+  const images: ArchiveImage[] = [];
+  const unnamed: UnnamedImage[] = [];
+  for (const [position, { Config, RepoTags, Layers }] of entries.entries()) {
     const manifest = manifestOf(
       members.fileOf(Config),
       Layers.map((layer) => members.fileOf(layer)),
     );
     const descriptor = { mediaType: mediaTypes.dockerManifest, digest: digestOf(manifest), size: manifest.length };
     made.set(descriptor.digest, manifest);
+    const advice = `give it as --image REFERENCE=docker-archive:${path}:@NUMBER, or save it by its name, not by its id`;
     if (RepoTags == null || RepoTags.length === 0) {
-      throw badArchive(path, `image ${JSON.stringify(Config)} has no name: save it by its name, not by its id`);
+      unnamed.push({ what: `image ${JSON.stringify(Config)}, number ${position}`, advice });
     }
-    return RepoTags.map((name) => {
+    for (const name of RepoTags ?? []) {
       const reference = referenceOf(name);
-      if (reference?.tag === LOST_DIGEST) {
-        const message = `${name}: crane pulled it by its digest, which the archive has lost: pull it by its tag, or with --format oci --annotate-ref`;
-        throw badArchive(path, message);
-      }
-      if (reference !== undefined) return { descriptor, reference };
-      throw badArchive(path, `${JSON.stringify(name)} in manifest.json is no name of an image`);
-    });
-  });
-  return { images, attached: [], leftOut: [], made };
+      const isLost = reference?.tag === LOST_DIGEST;
+      if (reference !== undefined && !isLost) images.push({ descriptor, reference });
+      else if (isLost) unnamed.push({ what: name, advice: LOST });
+      else unnamed.push({ what: `image ${JSON.stringify(name)}, number ${position}`, advice });
+    }
+  }
+  return { images, attached: [], leftOut: [], unnamed, made };
 }
 
 interface Blob {

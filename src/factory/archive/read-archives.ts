@@ -1,16 +1,19 @@
 import { readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { bundleError } from '../../bundle/bundle-error.ts';
+import type { ImageRequest } from '../../bundle/image-request.ts';
 import { limits } from '../../bundle/limits.ts';
 import type { Digest } from '../../domain/model/digest.ts';
-import { formatReference } from '../../domain/model/reference.ts';
+import { formatReference, type Reference } from '../../domain/model/reference.ts';
+import { defined } from '../../platform/defined.ts';
+import { digestOf } from '../../platform/digest.ts';
 import { oneLine } from '../../platform/plain-text.ts';
 import { formatCount } from '../../platform/sizes.ts';
 import type { ReferrerChoice } from '../images/attached.ts';
 import { layoutBlobPath, REF_NAME } from '../images/layout-source.ts';
 import type { LayoutRequest } from '../images/plan-images.ts';
 import { countBytes, type ProgressListener } from '../progress.ts';
-import { type ArchiveImage, archiveIndexOf } from './archive-index.ts';
+import { type ArchiveImage, type ArchiveIndex, archiveIndexOf } from './archive-index.ts';
 import { badArchive, piecesOf, unpackArchive } from './unpack-archive.ts';
 
 /** Patterns of full names, in which `*` stands for any text. */
@@ -18,6 +21,11 @@ export interface ArchiveChoice {
   /** Default: all. */
   readonly only?: readonly string[];
   readonly except?: readonly string[];
+}
+
+/** `digest`: of the image. */
+interface ArchiveRequest extends LayoutRequest {
+  readonly digest: Digest;
 }
 
 /**
@@ -33,23 +41,26 @@ export async function readArchives(
     arch,
     choice,
     referrers,
+    registry,
     onProgress,
   }: {
     readonly folder: string;
     readonly arch: string;
     readonly choice: ArchiveChoice;
     readonly referrers: ReferrerChoice;
+    /** Of images in the storage of a registry. */
+    readonly registry?: string | undefined;
     readonly onProgress: ProgressListener;
   },
   signal: AbortSignal,
-): Promise<{ readonly requests: readonly LayoutRequest[]; readonly notes: readonly string[] }> {
+): Promise<{ readonly requests: readonly ArchiveRequest[]; readonly notes: readonly string[] }> {
   let totalBytes = 0;
   for (const path of archives) {
     for (const piece of await piecesOf(path)) totalBytes += (await stat(piece).catch(() => undefined))?.size ?? 0;
   }
   const chosenNames = new NameChoice(choice);
   const onBytes = countBytes('unpack', totalBytes, onProgress);
-  const requests: LayoutRequest[] = [];
+  const requests: ArchiveRequest[] = [];
   const notes: string[] = [];
   for (const [at, path] of archives.entries()) {
     const directory = join(folder, String(at));
@@ -58,11 +69,18 @@ export async function readArchives(
       const file = layoutBlobPath(directory, digest);
       const { size } = await stat(file);
       if (size > maxBytes) throw badArchive(path, `its list of images has ${size} bytes, and ${maxBytes} are allowed`);
-      return readFile(file, { signal });
+      const bytes = await readFile(file, { signal });
+      // The blobs of a folder were not read before, and nothing else of it may get into a message.
+      if (digestOf(bytes) !== digest) throw badArchive(path, `${digest} is damaged`);
+      return bytes;
     };
-    const { images, attached, leftOut, made } = await archiveIndexOf(members, referrers, read);
+    const { images, attached, made, ...others } = await archiveIndexOf(members, { choice: referrers, registry, read });
     for (const [digest, bytes] of made) await writeFile(layoutBlobPath(directory, digest), bytes);
-    if (leftOut.length > 0) notes.push(leftOutNote(path, leftOut));
+    const [unnamed] = others.unnamed;
+    if (images.length === 0 && unnamed !== undefined) {
+      throw badArchive(path, `${unnamed.what} has no full name: ${unnamed.advice}`);
+    }
+    notes.push(...leftOutNotes(path, others));
     if (images.length === 0) throw badArchive(path, 'it lists no image');
     const chosen = chooseImages(chosenNames.of(images), arch, path);
     const stored = new Set([...made.keys(), ...[...members.files.values()].map(({ digest }) => digest)]);
@@ -75,7 +93,7 @@ export async function readArchives(
       ...(reference !== undefined && { annotations: { [REF_NAME]: formatReference(reference) } }),
     }));
     await writeFile(join(directory, 'index.json'), JSON.stringify({ schemaVersion: 2, manifests }));
-    for (const [position, { reference, isArtifact = false }] of chosen.entries()) {
+    for (const [position, { reference, descriptor, isArtifact = false }] of chosen.entries()) {
       const selector = { kind: 'position', position } as const;
       requests.push({
         reference,
@@ -85,10 +103,42 @@ export async function readArchives(
         origin: path,
         place: `archive ${path}`,
         isArtifact,
+        digest: descriptor.digest,
       });
     }
   }
   return { requests, notes: [...notes, ...chosenNames.end()] };
+}
+
+/**
+ * Tells requests that archives fulfil from those that must be fetched. A request finds its image by
+ * its digest, or else by its tag, and keeps its place, its component and whether it is pinned.
+ */
+export function takeCarried<Request extends Omit<ImageRequest, 'source'>>(
+  wanted: readonly Request[],
+  carried: readonly ArchiveRequest[],
+): { readonly toFetch: readonly Request[]; readonly carried: readonly LayoutRequest[] } {
+  const keyOf = ({ repository, tag, digest }: Reference) =>
+    formatReference(digest === undefined ? { repository, ...defined({ tag }) } : { repository, digest });
+  const byDigest = (one: ArchiveRequest) => keyOf({ ...one.reference, digest: one.digest });
+  const known = new Map(carried.flatMap((one) => [byDigest(one), keyOf(one.reference)].map((key) => [key, one])));
+  const toFetch: Request[] = [];
+  const listed: LayoutRequest[] = [];
+  const pins = new Map<string, boolean>();
+  for (const request of wanted) {
+    const found = request.isReplaceable ? known.get(keyOf(request.reference)) : undefined;
+    if (found === undefined) toFetch.push(request);
+    else {
+      const { reference, component, pin, origin } = request;
+      listed.push({ ...found, reference, ...defined({ component, pin, origin }) });
+      if (pin !== undefined) pins.set(byDigest(found), pin);
+    }
+  }
+  const names = new Set(listed.map(({ reference }) => formatReference(reference)));
+  const others = carried
+    .filter(({ reference }) => !names.has(formatReference(reference)))
+    .map((one) => ({ ...one, ...defined({ pin: pins.get(byDigest(one)) }) }));
+  return { toFetch, carried: [...listed, ...others] };
 }
 
 /** By `--only` and `--except`. */
@@ -159,15 +209,30 @@ function patternOf(text: string): Pattern {
 const MAX_NAMED = 20;
 const MAX_TEXT = 400;
 
-function leftOutNote(path: string, leftOut: readonly string[]): string {
+function leftOutNotes(path: string, { leftOut, unnamed }: Pick<ArchiveIndex, 'leftOut' | 'unnamed'>): string[] {
+  const advices = [...new Set(unnamed.map(({ advice }) => advice))];
+  const withAdvice = (advice: string) => unnamed.filter((one) => one.advice === advice).map(({ what }) => what);
+  return [
+    ...leftOutNote(path, leftOut, { is: 'is no image, and is', are: 'are no images, and are' }),
+    ...advices.flatMap((advice) =>
+      leftOutNote(path, withAdvice(advice), {
+        is: 'has no full name, and is',
+        are: 'have no full names, and are',
+        advice: `: ${advice}`,
+      }),
+    ),
+  ];
+}
+
+function leftOutNote(
+  path: string,
+  leftOut: readonly string[],
+  { is, are, advice = '' }: { readonly is: string; readonly are: string; readonly advice?: string },
+): string[] {
+  if (leftOut.length === 0) return [];
+  const shown = leftOut.slice(0, MAX_NAMED).map((one) => one.slice(0, MAX_TEXT));
   const more = leftOut.length > MAX_NAMED ? ` and ${leftOut.length - MAX_NAMED} more` : '';
-  const what = leftOut.length === 1 ? 'is no image, and is left out' : 'are no images, and are left out';
-  return oneLine(
-    `archive ${path}: ${leftOut
-      .slice(0, MAX_NAMED)
-      .map((one) => one.slice(0, MAX_TEXT))
-      .join(', ')}${more} ${what}`,
-  );
+  return [oneLine(`archive ${path}: ${shown.join(', ')}${more} ${leftOut.length === 1 ? is : are} left out${advice}`)];
 }
 
 /** Of several images with one name, that for `arch`. @throws AppError `bundle/source` */

@@ -1,8 +1,10 @@
 import { createHash, type Hash } from 'node:crypto';
 import {
   type FileHandle,
+  lstat,
   mkdir,
   open,
+  opendir,
   readdir,
   readFile,
   rename,
@@ -12,18 +14,20 @@ import {
   symlink,
   writeFile,
 } from 'node:fs/promises';
-import { join, posix, resolve } from 'node:path';
+import { join, posix, relative, resolve } from 'node:path';
 import { bundleError } from '../../bundle/bundle-error.ts';
 import type { TarHeader } from '../../bundle/format/tar-header.ts';
 import { limits } from '../../bundle/limits.ts';
-import { type Digest, digestFromHex } from '../../domain/model/digest.ts';
-import type { AppError } from '../../platform/app-error.ts';
+import { type Digest, digestFromHex, hexOf } from '../../domain/model/digest.ts';
+import { type AppError, systemCodeOf } from '../../platform/app-error.ts';
 import { digestOf } from '../../platform/digest.ts';
 import { formatBytes } from '../../platform/sizes.ts';
 import { layoutBlobPath, sourceError } from '../images/layout-source.ts';
 import { endTar } from '../layers/layer-file.ts';
 import { streamPacked } from '../layers/packed-file.ts';
 import { TarWalker } from '../layers/tar-walker.ts';
+import { otherContent, otherHead, STORAGE, tagLink } from './other-forms.ts';
+import { readRegistryStorage } from './registry-storage.ts';
 
 export interface StoredFile {
   readonly digest: Digest;
@@ -45,7 +49,7 @@ export async function unpackArchive(
 ): Promise<ArchiveMembers> {
   const isFolder = await checkArchive(path);
   await mkdir(join(folder, 'blobs', 'sha256'), { recursive: true });
-  if (isFolder) return linkLayout(path, folder);
+  if (isFolder) return linkFolder(path, folder, signal);
   const { bavail, bsize } = await statfs(folder);
   const members = new ArchiveMembers(path, folder, bavail * bsize);
   const walker = new TarWalker((member) => members.visit(member));
@@ -58,7 +62,8 @@ export async function unpackArchive(
     const file = { path, what: `archive ${path}`, pieces: await piecesOf(path) };
     const first = await firstPieceOf(path);
     const onHead = (head: Buffer) => {
-      refuseOthers(path, head);
+      const why = otherHead(head);
+      if (why !== undefined) throw badArchive(path, why);
       if (first !== undefined && !isBegun(head)) throw badArchive(path, `it is a piece: give only the first, ${first}`);
     };
     await streamPacked(file, { onHead, onFile, onTar }, signal);
@@ -69,33 +74,64 @@ export async function unpackArchive(
   return members;
 }
 
-/** @throws AppError `bundle/source` without an `index.json` */
-async function linkLayout(path: string, folder: string): Promise<ArchiveMembers> {
+/** @throws AppError `bundle/source` without images, and for a link in it */
+async function linkFolder(path: string, folder: string, signal: AbortSignal): Promise<ArchiveMembers> {
   const members = new ArchiveMembers(path, folder, 0, false);
   try {
-    const index = join(path, 'index.json');
-    const found = await stat(index);
-    if (!found.isFile()) throw badArchive(path, 'its index.json is not a file');
-    const { size: sizeBytes } = found;
-    if (sizeBytes > limits.indexBytes) throw badArchive(path, `its index.json has ${formatBytes(sizeBytes)}`);
-    const bytes = await readFile(index);
-    const digest = digestOf(bytes);
-    await writeFile(layoutBlobPath(folder, digest), bytes);
-    members.files.set('index.json', { digest, sizeBytes: bytes.length });
-    const blobs = join(path, 'blobs', 'sha256');
-    const names = (await readdir(blobs)).filter((name) => HEX.test(name));
-    if (names.length > limits.tarMembers) throw badArchive(path, `it has more than ${limits.tarMembers} blobs`);
-    for (const hex of names) {
-      const file = join(blobs, hex);
-      const blob = await stat(file);
-      if (!blob.isFile()) continue;
-      members.files.set(`blobs/sha256/${hex}`, { digest: digestFromHex(hex), sizeBytes: blob.size });
-      await symlink(resolve(file), layoutBlobPath(folder, digestFromHex(hex)));
-    }
+    const index = await sizeIn(path, 'index.json');
+    if (index !== undefined) await linkLayout(members, index);
+    else if ((await readdir(join(path, STORAGE)).catch(() => [])).length > 0) await linkStorage(members, signal);
+    else throw badArchive(path, otherContent(await namesIn(path)));
   } catch (cause) {
     throw sourceError(`archive ${path}, a folder without a whole OCI layout,`, cause);
   }
   return members;
+}
+
+async function linkLayout(members: ArchiveMembers, indexBytes: number): Promise<void> {
+  const { path } = members;
+  if (indexBytes > limits.indexBytes) throw badArchive(path, `its index.json has ${formatBytes(indexBytes)}`);
+  await members.addCopy('index.json', await readFile(join(path, 'index.json')));
+  for (const part of ['blobs', BLOBS]) await sizeIn(path, part);
+  const names = (await readdir(join(path, BLOBS))).filter((name) => HEX.test(name));
+  if (names.length > limits.tarMembers) throw badArchive(path, `it has more than ${limits.tarMembers} blobs`);
+  for (const hex of names) {
+    const sizeBytes = await sizeIn(path, join(BLOBS, hex));
+    if (sizeBytes !== undefined) await members.addLink(join(path, BLOBS, hex), digestFromHex(hex), sizeBytes);
+  }
+}
+
+async function linkStorage(members: ArchiveMembers, signal: AbortSignal): Promise<void> {
+  const { blobs, repositories } = await readRegistryStorage(join(members.path, STORAGE), signal);
+  for (const [digest, blob] of blobs) await members.addLink(blob.path, digest, blob.sizeBytes);
+  for (const { name, tags } of repositories) {
+    for (const [tag, digest] of tags) await members.addCopy(tagLink(name, tag), Buffer.from(digest));
+  }
+}
+
+const BLOBS = 'blobs/sha256';
+
+/** Undefined when it is absent or no file. @throws AppError `bundle/source` for a link */
+async function sizeIn(path: string, name: string): Promise<number | undefined> {
+  const found = await lstat(join(path, name)).catch((cause: unknown) => {
+    if (systemCodeOf(cause) === 'ENOENT') return undefined;
+    throw cause;
+  });
+  if (found?.isSymbolicLink() !== true) return found?.isFile() ? found.size : undefined;
+  const message = `${name} is a link, and links are not followed: copy the folder with cp -rL ${path} COPY, and give the copy`;
+  throw badArchive(path, message);
+}
+
+/** Names that are enough to tell what a folder is. */
+const MAX_NAMES = 10_000;
+
+async function namesIn(path: string): Promise<string[]> {
+  const names: string[] = [];
+  for await (const entry of await opendir(path, { recursive: true })) {
+    names.push(relative(path, join(entry.parentPath, entry.name)));
+    if (names.length === MAX_NAMES) break;
+  }
+  return names;
 }
 
 const HEX = /^[0-9a-f]{64}$/;
@@ -111,7 +147,11 @@ export async function piecesOf(path: string): Promise<readonly string[]> {
   const pieces = first === '0' ? [path] : [];
   for (let at = 1; at < MAX_PIECES; at += 1) {
     const piece = `${start}${String(at).padStart(first.length, '0')}${end}`;
-    if ((await stat(piece).catch(() => undefined)) === undefined) break;
+    const found = await stat(piece).catch(() => undefined);
+    if (found === undefined) break;
+    if (!found.isFile()) {
+      throw badArchive(path, `${piece} beside it would be its next piece, and is not a file: remove it, or rename it`);
+    }
     pieces.push(piece);
   }
   return pieces.length === 0 ? [path] : pieces;
@@ -128,12 +168,18 @@ export function isBegun(head: Buffer): boolean {
   return /^(?:1f8b|28b52ffd)/.test(head.toString('hex', 0, 4)) || head.toString('latin1', 257, 262) === 'ustar';
 }
 
+/** Of all members together: half a million usual names have 40 MiB. */
+const MAX_NAMES_LENGTH = 64 * 1024 * 1024;
+/** As many as Linux follows. */
+const MAX_LINKS = 40;
+
 /** Names of an archive. INVARIANT: nothing is ever written under one of them. */
 export class ArchiveMembers {
   readonly files = new Map<string, StoredFile>();
   /** Links by their names, and the name that they lead to; undefined when that is outside. */
   readonly links = new Map<string, string | undefined>();
   private count = 0;
+  private namesLength = 0;
   private readonly steps: (() => Promise<void>)[] = [];
   private open:
     | { readonly name: string; readonly temporary: string; readonly handle: FileHandle; readonly hash: Hash }
@@ -153,6 +199,10 @@ export class ArchiveMembers {
     if (this.count > limits.tarMembers) throw badArchive(this.path, `it has more than ${limits.tarMembers} members`);
     const name = innerName(member.name);
     if (name === undefined || !['0', '7', '1', '2'].includes(member.type)) return undefined;
+    this.namesLength += name.length + member.linkName.length;
+    if (this.namesLength > MAX_NAMES_LENGTH) {
+      throw badArchive(this.path, `the names of its members have more than ${formatBytes(MAX_NAMES_LENGTH)} together`);
+    }
     this.files.delete(name);
     this.links.delete(name);
     if (member.type === '1' || member.type === '2') {
@@ -184,14 +234,27 @@ export class ArchiveMembers {
     await this.open?.handle.close();
   }
 
+  /** Of a folder: `file` stays where it is. */
+  async addLink(file: string, digest: Digest, sizeBytes: number): Promise<void> {
+    this.files.set(`${BLOBS}/${hexOf(digest)}`, { digest, sizeBytes });
+    await symlink(resolve(file), layoutBlobPath(this.folder, digest));
+  }
+
+  async addCopy(name: string, bytes: Buffer): Promise<void> {
+    const digest = digestOf(bytes);
+    await writeFile(layoutBlobPath(this.folder, digest), bytes);
+    this.files.set(name, { digest, sizeBytes: bytes.length });
+  }
+
   /** Follows links within the archive. @throws AppError `bundle/source` when there is no file */
   fileOf(name: string): StoredFile {
-    const seen = new Set<string>();
+    let links = 0;
     for (let at = innerName(name); at !== undefined; at = this.links.get(at)) {
       const file = this.files.get(at);
       if (file !== undefined) return file;
-      if (seen.has(at)) throw badArchive(this.path, `${JSON.stringify(name)} is a circle of links`);
-      seen.add(at);
+      links += 1;
+      if (links > MAX_LINKS)
+        throw badArchive(this.path, `${JSON.stringify(name)} is a circle of links, or a long chain`);
       if (!this.links.has(at)) throw badArchive(this.path, `it has no file ${JSON.stringify(at)}`);
     }
     throw badArchive(this.path, `${JSON.stringify(name)} leads out of the archive`);
@@ -242,19 +305,6 @@ async function checkArchive(path: string): Promise<boolean> {
   });
   if (found.isFile() || found.isDirectory()) return found.isDirectory();
   throw badArchive(path, 'it is neither a file nor a folder: give a .tar, .tar.gz or .tar.zst');
-}
-
-/** Packers that Node.js has no reader for, and what unpacks their files. */
-const OTHER_PACKERS = [
-  { magic: Buffer.from('fd377a585a00', 'hex'), name: 'xz', unpacker: 'unxz' },
-  { magic: Buffer.from('BZh'), name: 'bzip2', unpacker: 'bunzip2' },
-  { magic: Buffer.from('04224d18', 'hex'), name: 'lz4', unpacker: 'unlz4' },
-] as const;
-
-function refuseOthers(path: string, head: Buffer): void {
-  const packer = OTHER_PACKERS.find(({ magic }) => head.subarray(0, magic.length).equals(magic));
-  if (packer === undefined) return;
-  throw badArchive(path, `it is packed with ${packer.name}: unpack it with ${packer.unpacker}, and give the .tar`);
 }
 
 export function badArchive(path: string, why: string): AppError {

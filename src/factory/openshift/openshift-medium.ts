@@ -9,11 +9,6 @@ import type { Digest } from '../../domain/model/digest.ts';
 import { formatReference, parseReference, type Reference } from '../../domain/model/reference.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import { oneLine } from '../../platform/plain-text.ts';
-import { layoutBlobPath, withPlace } from '../images/layout-source.ts';
-import { readReleasePayload } from '../payload/release-payload.ts';
-import { mirrorParts, unpackMirror } from './mirror-archive.ts';
-import { type ExtractedMedium, extractIso, noStorage, partsBelow, unpackParts } from './openshift-iso.ts';
-import { type OtherRegistry, otherImages } from './other-images.ts';
 import {
   checkStoredImage,
   isAttachedTag,
@@ -23,7 +18,12 @@ import {
   readStored,
   readStoredBytes,
   type StoredRepository,
-} from './registry-storage.ts';
+} from '../archive/registry-storage.ts';
+import { layoutBlobPath, withPlace } from '../images/layout-source.ts';
+import { readReleasePayload } from '../payload/release-payload.ts';
+import { mirrorParts, unpackMirror } from './mirror-archive.ts';
+import { type ExtractedMedium, extractIso, noStorage, partsBelow, unpackParts } from './openshift-iso.ts';
+import { type OtherRegistry, otherImages } from './other-images.ts';
 import { type ReleaseSignature, readSignatures } from './release-signatures.ts';
 
 export interface OpenshiftRequest {

@@ -9,7 +9,7 @@ import {
   type RegistryStorage,
   readStored,
   type StoredRepository,
-} from './registry-storage.ts';
+} from '../archive/registry-storage.ts';
 
 /** Where images of a medium come from. The medium does not say it. */
 export interface OtherRegistry {

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { gzipSync, zstdCompressSync } from 'node:zlib';
 import { describe, expect, it } from 'vitest';
 import type { Contents } from '../../../src/domain/model/bundle.ts';
+import { blobMembers, blobOf, entry, json, layout, named } from '../../support/bundles/image-archive.ts';
 import {
   digestOf,
   type SampleImage,
@@ -45,35 +46,10 @@ async function expectRefused(bytes: Buffer, why: RegExp, ...more: string[]): Pro
   expect(readdirSync(work).filter((name) => name.includes('out'))).toEqual([]);
 }
 
-const json = (value: unknown) => Buffer.from(JSON.stringify(value));
 const web = sampleImage({ seed: 'web', architecture: 'amd64' });
 const pause = sampleImage({ seed: 'pause', architecture: 'amd64' });
-const blobMembers = (...images: SampleImage[]) => {
-  const blobs = new Map(images.flatMap(({ blobs }) => blobs).map((blob) => [blob.digest, blob]));
-  return [...blobs.values()].map(({ digest, bytes }) => ({ path: `blobs/sha256/${digest.slice(7)}`, bytes }));
-};
-const entry = ({ top }: SampleImage, annotations?: Record<string, string>, more: object = {}) => ({
-  mediaType: top.mediaType,
-  digest: top.digest,
-  size: top.sizeBytes,
-  ...(annotations && { annotations }),
-  ...more,
-});
-const layout = (manifests: unknown[], ...members: TarMember[]) =>
-  tarArchive([
-    ...members,
-    { path: 'index.json', bytes: json({ schemaVersion: 2, manifests }) },
-    { path: 'oci-layout', bytes: json({ imageLayoutVersion: '1.0.0' }) },
-  ]);
-/** What Docker from version 25 on and containerd write. */
-const named = (name: string) => ({
-  'io.containerd.image.name': name,
-  'org.opencontainers.image.ref.name': name.slice(name.lastIndexOf(':') + 1),
-});
 
 const SIMPLE_SIGNING = 'application/vnd.dev.cosign.simplesigning.v1+json';
-
-const blobOf = ({ top }: SampleImage) => ({ path: `blobs/sha256/${top.digest.slice(7)}`, bytes: top.bytes });
 
 /** A manifest of anything: config and layer are the config of `web`. */
 function artifact(config: string, layer: string): SampleImage {
@@ -392,7 +368,7 @@ describe('a bad archive', () => {
 
   it.each([
     ['is absent', undefined, /nowhere can't be read/],
-    ['is a folder of other things', '.', /a folder without a whole OCI layout, can't be read: .*ENOENT/],
+    ['is a folder of other things', '.', /it has neither index\.json nor manifest\.json/],
   ])('%s', async (_name, path, why) => {
     const { exitCode, stderr } = await create('--archive', path === undefined ? at('nowhere') : work);
     expect([exitCode, stderr]).toEqual([1, expect.stringMatching(why)]);
@@ -430,11 +406,15 @@ describe('a bad archive', () => {
       layout([entry(web, named('quay.io/x/web:1'))]),
       /archive .*bad\.tar: it lacks sha256:[0-9a-f]{64} of quay\.io\/x\/web:1/,
     ],
-    ['has an image without a name', layout([entry(web)], ...blobMembers(web)), /has no name: give it as --image/],
+    [
+      'has an image without a name',
+      layout([entry(web)], ...blobMembers(web)),
+      /number 0 has no full name: .* give it as --image/,
+    ],
     [
       'has only a tag',
       layout([entry(web, { 'org.opencontainers.image.ref.name': 'v1' })], ...blobMembers(web)),
-      /has no full name, only "v1"/,
+      /image "v1" \(sha256:[0-9a-f]{64}\), number 0 has no full name/,
     ],
     [
       'has a strange digest',
@@ -459,12 +439,12 @@ describe('a bad archive', () => {
     [
       'has an image by its id only',
       manifest([{ Config: 'c.json', RepoTags: null, Layers: [] }], config),
-      /has no name: save it by its name/,
+      /has no full name: .* save it by its name/,
     ],
     [
       'has a wrong name',
       manifest([{ Config: 'c.json', RepoTags: ['X:1'], Layers: [] }], config),
-      /"X:1" in manifest\.json is no name/,
+      /image "X:1", number 0 has no full name/,
     ],
     [
       'was pulled by digest with crane',
@@ -495,9 +475,9 @@ describe('a bad archive', () => {
   });
 
   it.each([
-    ['docker/registry/v2/blobs/sha256/00/x/data', /it is of oc-mirror.*give it with --from-openshift-iso/],
+    ['docker/registry/v2/blobs/sha256/00/x/data', /registry without a tag: one of oc-mirror .*--from-openshift-iso/],
     ['publish/.metadata.json', /it is of oc-mirror 1/],
-    ['images.tar', /a package of an old zarf/],
+    ['images.tar', /its images are in images\.tar: take that out/],
     ['zarf.yaml', /a package of zarf without images/],
     ['repositories', /it is of Docker before 1\.10/],
     ['shop/Chart.yaml', /it is a chart: .*--images-from -/],

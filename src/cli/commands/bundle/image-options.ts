@@ -57,12 +57,12 @@ export function addImageOptions(command: Command): Command {
     )
     .option(
       '--short-names <registry>',
-      'the registry of short names (nginx:1.25) in --images-from and --images-file, for example docker.io; without it they are errors',
+      'the registry of short names (nginx:1.25) in --images-from and --images-file, for example docker.io, and of the images in the storage of a registry; without it they are errors',
       registryName,
     )
     .option(
       '--archive <file|dir>',
-      'all images of an archive: docker save, ctr export, the air-gap archives of k3s and RKE2, hauler, zarf; .tar, .tar.gz or .tar.zst, or a folder with an OCI layout; may be repeated',
+      'all images of an archive: docker save, ctr export, the air-gap archives of k3s and RKE2, hauler, zarf; .tar, .tar.gz or .tar.zst, or a folder with an OCI layout or the storage of a registry; may be repeated',
       collect,
       [],
     )
@@ -122,6 +122,7 @@ export async function readImageOptions(
     | 'notes'
     | 'archives'
     | 'archiveChoice'
+    | 'shortNames'
     | 'release'
     | 'referrers'
     | 'access'
@@ -147,7 +148,7 @@ export async function readImageOptions(
     notes: [...from.notes, ...untakenNotes(from, images)],
     archives: options.archive,
     archiveChoice: { only: options.only, except: options.except },
-    ...defined({ release: options.release, imagePolicy }),
+    ...defined({ release: options.release, imagePolicy, shortNames: options.shortNames }),
     ...(options.artifact.length > 0 && { artifacts: options.artifact }),
     referrers: options.withoutSignatures ? 'none' : options.referrers,
     access: accessOf(options),
