@@ -6,6 +6,7 @@ import {
   type Reference,
   withRegistry,
 } from '../domain/model/reference.ts';
+import { isImagePlaceholder } from '../domain/release/manifest-images.ts';
 import { bundleError } from './bundle-error.ts';
 
 /** `name` is `org.opencontainers.image.ref.name`. */
@@ -53,6 +54,9 @@ export function parseImageRequest(text: string, shortNames?: string): ImageReque
   const [reference = '', ...source] = isNamed ? rest : [first, ...rest];
   if (isNamed && !/^[a-z0-9][a-z0-9._-]*$/.test(first)) {
     throw bundleError('bundle/option', `component '${first}' must be a short name such as etcd (a-z 0-9 . _ -)`);
+  }
+  if (isImagePlaceholder(reference)) {
+    throw bundleError('bundle/option', `'${reference}' is a placeholder, not an image: name the image itself`);
   }
   const parsed = parseReference(shortNames === undefined ? reference : withRegistry(reference, shortNames));
   if (hasUpperCaseHost(reference)) {

@@ -13,6 +13,9 @@ import { jsonBytes } from './write-bundle.ts';
 
 const SIGNATURES_FILE: AttachmentRequest = { path: '(signatures of the release)', ...RELEASE_SIGNATURES };
 
+/** Which may say why there is no image. */
+const MAX_NOTES = 20;
+
 /**
  * Reports all faults at once, before anything is copied: the payload with the reader's own checks.
  *
@@ -29,7 +32,6 @@ export async function checkOptions(options: CreateOptions): Promise<void> {
   await faults.of(() => checkOut(options));
   if (release !== undefined) await faults.of(() => checkReleaseSource(release));
   await faults.of(() => checkCarried(options));
-  await faults.of(() => checkChoice(options));
   await faults.of(() => checkVerifiable(options));
   await faults.of(() => checkAccess(access));
   for (const one of attachments) await faults.of(() => checkAttachments([one], sizeRulesOf(options)));
@@ -61,7 +63,7 @@ function checkCarried(options: CreateOptions): void {
   if (!hasImages(options) && !hasNotice) {
     const message =
       'no image is given: a bundle needs at least one image, or --archive, --release, --advisory, --trust-key or --revoke-key';
-    throw bundleError('bundle/option', message);
+    throw bundleError('bundle/option', [message, ...(options.notes ?? []).slice(0, MAX_NOTES)].join('; '));
   }
   if (!hasImages(options)) checkNoticeOptions(options);
 }
@@ -103,11 +105,6 @@ function checkImageOptions({ out, filesystem, volumeBytes, allowLargeBlobs }: Cr
             allowLargeBlobs === true &&
             'no file on FAT has 4 GiB: give --filesystem ext4 instead of --allow-large-blobs';
   if (fault !== false) throw bundleError('bundle/option', `out: ${out}: ${fault}`);
-}
-
-function checkChoice({ archives = [], archiveChoice: { only = [], except = [] } = {} }: CreateOptions): void {
-  if (archives.length > 0 || only.length + except.length === 0) return;
-  throw bundleError('bundle/option', '--only and --except choose among the images of --archive, and none is given');
 }
 
 function checkVerifiable({ imagePolicy, referrers }: CreateOptions): void {

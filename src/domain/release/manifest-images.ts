@@ -1,6 +1,13 @@
 import { defined } from '../../platform/defined.ts';
 import type { Image } from '../model/bundle.ts';
-import { formatReference, hasUpperCaseHost, parseReference, type Reference, repositoryOf } from '../model/reference.ts';
+import {
+  formatReference,
+  hasUpperCaseHost,
+  isRegistry,
+  parseReference,
+  type Reference,
+  repositoryOf,
+} from '../model/reference.ts';
 
 interface PodImage {
   /** As `Deployment shop/web, container app`. */
@@ -25,6 +32,30 @@ export type Json = Readonly<Record<string, unknown>>;
  */
 export function isImagePattern(image: string): boolean {
   return /[*?|!&]|\{\{/.test(image);
+}
+
+/** Of templates, and of what pipelines fill in. No name of an image has such characters. */
+const TEMPLATE = /[$%<>{}()]|\[\[|^\.{3}$|…/;
+/** Of builders, such as ko. Sources of skopeo and addresses are mistakes, which are errors. */
+const BUILT = /^(?!docker|https?|oci)[a-z][a-z0-9.+-]*:\/\//;
+/** What Istio and kubebuilder write where their own tools put the image, and examples. */
+const KNOWN = /^(?:auto|controller(?::latest)?|image(?::(?:tag|latest|version))?)$/;
+/** Words in capitals, as sed and envsubst replace them. */
+const CAPITALS = /^(?:IMAGE|IMG|TAG|VERSION|REGISTRY|REPO|REPOSITORY|PLACEHOLDER|REPLACE|CHANGE|TODO|TBD|YOUR)$/;
+const SMALL = /^(?:replaceme|changeme|todo|tbd|your.*|.*placeholder|my(?:image|registry|repo|org|user|username))$/;
+
+/**
+ * What other tools replace before a pod starts: `auto`, `${IMAGE}:${TAG}`, `$(IMG)`, `ko://x/y`,
+ * `%IMAGE%`, `<image>`, `REGISTRY/IMAGE:TAG`, `your-registry/app`. On a public registry such a name
+ * could be anybody's.
+ */
+export function isImagePlaceholder(image: string): boolean {
+  if (TEMPLATE.test(image) || BUILT.test(image) || KNOWN.test(image)) return true;
+  const isShort = !isRegistry(image.slice(0, Math.max(image.indexOf('/'), 0)));
+  return image.split(/[/:@[\]]/).some((part) => {
+    if (/^[A-Z0-9_-]+$/.test(part)) return part.split(/[_-]+/).some((word) => CAPITALS.test(word));
+    return isShort && SMALL.test(part.replaceAll(/[_-]/g, ''));
+  });
 }
 
 /** API groups of policies, whose pods are compared with others and never started. */

@@ -11,6 +11,7 @@ import { oneLine } from '../../platform/plain-text.ts';
 import { formatCount } from '../../platform/sizes.ts';
 import type { ReferrerChoice } from '../images/attached.ts';
 import { layoutBlobPath, REF_NAME } from '../images/layout-source.ts';
+import { NamePattern } from '../images/name-pattern.ts';
 import type { LayoutRequest } from '../images/plan-images.ts';
 import { countBytes, type ProgressListener } from '../progress.ts';
 import { type ArchiveImage, type ArchiveIndex, archiveIndexOf } from './archive-index.ts';
@@ -21,6 +22,8 @@ export interface ArchiveChoice {
   /** Default: all. */
   readonly only?: readonly string[];
   readonly except?: readonly string[];
+  /** Those of `except` that an image of manifests fits. */
+  readonly exceptedElsewhere?: readonly string[];
 }
 
 /** `digest`: of the image. */
@@ -143,13 +146,15 @@ export function takeCarried<Request extends Omit<ImageRequest, 'source'>>(
 
 /** By `--only` and `--except`. */
 class NameChoice {
-  private readonly only: readonly Pattern[];
-  private readonly except: readonly Pattern[];
+  private readonly only: readonly NamePattern[];
+  private readonly except: readonly NamePattern[];
+  private readonly elsewhere: readonly string[];
   private leftOut = 0;
 
-  constructor({ only = [], except = [] }: ArchiveChoice) {
-    this.only = only.map(patternOf);
-    this.except = except.map(patternOf);
+  constructor({ only = [], except = [], exceptedElsewhere = [] }: ArchiveChoice) {
+    this.only = only.map((text) => new NamePattern(text));
+    this.except = except.map((text) => new NamePattern(text));
+    this.elsewhere = exceptedElsewhere;
   }
 
   of(images: readonly ArchiveImage[]): readonly ArchiveImage[] {
@@ -168,42 +173,12 @@ class NameChoice {
     const unused = this.only.find(({ isUsed }) => !isUsed);
     if (unused !== undefined)
       throw bundleError('bundle/option', `--only ${unused.text}: no image of the archives fits`);
-    const notes = this.except.filter(({ isUsed }) => !isUsed).map(({ text }) => `--except ${text} fits no image`);
+    const notes = this.except
+      .filter(({ isUsed, text }) => !isUsed && !this.elsewhere.includes(text))
+      .map(({ text }) => `--except ${text} fits no image`);
     if (this.leftOut > 0) notes.push(`${formatCount(this.leftOut, 'name')} in archives left out by --only or --except`);
     return notes;
   }
-}
-
-interface Pattern {
-  readonly text: string;
-  readonly isUsed: boolean;
-  fits(name: string): boolean;
-}
-
-function patternOf(text: string): Pattern {
-  const [first = '', ...others] = text.split(/\*+/);
-  const last = others.pop();
-  const isIt = (name: string) => {
-    if (last === undefined) return name === first;
-    if (!name.startsWith(first)) return false;
-    let at = first.length;
-    for (const part of others) {
-      const found = name.indexOf(part, at);
-      if (found < 0) return false;
-      at = found + part.length;
-    }
-    return name.endsWith(last) && name.length - last.length >= at;
-  };
-  const pattern = {
-    text,
-    isUsed: false,
-    fits: (name: string) => {
-      const doesFit = isIt(name);
-      pattern.isUsed ||= doesFit;
-      return doesFit;
-    },
-  };
-  return pattern;
 }
 
 const MAX_NAMED = 20;

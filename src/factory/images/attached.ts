@@ -166,6 +166,11 @@ export class AttachedReader {
       }
       return true;
     }
+    // No runtime reads a signature from an index.
+    if (indexMediaTypes.has(entry.mediaType)) {
+      this.warnings.add(`${name} is left out: it is an index`);
+      return false;
+    }
     try {
       this.tagged.set(name, await this.readTagged(tag, entry, source));
       return true;
@@ -179,7 +184,6 @@ export class AttachedReader {
   private async readTagged(tag: string, entry: IndexEntry, source: AttachedSource): Promise<AttachedTag> {
     const what = `${source.repository}:${tag}`;
     const { digest, size, mediaType } = entry;
-    if (indexMediaTypes.has(mediaType)) throw bundleError('bundle/source', `${what} is an index, not a signature`);
     const manifest = parseManifest(await this.peek(entry, source), `manifest of ${what}`, 'bundle/source');
     const parts = partsOf(entry, manifest);
     const blobs = parts.filter((part) => part.digest !== digest);

@@ -208,7 +208,11 @@ class Attached {
     const digest = digestOf(bytes);
     const location = `docker://${repositoryIn(fetch)}@${digest}`;
     const found = parseReferring(bytes, location, 'bundle/source');
-    if (found.kind !== 'manifest') throw bundleError('bundle/source', `${location} is an index`);
+    // No runtime reads a signature from an index.
+    if (found.kind !== 'manifest') {
+      this.leftOut.add(`${location} is left out: it is an index`);
+      return undefined;
+    }
     const of = { mediaType: found.mediaType, digest, size: bytes.length };
     if (!isChosen(referralOf(of, found).artifactType, choice)) return undefined;
     const excess = excessOf(partsOf(of, found));

@@ -6,6 +6,7 @@ import { formatReference, isCanonicalReference, parseReference, withRegistry } f
 import { looseImagesIn } from '../../domain/release/loose-images.ts';
 import {
   isImagePattern,
+  isImagePlaceholder,
   isOfCatalog,
   type ManifestImage,
   type PlacedPodImage,
@@ -23,6 +24,7 @@ import {
   parseManifest,
   readManifestText,
 } from './manifests.ts';
+import type { NamePattern } from './name-pattern.ts';
 
 interface Untaken {
   readonly origin: string;
@@ -36,8 +38,10 @@ export interface ImagesFrom {
   readonly used: readonly ManifestImage[];
   /** Texts outside pods that look like images, each once. */
   readonly untaken: readonly Untaken[];
-  /** About documents of no Kubernetes object, patterns, repeated keys and files left out. */
+  /** About documents of no Kubernetes object, placeholders, repeated keys and files left out. */
   readonly notes: readonly string[];
+  /** Placeholders, and images that are excepted. */
+  readonly leftOut: number;
 }
 
 const STDIN = 'standard input';
@@ -47,17 +51,24 @@ const MAX_NESTED_CHARS = 1024 * 1024;
 /** What most charts mean by a short name. */
 const DOCKER = 'docker.io';
 
+interface FromRequest {
+  /** A folder, a file, or `-` for standard input. */
+  readonly source: string;
+  /** The registry of names without one; without it they are faults. */
+  readonly shortNames?: string | undefined;
+  /** Of names that are left out, as they are written or in full. */
+  readonly except?: readonly NamePattern[];
+}
+
 /**
  * The images of every pod in manifests and rendered charts (YAML or JSON), and those that bundles
  * of operators list.
  *
- * @param source a folder, a file, or `-` for `stdin`
- * @param shortNames the registry of names without one; without it they are faults
- * @throws AppError `bundle/source` when it can't be read, is malformed or has no image;
+ * @throws AppError `bundle/source` when it can't be read, is malformed or has no pod with an image;
  *   `bundle/option` with all references that are malformed or short
  */
 export async function readImagesFrom(
-  { source, shortNames }: { readonly source: string; readonly shortNames?: string | undefined },
+  { source, shortNames, except = [] }: FromRequest,
   stdin: () => AsyncIterable<Uint8Array>,
   signal: AbortSignal,
 ): Promise<ImagesFrom> {
@@ -66,13 +77,13 @@ export async function readImagesFrom(
   const read = async (file: string) => {
     const text = await (source === '-' ? readAll(stdin(), signal) : readManifestText(file, signal));
     const isKustomized = kustomized.some((folder) => file.startsWith(`${folder}/`));
-    return imagesOf(text, file, { shortNames, isInFolder: file !== source && source !== '-', isKustomized });
+    return imagesOf(text, file, { shortNames, except, isInFolder: file !== source && source !== '-', isKustomized });
   };
   try {
     const found: ImagesFrom[] = [];
     for (const file of files) found.push(await read(file));
     const all = merged(found);
-    if (all.requests.length > 0) return { ...all, notes: [...kustomize, ...all.notes] };
+    if (all.requests.length > 0 || all.leftOut > 0) return { ...all, notes: [...kustomize, ...all.notes] };
     const where = source === '-' ? `${STDIN}: did the command before the pipe fail?` : source;
     throw bundleError('bundle/source', oneLine(`no pod with an image is in ${where}${elsewhere(all.untaken)}`));
   } catch (error) {
@@ -113,6 +124,7 @@ export function merged(found: readonly ImagesFrom[]): ImagesFrom {
       ({ image }) => comparable(image),
     ),
     notes: found.flatMap(({ notes }) => notes),
+    leftOut: found.reduce((sum, { leftOut }) => sum + leftOut, 0),
   };
 }
 
@@ -121,42 +133,54 @@ function imagesOf(
   file: string,
   {
     shortNames,
+    except,
     isInFolder,
     isKustomized,
-  }: { readonly shortNames: string | undefined; readonly isInFolder: boolean; readonly isKustomized: boolean },
+  }: Required<Omit<FromRequest, 'source'>> & { readonly isInFolder: boolean; readonly isKustomized: boolean },
 ): ImagesFrom {
   const { documents: all, notes } = parseManifest(text, file, isInFolder);
   const documents = all.filter(({ value }) => value !== null && value !== undefined);
-  const placed = documents.flatMap((document) =>
-    placedPodImagesIn(document.value).map((image) => ({
-      image: shortNames === undefined ? image : { ...image, image: withRegistry(image.image, shortNames) },
-      origin: originOf(file, document, image),
-    })),
+  const isExcepted = (image: string) => {
+    const names = [image, comparable(shortNames === undefined ? image : withRegistry(image, shortNames))];
+    return except.some((pattern) => names.some((name) => pattern.fits(name)));
+  };
+  const found = documents.flatMap((document) =>
+    placedPodImagesIn(document.value).map((image) => ({ image, origin: originOf(file, document, image) })),
   );
+  const wanted = found.filter(({ image: { image } }) => image === '' || !isExcepted(image));
+  const isPlaceholder = ({ image: { image } }: (typeof found)[number]) =>
+    isImagePattern(image) || isImagePlaceholder(image);
+  const placeholders = wanted.filter(isPlaceholder);
+  const placed = wanted
+    .filter((one) => !isPlaceholder(one))
+    .map(({ image, origin }) => ({
+      image: shortNames === undefined ? image : { ...image, image: withRegistry(image.image, shortNames) },
+      origin,
+    }));
   // A container without an image gets a warning of its own.
-  const isPattern = ({ image }: (typeof placed)[number]) => isImagePattern(image.image);
-  const requests = requestsOf(placed.filter((one) => one.image.image !== '' && !isPattern(one)));
   return {
-    requests,
+    requests: requestsOf(placed.filter(({ image: { image } }) => image !== '')),
     used: placed.map(({ image: { owner: _, field: __, ...image } }) => ({ ...image, file })),
     untaken: documents.flatMap((document) =>
-      looseImagesIn(document.value, documentsIn).map((loose) => ({
-        image: loose.image,
-        origin: originOf(file, document, loose),
-      })),
+      looseImagesIn(document.value, documentsIn)
+        .filter(({ image }) => !isExcepted(image))
+        .map((loose) => ({ image: loose.image, origin: originOf(file, document, loose) })),
     ),
     notes: [
       ...notes,
-      ...placed
-        .filter(isPattern)
-        .map(({ image: { image }, origin }) =>
-          oneLine(`${origin}: ${JSON.stringify(image)} is a pattern, not an image, and was not taken`),
-        ),
+      ...placeholders.map(({ image: { image }, origin }) => placeholderNote(image, origin)),
       ...documents.flatMap((document) =>
         isKustomized || isKnownObject(document.value) ? [] : [foreignNote(file, document)],
       ),
     ],
+    leftOut: found.length - placed.length,
   };
+}
+
+function placeholderNote(image: string, origin: string): string {
+  return oneLine(
+    `${origin}: ${JSON.stringify(image)} is a placeholder or a pattern, not an image, and was not taken: add the image that takes its place with --image, or say --except '${image}'`,
+  );
 }
 
 function requestsOf(placed: readonly { readonly image: PlacedPodImage; readonly origin: string }[]): ImageRequest[] {

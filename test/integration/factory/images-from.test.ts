@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs';
+import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { sampleImage, writeOciLayout } from '../../support/bundles/sample-image.ts';
@@ -98,6 +98,33 @@ describe.runIf(have('skopeo'))('bundle create --images-from', () => {
     expect(stderr).not.toContain('is not in the bundle');
     const wrong = await create(short, '--images-from', '-', '--short-names', 'docker.io/library');
     expect(wrong.exitCode).toBe(2);
+  });
+
+  it('leaves out placeholders with a warning, and without one where --except names them', async () => {
+    const auto = `${chart()}---\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: c, image: auto}]}\n`;
+    const { exitCode, stdout, stderr } = await create(auto, '--images-from', '-', '--short-names', registry.host);
+    expect(`${exitCode} ${stderr}`).toMatch(/^0 /);
+    expect(JSON.parse(stdout).payload.totals.images).toBe(4);
+    const warning =
+      'standard input: document 3, Pod p, spec.containers[0].image: "auto" is a placeholder or a pattern, not an image, and was not taken: add the image that takes its place with --image, or say --except \'auto\'';
+    expect(JSON.parse(stdout).payload.warnings[0]).toBe(warning);
+    rmSync(join(work, 'out'), { recursive: true });
+    const excepted = await create(auto, '--images-from', '-', '--except', 'auto', '--except', '*/x/job:*');
+    expect(JSON.parse(excepted.stdout).payload).toMatchObject({ totals: { images: 3 } });
+    expect(excepted.stderr).not.toMatch(/auto|except|job/);
+    rmSync(join(work, 'out'), { recursive: true });
+    const unused = await create(auto, '--images-from', '-', '--except', 'auto', '--except', 'other');
+    expect(JSON.parse(unused.stdout).payload.warnings).toContain('--except other fits no image');
+    const nothing = await create('', '--image', image('web'), '--except', 'auto');
+    expect([nothing.exitCode, nothing.stderr]).toEqual([
+      2,
+      expect.stringContaining('--except leaves out images of --archive and --images-from, and neither is given'),
+    ]);
+    const alone = await create('kind: Pod\nspec: {containers: [{name: c, image: auto}]}\n', '--images-from', '-');
+    expect([alone.exitCode, alone.stderr]).toEqual([
+      2,
+      expect.stringMatching(/no image is given: .*"auto" is a placeholder/),
+    ]);
   });
 
   it('reads stdin once', async () => {

@@ -79,13 +79,15 @@ describe('an odd referrer in a layout', () => {
       layoutOf(
         { image: oversized, names: [`${tag}.sbom`] },
         { image: listOf(good), names: [`${tag}.att`] },
+        { image: listOf(good), names: [`${tag}.sig`] },
         { image: { ...malformed, top: { ...cut, mediaType: INDEX } }, names: [tag] },
         { image: good, names: ['good'] },
       ),
     );
     expect(attached).toEqual([{ [tag]: digestsOf(good) }]);
     expect(warnings).toEqual([
-      expect.stringMatching(/\.att is left out: .* is an index/),
+      expect.stringMatching(/\.sig is left out: it is an index/),
+      expect.stringMatching(/\.att is left out: it is an index/),
       expect.stringMatching(/\.sbom is left out: .*5242880 bytes/),
       expect.stringMatching(/-[0-9a-f]{64} is left out: .*is not JSON/),
       leftOut(oversized, '5242880 bytes'),
@@ -188,6 +190,8 @@ describe.runIf(have('skopeo'))('an odd referrer in a registry', () => {
     for (const image of [lying, oversized, foreign, good]) registry.add('edge/app', image);
     registry.listReferrers();
     registry.add('edge/app', oversized, [`${listTag(app)}.sbom`]);
+    const signatures = listOf(good);
+    registry.add('edge/app', signatures, [`${listTag(app)}.sig`]);
     const { attached, warnings } = await create(source());
     expect(attached).toEqual([{ [listTag(app)]: digestsOf(foreign, good) }]);
     expect(registry.getCount(large.digest)).toBe(0);
@@ -196,6 +200,7 @@ describe.runIf(have('skopeo'))('an odd referrer in a registry', () => {
         leftOut(oversized, '5242880 bytes'),
         leftOut(lying, ''),
         expect.stringMatching(/\.sbom is left out: .*5242880 bytes/),
+        expect.stringMatching(new RegExp(`@${signatures.top.digest} is left out: it is an index`)),
       ]),
     );
   });

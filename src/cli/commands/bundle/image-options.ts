@@ -5,6 +5,7 @@ import { formatReference, isRegistry } from '../../../domain/model/reference.ts'
 import type { CreateOptions } from '../../../factory/create-options.ts';
 import type { ReferrerChoice } from '../../../factory/images/attached.ts';
 import type { ImagesFrom } from '../../../factory/images/images-from.ts';
+import type { NamePattern } from '../../../factory/images/name-pattern.ts';
 import { type FaultList, reasonOf } from '../../../platform/app-error.ts';
 import { defined } from '../../../platform/defined.ts';
 import type { CommandContext } from '../../context/command-context.ts';
@@ -72,7 +73,12 @@ export function addImageOptions(command: Command): Command {
       collect,
       [],
     )
-    .option('--except <pattern>', 'of archives not the images whose name fits; may be repeated', collect, [])
+    .option(
+      '--except <pattern>',
+      'of archives and of --images-from not the images whose name fits, as it is written or in full; may be repeated',
+      collect,
+      [],
+    )
     .option(
       '--release <ref[=source]>',
       'an OpenShift release image, with all images of its payload; source docker:// (default) or oci:',
@@ -136,7 +142,10 @@ export async function readImageOptions(
   for (const path of options.imagesFile) {
     named.push(...((await faults.of(() => readListed(path, options, context))) ?? []));
   }
-  const from = await readAllImagesFrom(options, faults, context);
+  const { NamePattern } = await import('../../../factory/images/name-pattern.ts');
+  const except = options.except.map((text) => new NamePattern(text));
+  const from = await readAllImagesFrom({ ...options, except }, faults, context);
+  await faults.of(() => checkChoice(options));
   const path = options.verifyImages;
   const imagePolicy = await faults.of(() => (path === undefined ? path : readImagePolicy(path, context.signal)));
   // A source that is named counts more than the registry of the reference.
@@ -147,7 +156,11 @@ export async function readImageOptions(
     used: from.used,
     notes: [...from.notes, ...untakenNotes(from, images)],
     archives: options.archive,
-    archiveChoice: { only: options.only, except: options.except },
+    archiveChoice: {
+      only: options.only,
+      except: options.except,
+      exceptedElsewhere: except.filter(({ isUsed }) => isUsed).map(({ text }) => text),
+    },
     ...defined({ release: options.release, imagePolicy, shortNames: options.shortNames }),
     ...(options.artifact.length > 0 && { artifacts: options.artifact }),
     referrers: options.withoutSignatures ? 'none' : options.referrers,
@@ -155,8 +168,21 @@ export async function readImageOptions(
   };
 }
 
+function checkChoice({ only, except, archive, imagesFrom }: ImageOptions): void {
+  if (only.length > 0 && archive.length === 0) {
+    throw bundleError('bundle/option', '--only chooses among the images of --archive, and none is given');
+  }
+  if (except.length === 0 || archive.length + imagesFrom.length > 0) return;
+  const message = '--except leaves out images of --archive and --images-from, and neither is given';
+  throw bundleError('bundle/option', message);
+}
+
 async function readAllImagesFrom(
-  { imagesFrom: sources, shortNames }: ImageOptions,
+  {
+    imagesFrom: sources,
+    shortNames,
+    except,
+  }: Omit<ImageOptions, 'except'> & { readonly except: readonly NamePattern[] },
   faults: FaultList,
   { stdin, signal }: CommandContext,
 ): Promise<ImagesFrom> {
@@ -168,7 +194,7 @@ async function readAllImagesFrom(
   }
   const found: ImagesFrom[] = [];
   for (const source of sources) {
-    const images = await faults.of(() => readImagesFrom({ source, shortNames }, stdin, signal));
+    const images = await faults.of(() => readImagesFrom({ source, shortNames, except }, stdin, signal));
     if (images !== undefined) found.push(images);
   }
   return merged(found);

@@ -44,6 +44,8 @@ describe('parseImagesFile', () => {
   it.each([
     ['etcd:3.5.9', 'begin with a registry'],
     ['library/etcd', 'begin with a registry'],
+    [`\${IMAGE}:1`, 'is a placeholder, not an image: name the image itself'],
+    ['auto', 'is a placeholder'],
     ['quay.io/a/b:1 pin=no', "'pin=no' is not an option"],
     ['quay.io/a/b:1 Pin=false', "'Pin=false' is not an option"],
     ['quay.io/a/b:1 quay.io/a/c:1', "'quay.io/a/c:1' is not an option"],

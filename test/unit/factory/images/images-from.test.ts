@@ -5,6 +5,7 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { formatReference } from '../../../../src/domain/model/reference.ts';
 import { manifestWarnings } from '../../../../src/domain/release/manifest-images.ts';
 import { merged, readImagesFrom, untakenNotes } from '../../../../src/factory/images/images-from.ts';
+import { NamePattern } from '../../../../src/factory/images/name-pattern.ts';
 import { temporaryFolder } from '../../../support/files/temporary-folder.ts';
 
 let folder: string;
@@ -108,13 +109,41 @@ describe('readImagesFrom', () => {
     const found = await fromPath(folder);
     expect(names(found)).toEqual(['quay.io/x/a:1']);
     const note = (document: number, image: string) =>
-      `${join(folder, 'policy.yaml')}: document ${document}, Pod shop/web, spec.containers[0].image: "${image}" is a pattern, not an image, and was not taken`;
+      `${join(folder, 'policy.yaml')}: document ${document}, Pod shop/web, spec.containers[0].image: "${image}" is a placeholder or a pattern, not an image, and was not taken: add the image that takes its place with --image, or say --except '${image}'`;
     expect(found.notes).toEqual([
       note(1, 'reg.example.com/* | other/*'),
       note(2, '!*:latest'),
       note(3, '{{ element.image }}'),
     ]);
     expect(manifestWarnings(found.used, [])).toMatchObject([{ problem: { image: 'quay.io/x/a:1' } }]);
+  });
+
+  it('leaves out placeholders, says where they are, and asks no registry for them', async () => {
+    const placeholders = ['auto', `\${IMAGE}:\${TAG}`, 'controller:latest', 'ko://x/y'];
+    const text = [...placeholders, 'nginx:1.25'].map((one) => pod(one)).join('');
+    const found = await fromStdin(text, 'docker.io');
+    expect(names(found)).toEqual(['docker.io/library/nginx:1.25']);
+    expect(found.notes).toEqual(
+      placeholders.map((one, at) =>
+        expect.stringContaining(
+          `standard input: document ${at + 1}, Pod shop/web, spec.containers[0].image: ${JSON.stringify(one)} is`,
+        ),
+      ),
+    );
+    expect(found.used).toHaveLength(1);
+    // A chart may have nothing else, as that of Istio's gateway.
+    expect(await fromStdin(pod('auto'))).toMatchObject({ requests: [], leftOut: 1, notes: [expect.any(String)] });
+  });
+
+  it('leaves out what is excepted, as it is written or in full, without a word', async () => {
+    const plan = '---\nkind: Plan\nmetadata: {name: k3s}\nspec: {image: rancher/k3s-upgrade}\n';
+    const text = `${['auto', 'web:1', 'NGINX:1', 'quay.io/x/a:1'].map((one) => pod(one)).join('')}${plan}`;
+    const except = ['auto', 'docker.io/library/web:*', 'NGINX*', '*/k3s-*', 'none'].map((one) => new NamePattern(one));
+    const source = { source: '-', shortNames: 'docker.io', except };
+    const found = await readImagesFrom(source, () => Readable.from([Buffer.from(text)]), signal);
+    expect(names(found)).toEqual(['quay.io/x/a:1']);
+    expect([found.notes, found.untaken, found.used.length]).toEqual([[], [], 1]);
+    expect(except.map(({ isUsed }) => isUsed)).toEqual([true, true, true, true, false]);
   });
 
   it('leaves out a malformed file of a folder that names no image, and no other one', async () => {
@@ -170,8 +199,13 @@ describe('readImagesFrom', () => {
     const found = await fromPath(folder);
     expect(names(found)).toEqual(['quay.io/x/a:1']);
     expect(found.notes).toEqual([line]);
-    put('base/web.yaml', pod('controller:latest'));
+    put('base/web.yaml', pod('controller:v1'));
     await expect(fromPath(folder)).rejects.toThrow(line);
+    put('base/web.yaml', pod('controller:latest'));
+    expect((await fromPath(folder)).notes).toEqual([
+      line,
+      expect.stringContaining('"controller:latest" is a placeholder'),
+    ]);
     await expect(fromPath(join(folder, 'base', 'kustomization.yaml'))).rejects.toThrow(/base is a kustomize folder: /);
   });
 
