@@ -259,6 +259,8 @@ export class AttachedReader {
     const byName = new Map<string, IndexEntry>();
     const byTag = new Map<string, IndexEntry>();
     const bySubject = new Map<Digest, Referral[]>();
+    // Many entries may name one large manifest.
+    const read = new Set<Digest>();
     for (const one of source.entries) {
       if (one.kind !== 'usable' || !manifestMediaTypes.has(one.entry.mediaType)) continue;
       const { entry } = one;
@@ -266,7 +268,9 @@ export class AttachedReader {
       const tag = name?.slice(name.lastIndexOf(':') + 1);
       if (name !== undefined && !byName.has(name)) byName.set(name, entry);
       if (tag !== undefined && !byTag.has(tag)) byTag.set(tag, entry);
-      const found = indexMediaTypes.has(entry.mediaType) ? undefined : await this.document(entry, source);
+      if (indexMediaTypes.has(entry.mediaType) || read.has(entry.digest)) continue;
+      read.add(entry.digest);
+      const found = await this.document(entry, source);
       if (found?.subject === undefined) continue;
       const { digest } = found.subject;
       const same = bySubject.get(digest);

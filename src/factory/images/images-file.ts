@@ -20,7 +20,11 @@ export async function readOptionFile(
   signal: AbortSignal,
 ): Promise<Buffer> {
   try {
-    const { size } = await stat(path);
+    const found = await stat(path);
+    const { size } = found;
+    if (found.isCharacterDevice() || found.isBlockDevice()) {
+      throw bundleError('bundle/source', `${kind} file ${path} is a device, and not a file`);
+    }
     if (size > maxBytes) throw bundleError('bundle/option', `${path} has ${size} bytes, and ${maxBytes} are allowed`);
     return await readFile(path, { signal });
   } catch (cause) {

@@ -104,7 +104,7 @@ export async function readLayoutDocument(
 
 async function readLimited(path: string, maxBytes: number, signal: AbortSignal, what = path): Promise<Buffer> {
   try {
-    const { size } = await stat(path);
+    const size = await sizeOfFile({ path, what });
     if (size > maxBytes) throw bundleError('bundle/source', `${what} has ${size} bytes, and ${maxBytes} are allowed`);
     return await readFile(path, { signal });
   } catch (cause) {
@@ -113,8 +113,18 @@ async function readLimited(path: string, maxBytes: number, signal: AbortSignal, 
   }
 }
 
+/** A pipe would be waited for, and a device may have no end. @throws AppError `bundle/source` */
+export async function sizeOfFile({ path, what }: SourceFile): Promise<number> {
+  const found = await stat(path).catch((cause: unknown) => {
+    throw sourceError(what, cause);
+  });
+  if (!found.isFile()) throw bundleError('bundle/source', `${what} is not a file`);
+  return found.size;
+}
+
 /** In chunks of at most 1 MiB. @throws AppError `bundle/source` */
 export async function* readSource({ path, what }: SourceFile, signal: AbortSignal): AsyncGenerator<Buffer> {
+  await sizeOfFile({ path, what });
   try {
     yield* createReadStream(path, { highWaterMark: CHUNK_BYTES, signal });
   } catch (cause) {

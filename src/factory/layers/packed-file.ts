@@ -8,7 +8,7 @@ import type { Digest } from '../../domain/model/digest.ts';
 import type { StickFilesystem } from '../../domain/model/machine.ts';
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { formatBytes } from '../../platform/sizes.ts';
-import { type SourceFile, sourceError } from '../images/layout-source.ts';
+import { type SourceFile, sizeOfFile, sourceError } from '../images/layout-source.ts';
 import type { Plan } from '../images/plan-images.ts';
 
 const CHUNK_BYTES = 1024 * 1024;
@@ -44,6 +44,7 @@ export async function streamPacked(file: PackedFile, sink: PackedSink, signal: A
   const { sizeBytes, onHead, onFile, onTar } = sink;
   const { path, pieces = [path] } = file;
   const open = (piece: string) => createReadStream(piece, { highWaterMark: bufferBytes(sizeBytes), signal });
+  for (const piece of pieces) await sizeOfFile({ path: piece, what: file.what });
   const stream = Readable.from(inTurn(pieces, open), { signal });
   const chunks = readFrom(stream, file, onFile);
   const chunkSize = bufferBytes(sizeBytes, UNPACKED_FACTOR);

@@ -76,6 +76,9 @@ async function readMedium(request: OpenshiftRequest, signal: AbortSignal): Promi
   const found = await stat(path).catch((cause: unknown) => {
     throw bundleError('bundle/source', `${path} can't be read: ${reasonOf(cause)}`, { cause });
   });
+  if (!found.isFile() && !found.isDirectory() && !found.isBlockDevice()) {
+    throw bundleError('bundle/source', `${path} is neither a file nor a folder nor a drive`);
+  }
   const hasStorage = found.isDirectory() && (await storagesBelow(path)).length > 0;
   const unpacked = hasStorage ? undefined : await unpack(path, found, join(folder, 'iso'), signal);
   const isFolder = unpacked === undefined;

@@ -188,6 +188,28 @@ describe('a hostile archive', () => {
   });
 });
 
+describe('a pipe in the place of a file', () => {
+  const manifest = `blobs/sha256/${web.manifest.digest.slice(7)}`;
+  it.each([
+    ['the index of a layout', 'index.json'],
+    ['a manifest', manifest],
+    ['a layer', `blobs/sha256/${web.layers[0]?.digest.slice(7)}`],
+  ])('is not waited for: %s', async (_name, part) => {
+    writeOciLayout(at('layout'), [{ image: web, names: ['quay.io/x/web:1'] }]);
+    rmSync(join(at('layout'), part));
+    execFileSync('mknod', [join(at('layout'), part), 'p']);
+    expect(await refused('--image', `quay.io/x/web:1=oci:${at('layout')}`)).toMatch(/ is not a file\n$/);
+  });
+
+  it('is not waited for: a medium of OpenShift, and a list that is a device', async () => {
+    execFileSync('mknod', [at('pipe'), 'p']);
+    expect(await refused('--from-openshift-iso', at('pipe'))).toMatch(
+      /pipe is neither a file nor a folder nor a drive/,
+    );
+    expect(await refused('--image', 'quay.io/x/web:1', '--images-file', '/dev/zero')).toMatch(/zero is a device/);
+  });
+});
+
 describe('the storage of a registry', () => {
   const store = (repository = 'x/web') =>
     writeRegistryStorage(at('storage'), [
