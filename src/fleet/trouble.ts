@@ -1,6 +1,5 @@
-import type { LeftOut, NodeStatus, Peer } from '../domain/fleet/node-status.ts';
+import type { NodeFacts, NodeStatus, Peer } from '../domain/fleet/node-status.ts';
 import type { BundleId } from '../domain/model/digest.ts';
-import type { Labels } from '../domain/model/roll-out-order.ts';
 import { type Endpoint, formatEndpoint } from '../domain/settings/addresses.ts';
 import { AppError, type Disposition } from '../platform/app-error.ts';
 import type { Clock } from '../platform/clock.ts';
@@ -59,7 +58,6 @@ export class Trouble {
   }
 }
 
-/** The metadata has no state of the kubelet. */
 export interface ClusterNode {
   readonly name: string;
   /** Absent when it gives no bundles. */
@@ -67,12 +65,7 @@ export interface ClusterNode {
   readonly serves: readonly BundleId[];
   /** Absent when none can be read. */
   readonly status?: NodeStatus;
-}
-
-/** Of the own Node. */
-export interface OwnState {
-  readonly labels?: Labels;
-  readonly out?: LeftOut;
+  readonly facts?: NodeFacts;
 }
 
 /** As the Kubernetes API shows it. */
@@ -80,8 +73,10 @@ export interface Cluster {
   self(): string;
   /** The first `InternalIP`; undefined while unknown. */
   address(): string | undefined;
-  /** Empty while unknown. */
-  ownState(): OwnState;
+  /** Keys of the labels that {@link NodeFacts} has, with all of it; undefined while it has less. */
+  readLabels(): readonly string[] | undefined;
+  /** Kubernetes has no Node of this name. */
+  isRemoved(): boolean;
   /**
    * By name, with the own one. While the API server does not answer: the last known ones. Empty
    * until it answered once.
@@ -97,8 +92,9 @@ export interface Cluster {
    * Whether other nodes are followed. Else they are only listed now and then. Initially they are.
    *
    * @param isUrgent otherwise nodes of a large cluster begin one after the other
+   * @param labels keys of labels: with these, `Ready` and cordons are read of all Nodes, whole
    */
-  need(isNeeded: boolean, isUrgent?: boolean): void;
+  need(isNeeded: boolean, isUrgent?: boolean, labels?: readonly string[]): void;
   /** Reads the Node of another node that called, while nothing is followed. */
   meet(node: string): void;
   /** Never throws: faults are `trouble()`, with one line in the log at begin and end. */

@@ -2,8 +2,8 @@ import { unwatchFile, watchFile } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { join } from 'node:path';
-import type { LeftOut, NodeStatus } from '../../domain/fleet/node-status.ts';
-import type { TurnRelease } from '../../domain/fleet/roll-out.ts';
+import type { TurnRelease } from '../../domain/fleet/awaited-node.ts';
+import type { NodeStatus } from '../../domain/fleet/node-status.ts';
 import { nodesLoading, searchOf } from '../../domain/fleet/turn.ts';
 import type { Endpoint } from '../../domain/settings/addresses.ts';
 import type { Settings } from '../../domain/settings/settings.ts';
@@ -12,7 +12,7 @@ import type { IdentityKeeper } from '../../fleet/identity/identity.ts';
 import { answerDaemon, fleetDocument, WrittenStatuses } from '../../fleet/peers/fleet-document.ts';
 import { isNeedy } from '../../fleet/peers/peer.ts';
 import { Peers } from '../../fleet/peers/peers.ts';
-import { countsSilence, type IsKubeletReady, Kubelets, Silence } from '../../fleet/peers/silence.ts';
+import { countsSilence, Silence } from '../../fleet/peers/silence.ts';
 import { isComplete, PeerStore } from '../../fleet/peers/stored-peers.ts';
 import { nodeStatusOf } from '../../fleet/publish/node-status.ts';
 import { announcedEndpoint, type OwnReport, type OwnServes, parseOwnReport } from '../../fleet/publish/own-report.ts';
@@ -28,7 +28,6 @@ import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { shareRuns } from '../../platform/async/concurrency.ts';
 import { Wake } from '../../platform/async/wake.ts';
 import type { Clock } from '../../platform/clock.ts';
-import { defined } from '../../platform/defined.ts';
 import type { Log } from '../../platform/log.ts';
 import { messageIds } from '../../platform/message-ids.ts';
 import { Observable, together, type Unsubscribe } from '../../platform/subscription.ts';
@@ -40,6 +39,8 @@ interface FleetOptions {
   /** What the daemon of this node last reported about its releases. */
   readonly ownStatus: () => NodeStatus | undefined;
   readonly onOwnStatus: (listener: () => void) => Unsubscribe;
+  /** Keys of the labels that releases need which wait for their turn; undefined: none waits. */
+  readonly readLabels: () => readonly string[] | undefined;
   /** Releases on sticks in this node. */
   readonly onSticks: () => readonly TurnRelease[];
   readonly notifier: ServiceNotifier;
@@ -47,8 +48,6 @@ interface FleetOptions {
   readonly log: Log;
   /** Who this node is; undefined with `fleet.auth = "none"`. */
   readonly identity: IdentityKeeper | undefined;
-  /** Whether the kubelet of another node lives, as the Kubernetes API knows. */
-  readonly isKubeletReady: IsKubeletReady;
   /** Undefined without `update.fleet_lock`. */
   readonly lock?: FleetLock | undefined;
 }
@@ -69,11 +68,9 @@ export class Fleet {
   private readonly port: NodePort;
   private readonly silence: Silence;
   private readonly written: WrittenStatuses;
-  private readonly kubelets: Kubelets;
   private readonly nodes: ServedNodes;
   private readonly daemon: WireConnection;
   private readonly beganMs: number;
-  private out: LeftOut | undefined;
   private isNeedy = false;
   /** Of a command that follows the cluster; monotonic milliseconds. */
   private followedUntilMs = Number.NEGATIVE_INFINITY;
@@ -98,7 +95,6 @@ export class Fleet {
     const onHeard = (node: string) => this.silence.heard(node);
     this.written = new WrittenStatuses(cluster, clock, onHeard);
     const { silence } = this;
-    this.kubelets = new Kubelets({ cluster, silence, isReady: options.isKubeletReady, absentMs: fleet.absent, clock });
     const ways = { identity: identity && (() => identity.current()), clock, onHeard };
     const store = new PeerStore(join(paths.stateDir, 'peers.json'), log);
     this.peers = new Peers({ ...ways, settings: fleet, cluster, store, warnings, ownStatus });
@@ -132,9 +128,7 @@ export class Fleet {
   }
 
   private ownStatus(): NodeStatus | undefined {
-    const { ownStatus, cluster } = this.options;
-    const status = ownStatus();
-    return status && defined({ ...status, out: cluster.ownState().out });
+    return this.options.ownStatus();
   }
 
   /** Whether the daemon of this node does not answer now. */
@@ -159,7 +153,6 @@ export class Fleet {
     );
     const unsubscribe = together([
       cluster.onChange(() => written.refresh()),
-      cluster.onChange(() => this.notifyOut()),
       own.onChange(() => this.callOthers()),
       this.options.onOwnStatus(() => {
         own.notify();
@@ -169,7 +162,7 @@ export class Fleet {
     ]);
     notifier.ready();
     log.info({ messageId: messageIds.fleetStarted }, `The fleet process started on ${cluster.self()}`);
-    const work = [cluster, own, peers, this.kubelets].map((part) => part.run(signal));
+    const work = [cluster, own, peers].map((part) => part.run(signal));
     work.push(this.tick(signal));
     if (identity !== undefined) work.push(identity.run(signal));
     if (lock !== undefined) work.push(lock.run(signal));
@@ -181,13 +174,6 @@ export class Fleet {
       await socket.close();
       daemon.close();
     }
-  }
-
-  private notifyOut(): void {
-    const { out } = this.options.cluster.ownState();
-    if (out === this.out) return;
-    this.out = out;
-    this.own.notify();
   }
 
   /** Others are followed while this node needs them, and are called when it begins to. */
@@ -202,7 +188,9 @@ export class Fleet {
     const isShut = port.endpoint() === undefined;
     const isTaken = nodes.served().length > 0 || nodes.waiting() > 0;
     const isOwn = this.isNeedy || isFollowed || isShut || isTaken;
-    cluster.need(isOwn || peers.isNewsMissed() || this.isStickNeeded(), isFollowed);
+    const labels = this.options.readLabels();
+    const isNeeded = isOwn || labels !== undefined || peers.isNewsMissed() || this.isStickNeeded();
+    cluster.need(isNeeded, isFollowed, labels);
   }
 
   private isStickNeeded(): boolean {
@@ -278,6 +266,10 @@ export class Fleet {
   private countSilence(): void {
     const { peers, silence } = this;
     const { cluster, identity, clock } = this.options;
+    // A node whose port is blocked and that has nothing to write is silent and lives.
+    for (const { name, status, facts } of cluster.nodes()) {
+      if (status !== undefined && facts?.isReady === true && cluster.trouble() === undefined) silence.isAlive(name);
+    }
     const counts = countsSilence({
       isQuerying: this.isNeedy,
       hasIdentity: identity === undefined || identity.current() !== undefined,

@@ -8,8 +8,7 @@ import { readCredentials } from '../../fleet/kubernetes/credentials.ts';
 import { KubernetesCluster } from '../../fleet/kubernetes/kubernetes-cluster.ts';
 import { PublishedMark } from '../../fleet/kubernetes/own-node.ts';
 import { Publisher, withdraw } from '../../fleet/kubernetes/publisher.ts';
-import { isKubeletReady } from '../../fleet/peers/silence.ts';
-import { type OwnReport, releasesOnSticks } from '../../fleet/publish/own-report.ts';
+import { labelsToRead, type OwnReport, releasesOnSticks } from '../../fleet/publish/own-report.ts';
 import { fleetPaths } from '../../fleet/wire/documents.ts';
 import type { ClosableLog } from '../../host/log.ts';
 import { nodeFacts } from '../../host/node-facts.ts';
@@ -96,9 +95,9 @@ async function workLocked({ settings, sources, log, stop, notifier }: SideProces
     ownStatus: () => own.status(),
     lock,
     onOwnStatus: (listener) => own.onChange(listener),
+    readLabels: () => labelsToRead(own.report()),
     onSticks: () => releasesOnSticks(own.report()),
     identity,
-    isKubeletReady: (node, inner) => isKubeletReady(common.api, node, inner),
     notifier,
     clock: systemClock,
     log,

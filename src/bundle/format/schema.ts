@@ -8,6 +8,7 @@ import {
   type MaxUnavailable,
   MOST_GROUPS,
   ON_ROLLBACK,
+  ORDER_GOALS,
   type ReleaseOrder,
 } from '../../domain/model/roll-out-order.ts';
 import {
@@ -103,6 +104,8 @@ const rollout = v.strictObject({
 
 const SELECTOR_FAULT = 'must be a label selector such as "topology.kubernetes.io/zone=a"';
 const selector = v.pipe(text, v.check(isLabelSelector, SELECTOR_FAULT));
+/** A day. */
+const MOST_SETTLE = 86_400;
 const atLeastOne = v.pipe(count, v.minValue(1, 'must be at least 1'));
 const order = v.strictObject({
   controlPlane: v.exactOptional(v.picklist(CONTROL_PLANE_PLACES, "must be 'last', 'first' or 'with'")),
@@ -125,6 +128,9 @@ const order = v.strictObject({
     v.custom<MaxUnavailable>(isMaxUnavailable, 'must be a number from 1 on, or a share from "1%" to "100%"'),
   ),
   onRollback: v.exactOptional(v.picklist(ON_ROLLBACK, "must be 'pause' or 'go-on'")),
+  settleSeconds: v.exactOptional(v.pipe(count, v.maxValue(MOST_SETTLE, `must be at most ${MOST_SETTLE}`))),
+  done: v.exactOptional(v.picklist(ORDER_GOALS, "must be 'activated' or 'proven'")),
+  pauseAfterFailures: v.exactOptional(atLeastOne),
 });
 
 const update = v.strictObject({

@@ -1,15 +1,15 @@
 import { defined } from '../../platform/defined.ts';
 import { streamScheme } from '../adoption/floors.ts';
-import type { FleetView, LeftOut, ReleaseStatus } from '../fleet/node-status.ts';
+import type { AwaitedNode, TurnRelease } from '../fleet/awaited-node.ts';
+import type { FleetView, ReleaseStatus } from '../fleet/node-status.ts';
 import { endOf, heardPauses, isLasting, LONGEST_PAUSE_MS, newPause, type Pause, pauseOf } from '../fleet/pause.ts';
-import { type AwaitedNode, type Turn, type TurnRelease, turnOf } from '../fleet/roll-out.ts';
+import { type OwnTurn, type Turn, turnOf } from '../fleet/roll-out.ts';
 import { NEW_SEARCH_MS } from '../fleet/turn.ts';
-import type { BootTime } from '../model/image.ts';
 import {
   BY_NAME,
-  needsLabels,
+  labelKeys,
+  mostFailures,
   orderOfRelease,
-  placeOf,
   type RollOutOrder,
   stricterOrder,
 } from '../model/roll-out-order.ts';
@@ -22,38 +22,78 @@ import { type GateContext, held, PASS } from './gate.ts';
 
 type FleetContext = Pick<
   GateContext,
-  'bundle' | 'bundles' | 'policy' | 'now' | 'clockSynchronised' | 'fleet' | 'hooks' | 'pauses'
+  'bundle' | 'bundles' | 'policy' | 'now' | 'clockSynchronised' | 'fleet' | 'hooks' | 'pauses' | 'sightings' | 'boot'
 >;
 
 /** The order of the cluster: see {@link turnOf}. A request lifts it. */
 export function fleet(context: FleetContext) {
-  const { bundle, bundles, policy, now, fleet: view, hooks } = context;
+  const { bundle, bundles, policy, now, fleet: view } = context;
   if (!policy.fleet.enabled || bundle.activationRequestedAt !== undefined) return PASS;
   const paused = pauseOfRelease(context);
   if (paused !== undefined) return paused;
   const order = orderOf(bundle, policy);
   if (order === undefined) return PASS;
   if (view === undefined) return held('fleet/unknown', {}, 'event');
-  if (view.isOld === true) return held('fleet/reading', {}, 'event');
+  if (view.isOld === true) return reading(undefined);
   const alone = waitForOthers(view, { bundle, bundles, absentMs: policy.fleet.absent, now });
   if (alone !== undefined) return alone;
-  const out = hasBegunHook({ bundle, policy, hooks }) ? undefined : ownStateIn(view);
   // Its hook may have cordoned it before a restart of the daemon: then it comes last.
   const mayBeByHook = beforeActivate(bundle, policy) !== undefined;
-  if (out === 'cordoned' && !mayBeByHook) return held('fleet/cordoned', { node: view.self }, 'event');
-  const own = { place: ownPlace(order, view), out, lifted: liftedNodes(context) };
-  const turn = turnOf(turnRelease(bundle, bundles), view, order, own);
+  if (isCordoned(view) && !mayBeByHook) return held('fleet/cordoned', { node: view.self }, 'event');
+  const turn = turnOf(turnRelease(bundle, bundles), view, order, ownTurn(context));
+  // What others still load is known without their Node objects.
+  return (turn.kind === 'not-ready' ? undefined : unreadFacts(view, order)) ?? heldBy(turn, now);
+}
+
+function ownTurn(context: FleetContext): OwnTurn {
+  return {
+    sightings: context.sightings,
+    uptimeMs: context.boot?.uptimeMs ?? 0,
+    lifted: liftedNodes(context),
+    isLast: context.fleet !== undefined && isCordoned(context.fleet) && !hasBegunHook(context),
+  };
+}
+
+/**
+ * Facts about nodes come from their Node objects. Without them only an order by name can go on: by
+ * what was proven.
+ */
+function unreadFacts({ self, apiTrouble, readLabels, nodes }: FleetView, order: RollOutOrder) {
+  const keys = labelKeys(order);
+  const isRead = readLabels !== undefined && keys.every((key) => readLabels.includes(key));
+  if (apiTrouble === undefined)
+    return isRead || nodes.every(({ name }) => name === self) ? undefined : reading(undefined);
+  const isKnown = keys.length === 0 || (isRead && nodes.every(({ facts }) => facts !== undefined));
+  return isKnown ? undefined : reading(apiTrouble);
+}
+
+/** @param why the labels can't be read */
+function reading(why: string | undefined) {
+  return held('fleet/reading', { why }, 'event');
+}
+
+function heldBy(turn: Turn, now: number) {
   switch (turn.kind) {
     case 'go':
       return PASS;
-    case 'rolled-back':
-      return held('fleet/rolled-back', nodeData(turn.node, 0, turn), 'event');
+    case 'failed':
+      return held('fleet/failed', { ...nodeData(turn.node, 0, turn), why: turn.why }, 'event');
     case 'not-ready':
       return held('fleet/not-ready', nodeData(turn.nodes[0], turn.nodes.length - 1, turn), 'event');
     case 'before':
       return held('fleet/order', nodeData(turn.node, 0, turn), 'event');
-    case 'soak':
-      return held('fleet/soak', { ...nodeData(turn.node, 0, turn), soakMs: order.canary?.soakMs ?? 0 }, 'event');
+    case 'unavailable': {
+      const { node, why, most } = turn;
+      return held('fleet/unavailable', { ...nodeData(node, 0, turn), why, most }, 'event');
+    }
+    case 'settle':
+    case 'soak': {
+      const { node, forMs, leftMs } = turn;
+      const data = { ...nodeData(node, 0, turn), forMs };
+      const more = leftMs === undefined ? {} : { checkAgainAt: now + leftMs };
+      if (turn.kind === 'soak') return held('fleet/soak', data, 'event', more);
+      return held('fleet/settle', data, 'event', more);
+    }
   }
 }
 
@@ -83,7 +123,7 @@ export function pausesAfter(context: PauseContext): readonly Pause[] {
   });
   const heard = heardPauses(pauses, view, context, new Set(backs.map(({ pause }) => pause.id)));
   const fresh = backs
-    .filter(({ bundle, onRollback }) => orderOf(bundle, policy) !== undefined && onRollback === 'pause')
+    .filter(({ bundle, onRollback }) => onRollback === 'pause' && isFirstFailureEnough(orderOf(bundle, policy)))
     .map(({ pause }) => pause)
     .filter((one) => endOf(one) > now && !heard.some(({ id }) => id === one.id));
   /** Why the pause of a rollback on this node is over. */
@@ -100,6 +140,10 @@ export function pausesAfter(context: PauseContext): readonly Pause[] {
     return by === undefined ? one : { ...one, lifted: { node: view.self, by } };
   });
   return [...fresh, ...lifted];
+}
+
+function isFirstFailureEnough(order: RollOutOrder | undefined): boolean {
+  return order !== undefined && mostFailures(order) === 1;
 }
 
 /** The clock may have been ahead at the rollback. */
@@ -165,29 +209,40 @@ function orderOf({ payload }: Pick<StoredBundle, 'payload'>, policy: Policy): Ro
 
 export interface RollOutContext
   extends Pick<GateContext, 'bundle' | 'policy' | 'now' | 'clockSynchronised' | 'fleet' | 'absentImages' | 'pauses'> {
-  readonly boot: BootTime;
+  /** Its activation is due, or would be with all images. */
+  readonly isDue: boolean;
+  /** Only other nodes hold it. */
+  readonly waits: boolean;
 }
 
-/** What other nodes need to know for their order. */
-export type RollOutState = Pick<ReleaseStatus, 'place' | 'begun' | 'soaked' | 'back'>;
+/** What other nodes need to know for their order, and what the fleet process has to read. */
+export interface RollOutState extends Pick<ReleaseStatus, 'begun' | 'back' | 'disturbedMs' | 'fails'> {
+  /** It waits for its turn: keys of the labels that decide about it. */
+  readonly reads?: readonly string[];
+}
 
-/**
- * Undefined where there is nothing.
- *
- * @param isDue its activation is due, or would be with all images
- */
-export function rollOutState(context: RollOutContext, isDue: boolean): RollOutState | undefined {
-  const { bundle, policy, fleet: view, boot, now, absentImages } = context;
+/** Undefined where there is nothing. */
+export function rollOutState(context: RollOutContext): RollOutState | undefined {
+  const { bundle, policy, fleet: view, absentImages, isDue, waits } = context;
   const order = orderOf(bundle, policy);
   // The fleet process requests the lock of a release that has begun.
   if (order === undefined && policy.update.fleet_lock === '') return undefined;
+  const isComplete = absentImages === 0;
   const state: RollOutState = defined({
-    place: order && view && ownPlace(order, view),
-    begun: (isDue && absentImages === 0 && bundle.activatedAt === undefined) || undefined,
-    soaked: (order?.canary !== undefined && ranMs(bundle, boot, now) >= order.canary.soakMs) || undefined,
+    begun: (isDue && isComplete && bundle.activatedAt === undefined) || undefined,
     back: (view !== undefined && isGivenUp(bundle) && isPauseOver(bundle, view.self, context)) || undefined,
+    ...evidenceOf(bundle),
+    reads: order !== undefined && waits && isComplete ? labelKeys(order) : undefined,
   });
   return Object.keys(state).length === 0 ? undefined : state;
+}
+
+/** A restart begins the soak anew on other nodes. */
+function evidenceOf({ soak, activatedAt }: StoredBundle): Pick<RollOutState, 'disturbedMs' | 'fails'> {
+  if (soak === undefined || soak.activatedAt !== activatedAt) return {};
+  const times = soak.components.flatMap(({ disturbedMs }) => disturbedMs ?? []);
+  const fails = soak.components.some(({ counts, runs, failed }) => counts && runs.length === 0 && failed.length > 0);
+  return defined({ disturbedMs: times.length === 0 ? undefined : Math.max(...times), fails: fails || undefined });
 }
 
 /** Until its activation is requested again. */
@@ -196,19 +251,8 @@ function isGivenUp(bundle: StoredBundle): boolean {
   return isRolledBack(bundle) && activationRequestedAt <= rolledBackAt;
 }
 
-/** By the uptime, since the wall clock may jump. A reboot begins it again. */
-function ranMs({ activatedAt, activatedUptime }: StoredBundle, { bootId, uptimeMs }: BootTime, now: number): number {
-  if (activatedAt === undefined) return Number.NEGATIVE_INFINITY;
-  if (activatedUptime === undefined) return Math.min(uptimeMs, now - activatedAt);
-  return activatedUptime.bootId === bootId ? uptimeMs - activatedUptime.uptimeMs : uptimeMs;
-}
-
-function ownPlace(order: RollOutOrder, { labels }: FleetView): number | undefined {
-  return labels === undefined || !needsLabels(order) ? undefined : placeOf(order, labels);
-}
-
-function ownStateIn({ self, nodes }: FleetView): LeftOut | undefined {
-  return nodes.find(({ name }) => name === self)?.status?.out;
+function isCordoned({ self, nodes }: FleetView): boolean {
+  return nodes.find(({ name }) => name === self)?.facts?.isCordoned === true;
 }
 
 /** A hook before the activation may cordon the node. */

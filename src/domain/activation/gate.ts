@@ -1,7 +1,8 @@
 import type { ClockFault } from '../adoption/floors.ts';
 import type { FleetView } from '../fleet/node-status.ts';
 import type { Pause } from '../fleet/pause.ts';
-import type { ImageUses } from '../model/image.ts';
+import type { Sightings } from '../fleet/sightings.ts';
+import type { BootTime, ImageUses } from '../model/image.ts';
 import type { NodeFacts } from '../model/machine.ts';
 import type { TagConflict } from '../release/tags.ts';
 import type { Policy } from '../settings/settings.ts';
@@ -37,6 +38,8 @@ export interface GateContext extends RuleContext {
   /** Undefined when the fleet process does not answer. */
   readonly fleet: FleetView | undefined;
   readonly pauses?: readonly Pause[] | undefined;
+  readonly sightings?: Sightings | undefined;
+  readonly boot?: BootTime;
 }
 
 /** Its words are in report/reasons/holds.ts. */

@@ -1,4 +1,4 @@
-import { type RollOutContext, type RollOutState, rollOutState, turnRelease } from '../activation/fleet-gate.ts';
+import { type RollOutState, rollOutState, turnRelease } from '../activation/fleet-gate.ts';
 import type { GateContext } from '../activation/gate.ts';
 import { type ActivationHold, judgeGates } from '../activation/gates.ts';
 import { pathOf, placeIn, type StreamPaths } from '../activation/read-paths.ts';
@@ -107,6 +107,7 @@ export function assessBundle(bundle: StoredBundle, context: BundleContext): Bund
     foreignTag: foreignTag(bundle, stored.bundles),
     imageUses: observed.imageUses,
     fleet: observed.fleet,
+    sightings: observed.sightings,
     pauses: stored.pauses,
     ...memory,
   });
@@ -368,13 +369,14 @@ interface ActivationVerdict {
   readonly checkAgainAt: number | undefined;
 }
 
-type ActivationContext = Omit<GateContext & RollOutContext, 'bundle'>;
+type ActivationContext = Omit<GateContext, 'bundle'>;
 
 function assessActivation(bundle: StoredBundle, context: ActivationContext): ActivationVerdict {
   const { holds, checkAgainAt } = judgeGates({ ...context, bundle });
   const isFree = holds.every(({ keepsDue }) => keepsDue === true);
   const activationDue = isFree && isWanted(bundle, context);
-  const rollOut = rollOutState({ ...context, bundle }, activationDue);
+  const waits = isWanted(bundle, context) && holds.every(({ gate, keepsDue }) => gate === 'fleet' || keepsDue === true);
+  const rollOut = rollOutState({ ...context, bundle, isDue: activationDue, waits });
   return { activationDue, isRequested: isRequested(bundle, context.bundles), holds, rollOut, checkAgainAt };
 }
 

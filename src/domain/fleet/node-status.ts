@@ -4,7 +4,7 @@ import { plainDocument } from '../../platform/plain-text.ts';
 import { is, maybe, type Parsed } from '../../platform/schema.ts';
 import { PHASES } from '../model/condition.ts';
 import { type BundleId, hexOf } from '../model/digest.ts';
-import { type Labels, MOST_PLACES } from '../model/roll-out-order.ts';
+import type { Labels } from '../model/roll-out-order.ts';
 import { MOST_PAUSES, pause } from './pause.ts';
 
 /** Most bytes of the annotation: annotations of a Node are read by many programs. */
@@ -30,19 +30,18 @@ const release = v.object({
   ),
   incomplete: maybe(v.literal(true), 'Images are lacking or not pinned, though the phase says more.'),
   reason: maybe(shortText(253), 'Code of the reason why it does not continue.'),
-  place: maybe(
-    v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(MOST_PLACES)),
-    'Of a release with an order by labels: nodes of a lower place come first. Absent: the last place.',
-  ),
   begun: maybe(v.literal(true), 'Its activation is due, or runs.'),
   back: maybe(v.literal(true), 'It was rolled back, and only a pause holds it on the other nodes.'),
-  soaked: maybe(v.literal(true), 'It has run for as long as the order asks of a canary.'),
+  disturbedMs: maybe(
+    v.pipe(v.number(), v.minValue(0)),
+    'Changes when containers of it restart: then a soak begins anew on the other nodes.',
+  ),
+  fails: maybe(v.literal(true), 'Containers of it exit with errors, and none of these components runs.'),
+  degraded: maybe(
+    v.literal(true),
+    'It is activated, and its images or pins are missing, or it is not trusted any more.',
+  ),
 });
-
-/** Nodes that the order leaves out: others do not wait for them. */
-export const LEFT_OUT = ['cordoned', 'not-ready'] as const;
-
-export type LeftOut = (typeof LEFT_OUT)[number];
 
 /** What a node reports to the others, on the wire and as version 1 of the annotation. */
 export const nodeStatus = v.object({
@@ -62,10 +61,6 @@ export const nodeStatus = v.object({
     'How many releases did not fit. Whether the node has an unnamed release is unknown then.',
   ),
   pauses: maybe(v.pipe(v.array(pause), v.maxLength(MOST_PAUSES)), 'Pauses of roll-outs, also lifted ones.'),
-  out: maybe(
-    v.picklist(LEFT_OUT),
-    'Its Node is cordoned, as while it is drained, or not `Ready`. Absent: neither, or not known.',
-  ),
 });
 
 export type ReleaseStatus = Parsed<typeof release>;
@@ -174,6 +169,19 @@ export interface FleetNode {
    * listened. A jump of the wall clock and a restart of the process make no node absent.
    */
   readonly isAbsent: boolean;
+  /** It gave no sign of life for minutes. */
+  readonly isSilent?: true;
+  /** Absent where the Kubernetes API has not shown its Node. */
+  readonly facts?: NodeFacts;
+}
+
+/** Of its Node object, which other nodes can't write to. */
+export interface NodeFacts {
+  /** Those that {@link FleetView.readLabels} names, and that of the control plane. */
+  readonly labels: Labels;
+  /** Of its kubelet. Absent while only metadata is read. */
+  readonly isReady?: boolean;
+  readonly isCordoned?: boolean;
 }
 
 /** What the fleet process reports to the daemon about the cluster. */
@@ -187,10 +195,12 @@ export interface FleetView {
   readonly apiTrouble?: string;
   /** Other nodes may have changed: they are read anew once this node needs something. */
   readonly isOld?: true;
+  /** Kubernetes has no Node of this name any more: other nodes do not listen to this one. */
+  readonly isRemoved?: true;
   /** How long the fleet process has searched other nodes. Default `new`. */
   readonly search?: Search;
-  /** Of the own Node; absent until the Kubernetes API has answered. */
-  readonly labels?: Labels;
+  /** Keys of the labels that are read, with `Ready` and cordons; absent while they are not. */
+  readonly readLabels?: readonly string[];
   /** Of `update.fleet_lock`; absent without that setting. */
   readonly lock?: RebootLock;
 }

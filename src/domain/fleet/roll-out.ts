@@ -1,250 +1,345 @@
-import type { Phase } from '../model/condition.ts';
-import { type BundleId, hexOf } from '../model/digest.ts';
-import type { Reason } from '../model/reason.ts';
-import { BY_NAME, MOST_PLACES, mostUnavailable, needsLabels, type RollOutOrder } from '../model/roll-out-order.ts';
-import { compareVersions, fitsScheme, schemeOf, type VersionScheme } from '../model/version.ts';
+import { digestOf } from '../../platform/digest.ts';
 import {
-  type FleetNode,
-  type FleetView,
-  isCut,
-  type LeftOut,
-  type NodeStatus,
-  type ReleaseStatus,
-} from './node-status.ts';
+  BY_NAME,
+  isControlPlane,
+  mostFailures,
+  mostUnavailable,
+  placeOf,
+  type RollOutOrder,
+  settleOf,
+} from '../model/roll-out-order.ts';
+import {
+  type AwaitedNode,
+  awaitedNode,
+  hasGoneOn,
+  isActivated,
+  isBack,
+  isMoving,
+  isReady,
+  type TurnRelease,
+} from './awaited-node.ts';
+import type { FleetNode, FleetView, ReleaseStatus } from './node-status.ts';
+import { NO_SIGHTINGS, readyNodes, type Sighting, type Sightings, sightingKey } from './sightings.ts';
 
-export interface TurnRelease {
-  readonly bundleId: BundleId;
-  readonly name: string;
-  readonly version: string;
-  /** GOARCH. */
-  readonly arch: string;
-  /** Undefined while its versions fit both. */
-  readonly scheme: VersionScheme | undefined;
-  /** The version that it replaces on this node; absent for the first of its stream. */
-  readonly replaces?: string | undefined;
-}
+/** Why a node counts as unavailable. */
+export type Unavailable = 'not-ready' | 'silent' | 'cordoned' | 'between';
 
-export interface AwaitedNode {
-  readonly name: string;
-  /** Absent when the node lacks the release, or that is not known. */
-  readonly release?: ReleaseStatus;
-  /** It has more releases than it reported. */
-  readonly isUnknown?: true;
-}
+/** Why a node counts as failed. */
+export type Failure = 'rolled-back' | 'not-ready' | 'silent' | 'degraded';
 
 /**
- * `before`: the first node that has to activate first, or whose activation has to end. `soak`: the
- * first canary that has to run it for longer.
+ * - `failed`: so many nodes failed that a person has to decide;
+ * - `before`: the first node that has to activate first, or whose activation has to end;
+ * - `settle`, `soak`: the first node, or canary, that has to run it well for longer, `leftMs` where
+ *   time alone is lacking;
+ * - `unavailable`: other nodes that are unavailable leave no room for one more.
  */
-export type Turn = (
+type Verdict =
   | { readonly kind: 'go' }
-  | { readonly kind: 'rolled-back'; readonly node: AwaitedNode }
+  | { readonly kind: 'failed'; readonly node: AwaitedNode; readonly why: Failure }
   | { readonly kind: 'not-ready'; readonly nodes: readonly [AwaitedNode, ...AwaitedNode[]] }
-  | { readonly kind: 'before' | 'soak'; readonly node: AwaitedNode }
-) &
-  LeftOutNodes;
+  | { readonly kind: 'before'; readonly node: AwaitedNode }
+  | { readonly kind: 'settle' | 'soak'; readonly node: AwaitedNode; readonly forMs: number; readonly leftMs?: number }
+  | { readonly kind: 'unavailable'; readonly node: AwaitedNode; readonly why: Unavailable; readonly most: number };
 
-/** Names of nodes that nobody waits for. */
-interface LeftOutNodes {
-  /** Silent. */
+export type Turn = Verdict & {
+  /** Names of silent nodes that nobody waits for. */
   readonly absent: readonly string[];
+  /** The same of cordoned ones. */
   readonly out: readonly string[];
+  /** All nodes that take part, with this one, the first to go first. */
+  readonly line: readonly Place[];
+};
+
+export interface Place {
+  readonly name: string;
+  readonly isCanary: boolean;
+  readonly state: 'done' | 'settles' | 'between' | 'waits' | 'failed' | 'loads';
+  /** Until it counts as done, where time alone is lacking. */
+  readonly leftMs?: number;
 }
 
-/** What this node knows of itself. */
+/** What this node knows besides the reports of others. */
 export interface OwnTurn {
-  /** Undefined while it does not know its labels. */
-  readonly place?: number | undefined;
-  readonly out?: LeftOut | undefined;
-  /** Nodes that went back, and whose pause a person lifted. */
+  readonly sightings?: Sightings | undefined;
+  /** Of this machine, in milliseconds. */
+  readonly uptimeMs?: number;
+  /** Nodes that went back, and whose pause was lifted. */
   readonly lifted?: ReadonlySet<string>;
+  /** Others may leave it out, so it waits for all of them. */
+  readonly isLast?: boolean;
 }
 
 interface Member extends AwaitedNode {
+  readonly isSelf: boolean;
+  readonly isControlPlane: boolean;
   readonly place: number;
-  readonly isOut: boolean;
-  readonly state?: LeftOut | undefined;
+  /** Undefined while it is not known. */
+  readonly isReady: boolean | undefined;
+  readonly isSilent: boolean;
+  readonly isAbsent: boolean;
+  readonly isCordoned: boolean;
+  /** It ever reported something. */
+  readonly hasReported: boolean;
+  readonly sighting: Sighting | undefined;
+  /** It does not activate the release: only whether it is available matters. */
+  readonly isBystander: boolean;
 }
 
 interface Stage {
   readonly member: Member;
+  /** Those of a lower one go first. */
   readonly stage: number;
   readonly isCanary: boolean;
 }
 
-const ACTIVATED: ReadonlySet<Phase> = new Set(['activated', 'active', 'proven']);
+interface Question extends Required<Pick<OwnTurn, 'uptimeMs' | 'isLast'>> {
+  readonly release: TurnRelease;
+  readonly order: RollOutOrder;
+}
+
+/** After an activation a node may reboot. One that is not `Ready` for so long counts as failed. */
+const FAILED_MS = 5 * 60_000;
 
 /**
- * The order of an activation in a cluster: all nodes load the images. Then the groups activate one
- * after the other, and in a group by name, at most `maxUnavailable` at the same time. A node is
- * done when it has activated and, where containers show it, runs the release. All nodes compute the
- * same order, so no lock is needed: an old report only makes a node wait longer. A node that went
- * back stops the others until its pause is over; one of an older stickpin stops them for good.
+ * The order of an activation in a cluster: all nodes load the images. Then the canaries activate,
+ * then the groups one after the other, and in a group by name, while at most `maxUnavailable` nodes
+ * of the stream are unavailable. All nodes compute the same order, so no lock is needed.
+ *
+ * INVARIANTS: what a node reports decides about itself only, and makes others wait. Labels, `Ready`
+ * and cordons come from the Kubernetes API. How long a node has run the release well is measured on
+ * this node.
  */
-export function turnOf(
-  release: TurnRelease,
-  { self, nodes }: FleetView,
-  order: RollOutOrder = BY_NAME,
-  own: OwnTurn = {},
-): Turn {
-  const others = nodes.filter(({ name }) => name !== self).sort((a, b) => byName(a.name, b.name));
-  const isSilent = (node: FleetNode) => node.isAbsent && !isSilentCanary(node, release, order);
-  const absent = others.filter(isSilent).map(({ name }) => name);
-  const members = others
-    .filter((node) => !isSilent(node) && !hasGoneOn(node, release))
-    .flatMap((node) => memberOf(node, release, order) ?? [])
-    .filter(({ name, release }) => release?.back !== true && own.lifted?.has(name) !== true);
-  const out = members.filter(({ isOut }) => isOut).map(({ name }) => name);
-  const leftOut = { absent, out };
-  const back = members.find((node) => node.release !== undefined && isBack(node.release));
-  if (back !== undefined) return { kind: 'rolled-back', node: awaited(back), ...leftOut };
-  const [lagging, ...more] = members.filter((node) => !isReady(node) && !node.isOut).map(awaited);
-  if (lagging !== undefined) return { kind: 'not-ready', nodes: [lagging, ...more], ...leftOut };
-  const me = { name: self, place: placeIn(order, own.place), isOut: own.out !== undefined };
-  // It comes behind all nodes that take part; a cordoned one may stay so for ever.
-  const ahead = me.isOut ? members.filter(({ isOut, state }) => !(isOut && state === 'cordoned')) : members;
-  return { ...turnInLine(me, stagesOf([...ahead, me], order), order), ...leftOut };
-}
-
-function turnInLine(me: Member, line: readonly Stage[], order: RollOutOrder) {
-  const at = line.findIndex(({ member }) => member === me);
-  const own = line[at]?.stage ?? 0;
-  const earlier = line.find((one) => one.stage < own && !isFinished(one));
-  if (earlier !== undefined) {
-    const kind = isActivated(earlier.member) ? 'soak' : 'before';
-    return { kind, node: awaited(earlier.member) } as const;
+export function turnOf(release: TurnRelease, view: FleetView, order: RollOutOrder = BY_NAME, own: OwnTurn = {}): Turn {
+  const question = { release, order, uptimeMs: own.uptimeMs ?? 0, isLast: own.isLast === true };
+  const all = membersOf(release, view, order, own.sightings ?? NO_SIGHTINGS);
+  const others = all.filter((one) => !one.isSelf && !one.isBystander);
+  const members = others.filter((one) => !isLeftOut(one) && !(one.release && isBack(one.release)));
+  const failed = failuresOf(others, question, own.lifted);
+  const line = stagesOf([...all.filter((one) => one.isSelf), ...members], question);
+  const shown = {
+    absent: others.filter((one) => one.isAbsent && isLeftOut(one)).map(({ name }) => name),
+    out: others.filter((one) => !one.isAbsent && isLeftOut(one)).map(({ name }) => name),
+    line: line.map((stage) => shownPlace(stage, failed, question)),
+  };
+  const [first] = failed;
+  if (first !== undefined && failed.length >= mostFailures(order)) {
+    return { kind: 'failed', node: awaited(first.member), why: first.why, ...shown };
   }
-  const group = line.filter(({ stage }) => stage === own);
-  const ahead = line.slice(0, at).filter(({ stage, member }) => stage === own && !isActivated(member));
-  // A node that comes back to the order waits for the activations that have begun without it.
-  const behind = line.slice(at + 1).filter(({ member }) => isMoving(member));
-  const [first, ...others] = [...ahead, ...behind];
-  const hasSlot = first === undefined || others.length + 1 < mostUnavailable(order, group.length);
-  return hasSlot ? ({ kind: 'go' } as const) : ({ kind: 'before', node: awaited(first.member) } as const);
+  const [lagging, ...more] = members.filter((node) => !isReady(node)).map(awaited);
+  if (lagging !== undefined) return { kind: 'not-ready', nodes: [lagging, ...more], ...shown };
+  return { ...turnInLine(line, all, question), ...shown };
 }
 
-/** Behind all places of nodes that take part. */
-const OUT = 2 * MOST_PLACES;
+function turnInLine(line: readonly Stage[], all: readonly Member[], question: Question): Verdict {
+  const at = line.findIndex(({ member }) => member.isSelf);
+  const me = line[at];
+  if (me === undefined) return { kind: 'go' };
+  const earlier = line.find((one) => one.stage < me.stage && !isFinished(one, question));
+  if (earlier !== undefined) return waitFor(earlier, question);
+  const group = line.filter(({ stage }) => stage === me.stage);
+  const ahead = line.slice(0, at).filter((one) => one.stage === me.stage && !isFinished(one, question));
+  const used = all.flatMap((member) => {
+    const why = member.isSelf ? undefined : unavailability(member, question);
+    return why === undefined ? [] : [{ member, why }];
+  });
+  const isUsed = ({ member }: Stage) => used.some((one) => one.member === member);
+  // INVARIANT: two of a control plane are never down at once, or etcd loses its quorum.
+  const peers = me.member.isControlPlane ? used.filter(({ member }) => member.isControlPlane) : [];
+  const isUpgrade = question.release.replaces !== undefined;
+  if (me.member.isReady === false && !(isUpgrade && peers.length > 0)) {
+    // It is unavailable already, and may need the release to become `Ready`.
+    const rival =
+      ahead.find(({ member }) => member.isReady === false) ??
+      line.find((one) => one !== me && isBetween(one.member, question));
+    return rival === undefined ? { kind: 'go' } : waitFor(rival, question);
+  }
+  const most = mostUnavailable(question.order, group.length);
+  const waiting = ahead.filter((one) => !isUsed(one));
+  if (peers.length === 0 && used.length + waiting.length < most) return { kind: 'go' };
+  const [next] = ahead;
+  const nextWhy = used.find(({ member }) => member === next?.member)?.why;
+  if (peers.length === 0 && next !== undefined && (nextWhy === undefined || nextWhy === 'between')) {
+    return waitFor(next, question);
+  }
+  const [blocking] = peers.length > 0 ? peers : used;
+  if (blocking === undefined) return { kind: 'go' };
+  const { member, why } = blocking;
+  const stage = line.find((one) => one.member === member);
+  if (why === 'between' && stage !== undefined) return waitFor(stage, question);
+  return { kind: 'unavailable', node: awaited(member), why, most: peers.length > 0 ? 1 : most };
+}
 
-function stagesOf(members: readonly Member[], { canary }: RollOutOrder): readonly Stage[] {
-  const rank = ({ place, isOut }: Member) => place + (isOut ? OUT : 0);
-  const line = members.toSorted((a, b) => rank(a) - rank(b) || byName(a.name, b.name));
-  return line.map((member, at) => {
-    const isAmongFirst = typeof canary?.nodes === 'number' && at < canary.nodes && !member.isOut;
-    const isCanary = isAmongFirst || (typeof canary?.nodes === 'string' && member.place === 0);
-    return { member, stage: isAmongFirst ? -1 : rank(member), isCanary };
+function membersOf(
+  release: TurnRelease,
+  view: FleetView,
+  order: RollOutOrder,
+  sightings: Sightings,
+): readonly Member[] {
+  const ready = readyNodes(view);
+  const isKnown = view.nodes.some(({ name }) => name === view.self);
+  const nodes: readonly FleetNode[] = isKnown ? view.nodes : [...view.nodes, { name: view.self, isAbsent: false }];
+  const inLine = nodes.toSorted((a, b) => byName(a.name, b.name));
+  return inLine.flatMap((node): Member | Member[] => {
+    const { name, facts, status } = node;
+    const isSelf = name === view.self;
+    const isOfControlPlane = isControlPlane(facts?.labels);
+    const found = awaitedNode(node, release);
+    if (found === undefined && !isSelf && !isOfControlPlane) return [];
+    return {
+      name,
+      ...found,
+      isSelf,
+      isControlPlane: isOfControlPlane,
+      place: placeOf(order, facts?.labels ?? {}),
+      isReady: ready.get(name),
+      isSilent: node.isSilent === true,
+      isAbsent: node.isAbsent,
+      isCordoned: facts?.isCordoned === true,
+      hasReported: status !== undefined,
+      sighting: found?.release && sightings.get(sightingKey(name, found.release.bundle)),
+      isBystander: found === undefined || hasGoneOn(node, release),
+    };
   });
 }
 
-function isFinished({ member, isCanary }: Stage): boolean {
-  if (!isActivated(member)) return false;
-  return !isCanary || (member.release?.soaked === true && member.state !== 'not-ready');
+/**
+ * Silent for `fleet.absent`, or a worker that is cordoned and has not begun. Nodes of the control
+ * plane that ever reported something are always waited for.
+ */
+function isLeftOut(member: Member): boolean {
+  const { isControlPlane, isAbsent, isCordoned, hasReported, release } = member;
+  if (isControlPlane && hasReported) return false;
+  const hasBegun = release !== undefined && (isActivated(release) || isMoving(release));
+  return isAbsent ? !hasFallenSilent(member) : isCordoned && !hasBegun;
 }
 
-/** One that fell silent with the release in force may have broken by it: the rest waits for it. */
-function isSilentCanary(node: FleetNode, release: TurnRelease, { canary }: RollOutOrder): boolean {
-  const found = canary === undefined ? undefined : awaitedNode(node, release);
-  return found !== undefined && isActivated(found);
+/** It may have broken by the release. One that has proved it did not. */
+function hasFallenSilent({ isAbsent, release }: Member): boolean {
+  if (!isAbsent || release === undefined) return false;
+  return isMoving(release) || (isActivated(release) && release.phase !== 'proven');
 }
 
-function memberOf(node: FleetNode, release: TurnRelease, order: RollOutOrder): Member | undefined {
-  const found = awaitedNode(node, release);
-  if (found === undefined) return undefined;
-  const state = node.status?.out;
-  const isOut = state !== undefined && !isActivated(found) && !isMoving(found);
-  return { ...found, place: placeIn(order, found.release?.place), isOut, state };
+interface FailedMember {
+  readonly member: Member;
+  readonly why: Failure;
 }
 
-function placeIn(order: RollOutOrder, place: number | undefined): number {
-  return needsLabels(order) ? (place ?? MOST_PLACES) : 1;
+function failuresOf(
+  others: readonly Member[],
+  question: Question,
+  lifted: ReadonlySet<string> = new Set(),
+): readonly FailedMember[] {
+  return others.flatMap((member): FailedMember | FailedMember[] => {
+    const why = failureOf(member, question, lifted);
+    return why === undefined ? [] : { member, why };
+  });
 }
 
-function awaited({ place: _, isOut: __, state: ___, ...node }: Member): AwaitedNode {
-  return node;
+function failureOf(member: Member, { uptimeMs }: Question, lifted: ReadonlySet<string>): Failure | undefined {
+  const { name, release, sighting } = member;
+  if (release === undefined) return undefined;
+  if (isBack(release)) return release.back === true || lifted.has(name) ? undefined : 'rolled-back';
+  if (hasFallenSilent(member)) return 'silent';
+  if (!isActivated(release) || isLeftOut(member)) return undefined;
+  if (sighting?.kind === 'ill' && uptimeMs - sighting.sinceMs >= FAILED_MS) return 'not-ready';
+  return release.degraded === true ? 'degraded' : undefined;
 }
 
-/** Its activation is due or has begun, and has not ended. */
-function isMoving({ release }: AwaitedNode): boolean {
-  if (release === undefined || isBack(release)) return false;
-  return release.begun === true || (release.current === true && release.runs === false);
-}
-
-export function isCounted(node: FleetNode, release: TurnRelease): boolean {
-  return !node.isAbsent && !hasGoneOn(node, release);
-}
-
-export function isMadeFor({ status }: FleetNode, { arch }: TurnRelease): boolean {
-  return status?.arch === undefined || status.arch === arch;
+function stagesOf(members: readonly Member[], question: Question): readonly Stage[] {
+  const canaries = canariesOf(members, question);
+  const stageOf = (member: Member) => {
+    if (member.isSelf && question.isLast) return Number.POSITIVE_INFINITY;
+    return canaries.has(member) ? -1 : member.place;
+  };
+  return members
+    .map((member) => ({ member, stage: stageOf(member), isCanary: canaries.has(member) }))
+    .sort((a, b) => a.stage - b.stage || byName(a.member.name, b.member.name));
 }
 
 /**
- * After a downgrade versions show nothing: all nodes of the architecture have a later one before.
+ * By a hash of the bundle and the name of each node, so that no node can choose itself. Of the role
+ * that comes first, which a node can't give itself either.
  */
-function hasGoneOn({ status }: FleetNode, release: TurnRelease): boolean {
-  const { version, replaces, scheme } = release;
-  const isDowngrade = replaces !== undefined && isLater(replaces, version, scheme);
-  return !isDowngrade && isPast(status, release);
+function canariesOf(members: readonly Member[], { release, order }: Question): ReadonlySet<Member> {
+  const { canary, controlPlane } = order;
+  if (canary === undefined) return new Set();
+  if (typeof canary.nodes === 'string') return new Set(members.filter(({ place }) => place === 0));
+  const role = (one: Member) => (controlPlane === 'with' || one.isControlPlane === (controlPlane === 'first') ? 0 : 1);
+  const drawn = members.map((member) => ({ member, lot: digestOf(`${release.bundleId} ${member.name}`) }));
+  drawn.sort((a, b) => role(a.member) - role(b.member) || byName(a.lot, b.lot));
+  return new Set(drawn.slice(0, canary.nodes).map(({ member }) => member));
 }
 
-/** Undefined for a node of another architecture, which never loads the bundle. */
-export function awaitedNode(node: FleetNode, wanted: TurnRelease): AwaitedNode | undefined {
-  const { name, status } = node;
-  const isOther = !isMadeFor(node, wanted);
-  const id = hexOf(wanted.bundleId).slice(0, 16);
-  const release = status?.releases.find((one) => (isOther ? isSameRelease(one, wanted) : one.bundle === id));
-  if (release !== undefined) return { name, release };
-  return isOther ? undefined : { name, ...(isCut(status) && { isUnknown: true }) };
+function unavailability(member: Member, question: Question): Unavailable | undefined {
+  const { isControlPlane, isReady, isCordoned, isSilent, isAbsent, hasReported, release } = member;
+  if (isLeftOut(member) && !isControlPlane) return undefined;
+  if (isReady === false) return 'not-ready';
+  const isActive = release !== undefined && !member.isBystander && isActivated(release);
+  if (isCordoned && (isControlPlane || isActive)) return 'cordoned';
+  if (hasReported && (isSilent || isAbsent)) return 'silent';
+  return isBetween(member, question) ? 'between' : undefined;
 }
 
-/** Also for another architecture: both follow one order. */
-function isSameRelease({ name, version, phase }: ReleaseStatus, wanted: TurnRelease): boolean {
-  return name === wanted.name && version === wanted.version && phase !== 'retired' && phase !== 'rejected';
+/** Under way: its activation has begun, and it has not run the release well for `settle`. */
+function isBetween({ release, sighting, isBystander, ...member }: Member, { order, uptimeMs }: Question): boolean {
+  if (release === undefined || isBystander || member.isSelf) return false;
+  return isMoving(release) || (isActivated(release) && wellMs(sighting, uptimeMs) < settleOf(order));
 }
 
-export function isReady({ release }: AwaitedNode): boolean {
-  return release !== undefined && isLoaded(release);
+function wellMs(sighting: Sighting | undefined, uptimeMs: number): number {
+  return sighting?.kind === 'well' ? uptimeMs - sighting.sinceMs : 0;
 }
 
-function isActivated({ release }: AwaitedNode): boolean {
-  return release !== undefined && ACTIVATED.has(release.phase) && isInForce(release) && release.runs !== false;
+function isFinished({ member, isCanary }: Stage, question: Question): boolean {
+  const { release, sighting } = member;
+  if (release === undefined || !isActivated(release)) return false;
+  return (
+    hasReached(member, release, isCanary, question) &&
+    wellMs(sighting, question.uptimeMs) >= neededMs(isCanary, question)
+  );
+}
+
+/** Where nothing is known of its kubelet, only evidence of containers counts. */
+function hasReached({ isReady }: Member, release: ReleaseStatus, isCanary: boolean, { order }: Question): boolean {
+  const needsProof = isCanary || order.done === 'proven' || isReady === undefined;
+  return !needsProof || release.phase === 'proven' || release.runs === undefined;
+}
+
+function neededMs(isCanary: boolean, { order }: Question): number {
+  return Math.max(settleOf(order), isCanary ? (order.canary?.soakMs ?? 0) : 0);
+}
+
+function waitFor({ member, isCanary }: Stage, question: Question): Verdict {
+  const node = awaited(member);
+  const { release, sighting } = member;
+  if (release === undefined || !isActivated(release)) return { kind: 'before', node };
+  if (member.isReady === false) return { kind: 'unavailable', node, why: 'not-ready', most: 1 };
+  const forMs = neededMs(isCanary, question);
+  const kind = isCanary ? 'soak' : 'settle';
+  if (!hasReached(member, release, isCanary, question)) return { kind, node, forMs };
+  return { kind, node, forMs, leftMs: Math.max(0, forMs - wellMs(sighting, question.uptimeMs)) };
+}
+
+function shownPlace(stage: Stage, failed: readonly FailedMember[], question: Question): Place {
+  const { member, isCanary } = stage;
+  const { name, release } = member;
+  const place = { name, isCanary };
+  if (failed.some((one) => one.member === member)) return { ...place, state: 'failed' };
+  if (isFinished(stage, question)) return { ...place, state: 'done' };
+  if (release !== undefined && isActivated(release) && !member.isSelf) {
+    const wait = waitFor(stage, question);
+    return { ...place, state: 'settles', ...('leftMs' in wait && { leftMs: wait.leftMs }) };
+  }
+  if (release !== undefined && isMoving(release)) return { ...place, state: 'between' };
+  return { ...place, state: isReady(member) || member.isSelf ? 'waits' : 'loads' };
+}
+
+function awaited({ name, release, isUnknown }: Member): AwaitedNode {
+  return { name, ...(release && { release }), ...(isUnknown && { isUnknown }) };
 }
 
 /** By code units, so that every node sorts alike. */
 function byName(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
-}
-
-const ROLLED_BACK = 'engine/rolled-back' satisfies Reason['code'];
-
-function isBack({ reason }: Pick<ReleaseStatus, 'reason'>): boolean {
-  return reason === ROLLED_BACK;
-}
-
-/** Whether the tags of a release are in force and stay. The phase does not show a rollback. */
-export function isInForce(release: Pick<ReleaseStatus, 'current' | 'reason'>): boolean {
-  return release.current === true && !isBack(release);
-}
-
-const LOADED: ReadonlySet<Phase> = new Set(['ready', 'activated', 'active', 'proven', 'superseded']);
-
-/** Not `retired`: a release that never became complete is retired too. */
-export function isLoaded({ phase, incomplete }: Pick<ReleaseStatus, 'phase' | 'incomplete'>): boolean {
-  return LOADED.has(phase) && incomplete !== true;
-}
-
-interface StreamVersion {
-  readonly name: string;
-  readonly version: string;
-  readonly scheme?: VersionScheme | undefined;
-}
-
-export function isPast(status: NodeStatus | undefined, { name, version, scheme }: StreamVersion): boolean {
-  const current = status?.releases.find((one) => one.name === name && one.current === true);
-  return current !== undefined && isLater(current.version, version, scheme);
-}
-
-/** False when unknown. */
-function isLater(version: string, than: string, scheme: VersionScheme | undefined): boolean {
-  const way = scheme ?? schemeOf([{ version }, { version: than }]) ?? 'semver';
-  return fitsScheme(version, way) && fitsScheme(than, way) && compareVersions(version, than, way) > 0;
 }

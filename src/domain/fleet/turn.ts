@@ -3,7 +3,6 @@ import type { Phase } from '../model/condition.ts';
 import { hexOf } from '../model/digest.ts';
 import type { Reason } from '../model/reason.ts';
 import { compareVersions } from '../model/version.ts';
-import type { FleetNode, FleetView, ReleaseStatus, Search } from './node-status.ts';
 import {
   type AwaitedNode,
   awaitedNode,
@@ -14,7 +13,8 @@ import {
   isPast,
   isReady,
   type TurnRelease,
-} from './roll-out.ts';
+} from './awaited-node.ts';
+import type { FleetNode, FleetView, ReleaseStatus, Search } from './node-status.ts';
 
 export interface LoadingNodes {
   readonly loading: number;

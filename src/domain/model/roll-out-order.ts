@@ -10,6 +10,12 @@ export interface RollOutOrder {
   readonly maxUnavailable: readonly MaxUnavailable[];
   /** Whether a rollback on this node pauses the roll-out on all. Default `pause`. */
   readonly onRollback?: OnRollback | undefined;
+  /** How long a node must run the release and be Ready until it counts as done. */
+  readonly settleMs?: number | undefined;
+  /** What a node must have reached. Canaries must always be `proven`. Default `activated`. */
+  readonly done?: OrderGoal | undefined;
+  /** How many nodes may fail before the rest waits for a person. Default 1. */
+  readonly pauseAfterFailures?: number | undefined;
 }
 
 /** Bundle format, `update.order`. `groups`, `labels`: label selectors. */
@@ -19,6 +25,9 @@ export interface ReleaseOrder {
   readonly canary?: { readonly nodes?: number; readonly labels?: string; readonly soakMinutes?: number };
   readonly maxUnavailable?: MaxUnavailable;
   readonly onRollback?: OnRollback;
+  readonly settleSeconds?: number;
+  readonly done?: OrderGoal;
+  readonly pauseAfterFailures?: number;
 }
 
 export const CONTROL_PLANE_PLACES = ['last', 'first', 'with'] as const;
@@ -28,6 +37,12 @@ export type ControlPlanePlace = (typeof CONTROL_PLANE_PLACES)[number];
 export const ON_ROLLBACK = ['pause', 'go-on'] as const;
 
 type OnRollback = (typeof ON_ROLLBACK)[number];
+
+export const ORDER_GOALS = ['activated', 'proven'] as const;
+
+type OrderGoal = (typeof ORDER_GOALS)[number];
+
+const SETTLE_MS = 120_000;
 
 export interface Canary {
   readonly nodes: number | string;
@@ -44,7 +59,7 @@ const DEFAULT_SOAK_MINUTES = 60;
 
 /** Bundle format, `update.order`. */
 export function orderOfRelease(order: ReleaseOrder): RollOutOrder {
-  const { controlPlane, groups, canary, maxUnavailable = 1, onRollback } = order;
+  const { controlPlane, groups, canary, maxUnavailable = 1, onRollback, settleSeconds } = order;
   const { nodes, labels, soakMinutes = DEFAULT_SOAK_MINUTES } = canary ?? {};
   const chosen = nodes ?? labels;
   return {
@@ -53,13 +68,16 @@ export function orderOfRelease(order: ReleaseOrder): RollOutOrder {
     canary: chosen === undefined ? undefined : { nodes: chosen, soakMs: soakMinutes * 60_000 },
     maxUnavailable: [maxUnavailable],
     onRollback,
+    settleMs: settleSeconds === undefined ? undefined : settleSeconds * 1_000,
+    done: order.done,
+    pauseAfterFailures: order.pauseAfterFailures,
   };
 }
 
 /**
  * A node's own settings only add waiting to the order that is signed with a release: fewer nodes at
- * the same time, a longer soak, and a pause after a rollback. Who comes before whom is the same on
- * all nodes.
+ * the same time and fewer failures, a longer soak and settling, proven nodes, and a pause after a
+ * rollback. Who comes before whom is the same on all nodes.
  */
 export function stricterOrder(signed: RollOutOrder, own: RollOutOrder): RollOutOrder {
   const canary = signed.canary && {
@@ -68,7 +86,20 @@ export function stricterOrder(signed: RollOutOrder, own: RollOutOrder): RollOutO
   };
   const maxUnavailable = [...signed.maxUnavailable, ...own.maxUnavailable];
   const onRollback = own.onRollback === 'pause' ? 'pause' : signed.onRollback;
-  return { ...signed, canary, maxUnavailable, onRollback };
+  const done = own.done === 'proven' ? 'proven' : signed.done;
+  const settleMs = Math.max(settleOf(signed), own.settleMs ?? 0);
+  const pauseAfterFailures = Math.min(mostFailures(signed), own.pauseAfterFailures ?? Number.POSITIVE_INFINITY);
+  return { ...signed, canary, maxUnavailable, onRollback, done, settleMs, pauseAfterFailures };
+}
+
+/** In milliseconds. */
+export function settleOf({ settleMs = SETTLE_MS }: RollOutOrder): number {
+  return settleMs;
+}
+
+/** So many nodes that failed hold the others. */
+export function mostFailures({ pauseAfterFailures = 1 }: RollOutOrder): number {
+  return pauseAfterFailures;
 }
 
 /** Percent rounds down. At least 1. @param size of the group */
@@ -79,14 +110,28 @@ export function mostUnavailable({ maxUnavailable }: RollOutOrder, size: number):
   return Math.max(1, counts.length === 0 ? 1 : Math.min(...counts));
 }
 
-/** Whether nodes have to know their labels for it. */
-export function needsLabels({ controlPlane, groups, canary }: RollOutOrder): boolean {
-  return controlPlane !== 'with' || groups.length > 0 || typeof canary?.nodes === 'string';
+/** Keys of the labels that it reads. */
+export function labelKeys({ controlPlane, groups, canary }: RollOutOrder): readonly string[] {
+  const selectors = [...groups, ...(typeof canary?.nodes === 'string' ? [canary.nodes] : [])];
+  const keys = selectors.flatMap((selector) => (requirementsOf(selector) ?? []).map(({ key }) => key));
+  return [...new Set([...keys, ...(controlPlane === 'with' ? [] : [CONTROL_PLANE_LABEL])])].sort();
+}
+
+/** A kubelet may set other labels on its own Node (Kubernetes, "NodeRestriction"). */
+const KEPT_FROM_KUBELETS = /^node-(?:role|restriction)\.kubernetes\.io\//;
+
+/** Keys of its labels that a node can set on itself, and so change its own place. */
+export function forgeableKeys(order: RollOutOrder): readonly string[] {
+  return labelKeys(order).filter((key) => !KEPT_FROM_KUBELETS.test(key));
 }
 
 export type Labels = Readonly<Partial<Record<string, string>>>;
 
-const CONTROL_PLANE_LABEL = 'node-role.kubernetes.io/control-plane';
+export const CONTROL_PLANE_LABEL = 'node-role.kubernetes.io/control-plane';
+
+export function isControlPlane(labels: Labels | undefined): boolean {
+  return labels !== undefined && Object.hasOwn(labels, CONTROL_PLANE_LABEL);
+}
 
 /**
  * The place of a node by its labels. Nodes of a lower place come first; those of one place form a
@@ -97,15 +142,11 @@ export function placeOf({ controlPlane, groups, canary }: RollOutOrder, labels: 
   const group = groups.findIndex((selector) => selects(selector, labels));
   const inGroups = 1 + (group < 0 ? groups.length : group);
   if (controlPlane === 'with') return inGroups;
-  const isControlPlane = Object.hasOwn(labels, CONTROL_PLANE_LABEL);
-  const isSecond = isControlPlane === (controlPlane === 'last');
+  const isSecond = isControlPlane(labels) === (controlPlane === 'last');
   return inGroups + (isSecond ? groups.length + 1 : 0);
 }
 
 export const MOST_GROUPS = 16;
-
-/** Behind all places of {@link placeOf}. */
-export const MOST_PLACES = 100;
 
 const MOST_CHARACTERS = 1_024;
 const KEY = /^(?:[a-z0-9.-]{1,253}\/)?[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$/;

@@ -109,9 +109,10 @@ export const bundleReport = v.object({
   ),
   rollOut: maybe(
     v.object({
-      place: maybe(count, 'Of an order by labels: nodes of a lower place activate it first.'),
       begun: maybe(flag, 'Its activation is due: other nodes wait for its end.'),
-      soaked: maybe(flag, 'It has run for as long as the order asks of a canary.'),
+      disturbedMs: maybe(v.number(), 'Changes when its containers restart: a soak begins anew on other nodes.'),
+      fails: maybe(flag, 'Containers of it exit with errors, and none of these components runs.'),
+      reads: maybe(texts, 'It waits for its turn: the labels of Nodes that decide about it.'),
       back: maybe(flag, 'It was rolled back, and only a pause holds it on other nodes.'),
     }),
     'What other nodes of the cluster need to know for the order in which they activate it.',

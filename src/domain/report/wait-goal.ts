@@ -1,5 +1,5 @@
 import type { ActivationHold } from '../activation/gates.ts';
-import { isLoaded } from '../fleet/roll-out.ts';
+import { isLoaded } from '../fleet/awaited-node.ts';
 import { REACHED, type WaitGoal } from '../fleet/turn.ts';
 import type { Phase } from '../model/condition.ts';
 import type { Reason } from '../model/reason.ts';

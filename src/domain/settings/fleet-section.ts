@@ -70,7 +70,7 @@ export const fleetSection = {
       type: rollOutOrder,
       default: undefined,
       about:
-        'The order of the nodes, the same on all of them. When not set: by name, one after the other. Of an order that is signed with a release it only lowers `max_unavailable`, lengthens `soak` and pauses after a rollback. See [fleet.md](fleet.md#the-order).',
+        'The order of the nodes, the same on all of them. When not set: by name, one after the other. Of an order that is signed with a release it only lowers `max_unavailable` and `pause_after_failures`, lengthens `soak` and `settle`, asks for `done = "proven"`, and pauses after a rollback. See [fleet.md](fleet.md#the-order).',
     },
     absent: {
       type: duration,

@@ -7,6 +7,7 @@ import {
   type MaxUnavailable,
   MOST_GROUPS,
   ON_ROLLBACK,
+  ORDER_GOALS,
   type RollOutOrder,
 } from '../model/roll-out-order.ts';
 import { duration, type ValueType } from './value-types.ts';
@@ -20,7 +21,7 @@ const nodeCount = v.pipe(v.number(), v.safeInteger(), v.minValue(1));
 export const rollOutOrder: ValueType<RollOutOrder> = {
   name: 'table',
   range:
-    '`control_plane` (`"last"`, `"first"`, `"with"`), `groups` (label selectors), `canary` (a number of nodes or a label selector), `soak` (duration), `max_unavailable` (a number or `"25%"`), `on_rollback` (`"pause"`, `"go-on"`)',
+    '`control_plane` (`"last"`, `"first"`, `"with"`), `groups` (label selectors), `canary` (a number of nodes or a label selector), `soak` (duration), `max_unavailable` (a number or `"25%"`), `on_rollback` (`"pause"`, `"go-on"`), `settle` (duration), `done` (`"activated"`, `"proven"`), `pause_after_failures` (a number)',
   schema: v.pipe(
     v.strictObject({
       control_plane: v.optional(
@@ -35,14 +36,20 @@ export const rollOutOrder: ValueType<RollOutOrder> = {
       soak: v.optional(duration.schema, '1 h'),
       max_unavailable: v.optional(v.custom<MaxUnavailable>(isMaxUnavailable, MAX_UNAVAILABLE_FAULT)),
       on_rollback: v.optional(v.picklist(ON_ROLLBACK, 'must be "pause" or "go-on"')),
+      settle: v.optional(duration.schema),
+      done: v.optional(v.picklist(ORDER_GOALS, 'must be "activated" or "proven"')),
+      pause_after_failures: v.optional(nodeCount),
     }),
     v.transform(
-      ({ control_plane, groups, canary, soak, max_unavailable, on_rollback }): RollOutOrder => ({
+      ({ control_plane, groups, canary, soak, max_unavailable, on_rollback, settle, done, ...more }): RollOutOrder => ({
         controlPlane: control_plane,
         groups,
         canary: canary === undefined ? undefined : { nodes: canary, soakMs: soak },
         maxUnavailable: max_unavailable === undefined ? [] : [max_unavailable],
         onRollback: on_rollback,
+        settleMs: settle,
+        done,
+        pauseAfterFailures: more.pause_after_failures,
       }),
     ),
   ),

@@ -1,5 +1,6 @@
 import type { FleetView } from '../fleet/node-status.ts';
 import type { Pause } from '../fleet/pause.ts';
+import type { Sightings } from '../fleet/sightings.ts';
 import type { VerifiedBundle } from '../model/bundle.ts';
 import type { Digest } from '../model/digest.ts';
 import type { BootTime, ImageUses, RuntimeContainer, RuntimeObservation } from '../model/image.ts';
@@ -66,6 +67,8 @@ export interface Observed {
   readonly imageUses?: ImageUses | undefined;
   /** Undefined when the fleet process does not answer or is off. */
   readonly fleet?: FleetView | undefined;
+  /** How long other nodes have run their releases, as this node saw it. */
+  readonly sightings?: Sightings | undefined;
   /** The fleet process has not answered for minutes. */
   readonly isFleetSilent?: boolean | undefined;
 }

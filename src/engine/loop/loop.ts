@@ -1,5 +1,6 @@
 import { trustedReleases } from '../../domain/assess/assess-order.ts';
 import type { Catalog } from '../../domain/decide/catalog.ts';
+import { NO_SIGHTINGS, type Sightings } from '../../domain/fleet/sightings.ts';
 import type { BundleId, Digest } from '../../domain/model/digest.ts';
 import type { Fault } from '../../domain/model/reason.ts';
 import type { Snapshot } from '../../domain/report/snapshot.ts';
@@ -40,6 +41,7 @@ export interface LoopState {
   pullsSettledAt: number;
   /** Since when the runtime has not been reached. */
   awayAt: number | undefined;
+  sightings: Sightings;
   /** For the watchdog. */
   lastSignAt: number;
   stopping: AbortSignal;
@@ -175,6 +177,7 @@ function initialState({ clock }: EngineDependencies): LoopState {
     lastObservedAt: Number.NEGATIVE_INFINITY,
     pullsSettledAt: Number.NEGATIVE_INFINITY,
     awayAt: undefined,
+    sightings: NO_SIGHTINGS,
     lastSignAt: clock.monotonic(),
     stopping: new AbortController().signal,
     offered: undefined,

@@ -3,6 +3,7 @@ import type { Assessment } from '../../domain/assess/assess.ts';
 import { arrivingImages } from '../../domain/decide/catalog.ts';
 import { type Decision, decide } from '../../domain/decide/decide.ts';
 import { type KeepPlan, keepPlan } from '../../domain/decide/pull-plan.ts';
+import { sightingsAfter } from '../../domain/fleet/sightings.ts';
 import type { ImageUses, RuntimeObservation } from '../../domain/model/image.ts';
 import type { Fault } from '../../domain/model/reason.ts';
 import { unknownComponents } from '../../domain/preload/space.ts';
@@ -108,7 +109,8 @@ async function observeAll(loop: Loop, diskTrouble: Fault | undefined, signal: Ab
     (runtime, imageUses) => areContainersNeeded(loop, runtime, imageUses),
     signal,
   );
-  const observed = { ...seen, runtime: withTimeAway(loop, seen.runtime) };
+  state.sightings = sightingsAfter(state.sightings, seen.fleet, seen.boot.uptimeMs);
+  const observed = { ...seen, runtime: withTimeAway(loop, seen.runtime), sightings: state.sightings };
   loop.contentChecker.saw(observed.runtime);
   loop.storageKeeper.saw(observed.runtime);
   if (observed.runtime.kind === 'reachable' && observed.containers !== undefined) {

@@ -10,14 +10,14 @@ import { sentence } from '../../platform/plain-text.ts';
 import { Observable } from '../../platform/subscription.ts';
 import { SERVES_ANNOTATION, STATUS_ANNOTATION } from '../publish/node-status.ts';
 import { parseServes } from '../publish/own-report.ts';
-import { type Cluster, type ClusterNode, type OwnState, Trouble, WarnOnce } from '../trouble.ts';
+import { type Cluster, type ClusterNode, Trouble, WarnOnce } from '../trouble.ts';
 import { backoffMs, isKubernetesError, type KubernetesApi, watchErrorOf } from './api.ts';
 import {
   listNodes,
   type NodeMetadata,
+  nodeMetadata,
   nodePath,
   type OwnFields,
-  ownStateOf,
   readMetadata,
   readNode,
   type WatchEvent,
@@ -68,11 +68,16 @@ type Scope = 'all' | 'own' | 'rest';
 
 interface Position {
   readonly scope: Scope;
+  readonly keys: Keys;
   resourceVersion: string;
 }
 
+/** Of the labels that are read, with whole Nodes; undefined: only metadata is read. */
+type Keys = readonly string[] | undefined;
+
 interface Listed {
   readonly scope: Scope;
+  readonly keys?: Keys;
   readonly nodes: readonly NodeMetadata[];
   readonly resourceVersion: string;
   /** Why others are hidden. */
@@ -92,14 +97,17 @@ export class KubernetesCluster extends Observable implements Cluster {
   private name: string;
   private ownAddress: string | undefined;
   private own: OwnFields | undefined;
-  private state: OwnState = {};
   private known = new Map<string, ClusterNode>();
   private hasAnswered = false;
+  private isMissing = false;
   /** Since when others are hidden, in monotonic milliseconds. */
   private hiddenMs: number | undefined;
   /** Some API servers end each watch that requests bookmarks. */
   private hasBookmarks = true;
   private isNeeded = true;
+  private wantedKeys: Keys;
+  private keys: Keys;
+  private scope: Scope = 'rest';
   private isResting = false;
   /** Monotonic milliseconds. */
   private nextListMs = Number.NEGATIVE_INFINITY;
@@ -129,8 +137,12 @@ export class KubernetesCluster extends Observable implements Cluster {
     return this.ownAddress;
   }
 
-  ownState(): OwnState {
-    return this.state;
+  readLabels(): Keys {
+    return this.keys;
+  }
+
+  isRemoved(): boolean {
+    return this.isMissing;
   }
 
   /** Stickpin's metadata of the own Node; undefined until it was read. */
@@ -151,11 +163,18 @@ export class KubernetesCluster extends Observable implements Cluster {
     return this.isResting && this.trouble() === undefined;
   }
 
-  need(isNeeded: boolean, isUrgent = false): void {
+  need(isNeeded: boolean, isUrgent = false, keys?: readonly string[]): void {
     this.isNeeded = isNeeded;
+    this.wantedKeys = keys;
+    if (this.scope === 'all' && this.lacksKeys()) this.waking.abort();
     if (!isNeeded || !this.isResting) return;
     this.waking.abort();
     if (isUrgent) this.wake.kick();
+  }
+
+  private lacksKeys(): boolean {
+    const { wantedKeys, keys } = this;
+    return wantedKeys !== undefined && !(keys !== undefined && wantedKeys.every((key) => keys.includes(key)));
   }
 
   meet(node: string): void {
@@ -198,12 +217,15 @@ export class KubernetesCluster extends Observable implements Cluster {
     const isDue = clock.monotonic() >= this.nextListMs || this.limited.current() !== undefined;
     const isListed = this.isNeeded || isDue;
     const visible = isListed ? await this.listVisible(signal) : await this.listOwn(signal);
-    const { scope, nodes, resourceVersion } = visible;
+    const { scope, keys, nodes, resourceVersion } = visible;
     const listed = nodes.map((node) => [node.name, this.nodeOf(node)] as const);
     const known = new Map([...(scope === 'rest' ? this.known : []), ...listed]);
     const own = nodes.find(({ name }) => name === this.name);
     const fields = own && fieldsOf(own);
-    const isSame = isDeepStrictEqual(known, this.known) && isDeepStrictEqual(fields, this.own);
+    const isSame =
+      isDeepStrictEqual(known, this.known) && isDeepStrictEqual(fields, this.own) && isDeepStrictEqual(keys, this.keys);
+    this.keys = keys;
+    this.isMissing = false;
     this.known = known;
     this.own = fields;
     const isBack = this.away.end('The Kubernetes API answers again') || !this.hasAnswered;
@@ -213,10 +235,11 @@ export class KubernetesCluster extends Observable implements Cluster {
     const wasResting = this.isResting;
     this.isResting = scope === 'rest' || (scope === 'all' && !this.isNeeded);
     if (!isSame || isBack || isOther || wasResting !== this.isResting) this.notify();
-    return { scope: this.isResting ? 'rest' : scope, resourceVersion };
+    this.scope = this.isResting ? 'rest' : scope;
+    return { scope: this.scope, keys, resourceVersion };
   }
 
-  /** Addresses, cordons and conditions are not in the metadata. */
+  /** Addresses are not in the metadata. */
   private async readOwnNode(signal: AbortSignal): Promise<void> {
     const { api, hostname } = this.options;
     const { nodeName: self = hostname } = await api.credentials(signal);
@@ -225,10 +248,8 @@ export class KubernetesCluster extends Observable implements Cluster {
     if (isRenamed) this.notify();
     const node = readNode(await api.send({ method: 'GET', path: nodePath(self) }, signal));
     const address = node.status.addresses?.find(({ type }) => type === 'InternalIP')?.address;
-    const state = ownStateOf(node);
-    const isSame = address === this.ownAddress && isDeepStrictEqual(state, this.state);
+    const isSame = address === this.ownAddress;
     this.ownAddress = address;
-    this.state = state;
     if (!isSame) this.notify();
   }
 
@@ -239,20 +260,21 @@ export class KubernetesCluster extends Observable implements Cluster {
   }
 
   private async listOwn(signal: AbortSignal): Promise<Listed> {
-    return { scope: 'rest', ...(await listNodes(this.options.api, this.name, signal)) };
+    return { scope: 'rest', ...(await listNodes(this.options.api, { only: this.name }, signal)) };
   }
 
   private async listVisible(signal: AbortSignal): Promise<Listed> {
     const { api, clock } = this.options;
     try {
-      const all = await listNodes(api, undefined, signal);
+      const keys = this.wantedKeys;
+      const all = await listNodes(api, { keys }, signal);
       this.hiddenMs = undefined;
-      return { scope: 'all', ...all };
+      return { scope: 'all', keys, ...all };
     } catch (error) {
       if (!isKubernetesError(error, 'kubernetes/forbidden')) throw error;
       this.hiddenMs ??= clock.monotonic();
       if (this.known.size > 1 && clock.monotonic() - this.hiddenMs < RULES_MS) throw error;
-      return { scope: 'own', refusal: error, ...(await listNodes(api, this.name, signal)) };
+      return { scope: 'own', refusal: error, ...(await listNodes(api, { only: this.name }, signal)) };
     }
   }
 
@@ -277,7 +299,7 @@ export class KubernetesCluster extends Observable implements Cluster {
       const isShort = lastedMs < Math.min(forMs, WATCH_MS) / 2 && !this.waking.signal.aborted;
       if (isShort) await clock.sleep(backoffMs(1, undefined, random()), signal);
       if (scope === 'all' && !this.isNeeded) this.planList();
-      if (scope !== 'all' || !this.isNeeded) return;
+      if (scope !== 'all' || !this.isNeeded || this.lacksKeys() || (position.keys && !this.wantedKeys)) return;
       await this.readOwnNode(signal);
     }
   }
@@ -285,11 +307,12 @@ export class KubernetesCluster extends Observable implements Cluster {
   /** Of the own Node: ends when others are needed. */
   private async watchFor(position: Position, forMs: number, signal: AbortSignal): Promise<void> {
     this.waking = new AbortController();
-    if (position.scope === 'rest' && this.isNeeded) return;
+    if ((position.scope === 'rest' && this.isNeeded) || (position.scope === 'all' && this.lacksKeys())) return;
     const only = position.scope === 'all' ? undefined : this.name;
     const { signal: either, release } = linkSignals([signal, this.waking.signal]);
     try {
-      const watch = { ...position, only, forMs, hasBookmarks: this.hasBookmarks };
+      const keys = position.scope === 'all' ? position.keys : undefined;
+      const watch = { ...position, only, keys, forMs, hasBookmarks: this.hasBookmarks };
       for await (const event of watchNodes(this.options.api, watch, either)) {
         const isOwn = this.received(position, event);
         // Addresses may come later; the node may be cordoned.
@@ -335,7 +358,7 @@ export class KubernetesCluster extends Observable implements Cluster {
     const { resourceVersion } = event.object.metadata;
     if (resourceVersion !== '') position.resourceVersion = resourceVersion;
     if (event.type === 'BOOKMARK') return false;
-    const { metadata } = event.object;
+    const metadata = nodeMetadata(event.object, position.keys ?? []);
     const isOwn = metadata.name === this.name;
     const before = { node: this.known.get(metadata.name), own: this.own };
     const now = event.type === 'DELETED' ? undefined : this.nodeOf(metadata);
@@ -359,6 +382,7 @@ export class KubernetesCluster extends Observable implements Cluster {
     const text = isKubernetesError(error, 'kubernetes/not-found')
       ? `Kubernetes has no Node ${this.name}, which the kubelet of this node registers.${known} It is tried again.`
       : `The Kubernetes API can't be read: ${sentence(reasonOf(error))}${known} It is tried again.`;
+    this.isMissing = isKubernetesError(error, 'kubernetes/not-found');
     if (this.away.begin(text, error)) this.notify();
   }
 
@@ -376,9 +400,8 @@ function fieldsOf({ annotations, labels }: NodeMetadata): OwnFields {
   return { annotations, labels };
 }
 
-interface NodeAnnotations {
+interface NodeAnnotations extends Partial<Pick<NodeMetadata, 'annotations' | 'facts'>> {
   readonly name: string;
-  readonly annotations?: Readonly<Record<string, string>>;
 }
 
 /**
@@ -387,11 +410,11 @@ interface NodeAnnotations {
  * @param onRefused called with an address that is not used; see {@link parseServes}
  */
 export function clusterNodeOf(
-  { name, annotations = {} }: NodeAnnotations,
+  { name, annotations = {}, facts }: NodeAnnotations,
   onRefused: (address: string) => void = () => undefined,
 ): ClusterNode {
   const status = parseStatusAnnotation(annotations[STATUS_ANNOTATION] ?? '');
   const serves = parseServes(annotations[SERVES_ANNOTATION] ?? '');
   if (serves?.refused !== undefined) onRefused(serves.refused);
-  return defined({ name, endpoint: serves?.endpoint, serves: serves?.bundles ?? [], status });
+  return defined({ name, endpoint: serves?.endpoint, serves: serves?.bundles ?? [], status, facts });
 }

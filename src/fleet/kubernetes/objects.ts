@@ -1,9 +1,9 @@
 import * as v from 'valibot';
-import { LABEL_PREFIX } from '../../domain/fleet/node-status.ts';
+import { LABEL_PREFIX, type NodeFacts } from '../../domain/fleet/node-status.ts';
+import { CONTROL_PLANE_LABEL } from '../../domain/model/roll-out-order.ts';
 import { defined } from '../../platform/defined.ts';
 import { oneLine } from '../../platform/plain-text.ts';
 import { schemaFault } from '../../platform/schema-fault.ts';
-import type { OwnState } from '../trouble.ts';
 import { type KubernetesApi, kubernetesError } from './api.ts';
 
 const texts = v.nullish(v.record(v.string(), v.string()), {});
@@ -23,16 +23,18 @@ const metadata = v.object({
 });
 
 /** Kept of other Nodes: a cluster may have 5,000, with far more metadata of other programs. */
-const ownTexts = v.pipe(texts, v.transform(prefixed));
 const keptMetadata = v.object({
   name: v.string(),
   resourceVersion: optionalText,
-  annotations: ownTexts,
-  labels: ownTexts,
+  annotations: v.pipe(texts, v.transform(prefixed)),
+  labels: texts,
 });
 
-/** Only annotations and labels that begin with `stickpin.io/`. */
-export type NodeMetadata = v.InferOutput<typeof keptMetadata>;
+export interface NodeMetadata extends OwnFields {
+  readonly name: string;
+  readonly resourceVersion: string;
+  readonly facts: NodeFacts;
+}
 
 const condition = v.object({
   type: v.string(),
@@ -44,7 +46,6 @@ const condition = v.object({
 
 const node = v.object({
   metadata,
-  spec: v.nullish(v.object({ unschedulable: v.nullish(v.boolean(), false) }), {}),
   status: v.optional(
     v.object({
       addresses: v.nullish(v.array(v.object({ type: v.string(), address: v.string() })), []),
@@ -56,14 +57,23 @@ const node = v.object({
 
 export type OwnNode = v.InferOutput<typeof node>;
 
-const listedNode = v.object({ metadata: keptMetadata });
+/** Without `status` it is a `PartialObjectMetadata`. */
+const listedNode = v.object({
+  metadata: keptMetadata,
+  spec: v.nullish(v.object({ unschedulable: v.nullish(v.boolean(), false) }), {}),
+  status: v.optional(
+    v.object({ conditions: v.nullish(v.array(v.object({ type: v.string(), status: v.string() })), []) }),
+  ),
+});
 const metadataList = v.object({ metadata: v.object({ resourceVersion: v.string(), continue: optionalText }) });
 
 const watchEvent = v.variant('type', [
-  v.object({ type: v.picklist(['ADDED', 'MODIFIED', 'DELETED']), object: v.object({ metadata: keptMetadata }) }),
+  v.object({ type: v.picklist(['ADDED', 'MODIFIED', 'DELETED']), object: listedNode }),
   v.object({ type: v.literal('BOOKMARK'), object: v.object({ metadata: v.object({ resourceVersion: v.string() }) }) }),
   v.object({ type: v.literal('ERROR'), object: v.unknown() }),
 ]);
+
+export type ListedNode = v.InferOutput<typeof listedNode>;
 
 export type WatchEvent = v.InferOutput<typeof watchEvent>;
 
@@ -73,16 +83,20 @@ export const readNode = (answer: unknown): OwnNode => read(node, 'Node', answer)
 const readMetadataList = (answer: unknown): v.InferOutput<typeof metadataList> =>
   read(metadataList, 'PartialObjectMetadataList', answer);
 /** @throws KubernetesError `kubernetes/answer` */
-const readListed = (item: unknown): NodeMetadata => read(listedNode, 'PartialObjectMetadata', item).metadata;
+const readListed = (item: unknown, keys: readonly string[] = []): NodeMetadata =>
+  nodeMetadata(read(listedNode, 'PartialObjectMetadata', item), keys);
 /** @throws KubernetesError `kubernetes/answer` */
 export const readWatchEvent = (answer: unknown): WatchEvent => read(watchEvent, 'WatchEvent', answer);
 
-/** A Node is drained after it was cordoned. */
-export function ownStateOf({ metadata: { labels }, spec, status: { conditions } }: OwnNode): OwnState {
-  const ready = conditions?.find(({ type }) => type === 'Ready');
-  const isNotReady = ready !== undefined && ready.status !== 'True';
-  const out = spec?.unschedulable === true ? 'cordoned' : isNotReady ? 'not-ready' : undefined;
-  return defined({ labels: labels ?? {}, out });
+/** @param keys of the labels that orders of releases read */
+export function nodeMetadata({ metadata, spec, status }: ListedNode, keys: readonly string[]): NodeMetadata {
+  const { labels: all, ...others } = metadata;
+  const wanted = [...keys, CONTROL_PLANE_LABEL].filter((key) => Object.hasOwn(all, key));
+  const labels = Object.fromEntries(wanted.map((key) => [key, all[key]]));
+  const conditions = status?.conditions;
+  const isReady = conditions?.some((one) => one.type === 'Ready' && one.status === 'True');
+  const facts = defined({ labels, isReady, isCordoned: conditions && spec?.unschedulable === true });
+  return { ...others, labels: prefixed(all), facts };
 }
 
 export interface OwnFields {
@@ -140,17 +154,25 @@ interface NodeList {
   readonly resourceVersion: string;
 }
 
+interface ListOptions {
+  /** The name of a single Node. */
+  readonly only?: string | undefined;
+  /** Keys of labels: the Nodes are read whole. */
+  readonly keys?: readonly string[] | undefined;
+}
+
 /**
  * From the cache of the API server, which sends all at once whatever limit is set.
  *
- * @param only the name of a single Node
  * @throws KubernetesError
  */
-export async function listNodes(api: KubernetesApi, only: string | undefined, signal: AbortSignal): Promise<NodeList> {
+export async function listNodes(api: KubernetesApi, options: ListOptions, signal: AbortSignal): Promise<NodeList> {
+  const { only, keys } = options;
   const nodes: NodeMetadata[] = [];
   const query = { ...selectorOf(only), resourceVersion: '0' };
-  const onItem = (item: unknown) => void nodes.push(readListed(item));
-  const list = await api.list({ method: 'GET', path: NODES, query, accept: AS_LIST }, onItem, signal);
+  const onItem = (item: unknown) => void nodes.push(readListed(item, keys));
+  const accept = keys === undefined ? { accept: AS_LIST } : {};
+  const list = await api.list({ method: 'GET', path: NODES, query, ...accept }, onItem, signal);
   return { nodes, resourceVersion: readMetadataList(list).metadata.resourceVersion };
 }
 
@@ -159,8 +181,7 @@ export async function readMetadata(api: KubernetesApi, name: string, signal: Abo
   return readListed(await api.send({ method: 'GET', path: nodePath(name), accept: AS_METADATA }, signal));
 }
 
-interface WatchOptions {
-  readonly only: string | undefined;
+interface WatchOptions extends ListOptions {
   readonly resourceVersion: string;
   readonly hasBookmarks: boolean;
   /** For the server, in milliseconds. */
@@ -170,7 +191,7 @@ interface WatchOptions {
 /** Since a version. @throws KubernetesError */
 export async function* watchNodes(
   api: KubernetesApi,
-  { only, resourceVersion, hasBookmarks, forMs }: WatchOptions,
+  { only, keys, resourceVersion, hasBookmarks, forMs }: WatchOptions,
   signal: AbortSignal,
 ): AsyncGenerator<WatchEvent, void, undefined> {
   const query = {
@@ -180,7 +201,8 @@ export async function* watchNodes(
     timeoutSeconds: String(Math.ceil(forMs / 1_000)),
     ...(hasBookmarks && { allowWatchBookmarks: 'true' }),
   };
-  const request = { method: 'GET', path: NODES, query, accept: AS_METADATA } as const;
+  const accept = keys === undefined ? { accept: AS_METADATA } : {};
+  const request = { method: 'GET', path: NODES, query, ...accept } as const;
   for await (const line of api.watch(request, forMs + GRACE_MS, signal)) yield readWatchEvent(line);
 }
 

@@ -37,7 +37,7 @@ import {
 
 interface PublisherOptions {
   readonly api: KubernetesApi;
-  readonly cluster: Pick<KubernetesCluster, 'self' | 'ownFields' | 'ownState' | 'onChange'>;
+  readonly cluster: Pick<KubernetesCluster, 'self' | 'ownFields' | 'onChange'>;
   readonly report: () => OwnReport | undefined;
   readonly isDaemonUp: () => boolean;
   /** Undefined while it gives nothing. */
@@ -149,7 +149,7 @@ export class Publisher {
     const shown = { ...now, pauses: publishedPauses(now) };
     const annotations = {
       ...(offered !== undefined && { [SERVES_ANNOTATION]: servesAnnotation(offered) }),
-      [STATUS_ANNOTATION]: JSON.stringify(publishedStatus(nodeStatusOf(shown, this.options.cluster.ownState().out))),
+      [STATUS_ANNOTATION]: JSON.stringify(publishedStatus(nodeStatusOf(shown))),
     };
     return { fields: { annotations, labels: labelsOf(now) }, health: healthOf(isSilent ? undefined : now) };
   }

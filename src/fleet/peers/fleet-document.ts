@@ -12,10 +12,10 @@ import type { Peers, ReceivedStatus } from './peers.ts';
 import type { Silence } from './silence.ts';
 
 interface FleetParts {
-  readonly cluster: Pick<Cluster, 'self' | 'nodes' | 'trouble' | 'ownState' | 'isOld'>;
+  readonly cluster: Pick<Cluster, 'self' | 'nodes' | 'trouble' | 'readLabels' | 'isOld' | 'isRemoved'>;
   readonly peers: Pick<Peers, 'list' | 'statuses' | 'nodeNames'>;
   readonly written: WrittenStatuses;
-  readonly silence: Pick<Silence, 'seenAt' | 'isAbsent'>;
+  readonly silence: Pick<Silence, 'seenAt' | 'isAbsent' | 'isSilent'>;
   readonly ownStatus: () => NodeStatus | undefined;
   readonly search: () => Search;
   /** Undefined without `update.fleet_lock`. */
@@ -31,17 +31,22 @@ export function fleetDocument(parts: FleetParts): FleetDocument {
   const self = cluster.self();
   const received = peers.statuses();
   written.refresh();
-  const names = new Set([self, ...cluster.nodes().map(({ name }) => name), ...peers.nodeNames()]);
+  const shown = new Map(cluster.nodes().map((node) => [node.name, node]));
+  const names = new Set([self, ...shown.keys(), ...peers.nodeNames()]);
   const nodes = [...names].sort().map((name): FleetNode => {
     const status = name === self ? ownStatus() : later(received.get(name), written.of(name))?.status;
     const seenAt = silence.seenAt(name);
-    return defined({ name, status, seenAt, isAbsent: name !== self && silence.isAbsent(name) });
+    const isAbsent = name !== self && silence.isAbsent(name);
+    const isSilent = (name !== self && silence.isSilent(name)) || undefined;
+    return defined({ name, status, seenAt, isAbsent, isSilent, facts: shown.get(name)?.facts });
   });
-  const { labels } = cluster.ownState();
+  const readLabels = cluster.readLabels();
+  const isRemoved = cluster.isRemoved() || undefined;
   const apiTrouble = cluster.trouble();
   const isOld = cluster.isOld() || undefined;
   const known = peers.list();
-  return defined({ version: 1, self, nodes, peers: known, apiTrouble, isOld, search: search(), labels, lock });
+  const view = { self, nodes, peers: known, apiTrouble, isOld, isRemoved, search: search(), readLabels, lock };
+  return defined({ version: 1, ...view });
 }
 
 function later(one: ReceivedStatus | undefined, other: ReceivedStatus | undefined): ReceivedStatus | undefined {

@@ -229,11 +229,11 @@ export function isNeedy(status: NodeStatus | undefined, isOrdered: boolean): boo
   return (status?.releases ?? []).some((release) => needsOthers(release, isOrdered));
 }
 
-function needsOthers({ phase, reason = '', place }: ReleaseStatus, isOrdered: boolean): boolean {
+function needsOthers({ phase, reason = '' }: ReleaseStatus, isOrdered: boolean): boolean {
   if (KEPT.has(phase)) return LACKING.has(reason);
   if (phase === 'preloading') return true;
   if (OWN_REASONS.has(reason) || reason.startsWith('trust/')) return false;
   // Held by an order that is signed with it, or by a pause, also where each node decides alone.
-  const isOfFleet = isOrdered || place !== undefined || reason.startsWith('fleet/');
+  const isOfFleet = isOrdered || reason.startsWith('fleet/');
   return phase === 'held' || (phase === 'ready' && isOfFleet);
 }

@@ -1,7 +1,4 @@
 import type { Clock } from '../../platform/clock.ts';
-import type { KubernetesApi } from '../kubernetes/api.ts';
-import { getNode } from '../kubernetes/own-node.ts';
-import type { Cluster } from '../trouble.ts';
 
 /**
  * How long nodes gave no sign of life while they were queried. Nodes of an idle cluster say
@@ -51,6 +48,11 @@ export class Silence {
     return this.silentMs(node) >= this.absentMs;
   }
 
+  /** For minutes: it counts as unavailable. */
+  isSilent(node: string): boolean {
+    return this.silentMs(node) >= Math.min(HEARS_MS, this.absentMs);
+  }
+
   /** @param isQuerying whether nodes were queried since the last call */
   pass(nodes: readonly string[], isQuerying: boolean): void {
     const nowMs = this.clock.monotonic();
@@ -84,64 +86,4 @@ export function countsSilence(hearing: Hearing): boolean {
   const { isQuerying, hasIdentity, isApiComplete, lastHeardMs, nowMs } = hearing;
   const hears = isApiComplete || (lastHeardMs !== undefined && nowMs - lastHeardMs <= HEARS_MS);
   return isQuerying && hasIdentity && hears;
-}
-
-/** @throws KubernetesError */
-export type IsKubeletReady = (node: string, signal: AbortSignal) => Promise<boolean>;
-
-interface KubeletsOptions {
-  readonly cluster: Pick<Cluster, 'nodes'>;
-  readonly silence: Silence;
-  readonly isReady: IsKubeletReady;
-  /** `fleet.absent` */
-  readonly absentMs: number;
-  readonly clock: Pick<Clock, 'sleep'>;
-}
-
-/** Share of `fleet.absent` before the first check, and between checks. */
-const FIRST = 0.5;
-
-const AGAIN = 0.2;
-
-const PAUSE_MS = 5_000;
-
-/**
- * A node whose port is blocked and that has nothing to write is silent and lives: the Kubernetes
- * API knows its kubelet. Nodes without stickpin are not awaited.
- */
-export class Kubelets {
-  /** How silent each node was at its last check. */
-  private readonly checked = new Map<string, number>();
-
-  constructor(private readonly options: KubeletsOptions) {}
-
-  async run(signal: AbortSignal): Promise<void> {
-    while (!signal.aborted) {
-      await this.check(signal);
-      await this.options.clock.sleep(PAUSE_MS, signal).catch(() => undefined);
-    }
-  }
-
-  /** Checks the nodes that have been silent for long. Never rejects. */
-  async check(signal: AbortSignal): Promise<void> {
-    const { cluster, silence, isReady, absentMs } = this.options;
-    for (const { name, status } of cluster.nodes()) {
-      const silentMs = silence.silentMs(name);
-      const before = this.checked.get(name);
-      const isAgain = before !== undefined && silentMs >= before;
-      const dueMs = isAgain ? before + absentMs * AGAIN : absentMs * FIRST;
-      if (!isAgain) this.checked.delete(name);
-      if (status === undefined || silentMs === 0 || silentMs < dueMs || signal.aborted) continue;
-      this.checked.set(name, silentMs);
-      if (!(await isReady(name, signal).catch(() => false))) continue;
-      silence.isAlive(name);
-      this.checked.delete(name);
-    }
-  }
-}
-
-/** By the condition `Ready`, which turns `Unknown` when the kubelet is silent. */
-export async function isKubeletReady(api: KubernetesApi, node: string, signal: AbortSignal): Promise<boolean> {
-  const { status } = await getNode(api, node, signal);
-  return status.conditions?.some((one) => one.type === 'Ready' && one.status === 'True') === true;
 }

@@ -1,5 +1,5 @@
+import { isLoaded } from '../../domain/fleet/awaited-node.ts';
 import {
-  type LeftOut,
   NODE_STATUS_BYTES,
   NODE_STATUS_RELEASES,
   type NodeStatus,
@@ -8,7 +8,6 @@ import {
   versionInLabels,
 } from '../../domain/fleet/node-status.ts';
 import { isSaidHere, MOST_PAUSES } from '../../domain/fleet/pause.ts';
-import { isLoaded } from '../../domain/fleet/roll-out.ts';
 import { bundleTitle } from '../../domain/model/bundle.ts';
 import type { ConditionVerdict, Phase } from '../../domain/model/condition.ts';
 import { hexOf } from '../../domain/model/digest.ts';
@@ -29,7 +28,7 @@ const PAUSE_BYTES = 1_024;
 const PERCENT_STEP = 10;
 
 /** For other nodes on the wire: current releases first, then the newest. */
-export function nodeStatusOf(report: OwnReport, out?: LeftOut): NodeStatus {
+export function nodeStatusOf(report: OwnReport): NodeStatus {
   const all = releaseStatusesOf(report);
   const more = all.length - NODE_STATUS_RELEASES;
   const wants = report.wanted.slice(0, MOST_WANTS).map(({ name, version }) => ({ name, version }));
@@ -43,7 +42,6 @@ export function nodeStatusOf(report: OwnReport, out?: LeftOut): NodeStatus {
     wants: wants.length > 0 ? wants : undefined,
     rejects: rejects.length > 0 ? rejects : undefined,
     more: more > 0 ? more : undefined,
-    out,
   });
 }
 
@@ -141,10 +139,11 @@ function releaseStatus(bundle: OwnBundle, report: OwnReport): ReleaseStatus {
     version,
     bundle: shortBundle(bundle),
     ...loadedStatus(bundle),
-    ...defined({ current: isCurrent, runs, percent, reason, place: rollOut?.place }),
+    ...defined({ current: isCurrent, runs, percent, reason, disturbedMs: rollOut?.disturbedMs }),
     ...(rollOut?.begun === true && { begun: true }),
-    ...(rollOut?.soaked === true && { soaked: true }),
     ...(rollOut?.back === true && { back: true }),
+    ...(rollOut?.fails === true && { fails: true }),
+    ...(degradedOf(bundle) !== undefined && isCurrent && { degraded: true }),
   };
 }
 
@@ -213,7 +212,7 @@ export function healthOf(report: OwnReport | undefined): Health {
     return health('False', 'RuntimeUnreachable', runtime.reason ?? 'the container runtime does not answer');
   }
   const degraded = bundles.flatMap((bundle) => {
-    const verdict = bundle.conditions.find(({ type, status }) => type === 'Degraded' && status === 'True');
+    const verdict = degradedOf(bundle);
     return verdict === undefined ? [] : [`${bundleTitle(bundle)}: ${verdict.message}`];
   });
   if (degraded.length > 0) return health('False', 'ReleaseDegraded', degraded.join('; '));
@@ -239,6 +238,10 @@ export function stickWanted({ hold, reason }: OwnBundle): OwnBundle['reason'] {
   if (reason === undefined || !isWaiting || LOOKING.includes(reason.code)) return undefined;
   const place = reason.message.includes('any node') ? '' : ' A stick in any node of the cluster will do.';
   return { code: reason.code, message: `${sentence(reason.message)}${place}` };
+}
+
+function degradedOf({ conditions }: OwnBundle): OwnBundle['conditions'][number] | undefined {
+  return conditions.find(({ type, status }) => type === 'Degraded' && status === 'True');
 }
 
 function health(status: Health['status'], reason: string, message: string): Health {

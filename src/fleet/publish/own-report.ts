@@ -1,6 +1,6 @@
 import { BlockList, isIP } from 'node:net';
 import * as v from 'valibot';
-import type { TurnRelease } from '../../domain/fleet/roll-out.ts';
+import type { TurnRelease } from '../../domain/fleet/awaited-node.ts';
 import { type BundleId, isDigest } from '../../domain/model/digest.ts';
 import { bundleReport, statusReport } from '../../domain/report/status-schema.ts';
 import { type Endpoint, isUnspecified } from '../../domain/settings/addresses.ts';
@@ -58,6 +58,12 @@ export function releasesOnSticks(report: OwnReport | undefined): readonly TurnRe
   const sticks = new Set(media.filter(({ kind }) => kind === 'stick').map(({ medium }) => medium));
   const carried = bundles.filter((one) => one.name !== '' && one.media.some((medium) => sticks.has(medium)));
   return carried.map(({ bundleId, name, version }) => ({ bundleId, name, version, arch, scheme: undefined }));
+}
+
+/** Keys of the labels that releases need which wait for their turn; undefined: none waits. */
+export function labelsToRead(report: OwnReport | undefined): readonly string[] | undefined {
+  const all = (report?.bundles ?? []).flatMap(({ rollOut }) => (rollOut?.reads === undefined ? [] : [rollOut.reads]));
+  return all.length === 0 ? undefined : [...new Set(all.flat())].sort();
 }
 
 type ParsedReport =

@@ -76,13 +76,22 @@ export const fleetSchema: v.GenericSchema<unknown, FleetDocument> = v.object({
       status: v.optional(status),
       seenAt: v.optional(v.number()),
       isAbsent: v.boolean(),
+      isSilent: v.optional(v.literal(true)),
+      facts: v.optional(
+        v.object({
+          labels: v.record(v.string(), v.string()),
+          isReady: v.optional(v.boolean()),
+          isCordoned: v.optional(v.boolean()),
+        }),
+      ),
     }),
   ),
   peers: v.array(peer),
   apiTrouble: v.optional(v.string()),
   isOld: v.optional(v.literal(true)),
+  isRemoved: v.optional(v.literal(true)),
   search: v.optional(v.picklist(SEARCHES)),
-  labels: v.optional(v.record(v.string(), v.string())),
+  readLabels: v.optional(v.array(v.string())),
   lock: v.optional(v.object({ isHeld: v.boolean(), why: v.optional(v.string()) })),
 }) as v.GenericSchema<unknown, FleetDocument>;
 

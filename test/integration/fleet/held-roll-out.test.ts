@@ -43,7 +43,7 @@ describe.runIf(have('root', 'openssl', 'dbus-daemon', ...networking))('a roll-ou
     const pause = () => cluster.stickpin(1, 'fleet', 'pause', `ocp@${VERSION}`, '--why', 'no \u001b[2Jpower\n');
     const said = await eventually(pause, 60_000, 500);
     const [, id = ''] = /'stickpin fleet resume ([0-9a-f]{12})' on any node/.exec(said) ?? [];
-    plugInto(2, cluster.createBundle(VERSION, { maxUnavailable: 2 }));
+    plugInto(2, cluster.createBundle(VERSION, { maxUnavailable: 2, settleSeconds: 0 }));
     for (const host of [1, 2]) await isHeld(host, 'fleet/paused', `worker-1 until`);
     await eventually(
       () => expect(cluster.node(2).report()?.status).toMatch(/\(F-34\).* on worker-1 until .*\(/),
@@ -66,26 +66,35 @@ describe.runIf(have('root', 'openssl', 'dbus-daemon', ...networking))('a roll-ou
     for (const host of [1, 2]) await isActivated(host);
   }, 400_000);
 
-  it('goes to as many nodes at once as its order allows, and last to one that is not Ready', async () => {
+  it('goes to one that is not Ready first, and to others while no more than its order allows are unavailable', async () => {
     for (const host of [1, 2, 3, 4]) {
       await cluster.add(host, host <= 2 ? { other: '[update]\nstrategy = "manual"' } : {});
     }
     cluster.server.setReady('worker-4', false);
-    // Two of the three that are Ready.
-    plugInto(2, cluster.createBundle(VERSION, { maxUnavailable: '67%' }));
+    plugInto(2, cluster.createBundle(VERSION, { maxUnavailable: '50%', settleSeconds: 0 }));
     for (const host of [1, 2, 3, 4]) cluster.node(host).start();
+    await isActivated(4);
     await isHeld(3, 'fleet/order', 'worker-1');
-    await isHeld(3, 'fleet/order', 'worker-4');
-    await isHeld(4, 'fleet/order', 'worker-1');
 
     await cluster.stickpin(1, 'activate', `ocp@${VERSION}`);
+    await isHeld(3, 'fleet/order', 'worker-2');
+    expect([2, 3].map(activatedAt)).toEqual([undefined, undefined]);
+    cluster.server.setReady('worker-4', true);
     await isActivated(3);
-    expect(activatedAt(1)).toBeDefined();
-    await isHeld(4, 'fleet/order', 'worker-2');
-    expect([2, 4].map(activatedAt)).toEqual([undefined, undefined]);
 
     await cluster.stickpin(2, 'activate', `ocp@${VERSION}`);
-    await isActivated(4);
-    expect(activatedAt(2)).toBeDefined();
+    await isActivated(2);
+  }, 400_000);
+
+  it('stops at a node that activated it and is not Ready', async () => {
+    for (const host of [1, 2]) await cluster.add(host);
+    plugInto(2, cluster.createBundle(VERSION, { settleSeconds: 30 }));
+    for (const host of [1, 2]) cluster.node(host).start();
+    await isActivated(1);
+    cluster.server.setReady('worker-1', false);
+    await isHeld(2, 'fleet/unavailable', 'worker-1 is not Ready');
+    cluster.server.setReady('worker-1', true);
+    await isHeld(2, 'fleet/settle', 'worker-1 has run it and was Ready for 30 s');
+    await isActivated(2);
   }, 400_000);
 });

@@ -4,6 +4,7 @@ import { fleet, pausesAfter } from '../../../src/domain/activation/fleet-gate.ts
 import type { FleetView, Peer } from '../../../src/domain/fleet/node-status.ts';
 import { newPause, type Pause } from '../../../src/domain/fleet/pause.ts';
 import type { Phase } from '../../../src/domain/model/condition.ts';
+import { BY_NAME } from '../../../src/domain/model/roll-out-order.ts';
 import { NO_HOOKS } from '../../../src/domain/state/hook.ts';
 import { NOON, POLICY, stored, verified } from '../../support/daemon/scenario.ts';
 import { eventually } from '../../support/eventually.ts';
@@ -15,7 +16,7 @@ import { have } from '../../support/requirements.ts';
 const HOUR = 3_600_000;
 const before = stored(verified({ version: '4.13.6', sequence: 6 }), { activatedAt: NOON - HOUR });
 const bundle = stored(verified(), { readyAt: NOON });
-const policy = { ...POLICY, fleet: { ...POLICY.fleet, enabled: true } };
+const policy = { ...POLICY, fleet: { ...POLICY.fleet, enabled: true, order: { ...BY_NAME, settleMs: 0 } } };
 
 /** What holds the activation on the node that has this view, long after the release was ready. */
 function holdOf(view: FleetView, pauses: readonly Pause[] = []): string {
@@ -37,7 +38,9 @@ function holdOf(view: FleetView, pauses: readonly Pause[] = []): string {
 const reportOf = (phase: Phase) => {
   const { bundleId } = bundle;
   const { name, version } = bundle.payload;
-  return ownReport([ownBundle({ bundleId, name, version, phase, ...(phase === 'activated' && { current: true }) })]);
+  const rollOut = { ...(phase === 'ready' && { reads: [] }) };
+  const current = phase === 'activated';
+  return ownReport([ownBundle({ bundleId, name, version, phase, rollOut, ...(current && { current }) })]);
 };
 
 /** Of a node that runs from the release, or on which the one before it took its place again. */
@@ -147,7 +150,7 @@ describe.runIf(have('openssl'))('nodes that activate one after the other', () =>
     for (const at of [1, 2]) await sees(at, 'n1', 'activated');
     expect((await holds()).slice(1)).toEqual(['fleet/order n1', 'fleet/order n1']);
     nodes[0]?.report(after('rollback'));
-    await settled('goes', 'fleet/rolled-back n1', 'fleet/rolled-back n1');
+    await settled('goes', 'fleet/failed n1', 'fleet/failed n1');
   }, 120_000);
 
   it('rest until one needs something, and read all Nodes before they activate', async () => {
@@ -176,7 +179,7 @@ describe.runIf(have('openssl'))('nodes that activate one after the other', () =>
     for (const node of nodes) node.block();
     for (const at of [0, 1]) nodes[at]?.report(reportOf('ready'));
     await sees(1, 'n1', 'ready');
-    await settled('fleet/not-ready n3', 'fleet/not-ready n3', 'fleet/order n1');
+    await settled('fleet/not-ready n3', 'fleet/not-ready n3', 'fleet/reading');
     await cluster.server.stop();
     await nodes[1]?.restart();
     const view = await nodes[1]?.process().view();
@@ -185,6 +188,6 @@ describe.runIf(have('openssl'))('nodes that activate one after the other', () =>
     expect(view && holdOf(view)).toBe('fleet/not-ready n1');
     await cluster.server.restart();
     await sees(1, 'n1', 'ready');
-    await settled('fleet/not-ready n3', 'fleet/not-ready n3', 'fleet/order n1');
+    await settled('fleet/not-ready n3', 'fleet/not-ready n3', 'fleet/reading');
   }, 120_000);
 });

@@ -20,6 +20,7 @@ const ORDER = {
   groups: ['zone=a', 'zone=b'],
   canary: { labels: 'canary=true', soakMinutes: 0 },
   maxUnavailable: 1,
+  settleSeconds: 0,
 } as const;
 
 /** The real programs on machines of their own, with the strict API server. */

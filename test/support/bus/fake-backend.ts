@@ -251,7 +251,7 @@ function adopted(reason: { readonly code: string; readonly message: string }): S
         until: '2030-01-01T00:00:00.000Z',
       },
     ],
-    rollOut: { place: 2, begun: true, soaked: true },
+    rollOut: { begun: true, reads: ['zone'] },
     rules: [{ rule: 'from', value: '>=4.12.0', effect: 'holds-activation' }],
     warnings: ['an image has no tag'],
     verified: ['quay.io/edge: signed by key 5f0c (cosign.pub): 2 images'],

@@ -5,9 +5,8 @@ import { readCredentials } from '../../../src/fleet/kubernetes/credentials.ts';
 import { KubernetesCluster } from '../../../src/fleet/kubernetes/kubernetes-cluster.ts';
 import { PublishedMark } from '../../../src/fleet/kubernetes/own-node.ts';
 import { Publisher } from '../../../src/fleet/kubernetes/publisher.ts';
-import { isKubeletReady } from '../../../src/fleet/peers/silence.ts';
 import { nodeStatusOf } from '../../../src/fleet/publish/node-status.ts';
-import type { OwnReport } from '../../../src/fleet/publish/own-report.ts';
+import { labelsToRead, type OwnReport } from '../../../src/fleet/publish/own-report.ts';
 import type { ClusterNode } from '../../../src/fleet/trouble.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
 import { silentLog } from '../../../src/platform/log.ts';
@@ -76,8 +75,8 @@ export async function startPublishedNode(cluster: TestCluster, name: string, fir
       kubelet,
       cluster: nodes,
       own,
+      readLabels: () => labelsToRead(report),
       fleet: { listen: `127.0.0.1:${port}` },
-      isKubeletReady: (other, signal) => isKubeletReady(api, other, signal),
     });
     const publisher = new Publisher({
       ...common,

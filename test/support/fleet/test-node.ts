@@ -4,7 +4,6 @@ import { Fleet } from '../../../src/app/fleet/fleet.ts';
 import { loadSettings } from '../../../src/config/load-settings.ts';
 import type { FleetView, NodeStatus } from '../../../src/domain/fleet/node-status.ts';
 import type { Settings } from '../../../src/domain/settings/settings.ts';
-import type { IsKubeletReady } from '../../../src/fleet/peers/silence.ts';
 import type { Cluster, ClusterNode } from '../../../src/fleet/trouble.ts';
 import { OffersClient } from '../../../src/fleet/wire/client.ts';
 import { unixSocket, WireConnection } from '../../../src/fleet/wire/connection.ts';
@@ -33,12 +32,12 @@ export interface TestNodeOptions {
   readonly status?: NodeStatus;
   /** Instead of `status`: one that changes. */
   readonly own?: { status(): NodeStatus | undefined; onChange(listener: () => void): Unsubscribe };
+  /** Labels of Nodes that its releases need. */
+  readonly readLabels?: () => readonly string[] | undefined;
   /** Instead of `nodes` and `apiTrouble`. */
   readonly cluster?: Cluster;
   /** Its folder, with what an earlier start left there; default: a new one. */
   readonly folder?: string;
-  /** Default: no kubelet lives. */
-  readonly isKubeletReady?: IsKubeletReady;
 }
 
 /** The fleet process in this process, with a daemon of which only the offers are there. */
@@ -84,7 +83,7 @@ export async function startTestNode(options: TestNodeOptions): Promise<TestNode>
     onOwnStatus: options.own?.onChange ?? (() => () => undefined),
     onSticks: () => [],
     identity,
-    isKubeletReady: options.isKubeletReady ?? (async () => false),
+    readLabels: () => options.readLabels?.(),
     notifier: { ...silentNotifier, status: (line) => statuses.push(line) },
     clock: systemClock,
     log,
@@ -152,7 +151,8 @@ function createMemoryCluster({ name, nodes: first = [], apiTrouble }: TestNodeOp
   const cluster: Cluster & { show(...nodes: readonly ClusterNode[]): void } = {
     self: () => name,
     address: () => '127.0.0.1',
-    ownState: () => ({}),
+    readLabels: () => [],
+    isRemoved: () => false,
     nodes: () => [...nodes, { name, serves: [] }],
     trouble: () => apiTrouble,
     isOld: () => false,

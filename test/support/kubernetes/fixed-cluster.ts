@@ -15,7 +15,8 @@ export function fixedCluster(self: string, address?: string): FixedCluster {
   return {
     self: () => self,
     address: () => address,
-    ownState: () => ({}),
+    readLabels: () => [],
+    isRemoved: () => false,
     nodes: () => known.nodes,
     trouble: () => known.trouble,
     isOld: () => false,

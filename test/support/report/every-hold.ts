@@ -75,7 +75,10 @@ const HOLDS: Readonly<
     { data: { tag: `quay.example.com/${LONG}:${LONG}`, stream: LONG, other: LONG, holder: `x@${LONG}` } },
   ],
   'fleet/unknown': [{ data: {}, releasedBy: 'event' }],
-  'fleet/reading': [{ data: {}, releasedBy: 'event' }],
+  'fleet/reading': [
+    { data: { why: undefined }, releasedBy: 'event' },
+    { data: { why: WORDS }, releasedBy: 'event' },
+  ],
   'fleet/paused': [
     {
       data: { id: '0123456789ab', node: 'worker-1', by: 'uid 1000', why: 'no power', until: NOON },
@@ -83,9 +86,11 @@ const HOLDS: Readonly<
     },
     { data: { id: '0123456789ab', node: LONG, by: LONG, why: WORDS, until: NOON }, releasedBy: 'time' },
   ],
-  'fleet/rolled-back': [
-    { data: { node: 'worker-3', more: 0, phase: 'activated', reason: 'engine/rolled-back' }, releasedBy: 'event' },
-    { data: { node: LONG, more: 0, absent: LONG }, releasedBy: 'event' },
+  'fleet/failed': [
+    { data: { node: 'worker-3', more: 0, why: 'rolled-back' }, releasedBy: 'event' },
+    { data: { node: 'worker-3', more: 0, why: 'not-ready' }, releasedBy: 'event' },
+    { data: { node: 'worker-3', more: 0, why: 'degraded' }, releasedBy: 'event' },
+    { data: { node: LONG, more: 0, absent: LONG, why: 'silent' }, releasedBy: 'event' },
   ],
   'fleet/not-ready': [
     { data: { node: 'worker-3', more: 2, phase: 'preloading', percent: 40 }, releasedBy: 'event' },
@@ -96,8 +101,17 @@ const HOLDS: Readonly<
     { data: { node: LONG, more: 0, phase: 'activated' }, releasedBy: 'event' },
   ],
   'fleet/soak': [
-    { data: { node: 'worker-1', more: 0, phase: 'active', soakMs: 3_600_000, out: 'worker-7' }, releasedBy: 'event' },
-    { data: { node: LONG, more: 0, soakMs: 3_600_000, absent: LONG, out: LONG }, releasedBy: 'event' },
+    { data: { node: 'worker-1', more: 0, phase: 'active', forMs: 3_600_000, out: 'worker-7' }, releasedBy: 'event' },
+    { data: { node: LONG, more: 0, forMs: 3_600_000, absent: LONG, out: LONG }, releasedBy: 'event' },
+  ],
+  'fleet/settle': [
+    { data: { node: 'worker-1', more: 0, phase: 'active', forMs: 120_000 }, releasedBy: 'event' },
+    { data: { node: LONG, more: 0, forMs: 120_000, absent: LONG, out: LONG }, releasedBy: 'event' },
+  ],
+  'fleet/unavailable': [
+    { data: { node: 'worker-1', more: 0, why: 'not-ready', most: 1 }, releasedBy: 'event' },
+    { data: { node: 'worker-1', more: 0, why: 'cordoned', most: 2 }, releasedBy: 'event' },
+    { data: { node: LONG, more: 0, why: 'silent', most: 1_000_000, absent: LONG, out: LONG }, releasedBy: 'event' },
   ],
   'fleet/lock': [
     { data: { server: 'locks.example.com', why: 'all slots are locked (semaphore_full)' }, releasedBy: 'event' },

@@ -188,12 +188,8 @@ const WORDS: Readonly<Record<string, (value: never) => string>> = {
   artifacts: ({ total, present }: NonNullable<BundleReport['artifacts']>) => `${present} of ${total} present`,
   sizeBytes: (bytes: number) => formatBytes(bytes),
   cancelled: ({ at }: NonNullable<BundleReport['cancelled']>) => `on ${at}`,
-  rollOut: ({ place, begun, soaked }: NonNullable<BundleReport['rollOut']>) =>
-    [
-      ...(place === undefined ? [] : [`place ${place}`]),
-      ...(begun ? ['begun'] : []),
-      ...(soaked ? ['soaked'] : []),
-    ].join(', '),
+  rollOut: ({ begun, reads }: NonNullable<BundleReport['rollOut']>) =>
+    begun === true ? 'begun' : reads === undefined ? '' : 'waits for its turn',
   advisories: (advisories: readonly Advisory[]) => advisories.map(advisoryText).join('; '),
 };
 

@@ -18,7 +18,7 @@ import {
 import type { BundleId } from '../../model/digest.ts';
 import type { ImageContent } from '../../model/image.ts';
 import { repositoryOf } from '../../model/reference.ts';
-import { orderOfRelease, type RollOutOrder } from '../../model/roll-out-order.ts';
+import { forgeableKeys, orderOfRelease, type RollOutOrder, settleOf } from '../../model/roll-out-order.ts';
 import type { Opening } from '../../model/windows.ts';
 import type { DamagedImage } from '../../release/damaged-images.ts';
 import { keptBundles } from '../../release/recorded-phase.ts';
@@ -77,14 +77,19 @@ export function imageStates(
 }
 
 /** As `control plane last; groups zone=a, zone=b; 1 canary for 1 h; at most 25% at once`. */
-export function orderText({ controlPlane, groups, canary, maxUnavailable }: RollOutOrder): string {
+export function orderText(order: RollOutOrder): string {
+  const { controlPlane, groups, canary, maxUnavailable } = order;
   const { nodes = 0, soakMs = 0 } = canary ?? {};
+  const forgeable = forgeableKeys(order);
   const who = typeof nodes === 'string' ? `canaries ${nodes}` : nodes === 1 ? '1 canary' : `${nodes} canaries`;
   return [
     ...(canary === undefined ? [] : [`${who} for ${formatDuration(soakMs)}`]),
     ...(controlPlane === 'with' ? [] : [`control plane ${controlPlane}`]),
     ...(groups.length === 0 ? [] : [`groups ${groups.join('; ')}`]),
     `at most ${maxUnavailable.join(' and ')} at once`,
+    ...(order.done === 'proven' ? ['each proven'] : []),
+    `each well for ${formatDuration(settleOf(order))}`,
+    ...(forgeable.length === 0 ? [] : [`labels that a node can forge: ${forgeable.join(', ')}`]),
   ].join(', ');
 }
 

@@ -3,6 +3,7 @@ import { defined } from '../../../platform/defined.ts';
 import { formatCount, formatDuration } from '../../../platform/sizes.ts';
 import type { ActivationHold } from '../../activation/gates.ts';
 import { CREATED_AHEAD_MS } from '../../adoption/floors.ts';
+import type { Failure, Unavailable } from '../../fleet/roll-out.ts';
 import { MAX_RANGE_LENGTH } from '../../model/version.ts';
 import type { Does } from '../actions.ts';
 import { codesWhere, type Names, type Remedy } from '../fitted.ts';
@@ -182,7 +183,10 @@ export const HOLDS: { readonly [C in Code]: HoldEntry<DataOf<C>> } = {
     needsPerson: true,
   },
   'fleet/reading': {
-    says: () => ({ what: 'the Nodes of the cluster are read first', more: ': nobody needed them before' }),
+    says: ({ why }) => ({
+      what: 'the Nodes of the cluster are read first',
+      more: why === undefined ? ': nobody needed them before' : `: the order needs their labels. ${why}`,
+    }),
     isQuiet: true,
   },
   'fleet/nobody-known': {
@@ -198,13 +202,13 @@ export const HOLDS: { readonly [C in Code]: HoldEntry<DataOf<C>> } = {
     }),
     remedy: (release) => `to end the pause, run 'stickpin fleet resume' with its id on any node; ${ANYWAY(release)}`,
   },
-  'fleet/rolled-back': {
+  'fleet/failed': {
     says: (data, { name }) => ({
-      what: `it was rolled back on ${name(data.node)}`,
-      more: `, and is not activated on other nodes automatically${leftOut(data)}`,
+      what: `${FAILURES[data.why](name(data.node))}`,
+      more: `, so it is not activated on other nodes automatically${leftOut(data)}`,
     }),
     remedy: (release) =>
-      `see 'stickpin history ${release}' on that node for the cause; then plug in a newer release, or run 'stickpin activate ${release}'`,
+      `see 'stickpin history ${release}' on that node for the cause, and repair it; then plug in a newer release, or run 'stickpin activate ${release}'`,
     needsPerson: true,
   },
   'fleet/not-ready': {
@@ -224,9 +228,22 @@ export const HOLDS: { readonly [C in Code]: HoldEntry<DataOf<C>> } = {
   },
   'fleet/soak': {
     says: (data, { name }) => ({
-      what: `it waits until canary ${name(data.node)} has run it for ${formatDuration(data.soakMs)}`,
-      more: `: then the other nodes follow${leftOut(data)}`,
+      what: `it waits until canary ${name(data.node)} has run it well for ${formatDuration(data.forMs)}`,
+      more: `, and has proven it where containers show that: then the other nodes follow${leftOut(data)}`,
     }),
+  },
+  'fleet/settle': {
+    says: (data, { name }) => ({
+      what: `it waits until ${name(data.node)} has run it and was Ready for ${formatDuration(data.forMs)}`,
+      more: leftOut(data),
+    }),
+  },
+  'fleet/unavailable': {
+    says: (data, { name }) => ({
+      what: `it waits, since ${name(data.node)} ${UNAVAILABLE[data.why]}`,
+      more: `: no more than ${formatCount(data.most, 'node')} may be unavailable at once${leftOut(data)}`,
+    }),
+    remedy: (release) => `repair that node; ${ANYWAY(release)}`,
   },
   'fleet/cordoned': {
     says: ({ node }, { name }) => ({
@@ -378,9 +395,23 @@ function loadText({ phase, percent, reason, isUnknown }: DataOf<'fleet/not-ready
   return reason === undefined ? `has not loaded it yet (${phase})` : `does not load it (${phase}: ${reason})`;
 }
 
+const FAILURES: Readonly<Record<Failure, (node: string) => string>> = {
+  'rolled-back': (node) => `it was rolled back on ${node}`,
+  'not-ready': (node) => `${node} activated it and is not Ready since`,
+  silent: (node) => `${node} has been silent since it activated it`,
+  degraded: (node) => `it is degraded on ${node}`,
+};
+
+const UNAVAILABLE: Readonly<Record<Unavailable, string>> = {
+  'not-ready': 'is not Ready',
+  silent: 'is silent',
+  cordoned: 'is cordoned',
+  between: 'activates it',
+};
+
 function leftOut({ absent, out }: { readonly absent?: string; readonly out?: string }): string {
   const silent = absent === undefined ? '' : `. Left out, since they are silent: ${absent}`;
-  return `${silent}${out === undefined ? '' : `. Left out, since they are cordoned or not ready: ${out}`}`;
+  return `${silent}${out === undefined ? '' : `. Left out, since they are cordoned: ${out}`}`;
 }
 
 function hookClause(data: DataOf<'hook'>): HoldClause {

@@ -302,7 +302,7 @@ export function heldLine(entry: BundleAssessment, bundles: KeptBundles): Line | 
 
 function adviceFor(hold: ActivationHold, command: string): string {
   if (isWithoutCommand(hold)) return SEE_LIST;
-  const isAutomatic = hold.gate === 'fleet' ? hold.code !== 'fleet/rolled-back' : isRuleHold(hold);
+  const isAutomatic = hold.gate === 'fleet' ? hold.code !== 'fleet/failed' : isRuleHold(hold);
   if (!isAutomatic || hold.releasedBy === 'person') return `To activate it anyway: ${command}.`;
   return `It is activated automatically; to do it now: ${command}.`;
 }

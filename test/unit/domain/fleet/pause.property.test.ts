@@ -4,6 +4,7 @@ import type { FleetNode } from '../../../../src/domain/fleet/node-status.ts';
 import { heardPauses, newPause, type Pause, pauseOf } from '../../../../src/domain/fleet/pause.ts';
 import { turnOf } from '../../../../src/domain/fleet/roll-out.ts';
 import { digestFromHex } from '../../../../src/domain/model/digest.ts';
+import { BY_NAME } from '../../../../src/domain/model/roll-out-order.ts';
 import { NOON } from '../../../support/daemon/scenario.ts';
 
 const MINUTE = 60_000;
@@ -38,7 +39,7 @@ function viewOf(self: Node, nodes: readonly Node[]) {
   const seen = nodes.map(({ name }): FleetNode => {
     const { isDone = false, pauses = [] } = name === self.name ? self : (self.heard.get(name) ?? {});
     const release = { name: 'ocp', version: '4.13.7', bundle: 'a'.repeat(16) };
-    const phase = isDone ? ({ phase: 'active', current: true, runs: true } as const) : ({ phase: 'ready' } as const);
+    const phase = isDone ? ({ phase: 'proven', current: true, runs: true } as const) : ({ phase: 'ready' } as const);
     return { name, isAbsent: false, status: { version: 1, releases: [{ ...release, ...phase }], pauses } };
   });
   return { self: self.name, nodes: seen, peers: [] };
@@ -52,7 +53,7 @@ function round(self: Node, nodes: readonly Node[], now: number): void {
   const view = viewOf(self, nodes);
   self.pauses = heardPauses(self.pauses, view, clockAt(now));
   if (self.isDone || pauseOf(RELEASE, self.pauses, clockAt(now)) !== undefined) return;
-  self.isDone = turnOf(RELEASE, view).kind === 'go';
+  self.isDone = turnOf(RELEASE, view, { ...BY_NAME, settleMs: 0 }).kind === 'go';
 }
 
 function run(count: number, steps: readonly Step[]) {

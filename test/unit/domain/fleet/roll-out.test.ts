@@ -1,9 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import type { FleetNode, ReleaseStatus } from '../../../../src/domain/fleet/node-status.ts';
+import type { FleetNode, NodeFacts, ReleaseStatus } from '../../../../src/domain/fleet/node-status.ts';
 import { type OwnTurn, turnOf } from '../../../../src/domain/fleet/roll-out.ts';
+import { NO_SIGHTINGS, type Sightings, sightingsAfter } from '../../../../src/domain/fleet/sightings.ts';
 import { digestFromHex } from '../../../../src/domain/model/digest.ts';
 import {
   BY_NAME,
+  forgeableKeys,
   isLabelSelector,
   mostUnavailable,
   orderOfRelease,
@@ -21,17 +23,51 @@ const RELEASE = {
   scheme: undefined,
 };
 const DONE = { phase: 'activated', current: true } as const;
-const order = (over: Partial<RollOutOrder>): RollOutOrder => ({ ...BY_NAME, ...over });
+const PROVEN = { phase: 'proven', current: true, runs: true } as const;
+const ILL = { isReady: false };
+const order = (over: Partial<RollOutOrder>): RollOutOrder => ({ ...BY_NAME, settleMs: 0, ...over });
+const MINUTE = 60_000;
+const NOW = 100 * MINUTE;
 
-function node(name: string, release: Partial<ReleaseStatus> = {}, out?: 'cordoned' | 'not-ready'): FleetNode {
+interface Of extends NodeFacts {
+  readonly isAbsent: boolean;
+  readonly isSilent: true;
+}
+
+function node(name: string, release: Partial<ReleaseStatus> = {}, of: Partial<Of> = {}): FleetNode {
   const own = { name: 'ocp', version: '4.13.7', bundle: 'a'.repeat(16), phase: 'ready' as const };
-  return { name, isAbsent: false, status: { version: 1, releases: [{ ...own, ...release }], ...(out && { out }) } };
+  const { isAbsent = false, isSilent, ...facts } = of;
+  return {
+    name,
+    isAbsent,
+    status: { version: 1, releases: [{ ...own, ...release }] },
+    facts: { labels: {}, isReady: true, isCordoned: false, ...facts },
+    ...(isSilent && { isSilent }),
+  };
+}
+
+/** Each node has been seen as it is for so long. */
+function seen(nodes: readonly FleetNode[], forMs = 0): Sightings {
+  return sightingsAfter(NO_SIGHTINGS, { self: '', nodes, peers: [] }, NOW - forMs);
+}
+
+interface Over extends OwnTurn {
+  readonly apiTrouble?: string;
+  readonly release?: Partial<typeof RELEASE & { replaces: string }>;
+  readonly self?: FleetNode;
 }
 
 /** What holds `self`, as `before a`, or `go`. */
-function turn(self: string, nodes: readonly FleetNode[], of: Partial<RollOutOrder> = {}, own: OwnTurn = {}): string {
-  const found = turnOf(RELEASE, { self, nodes: [...nodes, node(self)], peers: [] }, order(of), own);
-  return 'node' in found ? `${found.kind} ${found.node.name}` : found.kind;
+function turn(self: string, nodes: readonly FleetNode[], of: Partial<RollOutOrder> = {}, over: Over = {}): string {
+  const { apiTrouble, release, self: own = node(self), ...ways } = over;
+  const view = { self, nodes: [...nodes.filter(({ name }) => name !== self), own], peers: [] };
+  const found = turnOf({ ...RELEASE, ...release }, { ...view, ...(apiTrouble && { apiTrouble }) }, order(of), {
+    sightings: seen(nodes),
+    uptimeMs: NOW,
+    ...ways,
+  });
+  const [why, left] = ['why' in found ? `: ${found.why}` : '', 'leftMs' in found ? ` ${found.leftMs}` : ''];
+  return 'node' in found ? `${found.kind} ${found.node.name}${why}${left}` : found.kind;
 }
 
 describe('the place of a node', () => {
@@ -98,7 +134,29 @@ describe('nodes at the same time', () => {
       ...signed,
       canary: { nodes: 1, soakMs: 600_000 },
       maxUnavailable: ['50%', 1],
+      settleMs: 120_000,
+      pauseAfterFailures: 1,
     });
+  });
+
+  it('count as done no earlier for the settings of the node, and fewer of them may fail', () => {
+    const signed = orderOfRelease({ settleSeconds: 60, pauseAfterFailures: 3 });
+    const own = (settleMs: number, more: object = {}) => stricterOrder(signed, { ...BY_NAME, settleMs, ...more });
+    expect(own(1)).toMatchObject({ settleMs: 60_000, pauseAfterFailures: 3, done: undefined });
+    expect(own(90_000, { pauseAfterFailures: 9 })).toMatchObject({ settleMs: 90_000, pauseAfterFailures: 3 });
+    expect(own(0, { pauseAfterFailures: 1, done: 'proven' })).toMatchObject({ pauseAfterFailures: 1, done: 'proven' });
+    const strict = stricterOrder(orderOfRelease({ done: 'proven' }), { ...BY_NAME, done: 'activated' });
+    expect(strict.done).toBe('proven');
+  });
+
+  it('are marked where a node can forge the labels that order them', () => {
+    const keys = (over: Partial<RollOutOrder>) => forgeableKeys(order(over));
+    expect(keys({ controlPlane: 'last', groups: ['node-restriction.kubernetes.io/zone=a'] })).toEqual([]);
+    expect(keys({ groups: ['zone=a,!spare'], canary: { nodes: 'test', soakMs: 0 } })).toEqual([
+      'spare',
+      'test',
+      'zone',
+    ]);
   });
 
   it('are as many as the order of the release allows where the node says nothing, and one without any order', () => {
@@ -123,74 +181,236 @@ describe('nodes at the same time', () => {
 
 describe('groups', () => {
   const last = { controlPlane: 'last' } as const;
+  const master = { labels: { 'node-role.kubernetes.io/control-plane': '' } };
 
   it('come one after the other', () => {
-    expect(turn('z', [node('a', { place: 2 })], last, { place: 1 })).toBe('go');
-    expect(turn('a', [node('z', { place: 1 })], last, { place: 2 })).toBe('before z');
-    expect(turn('a', [node('z', { ...DONE, place: 1 })], last, { place: 2 })).toBe('go');
+    expect(turn('z', [node('a', {}, master)], last)).toBe('go');
+    expect(turn('a', [node('z')], last, { self: node('a', {}, master) })).toBe('before z');
+    expect(turn('a', [node('z', DONE)], last, { self: node('a', {}, master) })).toBe('go');
   });
 
   it('do not overlap, however many slots they have', () => {
     const wide = { ...last, maxUnavailable: [100] };
-    expect(turn('a', [node('y', { ...DONE, place: 1 }), node('z', { place: 1 })], wide, { place: 2 })).toBe('before z');
-  });
-
-  it('end with nodes that do not know their labels yet', () => {
-    expect(turn('a', [node('z', { place: 2 })], last)).toBe('before z');
-    expect(turn('z', [node('a')], last, { place: 2 })).toBe('go');
+    expect(turn('a', [node('y', DONE), node('z')], wide, { self: node('a', {}, master) })).toBe('before z');
   });
 });
 
 describe('canaries', () => {
-  const canary = { nodes: 1, soakMs: 60_000 };
+  const soakMs = 30 * MINUTE;
+  const canary = { nodes: 1, soakMs };
+  // By the hash of the bundle and the name.
+  const names = ['a', 'b', 'c', 'd'];
+  const chosen = (count: number, release = RELEASE) => {
+    const line = turnOf(
+      release,
+      { self: 'a', nodes: names.map((name) => node(name)), peers: [] },
+      order({ canary: { nodes: count, soakMs } }),
+    );
+    return line.line
+      .filter(({ isCanary }) => isCanary)
+      .map(({ name }) => name)
+      .sort();
+  };
 
-  it('go first, and the rest when they have run it for long enough', () => {
-    expect(turn('a', [node('b'), node('c')], { canary })).toBe('go');
-    expect(turn('b', [node('a'), node('c')], { canary })).toBe('before a');
-    expect(turn('b', [node('a', DONE), node('c')], { canary })).toBe('soak a');
-    expect(turn('b', [node('a', { ...DONE, soaked: true }), node('c')], { canary })).toBe('go');
+  it('are drawn by the digest of the bundle, so that no node can choose itself', () => {
+    expect(chosen(1)).toEqual(['b']);
+    expect(chosen(2)).toEqual(['b', 'd']);
+    const others = ['b', 'c', 'd', 'e', 'f'].map(
+      (digit) => chosen(1, { ...RELEASE, bundleId: digestFromHex(digit.repeat(64)) })[0],
+    );
+    expect(new Set(others).size).toBeGreaterThan(1);
+  });
+
+  it('go first, and the rest when they have run it for long enough by the clock of each node', () => {
+    const rest = [node('c'), node('d')];
+    expect(turn('b', [node('a'), ...rest], { canary })).toBe('go');
+    expect(turn('a', [node('b'), ...rest], { canary })).toBe('before b');
+    const fresh = [node('b', PROVEN), ...rest];
+    expect(turn('a', fresh, { canary })).toBe(`soak b ${soakMs}`);
+    expect(turn('a', fresh, { canary }, { sightings: seen(fresh, soakMs - 1) })).toBe('soak b 1');
+    expect(turn('a', fresh, { canary }, { sightings: seen(fresh, soakMs) })).toBe('go');
+  });
+
+  it('must have proven it where containers show that, whatever they claim to have soaked', () => {
+    const active = [node('d', { phase: 'active', current: true, runs: true })];
+    expect(turn('a', active, { canary }, { sightings: seen(active, 10 * soakMs) })).toBe('soak d');
+    const unseen = [node('d', DONE)];
+    expect(turn('a', unseen, { canary }, { sightings: seen(unseen, soakMs) })).toBe('go');
   });
 
   it('are those with the labels', () => {
-    const spare = { canary: { nodes: 'spare', soakMs: 60_000 } };
-    expect(turn('z', [node('a', { place: 1 })], spare, { place: 0 })).toBe('go');
-    expect(turn('a', [node('z', { ...DONE, place: 0 })], spare, { place: 1 })).toBe('soak z');
+    const spare = { canary: { nodes: 'spare', soakMs } };
+    const own = { self: node('z', {}, { labels: { spare: '' } }) };
+    expect(turn('z', [node('a')], spare, own)).toBe('go');
+    expect(turn('a', [node('z', PROVEN, { labels: { spare: '' } })], spare)).toBe(`soak z ${soakMs}`);
   });
 
-  it('hold the rest when they fall silent with the release, or are not ready', () => {
-    const silent = (name: string, release: Partial<ReleaseStatus>) => ({ ...node(name, release), isAbsent: true });
-    expect(turn('b', [silent('a', DONE), node('c')], { canary })).toBe('soak a');
-    expect(turn('b', [silent('a', { ...DONE, soaked: true }), node('c')], { canary })).toBe('go');
-    expect(turn('b', [silent('a', {}), node('c')], { canary })).toBe('go');
-    expect(turn('b', [node('a', { ...DONE, soaked: true }, 'not-ready')], { canary })).toBe('soak a');
+  it('are of the control plane only where that comes first, by a label that no node can set on itself', () => {
+    const master = { labels: { 'node-role.kubernetes.io/control-plane': '' } };
+    const drawn = (controlPlane: 'first' | 'last') =>
+      turn('a', [node('b'), node('c', {}, master), node('d', {}, master)], { canary, controlPlane });
+    expect(drawn('first')).toBe('before d');
+    expect(drawn('last')).toBe('before b');
   });
 
-  it('all have to stay in force', () => {
-    const gone = { phase: 'activated', current: true, runs: false, soaked: true } as const;
-    expect(turn('b', [node('a', gone)], { canary })).toBe('before a');
+  it('hold the rest when they fall silent with the release before it is proven, or are not ready', () => {
+    const silent = { isAbsent: true, isReady: false };
+    expect(turn('a', [node('d', DONE, silent), node('c')], { canary })).toBe('failed d: silent');
+    expect(
+      turn(
+        'a',
+        [node('d', {}, silent), node('c', PROVEN)],
+        { canary },
+        { sightings: seen([node('c', PROVEN)], soakMs) },
+      ),
+    ).toBe('go');
+    const sick = [node('d', PROVEN, ILL)];
+    expect(turn('a', sick, { canary })).toBe('unavailable d: not-ready');
+  });
+
+  it('begin their soak anew with a restart of containers, and when they were not ready', () => {
+    const soaked = seen([node('d', PROVEN)], soakMs);
+    const view = (one: FleetNode) => ({ self: 'a', nodes: [one, node('a')], peers: [] });
+    const since = (one: FleetNode) =>
+      [...sightingsAfter(soaked, view(one), NOW).values()].map(({ sinceMs }) => sinceMs);
+    expect(since(node('d', PROVEN))).toEqual([NOW - soakMs]);
+    expect(since(node('d', { ...PROVEN, disturbedMs: 7 }))).toEqual([NOW]);
+    expect(since(node('d', PROVEN, ILL))).toEqual([NOW]);
+    expect(since(node('d', { ...PROVEN, runs: false }))).toEqual([]);
+    expect(since(node('d', { ...PROVEN, fails: true }))).toEqual([]);
+    expect(sightingsAfter(soaked, undefined, NOW)).toBe(soaked);
   });
 });
 
-describe('a node that is cordoned or not ready', () => {
-  it('is not waited for before it has begun, and is named', () => {
-    const nodes = [node('a', { phase: 'preloading' }, 'cordoned'), node('b')];
-    expect(turnOf(RELEASE, { self: 'b', nodes, peers: [] })).toEqual({ kind: 'go', absent: [], out: ['a'] });
+describe('a node that has activated', () => {
+  const settleMs = 2 * MINUTE;
+
+  it('holds the next one until it has run it and was Ready for a while', () => {
+    const nodes = [node('a', DONE)];
+    expect(turn('b', nodes, { settleMs })).toBe(`settle a ${settleMs}`);
+    expect(turn('b', nodes, { settleMs }, { sightings: seen(nodes, settleMs) })).toBe('go');
+    expect(turn('b', nodes, { settleMs: undefined }, { sightings: seen(nodes, settleMs - 1) })).toBe('settle a 1');
+    const ill = [node('a', DONE, ILL)];
+    expect(turn('b', ill, { settleMs }, { sightings: seen(ill, settleMs) })).toBe('unavailable a: not-ready');
   });
 
-  it('is waited for once it has begun: the release may cordon or reboot it', () => {
-    expect(turn('b', [node('a', { begun: true }, 'cordoned')])).toBe('before a');
-    expect(turn('b', [node('a', { ...DONE, runs: false }, 'not-ready')])).toBe('before a');
-    expect(turn('b', [node('a', DONE, 'not-ready')])).toBe('go');
+  it.each([
+    [{ done: 'proven' } as const, {}],
+    [{}, { apiTrouble: 'The Kubernetes API does not answer.' }],
+  ])('must have proven it where the order says so, and where no API server answers: %j %j', (of, over) => {
+    const active = { phase: 'active', current: true, runs: true } as const;
+    expect(turn('b', [node('a', active)], of, over)).toBe('settle a');
+    expect(turn('b', [node('a', PROVEN)], of, over)).toBe('go');
+    expect(turn('b', [node('a', DONE)], of, over)).toBe('go');
   });
 
-  it('does not wait for a cordoned node when it is out itself', () => {
-    expect(turn('n', [node('a', {}, 'cordoned'), node('b', DONE)], {}, { out: 'not-ready' })).toBe('go');
+  it('has failed when it is not ready for minutes, degraded, silent, or went back', () => {
+    const ill = [node('a', DONE, ILL), node('c')];
+    const minutes = (count: number) => ({ sightings: seen(ill, count * MINUTE) });
+    expect(turn('b', ill, { maxUnavailable: [3] }, minutes(4))).toBe('go');
+    expect(turn('b', ill, { maxUnavailable: [3] }, minutes(5))).toBe('failed a: not-ready');
+    expect(turn('b', [node('a', { ...PROVEN, degraded: true })])).toBe('failed a: degraded');
+    expect(turn('b', [node('c', { phase: 'activated', reason: 'engine/rolled-back' })])).toBe('failed c: rolled-back');
+    expect(turn('b', [node('a', DONE, { isAbsent: true })])).toBe('failed a: silent');
   });
 
-  it('comes last itself, and waits for nodes that have begun without it', () => {
-    expect(turn('a', [node('b')], {}, { out: 'not-ready' })).toBe('before b');
-    expect(turn('a', [node('b', { begun: true })])).toBe('before b');
-    expect(turn('a', [node('b', { ...DONE, runs: false })])).toBe('before b');
-    expect(turn('a', [node('b', DONE)])).toBe('go');
+  it('holds nobody by its failure where the order allows more', () => {
+    const two = { pauseAfterFailures: 2 };
+    const back = { phase: 'activated', reason: 'engine/rolled-back' } as const;
+    expect(turn('b', [node('a', back)], two)).toBe('go');
+    expect(turn('b', [node('a', back), node('c', back)], two)).toBe('failed a: rolled-back');
+  });
+});
+
+describe('nodes that are unavailable', () => {
+  it.each<[string, FleetNode, string]>([
+    ['not Ready', node('z', {}, ILL), 'unavailable z: not-ready'],
+    ['silent', node('z', {}, { isSilent: true }), 'unavailable z: silent'],
+    ['cordoned after its activation', node('z', PROVEN, { isCordoned: true }), 'unavailable z: cordoned'],
+    ['under way', node('z', { begun: true }), 'before z'],
+    ['with tags that moved only', node('z', { ...DONE, runs: false }), 'before z'],
+    ['cordoned before', node('z', {}, { isCordoned: true }), 'go'],
+    ['silent for fleet.absent', node('z', {}, { isAbsent: true, isReady: false }), 'go'],
+    ['silent, and has proven it', node('z', PROVEN, { isAbsent: true, isReady: false }), 'go'],
+    ['busy with a later release', { ...node('z', {}, ILL), status: later('4.13.8') }, 'unavailable z: not-ready'],
+  ])('hold the others, whether they have begun or not: %s', (_what, one, expected) => {
+    expect(turn('b', [one])).toBe(expected);
+    expect(turn('b', [one], { maxUnavailable: [2] })).toBe('go');
+  });
+
+  it('are named', () => {
+    const found = turnOf(RELEASE, { self: 'b', nodes: [node('a', {}, { isCordoned: true }), node('b')], peers: [] });
+    expect(found).toMatchObject({ kind: 'go', absent: [], out: ['a'] });
+  });
+
+  it('leave no slot for one more', () => {
+    const nodes = [node('y', {}, ILL), node('z', {}, ILL)];
+    expect(turn('b', nodes, { maxUnavailable: [3] })).toBe('go');
+    expect(turn('b', [...nodes, node('x', { begun: true })], { maxUnavailable: [3] })).toMatch(/^(unavailable|before)/);
+  });
+});
+
+function withoutReport({ status: _, ...node }: FleetNode): FleetNode {
+  return node;
+}
+
+function later(version: string): NonNullable<FleetNode['status']> {
+  return { version: 1, releases: [{ name: 'ocp', version, bundle: 'b'.repeat(16), phase: 'proven', current: true }] };
+}
+
+describe('the control plane', () => {
+  const labels = { 'node-role.kubernetes.io/control-plane': '' };
+  const plane = (name: string, release: Partial<ReleaseStatus> = {}, of: Partial<Of> = {}) =>
+    node(name, release, { labels, ...of });
+  const upgrade = { release: { replaces: '4.13.6' }, self: plane('b') };
+  const wide = { maxUnavailable: [9] };
+
+  it.each<[string, FleetNode, string]>([
+    ['not Ready', plane('c', {}, ILL), 'unavailable c: not-ready'],
+    [
+      'not Ready, without stickpin',
+      withoutReport(plane('c', {}, { ...ILL, isAbsent: true })),
+      'unavailable c: not-ready',
+    ],
+    ['silent for however long', plane('c', {}, { isAbsent: true }), 'unavailable c: silent'],
+    ['cordoned', plane('c', {}, { isCordoned: true }), 'unavailable c: cordoned'],
+    ['under way', plane('c', { begun: true }), 'before c'],
+  ])('loses no second node, however many may be unavailable: %s', (_what, one, expected) => {
+    expect(turn('b', [one], wide, upgrade)).toBe(expected);
+    expect(turn('b', [one, node('z')], wide, { ...upgrade, self: plane('b', {}, ILL) })).toBe(expected);
+  });
+
+  it('is not held by workers beyond the usual', () => {
+    expect(turn('b', [node('c', {}, ILL)], wide, upgrade)).toBe('go');
+  });
+});
+
+describe('a node that is not Ready itself', () => {
+  const self = node('b', {}, ILL);
+
+  it('goes while no other one is under way, since it may need the release', () => {
+    expect(turn('b', [node('a'), node('c', {}, ILL)], {}, { self })).toBe('go');
+    expect(turn('a', [self])).toBe('unavailable b: not-ready');
+    expect(turn('c', [node('a'), self], {}, { self: node('c', {}, ILL) })).toBe('before b');
+    expect(turn('b', [node('a', { begun: true })], {}, { self })).toBe('before a');
+    expect(turn('b', [node('c', DONE)], { settleMs: MINUTE }, { self })).toBe(`settle c ${MINUTE}`);
+  });
+
+  it('goes in the usual order where no node is Ready', () => {
+    const all = [node('a', {}, ILL), node('c', {}, ILL)];
+    expect(turn('b', all, {}, { self })).toBe('before a');
+    expect(turn('a', [self, node('c', {}, ILL)], {}, { self: node('a', {}, ILL) })).toBe('go');
+    const first = [node('a', DONE, ILL), node('c', {}, ILL)];
+    const view = { self: 'b', nodes: [...first, self], peers: [] };
+    const sightings = sightingsAfter(NO_SIGHTINGS, view, NOW - MINUTE);
+    expect(turn('b', first, { settleMs: MINUTE }, { self, sightings })).toBe('go');
+  });
+
+  it('comes at a first install after one of its control plane, and at an upgrade only with a person', () => {
+    const labels = { 'node-role.kubernetes.io/control-plane': '' };
+    const own = { self: node('b', {}, { labels, ...ILL }) };
+    const others = [node('a', PROVEN, { labels }), node('c', {}, { labels, ...ILL })];
+    expect(turn('b', others, {}, { ...own, sightings: seen(others, MINUTE) })).toBe('go');
+    expect(turn('b', others, {}, { ...own, release: { replaces: '4.13.6' } })).toBe('unavailable c: not-ready');
   });
 });

@@ -3,6 +3,7 @@ import { type FleetNode, parseNodeStatus, type ReleaseStatus } from '../../../..
 import { turnOf } from '../../../../src/domain/fleet/roll-out.ts';
 import { nodesLoading } from '../../../../src/domain/fleet/turn.ts';
 import { digestFromHex } from '../../../../src/domain/model/digest.ts';
+import { BY_NAME } from '../../../../src/domain/model/roll-out-order.ts';
 import { nodeStatusOf } from '../../../../src/fleet/publish/node-status.ts';
 import type { OwnBundle } from '../../../../src/fleet/publish/own-report.ts';
 import { ownBundle, ownReport } from '../../../support/kubernetes/own-report.ts';
@@ -32,8 +33,13 @@ const OLD = { bundleId: digestFromHex('b'.repeat(64)), version: '4.13.6', phase:
 const LATER = { bundleId: digestFromHex('c'.repeat(64)), current: true } as const;
 const ROLLED_BACK = { code: 'engine/rolled-back', message: 'a person took 4.13.6 again' };
 
-const turn = (...nodes: readonly FleetNode[]) =>
-  turnOf(RELEASE, { self: 'worker-2', nodes: [...nodes, SELF], peers: [] });
+const ready = (node: FleetNode): FleetNode => ({ ...node, facts: { labels: {}, isReady: true } });
+const turnIn = (self: string, nodes: readonly FleetNode[], release = {}) =>
+  turnOf({ ...RELEASE, ...release }, { self, nodes: nodes.map(ready), peers: [] }, { ...BY_NAME, settleMs: 0 });
+const turn = (...nodes: readonly FleetNode[]) => {
+  const { line: _, ...verdict } = turnIn('worker-2', [...nodes, SELF]);
+  return verdict;
+};
 
 describe('the nodes that need the stick', () => {
   const loading = (isLong: boolean, ...nodes: readonly FleetNode[]) =>
@@ -178,7 +184,7 @@ describe('the order of an activation in a cluster', () => {
   ])('stays where another node %s', (_what, bundles) => {
     for (const name of ['worker-1', 'worker-3']) {
       const nodes = [reporting(name, ...bundles), reporting('worker-4', { phase: 'preloading' })];
-      expect(turn(...nodes)).toMatchObject({ kind: 'rolled-back', node: { name } });
+      expect(turn(...nodes)).toMatchObject({ kind: 'failed', why: 'rolled-back', node: { name } });
     }
   });
 
@@ -210,7 +216,7 @@ describe('the order of an activation in a cluster', () => {
         reporting('worker-2', { phase: 'ready' }, later),
         reporting('worker-3', last, later),
       ];
-      return names.map((self) => turnOf({ ...RELEASE, replaces: '4.14.0' }, { self, nodes, peers: [] }).kind);
+      return names.map((self) => turnIn(self, nodes, { replaces: '4.14.0' }).kind);
     };
     expect(going({ phase: 'ready' }, { phase: 'preloading' })).toEqual(['not-ready', 'not-ready', 'before']);
     expect(going({ phase: 'ready' }, { phase: 'ready' })).toEqual(['go', 'before', 'before']);
@@ -262,9 +268,7 @@ describe('the order of an activation in a cluster', () => {
       const nodes = names.map((name, at) =>
         reporting(name, at < activated ? { phase: 'activated', current: true } : { phase: 'ready' }),
       );
-      const going = names.filter(
-        (self, at) => at >= activated && turnOf(RELEASE, { self, nodes, peers: [] }).kind === 'go',
-      );
+      const going = names.filter((self, at) => at >= activated && turnIn(self, nodes).kind === 'go');
       expect(going).toEqual([names[activated]]);
     }
   });

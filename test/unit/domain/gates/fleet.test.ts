@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { fleet, lock, pausesAfter, rollOutState } from '../../../../src/domain/activation/fleet-gate.ts';
 import { schedule } from '../../../../src/domain/activation/timing-gates.ts';
-import type { FleetNode } from '../../../../src/domain/fleet/node-status.ts';
+import type { FleetNode, FleetView, NodeFacts } from '../../../../src/domain/fleet/node-status.ts';
 import { LONGEST_PAUSE_MS, newPause } from '../../../../src/domain/fleet/pause.ts';
+import { NO_SIGHTINGS, sightingsAfter } from '../../../../src/domain/fleet/sightings.ts';
 import { hexOf } from '../../../../src/domain/model/digest.ts';
 import { BY_NAME, type ReleaseOrder } from '../../../../src/domain/model/roll-out-order.ts';
 import type { VersionScheme } from '../../../../src/domain/model/version.ts';
@@ -11,7 +12,9 @@ import { NO_HOOKS } from '../../../../src/domain/state/hook.ts';
 import { NOON, POLICY, stored, verified } from '../../../support/daemon/scenario.ts';
 
 const bundle = stored(verified(), { readyAt: NOON });
-const policy = { ...POLICY, fleet: { ...POLICY.fleet, enabled: true } };
+/** Done is a node at once that runs the release. */
+const SETTLED = { ...BY_NAME, settleMs: 0 };
+const policy = { ...POLICY, fleet: { ...POLICY.fleet, enabled: true, order: SETTLED } };
 const id = hexOf(bundle.bundleId).slice(0, 16);
 const node = (name: string, release: object | undefined, isAbsent = false): FleetNode => ({
   name,
@@ -21,7 +24,12 @@ const node = (name: string, release: object | undefined, isAbsent = false): Flee
     releases: release ? [{ name: 'ocp', version: '4.13.7', bundle: id, phase: 'ready', ...release }] : [],
   },
 });
-const view = (...nodes: readonly FleetNode[]) => ({ self: 'worker-2', nodes, peers: [] });
+const view = (...nodes: readonly FleetNode[]): FleetView => ({ self: 'worker-2', nodes, peers: [], readLabels: [] });
+/** As the Kubernetes API shows its Node. */
+const withFacts = (node: FleetNode, of: Partial<NodeFacts>): FleetNode => ({
+  ...node,
+  facts: { labels: {}, isReady: true, isCordoned: false, ...of },
+});
 const gate = (over: Partial<Parameters<typeof fleet>[0]>) =>
   fleet({
     ...{ bundle, bundles: [bundle], policy, now: NOON, clockSynchronised: true, fleet: view(), hooks: NO_HOOKS },
@@ -60,14 +68,11 @@ describe('the gate of the fleet', () => {
     const known = (over: object = {}) =>
       pausesAfter({ bundles: [back], policy, now: NOON, clockSynchronised: true, fleet: view(), ...over });
     const state = (over: object, more: object = {}) =>
-      rollOutState(
-        {
-          ...{ policy, now: NOON, clockSynchronised: true, fleet: view(), absentImages: 0 },
-          ...{ boot: { bootId: 'now', uptimeMs: 0 }, pauses: [], ...more },
-          bundle: { ...back, ...over },
-        },
-        false,
-      );
+      rollOutState({
+        ...{ policy, now: NOON, clockSynchronised: true, fleet: view(), absentImages: 0 },
+        ...{ isDue: false, waits: false, pauses: [], ...more },
+        bundle: { ...back, ...over },
+      });
 
     it('pauses the roll-out once, also after a restart and a lift', () => {
       const pauses = known();
@@ -80,7 +85,7 @@ describe('the gate of the fleet', () => {
     });
 
     it('lets the others go on where the settings say so, and where it is activated again', () => {
-      const goOn = { ...policy, fleet: { ...policy.fleet, order: { ...BY_NAME, onRollback: 'go-on' as const } } };
+      const goOn = { ...policy, fleet: { ...policy.fleet, order: { ...SETTLED, onRollback: 'go-on' as const } } };
       expect(known({ policy: goOn })).toEqual([]);
       const signed = (order: ReleaseOrder) => [{ ...back, payload: { ...back.payload, update: { order } } }];
       expect(known({ policy: goOn, bundles: signed({}) })).toMatchObject([{ by: 'a rollback' }]);
@@ -138,6 +143,34 @@ describe('the gate of the fleet', () => {
     const fresh = view(node('worker-1', { phase: 'activated', current: true }));
     expect(text({ fleet: fresh })).toBe('pass');
     expect(text({ fleet: { ...fresh, isOld: true } })).toContain('the Nodes of the cluster are read first');
+    const { readLabels: _, ...unread } = fresh;
+    expect(text({ fleet: unread })).toContain('the Nodes of the cluster are read first');
+    expect(text({ fleet: { ...unread, apiTrouble: 'No answer.' } })).toBe('pass');
+  });
+
+  it('holds an order by labels until these labels of all Nodes were read', () => {
+    const order = { ...SETTLED, groups: ['zone=a'] };
+    const labelled = { policy: { ...policy, fleet: { ...policy.fleet, order } } };
+    const nodes = [withFacts(node('worker-2', {}), {}), withFacts(node('worker-3', {}), { labels: { zone: 'a' } })];
+    const of = (more: Partial<FleetView>, known = nodes) =>
+      text({ ...labelled, fleet: { ...view(...known), ...more } });
+    expect(of({})).toContain('the Nodes of the cluster are read first');
+    expect(of({ readLabels: ['zone'] })).toContain('it waits for worker-3 to activate it');
+    expect(of({ readLabels: ['zone'], apiTrouble: 'No answer.' })).toContain('worker-3');
+    expect(of({ apiTrouble: 'No answer.' }, [node('worker-3', {})])).toContain(
+      'the order needs their labels. No answer.',
+    );
+  });
+
+  it('measures by the clock of this node how long another one runs the release', () => {
+    const fleet = view(withFacts(node('worker-1', { phase: 'active', current: true, runs: true }), {}));
+    const slow = { ...policy, fleet: { ...policy.fleet, order: BY_NAME } };
+    const boot = (uptimeMs: number) => ({ bootId: 'now', uptimeMs });
+    const sightings = sightingsAfter(NO_SIGHTINGS, fleet, 1_000);
+    const at = (uptimeMs: number) => gate({ fleet, policy: slow, sightings, boot: boot(uptimeMs) });
+    expect(at(31_000)).toMatchObject({ hold: { code: 'fleet/settle', checkAgainAt: NOON + 90_000 } });
+    expect(at(121_000)).toEqual({ kind: 'pass' });
+    expect(gate({ fleet, policy: slow, boot: boot(121_000) })).toMatchObject({ hold: { code: 'fleet/settle' } });
   });
 
   describe('of a node that knows no other one', () => {
@@ -220,11 +253,19 @@ describe('the gate of the fleet', () => {
       [node('worker-1', {}), node('worker-9', undefined, true)],
     ],
     [
+      'it waits, since worker-3 is not Ready: no more than 1 node may be unavailable at once. Left out, since they are cordoned: worker-4',
+      [
+        withFacts(node('worker-2', {}), {}),
+        withFacts(node('worker-3', {}), { isReady: false }),
+        withFacts(node('worker-4', {}), { isCordoned: true }),
+      ],
+    ],
+    [
       'it waits for containers of worker-1 to run from it: nodes activate it in the order of the cluster',
       [node('worker-1', { phase: 'activated', runs: false })],
     ],
     [
-      'it was rolled back on worker-3, and is not activated on other nodes automatically',
+      'it was rolled back on worker-3, so it is not activated on other nodes automatically',
       [node('worker-1', {}), node('worker-3', { phase: 'activated', reason: 'engine/rolled-back' })],
     ],
   ])('says: %s', (words, nodes) => {
@@ -274,11 +315,7 @@ describe('the gate of the fleet', () => {
   });
 
   it('holds a cordoned node, unless its hook before the activation may have cordoned it', () => {
-    const self: FleetNode = {
-      name: 'worker-2',
-      isAbsent: false,
-      status: { version: 1, releases: [], out: 'cordoned' },
-    };
+    const self = withFacts(node('worker-2', undefined), { isCordoned: true });
     const cordoned = { fleet: view(self, node('worker-1', {})) };
     expect(text(cordoned)).toBe('Node worker-2 is cordoned, and the other nodes do not wait for it');
     const unit = 'drain.service';
@@ -300,65 +337,40 @@ describe('the gate of the fleet', () => {
     const master = { 'node-role.kubernetes.io/control-plane': '' };
     const inOrder = { bundle: signed, bundles: [signed], policy: each };
 
+    const readLabels = Object.keys(master);
+
     it('follows it also where each node decides alone', () => {
-      const fleet = { ...view(node('worker-3', { place: 1 })), labels: master };
-      expect(text({ ...inOrder, fleet })).toContain('it waits for worker-3 to activate it');
-      expect(text({ ...inOrder, fleet: { ...fleet, labels: {} } })).toBe('pass');
-      expect(text({ ...inOrder, policy: POLICY, fleet })).toBe('pass');
+      const other = withFacts(node('worker-3', { phase: 'ready' }), {});
+      const own = (labels: NodeFacts['labels']) => withFacts(node('worker-2', {}), { labels });
+      const fleet = (labels: NodeFacts['labels']) => ({ ...view(own(labels), other), readLabels });
+      expect(text({ ...inOrder, fleet: fleet(master) })).toContain('it waits for worker-3 to activate it');
+      expect(text({ ...inOrder, policy: POLICY, fleet: fleet(master) })).toBe('pass');
     });
 
     it('waits for the soak that is longer, of the release or of the node', () => {
-      const done = { place: 1, phase: 'activated', current: true };
-      const fleet = { ...view(node('worker-1', done)), labels: {} };
+      const proven = withFacts(node('worker-1', { phase: 'proven', current: true, runs: true }), {});
+      const self = withFacts(node('worker-2', {}), { labels: master });
+      const fleet = { ...view(proven, self), readLabels };
       const own = { ...each, fleet: { ...each.fleet, order: { ...BY_NAME, canary: { nodes: 9, soakMs: 3_600_000 } } } };
-      expect(text({ ...inOrder, fleet })).toContain('it waits until canary worker-1 has run it for 5 min');
+      expect(text({ ...inOrder, fleet })).toContain('it waits until canary worker-1 has run it well for 5 min');
       expect(text({ ...inOrder, policy: own, fleet })).toContain('for 1 h');
     });
 
-    it('reports its place, and when it has begun and soaked', () => {
-      const state = (over: object, isDue = false) =>
-        rollOutState(
-          {
-            bundle: { ...signed, ...over },
-            policy: each,
-            fleet: { ...view(), labels: master },
-            now: NOON,
-            boot: { bootId: 'now', uptimeMs: 900_000 },
-            absentImages: 0,
-            clockSynchronised: true,
-          },
-          isDue,
-        );
-      expect(state({})).toEqual({ place: 2 });
-      expect(state({}, true)).toEqual({ place: 2, begun: true });
-      const activated = (bootId: string, uptimeMs: number) => ({
-        activatedAt: NOON,
-        activatedUptime: { bootId, uptimeMs },
-      });
-      expect(state(activated('now', 600_001))).toEqual({ place: 2 });
-      expect(state(activated('now', 600_000))).toEqual({ place: 2, soaked: true });
-      expect(state(activated('before', 0))).toEqual({ place: 2, soaked: true });
-      expect(state({ activatedAt: NOON - 299_999 })).toEqual({ place: 2 });
-      expect(state({ activatedAt: NOON - 300_000 })).toEqual({ place: 2, soaked: true });
-    });
-
-    it('counts no jump of the clock as soak, and begins it again at a reboot', () => {
-      const soaked = (boot: { readonly bootId: string; readonly uptimeMs: number }) =>
-        rollOutState(
-          {
-            bundle: { ...signed, activatedAt: NOON, activatedUptime: { bootId: 'now', uptimeMs: 0 } },
-            policy: each,
-            fleet: view(),
-            now: NOON + 100 * 3_600_000,
-            boot,
-            absentImages: 0,
-            clockSynchronised: true,
-          },
-          false,
-        )?.soaked;
-      expect(soaked({ bootId: 'now', uptimeMs: 299_999 })).toBeUndefined();
-      expect(soaked({ bootId: 'now', uptimeMs: 300_000 })).toBe(true);
-      expect(soaked({ bootId: 'next', uptimeMs: 299_999 })).toBeUndefined();
+    it('reports when it has begun, what shows that it runs, and the labels that it needs', () => {
+      const state = (over: object, more: object = {}) =>
+        rollOutState({
+          ...{ policy: each, fleet: view(), now: NOON, absentImages: 0, clockSynchronised: true },
+          ...{ isDue: false, waits: false, ...more },
+          bundle: { ...signed, ...over },
+        });
+      expect(state({})).toBeUndefined();
+      expect(state({}, { isDue: true })).toEqual({ begun: true });
+      expect(state({}, { waits: true })).toEqual({ reads: Object.keys(master) });
+      expect(state({}, { waits: true, absentImages: 1 })).toBeUndefined();
+      const component = { component: 'x', counts: true, runs: [], failed: ['c1'], startedAt: 0, disturbedMs: 7 };
+      const soak = { activatedAt: NOON, bootId: 'now', components: [component] };
+      expect(state({ activatedAt: NOON, soak })).toEqual({ disturbedMs: 7, fails: true });
+      expect(state({ activatedAt: NOON + 1, soak })).toBeUndefined();
     });
   });
 });
@@ -390,13 +402,10 @@ describe('the lock for reboots', () => {
   it('is requested of a node that activates alone, too: it has begun', () => {
     const each = { ...locked, fleet: { ...locked.fleet, activate: 'each' as const } };
     const state = (of: typeof locked, isDue: boolean) =>
-      rollOutState(
-        {
-          ...{ bundle, policy: of, fleet: view(), now: NOON, clockSynchronised: true, absentImages: 0 },
-          boot: { bootId: 'now', uptimeMs: 0 },
-        },
-        isDue,
-      );
+      rollOutState({
+        ...{ bundle, policy: of, fleet: view(), now: NOON, clockSynchronised: true, absentImages: 0 },
+        ...{ isDue, waits: false },
+      });
     expect(state(each, true)).toEqual({ begun: true });
     expect(state(each, false)).toBeUndefined();
     expect(state({ ...each, update: POLICY.update }, true)).toBeUndefined();

@@ -25,7 +25,7 @@ function scene() {
       cluster,
       peers: { list: () => [], statuses: () => received, nodeNames: () => ['b'] },
       written: statuses,
-      silence: { seenAt: () => undefined, isAbsent: () => false },
+      silence: { seenAt: () => undefined, isAbsent: () => false, isSilent: () => false },
       ownStatus: () => undefined,
       search: () => 'new' as const,
     };

@@ -30,11 +30,11 @@ const verdict = (type: string, status: ConditionStatus, reason = 'Because') => (
 
 describe('nodeStatusOf', () => {
   it('gives other nodes what they need for the order, and survives its own reader', () => {
-    const rollOut = { place: 2, begun: true, soaked: true };
-    const status = nodeStatusOf(ownReport([ownBundle({ rollOut })]), 'cordoned');
-    expect(status).toMatchObject({ out: 'cordoned', releases: [rollOut] });
+    const rollOut = { begun: true, fails: true, disturbedMs: 7 };
+    const degraded = ownBundle({ rollOut, current: true, conditions: [verdict('Degraded', 'True')] });
+    const status = nodeStatusOf(ownReport([degraded]));
+    expect(status).toMatchObject({ releases: [{ ...rollOut, degraded: true }] });
     expect(parseStatusAnnotation(JSON.stringify(publishedStatus(status)))).toEqual(status);
-    expect(nodeStatusOf(ownReport([ready]))).not.toHaveProperty('out');
   });
 
   it('tells the current release first, then the newest', () => {

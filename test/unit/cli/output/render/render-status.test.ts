@@ -80,7 +80,7 @@ it.each([
   ['fleet/order', 'event', ' (it ends automatically)'],
   ['rule/barrier', 'event', ' (it ends automatically)'],
   ['window', 'time', ' (it ends automatically on 2030-01-01T00:00:00.000Z)'],
-  ['fleet/rolled-back', 'event', / \(see 'stickpin history ocp@1' on that node for the cause; then plug in a newer/],
+  ['fleet/failed', 'event', / \(see 'stickpin history ocp@1' on that node for the cause, and repair it; then plug in/],
   ['fleet/unknown', 'event', / \(see 'systemctl status stickpin-fleet' and start it\)/],
   ['clock', 'event', / \(set the clock of this node, /],
   ['engine/content-damaged', 'event', / \(plug in the stick of ocp@1; /],
