@@ -11,6 +11,7 @@ import { isSaidHere, MOST_PAUSES } from '../../domain/fleet/pause.ts';
 import { bundleTitle } from '../../domain/model/bundle.ts';
 import type { ConditionVerdict, Phase } from '../../domain/model/condition.ts';
 import { hexOf } from '../../domain/model/digest.ts';
+import type { Reason } from '../../domain/model/reason.ts';
 import { shortened, withShortDigests } from '../../domain/report/fitted.ts';
 import { defined } from '../../platform/defined.ts';
 import { oneLine, sentence } from '../../platform/plain-text.ts';
@@ -169,13 +170,16 @@ function percent(part: number, whole: number): number {
 
 const ACTIVATED: readonly Phase[] = ['activated', 'active', 'proven'];
 
+const ROLLED_BACK = 'engine/rolled-back' satisfies Reason['code'];
+
 /** By key. */
 export function labelsOf({ bundles }: OwnReport): Readonly<Record<string, string>> {
   const labels: [string, string][] = [];
   for (const name of new Set(bundles.map((bundle) => bundle.name).filter((stream) => stream !== ''))) {
     const stream = bundles.filter((bundle) => bundle.name === name).toSorted((a, b) => b.sequence - a.sequence);
     const activated = stream.find(({ current, phase }) => current === true && ACTIVATED.includes(phase));
-    const ready = stream.find((bundle) => isLoaded(loadedStatus(bundle)));
+    // Tools would activate again what was rolled back.
+    const ready = stream.find((bundle) => isLoaded(loadedStatus(bundle)) && bundle.reason?.code !== ROLLED_BACK);
     if (activated !== undefined) labels.push([releaseLabel('release', name), labelValue(activated)]);
     if (ready !== undefined) labels.push([releaseLabel('ready', name), labelValue(ready)]);
   }

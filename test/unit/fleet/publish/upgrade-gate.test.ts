@@ -91,6 +91,12 @@ describe('the policy for ClusterVersion', () => {
     expect(clusterVersions.refusal(upgrade, [lacking])).toContain('ready-ocp: 4.13.6');
   });
 
+  it('refuses a release that was rolled back', () => {
+    const reason = { code: 'engine/rolled-back', message: '4.13.6 runs again' };
+    const back = node('worker-1', [ready({ phase: 'activated', reason }), ready({ version: '4.13.6', sequence: 6 })]);
+    expect(clusterVersions.refusal(upgrade, [back])).toContain('ready-ocp: 4.13.6');
+  });
+
   it('is not deceived by a similar version or another stream', () => {
     const similar = [ready({ version: '4.13.70' }), ready({ version: '14.13.7' }), ready({ name: 'app' })];
     expect(clusterVersions.refusal(upgrade, [node('worker-1', similar)])).toContain('worker-1');
