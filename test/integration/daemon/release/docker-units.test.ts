@@ -236,7 +236,7 @@ describe.runIf(have('root', 'mmdebstrap'))(
       await latestIs(2);
       await expect.poll(() => isThere(first), { timeout: PATIENCE_MS }).toBe(false);
       expect(await idsOf(1)).toEqual(installed);
-      // The stopped container of the image that the node came with, so that the unit makes a new one.
+      // That of the image that the node came with goes, so that the unit makes a new one.
       for (const feature of FEATURES)
         await expect.poll(() => container(feature), { timeout: PATIENCE_MS }).toBeUndefined();
       await startUnits();
