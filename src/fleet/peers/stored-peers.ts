@@ -1,3 +1,5 @@
+import { randomUUID } from 'node:crypto';
+import { rename } from 'node:fs/promises';
 import { isDeepStrictEqual } from 'node:util';
 import * as v from 'valibot';
 import { formatEndpoint, parseEndpoint } from '../../domain/settings/addresses.ts';
@@ -6,7 +8,7 @@ import { NEVER_ABORTED } from '../../platform/async/abort.ts';
 import { oneAtATime } from '../../platform/async/concurrency.ts';
 import type { Clock } from '../../platform/clock.ts';
 import { defined } from '../../platform/defined.ts';
-import { readIfPresent, replaceFile } from '../../platform/files/durable-file.ts';
+import { isNoFile, readIfPresent, replaceFile } from '../../platform/files/durable-file.ts';
 import type { Log } from '../../platform/log.ts';
 import { isLocal } from '../publish/own-report.ts';
 import type { Cluster, ClusterNode } from '../trouble.ts';
@@ -46,7 +48,10 @@ export class PeerStore {
       return text === undefined ? [] : v.parse(storedPeers, JSON.parse(text)).peers.map(withoutLocal);
     } catch (error) {
       const message = `${this.path} can't be used, so no peers of before are asked: ${reasonOf(error)}. It is written anew`;
-      if (!signal.aborted) this.log.warn({ err: error }, message);
+      if (signal.aborted) return [];
+      this.log.warn({ err: error }, message);
+      // A file can't take the place of a folder.
+      if (isNoFile(error)) await rename(this.path, `${this.path}.damaged-${randomUUID()}`).catch(() => undefined);
       return [];
     }
   }

@@ -1,7 +1,7 @@
 import { closeSync, constants, fstatSync, ftruncateSync, mkdirSync, openSync, readFileSync, writeSync } from 'node:fs';
 import { rename } from 'node:fs/promises';
 import { join } from 'node:path';
-import { AppError, reasonOf } from '../../platform/app-error.ts';
+import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import type { Clock } from '../../platform/clock.ts';
 import { isNoFile } from '../../platform/files/durable-file.ts';
 import type { Log } from '../../platform/log.ts';
@@ -102,7 +102,7 @@ function isAmong(held: readonly number[], fd: number): boolean {
 /** Renames what has this path and is no file. */
 async function openLock(path: string, now: number): Promise<number> {
   try {
-    const fd = openSync(path, FLAGS, MODE);
+    const fd = openFile(path);
     if (fstatSync(fd).isFile()) return fd;
     closeSync(fd);
   } catch (error) {
@@ -110,6 +110,16 @@ async function openLock(path: string, now: number): Promise<number> {
   }
   await rename(path, damagedName(path, now));
   return openSync(path, FLAGS, MODE);
+}
+
+/** On a read-only disk a lock that is there holds as well. */
+function openFile(path: string): number {
+  try {
+    return openSync(path, FLAGS, MODE);
+  } catch (error) {
+    if (systemCodeOf(error) !== 'EROFS') throw error;
+    return openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+  }
 }
 
 async function takeLock(

@@ -4,6 +4,8 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { silentLog } from '../../../src/platform/log.ts';
 import { lockFolders } from '../../../src/store/files/folder-lock.ts';
+import { mounting, mountSmallDisk } from '../../support/files/small-disk.ts';
+import { have } from '../../support/requirements.ts';
 
 const { signal } = new AbortController();
 /** A clock whose sleeps end at once. */
@@ -38,5 +40,21 @@ describe('the lock of a folder', () => {
     release();
     release = await lock(folder, folder);
     await expect(lock(folder)).rejects.toMatchObject({ code: 'store/in-use' });
+  });
+});
+
+describe.runIf(have('root', mounting))('the lock of a folder on a disk that became read-only', () => {
+  it('is refused while another process has it', async () => {
+    const disk = mountSmallDisk('tmpfs', 1024 * 1024);
+    let free = await lock(disk.path);
+    try {
+      free();
+      disk.readOnly();
+      free = await lock(disk.path);
+      await expect(lock(disk.path)).rejects.toMatchObject({ code: 'store/in-use' });
+    } finally {
+      free();
+      disk.dispose();
+    }
   });
 });

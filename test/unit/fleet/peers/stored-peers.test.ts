@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, expect, it } from 'vitest';
 import { PeerStore, RememberedPeers, type StoredPeer } from '../../../../src/fleet/peers/stored-peers.ts';
@@ -98,6 +98,14 @@ it('begins with no peers when the file is damaged, and logs that in one line', a
     expect(await new PeerStore(path, log).load(NEVER_ABORTED)).toEqual([]);
     expect(log.lines.map(({ message }) => message)).toEqual([expect.stringContaining(`${path} can't be used`)]);
   }
+});
+
+it('sets a folder in the place of the file aside, so that the file is made again', async () => {
+  mkdirSync(path);
+  const store = new PeerStore(path, createRecordingLog());
+  expect(await store.load(NEVER_ABORTED)).toEqual([]);
+  await store.save([{ name: 'worker-1' }], NEVER_ABORTED);
+  expect(await store.load(NEVER_ABORTED)).toEqual([{ name: 'worker-1' }]);
 });
 
 it('writes at most once a minute, however often a node moves, and the rest at the end', async () => {
