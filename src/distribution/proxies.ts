@@ -7,7 +7,7 @@ const VARIABLES = ['https_proxy', 'HTTPS_PROXY', 'http_proxy', 'HTTP_PROXY'];
  * The environment with its proxies as Node.js reads them: it passes by one that is named without
  * `http://`, as `proxy.example.com:3128`, and one of another kind.
  *
- * @throws AppError `bundle/proxy` (`reject`) that names the variable, and nothing of its value
+ * @throws AppError `bundle/option` (`reject`) that names the variable, and nothing of its value
  */
 export function proxies(env: NodeJS.ProcessEnv = process.env): NodeJS.ProcessEnv {
   const given = VARIABLES.flatMap((name) => {
@@ -34,5 +34,5 @@ function malformed(name: string): string {
 }
 
 function proxyError(message: string): AppError {
-  return new AppError({ code: 'bundle/proxy', message, disposition: 'reject' });
+  return new AppError({ code: 'bundle/option', message, disposition: 'reject' });
 }

@@ -20,7 +20,9 @@ describe('the proxies of the environment', () => {
     ['socks5://bob:hush@proxy.example.com:1080', /^HTTPS_PROXY names a socks5:\/\/ proxy, which is not supported/],
   ])('refuse %s, and name nothing of it', (HTTPS_PROXY, expected) => {
     const refuse = () => proxies({ HTTPS_PROXY });
-    expect(refuse).toThrow(expect.objectContaining({ code: 'bundle/proxy', message: expect.stringMatching(expected) }));
+    expect(refuse).toThrow(
+      expect.objectContaining({ code: 'bundle/option', message: expect.stringMatching(expected) }),
+    );
     expect(refuse).not.toThrow(/hu.?sh|bob|example/);
   });
 
