@@ -97,8 +97,30 @@ describe.runIf(have('openssl'))('with the ClusterRole of fleet.yaml', () => {
     test.server.addNode('n4', '10.0.0.4');
     test.server.removeNode('n3');
     await eventually(() => expect(names()).toEqual(['n1', 'n2', 'n4']));
-    expect(cluster.nodes()[1]).toEqual({ name: 'n2', endpoint: { host: '10.0.0.2', port: 9777 }, serves: bundles });
+    const endpoint = { host: '10.0.0.2', port: 9777 };
+    expect(cluster.nodes()[1]).toEqual({ name: 'n2', endpoint, serves: bundles, facts: { labels: {} } });
     expect(changes).toBe(3);
+  });
+
+  it('reads Nodes whole while their labels are wanted, and follows what is Ready and cordoned', async () => {
+    const facts = () => cluster.nodes().find(({ name }) => name === 'n2')?.facts;
+    test.server.setByOther('n2', { labels: { zone: 'a', rack: 'b' } });
+    cluster.need(true, false, ['zone']);
+    await eventually(() => expect(facts()).toEqual({ labels: { zone: 'a' }, isReady: true, isCordoned: false }));
+    expect(cluster.readLabels()).toEqual(['zone']);
+    test.server.setReady('n2', false);
+    test.server.cordon('n2', true);
+    await eventually(() => expect(facts()).toEqual({ labels: { zone: 'a' }, isReady: false, isCordoned: true }));
+    const lists = () => test.server.seen.filter(({ line }) => !/watch=true|nodes\/n1/.test(line)).length;
+    const before = lists();
+    for (const _ of [1, 2, 3]) cluster.need(true, false, ['zone']);
+    test.server.setReady('n2', true);
+    await eventually(() => expect(facts()).toMatchObject({ isReady: true }));
+    expect(lists()).toBe(before);
+    cluster.need(true);
+    test.server.endWatches();
+    await eventually(() => expect(facts()).toEqual({ labels: {} }));
+    expect(cluster.readLabels()).toBeUndefined();
   });
 
   it('asks for nothing but its watch while nothing happens', async () => {
