@@ -52,8 +52,10 @@ export const limits = {
   artifacts: 500,
   /** Files of one artifact: a model in parts has some hundred. */
   artifactLayers: 1000,
-  /** Layers of one manifest, as overlay mounts allow. */
-  layersPerImage: 127,
+  /** Layers of one manifest. Overlay mounts allow 500, Docker 125 (docs/runtime-facts.md, fact 56). */
+  layersPerImage: 512,
+  /** An index, and those in it that runtimes choose. */
+  indexDepth: 4,
   /** Manifests of one image that runtimes choose from; an index and these may have signatures. */
   manifestsPerImage: 5,
   /** Tags attached to one image: four kinds, for an index and for manifests in it. */

@@ -4,6 +4,7 @@ import { bundleError } from '../bundle/bundle-error.ts';
 import type { ImageRequest } from '../bundle/image-request.ts';
 import { type BundleReader, checkLayoutFile } from '../bundle/read/bundle-reader.ts';
 import { openBundle } from '../bundle/read/open-bundle.ts';
+import { documentsIn, findUnfit } from '../bundle/read/unfit-images.ts';
 import { readUntrusted } from '../bundle/verify/judge-bundle.ts';
 import type { Contents, Payload } from '../domain/model/bundle.ts';
 import type { BundleId, Digest } from '../domain/model/digest.ts';
@@ -80,13 +81,22 @@ async function buildTree(
   const files = [...(options.attachments ?? []), ...attached];
   const attachedBytes = await checkAttachments(files, sizeRulesOf(options));
   const plan = await planImages(requests, options, signal);
+  const forRuntimes = await findUnfit(plan.images, options.arch, documentsIn(plan.documents), signal);
+  if (forRuntimes.fault !== undefined) throw bundleError('bundle/source', forRuntimes.fault);
   const base = baseOf(asked, plan);
   const verified = await verifiedBy(options, requests, plan, [...notes, ...plan.warnings]);
   const used = [...(options.used ?? []), ...manifests.images];
   const unfit = manifestWarnings(used, plan.images).map(manifestWarningText);
   // A file may be named twice, for its images and to be compared.
   const ofFiles = new Set([...(options.notes ?? []), ...manifests.notes]);
-  const known = [...versionWarnings(options, plan), ...ofFiles, ...notes, ...plan.warnings, ...unfit];
+  const known = [
+    ...versionWarnings(options, plan),
+    ...ofFiles,
+    ...notes,
+    ...plan.warnings,
+    ...unfit,
+    ...forRuntimes.warnings,
+  ];
   refuseWarnings(known, options);
   await checkPlan(plan, base, { ...options, attachedBytes });
   const tree = await writeTree(directory, plan, { onProgress: listenerOf(options), base }, signal);

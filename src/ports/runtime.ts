@@ -84,6 +84,8 @@ export type PullErrorCode =
   | 'runtime/digest-mismatch'
   | 'runtime/not-found'
   | 'runtime/policy'
+  /** It can't unpack the image, or has no use for its form. */
+  | 'runtime/unfit-image'
   | 'runtime/cancelled'
   | 'runtime/pull-failed';
 

@@ -180,7 +180,7 @@ export function parseConfig(bytes: Uint8Array, what: string, code: BundleErrorCo
 }
 
 /** Variants that count as none, in containerd or in CRI-O on each processor. */
-const BASELINE: Readonly<Record<string, string>> = { amd64: 'v1', arm64: 'v8' };
+export const BASELINE: Readonly<Record<string, string>> = { amd64: 'v1', arm64: 'v8' };
 
 /**
  * The entries of an index that runtimes choose for `linux` on `architecture` (a GOARCH), each once;
@@ -190,8 +190,8 @@ const BASELINE: Readonly<Record<string, string>> = { amd64: 'v1', arm64: 'v8' };
  *   first;
  * - both take an entry without a platform if no other fits.
  *
- * So the first of each variant counts, and the first for zstd. An entry may be an index, which
- * CRI-O does not pull.
+ * So the first of each variant counts, and the first for zstd. An entry may be an index, of which
+ * containerd chooses in the same way, and which CRI-O does not pull (`runtime-rules.ts`).
  */
 export function entriesForPlatform(of: ImageIndex, architecture: string): IndexEntry[] {
   type Fitting = { readonly entry: IndexEntry; readonly variant: string | undefined; readonly rank: number };
@@ -212,20 +212,38 @@ export function entriesForPlatform(of: ImageIndex, architecture: string): IndexE
   return [...new Map(chosen.map((entry) => [entry.digest, entry])).values()];
 }
 
-/** @throws AppError `bundle/source` when there is none, there are too many, or one is an index */
-export function manifestsForPlatform(of: ImageIndex, architecture: string, what: string): IndexEntry[] {
-  const entries = entriesForPlatform(of, architecture);
+/**
+ * The manifests that runtimes choose of an index, and of indexes in it, in this order.
+ *
+ * @param readIndex gives the index that is an entry
+ * @throws AppError `bundle/source` when there is none, or there are too many, one below the other too
+ */
+export async function manifestsForPlatform(
+  of: ImageIndex,
+  architecture: string,
+  what: string,
+  readIndex: (entry: IndexEntry) => Promise<ImageIndex>,
+  depth = 1,
+): Promise<IndexEntry[]> {
   const platform = `linux/${architecture}`;
-  const index = entries.find(({ mediaType }) => indexMediaTypes.has(mediaType));
-  if (index !== undefined) {
-    const why = 'and runtimes pull no index in an index: give that one by its digest';
-    throw bundleError('bundle/source', `${what} names the index ${index.digest} for ${platform}, ${why}`);
+  const { indexDepth, manifestsPerImage: most } = limits;
+  const found: IndexEntry[] = [];
+  for (const entry of entriesForPlatform(of, architecture)) {
+    const isIndex = indexMediaTypes.has(entry.mediaType);
+    if (isIndex && depth === indexDepth)
+      throw bundleError(
+        'bundle/source',
+        `${what} has more than ${indexDepth} indexes below each other for ${platform}`,
+      );
+    if (!isIndex) found.push(entry);
+    else found.push(...(await manifestsForPlatform(await readIndex(entry), architecture, what, readIndex, depth + 1)));
+    if (found.length > most)
+      throw bundleError(
+        'bundle/source',
+        `${what} has more than ${most} images for ${platform}, and no more are allowed`,
+      );
   }
-  const most = limits.manifestsPerImage;
-  if (entries.length > most) {
-    throw bundleError('bundle/source', `${what} has ${entries.length} images for ${platform}, and ${most} are allowed`);
-  }
-  if (entries.length > 0) return entries;
+  if (found.length > 0) return found;
   const platforms = of.manifests.map((entry) => `${entry.platform?.os}/${entry.platform?.architecture}`).join(', ');
   throw bundleError('bundle/source', `${what} has no image for ${platform}, only for ${platforms}`);
 }

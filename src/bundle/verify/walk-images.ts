@@ -200,24 +200,49 @@ async function walkToManifests(walk: Walk, image: Image, entry: Descriptor, arch
     return { manifests: [{ digest: entry.digest, manifest }], isWhole: true };
   }
   const index = await walk.parsers.index(bytes, inconsistent(what), walk.signal);
+  const isWhole = await walkIndex(walk, { image, arch, manifests, index, what, depth: 1 });
+  if (isWhole) checkCount(image, layersIn(manifests));
+  return { manifests, isWhole };
+}
+
+interface IndexWalk {
+  readonly image: Image;
+  readonly arch: string;
+  /** Found so far; more are added. */
+  readonly manifests: { digest: Digest; manifest: ImageManifest }[];
+  readonly index: ImageIndex;
+  readonly what: string;
+  readonly depth: number;
+}
+
+/** False when a document is missing. */
+async function walkIndex(walk: Walk, { index, what, depth, ...under }: IndexWalk): Promise<boolean> {
+  const { image, arch, manifests } = under;
   const entries = entriesForPlatform(index, arch);
   if (entries.length === 0) throw bundleError('bundle/inconsistent', `${what} has no manifest for linux/${arch}`);
-  let layers = 0;
   for (const child of entries) {
-    if (manifests.length > 0 && layers >= image.layers.length) break;
-    if (indexMediaTypes.has(child.mediaType)) {
-      const why = 'and runtimes pull no index in an index';
-      throw bundleError('bundle/inconsistent', `${what} names the index ${child.digest} for linux/${arch}, ${why}`);
+    if (manifests.length > 0 && layersIn(manifests) >= image.layers.length) break;
+    const isIndex = indexMediaTypes.has(child.mediaType);
+    const childName = `${isIndex ? 'index' : 'manifest'} ${child.digest} of ${image.reference}`;
+    if (isIndex && depth === limits.indexDepth)
+      throw bundleError('bundle/inconsistent', `${childName} is below ${depth} other indexes, which is too deep`);
+    if (manifests.length === limits.manifestsPerImage)
+      throw bundleError('bundle/inconsistent', `${what} names too many manifests for linux/${arch}`);
+    const bytes = await walk.document(child, childName);
+    if (bytes === undefined) return false;
+    if (isIndex) {
+      const inner = await walk.parsers.index(bytes, inconsistent(childName), walk.signal);
+      if (!(await walkIndex(walk, { ...under, index: inner, what: childName, depth: depth + 1 }))) return false;
+    } else {
+      const manifest = await walk.parsers.manifest(bytes, inconsistent(childName), walk.signal);
+      manifests.push({ digest: child.digest, manifest });
     }
-    const childName = `manifest ${child.digest} of ${image.reference}`;
-    const childBytes = await walk.document(child, childName);
-    if (childBytes === undefined) return { manifests, isWhole: false };
-    const manifest = await walk.parsers.manifest(childBytes, inconsistent(childName), walk.signal);
-    manifests.push({ digest: child.digest, manifest });
-    layers += manifest.layers.length;
   }
-  checkCount(image, layers);
-  return { manifests, isWhole: true };
+  return true;
+}
+
+function layersIn(manifests: WalkedManifests['manifests']): number {
+  return manifests.reduce((sum, { manifest }) => sum + manifest.layers.length, 0);
 }
 
 function checkCount(image: Image, layers: number): void {

@@ -35,6 +35,8 @@ const verified = {
   blobs: count,
   base: v.optional(v.strictObject({ bundleId: text, blobs: count, unchecked: count })),
   missing: v.array(blob),
+  /** Images that some container runtimes can't use, and why. */
+  warnings: v.optional(texts),
   expires: v.optional(text),
   expired: v.optional(yes),
   judgedAt: v.optional(time),
@@ -55,6 +57,7 @@ const rehearsed = v.strictObject({
     stagingBytes: count,
     filesystemBytes: v.strictObject({ 'cri-o': count, containerd: count }),
   }),
+  warnings: v.optional(texts),
   fault: v.optional(fault),
   blobs: v.optional(v.array(v.strictObject({ digest: text, why: text, images: texts }))),
   schemaVersion,

@@ -111,6 +111,7 @@ const ROWS: readonly Row[] = [
   ['R-25', 'engine/not-listed', 'The runtime does not list an image that it has pulled', 'read the journal of the runtime; it is retried', 'wait'],
   ['R-26', 'runtime/sync-pending', 'Images are still being written to the disk'],
   ['R-27', 'engine/unchecked', 'Images are still being checked after a power cut'],
+  ['R-28', 'runtime/unfit-image', 'The runtime can not use an image of the release', 'make the bundle again with an image in a form that the message names', 'call-support'],
   ['D-01', 'engine/no-space', 'The disk has too little room for the release'],
   ['D-02', 'runtime/no-space', 'The disk of the runtime is full', 'free space there; it continues automatically', 'call-support'],
   ['D-03', 'runtime/read-only', 'The disk of the runtime is read-only', 'check it, and mount it writable', 'call-support'],

@@ -166,7 +166,12 @@ export async function checkStoredImage(
 ): Promise<ImageManifest> {
   const { document } = await readStored(storage, digest, what);
   if (document.kind === 'index') {
-    const [first, ...others] = manifestsForPlatform(document, arch, `${what}: ${digest}`);
+    const readIndex = async (entry: Descriptor) => {
+      const inner = (await readStored(storage, entry.digest, what)).document;
+      if (inner.kind === 'index') return inner;
+      throw bundleError('bundle/source', `${what}: ${entry.digest} is listed as an index, and is a manifest`);
+    };
+    const [first, ...others] = await manifestsForPlatform(document, arch, `${what}: ${digest}`, readIndex);
     for (const other of others) await checkStoredImage(storage, other.digest, arch, what);
     if (first !== undefined) return checkStoredImage(storage, first.digest, arch, what);
     throw lacking(what, digest);

@@ -262,16 +262,31 @@ async function inspectIfThere(
 
 /** Undefined for a single manifest. Skopeo alone would copy the manifest and drop the index. */
 async function fetchIndex(
-  { name, location, arch, folder, access }: Fetch,
+  fetch: Fetch,
   signal: AbortSignal,
 ): Promise<{ readonly descriptor: Descriptor; readonly children: readonly Digest[] } | undefined> {
+  const { name, location, arch, folder, access } = fetch;
   const inspect = ['inspect', ...accessFlags(access, 'inspect'), '--raw', location];
   const bytes = await runSkopeo(inspect, `${name} from ${location}`, signal);
   const mediaType = mediaTypeOf(bytes, name);
   if (!indexMediaTypes.has(mediaType)) return undefined;
   const index = parseIndex(bytes, `index of ${name}`, 'bundle/source');
-  const children = manifestsForPlatform(index, arch, name).map(({ digest }) => digest);
+  const readIndex = (entry: Descriptor) => fetchInner(fetch, entry, signal);
+  const children = (await manifestsForPlatform(index, arch, name, readIndex)).map(({ digest }) => digest);
   return { descriptor: await keepDocument(folder, bytes, mediaType), children };
+}
+
+/** An index in an index: only a registry answers it by its digest. */
+async function fetchInner(fetch: Fetch, { digest, mediaType }: Descriptor, signal: AbortSignal) {
+  const { name, location, folder, access } = fetch;
+  if (!location.startsWith('docker://')) {
+    const message = `${name} from ${location}: skopeo does not read the index ${digest} in its index; give it as docker://, oci: or --archive`;
+    throw bundleError('bundle/source', message);
+  }
+  const inspect = ['inspect', ...accessFlags(access, 'inspect'), '--raw', `docker://${repositoryIn(fetch)}@${digest}`];
+  const bytes = await runSkopeo(inspect, `${name} from ${location}`, signal);
+  await keepDocument(folder, bytes, mediaType);
+  return parseIndex(bytes, `index ${digest} of ${name}`, 'bundle/source');
 }
 
 /** The `dir:` transport keeps Docker's schema 2; for an OCI layout skopeo would rewrite it. */

@@ -324,7 +324,9 @@ async function chooseManifests(
   if (!indexMediaTypes.has(top.mediaType)) return [{ digest: top.digest, bytes }];
   const index = parseIndex(bytes, `index of ${name}`, 'bundle/source');
   const chosen: { readonly digest: Digest; readonly bytes: Buffer }[] = [];
-  for (const entry of manifestsForPlatform(index, arch, name)) {
+  const readIndex = async (entry: Descriptor) =>
+    parseIndex(await read(entry), `index ${entry.digest} of ${name}`, 'bundle/source');
+  for (const entry of await manifestsForPlatform(index, arch, name, readIndex)) {
     chosen.push({ digest: entry.digest, bytes: await read(entry) });
   }
   return chosen;

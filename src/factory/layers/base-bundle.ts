@@ -62,7 +62,8 @@ async function isSameEverywhere(
   if (!indexMediaTypes.has(mediaType)) return true;
   const read = await readBlob(reader, { digest, sizeBytes: size }, signal);
   if (read.kind !== 'read') return false;
-  return entriesForPlatform(parseIndex(read.bytes, `index ${digest}`, 'bundle/option'), arch).length === 1;
+  const entries = entriesForPlatform(parseIndex(read.bytes, `index ${digest}`, 'bundle/option'), arch);
+  return entries.length === 1 && entries.every((entry) => !indexMediaTypes.has(entry.mediaType));
 }
 
 /** As a base of this plan: files of artifacts are left to no base. */

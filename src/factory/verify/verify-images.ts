@@ -1,5 +1,5 @@
 import { bundleError } from '../../bundle/bundle-error.ts';
-import { indexMediaTypes, manifestsForPlatform, parseIndex } from '../../bundle/format/oci-schema.ts';
+import { entriesForPlatform, indexMediaTypes, parseIndex } from '../../bundle/format/oci-schema.ts';
 import { limits } from '../../bundle/limits.ts';
 import { VERIFIED_ANNOTATION } from '../../domain/model/bundle.ts';
 import type { Digest } from '../../domain/model/digest.ts';
@@ -108,7 +108,7 @@ class ImageVerifier {
     const bytes = this.plan.documents.get(digest);
     if (!indexMediaTypes.has(mediaType) || bytes === undefined) return [];
     const index = parseIndex(bytes, `index of ${reference}`, 'bundle/source');
-    return manifestsForPlatform(index, this.options.arch, reference).map((entry) => entry.digest);
+    return entriesForPlatform(index, this.options.arch).map((entry) => entry.digest);
   }
 
   private signerOf(

@@ -110,6 +110,19 @@ const PATTERNS: readonly (readonly [PullErrorCode, RegExp])[] = [
     'runtime/not-found',
     /(manifest|name|blob|repository name) (is )?(unknown|not known)|repository does not exist|unexpected status( code)?\b.*\b404\b|status(code)?:? 404|HTTP status: 404|unknown blob|(failed to resolve reference .*|from remote): not found$/i,
   ],
+  // docs/runtime-facts.md, fact 56: of containers/image, of containerd, of Docker.
+  [
+    'runtime/unfit-image',
+    /unsupported docker v2s2 media type|invalid mixed OCI image|image-specific operation on artifact|received a manifest list instead of|no image found in (?:image index|manifest list)/i,
+  ],
+  [
+    'runtime/unfit-image',
+    /mismatched image rootfs and manifest layers|number of layers and diffIDs don't match|no processor for media-type|no match for platform in manifest/i,
+  ],
+  [
+    'runtime/unfit-image',
+    /unsupported media type|unsupported manifest format|no matching manifest for|max depth exceeded/i,
+  ],
   ['runtime/cancelled', /context canceled|because of no progress|pull progress timeout/i],
 ];
 
@@ -137,6 +150,7 @@ const PULL_DISPOSITIONS: Readonly<Record<PullErrorCode, Disposition>> = {
   'runtime/digest-mismatch': 'wait',
   'runtime/not-found': 'wait',
   'runtime/policy': 'wait',
+  'runtime/unfit-image': 'wait',
   'runtime/cancelled': 'retry',
   'runtime/pull-failed': 'retry',
 };
@@ -148,6 +162,7 @@ const PULL_ADVICE: Readonly<Record<PullErrorCode, string>> = {
   'runtime/read-only': "Look for errors of the disk with the runtime's storage in dmesg, and remount it writable",
   'runtime/digest-mismatch': 'A blob on the medium is damaged: copy the bundle again or use another medium',
   'runtime/not-found': 'Plug in the medium that has it',
+  'runtime/unfit-image': 'This runtime can not use an image of that form',
   'runtime/policy': 'The signature policy of this node (policy.json) does not admit it',
   'runtime/cancelled': 'It is tried again when due',
   'runtime/pull-failed': 'It is tried again',

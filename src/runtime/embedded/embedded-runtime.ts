@@ -6,6 +6,7 @@ import {
   type ImageIndex,
   parseImageDocument,
 } from '../../bundle/format/oci-schema.ts';
+import { limits } from '../../bundle/limits.ts';
 import { type Digest, shortDigest } from '../../domain/model/digest.ts';
 import { parseReference, type Reference } from '../../domain/model/reference.ts';
 import { reasonOf } from '../../platform/app-error.ts';
@@ -134,10 +135,14 @@ async function fetchFromIndex(
   reference: Reference,
   index: ImageIndex,
   signal: AbortSignal,
+  depth = 1,
 ): Promise<FetchedManifest[]> {
   const images: FetchedManifest[] = [];
   for (const { digest } of entriesForPlatform(index, context.arch)) {
-    images.push(await fetchManifest(context, reference, digest, signal));
+    const found = await fetchManifest(context, reference, digest, signal);
+    if (found.parsed.kind === 'manifest') images.push(found);
+    else if (depth === limits.indexDepth) throw pullError('runtime/unfit-image', `${digest} is an index too deep`);
+    else images.push(...(await fetchFromIndex(context, reference, found.parsed, signal, depth + 1)));
   }
   if (images.length > 0) return images;
   throw pullError('runtime/not-found', `${reference.repository} has no image for linux/${context.arch}`);

@@ -257,7 +257,7 @@ describe('a bundle is not made', () => {
           sampleLayer({ seed: `${at}`, sizeBytes: 10 }),
         ),
       }),
-      '128 layers',
+      `${limits.layersPerImage + 1} layers`,
     ],
     [
       'of an image with a volume at the root folder',

@@ -27,8 +27,8 @@ export const hostileContents: Readonly<Record<string, (sizeBytes: number) => str
 };
 
 /**
- * Valid contents with as many images, layers and tags as asked for; every image has 127 layers at
- * most.
+ * Valid contents with as many images, layers and tags as asked for; no image has more layers than
+ * are allowed.
  */
 export function largeContents(counts: {
   images: number;

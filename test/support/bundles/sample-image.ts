@@ -112,10 +112,13 @@ export function sampleImage(options: {
   volumes?: readonly string[];
   /** More of what its containers inherit. */
   config?: object;
+  /** Media types in place of those of OCI; those of layers are their own. */
+  types?: { readonly manifest?: string; readonly config?: string };
 }): SampleImage {
   const { seed, architecture = hostArchitecture(), command = ['/bin/true'], volumes } = options;
+  const types = { ...sampleMediaTypes, ...options.types };
   const layers = options.layers ?? [sampleLayer({ seed })];
-  const config = jsonBlob(sampleMediaTypes.config, {
+  const config = jsonBlob(types.config, {
     created: '2024-01-01T00:00:00Z',
     architecture,
     os: 'linux',
@@ -128,9 +131,9 @@ export function sampleImage(options: {
     rootfs: { type: 'layers', diff_ids: layers.map((layer) => layer.diffId) },
     history: layers.map((_, at) => ({ created: '2024-01-01T00:00:00Z', created_by: `layer ${at}` })),
   });
-  const manifest = jsonBlob(sampleMediaTypes.manifest, {
+  const manifest = jsonBlob(types.manifest, {
     schemaVersion: 2,
-    mediaType: sampleMediaTypes.manifest,
+    mediaType: types.manifest,
     config: descriptor(config),
     layers: layers.map(descriptor),
   });

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import type { FileBundleReader } from '../../../bundle/read/bundle-reader.ts';
+import { findUnfit } from '../../../bundle/read/unfit-images.ts';
 import { blobsLeftToBase, verifyBlobs } from '../../../bundle/verify/verify-blobs.ts';
 import { allIn, artifactLayers, bundleTitle, type Contents } from '../../../domain/model/bundle.ts';
 import type { Digest } from '../../../domain/model/digest.ts';
@@ -65,9 +66,13 @@ async function rehearse(path: string, options: KeyOptions & JsonFlag, context: C
   const onImage = (image: RehearsedImage) => printer.image(image);
   const onBytes = (doneBytes: number) => printer.bytes(doneBytes);
   const request = { volumes, bundle: read.bundle, keys, temporary, onImage, onBytes };
-  const done = await rehearseBundle(request, signal).finally(() => printer.clear());
+  const tried = await rehearseBundle(request, signal).finally(() => printer.clear());
+  const { contents, payload } = read.bundle;
+  const { warnings, fault } = await findUnfit(contents.images, payload.arch, reader, signal);
+  const unfit = fault === undefined ? undefined : { code: 'bundle/source', message: fault };
+  const done = { ...tried, fault: tried.fault ?? unfit, warnings };
   const causes = done.fault === undefined ? [] : await causesOf(reader, read, done, signal);
-  const need = needOf(read.bundle.contents, read);
+  const need = needOf(contents, read);
   context.stdout(options.json ? jsonText(asJson(read, done, causes, need)) : asText(read, done, need, context));
   if (done.fault !== undefined) throw failed(read, done.fault, causes);
 }
@@ -199,9 +204,14 @@ function needOf(contents: Contents, { bundle }: ReadBundle): Need {
   };
 }
 
+interface Tried extends Rehearsal {
+  /** What some runtimes can't use. */
+  readonly warnings: readonly string[];
+}
+
 function asText(
   { bundle }: ReadBundle,
-  { images, durationMs, fault }: Rehearsal,
+  { images, durationMs, fault, warnings }: Tried,
   need: Need,
   { columns, hasColour }: CommandContext,
 ): string {
@@ -220,6 +230,7 @@ function asText(
     `  for CRI-O       ${formatBytes(stored['cri-o'].bytes)} and ${stored['cri-o'].inodes} inodes for ${bundle.contents.artifacts ? 'images and artifacts' : 'images'}, and ${formatBytes(need.stagingBytes)} in /var/tmp meanwhile`,
     `  for containerd  ${formatBytes(stored.containerd.bytes)} and ${stored.containerd.inodes} inodes, since it keeps the compressed layers too`,
     `  With ${KEPT_PERCENT} % kept free, an empty filesystem of ${formatBytes(need.filesystemBytes['cri-o'])}, or ${formatBytes(need.filesystemBytes.containerd)} for containerd, is large enough for it alone.`,
+    ...warnings,
   ];
   const verdict =
     fault === undefined
@@ -228,7 +239,7 @@ function asText(
   return `${wrapLines(`${lines.join('\n')}\n`, columns, 4)}${paintVerdict(verdict)}`;
 }
 
-function asJson({ bundle, judgement }: ReadBundle, done: Rehearsal, causes: readonly Cause[], need: Need) {
+function asJson({ bundle, judgement }: ReadBundle, done: Tried, causes: readonly Cause[], need: Need) {
   const { name, version, arch } = bundle.payload;
   return {
     loads: done.fault === undefined,
@@ -240,6 +251,7 @@ function asJson({ bundle, judgement }: ReadBundle, done: Rehearsal, causes: read
     durationMs: Math.round(done.durationMs),
     images: done.images.map((image) => ({ ...image, durationMs: Math.round(image.durationMs) })),
     need,
+    ...(done.warnings.length > 0 && { warnings: done.warnings }),
     ...(done.fault !== undefined && { fault: done.fault, blobs: causes }),
   };
 }

@@ -3,6 +3,7 @@ import type { Command } from 'commander';
 import type { Trust } from '../../../bundle/keys/trust.ts';
 import { checkLayoutFile } from '../../../bundle/read/bundle-reader.ts';
 import type { BundleCandidate } from '../../../bundle/read/find-bundles.ts';
+import { findUnfit } from '../../../bundle/read/unfit-images.ts';
 import { type JudgedBundle, judgeBundle } from '../../../bundle/verify/judge-bundle.ts';
 import { refusedTogether } from '../../../bundle/verify/judge-bundles.ts';
 import {
@@ -159,11 +160,18 @@ async function verifyOne(
   const expiry = expiryOf(judged, context.now());
   const incomplete = `${path} is not complete: ${missing.length} of ${judged.blobs.size} blobs are absent or damaged; copy the bundle again`;
   const expired = `${path} expired on ${expiry?.expires}: this machine's clock says ${expiry?.judgedAt}. A node that does not know it yet refuses it; make it again, or set this clock right`;
-  const why = expiry?.expired ? expired : missing.length > 0 ? incomplete : undefined;
+  const { payload, contents } = judged.bundle;
+  const unfit = await findUnfit(contents.images, payload.arch, reader, signal);
+  const why = expiry?.expired ? expired : missing.length > 0 ? incomplete : unfit.fault;
   return {
     bundle: judged.bundle,
-    text: asText(judged, { missing, found, base, where }, options),
-    json: { ...asJson(judged, missing, base), ...expiry, ...(expiry?.expired && { verified: false }) },
+    text: asText(judged, { missing, found, base, where, warnings: unfit.warnings }, options),
+    json: {
+      ...asJson(judged, missing, base),
+      ...expiry,
+      ...(unfit.warnings.length > 0 && { warnings: unfit.warnings }),
+      ...(why !== undefined && { verified: false }),
+    },
     fault: why === undefined ? undefined : cliError('cli/unverified', why),
   };
 }
@@ -228,10 +236,11 @@ function asText(
     readonly found: number;
     readonly base: BaseResult;
     readonly where?: string | undefined;
+    readonly warnings: readonly string[];
   },
   options: BundleVerifyOptions,
 ): string {
-  const { missing, found, base, where } = seen;
+  const { missing, found, base, where, warnings } = seen;
   const done = options.full ? 'read and right' : 'found';
   const { arch, sequence } = bundle.payload;
   const title = `${bundleTitle(bundle.payload)}${where === undefined ? '' : ` for ${arch}, sequence ${sequence}`}`;
@@ -239,7 +248,8 @@ function asText(
   const ofBase = baseLine(bundle.payload, base);
   const named = missing.slice(0, MAX_NAMED).map(namedFault);
   const rest = missing.length > MAX_NAMED ? [`  and ${missing.length - MAX_NAMED} more`] : [];
-  return `${[head, ...ofBase, ...named, ...rest].join('\n')}\n`;
+  const unfit = warnings.map((warning) => `  ${warning}`);
+  return `${[head, ...ofBase, ...named, ...rest, ...unfit].join('\n')}\n`;
 }
 
 function baseLine(payload: Payload, { left, checked, unchecked }: BaseResult): string[] {

@@ -188,13 +188,51 @@ describe('of an index with several manifests for one architecture', () => {
     expect(`${rehearsed.exitCode} ${rehearsed.stdout} ${rehearsed.stderr}`).toMatch(/^0 /);
   });
 
-  it('refuses an index in an index that runtimes would choose, and says what to do', async () => {
-    const inner = indexOf([{ image: b, platform: linux('amd64') }]);
-    const { exitCode, stderr } = await bundleOf(indexOf([{ image: inner, platform: linux('amd64') }]));
-    expect(exitCode).toBe(1);
-    expect(stderr).toContain(
-      `${NAME} names the index ${inner.top.digest} for linux/amd64, and runtimes pull no index in an index: give that one by its digest`,
+  /** As deep as this, around an image. */
+  const nested = (depth: number): SampleImage => {
+    const image = depth === 1 ? b : nested(depth - 1);
+    return indexOf([{ image, platform: linux('amd64') }]);
+  };
+
+  it('takes the image of an index in an index, with a warning, and a node takes it', async () => {
+    const index = nested(4);
+    const made = await bundleOf(index);
+    expect(`${made.exitCode} ${made.stderr}`).toMatch(
+      /^0 [^]*CRI-O, Podman and Docker before 26 can't use it, since its index names another index, sha256:.* for linux\/amd64: give its manifest by digest in place of the index/,
     );
+    const wanted = index.blobs.map(({ digest }) => digest.slice(7));
+    expect(blobsOf(at('out'))).toEqual(expect.arrayContaining(wanted));
+    const rehearsed = await runCommand(['bundle', 'rehearse', at('out')], { env: process.env });
+    expect(`${rehearsed.exitCode} ${rehearsed.stdout}`).toMatch(/^0 [^]*CRI-O, Podman and Docker before 26[^]*loads/);
+  });
+
+  it('refuses indexes that are too deep', async () => {
+    const { exitCode, stderr } = await bundleOf(nested(5));
+    expect([exitCode, stderr]).toEqual([
+      1,
+      expect.stringContaining(`${NAME} has more than 4 indexes below each other for linux/amd64`),
+    ]);
+  });
+
+  it('refuses too many images in all indexes together', async () => {
+    const many = (variants: readonly string[]) =>
+      indexOf(variants.map((variant) => ({ image: make(variant), platform: linux('amd64', variant) })));
+    const entries = [
+      { image: many(['a1', 'a2', 'a3']), platform: linux('amd64') },
+      { image: many(['b1', 'b2', 'b3']), platform: linux('amd64', 'v2') },
+    ];
+    const { exitCode, stderr } = await bundleOf(indexOf(entries));
+    expect([exitCode, stderr]).toEqual([1, expect.stringContaining('has more than 5 images for linux/amd64')]);
+  });
+
+  it('warns of one that has only variants by name', async () => {
+    const { exitCode, stderr } = await bundleOf(indexOf([{ image: a, platform: linux('amd64', 'v2') }]));
+    expect([exitCode, stderr]).toEqual([
+      0,
+      expect.stringMatching(
+        /CRI-O, Podman, containerd and Docker before 26 can't use it, since its index has linux\/amd64 only as \/v2/,
+      ),
+    ]);
   });
 
   it('needs room for the larger one of two twins', async () => {

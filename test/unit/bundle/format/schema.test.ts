@@ -156,7 +156,7 @@ describe('parseContents', () => {
 
   it.each([
     [{ layers: [], images: Array(2001).fill(image) }, 'images'],
-    [{ layers: [], images: [{ ...image, layers: Array(5 * 127 + 1).fill(0) }] }, 'images.0.layers'],
+    [{ layers: [], images: [{ ...image, layers: Array(5 * 512 + 1).fill(0) }] }, 'images.0.layers'],
     [{ layers: [], images: [{ ...image, component: '../x' }] }, 'images.0.component'],
     [{ layers: [], images: [{ ...image, extra: 1 }] }, 'images.0.extra'],
     [{ layers: [{ digest }], images: [] }, 'layers.0'],
