@@ -52,7 +52,7 @@ export const limits = {
   artifacts: 500,
   /** Files of one artifact: a model in parts has some hundred. */
   artifactLayers: 1000,
-  /** Layers of one manifest. Overlay mounts allow 500, Docker 125 (docs/runtime-facts.md, fact 56). */
+  /** Layers of one manifest. Overlay mounts allow 500, Docker 125 (docs/runtime-facts.md). */
   layersPerImage: 512,
   /** An index, and those in it that runtimes choose. */
   indexDepth: 4,

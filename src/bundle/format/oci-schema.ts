@@ -216,7 +216,7 @@ export function entriesForPlatform(of: ImageIndex, architecture: string): IndexE
  * The manifests that runtimes choose of an index, and of indexes in it, in this order.
  *
  * @param readIndex gives the index that is an entry
- * @throws AppError `bundle/source` when there is none, or there are too many, one below the other too
+ * @throws AppError `bundle/source` when there is none, or there are too many, also of indexes
  */
 export async function manifestsForPlatform(
   of: ImageIndex,

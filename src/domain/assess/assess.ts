@@ -6,7 +6,7 @@ import { isAboveFloor } from '../adoption/floors.ts';
 import { type Adoption, type Rejection, sortUnknown, type UnknownBundles } from '../adoption/unknown-bundles.ts';
 import type { Pause } from '../fleet/pause.ts';
 import type { BundleId, Digest } from '../model/digest.ts';
-import type { RenderedMirrors, RuntimeImage } from '../model/image.ts';
+import { type RenderedMirrors, type RuntimeImage, usableImages } from '../model/image.ts';
 import type { Reason, ShortOf } from '../model/reason.ts';
 import { missingLayersOf } from '../preload/pull-schedule.ts';
 import { type Supply, supplyOf } from '../preload/supply.ts';
@@ -196,7 +196,7 @@ function mirrorsIn({ runtime }: Observed): RenderedMirrors {
 function imagesByName(observed: Observed): ReadonlyMap<string, RuntimeImage> | undefined {
   if (observed.runtime.kind !== 'reachable') return undefined;
   return new Map(
-    observed.runtime.images.flatMap((image) =>
+    usableImages(observed.runtime.images).flatMap((image) =>
       [...image.repoDigests, ...image.repoTags].map((name) => [name, image] as const),
     ),
   );

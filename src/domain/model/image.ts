@@ -82,6 +82,16 @@ export interface RuntimeImage {
   readonly repoTags: readonly string[];
   readonly repoDigests: readonly string[];
   readonly pinned: boolean;
+  /**
+   * Listed, and without the files of its layers, so that no container can start from it. Absent
+   * where the runtime does not say so.
+   */
+  readonly isUnpacked?: false;
+}
+
+/** A container can start from them, as far as the runtime says. */
+export function usableImages(images: readonly RuntimeImage[]): readonly RuntimeImage[] {
+  return images.filter(({ isUnpacked }) => isUnpacked !== false);
 }
 
 /** The path is from `ImageFsInfo`, sizes are from statfs. */

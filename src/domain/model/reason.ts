@@ -293,6 +293,8 @@ export type ContentFault =
   | { readonly kind: 'blob'; readonly digest: Digest; readonly why: 'lost' | 'truncated' | 'altered' | 'unreadable' }
   | { readonly kind: 'document-absent'; readonly digest: Digest }
   | { readonly kind: 'layer-absent'; readonly digest: Digest }
+  /** All its blobs are there. The image counts as absent, and is pulled again. */
+  | { readonly kind: 'not-unpacked' }
   /** The records of an unpacked layer don't fit the storage. `what`: a clause. */
   | { readonly kind: 'records'; readonly what: string };
 

@@ -1,6 +1,6 @@
 import { type Artifact, allIn, type Image } from '../model/bundle.ts';
 import type { BundleId, Digest } from '../model/digest.ts';
-import type { ExpectedLayer, RuntimeContainer, RuntimeImage } from '../model/image.ts';
+import { type ExpectedLayer, type RuntimeContainer, type RuntimeImage, usableImages } from '../model/image.ts';
 import type { ContentFault, DamageOutcome } from '../model/reason.ts';
 import { type Supply, supplyImages } from '../preload/supply.ts';
 import type { ContentChecks, DocumentCheck, DocumentChecks, PullChecks } from '../state/checks.ts';
@@ -56,14 +56,15 @@ type Found = Omit<DamagedImage, 'next'>;
 
 function findDamage({ checks, releases, images }: DamageContext): readonly Found[] {
   if (checks.results.size === 0) return [];
-  const listed = new Set(images.flatMap(({ repoDigests }) => repoDigests));
+  const listed = new Set(usableImages(images).flatMap(({ repoDigests }) => repoDigests));
   const found = new Map<string, Found>();
   for (const { bundle } of releases) {
     if (isRetired(bundle)) continue;
     for (const image of bundle.contents.images) {
       const content = checks.results.get(image.reference)?.content;
       if (content?.kind !== 'broken' && content?.kind !== 'absent') continue;
-      const { faults } = content;
+      // What is not unpacked counts as absent, and is pulled again without being removed.
+      const faults = content.faults.filter(({ kind }) => kind !== 'not-unpacked');
       if (faults.length === 0) continue;
       const bundles = [...(found.get(image.reference)?.bundles ?? []), bundle];
       found.set(image.reference, { image, bundles, faults, isPresent: listed.has(image.reference) });
@@ -74,7 +75,7 @@ function findDamage({ checks, releases, images }: DamageContext): readonly Found
 
 /** Layers that the runtime certainly has. They need not be at hand. */
 function layersOfWhole({ checks, releases, images }: DamageContext): ReadonlySet<Digest> {
-  const listed = new Set(images.flatMap(({ repoDigests }) => repoDigests));
+  const listed = new Set(usableImages(images).flatMap(({ repoDigests }) => repoDigests));
   return new Set(
     releases.flatMap(({ bundle: { contents } }) =>
       contents.images
@@ -147,6 +148,7 @@ function keepShared(judged: readonly DamagedImage[]): readonly DamagedImage[] {
 
 /** Two images with the same key share the damage. */
 function keyOf(fault: ContentFault): string {
+  if (fault.kind === 'not-unpacked') return fault.kind;
   return fault.kind === 'records' ? fault.what : fault.digest;
 }
 

@@ -1,6 +1,6 @@
 import { defined } from '../../platform/defined.ts';
 import type { Image } from '../model/bundle.ts';
-import type { ImageUse, RuntimeObservation } from '../model/image.ts';
+import { type ImageUse, type RuntimeObservation, usableImages } from '../model/image.ts';
 import { formatReference, mirrorPathOf, parseReference, type Reference, repositoryOf } from '../model/reference.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { PullCheck, PullChecks } from '../state/checks.ts';
@@ -120,7 +120,7 @@ export function pullToCheck(
   const activated = [...releasesInForce(bundles)].sort((a, b) => (b.activatedAt ?? 0) - (a.activatedAt ?? 0));
   if (activated.length === 0) return { kind: 'nothing-activated' };
   if (mirrorsTakeEffect === 'own-pulls') return { kind: 'no-mirrors' };
-  const present = new Set(images.flatMap(({ repoDigests }) => repoDigests));
+  const present = new Set(usableImages(images).flatMap(({ repoDigests }) => repoDigests));
   const candidates = activated.flatMap(({ contents }) => contents.images).filter((image) => isPresent(image, present));
   const mirrors = new Set(renderedMirrors);
   const found = candidates.find(({ reference }) => mirrors.has(repositoryOf(reference)));

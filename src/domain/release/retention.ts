@@ -1,7 +1,7 @@
 import { sequenceOf, streamClockFault } from '../adoption/floors.ts';
 import { allIn, artifactLayers, bundleName, type Layer } from '../model/bundle.ts';
 import type { BundleId, Digest } from '../model/digest.ts';
-import type { ImageUse, RuntimeContainer, RuntimeImage } from '../model/image.ts';
+import { type ImageUse, type RuntimeContainer, type RuntimeImage, usableImages } from '../model/image.ts';
 import { repositoryOf } from '../model/reference.ts';
 import type { DiskUse } from '../preload/space.ts';
 import { absentArtifacts } from '../preload/supply.ts';
@@ -352,7 +352,7 @@ export function incompleteReleases({ observed, memory, bundles, policy }: Incomp
   );
   const areMediaUnread = media.some(({ state }) => state.kind === 'attached' || state.kind === 'mounted');
   if (areMediaUnread) return [];
-  const present = new Set(runtime.images.flatMap(({ repoDigests }) => repoDigests));
+  const present = new Set(usableImages(runtime.images).flatMap(({ repoDigests }) => repoDigests));
   const busy = new Set(memory.running.map(({ bundleId }) => bundleId));
   const leftFor = ({ bundleId }: StoredBundle) =>
     boot.uptimeMs - (memory.lastCarriers.get(bundleId)?.seenMs ?? Number.NEGATIVE_INFINITY);

@@ -1,3 +1,5 @@
+import { unfitText } from '../../bundle/format/runtime-rules.ts';
+import { unfitOf } from '../../bundle/read/unfit-images.ts';
 import { bundleTitle, type Image } from '../../domain/model/bundle.ts';
 import { type Digest, shortDigest } from '../../domain/model/digest.ts';
 import type { Fault } from '../../domain/model/reason.ts';
@@ -15,7 +17,7 @@ import type { StallWatch } from '../tasks/stall-watch.ts';
 import type { RetryPolicy } from '../tasks/tasks.ts';
 
 /** An image, or an artifact where the runtime takes them. */
-export type PulledImage = Pick<Image, 'reference' | 'digest' | 'layers' | 'component'>;
+export type PulledImage = Pick<Image, 'reference' | 'digest' | 'mediaType' | 'layers' | 'component'>;
 
 export interface PullDependencies {
   readonly runtime: Pick<RuntimePort, 'pull'>;
@@ -114,6 +116,8 @@ async function explain(
       );
     case 'runtime/policy':
       return fault(`the runtime's policy.json refuses ${what}: ${reasonOf(error)}`, 'person');
+    case 'runtime/unfit-image':
+      return fault(await unfitMessage(failed, what, error, deps, signal), 'person');
     case 'engine/stalled':
       return fault(reasonOf(error), 'backoff');
     case 'runtime/cancelled':
@@ -134,6 +138,21 @@ async function explain(
     default:
       return fault(`${what} could not be pulled: ${reasonOf(error)}`, 'backoff');
   }
+}
+
+/** With the reason as far as the manifest shows it. */
+async function unfitMessage(
+  { image, bundle }: Failed,
+  what: string,
+  error: unknown,
+  { source }: PullDependencies,
+  signal: AbortSignal,
+): Promise<string> {
+  // Without them the runtime's own words say why.
+  const unfit = await unfitOf(image, bundle.payload.arch, source, signal).catch(() => []);
+  signal.throwIfAborted();
+  const why = unfit.map((one) => ` ${unfitText(one)}.`).join('');
+  return `the runtime can't use ${what}. Make the bundle again with an image in another form.${why} The runtime says: ${reasonOf(error)}`;
 }
 
 function onlineMessage({ reference }: PulledImage, what: string, error: unknown): string {

@@ -1,6 +1,6 @@
 import type { CheckDue } from '../../domain/decide/release-effects.ts';
 import type { BundleId } from '../../domain/model/digest.ts';
-import type { ImageContent, RuntimeObservation } from '../../domain/model/image.ts';
+import { type ImageContent, type RuntimeObservation, usableImages } from '../../domain/model/image.ts';
 import { type ImageToCheck, imagesToCheck } from '../../domain/release/damaged-images.ts';
 import { checkedEvent } from '../../domain/report/events/release-events.ts';
 import type { CheckCause, ContentChecks, ContentResult, RunningCheck } from '../../domain/state/checks.ts';
@@ -128,7 +128,7 @@ export class ContentChecker {
   /** An image that is not listed any more may come back from others. */
   saw(runtime: RuntimeObservation): void {
     if (runtime.kind !== 'reachable') return;
-    const listed = new Set(runtime.images.flatMap(({ repoDigests }) => repoDigests));
+    const listed = new Set(usableImages(runtime.images).flatMap(({ repoDigests }) => repoDigests));
     for (const [reference, { content }] of this.results) {
       if (content.kind === 'broken' && !listed.has(reference)) this.results.delete(reference);
     }

@@ -3,6 +3,7 @@ import { tagsInWork } from '../../domain/assess/assess-order.ts';
 import { type Catalog, catalogOf, workOf } from '../../domain/decide/catalog.ts';
 import type { ConditionStatus } from '../../domain/model/condition.ts';
 import type { BundleId } from '../../domain/model/digest.ts';
+import { usableImages } from '../../domain/model/image.ts';
 import type { Fault } from '../../domain/model/reason.ts';
 import type { Snapshot } from '../../domain/report/snapshot.ts';
 import type { HookMemory } from '../../domain/state/hook.ts';
@@ -115,6 +116,6 @@ function hasNewMedium(before: Snapshot | undefined, after: Observed): boolean {
 
 function listedAmong({ observed: { runtime }, memory: { failures } }: Snapshot): readonly RunningTask[] {
   if (failures.length === 0 || runtime.kind !== 'reachable') return [];
-  const listed = new Set(runtime.images.flatMap((image) => image.repoDigests));
+  const listed = new Set(usableImages(runtime.images).flatMap((image) => image.repoDigests));
   return failures.flatMap(({ task }) => (task.kind === 'pull' && listed.has(task.reference) ? [task] : []));
 }

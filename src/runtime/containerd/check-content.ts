@@ -12,7 +12,7 @@ import type { ContentClient } from './content-client.ts';
 
 interface ContentCheckClients {
   readonly cri: Pick<CriClient, 'imageStatus' | 'imageFilesystemPath'>;
-  readonly content: Pick<ContentClient, 'sizeOf' | 'read' | 'hasSnapshot'>;
+  readonly content: Pick<ContentClient, 'sizeOf' | 'read' | 'hasSnapshot' | 'isUnpacked'>;
   readonly clock: Clock;
 }
 
@@ -30,8 +30,7 @@ const SNAPSHOTTER_FOLDER = /\/io\.containerd\.snapshotter\.v1\.([^/]+)$/;
 
 /**
  * Reads all blobs of images, each once, and compares their digests. A layer may have no blob when
- * it is unpacked (`discard_unpacked_layers`), or no snapshot when its blob exists: containerd
- * unpacks it with the next container.
+ * it is unpacked (`discard_unpacked_layers`).
  */
 export function openContentCheck(clients: ContentCheckClients): ContentCheck {
   const { cri, content, clock } = clients;
@@ -50,7 +49,9 @@ export function openContentCheck(clients: ContentCheckClients): ContentCheck {
         ...found.filter(({ kind }) => kind !== 'layer-absent'),
         ...lacking.map(({ digest }): ContentFault => ({ kind: 'layer-absent', digest })),
       ];
-      return faults.length === 0 ? { kind: 'whole', by: 'bytes' } : { kind: 'broken', faults };
+      if (faults.length > 0) return { kind: 'broken', faults };
+      const isUnpacked = await content.isUnpacked(listed.imageId as Digest, signal);
+      return isUnpacked ? { kind: 'whole', by: 'bytes' } : { kind: 'broken', faults: [{ kind: 'not-unpacked' }] };
     },
   };
 }

@@ -18,6 +18,7 @@ import {
   findMirrorPlaces,
   MirrorFolders,
 } from './mirror-folders.ts';
+import { UnpackedImages } from './unpacked-images.ts';
 
 export interface ContainerdRuntimeOptions {
   /** Default `/run/containerd/containerd.sock`. */
@@ -61,6 +62,7 @@ export function createContainerdRuntime(options: ContainerdRuntimeOptions): Runt
   const cri = new CriClient({ socketPath, protoRoot });
   const images = new ImagesClient({ socketPath, protoRoot });
   const content = new ContentClient({ socketPath, protoRoot });
+  const unpacked = new UnpackedImages(content);
   const clock = options.clock ?? systemClock;
   const stop = new UnitStop(unitNames, options.units, clock);
   const signals = new SharedSignals((notify) => stop.watch(notify));
@@ -77,7 +79,7 @@ export function createContainerdRuntime(options: ContainerdRuntimeOptions): Runt
   const { certsDirectory, configFile } = options;
   const places = (signal: AbortSignal) => findMirrorPlaces(cri, { certsDirectory, configFile }, signal);
   const observer = new CriObserver({
-    cri,
+    cri: unpacked.listedBy(cri),
     stop,
     traits: TRAITS,
     timeoutMs: options.observeTimeoutMs,
@@ -111,6 +113,7 @@ export function createContainerdRuntime(options: ContainerdRuntimeOptions): Runt
     pull: async (reference, signal) => {
       try {
         await stop.guard((inner) => cri.pullImage(reference, inner), signal);
+        await unpacked.require(reference, cri, signal);
       } finally {
         // An aborted pull may have taken the label too. If it can't be set, the next round requests
         // it.
@@ -122,10 +125,7 @@ export function createContainerdRuntime(options: ContainerdRuntimeOptions): Runt
     removeTag: (tag, signal) => images.remove(tag, signal),
     openContentCheck: () => openContentCheck({ cri, content, clock }),
     storedBlobs: content,
-    forgetContent: async (digests, signal) => {
-      for (const digest of digests) await content.remove(digest, signal);
-      if (digests.length > 0) await content.collectGarbage(signal);
-    },
+    forgetContent: (digests, signal) => content.forget(digests, signal),
   };
 }
 

@@ -1,4 +1,7 @@
+import { parseConfig } from '../../bundle/format/oci-schema.ts';
+import { limits } from '../../bundle/limits.ts';
 import type { Digest } from '../../domain/model/digest.ts';
+import { AppError } from '../../platform/app-error.ts';
 import type { BlobSource } from '../../ports/blobs.ts';
 import { GrpcClient } from '../cri/grpc-client.ts';
 import { GRPC_ALREADY_EXISTS, GRPC_NOT_FOUND, grpcCodeOf, toRuntimeError } from '../cri/runtime-error.ts';
@@ -61,6 +64,14 @@ const COLLECT_MS = 60_000;
 /** An empty lease: containerd collects garbage when it is deleted. */
 const LEASE = 'io.stickpin.collect-garbage';
 
+interface ContentInfo {
+  readonly size: number;
+  readonly labels: Readonly<Record<string, string>>;
+}
+
+/** On the config of an unpacked image. The value is the snapshot of its top layer. */
+const SNAPSHOT_LABEL = /^containerd\.io\/gc\.ref\.snapshot\.(.+)$/;
+
 /** Each throws AppError with a `PullErrorCode`, unless it says otherwise. */
 export class ContentClient implements BlobSource {
   private readonly content: ContainerdService;
@@ -75,7 +86,7 @@ export class ContentClient implements BlobSource {
 
   /** In bytes as the record says. Undefined when there is none. */
   async sizeOf(digest: Digest, signal: AbortSignal): Promise<number | undefined> {
-    return (await this.content.call<{ info: { size: number } }>('Info', { digest }, signal))?.info.size;
+    return (await this.content.call<{ info: ContentInfo }>('Info', { digest }, signal))?.info.size;
   }
 
   /** No deadline. @throws the unchanged `ServiceError`, whose code tells a lost file */
@@ -85,21 +96,47 @@ export class ContentClient implements BlobSource {
     }
   }
 
-  /** The file stays until {@link collectGarbage} (docs/runtime-facts.md, fact 40). */
-  async remove(digest: Digest, signal: AbortSignal): Promise<void> {
-    await this.content.call('Delete', { digest }, signal);
-  }
-
-  /** Removes unused blobs and snapshots. Takes up to a minute. */
-  async collectGarbage(signal: AbortSignal): Promise<void> {
+  /**
+   * Removes these blobs, then unused blobs and snapshots: the file of a removed one stays until
+   * then (docs/runtime-facts.md, fact 40). Takes up to a minute.
+   */
+  async forget(digests: readonly Digest[], signal: AbortSignal): Promise<void> {
+    if (digests.length === 0) return;
+    for (const digest of digests) await this.content.call('Delete', { digest }, signal);
     await this.leases.call('Create', { id: LEASE }, signal);
     await this.leases.call('Delete', { id: LEASE, sync: true }, signal, COLLECT_MS);
+  }
+
+  /**
+   * Whether the image with this config is unpacked, in any snapshotter: containerd records that on
+   * the config. One without layers needs no snapshot.
+   */
+  async isUnpacked(config: Digest, signal: AbortSignal): Promise<boolean> {
+    const found = await this.content.call<{ info: ContentInfo }>('Info', { digest: config }, signal);
+    if (found === undefined) return false;
+    for (const [name, key] of Object.entries(found.info.labels)) {
+      const snapshotter = SNAPSHOT_LABEL.exec(name)?.[1];
+      if (snapshotter !== undefined && (await this.hasSnapshot(snapshotter, key, signal))) return true;
+    }
+    return found.info.size <= limits.manifestBytes && (await this.hasNoLayers(config, signal));
   }
 
   /** Only committed snapshots count. */
   async hasSnapshot(snapshotter: string, key: string, signal: AbortSignal): Promise<boolean> {
     const found = await this.snapshots.call<{ info: { kind: string } }>('Stat', { snapshotter, key }, signal);
     return found?.info.kind === 'COMMITTED';
+  }
+
+  private async hasNoLayers(config: Digest, signal: AbortSignal): Promise<boolean> {
+    const chunks: Buffer[] = [];
+    try {
+      for await (const chunk of this.read(config, 0, signal)) chunks.push(chunk);
+      return parseConfig(Buffer.concat(chunks), `config ${config}`, 'bundle/source').rootfs.diff_ids.length === 0;
+    } catch (error) {
+      signal.throwIfAborted();
+      if (error instanceof AppError || grpcCodeOf(error) === GRPC_NOT_FOUND) return false;
+      throw toRuntimeError(error, `Reading ${config} from containerd`, signal);
+    }
   }
 
   close(): void {

@@ -32,8 +32,10 @@ export interface RuntimeTraits {
   readonly stagingPath?: string;
 }
 
+export type ListingClient = Pick<CriClient, 'socketPath' | 'status' | 'version' | 'listImages' | 'imageFilesystemPath'>;
+
 interface CriObserverOptions {
-  readonly cri: Pick<CriClient, 'socketPath' | 'status' | 'version' | 'listImages' | 'imageFilesystemPath'>;
+  readonly cri: ListingClient;
   readonly stop: Pick<UnitStop, 'unit'>;
   readonly traits: RuntimeTraits;
   /** Default 15 s. */

@@ -268,7 +268,11 @@ function copyNext({ kind }: ImageContent, bundle: StoredBundle | undefined): str
 
 function nextOf(content: ImageContent, damage: DamagedImage | undefined): string {
   const [bundle] = damage?.bundles ?? [];
-  if (damage === undefined || bundle === undefined) return content.kind === 'unknown' ? 'Run it again.' : '';
+  if (damage === undefined || bundle === undefined) {
+    if (content.kind === 'unknown') return 'Run it again.';
+    const isPulledAgain = content.kind === 'broken' && content.faults.some(({ kind }) => kind === 'not-unpacked');
+    return isPulledAgain ? "It is pulled again; if that fails, 'stickpin status' says why." : '';
+  }
   if (!damage.isPresent && damage.next.kind === 'heal') return 'It is pulled again.';
   return damageNextText(damage.next.kind, bundleTitle(bundle.payload), baseNeededBy(damage.image, bundle));
 }

@@ -107,6 +107,9 @@ function preloadLine(entry: BundleAssessment, snapshot: Snapshot, progress: Prog
   };
   // The next try may deliver: the person is to pull nothing.
   const code = fault?.code === 'engine/stalled' ? undefined : fault?.code;
+  // Only another bundle helps: the other images are there, or fail in the same way.
+  const isInVain = fault?.code === 'runtime/unfit-image' && snapshot.memory.running.length === 0;
+  if (isInVain) return { does: doesAbout(fault.code), code, text };
   return { does: 'wait', code, text, stick: isOnPeersOnly === true ? undefined : 'stays' };
 }
 

@@ -21,6 +21,8 @@ export function contentFaultText(fault: ContentFault): string {
       return `its manifest or config ${shortDigest(fault.digest)} is gone`;
     case 'layer-absent':
       return `its layer ${shortDigest(fault.digest)} is neither unpacked nor there as a blob`;
+    case 'not-unpacked':
+      return 'the runtime has not unpacked it, so that no container can start from it';
     case 'records':
       return fault.what;
     default:

@@ -120,6 +120,16 @@ describe('assess: what media offer', () => {
     expect(textOf(held?.reason)).toContain(`lacks 1 blob on sdb1. The first is ${layer('api').digest}`);
   });
 
+  it('counts an image as missing that the runtime lists and has not unpacked', () => {
+    const seen = (isUnpacked?: false) => {
+      const images = allListed(bundle).map((image) => ({ ...image, ...(isUnpacked === false && { isUnpacked }) }));
+      return phase({ media: [stick], runtime: reachable({ images }) });
+    };
+    expect(seen()).toMatchObject({ phase: 'ready', absentImages: [] });
+    expect(seen(false)).toMatchObject({ phase: 'preloading', absentImages: bundle.contents.images });
+    expect(seen(false)?.pullableImages).toEqual(bundle.contents.images);
+  });
+
   it('combines an image from two volumes, or from a medium with another bundle', () => {
     const media = [
       medium('sdb1', [found(bundle, absent('etcd', 'api'))]),

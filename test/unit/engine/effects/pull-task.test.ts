@@ -172,6 +172,23 @@ describe('pullImage', () => {
     expect(fault).toMatchObject({ retry, reason: { code, message: expect.stringMatching(message) } });
   });
 
+  it('says why the runtime can not use an image, and what to do, by its manifest', async () => {
+    const odd = bytesOf({
+      schemaVersion: 2,
+      config: descriptorOf(mediaTypes.ociConfig, config),
+      layers: [descriptorOf('application/octet-stream', layerBytes)],
+    });
+    const error = failed('runtime/unfit-image', 'mismatched image rootfs');
+    const blobs = new Map([...whole, [hashOf(odd), odd]]);
+    const { fault } = await pull({ error, blobs, root: hashOf(odd) });
+    expect(fault).toMatchObject({ retry: 'person', reason: { code: 'runtime/unfit-image' } });
+    expect(fault?.reason.message).toMatch(
+      /^the runtime can't use quay\S+ of ocp 4\.13\.7\. Make the bundle again .*containerd can't use it, since .*application\/octet-stream: build it again.* The runtime says: mismatched image rootfs$/,
+    );
+    const lost = await pull({ error, blobs: without(odd), root: hashOf(odd) });
+    expect(lost.fault?.reason.message).toMatch(/in another form\. The runtime says: mismatched image rootfs$/);
+  });
+
   it('does not count the stop of the runtime as a failure', async () => {
     expect((await pull({ error: failed('runtime/stopping') })).end).toEqual({ kind: 'interrupted' });
   });
