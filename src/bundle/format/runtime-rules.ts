@@ -10,7 +10,7 @@ import {
 } from './oci-schema.ts';
 
 /*
- * What each runtime takes, as measured (docs/runtime-facts.md, fact 56). Docker with containerd's
+ * What each runtime takes, as measured (docs/runtime-facts.md, fact 57). Docker with containerd's
  * image store follows containerd.
  */
 

@@ -10,7 +10,7 @@ const PARALLEL = 8;
 
 /**
  * Which images containerd has unpacked. It lists one whose layers have media types that it does not
- * know, and can't start it (docs/runtime-facts.md, fact 56). An image that was seen unpacked is not
+ * know, and can't start it (docs/runtime-facts.md, fact 57). An image that was seen unpacked is not
  * examined again while it is listed.
  */
 export class UnpackedImages {

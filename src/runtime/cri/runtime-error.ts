@@ -110,7 +110,7 @@ const PATTERNS: readonly (readonly [PullErrorCode, RegExp])[] = [
     'runtime/not-found',
     /(manifest|name|blob|repository name) (is )?(unknown|not known)|repository does not exist|unexpected status( code)?\b.*\b404\b|status(code)?:? 404|HTTP status: 404|unknown blob|(failed to resolve reference .*|from remote): not found$/i,
   ],
-  // docs/runtime-facts.md, fact 56: of containers/image, of containerd, of Docker.
+  // docs/runtime-facts.md, fact 57: of containers/image, of containerd, of Docker.
   [
     'runtime/unfit-image',
     /unsupported docker v2s2 media type|invalid mixed OCI image|image-specific operation on artifact|received a manifest list instead of|no image found in (?:image index|manifest list)/i,

@@ -9,6 +9,7 @@ import { type OddImage, oddImage, oddImages } from '../../support/bundles/odd-im
 import type { SampleImage } from '../../support/bundles/sample-image.ts';
 import { type Containerd, startContainerd } from '../../support/daemon/runtimes/containerd.ts';
 import { type DockerEngine, startDockerEngine } from '../../support/daemon/runtimes/docker-engine.ts';
+import { createRecordingLog } from '../../support/recording-log.ts';
 import { have } from '../../support/requirements.ts';
 import { execute } from '../../support/rootfs/execute.ts';
 import { skopeoArgv, trixieRoot } from '../../support/rootfs/trixie-root.ts';
@@ -95,7 +96,9 @@ describe.runIf(canRun)('Docker 26', () => {
   afterAll(() => engine?.stop());
   beforeEach(() => {
     const mirror = { authority: registry.host, token: TOKEN };
-    runtime = createDockerRuntime({ title: 'Docker', socketPath: engine.socketPath, unitNames: [], units, mirror });
+    const { socketPath } = engine;
+    const log = createRecordingLog();
+    runtime = createDockerRuntime({ title: 'Docker', socketPath, unitNames: [], units, mirror, log });
   });
   afterEach(() => runtime.close());
 

@@ -198,12 +198,14 @@ describe('of an index with several manifests for one architecture', () => {
     const index = nested(4);
     const made = await bundleOf(index);
     expect(`${made.exitCode} ${made.stderr}`).toMatch(
-      /^0 [^]*CRI-O, Podman and Docker before 26 can't use it, since its index names another index, sha256:.* for linux\/amd64: give its manifest by digest in place of the index/,
+      /^0 [\s\S]*CRI-O, Podman and Docker before 26 can't use it, since its index names another index, sha256:.* for linux\/amd64: give its manifest by digest in place of the index/,
     );
     const wanted = index.blobs.map(({ digest }) => digest.slice(7));
     expect(blobsOf(at('out'))).toEqual(expect.arrayContaining(wanted));
     const rehearsed = await runCommand(['bundle', 'rehearse', at('out')], { env: process.env });
-    expect(`${rehearsed.exitCode} ${rehearsed.stdout}`).toMatch(/^0 [^]*CRI-O, Podman and Docker before 26[^]*loads/);
+    expect(`${rehearsed.exitCode} ${rehearsed.stdout}`).toMatch(
+      /^0 [\s\S]*CRI-O, Podman and Docker before 26[\s\S]*loads/,
+    );
   });
 
   it('refuses indexes that are too deep', async () => {

@@ -36,8 +36,8 @@ describe.runIf(have('root', 'mmdebstrap')).each(RELEASES)(
       const bundle = await harness.make({ images: [{ reference, image }] });
       await harness.start();
       harness.plug(bundle.path);
-      const report = (await harness.until(({ status }) => status.includes('R-26'), 60_000)).bundles[0];
-      expect(harness.report().status).toMatch(/^CALL SUPPORT \(R-26\): .*quay\.example\.com\/x\/odd@sha256:/);
+      const report = (await harness.until(({ status }) => status.includes('R-28'), 60_000)).bundles[0];
+      expect(harness.report().status).toMatch(/^CALL SUPPORT \(R-28\): .*quay\.example\.com\/x\/odd@sha256:/);
       expect(report?.phase).toBe('preloading');
       expect(JSON.stringify(report)).toContain('application/octet-stream');
       const [checked] = await harness.engine.verifyImages('', new AbortController().signal);

@@ -111,7 +111,7 @@ const table: readonly [string, number, string, PullErrorCode][] = [
     'runtime/policy',
   ],
   [
-    'CRI-O, media type of a layer (docs/runtime-facts.md, fact 56)',
+    'CRI-O, media type of a layer (docs/runtime-facts.md, fact 57)',
     2,
     'initializing image from source docker://quay.io/x/it@a: unsupported docker v2s2 media type: "application/octet-stream"; artifact err: image reference: parse manifest: no',
     'runtime/unfit-image',
