@@ -4,7 +4,14 @@ import type { Digest } from '../../domain/model/digest.ts';
 import { AppError } from '../../platform/app-error.ts';
 import type { BlobSource } from '../../ports/blobs.ts';
 import { GrpcClient } from '../cri/grpc-client.ts';
-import { GRPC_ALREADY_EXISTS, GRPC_NOT_FOUND, grpcCodeOf, toRuntimeError } from '../cri/runtime-error.ts';
+import {
+  GRPC_ALREADY_EXISTS,
+  GRPC_INVALID_ARGUMENT,
+  GRPC_NOT_FOUND,
+  grpcCodeOf,
+  isUnreachable,
+  toRuntimeError,
+} from '../cri/runtime-error.ts';
 
 const TIMEOUT_MS = 10_000;
 const HEADERS = { 'containerd-namespace': 'k8s.io' };
@@ -72,6 +79,11 @@ interface ContentInfo {
 /** On the config of an unpacked image. The value is the snapshot of its top layer. */
 const SNAPSHOT_LABEL = /^containerd\.io\/gc\.ref\.snapshot\.(.+)$/;
 
+/** The label stays when containerd does not load the snapshotter any more. */
+function isSnapshotterAbsent(thrown: unknown): boolean {
+  return thrown instanceof AppError && grpcCodeOf(thrown.cause) === GRPC_INVALID_ARGUMENT;
+}
+
 /** Each throws AppError with a `PullErrorCode`, unless it says otherwise. */
 export class ContentClient implements BlobSource {
   private readonly content: ContainerdService;
@@ -114,10 +126,18 @@ export class ContentClient implements BlobSource {
   async isUnpacked(config: Digest, signal: AbortSignal): Promise<boolean> {
     const found = await this.content.call<{ info: ContentInfo }>('Info', { digest: config }, signal);
     if (found === undefined) return false;
+    let failure: unknown;
     for (const [name, key] of Object.entries(found.info.labels)) {
       const snapshotter = SNAPSHOT_LABEL.exec(name)?.[1];
-      if (snapshotter !== undefined && (await this.hasSnapshot(snapshotter, key, signal))) return true;
+      if (snapshotter === undefined) continue;
+      try {
+        if (await this.hasSnapshot(snapshotter, key, signal)) return true;
+      } catch (error) {
+        if (signal.aborted || isUnreachable(error)) throw error;
+        if (!isSnapshotterAbsent(error)) failure ??= error;
+      }
     }
+    if (failure !== undefined) throw failure;
     return found.info.size <= limits.manifestBytes && (await this.hasNoLayers(config, signal));
   }
 

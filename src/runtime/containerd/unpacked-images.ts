@@ -4,6 +4,7 @@ import { AppError } from '../../platform/app-error.ts';
 import { forEachLimited } from '../../platform/async/concurrency.ts';
 import type { CriClient } from '../cri/cri-client.ts';
 import type { ListingClient } from '../cri/observe.ts';
+import { isUnreachable } from '../cri/runtime-error.ts';
 import type { ContentClient } from './content-client.ts';
 
 const PARALLEL = 8;
@@ -14,12 +15,12 @@ const PARALLEL = 8;
  * examined again while it is listed.
  */
 export class UnpackedImages {
-  private known: ReadonlySet<string> = new Set();
+  private readonly known = new Set<string>();
 
   constructor(private readonly content: Pick<ContentClient, 'isUnpacked'>) {}
 
   /** Its list says which images are not unpacked. */
-  listedBy(cri: CriClient): ListingClient {
+  listedBy(cri: ListingClient): ListingClient {
     return {
       socketPath: cri.socketPath,
       status: (signal) => cri.status(signal),
@@ -29,15 +30,28 @@ export class UnpackedImages {
     };
   }
 
-  /** @throws AppError with a `PullErrorCode` */
+  /** @throws AppError `runtime/unreachable`; `runtime/cancelled` after an abort */
   private async mark(images: readonly RuntimeImage[], signal: AbortSignal): Promise<RuntimeImage[]> {
-    const unpacked = new Set(images.flatMap(({ imageId }) => (this.known.has(imageId) ? [imageId] : [])));
-    const unknown = images.filter(({ imageId }) => !unpacked.has(imageId));
+    const listed = new Set(images.map(({ imageId }) => imageId));
+    for (const imageId of this.known) if (!listed.has(imageId)) this.known.delete(imageId);
+    const lacking = new Set<string>();
+    const unknown = images.filter(({ imageId }) => !this.known.has(imageId));
     await forEachLimited(unknown, PARALLEL, signal, async ({ imageId }, inner) => {
-      if (await this.content.isUnpacked(imageId as Digest, inner)) unpacked.add(imageId);
+      const isUnpacked = await this.examine(imageId, inner);
+      if (isUnpacked) this.known.add(imageId);
+      else if (isUnpacked === false) lacking.add(imageId);
     });
-    this.known = unpacked;
-    return images.map((image) => (unpacked.has(image.imageId) ? image : { ...image, isUnpacked: false }));
+    return images.map((image) => (lacking.has(image.imageId) ? { ...image, isUnpacked: false } : image));
+  }
+
+  /** Undefined when containerd fails at this image: it must not keep back the others. */
+  private async examine(imageId: string, signal: AbortSignal): Promise<boolean | undefined> {
+    try {
+      return await this.content.isUnpacked(imageId as Digest, signal);
+    } catch (error) {
+      if (signal.aborted || isUnreachable(error)) throw error;
+      return undefined;
+    }
   }
 
   /** @throws AppError `runtime/unfit-image` when it is listed and not unpacked */

@@ -59,6 +59,10 @@ function grpcStatusOf(thrown: unknown): ForeignStatus | undefined {
   return { grpcCode, text: oneLine(details) };
 }
 
+export function isUnreachable(thrown: unknown): boolean {
+  return thrown instanceof AppError && thrown.code === 'runtime/unreachable';
+}
+
 export type Call<T> = (signal: AbortSignal) => Promise<T>;
 
 const PAUSES_MS = [100, 200, 400];
@@ -70,7 +74,7 @@ export async function callAgain<T>(call: Call<T>, clock: Clock, signal: AbortSig
       return await call(signal);
     } catch (error) {
       signal.throwIfAborted();
-      if (error instanceof AppError && error.code === 'runtime/unreachable') throw error;
+      if (isUnreachable(error)) throw error;
       await clock.sleep(pauseMs, signal);
     }
   }
@@ -83,6 +87,7 @@ interface ForeignStatus {
 }
 
 const GRPC_CANCELLED = 1;
+export const GRPC_INVALID_ARGUMENT = 3;
 const GRPC_DEADLINE_EXCEEDED = 4;
 export const GRPC_NOT_FOUND = 5;
 export const GRPC_ALREADY_EXISTS = 6;
