@@ -5,7 +5,7 @@ import type { LifecycleFinding } from '../state/effect.ts';
 import type { StoredBundle } from '../state/state.ts';
 import { type ContainerView, imageIdOf } from './evidence.ts';
 import { isRetired, isRolledBack, keptBundles } from './recorded-phase.ts';
-import { withoutUsed } from './retention.ts';
+import { withoutNames, withoutUsed, withoutUses } from './retention.ts';
 import { nodeImages, type ProofGoal, tagGoalsOf } from './tag-goals.ts';
 
 /** A release that was proven last, and is whole. */
@@ -83,12 +83,14 @@ function repositoriesOfContainer({ podImage }: RuntimeContainer, image: RuntimeI
  * With `local_images = "retire"`: images of the node itself in these repositories, under versions
  * that no kept release names. Of older versions so many stay as the fallback as `lifecycle.keep`
  * wants beside the proven releases; newer ones go at once, since all nodes went back from them.
+ * One that any container or static pod uses or names stays: the kubelet could not get it again.
  */
 function replacedImages(
   { bundle, repositories }: Proven,
   images: readonly RuntimeImage[],
-  { stored, policy, containers, ids }: ContainerView,
+  view: ContainerView,
 ): LifecycleFinding[] {
+  const { stored, policy, containers, ids } = view;
   const { bundleId, payload } = bundle;
   if (policy.streams[payload.name]?.local_images !== 'retire' || !policy.lifecycle.remove_images) return [];
   const kept = keptBundles(stored.bundles);
@@ -98,21 +100,22 @@ function replacedImages(
   );
   const ownTags = tagGoalsOf(bundle).map(({ tag }) => tag);
   const gone = [...repositories].flatMap((repository) => {
-    const versionOf = ({ repoTags }: RuntimeImage) => tagOf(repoTags[0]);
-    const ownVersion = tagOf(ownTags.find((tag) => repositoryOf(tag) === repository)) ?? payload.version;
+    const ownTag = ownTags.find((tag) => repositoryOf(tag) === repository);
+    const ownVersion = withoutV(tagOf(ownTag) ?? payload.version);
     const versions = nodeImages(images, stored)
       .filter(({ pinned, repoTags }) => !pinned && repoTags.length > 0 && !repoTags.some((tag) => claimed.has(tag)))
       .filter(({ repoTags, repoDigests }) =>
         [...repoTags, ...repoDigests].every((one) => repositoryOf(one) === repository),
       )
-      .filter(({ repoTags }) => repoTags.every((tag) => hasNumber(tagOf(tag) ?? '')))
-      .map((image) => ({ imageId: image.imageId, version: versionOf(image) ?? '' }))
+      .filter(({ repoTags }) => repoTags.every((tag) => isNumbered(tagOf(tag) ?? '')))
+      .map((image) => ({ image, version: withoutV(tagOf(image.repoTags[0]) ?? '') }))
       .sort((a, b) => compareVersions(b.version, a.version));
     const older = versions.filter(({ version }) => compareVersions(version, ownVersion) < 0);
     const fallback = older.slice(0, Math.max(0, policy.lifecycle.keep - proven.length));
-    return versions.filter((one) => !fallback.includes(one)).map(({ imageId }) => imageId);
+    return versions.filter((one) => !fallback.includes(one) && isUnnamed(one.image, view));
   });
-  const removals = withoutUsed([...new Set(gone)], containers, ids);
+  const imageIds = [...new Set(gone.map(({ image }) => image.imageId))];
+  const removals = withoutUsed(imageIds, containers, ids).filter(({ containerIds }) => containerIds.length === 0);
   return removals.length === 0 ? [] : [{ kind: 'removable', bundleId, images: removals, areOfNode: true }];
 }
 
@@ -120,7 +123,22 @@ function tagOf(name: string | undefined): string | undefined {
   return name === undefined ? undefined : parseReference(name).tag;
 }
 
-/** The three-tag scheme would take a word, too. */
-function hasNumber(tag: string): boolean {
-  return isVersion(tag) && /\d/.test(tag);
+/** By no static pod and no container, under any of its names. A container may have no name by tag. */
+function isUnnamed(
+  { imageId, repoTags }: RuntimeImage,
+  { observed, containers, ids }: Pick<ContainerView, 'observed' | 'containers' | 'ids'>,
+): boolean {
+  const named = containers.flatMap(({ podImage }) => (podImage === undefined ? [] : [{ image: podImage }]));
+  const unused = withoutNames(withoutUses(repoTags, observed), named);
+  const uses = observed.imageUses?.uses ?? [];
+  return unused.length === repoTags.length && !uses.some(({ image }) => ids.of(image) === imageId);
+}
+
+/** Not a branch such as `master.435`, nor a word such as `backup-2024`: their order is not known. */
+function isNumbered(tag: string): boolean {
+  return isVersion(tag) && /^v?\d/.test(tag);
+}
+
+function withoutV(version: string): string {
+  return version.replace(/^v(?=\d)/, '');
 }

@@ -4,7 +4,7 @@ import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { linkSignals, withDeadline } from '../../platform/async/abort.ts';
 import { responseTo } from '../../platform/http.ts';
 import { GRPC_NOT_FOUND, toRuntimeError } from '../cri/runtime-error.ts';
-import { type JsonEntry, jsonEntries } from './json-entries.ts';
+import { type JsonEntry, jsonEntries, listOnly } from './json-entries.ts';
 
 const TIMEOUT_MS = 10_000;
 /** Of an answer about one thing. The same as for CRI. */
@@ -274,7 +274,7 @@ export class EngineClient {
     const leftOut: string[] = [];
     const found = await this.called(call, signal, async (response) => {
       const items: v.InferOutput<Schema>[] = [];
-      for await (const entry of jsonEntries(await accepted(response), MAX_ENTRY_BYTES)) {
+      for await (const entry of jsonEntries(listOnly(await accepted(response)), MAX_ENTRY_BYTES)) {
         const read = items.length < MAX_ENTRIES ? outputOf(schema, entry) : undefined;
         if (read !== undefined) items.push(read);
         else if (leftOut.length < MAX_NAMED) leftOut.push(`${kind} ${nameIn(entry.bytes)}`);

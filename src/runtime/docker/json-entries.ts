@@ -6,6 +6,16 @@ export interface JsonEntry {
 
 const [QUOTE, BACKSLASH, OPEN_LIST, CLOSE_LIST, OPEN, CLOSE] = [...Buffer.from('"\\[]{}')];
 
+/** Passes an answer on. @throws Error at its end, unless it begins as an array or is `null` */
+export async function* listOnly(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  let head = '';
+  for await (const chunk of chunks) {
+    if (head.length < 4) head = (head + chunk.subarray(0, 4_096).toString('latin1')).trimStart().slice(0, 4);
+    yield chunk;
+  }
+  if (!head.startsWith('[') && head !== 'null') throw new Error('its answer is no list');
+}
+
 /**
  * The objects in a JSON array, or those that follow each other in a stream, as they arrive. What is
  * kept of one is limited, so that a large one does not take the others with it.

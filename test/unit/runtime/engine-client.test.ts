@@ -17,7 +17,8 @@ beforeEach(async () => {
   server = createServer(({ url = '' }, response) => {
     const path = url.replace(/^\/v[\d.]+/, '').replace(/\?.*$/, '');
     const answer = path === '/version' ? { Version: '1', ApiVersion: '1.41' } : answers[path];
-    response.writeHead(answer === undefined ? 404 : 200).end(JSON.stringify(answer ?? { message: 'none' }));
+    response.writeHead(answer === undefined ? 404 : 200);
+    response.end(Buffer.isBuffer(answer) ? answer : JSON.stringify(answer ?? { message: 'none' }));
   });
   await new Promise<void>((resolve) => server.listen(socketPath, resolve));
   client = new EngineClient(socketPath, 20_000, (names) => leftOut.push(...names));
@@ -49,6 +50,17 @@ describe('lists of Docker', () => {
     answers = { '/containers/json': [{ ...container, Names: ['/bad'], State: 1 }, container] };
     expect(await client.containers(signal)).toEqual([{ ...container, Labels: {} }]);
     expect(leftOut).toEqual(['container bad (c1)']);
+  });
+
+  it.each(['', ' ', '{}', '""', 'nul', 'none'])('are refused for the answer %j, which is no list', async (text) => {
+    answers = { '/images/json': Buffer.from(text), '/containers/json': Buffer.from(text) };
+    await expect(client.listImages(signal)).rejects.toThrow('its answer is no list');
+    await expect(client.containers(signal)).rejects.toThrow('its answer is no list');
+  });
+
+  it.each(['null', '[]', '\n [ ]'])('are empty for the answer %j', async (text) => {
+    answers = { '/images/json': Buffer.from(text) };
+    expect(await client.listImages(signal)).toEqual([]);
   });
 
   it('are refused as a whole where the engine refuses them', async () => {

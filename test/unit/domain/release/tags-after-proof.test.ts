@@ -396,8 +396,10 @@ describe('streams.NAME.local_images', () => {
     imageId: digestOf(name),
   });
   const old = own('old', versionTag(1));
+  const imageUses = { uses: [], faults: [], isComplete: true };
+  const usedBy = (name: string) => ({ imageUses: { ...imageUses, uses: [{ usedBy: 'Pod a', image: name }] } });
   const removed = (images: readonly RuntimeImage[], bundles: readonly StoredBundle[], given: Given = {}) =>
-    look(images, bundles, { policy: retire, containers: [], ...given }).decision.effects.flatMap((effect) =>
+    look(images, bundles, { policy: retire, containers: [], imageUses, ...given }).decision.effects.flatMap((effect) =>
       effect.kind === 'remove-images' ? effect.images.map(({ imageId }) => imageId) : [],
     );
   const first = [proven(v2, 2)];
@@ -422,7 +424,33 @@ describe('streams.NAME.local_images', () => {
     expect(removed([image(2, LATEST), newer], [activated(v2, 2)])).toEqual([]);
   });
 
+  it('reads a version with a leading v as the same version', () => {
+    const [newer, older] = [own('newer', `${SWSS}:v3.0.0`), own('older', `${SWSS}:v1.0.0`)];
+    expect(removed([image(2, LATEST), newer, older], first)).toEqual([newer.imageId]);
+  });
+
+  it('removes one in spite of a container of another image, made by its id', () => {
+    const other = { ...CONTAINER, imageNames: [digestOf(`id ${referenceIn(3)}`)], state: 'running' as const };
+    expect(removed([...after, old], both, { containers: [other] })).toEqual([old.imageId]);
+  });
+
   it.each<[string, RuntimeImage, Given?]>([
+    ...['master.435-27c7', 'HEAD.0-dirty-2024', 'backup-2024', 'golden1', 'v'].map((tag): [string, RuntimeImage] => [
+      `one under ${tag}, which is no version`,
+      own('mine', `${SWSS}:${tag}`),
+    ]),
+    ['one that a static pod names', old, usedBy(versionTag(1))],
+    ['one that a static pod names without a registry', old, usedBy('docker-swss:1.0.0')],
+    [
+      'one that a static pod names by digest',
+      { ...old, repoDigests: [`${SWSS}@${digestOf('old')}`] },
+      usedBy(`${SWSS}@${digestOf('old')}`),
+    ],
+    ['any while static pods can not be read', old, { imageUses: { ...imageUses, isComplete: false } }],
+    ['any while static pods are not known', old, { imageUses: undefined }],
+    ['any until pods have started after a boot', old, { boot: { bootId: 'b', uptimeMs: 60_000 } }],
+    ['one of an init container that has ended', old, { containers: [{ ...CONTAINER, imageNames: [old.imageId] }] }],
+    ['one whose tag a pod names', old, { containers: [{ ...CONTAINER, imageNames: [], podImage: versionTag(1) }] }],
     ['one that a container uses', old, { containers: [{ ...CONTAINER, imageNames: [old.imageId], state: 'running' }] }],
     ['one under a tag that is no version', own('mine', versionTag(1), `${SWSS}:mine`)],
     ['one with a name elsewhere', own('mine', versionTag(1), 'docker.io/library/mine:1.0.0')],
