@@ -445,7 +445,7 @@ function createFakeStore(initial: readonly StoredBundle[]): FakeStore {
       write(event);
       write(next.event);
       const rolledBackReason = byHand?.reason ?? event.message;
-      change(bundleId, { rolledBackAt: event.at, rolledBackReason, isRolledBackByHand: byHand !== undefined });
+      change(bundleId, { rolledBackAt: event.at, rolledBackReason, isRolledBackByHand: byHand && true });
       change(next.bundleId, { activationRequestedAt: next.event.at });
     },
     forget: (bundleId) => {

@@ -240,11 +240,17 @@ function takeHistory(from: string, path: string): void {
   }
 }
 
-/** Of the same database, and the mirror has seen more of it. */
+/**
+ * Of the same database, and the mirror has seen more of it. A file with the log of another time has
+ * pages of both: its history may be older than the mirror although its counter is not.
+ */
 function isBehind(database: Database.Database, mirror: Mirror): boolean {
   const [newest] = [...mirror.generations()].map(({ content }) => content);
   const { origin, counter, revision } = ageOf(database);
-  return newest !== undefined && newest.origin === origin && newest.counter > counter && newest.revision >= revision;
+  if (newest?.origin !== origin) return false;
+  // One that was made from the mirror has no history yet.
+  const isMixed = revision > 0 && newest.revision > revision;
+  return isMixed || (newest.counter > counter && newest.revision >= revision);
 }
 
 /** Only the database itself may be a link: SQLite follows none to its log. */

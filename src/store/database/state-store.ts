@@ -151,7 +151,7 @@ export class SqliteState implements Omit<Store, 'mirror'> {
     byHand?: { readonly reason: string },
   ): void {
     const rolledBackReason = byHand?.reason ?? event.message;
-    const fields = { rolledBackAt: event.at, rolledBackReason, isRolledBackByHand: byHand !== undefined };
+    const fields = { rolledBackAt: event.at, rolledBackReason, isRolledBackByHand: byHand && true };
     const following = { activationRequestedAt: next.event.at };
     this.recording.writeThrough(() => {
       this.bundleRows.set(bundleId, fields);

@@ -12,7 +12,7 @@ import { eventually } from '../../eventually.ts';
 import { createCrioNode } from '../runtimes/crio-node.ts';
 import { createShiftedClock } from '../shifted-clock.ts';
 import { nameOf, refusalOf } from './releases.ts';
-import { smallDisk } from './room.ts';
+import { RESERVED_PERCENT, smallDisk } from './room.ts';
 import { createSpeaker, phaseWords } from './speaker.ts';
 import type { Component, Letter, Row, Scenario, ScenarioEvent } from './table.ts';
 
@@ -55,7 +55,7 @@ export async function createDaemonStage(
     },
   });
   const node = await createCrioNode(
-    { lifecycle },
+    { lifecycle, preload: { min_free_percent: RESERVED_PERCENT } },
     {},
     {
       keys: [key],

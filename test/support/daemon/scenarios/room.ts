@@ -3,8 +3,9 @@ import type { ImageFilesystem } from '../../../../src/domain/model/image.ts';
 import { GIB } from '../scenario.ts';
 import type { Letter, SpokenBundle } from './table.ts';
 
-/** What stays free of the disk by the default of `preload.min_free_percent`. */
-const [TOTAL, RESERVED] = [100 * GIB, 15 * GIB];
+/** What stays free of the disk, in percent, as by default beside a kubelet. */
+export const RESERVED_PERCENT = 15;
+const [TOTAL, RESERVED] = [100 * GIB, RESERVED_PERCENT * GIB];
 
 /**
  * A disk with room for all layers of the releases of `room` and half a release more, on which
