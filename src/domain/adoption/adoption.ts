@@ -2,13 +2,14 @@ import { defined } from '../../platform/defined.ts';
 import type { SignerRole, VerifiedBundle } from '../model/bundle.ts';
 import type { PhaseOf } from '../model/condition.ts';
 import type { BundleId } from '../model/digest.ts';
+import type { NodeFacts } from '../model/machine.ts';
 import { type AdoptionReason, labelOf, type TrustReason } from '../model/reason.ts';
 import { fitsScheme } from '../model/version.ts';
 import type { Floors } from '../state/release-record.ts';
 import type { StoredBundle } from '../state/state.ts';
 import { type Approvals, isApproved, needsApproval, type Revocations, rejectionOf } from '../trust/approval.ts';
 import { authoritiesOf, outsideScope, plainSigners, type Role, signersLeftIn } from '../trust/role.ts';
-import { isRelease } from '../trust/trust-in-force.ts';
+import { isRelease, type TrustInForce } from '../trust/trust-in-force.ts';
 import { CREATED_AHEAD_MS, floorsNow, NO_FLOORS, streamScheme } from './floors.ts';
 
 export interface AdoptionContext {
@@ -253,12 +254,15 @@ export type Withdrawal = PhaseOf & { readonly reason: TrustReason };
 interface SignersInForce {
   readonly revocations: Revocations;
   readonly roles?: readonly Role[];
+  readonly facts?: Pick<NodeFacts, 'keepsOnly'>;
+  readonly trust?: Pick<TrustInForce, 'revoked'>;
 }
 
 /**
  * Why an adopted bundle is no longer trusted (docs/decisions/trust.md,
  * docs/decisions/key-roles.md). Revoked keys never count; keys that were removed from keys.d still
- * count. Keys of a role count while the role is in force and covers the bundle.
+ * count. Keys of a role count while the role is in force and covers the bundle. While the settings
+ * are wrong, only rejections and revocations end trust.
  */
 export function withdrawalOf(
   bundle: StoredBundle,
@@ -276,13 +280,21 @@ export function withdrawalOf(
   }
   if (approvals.policy.require === 'approval' && isApproved(bundle, approvals)) return undefined;
   const reason = lostSignature(bundle, inForce, approvals.policy.threshold);
-  return reason === undefined ? undefined : { phase: 'rejected', reason };
+  if (reason === undefined) return undefined;
+  return isLostBySettings(bundle, reason, inForce) ? undefined : { phase: 'rejected', reason };
 }
 
 /** Whether only a person's approval is missing: the signatures of the bundle still hold. */
 export function awaitsPerson(bundle: StoredBundle, inForce: SignersInForce, { policy }: Approvals): boolean {
   const approved = { bundleId: bundle.bundleId, verdict: 'approved', at: 0 } as const;
   return withdrawalOf(bundle, inForce, { policy, verdicts: [approved] }) === undefined;
+}
+
+/** Wrong settings may name another folder, without the roles in which a key was revoked. */
+function isLostBySettings({ signerKeyIds = [] }: StoredBundle, { code }: TrustReason, inForce: SignersInForce) {
+  if (inForce.facts?.keepsOnly !== true || (code !== 'trust/role' && code !== 'trust/threshold')) return false;
+  const revoked = [...inForce.revocations.keyIds, ...(inForce.trust?.revoked ?? []).map(({ keyId }) => keyId)];
+  return signerKeyIds.every((keyId) => !revoked.includes(keyId));
 }
 
 /** Signers without recorded ids can't be matched with revocations. */

@@ -21,7 +21,7 @@ import {
   mediaLeft,
   resumptions,
 } from './release-effects.ts';
-import { isCurrentMirror, mirrorsWanted } from './wanted-files.ts';
+import { mirroredIn, mirrorsWanted } from './wanted-files.ts';
 
 /** The first pause between requests for pins that the runtime does not report. */
 const PIN_BACKOFF_MS = 1_000;
@@ -47,8 +47,8 @@ function keeping({ effects, pullTest, wakeAt }: Decision, { runtime }: Observed)
   const kept = effects.flatMap((effect): Effect[] => {
     if (effect.kind === 'apply-pins') return [effect];
     if (effect.kind !== 'apply-mirrors') return [];
-    const repositories = uniqueSorted([...rendered.filter(isCurrentMirror), ...effect.repositories]);
-    return isSame(rendered, repositories) ? [] : [{ ...effect, repositories }];
+    const repositories = uniqueSorted([...mirroredIn(rendered), ...effect.repositories]);
+    return repositories.length === 0 || isSame(rendered, repositories) ? [] : [{ ...effect, repositories }];
   });
   return { effects: kept, ...defined({ pullTest }), wakeAt };
 }

@@ -39,8 +39,13 @@ export function mirrorsWanted(
 }
 
 /** Entries that are not current begin with another word. */
-export function isCurrentMirror(rendered: string): boolean {
+function isCurrentMirror(rendered: string): boolean {
   return !rendered.includes(' ');
+}
+
+/** Also those with another address than ours (`stale …`). Files, as `outdated …`, are none. */
+export function mirroredIn(rendered: readonly string[]): readonly string[] {
+  return rendered.map((name) => name.replace(/^stale /, '')).filter(isCurrentMirror);
 }
 
 export function isServed(repository: string, { activated, except }: Policy['serve']): boolean {

@@ -144,6 +144,7 @@ function withTimeAway({ context, state }: Loop, runtime: Snapshot['observed']['r
 async function concludeAll(loop: Loop, observed: Observed, known: Remembered, signal: AbortSignal): Promise<Snapshot> {
   const snapshot = conclude(loop, observed, known);
   if (areFloorsForgotten(snapshot)) await loop.floorKeeper.reconcile(true, signal);
+  if (observed.facts.keepsOnly === true) return snapshot;
   const isRebuilt = await loop.rebuildKeeper.reconcile(snapshot, signal);
   if (!isRebuilt) return snapshot;
   const [floors, pinLedger] = [loop.floorKeeper.floors(), loop.pinKeeper.ledger()];

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { NodeFacts } from '../../../../src/domain/model/machine.ts';
@@ -8,10 +8,13 @@ import { parseReference } from '../../../../src/domain/model/reference.ts';
 import type { Effect } from '../../../../src/domain/state/effect.ts';
 import { nodeFacts } from '../../../../src/host/node-facts.ts';
 import { bundleIntoCache } from '../../../support/bundles/bundle-program.ts';
+import { installRole } from '../../../support/bundles/role-file.ts';
+import { sampleKey } from '../../../support/bundles/sample-bundle.ts';
 import { createDatagramReceiver, type DatagramReceiver } from '../../../support/bus/datagram-receiver.ts';
 import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
 import { eventually } from '../../../support/eventually.ts';
 import { folderForEach } from '../../../support/files/temporary-folder.ts';
+import { loseMirror } from '../../../support/state/lose-state.ts';
 
 /** The programs of the units, in processes of their own. */
 describe('a program whose settings are wrong at its start', { timeout: 60_000 }, () => {
@@ -154,5 +157,38 @@ describe('a daemon that only keeps, since its settings were wrong at its start',
     expect(effects.filter((kind) => kind !== 'apply-pins' && kind !== 'apply-mirrors')).toEqual([]);
     await startAgain();
     await node.until(({ bundles }) => bundles.filter(({ phase }) => phase === 'activated').length === 2);
+  });
+
+  it('answers pulls of a release whose role is not in the folder that wrong settings name', async () => {
+    const customer = sampleKey('customer');
+    const scope = { streams: ['*'], repositories: ['quay.example.com'], keys: [customer] };
+    const role = installRole(node.keysFolder, 'customer', scope);
+    const { path, contents } = await node.make({ keys: [customer] });
+    await node.start();
+    await node.load(path);
+    const [tag = ''] = contents.images[0]?.tags ?? [];
+    await node.takeOut();
+    rmSync(role);
+    await startKeeping();
+    await node.rounds();
+    expect(await pullStatus(tag)).toBe(200);
+    await startAgain();
+    await node.until(({ bundles }) => bundles[0]?.reason?.code === 'trust/role');
+    expect(await pullStatus(tag)).toBe(404);
+  });
+
+  it('records no lost release again before the settings are right', async () => {
+    const { path } = await node.make();
+    await node.start();
+    await node.load(path);
+    await node.takeOut();
+    await node.stop();
+    loseMirror(node.at('state'));
+    rmSync(node.at('state/state.db'));
+    await startKeeping();
+    await node.rounds();
+    expect(node.report().bundles).toEqual([]);
+    await startAgain();
+    await node.until(({ bundles }) => bundles.length === 1);
   });
 });

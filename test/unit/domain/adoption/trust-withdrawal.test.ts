@@ -62,6 +62,28 @@ describe('withdrawalOf', () => {
     expect(withdrawalOf(unsigned, inForce, { policy: signature, verdicts: [] })?.phase).toBe('rejected');
   });
 
+  it('lets a lost role or threshold stand while the settings are wrong, but no revoked key', () => {
+    const wrong = { facts: { keepsOnly: true }, trust: { revoked: [] as { keyId: string }[] } } as const;
+    const inRole = stored({ ...bundle, signerRoles: [{ keyId: keyIdOf('factory-2026'), role: 'customer' }] });
+    const two = { ...approvals, policy: { ...approvals.policy, threshold: 2 } };
+    const codeOf = (one: typeof inRole, over: Partial<Parameters<typeof withdrawalOf>[1]>, by = approvals) =>
+      withdrawalOf(one, { ...revoked(), ...over }, by)?.reason.code;
+    expect(codeOf(inRole, {})).toBe('trust/role');
+    expect(codeOf(inRole, wrong)).toBeUndefined();
+    expect(codeOf(stored(bundle), {}, two)).toBe('trust/threshold');
+    expect(codeOf(stored(bundle), wrong, two)).toBeUndefined();
+    expect(codeOf(stored(bundle), { ...wrong, ...revoked('factory-2026') })).toBe('trust/key-revoked');
+    expect(codeOf(inRole, { ...wrong, ...revoked('factory-2026') })).toBe('trust/role');
+    const elsewhere = { revoked: [{ keyId: keyIdOf('factory-2026') }] };
+    expect(codeOf(inRole, { ...wrong, trust: elsewhere })).toBe('trust/role');
+    const verdicts = [{ bundleId: bundle.bundleId, verdict: 'rejected', at: 1 }] as const;
+    expect(withdrawalOf(inRole, { ...revoked(), ...wrong }, { ...approvals, verdicts })?.reason.code).toBe(
+      'trust/rejected',
+    );
+    const blind = { revocations: { keyIds: [], revocationsUnreadable: true } };
+    expect(codeOf(inRole, { ...wrong, ...blind })).toBe('trust/blind');
+  });
+
   it('does not match signers that were never recorded by their ids', () => {
     const { signerKeyIds: _unknown, ...old } = bundle;
     expect(withdrawalOf(stored(old), revoked('factory-2026'), approvals)).toBeUndefined();

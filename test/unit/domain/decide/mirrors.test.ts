@@ -6,6 +6,7 @@ import type { Policy } from '../../../../src/domain/settings/settings.ts';
 import type { StoredBundle } from '../../../../src/domain/state/state.ts';
 import {
   allListed,
+  FACTS,
   found,
   judge,
   keyIdOf,
@@ -81,6 +82,21 @@ describe('mirrors of a preload', () => {
   it('go after a start when the key of the release was revoked', () => {
     const revocations = { keyIds: [keyIdOf('factory-2026')], revocationsUnreadable: false };
     expect(kept(true, {}, { revocations })).toEqual([]);
+  });
+});
+
+describe('mirrors while the settings are wrong', () => {
+  const asked = (renderedMirrors: readonly string[], bundles: readonly StoredBundle[] = []) => {
+    const facts = { ...FACTS, keepsOnly: true } as const;
+    const { decision } = judge(observation({ facts, runtime: reachable({ renderedMirrors }) }), bundles);
+    return decision.effects.flatMap((one) => (one.kind === 'apply-mirrors' ? [one.repositories] : []));
+  };
+
+  it('stay without a record of their release, also those with another address', () => {
+    const current = 'quay.example.com/ocp/api';
+    expect(asked([current, 'stale quay.example.com/ocp/etcd'])).toEqual([[current, 'quay.example.com/ocp/etcd']]);
+    expect(asked([current])).toEqual([]);
+    expect(asked(['unreadable /etc/a.conf'])).toEqual([]);
   });
 });
 
