@@ -1,5 +1,5 @@
 import type { Assessment } from '../../domain/assess/assess.ts';
-import type { RuntimeObservation } from '../../domain/model/image.ts';
+import { type RuntimeObservation, usableImages } from '../../domain/model/image.ts';
 import type { Fault } from '../../domain/model/reason.ts';
 import { lackingCount } from '../../domain/preload/supply.ts';
 import type { StorageSyncs } from '../../domain/state/checks.ts';
@@ -25,8 +25,8 @@ export class StorageKeeper {
   /** Monotonic milliseconds. */
   private beganAt: number | undefined;
   private failure: { readonly reason: Fault; readonly attempts: number; readonly retryAt: number } | undefined;
-  /** Images may be in memory only. */
-  private isBehind = false;
+  /** Images may be in memory only, also until the runtime has answered. */
+  private isBehind = true;
 
   constructor(private readonly context: EngineContext) {
     this.job = new Job(context);
@@ -60,9 +60,11 @@ export class StorageKeeper {
    * is pulled: its next images may be on another stick.
    */
   reconcile({ bundles }: Pick<Assessment, 'bundles'>, runtime: RuntimeObservation, isIdle: boolean): void {
+    // All images count as absent then, and none as unsynced.
+    if (runtime.kind !== 'reachable') return;
     const behind = bundles.filter(({ unsyncedImages }) => unsyncedImages.length > 0);
-    this.isBehind = behind.length > 0;
-    if (runtime.kind !== 'reachable' || !behind.some((entry) => isIdle || lackingCount(entry) === 0)) return;
+    this.isBehind = behind.length > 0 || this.job.isRunning;
+    if (!behind.some((entry) => isIdle || lackingCount(entry) === 0)) return;
     if (this.job.isRunning || this.context.clock.monotonic() < (this.failure?.retryAt ?? 0)) return;
     const listed = namesIn(runtime);
     // STATUS and the journal have the reason of a failure.
@@ -107,5 +109,5 @@ export class StorageKeeper {
 }
 
 function namesIn({ images }: Extract<RuntimeObservation, { readonly kind: 'reachable' }>): Set<string> {
-  return new Set(images.flatMap(({ repoDigests }) => repoDigests));
+  return new Set(usableImages(images).flatMap(({ repoDigests }) => repoDigests));
 }

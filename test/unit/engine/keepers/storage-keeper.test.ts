@@ -1,7 +1,19 @@
 import { describe, expect, it } from 'vitest';
+import type { RuntimeImage } from '../../../../src/domain/model/image.ts';
+import type { EngineContext } from '../../../../src/engine/context.ts';
+import { StorageKeeper } from '../../../../src/engine/keepers/storage-keeper.ts';
 import { AppError } from '../../../../src/platform/app-error.ts';
 import { deferred } from '../../../../src/platform/async/abort.ts';
-import { found, referenceOf, stored, verified } from '../../../support/daemon/scenario.ts';
+import {
+  found,
+  judge,
+  listed,
+  observation,
+  reachable,
+  referenceOf,
+  stored,
+  verified,
+} from '../../../support/daemon/scenario.ts';
 import { createFakeNode, type FakeNode } from '../../../support/fake-ports.ts';
 
 const bundle = verified({ images: { etcd: ['base', 'etcd'], api: ['base', 'api'] } });
@@ -143,6 +155,52 @@ describe('the sync of what the runtime stored', () => {
     behind.disk.sync = async () => undefined;
     await Promise.race([stopped, done.stop()]);
     expect([behind.bootMark.isKept, done.bootMark.isKept]).toEqual([true, false]);
+  });
+});
+
+describe('what may be in memory only', () => {
+  it('keeps the mark of a run in which the runtime never answered', async () => {
+    const node = loading(manual, createFakeNode([stored(manual)]));
+    node.runtime.isUp = false;
+    await node.start();
+    await node.stop();
+    expect(node.bootMark.isKept).toBe(true);
+  });
+
+  it('keeps the mark when the runtime went away, or removed the images, while a sync ran', async () => {
+    const [away, removed] = [loading(manual), loading(manual)];
+    for (const node of [away, removed]) {
+      node.disk.sync = (signal) => new Promise((_, reject) => signal.addEventListener('abort', () => reject(slow())));
+      await node.start();
+      await node.clock.advance(20_000);
+    }
+    away.runtime.isUp = false;
+    removed.runtime.images.clear();
+    removed.media.unplug('sda1');
+    for (const node of [away, removed]) {
+      node.runtime.emit();
+      await node.clock.advance(20_000);
+      await node.stop();
+    }
+    expect([away.bootMark.isKept, removed.bootMark.isKept]).toEqual([true, true]);
+  });
+
+  it('is an image that the runtime had not unpacked before the sync', async () => {
+    const { clock, log } = createFakeNode();
+    const disk = { sync: async () => undefined };
+    const keeper = new StorageKeeper({ clock, log, disk, wantRound: () => undefined } as unknown as EngineContext);
+    const [etcd = '', api = ''] = references;
+    const sync = async (...images: RuntimeImage[]) => {
+      const runtime = reachable({ images });
+      keeper.saw(runtime);
+      const scene = observation({ runtime, storage: keeper.syncs() });
+      keeper.reconcile(judge(scene, [stored(bundle)]).assessment, runtime, true);
+      await clock.advance(1);
+      return [...(keeper.syncs()?.synced ?? [])];
+    };
+    expect(await sync(listed(etcd), { ...listed(api), isUnpacked: false })).toEqual([etcd]);
+    expect(await sync(listed(etcd), listed(api))).toEqual([etcd, api]);
+    expect(await sync(listed(etcd), { ...listed(api), isUnpacked: false })).toEqual([etcd]);
   });
 });
 
