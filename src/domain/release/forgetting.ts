@@ -1,9 +1,10 @@
+import { withdrawalOf } from '../adoption/adoption.ts';
 import { sequenceOf, streamScheme } from '../adoption/floors.ts';
 import { allIn } from '../model/bundle.ts';
 import type { BundleId } from '../model/digest.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { Memory } from '../state/memory.ts';
-import type { Observed, Stored, StoredBundle } from '../state/state.ts';
+import { approvalsIn, type Observed, type Stored, type StoredBundle } from '../state/state.ts';
 import { isRelease } from '../trust/trust-in-force.ts';
 import { imageIds } from './evidence.ts';
 import { currentRelease, isRetired, isRolledBack, keptBundles } from './recorded-phase.ts';
@@ -16,36 +17,40 @@ import { isReliable, type Whole } from './whole.ts';
 export const KEPT_RETIRED = 3;
 
 interface ForgetContext {
-  readonly observed: Pick<Observed, 'runtime' | 'media' | 'localBlobs'>;
+  readonly observed: Pick<Observed, 'runtime' | 'media' | 'localBlobs' | 'revocations' | 'roles'>;
   readonly memory: Pick<Memory, 'pinLedger' | 'running'>;
   readonly stored: Stored;
   readonly pins: PinAssessment;
-  readonly policy: Pick<Policy, 'streams'>;
+  readonly policy: Pick<Policy, 'streams' | 'trust'>;
   readonly whole: Whole;
 }
 
 /**
  * A retired release that becomes one line of history, the oldest one first. None while its stick is
  * plugged in, or while anything of it is on the node that stickpin would remove: images, tags, pins
- * and copies of artifacts.
+ * and copies of artifacts. None while its trust may come back: otherwise what it says of others is
+ * lost.
  * INVARIANT: the floors, the present release, the scheme of versions and the owners of tags are the
  * same without it. So a release stays known while it is the last activated one of its stream, or
  * the one with the highest sequence.
  */
 export function forgettable({ observed, memory, stored, pins, policy, whole }: ForgetContext): BundleId | undefined {
-  const { runtime, media, localBlobs } = observed;
+  const { runtime, media, localBlobs, revocations } = observed;
   const { bundles, pulledByUs = new Set() } = stored;
   const over = bundles.filter((bundle) => isRetired(bundle) && isRelease(bundle));
   if (over.length <= KEPT_RETIRED || runtime.kind !== 'reachable' || memory.running.length > 0) return undefined;
   const { pinLedger } = memory;
-  const areDoubted = pins.isUncertain || pins.unclaimed.length > 0 || pinLedger === undefined || pinLedger.isDoubted;
-  if (areDoubted === true || media.some(({ state }) => state.kind === 'attached' || state.kind === 'mounted')) {
+  const areDoubted = pins.isUncertain || pinLedger === undefined || pinLedger.isDoubted;
+  if (areDoubted === true || revocations.revocationsUnreadable) return undefined;
+  if (media.some(({ state }) => state.kind === 'attached' || state.kind === 'mounted')) {
     return undefined;
   }
   const ids = imageIds(runtime.images);
   const named = countOf(bundles.flatMap(({ contents }) => allIn(contents).map(({ reference }) => reference)));
   const isShared = (reference: string) => (named.get(reference) ?? 0) > 1;
   const shown = new Set(runtime.foundPins ?? runtime.renderedPins);
+  const unclaimed = new Set(pins.unclaimed);
+  const approvals = approvalsIn(stored, policy);
   const isLeft = (reference: string) =>
     shown.has(reference) || (ids.of(reference) !== undefined && pulledByUs.has(reference));
   const plugged = new Set(
@@ -62,6 +67,8 @@ export function forgettable({ observed, memory, stored, pins, policy, whole }: F
     const others = bundles.filter((other) => other !== bundle);
     return (
       !plugged.has(bundle.bundleId) &&
+      isTrustSettled(withdrawalOf(bundle, observed, approvals)?.reason.code) &&
+      references.every((reference) => !unclaimed.has(reference)) &&
       !isBaseInNeed(bundle, bundles) &&
       references.every((reference) => isShared(reference) || !isLeft(reference)) &&
       tags.every(({ tag }) => ids.of(tag) === undefined || !own.has(ids.of(tag))) &&
@@ -74,6 +81,11 @@ export function forgettable({ observed, memory, stored, pins, policy, whole }: F
   };
   const oldestFirst = [...over].sort((a, b) => (a.retiredAt ?? 0) - (b.retiredAt ?? 0));
   return oldestFirst.slice(0, -KEPT_RETIRED).find(isOver)?.bundleId;
+}
+
+/** Only a decision ends trust for good; a missing role or a threshold may be set right. */
+function isTrustSettled(withdrawn: string | undefined): boolean {
+  return withdrawn === undefined || withdrawn === 'trust/rejected' || withdrawn === 'trust/key-revoked';
 }
 
 /** A later activation is in force, and another release has the higher sequence. */

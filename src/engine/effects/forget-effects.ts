@@ -27,7 +27,10 @@ async function forget(
   store.forget(bundleId, speakerOf(bundle, assessment));
 }
 
-/** Documents on the node's own disk that no other bundle has. */
+/**
+ * Documents on the node's own disk that no other bundle has. Each one comes before the document that
+ * names it, so that all that are left are found again after a crash.
+ */
 async function spareDocuments(
   bundle: StoredBundle,
   assessment: Assessment,
@@ -43,7 +46,7 @@ async function spareDocuments(
   ];
   const needed = new Set<Digest>();
   for (const other of others) for (const digest of await documentsIn(other, context, signal)) needed.add(digest);
-  return own.filter((digest) => !needed.has(digest));
+  return own.filter((digest) => !needed.has(digest)).reverse();
 }
 
 async function documentsIn(

@@ -2,8 +2,9 @@ import { describe, expect, it } from 'vitest';
 import { assess } from '../../../../src/domain/assess/assess.ts';
 import { KEPT_RETIRED } from '../../../../src/domain/release/forgetting.ts';
 import { type PastSpeaker, withSpeaker } from '../../../../src/domain/state/past.ts';
-import type { StoredBundle } from '../../../../src/domain/state/state.ts';
+import type { Stored, StoredBundle } from '../../../../src/domain/state/state.ts';
 import {
+  keyIdOf,
   NOON,
   observation,
   POLICY,
@@ -43,13 +44,18 @@ const whole = {
 };
 
 type Scenery = Parameters<typeof observation>[0];
-function forgotten(bundles: readonly StoredBundle[], scenery: Scenery = {}, pulledByUs = new Set<string>()) {
+function forgotten(
+  bundles: readonly StoredBundle[],
+  scenery: Scenery = {},
+  pulledByUs = new Set<string>(),
+  over: Partial<Stored> = {},
+) {
   const scene = observation({
     pinLedger: { releases: [], unclaimed: [], givenUp: [] },
     runtime: reachable({ images: [whole] }),
     ...scenery,
   });
-  const { life } = assess(scene, scene, storedState(bundles, { pulledByUs }), POLICY);
+  const { life } = assess(scene, scene, storedState(bundles, { pulledByUs, ...over }), POLICY);
   return life.findings.flatMap((one) => (one.kind === 'over' ? [one.bundleId] : []));
 }
 
@@ -69,6 +75,8 @@ describe('a retired release of which nothing is left', () => {
       { pinLedger: { releases: [], unclaimed: [], givenUp: [], isDoubted: true } },
       new Set(),
     ],
+    ['revocations can not be read', { revocations: { keyIds: [], revocationsUnreadable: true } }, new Set()],
+    ['an unclaimed pin has its name', { pinLedger: { releases: [], unclaimed: [own], givenUp: [] } }, new Set()],
     ['the runtime does not answer', { runtime: { kind: 'unreachable', reason: 'x' } as never }, new Set()],
   ])('stays while %s', (_why, scenery, pulledByUs) => {
     expect(forgotten([...history, current], scenery, pulledByUs)).not.toContain(oldest?.bundleId);
@@ -77,6 +85,33 @@ describe('a retired release of which nothing is left', () => {
   it('goes although an image of it is there that another release names too, or somebody else pulled', () => {
     const foreign = { runtime: reachable({ images: [whole, image] }) };
     expect(forgotten([...history, current], foreign)).toEqual([oldest?.bundleId]);
+  });
+
+  it('goes although another pin is unclaimed', () => {
+    const pinLedger = { releases: [], unclaimed: [referenceOf('other')], givenUp: [] };
+    expect(forgotten([...history, current], { pinLedger })).toEqual([oldest?.bundleId]);
+  });
+
+  it('stays while a role or a signer is missing, and goes once a person or a revocation ended its trust', () => {
+    const [first, ...others] = history;
+    const of = (marks: Partial<StoredBundle>) => [{ ...(first as StoredBundle), ...marks }, ...others, current];
+    const [keyId, second] = [keyIdOf('audit-2026'), keyIdOf('factory-2026')];
+    const ofRole = of({ signerKeyIds: [keyId], signerRoles: [{ keyId, role: 'audit' }] });
+    const audit = {
+      name: 'audit',
+      keyIds: [keyId],
+      threshold: 1,
+      streams: ['*'],
+      repositories: ['quay.example.com'],
+      mayRotate: false,
+    };
+    expect(forgotten(ofRole)).not.toContain(oldest?.bundleId);
+    expect(forgotten(ofRole, { roles: [audit] })).toEqual([oldest?.bundleId]);
+    expect(forgotten(of({ signerKeyIds: [] }))).not.toContain(oldest?.bundleId);
+    const revocations = { keyIds: [second], revocationsUnreadable: false };
+    expect(forgotten(of({}), { revocations })).toEqual([oldest?.bundleId]);
+    const verdicts = [{ bundleId: (first as StoredBundle).bundleId, verdict: 'rejected', at: NOON } as const];
+    expect(forgotten(of({}), {}, new Set(), { verdicts })).toEqual([oldest?.bundleId]);
   });
 
   it('stays while the release to go back to is not whole', () => {
