@@ -139,9 +139,9 @@ describe('images of one repository with one manifest in both indexes', () => {
 
 describe('an image with many manifests', () => {
   it('has at most 12 tags attached, signatures first', async () => {
-    const variants = ['v1', 'v2', 'v3', 'v4'].map((variant) => ({
+    const variants = [undefined, 'v2', 'v3', 'v4'].map((variant) => ({
       variant,
-      image: sampleImage({ seed: variant, architecture: 'amd64' }),
+      image: sampleImage({ seed: `${variant}`, architecture: 'amd64' }),
     }));
     const manifests = variants.map(({ variant, image: { manifest } }) => ({
       mediaType: manifest.mediaType,

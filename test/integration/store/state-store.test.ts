@@ -192,6 +192,8 @@ describe('state store', () => {
         { ...other, adoptedAt: NOON, activationRequestedAt: NOON + 4 },
       ],
       pulledByUs: new Set(['b@sha256:2']),
+      past: [],
+      speakers: [],
       pauses: [],
       rotation: { keys: [], revoked: [] },
       verdicts: [],
