@@ -173,7 +173,7 @@ describeMachine('a node with CRI-O', 'installed', (machine) => {
     await expect
       .poll(node.statusText)
       .toBe(
-        "REMOVE THE STICK (A-01): ocp 4.13.8 is loaded: 2 images present and pinned. Call support. To activate it: 'stickpin activate ocp@4.13.8'.",
+        "DONE: ocp 4.13.8 is loaded: 2 images present and pinned. Remove the stick. An administrator activates it. To activate it: 'stickpin activate ocp@4.13.8'.",
       );
     const lines = await node.journal();
     const removed = lines.findIndex(({ MESSAGE }) => MESSAGE?.includes('was removed while preloading') === true);
