@@ -9,6 +9,7 @@ import {
   type DaemonHarness,
   type SettingsOverrides,
 } from '../../../support/daemon/daemon-harness.ts';
+import { eventually } from '../../../support/eventually.ts';
 import { folderForEach } from '../../../support/files/temporary-folder.ts';
 
 describe('a daemon that goes through the releases of a stream', () => {
@@ -66,7 +67,8 @@ describe('a daemon that goes through the releases of a stream', () => {
     await unplug();
     await harness.restart();
     await untilPhases({ '1.3.0': 'activated*', '1.4.0': 'ready' });
-    harness.engine.prove({ bundle: 'ocp@1.3.0' });
+    // It is refused until the images are known to be on the disk, which a start does not know.
+    await eventually(() => harness.engine.prove({ bundle: 'ocp@1.3.0' }));
     await untilPhases({ '1.3.0': 'proven', '1.4.0': 'activated*' });
   });
 
