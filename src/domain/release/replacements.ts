@@ -123,7 +123,7 @@ function tagOf(name: string | undefined): string | undefined {
   return name === undefined ? undefined : parseReference(name).tag;
 }
 
-/** By no static pod and no container, under any of its names. A container may have no name by tag. */
+/** No static pod and no container has any of its names. A container may have none by tag. */
 function isUnnamed(
   { imageId, repoTags }: RuntimeImage,
   { observed, containers, ids }: Pick<ContainerView, 'observed' | 'containers' | 'ids'>,
@@ -134,7 +134,7 @@ function isUnnamed(
   return unused.length === repoTags.length && !uses.some(({ image }) => ids.of(image) === imageId);
 }
 
-/** Not a branch such as `master.435`, nor a word such as `backup-2024`: their order is not known. */
+/** A branch such as `master.435` and a word such as `backup-2024` have no known order. */
 function isNumbered(tag: string): boolean {
   return isVersion(tag) && /^v?\d/.test(tag);
 }

@@ -28,8 +28,8 @@ async function forget(
 }
 
 /**
- * Documents on the node's own disk that no other bundle has. Each one comes before the document that
- * names it, so that all that are left are found again after a crash.
+ * Documents on the node's own disk that no other bundle has. Each one comes before the document
+ * that names it, so that all that are left are found again after a crash.
  */
 async function spareDocuments(
   bundle: StoredBundle,
