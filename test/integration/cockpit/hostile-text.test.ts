@@ -19,6 +19,7 @@ function hostile(text: string): StatusReport {
     'phase',
     'state',
     'status',
+    'verdict',
     'type',
     'operation',
     'source',
