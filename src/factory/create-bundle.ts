@@ -77,7 +77,9 @@ async function buildTree(
   const asked = options.base === undefined ? undefined : await readBase(options.base, options, signal);
   const manifests = await readAllManifests(options.manifests ?? [], signal);
   const fetched = join(directory, '.fetched');
-  const { requests, notes, attached } = await fetchAll(options, fetched, signal);
+  // A file may be named twice, for its images and to be compared.
+  const ofFiles = new Set([...(options.notes ?? []), ...manifests.notes]);
+  const { requests, notes, attached } = await fetchAll(options, fetched, ofFiles, signal);
   const files = [...(options.attachments ?? []), ...attached];
   const attachedBytes = await checkAttachments(files, sizeRulesOf(options));
   const plan = await planImages(requests, options, signal);
@@ -87,8 +89,6 @@ async function buildTree(
   const verified = await verifiedBy(options, requests, plan, [...notes, ...plan.warnings]);
   const used = [...(options.used ?? []), ...manifests.images];
   const unfit = manifestWarnings(used, plan.images).map(manifestWarningText);
-  // A file may be named twice, for its images and to be compared.
-  const ofFiles = new Set([...(options.notes ?? []), ...manifests.notes]);
   const known = [
     ...versionWarnings(options, plan),
     ...ofFiles,
@@ -163,8 +163,16 @@ interface Fetched {
   readonly attached: readonly AttachmentRequest[];
 }
 
-/** Fetches all images: of archives first, of a release after its payload was read. */
-async function fetchAll(options: CreateOptions, folder: string, signal: AbortSignal): Promise<Fetched> {
+/**
+ * Fetches all images: of archives first, of a release after its payload was read. Before the first
+ * download `ofFiles` and the notes about archives are reported.
+ */
+async function fetchAll(
+  options: CreateOptions,
+  folder: string,
+  ofFiles: ReadonlySet<string>,
+  signal: AbortSignal,
+): Promise<Fetched> {
   const { release, arch, referrers = 'signatures', access = {}, archives = [], archiveChoice: choice = {} } = options;
   const onProgress = listenerOf(options);
   const fetchNotes = new Set<string>();
@@ -181,6 +189,9 @@ async function fetchAll(options: CreateOptions, folder: string, signal: AbortSig
     { folder: join(folder, 'archives'), arch, choice, referrers, registry: options.shortNames, onProgress },
     signal,
   );
+  const early = [...ofFiles, ...notes];
+  refuseWarnings(early, options);
+  for (const warning of early) options.onWarning?.(warning);
   const isFor = (artifacts: boolean) => archived.filter(({ isArtifact }) => isArtifact === artifacts);
   const files = takeCarried(options.artifacts ?? [], isFor(true));
   const artifacts = [...files.carried, ...(await fetch(files.toFetch, 'artifacts', 'none')).map(asArtifact)];

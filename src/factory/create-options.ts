@@ -71,6 +71,8 @@ export interface CreateOptions
   /** Without it images are not verified. */
   readonly imagePolicy?: ImagePolicy;
   readonly onProgress?: ProgressListener;
+  /** Gets the warnings that are known before the first image is fetched. */
+  readonly onWarning?: (warning: string) => void;
 }
 
 export function sizeRulesOf({ out, filesystem, allowLargeBlobs = false }: CreateOptions): FileSizeRules {

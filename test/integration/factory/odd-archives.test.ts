@@ -20,11 +20,12 @@ const [web, pause, side] = ['web', 'pause', 'side'].map((seed) => sampleImage({ 
   SampleImage,
 ];
 
-const create = (...more: string[]) =>
+const run = (...more: string[]) =>
   runCommand([
     ...['bundle', 'create', '--name', 'k3s', '--version', '1.0.0', '--arch', 'amd64', '--sequence', '1'],
-    ...[...more, '--json', '--out', at('out')],
+    ...[...more, '--out', at('out')],
   ]);
+const create = (...more: string[]) => run(...more, '--json');
 
 /** Makes a bundle; its images by their tags, and the warnings. */
 async function made(...more: string[]) {
@@ -75,6 +76,32 @@ describe('images without a name beside others', () => {
     const chosen = await made('--archive', at('folder'), '--only', '*/web:*');
     expect(chosen.images).toHaveLength(1);
     expect(chosen.warnings[0]).toContain(`: give it as --image REFERENCE=oci:${at('folder')}:@NUMBER, or save`);
+  });
+
+  it('are named before anything is fetched, once, also when the fetch fails, and refused with --strict before it', async () => {
+    const manifests = [entry(web, named('quay.io/x/web:1')), entry(pause)];
+    const archive = put('a.tar', layout(manifests, ...blobMembers(web, pause)));
+    const warning = `warning: archive ${archive}: image ${pause.top.digest}, number 1 has no full name`;
+    writeOciLayout(at('layout'), [{ image: side, names: ['side'] }]);
+    const good = [
+      '--archive',
+      archive,
+      '--image',
+      `quay.io/x/side:1=oci-archive:${put('side.tar', execFileSync('tar', ['c', '-C', at('layout'), '.']))}`,
+    ];
+    const { exitCode, stderr } = await run(...good);
+    expect(exitCode).toBe(0);
+    expect(stderr.split(warning)).toHaveLength(2);
+    expect(stderr.indexOf(warning)).toBeLessThan(stderr.indexOf('fetching 1 of 1'));
+    rmSync(at('out'), { recursive: true });
+    const lost = ['--archive', archive, '--image', `quay.io/x/lost:1=oci-archive:${at('lost.tar')}`];
+    const failed = await run(...lost);
+    expect(failed.exitCode).toBe(1);
+    expect(failed.stderr.indexOf(warning)).toBe(0);
+    expect(failed.stderr).toContain('lost.tar');
+    expect((await create(...lost)).stderr).toContain(warning);
+    const strict = await run(...lost, '--strict');
+    expect(strict.stderr).toMatch(/^stickpin: 1 warning is an error with --strict, and no bundle was made: archive /);
   });
 });
 

@@ -220,10 +220,17 @@ async function readRequest(
 async function create(options: Part, request: CreateOptions, context: CommandContext): Promise<string> {
   const { createBundle } = await import('../../../factory/create-bundle.ts');
   const { onProgress, clear } = createProgressPrinter(context);
-  const made = await createBundle({ ...request, ...(!options.json && { onProgress }) }, context.signal).finally(clear);
+  const printed = new Set<string>();
+  const onWarning = (warning: string) => {
+    clear();
+    printed.add(warning);
+    printWarning(warning, context);
+  };
+  const watched = { ...request, onWarning, ...(!options.json && { onProgress }) };
+  const made = await createBundle(watched, context.signal).finally(clear);
   const { payload, bundleId, path, resolved, volumes, warnings } = made;
   if (!options.json) for (const [name, digest] of resolved) printStderrLine(`${name} is ${digest}`, undefined, context);
-  for (const warning of warnings) printWarning(warning, context);
+  for (const warning of warnings) if (!printed.has(warning)) printWarning(warning, context);
   if (options.key.length + options.signer.length === 0) printWarning(unsignedWarning(path, options), context);
   if (options.json) return jsonText({ path, volumes, bundleId, payload, resolved: Object.fromEntries(resolved) });
   const { images, blobs, sizeBytes } = payload.totals;
