@@ -1,7 +1,8 @@
-import { stat } from 'node:fs/promises';
+import { readFile, stat } from 'node:fs/promises';
 import { AppError, reasonOf } from '../platform/app-error.ts';
 import { untilAborted, withDeadline } from '../platform/async/abort.ts';
 import { runSync } from '../platform/files/file-access.ts';
+import { type MountEntry, parseMountinfo } from '../platform/files/mountinfo.ts';
 import type { DiskSync } from '../ports/node.ts';
 
 /** Memory may hold gigabytes for a disk that writes 20 MiB/s. */
@@ -15,17 +16,20 @@ const DEADLINE_MS = 10 * 60_000;
 export class SyncProgram implements DiskSync {
   private ended: Promise<unknown> = Promise.resolve();
 
-  constructor(private readonly timeoutMs = DEADLINE_MS) {}
+  constructor(
+    private readonly timeoutMs = DEADLINE_MS,
+    private readonly mountinfo = '/proc/self/mountinfo',
+  ) {}
 
   async sync(paths: readonly string[], signal: AbortSignal): Promise<void> {
     try {
       await withDeadline('The disk', this.timeoutMs, signal, async (inner) => {
         await untilAborted(this.ended, inner);
-        for (const args of await callsFor(paths)) await this.run(args, inner);
+        for (const args of await callsFor(paths, this.mountinfo)) await this.run(args, inner);
       });
     } catch (error) {
       signal.throwIfAborted();
-      const where = paths.length === 0 ? 'all filesystems' : `the filesystem of ${paths.join(', ')}`;
+      const where = paths.length === 0 ? 'all local filesystems' : `the filesystem of ${paths.join(', ')}`;
       const message = `what is written to ${where} is not safe on its disk yet: ${reasonOf(error)}. Look for errors of the disk in dmesg; it is tried again automatically`;
       throw new AppError({ code: 'host/sync', message, disposition: 'retry', cause: error });
     }
@@ -40,15 +44,39 @@ export class SyncProgram implements DiskSync {
 }
 
 /**
- * One for each filesystem. All filesystems of the machine where none is named, or where one is
- * hidden from this process (`ProtectHome=`).
+ * One for each filesystem: those of the paths and of what is mounted below them. Where no path is
+ * named, or one is hidden from this process (`ProtectHome=`), those of all local disks, so that a
+ * server that does not answer is not waited for. sync(1) of the whole machine is left for a disk
+ * that is mounted and hidden.
  */
-async function callsFor(paths: readonly string[]): Promise<readonly (readonly string[])[]> {
+async function callsFor(paths: readonly string[], file: string): Promise<readonly (readonly string[])[]> {
   const devices = new Map<number, string>();
-  for (const path of paths) {
+  const add = async (path: string) => {
     const found = await stat(path).catch(() => undefined);
-    if (found === undefined) return [[]];
-    if (!devices.has(found.dev)) devices.set(found.dev, path);
-  }
-  return devices.size === 0 ? [[]] : [...devices.values()].map((path) => ['-f', path]);
+    if (found !== undefined && !devices.has(found.dev)) devices.set(found.dev, path);
+    return found !== undefined;
+  };
+  const disks = parseMountinfo(await readFile(file, 'utf8')).flatMap((mount, at, all) => {
+    const isHidden = () => all.slice(at + 1).some((later) => isWithin(mount.mountPoint, later.mountPoint));
+    return isWritableDisk(mount) ? [{ ...mount, isHidden: isHidden() }] : [];
+  });
+  let areKnown = paths.length > 0;
+  for (const path of paths) areKnown = (await add(path)) && areKnown;
+  const needed = areKnown
+    ? disks.filter(({ mountPoint, isHidden }) => !isHidden && paths.some((path) => isWithin(mountPoint, path)))
+    : disks;
+  const seen = new Set(needed.flatMap(({ isHidden, device }) => (isHidden ? [] : device)));
+  if (!areKnown && (needed.length === 0 || needed.some(({ device }) => !seen.has(device)))) return [[]];
+  for (const { mountPoint, isHidden } of needed) if (!isHidden) await add(mountPoint);
+  return [...devices.values()].map((path) => ['-f', path]);
+}
+
+/** An overlay has its files on a disk that is mounted elsewhere. A volume of a pod holds no image. */
+function isWritableDisk({ source, type, superOptions, mountPoint }: MountEntry): boolean {
+  const isDisk = source.startsWith('/dev/') || type === 'zfs';
+  return isDisk && superOptions.includes('rw') && !isWithin(mountPoint, '/var/lib/kubelet');
+}
+
+function isWithin(path: string, folder: string): boolean {
+  return path === folder || path.startsWith(folder === '/' ? '/' : `${folder}/`);
 }

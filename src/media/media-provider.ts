@@ -7,9 +7,9 @@ import { type Digest, hexOf } from '../domain/model/digest.ts';
 import type { MediumId, PeerState } from '../domain/model/medium.ts';
 import type { Fault } from '../domain/model/reason.ts';
 import { AppError, type Disposition } from '../platform/app-error.ts';
+import type { MountEntry } from '../platform/files/mountinfo.ts';
 import { quotedPath } from '../platform/plain-text.ts';
 import type { BlobSource } from '../ports/blobs.ts';
-import type { MountEntry } from './mounts.ts';
 
 /** As `/dev/sdb1`, and no folder in `/dev/shm`. What can't be read below `/dev` counts as one. */
 export async function isDevicePath(path: string): Promise<boolean> {

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
+import { type MountEntry, parseMountinfo } from '../platform/files/mountinfo.ts';
 import { machinePaths } from './device/device.ts';
 import type { OpenMedium, PluggedMedium } from './media-provider.ts';
-import { type MountEntry, parseMountinfo } from './mounts.ts';
 
 export type ReadMounts = (signal: AbortSignal) => Promise<readonly MountEntry[]>;
 

@@ -3,8 +3,9 @@ import { readFile } from 'node:fs/promises';
 import { basename, dirname } from 'node:path';
 import { promisify } from 'node:util';
 import { reasonOf } from '../../platform/app-error.ts';
+import { type MountEntry, parseMountinfo } from '../../platform/files/mountinfo.ts';
 import { mediaError } from '../media-provider.ts';
-import { isInFstab, type MountEntry, parseFstab, parseMountinfo } from '../mounts.ts';
+import { isInFstab, parseFstab } from '../mounts.ts';
 import { hasHolders, partitionsOf, systemDisks, wholeDiskOf } from './system-disks.ts';
 
 export interface Device {

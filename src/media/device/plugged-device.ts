@@ -3,6 +3,7 @@ import { dirname, join } from 'node:path';
 import { filesystemMount, filesystemRefusal, type MediumId } from '../../domain/model/medium.ts';
 import { filesystemText } from '../../domain/report/reasons/image-reasons.ts';
 import { type AppError, reasonOf } from '../../platform/app-error.ts';
+import type { MountEntry } from '../../platform/files/mountinfo.ts';
 import type { DeviceUnits } from '../../ports/media.ts';
 import {
   makePrivateFolder,
@@ -11,7 +12,7 @@ import {
   openFolderMedium,
   type PluggedMedium,
 } from '../media-provider.ts';
-import { type MountEntry, panicsOnError } from '../mounts.ts';
+import { panicsOnError } from '../mounts.ts';
 import { type Device, type MachinePaths, readMounts, unitNameOfPath } from './device.ts';
 
 interface PluggedDeviceDeps {

@@ -1,6 +1,6 @@
 import { readdir, readFile, realpath, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
-import type { MountEntry } from '../mounts.ts';
+import type { MountEntry } from '../../platform/files/mountinfo.ts';
 
 /** A disk with one of these mount points is not a medium. */
 const SYSTEM_MOUNTS = new Set(['/', '/usr', '/etc', '/var', '/boot', '/boot/efi', '/efi', '/sysroot']);

@@ -156,12 +156,14 @@ export async function runningPauseImage(socketPath: string, signal: AbortSignal)
 }
 
 /**
- * `root` and `imagestore` of the running configuration: where images and artifacts are.
+ * `root` and `imagestore` of the running configuration, where images and artifacts are, and the
+ * folder of the storage driver in them, which may be a link.
  * @throws as {@link runningPauseImage}
  */
 export async function runningRoots(socketPath: string, signal: AbortSignal): Promise<readonly string[]> {
-  const { root, imagestore } = await runningConfig(socketPath, signal);
-  return [root, imagestore].filter((path): path is string => typeof path === 'string' && path !== '');
+  const { root, imagestore, storage_driver: driver } = await runningConfig(socketPath, signal);
+  const roots = [root, imagestore].filter((path): path is string => typeof path === 'string' && path !== '');
+  return typeof driver === 'string' && driver !== '' ? roots.flatMap((path) => [path, join(path, driver)]) : roots;
 }
 
 async function runningConfig(socketPath: string, signal: AbortSignal): Promise<TomlTable> {

@@ -1,3 +1,4 @@
+import { join } from 'node:path';
 import type { ExpectedImage, ImageContent, RuntimeImage } from '../../domain/model/image.ts';
 import { parseReference } from '../../domain/model/reference.ts';
 import { AppError } from '../../platform/app-error.ts';
@@ -113,11 +114,13 @@ function storageOf({ DriverStatus }: EngineInfo) {
 }
 
 /**
- * None where they are not all known: Docker's containerd image store may be that of another
+ * The folder of the storage driver may be a link. None where they are not all known: Docker's containerd image store may be that of another
  * containerd, and Podman does not say where an `imagestore` is.
  */
 function storagePathsOf(info: EngineInfo, title: string): readonly string[] {
-  return title === 'Podman' || storageOf(info) === 'both' ? [] : [info.DockerRootDir];
+  return title === 'Podman' || storageOf(info) === 'both'
+    ? []
+    : [info.DockerRootDir, join(info.DockerRootDir, info.Driver)];
 }
 
 /** What somebody else removes. Changes of ours are seen, too, and cost a round. */

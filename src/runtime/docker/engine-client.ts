@@ -52,6 +52,7 @@ const versionAnswer = v.object({
 
 const info = v.object({
   DockerRootDir: text,
+  Driver: text,
   DriverStatus: v.nullish(v.pipe(v.array(v.array(v.string())), v.maxLength(100)), []),
 });
 

@@ -52,9 +52,44 @@ describe('the sync of filesystems', () => {
     expect(await calls('exit 0', [a, '/proc'])).toEqual({ lines: [`-f ${a}`, '-f /proc'], error: undefined });
   });
 
-  it('is one of the whole machine where no path is known, or one is hidden', async () => {
-    expect(await calls('exit 0', [])).toEqual({ lines: [''], error: undefined });
-    expect(await calls('exit 0', [join(folder, 'a'), '/hidden/from/us'])).toEqual({ lines: [''], error: undefined });
+  /** With mounts as in proc_pid_mountinfo(5): device, mount point, type, source, options. */
+  async function callsWith(paths: readonly string[], mounts: readonly string[]): Promise<readonly string[]> {
+    const lines = mounts.map((mount, at) => {
+      const [device, point, type, source, options] = mount.split(' ');
+      return `${at} 1 ${device} / ${point} ro - ${type} ${source} ${options}\n`;
+    });
+    await writeFile(join(folder, 'mountinfo'), lines.join(''));
+    return (await calls('exit 0', paths, new SyncProgram(60_000, join(folder, 'mountinfo')))).lines;
+  }
+  const nfs = '0:50 /mnt nfs4 server:/x rw';
+  const root = '8:1 / ext4 /dev/sda1 rw';
+
+  it('is made for what is mounted below a path, and is on a disk', async () => {
+    const a = join(folder, 'a');
+    const container = `0:51 ${a}/overlay2/1/merged overlay overlay rw`;
+    expect(await callsWith([a], [root, '8:2 /proc xfs /dev/sdb1 rw', nfs, container])).toEqual([`-f ${a}`]);
+    expect(await callsWith(['/'], [root, '8:2 /proc xfs /dev/sdb1 rw', nfs, '8:3 /sys vfat /dev/sdc1 ro'])).toEqual([
+      '-f /',
+      '-f /proc',
+    ]);
+  });
+
+  it('is made for each writable disk where no path is known, or one is hidden, and waits for no server', async () => {
+    const pod = '8:4 /var/lib/kubelet/pods/1 ext4 /dev/sdd rw';
+    const mounts = [root, '8:2 /proc zfs tank rw', nfs, '8:3 /sys vfat /dev/sdc1 ro', pod];
+    expect(await callsWith([], mounts)).toEqual(['-f /', '-f /proc']);
+    expect(await callsWith([join(folder, 'a'), '/hidden/from/us'], mounts)).toEqual([
+      `-f ${join(folder, 'a')}`,
+      '-f /proc',
+    ]);
+  });
+
+  it('is one of the whole machine where a disk is hidden, or none is known', async () => {
+    const home = ['8:2 /home ext4 /dev/sdb1 rw', '0:60 /home tmpfs tmpfs ro'];
+    expect(await callsWith([], [root, ...home])).toEqual(['']);
+    expect(await callsWith([], [root, ...home, '8:2 /proc ext4 /dev/sdb1 rw'])).toEqual(['-f /', '-f /proc']);
+    expect(await callsWith([folder], [root, ...home])).toEqual([`-f ${folder}`]);
+    expect(await callsWith([], ['0:61 / overlay overlay rw', nfs])).toEqual(['']);
   });
 
   it('fails with what the program says, the path and what to do', async () => {

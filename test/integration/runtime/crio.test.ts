@@ -133,6 +133,11 @@ describe.runIf(have('root', 'mmdebstrap'))('the CRI-O adapter', () => {
     expect((await observed()).renderedPins).toEqual([]);
   });
 
+  it('knows the folders of its storage and of their driver, on any filesystem', async () => {
+    const paths = await runtime.storagePaths(signal);
+    expect(paths.filter((path) => paths.includes(join(path, 'vfs')))).not.toEqual([]);
+  });
+
   it('keeps the pins of other files in effect, before and after our file', async () => {
     const [ours, theirs] = [publish(sampleImage({ seed: 'ours' })), publish(sampleImage({ seed: 'theirs' }))];
     dropIn('50-theirs.conf', `[crio.image]\npinned_images = ["${theirs}"]\n`);

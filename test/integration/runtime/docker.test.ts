@@ -100,6 +100,9 @@ describe.runIf(have('root', 'mmdebstrap')).each(Object.keys(engines) as EngineKi
     expect(seen.layerStorage).toBe(kind === 'Docker 26, containerd store' ? 'both' : 'unpacked');
     expect(seen.filesystem?.freeBytes).toBeGreaterThan(0);
     expect(seen.staging !== undefined).toBe(kind === 'Podman');
+    const [root, driver] = await runtime.storagePaths(signal);
+    if (kind === 'Podman' || seen.layerStorage === 'both') expect(root).toBeUndefined();
+    else expect(driver).toBe(`${root}/${((await engine.api('GET', '/info')) as { Driver: string }).Driver}`);
     const { socketPath } = engine;
     expect(await imagesText({ kind: 'docker', socketPath }, signal)).toBe(`${seen.name} on ${socketPath}\n[]\n`);
     // As Podman's own link at Docker's socket.

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { parseUdevProperties, unitNameOfPath } from '../../../src/media/device/device.ts';
-import { isInFstab, parseFstab, parseMountinfo } from '../../../src/media/mounts.ts';
+import { isInFstab, parseFstab } from '../../../src/media/mounts.ts';
+import { parseMountinfo } from '../../../src/platform/files/mountinfo.ts';
 
 describe('unit names', () => {
   it.each([
