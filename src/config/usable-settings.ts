@@ -1,4 +1,5 @@
 import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { parse } from 'toml';
 import * as v from 'valibot';
 import {
@@ -9,28 +10,58 @@ import {
   settingsSchema,
 } from '../domain/settings/settings.ts';
 import { AppError } from '../platform/app-error.ts';
+import { readIfPresent, replaceFile } from '../platform/files/durable-file.ts';
 import { tomlFault } from '../platform/schema-fault.ts';
-import { isTable, listFragments, loadSettings, merge, type SettingsSources, type Table } from './load-settings.ts';
+import { isTable, listFragments, merge, readSettings, type SettingsSources, type Table } from './load-settings.ts';
+import type { SettingsFile } from './print-settings.ts';
 
 interface UsableSettings {
   readonly settings: Settings;
-  /** What is wrong in the sources. `settings` has everything else then. */
+  /** What is wrong in the sources. `settings` are those that were valid last then. */
   readonly fault: AppError | undefined;
+  /** All sources, for {@link keepSettings}; undefined with a fault. */
+  readonly file?: SettingsFile;
 }
 
+/** The settings that were valid last, beside a state whose place is a setting. */
+const KEPT = 'settings.json';
+
 /**
- * Like {@link loadSettings}, and where that refuses: the settings without what is wrong. They are
- * good enough to keep what a node has, not to change it: a key that is left out has its default.
+ * Like `loadSettings`, and where that refuses: the settings that were valid last, or else
+ * those without what is wrong. Both are good enough to keep what a node has, not to change it: a
+ * key that is left out has its default.
  *
+ * @param folder with the settings that were valid last ({@link keepSettings}); undefined for none
  * @throws AppError `config/file` (`reject`): a required file is not there
  */
-export async function loadUsableSettings(sources: SettingsSources, signal: AbortSignal): Promise<UsableSettings> {
+export async function loadUsableSettings(
+  sources: SettingsSources,
+  folder: string | undefined,
+  signal: AbortSignal,
+): Promise<UsableSettings> {
   try {
-    return { settings: await loadSettings(sources, signal), fault: undefined };
+    return { ...(await readSettings(sources, signal)), fault: undefined };
   } catch (fault) {
     if (!(fault instanceof AppError)) throw fault;
-    return { settings: deepFreeze(usableIn(await usableTables(sources, signal))), fault };
+    const usable = await usableTables(sources, signal);
+    const kept = folder === undefined ? undefined : await readKept(join(folder, KEPT));
+    return { settings: deepFreeze(usableIn(kept ?? usable)), fault };
   }
+}
+
+/** Undefined where there are none. */
+async function readKept(path: string): Promise<Table | undefined> {
+  try {
+    const found: unknown = JSON.parse((await readIfPresent(path)) ?? '');
+    return isTable(found) ? found : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Keeps valid settings for a start with wrong ones. @throws system errors */
+export async function keepSettings(folder: string, file: SettingsFile, signal: AbortSignal): Promise<void> {
+  await replaceFile({ path: join(folder, KEPT) }, JSON.stringify(file), signal);
 }
 
 async function usableTables({ fragments }: SettingsSources, signal: AbortSignal): Promise<Table> {

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { ApiService } from '../../api/service.ts';
 import { NODE_SOURCES, type SettingsSources } from '../../config/load-settings.ts';
-import { loadUsableSettings } from '../../config/usable-settings.ts';
+import { keepSettings, loadUsableSettings } from '../../config/usable-settings.ts';
 import { startFaultLine, statusText } from '../../domain/report/status/line.ts';
 import type { Settings } from '../../domain/settings/settings.ts';
 import { SystemBus } from '../../host/bus/system-bus.ts';
@@ -179,6 +179,11 @@ function sourcesOf(args: readonly string[]): SettingsSources {
   return { fragments: [...NODE_SOURCES.fragments, ...(values.config ?? []).map((file) => ({ file, required: true }))] };
 }
 
+/** The first folder of `StateDirectory=`, which no setting moves. */
+function fixedFolder({ STATE_DIRECTORY }: NodeJS.ProcessEnv): string | undefined {
+  return STATE_DIRECTORY?.split(':')[0];
+}
+
 function reportWrongSettings(log: ClosableLog, fault: AppError): void {
   const message = `The settings are wrong: ${sentence(fault.message)} Until they are corrected, stickpin keeps pins and mirrors and answers pulls, and changes nothing`;
   log.error({ err: fault, messageId: messageIds.configurationRejected }, message);
@@ -201,8 +206,14 @@ export async function runService(args: readonly string[], documentWorker: URL): 
   const notifier = await createServiceNotifier({ env: process.env, log, clock: systemClock, healthy });
   try {
     const sources = sourcesOf(args);
-    const { settings, fault } = await loadUsableSettings(sources, stop.signal);
+    const folder = fixedFolder(process.env);
+    const { settings, fault, file } = await loadUsableSettings(sources, folder, stop.signal);
     if (fault !== undefined) reportWrongSettings(log, fault);
+    if (folder !== undefined && file !== undefined) {
+      await keepSettings(folder, file, stop.signal).catch((error: unknown) =>
+        log.warn({ err: error }, `A start with wrong settings would not find those of now: ${reasonOf(error)}`),
+      );
+    }
     await serve({
       settings: fault === undefined ? settings : { ...settings, history: { ...settings.history, keep: 'keep' } },
       fault: fault?.message,

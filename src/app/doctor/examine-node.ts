@@ -14,7 +14,7 @@ import { checksOf, runChecks } from '../../doctor/checks.ts';
 import type { FleetView } from '../../domain/fleet/node-status.ts';
 import { type Finding, findingsOn } from '../../domain/model/reason.ts';
 import type { TrustReport } from '../../domain/report/status-schema.ts';
-import type { Settings } from '../../domain/settings/settings.ts';
+import { defaultSettings, type Settings } from '../../domain/settings/settings.ts';
 import { EMPTY_RECORD } from '../../domain/trust/revocation-record.ts';
 import { readIdentity } from '../../fleet/identity/identity.ts';
 import { fleetPaths } from '../../fleet/wire/documents.ts';
@@ -90,12 +90,12 @@ export async function examineNode(
   }
 }
 
-/** With wrong settings the checks use what is right in them, as a daemon that starts does. */
+/** With wrong settings the checks use those that a daemon that starts uses. */
 async function settingsInForce(signal: AbortSignal): Promise<{ settings: Settings; finding: Finding }> {
   const { ok, fault: faultFinding } = findingsOn('settings');
-  const { settings, fault } = await loadUsableSettings(NODE_SOURCES, signal);
+  const { settings, fault } = await loadUsableSettings(NODE_SOURCES, defaultSettings.paths.state_dir, signal);
   if (fault === undefined) return { settings, finding: ok('the settings are valid') };
-  const what = `${fault.message}; what is right in them is taken for what follows`;
+  const what = `${fault.message}; those that were valid last, or what is right in them, are taken for what follows`;
   return {
     settings,
     finding: faultFinding(what, "correct that file; 'stickpin config check' says whether it is right"),

@@ -1,7 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { loadUsableSettings } from '../../../src/config/usable-settings.ts';
+import { keepSettings, loadUsableSettings } from '../../../src/config/usable-settings.ts';
 import { defaultSettings } from '../../../src/domain/settings/settings.ts';
 import { folderForEach } from '../../support/files/temporary-folder.ts';
 
@@ -13,6 +13,7 @@ describe('the settings without what is wrong in them', () => {
     writeFileSync(join(base, 'main.toml'), text);
     return loadUsableSettings(
       { fragments: [{ file: join(base, 'main.toml') }, { folder: join(base, 'local.d') }] },
+      join(base, 'kept'),
       signal,
     );
   };
@@ -63,8 +64,26 @@ describe('the settings without what is wrong in them', () => {
     expect(fault?.message).toMatch(/10\.tmol/);
   });
 
+  it('are those that were valid last, once they are kept, as far as this version knows them', async () => {
+    const { file = {} } = await load('[trust]\nkeys_dir = "/srv/keys"\n[preload]\nstall = "7 min"\n');
+    await keepSettings(join(base, 'kept'), { ...file, newer: { key: 1 } } as typeof file, signal);
+    const { settings, fault } = await load('[trust]\nkeys_dir = 7\nthreshold = 2\n');
+    expect(settings).toEqual({
+      ...defaultSettings,
+      trust: { ...defaultSettings.trust, keys_dir: '/srv/keys' },
+      preload: { ...defaultSettings.preload, stall: 7 * 60_000 },
+    });
+    expect(fault?.message).toContain('trust.keys_dir');
+  });
+
+  it.each(['', '[1]', '{"a"'])('are those without what is wrong where the kept ones are %j', async (text) => {
+    mkdirSync(join(base, 'kept'));
+    writeFileSync(join(base, 'kept/settings.json'), text);
+    expect((await load('[trust]\nkeys_dir = 7\nthreshold = 2\n')).settings.trust.threshold).toBe(2);
+  });
+
   it('refuses a required file that is not there', async () => {
     const sources = { fragments: [{ file: join(base, 'none.toml'), required: true }] };
-    await expect(loadUsableSettings(sources, signal)).rejects.toMatchObject({ code: 'config/file' });
+    await expect(loadUsableSettings(sources, undefined, signal)).rejects.toMatchObject({ code: 'config/file' });
   });
 });

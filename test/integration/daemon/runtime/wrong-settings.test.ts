@@ -9,7 +9,7 @@ import type { Effect } from '../../../../src/domain/state/effect.ts';
 import { nodeFacts } from '../../../../src/host/node-facts.ts';
 import { bundleIntoCache } from '../../../support/bundles/bundle-program.ts';
 import { installRole } from '../../../support/bundles/role-file.ts';
-import { sampleKey } from '../../../support/bundles/sample-bundle.ts';
+import { installKeys, makeSampleBundle, sampleKey } from '../../../support/bundles/sample-bundle.ts';
 import { createDatagramReceiver, type DatagramReceiver } from '../../../support/bus/datagram-receiver.ts';
 import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
 import { eventually } from '../../../support/eventually.ts';
@@ -33,17 +33,22 @@ describe('a program whose settings are wrong at its start', { timeout: 60_000 },
     notified[Symbol.dispose]();
   });
 
-  const write = (text: string) =>
+  const write = (text: string, stateDir = `"${at('state')}"`) =>
     writeFileSync(
       at('stickpin.toml'),
       `[runtime]\nkind = "embedded"\n[registry]\nlisten = "127.0.0.1:0"\n` +
-        `[media]\ndetect = false\n[trust]\nkeys_dir = "${at('keys')}"\n` +
-        `[paths]\nstate_dir = "${at('state')}"\nrun_dir = "${at('run')}"\n${text}`,
+        `[media]\ndetect = false\nincoming = "${at('incoming')}"\n[trust]\nkeys_dir = "${at('keys')}"\n` +
+        `[paths]\nstate_dir = ${stateDir}\nrun_dir = "${at('run')}"\n${text}`,
     );
   const start = async (entry: string) => {
     const program = await bundleIntoCache(`src/${entry}.ts`, `${entry}-program`);
     child = spawn(process.execPath, [program, '--config', at('stickpin.toml')], {
-      env: { PATH: process.env.PATH, NOTIFY_SOCKET: notified.path, DBUS_SYSTEM_BUS_ADDRESS: `unix:path=${at('no')}` },
+      env: {
+        PATH: process.env.PATH,
+        NOTIFY_SOCKET: notified.path,
+        DBUS_SYSTEM_BUS_ADDRESS: `unix:path=${at('no')}`,
+        STATE_DIRECTORY: `${at('fixed')}:${at('fixed')}/incoming`,
+      },
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     for (const stream of [child.stdout, child.stderr]) stream?.on('data', (chunk) => (output += String(chunk)));
@@ -53,8 +58,8 @@ describe('a program whose settings are wrong at its start', { timeout: 60_000 },
   const status = () => sent().findLast((text) => text.startsWith('STATUS=')) ?? '';
 
   it.each([
-    ['an unknown key', '[preload]\nparalel = 3\n', /: line 13: preload\.paralel is not a setting/],
-    ['no TOML', '[preload]\nparallel = 3 d\n', /is not TOML: line 13 can't be read from column \d+ on/],
+    ['an unknown key', '[preload]\nparalel = 3\n', /: line 14: preload\.paralel is not a setting/],
+    ['no TOML', '[preload]\nparallel = 3 d\n', /is not TOML: line 14 can't be read from column \d+ on/],
     ['keys that do not fit together', '[update]\nstrategy = "window"\n', /update\.windows names no window/],
   ])('says READY with %s, names it in STATUS, and starts again once it is mended', async (_what, text, why) => {
     write(text);
@@ -92,6 +97,38 @@ describe('a program whose settings are wrong at its start', { timeout: 60_000 },
     // Nothing asks for it, so that it ends as with right settings.
     expect(await ended).toEqual([0, null]);
     expect(output).toMatch(/fleet\.enabled is false|No section \[sources\.NAME\]|console\.vt is not set/);
+  });
+
+  it('answers pulls from the state that valid settings named last, where the folder of the state is wrong', async () => {
+    const key = sampleKey();
+    installKeys(at('keys'), [key]);
+    const { contents } = await makeSampleBundle({ dir: at('incoming'), keys: [key] });
+    const { repository, tag } = parseReference(contents.images[0]?.tags[0] ?? '');
+    const started = async () => {
+      notified[Symbol.dispose]();
+      notified = createDatagramReceiver();
+      await start('main');
+      await ready();
+    };
+    const keep = '[retention]\nblobs = "kept"\n';
+    write(keep);
+    await started();
+    await eventually(() => expect(status()).toMatch(/^STATUS=DONE/), 30_000);
+    const ended = once(child, 'exit', { signal: AbortSignal.timeout(30_000) });
+    child.kill('SIGTERM');
+    await ended;
+    write(keep, '"state"');
+    await started();
+    await eventually(() => expect(status()).toMatch(/C-05.*paths\.state_dir/));
+    const authority = output
+      .match(/registry listens on (\S+:\d+)/g)
+      ?.at(-1)
+      ?.split(' ')
+      .at(-1);
+    const token = readFileSync(at('state/registry-token'), 'utf8').trim();
+    const headers = { accept: 'application/vnd.oci.image.manifest.v1+json, application/vnd.oci.image.index.v1+json' };
+    const url = `http://${authority}/v2/${token}/${repository}/manifests/${tag}`;
+    await eventually(async () => expect((await fetch(url, { headers })).status).toBe(200), 30_000);
   });
 
   it('a file that the command line names must be there: it uses no other folders', async () => {
