@@ -120,7 +120,7 @@ describeMachine('a node with containerd', 'booted', (machine) => {
     first = await machine().plug(stick);
     expect(await machine().output('ps --no-headers -o comm -p $(systemctl show -P MainPID stickpin)')).toBe('stickpin');
     const refused = await machine().run('stickpin unpin --force ocp@4.13.7');
-    expect(refused).toMatchObject({ exitCode: 4, stderr: expect.stringContaining('settings are wrong') });
+    expect(refused).toMatchObject({ exitCode: 1, stderr: expect.stringContaining('settings are wrong') });
     expect((await node.report()).media.filter(({ medium }) => medium.startsWith('sd'))).toEqual([]);
     await machine().output('rm /etc/stickpin/stickpin.toml');
     await node.until('the stick to be read', ({ bundles: [entry] }) => (entry?.media.length ?? 0) > 0);
