@@ -122,6 +122,6 @@ export function checkVersion(database: Database, path: string): void {
 
 /** `store/version` (`wait`, for a person). Nothing is damaged, so nothing is set aside. */
 export function versionError(path: string, why: string, cause?: unknown): AppError {
-  const message = `Another version of stickpin wrote ${path} (${why}): nothing is recorded, no key is trusted, all pins stay, and nothing is activated. Install that version again, or move state.db and state.json to another folder and run 'systemctl restart stickpin'`;
+  const message = `Another version of stickpin wrote ${path} (${why}): nothing is recorded, no key is trusted, all pins stay, nothing is activated, and no pull is answered, so that a pod with imagePullPolicy Always needs its registry. Install that version again, or move state.db and state.json to another folder and run 'systemctl restart stickpin'`;
   return new AppError({ code: 'store/version', message, disposition: 'wait', cause });
 }

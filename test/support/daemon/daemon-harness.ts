@@ -1,10 +1,11 @@
-import { cpSync, mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs';
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { createDaemon, type Daemon } from '../../../src/app/daemon/daemon.ts';
 import type { DaemonOptions } from '../../../src/app/daemon/run-daemon.ts';
 import type { BootTime, RuntimeImage } from '../../../src/domain/model/image.ts';
 import type { NodeFacts } from '../../../src/domain/model/machine.ts';
+import { parseReference } from '../../../src/domain/model/reference.ts';
 import type { StatusReport } from '../../../src/domain/report/status-schema.ts';
 import { defaultSettings, type Settings } from '../../../src/domain/settings/settings.ts';
 import { bootTime, nodeFacts } from '../../../src/host/node-facts.ts';
@@ -111,6 +112,17 @@ export class DaemonHarness {
   report(): StatusReport {
     if (this.latest === undefined) throw new Error('no report yet');
     return this.latest;
+  }
+
+  /** What the registry of the daemon answers to a pod with `imagePullPolicy: Always`. */
+  async pullStatus(tag: string): Promise<number> {
+    const started = this.log.lines.findLast(({ message }) => message.includes('its registry listens on'));
+    const authority = started?.message.split(' ').at(-1);
+    const token = readFileSync(join(this.settings.paths.state_dir, 'registry-token'), 'utf8').trim();
+    const { repository, tag: name } = parseReference(tag);
+    const accept = 'application/vnd.oci.image.manifest.v1+json, application/vnd.oci.image.index.v1+json';
+    const url = `http://${authority}/v2/${token}/${repository}/manifests/${name}`;
+    return (await fetch(url, { headers: { accept } })).status;
   }
 
   async images(): Promise<readonly RuntimeImage[]> {

@@ -164,17 +164,6 @@ describe('a daemon that only keeps, since its settings were wrong at its start',
     facts = nodeFacts();
     await node.start();
   };
-  /** As a pod with `imagePullPolicy: Always` has it. */
-  const pullStatus = async (tag: string) => {
-    const started = node.log.lines.findLast(({ message }) => message.includes('its registry listens on'));
-    const authority = started?.message.split(' ').at(-1);
-    const token = readFileSync(node.at('state/registry-token'), 'utf8').trim();
-    const { repository, tag: name } = parseReference(tag);
-    const accept = 'application/vnd.oci.image.manifest.v1+json, application/vnd.oci.image.index.v1+json';
-    const url = `http://${authority}/v2/${token}/${repository}/manifests/${name}`;
-    return (await fetch(url, { headers: { accept } })).status;
-  };
-
   it('answers pulls, keeps pins, and adopts, activates, proves, retires and removes nothing', async () => {
     const first = await node.make({ version: '1.0.0', sequence: 1 });
     const next = await node.make({ version: '2.0.0', sequence: 2 });
@@ -189,7 +178,7 @@ describe('a daemon that only keeps, since its settings were wrong at its start',
     await node.rounds(5);
     expect(node.report().advice).toMatchObject({ action: 'call-support', code: 'C-05' });
     expect(node.report().bundles.map(({ phase, name }) => [phase, name])).toEqual([['activated', 'ocp']]);
-    expect(await pullStatus(tag)).toBe(200);
+    expect(await node.pullStatus(tag)).toBe(200);
     expect((await node.images()).filter((image) => image.pinned)).toHaveLength(pinned);
     expect(effects.filter((kind) => kind !== 'apply-pins' && kind !== 'apply-mirrors')).toEqual([]);
     await startAgain();
@@ -208,10 +197,10 @@ describe('a daemon that only keeps, since its settings were wrong at its start',
     rmSync(role);
     await startKeeping();
     await node.rounds();
-    expect(await pullStatus(tag)).toBe(200);
+    expect(await node.pullStatus(tag)).toBe(200);
     await startAgain();
     await node.until(({ bundles }) => bundles[0]?.reason?.code === 'trust/role');
-    expect(await pullStatus(tag)).toBe(404);
+    expect(await node.pullStatus(tag)).toBe(404);
   });
 
   it('records no lost release again before the settings are right', async () => {
