@@ -3,7 +3,7 @@ import { streamScheme } from '../adoption/floors.ts';
 import type { AwaitedNode, TurnRelease } from '../fleet/awaited-node.ts';
 import type { FleetView, ReleaseStatus } from '../fleet/node-status.ts';
 import { endOf, heardPauses, isLasting, LONGEST_PAUSE_MS, newPause, type Pause, pauseOf } from '../fleet/pause.ts';
-import { type OwnTurn, type Turn, turnOf } from '../fleet/roll-out.ts';
+import { isFirstInstall, type Turn, turnOf } from '../fleet/roll-out.ts';
 import { NEW_SEARCH_MS } from '../fleet/turn.ts';
 import {
   BY_NAME,
@@ -22,7 +22,7 @@ import { type GateContext, held, PASS } from './gate.ts';
 
 type FleetContext = Pick<
   GateContext,
-  'bundle' | 'bundles' | 'policy' | 'now' | 'clockSynchronised' | 'fleet' | 'hooks' | 'pauses' | 'sightings' | 'boot'
+  'bundle' | 'bundles' | 'policy' | 'now' | 'clockSynchronised' | 'fleet' | 'hooks' | 'pauses' | 'sightings'
 >;
 
 /** The order of the cluster: see {@link turnOf}. A request lifts it. */
@@ -32,7 +32,8 @@ export function fleet(context: FleetContext) {
   const paused = pauseOfRelease(context);
   if (paused !== undefined) return paused;
   const order = orderOf(bundle, policy);
-  if (order === undefined) return PASS;
+  // What has begun ends, also after a restart: half-moved tags are worse.
+  if (order === undefined || hasBegun(bundle) || hasBegunHook(context)) return PASS;
   if (view === undefined) return held('fleet/unknown', {}, 'event');
   if (view.isOld === true) return reading(undefined);
   const alone = waitForOthers(view, { bundle, bundles, absentMs: policy.fleet.absent, now });
@@ -40,31 +41,37 @@ export function fleet(context: FleetContext) {
   // Its hook may have cordoned it before a restart of the daemon: then it comes last.
   const mayBeByHook = beforeActivate(bundle, policy) !== undefined;
   if (isCordoned(view) && !mayBeByHook) return held('fleet/cordoned', { node: view.self }, 'event');
-  const turn = turnOf(turnRelease(bundle, bundles), view, order, ownTurn(context));
+  if (view.nodes.every(({ name }) => name === view.self)) return PASS;
+  const turn = rollOutTurn(context, view, order);
   // What others still load is known without their Node objects.
-  return (turn.kind === 'not-ready' ? undefined : unreadFacts(view, order)) ?? heldBy(turn, now);
+  return (turn.kind === 'not-ready' ? undefined : unreadFacts(context, view, order)) ?? heldBy(turn, now);
 }
 
-function ownTurn(context: FleetContext): OwnTurn {
-  return {
-    sightings: context.sightings,
-    uptimeMs: context.boot?.uptimeMs ?? 0,
-    lifted: liftedNodes(context),
-    isLast: context.fleet !== undefined && isCordoned(context.fleet) && !hasBegunHook(context),
-  };
+type TurnContext = Pick<GateContext, 'bundle' | 'bundles' | 'pauses' | 'sightings'>;
+
+function rollOutTurn(context: TurnContext, view: FleetView, order: RollOutOrder): Turn {
+  const { bundle, bundles, sightings } = context;
+  const own = { sightings, lifted: liftedNodes(context), isLast: isCordoned(view) };
+  const isByName = view.apiTrouble !== undefined && !isKnown(view, order);
+  const byName = { ...order, ...BY_NAME, maxUnavailable: order.maxUnavailable };
+  return turnOf(turnRelease(bundle, bundles), view, isByName ? byName : order, own);
 }
 
 /**
- * Facts about nodes come from their Node objects. Without them only an order by name can go on: by
- * what was proven.
+ * Facts about nodes come from their Node objects. Without them only an order by name can go on, and
+ * the first release of a stream, before which no API server may run.
  */
-function unreadFacts({ self, apiTrouble, readLabels, nodes }: FleetView, order: RollOutOrder) {
+function unreadFacts({ bundle, bundles }: TurnContext, view: FleetView, order: RollOutOrder) {
+  if (isKnown(view, order)) return undefined;
+  if (view.apiTrouble !== undefined && isFirstInstall(turnRelease(bundle, bundles), view)) return undefined;
+  return reading(view.apiTrouble);
+}
+
+function isKnown({ apiTrouble, readLabels, nodes }: FleetView, order: RollOutOrder): boolean {
   const keys = labelKeys(order);
   const isRead = readLabels !== undefined && keys.every((key) => readLabels.includes(key));
-  if (apiTrouble === undefined)
-    return isRead || nodes.every(({ name }) => name === self) ? undefined : reading(undefined);
-  const isKnown = keys.length === 0 || (isRead && nodes.every(({ facts }) => facts !== undefined));
-  return isKnown ? undefined : reading(apiTrouble);
+  if (apiTrouble === undefined) return isRead;
+  return keys.length === 0 || (isRead && nodes.every(({ facts }) => facts !== undefined));
 }
 
 /** @param why the labels can't be read */
@@ -78,6 +85,8 @@ function heldBy(turn: Turn, now: number) {
       return PASS;
     case 'failed':
       return held('fleet/failed', { ...nodeData(turn.node, 0, turn), why: turn.why }, 'event');
+    case 'no-canary':
+      return held('fleet/no-canary', { selector: turn.selector, nodes: turn.names.join(', ') }, 'event');
     case 'not-ready':
       return held('fleet/not-ready', nodeData(turn.nodes[0], turn.nodes.length - 1, turn), 'event');
     case 'before':
@@ -164,7 +173,7 @@ function isPauseOver(bundle: StoredBundle, node: string, context: RollOutContext
 }
 
 /** Nodes whose pause of this release a person lifted. They may not know it yet. */
-function liftedNodes({ bundle, pauses = [] }: FleetContext): ReadonlySet<string> {
+function liftedNodes({ bundle, pauses = [] }: TurnContext): ReadonlySet<string> {
   const { name, version } = bundle.payload;
   const ofRelease = pauses.filter((one) => one.by === ROLLBACK && one.name === name && one.version === version);
   return new Set(ofRelease.filter(({ lifted }) => lifted !== undefined).map(({ node }) => node));

@@ -2,7 +2,7 @@ import type { ClockFault } from '../adoption/floors.ts';
 import type { FleetView } from '../fleet/node-status.ts';
 import type { Pause } from '../fleet/pause.ts';
 import type { Sightings } from '../fleet/sightings.ts';
-import type { BootTime, ImageUses } from '../model/image.ts';
+import type { ImageUses } from '../model/image.ts';
 import type { NodeFacts } from '../model/machine.ts';
 import type { TagConflict } from '../release/tags.ts';
 import type { Policy } from '../settings/settings.ts';
@@ -39,7 +39,6 @@ export interface GateContext extends RuleContext {
   readonly fleet: FleetView | undefined;
   readonly pauses?: readonly Pause[] | undefined;
   readonly sightings?: Sightings | undefined;
-  readonly boot?: BootTime;
 }
 
 /** Its words are in report/reasons/holds.ts. */

@@ -97,7 +97,6 @@ export function assessBundle(bundle: StoredBundle, context: BundleContext): Bund
     policy,
     path: pathOf(context.paths, bundle.payload.name),
     now: observed.now,
-    boot: observed.boot,
     facts: observed.facts,
     clockFault: streamClockFault(bundle, { ...observed, bundles: stored.bundles }),
     clockSynchronised: observed.clockSynchronised,

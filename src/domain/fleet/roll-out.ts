@@ -1,6 +1,8 @@
 import { digestOf } from '../../platform/digest.ts';
+import { hexOf } from '../model/digest.ts';
 import {
   BY_NAME,
+  CANARY_PLACE,
   isControlPlane,
   mostFailures,
   mostUnavailable,
@@ -14,12 +16,13 @@ import {
   hasGoneOn,
   isActivated,
   isBack,
+  isInForce,
   isMoving,
   isReady,
   type TurnRelease,
 } from './awaited-node.ts';
 import type { FleetNode, FleetView, ReleaseStatus } from './node-status.ts';
-import { NO_SIGHTINGS, readyNodes, type Sighting, type Sightings, sightingKey } from './sightings.ts';
+import { isProof, NO_SIGHTINGS, readyNodes, type Sighting, type Sightings, sightingKey } from './sightings.ts';
 
 /** Why a node counts as unavailable. */
 export type Unavailable = 'not-ready' | 'silent' | 'cordoned' | 'between';
@@ -28,7 +31,8 @@ export type Unavailable = 'not-ready' | 'silent' | 'cordoned' | 'between';
 export type Failure = 'rolled-back' | 'not-ready' | 'silent' | 'degraded';
 
 /**
- * - `failed`: so many nodes failed that a person has to decide;
+ * - `failed`: so many nodes failed, or a canary did, that a person has to decide;
+ * - `no-canary`: no node that takes part has the labels of the canaries;
  * - `before`: the first node that has to activate first, or whose activation has to end;
  * - `settle`, `soak`: the first node, or canary, that has to run it well for longer, `leftMs` where
  *   time alone is lacking;
@@ -37,6 +41,7 @@ export type Failure = 'rolled-back' | 'not-ready' | 'silent' | 'degraded';
 type Verdict =
   | { readonly kind: 'go' }
   | { readonly kind: 'failed'; readonly node: AwaitedNode; readonly why: Failure }
+  | { readonly kind: 'no-canary'; readonly selector: string; readonly names: readonly string[] }
   | { readonly kind: 'not-ready'; readonly nodes: readonly [AwaitedNode, ...AwaitedNode[]] }
   | { readonly kind: 'before'; readonly node: AwaitedNode }
   | { readonly kind: 'settle' | 'soak'; readonly node: AwaitedNode; readonly forMs: number; readonly leftMs?: number }
@@ -62,8 +67,6 @@ export interface Place {
 /** What this node knows besides the reports of others. */
 export interface OwnTurn {
   readonly sightings?: Sightings | undefined;
-  /** Of this machine, in milliseconds. */
-  readonly uptimeMs?: number;
   /** Nodes that went back, and whose pause was lifted. */
   readonly lifted?: ReadonlySet<string>;
   /** Others may leave it out, so it waits for all of them. */
@@ -82,8 +85,10 @@ interface Member extends AwaitedNode {
   /** It ever reported something. */
   readonly hasReported: boolean;
   readonly sighting: Sighting | undefined;
-  /** It does not activate the release: only whether it is available matters. */
-  readonly isBystander: boolean;
+  /** It proved the release, or no containers can show that, and it settled. */
+  readonly hasProved: boolean;
+  /** `past`: it has a later release; `none`: of the control plane, for another architecture. */
+  readonly part: 'takes' | 'past' | 'none';
 }
 
 interface Stage {
@@ -93,9 +98,11 @@ interface Stage {
   readonly isCanary: boolean;
 }
 
-interface Question extends Required<Pick<OwnTurn, 'uptimeMs' | 'isLast'>> {
+interface Question extends Required<Pick<OwnTurn, 'isLast'>> {
   readonly release: TurnRelease;
   readonly order: RollOutOrder;
+  readonly isFirst: boolean;
+  readonly failed: ReadonlyMap<Member, Failure>;
 }
 
 /** After an activation a node may reboot. One that is not `Ready` for so long counts as failed. */
@@ -111,47 +118,81 @@ const FAILED_MS = 5 * 60_000;
  * this node.
  */
 export function turnOf(release: TurnRelease, view: FleetView, order: RollOutOrder = BY_NAME, own: OwnTurn = {}): Turn {
-  const question = { release, order, uptimeMs: own.uptimeMs ?? 0, isLast: own.isLast === true };
   const all = membersOf(release, view, order, own.sightings ?? NO_SIGHTINGS);
-  const others = all.filter((one) => !one.isSelf && !one.isBystander);
-  const members = others.filter((one) => !isLeftOut(one) && !(one.release && isBack(one.release)));
-  const failed = failuresOf(others, question, own.lifted);
+  const others = all.filter((one) => !one.isSelf && one.part === 'takes');
+  const failed = failuresOf(others, own.lifted);
+  const question = { release, order, failed, isLast: own.isLast === true, isFirst: isFirstInstall(release, view) };
+  const members = others.filter((one) => failed.has(one) || !(isLeftOut(one) || (one.release && isBack(one.release))));
   const line = stagesOf([...all.filter((one) => one.isSelf), ...members], question);
   const shown = {
     absent: others.filter((one) => one.isAbsent && isLeftOut(one)).map(({ name }) => name),
     out: others.filter((one) => !one.isAbsent && isLeftOut(one)).map(({ name }) => name),
-    line: line.map((stage) => shownPlace(stage, failed, question)),
+    line: line.map((stage) => shownPlace(stage, question)),
   };
-  const [first] = failed;
-  if (first !== undefined && failed.length >= mostFailures(order)) {
-    return { kind: 'failed', node: awaited(first.member), why: first.why, ...shown };
-  }
-  const [lagging, ...more] = members.filter((node) => !isReady(node)).map(awaited);
-  if (lagging !== undefined) return { kind: 'not-ready', nodes: [lagging, ...more], ...shown };
-  return { ...turnInLine(line, all, question), ...shown };
+  const [lagging, ...more] = members.filter((node) => !isReady(node) && !failed.has(node)).map(awaited);
+  const verdict: Verdict =
+    lagging === undefined
+      ? (missingCanary(all, line, question) ?? turnInLine(line, all, question))
+      : { kind: 'not-ready', nodes: [lagging, ...more] };
+  const stop = stoppedBy(line, question);
+  // Nothing runs yet that an order would protect, and it may need the release to become `Ready`.
+  const goesUnready =
+    question.isFirst && verdict.kind === 'go' && all.some((one) => one.isSelf && one.isReady === false);
+  return { ...(stop === undefined || goesUnready ? verdict : stop), ...shown };
+}
+
+/** Whether no node runs a release of the stream yet: nobody soaks then. */
+export function isFirstInstall({ name, bundleId, replaces }: TurnRelease, { self, nodes }: FleetView): boolean {
+  const id = hexOf(bundleId).slice(0, 16);
+  const isOther = (one: ReleaseStatus) => one.name === name && one.current === true && one.bundle !== id;
+  return replaces === undefined && !nodes.some((node) => node.name !== self && node.status?.releases.some(isOther));
+}
+
+/** A canary that failed always stops the others. */
+function stoppedBy(line: readonly Stage[], { failed, order }: Question): Verdict | undefined {
+  const canary = line.find(({ member, isCanary }) => isCanary && failed.has(member))?.member;
+  const [first] = failed.size >= mostFailures(order) ? failed.keys() : [];
+  const member = canary ?? first;
+  const why = member && failed.get(member);
+  return member === undefined || why === undefined ? undefined : { kind: 'failed', node: awaited(member), why };
+}
+
+/** Nobody takes the place of canaries that a label chooses, except where a person let it fail. */
+function missingCanary(
+  all: readonly Member[],
+  line: readonly Stage[],
+  { order, isFirst }: Question,
+): Verdict | undefined {
+  const selector = order.canary?.nodes;
+  if (typeof selector !== 'string' || isFirst || line.some(({ isCanary }) => isCanary)) return undefined;
+  const chosen = all.filter(({ place, part }) => place === CANARY_PLACE && part !== 'none');
+  if (chosen.some(({ part, release }) => part === 'past' || (release !== undefined && isBack(release))))
+    return undefined;
+  return { kind: 'no-canary', selector, names: chosen.map(({ name }) => name) };
 }
 
 function turnInLine(line: readonly Stage[], all: readonly Member[], question: Question): Verdict {
   const at = line.findIndex(({ member }) => member.isSelf);
   const me = line[at];
   if (me === undefined) return { kind: 'go' };
-  const earlier = line.find((one) => one.stage < me.stage && !isFinished(one, question));
+  const earlier = line.find((one) => one.stage < me.stage && !isDone(one, question));
   if (earlier !== undefined) return waitFor(earlier, question);
   const group = line.filter(({ stage }) => stage === me.stage);
-  const ahead = line.slice(0, at).filter((one) => one.stage === me.stage && !isFinished(one, question));
-  const used = all.flatMap((member) => {
+  const ahead = line.slice(0, at).filter((one) => one.stage === me.stage && !isDone(one, question));
+  const unavailable = all.flatMap((member) => {
     const why = member.isSelf ? undefined : unavailability(member, question);
     return why === undefined ? [] : [{ member, why }];
   });
-  const isUsed = ({ member }: Stage) => used.some((one) => one.member === member);
   // INVARIANT: two of a control plane are never down at once, or etcd loses its quorum.
-  const peers = me.member.isControlPlane ? used.filter(({ member }) => member.isControlPlane) : [];
+  const peers = me.member.isControlPlane ? unavailable.filter(({ member }) => member.isControlPlane) : [];
+  const used = unavailable.filter(({ member }) => member.hasReported && member.part !== 'none');
+  const isUsed = ({ member }: Stage) => used.some((one) => one.member === member);
   const isUpgrade = question.release.replaces !== undefined;
   if (me.member.isReady === false && !(isUpgrade && peers.length > 0)) {
     // It is unavailable already, and may need the release to become `Ready`.
     const rival =
-      ahead.find(({ member }) => member.isReady === false) ??
-      line.find((one) => one !== me && isBetween(one.member, question));
+      ahead.find(({ member }) => member.isReady === false && !hasStalled(member)) ??
+      line.find((one) => one !== me && isBetween(one.member, question) && !hasStalled(one.member));
     return rival === undefined ? { kind: 'go' } : waitFor(rival, question);
   }
   const most = mostUnavailable(question.order, group.length);
@@ -186,6 +227,8 @@ function membersOf(
     const isOfControlPlane = isControlPlane(facts?.labels);
     const found = awaitedNode(node, release);
     if (found === undefined && !isSelf && !isOfControlPlane) return [];
+    const sighting = found?.release && sightings.get(sightingKey(name, found.release.bundle));
+    const hasSettled = found?.release?.runs === undefined && (sighting?.longestMs ?? -1) >= settleOf(order);
     return {
       name,
       ...found,
@@ -197,8 +240,9 @@ function membersOf(
       isAbsent: node.isAbsent,
       isCordoned: facts?.isCordoned === true,
       hasReported: status !== undefined,
-      sighting: found?.release && sightings.get(sightingKey(name, found.release.bundle)),
-      isBystander: found === undefined || hasGoneOn(node, release),
+      sighting,
+      hasProved: found?.release?.phase === 'proven' || hasSettled,
+      part: hasGoneOn(node, release) ? 'past' : found === undefined ? 'none' : 'takes',
     };
   });
 }
@@ -215,35 +259,37 @@ function isLeftOut(member: Member): boolean {
 }
 
 /** It may have broken by the release. One that has proved it did not. */
-function hasFallenSilent({ isAbsent, release }: Member): boolean {
+function hasFallenSilent({ isAbsent, release, hasProved }: Member): boolean {
   if (!isAbsent || release === undefined) return false;
-  return isMoving(release) || (isActivated(release) && release.phase !== 'proven');
+  return isMoving(release) || (isActivated(release) && !hasProved);
 }
 
-interface FailedMember {
-  readonly member: Member;
-  readonly why: Failure;
+function failuresOf(others: readonly Member[], lifted: ReadonlySet<string> = new Set()): ReadonlyMap<Member, Failure> {
+  return new Map(
+    others.flatMap((member) => {
+      const why = failureOf(member, lifted);
+      return why === undefined ? [] : [[member, why] as const];
+    }),
+  );
 }
 
-function failuresOf(
-  others: readonly Member[],
-  question: Question,
-  lifted: ReadonlySet<string> = new Set(),
-): readonly FailedMember[] {
-  return others.flatMap((member): FailedMember | FailedMember[] => {
-    const why = failureOf(member, question, lifted);
-    return why === undefined ? [] : { member, why };
-  });
-}
-
-function failureOf(member: Member, { uptimeMs }: Question, lifted: ReadonlySet<string>): Failure | undefined {
+function failureOf(member: Member, lifted: ReadonlySet<string>): Failure | undefined {
   const { name, release, sighting } = member;
   if (release === undefined) return undefined;
   if (isBack(release)) return release.back === true || lifted.has(name) ? undefined : 'rolled-back';
   if (hasFallenSilent(member)) return 'silent';
-  if (!isActivated(release) || isLeftOut(member)) return undefined;
-  if (sighting?.kind === 'ill' && uptimeMs - sighting.sinceMs >= FAILED_MS) return 'not-ready';
+  if (!isInForce(release) || isLeftOut(member)) return undefined;
+  if (sighting?.wasWell === true && isLongUnready(member) && !member.hasProved) return 'not-ready';
   return release.degraded === true ? 'degraded' : undefined;
+}
+
+function isLongUnready({ sighting }: Member): boolean {
+  return (sighting?.illMs ?? 0) >= FAILED_MS;
+}
+
+/** It runs the release, and was not `Ready` for so long that nobody waits for its end any more. */
+function hasStalled(member: Member): boolean {
+  return member.release !== undefined && isActivated(member.release) && isLongUnready(member);
 }
 
 function stagesOf(members: readonly Member[], question: Question): readonly Stage[] {
@@ -264,7 +310,7 @@ function stagesOf(members: readonly Member[], question: Question): readonly Stag
 function canariesOf(members: readonly Member[], { release, order }: Question): ReadonlySet<Member> {
   const { canary, controlPlane } = order;
   if (canary === undefined) return new Set();
-  if (typeof canary.nodes === 'string') return new Set(members.filter(({ place }) => place === 0));
+  if (typeof canary.nodes === 'string') return new Set(members.filter(({ place }) => place === CANARY_PLACE));
   const role = (one: Member) => (controlPlane === 'with' || one.isControlPlane === (controlPlane === 'first') ? 0 : 1);
   const drawn = members.map((member) => ({ member, lot: digestOf(`${release.bundleId} ${member.name}`) }));
   drawn.sort((a, b) => role(a.member) - role(b.member) || byName(a.lot, b.lot));
@@ -272,42 +318,42 @@ function canariesOf(members: readonly Member[], { release, order }: Question): R
 }
 
 function unavailability(member: Member, question: Question): Unavailable | undefined {
-  const { isControlPlane, isReady, isCordoned, isSilent, isAbsent, hasReported, release } = member;
+  const { isControlPlane, isReady, isCordoned, isSilent, isAbsent, hasReported, release, part } = member;
   if (isLeftOut(member) && !isControlPlane) return undefined;
   if (isReady === false) return 'not-ready';
-  const isActive = release !== undefined && !member.isBystander && isActivated(release);
+  const isActive = release !== undefined && part === 'takes' && isActivated(release);
   if (isCordoned && (isControlPlane || isActive)) return 'cordoned';
   if (hasReported && (isSilent || isAbsent)) return 'silent';
   return isBetween(member, question) ? 'between' : undefined;
 }
 
 /** Under way: its activation has begun, and it has not run the release well for `settle`. */
-function isBetween({ release, sighting, isBystander, ...member }: Member, { order, uptimeMs }: Question): boolean {
-  if (release === undefined || isBystander || member.isSelf) return false;
-  return isMoving(release) || (isActivated(release) && wellMs(sighting, uptimeMs) < settleOf(order));
+function isBetween({ release, sighting, part, isSelf }: Member, { order }: Question): boolean {
+  if (release === undefined || part !== 'takes' || isSelf) return false;
+  return isMoving(release) || (isActivated(release) && (sighting?.wellMs ?? 0) < settleOf(order));
 }
 
-function wellMs(sighting: Sighting | undefined, uptimeMs: number): number {
-  return sighting?.kind === 'well' ? uptimeMs - sighting.sinceMs : 0;
+/** Failures that the order allows keep nobody waiting. */
+function isDone(stage: Stage, question: Question): boolean {
+  return isFinished(stage, question) || (!stage.isCanary && question.failed.has(stage.member));
 }
 
 function isFinished({ member, isCanary }: Stage, question: Question): boolean {
   const { release, sighting } = member;
   if (release === undefined || !isActivated(release)) return false;
-  return (
-    hasReached(member, release, isCanary, question) &&
-    wellMs(sighting, question.uptimeMs) >= neededMs(isCanary, question)
-  );
+  const isSettled = (sighting?.wellMs ?? 0) >= neededMs(isCanary, question);
+  return hasReached(member, release, isCanary, question) && (member.isSelf ? isProof(release) : isSettled);
 }
 
 /** Where nothing is known of its kubelet, only evidence of containers counts. */
-function hasReached({ isReady }: Member, release: ReleaseStatus, isCanary: boolean, { order }: Question): boolean {
-  const needsProof = isCanary || order.done === 'proven' || isReady === undefined;
-  return !needsProof || release.phase === 'proven' || release.runs === undefined;
+function hasReached({ isReady }: Member, release: ReleaseStatus, isCanary: boolean, question: Question): boolean {
+  const { order, isFirst } = question;
+  const needsProof = order.done === 'proven' || (!isFirst && (isCanary || isReady === undefined));
+  return !needsProof || isProof(release);
 }
 
-function neededMs(isCanary: boolean, { order }: Question): number {
-  return Math.max(settleOf(order), isCanary ? (order.canary?.soakMs ?? 0) : 0);
+function neededMs(isCanary: boolean, { order, isFirst }: Question): number {
+  return Math.max(settleOf(order), isCanary && !isFirst ? (order.canary?.soakMs ?? 0) : 0);
 }
 
 function waitFor({ member, isCanary }: Stage, question: Question): Verdict {
@@ -318,18 +364,18 @@ function waitFor({ member, isCanary }: Stage, question: Question): Verdict {
   const forMs = neededMs(isCanary, question);
   const kind = isCanary ? 'soak' : 'settle';
   if (!hasReached(member, release, isCanary, question)) return { kind, node, forMs };
-  return { kind, node, forMs, leftMs: Math.max(0, forMs - wellMs(sighting, question.uptimeMs)) };
+  return { kind, node, forMs, leftMs: Math.max(0, forMs - (sighting?.wellMs ?? 0)) };
 }
 
-function shownPlace(stage: Stage, failed: readonly FailedMember[], question: Question): Place {
+function shownPlace(stage: Stage, question: Question): Place {
   const { member, isCanary } = stage;
   const { name, release } = member;
   const place = { name, isCanary };
-  if (failed.some((one) => one.member === member)) return { ...place, state: 'failed' };
+  if (question.failed.has(member)) return { ...place, state: 'failed' };
   if (isFinished(stage, question)) return { ...place, state: 'done' };
-  if (release !== undefined && isActivated(release) && !member.isSelf) {
+  if (release !== undefined && isActivated(release)) {
     const wait = waitFor(stage, question);
-    return { ...place, state: 'settles', ...('leftMs' in wait && { leftMs: wait.leftMs }) };
+    return { ...place, state: 'settles', ...(!member.isSelf && 'leftMs' in wait && { leftMs: wait.leftMs }) };
   }
   if (release !== undefined && isMoving(release)) return { ...place, state: 'between' };
   return { ...place, state: isReady(member) || member.isSelf ? 'waits' : 'loads' };

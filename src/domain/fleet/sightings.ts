@@ -1,13 +1,20 @@
-import { isActivated } from './awaited-node.ts';
+import type { Phase } from '../model/condition.ts';
+import { isActivated, isInForce, isMoving } from './awaited-node.ts';
 import type { FleetNode, FleetView, ReleaseStatus } from './node-status.ts';
 
-/** Of an activated release on another node, as this node sees it. */
+/** A release on another node, as this node sees it. Another node has no say in a time. */
 export interface Sighting {
-  /** `well`: it runs where containers show it, and the Node is `Ready` where that is known. */
-  readonly kind: 'well' | 'ill';
-  /** Uptime of this machine, in milliseconds. Another node has no say in it. */
-  readonly sinceMs: number;
-  readonly disturbedMs: number | undefined;
+  /** How long it has run well without a break, in milliseconds; absent while it does not. */
+  readonly wellMs?: number | undefined;
+  /** The longest of these times. */
+  readonly longestMs: number;
+  /** How long the Node has not been `Ready` with the release; absent while it is, or is unknown. */
+  readonly illMs?: number | undefined;
+  /** The Node was `Ready` when the activation began, or since. */
+  readonly wasWell: boolean;
+  readonly disturbedMs?: number | undefined;
+  /** Uptime of this machine when it was last seen, in milliseconds; absent after a restart. */
+  readonly atMs?: number | undefined;
 }
 
 /** By {@link sightingKey}. */
@@ -19,6 +26,9 @@ export const NO_SIGHTINGS: Sightings = new Map();
 export function sightingKey(node: string, bundle: string): string {
   return `${bundle} ${node}`;
 }
+
+/** A longer gap between two observations does not count. */
+const LONGEST_GAP_MS = 180_000;
 
 /**
  * Adds what is seen now. A restart of containers, a failure of the node and another activation
@@ -33,23 +43,46 @@ export function sightingsAfter(before: Sightings, view: FleetView | undefined, n
   for (const node of view.nodes) {
     if (node.name === view.self) continue;
     for (const release of node.status?.releases ?? []) {
-      if (!isActivated(release)) continue;
+      if (OVER.has(release.phase)) continue;
       const key = sightingKey(node.name, release.bundle);
-      next.set(key, sighting(before.get(key), release, ready.get(node.name), nowMs));
+      next.set(key, sighting(before.get(key), { node, release, isReady: ready.get(node.name), nowMs }));
     }
   }
   return next;
 }
 
-function sighting(
-  before: Sighting | undefined,
-  { disturbedMs }: ReleaseStatus,
-  isReady: boolean | undefined,
-  nowMs: number,
-): Sighting {
-  const kind = isReady === false ? 'ill' : 'well';
-  const isSame = before?.kind === kind && (kind === 'ill' || before.disturbedMs === disturbedMs);
-  return isSame ? before : { kind, sinceMs: nowMs, disturbedMs };
+const OVER: ReadonlySet<Phase> = new Set(['rejected', 'superseded', 'retired']);
+
+interface Seen {
+  readonly node: FleetNode;
+  readonly release: ReleaseStatus;
+  readonly isReady: boolean | undefined;
+  readonly nowMs: number;
+}
+
+function sighting(before: Sighting | undefined, { node, release, isReady, nowMs }: Seen): Sighting {
+  const { disturbedMs } = release;
+  const { longestMs = 0, wasWell = false } = before ?? {};
+  const sinceMs = nowMs - (before?.atMs ?? Number.NEGATIVE_INFINITY);
+  const passedMs = sinceMs >= 0 && sinceMs <= LONGEST_GAP_MS ? sinceMs : 0;
+  const now = { longestMs, wasWell, disturbedMs, atMs: nowMs };
+  if (!isInForce(release)) {
+    if (isMoving(release) && before !== undefined) return now;
+    return { ...now, longestMs: 0, wasWell: isReady ?? wasWell };
+  }
+  if (isReady === false) return { ...now, illMs: before?.illMs === undefined ? 0 : before.illMs + passedMs };
+  if (!isActivated(release)) return now;
+  const isHeard = isReady === true || (node.isSilent !== true && !node.isAbsent);
+  const isShown = isReady === true || isProof(release) || before?.illMs === undefined;
+  // Nothing is known of it now.
+  if (before !== undefined && !(isHeard && isShown)) return { ...before, atMs: nowMs };
+  const wellMs = before?.wellMs !== undefined && before.disturbedMs === disturbedMs ? before.wellMs + passedMs : 0;
+  return { ...now, wellMs, longestMs: Math.max(longestMs, wellMs), wasWell: wasWell || isReady === true };
+}
+
+/** Whether a release has proved itself, or no containers can show that. */
+export function isProof({ phase, runs }: Pick<ReleaseStatus, 'phase' | 'runs'>): boolean {
+  return phase === 'proven' || runs === undefined;
 }
 
 /**

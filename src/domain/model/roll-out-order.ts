@@ -133,12 +133,15 @@ export function isControlPlane(labels: Labels | undefined): boolean {
   return labels !== undefined && Object.hasOwn(labels, CONTROL_PLANE_LABEL);
 }
 
+/** Of nodes that a label chooses as canaries. */
+export const CANARY_PLACE = 0;
+
 /**
  * The place of a node by its labels. Nodes of a lower place come first; those of one place form a
  * group.
  */
 export function placeOf({ controlPlane, groups, canary }: RollOutOrder, labels: Labels): number {
-  if (typeof canary?.nodes === 'string' && selects(canary.nodes, labels)) return 0;
+  if (typeof canary?.nodes === 'string' && selects(canary.nodes, labels)) return CANARY_PLACE;
   const group = groups.findIndex((selector) => selects(selector, labels));
   const inGroups = 1 + (group < 0 ? groups.length : group);
   if (controlPlane === 'with') return inGroups;

@@ -66,5 +66,6 @@ export const EXAMPLES: Readonly<Record<string, string>> = {
   'F-35': "It is not activated: it waits for the lock of locks.example.com: all slots are locked (semaphore_full).",
   'F-36': "It is not activated: it waits until worker-1 has run it and was Ready for 2 min.",
   'F-37': "It is not activated: it waits, since worker-1 is not Ready: no more than 1 node may be unavailable at once.",
+  'F-38': "It is not activated: no node that takes part has the label spare, which chooses its canaries.",
   'H-01': "It is not activated: hook before-activate (before.service) waits for the attached files of the release.",
 };

@@ -92,6 +92,10 @@ const HOLDS: Readonly<
     { data: { node: 'worker-3', more: 0, why: 'degraded' }, releasedBy: 'event' },
     { data: { node: LONG, more: 0, absent: LONG, why: 'silent' }, releasedBy: 'event' },
   ],
+  'fleet/no-canary': [
+    { data: { selector: 'spare', nodes: '' }, releasedBy: 'event' },
+    { data: { selector: LONG, nodes: LONG }, releasedBy: 'event' },
+  ],
   'fleet/not-ready': [
     { data: { node: 'worker-3', more: 2, phase: 'preloading', percent: 40 }, releasedBy: 'event' },
     { data: { node: LONG, more: 1_000_000, absent: LONG }, releasedBy: 'event' },

@@ -187,6 +187,7 @@ export const HOLDS: { readonly [C in Code]: HoldEntry<DataOf<C>> } = {
       what: 'the Nodes of the cluster are read first',
       more: why === undefined ? ': nobody needed them before' : `: the order needs their labels. ${why}`,
     }),
+    remedy: (release) => `they are read once the Kubernetes API answers; ${ANYWAY(release)}`,
     isQuiet: true,
   },
   'fleet/nobody-known': {
@@ -209,6 +210,14 @@ export const HOLDS: { readonly [C in Code]: HoldEntry<DataOf<C>> } = {
     }),
     remedy: (release) =>
       `see 'stickpin history ${release}' on that node for the cause, and repair it; then plug in a newer release, or run 'stickpin activate ${release}'`,
+    needsPerson: true,
+  },
+  'fleet/no-canary': {
+    says: ({ selector, nodes }, { name }) => ({
+      what: `no node that takes part has the label ${name(selector)}, which chooses its canaries`,
+      more: nodes === '' ? '' : `: left out is ${nodes}`,
+    }),
+    remedy: (release) => `uncordon or repair a node with this label, or label another one; ${ANYWAY(release)}`,
     needsPerson: true,
   },
   'fleet/not-ready': {

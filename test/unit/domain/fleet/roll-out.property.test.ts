@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import type { TurnRelease } from '../../../../src/domain/fleet/awaited-node.ts';
 import type { FleetNode, FleetView, ReleaseStatus } from '../../../../src/domain/fleet/node-status.ts';
 import { type Turn, turnOf } from '../../../../src/domain/fleet/roll-out.ts';
 import { NO_SIGHTINGS, type Sightings, sightingsAfter } from '../../../../src/domain/fleet/sightings.ts';
@@ -9,12 +10,14 @@ import { placeOf, type RollOutOrder, stricterOrder } from '../../../../src/domai
 
 const MINUTE = 60_000;
 const SETTLE = 2 * MINUTE;
+const ROUND = 3 * MINUTE;
 const RELEASE = {
   bundleId: digestFromHex('a'.repeat(64)),
   name: 'ocp',
   version: '4.13.7',
   arch: 'amd64',
   scheme: undefined,
+  replaces: '4.13.6',
 };
 const OWN = { name: 'ocp', version: '4.13.7', bundle: 'a'.repeat(16) };
 
@@ -25,6 +28,9 @@ const traits = fc.record({
   /** Before it has the release. */
   isReady: fc.boolean(),
 });
+type Traits = typeof traits extends fc.Arbitrary<infer One> ? One : never;
+/** Somebody has the label of the canaries. */
+const withSpare = (all: readonly Traits[], at = 0) => all.map((one, i) => (i === at ? { ...one, isSpare: true } : one));
 const orders: fc.Arbitrary<RollOutOrder> = fc.record({
   controlPlane: fc.constantFrom('first', 'last', 'with'),
   groups: fc.subarray(['zone=a', 'zone=b', '!spare']),
@@ -90,13 +96,16 @@ const NEXT: Readonly<Record<State, State>> = { ready: 'moving', moving: 'active'
 
 class Model {
   readonly nodes: readonly ModelNode[];
+  readonly release: TurnRelease;
   now = 0;
 
   constructor(
     readonly order: RollOutOrder,
-    all: readonly (typeof traits extends fc.Arbitrary<infer One> ? One : never)[],
+    all: readonly Traits[],
     readonly liar?: string,
   ) {
+    // Where no node is Ready, nothing of the stream runs yet.
+    this.release = all.some(({ isReady }) => isReady) ? RELEASE : { ...RELEASE, replaces: undefined };
     this.nodes = all.map((of, at) => new ModelNode(`n${at}`, of));
   }
 
@@ -111,8 +120,8 @@ class Model {
 
   /** One round of a node. @returns its turn, before it acts on it */
   act(self: ModelNode, view: FleetView): Turn {
-    self.sightings = sightingsAfter(self.sightings, view, this.now);
-    const turn = turnOf(RELEASE, view, this.order, { sightings: self.sightings, uptimeMs: this.now });
+    self.sees(view, this.now);
+    const turn = turnOf(this.release, view, this.order, { sightings: self.sightings });
     if (self.state !== 'ready' || turn.kind === 'go') {
       self.state = NEXT[self.state];
       if (self.state === 'active') self.activeAtMs = this.now;
@@ -123,6 +132,7 @@ class Model {
   /** All news arrive, and time passes, until nothing changes. */
   settle(among = this.nodes): void {
     for (let round = 0; round < 8 * among.length; round += 1) {
+      if (among.every(({ state }) => state === 'proven')) return;
       this.now += 31 * MINUTE;
       for (const self of among) {
         for (const other of among) self.hears(other);
@@ -131,7 +141,7 @@ class Model {
       for (const self of among) {
         const seen = this.view(self, undefined, among);
         for (const other of among) self.hears(other);
-        self.sightings = sightingsAfter(self.sightings, seen, this.now);
+        self.sees(seen, this.now);
       }
     }
   }
@@ -141,13 +151,26 @@ class ModelNode {
   state: State = 'ready';
   activeAtMs = Number.POSITIVE_INFINITY;
   sightings: Sightings = NO_SIGHTINGS;
+  private seen: { readonly view: FleetView; readonly now: number } | undefined;
   /** What it has heard of each node. */
   readonly heard = new Map<string, State>();
 
   constructor(
     readonly name: string,
-    readonly of: typeof traits extends fc.Arbitrary<infer One> ? One : never,
+    readonly of: Traits,
   ) {}
+
+  /** Its rounds since the last one saw nothing new. */
+  sees(view: FleetView, now: number): void {
+    if (this.seen !== undefined) {
+      const { view: before } = this.seen;
+      for (let at = this.seen.now + ROUND; at < now; at += ROUND) {
+        this.sightings = sightingsAfter(this.sightings, before, at);
+      }
+    }
+    this.sightings = sightingsAfter(this.sightings, view, now);
+    this.seen = { view, now };
+  }
 
   hears(other: ModelNode): void {
     this.heard.set(other.name, other.state);
@@ -249,7 +272,7 @@ describe('a roll-out over nodes that hear each other late', () => {
         const isReady = all[0]?.isReady ?? true;
         const model = new Model(
           order,
-          all.map((one) => ({ ...one, isReady })),
+          withSpare(all).map((one) => ({ ...one, isReady })),
         );
         for (const { at, hears } of moves) {
           const self = model.nodes[at % model.nodes.length];
@@ -275,8 +298,10 @@ describe('a roll-out over nodes that hear each other late', () => {
             const model = new Model(order, all);
             for (const [at, node] of model.nodes.entries()) self.heard.set(node.name, heard[at] ?? 'ready');
             const view = model.view(self);
-            const sightings = sightingsAfter(NO_SIGHTINGS, view, 0);
-            return turnOf(RELEASE, view, order, { sightings, uptimeMs: minutes * MINUTE }).kind === 'go';
+            self.sightings = NO_SIGHTINGS;
+            self.sees(view, 0);
+            self.sees(view, minutes * MINUTE);
+            return turnOf(RELEASE, view, order, { sightings: self.sightings }).kind === 'go';
           };
           if (goes(stricterOrder(signed, own))) expect(goes(signed)).toBe(true);
         }
@@ -379,7 +404,7 @@ describe('a roll-out with one node that lies', () => {
   it('comes to its end from everywhere once that node is removed', () => {
     fc.assert(
       fc.property(attacked, ([order, all, at, moves]) => {
-        const ready = all.map((one) => ({ ...one, isReady: true }));
+        const ready = withSpare(all, (at + 1) % all.length).map((one) => ({ ...one, isReady: true }));
         const model = run(order, ready, `n${at % all.length}`, moves, () => undefined);
         model.settle(model.honest);
         expect(model.honest.map(({ state }) => state)).toEqual(model.honest.map(() => 'proven'));

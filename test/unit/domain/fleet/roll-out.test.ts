@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { FleetNode, NodeFacts, ReleaseStatus } from '../../../../src/domain/fleet/node-status.ts';
 import { type OwnTurn, turnOf } from '../../../../src/domain/fleet/roll-out.ts';
-import { NO_SIGHTINGS, type Sightings, sightingsAfter } from '../../../../src/domain/fleet/sightings.ts';
+import { NO_SIGHTINGS, type Sightings, sightingKey, sightingsAfter } from '../../../../src/domain/fleet/sightings.ts';
 import { digestFromHex } from '../../../../src/domain/model/digest.ts';
 import {
   BY_NAME,
@@ -21,7 +21,10 @@ const RELEASE = {
   version: '4.13.7',
   arch: 'amd64',
   scheme: undefined,
+  replaces: '4.13.6',
 };
+const FIRST = { release: { replaces: undefined } };
+const ACTIVE = { phase: 'active', current: true, runs: true } as const;
 const DONE = { phase: 'activated', current: true } as const;
 const PROVEN = { phase: 'proven', current: true, runs: true } as const;
 const ILL = { isReady: false };
@@ -47,13 +50,16 @@ function node(name: string, release: Partial<ReleaseStatus> = {}, of: Partial<Of
 }
 
 /** Each node has been seen as it is for so long. */
-function seen(nodes: readonly FleetNode[], forMs = 0): Sightings {
-  return sightingsAfter(NO_SIGHTINGS, { self: '', nodes, peers: [] }, NOW - forMs);
+function seen(nodes: readonly FleetNode[], forMs = 0, before = NO_SIGHTINGS): Sightings {
+  const view = { self: '', nodes, peers: [] };
+  let sightings = sightingsAfter(before, view, NOW - forMs);
+  for (let leftMs = forMs; leftMs > 0; leftMs -= MINUTE) sightings = sightingsAfter(sightings, view, NOW - leftMs);
+  return sightingsAfter(sightings, view, NOW);
 }
 
 interface Over extends OwnTurn {
   readonly apiTrouble?: string;
-  readonly release?: Partial<typeof RELEASE & { replaces: string }>;
+  readonly release?: { readonly replaces: undefined };
   readonly self?: FleetNode;
 }
 
@@ -63,7 +69,6 @@ function turn(self: string, nodes: readonly FleetNode[], of: Partial<RollOutOrde
   const view = { self, nodes: [...nodes.filter(({ name }) => name !== self), own], peers: [] };
   const found = turnOf({ ...RELEASE, ...release }, { ...view, ...(apiTrouble && { apiTrouble }) }, order(of), {
     sightings: seen(nodes),
-    uptimeMs: NOW,
     ...ways,
   });
   const [why, left] = ['why' in found ? `: ${found.why}` : '', 'leftMs' in found ? ` ${found.leftMs}` : ''];
@@ -232,7 +237,7 @@ describe('canaries', () => {
   });
 
   it('must have proven it where containers show that, whatever they claim to have soaked', () => {
-    const active = [node('d', { phase: 'active', current: true, runs: true })];
+    const active = [node('d', ACTIVE)];
     expect(turn('a', active, { canary }, { sightings: seen(active, 10 * soakMs) })).toBe('soak d');
     const unseen = [node('d', DONE)];
     expect(turn('a', unseen, { canary }, { sightings: seen(unseen, soakMs) })).toBe('go');
@@ -255,7 +260,7 @@ describe('canaries', () => {
 
   it('hold the rest when they fall silent with the release before it is proven, or are not ready', () => {
     const silent = { isAbsent: true, isReady: false };
-    expect(turn('a', [node('d', DONE, silent), node('c')], { canary })).toBe('failed d: silent');
+    expect(turn('a', [node('d', ACTIVE, silent), node('c')], { canary })).toBe('failed d: silent');
     expect(
       turn(
         'a',
@@ -271,13 +276,13 @@ describe('canaries', () => {
   it('begin their soak anew with a restart of containers, and when they were not ready', () => {
     const soaked = seen([node('d', PROVEN)], soakMs);
     const view = (one: FleetNode) => ({ self: 'a', nodes: [one, node('a')], peers: [] });
-    const since = (one: FleetNode) =>
-      [...sightingsAfter(soaked, view(one), NOW).values()].map(({ sinceMs }) => sinceMs);
-    expect(since(node('d', PROVEN))).toEqual([NOW - soakMs]);
-    expect(since(node('d', { ...PROVEN, disturbedMs: 7 }))).toEqual([NOW]);
-    expect(since(node('d', PROVEN, ILL))).toEqual([NOW]);
-    expect(since(node('d', { ...PROVEN, runs: false }))).toEqual([]);
-    expect(since(node('d', { ...PROVEN, fails: true }))).toEqual([]);
+    const wellMs = (one: FleetNode) =>
+      sightingsAfter(soaked, view(one), NOW + 1_000).get(sightingKey('d', 'a'.repeat(16)))?.wellMs;
+    expect(wellMs(node('d', PROVEN))).toBe(soakMs + 1_000);
+    expect(wellMs(node('d', { ...PROVEN, disturbedMs: 7 }))).toBe(0);
+    expect(wellMs(node('d', PROVEN, ILL))).toBeUndefined();
+    expect(wellMs(node('d', { ...PROVEN, runs: false }))).toBeUndefined();
+    expect(wellMs(node('d', { ...PROVEN, fails: true }))).toBeUndefined();
     expect(sightingsAfter(soaked, undefined, NOW)).toBe(soaked);
   });
 });
@@ -298,20 +303,19 @@ describe('a node that has activated', () => {
     [{ done: 'proven' } as const, {}],
     [{}, { apiTrouble: 'The Kubernetes API does not answer.' }],
   ])('must have proven it where the order says so, and where no API server answers: %j %j', (of, over) => {
-    const active = { phase: 'active', current: true, runs: true } as const;
-    expect(turn('b', [node('a', active)], of, over)).toBe('settle a');
+    expect(turn('b', [node('a', ACTIVE)], of, over)).toBe('settle a');
     expect(turn('b', [node('a', PROVEN)], of, over)).toBe('go');
     expect(turn('b', [node('a', DONE)], of, over)).toBe('go');
   });
 
   it('has failed when it is not ready for minutes, degraded, silent, or went back', () => {
-    const ill = [node('a', DONE, ILL), node('c')];
-    const minutes = (count: number) => ({ sightings: seen(ill, count * MINUTE) });
+    const ill = [node('a', ACTIVE, ILL), node('c')];
+    const minutes = (count: number) => ({ sightings: seen(ill, count * MINUTE, seen([node('a', ACTIVE)])) });
     expect(turn('b', ill, { maxUnavailable: [3] }, minutes(4))).toBe('go');
     expect(turn('b', ill, { maxUnavailable: [3] }, minutes(5))).toBe('failed a: not-ready');
     expect(turn('b', [node('a', { ...PROVEN, degraded: true })])).toBe('failed a: degraded');
     expect(turn('b', [node('c', { phase: 'activated', reason: 'engine/rolled-back' })])).toBe('failed c: rolled-back');
-    expect(turn('b', [node('a', DONE, { isAbsent: true })])).toBe('failed a: silent');
+    expect(turn('b', [node('a', ACTIVE, { isAbsent: true })])).toBe('failed a: silent');
   });
 
   it('holds nobody by its failure where the order allows more', () => {
@@ -319,6 +323,145 @@ describe('a node that has activated', () => {
     const back = { phase: 'activated', reason: 'engine/rolled-back' } as const;
     expect(turn('b', [node('a', back)], two)).toBe('go');
     expect(turn('b', [node('a', back), node('c', back)], two)).toBe('failed a: rolled-back');
+  });
+
+  it('keeps no later group waiting by its failure where the order allows more, but always as a canary', () => {
+    const zones = { groups: ['zone=a', 'zone=b'], pauseAfterFailures: 2, maxUnavailable: [2] };
+    const a = (release: Partial<ReleaseStatus>, of: Partial<Of> = {}) =>
+      node('a', release, { labels: { zone: 'a' }, ...of });
+    const self = node('b', {}, { labels: { zone: 'b' } });
+    const ill = [a(ACTIVE, ILL), node('c')];
+    const failed = { self, sightings: seen(ill, 5 * MINUTE, seen([a(ACTIVE)])) };
+    expect(turn('b', ill, zones, failed)).toBe('go');
+    expect(turn('b', [a({ ...PROVEN, fails: true, degraded: true })], zones, { self })).toBe('go');
+    expect(turn('b', ill, { ...zones, canary: { nodes: 'zone=a', soakMs: 0 } }, failed)).toBe('failed a: not-ready');
+    const back = a({ phase: 'activated', current: true, reason: 'engine/rolled-back' });
+    expect(turn('b', [back], { ...zones, canary: { nodes: 2, soakMs: 0 } }, { self })).toBe('failed a: rolled-back');
+  });
+});
+
+describe('a node that was not Ready before the roll-out', () => {
+  const ill = node('a', ACTIVE, ILL);
+  const wide = { maxUnavailable: [3] };
+
+  it('has not failed, however long it stays so, and leaves the next one that is not Ready its turn', () => {
+    const before = seen([node('a', {}, ILL), node('c')], 10 * MINUTE);
+    const nodes = [ill, node('c')];
+    const later = (minutes: number) => ({ sightings: seen(nodes, minutes * MINUTE, before) });
+    expect(turn('b', nodes, wide, later(60))).toBe('go');
+    expect(turn('b', nodes, {}, later(60))).toBe('unavailable a: not-ready');
+    const self = node('b', {}, ILL);
+    const settleMs = 2 * MINUTE;
+    expect(turn('b', nodes, { settleMs }, { self, ...later(4) })).toBe('unavailable a: not-ready');
+    expect(turn('b', nodes, { settleMs }, { self, ...later(5) })).toBe('go');
+  });
+
+  it('has failed where it was Ready meanwhile', () => {
+    const before = seen([node('a', ACTIVE)], 0, seen([node('a', {}, ILL)]));
+    const nodes = [ill, node('c')];
+    expect(turn('b', nodes, wide, { sightings: seen(nodes, 5 * MINUTE, before) })).toBe('failed a: not-ready');
+  });
+
+  it.each<[string, Partial<ReleaseStatus>]>([
+    ['has proved it', PROVEN],
+    ['has run it for settle, and no containers can show it', DONE],
+  ])('has not failed by the release once it %s', (_what, release) => {
+    const nodes = [node('a', release, ILL), node('c')];
+    const well = seen([node('a', release)], 2 * MINUTE);
+    const sightings = seen(nodes, 60 * MINUTE, well);
+    expect(turn('b', nodes, { ...wide, settleMs: 2 * MINUTE }, { sightings })).toBe('go');
+    const off = [node('a', release, { ...ILL, isAbsent: true }), node('c')];
+    expect(turn('b', off, { settleMs: 2 * MINUTE }, { sightings: seen(off, 60 * MINUTE, well) })).toBe('go');
+  });
+
+  it('fails nobody at the first install, where the next one that is not Ready may need the release', () => {
+    const nodes = [ill, node('c')];
+    const sightings = seen(nodes, 5 * MINUTE, seen([node('a', ACTIVE)]));
+    const self = node('b', {}, ILL);
+    expect(turn('b', nodes, {}, { self, sightings })).toBe('failed a: not-ready');
+    expect(turn('b', nodes, {}, { self, sightings, ...FIRST })).toBe('go');
+    expect(turn('b', nodes, {}, { sightings, ...FIRST })).toBe('failed a: not-ready');
+  });
+});
+
+describe('a node whose kubelet is not known', () => {
+  const apiTrouble = 'The Kubernetes API does not answer.';
+  const wellMs = (after: Sightings, release: Partial<ReleaseStatus>, of: Partial<Of> & { unknown?: true } = {}) => {
+    const { unknown, ...facts } = of;
+    const view = {
+      self: 'b',
+      nodes: [node('a', release, facts), node('c')],
+      peers: [],
+      ...(unknown && { apiTrouble }),
+    };
+    return sightingsAfter(after, view, NOW + MINUTE).get(sightingKey('a', 'a'.repeat(16)))?.wellMs;
+  };
+
+  it('goes on with its time, and never begins it after it was not Ready before it has proved the release', () => {
+    const well = seen([node('a', ACTIVE)], 5 * MINUTE);
+    expect(wellMs(well, ACTIVE, { unknown: true })).toBe(6 * MINUTE);
+    const ill = seen([node('a', ACTIVE, ILL), node('c')], 5 * MINUTE);
+    const unknown = sightingsAfter(
+      ill,
+      { self: 'b', nodes: [node('a', ACTIVE), node('c')], peers: [], apiTrouble },
+      NOW + MINUTE / 2,
+    );
+    expect(wellMs(unknown, ACTIVE)).toBe(0);
+    expect(wellMs(unknown, PROVEN, { unknown: true })).toBe(0);
+    const proven = sightingsAfter(
+      unknown,
+      { self: 'b', nodes: [node('a', PROVEN), node('c')], peers: [], apiTrouble },
+      NOW + MINUTE / 2,
+    );
+    expect(wellMs(proven, PROVEN, { unknown: true })).toBe(MINUTE / 2);
+  });
+
+  it('gets no time while it is silent', () => {
+    const well = seen([node('a', PROVEN)], 5 * MINUTE);
+    expect(wellMs(well, PROVEN, { unknown: true, isSilent: true })).toBe(5 * MINUTE);
+  });
+
+  it('gets no time for a gap, as after a restart', () => {
+    const well = seen([node('a', PROVEN)], 5 * MINUTE);
+    const view = { self: 'b', nodes: [node('a', PROVEN), node('c')], peers: [] };
+    const later = sightingsAfter(well, view, NOW + 60 * MINUTE);
+    expect(later.get(sightingKey('a', 'a'.repeat(16)))?.wellMs).toBe(5 * MINUTE);
+  });
+});
+
+describe('the first release of a stream', () => {
+  it('needs no soak, and waits for no canary that is not there', () => {
+    const canary = { nodes: 1, soakMs: 60 * MINUTE };
+    const nodes = [node('d', ACTIVE)];
+    expect(turn('a', nodes, { canary })).toBe('soak d');
+    expect(turn('a', nodes, { canary }, FIRST)).toBe('go');
+    expect(turn('a', nodes, { canary: { ...canary, nodes: 'spare' } }, FIRST)).toBe('go');
+  });
+
+  it('is none where another node has an earlier one', () => {
+    const canary = { nodes: 1, soakMs: 60 * MINUTE };
+    const nodes = [node('d', ACTIVE), { ...node('e'), status: later('4.13.6') }];
+    expect(turn('a', nodes, { canary }, FIRST)).toMatch(/^(not-ready|soak)/);
+  });
+});
+
+describe('canaries that a label chooses', () => {
+  const spare = { canary: { nodes: 'spare', soakMs: 0 } };
+  const labels = { spare: '' };
+  const found = (...nodes: readonly FleetNode[]) =>
+    turnOf(RELEASE, { self: 'b', nodes: [node('b'), ...nodes], peers: [] }, order(spare));
+
+  it('hold the others when they are gone or left out', () => {
+    expect(found(node('a'))).toMatchObject({ kind: 'no-canary', selector: 'spare', names: [] });
+    expect(found(node('a'), node('z', {}, { labels, isCordoned: true }))).toMatchObject({ names: ['z'] });
+    expect(found(node('a'), node('z', {}, { labels, isAbsent: true, isReady: false }))).toMatchObject({ names: ['z'] });
+  });
+
+  it('hold nobody where a person lifted the pause of the one that went back, or it has a later release', () => {
+    const back = { phase: 'activated', current: true, reason: 'engine/rolled-back' } as const;
+    expect(found(node('z', back, { labels }))).toMatchObject({ kind: 'failed' });
+    expect(found(node('z', { ...back, back: true }, { labels }))).toMatchObject({ kind: 'go' });
+    expect(found({ ...node('z', {}, { labels }), status: later('4.13.8') })).toMatchObject({ kind: 'go' });
   });
 });
 
@@ -362,7 +505,7 @@ describe('the control plane', () => {
   const labels = { 'node-role.kubernetes.io/control-plane': '' };
   const plane = (name: string, release: Partial<ReleaseStatus> = {}, of: Partial<Of> = {}) =>
     node(name, release, { labels, ...of });
-  const upgrade = { release: { replaces: '4.13.6' }, self: plane('b') };
+  const upgrade = { self: plane('b') };
   const wide = { maxUnavailable: [9] };
 
   it.each<[string, FleetNode, string]>([
@@ -378,6 +521,12 @@ describe('the control plane', () => {
   ])('loses no second node, however many may be unavailable: %s', (_what, one, expected) => {
     expect(turn('b', [one], wide, upgrade)).toBe(expected);
     expect(turn('b', [one, node('z')], wide, { ...upgrade, self: plane('b', {}, ILL) })).toBe(expected);
+  });
+
+  it('takes no slot of the workers with a node that never ran stickpin', () => {
+    const dead = withoutReport(plane('c', {}, { ...ILL, isAbsent: true }));
+    expect(turn('b', [dead])).toBe('go');
+    expect(turn('b', [plane('c', PROVEN, ILL)])).toBe('unavailable c: not-ready');
   });
 
   it('is not held by workers beyond the usual', () => {
@@ -401,8 +550,7 @@ describe('a node that is not Ready itself', () => {
     expect(turn('b', all, {}, { self })).toBe('before a');
     expect(turn('a', [self, node('c', {}, ILL)], {}, { self: node('a', {}, ILL) })).toBe('go');
     const first = [node('a', DONE, ILL), node('c', {}, ILL)];
-    const view = { self: 'b', nodes: [...first, self], peers: [] };
-    const sightings = sightingsAfter(NO_SIGHTINGS, view, NOW - MINUTE);
+    const sightings = seen([...first, self], MINUTE);
     expect(turn('b', first, { settleMs: MINUTE }, { self, sightings })).toBe('go');
   });
 
@@ -410,7 +558,7 @@ describe('a node that is not Ready itself', () => {
     const labels = { 'node-role.kubernetes.io/control-plane': '' };
     const own = { self: node('b', {}, { labels, ...ILL }) };
     const others = [node('a', PROVEN, { labels }), node('c', {}, { labels, ...ILL })];
-    expect(turn('b', others, {}, { ...own, sightings: seen(others, MINUTE) })).toBe('go');
-    expect(turn('b', others, {}, { ...own, release: { replaces: '4.13.6' } })).toBe('unavailable c: not-ready');
+    expect(turn('b', others, {}, { ...own, ...FIRST, sightings: seen(others, MINUTE) })).toBe('go');
+    expect(turn('b', others, {}, own)).toBe('unavailable c: not-ready');
   });
 });

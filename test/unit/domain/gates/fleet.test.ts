@@ -15,6 +15,7 @@ const bundle = stored(verified(), { readyAt: NOON });
 /** Done is a node at once that runs the release. */
 const SETTLED = { ...BY_NAME, settleMs: 0 };
 const policy = { ...POLICY, fleet: { ...POLICY.fleet, enabled: true, order: SETTLED } };
+const before = stored(verified({ version: '4.13.6', sequence: 6 }), { activatedAt: NOON });
 const id = hexOf(bundle.bundleId).slice(0, 16);
 const node = (name: string, release: object | undefined, isAbsent = false): FleetNode => ({
   name,
@@ -157,25 +158,56 @@ describe('the gate of the fleet', () => {
     expect(of({})).toContain('the Nodes of the cluster are read first');
     expect(of({ readLabels: ['zone'] })).toContain('it waits for worker-3 to activate it');
     expect(of({ readLabels: ['zone'], apiTrouble: 'No answer.' })).toContain('worker-3');
-    expect(of({ apiTrouble: 'No answer.' }, [node('worker-3', {})])).toContain(
+    const away = { ...view(node('worker-3', {})), apiTrouble: 'No answer.', search: 'long' as const };
+    expect(text({ ...labelled, bundles: [before, bundle], fleet: away })).toContain(
       'the order needs their labels. No answer.',
     );
+  });
+
+  it('goes by name at the first release of a stream, and alone, also where nobody reads the labels', () => {
+    const order = { ...SETTLED, groups: ['zone=a'], controlPlane: 'last' as const };
+    const labelled = { policy: { ...policy, fleet: { ...policy.fleet, order } } };
+    const away = { apiTrouble: 'No answer.', search: 'long' as const };
+    const first = (name: string) => text({ ...labelled, fleet: { ...view(node(name, {})), ...away } });
+    expect(first('worker-1')).toContain('it waits for worker-1 to activate it');
+    expect(first('worker-3')).toBe('pass');
+    const alone = { ...labelled, bundles: [before, bundle], now: NOON + 3_600_000 };
+    expect(text({ ...alone, fleet: { ...view(node('worker-2', {})), ...away } })).toBe('pass');
+  });
+
+  it('ends what has begun, also after a restart, whatever is known of the others', () => {
+    const begun = { ...bundle, activationBegunAt: NOON };
+    const fleet = view(node('worker-1', {}));
+    expect(text({ fleet })).not.toBe('pass');
+    expect(text({ fleet, bundle: begun })).toBe('pass');
+    expect(text({ fleet: undefined, bundle: begun })).toBe('pass');
+    expect(text({ fleet: { ...fleet, isOld: true }, bundle: begun })).toBe('pass');
+  });
+
+  it('says which label chooses canaries that are not there', () => {
+    const canary = { nodes: 'spare', soakMs: 0 };
+    const labelled = { policy: { ...policy, fleet: { ...policy.fleet, order: { ...SETTLED, canary } } } };
+    const of = (...nodes: readonly FleetNode[]) =>
+      text({ ...labelled, bundles: [before, bundle], fleet: { ...view(...nodes), readLabels: ['spare'] } });
+    const words = 'no node that takes part has the label spare, which chooses its canaries';
+    expect(of(withFacts(node('worker-1', {}), {}))).toBe(words);
+    const cordoned = withFacts(node('worker-1', {}), { labels: { spare: '' }, isCordoned: true });
+    expect(of(cordoned)).toBe(`${words}: left out is worker-1`);
   });
 
   it('measures by the clock of this node how long another one runs the release', () => {
     const fleet = view(withFacts(node('worker-1', { phase: 'active', current: true, runs: true }), {}));
     const slow = { ...policy, fleet: { ...policy.fleet, order: BY_NAME } };
-    const boot = (uptimeMs: number) => ({ bootId: 'now', uptimeMs });
-    const sightings = sightingsAfter(NO_SIGHTINGS, fleet, 1_000);
-    const at = (uptimeMs: number) => gate({ fleet, policy: slow, sightings, boot: boot(uptimeMs) });
+    const begun = sightingsAfter(NO_SIGHTINGS, fleet, 1_000);
+    const at = (uptimeMs: number) =>
+      gate({ fleet, policy: slow, bundles: [before, bundle], sightings: sightingsAfter(begun, fleet, uptimeMs) });
     expect(at(31_000)).toMatchObject({ hold: { code: 'fleet/settle', checkAgainAt: NOON + 90_000 } });
     expect(at(121_000)).toEqual({ kind: 'pass' });
-    expect(gate({ fleet, policy: slow, boot: boot(121_000) })).toMatchObject({ hold: { code: 'fleet/settle' } });
+    expect(gate({ fleet, policy: slow })).toMatchObject({ hold: { code: 'fleet/settle' } });
   });
 
   describe('of a node that knows no other one', () => {
     const hourMs = 3_600_000;
-    const before = stored(verified({ version: '4.13.6', sequence: 6 }), { activatedAt: NOON });
     const unsure = { fleet: { ...view(), apiTrouble: 'It was not asked yet.' }, bundles: [before, bundle] };
 
     const long = { ...unsure, fleet: { ...unsure.fleet, search: 'long' as const } };
@@ -322,7 +354,7 @@ describe('the gate of the fleet', () => {
     const run = { hook: 'before-activate', unit, bundleId: bundle.bundleId, event: 0 } as const;
     const hooked = { ...policy, hooks: { ...policy.hooks, 'before-activate': unit } };
     const begun = { ...cordoned, policy: hooked, hooks: { ...NO_HOOKS, running: [{ ...run, startedAt: NOON }] } };
-    expect(text(begun)).toContain('it waits for worker-1 to activate it');
+    expect(text(begun)).toBe('pass');
     // After a restart of the daemon nothing is known of the hook any more.
     const restarted = { ...begun, hooks: NO_HOOKS };
     expect(text(restarted)).toContain('it waits for worker-1 to activate it');
@@ -352,8 +384,9 @@ describe('the gate of the fleet', () => {
       const self = withFacts(node('worker-2', {}), { labels: master });
       const fleet = { ...view(proven, self), readLabels };
       const own = { ...each, fleet: { ...each.fleet, order: { ...BY_NAME, canary: { nodes: 9, soakMs: 3_600_000 } } } };
-      expect(text({ ...inOrder, fleet })).toContain('it waits until canary worker-1 has run it well for 5 min');
-      expect(text({ ...inOrder, policy: own, fleet })).toContain('for 1 h');
+      const later = { ...inOrder, bundles: [before, signed] };
+      expect(text({ ...later, fleet })).toContain('it waits until canary worker-1 has run it well for 5 min');
+      expect(text({ ...later, policy: own, fleet })).toContain('for 1 h');
     });
 
     it('reports when it has begun, what shows that it runs, and the labels that it needs', () => {
