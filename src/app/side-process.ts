@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util';
 import { loadSettings, NODE_SOURCES, type SettingsSources } from '../config/load-settings.ts';
-import { startFaultLine, statusText, wrongSettingsLine } from '../domain/report/status/line.ts';
+import { startFaultLine, statusText, wrongSettingsLine } from '../domain/report/line.ts';
 import type { Settings } from '../domain/settings/settings.ts';
 import { type ClosableLog, createLog } from '../host/log.ts';
 import { createServiceNotifier, type SystemdNotifier } from '../host/notify.ts';

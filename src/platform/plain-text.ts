@@ -51,6 +51,17 @@ export function clip(text: string, maxLength: number): string {
   return `${text.slice(0, maxLength - 1).replace(/[\ud800-\udbff]$/, '')}…`;
 }
 
+/** With `…` where it is cut: at a word, and not within a command or what is in double quotes. */
+export function cutAtWord(text: string, maxLength: number): string {
+  if (text.length <= maxLength) return text;
+  const begin = clip(text, maxLength).slice(0, -1);
+  const words = begin
+    .replace(/\s?\S*$/, '')
+    .replace(/^((?:[^"]|"[^"]*")*?)\s*"[^"]*$/, '$1')
+    .replace(/[,;:]?(?: \w+)? '(?:stickpin|systemctl|journalctl|crio) [^']*$/, '');
+  return `${(words || begin).replace(/[\s,;:.]+$/, '')}…`;
+}
+
 /** Of names that nobody reads as words of a message. They need no quotes in a shell, too. */
 const PLAIN_NAME = /^[\p{L}\p{M}\p{N}._:@%+=,~-]*$/u;
 

@@ -12,6 +12,12 @@ import type { KeyRotation, RejectedName, Verdict } from '../domain/trust/approva
 import type { RevocationRecord } from '../domain/trust/revocation-record.ts';
 
 /** An event of the history. `at`: milliseconds since the epoch. */
+/** @see StateStore.rollBack */
+export interface RollbackWhy {
+  readonly text: string;
+  readonly isByHand?: true;
+}
+
 export interface EventRow {
   readonly at: number;
   readonly kind: string;
@@ -99,14 +105,13 @@ export interface StateStore {
   /**
    * Also requests the activation of the bundle `next`.
    *
-   * @param byHand a person did it. `reason`: what is shown once that is done; default: the message
-   * of `event`
+   * @param why what is shown once that is done, and whether a person did it
    */
   rollBack(
     bundleId: BundleId,
     event: EventRow,
     next: { readonly bundleId: BundleId; readonly event: EventRow },
-    byHand?: { readonly reason: string },
+    why: RollbackWhy,
   ): void;
   /** Since when each condition of each bundle has its status. No I/O. */
   conditions(): ReadonlyMap<BundleId, ConditionMarks>;

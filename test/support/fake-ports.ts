@@ -441,11 +441,10 @@ function createFakeStore(initial: readonly StoredBundle[]): FakeStore {
       write(event);
       bundles = [...bundles, bundle];
     },
-    rollBack: (bundleId, event, next, byHand) => {
+    rollBack: (bundleId, event, next, { text, isByHand }) => {
       write(event);
       write(next.event);
-      const rolledBackReason = byHand?.reason ?? event.message;
-      change(bundleId, { rolledBackAt: event.at, rolledBackReason, isRolledBackByHand: byHand && true });
+      change(bundleId, { rolledBackAt: event.at, rolledBackReason: text, isRolledBackByHand: isByHand });
       change(next.bundleId, { activationRequestedAt: next.event.at });
     },
     forget: (bundleId) => {

@@ -4,7 +4,7 @@ import { parseArgs } from 'node:util';
 import { ApiService } from '../../api/service.ts';
 import { NODE_SOURCES, type SettingsSources } from '../../config/load-settings.ts';
 import { keepSettings, loadUsableSettings } from '../../config/usable-settings.ts';
-import { startFaultLine, statusText } from '../../domain/report/status/line.ts';
+import { startFaultLine, statusText } from '../../domain/report/line.ts';
 import type { Settings } from '../../domain/settings/settings.ts';
 import { SystemBus } from '../../host/bus/system-bus.ts';
 import { SyncProgram } from '../../host/disk-sync.ts';

@@ -227,11 +227,8 @@ export type ReleaseReason =
       'engine/tag-contested',
       { bundle: BundleLabel; tag: string; reference: string; names?: string; times: number }
     >
-  /** `recorded`: the stored sentence. `open`: the activation of the earlier release is not done. */
-  | Conclusion<
-      'engine/rolled-back',
-      { recorded: string; isByHand?: boolean; open?: { readonly from: BundleLabel; readonly to: BundleLabel } }
-    >;
+  /** `recorded`: the stored text. `to`: the earlier release, while its activation is not done. */
+  | Conclusion<'engine/rolled-back', { bundle: BundleLabel; recorded: string; isByHand?: boolean; to?: BundleLabel }>;
 
 export function labelOf({ name, version }: BundleLabel): BundleLabel {
   return { name, version };

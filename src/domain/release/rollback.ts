@@ -141,8 +141,8 @@ export function rollbackReason(
   const { payload, rolledBackReason: recorded, isRolledBackByHand: isByHand } = bundle;
   if (!isRolledBack(bundle) || recorded === undefined) return undefined;
   const to = goesBackTo(bundle, bundles);
-  const open = to && { from: labelOf(payload), to: labelOf(to.payload) };
-  return { code: 'engine/rolled-back', data: defined({ recorded, isByHand, open }) };
+  const data = { bundle: labelOf(payload), recorded, isByHand, to: to && labelOf(to.payload) };
+  return { code: 'engine/rolled-back', data: defined(data) };
 }
 
 /** Undefined when its activation is done, or when something else was activated since. */

@@ -252,3 +252,8 @@ export function shortCode(code: string): string {
 export function doesAbout(code: string): Does {
   return BY_CODE.get(code)?.does ?? 'call-support';
 }
+
+/** What a code means, as a sentence for somebody who has only the screen of the node. */
+export function meaningOf(code: string): string {
+  return `${(BY_CODE.get(code) ?? BY_CODE.get('unforeseen'))?.means ?? ''}.`;
+}

@@ -1,6 +1,3 @@
-import { sentence } from '../../platform/plain-text.ts';
-import { clausesOf, sentencesOf } from './fitted.ts';
-import { withoutRate } from './status/media-line.ts';
 import type { StatusReport } from './status-schema.ts';
 
 /** What a console shows, from far away and in plain ASCII: no font of a console lacks it. */
@@ -65,35 +62,11 @@ export function consoleText({ advice, operation, progress }: Shown, stepPercent 
   const lines = [
     ...large(words),
     '',
-    ...cut(wrapped(ascii(withoutRate(withoutShell(advice))))),
+    ...cut(wrapped(ascii(advice.atNode ?? advice.text))),
     ...(percent === undefined ? [] : ['', barOf(percent)]),
     ...(code === undefined ? [] : ['', `Code for the support: ${ascii(code)}`]),
   ];
   return lines.map((line) => `${line.trimEnd()}\n`).join('');
-}
-
-const COMMAND = /'(?:sudo )?(?:stickpin|systemctl|journalctl|crio|kubectl) |journalctl -/;
-
-/**
- * For somebody who can type no command: where support comes, what is wrong and whether the stick
- * must stay; otherwise the text without clauses that end in a command.
- */
-function withoutShell({ action, text, stay = '' }: Shown['advice']): string {
-  const sentences = sentencesOf(text);
-  const [wrong = ''] = clausesOf(sentences[0] ?? '');
-  const kept = action === 'call-support' ? [sentence(wrong), stay] : sentences;
-  return kept.map(withoutCommand).join(' ').trim();
-}
-
-function withoutCommand(text: string): string {
-  const at = text.search(COMMAND);
-  if (at < 0) return text;
-  const left = text
-    .slice(0, at)
-    .replace(/[,;:]?(?: or| and|,? then)?(?: (?:run|see))? $/i, '')
-    .replace(/(?:^|[,;:] )(?:(?:to|if|see|run)\b[^,;:]*|[^,;:]* with)$/i, '');
-  const [, more = ''] = /^'[^']*'[.…]? (.*)$/.exec(text.slice(at)) ?? [];
-  return [left === '' ? '' : sentence(left), withoutCommand(more)].filter((one) => one !== '').join(' ');
 }
 
 /** At most 99: images are stored after the last byte. Undefined while nothing is transferred. */

@@ -5,7 +5,7 @@ import type { Phase } from '../model/condition.ts';
 import { RULE_CODES } from '../model/reason.ts';
 import type { StoredBundle } from '../state/state.ts';
 import type { Does } from './actions.ts';
-import { BRIEF, type Names, WHOLE } from './fitted.ts';
+import { BRIEF, type Names, WHOLE } from './names.ts';
 import { endsAlone, HOLDS, type HoldClause, QUIET, WITHOUT_COMMAND } from './reasons/holds.ts';
 import type { ShownReason } from './reasons/reason-text.ts';
 
@@ -22,9 +22,9 @@ export function holdClause(hold: WithoutGate<ActivationHold>): string {
   return `${what}${more}`;
 }
 
-/** As {@link holdClause}, for a STATUS line. */
-export function briefHold(hold: ActivationHold, names: Names = BRIEF): string {
-  return clauseOf(hold, names).what;
+/** As {@link holdClause}, in its parts. */
+export function holdWords(hold: ActivationHold, names: Names): HoldClause {
+  return clauseOf(hold, names);
 }
 
 /** What a person does about it, without the stick of its release. */

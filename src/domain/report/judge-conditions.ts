@@ -19,8 +19,8 @@ import { currentIds, isProven, isRetired, isRolledBack } from '../release/record
 import type { PullCheckEnd } from '../state/checks.ts';
 import type { Memory } from '../state/memory.ts';
 import type { Observed, StoredBundle } from '../state/state.ts';
-import { withShortDigests } from './fitted.ts';
 import { heldReason } from './hold-text.ts';
+import { withShortDigests } from './names.ts';
 import { reasonText } from './reasons/reason-text.ts';
 import type { Snapshot } from './snapshot.ts';
 import { elsewhereText, pullCheckText } from './texts/release-text.ts';

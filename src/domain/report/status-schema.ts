@@ -258,9 +258,10 @@ export const statusReport = v.object({
       words: is(text, 'The words with which the STATUS line begins: `LEAVE THE STICK IN`.'),
       code: maybe(text, 'The short code of the reason, as `M-12`.'),
       text: is(text, 'What happens, as whole sentences.'),
+      atNode: maybe(text, 'The same for somebody at the node, who has a screen and no shell: without commands.'),
       stay: maybe(text, 'Why the stick must stay, where `words` do not say so; `text` has it too.'),
     }),
-    'What a person does now, and why: `action`, `words`, `code`, `text`, `stay`.',
+    'What a person does now, and why: `action`, `words`, `code`, `text`, `atNode`, `stay`.',
   ),
   needsPerson: is(
     v.array(needReport),

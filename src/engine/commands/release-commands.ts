@@ -60,8 +60,8 @@ function rollback(context: CommandContext, { stream }: { readonly stream: string
     const after = `It is not activated again automatically; 'stickpin activate ${commandName(from, bundles)}' tries it once more`;
     const message = `${one} is given up by hand, to go back to ${other}. ${after}`;
     const event = { at, kind: 'bundleRolledBack', bundleId: from.bundleId, message, ...authorOf(context) };
-    const reason = `${one} was rolled back to ${other} by hand. ${after}`;
-    store.rollBack(from.bundleId, event, { bundleId: to.bundleId, event: request }, { reason });
+    const text = `${one} was rolled back to ${other} by hand`;
+    store.rollBack(from.bundleId, event, { bundleId: to.bundleId, event: request }, { text, isByHand: true });
   }
   return bundleName(to.payload);
 }

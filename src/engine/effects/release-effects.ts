@@ -21,6 +21,7 @@ import {
   type Retirement,
   retiredEvent,
   rolledBackEvent,
+  rolledBackText,
   seenRunningEvent,
   signersEvent,
   takesOverEvent,
@@ -144,7 +145,7 @@ function recordRolledBack(context: EffectContext, bundle: StoredBundle, to: Bund
   record(context, rolledBackEvent(bundle, toTitle, context.store.load().bundles), (row) => {
     const message = `Activation of ${toTitle} was requested automatically, because it runs again`;
     const event = { at: row.at + 1, kind: 'activation-requested', bundleId: to, message };
-    context.store.rollBack(bundle.bundleId, row, { bundleId: to, event });
+    context.store.rollBack(bundle.bundleId, row, { bundleId: to, event }, { text: rolledBackText(bundle, toTitle) });
   });
 }
 

@@ -9,10 +9,10 @@ import {
 } from '../../domain/model/condition.ts';
 import type { BundleId } from '../../domain/model/digest.ts';
 import { judgeNodeConditions } from '../../domain/report/judge-conditions.ts';
+import { isStick } from '../../domain/report/names.ts';
 import { reportOf } from '../../domain/report/report.ts';
 import { bytesDone, type Snapshot } from '../../domain/report/snapshot.ts';
 import type { Progress } from '../../domain/report/status/media-line.ts';
-import { isStick } from '../../domain/report/status/stick-use.ts';
 import type { StatusReport } from '../../domain/report/status-schema.ts';
 import type { Memory, RunningTask } from '../../domain/state/memory.ts';
 import { reasonOf } from '../../platform/app-error.ts';

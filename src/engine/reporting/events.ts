@@ -110,10 +110,15 @@ export function containerReplacedEvent({ bundleId, payload }: StoredBundle, name
 }
 
 /** @param toTitle the release that runs again */
+export function rolledBackText({ payload }: StoredBundle, toTitle: string): string {
+  return `${bundleTitle(payload)} was rolled back: ${toTitle} runs again`;
+}
+
 export function rolledBackEvent(bundle: StoredBundle, toTitle: string, bundles: readonly StoredBundle[]): Event {
-  const { bundleId, payload } = bundle;
+  const { bundleId } = bundle;
   const name = commandName(bundle, bundles);
-  const message = `${bundleTitle(payload)} was rolled back: ${toTitle} runs again, and gets its tags back. It is not activated again automatically; 'stickpin activate ${name}' tries it once more, 'stickpin unpin ${name}' gives it up`;
+  const what = rolledBackText(bundle, toTitle);
+  const message = `${what}, and gets its tags back. It is not activated again automatically; 'stickpin activate ${name}' tries it once more, 'stickpin unpin ${name}' gives it up`;
   return { kind: 'bundleRolledBack', level: 'warn', bundleId, message };
 }
 

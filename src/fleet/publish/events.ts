@@ -1,9 +1,9 @@
 import type { ReleaseStatus } from '../../domain/fleet/node-status.ts';
 import { bundleTitle } from '../../domain/model/bundle.ts';
 import type { Phase } from '../../domain/model/condition.ts';
-import { shortened, withShortDigests } from '../../domain/report/fitted.ts';
+import { withShortDigests } from '../../domain/report/names.ts';
 import { digestOf } from '../../platform/digest.ts';
-import { oneLine, sentence } from '../../platform/plain-text.ts';
+import { cutAtWord, oneLine, sentence } from '../../platform/plain-text.ts';
 import { formatBytes, formatCount } from '../../platform/sizes.ts';
 import { releaseStatusesOf, shortBundle, stickWanted } from './node-status.ts';
 import type { OwnBundle, OwnReport } from './own-report.ts';
@@ -163,7 +163,7 @@ function event(
 }
 
 function withinBytes(message: string): string {
-  let text = shortened(message, MESSAGE_CHARACTERS);
-  while (Buffer.byteLength(text) > MESSAGE_CHARACTERS) text = shortened(text, Math.floor(text.length * 0.9));
+  let text = cutAtWord(message, MESSAGE_CHARACTERS);
+  while (Buffer.byteLength(text) > MESSAGE_CHARACTERS) text = cutAtWord(text, Math.floor(text.length * 0.9));
   return text;
 }

@@ -12,9 +12,9 @@ import { bundleTitle } from '../../domain/model/bundle.ts';
 import type { ConditionVerdict, Phase } from '../../domain/model/condition.ts';
 import { hexOf } from '../../domain/model/digest.ts';
 import type { Reason } from '../../domain/model/reason.ts';
-import { shortened, withShortDigests } from '../../domain/report/fitted.ts';
+import { withShortDigests } from '../../domain/report/names.ts';
 import { defined } from '../../platform/defined.ts';
-import { oneLine, sentence } from '../../platform/plain-text.ts';
+import { cutAtWord, oneLine, sentence } from '../../platform/plain-text.ts';
 import type { OwnBundle, OwnReport } from './own-report.ts';
 
 /** Leaves room for releases. */
@@ -253,7 +253,7 @@ function health(status: Health['status'], reason: string, message: string): Heal
     type: 'StickpinHealthy',
     status,
     reason,
-    message: shortened(withShortDigests(oneLine(message)), MESSAGE_CHARACTERS),
+    message: cutAtWord(withShortDigests(oneLine(message)), MESSAGE_CHARACTERS),
   };
 }
 

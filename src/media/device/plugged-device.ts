@@ -46,11 +46,11 @@ export class PluggedDevice implements PluggedMedium {
 
   async open(signal: AbortSignal): Promise<OpenMedium> {
     const { device, where } = this;
-    const { name, filesystem, usage } = device;
+    const { filesystem, usage } = device;
     if (filesystem === '' || usage !== 'filesystem') {
       const format = `format it as ${this.deps.filesystems.slice(0, 2).join(' or ')} and copy the bundle to it`;
       const next = `Write it again with 'stickpin bundle write', or ${format}`;
-      throw mediaError('media/filesystem', `${name} ${contentText(filesystem, usage)}. ${next}`);
+      throw mediaError('media/filesystem', `it ${contentText(filesystem, usage)}. ${next}`);
     }
     const present = await this.usableMount(signal);
     this.isOurs = present === undefined || present === where;
@@ -105,7 +105,7 @@ export class PluggedDevice implements PluggedMedium {
     const filesystem = filesystemMount(device.filesystem);
     if (refusal !== undefined || filesystem === undefined) {
       const why = refusal === undefined ? 'has an unknown filesystem' : filesystemText(refusal);
-      throw mediaError('media/filesystem', `${name} ${why}`);
+      throw mediaError('media/filesystem', `it ${why}`);
     }
     try {
       await makePrivateFolder(mountDirectory);

@@ -11,7 +11,7 @@ import { type PastRelease, type PastSpeaker, withSpeaker } from '../../domain/st
 import type { Stored, StoredBundle } from '../../domain/state/state.ts';
 import { type KeyRotation, NO_ROTATION, type RejectedName, type Verdict } from '../../domain/trust/approval.ts';
 import type { RevocationRecord } from '../../domain/trust/revocation-record.ts';
-import type { BundleChange, DocumentName, EventRow, Store } from '../../ports/state.ts';
+import type { BundleChange, DocumentName, EventRow, RollbackWhy, Store } from '../../ports/state.ts';
 import { parsePauses, parseSpeakers } from './documents.ts';
 import type { Recording } from './recording.ts';
 import {
@@ -148,10 +148,9 @@ export class SqliteState implements Omit<Store, 'mirror'> {
     bundleId: BundleId,
     event: EventRow,
     next: { readonly bundleId: BundleId; readonly event: EventRow },
-    byHand?: { readonly reason: string },
+    { text, isByHand }: RollbackWhy,
   ): void {
-    const rolledBackReason = byHand?.reason ?? event.message;
-    const fields = { rolledBackAt: event.at, rolledBackReason, isRolledBackByHand: byHand && true };
+    const fields = { rolledBackAt: event.at, rolledBackReason: text, isRolledBackByHand: isByHand };
     const following = { activationRequestedAt: next.event.at };
     this.recording.writeThrough(() => {
       this.bundleRows.set(bundleId, fields);

@@ -87,7 +87,12 @@ const CHANGES: Readonly<Record<string, (store: Store) => void>> = {
   'the begin of an activation': (store) => store.change(bundle.bundleId, { activationBegunAt: NOON }),
   'a retirement': (store) => store.change(bundle.bundleId, { retiredAt: NOON }, event('bundleRetired')),
   'a rollback': (store) =>
-    store.rollBack(bundle.bundleId, event('bundleRolledBack'), { bundleId: other.bundleId, event: event('next') }),
+    store.rollBack(
+      bundle.bundleId,
+      event('bundleRolledBack'),
+      { bundleId: other.bundleId, event: event('next') },
+      { text: 'it went back' },
+    ),
   'a cancellation': (store) => store.cancel([bundle.bundleId], [], event('cancelled')),
   'a verdict': (store) => store.setVerdict({ bundleId: bundle.bundleId, verdict: 'rejected', at: 1 }, event('no')),
   'a rejected name': (store) => store.rejectName({ name: 'a', version: '1', at: 1 }, event('no')),

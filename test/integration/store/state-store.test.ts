@@ -168,10 +168,9 @@ describe('state store', () => {
     store.change(bundle.bundleId, { activeAt: NOON + 1 }, event(NOON + 1, 'bundleActive'));
     store.change(bundle.bundleId, { soak });
     store.change(bundle.bundleId, { provenAt: NOON + 2 }, event(NOON + 2, 'bundleProven'));
-    store.rollBack(bundle.bundleId, event(NOON + 3, 'bundleRolledBack', { message: 'it went back' }), {
-      bundleId: other.bundleId,
-      event: event(NOON + 4, 'activation-requested'),
-    });
+    const back = event(NOON + 3, 'bundleRolledBack', { message: 'it went back, and why' });
+    const next = { bundleId: other.bundleId, event: event(NOON + 4, 'activation-requested') };
+    store.rollBack(bundle.bundleId, back, next, { text: 'it went back' });
     store.change(bundle.bundleId, { retiredAt: NOON + 4, removeImages: false }, event(NOON + 4, 'bundleRetired'));
     for (const reference of ['a@sha256:1', 'b@sha256:2', 'b@sha256:2']) store.setPulledByUs(reference, true);
     store.setPulledByUs('a@sha256:1', false);

@@ -231,10 +231,11 @@ export const EVERY_REASON: {
   'engine/rolled-back': {
     data: fc.record(
       {
+        bundle,
         recorded: words.map((text) => `ocp 4.13.7 was rolled back: ${text}`),
-        open: fc.record({ from: bundle, to: bundle }),
+        to: bundle,
       },
-      { requiredKeys: ['recorded'] },
+      { requiredKeys: ['bundle', 'recorded'] },
     ),
     says: /(was|is being) rolled back/,
   },

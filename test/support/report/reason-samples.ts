@@ -1,5 +1,5 @@
 import { digestFromHex } from '../../../src/domain/model/digest.ts';
-import type { Conclusion } from '../../../src/domain/report/fitted.ts';
+import type { Conclusion } from '../../../src/domain/report/entries.ts';
 
 type Samples = {
   readonly [Code in Conclusion['code']]: readonly Extract<Conclusion, { readonly code: Code }>['data'][];
@@ -142,10 +142,8 @@ export const REASON_SAMPLES: Samples = {
     { bundle, tag: reference, reference: 'quay.io/x/etcd@sha256:5f5f', times: 3 },
   ],
   'engine/rolled-back': [
-    {
-      recorded:
-        "ocp 4.13.7 was rolled back to ocp 4.13.6: etcd failed. It is not activated again automatically; 'stickpin activate ocp@4.13.7' tries it once more",
-    },
-    { recorded: '', open: { from: bundle, to: older } },
+    { bundle, recorded: 'ocp 4.13.7 was rolled back: ocp 4.13.6 runs again' },
+    { bundle, recorded: 'ocp 4.13.7 was rolled back to ocp 4.13.6 by hand', isByHand: true },
+    { bundle, recorded: '', to: older },
   ],
 };

@@ -3,8 +3,9 @@ import fc, { type Arbitrary } from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Reason } from '../../../src/domain/model/reason.ts';
 import { EXPLANATIONS } from '../../../src/domain/report/explain.ts';
-import { withShortDigests } from '../../../src/domain/report/fitted.ts';
-import { reasonText, reasonWithin } from '../../../src/domain/report/reasons/reason-text.ts';
+import { statusText } from '../../../src/domain/report/line.ts';
+import { withShortDigests } from '../../../src/domain/report/names.ts';
+import { reasonLine, reasonText } from '../../../src/domain/report/reasons/reason-text.ts';
 import { EVERY_REASON } from '../../support/report/every-reason.ts';
 import { suggestionFaults } from '../../support/report/suggested-commands.ts';
 
@@ -24,7 +25,7 @@ describe('each command of stickpin that a text suggests is one that the program 
     const texts = Object.entries(EVERY_REASON).flatMap(([code, { data }]: [string, { data: Arbitrary<unknown> }]) =>
       fc.sample(data, { numRuns: 20, seed: 1 }).flatMap((one) => {
         const reason = { code, data: one } as Reason;
-        return [reasonText(reason), withShortDigests(reasonText(reason)), reasonWithin(reason)];
+        return [reasonText(reason), withShortDigests(reasonText(reason)), statusText(reasonLine(reason))];
       }),
     );
     expect(await suggestionFaults(texts.join('\n'))).toEqual([]);

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { NARROW, startFaultLine, statusText, wrongSettingsLine } from '../../../src/domain/report/status/line.ts';
+import { startFaultLine, statusText, wrongSettingsLine } from '../../../src/domain/report/line.ts';
 import type { Progress } from '../../../src/domain/report/status/media-line.ts';
 import { restLine, statusLine } from '../../../src/domain/report/status/status-line.ts';
 import { streamNotes } from '../../../src/domain/report/stream-report.ts';
@@ -170,7 +170,7 @@ function failingLine(): string {
     bundles: assessment.bundles.map((entry) => ({ ...entry, phase: 'active' })),
     life: { ...assessment.life, soaks: new Map([[bundle.bundleId, soak]]) },
   });
-  return line.text(NARROW);
+  return statusText(line);
 }
 
 /** Notes that STATUS adds without a code. */

@@ -2,7 +2,6 @@ import type { Advisory } from '../../../domain/model/bundle.ts';
 import { shortCode } from '../../../domain/report/codes.ts';
 import type { RecordedBundle } from '../../../domain/report/parts/recorded-report.ts';
 import type { ShownReason } from '../../../domain/report/reasons/reason-text.ts';
-import { withoutRate } from '../../../domain/report/status/media-line.ts';
 import type { BundleReport, ImageState, StatusReport, TrustReport } from '../../../domain/report/status-schema.ts';
 import { oneLine } from '../../../platform/plain-text.ts';
 import { formatBytes, formatCount } from '../../../platform/sizes.ts';
@@ -158,9 +157,7 @@ export function storedHead({ writtenAt, isFromBefore }: StoredTime, { columns, h
 /** While the daemon does not run: no bar, and no time left. */
 export function renderStoredStatus(report: StatusReport, time: StoredTime, layout: Layout = {}): string {
   const progress = { doneBytes: 0, totalBytes: 0 };
-  const advice = { ...report.advice, text: withoutRate(report.advice.text) };
-  const still = { ...report, status: withoutRate(report.status), advice, progress };
-  return `${storedHead(time, layout)}${renderStatus(still, layout)}`;
+  return `${storedHead(time, layout)}${renderStatus({ ...report, progress }, layout)}`;
 }
 
 const LABELS: Readonly<Record<string, string>> = {

@@ -40,7 +40,7 @@ function damageEvent({ image, bundles, faults, next }: DamagedImage): Event {
   const title = bundle === undefined ? 'a release' : bundleTitle(bundle.payload);
   const names = bundles.map(({ payload }) => bundleName(payload)).join(', ');
   const what = faults.map(contentFaultText).join('; ');
-  const message = `The image ${reference} of ${names} is damaged on this node: ${what}. ${damageNextText(next.kind, title, base)}`;
+  const message = `The image ${reference} of ${names} is damaged on this node: ${what}. ${damageNextText(next.kind, { title, base })}`;
   return defined({ kind: 'imageDamaged', level: 'warn', message, image: reference, bundleId: bundle?.bundleId });
 }
 

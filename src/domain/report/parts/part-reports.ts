@@ -274,5 +274,6 @@ function nextOf(content: ImageContent, damage: DamagedImage | undefined): string
     return isPulledAgain ? "It is pulled again; if that fails, 'stickpin status' says why." : '';
   }
   if (!damage.isPresent && damage.next.kind === 'heal') return 'It is pulled again.';
-  return damageNextText(damage.next.kind, bundleTitle(bundle.payload), baseNeededBy(damage.image, bundle));
+  const about = { title: bundleTitle(bundle.payload), base: baseNeededBy(damage.image, bundle) };
+  return damageNextText(damage.next.kind, about);
 }

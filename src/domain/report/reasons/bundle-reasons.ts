@@ -2,7 +2,8 @@ import { assertNever } from '../../../platform/app-error.ts';
 import { bundleName } from '../../model/bundle.ts';
 import { shortDigest } from '../../model/digest.ts';
 import type { AdoptionReason, ReleaseReason, TrustReason } from '../../model/reason.ts';
-import { activateCommand, type Entries, type Names, type Said, sentencesOf } from '../fitted.ts';
+import type { Entries } from '../entries.ts';
+import { activateCommand, type Names } from '../names.ts';
 
 const SIGN_AGAIN = () => 'bring it signed again by a trusted key, or bring a newer release';
 const BRING = 'Bring it signed again by a trusted key, or bring a newer release';
@@ -24,14 +25,15 @@ export const REFUSAL_REASONS: Entries<AdoptionReason | TrustReason> = {
   'bundle/sequence': {
     says: (data, { title }) => {
       const { bundle, sequence } = data;
-      const reset = `run 'stickpin trust reset ${bundle.name}' and plug it in again`;
+      const reset = `If this bundle is meant, run 'stickpin trust reset ${bundle.name}' and plug it in again`;
       switch (data.kind) {
         case 'below-floor':
           return {
             does: 'plug-in-other',
             what: `${title(bundle)} is older than the release activated on this node`,
             details: [`Its sequence is ${sequence}, and ${data.floor} was activated`],
-            next: `Bring a newer bundle, or ${reset}`,
+            next: 'Bring a newer bundle',
+            run: reset,
           };
         case 'step':
           return {
@@ -40,7 +42,7 @@ export const REFUSAL_REASONS: Entries<AdoptionReason | TrustReason> = {
               `${data.highest} was the highest one of ${bundle.name} when it was plugged in`,
               'Plug it in again once a release in between is activated',
             ],
-            next: `If it is meant, ${reset}`,
+            run: reset,
           };
         case 'same':
           return {
@@ -92,26 +94,28 @@ export const REFUSAL_REASONS: Entries<AdoptionReason | TrustReason> = {
   'trust/approval': {
     does: 'wait',
     isForAdmin: true,
-    says: (data, { title, name, list }) => {
+    says: (data, { title, medium, list }) => {
       const compare = `Compare its digest ${data.bundleId}, then`;
       switch (data.kind) {
         case 'found':
           return {
             what: `${title(data.bundle)} waits for approval`,
-            details: [APPROVES, `It is on ${name(data.medium)}, signed by ${list(data.signedBy, NOBODY)}`],
-            next: `${compare} 'stickpin approve ${bundleName(data.bundle)}'`,
+            next: APPROVES,
+            details: [`It is on ${medium(data.medium)}, signed by ${list(data.signedBy, NOBODY)}`],
+            run: `${compare} 'stickpin approve ${bundleName(data.bundle)}'`,
           };
         case 'found-unsigned':
           return {
-            what: `A bundle on ${name(data.medium)} waits for approval`,
-            details: [APPROVES, 'No trusted key signed it', `Its digest is ${data.bundleId}`],
-            next: "Compare its digest, then run 'stickpin approve' with it",
+            what: `A bundle on ${medium(data.medium)} waits for approval`,
+            next: APPROVES,
+            details: ['No trusted key signed it', `Its digest is ${data.bundleId}`],
+            run: "Compare its digest, then run 'stickpin approve' with it",
           };
         case 'adopted':
           return {
             what: `${title(data.bundle)} waits for approval`,
-            details: [APPROVES],
-            next: `${compare} 'stickpin approve ${bundleName(data.bundle)}'`,
+            next: APPROVES,
+            run: `${compare} 'stickpin approve ${bundleName(data.bundle)}'`,
           };
         default:
           return assertNever(data);
@@ -124,7 +128,7 @@ export const REFUSAL_REASONS: Entries<AdoptionReason | TrustReason> = {
     says: ({ kind, bundle, bundleId, why }, { title }) => ({
       what: `${bundle === undefined ? `Bundle ${bundleId}` : title(bundle)} was rejected on this node`,
       details: [...(why === undefined ? [] : [`Reason: ${why}`]), ...(kind === 'adopted' ? [NOT_LOADED] : [])],
-      next: `'stickpin approve${bundle === undefined ? "' with its digest" : ` ${bundleName(bundle)}'`} takes that back`,
+      run: `'stickpin approve${bundle === undefined ? "' with its digest" : ` ${bundleName(bundle)}'`} takes that back`,
     }),
     remedy: () => "remove its stick, or run 'stickpin approve' with its digest to accept it again",
   },
@@ -132,7 +136,7 @@ export const REFUSAL_REASONS: Entries<AdoptionReason | TrustReason> = {
     says: ({ bundle, cause }, { title }) => ({
       what: `${title(bundle)} is not trusted while revocations can't be read: its key may be revoked`,
       details: cause === undefined ? [] : [`Cause: ${cause}`],
-      next: "See 'stickpin doctor'",
+      run: "See 'stickpin doctor'",
     }),
     remedy: () => 'correct the file of revoked keys that the message names',
   },
@@ -177,20 +181,21 @@ export const RELEASE_REASONS: Entries<ReleaseReason> = {
     says: ({ bundle, tag, reference, names, times }, { title }) => ({
       what: `A tag of ${title(bundle)} was taken away again ${times} times within an hour, so it is left alone`,
       details: [`It is ${tag}: it names ${names ?? 'no image'} now and should name ${reference}`],
-      next: `Find out what moves it; ${activateCommand(bundle)} restores it`,
+      next: 'Find out what moves it',
+      run: `${activateCommand(bundle)} restores it`,
     }),
     remedy: (release) => `find out what moves the tag, then run 'stickpin activate ${release}'`,
   },
   'engine/rolled-back': {
-    says: ({ recorded, isByHand, open }, { title }) =>
-      open === undefined
-        ? { ...saidBefore(recorded), ...(isByHand && { does: 'decided' }) }
-        : {
-            ...(isByHand && { does: 'wait' }),
-            what: `${title(open.from)} is being rolled back to ${title(open.to)}, which is not activated yet`,
-            details: [`${title(open.from)} is not activated again automatically`],
-            next: `${activateCommand(open.from)} tries it once more`,
-          },
+    says: ({ bundle, recorded, isByHand, to }, { title }) => ({
+      ...(isByHand && { does: to === undefined ? 'decided' : 'wait' }),
+      what:
+        to === undefined
+          ? recorded
+          : `${title(bundle)} is being rolled back to ${title(to)}, which is not activated yet`,
+      next: `${to === undefined ? 'It' : title(bundle)} is not activated again automatically`,
+      run: `${activateCommand(bundle)} tries it once more`,
+    }),
     remedy: (release) =>
       `see 'stickpin history ${release}' for the cause; then plug in a newer release, or run 'stickpin activate ${release}'`,
     isOwn: true,
@@ -212,10 +217,4 @@ function lostRole(why: RoleLoss, name: Names['name']): string {
     default:
       return assertNever(why);
   }
-}
-
-/** The last sentence says what to do. */
-function saidBefore(text: string): Said {
-  const [what = '', ...rest] = sentencesOf(text);
-  return { what: what.replace(/\.$/, ''), details: rest.slice(0, -1), next: rest.at(-1) };
 }

@@ -6,7 +6,8 @@ import { CREATED_AHEAD_MS } from '../../adoption/floors.ts';
 import type { Failure, Unavailable } from '../../fleet/roll-out.ts';
 import { MAX_RANGE_LENGTH } from '../../model/version.ts';
 import type { Does } from '../actions.ts';
-import { codesWhere, type Names, type Remedy } from '../fitted.ts';
+import { codesWhere, type Remedy } from '../entries.ts';
+import type { Names } from '../names.ts';
 import { hookFailureText } from '../texts/release-text.ts';
 import { percentText, timeText, wallText } from '../texts/short-texts.ts';
 
@@ -17,6 +18,8 @@ type DataOf<C extends Code> = Extract<ActivationHold, { readonly code: C }>['dat
 export interface HoldClause {
   readonly what: string;
   readonly more?: string;
+  /** In the place of `what`, without a command. */
+  readonly atNode?: string;
   readonly does?: Does;
 }
 
@@ -434,7 +437,8 @@ function hookClause(data: DataOf<'hook'>): HoldClause {
       return { what: `hook before-activate (${unit}) runs and must succeed first` };
     case 'retry': {
       const tries = data.attempts === 1 ? 'once' : `${data.attempts} times`;
-      return { what: `hook before-activate failed ${tries}: ${hookFailureText(unit, data.why)}` };
+      const atNode = `hook before-activate failed ${tries}`;
+      return { what: `${atNode}: ${hookFailureText(unit, data.why)}`, atNode };
     }
     default:
       return assertNever(data);

@@ -13,12 +13,14 @@ import type {
   RuntimeReason,
 } from '../../model/reason.ts';
 import type { Does } from '../actions.ts';
-import type { Entries, Names, Said } from '../fitted.ts';
+import type { Entries, Said } from '../entries.ts';
+import type { Names } from '../names.ts';
 import { contentFaultText, damageNextText } from '../texts/release-text.ts';
 
 type DataOf<Code> = Extract<ImageReason | MediaReason | RuntimeReason, { readonly code: Code }>['data'];
 
-const COPY = "Copy the bundle to a stick again, check it with 'stickpin bundle verify --full', and plug it in";
+const ANOTHER_COPY = 'Plug in another copy of it';
+const MAKE_COPY = "Copy the bundle to a stick again, and check it with 'stickpin bundle verify --full'";
 
 /** Why images of a release are not loaded, are not whole or are not pinned. */
 export const IMAGE_REASONS: Entries<ImageReason | MediaReason | RuntimeReason> = {
@@ -43,26 +45,28 @@ export const IMAGE_REASONS: Entries<ImageReason | MediaReason | RuntimeReason> =
     does: 'decided',
     says: ({ bundle, images }, { title }) => ({
       what: `The preload of ${title(bundle)} was cancelled (${progress(images)})`,
-      next: "To continue, plug its stick in again, or run 'stickpin rescan'",
+      next: 'To continue, plug its stick in again',
+      run: "'stickpin rescan' continues from a stick that is plugged in",
     }),
     remedy: () => "plug its stick in again, or run 'stickpin rescan'",
   },
   'engine/offline': {
     does: 'plug-in',
-    says: ({ bundle, media }, { title, list }) => ({
-      what: `${title(bundle)} on ${list(media, 'a medium')} has no blobs, and preload.online is false`,
-      next: 'Plug in the stick with its blobs, or set preload.online = true',
+    says: ({ bundle, media: labels }, { title, media }) => ({
+      what: `${title(bundle)} on ${media(labels, 'a medium')} has no blobs, and preload.online is false`,
+      next: 'Plug in the stick with its blobs',
+      run: 'With a network, set preload.online = true',
     }),
     remedy: () => 'plug in the stick that has its blobs, or set preload.online = true',
   },
   'bundle/blob-missing': {
     does: 'plug-in-other',
-    says: (data, { title, list }) => {
+    says: (data, { title, media: mediaNames }) => {
       const present = `${progress(data.images)} are present`;
       switch (data.kind) {
         case 'on-all-media': {
           const { bundle, blobs, media, first } = data;
-          const on = list(media, 'its medium');
+          const on = mediaNames(media, 'its medium');
           return {
             ...('digest' in first
               ? {
@@ -90,10 +94,11 @@ export const IMAGE_REASONS: Entries<ImageReason | MediaReason | RuntimeReason> =
   },
   'engine/needs-copy': {
     does: 'plug-in-other',
-    says: ({ bundle, images, flaws }, { title, name }) => ({
+    says: ({ bundle, images, flaws }, { title, medium }) => ({
       what: `${title(bundle)} needs an undamaged copy`,
-      details: [flawText(flaws, name), `${progress(images)} are present`],
-      next: COPY,
+      details: [flawText(flaws, medium), `${progress(images)} are present`],
+      next: ANOTHER_COPY,
+      run: MAKE_COPY,
       also: [`'stickpin unpin ${bundleName(bundle)}' gives it up`],
     }),
     remedy: () =>
@@ -101,14 +106,15 @@ export const IMAGE_REASONS: Entries<ImageReason | MediaReason | RuntimeReason> =
   },
   'engine/no-source': {
     does: 'plug-in-again',
-    says: ({ bundle, images, how }, { title, name }) => {
+    says: ({ bundle, images, how }, { title, name, medium }) => {
       const what = `${title(bundle)} (${progress(images)})`;
       switch (how.kind) {
         case 'unmounted':
           return {
-            what: `${name(how.medium)} was unmounted while preloading ${what}`,
-            next: "Plug it in again or run 'stickpin rescan' to continue",
+            what: `${medium(how.medium)} was unmounted while preloading ${what}`,
+            next: 'Plug it in again to continue',
             isNextSaid: true,
+            run: "'stickpin rescan' mounts it again",
           };
         case 'taken-out':
           return {
@@ -148,13 +154,13 @@ export const IMAGE_REASONS: Entries<ImageReason | MediaReason | RuntimeReason> =
     }),
   },
   'media/reading': {
-    says: ({ bundle, images, medium }, { title, name }) => ({
-      what: `${name(medium)} is read again; then ${title(bundle)} continues (${progress(images)} present)`,
+    says: ({ bundle, images, medium: label }, { title, medium }) => ({
+      what: `${medium(label)} is read again; then ${title(bundle)} continues (${progress(images)} present)`,
     }),
   },
   'engine/image-missing': {
     does: 'plug-in',
-    says: ({ bundle, missing, total, isMixed, named, isList, next }, { title, name }) => {
+    says: ({ bundle, missing, total, isMixed, named, isList, next }, { title, name, medium }) => {
       const more = missing - named.length;
       return {
         what: `${countText(missing, total, title(bundle), isMixed)} missing`,
@@ -164,9 +170,10 @@ export const IMAGE_REASONS: Entries<ImageReason | MediaReason | RuntimeReason> =
             : isList
               ? `They are ${named.join(', ')}${more === 0 ? '' : ` and ${more} more`}`
               : `The first is ${named[0]}`,
-          ...(next.kind === 'copy' ? [flawText(next.flaws, name)] : []),
+          ...(next.kind === 'copy' ? [flawText(next.flaws, medium)] : []),
         ],
         next: missingNext(next, title(bundle), missing === 1, name),
+        run: next.kind === 'copy' ? MAKE_COPY : undefined,
         does: MISSING_DOES[next.kind],
       };
     },
@@ -177,7 +184,11 @@ export const IMAGE_REASONS: Entries<ImageReason | MediaReason | RuntimeReason> =
     says: ({ bundle, damaged, total, reference, fault, next, base }, { title }) => ({
       what: `${countText(damaged, total, title(bundle))} damaged on this node`,
       details: [`The first is ${reference}: ${contentFaultText(fault)}`],
-      next: damageNextText(next, title(bundle), base),
+      [DAMAGE_ENDED_WITH_SHELL.has(next) ? 'run' : 'next']: damageNextText(next, {
+        title: title(bundle),
+        base,
+        subject: 'The first one',
+      }),
       does: DAMAGE_DOES[next],
     }),
     remedy: (release) =>
@@ -282,8 +293,8 @@ const FLAW: Readonly<Record<Flaws['why'], string>> = {
   absent: 'was missing',
 };
 
-function flawText({ digest, why, medium, more }: Flaws, name: Names['name']): string {
-  return `Blob ${shortDigest(digest)} ${FLAW[why]} on ${name(medium)}${more === 0 ? '' : ` (and ${more} more)`}`;
+function flawText({ digest, why, medium: label, more }: Flaws, medium: Names['medium']): string {
+  return `Blob ${shortDigest(digest)} ${FLAW[why]} on ${medium(label)}${more === 0 ? '' : ` (and ${more} more)`}`;
 }
 
 function countText(count: number, total: number, title: string, isMixed?: boolean): string {
@@ -300,6 +311,9 @@ const MISSING_DOES: Readonly<Record<DataOf<'engine/image-missing'>['next']['kind
   copy: 'plug-in-other',
   'plug-in': 'plug-in',
 };
+
+/** What ends it is a command. */
+const DAMAGE_ENDED_WITH_SHELL: ReadonlySet<DamageOutcome> = new Set(['cancelled', 'give-up']);
 
 const DAMAGE_DOES: Readonly<Record<DamageOutcome, Does>> = {
   heal: 'wait',
@@ -323,7 +337,7 @@ function missingNext(
     case 'look':
       return 'stickpin has just started and reads the media';
     case 'copy':
-      return COPY;
+      return ANOTHER_COPY;
     case 'plug-in':
       return `Plug in the stick of ${title}${next.base === undefined ? '' : `, and the one with its base ${name(next.base)}`}`;
     default:
@@ -347,11 +361,8 @@ function shortageSaid(
   return {
     what: `Not enough ${kind === 'inodes' ? 'inodes' : 'space'} for ${title} on ${name(path)}: ${needs}, ${amount(free)} free${kept}`,
     details: reserved === 0 ? [] : [isKeptForKubelet === true ? KEPT_FOR_KUBELET : KEPT],
-    next: {
-      bytes: "Free space there, or run 'stickpin unpin' for an old release",
-      inodes: "Remove files there, or run 'stickpin unpin' for an old release",
-      staging: 'Free space there',
-    }[kind],
+    next: kind === 'inodes' ? 'Remove files there' : 'Free space there',
+    run: kind === 'staging' ? undefined : "'stickpin unpin' gives up an old release",
   };
 }
 

@@ -4,25 +4,10 @@ import { shortDigest } from '../../model/digest.ts';
 import type { BundleLabel, Reason } from '../../model/reason.ts';
 import type { StoredBundle } from '../../state/state.ts';
 import type { Does } from '../actions.ts';
-import { doesAbout } from '../codes.ts';
-import {
-  BRIEF,
-  type Conclusion,
-  codesWhere,
-  type Entries,
-  fitted,
-  foreignSentences,
-  hasNamesake,
-  type KeptBundles,
-  MAX_LINE_LENGTH,
-  type Names,
-  type Remedy,
-  type Said,
-  SEE_LIST,
-  WHOLE,
-  withShortDigests,
-} from '../fitted.ts';
-
+import { doesAbout, meaningOf } from '../codes.ts';
+import { type Conclusion, codesWhere, type Entries, type Remedy, type Said } from '../entries.ts';
+import type { Line, LineWords } from '../line.ts';
+import { BRIEF, hasNamesake, type KeptBundles, type Names, WHOLE } from '../names.ts';
 import { REFUSAL_REASONS, RELEASE_REASONS } from './bundle-reasons.ts';
 import { HOLDS } from './holds.ts';
 import { IMAGE_REASONS } from './image-reasons.ts';
@@ -45,8 +30,8 @@ function saidOf(reason: Conclusion, names: Names): Said {
 /** Reasons of adapters have a sentence of their own. */
 export function reasonText(reason: Reason): string {
   if ('message' in reason) return reason.message;
-  const { what, details = [], next, also = [] } = saidOf(reason, WHOLE);
-  return message([what, ...details, next, ...also]);
+  const { what, details = [], next, run, also = [] } = saidOf(reason, WHOLE);
+  return message([what, ...details, next, run, ...also]);
 }
 
 function message(sentences: readonly (string | undefined)[]): string {
@@ -63,30 +48,10 @@ export function shownReason(reason: Reason): ShownReason {
   return { code: reason.code, message: reasonText(reason) };
 }
 
-/**
- * A reason in at most `maxLength` characters: what is wrong, what to do, and details while there is
- * room, each as a whole sentence. Names are short where whole ones don't fit.
- * `more`: as for {@link fitted}.
- */
-export function reasonWithin(reason: Reason, maxLength: number = MAX_LINE_LENGTH, more?: string): string {
-  if ('message' in reason) {
-    const whole = closed(oneLine(reason.message));
-    return whole.length <= maxLength ? whole : fitted(foreignSentences(reason.message), maxLength, more);
-  }
-  const [whole, brief] = [saidOf(reason, WHOLE), saidOf(reason, BRIEF)];
-  const all = byWeight(whole).join(' ');
-  // A long name would push what is wrong beyond the first 80 characters.
-  if (all.length <= maxLength && (brief.what === whole.what || maxLength > MAX_LINE_LENGTH)) return all;
-  const details = brief.details?.flatMap(foreignSentences) ?? [];
-  return fitted([...byWeight({ ...brief, details }), SEE_LIST], maxLength, more);
-}
-
-/** What is wrong, without what to do: for work that goes on. */
-export function wrongWithin(reason: Reason, maxLength: number): string {
-  const what = (names: Names) =>
-    'message' in reason ? (foreignSentences(reason.message)[0] ?? '') : saidOf(reason, names).what;
-  const [whole = '', brief = ''] = [WHOLE, BRIEF].map((names) => withShortDigests(oneLine(what(names))));
-  return whole.length <= maxLength ? whole : fitted([brief], maxLength);
+/** What a line says of a reason. */
+export function reasonWords(reason: Reason, names: Names): LineWords {
+  if (!('message' in reason)) return saidOf(reason, names);
+  return { what: oneLine(reason.message), atNode: meaningOf(reason.code) };
 }
 
 /** What a person does about it. */
@@ -96,35 +61,17 @@ export function doesFor(reason: Reason): Does {
   return saidOf(reason, BRIEF).does ?? does ?? (remedy === undefined ? 'wait' : 'call-support');
 }
 
-/** A line about a reason. `bundle`: whose it is, for one that could be another one. */
-export function reasonLine(
-  reason: Reason,
-  bundle?: StoredBundle,
-  bundles: KeptBundles = [],
-): { readonly does: Does; readonly code: string; readonly text: (width: { readonly room: number }) => string } {
+/** @param bundle whose it is, for one whose title could mean another one of `bundles` */
+export function reasonLine(reason: Reason, bundle?: StoredBundle, bundles: KeptBundles = []): Line {
+  const which =
+    bundle !== undefined && hasNamesake(bundle, bundles)
+      ? { notes: [`This is bundle ${shortDigest(bundle.bundleId)}`] }
+      : {};
   return {
     does: doesFor(reason),
     code: reason.code,
-    text: ({ room }) =>
-      bundle === undefined ? reasonWithin(reason, room) : reasonAmong(reason, bundle, bundles, room),
+    says: (names) => ({ ...reasonWords(reason, names), ...which }),
   };
-}
-
-/** As a STATUS line has them: where there is little room, the last ones are left out. */
-function byWeight({ what, next = '', isNextSaid, details = [], also = [] }: Said): readonly string[] {
-  return [what, isNextSaid ? '' : next, ...details, ...also]
-    .filter((text) => text !== '')
-    .map((text) => closed(withShortDigests(oneLine(text))));
-}
-
-/**
- * A reason that speaks of the bundle by its title, with the digest in short added where that is not
- * enough.
- */
-function reasonAmong(reason: Reason, bundle: StoredBundle, bundles: KeptBundles, room: number): string {
-  if (!hasNamesake(bundle, bundles)) return reasonWithin(reason, room);
-  const which = `This is bundle ${shortDigest(bundle.bundleId)}.`;
-  return fitted([reasonWithin(reason, room - which.length - 1), which], room);
 }
 
 /** `why`: in the words of the person. */

@@ -1,4 +1,4 @@
-import { oneLine } from '../../../platform/plain-text.ts';
+import { defined } from '../../../platform/defined.ts';
 import { formatCount } from '../../../platform/sizes.ts';
 import type { ActivationHold } from '../../activation/gates.ts';
 import { sequenceOf } from '../../adoption/floors.ts';
@@ -12,32 +12,24 @@ import { flawedAmong } from '../../state/checks.ts';
 import { isFolder } from '../../state/memory.ts';
 import type { StoredBundle } from '../../state/state.ts';
 import { ACTIONS, type Does, isForPerson } from '../actions.ts';
-import { doesAbout } from '../codes.ts';
+import { doesAbout, meaningOf } from '../codes.ts';
 import {
-  briefName,
-  briefTitle,
-  commandNameAmong,
-  fitted,
-  type KeptBundles,
-  SEE_LIST,
-  shortened,
-  titleAmong,
-  withShortDigests,
-} from '../fitted.ts';
-import {
-  briefHold,
   doesAboutHold,
+  holdWords,
   isAwaited,
   isRuleHold,
   isWithoutCommand,
   reportedHold,
   shownHolds,
 } from '../hold-text.ts';
+import { foreignLine, type Line, type LineWords } from '../line.ts';
+import { commandNameAmong, type KeptBundles, type Names, titleAmong } from '../names.ts';
 import { endsAlone } from '../reasons/holds.ts';
-import { doesFor, reasonLine, reasonWithin } from '../reasons/reason-text.ts';
+import { doesFor, reasonLine } from '../reasons/reason-text.ts';
 import type { Snapshot } from '../snapshot.ts';
 import { runtimeAway } from '../texts/short-texts.ts';
-import { foreignLine, inOrder, type Line, type Width } from './line.ts';
+
+const SEE_LIST = "See 'stickpin list'";
 
 /** Why the newest of these bundles can't go on, or what went wrong with it last. */
 export function bundleTrouble(those: readonly BundleAssessment[], { bundles }: Assessment): Line | undefined {
@@ -148,16 +140,16 @@ function isInForce({ bundle }: BundleAssessment, bundles: readonly BundleAssessm
 export function missedLine(entry: BundleAssessment, bundles: readonly BundleAssessment[]): Line | undefined {
   const { reason, bundle } = entry;
   if (reason === undefined || !needsOtherMedium(entry)) return reason && reasonLine(reason, bundle, bundles);
-  const text = ({ names }: Width) => otherMediumNote(entry, titleAmong(bundle, bundles, names)) ?? '';
-  return { does: doesFor(reason), code: reason.code, text };
+  const says = (names: Names) => otherMediumWords(entry, titleAmong(bundle, bundles, names)) ?? { what: '' };
+  return { does: doesFor(reason), code: reason.code, says };
 }
 
 /** Undefined when it needs no other medium. */
-export function otherMediumNote(entry: BundleAssessment, title: string): string | undefined {
+export function otherMediumWords(entry: BundleAssessment, title: string): LineWords | undefined {
   if (!needsOtherMedium(entry)) return undefined;
   return flawedAmong(entry.badBlobs).length > 0
-    ? `${title} needs an undamaged copy: see 'stickpin list'.`
-    : `${title} is incomplete: plug in the stick that carries the rest.`;
+    ? { what: `${title} needs an undamaged copy`, run: SEE_LIST }
+    : { what: `${title} is incomplete`, next: 'Plug in the stick that carries the rest' };
 }
 
 /**
@@ -179,60 +171,54 @@ export function readyLine(entry: BundleAssessment, bundles: readonly BundleAsses
 /** Of a release that is not complete. */
 function arrivingLine(entry: BundleAssessment, bundles: readonly BundleAssessment[]): Line | undefined {
   const { bundle, phase, absentArtifacts } = entry;
-  const title = ({ names }: Width) => titleAmong(bundle, bundles, names);
+  const title = (names: Names) => titleAmong(bundle, bundles, names);
   if (phase === 'retired') {
     const command = `'stickpin activate ${commandNameAmong(bundle, bundles)}'`;
     const isOfPerson = entry.media.some((label) => !isFolder({ label }));
     return {
       does: isOfPerson ? 'call-support' : 'idle',
       code: 'engine/retired',
-      text: (width) => fitted([`${title(width)} is retired.`, `To use it again, run ${command}.`], width.room),
+      says: (names) => ({ what: `${title(names)} is retired`, run: `To use it again, run ${command}` }),
     };
   }
   if (phase !== 'preloading' || absentArtifacts.length === 0) return undefined;
   const total = bundle.contents.artifacts?.length ?? 0;
   const copied = `${total - absentArtifacts.length}/${formatCount(total, 'artifact')}`;
-  return { does: 'wait', text: (width) => `${title(width)} is copied to this node: ${copied}.`, stick: staysOn(entry) };
+  const says = (names: Names) => ({ what: `${title(names)} is copied to this node: ${copied}` });
+  return { does: 'wait', says, stick: staysOn(entry) };
 }
 
 function loadedLine(entry: BundleAssessment, bundles: readonly BundleAssessment[]): Line {
   const { bundle, phase, activationDue } = entry;
   const count = bundle.contents.artifacts?.length ?? 0;
   const beside = count === 0 ? '' : `, ${formatCount(count, 'artifact')} kept`;
-  const images = `${formatCount(bundle.contents.images.length, 'image')} present and pinned${beside}.`;
-  const title = ({ names }: Width) => titleAmong(bundle, bundles, names);
-  const loaded = (width: Width) => `${title(width)} is loaded: ${images}`;
+  const images = `${formatCount(bundle.contents.images.length, 'image')} present and pinned${beside}`;
+  const title = (names: Names) => titleAmong(bundle, bundles, names);
+  const loaded = (names: Names) => `${title(names)} is loaded: ${images}`;
   if (activationDue) {
     const isChecked = entry.holds.some(({ code }) => code === 'engine/content-unchecked');
-    const next = isChecked ? 'They are checked, then it is activated.' : 'Activating next.';
-    return { does: 'wait', text: (width) => fitted([loaded(width), next], width.room), stick: staysOn(entry) };
+    const next = isChecked ? 'They are checked, then it is activated' : 'Activating next';
+    return { does: 'wait', says: (names) => ({ what: loaded(names), next }), stick: staysOn(entry) };
   }
   const stick = freeOn(entry);
-  const need = needNote(entry);
+  const notes = needNotes(entry);
   if (phase === 'ready' && bundle.activatedAt === undefined) {
     const [hold, ...others] = shownHolds(entry);
     if (hold !== undefined && [hold, ...others].every(endsAlone)) {
-      const why = ({ names }: Width) => `It waits: ${oneLine(briefHold(hold, names))}.`;
-      return { does: 'wait', text: (width) => fitted([loaded(width), why(width), need], width.room), stick };
+      const says = (names: Names) => ({ what: loaded(names), next: `It waits: ${holdWords(hold, names).what}`, notes });
+      return { does: 'wait', says, stick };
     }
-    const command = `To activate it: 'stickpin activate ${commandNameAmong(bundle, bundles)}'.`;
-    return {
-      does: 'done-admin',
-      text: (width) => inOrder([loaded(width), command, need], [loaded(width), need, command], width.room),
-      stick,
-    };
+    const run = `To activate it: 'stickpin activate ${commandNameAmong(bundle, bundles)}'`;
+    return { does: 'done-admin', says: (names) => ({ what: loaded(names), run, notes }), stick };
   }
   const isOfStream = (one: BundleAssessment) => one.bundle.payload.name === bundle.payload.name;
   const later = bundles.find((one) => one !== entry && isOfStream(one) && isInForce(one, bundles));
-  const installed = (width: Width) =>
+  const installed = (names: Names) =>
     later === undefined
-      ? `${title(width)} is installed.`
-      : `${title(width)} is not needed: ${titleAmong(later.bundle, bundles, width.names)} is installed.`;
-  return {
-    does: 'done',
-    text: (width) => fitted([installed(width), need, `It is ${phase}: ${images}`], width.room),
-    stick,
-  };
+      ? `${title(names)} is installed`
+      : `${title(names)} is not needed: ${titleAmong(later.bundle, bundles, names)} is installed`;
+  const says = (names: Names) => ({ what: installed(names), notes, next: `It is ${phase}: ${images}` });
+  return { does: 'done', says, stick };
 }
 
 export function blockedLine({ observed, memory, assessment }: Snapshot): Line | undefined {
@@ -244,35 +230,39 @@ export function blockedLine({ observed, memory, assessment }: Snapshot): Line | 
       { does: 'call-support', code: 'bundle/revocations-unreadable' },
       "Nothing is trusted, since revocations can't be read: ",
       trust.cause ?? "see 'stickpin doctor'",
-      ['What is pinned stays.'],
+      ['What is pinned stays'],
     );
   }
   const waiting = bundles.find((entry) => entry.phase === 'held' && entry.badBlobs.length === 0);
-  const waits = ({ names }: Width) =>
-    waiting === undefined ? '' : `${titleAmong(waiting.bundle, bundles, names)} waits for it.`;
+  const waits = (names: Names) =>
+    waiting === undefined ? [] : [`${titleAmong(waiting.bundle, bundles, names)} waits for it`];
   if (runtime.kind !== 'reachable') {
     const { code, what, next } = runtimeAway(runtime);
-    const text = (width: Width) =>
-      inOrder([oneLine(what), waits(width), next], [oneLine(what), next, waits(width)], width.room);
     const isBrief = runtime.kind === 'unreachable' && runtime.isBrief === true;
-    return { does: isBrief ? 'wait' : doesAbout(code), code, text };
+    const says = (names: Names) => ({ what, atNode: meaningOf(code), run: next, details: waits(names) });
+    return { does: isBrief ? 'wait' : doesAbout(code), code, says };
   }
   const tooOld = unsupportedReason(runtime);
   if (tooOld !== undefined) {
-    const text = (width: Width) =>
-      fitted([reasonWithin(tooOld, width.room - waits(width).length - 1), waits(width)], width.room);
-    return { does: 'call-support', code: tooOld.code, text };
+    const line = reasonLine(tooOld);
+    const says = (names: Names) => ({ ...line.says(names), also: waits(names) });
+    return { ...line, does: 'call-support', says };
   }
   if (obstacle === undefined) return undefined;
   const about = { does: doesAbout(obstacle.code), code: obstacle.code };
-  if (!isRecordingTrouble(obstacle)) return foreignLine(about, '', obstacle.message, ['It is retried automatically.']);
+  if (!isRecordingTrouble(obstacle)) return foreignLine(about, '', obstacle.message, ['It is retried automatically']);
   const [awaited] = adoptions;
-  const what =
-    awaited === undefined
-      ? ''
-      : `${briefTitle(awaited.found.bundle.payload)} on ${briefName(awaited.label)} waits for it.`;
-  const next = isStateDamage(obstacle) ? '' : 'stickpin continues automatically.';
-  return foreignLine(about, '', obstacle.message, [what, next]);
+  const line = foreignLine(about, '', obstacle.message);
+  const says = (names: Names) => ({
+    ...line.says(names),
+    details: [
+      ...(awaited === undefined
+        ? []
+        : [`${names.title(awaited.found.bundle.payload)} on ${names.medium(awaited.label)} waits for it`]),
+      ...(isStateDamage(obstacle) ? [] : ['stickpin continues automatically']),
+    ],
+  });
+  return { ...line, says };
 }
 
 /**
@@ -284,27 +274,26 @@ export function heldLine(entry: BundleAssessment, bundles: KeptBundles): Line | 
   if (hold === undefined) return undefined;
   const { bundle } = entry;
   const command = `'stickpin activate ${commandNameAmong(bundle, bundles)}'`;
-  const advice = adviceFor(hold, command);
-  const images = `${formatCount(bundle.contents.images.length, 'image')} present and pinned.`;
-  const note = needNote(entry);
-  const text = ({ room, names }: Width) => {
+  const says = (names: Names) => {
     const again = bundle.activatedAt === undefined ? '' : ' again';
-    const head = `${titleAmong(bundle, bundles, names)} is loaded, not activated${again}: `;
-    const why = withShortDigests(oneLine(briefHold(hold, names)));
-    const whole = [`${head}${why}.`, note, advice, images].filter((part) => part !== '');
-    const fitting = [whole, whole.slice(0, -1)].map((parts) => parts.join(' ')).find(({ length }) => length <= room);
-    if (fitting !== undefined) return fitting;
-    const end = `. ${note === '' ? '' : `${note} `}${SEE_LIST}`;
-    return `${head}${shortened(why, room - head.length - end.length)}${end}`;
+    const head = `${titleAmong(bundle, bundles, names)} is loaded, not activated${again}`;
+    const { what, atNode } = holdWords(hold, names);
+    return defined({
+      what: `${head}: ${what}`,
+      atNode: atNode && `${head}: ${atNode}`,
+      notes: needNotes(entry),
+      run: adviceFor(hold, command),
+      details: [`${formatCount(bundle.contents.images.length, 'image')} present and pinned`],
+    });
   };
-  return { does: doesAboutHold(hold), code: hold.code, text, stick: freeOn(entry) };
+  return { does: doesAboutHold(hold), code: hold.code, says, stick: freeOn(entry) };
 }
 
 function adviceFor(hold: ActivationHold, command: string): string {
   if (isWithoutCommand(hold)) return SEE_LIST;
   const isAutomatic = hold.gate === 'fleet' ? hold.code !== 'fleet/failed' : isRuleHold(hold);
-  if (!isAutomatic || hold.releasedBy === 'person') return `To activate it anyway: ${command}.`;
-  return `It is activated automatically; to do it now: ${command}.`;
+  if (!isAutomatic || hold.releasedBy === 'person') return `To activate it anyway: ${command}`;
+  return `It is activated automatically; to do it now: ${command}`;
 }
 
 function isOnStick({ media, isOnPeersOnly }: Carried): boolean {
@@ -320,19 +309,19 @@ function freeOn(entry: Carried): Line['stick'] {
 }
 
 /** Why the stick must stay. Empty where it need not. */
-function needNote(entry: Carried): string {
-  return isOnStick(entry) ? needText(entry) : '';
+function needNotes(entry: Carried): readonly string[] {
+  return isOnStick(entry) ? needTexts(entry) : [];
 }
 
-function needText({ neededBy }: Pick<BundleAssessment, 'neededBy'>): string {
-  if (neededBy === undefined) return '';
-  if (neededBy === 'unknown') return 'stickpin-fleet.service does not say who needs the stick.';
-  return `${neededBy.loading} of ${neededBy.all} nodes still load from the stick.`;
+function needTexts({ neededBy }: Pick<BundleAssessment, 'neededBy'>): readonly string[] {
+  if (neededBy === undefined) return [];
+  if (neededBy === 'unknown') return ['stickpin-fleet.service does not say who needs the stick.'];
+  return [`${neededBy.loading} of ${neededBy.all} nodes still load from the stick.`];
 }
 
 /** Whatever else a person has to do: other nodes load from a stick. Empty where none does. */
 export function stayNote({ bundles, rejections }: Pick<Assessment, 'bundles' | 'rejections'>): string {
-  const note = [...bundles.map(needNote), ...rejections.map(needText)].find((text) => text !== '');
+  const [note] = [...bundles.flatMap(needNotes), ...rejections.flatMap(needTexts)];
   return note === undefined ? '' : `Leave the stick in: ${note}`;
 }
 

@@ -1,4 +1,3 @@
-import { oneLine } from '../../../platform/plain-text.ts';
 import { formatBytes, formatBytesOf, formatCount, formatDuration } from '../../../platform/sizes.ts';
 import type { Rejection } from '../../adoption/unknown-bundles.ts';
 import type { Assessment, NoticeAssessment } from '../../assess/assess.ts';
@@ -6,10 +5,11 @@ import type { BundleAssessment } from '../../assess/assess-bundle.ts';
 import type { MediumId } from '../../model/medium.ts';
 import type { Memory } from '../../state/memory.ts';
 import type { Observed } from '../../state/state.ts';
-import { fitted, titleAmong, withShortDigests } from '../fitted.ts';
 import { reportedHold } from '../hold-text.ts';
+import type { Line } from '../line.ts';
+import { type Names, titleAmong } from '../names.ts';
 import { placeText } from '../reasons/image-reasons.ts';
-import { doesFor, reasonLine, reasonText, reasonWithin } from '../reasons/reason-text.ts';
+import { doesFor, reasonLine, reasonWords } from '../reasons/reason-text.ts';
 import { noticeEffect, noticeTitle } from '../texts/short-texts.ts';
 import {
   bundleTrouble,
@@ -17,22 +17,21 @@ import {
   isDecided,
   isPassedOver,
   needsOtherMedium,
-  otherMediumNote,
+  otherMediumWords,
   readyLine,
   urgentAmong,
   withoutOutdated,
 } from './bundle-lines.ts';
-import type { Line, Width } from './line.ts';
 
 /** About the medium that was plugged in last and has something to report. */
 export function mediaLine(observed: Observed, assessment: Assessment): Line | undefined {
   for (const { mediumId, label, isDropFolder, peer, state } of [...observed.media].reverse()) {
     if (!isDropFolder && peer === undefined && (state.kind === 'attached' || state.kind === 'mounted'))
-      return { does: 'wait', text: ({ names }) => `Reading ${names.name(label)}.`, stick: 'stays' };
+      return { does: 'wait', says: (names) => ({ what: `Reading ${names.medium(label)}` }), stick: 'stays' };
     if (peer?.isReady === false && state.kind === 'mounted') {
       const place = placeText(peer.queue);
-      const text = ({ names }: Width) => `Waiting for ${names.name(label)} to show its bundles: ${place}.`;
-      return { does: 'wait', code: 'media/peer-waited-for', text };
+      const says = (names: Names) => ({ what: `Waiting for ${names.name(label)} to show its bundles: ${place}` });
+      return { does: 'wait', code: 'media/peer-waited-for', says };
     }
     const carried = withoutOutdated(assessment.bundles.filter((entry) => isCarriedBy(entry, observed, mediumId)));
     const spoken = foremost(carried, assessment.bundles) ?? carried.at(-1);
@@ -41,7 +40,7 @@ export function mediaLine(observed: Observed, assessment: Assessment): Line | un
       // Another release on the stick may be the one that others need.
       const neededBy = carried.findLast((entry) => entry.neededBy !== undefined)?.neededBy;
       const entry = neededBy === undefined ? spoken : { ...spoken, neededBy };
-      return withNotes(trouble ?? readyLine(entry, assessment.bundles), observed, assessment, mediumId);
+      return withOthers(trouble ?? readyLine(entry, assessment.bundles), observed, assessment, mediumId);
     }
     const awaiting = assessment.awaiting.findLast((entry) => entry.mediumId === mediumId);
     if (awaiting !== undefined) return { ...reasonLine(awaiting.reason), stick: 'stays' };
@@ -55,9 +54,10 @@ export function mediaLine(observed: Observed, assessment: Assessment): Line | un
 
 function noticeLine({ bundle, withdrawn, taken }: NoticeAssessment, label: string): Line {
   if (withdrawn !== undefined) return reasonLine(withdrawn);
-  const text = ({ names }: Width) =>
-    `${names.name(noticeTitle(bundle.payload))} on ${names.name(label)}: ${noticeEffect(taken)}.`;
-  return { does: 'done', text, stick: 'free' };
+  const says = (names: Names) => ({
+    what: `${names.name(noticeTitle(bundle.payload))} on ${names.medium(label)}: ${noticeEffect(taken)}`,
+  });
+  return { does: 'done', says, stick: 'free' };
 }
 
 function isCarriedBy({ bundle }: Pick<BundleAssessment, 'bundle'>, { media }: Observed, mediumId: MediumId): boolean {
@@ -70,29 +70,31 @@ function rejectionLine(rejections: readonly Rejection[]): Line | undefined {
   const rejection = rejections.at(-1);
   if (rejection === undefined) return undefined;
   const { reason, name = 'bundle', label } = rejection;
-  const more = rejections.length > 1 ? ` (and ${rejections.length - 1} more)` : '';
-  const end = `${more}; see 'stickpin list'`;
-  const text = ({ room, names }: Width) => {
-    const head = `Rejected ${names.name(name)} on ${names.name(label)}: `;
-    const whole = withShortDigests(`${head}${oneLine(reasonText(reason))}${end}`);
-    const withJournal = `${whole} and journalctl -u stickpin -x`;
-    if (withJournal.length <= room) return withJournal;
-    if (whole.length <= room) return whole;
-    // The end has a sentence with another command in it.
-    return `${head}${reasonWithin(reason, room - head.length - end.length, '').replace(/\.$/, '')}${end}`;
+  const more =
+    rejections.length > 1
+      ? [
+          `${formatCount(rejections.length - 1, 'other bundle')} on it ${rejections.length === 2 ? 'was' : 'were'} rejected too`,
+        ]
+      : [];
+  const says = (names: Names) => {
+    const words = reasonWords(reason, names);
+    const head = `Rejected ${names.name(name)} on ${names.medium(label)}: `;
+    const atNode = `${head}${words.atNode ?? words.what}`;
+    const also = [...(words.also ?? []), "See 'stickpin list' and 'journalctl -u stickpin -x'"];
+    return { ...words, what: `${head}${words.what}`, atNode, notes: more, also };
   };
-  return { does: doesFor(reason), code: reason.code, text };
+  return { does: doesFor(reason), code: reason.code, says };
 }
 
-/** Adds briefly what the line about one medium would hide, as far as there is room. */
-function withNotes(line: Line, { media }: Observed, { bundles, rejections }: Assessment, spoken: MediumId): Line {
-  const notesIn = ({ names }: Width) => {
-    const notes = media.flatMap(({ mediumId, label, state }) => {
-      if (state.kind === 'failed') return [unreadableNote(names.name(label))];
+/** Adds briefly what the line about one medium would hide. */
+function withOthers(line: Line, { media }: Observed, { bundles, rejections }: Assessment, spoken: MediumId): Line {
+  const othersIn = (names: Names) => {
+    const others = media.flatMap(({ mediumId, label, state }) => {
+      if (state.kind === 'failed') return [unreadableNote(names.medium(label))];
       const count = rejections.filter((rejection) => rejection.mediumId === mediumId).length;
       if (count === 0) return [];
       const what = formatCount(count, mediumId === spoken ? 'other bundle' : 'bundle');
-      return [`${what} on ${names.name(label)} ${count === 1 ? 'was' : 'were'} rejected: see 'stickpin list'.`];
+      return [`${what} on ${names.medium(label)} ${count === 1 ? 'was' : 'were'} rejected`];
     });
     const urgent = urgentAmong(bundles).filter((entry) => reportedHold(entry)?.releasedBy === 'person');
     const troubled = bundles.filter(
@@ -103,15 +105,23 @@ function withNotes(line: Line, { media }: Observed, { bundles, rejections }: Ass
         (entry.reason !== undefined || urgent.includes(entry)),
     );
     const first = troubled.find((entry) => !needsOtherMedium(entry)) ?? troubled[0];
-    if (first === undefined) return notes;
+    if (first === undefined) return others;
     const title = titleAmong(first.bundle, bundles, names);
-    return [...notes, otherMediumNote(first, title) ?? `${title} needs attention: see 'stickpin list'.`];
+    const { what, next, run } = otherMediumWords(first, title) ?? {
+      what: `${title} needs attention`,
+      run: "See 'stickpin list'",
+    };
+    return [...others, what, ...[next, run].flatMap((text) => text ?? [])];
   };
-  return { ...line, text: (width) => fitted([line.text(width), ...notesIn(width)], width.room) };
+  const says = (names: Names) => {
+    const words = line.says(names);
+    return { ...words, also: [...(words.also ?? []), ...othersIn(names)] };
+  };
+  return { ...line, says };
 }
 
 export function unreadableNote(name: string): string {
-  return `${name} cannot be read: see journalctl -u stickpin.`;
+  return `${name} cannot be read`;
 }
 
 /** Undefined while no layer is copied. */
@@ -123,12 +133,12 @@ export function copyLine({ copyingBytes }: Memory, { bundles }: Assessment): Lin
     carried.findLast(({ absentArtifacts }) => absentArtifacts.length > 0) ??
     carried.at(-1);
   const kind = entry?.absentArtifacts.length ? 'artifacts' : 'layers';
-  const text = ({ names }: Width) => {
+  const says = (names: Names) => {
     const what = entry === undefined ? kind : `${kind} of ${names.title(entry.bundle.payload)}`;
-    const from = entry?.blobMedia.length ? ` from ${names.list(entry.blobMedia, '', ' and ')}` : '';
-    return `Copying ${what}${from} to this node, ${formatBytes(copyingBytes)} left.`;
+    const from = entry?.blobMedia.length ? ` from ${names.media(entry.blobMedia, '', ' and ')}` : '';
+    return { what: `Copying ${what}${from} to this node`, progress: `${formatBytes(copyingBytes)} left` };
   };
-  return { does: 'wait', text, stick: entry?.isOnPeersOnly === true ? undefined : 'stays' };
+  return { does: 'wait', says, stick: entry?.isOnPeersOnly === true ? undefined : 'stays' };
 }
 
 /** Bytes of compressed blobs. */
@@ -152,17 +162,6 @@ export interface Progress extends TransferProgress {
 
 /** A time left beyond this says only that it hardly moves. */
 const MAX_LEFT_MS = 24 * 60 * 60 * 1000;
-
-/**
- * A STATUS line without its rate and the time left, for one that is not of now: both are the words
- * of {@link progressText}, and of the place in the queue of another node.
- */
-export function withoutRate(line: string): string {
-  return line
-    .replace(/, [\d.]+ (?:[KMGT]i)?B\/s/, '')
-    .replace(/, about (?:\d+ (?:s|min|h) ?)+(?:left)?/, '')
-    .trimEnd();
-}
 
 /** `5.1 of 16.0 GiB, 84 MiB/s, about 2 min 10 s left`, or that the runtime is unpacking. */
 export function progressText({ doneBytes, totalBytes, bytesPerSecond, isUnpacking = false }: TransferProgress): string {

@@ -5,13 +5,13 @@ import { bundleName } from '../../model/bundle.ts';
 import type { Reason } from '../../model/reason.ts';
 import { isForPerson } from '../actions.ts';
 import { shortCode } from '../codes.ts';
-import { withCommands, withShortDigests } from '../fitted.ts';
 import { isAwaited } from '../hold-text.ts';
+import { type Line, needText } from '../line.ts';
+import { withCommands, withShortDigests } from '../names.ts';
 import { ADMIN_CODES, doesFor, reasonText } from '../reasons/reason-text.ts';
 import type { Snapshot } from '../snapshot.ts';
 import type { StatusReport } from '../status-schema.ts';
 import { blockedLine, doesOf, isPassedOver, readyLine, withoutOutdated } from './bundle-lines.ts';
-import { type Line, WIDE } from './line.ts';
 import type { Progress } from './media-line.ts';
 import { isEmptyStick, noBundleLine, nodeLines, unreadableLine } from './status-line.ts';
 import { workLine } from './work-line.ts';
@@ -49,7 +49,7 @@ export function adminWaits({ assessment: { bundles, awaiting } }: Snapshot): rea
       if (entry.reason !== undefined) return ADMIN_CODES.has(entry.reason.code) ? [needOf(entry.reason, name)] : [];
       const line = isAwaited(entry) ? readyLine(entry, bundles) : undefined;
       if (line?.does !== 'done-admin') return [];
-      return [{ code: shortCode('engine/manual'), message: withShortDigests(line.text(WIDE)), bundle: name }];
+      return [{ code: shortCode('engine/manual'), message: needText(line), bundle: name }];
     }),
     ...awaiting.map(({ reason, bundle }) => needOf(reason, bundle && bundleName(bundle.payload))),
   ]);
@@ -64,9 +64,9 @@ function needOf(reason: Reason, bundle: string | undefined): NeedReport {
   return defined({ code: shortCode(reason.code), message: withShortDigests(oneLine(reasonText(reason))), bundle });
 }
 
-function needOfLine({ does, code, text }: Line, bundle?: string): readonly NeedReport[] {
-  if (code === undefined || !isForPerson(does)) return [];
-  return [defined({ code: shortCode(code), message: withShortDigests(text(WIDE)), bundle })];
+function needOfLine(line: Line, bundle?: string): readonly NeedReport[] {
+  if (line.code === undefined || !isForPerson(line.does)) return [];
+  return [defined({ code: shortCode(line.code), message: needText(line), bundle })];
 }
 
 function needOfBundle(entry: BundleAssessment, bundles: readonly BundleAssessment[]): readonly NeedReport[] {

@@ -1,5 +1,4 @@
 import { defined } from '../../../platform/defined.ts';
-import { oneLine, sentence } from '../../../platform/plain-text.ts';
 import { formatCount, formatDuration } from '../../../platform/sizes.ts';
 import type { PlannedPath } from '../../activation/read-paths.ts';
 import { type Assessment, allBundles } from '../../assess/assess.ts';
@@ -7,14 +6,24 @@ import type { BundleAssessment } from '../../assess/assess-bundle.ts';
 import { wantedReleases } from '../../fleet/turn.ts';
 import type { Medium, MediumId } from '../../model/medium.ts';
 import type { LifecycleAssessment } from '../../release/lifecycle.ts';
-import { isFolder } from '../../state/memory.ts';
 import type { Observed } from '../../state/state.ts';
 import { ACTIONS, type Does, isForPerson } from '../actions.ts';
-import { doesAbout, shortCode } from '../codes.ts';
+import { doesAbout, meaningOf, shortCode } from '../codes.ts';
 import { unclaimedNote } from '../events/release-events.ts';
-import { fitted, sentencesOf, titleAmong } from '../fitted.ts';
+import {
+  foreignLine,
+  type Line,
+  type LineWords,
+  needText,
+  statusText,
+  textAtNode,
+  wholeText,
+  withMore,
+  wrongSettingsLine,
+} from '../line.ts';
+import { BRIEF, isStick, type Names, namesAt, titleAmong, WHOLE } from '../names.ts';
 import { hookNotes } from '../parts/part-reports.ts';
-import { doesFor, reasonLine, reasonWithin } from '../reasons/reason-text.ts';
+import { doesFor, reasonLine, reasonWords } from '../reasons/reason-text.ts';
 import type { Snapshot } from '../snapshot.ts';
 import type { StatusReport } from '../status-schema.ts';
 import { streamNotes } from '../stream-report.ts';
@@ -29,31 +38,38 @@ import {
   missedAmong,
   missedLine,
   needsOtherMedium,
-  otherMediumNote,
+  otherMediumWords,
   readyLine,
   requestedLine,
   stayNote,
   urgentAmong,
   withoutOutdated,
 } from './bundle-lines.ts';
-import { bodyOf, foreignLine, type Line, narrowed, statusText, WIDE, type Width, wrongSettingsLine } from './line.ts';
 import { copyLine, mediaLine, type Progress, unreadableNote } from './media-line.ts';
-import { isActOfPerson, isStick, type StickUse, settled, stickUse } from './stick-use.ts';
+import { isActOfPerson, type StickUse, settled, stickUse } from './stick-use.ts';
 import { workLine } from './work-line.ts';
 
 /**
  * `STATUS=`: what a person does, then what happens, how far it is and what comes next.
  */
 export function statusLine(snapshot: Snapshot, progress: Progress): string {
-  return statusText(lineOf(snapshot, progress));
+  return statusText(lineOf(snapshot, progress), namesAt(BRIEF, snapshot.observed.media));
 }
 
 /** As {@link statusLine}, whole and in its parts. */
 export function adviceOf(snapshot: Snapshot, progress: Progress): StatusReport['advice'] {
-  const { does, code, text } = lineOf(snapshot, progress);
+  const line = lineOf(snapshot, progress);
+  const { does, code } = line;
   const { action, words } = ACTIONS[does];
-  const stay = stayBeside(does, snapshot) || undefined;
-  return defined({ action, words, code: code && shortCode(code), text: text(WIDE), stay });
+  const names = namesAt(WHOLE, snapshot.observed.media);
+  return defined({
+    action,
+    words,
+    code: code && shortCode(code),
+    text: wholeText(line, names),
+    atNode: textAtNode(line, names),
+    stay: stayBeside(does, snapshot) || undefined,
+  });
 }
 
 function stayBeside(does: Does, { assessment }: Snapshot): string {
@@ -78,28 +94,7 @@ function lineOf(snapshot: Snapshot, progress: Progress): Line {
     copyLine(memory, assessment) ??
     waitingLine(snapshot, media, use) ??
     restLine(observed, assessment);
-  return inWords(withNotes(settled(chosen, use, observed.media), snapshot, chosen === media), observed);
-}
-
-/**
- * The only stick that is plugged in is "the stick": nobody who holds it knows the name of its
- * device, which `stickpin list` and the journal have.
- */
-function inWords(line: Line, { media }: Observed): Line {
-  const [stick, another] = media.filter((medium) => isStick(medium) && !isFolder(medium));
-  if (stick === undefined || another !== undefined) return line;
-  const label = stick.label.replace(/[^a-z0-9]/gi, '\\$&');
-  const name = new RegExp(`([.!?…]'? |)(?<![\\w/.-])${label}(?![\\w/-])`, 'g');
-  const said = (text: string) =>
-    text
-      .replace(name, (_, begin: string, at: number) => `${begin}${begin === '' && at > 0 ? 'the' : 'The'} stick`)
-      .replace('the stick: the stick ', 'the stick: it ');
-  const text = (width: Width) => {
-    const whole = line.text(width);
-    const longer = said(whole);
-    return longer.length <= width.room ? longer : said(line.text(narrowed(width, longer.length - whole.length)));
-  };
-  return { ...line, text };
+  return withNotes(settled(chosen, use, observed.media), snapshot, chosen === media);
 }
 
 /** What ends by itself comes behind what only a person ends. */
@@ -121,7 +116,7 @@ function waitingLine(snapshot: Snapshot, media: Line | undefined, use: StickUse)
     personLines(snapshot, media, rest).find((line) => isActOfPerson(settled(line, use).does)) ??
     requestedLine(bundles, assessment) ??
     media ??
-    (checks && { does: 'wait', text: () => checkLine(checks) }) ??
+    (checks && { does: 'wait', says: () => ({ what: checkLine(checks) }) }) ??
     bundleTrouble(
       bundles.filter((entry) => !isDecided(entry)),
       assessment,
@@ -145,13 +140,13 @@ function personLines(snapshot: Snapshot, media: Line | undefined, rest: Line): r
     media &&
       missed &&
       wanted &&
-      (media.stick === 'free' ? removedFirst(media, missed, bundles) : followedBy(wanted, media)),
+      (media.stick === 'free' ? removedFirst(media, missed, bundles) : withMore(wanted, media)),
     media,
     requestedLine(urgent, assessment),
     bundleTrouble(urgent, assessment),
     ready && readyLine(ready, bundles),
     failedMediaLine(observed),
-    ...faults.map((line) => line && followedBy(line, rest)),
+    ...faults.map((line) => line && withMore(line, rest)),
     behindLine(bundles, rest),
   ];
   return lines.flatMap((line) => line ?? []);
@@ -161,79 +156,69 @@ function personLines(snapshot: Snapshot, media: Line | undefined, rest: Line): r
 function removedFirst(media: Line, { bundle, reason }: BundleAssessment, bundles: readonly BundleAssessment[]): Line {
   const which = reason && doesFor(reason) === 'plug-in-other' ? 'another stick' : 'the stick';
   const code = reason === undefined ? '' : ` (${shortCode(reason.code)})`;
-  const next = ({ names }: Width) => `Then plug in ${which} of ${titleAmong(bundle, bundles, names)}${code}.`;
-  const text = (width: Width) => {
-    const [first = '', ...more] = sentencesOf(media.text(width));
-    return fitted([first, next(width), ...more], width.room);
+  const says = (names: Names) => {
+    const words = media.says(names);
+    const then = `Then plug in ${which} of ${titleAmong(bundle, bundles, names)}${code}`;
+    return { ...words, notes: [then, ...(words.notes ?? [])] };
   };
-  return { ...media, does: isForPerson(media.does) ? media.does : 'remove', text };
+  return { ...media, does: isForPerson(media.does) ? media.does : 'remove', says };
 }
 
 /** A release that no seen medium completes, before what ends by itself. */
 function behindLine(bundles: readonly BundleAssessment[], rest: Line): Line | undefined {
   const behind = bundles.findLast((entry) => needsOtherMedium(entry) && !isPassedOver(entry, bundles));
   const line = behind && missedLine(behind, bundles);
-  return line === undefined || isForPerson(rest.does) ? undefined : followedBy(line, rest);
-}
-
-function followedBy(line: Line, next: Line): Line {
-  const text = (width: Width) => {
-    const first = line.text(width);
-    const others = next.text({ ...WIDE, names: width.names }).replace(first, '');
-    return fitted([...sentencesOf(first), ...sentencesOf(oneLine(others))], width.room);
-  };
-  return { ...line, text };
+  return line === undefined || isForPerson(rest.does) ? undefined : withMore(line, rest);
 }
 
 /** Adds what else is wrong, as far as there is room. */
 function withNotes(line: Line, snapshot: Snapshot, isOfMedia: boolean): Line {
   const { observed, assessment } = snapshot;
-  const text = (width: Width) => {
-    const wrong = wrongStickNote(observed, assessment, line.text(width), isOfMedia, width);
+  const others = nodeLines(snapshot).filter(({ code }) => code !== line.code);
+  const says = (names: Names) => {
+    const words = line.says(names);
     const stay = stayBeside(line.does, snapshot);
-    // While nothing is trusted every stick is a wrong one: why it is so keeps its room.
-    const keepsRoom = wrong !== '' && !observed.trust.revocationsUnreadable;
-    const kept = [stay, keepsRoom ? wrong : ''].filter((note) => note !== '').map(({ length }) => length + 1);
-    const room = kept.reduce((left, length) => left - length, width.room);
-    const head = bodyOf(line, { ...width, room });
-    const others = nodeLines(snapshot).filter(({ code }) => code !== line.code);
-    const notes = [stay, wrong, ...others.map((one) => one.text(WIDE)), ...plainNotes(snapshot)];
-    return fitted([...sentencesOf(fitted(sentencesOf(oneLine(head)), room)), ...notes], width.room);
+    const notes = [
+      ...(words.notes ?? []),
+      ...(stay === '' ? [] : [stay]),
+      ...wrongStickNotes(observed, assessment, words, isOfMedia, names),
+    ];
+    const also = [...(words.also ?? []), ...others.map((one) => needText(one, names)), ...plainNotes(snapshot)];
+    return { ...words, notes, also };
   };
-  return { ...line, text };
+  return { ...line, says };
 }
 
-/**
- * Names the last stick that brings nothing, where the line does not: this always has room. Empty
- * when there is none.
- */
-function wrongStickNote(
+/** Names the last stick that brings nothing, where the line does not. */
+function wrongStickNotes(
   { media }: Observed,
   { bundles, rejections }: Assessment,
-  line: string,
+  { what }: LineWords,
   isOfMedia: boolean,
-  { names }: Width,
-): string {
+  names: Names,
+): readonly string[] {
   const isRejected = (mediumId: MediumId) => !isOfMedia && rejections.some((one) => one.mediumId === mediumId);
   const isUsed = (label: string) => bundles.some((entry) => entry.media.includes(label));
   const wrong = media.findLast(
     (medium) =>
       medium.state.kind === 'failed' || isEmptyStick(medium) || (isRejected(medium.mediumId) && !isUsed(medium.label)),
   );
-  if (wrong === undefined) return '';
-  const name = names.name(wrong.label);
-  if (line.includes(name)) return '';
-  if (wrong.state.kind === 'failed') return unreadableNote(name);
-  return isEmptyStick(wrong)
-    ? `${name} carries no bundle.`
-    : `The bundle on ${name} was rejected: see 'stickpin list'.`;
+  if (wrong === undefined) return [];
+  const name = names.medium(wrong.label);
+  if (what.includes(name)) return [];
+  if (wrong.state.kind === 'failed') return [unreadableNote(name)];
+  return [isEmptyStick(wrong) ? `${name} carries no bundle` : `The bundle on ${name} was rejected`];
 }
 
 /** What only a person ends on the node itself: keys and settings first. Work may go on. */
 export function nodeLines({ observed, memory, assessment }: Snapshot): readonly Line[] {
   const { settingsFault } = observed.facts;
   const { alarm } = observed.trust;
-  const line = (code: string, text: string): Line => ({ does: doesAbout(code), code, text: () => oneLine(text) });
+  const line = (code: string, what: string): Line => ({
+    does: doesAbout(code),
+    code,
+    says: () => ({ what, atNode: meaningOf(code) }),
+  });
   const { failed } = hookNotes(memory.hooks, assessment.bundles, observed.now);
   const unclaimed = unclaimedNote(assessment);
   const isUnknown = ({ position }: PlannedPath) => position === undefined;
@@ -271,7 +256,7 @@ const FLEET_SILENT =
 function plainNotes({ observed, memory, assessment }: Snapshot): readonly string[] {
   const { running } = hookNotes(memory.hooks, assessment.bundles, observed.now);
   const known = [...assessment.paths.values()].filter(({ position }) => position !== undefined);
-  return [...known.flatMap(streamNotes), ...running].map(oneLine);
+  return [...known.flatMap(streamNotes), ...running];
 }
 
 function failedMediaLine({ media }: Observed): Line | undefined {
@@ -282,11 +267,12 @@ function failedMediaLine({ media }: Observed): Line | undefined {
 export function unreadableLine({ label, state }: Medium): Line | undefined {
   if (state.kind !== 'failed') return undefined;
   const { reason } = state;
-  const text = ({ room, names }: Width) => {
-    const head = `Cannot read ${names.name(label)}: `;
-    return `${head}${reasonWithin(reason, room - head.length)}`;
+  const says = (names: Names) => {
+    const words = reasonWords(reason, names);
+    const what = `Cannot read ${names.medium(label)}: ${words.what}`;
+    return { ...words, what, atNode: words.atNode ?? what };
   };
-  return { does: doesFor(reason), code: reason.code, text };
+  return { does: doesFor(reason), code: reason.code, says };
 }
 
 function emptyStickLine({ media }: Observed): Line | undefined {
@@ -296,45 +282,48 @@ function emptyStickLine({ media }: Observed): Line | undefined {
 
 export function noBundleLine({ label }: Medium): Line {
   const code = 'media/no-bundle';
-  const text = ({ names }: Width) =>
-    `${names.name(label)} carries no bundle (no folder stickpin/NAME with a bundle.dsse.json).`;
-  return { does: doesAbout(code), code, text };
+  const says = (names: Names) => ({
+    what: `${names.medium(label)} carries no bundle (no folder stickpin/NAME with a bundle.dsse.json)`,
+  });
+  return { does: doesAbout(code), code, says };
 }
 
 export function restLine(observed: Observed, { bundles, life, pins }: Assessment): Line {
   const unmounted = observed.media.findLast(({ state }) => state.kind === 'unmounted');
   const isAwaited = bundles.some(({ phase }) => phase === 'held' || phase === 'preloading');
   const behind = bundles.findLast((entry) => needsOtherMedium(entry) && !isPassedOver(entry, bundles));
-  const need = ({ names }: Width) =>
-    behind === undefined ? '' : (otherMediumNote(behind, titleAmong(behind.bundle, bundles, names)) ?? '');
-  const gone = ({ names }: Width) =>
-    unmounted === undefined ? '' : sentence(unmountedText(names.name(unmounted.label), isAwaited));
+  const need = (names: Names) => {
+    const words = behind && otherMediumWords(behind, titleAmong(behind.bundle, bundles, names));
+    return words === undefined ? [] : [words.what, words.next ?? '', words.run ?? ''].filter((text) => text !== '');
+  };
+  const gone = (names: Names) =>
+    unmounted === undefined ? [] : [unmountedText(names.medium(unmounted.label), isAwaited)];
+  const followed = (line: Line, more: (names: Names) => readonly string[]): Line => ({
+    ...line,
+    says: (names) => {
+      const words = line.says(names);
+      return { ...words, also: [...(words.also ?? []), ...more(names)] };
+    },
+  });
   const waiting = foremost(
     bundles.filter((entry) => entry.phase === 'ready' && !isDecided(entry)),
     bundles,
   );
-  if (waiting !== undefined) {
-    const line = readyLine(waiting, bundles);
-    return { ...line, text: (width) => fitted([line.text(width), need(width), gone(width)], width.room) };
-  }
+  if (waiting !== undefined) return followed(readyLine(waiting, bundles), (names) => [...need(names), ...gone(names)]);
   const activated = [...withoutOutdated(bundles)]
     .filter((entry) => entry.phase !== 'retired' && !needsOtherMedium(entry) && !isDecided(entry))
     .sort((a, b) => (b.bundle.activatedAt ?? 0) - (a.bundle.activatedAt ?? 0))[0];
-  if (activated === undefined && behind?.reason !== undefined) {
-    const line = reasonLine(behind.reason, behind.bundle, bundles);
-    return { ...line, text: (width) => fitted([line.text(width), gone(width)], width.room) };
-  }
-  const end = (width: Width) => gone(width) || 'Waiting for a stick.';
+  if (activated === undefined && behind?.reason !== undefined)
+    return followed(reasonLine(behind.reason, behind.bundle, bundles), gone);
+  const end = (names: Names) => (unmounted === undefined ? ['Waiting for a stick'] : gone(names));
   const decided = bundles.findLast(isDecided);
-  if (activated === undefined && decided?.reason !== undefined) {
+  if (activated === undefined && decided?.reason !== undefined)
     return reasonLine(decided.reason, decided.bundle, bundles);
-  }
   if (activated === undefined) {
-    const none = pins.unclaimed.length === 0 ? 'No bundle yet.' : 'No bundle is known.';
-    return { does: 'idle', text: (width) => `${none} ${end(width)}` };
+    const what = pins.unclaimed.length === 0 ? 'No bundle yet' : 'No bundle is known';
+    return followed({ does: 'idle', says: () => ({ what }) }, end);
   }
-  const line = lifecycleLine(activated, bundles, life);
-  return { ...line, text: (width) => fitted([line.text(width), need(width), end(width)], width.room) };
+  return followed(lifecycleLine(activated, bundles, life), (names) => [...need(names), ...end(names)]);
 }
 
 function lifecycleLine(
@@ -345,7 +334,7 @@ function lifecycleLine(
   const images = formatCount(bundle.contents.images.length, 'image');
   const about = (rest: string): Line => ({
     does: 'idle',
-    text: ({ names }) => `${titleAmong(bundle, bundles, names)} ${rest}`,
+    says: (names) => ({ what: `${titleAmong(bundle, bundles, names)} ${rest}` }),
   });
   if (phase === 'proven') return about(`proven (${images} pinned).`);
   const soak = soaks.get(bundle.bundleId);

@@ -1,14 +1,10 @@
 import type { Medium } from '../../model/medium.ts';
 import { isFolder } from '../../state/memory.ts';
 import { ACTIONS, type Does, isForPerson } from '../actions.ts';
+import type { Line } from '../line.ts';
+import { isStick } from '../names.ts';
 import type { Snapshot } from '../snapshot.ts';
 import { isDecided } from './bundle-lines.ts';
-import type { Line } from './line.ts';
-
-/** A thing that a person plugs in. The drop folder always exists. */
-export function isStick({ isDropFolder, peer }: Pick<Medium, 'isDropFolder' | 'peer'>): boolean {
-  return !isDropFolder && peer === undefined;
-}
 
 /** Without what is unmounted or can't be read. */
 export function sticksInUse(media: readonly Medium[]): readonly Medium[] {

@@ -1,4 +1,3 @@
-import { sentence } from '../../../platform/plain-text.ts';
 import { formatCount, formatDuration } from '../../../platform/sizes.ts';
 import type { Assessment } from '../../assess/assess.ts';
 import type { BundleAssessment } from '../../assess/assess-bundle.ts';
@@ -9,13 +8,12 @@ import type { Reason } from '../../model/reason.ts';
 import { interruptionOf, type LastCarrier, type Memory, mediumReadAgain } from '../../state/memory.ts';
 import { isRelease } from '../../trust/trust-in-force.ts';
 import { doesAbout } from '../codes.ts';
-import { type Names, titleAmong, withShortDigests } from '../fitted.ts';
-import { reasonLine, wrongWithin } from '../reasons/reason-text.ts';
+import type { Line, LineWords } from '../line.ts';
+import { isStick, type Names, titleAmong } from '../names.ts';
+import { reasonLine, reasonWords } from '../reasons/reason-text.ts';
 import type { Snapshot } from '../snapshot.ts';
 import { noticeTitle, sourcesOf, trustedBy } from '../texts/short-texts.ts';
-import type { Line, Width } from './line.ts';
 import { type Progress, progressText } from './media-line.ts';
-import { isStick } from './stick-use.ts';
 
 /** What the daemon does now. */
 export function workLine(snapshot: Snapshot, progress: Progress): Line | undefined {
@@ -24,12 +22,13 @@ export function workLine(snapshot: Snapshot, progress: Progress): Line | undefin
   for (const { kind, bundleId } of memory.running) {
     const entry = kind === 'pull' ? undefined : bundles.find(({ bundle }) => bundle.bundleId === bundleId);
     if (entry === undefined) continue;
-    const title = ({ names }: Width) => titleAmong(entry.bundle, bundles, names);
-    const text = (width: Width) =>
-      kind === 'activate'
-        ? `Activating ${title(width)}.`
-        : `Repairing ${title(width)}: names of its images are set again.`;
-    return { does: 'wait', text, stick: 'stays' };
+    const says = (names: Names) => {
+      const title = titleAmong(entry.bundle, bundles, names);
+      return {
+        what: kind === 'activate' ? `Activating ${title}` : `Repairing ${title}: names of its images are set again`,
+      };
+    };
+    return { does: 'wait', says, stick: 'stays' };
   }
   const entry = bundleInWork(memory, assessment);
   if (entry !== undefined) return preloadLine(entry, snapshot, progress);
@@ -42,9 +41,10 @@ function syncLine({ storage }: Memory, { bundles }: Assessment): Line | undefine
   if (storage?.runningMs === undefined || storage.failure !== undefined || entry === undefined) return undefined;
   const images = formatCount(entry.unsyncedImages.length, 'image');
   const since = storage.runningMs < SYNC_SHOWN_MS ? '' : ` for ${formatDuration(storage.runningMs)} so far`;
-  const text = ({ names }: Width) =>
-    `Writing ${images} of ${titleAmong(entry.bundle, bundles, names)} to the disk${since}.`;
-  return { does: 'wait', code: 'runtime/sync-pending', text, stick: 'stays' };
+  const says = (names: Names) => ({
+    what: `Writing ${images} of ${titleAmong(entry.bundle, bundles, names)} to the disk${since}`,
+  });
+  return { does: 'wait', code: 'runtime/sync-pending', says, stick: 'stays' };
 }
 
 /** Most syncs take no time that a person sees. */
@@ -56,15 +56,15 @@ function adoptionLine({ keeping }: Memory, { adoptions }: Assessment): Line | un
   const { bundle, missing } = adoption.found;
   const { payload, bundleId } = bundle;
   const kept = keeping.get(bundleId);
-  const next = kept === undefined ? 'Preloading next.' : `Preparing to load it: ${kept.done} of ${kept.total}.`;
-  const text = ({ names }: Width) => {
+  const next = kept === undefined ? 'Preloading next' : 'Its list of images is read before they are loaded';
+  const says = (names: Names) => {
     const title = isRelease(bundle) ? names.title(payload) : names.name(noticeTitle(payload));
-    const head = `${title} on ${names.name(adoption.label)}: ${signedText(bundle, names)}`;
+    const head = `${title} on ${names.medium(adoption.label)}: ${signedText(bundle, names)}`;
     return isRelease(bundle)
-      ? `${head}, ${payload.totals.blobs - missing.length} blobs found. ${next}`
-      : `${head}. Its advisories and keys are taken next.`;
+      ? { what: `${head}, ${payload.totals.blobs - missing.length} blobs found`, next }
+      : { what: head, next: 'Its advisories and keys are taken next' };
   };
-  return { does: 'wait', text, stick: 'stays' };
+  return { does: 'wait', says, stick: 'stays' };
 }
 
 function signedText({ signedBy }: Pick<VerifiedBundle, 'signedBy'>, names: Names): string {
@@ -88,36 +88,37 @@ function preloadLine(entry: BundleAssessment, snapshot: Snapshot, progress: Prog
   }
   const present = `${total - absent}/${total} images`;
   const title = (names: Names) => titleAmong(bundle, bundles, names);
+  const problem = (names: Names) => (fault === undefined ? {} : problemOf(fault, names));
   const isOfStick = snapshot.observed.media.some((one) => isStick(one) && entry.media.includes(one.label));
   if (progress.isStalled === true) {
-    const retry = isOfStick ? '; if it stalls again, try another port' : '';
-    const text = ({ room, names }: Width) => {
-      const head = `Preloading ${title(names)} has stalled at ${present}`;
-      const line = `${head}: ${names.list(entry.media, 'the medium')} does not deliver.`;
-      return fault === undefined ? `${line} It is retried${retry}.` : withProblem(line, head, fault, room);
-    };
+    const says = (names: Names) => ({
+      what: `Preloading ${title(names)} has stalled at ${present}: ${names.media(entry.media, 'the medium')} does not deliver`,
+      next: isOfStick ? 'It is retried; if it stalls again, try another port' : 'It is retried',
+      ...problem(names),
+    });
     const code = 'engine/stalled';
-    return { does: isOfStick ? doesAbout(code) : 'wait', code, text };
+    return { does: isOfStick ? doesAbout(code) : 'wait', code, says };
   }
   const sources = sourcesOf(entry);
-  const text = ({ room, names }: Width) => {
-    const from = sources.length === 0 ? '' : ` from ${names.list(sources, '', ' and ')}`;
-    const line = `Preloading ${title(names)}${from}: ${present}, ${progressText(progress)}`;
-    return fault === undefined ? line : withProblem(line, `Preloading ${title(names)}: ${present}`, fault, room);
+  const says = (names: Names) => {
+    const from = sources.length === 0 ? '' : ` from ${names.media(sources, '', ' and ')}`;
+    const what = `Preloading ${title(names)}${from}: ${present}`;
+    return { what, progress: progressText(progress), ...problem(names) };
   };
   // The next try may deliver: the person is to pull nothing.
   const code = fault?.code === 'engine/stalled' ? undefined : fault?.code;
   // Only another bundle helps: the other images are there, or fail in the same way.
   const isInVain = fault?.code === 'runtime/unfit-image' && snapshot.memory.running.length === 0;
-  if (isInVain) return { does: doesAbout(fault.code), code, text };
-  return { does: 'wait', code, text, stick: isOnPeersOnly === true ? undefined : 'stays' };
+  if (isInVain) return { does: doesAbout(fault.code), code, says };
+  return { does: 'wait', code, says, stick: isOnPeersOnly === true ? undefined : 'stays' };
 }
 
-/** `brief`: where the line and its problem together are too long. */
-function withProblem(line: string, brief: string, fault: Reason, room: number): string {
-  const heads = [line, brief].map((text) => `${sentence(text)} Problem: `);
-  const whole = withShortDigests(`${heads[0]}${wrongWithin(fault, Number.POSITIVE_INFINITY).replace(/\.$/, '')}`);
-  return whole.length <= room ? whole : `${heads[1]}${wrongWithin(fault, room - (heads[1]?.length ?? 0))}`;
+/** What an adapter says of it comes behind the meaning of its code. */
+function problemOf(fault: Reason, names: Names): Pick<LineWords, 'notes' | 'details'> {
+  const { what, atNode } = reasonWords(fault, names);
+  return atNode === undefined
+    ? { notes: [`Problem: ${what}`] }
+    : { notes: [`Problem: ${atNode}`], details: [`${what.slice(0, 1).toUpperCase()}${what.slice(1)}`] };
 }
 
 /**

@@ -37,24 +37,28 @@ const WHY = {
   unreadable: 'unreadable',
 } as const;
 
-/**
- * A sentence. `title`: of a release that has the image. `base`: what has the layers of the image
- * that this release left out.
- */
-export function damageNextText(next: DamageOutcome, title: string, base?: string): string {
-  return DAMAGE_NEXT[next](title, base);
+interface DamagedImage {
+  /** Of a release that has the image. */
+  readonly title: string;
+  /** What has the layers of the image that this release left out. */
+  readonly base?: string | undefined;
+  /** Default: `It`. */
+  readonly subject?: string;
 }
 
-const DAMAGE_NEXT: Readonly<Record<DamageOutcome, (title: string, base?: string) => string>> = {
-  heal: () => 'It is removed and pulled again.',
-  'plug-in': (title, base) =>
-    `It stays until its blobs are at hand: plug in the stick of ${title}${base === undefined ? '' : `, and that of its base ${base}`}.`,
-  cancelled: (title) => `It stays, since the preload of ${title} was cancelled: run 'stickpin rescan'.`,
-  'in-use': () => 'It stays while a container uses it: stop its pod, and it is removed and pulled again.',
-  shared: () => "It can't be repaired yet: another damaged image, still in use, shares its data.",
-  look: () => 'It stays until the containers of the node are known.',
-  'give-up': () => "It was pulled again twice and is still damaged: check the disk, then run 'stickpin verify-images'.",
-};
+/** A sentence. */
+export function damageNextText(next: DamageOutcome, { title, base, subject = 'It' }: DamagedImage): string {
+  const stick = `plug in the stick of ${title}${base === undefined ? '' : `, and that of its base ${base}`}`;
+  return {
+    heal: `${subject} is removed and pulled again.`,
+    'plug-in': `${subject} stays until its blobs are at hand: ${stick}.`,
+    cancelled: `${subject} stays, since the preload of ${title} was cancelled: run 'stickpin rescan'.`,
+    'in-use': `${subject} stays while a container uses it: stop its pod, and it is removed and pulled again.`,
+    shared: `${subject} can't be repaired yet: another damaged image, still in use, shares its data.`,
+    look: `${subject} stays until the containers of the node are known.`,
+    'give-up': `${subject} was pulled again twice and is still damaged: check the disk, then run 'stickpin verify-images'.`,
+  }[next];
+}
 
 export function checkLine({ cause, done, total, readBytes }: RunningCheck): string {
   const read = readBytes === 0 ? '' : `, ${formatBytes(readBytes)} read`;

@@ -1,4 +1,4 @@
-import { oneLine, sentence } from '../../../platform/plain-text.ts';
+import { cutAtWord, oneLine, sentence } from '../../../platform/plain-text.ts';
 import { formatCount } from '../../../platform/sizes.ts';
 import type { RuntimeSupport } from '../../assess/derive-phase.ts';
 import type { WantedRelease } from '../../fleet/turn.ts';
@@ -8,7 +8,6 @@ import { parseReference } from '../../model/reference.ts';
 import { type Opening, wallTimeOf } from '../../model/windows.ts';
 import type { ImageSupply } from '../../preload/supply.ts';
 import type { NoticeResult } from '../../trust/trust-in-force.ts';
-import { shortened } from '../fitted.ts';
 import type { TrustReport } from '../status-schema.ts';
 
 export interface RuntimeAway {
@@ -154,7 +153,7 @@ export function wantedReleaseText({ name, version, nodes, unreached }: WantedRel
   }
   const lacking = unreached.percent === 0 ? 'nothing of it is loaded' : `${unreached.percent} % of it is loaded`;
   const next = 'open TCP port 9777 between the nodes, or plug its stick into any node';
-  return `${title} is on ${where}, which this node can't reach, and ${lacking}: ${next}. ${sentence(shortened(oneLine(unreached.why), WHY_CHARACTERS))}`;
+  return `${title} is on ${where}, which this node can't reach, and ${lacking}: ${next}. ${sentence(cutAtWord(oneLine(unreached.why), WHY_CHARACTERS))}`;
 }
 
 /** Of what another node answered. */

@@ -92,7 +92,9 @@ describe('a bundle of which one stick has damaged blobs and another one good one
     plug('left');
     await harness.start();
     const held = await harness.until(({ bundles }) => bundles[0]?.hold === 'media');
-    expect(held.status).toMatch(/\(M-12\): ocp 4\.13\.7 needs an undamaged copy\. Copy the bundle to a stick again/);
+    expect(held.status).toMatch(
+      /\(M-12\): ocp 4\.13\.7 needs an undamaged copy\. Plug in another copy of it\. Copy the bundle to a stick again/,
+    );
     const before = harness.log.lines.length;
     plug('right');
     await harness.until(isDone);

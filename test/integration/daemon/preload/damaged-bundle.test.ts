@@ -67,7 +67,7 @@ describe('a damaged bundle whose stick was taken out', () => {
     const codeOf = () => engine()?.bundles.find((one) => one.version === '4.13.7')?.reason?.code;
     await expect.poll(codeOf, { timeout: 60_000 }).toBe('engine/needs-copy');
     const expected =
-      "PLUG IN ANOTHER STICK (M-12): ocp 4.13.7 needs an undamaged copy: see 'stickpin list'. ocp 4.13.6 activated (2 images present and pinned). Waiting for a stick.";
+      "PLUG IN ANOTHER STICK (M-12): ocp 4.13.7 needs an undamaged copy. See 'stickpin list'. ocp 4.13.6 activated (2 images present and pinned). Waiting for a stick.";
     await expect.poll(() => engine()?.status, { timeout: 60_000 }).toBe(expected);
     const report = engine() as StatusReport;
     expect(of('4.13.7')(report)).toMatchObject({

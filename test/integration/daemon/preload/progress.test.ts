@@ -42,7 +42,7 @@ describe('what STATUS says of the progress', () => {
     await harness.start(bundle.path);
     const report = await harness.until(({ status }) => status.includes('the runtime is unpacking'));
     expect(report.status).toMatch(
-      /: Preloading ocp 4\.13\.7 from \S+stick: \d\/2 images, 8 of 8 MiB, the runtime is unpacking$/,
+      /: Preloading ocp 4\.13\.7 from \S+stick: \d\/2 images, 8 of 8 MiB, the runtime is unpacking\.$/,
     );
     expect(report.progress).toMatchObject({ isUnpacking: true, doneBytes: report.progress.totalBytes });
     finishUnpacking();

@@ -88,7 +88,7 @@ describe.runIf(have('root', 'mmdebstrap'))('one image from a stick and a registr
   it('continues with the layer of the stick once that is plugged in', async () => {
     await setUp('later');
     await harness.start();
-    const failed = await harness.until(({ status }) => /could not be pulled from quay/.test(status));
+    const failed = await harness.until(({ status }) => /No source has the image/.test(status));
     expect(failed.bundles[0]?.images.present).toBe(0);
     harness.plug(bundle.path);
     await activated();

@@ -139,8 +139,10 @@ describe.runIf(have('root', 'mmdebstrap'))('where blobs come from, with the CRI-
   it('an envelope waits for its registry: retried automatically, and reported', async () => {
     await setUp();
     drop(await envelopeOf('envelope'));
-    const failed = await node.harness.until(({ status }) => /could not be pulled from quay/.test(status));
-    expect(failed.status).toMatch(/^WAIT \(R-15\): .* could not be pulled from quay\.example\.com\b/);
+    const failed = await node.harness.until(({ status }) => /No source has the image/.test(status));
+    expect(failed.status).toMatch(
+      /^WAIT \(R-15\): Preloading .* from quay\.example\.com: .* No source has the image\.$/,
+    );
     expect(failed.bundles[0]?.reason?.message).toMatch(
       /from quay\.example\.com\b.* no medium has its blobs: .* Plug in the medium that has it$/,
     );

@@ -113,7 +113,7 @@ describe('a release that can not be completed from what was seen', () => {
       degraded: { code: 'engine/needs-copy' },
       reason: {
         code: 'engine/needs-copy',
-        message: `ocp 4.13.7 needs an undamaged copy. Blob ${etcdLayer.slice(0, 19)}… was damaged on sdb1. 1/2 images are present. Copy the bundle to a stick again, check it with 'stickpin bundle verify --full', and plug it in. 'stickpin unpin ocp@4.13.7' gives it up`,
+        message: `ocp 4.13.7 needs an undamaged copy. Blob ${etcdLayer.slice(0, 19)}… was damaged on sdb1. 1/2 images are present. Plug in another copy of it. Copy the bundle to a stick again, and check it with 'stickpin bundle verify --full'. 'stickpin unpin ocp@4.13.7' gives it up`,
       },
     });
   });
@@ -137,7 +137,7 @@ describe('a release that can not be completed from what was seen', () => {
     const { first } = look({}, stored(bundle, { readyAt: NOON, badBlobs: [damaged] }));
     expect(first?.reason && shownReason(first.reason)).toMatchObject({
       code: 'engine/image-missing',
-      message: expect.stringMatching(/Blob sha256:\S+ was damaged on sdb1\. Copy/),
+      message: expect.stringMatching(/Blob sha256:\S+ was damaged on sdb1\. Plug in another copy/),
     });
   });
 });

@@ -69,7 +69,7 @@ describe('held (space)', () => {
       reason: {
         code: 'engine/no-space',
         message:
-          "Not enough space for ocp 4.13.7 on /var/lib/containers: needs 75 MiB, 6.1 GiB free, 6.0 GiB (15 %) kept. The setting preload.min_free_percent keeps that free for the kubelet, which otherwise removes images and ends pods. Free space there, or run 'stickpin unpin' for an old release",
+          "Not enough space for ocp 4.13.7 on /var/lib/containers: needs 75 MiB, 6.1 GiB free, 6.0 GiB (15 %) kept. The setting preload.min_free_percent keeps that free for the kubelet, which otherwise removes images and ends pods. Free space there. 'stickpin unpin' gives up an old release",
       },
     });
     expect(seen({ filesystem: disk(75) }).first?.phase).toBe('preloading');
@@ -169,7 +169,7 @@ describe('held (space)', () => {
   it('states missing inodes', () => {
     const filesystem = { ...disk(1_000), inodes: { total: 1_000, free: 496 } };
     expect(textOf(seen({ filesystem }).first?.reason)).toBe(
-      "Not enough inodes for ocp 4.13.7 on /var/lib/containers: needs 347, 496 free, 150 (15 %) kept. The setting preload.min_free_percent keeps that free for the kubelet, which otherwise removes images and ends pods. Remove files there, or run 'stickpin unpin' for an old release",
+      "Not enough inodes for ocp 4.13.7 on /var/lib/containers: needs 347, 496 free, 150 (15 %) kept. The setting preload.min_free_percent keeps that free for the kubelet, which otherwise removes images and ends pods. Remove files there. 'stickpin unpin' gives up an old release",
     );
     expect(seen({ filesystem: { ...filesystem, inodes: { total: 1_000, free: 497 } } }).first?.phase).toBe(
       'preloading',
@@ -189,7 +189,7 @@ describe('held (space)', () => {
     expect(at(105).first?.phase).toBe('preloading');
     const { first, assessment } = at(104);
     expect(textOf(first?.reason)).toBe(
-      "Not enough space for ocp 4.13.7 on /var/lib/containers: needs 105 MiB, 6.1 GiB free, 6.0 GiB (15 %) kept. The setting preload.min_free_percent keeps that free for the kubelet, which otherwise removes images and ends pods. Free space there, or run 'stickpin unpin' for an old release",
+      "Not enough space for ocp 4.13.7 on /var/lib/containers: needs 105 MiB, 6.1 GiB free, 6.0 GiB (15 %) kept. The setting preload.min_free_percent keeps that free for the kubelet, which otherwise removes images and ends pods. Free space there. 'stickpin unpin' gives up an old release",
     );
     expect(assessment.short).toEqual([{ bundle: adopted, lacking: { bytes: MIB, inodes: 0 } }]);
   });

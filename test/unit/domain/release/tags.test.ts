@@ -331,7 +331,7 @@ describe('tags: how they are restored', () => {
     expect(told(look([...bare, taken(tag('etcd2'))], [active(newer)], { tagsGiven }).first)).toMatchObject({
       phase: 'activated',
       degraded: {
-        message: `A tag of ocp 4.13.7 was taken away again 3 times within an hour, so it is left alone. It is ${tag('etcd2')}: it names quay.example.com/other@sha256:1 now and should name ${referenceOf('etcd2')}. Find out what moves it; 'stickpin activate ocp@4.13.7' restores it`,
+        message: `A tag of ocp 4.13.7 was taken away again 3 times within an hour, so it is left alone. It is ${tag('etcd2')}: it names quay.example.com/other@sha256:1 now and should name ${referenceOf('etcd2')}. Find out what moves it. 'stickpin activate ocp@4.13.7' restores it`,
       },
     });
   });

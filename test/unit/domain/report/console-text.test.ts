@@ -26,7 +26,8 @@ describe('the text for a console', () => {
           #   #    #  #     #  #       #  #  ##
       ####    #   ###  #### #   #     ### #   #
 
-      Preloading ocp 4.13.7 from sdb1: 37/112 images, 5.1 of 16.0 GiB
+      Preloading ocp 4.13.7 from sdb1: 37/112 images, 5.1 of 16.0 GiB, 84 MiB/s,
+      about 2 min 10 s left
 
       [###################.........................................] 31 %
       "
@@ -87,47 +88,14 @@ describe('the text for a console', () => {
     expect(consoleText(shown('WAIT', 'text'))).not.toContain('%');
   });
 
-  it('has no commands, and where support comes only what is wrong', () => {
-    const textOf = (
-      words: string,
-      text: string,
-      action: 'call-support' | 'plug-in' | 'remove' = 'call-support',
-      stay?: string,
-    ) =>
-      consoleText({ ...shown(words, text), advice: { words, text, action, ...(stay !== undefined && { stay }) } })
-        .split('\n\n')
-        .at(-1)
-        ?.replaceAll('\n', ' ')
-        .trim();
-    const unknown =
-      "Rejected bundle on the stick: signature by unknown key 5f0c…: no key in /k matches; if you trust the signer, copy its .pub file there; see 'stickpin list'";
-    expect(textOf('WAIT', unknown)).toBe(
-      'Rejected bundle on the stick: signature by unknown key 5f0c...: no key in /k matches.',
-    );
-    expect(textOf('WAIT', 'It failed: rm: /x. Leave the stick in: it is needed.')).toBe('It failed: rm: /x.');
-    expect(textOf('WAIT', 'Rejected bundle on the stick: "a; see it. Leave the stick in"; see \'stickpin list\'')).toBe(
-      'Rejected bundle on the stick: "a; see it. Leave the stick in".',
-    );
-    const space =
-      "Not enough space for ocp 4.13.7 on /var: needs 2 GiB. Free space there, or run 'stickpin unpin' for it.";
-    const stay = 'Leave the stick in: 1 of 2 nodes still load from the stick.';
-    expect(textOf('WAIT', `${space} ${stay}`, 'call-support', stay)).toBe(
-      'Not enough space for ocp 4.13.7 on /var: needs 2 GiB. Leave the stick in: 1 of 2 nodes still load from the stick.',
-    );
-    expect(textOf('WAIT', "ocp 4.13.7 needs an undamaged copy: see 'stickpin list'. It waits.", 'plug-in')).toBe(
-      'ocp 4.13.7 needs an undamaged copy. It waits.',
-    );
-    const rejected =
-      "4 images pinned. 1 bundle on sdc1 was rejected: see 'stickpin list'. tools 1.0.0 needs attention.";
-    expect(textOf('WAIT', rejected, 'remove')).toBe(
-      '4 images pinned. 1 bundle on sdc1 was rejected. tools 1.0.0 needs attention.',
-    );
-    expect(
-      textOf('WAIT', "ocp is loaded. Call support. To activate it: 'stickpin activate ocp@4.13.7'.", 'remove'),
-    ).toBe('ocp is loaded. Call support.');
-    expect(textOf('WAIT', "sdb1 was unmounted; plug it in again or run 'stickpin rescan'.", 'plug-in')).toBe(
-      'sdb1 was unmounted; plug it in again.',
-    );
+  it('is what is said to somebody at the node, where that differs', () => {
+    const advice = {
+      ...shown('WAIT', "Drain the node, then run 'systemctl stop crio'.").advice,
+      atNode: 'CRI-O is damaged.',
+    };
+    const text = consoleText({ ...shown('WAIT', ''), advice });
+    expect(text).toContain('\n\nCRI-O is damaged.\n');
+    expect(text).not.toContain('systemctl');
   });
 
   it('counts as another one with another action, code or step, and not with another rate', () => {

@@ -2,8 +2,8 @@ import { describe, expect, it } from 'vitest';
 import type { RuntimeObservation } from '../../../../src/domain/model/image.ts';
 import { activationKey } from '../../../../src/domain/release/pulls.ts';
 import { nodePullEvents } from '../../../../src/domain/report/events/release-events.ts';
-import { withShortDigests } from '../../../../src/domain/report/fitted.ts';
 import { judgeNodeConditions } from '../../../../src/domain/report/judge-conditions.ts';
+import { withShortDigests } from '../../../../src/domain/report/names.ts';
 import type { PullCheckEnd } from '../../../../src/domain/state/checks.ts';
 import type { Observed, StoredBundle } from '../../../../src/domain/state/state.ts';
 import {

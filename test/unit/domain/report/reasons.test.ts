@@ -1,19 +1,20 @@
 import fc, { type Arbitrary } from 'fast-check';
 import { describe, expect, it, test } from 'vitest';
 import type { Reason } from '../../../../src/domain/model/reason.ts';
-import { type Conclusion, shortened } from '../../../../src/domain/report/fitted.ts';
-import { reasonText, reasonWithin, remedyFor } from '../../../../src/domain/report/reasons/reason-text.ts';
+import type { Conclusion } from '../../../../src/domain/report/entries.ts';
+import { headOf, statusText, textAtNode } from '../../../../src/domain/report/line.ts';
+import { reasonLine, reasonText, remedyFor } from '../../../../src/domain/report/reasons/reason-text.ts';
+import { cutAtWord } from '../../../../src/platform/plain-text.ts';
 import { EVERY_REASON } from '../../../support/report/every-reason.ts';
 import { REASON_SAMPLES } from '../../../support/report/reason-samples.ts';
 
-/** The text of a reason, and each shorter form of it, by its longest length. */
+/** The message of a reason, its STATUS line, and what somebody without a shell sees. */
 function formsOf(reason: Reason): string[] {
-  const whole = reasonText(reason);
-  const brief = [200, 140].map((length) => [length, reasonWithin(reason, length)] as const);
-  return [`  ${whole}`, ...brief.filter(([, text]) => text !== `${whole}.`).map(([at, text]) => `  ${at}: ${text}`)];
+  const line = reasonLine(reason);
+  return [`  ${reasonText(reason)}`, `  STATUS: ${statusText(line)}`, `  At the node: ${textAtNode(line)}`];
 }
 
-it('every reason has the sentences of golden/reasons.txt, whole and in a STATUS line', async () => {
+it('every reason has the sentences of golden/reasons.txt: its message, in a STATUS line, and at the node', async () => {
   const blocks = Object.entries(REASON_SAMPLES).map(([code, samples]) => {
     const forms = samples.map((data) => formsOf({ code, data } as Reason).join('\n'));
     const remedy = remedyFor(code, 'ocp@4.13.7');
@@ -22,28 +23,31 @@ it('every reason has the sentences of golden/reasons.txt, whole and in a STATUS 
   await expect(blocks.join('\n')).toMatchFileSnapshot('golden/reasons.txt');
 });
 
-describe('reasonWithin', () => {
+describe('the line about a reason', () => {
   it.each(Object.keys(EVERY_REASON) as Conclusion['code'][])(
-    '%s: whole sentences that fit, what is wrong first',
+    '%s: says what is wrong first in STATUS, and has no command at the node',
     (code) => {
       const { data, says }: { data: Arbitrary<unknown>; says: RegExp } = EVERY_REASON[code];
       fc.assert(
-        fc.property(data, fc.integer({ min: 140, max: 200 }), (values, maxLength) => {
-          const text = reasonWithin({ code, data: values } as Reason, maxLength);
-          expect(text.length).toBeLessThanOrEqual(maxLength);
-          expect(text.slice(0, 80)).toMatch(says);
-          expect(text).toMatch(/[.]$/);
+        fc.property(data, (values) => {
+          const line = reasonLine({ code, data: values } as Reason);
+          const status = statusText(line);
+          expect(status.length).toBeLessThanOrEqual(200);
+          expect(status.slice(headOf(line).length).slice(0, 80)).toMatch(says);
+          expect(status).toMatch(/[.…]$/);
+          const screen = textAtNode(line);
+          expect(screen).not.toMatch(/'(?:sudo )?(?:stickpin|systemctl|journalctl|crio|kubectl) /);
+          expect(screen).toMatch(/^\S.*[.!?]$/);
         }),
       );
     },
   );
 
-  it('keeps what an adapter says in whole sentences, and shortens only one that is too long alone', () => {
-    const fault = (message: string) => reasonWithin({ code: 'x/y', message });
-    expect(fault('Disk is full. Make room')).toBe('Disk is full. Make room.');
-    const first = `The pull of ${'a'.repeat(90)} failed. Look at its registry.`;
-    expect(fault(`${first} ${'Details of no use to a technician, '.repeat(6)}and more.`)).toBe(first);
-    expect(fault(`rpc error: ${'long '.repeat(90)}`)).toMatch(/^rpc error: .* long… See 'journalctl -u stickpin'\.$/);
+  it('has what an adapter says, cut at a word where that is too long, and the meaning of its code at the node', () => {
+    const line = (message: string) => reasonLine({ code: 'runtime/pull-failed', message });
+    expect(statusText(line('Disk is full. Make room'))).toBe('WAIT (R-07): Disk is full. Make room.');
+    expect(statusText(line(`rpc error: ${'long '.repeat(90)}`))).toMatch(/^WAIT \(R-07\): rpc error: .* long…$/);
+    expect(textAtNode(line("rpc error: run 'crictl x'"))).toBe('The runtime could not pull an image.');
   });
 });
 
@@ -51,9 +55,8 @@ const FAULT = "the key file /etc/stickpin/keys.d/a.pub can't be read: i/o error"
 
 test.each([
   ['a text that fits stays as it is', `${FAULT} (EIO, read)`, 80, `${FAULT} (EIO, read)`],
-  ['the call of a system error goes first', `${FAULT} (EIO, open '/etc/stickpin/keys.d/a.pub')`, 80, `${FAULT} (EIO)`],
   [
-    'other words in parentheses are cut at the end alone',
+    'another one is cut at a word',
     'the release (of April, by factory) is not read',
     44,
     'the release (of April, by factory) is not…',
@@ -65,11 +68,11 @@ test.each([
     'the release is retired. To use it again…',
   ],
   [
-    'the rest is cut at the end of a clause',
-    `${FAULT} (EIO, read)`,
-    60,
-    "the key file /etc/stickpin/keys.d/a.pub can't be read…",
+    'a quoted name is left out whole',
+    'the folder is named "the stick may go now", which is odd',
+    40,
+    'the folder is named…',
   ],
 ])('%s', (_what, text, maxLength, short) => {
-  expect(shortened(text, maxLength)).toBe(short);
+  expect(cutAtWord(text, maxLength)).toBe(short);
 });

@@ -623,7 +623,7 @@ describe('engine: pulls that fail', () => {
     expect(pulled('api')).toBe(1);
     expect(node.phase('4.13.7')).toBe('held');
     expect(node.statuses.at(-1)).toMatch(
-      / \(M-12\): ocp 4\.13\.7 needs an undamaged copy\. Copy the bundle to a stick/,
+      / \(M-12\): ocp 4\.13\.7 needs an undamaged copy\. Plug in another copy of it\. Copy the bundle to a stick/,
     );
     expect(kinds().filter((kind) => kind === 'blobDamaged')).toHaveLength(1);
     const told = node.log.lines.find(({ fields }) => fields.messageId === messageIds.blobDamaged);
@@ -663,9 +663,7 @@ describe('engine: pulls that fail', () => {
       'bundleDegraded',
     ]);
     expect(node.runtime.rounds()).toBeLessThan(120);
-    expect(node.statuses.at(-1)).toMatch(
-      /Problem: quay\.example\.com\/ocp\/etcd@\S+ of ocp 4\.13\.7 could not be pulled: rpc error/,
-    );
+    expect(node.statuses.at(-1)).toMatch(/Problem: The runtime could not pull an image\.$/);
   });
 
   it('names a blob that the runtime asks for and the bundle lacks', async () => {
@@ -748,9 +746,7 @@ describe('engine: pulls that fail', () => {
     node.plug('sdb1', wide);
     await node.clock.advance(0);
     expect(ends).toEqual([referenceOf('b')]);
-    expect(node.statuses.at(-1)).toMatch(
-      /: the runtime's disk is full while pulling \S+a@\S+ of ocp 4\.13\.7\. Free space.*automatically\. All pulls are stopped\.$/,
-    );
+    expect(node.statuses.at(-1)).toMatch(/: the runtime's disk is full while pulling \S+a@\S+ of ocp 4\.13\.7\b/);
     expect(node.engine.report()?.bundles[0]).toMatchObject({ phase: 'held', hold: 'space' });
     expect(kinds().filter((kind) => kind === 'pullFailed' || kind === 'diskFull')).toEqual(['diskFull']);
     expect(pulled('c')).toBe(0);
@@ -768,7 +764,7 @@ describe('engine: pulls that fail', () => {
     await node.clock.advance(60_000);
     expect(pulled('etcd')).toBeLessThan(8);
     expect(kinds().filter((kind) => kind === 'imagePulled').length).toBeLessThan(3);
-    expect(node.statuses.at(-1)).toMatch(/the runtime does not list it/);
+    expect(node.statuses.at(-1)).toMatch(/Problem: The runtime does not list an image that it has pulled\.$/);
   });
 
   it('leaves no task behind when it is stopped in mid-pull', async () => {
@@ -800,7 +796,7 @@ describe('engine: pulls that fail', () => {
     node.media.unmount('sdb1');
     await node.clock.advance(30_000);
     expect(node.statuses.at(-1)).toBe(
-      'PLUG IN THE STICK AGAIN (M-10): The stick was unmounted while preloading ocp 4.13.7 (0/2 images).',
+      "PLUG IN THE STICK AGAIN (M-10): The stick was unmounted while preloading ocp 4.13.7 (0/2 images). 'stickpin rescan' mounts it again.",
     );
     expect(kinds()).toContain('mediumUnmounted');
     node.media.unplug('sdb1');
@@ -1373,7 +1369,7 @@ describe('engine: bundles that come in', () => {
     expect(node.engine.report()?.bundles.map(({ name, phase }) => `${name} ${phase}`)).toEqual(['tools activated']);
     expect(node.engine.idleMs()).toBeLessThan(60_000);
     await node.clock.advance(600_000);
-    expect(node.engine.report()?.status).toMatch(/Preparing to load it: 1 of 2\.$/);
+    expect(node.engine.report()?.status).toMatch(/ Its list of images is read before they are loaded\.$/);
     await node.clock.advance(600_000);
     expect(node.phase('4.13.7')).toBe('activated');
     expect(node.engine.idleMs()).toBeLessThan(60_000);
@@ -1471,7 +1467,7 @@ describe('engine: progress', () => {
     expect(node.phase('4.13.7')).toBe('ready');
     node.plug('sdc1', verified({ sequence: 8, version: '4.13.8', images: { b: ['b'] } }));
     await node.clock.advance(0);
-    expect(node.statuses.at(-1)).toBe('LEAVE THE STICK IN: Preloading ocp 4.13.8 from sdc1: 0/1 images, 0 of 10 MiB');
+    expect(node.statuses.at(-1)).toBe('LEAVE THE STICK IN: Preloading ocp 4.13.8 from sdc1: 0/1 images, 0 of 10 MiB.');
   });
 
   it('starts at zero when wiped images are pulled again', async () => {
@@ -1496,7 +1492,7 @@ describe('engine: progress', () => {
     node.runtime.emit();
     await node.clock.advance(0);
     expect(node.statuses.at(-1)).toBe(
-      'LEAVE THE STICK IN: Preloading ocp 4.13.7 from the stick: 0/2 images, 0 of 30 MiB',
+      'LEAVE THE STICK IN: Preloading ocp 4.13.7 from the stick: 0/2 images, 0 of 30 MiB.',
     );
   });
 
@@ -1516,7 +1512,7 @@ describe('engine: progress', () => {
     expect(node.engine.report()).toMatchObject({
       progress: { doneBytes: 5 * 1024 ** 2, totalBytes: 30 * 1024 ** 2, bytesPerSecond: 524_288 },
       status:
-        'LEAVE THE STICK IN: Preloading ocp 4.13.7 from the stick: 0/2 images, 5 of 30 MiB, 512 KiB/s, about 50 s left',
+        'LEAVE THE STICK IN: Preloading ocp 4.13.7 from the stick: 0/2 images, 5 of 30 MiB, 512 KiB/s, about 50 s left.',
     });
   });
 });

@@ -166,7 +166,7 @@ describe('device media', () => {
     await expect(bare.open(never)).rejects.toMatchObject({
       code: 'media/filesystem',
       message:
-        "sdb has no filesystem that stickpin can read. Write it again with 'stickpin bundle write', or format it as vfat or ext4 and copy the bundle to it",
+        "it has no filesystem that stickpin can read. Write it again with 'stickpin bundle write', or format it as vfat or ext4 and copy the bundle to it",
     });
     expect(units.mounts).toEqual([]);
     units.plug(UNIT, machine.addDevice('sdb1', '8:17'));
@@ -462,7 +462,7 @@ describe('device media', () => {
       await expect(xfs?.open(never)).rejects.toMatchObject({
         code: 'media/filesystem',
         message:
-          'sdc has the filesystem xfs, which is not mounted unless the settings say so: copy the bundle to a medium with one of vfat, ext4, or set media.filesystems = ["vfat", "ext4", "xfs"] in /etc/stickpin/stickpin.toml',
+          'it has the filesystem xfs, which is not mounted unless the settings say so: copy the bundle to a medium with one of vfat, ext4, or set media.filesystems = ["vfat", "ext4", "xfs"] in /etc/stickpin/stickpin.toml',
       });
     });
 
@@ -472,7 +472,7 @@ describe('device media', () => {
       await expect(plugged.get('1-sdb')?.open(never)).rejects.toMatchObject({
         code: 'media/filesystem',
         message:
-          'sdb has the filesystem hfsplus, which stickpin does not mount: copy the bundle to a medium with one of vfat, ext4',
+          'it has the filesystem hfsplus, which stickpin does not mount: copy the bundle to a medium with one of vfat, ext4',
       });
     });
 

@@ -21,14 +21,13 @@ const report = (media: readonly ReturnType<typeof medium>[]) => {
 
 describe('the status of a daemon that does not run', () => {
   it('says so first, and has no bar and no time left', () => {
-    const status =
-      'Preloading ocp 4.13.7 from sdb1: 37/112 images, 5.1 of 16.0 GiB, 84 MiB/s, about 2 min 10 s left. Problem: no';
+    const advice = { action: 'leave-in', words: 'LEAVE THE STICK IN', text: 'Preloading ocp 4.13.7.' } as const;
     const progress = { doneBytes: 5, totalBytes: 16, bytesPerSecond: 2, images: ['etcd'] };
     const time = { writtenAt: '2026-09-01T08:14:05.112Z', isFromBefore: true };
-    const lines = renderStoredStatus({ ...idleReport({}), status, progress }, time).split('\n');
+    const lines = renderStoredStatus({ ...idleReport({}), advice, progress }, time).split('\n');
     expect(lines.slice(0, 3)).toEqual([
       'The daemon does not run. This is the state of 2026-09-01T08:14:05.112Z, before the last boot.',
-      'Preloading ocp 4.13.7 from sdb1: 37/112 images, 5.1 of 16.0 GiB. Problem: no',
+      'LEAVE THE STICK IN: Preloading ocp 4.13.7.',
       expect.stringMatching(/^Runtime: /),
     ]);
   });
