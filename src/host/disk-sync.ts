@@ -71,7 +71,9 @@ async function callsFor(paths: readonly string[], file: string): Promise<readonl
   return [...devices.values()].map((path) => ['-f', path]);
 }
 
-/** An overlay has its files on a disk that is mounted elsewhere. A volume of a pod holds no image. */
+/**
+ * An overlay has its files on a disk that is mounted elsewhere. A volume of a pod holds no image.
+ */
 function isWritableDisk({ source, type, superOptions, mountPoint }: MountEntry): boolean {
   const isDisk = source.startsWith('/dev/') || type === 'zfs';
   return isDisk && superOptions.includes('rw') && !isWithin(mountPoint, '/var/lib/kubelet');

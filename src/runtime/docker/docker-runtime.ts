@@ -114,8 +114,9 @@ function storageOf({ DriverStatus }: EngineInfo) {
 }
 
 /**
- * The folder of the storage driver may be a link. None where they are not all known: Docker's containerd image store may be that of another
- * containerd, and Podman does not say where an `imagestore` is.
+ * The folder of the storage driver may be a link. None where they are not all known: Docker's
+ * containerd image store may be that of another containerd, and Podman does not say where an
+ * `imagestore` is.
  */
 function storagePathsOf(info: EngineInfo, title: string): readonly string[] {
   return title === 'Podman' || storageOf(info) === 'both'
