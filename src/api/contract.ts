@@ -147,13 +147,14 @@ export const METHODS = {
   },
   pauseRollOut: {
     about:
-      'Pauses the roll-out of `ocp` or `ocp@4.13.7` on all nodes of the cluster, for 4 hours when `seconds` is 0, and for a week at most. What has begun ends. `why` has at most 100 characters.',
+      'Pauses the roll-out of `ocp` or `ocp@4.13.7` on all nodes of the cluster, for 4 hours when `seconds` is 0, and for a week at most. What has begun ends. `why` has at most 100 characters. Fails with `Engine.NoRelease` where no node has such a release.',
     args: { release: text, why: text, seconds: integer },
     result: { consequence: lines },
     access: 'activate',
   },
   resumeRollOut: {
-    about: 'Lifts a pause on all nodes, by its id. Fails with `Engine.NoPause` where this node does not know it.',
+    about:
+      'Lifts a pause on all nodes, by its id, or each one with `all`. Fails with `Engine.NoPause` where this node does not know it, or is neither the one on which it was said nor one of the control plane.',
     args: { id: text },
     result: { consequence: lines },
     access: 'activate',

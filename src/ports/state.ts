@@ -95,7 +95,7 @@ export interface StateStore {
   rejectName(rejected: RejectedName, event: EventRow): void;
   allowName(release: Pick<RejectedName, 'name' | 'version'>, event: EventRow): void;
   /** Replaces all of them. */
-  setPauses(pauses: readonly Pause[], event?: EventRow): void;
+  setPauses(pauses: readonly Pause[], events?: readonly EventRow[]): void;
   /** Set before the pull, so that a crash can't lose it, and cleared if the pull fails. */
   setPulledByUs(reference: string, isPulledByUs: boolean): void;
   /** `media`: plugged in at the cancellation; undefined resumes the preloads. */

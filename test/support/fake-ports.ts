@@ -405,9 +405,9 @@ function createFakeStore(initial: readonly StoredBundle[]): FakeStore {
       fake.conditionWrites += 1;
       conditions = new Map([...conditions, ...changed]);
     },
-    setPauses: (next, event) => {
-      if (event !== undefined) write(event);
-      else if (fake.fail !== undefined) throw fake.fail;
+    setPauses: (next, rows = []) => {
+      if (fake.fail !== undefined) throw fake.fail;
+      for (const row of rows) write(row);
       pauses = next;
     },
     tagsGiven: () => tagsGiven,

@@ -4,6 +4,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import type { TurnRelease } from '../../domain/fleet/awaited-node.ts';
 import type { NodeStatus } from '../../domain/fleet/node-status.ts';
+import type { Pause } from '../../domain/fleet/pause.ts';
 import { nodesLoading, searchOf } from '../../domain/fleet/turn.ts';
 import type { Endpoint } from '../../domain/settings/addresses.ts';
 import type { Settings } from '../../domain/settings/settings.ts';
@@ -41,6 +42,7 @@ interface FleetOptions {
   readonly onOwnStatus: (listener: () => void) => Unsubscribe;
   /** Keys of the labels that releases need which wait for their turn; undefined: none waits. */
   readonly readLabels: () => readonly string[] | undefined;
+  readonly pauses: () => readonly Pause[] | undefined;
   /** Releases on sticks in this node. */
   readonly onSticks: () => readonly TurnRelease[];
   readonly notifier: ServiceNotifier;
@@ -221,10 +223,10 @@ export class Fleet {
 
   private view(): FleetDocument {
     const { peers, written, silence } = this;
-    const { settings, cluster, lock, clock } = this.options;
+    const { settings, cluster, lock, pauses, clock } = this.options;
     const ownStatus = () => this.ownStatus();
     const search = () => searchOf(clock.monotonic() - this.beganMs, settings.fleet.absent);
-    return fleetDocument({ peers, written, silence, cluster, ownStatus, search, lock: lock?.view() });
+    return fleetDocument({ peers, written, silence, cluster, ownStatus, search, lock: lock?.view(), pauses: pauses() });
   }
 
   private document(): WatchedDocument {

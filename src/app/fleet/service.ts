@@ -96,6 +96,7 @@ async function workLocked({ settings, sources, log, stop, notifier }: SideProces
     lock,
     onOwnStatus: (listener) => own.onChange(listener),
     readLabels: () => labelsToRead(own.report()),
+    pauses: () => own.report()?.pauses,
     onSticks: () => releasesOnSticks(own.report()),
     identity,
     notifier,

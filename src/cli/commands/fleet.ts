@@ -50,17 +50,25 @@ export function registerFleetPause(fleet: Command, context: CommandContext): voi
     );
 }
 
+interface ResumeOptions extends JsonFlag {
+  readonly all?: true;
+}
+
 export function registerFleetResume(fleet: Command, context: CommandContext): void {
   fleet
     .command('resume')
-    .description('lift a pause on all nodes of the cluster')
-    .argument('<id>', "the id of the pause, from 'stickpin fleet status' on any node")
+    .description('lift a pause on all nodes, on the node that said it or on one of the control plane')
+    .argument('[id]', "the id of the pause, from 'stickpin fleet status' on any node")
+    .option('--all', 'lift all pauses that may be lifted on this node')
     .option('--json', 'print as JSON')
-    .action((id: string, options: JsonFlag) =>
-      withDaemon(context, async (client) => {
-        printMessage(await client.resumeRollOut({ id }, context.signal), options, context);
-      }),
-    );
+    .action((id: string | undefined, options: ResumeOptions, command: Command) => {
+      if ((id === undefined) === (options.all === undefined)) {
+        command.error("error: name one pause by its id, or all of them with '--all'", { exitCode: 2 });
+      }
+      return withDaemon(context, async (client) => {
+        printMessage(await client.resumeRollOut({ id: id ?? 'all' }, context.signal), options, context);
+      });
+    });
 }
 
 interface WaitOptions {

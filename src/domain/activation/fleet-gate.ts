@@ -2,7 +2,17 @@ import { defined } from '../../platform/defined.ts';
 import { streamScheme } from '../adoption/floors.ts';
 import type { AwaitedNode, TurnRelease } from '../fleet/awaited-node.ts';
 import type { FleetView, ReleaseStatus } from '../fleet/node-status.ts';
-import { endOf, heardPauses, isLasting, LONGEST_PAUSE_MS, newPause, type Pause, pauseOf } from '../fleet/pause.ts';
+import {
+  endOf,
+  heardPauses,
+  isFirstHand,
+  isLasting,
+  isOwn,
+  LONGEST_PAUSE_MS,
+  newPause,
+  type Pause,
+  pauseOf,
+} from '../fleet/pause.ts';
 import { isFirstInstall, type Turn, turnOf } from '../fleet/roll-out.ts';
 import { NEW_SEARCH_MS } from '../fleet/turn.ts';
 import {
@@ -134,10 +144,10 @@ export function pausesAfter(context: PauseContext): readonly Pause[] {
   const fresh = backs
     .filter(({ bundle, onRollback }) => onRollback === 'pause' && isFirstFailureEnough(orderOf(bundle, policy)))
     .map(({ pause }) => pause)
-    .filter((one) => endOf(one) > now && !heard.some(({ id }) => id === one.id));
+    .filter((one) => endOf(one) > now && !heard.some((other) => isOwn(other) && other.id === one.id));
   /** Why the pause of a rollback on this node is over. */
   const overBy = (one: Pause): string | undefined => {
-    if (one.by !== ROLLBACK || one.from !== undefined || one.lifted !== undefined) return undefined;
+    if (one.by !== ROLLBACK || !isOwn(one) || one.lifted !== undefined) return undefined;
     const back = backs.find(({ pause }) => pause.id === one.id);
     if (back !== undefined) return back.onRollback === 'go-on' ? 'on_rollback = "go-on"' : undefined;
     const isHere = bundles.some(({ payload }) => payload.name === one.name && payload.version === one.version);
@@ -168,15 +178,15 @@ function pauseOfRollback({ payload, ...bundle }: StoredBundle, node: string, now
 function isPauseOver(bundle: StoredBundle, node: string, context: RollOutContext): boolean {
   const one = pauseOfRollback(bundle, node, context.now);
   if (one === undefined || orderOf(bundle, context.policy)?.onRollback === 'go-on') return true;
-  const known = context.pauses?.find(({ id }) => id === one.id);
+  const known = context.pauses?.find((other) => isOwn(other) && other.id === one.id);
   return known === undefined ? endOf(one) <= context.now : known.lifted !== undefined || !isLasting(known, context);
 }
 
-/** Nodes whose pause of this release a person lifted. They may not know it yet. */
+/** Nodes whose own pause of this release a person lifted. They may not know it yet. */
 function liftedNodes({ bundle, pauses = [] }: TurnContext): ReadonlySet<string> {
   const { name, version } = bundle.payload;
-  const ofRelease = pauses.filter((one) => one.by === ROLLBACK && one.name === name && one.version === version);
-  return new Set(ofRelease.filter(({ lifted }) => lifted !== undefined).map(({ node }) => node));
+  const lifted = pauses.filter((one) => one.by === ROLLBACK && isFirstHand(one) && one.lifted !== undefined);
+  return new Set(lifted.filter((one) => one.name === name && one.version === version).map(({ node }) => node));
 }
 
 /** Stops what has not begun. */
@@ -184,9 +194,10 @@ function pauseOfRelease(context: FleetContext) {
   const { bundle, pauses = [] } = context;
   const pause = pauseOf(bundle.payload, pauses, context);
   if (pause === undefined || hasBegun(bundle) || isRolledBack(bundle) || hasBegunHook(context)) return undefined;
-  const { id, node, by, why } = pause;
+  const { id, node, by, why, from } = pause;
   const until = endOf(pause);
-  return held('fleet/paused', { id, node, by, why, until }, by === ROLLBACK ? 'person' : 'time', {
+  const data = defined({ id, node, by, why, until, passedOnBy: isFirstHand(pause) ? undefined : from });
+  return held('fleet/paused', data, by === ROLLBACK ? 'person' : 'time', {
     checkAgainAt: until,
   });
 }

@@ -5,7 +5,7 @@ import { is, maybe, type Parsed } from '../../platform/schema.ts';
 import { PHASES } from '../model/condition.ts';
 import { type BundleId, hexOf } from '../model/digest.ts';
 import type { Labels } from '../model/roll-out-order.ts';
-import { MOST_PAUSES, pause } from './pause.ts';
+import { MOST_PAUSES, type Pause, pause } from './pause.ts';
 
 /** Most bytes of the annotation: annotations of a Node are read by many programs. */
 export const NODE_STATUS_BYTES = 2_048;
@@ -203,6 +203,10 @@ export interface FleetView {
   readonly readLabels?: readonly string[];
   /** Of `update.fleet_lock`; absent without that setting. */
   readonly lock?: RebootLock;
+  /** Setting `fleet.exclude`: names of nodes that are in none of the lists here. */
+  readonly removed?: readonly string[];
+  /** All that the daemon of this node knows; the part of others is in their reports too. */
+  readonly pauses?: readonly Pause[];
 }
 
 export interface RebootLock {

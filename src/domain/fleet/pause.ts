@@ -1,8 +1,11 @@
 import * as v from 'valibot';
+import { defined } from '../../platform/defined.ts';
 import { digestOf } from '../../platform/digest.ts';
 import { plainDocument } from '../../platform/plain-text.ts';
 import { maybe, type Parsed } from '../../platform/schema.ts';
+import { bundleTitle } from '../model/bundle.ts';
 import { hexOf } from '../model/digest.ts';
+import { isControlPlane, type Labels } from '../model/roll-out-order.ts';
 
 /** Default of `stickpin fleet pause --for`. */
 export const PAUSE_MS = 4 * 3_600_000;
@@ -16,8 +19,20 @@ export const MOST_WHY = 100;
 /** On all nodes; a peer names no more. */
 export const MOST_PAUSES = 64;
 
-/** That a node takes from one other node: its own, and those that it heard. */
-const MOST_OF_PEER = 8;
+/**
+ * Said on one node, with lifted ones. Another node takes no more from it, with those that it passes
+ * on.
+ */
+export const MOST_OF_NODE = 8;
+
+/**
+ * In the name of one node, by all that pass them on: more than one of them can make up, so that it
+ * keeps no other from passing on what was said.
+ */
+const MOST_PASSED_ON = 2 * MOST_OF_NODE;
+
+/** A pause stays known for so long, so that a node says {@link MOST_OF_NODE} in this time. */
+const LEAST_KEPT_MS = 3_600_000;
 
 /** A pause that ends sooner is not taken any more: each one is written to the disk. */
 const LEAST_MS = 60_000;
@@ -46,8 +61,11 @@ export type SharedPause = Parsed<typeof pause>;
 /** As a node keeps it. */
 export const keptPause = v.object({
   ...pause.entries,
-  from: maybe(v.string(), 'The node that it was heard from; absent where it was said on this node.'),
-  liftedFrom: maybe(v.string(), 'The same of who lifted it.'),
+  from: maybe(
+    v.string(),
+    'The node whose certificate brought it; absent where it was said on this node. Another one than `node` only passed it on.',
+  ),
+  liftedFrom: maybe(v.string(), 'The node whose certificate brought the lift; absent where this node lifted it.'),
   heard: maybe(
     v.object({ at: time, clockSynchronised: v.boolean() }),
     'When this node heard of it, by its own clock: it lasts no longer than its length from then on.',
@@ -92,12 +110,10 @@ export function isLasting(one: Pause, clock: PauseClock): boolean {
   return endOf(one) > clock.now && !isOfFuture(one, clock);
 }
 
-/**
- * It stays known for as long as another node may say it: what has ended or was lifted on this node
- * is not heard again.
- */
-function isKept(one: SharedPause, clock: PauseClock): boolean {
-  return saidEndOf(one) > clock.now && !isOfFuture(one, clock);
+/** What is over on this node is not heard again while another node may say it. */
+function isKept(one: Pause, clock: PauseClock): boolean {
+  if (isOfFuture(one, clock)) return false;
+  return saidEndOf(one) > clock.now || Date.parse((one.heard ?? one).at) + LEAST_KEPT_MS > clock.now;
 }
 
 function isOfFuture({ at }: SharedPause, { now, clockSynchronised }: PauseClock): boolean {
@@ -122,14 +138,21 @@ export function pauseOf(
 /** The part of the view of the fleet that has pauses. */
 interface HeardNodes {
   readonly self: string;
+  readonly removed?: readonly string[];
   readonly nodes: readonly {
     readonly name: string;
     readonly status?: { readonly pauses?: readonly SharedPause[] };
+    readonly facts?: { readonly labels: Labels };
   }[];
 }
 
 /**
- * What one node may add is bounded. Returns `known` itself where nothing changes.
+ * Returns `known` itself where nothing changes.
+ *
+ * INVARIANTS: a pause counts under the name of the node whose certificate brought it. What a node
+ * passes on of another one makes this node wait, and is shown as passed on. A pause is lifted by
+ * the node on which it was said, or by one of the control plane, which each say so themselves.
+ * What one node may add is bounded.
  *
  * @param kept ids of pauses of this node that stay known when they have ended
  */
@@ -139,28 +162,57 @@ export function heardPauses(
   clock: PauseClock,
   kept: ReadonlySet<string> = new Set(),
 ): readonly Pause[] {
-  const stay = known.filter((one) => isKept(one, clock) || (kept.has(one.id) && !isOfFuture(one, clock)));
-  const pauses = new Map(stay.map((one) => [one.id, heardAgain(one, clock)]));
-  let isChanged = pauses.size < known.length || known.some((one) => pauses.get(one.id) !== one);
-  const soon = { ...clock, now: clock.now + LEAST_MS };
-  for (const { name: from, status } of view?.nodes ?? []) {
-    if (from === view?.self) continue;
+  const isRemoved = (node = '') => view?.removed?.includes(node) === true;
+  const stays = (one: Pause) =>
+    !isRemoved(one.from) &&
+    !(isRemoved(one.node) && !isOwn(one)) &&
+    (isKept(one, clock) || (isOwn(one) && kept.has(one.id) && !isOfFuture(one, clock)));
+  const pauses = new Map(known.filter(stays).map((one) => [contentOf(one), heardAgain(one, clock)]));
+  let isChanged = pauses.size < known.length || known.some((one) => pauses.get(contentOf(one)) !== one);
+  for (const { name: from, status, facts } of view?.nodes ?? []) {
+    if (from === view?.self || isRemoved(from)) continue;
     for (const said of plainDocument(status?.pauses ?? [])) {
-      const before = pauses.get(said.id);
-      if (before === undefined ? !isKept(said, soon) : withLift(before, said, from) === before) continue;
-      if (before === undefined) isChanged = take(pauses, newlyHeard(said, from, clock), clock) || isChanged;
-      else {
-        pauses.set(said.id, withLift(before, said, from));
-        isChanged = true;
+      if (isRemoved(said.node)) continue;
+      const before = pauses.get(contentOf(said));
+      const lift = mayLift(said, from, facts?.labels) ? said.lifted : undefined;
+      if (before === undefined) {
+        // Whoever says that it is over gives no reason to wait.
+        const isOver = said.lifted !== undefined && lift === undefined;
+        if (isOver || !isWorthHearing(said, clock)) continue;
+        isChanged = take(pauses, newlyHeard(said, from, clock)) || isChanged;
+      } else {
+        const next = heardFrom(before, from, lift);
+        pauses.set(contentOf(said), next);
+        isChanged ||= next !== before;
       }
     }
   }
   return isChanged ? [...pauses.values()] : known;
 }
 
+/** Whole, so that no other pause is taken for it. */
+export function contentOf({ id, name, version, node, by, why, at, until }: SharedPause): string {
+  return JSON.stringify([id, name, version, node, by, why, at, until]);
+}
+
+/** Whether a lift on this node counts on all nodes. @param labels of its Node */
+export function mayLift({ node }: Pick<SharedPause, 'node'>, on: string, labels: Labels | undefined): boolean {
+  return node === on || isControlPlane(labels);
+}
+
+function isWorthHearing(said: SharedPause, clock: PauseClock): boolean {
+  return saidEndOf(said) > clock.now + LEAST_MS && !isOfFuture(said, clock);
+}
+
 function newlyHeard(said: SharedPause, from: string, { now, clockSynchronised }: PauseClock): Pause {
   const heard = { at: new Date(now).toISOString(), clockSynchronised };
   return { ...said, from, heard, ...(said.lifted && { liftedFrom: from }) };
+}
+
+/** A node also lifts what others made up in its name: that does not make it first-hand. */
+function heardFrom(before: Pause, from: string, lift: SharedPause['lifted']): Pause {
+  if (lift === undefined) return isFirstHand(before) || from !== before.node ? before : { ...before, from };
+  return before.lifted !== undefined ? before : { ...before, lifted: lift, liftedFrom: from };
 }
 
 /** Once the own clock is right: what it measured before may be wrong by years. */
@@ -169,27 +221,58 @@ function heardAgain(one: Pause, { now, clockSynchronised }: PauseClock): Pause {
   return { ...one, heard: { at: new Date(now).toISOString(), clockSynchronised } };
 }
 
-/** Takes the place of one that weighs less where there is no other. False: it was not taken. */
-function take(pauses: Map<string, Pause>, next: Pause, clock: PauseClock): boolean {
-  // Of this node, of the node that gives it, of any; what holds before what is over.
-  const weight = (one: Pause) =>
-    (one.from === undefined ? 0 : one.from === one.node ? 1 : 2) +
-    (one.lifted === undefined && isLasting(one, clock) ? 0 : 3);
-  const lightest = (rivals: readonly Pause[]) => rivals.toSorted((a, b) => weight(b) - weight(a))[0];
-  const ofPeer = [...pauses.values()].filter(({ from }) => from === next.from);
-  const isFull = ofPeer.length >= MOST_OF_PEER || pauses.size >= MOST_PAUSES;
-  const out = isFull ? lightest(ofPeer.length >= MOST_OF_PEER ? ofPeer : [...pauses.values()]) : undefined;
-  if (out !== undefined && weight(out) <= weight(next)) return false;
-  if (out !== undefined) pauses.delete(out.id);
-  pauses.set(next.id, next);
+/** Takes the place of one that was passed on where there is no other. False: it was not taken. */
+function take(pauses: Map<string, Pause>, next: Pause): boolean {
+  const all = [...pauses.values()];
+  const ofPeer = all.filter(({ from }) => from === next.from);
+  const isFull = ofPeer.length >= MOST_OF_NODE;
+  const passedOn = all.filter((one) => !isFirstHand(one));
+  if (!isFirstHand(next)) {
+    const ofNode = passedOn.filter(({ node }) => node === next.node);
+    if (isFull || all.length >= MOST_PAUSES || ofNode.length >= MOST_PASSED_ON) return false;
+  } else if (isFull || all.length >= MOST_PAUSES) {
+    const out = passedOn.find(({ from }) => !isFull || from === next.from);
+    if (out === undefined) return false;
+    pauses.delete(contentOf(out));
+  }
+  pauses.set(contentOf(next), next);
   return true;
 }
 
-function withLift(before: Pause, { lifted }: SharedPause, from: string): Pause {
-  return lifted === undefined || before.lifted !== undefined ? before : { ...before, lifted, liftedFrom: from };
+/** Said on this node. */
+export function isOwn({ from }: Pick<Pause, 'from'>): boolean {
+  return from === undefined;
 }
 
-/** On the wire nodes name all that they know; into its own Node each writes what was said on it. */
-export function isSaidHere({ from, lifted, liftedFrom }: Pause): boolean {
-  return from === undefined || (lifted !== undefined && liftedFrom === undefined);
+/** The node on which it was said has said so itself. */
+export function isFirstHand({ from = '', node }: Pick<Pause, 'from' | 'node'>): boolean {
+  return from === '' || from === node;
+}
+
+function isLiftedHere({ lifted, liftedFrom }: Pause): boolean {
+  return lifted !== undefined && liftedFrom === undefined;
+}
+
+export function pausedTitle({ name, version }: Pick<SharedPause, 'name' | 'version'>): string {
+  return version === undefined ? name : bundleTitle({ name, version });
+}
+
+/** Who said it where, and which other node passed that on. */
+export function saidByText(one: Pick<Pause, 'by' | 'node' | 'from'>): string {
+  return `${one.by} on ${one.node}${isFirstHand(one) ? '' : `, as ${one.from} says`}`;
+}
+
+/** The same of who lifted it. */
+export function liftedByText({ by, node }: NonNullable<Pause['lifted']>, from: string | undefined): string {
+  return saidByText(defined({ by, node, from }));
+}
+
+/** Into its own Node each node writes these. */
+export function isSaidHere(one: Pause): boolean {
+  return isOwn(one) || isLiftedHere(one);
+}
+
+/** On the wire a node also names what other nodes said to it themselves, and nothing else. */
+export function isPassedOn(one: Pause): boolean {
+  return isFirstHand(one) || isLiftedHere(one);
 }

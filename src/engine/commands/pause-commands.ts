@@ -1,15 +1,34 @@
-import { endOf, LONGEST_PAUSE_MS, MOST_WHY, newPause, PAUSE_MS, type Pause } from '../../domain/fleet/pause.ts';
-import { bundleTitle, STREAM_NAME } from '../../domain/model/bundle.ts';
+import type { FleetView } from '../../domain/fleet/node-status.ts';
+import {
+  endOf,
+  isOwn,
+  LONGEST_PAUSE_MS,
+  liftedByText,
+  MOST_OF_NODE,
+  MOST_WHY,
+  mayLift,
+  newPause,
+  PAUSE_MS,
+  type Pause,
+  pausedTitle,
+  saidByText,
+} from '../../domain/fleet/pause.ts';
+import { bundleName, STREAM_NAME } from '../../domain/model/bundle.ts';
 import { isVersion } from '../../domain/model/version.ts';
+import { pauseEvents } from '../../domain/report/events/pause-events.ts';
 import { timeText } from '../../domain/report/texts/short-texts.ts';
 import { defined } from '../../platform/defined.ts';
 import { clip, oneLine } from '../../platform/plain-text.ts';
+import { formatCount } from '../../platform/sizes.ts';
 import { authorOf, type CommandContext, refuse } from './command-context.ts';
 
 export const pauseCommands = { pauseRollOut, resumeRollOut };
 
-/** Said on this node, with lifted ones: those travel until they would have ended. */
-const MOST_OWN = 16;
+/** Names of releases in a message. */
+const MOST_NAMED = 8;
+
+/** In the place of an id: all pauses that this node may lift. */
+const ALL = 'all';
 
 interface PauseArgs {
   /** `ocp` or `ocp@4.13.7`. */
@@ -20,12 +39,12 @@ interface PauseArgs {
 }
 
 /**
- * @returns the effect, as a sentence
+ * @returns the effect, as sentences
  * @throws AppError `engine/no-fleet`, `engine/no-release`, `engine/no-pause` (`reject`)
  */
 function pauseRollOut(context: CommandContext, { release, why, seconds }: PauseArgs): string {
-  const { clock, store, recorder } = context;
-  const node = ownNode(context);
+  const { clock, store } = context;
+  const view = fleetView(context);
   const [, name = '', version] = /^([^@]+)(?:@(.+))?$/.exec(release) ?? [];
   if (!STREAM_NAME.test(name) || (version !== undefined && !isVersion(version))) {
     throw refuse(
@@ -33,64 +52,117 @@ function pauseRollOut(context: CommandContext, { release, why, seconds }: PauseA
       `${clip(oneLine(release), MOST_WHY)} names no release: write NAME or NAME@VERSION`,
     );
   }
+  const matched = matchedText(context, view, defined({ name, version }));
   const reason = oneLine(why);
   if (reason === '' || reason.length > MOST_WHY) {
     throw refuse('engine/no-pause', `say in at most ${MOST_WHY} characters why the roll-out is paused`);
   }
   const { pauses = [] } = store.load();
-  if (pauses.filter(({ from }) => from === undefined).length >= MOST_OWN) {
-    throw refuse('engine/no-pause', `${MOST_OWN} pauses of this node last, with lifted ones: wait until one ends`);
+  if (pauses.filter(isOwn).length >= MOST_OF_NODE) {
+    const text = `${MOST_OF_NODE} pauses were said on this node, and other nodes take no more from it: wait until one has ended, and an hour has passed since it began`;
+    throw refuse('engine/no-pause', text);
   }
   const forMs = seconds <= 0 ? PAUSE_MS : Math.min(1_000 * seconds, LONGEST_PAUSE_MS);
-  const pause = newPause(
-    defined({ name, version, node, by: personOf(context), why: reason, atMs: clock.now(), forMs }),
-  );
-  const message = `The roll-out of ${titleOf(pause)} is paused until ${timeText(endOf(pause))}: ${reason}`;
-  const event = { kind: 'rollOutPaused', level: 'info', message, ...authorOf(context) } as const;
-  store.setPauses([pause, ...pauses.filter(({ id }) => id !== pause.id)], recorder.row(event));
-  recorder.log(event);
-  return `${message}. What has begun ends. 'stickpin fleet resume ${pause.id}' on any node ends the pause.`;
+  const said = { name, version, node: view.self, by: personOf(context), why: reason, atMs: clock.now(), forMs };
+  const pause = newPause(defined(said));
+  write(context, [pause, ...pauses.filter((one) => !isOwn(one) || one.id !== pause.id)]);
+  const until = timeText(endOf(pause));
+  return `The roll-out of ${pausedTitle(pause)} (${matched}) is paused until ${until}: ${reason}. What has begun ends. 'stickpin fleet resume ${pause.id}' on this node or one of the control plane ends the pause.`;
 }
 
-/** @throws AppError `engine/no-fleet`, `engine/no-pause` (`reject`) */
+/** @param id or {@link ALL} @throws AppError `engine/no-fleet`, `engine/no-pause` (`reject`) */
 function resumeRollOut(context: CommandContext, { id }: { readonly id: string }): string {
-  const { store, recorder } = context;
-  const node = ownNode(context);
-  const { pauses = [] } = store.load();
-  const pause = pauses.find((one) => one.id === id);
-  if (pause === undefined) {
-    const lasting = pauses.filter(({ lifted }) => lifted === undefined).map((one) => one.id);
-    const known = lasting.length === 0 ? 'none lasts' : `these last: ${lasting.join(', ')}`;
-    throw refuse('engine/no-pause', `this node knows no pause ${clip(oneLine(id), MOST_WHY)}; ${known}`);
+  const { pauses = [] } = context.store.load();
+  const view = fleetView(context);
+  const open = pauses.filter(({ lifted }) => lifted === undefined);
+  const named = id === ALL ? open : pauses.filter((one) => one.id === id);
+  const [first] = named;
+  if (first === undefined) {
+    const known = open.length === 0 ? 'it knows none' : `it knows ${open.map((one) => one.id).join(', ')}`;
+    const what = id === ALL ? 'no pause that lasts' : `no pause ${clip(oneLine(id), MOST_WHY)}`;
+    throw refuse('engine/no-pause', `this node knows ${what}${id === ALL ? '' : `; ${known}`}`);
   }
-  const title = titleOf(pause);
-  if (pause.lifted !== undefined) return `The pause of ${title} was lifted before, on ${pause.lifted.node}.`;
-  const lifted = { node, by: personOf(context) };
-  const message = `The roll-out of ${title} goes on: pause ${id} is lifted (${pause.by} on ${pause.node}: ${pause.why})`;
-  const event = { kind: 'rollOutResumed', level: 'info', message, ...authorOf(context) } as const;
-  store.setPauses(
-    pauses.map((one) => (one === pause ? { ...one, lifted } : one)),
-    recorder.row(event),
+  const left = named.filter(({ lifted }) => lifted === undefined);
+  if (left.length === 0 && first.lifted !== undefined) {
+    const by = liftedByText(first.lifted, first.liftedFrom);
+    return `The pause of ${pausedTitle(first)} was lifted before, by ${by}.`;
+  }
+  const labels = view.nodes.find(({ name }) => name === view.self)?.facts?.labels;
+  const mine = left.filter((one) => mayLift(one, view.self, labels));
+  const others = left.filter((one) => !mine.includes(one)).map((one) => `${one.id} (${saidByText(one)})`);
+  const refused = `A lift of ${others.join(', ')} counts only on that node or on one of the control plane, which this one is not as far as the Kubernetes API has shown; 'stickpin activate' overrides a pause on one node, and 'stickpin fleet remove' a node`;
+  if (mine.length === 0) throw refuse('engine/no-pause', refused);
+  const lifted = { node: view.self, by: personOf(context) };
+  write(
+    context,
+    pauses.map((one) => (mine.includes(one) ? { ...one, lifted } : one)),
   );
-  recorder.log(event);
-  return `${message}.`;
+  const done = mine.map(
+    (one) => `The roll-out of ${pausedTitle(one)} goes on: pause ${one.id} is lifted (${saidByText(one)}: ${one.why}).`,
+  );
+  return [...done, ...(others.length === 0 ? [] : [`${refused}.`])].join(' ');
+}
+
+function write(context: CommandContext, next: readonly Pause[]): void {
+  const { store, recorder } = context;
+  const events = pauseEvents(store.load().pauses ?? [], next).map((event) => ({ ...event, ...authorOf(context) }));
+  store.setPauses(
+    next,
+    events.map((event) => recorder.row(event)),
+  );
+  for (const event of events) recorder.log(event);
+}
+
+/** What a pause is about: `ocp@4.13.7 on 3 nodes`. @throws AppError `engine/no-release` */
+function matchedText(
+  { store }: CommandContext,
+  { self, nodes }: FleetView,
+  wanted: { readonly name: string; readonly version?: string },
+): string {
+  const known = new Map<string, Set<string>>();
+  const matched = new Map<string, Set<string>>();
+  const add = (release: { readonly name: string; readonly version: string }, node: string) => {
+    const isMeant = release.name === wanted.name && release.version === (wanted.version ?? release.version);
+    const into = isMeant ? matched : known;
+    const title = bundleName(release);
+    into.set(title, new Set([...(into.get(title) ?? []), node]));
+  };
+  for (const { payload } of store.load().bundles) add(payload, self);
+  for (const { name, status } of nodes) {
+    for (const release of status?.releases ?? []) {
+      if (release.phase !== 'retired' && release.phase !== 'rejected') add(release, name);
+    }
+  }
+  if (matched.size > 0) return listed([...matched].map(([title, on]) => `${title} on ${formatCount(on.size, 'node')}`));
+  const others = known.size === 0 ? 'none is known' : `known are ${listed([...known.keys()])}`;
+  throw refuse(
+    'engine/no-release',
+    `no node that this one hears of has ${wanted.version === undefined ? `a release of ${wanted.name}` : bundleName({ ...wanted, version: wanted.version })}, so nothing is paused; ${others}`,
+  );
+}
+
+function listed(texts: readonly string[]): string {
+  const more = texts.length - MOST_NAMED;
+  return `${texts.slice(0, MOST_NAMED).join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
 }
 
 /** A pause that reaches nobody would promise too much. */
-function ownNode({ policy, fleet }: CommandContext): string {
+function fleetView({ policy, fleet }: CommandContext): FleetView {
   if (!policy.fleet.enabled) {
     throw refuse('engine/no-fleet', 'this node activates alone: fleet.enabled is false');
   }
-  const self = fleet?.view()?.self;
-  if (self !== undefined) return self;
-  throw refuse('engine/no-fleet', "stickpin-fleet.service does not answer: see 'systemctl status stickpin-fleet'");
+  const view = fleet?.view();
+  if (view === undefined) {
+    throw refuse('engine/no-fleet', "stickpin-fleet.service does not answer: see 'systemctl status stickpin-fleet'");
+  }
+  if (view.isRemoved !== true) return view;
+  throw refuse(
+    'engine/no-fleet',
+    `this node was removed from the cluster, so others do not listen to it: Kubernetes has no Node ${view.self}. Run this on another node`,
+  );
 }
 
 /** `uid 1000: pauseRollOut` without the command. */
 function personOf({ by = 'unknown user' }: CommandContext): string {
   return by.replace(/:.*/s, '');
-}
-
-function titleOf({ name, version }: Pick<Pause, 'name' | 'version'>): string {
-  return version === undefined ? name : bundleTitle({ name, version });
 }

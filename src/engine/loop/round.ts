@@ -9,6 +9,7 @@ import type { Fault } from '../../domain/model/reason.ts';
 import { unknownComponents } from '../../domain/preload/space.ts';
 import { needsContainers } from '../../domain/release/running-releases.ts';
 import { eventsBetween } from '../../domain/report/events/events.ts';
+import { pauseEvents } from '../../domain/report/events/pause-events.ts';
 import { nodeEvents } from '../../domain/report/node-events.ts';
 import type { Snapshot } from '../../domain/report/snapshot.ts';
 import { unknownComponentsText } from '../../domain/report/texts/release-text.ts';
@@ -211,11 +212,17 @@ async function reconcileAll(
 }
 
 /** A command may have changed them since the observation. */
-function recordPauses({ store, policy }: Loop['context'], { observed }: Snapshot): void {
+function recordPauses({ store, policy, recorder }: Loop['context'], { observed }: Snapshot): void {
   const stored = store.load();
   const { pauses = [] } = stored;
   const next = pausesAfter({ ...stored, ...observed, pauses, policy });
-  if (next !== pauses) store.setPauses(next);
+  if (next === pauses) return;
+  const events = pauseEvents(pauses, next);
+  store.setPauses(
+    next,
+    events.map((event) => recorder.row(event)),
+  );
+  for (const event of events) recorder.log(event);
 }
 
 /**

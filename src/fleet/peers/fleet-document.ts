@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isDeepStrictEqual } from 'node:util';
 import type { FleetNode, NodeStatus, RebootLock, Search } from '../../domain/fleet/node-status.ts';
+import type { Pause } from '../../domain/fleet/pause.ts';
 import type { Clock } from '../../platform/clock.ts';
 import { defined } from '../../platform/defined.ts';
 import { CLOSED, closeSignal, respondJson } from '../../platform/http.ts';
@@ -20,6 +21,7 @@ interface FleetParts {
   readonly search: () => Search;
   /** Undefined without `update.fleet_lock`. */
   readonly lock?: RebootLock | undefined;
+  readonly pauses?: readonly Pause[] | undefined;
 }
 
 /**
@@ -27,7 +29,7 @@ interface FleetParts {
  * later one counts, since either way may be blocked, and a node that needs nothing queries nobody.
  */
 export function fleetDocument(parts: FleetParts): FleetDocument {
-  const { cluster, peers, written, silence, ownStatus, search, lock } = parts;
+  const { cluster, peers, written, silence, ownStatus, search, lock, pauses } = parts;
   const self = cluster.self();
   const received = peers.statuses();
   written.refresh();
@@ -45,7 +47,7 @@ export function fleetDocument(parts: FleetParts): FleetDocument {
   const apiTrouble = cluster.trouble();
   const isOld = cluster.isOld() || undefined;
   const known = peers.list();
-  const view = { self, nodes, peers: known, apiTrouble, isOld, isRemoved, search: search(), readLabels, lock };
+  const view = { self, nodes, peers: known, apiTrouble, isOld, isRemoved, search: search(), readLabels, lock, pauses };
   return defined({ version: 1, ...view });
 }
 

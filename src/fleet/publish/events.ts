@@ -98,7 +98,7 @@ function pauseEvents({ pauses }: OwnReport): NodeEvent[] {
   return pauses.flatMap((one) => {
     const { id, name, version, by, why, until, lifted, from, liftedFrom } = one;
     const what = `roll-out of ${version === undefined ? name : `${name} ${version}`}`;
-    const text = `The ${what} is paused until ${until} by ${by}: ${why}. 'stickpin fleet resume ${id}' on any node ends the pause`;
+    const text = `The ${what} is paused until ${until} by ${by}: ${why}. 'stickpin fleet resume ${id}' on this node or one of the control plane ends the pause`;
     const said = from === undefined ? [event('Warning', 'RollOutPaused', text, id)] : [];
     if (lifted === undefined || liftedFrom !== undefined) return said;
     return [...said, event('Normal', 'RollOutResumed', `The ${what} goes on: ${lifted.by} lifted pause ${id}`, id)];

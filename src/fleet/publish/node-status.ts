@@ -7,7 +7,7 @@ import {
   releaseLabel,
   versionInLabels,
 } from '../../domain/fleet/node-status.ts';
-import { isSaidHere, MOST_PAUSES } from '../../domain/fleet/pause.ts';
+import { isPassedOn, isSaidHere, MOST_PAUSES } from '../../domain/fleet/pause.ts';
 import { bundleTitle } from '../../domain/model/bundle.ts';
 import type { ConditionVerdict, Phase } from '../../domain/model/condition.ts';
 import { hexOf } from '../../domain/model/digest.ts';
@@ -34,7 +34,8 @@ export function nodeStatusOf(report: OwnReport): NodeStatus {
   const more = all.length - NODE_STATUS_RELEASES;
   const wants = report.wanted.slice(0, MOST_WANTS).map(({ name, version }) => ({ name, version }));
   const rejects = rejectsOf(report);
-  const pauses = report.pauses.slice(0, MOST_PAUSES).map(({ from: _, liftedFrom: __, heard: ___, ...said }) => said);
+  const known = report.pauses.filter(isPassedOn).slice(0, MOST_PAUSES);
+  const pauses = known.map(({ from: _, liftedFrom: __, heard: ___, ...said }) => said);
   return defined({
     version: 1,
     arch: report.arch,

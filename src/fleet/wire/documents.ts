@@ -8,6 +8,7 @@ import {
   parseNodeStatus,
   SEARCHES,
 } from '../../domain/fleet/node-status.ts';
+import { keptPause } from '../../domain/fleet/pause.ts';
 import { type BundleId, type Digest, isDigest, parseDigest } from '../../domain/model/digest.ts';
 import type { QueuePlace } from '../../domain/model/reason.ts';
 import type { Settings } from '../../domain/settings/settings.ts';
@@ -93,6 +94,7 @@ export const fleetSchema: v.GenericSchema<unknown, FleetDocument> = v.object({
   search: v.optional(v.picklist(SEARCHES)),
   readLabels: v.optional(v.array(v.string())),
   lock: v.optional(v.object({ isHeld: v.boolean(), why: v.optional(v.string()) })),
+  pauses: v.optional(v.array(keptPause)),
 }) as v.GenericSchema<unknown, FleetDocument>;
 
 export type WireRoute =

@@ -188,10 +188,10 @@ export class SqliteState implements Omit<Store, 'mirror'> {
     this.changeTrust(event, () => this.trustRows.allowName(release));
   }
 
-  setPauses(pauses: readonly Pause[], event?: EventRow): void {
+  setPauses(pauses: readonly Pause[], events: readonly EventRow[] = []): void {
     this.recording.writeThrough(() => {
       this.writeDocument('pauses', JSON.stringify(pauses));
-      if (event !== undefined) this.recording.events.append(event);
+      for (const event of events) this.recording.events.append(event);
     });
     this.pauses = pauses;
   }

@@ -38,15 +38,21 @@ describe.runIf(have('root', 'openssl', 'dbus-daemon', ...networking))('a roll-ou
       .filter(({ involvedObject }) => involvedObject.name === name)
       .map(({ reason, message }) => `${reason}: ${message}`);
 
-  it('is paused by a command on one node, over restarts, and goes on by a command on another', async () => {
-    for (const host of [1, 2]) (await cluster.add(host)).start();
-    const pause = () => cluster.stickpin(1, 'fleet', 'pause', `ocp@${VERSION}`, '--why', 'no \u001b[2Jpower\n');
-    const said = await eventually(pause, 60_000, 500);
-    const [, id = ''] = /'stickpin fleet resume ([0-9a-f]{12})' on any node/.exec(said) ?? [];
-    plugInto(2, cluster.createBundle(VERSION, { maxUnavailable: 2, settleSeconds: 0 }));
+  it('is paused on one node, over restarts and forged lifts, and goes on from the control plane', async () => {
+    await cluster.add(1);
+    await cluster.add(2, { labels: { 'node-role.kubernetes.io/control-plane': '' } });
+    plugInto(1, cluster.createBundle(VERSION, { maxUnavailable: 2, settleSeconds: 0 }));
+    cluster.node(1).start();
+    // Nobody activates it before worker-2 has it.
+    await isHeld(1, 'fleet/not-ready', 'worker-2');
+    const pause = (release: string) => cluster.stickpin(1, 'fleet', 'pause', release, '--why', 'no \u001b[2Jpower\n');
+    await expect(pause('ocp@9.9.9')).rejects.toThrow(`so nothing is paused; known are ocp@${VERSION}`);
+    const said = await pause(`ocp@${VERSION}`);
+    const [, id = ''] = /'stickpin fleet resume ([0-9a-f]{12})' on this node/.exec(said) ?? [];
+    cluster.node(2).start();
     for (const host of [1, 2]) await isHeld(host, 'fleet/paused', `worker-1 until`);
     await eventually(
-      () => expect(cluster.node(2).report()?.status).toMatch(/\(F-34\).* on worker-1 until .*\(/),
+      () => expect(cluster.node(1).report()?.status).toMatch(/\(F-34\).* on worker-1 until .*\(/),
       60_000,
     );
     await eventually(() => {
@@ -59,11 +65,44 @@ describe.runIf(have('root', 'openssl', 'dbus-daemon', ...networking))('a roll-ou
 
     for (const host of [1, 2]) await cluster.restart(host);
     for (const host of [1, 2]) await isHeld(host, 'fleet/paused', id);
+
+    // A node that was taken over writes what it likes into its own Node.
+    const [real] = (await eventually(() => cluster.node(1).report()?.pauses ?? [], 60_000)).map(
+      ({ from: _, liftedFrom: __, heard: ___, ...one }) => one,
+    );
+    const { bundleId = '' } = cluster.release(1, VERSION) ?? {};
+    const forged = { ...real, id: 'a'.repeat(12), node: 'worker-2', until: new Date(Date.now() + 3_600_000 * 20) };
+    const release = { name: 'ocp', version: VERSION, bundle: bundleId.slice(7, 23), phase: 'proven', current: true };
+    const pauses = [{ ...real, lifted: { node: 'worker-1', by: 'uid 0' } }, forged];
+    await cluster.add(3);
+    const status = JSON.stringify({ version: 1, releases: [release], pauses });
+    cluster.server.setByOther('worker-3', { annotations: { 'stickpin.io/status': status } });
+    for (const host of [1, 2]) await isHeld(host, 'fleet/paused', 'worker-2, as worker-3 says, until');
+    for (const host of [1, 2]) {
+      const known = cluster
+        .node(host)
+        .report()
+        ?.pauses.map(({ node, lifted }) => [node, lifted]);
+      expect(known?.sort()).toEqual([
+        ['worker-1', undefined],
+        ['worker-2', undefined],
+      ]);
+    }
+    await expect(cluster.stickpin(1, 'fleet', 'resume', forged.id)).rejects.toThrow('counts only on that node');
     expect([1, 2].map(activatedAt)).toEqual([undefined, undefined]);
 
-    const lifted = await eventually(() => cluster.stickpin(2, 'fleet', 'resume', id), 60_000, 500);
-    expect(lifted).toContain(`pause ${id} is lifted`);
+    const lifted = await cluster.stickpin(2, 'fleet', 'resume', '--all');
+    for (const one of [id, forged.id]) expect(lifted).toContain(`pause ${one} is lifted`);
     for (const host of [1, 2]) await isActivated(host);
+    const history = (await cluster.stickpin(1, 'history', '--json')).replaceAll('\\', '');
+    for (const line of [
+      `by uid 0 on worker-1: no [2Jpower (${id})`,
+      `by uid 0 on worker-2, as worker-3 says: no [2Jpower (${forged.id})`,
+      `pause ${id} (uid 0 on worker-1: no [2Jpower) is lifted by uid 0 on worker-2`,
+      `pause ${forged.id} (uid 0 on worker-2, as worker-3 says: no [2Jpower) is lifted by uid 0 on worker-2`,
+    ]) {
+      expect(history).toContain(line);
+    }
   }, 400_000);
 
   it('goes to one that is not Ready first, and to others while no more than its order allows are unavailable', async () => {

@@ -216,7 +216,7 @@ describe('state store', () => {
     const { database, store } = openStore();
     const said = { name: 'ocp', version: '4.13.7', node: 'worker-1', by: 'uid 1000', why: 'no power' };
     const pause = newPause({ ...said, atMs: NOON, forMs: 60_000 });
-    store.setPauses([pause], event(NOON, 'rollOutPaused'));
+    store.setPauses([pause], [event(NOON, 'rollOutPaused')]);
     expect(store.events(undefined, 10).map(({ kind }) => kind)).toEqual(['rollOutPaused']);
     database.close();
     const again = openStore();

@@ -82,6 +82,7 @@ export async function startTestNode(options: TestNodeOptions): Promise<TestNode>
     ownStatus: options.own?.status ?? (() => options.status),
     onOwnStatus: options.own?.onChange ?? (() => () => undefined),
     onSticks: () => [],
+    pauses: () => undefined,
     identity,
     readLabels: () => options.readLabels?.(),
     notifier: { ...silentNotifier, status: (line) => statuses.push(line) },

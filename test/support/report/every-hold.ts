@@ -84,7 +84,14 @@ const HOLDS: Readonly<
       data: { id: '0123456789ab', node: 'worker-1', by: 'uid 1000', why: 'no power', until: NOON },
       releasedBy: 'time',
     },
-    { data: { id: '0123456789ab', node: LONG, by: LONG, why: WORDS, until: NOON }, releasedBy: 'time' },
+    {
+      data: { id: '0123456789ab', node: 'worker-1', by: 'uid 0', why: 'no power', until: NOON, passedOnBy: 'worker-5' },
+      releasedBy: 'time',
+    },
+    {
+      data: { id: '0123456789ab', node: LONG, by: LONG, why: WORDS, until: NOON, passedOnBy: LONG },
+      releasedBy: 'time',
+    },
   ],
   'fleet/failed': [
     { data: { node: 'worker-3', more: 0, why: 'rolled-back' }, releasedBy: 'event' },

@@ -7,7 +7,7 @@ import {
   releaseLabel,
   versionInLabels,
 } from '../../../domain/fleet/node-status.ts';
-import { endOf } from '../../../domain/fleet/pause.ts';
+import { endOf, MOST_OF_NODE, type Pause, pausedTitle, saidByText } from '../../../domain/fleet/pause.ts';
 import { type LaggingNode, mayHaveOthers } from '../../../domain/fleet/turn.ts';
 import { terminalText } from '../../../platform/plain-text.ts';
 import { formatCount, formatDuration } from '../../../platform/sizes.ts';
@@ -25,17 +25,23 @@ export function renderFleet(view: FleetView, now: number, layout: Layout = {}): 
   return `${table}${lock}${pauseLines(view, now)}${labelNotes(view)}${trouble}${unreachable}`;
 }
 
-function pauseLines({ nodes }: FleetView, now: number): string {
-  const said = nodes.flatMap(({ status }) => status?.pauses ?? []);
-  const lifted = new Set(said.flatMap((one) => (one.lifted === undefined ? [] : [one.id])));
-  const lasting = new Map(said.map((one) => [one.id, one]));
-  const lines = [...lasting.values()]
-    .filter((one) => !lifted.has(one.id) && endOf(one) > now)
-    .map(
-      ({ id, name, version, node, by, why, until }) =>
-        `${name}${version === undefined ? '' : ` ${version}`} is paused until ${until} by ${by} on ${node}: ${why}\n    'stickpin fleet resume ${id}' ends the pause\n`,
-    );
+/** What the daemon of this node goes by. */
+function pauseLines({ pauses = [] }: FleetView, now: number): string {
+  const lasting = pauses.filter((one) => one.lifted === undefined && endOf(one) > now);
+  const lines = [...new Set(lasting.map(({ node }) => node))].flatMap((node) => {
+    const ofNode = lasting.filter((one) => one.node === node);
+    const more = ofNode.length - MOST_OF_NODE;
+    return [
+      ...ofNode.slice(0, MOST_OF_NODE).map(pauseText),
+      ...(more > 0 ? [`${formatCount(more, 'more pause')} of ${node}\n`] : []),
+    ];
+  });
   return lines.length === 0 ? '' : `\n${lines.map(terminalText).join('')}`;
+}
+
+function pauseText(one: Pause): string {
+  const until = new Date(endOf(one)).toISOString();
+  return `${pausedTitle(one)} is paused until ${until} by ${saidByText(one)}: ${one.why}\n    'stickpin fleet resume ${one.id}' on ${one.node} or a node of the control plane ends the pause\n`;
 }
 
 /** Labels of Nodes that nobody would connect with the release. */

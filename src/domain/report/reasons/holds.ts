@@ -200,11 +200,12 @@ export const HOLDS: { readonly [C in Code]: HoldEntry<DataOf<C>> } = {
     }),
   },
   'fleet/paused': {
-    says: ({ id, node, by, why, until }, { name }) => ({
-      what: `its roll-out was paused on ${name(node)} until ${timeText(until)} (${id})`,
+    says: ({ id, node, by, why, until, passedOnBy }, { name }) => ({
+      what: `its roll-out was paused on ${name(node)}${passedOnBy === undefined ? '' : `, as ${name(passedOnBy)} says,`} until ${timeText(until)} (${id})`,
       more: ` by ${by}: ${why}`,
     }),
-    remedy: (release) => `to end the pause, run 'stickpin fleet resume' with its id on any node; ${ANYWAY(release)}`,
+    remedy: (release) =>
+      `to end the pause, run 'stickpin fleet resume' with its id on that node or on one of the control plane; ${ANYWAY(release)}`,
   },
   'fleet/failed': {
     says: (data, { name }) => ({

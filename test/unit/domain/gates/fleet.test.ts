@@ -116,6 +116,9 @@ describe('the gate of the fleet', () => {
       const ofOther = newPause({ ...said, atMs: NOON - 10, forMs: LONGEST_PAUSE_MS });
       expect(text({ fleet, pauses: [{ ...ofOther, lifted: { node: 'worker-3', by: 'uid 0' } }] })).toBe('pass');
       expect(text({ fleet, pauses: [{ ...ofOther, node: 'worker-3' }] })).not.toBe('pass');
+      // Another node made up the pause that was lifted.
+      const madeUp = { ...ofOther, from: 'worker-5', lifted: { node: 'worker-3', by: 'uid 0' } };
+      expect(text({ fleet, pauses: [madeUp] })).not.toBe('pass');
     });
 
     it('keeps its pause where the node decides alone, or the release is gone', () => {

@@ -61,7 +61,7 @@ describe('eventsOf', () => {
       {
         type: 'Warning',
         reason: 'RollOutPaused',
-        message: `The roll-out of ocp 4.13.7 is paused until ${pause.until} by uid 0: no power. 'stickpin fleet resume ${pause.id}' on any node ends the pause`,
+        message: `The roll-out of ocp 4.13.7 is paused until ${pause.until} by uid 0: no power. 'stickpin fleet resume ${pause.id}' on this node or one of the control plane ends the pause`,
       },
     ]);
     expect(eventsOf(reportedAfter(reportOf(pause)), reportOf(lifted))).toMatchObject([
