@@ -59,6 +59,10 @@ export class KnownPeer {
   node: string | undefined;
   bundles: OffersDocument['bundles'] = [];
   status: NodeStatus | undefined;
+  /** The node that sent `status`. */
+  saidBy: string | undefined;
+  /** How often another node answered than before. */
+  changes = 0;
   /** An answer without news renews it. */
   statusAtMs = 0;
   etag: string | undefined;
@@ -97,6 +101,13 @@ export class KnownPeer {
     return this.target.name ?? this.node ?? formatEndpoint(this.target.endpoint);
   }
 
+  /** @param target at the same endpoint */
+  leadsTo(target: Target): void {
+    this.target = target;
+    const { names } = target;
+    if (this.node !== undefined && names.length > 0 && !names.includes(this.node)) this.forget();
+  }
+
   /** @returns whether that is news */
   failed(trouble: string, nowMs: number): boolean {
     const isNews = this.trouble !== trouble;
@@ -121,6 +132,25 @@ export class KnownPeer {
     return defined({ name, address: formatEndpoint(target.endpoint), trouble, unreached, bundles });
   }
 
+  /**
+   * INVARIANT: what one node said never counts for another one that answers at its address, so its
+   * connections end and nothing of it stays.
+   */
+  isAnsweredBy(node: string): void {
+    if (this.node !== undefined && this.node !== node) this.forget();
+    this.node = node;
+  }
+
+  private forget(): void {
+    this.changes += 1;
+    this.connection.close();
+    this.node = undefined;
+    this.status = undefined;
+    this.etag = undefined;
+    this.bundles = [];
+    this.offered = [];
+  }
+
   private async open({ identity, clock, onHeard }: PeerWays): Promise<Duplex> {
     const { endpoint, names } = this.target;
     if (identity === undefined) return connect(endpoint);
@@ -133,7 +163,7 @@ export class KnownPeer {
     }
     // With a deadline of its own: its request may end earlier.
     const { socket, node } = await callPeer({ endpoint, identity: own, expected: names, clock }, NEVER_ABORTED);
-    this.node = node;
+    this.isAnsweredBy(node);
     // It lives, even if it refuses this node's certificate next.
     onHeard(node);
     return socket;

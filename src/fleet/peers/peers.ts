@@ -6,7 +6,7 @@ import { Wake } from '../../platform/async/wake.ts';
 import { messageIds } from '../../platform/message-ids.ts';
 import { Observable } from '../../platform/subscription.ts';
 import { HANDSHAKE_MS } from '../identity/tls-ends.ts';
-import type { Cluster, ClusterNode, WarnOnce } from '../trouble.ts';
+import { type Cluster, type ClusterNode, fleetError, type WarnOnce } from '../trouble.ts';
 import type { Watched, WatchOptions } from '../wire/client.ts';
 import type { OffersDocument } from '../wire/documents.ts';
 import { PeerBudgets } from '../wire/peer-budgets.ts';
@@ -123,7 +123,7 @@ export class Peers extends Observable {
 
   /** By name, as received on the wire. */
   statuses(): ReadonlyMap<string, ReceivedStatus> {
-    const received = [...this.shown()].filter(([, { status }]) => status !== undefined);
+    const received = [...this.shown()].filter(([name, { status, saidBy }]) => status !== undefined && saidBy === name);
     return new Map(received.map(([name, { status, statusAtMs }]) => [name, { status, atMs: statusAtMs }]));
   }
 
@@ -329,7 +329,7 @@ export class Peers extends Observable {
     const { cluster, clock } = this.options;
     const isNews =
       target.isAnnounced && (!peer.target.isAnnounced || !isDeepStrictEqual(peer.target.serves, target.serves));
-    peer.target = target;
+    peer.leadsTo(target);
     if (isNews) peer.quiet = 0;
     // An address of this node itself is not queried again.
     if (peer.node === cluster.self()) peer.nextQueryMs = Number.POSITIVE_INFINITY;
@@ -345,11 +345,17 @@ export class Peers extends Observable {
     peer.isQueried = true;
     peer.isFollowed = waits;
     const { news } = this;
+    const { changes } = peer;
     try {
       const hasNews = peer.called < news;
       const watch = { etag: peer.etag, waitMs: waits && !hasNews ? WAIT_MS : 0, hasNews };
       const { request } = this.options;
       const answer = await (request?.(peer, watch, signal) ?? peer.client.offers(watch, signal));
+      if (peer.changes !== changes) {
+        throw fleetError('fleet/refused', `another node than before answers there, ${peer.node}`, {
+          disposition: 'wait',
+        });
+      }
       peer.called = news;
       this.answered(peer, answer);
       peer.isFollowed = waits && answer !== undefined && this.isNewsWanted(peer);
@@ -392,6 +398,7 @@ export class Peers extends Observable {
       peer.status = answer.document.node?.status;
       peer.etag = answer.etag;
       if (identity === undefined) peer.node = answer.document.node?.name;
+      peer.saidBy = peer.node;
     }
     peer.statusAtMs = clock.monotonic();
     peer.quiet = isNews ? 1 : peer.quiet + 1;
