@@ -91,7 +91,7 @@ export interface ExaminedKubelet extends KubeletFacts {
 }
 
 export type ExaminedDatabase =
-  | { readonly kind: 'absent'; readonly path: string }
+  | { readonly kind: 'absent' | 'private'; readonly path: string }
   | { readonly kind: 'whole'; readonly path: string; readonly sizeBytes: number }
   | { readonly kind: 'damaged'; readonly path: string; readonly reason: string };
 

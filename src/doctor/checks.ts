@@ -110,12 +110,14 @@ function synchronisation(isSynchronised: boolean | undefined): Finding {
 
 export function checkDatabase({ database }: ExaminedNode): readonly Check[] {
   const { ok, warning, fault } = findingsOn('database');
-  const remedy = "run 'sudo stickpin doctor'; if root can't read it either, check the disk";
+  const remedy = 'check the disk';
   const run = async (signal: AbortSignal) => {
     const found = await database(signal);
     switch (found.kind) {
       case 'absent':
         return warning(`${found.path} is not there: nothing was recorded yet`, 'start stickpin, which makes it');
+      case 'private':
+        return warning(`${found.path} was not checked: only root can read it`, "run 'sudo stickpin doctor'");
       case 'damaged':
         return fault(
           `${found.path} is damaged: ${found.reason}`,

@@ -153,7 +153,7 @@ async function fromRecords<T>(
 /**
  * Looks at a copy of the database of the state.
  *
- * @throws errors of the filesystem, as when only root may read it
+ * @throws errors of the filesystem
  */
 export async function examineDatabase(stateDirectory: string, signal: AbortSignal): Promise<ExaminedDatabase> {
   const path = join(stateDirectory, 'state.db');
@@ -164,7 +164,9 @@ export async function examineDatabase(stateDirectory: string, signal: AbortSigna
       return reason === undefined ? { kind: 'whole', path, sizeBytes } : { kind: 'damaged', path, reason };
     });
   } catch (error) {
-    if (systemCodeOf(error) === 'ENOENT') return { kind: 'absent', path };
+    const code = systemCodeOf(error) ?? '';
+    if (code === 'ENOENT') return { kind: 'absent', path };
+    if (['EACCES', 'EPERM'].includes(code)) return { kind: 'private', path };
     // What opens it says why it can't be used.
     if (error instanceof AppError) return { kind: 'damaged', path, reason: error.message };
     throw error;

@@ -396,7 +396,9 @@ function isWanted(bundle: StoredBundle, { bundles, path }: ActivationContext): b
 /** `configFault` counts only where no other trouble is known. */
 function troublesOf(bundle: StoredBundle, failures: readonly TaskFailure[], configFault: Reason | undefined) {
   const lasting = failures.filter(({ retryAt, isExhausted }) => retryAt === undefined || isExhausted);
-  return { trouble: oneReason(bundle, failures) ?? configFault, degraded: oneReason(bundle, lasting) ?? configFault };
+  // Until the images are read again, each that was pulled is not listed.
+  const known = failures.filter(({ attempts, reason }) => attempts > 1 || reason.code !== 'engine/not-listed');
+  return { trouble: oneReason(bundle, known) ?? configFault, degraded: oneReason(bundle, lasting) ?? configFault };
 }
 
 /** A policy refuses many images for the same reason, so they count as one fault. */

@@ -21,6 +21,13 @@ describe('the check of the database', () => {
     database.close();
   });
 
+  it('is no fault of the node where only root can read it', async () => {
+    const database = async () => ({ kind: 'private', path: path() }) as const;
+    expect(await findingsOf(checkDatabase, { database })).toMatchObject([
+      { verdict: 'warning', remedy: "run 'sudo stickpin doctor'" },
+    ]);
+  });
+
   it('tells that it is damaged, and leaves it as it is', async () => {
     openDatabase(path()).close();
     const bytes = readFileSync(path());

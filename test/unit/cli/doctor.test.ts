@@ -152,6 +152,9 @@ describe('stickpin doctor', () => {
     const remedy = expect.stringContaining('journal of the runtime');
     expect(told('PullsAnswered', 'False')).toMatchObject({ verdict: 'fault', message: 'what is so', remedy });
     expect(told('PullsAnswered', 'Unknown')).toMatchObject({ verdict: 'warning', remedy });
+    const without = { ...condition('PullsAnswered', 'Unknown'), reason: 'NoMirrors' };
+    const found = findingsOfReport({ ...REPORT, conditions: [without], protected: [] })[2];
+    expect(found).toMatchObject({ verdict: 'ok', message: 'what is so' });
     expect(told('PullsFromElsewhere', 'False')).toMatchObject({ verdict: 'ok' });
     expect(told('PullsFromElsewhere', 'True')).toMatchObject({
       verdict: 'warning',

@@ -114,7 +114,7 @@ function unreadableMedium({ medium, reason }: StatusReport['media'][number]): re
 function nodeConditionFindings({ type, status, reason, message }: StatusReport['conditions'][number]): Finding[] {
   const { ok, warning, fault } = findingsOn('pulls');
   if (reason === 'NothingActivated') return [];
-  if (ENDS_SOON.has(reason) || reason === 'ServingIsOff') return [ok(message)];
+  if (ENDS_SOON.has(reason) || AS_MEANT.has(reason)) return [ok(message)];
   switch (type) {
     case 'PullsAnswered':
       if (status === 'True') return [ok(`${message}; ${SHADOWS}`)];
@@ -129,6 +129,9 @@ function nodeConditionFindings({ type, status, reason, message }: StatusReport['
 
 /** What the next check answers. */
 const ENDS_SOON: ReadonlySet<string> = new Set(['NotTestedYet', 'NotLookedAt']);
+
+/** What is so on purpose. */
+const AS_MEANT: ReadonlySet<string> = new Set(['ServingIsOff', 'NoMirrors']);
 
 const SHADOWS = "while a release holds a tag, this node sees the release's image under it, whatever the registry has";
 const LOOK_AT_PULLS =

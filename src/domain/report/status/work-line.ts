@@ -7,10 +7,11 @@ import type { Medium } from '../../model/medium.ts';
 import type { Reason } from '../../model/reason.ts';
 import { interruptionOf, type LastCarrier, type Memory, mediumReadAgain } from '../../state/memory.ts';
 import { isRelease } from '../../trust/trust-in-force.ts';
+import { isForPerson } from '../actions.ts';
 import { doesAbout } from '../codes.ts';
 import type { Line, LineWords } from '../line.ts';
 import { isStick, type Names, titleAmong } from '../names.ts';
-import { reasonLine, reasonWords } from '../reasons/reason-text.ts';
+import { doesFor, reasonLine, reasonWords } from '../reasons/reason-text.ts';
 import type { Snapshot } from '../snapshot.ts';
 import { noticeTitle, sourcesOf, trustedBy } from '../texts/short-texts.ts';
 import { type Progress, progressText } from './media-line.ts';
@@ -107,10 +108,18 @@ function preloadLine(entry: BundleAssessment, snapshot: Snapshot, progress: Prog
   };
   // The next try may deliver: the person is to pull nothing.
   const code = fault?.code === 'engine/stalled' ? undefined : fault?.code;
-  // Only another bundle helps: the other images are there, or fail in the same way.
-  const isInVain = fault?.code === 'runtime/unfit-image' && snapshot.memory.running.length === 0;
-  if (isInVain) return { does: doesAbout(fault.code), code, says };
+  if (fault !== undefined && isInVain(entry, fault, snapshot)) return { does: doesFor(fault), code, says };
   return { does: 'wait', code, says, stick: isOnPeersOnly === true ? undefined : 'stays' };
+}
+
+/** Whether only a person helps: the other images are there, or fail in the same way. */
+function isInVain({ absentImages }: BundleAssessment, fault: Reason, { memory }: Snapshot): boolean {
+  const failed = new Set(
+    memory.failures.flatMap(({ task, reason }) =>
+      task.kind === 'pull' && isForPerson(doesAbout(reason.code)) ? [task.reference] : [],
+    ),
+  );
+  return isForPerson(doesFor(fault)) && absentImages.every(({ reference }) => failed.has(reference));
 }
 
 /** What an adapter says of it comes behind the meaning of its code. */

@@ -441,6 +441,33 @@ describe('statusLine: what comes first', () => {
       /^LEAVE THE STICK IN \(M-19\): Preloading .* Problem: A file on the stick has wrong bytes\.$/,
     );
   });
+
+  it('calls nobody for an image that was pulled and is listed in the next round', () => {
+    const failureAfter = (attempts: number): TaskFailure => ({
+      task: pullOf(bundle, 'image-99'),
+      attempts,
+      reason: { code: 'engine/not-listed', message: 'image-99 was pulled, but the runtime does not list it' },
+      retryAt: NOON + 1,
+    });
+    const over = { media: [stick], runtime: reachable({ images: some }) };
+    expect(line({ ...over, failures: [failureAfter(1)] }, [adopted], moving)).not.toContain('Problem');
+    expect(line({ ...over, failures: [failureAfter(2)] }, [adopted], moving)).toMatch(/ \(R-25\): .* Problem: /);
+  });
+
+  it('calls support, also while it tries again, once only a person can help each image that is not there', () => {
+    const refusal = (name: string): TaskFailure => ({
+      task: pullOf(bundle, name),
+      attempts: 2,
+      reason: { code: 'runtime/policy', message: 'Source image rejected' },
+      retryAt: NOON + 1,
+    });
+    const all = Object.keys(many).map(refusal);
+    const over = { media: [stick], runtime: reachable({ images: some }) };
+    expect(line({ ...over, failures: all.slice(0, -1) }, [adopted], still)).toMatch(/^LEAVE THE STICK IN \(R-11\): /);
+    expect(line({ ...over, failures: all }, [adopted], still)).toMatch(/^CALL SUPPORT \(R-11\): Preloading /);
+    const running = [pullOf(bundle, 'image-99')];
+    expect(line({ ...over, failures: all, running }, [adopted], still)).toMatch(/^CALL SUPPORT \(R-11\): Preloading /);
+  });
 });
 
 describe('statusLine: a release that was rolled back', () => {
