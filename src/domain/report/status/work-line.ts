@@ -62,10 +62,14 @@ function adoptionLine({ keeping }: Memory, { adoptions }: Assessment): Line | un
     const title = isRelease(bundle) ? names.title(payload) : names.name(noticeTitle(payload));
     const head = `${title} on ${names.medium(adoption.label)}: ${signedText(bundle, names)}`;
     return isRelease(bundle)
-      ? { what: `${head}, ${payload.totals.blobs - missing.length} blobs found`, next }
+      ? { what: `${head}, ${foundText(payload.totals.blobs, missing.length)}`, next }
       : { what: head, next: 'Its advisories and keys are taken next' };
   };
   return { does: 'wait', says, stick: 'stays' };
+}
+
+function foundText(total: number, missing: number): string {
+  return missing === 0 ? `${total} blobs found` : `only ${total - missing} of ${total} blobs found`;
 }
 
 function signedText({ signedBy }: Pick<VerifiedBundle, 'signedBy'>, names: Names): string {
@@ -89,7 +93,7 @@ function preloadLine(entry: BundleAssessment, snapshot: Snapshot, progress: Prog
   }
   const present = `${total - absent}/${total} images`;
   const title = (names: Names) => titleAmong(bundle, bundles, names);
-  const problem = (names: Names) => (fault === undefined ? {} : problemOf(fault, names));
+  const problem = (names: Names) => (fault === undefined ? lackOf(entry, names) : problemOf(fault, names));
   const isOfStick = snapshot.observed.media.some((one) => isStick(one) && entry.media.includes(one.label));
   if (progress.isStalled === true) {
     const says = (names: Names) => ({
@@ -107,7 +111,8 @@ function preloadLine(entry: BundleAssessment, snapshot: Snapshot, progress: Prog
     return { what, progress: progressText(progress), ...problem(names) };
   };
   // The next try may deliver: the person is to pull nothing.
-  const code = fault?.code === 'engine/stalled' ? undefined : fault?.code;
+  const lacking = entry.badBlobs.length === 0 ? undefined : 'bundle/absent';
+  const code = fault?.code === 'engine/stalled' ? undefined : (fault?.code ?? lacking);
   if (fault !== undefined && isInVain(entry, fault, snapshot)) return { does: doesFor(fault), code, says };
   return { does: 'wait', code, says, stick: isOnPeersOnly === true ? undefined : 'stays' };
 }
@@ -120,6 +125,19 @@ function isInVain({ absentImages }: BundleAssessment, fault: Reason, { memory }:
     ),
   );
   return isForPerson(doesFor(fault)) && absentImages.every(({ reference }) => failed.has(reference));
+}
+
+/** What is known to be missing before all else is loaded. */
+function lackOf({ badBlobs }: BundleAssessment, { medium }: Names): Pick<LineWords, 'notes'> {
+  const [first] = badBlobs;
+  if (first === undefined) return {};
+  return {
+    notes: [
+      first.why === 'absent'
+        ? `Not all of it is on ${medium(first.medium)}: plug in the stick that carries the rest, now or later`
+        : `A file on ${medium(first.medium)} is damaged: plug in another copy of it, now or later`,
+    ],
+  };
 }
 
 /** What an adapter says of it comes behind the meaning of its code. */

@@ -442,6 +442,24 @@ describe('statusLine: what comes first', () => {
     );
   });
 
+  it('says at once that a file is missing or cut short, while the others are loaded', () => {
+    const lacks = (why: 'absent' | 'truncated') =>
+      medium('sdb1', [found(bundle, [{ digest: digestOf('layer-99'), why }])]);
+    expect(line({ media: [lacks('absent')] })).toMatch(
+      /: ocp 4\.13\.7 on the stick: .*, only 335 of 336 blobs found\./,
+    );
+    const over = { runtime: reachable({ images: some }) };
+    expect(line({ ...over, media: [lacks('absent')] }, [adopted], still)).toMatch(
+      /^LEAVE THE STICK IN \(B-07\): Preloading .* Not all of it is on the stick: plug in the stick that carries the rest, now or later\.$/,
+    );
+    expect(line({ ...over, media: [lacks('truncated')] }, [adopted], still)).toMatch(
+      /^LEAVE THE STICK IN \(B-07\): Preloading .* A file on the stick is damaged: plug in another copy of it, now or later\.$/,
+    );
+    expect(line({ ...over, media: [lacks('absent'), medium('sdc1', [found(bundle)])] }, [adopted], still)).toMatch(
+      /^LEAVE THE STICK IN: Preloading /,
+    );
+  });
+
   it('calls nobody for an image that was pulled and is listed in the next round', () => {
     const failureAfter = (attempts: number): TaskFailure => ({
       task: pullOf(bundle, 'image-99'),
