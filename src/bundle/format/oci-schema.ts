@@ -24,6 +24,16 @@ export const manifestMediaTypes: ReadonlySet<string> = new Set([
 ]);
 
 export const configMediaTypes: ReadonlySet<string> = new Set([mediaTypes.ociConfig, mediaTypes.dockerConfig]);
+/** What Docker before 1.10 wrote for a config. */
+const OLD_CONFIG = 'application/octet-stream';
+/** `application/x-gzip` and the like are wrong, and taken for layers of files by some runtimes. */
+const FILES = /^application\/(?:vnd\.(?:oci\.image\.layer|docker\.image\.rootfs)\.|octet-stream$|x-(?:gzip|tar)$)/;
+
+/** Whether a manifest is one of a container image: config and layers are those of one. */
+export function isOfImage(config: string, layers: readonly Pick<Descriptor, 'mediaType'>[]): boolean {
+  const hasFiles = layers.some(({ mediaType }) => FILES.test(mediaType));
+  return configMediaTypes.has(config) ? hasFiles || layers.length === 0 : config === OLD_CONFIG && hasFiles;
+}
 
 const digest = v.custom<Digest>(
   (value) => typeof value === 'string' && isDigest(value),

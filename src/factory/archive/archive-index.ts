@@ -4,6 +4,7 @@ import {
   configMediaTypes,
   type Descriptor,
   indexMediaTypes,
+  isOfImage,
   manifestMediaTypes,
   mediaTypes,
   parseImageDocument,
@@ -11,11 +12,12 @@ import {
 import { limits } from '../../bundle/limits.ts';
 import { type Digest, isDigest } from '../../domain/model/digest.ts';
 import { formatReference, lastPathPart, parseReference, type Reference } from '../../domain/model/reference.ts';
+import { AppError } from '../../platform/app-error.ts';
 import { defined } from '../../platform/defined.ts';
 import { digestOf } from '../../platform/digest.ts';
 import { isChosen, type ReferrerChoice, signatureTagOf } from '../images/attached.ts';
 import { REF_NAME } from '../images/layout-source.ts';
-import { NO_REGISTRY, OF_OPENSHIFT, otherContent, storedTags } from './other-forms.ts';
+import { NO_REGISTRY, OF_OPENSHIFT, otherContent, storedRevisions, storedTags } from './other-forms.ts';
 import { type ArchiveMembers, badArchive } from './unpack-archive.ts';
 
 export interface ArchiveImage {
@@ -72,9 +74,11 @@ const SIMPLE_SIGNING = 'application/vnd.dev.cosign.simplesigning.v1+json';
 const LOST_DIGEST = 'i-was-a-digest';
 const LOST =
   'crane pulled it by its digest, which the archive has lost: pull it by its tag, or with --format oci --annotate-ref';
+/** Talos packs all images of its cache into the only layer of one image. */
+const NO_SYSTEM =
+  'its config names no operating system, so it is no container image: in place of an image cache of Talos give the list of images that it was made of, with --images-file';
 /** Of a link in the storage of a registry. */
 const MAX_LINK_BYTES = 256;
-const LAYER = /^application\/vnd\.(?:oci\.image\.layer|docker\.image\.rootfs)\./;
 
 const size = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
 const text = v.exactOptional(v.string());
@@ -96,6 +100,7 @@ const anyManifest = v.looseObject({
   config: v.exactOptional(typed),
   layers: v.exactOptional(v.array(typed)),
 });
+const anyConfig = v.looseObject({ os: text });
 const dockerManifest = v.array(
   v.object({
     Config: v.string(),
@@ -122,7 +127,7 @@ export async function archiveIndexOf(members: ArchiveMembers, by: Choosing): Pro
   if (index !== undefined) return imagesOfLayout(members, index, by);
   const names = [...members.files.keys()];
   const manifest = names.includes('version') ? undefined : await load('manifest.json');
-  if (manifest !== undefined) return imagesOfDocker(members, manifest);
+  if (manifest !== undefined) return imagesOfDocker(members, manifest, by);
   const entries = await entriesOfStorage(members, by);
   if (entries.length > 0) return new EntrySorter(members, entries, by).sort();
   throw badArchive(members.path, otherContent(names));
@@ -142,6 +147,33 @@ async function entriesOfStorage(members: ArchiveMembers, { registry, read }: Cho
     if (bytes === undefined) throw badArchive(members.path, `it lacks ${digest} of ${name}`);
     const { mediaType } = parseImageDocument(bytes, `${digest} of ${name}`, 'bundle/source');
     entries.push({ descriptor: { mediaType, digest, size: bytes.length }, name, reference, position: entries.length });
+  }
+  return [...entries, ...(await referrersInStorage(members, entries, read))];
+}
+
+/**
+ * Manifests without a tag that describe another one. The others are of earlier images, or parts of
+ * an index.
+ */
+async function referrersInStorage(
+  { files, path }: ArchiveMembers,
+  tagged: readonly Entry[],
+  read: Choosing['read'],
+): Promise<Entry[]> {
+  const entries: Entry[] = [];
+  const known = new Set<string>(tagged.map(({ descriptor }) => descriptor.digest));
+  for (const digest of tagged.length === 0 ? [] : storedRevisions(files)) {
+    const bytes = known.has(digest) ? undefined : await read(digest, limits.manifestBytes).catch(() => undefined);
+    if (bytes === undefined) continue;
+    try {
+      const { mediaType } = parseImageDocument(bytes, `${digest} of ${path}`, 'bundle/source');
+      if (parseJson(bytes, anyManifest, digest, 'bundle/source').subject === undefined) continue;
+      const descriptor = { mediaType, digest, size: bytes.length };
+      entries.push({ descriptor, name: undefined, reference: undefined, position: tagged.length + entries.length });
+    } catch (error) {
+      // A manifest in a form before OCI refers to nothing.
+      if (!(error instanceof AppError)) throw error;
+    }
   }
   return entries;
 }
@@ -307,30 +339,36 @@ async function artifactOf(
   const bytes = await read(digest, limits.manifestBytes);
   const found = parseJson(bytes, anyManifest, `manifest ${digest} of ${path}`, 'bundle/source');
   const { config, layers = [], artifactType, subject } = found;
-  const ofConfig = config !== undefined && !configMediaTypes.has(config.mediaType) ? config.mediaType : undefined;
-  const ofLayer = layers.some((layer) => LAYER.test(layer.mediaType)) ? undefined : layers[0]?.mediaType;
-  const type = artifactType ?? ofConfig ?? ofLayer ?? (subject && mediaType);
+  const isImage = config !== undefined && isOfImage(config.mediaType, layers);
+  const ofConfig = config !== undefined && configMediaTypes.has(config.mediaType) ? undefined : config?.mediaType;
+  const type = artifactType ?? (isImage ? undefined : (ofConfig ?? layers[0]?.mediaType)) ?? (subject && mediaType);
   if (type === undefined) return undefined;
   return { type, subject: subject?.digest, isWhole: subject === undefined && config !== undefined };
 }
 
 /** Docker image specification 1.2, "Combined Image JSON + Filesystem Changeset Format". */
-function imagesOfDocker(members: ArchiveMembers, bytes: Buffer): ArchiveIndex {
+async function imagesOfDocker(members: ArchiveMembers, bytes: Buffer, { read }: Choosing): Promise<ArchiveIndex> {
   const { path } = members;
   const entries = parseJson(bytes, dockerManifest, `manifest.json of ${path}`, 'bundle/source', limits.treeItems);
   const made = new Map<Digest, Buffer>();
   const images: ArchiveImage[] = [];
   const unnamed: UnnamedImage[] = [];
   for (const [position, { Config, RepoTags, Layers }] of entries.entries()) {
+    const config = members.fileOf(Config);
     const manifest = manifestOf(
-      members.fileOf(Config),
+      config,
       Layers.map((layer) => members.fileOf(layer)),
     );
     const descriptor = { mediaType: mediaTypes.dockerManifest, digest: digestOf(manifest), size: manifest.length };
     made.set(descriptor.digest, manifest);
     const advice = `give it as --image REFERENCE=docker-archive:${path}:@NUMBER, or save it by its name, not by its id`;
     if (RepoTags == null || RepoTags.length === 0) {
-      unnamed.push({ what: `image ${JSON.stringify(Config)}, number ${position}`, advice });
+      const isPackage =
+        parseJson(await read(config.digest, limits.configBytes), anyConfig, Config, 'bundle/source').os === '';
+      unnamed.push({
+        what: `image ${JSON.stringify(Config)}, number ${position}`,
+        advice: isPackage ? NO_SYSTEM : advice,
+      });
     }
     for (const name of RepoTags ?? []) {
       const reference = referenceOf(name);

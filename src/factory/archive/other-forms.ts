@@ -1,4 +1,4 @@
-import type { Digest } from '../../domain/model/digest.ts';
+import { type Digest, digestFromHex, hexOf } from '../../domain/model/digest.ts';
 
 /** What people give as an archive that is none, by the names in it, and what to do with it. */
 const CONTENTS: readonly (readonly [name: RegExp, advice: string])[] = [
@@ -73,6 +73,19 @@ const LINK = '/current/link';
 
 export function tagLink(repository: string, tag: string): string {
   return `${REPOSITORIES}${repository}${TAGS}${tag}${LINK}`;
+}
+
+const REVISIONS = '/_manifests/revisions/sha256/';
+
+export function revisionLink(repository: string, digest: Digest): string {
+  return `${REPOSITORIES}${repository}${REVISIONS}${hexOf(digest)}/link`;
+}
+
+/** Digests of manifests, also of those without a tag. */
+export function storedRevisions(files: ReadonlyMap<string, unknown>): Digest[] {
+  const names = [...files.keys()].filter((name) => name.includes(REPOSITORIES));
+  const found = names.flatMap((name) => /\/_manifests\/revisions\/sha256\/([0-9a-f]{64})\/link$/.exec(name)?.[1] ?? []);
+  return [...new Set(found)].sort().map(digestFromHex);
 }
 
 /** Sorted: an archive has them in any order. */

@@ -26,7 +26,7 @@ import { layoutBlobPath, sourceError } from '../images/layout-source.ts';
 import { endTar } from '../layers/layer-file.ts';
 import { streamPacked } from '../layers/packed-file.ts';
 import { TarWalker } from '../layers/tar-walker.ts';
-import { otherContent, otherHead, STORAGE, tagLink } from './other-forms.ts';
+import { otherContent, otherHead, revisionLink, STORAGE, tagLink } from './other-forms.ts';
 import { readRegistryStorage } from './registry-storage.ts';
 
 export interface StoredFile {
@@ -104,8 +104,9 @@ async function linkLayout(members: ArchiveMembers, indexBytes: number): Promise<
 async function linkStorage(members: ArchiveMembers, signal: AbortSignal): Promise<void> {
   const { blobs, repositories } = await readRegistryStorage(join(members.path, STORAGE), signal);
   for (const [digest, blob] of blobs) await members.addLink(blob.path, digest, blob.sizeBytes);
-  for (const { name, tags } of repositories) {
+  for (const { name, tags, revisions } of repositories) {
     for (const [tag, digest] of tags) await members.addCopy(tagLink(name, tag), Buffer.from(digest));
+    for (const digest of revisions) await members.addCopy(revisionLink(name, digest), Buffer.from(digest));
   }
 }
 

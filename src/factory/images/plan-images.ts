@@ -4,7 +4,9 @@ import { parseJson } from '../../bundle/format/json.ts';
 import {
   configMediaTypes,
   type Descriptor,
+  type ImageManifest,
   indexMediaTypes,
+  isOfImage,
   manifestsForPlatform,
   parseConfig,
   parseIndex,
@@ -165,7 +167,7 @@ class ImagePlanner {
     }
     const bytes = await read(top);
     const { config, layers } = parseManifest(bytes, `manifest of ${name}`, 'bundle/source');
-    if (configMediaTypes.has(config.mediaType) && artifactTypeOf(bytes) === undefined) {
+    if (isOfImage(config.mediaType, layers) && artifactTypeOf(bytes) === undefined) {
       throw bundleError('bundle/source', `${name} is a container image, and no artifact: give it with --image`);
     }
     if (layers.length > limits.artifactLayers) {
@@ -230,11 +232,7 @@ class ImagePlanner {
     const layers: number[] = [];
     for (const { bytes } of chosen) {
       const manifest = parseManifest(bytes, `manifest of ${name}`, 'bundle/source');
-      const type = manifest.config.mediaType;
-      if (!configMediaTypes.has(type)) {
-        const message = `${name} is not a container image: its config is ${JSON.stringify(type)}; give it with --artifact`;
-        throw bundleError('bundle/source', message);
-      }
+      requireImage(name, manifest);
       const config = parseConfig(await read(manifest.config), `config of ${name}`, 'bundle/source');
       if (config.architecture !== undefined && config.architecture !== arch) {
         const message = `${name} is an image for ${config.architecture}, and the bundle is for ${arch}`;
@@ -302,6 +300,26 @@ class ImagePlanner {
   private warn(warning: string | undefined): void {
     if (warning !== undefined && !this.warnings.includes(warning)) this.warnings.push(warning);
   }
+}
+
+/** @throws AppError `bundle/source` that says how to give it */
+function requireImage(name: string, { config: { mediaType: type }, layers }: ImageManifest): void {
+  const nydus = layers.find(({ mediaType }) => mediaType.includes('nydus'))?.mediaType;
+  const fault = (message: string) => bundleError('bundle/source', `${name} ${message}`);
+  if (nydus !== undefined) {
+    throw fault(
+      `has a layer of Nydus (${nydus}), which only nodes with nydus-snapshotter use: give the image that it was made of, often the same tag without -nydus`,
+    );
+  }
+  if (configMediaTypes.has(type) && isOfImage(type, layers)) return;
+  if (isOfImage(type, layers)) {
+    throw fault(
+      `is an image of Docker before 1.10: its config has the type ${type}; copy it with 'skopeo copy --format oci', and give the copy`,
+    );
+  }
+  const part = configMediaTypes.has(type) ? 'first layer' : 'config';
+  const found = configMediaTypes.has(type) ? layers[0]?.mediaType : type;
+  throw fault(`is not a container image: its ${part} is ${JSON.stringify(found)}; give it with --artifact`);
 }
 
 function placeOf({ place, directory }: LayoutRequest): string {

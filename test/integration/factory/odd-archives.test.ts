@@ -6,7 +6,14 @@ import { describe, expect, it } from 'vitest';
 import type { Contents } from '../../../src/domain/model/bundle.ts';
 import { blobMembers, entry, json, layout, named } from '../../support/bundles/image-archive.ts';
 import { writeRegistryStorage } from '../../support/bundles/registry-storage.ts';
-import { type SampleImage, sampleImage, writeOciLayout } from '../../support/bundles/sample-image.ts';
+import {
+  digestOf,
+  type SampleImage,
+  sampleImage,
+  sampleLayer,
+  writeOciLayout,
+} from '../../support/bundles/sample-image.ts';
+import { sampleReferrer } from '../../support/bundles/sample-signature.ts';
 import { tarArchive } from '../../support/bundles/tar-archive.ts';
 import { folderForEach } from '../../support/files/temporary-folder.ts';
 import { have, program } from '../../support/requirements.ts';
@@ -46,6 +53,13 @@ async function refused(...more: string[]): Promise<string> {
   const { exitCode, stderr } = await create(...more);
   expect(exitCode).toBe(1 + Number(/requested twice/.test(stderr)));
   return stderr.replace(/^warning: .*\n/gm, '');
+}
+
+/** No tar. */
+function plainLayer(mediaType: string) {
+  const bytes = Buffer.from(`module of ${mediaType}`);
+  const digest = digestOf(bytes);
+  return { ...sampleLayer({ seed: mediaType }), mediaType, bytes, digest, sizeBytes: bytes.length, diffId: digest };
 }
 
 const put = (name: string, bytes: string | Buffer) => {
@@ -281,6 +295,30 @@ describe('the storage of a registry', () => {
   });
 });
 
+describe('a document without a tag in the storage of a registry', () => {
+  const REGISTRY = ['--short-names', 'registry.example.com'];
+
+  it.each(['a folder', 'a tar'])(
+    'is taken from %s where it signs an image with a tag, and named where it is left out',
+    async (form) => {
+      const signature = sampleReferrer(web.top);
+      const report = sampleReferrer(web.top, 'application/spdx+json');
+      const earlier = sampleReferrer(side.top);
+      const untagged = [side, signature, report, earlier].map((image) => ({ repository: 'x/web', image, tags: [] }));
+      writeRegistryStorage(at('storage'), [{ repository: 'x/web', image: web, tags: ['1'] }, ...untagged]);
+      execFileSync('tar', ['cf', at('s.tar'), '-C', at('storage'), 'docker']);
+      const { contents, warnings } = await made('--archive', at(form === 'a tar' ? 's.tar' : 'storage'), ...REGISTRY);
+      expect(contents.images).toHaveLength(1);
+      const attached = contents.images[0]?.attached?.flatMap(({ blobs }) => blobs.map(({ digest }) => digest)) ?? [];
+      expect(attached).toEqual(expect.arrayContaining(signature.blobs.map(({ digest }) => digest)));
+      expect(attached).not.toContain(report.top.digest);
+      expect(warnings).toEqual([expect.stringContaining(`${report.top.digest} (application/spdx+json)`)]);
+      expect(warnings[0]).toContain(earlier.top.digest);
+      expect(warnings[0]).not.toContain(side.top.digest);
+    },
+  );
+});
+
 describe('the way out of a form that is refused', () => {
   const good = layout([entry(web, named('quay.io/x/web:1'))], ...blobMembers(web));
   const expectTaken = async (...more: string[]) => expect((await made(...more)).images).toHaveLength(1);
@@ -315,6 +353,50 @@ describe('the way out of a form that is refused', () => {
     }
     const pointer = `version https://git-lfs.github.com/spec/v1\noid sha256:${'0'.repeat(64)}\nsize 5\n`;
     expect(await refused('--archive', put('p.tar', pointer))).toMatch(/pointer of Git LFS.* git lfs pull/);
+  });
+
+  it('of layers of Nydus', async () => {
+    const layers = [plainLayer('application/vnd.oci.image.layer.nydus.blob.v1'), sampleLayer({ seed: 'bootstrap' })];
+    const image = sampleImage({ seed: 'nydus', architecture: 'amd64', layers });
+    const why = /a layer of Nydus \(.*nydus.blob.v1\), which .*: give the image that it was made of/;
+    writeOciLayout(at('layout'), [
+      { image, names: ['web-nydus'] },
+      { image: web, names: ['web'] },
+    ]);
+    expect(await refused('--image', `quay.io/x/web:1=oci:${at('layout')}:web-nydus`)).toMatch(why);
+    await expectTaken('--image', `quay.io/x/web:1=oci:${at('layout')}:web`);
+  });
+
+  it.each([
+    ['of an image', 'application/vnd.oci.image.config.v1+json', 'application/vnd.wasm.content.layer.v1+wasm'],
+    ['of an artifact', 'application/vnd.wasm.config.v0+json', 'application/wasm'],
+  ])('of a module of WebAssembly with the config %s', async (_name, config, layer) => {
+    const image = sampleImage({ seed: 'wasm', architecture: 'amd64', layers: [plainLayer(layer)], types: { config } });
+    writeOciLayout(at('layout'), [
+      { image, names: ['module'] },
+      { image: web, names: ['web'] },
+    ]);
+    const source = `quay.io/x/module:1=oci:${at('layout')}:module`;
+    expect(await refused('--image', source)).toMatch(/is not a container image: .*; give it with --artifact\n/);
+    const withImage = ['--image', `quay.io/x/web:1=oci:${at('layout')}:web`];
+    const given = await made('--artifact', source, ...withImage);
+    const entries = [entry(image, named('quay.io/x/module:1')), entry(web, named('quay.io/x/web:1'))];
+    const archived = await made('--archive', put('a.tar', layout(entries, ...blobMembers(image, web))));
+    for (const { contents } of [given, archived])
+      expect(contents.artifacts?.map(({ digest }) => digest)).toEqual([image.top.digest]);
+  });
+
+  it('of an image cache of Talos, which has one image without a name and a system', async () => {
+    const config = json({ architecture: '', os: '', config: {}, rootfs: { type: 'layers', diff_ids: [] } });
+    const members = [
+      { path: 'sha256:c', bytes: config },
+      { path: 'l.tar.gz', bytes: web.layers[0]?.bytes ?? Buffer.alloc(0) },
+      { path: 'manifest.json', bytes: json([{ Config: 'sha256:c', RepoTags: null, Layers: ['l.tar.gz'] }]) },
+    ];
+    const error = await refused('--archive', put('cache.oci', tarArchive(members)));
+    expect(error).toMatch(/no operating system, so it is no container image: .* list of images .*, with --images-file/);
+    writeOciLayout(at('layout'), [{ image: web, names: ['web'] }]);
+    await expectTaken('--images-file', put('images.txt', `quay.io/x/web:1=oci:${at('layout')}:web\n`));
   });
 
   const packers = ['xz', 'bzip2', 'lz4', 'zip', 'unzip'];
@@ -370,6 +452,27 @@ describe('the way out of a form that is refused', () => {
         `archive ${archive}: image "b.json", number 1 has no full name, and is left out: give it as --image REFERENCE=docker-archive:${archive}:@NUMBER, or save it by its name, not by its id`,
       ]);
       await expectTaken('--image', `quay.io/x/b:1=docker-archive:${archive}:@1`);
+    });
+
+    it('of an image of Docker before 1.10', async () => {
+      const docker = 'application/vnd.docker.distribution.manifest.v2+json';
+      const layers = [
+        { ...sampleLayer({ seed: 'old' }), mediaType: 'application/vnd.docker.image.rootfs.diff.tar.gzip' },
+      ];
+      const types = { manifest: docker, config: 'application/octet-stream' };
+      const image = sampleImage({ seed: 'old', architecture: 'amd64', layers, types });
+      writeOciLayout(at('layout'), [{ image, names: ['old'] }]);
+      const why = /image of Docker before 1\.10: .* copy it with 'skopeo copy --format oci', and give the copy/;
+      expect(await refused('--image', `quay.io/x/old:1=oci:${at('layout')}:old`)).toMatch(why);
+      const archive = put('old.tar', layout([entry(image, named('quay.io/x/old:1'))], ...blobMembers(image)));
+      expect(await refused('--archive', archive)).toMatch(why);
+      mkdirSync(at('dir'));
+      writeFileSync(at('dir/version'), 'Directory Transport Version: 1.1\n');
+      writeFileSync(at('dir/manifest.json'), image.top.bytes);
+      for (const { digest, bytes } of image.blobs) writeFileSync(at(`dir/${digest.slice(7)}`), bytes);
+      const copy = ['copy', '--quiet', '--format', 'oci', `dir:${at('dir')}`, `oci:${at('new')}:old`];
+      execFileSync('skopeo', ['--insecure-policy', ...copy]);
+      await expectTaken('--image', `quay.io/x/old:1=oci:${at('new')}:old`);
     });
 
     it("of folders in the form of skopeo's dir:, as skopeo sync makes them", async () => {
