@@ -35,6 +35,7 @@ const EXAMPLES: Readonly<Record<string, string>> = {
   'fleet wait': 'sudo stickpin fleet wait ocp@4.13.7',
   'fleet pause': "sudo stickpin fleet pause ocp@4.13.7 --why 'storage is being repaired' --for '8 h'",
   'fleet resume': 'sudo stickpin fleet resume 5f0c1d2e3a4b',
+  'fleet remove': 'sudo stickpin fleet remove worker-3',
   keygen: 'stickpin keygen --out factory-2026',
   'bundle create':
     'stickpin bundle create --name ocp --version 4.13.7 --arch amd64 --sequence 37 --key factory-2026.key --images-file images.txt --out /media/stick/stickpin/ocp-4.13.7-amd64',

@@ -14,7 +14,13 @@ import { registerBundleVerify } from './commands/bundle/verify.ts';
 import { registerBundleWrite } from './commands/bundle/write.ts';
 import { registerCompletion } from './commands/completion.ts';
 import { registerExplain } from './commands/explain.ts';
-import { registerFleetPause, registerFleetResume, registerFleetStatus, registerFleetWait } from './commands/fleet.ts';
+import {
+  registerFleetPause,
+  registerFleetRemove,
+  registerFleetResume,
+  registerFleetStatus,
+  registerFleetWait,
+} from './commands/fleet.ts';
 import { registerConfig, registerDoctor } from './commands/node/doctor.ts';
 import { registerHistory } from './commands/node/history.ts';
 import { registerReport } from './commands/node/report.ts';
@@ -194,6 +200,7 @@ export function buildProgram(
   registerFleetWait(fleet, context);
   registerFleetPause(fleet, context);
   registerFleetResume(fleet, context);
+  registerFleetRemove(fleet, context);
   program.commandsGroup('Change the node:');
   registerActivate(program, context);
   registerRequests(program, context);

@@ -226,7 +226,17 @@ export class Fleet {
     const { settings, cluster, lock, pauses, clock } = this.options;
     const ownStatus = () => this.ownStatus();
     const search = () => searchOf(clock.monotonic() - this.beganMs, settings.fleet.absent);
-    return fleetDocument({ peers, written, silence, cluster, ownStatus, search, lock: lock?.view(), pauses: pauses() });
+    return fleetDocument({
+      peers,
+      written,
+      silence,
+      cluster,
+      ownStatus,
+      search,
+      lock: lock?.view(),
+      pauses: pauses(),
+      exclude: settings.fleet.exclude,
+    });
   }
 
   private document(): WatchedDocument {

@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Command, Option } from 'commander';
+import { excludeNode } from '../../config/exclude-node.ts';
 import type { FleetView } from '../../domain/fleet/node-status.ts';
 import { laggingNodes, mayHaveOthers, WAIT_GOALS, type WaitGoal } from '../../domain/fleet/turn.ts';
 import { AppError } from '../../platform/app-error.ts';
@@ -69,6 +70,37 @@ export function registerFleetResume(fleet: Command, context: CommandContext): vo
         printMessage(await client.resumeRollOut({ id: id ?? 'all' }, context.signal), options, context);
       });
     });
+}
+
+export function registerFleetRemove(fleet: Command, context: CommandContext): void {
+  fleet
+    .command('remove')
+    .description('do not wait for a node, and take nothing from it and give it nothing, on this node')
+    .argument('<node>', "the name of a Node, or sha256:… of its certificate, from 'stickpin fleet status --json'")
+    .option('--json', 'print as JSON')
+    .action(async (node: string, options: JsonFlag) => {
+      const { watchFleet } = await context.adapters();
+      for await (const view of watchFleet(context.signal)) {
+        refuseUnknown(node, view);
+        const path = await excludeNode(context.settingsSources, node, context.signal);
+        const message = `${node} is removed on this node, which does not wait for it any more, takes nothing from it and gives it nothing. Run this on every other node too. To take it back, remove its name from ${path}.`;
+        printMessage(message, options, context);
+        return;
+      }
+    });
+}
+
+function refuseUnknown(node: string, { self, nodes, peers, removed = [] }: FleetView): void {
+  if (node === self) throw cliError('cli/no-node', `${node} is this node: run this on the other ones`);
+  if (removed.includes(node)) throw cliError('cli/no-node', `${node} was removed before (fleet.exclude)`);
+  const others = [...new Set([...nodes.map(({ name }) => name), ...peers.map(({ name }) => name)])];
+  if (others.includes(node) || peers.some(({ certificate }) => certificate === node)) return;
+  const known = others.filter((name) => name !== self);
+  const text = known.length === 0 ? 'it knows no other node' : `it knows ${known.join(', ')}`;
+  throw cliError(
+    'cli/no-node',
+    `this node knows no node ${node}; ${text}. Set fleet.exclude to remove one before it is known`,
+  );
 }
 
 interface WaitOptions {

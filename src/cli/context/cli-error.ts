@@ -6,6 +6,7 @@ type CliErrorCode =
   | 'cli/no-bundle'
   | 'cli/no-code'
   | 'cli/no-keys'
+  | 'cli/no-node'
   | 'cli/no-space'
   | 'cli/rehearsal'
   | 'cli/report'

@@ -151,6 +151,8 @@ export interface Peer {
   readonly trouble?: string;
   /** Why the fleet process requests nothing of it for a time; absent while it does. */
   readonly leftOut?: string;
+  /** `sha256:…` of its certificate, once it proved who it is. */
+  readonly certificate?: string;
   /** Bundles that it offered or announced, once it has not answered for a minute. */
   readonly unreached?: readonly BundleId[];
   readonly bundles: readonly OfferedBundle[];

@@ -1,7 +1,16 @@
 import { listenAddress, peerAddresses } from './addresses.ts';
 import { rollOutOrder } from './roll-out-order.ts';
 import type { Section } from './sections.ts';
-import { absolutePathOrAuto, dataRate, duration, flag, oneOf, streamNames, wholeNumber } from './value-types.ts';
+import {
+  absolutePathOrAuto,
+  dataRate,
+  duration,
+  excludedNodes,
+  flag,
+  oneOf,
+  streamNames,
+  wholeNumber,
+} from './value-types.ts';
 
 export const fleetSection = {
   about: 'Nodes that give bundles to each other.',
@@ -71,6 +80,12 @@ export const fleetSection = {
       default: undefined,
       about:
         'The order of the nodes, the same on all of them. When not set: by name, one after the other. Of an order that is signed with a release it only lowers `max_unavailable` and `pause_after_failures`, lengthens `soak` and `settle`, asks for `done = "proven"`, and pauses after a rollback. See [fleet.md](fleet.md#the-order).',
+    },
+    exclude: {
+      type: excludedNodes,
+      default: [],
+      about:
+        'Nodes that were removed, by name or by the SHA-256 of their certificate: this node does not wait for them, takes nothing from them, believes nothing that they say, and gives them nothing. Set it on every node; `stickpin fleet remove` sets it on one.',
     },
     absent: {
       type: duration,

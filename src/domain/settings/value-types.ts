@@ -238,6 +238,24 @@ export const bundleDigests: ValueType<readonly BundleId[]> = {
   ),
 };
 
+/** Names of Nodes (RFC 1123), or the SHA-256 of certificates. */
+export const excludedNodes: ValueType<readonly string[]> = {
+  name: 'list of nodes',
+  range: 'names of Nodes, or `"sha256:…"` of a certificate',
+  schema: v.pipe(
+    v.array(
+      v.pipe(
+        v.string(),
+        v.regex(
+          /^(?:[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?|sha256:[0-9a-f]{64})$/,
+          'must be the name of a Node, or sha256:<64 lower-case hex digits> of its certificate',
+        ),
+      ),
+    ),
+    v.maxLength(1_000),
+  ),
+};
+
 /** Any number of releases, as `ocp@4.13.0`. */
 export const releases: ValueType<readonly string[]> = {
   name: 'list of releases',

@@ -158,7 +158,7 @@ function fleetView({ policy, fleet }: CommandContext): FleetView {
   if (view.isRemoved !== true) return view;
   throw refuse(
     'engine/no-fleet',
-    `this node was removed from the cluster, so others do not listen to it: Kubernetes has no Node ${view.self}. Run this on another node`,
+    `this node was removed from the cluster, so others do not listen to it: Kubernetes has no Node ${view.self}, or fleet.exclude names it. Run this on another node`,
   );
 }
 

@@ -11,6 +11,8 @@ export interface Identity {
   /** The name of the own Node. */
   readonly node: string;
   readonly authorities: readonly X509Certificate[];
+  /** Names of nodes and `sha256:…` of certificates that are refused. */
+  readonly exclude: readonly string[];
   /** TLS 1.3 only, without tickets. */
   readonly options: SecureContextOptions;
   /** For the end that calls. */
@@ -64,7 +66,7 @@ export class IdentityKeeper {
       const text = await findIdentity(settings, signal, root);
       // Read before the files: a change in between is noticed the next time.
       const seen = await stateOf(text.files);
-      this.identity = identityOf(text);
+      this.identity = identityOf(text, settings.exclude);
       this.files = text.files;
       this.seen = seen;
       this.logUsed(this.identity, text);
@@ -119,10 +121,10 @@ export async function readIdentity(
 ): Promise<{ readonly identity: Identity; readonly validUntil: number }> {
   const text = await findIdentity(settings, signal, root);
   const [leaf] = certificatesOf(text.certificate);
-  return { identity: identityOf(text), validUntil: Date.parse(leaf?.validTo ?? '') };
+  return { identity: identityOf(text, settings.exclude), validUntil: Date.parse(leaf?.validTo ?? '') };
 }
 
-function identityOf(text: IdentityText): Identity {
+function identityOf(text: IdentityText, exclude: readonly string[] = []): Identity {
   const { certificateFrom, authoritiesFrom } = text;
   const own = certificatesOf(text.certificate);
   const [leaf] = own;
@@ -146,7 +148,7 @@ function identityOf(text: IdentityText): Identity {
     minVersion: 'TLSv1.3',
     secureOptions: constants.SSL_OP_NO_TICKET,
   };
-  return { node, authorities, options, context: createSecureContext(options) };
+  return { node, authorities, exclude, options, context: createSecureContext(options) };
 }
 
 function privateKey({ key, certificateFrom }: IdentityText) {
@@ -178,11 +180,19 @@ export type RefusalCause =
   | 'wrong-use'
   | 'wrong-subject'
   | 'wrong-node'
+  | 'removed'
   | 'resumed';
+
+interface NodeVerdict {
+  readonly kind: 'node';
+  readonly node: string;
+  /** `sha256:…` */
+  readonly certificate: string;
+}
 
 /** `reason` continues a sentence that names the certificate. */
 export type PeerVerdict =
-  | { readonly kind: 'node'; readonly node: string }
+  | NodeVerdict
   | { readonly kind: 'refused'; readonly cause: RefusalCause; readonly reason: string };
 
 /** `authorized` and `authorizationError` of a `TLSSocket`. */
@@ -223,8 +233,18 @@ export function checkPeer(
   const fault = chain ?? useFault(leaf) ?? proofFault(proof);
   if (fault !== undefined) return fault;
   const node = nodeOf(leaf);
-  if (node !== undefined) return { kind: 'node', node };
+  if (node !== undefined) return { kind: 'node', node, certificate: hashOf(leaf) };
   return refused('wrong-subject', `is no node: its certificate is for ${subjectText(leaf)}`);
+}
+
+function hashOf({ fingerprint256 }: X509Certificate): string {
+  return `sha256:${fingerprint256.replaceAll(':', '').toLowerCase()}`;
+}
+
+/** @param exclude `fleet.exclude` */
+export function remaining(verdict: NodeVerdict, exclude: readonly string[]): PeerVerdict {
+  const named = [verdict.node, verdict.certificate].find((one) => exclude.includes(one));
+  return named === undefined ? verdict : refused('removed', `is ${verdict.node}, and fleet.exclude has ${named}`);
 }
 
 /** Undefined for any other subject than a kubelet. */

@@ -23,7 +23,8 @@ export interface IdentityText {
   readonly files: readonly string[];
 }
 
-export type IdentitySettings = Pick<Settings['fleet'], 'kubeconfig' | 'client_ca'>;
+export type IdentitySettings = Pick<Settings['fleet'], 'kubeconfig' | 'client_ca'> &
+  Partial<Pick<Settings['fleet'], 'exclude'>>;
 
 /** Most bytes of any of the files: a bundle of authorities has some 10 KiB. */
 const FILE_BYTES = 1024 * 1024;

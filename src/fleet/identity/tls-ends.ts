@@ -6,7 +6,14 @@ import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { withDeadline } from '../../platform/async/abort.ts';
 import type { Clock } from '../../platform/clock.ts';
 import { fleetError } from '../trouble.ts';
-import { type ChainProof, checkPeer, type Identity, type PeerVerdict, type RefusalCause } from './identity.ts';
+import {
+  type ChainProof,
+  checkPeer,
+  type Identity,
+  type PeerVerdict,
+  type RefusalCause,
+  remaining,
+} from './identity.ts';
 
 /** At either end. */
 export const HANDSHAKE_MS = 10_000;
@@ -15,6 +22,8 @@ export interface KnownConnection {
   readonly socket: TLSSocket;
   /** From its certificate. */
   readonly node: string;
+  /** `sha256:…` of its certificate. */
+  readonly certificate: string;
 }
 
 export interface EnteredConnection extends KnownConnection {
@@ -89,7 +98,7 @@ export class TlsGate {
     const raw = this.raws.get(endOf(socket));
     if (verdict.kind === 'node' && raw !== undefined) {
       const isStillKnown = () => identity() === withIdentity && judge().kind === 'node';
-      onKnown({ raw, socket, node: verdict.node, isStillKnown });
+      onKnown({ raw, socket, node: verdict.node, certificate: verdict.certificate, isStillKnown });
       return;
     }
     if (verdict.kind === 'refused') onRefused(addressOf(socket), verdict);
@@ -128,7 +137,7 @@ export async function callPeer(call: TlsCall, signal: AbortSignal): Promise<Know
     throw fleetError('fleet/unreachable', `${where} ${connectFault(error)}`, { cause: error });
   }
   const verdict = namedVerdict(verdictOf(socket, identity, clock.now()), expected);
-  if (verdict.kind === 'node') return { socket, node: verdict.node };
+  if (verdict.kind === 'node') return { socket, node: verdict.node, certificate: verdict.certificate };
   socket.destroy();
   throw fleetError('fleet/refused', `${where} ${verdict.reason}`, { disposition: 'wait' });
 }
@@ -136,7 +145,8 @@ export async function callPeer(call: TlsCall, signal: AbortSignal): Promise<Know
 /** A resumed session would bring an old certificate; none is ever offered. */
 function verdictOf(socket: TLSSocket, identity: Identity | undefined, now: number, proof?: ChainProof): PeerVerdict {
   if (socket.isSessionReused()) return { kind: 'refused', cause: 'resumed', reason: 'resumed an earlier TLS session' };
-  return checkPeer(socket.getPeerX509Certificate(), identity?.authorities ?? [], now, proof);
+  const verdict = checkPeer(socket.getPeerX509Certificate(), identity?.authorities ?? [], now, proof);
+  return verdict.kind === 'node' ? remaining(verdict, identity?.exclude ?? []) : verdict;
 }
 
 function namedVerdict(verdict: PeerVerdict, expected: readonly string[]): PeerVerdict {

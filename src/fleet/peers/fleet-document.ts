@@ -22,6 +22,8 @@ interface FleetParts {
   /** Undefined without `update.fleet_lock`. */
   readonly lock?: RebootLock | undefined;
   readonly pauses?: readonly Pause[] | undefined;
+  /** `fleet.exclude`. */
+  readonly exclude?: readonly string[];
 }
 
 /**
@@ -29,25 +31,42 @@ interface FleetParts {
  * later one counts, since either way may be blocked, and a node that needs nothing queries nobody.
  */
 export function fleetDocument(parts: FleetParts): FleetDocument {
-  const { cluster, peers, written, silence, ownStatus, search, lock, pauses } = parts;
+  const { cluster, peers, written, silence, ownStatus, search, lock, pauses, exclude = [] } = parts;
   const self = cluster.self();
   const received = peers.statuses();
   written.refresh();
   const shown = new Map(cluster.nodes().map((node) => [node.name, node]));
   const names = new Set([self, ...shown.keys(), ...peers.nodeNames()]);
-  const nodes = [...names].sort().map((name): FleetNode => {
-    const status = name === self ? ownStatus() : later(received.get(name), written.of(name))?.status;
-    const seenAt = silence.seenAt(name);
-    const isAbsent = name !== self && silence.isAbsent(name);
-    const isSilent = (name !== self && silence.isSilent(name)) || undefined;
-    return defined({ name, status, seenAt, isAbsent, isSilent, facts: shown.get(name)?.facts });
-  });
+  const isIn = (name: string) => name === self || !exclude.includes(name);
+  const nodes = [...names]
+    .filter(isIn)
+    .sort()
+    .map((name): FleetNode => {
+      const status = name === self ? ownStatus() : later(received.get(name), written.of(name))?.status;
+      const seenAt = silence.seenAt(name);
+      const isAbsent = name !== self && silence.isAbsent(name);
+      const isSilent = (name !== self && silence.isSilent(name)) || undefined;
+      return defined({ name, status, seenAt, isAbsent, isSilent, facts: shown.get(name)?.facts });
+    });
+  const removed = exclude.length === 0 ? undefined : exclude;
   const readLabels = cluster.readLabels();
-  const isRemoved = cluster.isRemoved() || undefined;
+  const isRemoved = cluster.isRemoved() || exclude.includes(self) || undefined;
   const apiTrouble = cluster.trouble();
   const isOld = cluster.isOld() || undefined;
   const known = peers.list();
-  const view = { self, nodes, peers: known, apiTrouble, isOld, isRemoved, search: search(), readLabels, lock, pauses };
+  const view = {
+    self,
+    nodes,
+    peers: known,
+    apiTrouble,
+    isOld,
+    isRemoved,
+    search: search(),
+    readLabels,
+    lock,
+    pauses,
+    removed,
+  };
   return defined({ version: 1, ...view });
 }
 

@@ -57,6 +57,8 @@ export class KnownPeer {
   readonly client: OffersClient;
   /** From its certificate; self-declared without authentication. */
   node: string | undefined;
+  /** `sha256:…`; undefined without authentication. */
+  certificate: string | undefined;
   bundles: OffersDocument['bundles'] = [];
   status: NodeStatus | undefined;
   /** The node that sent `status`. */
@@ -124,12 +126,12 @@ export class KnownPeer {
   }
 
   view(nowMs: number): Peer {
-    const { name, target, bundles, hasAnswered } = this;
+    const { name, target, bundles, hasAnswered, certificate } = this;
     const trouble = this.trouble ?? (hasAnswered ? undefined : 'it was not asked yet');
     const isLong = this.trouble !== undefined && nowMs - this.troubleSinceMs >= UNREACHED_MS;
     const ids = isLong ? new Set([...this.offered.map(({ bundleId }) => bundleId), ...target.serves]) : undefined;
     const unreached = ids?.size ? [...ids] : undefined;
-    return defined({ name, address: formatEndpoint(target.endpoint), trouble, unreached, bundles });
+    return defined({ name, address: formatEndpoint(target.endpoint), trouble, certificate, unreached, bundles });
   }
 
   /**
@@ -162,8 +164,12 @@ export class KnownPeer {
       );
     }
     // With a deadline of its own: its request may end earlier.
-    const { socket, node } = await callPeer({ endpoint, identity: own, expected: names, clock }, NEVER_ABORTED);
+    const { socket, node, certificate } = await callPeer(
+      { endpoint, identity: own, expected: names, clock },
+      NEVER_ABORTED,
+    );
     this.isAnsweredBy(node);
+    this.certificate = certificate;
     // It lives, even if it refuses this node's certificate next.
     onHeard(node);
     return socket;

@@ -25,7 +25,7 @@ import {
 import { isComplete, type PeerStore, RememberedPeers } from './stored-peers.ts';
 
 interface PeersOptions extends PeerWays {
-  readonly settings: Pick<Settings['fleet'], 'peers' | 'activate' | 'absent'>;
+  readonly settings: Pick<Settings['fleet'], 'peers' | 'activate' | 'absent' | 'exclude'>;
   readonly cluster: Pick<Cluster, 'self' | 'nodes' | 'trouble' | 'onChange' | 'meet'>;
   readonly store: Pick<PeerStore, 'load' | 'save'>;
   readonly warnings: WarnOnce;
@@ -131,7 +131,12 @@ export class Peers extends Observable {
   nodeNames(): readonly string[] {
     const queried = [...this.shown().values()].flatMap(({ target, node }) => target.name ?? node ?? []);
     const stored = this.remembered.list().map(({ name }) => name);
-    return [...new Set([...queried, ...stored.filter((name) => name !== this.options.cluster.self())])];
+    const others = stored.filter((name) => name !== this.options.cluster.self() && this.isIn(name));
+    return [...new Set([...queried, ...others])];
+  }
+
+  private isIn(name: string): boolean {
+    return !this.options.settings.exclude.includes(name);
   }
 
   /** The own status has changed: queries may be due. */
@@ -227,7 +232,7 @@ export class Peers extends Observable {
       const { name } = peer;
       const other = byName.get(name);
       const isBetter = other === undefined || (other.trouble !== undefined && peer.trouble === undefined);
-      if (isBetter && name !== this.options.cluster.self()) byName.set(name, peer);
+      if (isBetter && name !== this.options.cluster.self() && this.isIn(name)) byName.set(name, peer);
     }
     return new Map([...byName].sort(([a], [b]) => (a < b ? -1 : 1)));
   }
@@ -292,7 +297,7 @@ export class Peers extends Observable {
     if (clock.monotonic() < this.followDueMs()) return;
     this.isFollowDue = false;
     this.followedMs = clock.monotonic();
-    const nodes = this.addresses.follow(cluster.nodes());
+    const nodes = this.addresses.follow(cluster.nodes().filter(({ name }) => this.isIn(name)));
     this.follow(nodes);
     await this.remembered.followCluster(nodes, signal).catch(() => undefined);
   }
@@ -308,7 +313,7 @@ export class Peers extends Observable {
       nodes,
       isComplete: isComplete(cluster),
       fixed: settings.peers,
-      stored: this.remembered.list().filter(({ name }) => !leftOut.has(name)),
+      stored: this.remembered.list().filter(({ name }) => !leftOut.has(name) && this.isIn(name)),
     });
     this.hosts = new Set([...targets.values()].map(({ endpoint }) => endpoint.host));
     for (const [address, peer] of this.byAddress) {

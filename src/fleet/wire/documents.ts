@@ -64,6 +64,7 @@ const peer = v.object({
   address: shortText,
   trouble: v.optional(v.string()),
   leftOut: v.optional(v.string()),
+  certificate: v.optional(shortText),
   unreached: v.optional(v.pipe(v.array(bundleId), v.maxLength(2_000))),
   bundles,
 });
@@ -95,6 +96,7 @@ export const fleetSchema: v.GenericSchema<unknown, FleetDocument> = v.object({
   readLabels: v.optional(v.array(v.string())),
   lock: v.optional(v.object({ isHeld: v.boolean(), why: v.optional(v.string()) })),
   pauses: v.optional(v.array(keptPause)),
+  removed: v.optional(v.array(shortText)),
 }) as v.GenericSchema<unknown, FleetDocument>;
 
 export type WireRoute =

@@ -174,6 +174,25 @@ describe.runIf(have('openssl'))('the identity of a node', () => {
     await expect(call(called.port, caller, 'worker-7', 'worker-8')).rejects.toThrow(/should be worker-7 or worker-8/);
   });
 
+  it('refuses a node that was removed, by its name or its certificate, at both ends', async () => {
+    const caller = await identityOf(layKubeletFiles(join(base, 'caller-9'), cluster.node('worker-9'), cluster).root);
+    const { socket, certificate } = await call(called.port, caller);
+    socket.destroy();
+    for (const exclude of ['worker-1', certificate]) {
+      const keeper = { current: () => ({ ...caller.current(), exclude: [exclude] }) } as unknown as typeof caller;
+      await expect(call(called.port, keeper)).rejects.toThrow(`is worker-1, and fleet.exclude has ${exclude}`);
+    }
+    const own = called.keeper.current();
+    const known = [...called.known];
+    const [keeper, before] = [called.keeper, called.keeper.current];
+    keeper.current = () => own && { ...own, exclude: ['worker-9'] };
+    const refused = await call(called.port, caller);
+    await eventually(() => expect(called.refused.at(-1)).toMatchObject({ cause: 'removed' }));
+    refused.socket.destroy();
+    keeper.current = before;
+    expect(called.known).toEqual(known);
+  });
+
   it('believes an intermediate authority whose certificate was sent along, at both ends', async () => {
     const below = cluster.intermediate('kubelet-signer');
     const caller = await identityOf(layKubeletFiles(join(base, 'caller-3'), below.node('worker-4'), cluster).root);

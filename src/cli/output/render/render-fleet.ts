@@ -16,7 +16,11 @@ import { type Cell, formatTable } from '../table.ts';
 import type { Layout } from '../text.ts';
 
 export function renderFleet(view: FleetView, now: number, layout: Layout = {}): string {
-  const rows = view.nodes.flatMap((node) => nodeRows(node, view, now));
+  const removed = (view.removed ?? []).filter((name) => name !== view.self);
+  const rows = [
+    ...view.nodes.flatMap((node) => nodeRows(node, view, now)),
+    ...removed.map((name): Cell[] => [name, '-', 'removed (fleet.exclude)', '', '']),
+  ];
   const trouble = view.apiTrouble === undefined ? '' : `\nThe Kubernetes API: ${view.apiTrouble}\n`;
   const peers = view.peers.flatMap(({ name, trouble: why }) => (why === undefined ? [] : [`${name}: ${why}\n`]));
   const unreachable = peers.length === 0 ? '' : `\nNodes that can't be asked now:\n${peers.join('')}`;

@@ -79,3 +79,27 @@ it('takes each change of what a node wrote for a sign of life, and not what is r
   write(5_000, { ...written('ready'), name: 'a' });
   expect(heard).toEqual(['b', 'b']);
 });
+
+it('has no removed node among those that count, whatever it said, and names it', () => {
+  const cluster = fixedCluster('a');
+  cluster.set([written('proven'), { name: 'a', serves: [] }]);
+  const clock = { now: () => 0, monotonic: () => 0, sleep: async () => undefined };
+  const parts = {
+    cluster,
+    peers: {
+      list: () => [],
+      statuses: () => new Map([['b', { status: statusOf('ready'), atMs: 0 }]]),
+      nodeNames: () => ['b', 'c'],
+    },
+    written: new WrittenStatuses(cluster, clock, () => undefined),
+    silence: { seenAt: () => undefined, isAbsent: () => false, isSilent: () => false },
+    ownStatus: () => undefined,
+    search: () => 'new' as const,
+  };
+  const view = (...exclude: readonly string[]) => fleetDocument({ ...parts, exclude });
+  expect(view('b').nodes.map(({ name }) => name)).toEqual(['a', 'c']);
+  expect([view('b').removed, view('b').isRemoved]).toEqual([['b'], undefined]);
+  // The settings are the same on all nodes: others listen to this one no more.
+  expect(view('a', 'b')).toMatchObject({ nodes: [{ name: 'a' }, { name: 'c' }], isRemoved: true });
+  expect([view().removed, view().nodes.length]).toEqual([undefined, 3]);
+});

@@ -57,6 +57,7 @@ function play(setting: Setting) {
     settings: {
       activate: 'each',
       absent,
+      exclude: [],
       peers: isAnnounced ? [] : others.map((at) => `${endpointAt(at).host}:9777`),
     },
     cluster,

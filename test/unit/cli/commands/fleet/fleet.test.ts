@@ -1,11 +1,15 @@
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import * as v from 'valibot';
 import { describe, expect, it } from 'vitest';
 import { commandAdapters } from '../../../../../src/app/command-line/command-adapters.ts';
 import { NODE_DOCUMENTS } from '../../../../../src/cli/schema/documents.ts';
+import { loadSettings } from '../../../../../src/config/load-settings.ts';
 import type { FleetNode, FleetView, ReleaseStatus } from '../../../../../src/domain/fleet/node-status.ts';
 import { digestFromHex } from '../../../../../src/domain/model/digest.ts';
 import { JSON_SCHEMA_VERSION } from '../../../../../src/domain/report/status-schema.ts';
 import { AppError } from '../../../../../src/platform/app-error.ts';
+import { folderForEach } from '../../../../support/files/temporary-folder.ts';
 import { runCommand } from '../../../../support/run-command.ts';
 
 const NOW = Date.parse('2026-03-04T05:06:07.890Z');
@@ -205,5 +209,75 @@ describe('stickpin fleet wait', () => {
     ['a phase that does not exist', ['wait', 'ocp@1', '--for', 'happy']],
   ])('refuses %s as wrong usage', async (_what, args) => {
     expect((await run(args, viewOf())).exitCode).toBe(2);
+  });
+});
+
+describe('stickpin fleet remove', () => {
+  const folder = folderForEach();
+  const settings = () => ({ fragments: [{ folder }] });
+  const view: FleetView = {
+    self: 'worker-1',
+    nodes: [node('worker-1', {}), node('worker-2', {}), node('worker-3', {})],
+    peers: [{ name: 'worker-2', address: '10.0.0.5:9777', certificate: `sha256:${'c'.repeat(64)}`, bundles: [] }],
+  };
+  const remove = async (name: string, removed?: readonly string[]) => {
+    async function* watchFleet(): AsyncGenerator<FleetView> {
+      yield removed === undefined ? view : { ...view, removed };
+    }
+    const adapters = { ...commandAdapters, watchFleet };
+    return runCommand(['fleet', 'remove', name], { adapters, settings: settings() });
+  };
+
+  it('adds a node that is known, or its certificate, to the settings', async () => {
+    const path = join(folder, 'zz-fleet-exclude.toml');
+    const done = await remove('worker-3');
+    expect([done.exitCode, done.stderr]).toEqual([0, '']);
+    expect(done.stdout.replace(/\s+/g, ' ')).toContain('worker-3 is removed on this node');
+    await remove(`sha256:${'c'.repeat(64)}`);
+    const { fleet } = await loadSettings(settings(), new AbortController().signal);
+    expect(fleet.exclude).toEqual([`sha256:${'c'.repeat(64)}`, 'worker-3']);
+    expect(readFileSync(path, 'utf8')).toContain('[fleet]\nexclude = ["sha256:');
+  });
+
+  it.each([
+    ['nosuch', undefined, 'knows no node nosuch; it knows worker-2, worker-3'],
+    ['worker-1', undefined, 'worker-1 is this node'],
+    ['worker-3', ['worker-3'], 'worker-3 was removed before'],
+    [`sha256:${'d'.repeat(64)}`, undefined, 'knows no node sha256:ddd'],
+  ])('fails for %s, removed: %j', async (name, removed, text) => {
+    const failed = await remove(name, removed);
+    expect(failed.exitCode).toBe(1);
+    expect(failed.stderr.replace(/\s+/g, ' ')).toContain(text);
+    expect(readdirSync(folder)).toEqual([]);
+  });
+
+  it('fails where another file hides what it wrote', async () => {
+    writeFileSync(join(folder, 'zzz.toml'), '[fleet]\nexclude = []\n');
+    const failed = await remove('worker-3');
+    expect([failed.exitCode, failed.stderr.replace(/\s+/g, ' ')]).toEqual([
+      1,
+      expect.stringContaining('has no effect'),
+    ]);
+  });
+
+  it('shows removed nodes, and pauses with who says them, at most eight of a node', async () => {
+    const at = new Date(NOW).toISOString();
+    const until = new Date(NOW + 3_600_000).toISOString();
+    const pauses = Array.from({ length: 10 }, (_, number) => ({
+      ...{
+        id: 'a'.repeat(12),
+        name: 'ocp',
+        node: 'worker-2',
+        by: 'uid 0',
+        why: `${number}`,
+        at,
+        until,
+        from: 'worker-3',
+      },
+    }));
+    const { stdout } = await run(['status'], { ...view, removed: ['worker-9'], pauses });
+    expect(stdout).toMatch(/^worker-9 +- +removed \(fleet\.exclude\)/m);
+    expect(stdout.match(/by uid 0 on worker-2, as worker-3 says/g)).toHaveLength(8);
+    expect(stdout).toContain('2 more pauses of worker-2');
   });
 });
