@@ -346,6 +346,15 @@ async function artifactOf(
   return { type, subject: subject?.digest, isWhole: subject === undefined && config !== undefined };
 }
 
+/** False for a config that can't be read: others say so. */
+async function namesNoSystem(config: Digest, read: Choosing['read']): Promise<boolean> {
+  try {
+    return parseJson(await read(config, limits.configBytes), anyConfig, config, 'bundle/source').os === '';
+  } catch {
+    return false;
+  }
+}
+
 /** Docker image specification 1.2, "Combined Image JSON + Filesystem Changeset Format". */
 async function imagesOfDocker(members: ArchiveMembers, bytes: Buffer, { read }: Choosing): Promise<ArchiveIndex> {
   const { path } = members;
@@ -363,12 +372,8 @@ async function imagesOfDocker(members: ArchiveMembers, bytes: Buffer, { read }: 
     made.set(descriptor.digest, manifest);
     const advice = `give it as --image REFERENCE=docker-archive:${path}:@NUMBER, or save it by its name, not by its id`;
     if (RepoTags == null || RepoTags.length === 0) {
-      const isPackage =
-        parseJson(await read(config.digest, limits.configBytes), anyConfig, Config, 'bundle/source').os === '';
-      unnamed.push({
-        what: `image ${JSON.stringify(Config)}, number ${position}`,
-        advice: isPackage ? NO_SYSTEM : advice,
-      });
+      const what = `image ${JSON.stringify(Config)}, number ${position}`;
+      unnamed.push({ what, advice: (await namesNoSystem(config.digest, read)) ? NO_SYSTEM : advice });
     }
     for (const name of RepoTags ?? []) {
       const reference = referenceOf(name);

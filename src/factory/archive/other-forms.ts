@@ -17,6 +17,10 @@ const CONTENTS: readonly (readonly [name: RegExp, advice: string])[] = [
     /(?:^|\/)version$/,
     "it has images in the form of skopeo's dir: take them out, and give each as --image REFERENCE=dir:FOLDER, with the folder of its manifest.json",
   ],
+  [
+    /^manifests\/.+\/digest\//,
+    'it is an image cache of Talos: give the list of images that it was made of, with --images-file',
+  ],
   [/^manifest\.json$/, 'it is an unpacked archive: pack it again, as tar cf FILE -C FOLDER .'],
   [/(?:^|\/)Chart\.yaml$/, 'it is a chart: give its output, as helm template NAME FILE | … --images-from -'],
   [/\.(?:tar|tgz|tar\.[a-z0-9]{2,4})$/i, 'it has archives in it: take them out, and give each of them with --archive'],

@@ -394,6 +394,8 @@ describe('the way out of a form that is refused', () => {
       { path: 'manifest.json', bytes: json([{ Config: 'sha256:c', RepoTags: null, Layers: ['l.tar.gz'] }]) },
     ];
     const error = await refused('--archive', put('cache.oci', tarArchive(members)));
+    const flat = tarArchive([{ path: 'manifests/quay.io/x/web/digest/sha256:1', bytes: web.top.bytes }]);
+    expect(await refused('--archive', put('flat.tar', flat))).toMatch(/image cache of Talos: .*with --images-file/);
     expect(error).toMatch(/no operating system, so it is no container image: .* list of images .*, with --images-file/);
     writeOciLayout(at('layout'), [{ image: web, names: ['web'] }]);
     await expectTaken('--images-file', put('images.txt', `quay.io/x/web:1=oci:${at('layout')}:web\n`));
