@@ -181,8 +181,6 @@ export function buildProgram(
       },
     })
     .configureHelp({ optionDescription, subcommandTerm, subcommandDescription })
-    // A similar name may change the node: `eject` is not `reject`.
-    .showSuggestionAfterError(false)
     .enablePositionalOptions()
     .exitOverride();
   program.commandsGroup('See what happens:');

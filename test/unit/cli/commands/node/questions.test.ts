@@ -161,13 +161,17 @@ describe('stickpin reject', () => {
 });
 
 describe('a command or a flag that does not exist', () => {
-  it.each([['eject'], ['prune'], ['provee'], ['reject', 'ocp@1', '--forec'], ['trust', 'revok', 'x']])(
-    'gets no other one suggested, since that may change the node: %s %s %s',
-    async (...args) => {
-      const { exitCode, stderr } = await runCommand(args);
-      expect(exitCode).toBe(2);
-      expect(stderr).not.toMatch(/did you mean/i);
-      expect(stderr).toMatch(/see 'stickpin[ a-z]* --help'\n$/);
-    },
-  );
+  it.each([
+    [['staus'], 'status'],
+    [['provee'], 'prove'],
+    [['trust', 'revok', 'x'], 'revoke'],
+    [['bundle', 'creat'], 'create'],
+    [['nonsense'], undefined],
+    [['reject', 'ocp@1', '--forec'], undefined],
+  ])('gets a similar command suggested, and runs none: %j', async (args, command) => {
+    const { exitCode, stderr } = await runCommand(args);
+    expect(exitCode).toBe(2);
+    expect(/\(Did you mean ([a-z]+)\?\)/.exec(stderr)?.[1]).toBe(command);
+    expect(stderr).toMatch(/; see 'stickpin[ a-z]* --help'\n$/);
+  });
 });
