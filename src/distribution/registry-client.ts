@@ -218,7 +218,8 @@ export class RegistryClient {
       return await this.exchange(host, ask, { isPlain: false, authorization }, signal);
     } catch (error) {
       const isWithoutTls = error instanceof Error && systemCodeOf(error.cause) === 'EPROTO';
-      if (!isWithoutTls || this.access.tlsVerify !== false) throw error;
+      if (!isWithoutTls) throw error;
+      if (this.access.tlsVerify !== false) throw new Answered(`${host} has no TLS: ${WITHOUT_TLS}`);
       const answer = await this.exchange(host, ask, { isPlain: true, authorization: undefined }, signal);
       this.isPlain = true;
       return answer;
@@ -260,6 +261,9 @@ export class RegistryClient {
     }
   }
 }
+
+/** For a registry that answers without TLS. */
+export const WITHOUT_TLS = 'if it is meant to be so, give --tls-verify=false';
 
 function endIdle(request: ClientRequest, timeoutMs: number): void {
   let answer: IncomingMessage | undefined;

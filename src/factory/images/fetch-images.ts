@@ -19,7 +19,7 @@ import {
 } from '../../bundle/format/referrers.ts';
 import type { ImageRequest } from '../../bundle/image-request.ts';
 import { limits } from '../../bundle/limits.ts';
-import type { RegistryAccess } from '../../distribution/registry-client.ts';
+import { type RegistryAccess, WITHOUT_TLS } from '../../distribution/registry-client.ts';
 import { type Digest, digestFromHex } from '../../domain/model/digest.ts';
 import { formatReference, parseReference, repositoryOf, withRegistry } from '../../domain/model/reference.ts';
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
@@ -359,6 +359,7 @@ const REPACKED =
 function reasonFor(ended: Ended): string {
   if (ended.kind === 'exit') {
     const message = lastMessage(ended.errors) || `skopeo ended with ${ended.code}`;
+    if (/server gave HTTP response to HTTPS client/.test(message)) return `the registry has no TLS: ${WITHOUT_TLS}`;
     return /preserve digests/.test(message) ? `${message}: ${REPACKED}` : message;
   }
   return systemCodeOf(ended.error) === 'ENOENT'

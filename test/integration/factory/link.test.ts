@@ -470,7 +470,12 @@ describe.runIf(have('mmdebstrap', 'openssl'))('a bundle in a registry', () => {
       plain.meddle = () => undefined;
       json(await push(bundle.path, reference, '--tls-verify=false'));
       json(await pull(reference, '--tls-verify=false', '--keys', keys));
-      expect((await pull(reference, '--keys', keys)).exitCode).toBe(1);
+      const advice = /: 127\.0\.0\.1:\d+ has no TLS: if it is meant to be so, give --tls-verify=false\n$/;
+      expect(await pull(reference, '--keys', keys)).toMatchObject({
+        exitCode: 1,
+        stderr: expect.stringMatching(advice),
+      });
+      expect((await push(bundle.path, reference)).stderr).toMatch(advice);
       await plain.close();
     });
 

@@ -20,6 +20,18 @@ beforeEach(() => {
 const create = (reference: string, ...more: string[]) =>
   runCommand(['bundle', 'create', ...fixed, '--image', reference, ...more, '--out', join(out, 'bundle')]);
 
+it.runIf(have('skopeo'))('a registry without TLS is named, with the option that takes it', async () => {
+  const registry = await startSourceRegistry();
+  registry.add('x/it', image, ['1']);
+  const { exitCode, stderr } = await create(`${registry.host}/x/it:1`);
+  expect({ exitCode, stderr }).toEqual({
+    exitCode: 1,
+    stderr: expect.stringMatching(/the registry has no TLS: if it is meant to be so, give --tls-verify=false\n$/),
+  });
+  expect((await create(`${registry.host}/x/it:1`, '--tls-verify=false')).exitCode).toBe(0);
+  await registry.close();
+});
+
 describe.runIf(have('skopeo', 'openssl'))('a registry with a password and a certificate that nobody knows', () => {
   let registry: SourceRegistry;
   let authfile: string;
