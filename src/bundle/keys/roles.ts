@@ -4,6 +4,7 @@ import * as v from 'valibot';
 import { parseReference } from '../../domain/model/reference.ts';
 import { isRoleName, type Role } from '../../domain/trust/role.ts';
 import { reasonOf } from '../../platform/app-error.ts';
+import { defined } from '../../platform/defined.ts';
 import { oneLine } from '../../platform/plain-text.ts';
 import { schemaFault, tomlFault } from '../../platform/schema-fault.ts';
 import { bundleError } from '../bundle-error.ts';
@@ -241,6 +242,14 @@ export const roleSchema = v.strictObject({
     atMost(limits.rolePatterns),
   ),
   may_rotate: v.optional(v.boolean('must be true or false'), false),
+  may_keep_for_life: v.optional(v.boolean('must be true or false'), false),
+  max_bytes: v.optional(
+    v.pipe(
+      v.number('must be a number of bytes'),
+      v.safeInteger('must be a whole number of bytes'),
+      v.minValue(1, 'must be at least 1'),
+    ),
+  ),
   keys: v.pipe(
     v.array(
       v.pipe(
@@ -269,11 +278,17 @@ function parseRoleFile(text: string, path: string, name: string): RoleFile {
   }
   const result = v.safeParse(roleSchema, parseToml(text, path));
   if (!result.success) throw roleError(path, whyOf(result.issues[0]));
-  const { threshold, streams, repositories, may_rotate: mayRotate, keys } = result.output;
+  const {
+    may_rotate: mayRotate,
+    may_keep_for_life: mayKeepForLife,
+    max_bytes: maxBytes,
+    keys,
+    ...limited
+  } = result.output;
   const sources = keys.map(
     (key): RoleKeySource => (PEM.test(key) ? { kind: 'pem', pem: key } : { kind: 'file', file: key }),
   );
-  return { name, threshold, streams, repositories, mayRotate, keys: sources };
+  return defined({ name, ...limited, mayRotate, mayKeepForLife, maxBytes, keys: sources });
 }
 
 function roleError(path: string, why: string, cause?: unknown) {

@@ -31,13 +31,22 @@ export function checkScope(
   { payload, contents }: { readonly payload: Payload; readonly contents: Contents },
   trust: Trust,
 ): VerifiedBundle {
-  const outsideOf = new Map(trust.keys.roles.map((role) => [role.name, outsideScope(role, { payload, contents })]));
+  const outsideOf = new Map(trust.keys.roles.map((role) => [role.name, limitPassed(role, { payload, contents })]));
   const signers = verified.signers.filter(({ role }) => role === undefined || outsideOf.get(role) === undefined);
   const bundle = withSigners({ bundleId: verified.bundleId, payload, contents }, signers);
   if (!verified.isVouched && authoritiesOf(bundle, rulesOf(trust)).length === 0) {
     throw outside(payload, rolesMet(verified.signers, trust), ({ name }) => outsideOf.get(name));
   }
   return bundle;
+}
+
+type LimitPassed = OutsideScope | { readonly kind: 'keep' };
+
+/** A role that loses the right to keep releases for life keeps those that it has. */
+function limitPassed(role: Role, bundle: { readonly payload: Payload; readonly contents: Contents }) {
+  const keeps: LimitPassed | undefined =
+    bundle.payload.keep === 'life' && !role.mayKeepForLife ? { kind: 'keep' } : undefined;
+  return outsideScope(role, bundle) ?? keeps;
 }
 
 /**
@@ -94,7 +103,7 @@ function rolesMet(signers: readonly TrustedKey[], { keys }: Trust): readonly Rol
   return keys.roles.filter(({ name, threshold }) => signers.filter(({ role }) => role === name).length >= threshold);
 }
 
-function outside(payload: Payload, roles: readonly Role[], outsideOf: (role: Role) => OutsideScope | undefined) {
+function outside(payload: Payload, roles: readonly Role[], outsideOf: (role: Role) => LimitPassed | undefined) {
   const why = roles.flatMap((role) => {
     const found = outsideOf(role);
     return found === undefined ? [] : [scopeText(role, found)];
@@ -103,7 +112,10 @@ function outside(payload: Payload, roles: readonly Role[], outsideOf: (role: Rol
   return bundleError('bundle/outside-role', message);
 }
 
-function scopeText({ name, streams, repositories }: Role, found: OutsideScope): string {
+function scopeText({ name, streams, repositories }: Role, found: LimitPassed): string {
+  if (found.kind === 'keep') {
+    return `role ${name} may not keep a release for life: make it without --keep life, or set may_keep_for_life = true in ${name}.toml`;
+  }
   if (found.kind === 'stream') {
     return `role ${name} may not sign for stream ${found.stream}, only for ${streams.join(', ')}`;
   }

@@ -11,7 +11,7 @@ import type { PhaseOf } from '../model/condition.ts';
 import type { Digest } from '../model/digest.ts';
 import type { RuntimeImage } from '../model/image.ts';
 import type { Medium } from '../model/medium.ts';
-import type { Reason } from '../model/reason.ts';
+import type { Reason, RoleShortage } from '../model/reason.ts';
 import { repositoryOf } from '../model/reference.ts';
 import {
   type BundleFacts,
@@ -37,6 +37,7 @@ import {
 } from '../preload/supply.ts';
 import { isRequested, isRetired } from '../release/recorded-phase.ts';
 import { isBaseOf } from '../release/retention.ts';
+import type { Shares } from '../release/shares.ts';
 import { foreignTag } from '../release/tags.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { BadBlob } from '../state/checks.ts';
@@ -67,6 +68,8 @@ export interface BundleAssessment extends PhaseOf, ImageSupply, ActivationVerdic
   readonly unsyncedImages: readonly Image[];
   /** Undefined when nothing is known about the filesystem. */
   readonly disk: DiskVerdict | undefined;
+  /** It would bring its role above `max_bytes`. */
+  readonly share: RoleShortage | undefined;
   readonly trouble: Reason | undefined;
   readonly degraded: Reason | undefined;
   readonly badBlobs: readonly BadBlob[];
@@ -86,6 +89,7 @@ export interface BundleContext {
   readonly presentLayers: ReadonlySet<Digest>;
   readonly supply: Supply;
   readonly paths: StreamPaths;
+  readonly shares: Shares;
 }
 
 export function assessBundle(bundle: StoredBundle, context: BundleContext): BundleAssessment {
@@ -128,6 +132,7 @@ export function assessBundle(bundle: StoredBundle, context: BundleContext): Bund
     onlineImages: facts.onlineImages,
     mirroredImages: facts.mirroredImages,
     disk: facts.disk,
+    share: facts.share,
     ...faultsOf(facts, withdrawal, observed),
     badBlobs: facts.badBlobs,
     ...activation,
@@ -253,6 +258,7 @@ function factsOf(
     media: observed.media,
     areMediaUnread: memory.areMediaUnread,
     disk: diskVerdict({ bundle, absentImages }, lackingCount(images) === 0 ? [] : aheadOf(bundle, context), context),
+    share: context.shares.short.get(bundle.bundleId),
     badBlobs: isKnown ? badBlobsAfter(seen) : (bundle.badBlobs ?? []),
   };
 }

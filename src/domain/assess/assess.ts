@@ -12,9 +12,10 @@ import { missingLayersOf } from '../preload/pull-schedule.ts';
 import { type Supply, supplyOf } from '../preload/supply.ts';
 import { type DamagedImage, damagedImages } from '../release/damaged-images.ts';
 import { assessLifecycle, type LifecycleAssessment } from '../release/lifecycle.ts';
-import { type KeptWhy, type ProtectedRelease, protectedReleases, whyKept } from '../release/retention.ts';
-import type { ShortOfSpace } from '../release/retirement.ts';
+import { type KeptWhy, whyKept } from '../release/retention.ts';
+import { type ProtectedRelease, protectedReleases, type ShortOfSpace } from '../release/room.ts';
 import { neverActivated, runningReleases, streamsInMotion } from '../release/running-releases.ts';
+import { assessShares } from '../release/shares.ts';
 import { assessTags, type TagAssessment } from '../release/tags.ts';
 import { assessPins, type PinAssessment } from '../release/unclaimed-pins.ts';
 import { type Whole, wholeReleases } from '../release/whole.ts';
@@ -75,15 +76,17 @@ export function assess(observed: Observed, memory: Memory, recorded: Stored, pol
     found.filter(({ medium }) => medium.peer?.isReady !== false).map((entry) => entry.found),
     observed.localBlobs,
   );
+  const releases = stored.bundles.filter(isRelease);
   const pins = assessPins({
-    bundles: stored.bundles.filter(isRelease),
+    bundles: releases,
     ledger: memory.pinLedger,
     runtime: observed.runtime,
   });
   const unknown = sortUnknown(found, known, observed, memory, stored, policy, new Set(pins.unclaimed));
   const paths = assessPaths(observed, stored, unknown.adoptions, policy);
-  const context = { observed, memory, stored, policy, found, images, presentLayers, supply, paths };
-  const assessed = stored.bundles.filter(isRelease).map((bundle) => assessBundle(bundle, context));
+  const shares = assessShares(releases, { observed, policy, isTrusted: trustNow(observed, stored, policy) });
+  const context = { observed, memory, stored, policy, found, images, presentLayers, supply, paths, shares };
+  const assessed = releases.map((bundle) => assessBundle(bundle, context));
   const { bundles: ordered, next } = assessOrder(assessed, unknown.adoptions, paths, policy);
   const whole = wholeReleases(ordered, memory.contentChecks);
   const tags = assessTags(ordered, observed, memory, { ...stored, whole }, policy);
@@ -91,11 +94,11 @@ export function assess(observed: Observed, memory: Memory, recorded: Stored, pol
   const troubles = new Map([...tags.troubles, ...imageTroubles(damaged, stored, memory)]);
   const bundles = ordered.map((entry) => withTrouble(entry, troubles.get(entry.bundle.bundleId)));
   const notices = stored.bundles.filter((bundle) => !isRelease(bundle)).map((bundle) => assessNotice(bundle, context));
-  const releases = { ...stored, bundles: bundles.map(({ bundle }) => bundle) };
+  const adopted = { ...stored, bundles: bundles.map(({ bundle }) => bundle) };
   const short = shortOfSpace(bundles, observed);
   const waiting = waitingOf(bundles, memory);
-  const beside = { short, waiting, pins, afterProof: tags.afterProof, whole };
-  const life = assessLifecycle(observed, memory, releases, beside, policy);
+  const beside = { short, waiting, pins, afterProof: tags.afterProof, whole, shares };
+  const life = assessLifecycle(observed, memory, adopted, beside, policy);
   return {
     bundles,
     notices,
@@ -108,8 +111,8 @@ export function assess(observed: Observed, memory: Memory, recorded: Stored, pol
     short,
     life,
     whole,
-    protectedReleases: protectedReleases(releases, policy.lifecycle),
-    kept: whyKept(releases.bundles, whole, policy.lifecycle),
+    protectedReleases: protectedReleases(adopted, policy.lifecycle),
+    kept: whyKept(adopted.bundles, whole, policy.lifecycle),
     rejectedNames: stored.rejectedNames ?? [],
     pauses: stored.pauses,
     windows: nextWindows(policy, observed),
@@ -178,8 +181,12 @@ function shortOfSpace(
   { runtime }: Pick<Observed, 'runtime'>,
 ): readonly ShortOfSpace[] {
   const isStagedElsewhere = runtime.kind === 'reachable' && typeof runtime.staging === 'object';
-  return bundles.flatMap(({ bundle, disk, hold }) => {
-    if (hold !== 'space') return [];
+  return bundles.flatMap(({ bundle, disk, hold, reason, share }): ShortOfSpace[] => {
+    if (hold !== 'space' && reason?.code !== 'engine/no-space') return [];
+    if (share !== undefined) {
+      const bytes = share.used + share.needed - share.max;
+      return [{ bundle, lacking: { bytes, inodes: 0 }, isOverShare: true }];
+    }
     const shortages = disk?.shortages ?? [];
     if (shortages.some(({ kind }) => kind === 'staging')) return [];
     if (shortages.length === 0) return isStagedElsewhere ? [] : [{ bundle, lacking: { bytes: 1, inodes: 0 } }];
@@ -220,6 +227,11 @@ export function allBundles({ bundles, notices }: Pick<Assessment, 'bundles' | 'n
   return [...bundles, ...notices].map(({ bundle }) => bundle);
 }
 
+function trustNow(observed: Observed, stored: Stored, policy: Policy): (bundle: StoredBundle) => boolean {
+  const approvals = approvalsIn(stored, policy);
+  return (bundle) => withdrawalOf(bundle, observed, approvals) === undefined;
+}
+
 /**
  * A barrier counts even while its release is rejected: a rejection must not send a node past it.
  */
@@ -228,7 +240,7 @@ function assessPaths(observed: Observed, stored: Stored, adoptions: readonly Ado
   const { bundles } = stored;
   const arriving = adoptions.map(({ found }) => found.bundle);
   const approvals = approvalsIn(stored, policy);
-  const isTrusted = (bundle: StoredBundle) => withdrawalOf(bundle, observed, approvals) === undefined;
+  const isTrusted = trustNow(observed, stored, policy);
   const trusted = bundles.filter(isTrusted);
   const withdrawn = bundles.filter((bundle) => !isTrusted(bundle));
   const rejected = withdrawn.filter((bundle) => isRelease(bundle) && awaitsPerson(bundle, observed, approvals));

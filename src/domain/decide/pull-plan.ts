@@ -44,9 +44,9 @@ function byPath(pulls: readonly PlannedPull[], { bundles, paths }: Assessment): 
   return [...pulls].sort((a, b) => rankOf(a) - rankOf(b));
 }
 
-export function isPreloading({ bundle, phase, hold, disk, withdrawn }: BundleAssessment): boolean {
+export function isPreloading({ bundle, phase, hold, disk, share, withdrawn }: BundleAssessment): boolean {
   if (bundle.cancelled !== undefined || withdrawn !== undefined) return false;
-  if (disk?.fits === false) return false;
+  if (disk?.fits === false || share !== undefined) return false;
   // Images that the runtime refused stay wanted, so that a correction is noticed.
   if (phase === 'held') return hold === 'runtime';
   return phase !== 'retired' && phase !== 'rejected' && phase !== 'detected';
@@ -123,7 +123,7 @@ export function keepPlan(observed: Observed, assessment: Assessment, policy: Pol
   const lacking = new Map<Digest, Layer>();
   for (const entry of assessment.bundles) {
     if (entry.phase === 'retired') continue;
-    const { withdrawn, bundle, disk } = entry;
+    const { withdrawn, bundle, disk, share } = entry;
     const artifacts = artifactLayers(bundle.contents);
     // What a release without trust has of its artifacts stays, as its images do.
     const layers =
@@ -131,7 +131,7 @@ export function keepPlan(observed: Observed, assessment: Assessment, policy: Pol
         ? [...keptLayers(bundle, policy.retention), ...awaited(entry, assessment, localBlobs), ...artifacts]
         : artifacts.filter(({ digest }) => localBlobs.has(digest));
     for (const { digest } of layers) wanted.add(digest);
-    if (bundle.cancelled !== undefined || disk?.fits === false) continue;
+    if (bundle.cancelled !== undefined || disk?.fits === false || share !== undefined) continue;
     for (const layer of layers) if (!localBlobs.has(layer.digest)) lacking.set(layer.digest, layer);
   }
   const offered = lacking.size === 0 ? lacking : offeredByMedia(observed);

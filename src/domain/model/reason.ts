@@ -97,6 +97,14 @@ export type Interruption =
   | { readonly kind: 'unplugged' }
   | { readonly kind: 'peer-away'; readonly peer: string };
 
+/** In bytes. `needed`: beyond what the role has. */
+export interface RoleShortage {
+  readonly role: string;
+  readonly needed: number;
+  readonly used: number;
+  readonly max: number;
+}
+
 /** Bytes, or a number of inodes. `staging`: room on a separate filesystem. */
 export interface ShortOf {
   readonly kind: 'bytes' | 'inodes' | 'staging';
@@ -216,6 +224,8 @@ export type ImageReason =
 
 export type RuntimeReason =
   | Conclusion<'engine/no-space', { bundle: BundleLabel; shortage: ShortOf }>
+  /** `max_bytes` of the role that signed it. */
+  | Conclusion<'engine/over-share', { bundle: BundleLabel; share: RoleShortage }>
   /** policy.json refuses several images. `first`: the refusal of the first one. */
   | Conclusion<'runtime/policy', { bundle: BundleLabel; images: number; isMixed?: boolean; first: Fault }>
   /** Both as the runtime names itself: `containerd 1.6.20`. */

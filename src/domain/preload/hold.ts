@@ -11,6 +11,7 @@ import {
   type MediaReason,
   type QueuePlace,
   type Reason,
+  type RoleShortage,
 } from '../model/reason.ts';
 import { type BadBlob, flawsAmong } from '../state/checks.ts';
 import { interruptionOf, type LastCarrier, type Memory, mediumReadAgain, type TaskFailure } from '../state/memory.ts';
@@ -39,6 +40,7 @@ export interface BundleFacts {
   readonly base: StoredBundle | undefined;
   readonly isBaseRetired: boolean;
   readonly disk: DiskVerdict | undefined;
+  readonly share: RoleShortage | undefined;
   readonly carriers: readonly Carrier[];
   readonly failures: readonly TaskFailure[];
   /** Its media had no more to give in the last round. */

@@ -3,7 +3,7 @@ import type { PhaseOf } from '../model/condition.ts';
 import type { Digest } from '../model/digest.ts';
 import { type ImageFilesystem, type LayerStorage, type StagingPlace, takesArtifacts } from '../model/image.ts';
 import type { NodeFacts } from '../model/machine.ts';
-import { type Fault, labelOf, type Reason, type ShortOf } from '../model/reason.ts';
+import { type Fault, labelOf, type Reason, type RoleShortage, type ShortOf } from '../model/reason.ts';
 import type { Policy } from '../settings/settings.ts';
 import { isWaiting, type Memory, type TaskFailure } from '../state/memory.ts';
 import type { Observed, StoredBundle } from '../state/state.ts';
@@ -122,12 +122,22 @@ export function diskFull({ failures }: Pick<Memory, 'failures'>, now: number): T
   );
 }
 
+interface Short {
+  readonly bundle: StoredBundle;
+  readonly disk: DiskVerdict | undefined;
+  readonly share: RoleShortage | undefined;
+}
+
 /** `held (space)`: the missing images do not fit, or the disk filled up during a pull. */
 export function spaceHold(
-  { bundle, disk }: { readonly bundle: StoredBundle; readonly disk: DiskVerdict | undefined },
+  { bundle, disk, share }: Short,
   memory: Pick<Memory, 'failures'>,
   now: number,
 ): PhaseOf | undefined {
+  if (share !== undefined) {
+    const reason = { code: 'engine/over-share', data: { bundle: labelOf(bundle.payload), share } } as const;
+    return { phase: 'held', hold: 'space', reason };
+  }
   const [shortage] = disk?.shortages ?? [];
   const reason = shortage === undefined ? diskFull(memory, now)?.reason : shortageReason(bundle, shortage);
   return reason && { phase: 'held', hold: 'space', reason };

@@ -8,7 +8,8 @@ import { approvalsIn, type Observed, type Stored, type StoredBundle } from '../s
 import { isRelease } from '../trust/trust-in-force.ts';
 import { imageIds } from './evidence.ts';
 import { currentRelease, isRetired, isRolledBack, keptBundles } from './recorded-phase.ts';
-import { isBaseInNeed, ownArtifactLayers } from './retention.ts';
+import { isBaseInNeed } from './retention.ts';
+import { ownArtifactLayers } from './room.ts';
 import { goalsAfterProof, tagGoalsOf } from './tag-goals.ts';
 import type { PinAssessment } from './unclaimed-pins.ts';
 import { isReliable, type Whole } from './whole.ts';

@@ -10,9 +10,11 @@ import { forgettable } from './forgetting.ts';
 import { hasSameArtifacts, isRolledBack, isTwin, keptBundles, unprovenReleases, wasActive } from './recorded-phase.ts';
 import { replacements } from './replacements.ts';
 import { incompleteReleases, isProtected } from './retention.ts';
-import { isUnpinning, removals, retirements, type ShortOfSpace, UNPIN_POLL_MS } from './retirement.ts';
+import { isUnpinning, removals, retirements, UNPIN_POLL_MS } from './retirement.ts';
 import { provenWithFallback, rollbackOfProven, rollbackOfUnproven } from './rollback.ts';
+import type { ShortOfSpace } from './room.ts';
 import { isOtherOfStreamRunning, isRunning, seenRunning } from './running-releases.ts';
+import type { Shares } from './shares.ts';
 import type { ProofGoal } from './tag-goals.ts';
 import type { PinAssessment } from './unclaimed-pins.ts';
 import type { Whole } from './whole.ts';
@@ -35,13 +37,14 @@ interface Beside {
   readonly pins: PinAssessment;
   readonly afterProof: readonly ProofGoal[];
   readonly whole: Whole;
+  readonly shares: Shares;
 }
 
 export function assessLifecycle(
   observed: Observed,
   memory: Memory,
   stored: Stored,
-  { short, waiting, pins, afterProof, whole }: Beside,
+  { short, waiting, pins, afterProof, whole, shares }: Beside,
   policy: Policy,
 ): LifecycleAssessment {
   const { runtime, containers } = observed;
@@ -78,7 +81,7 @@ export function assessLifecycle(
     findings: [
       ...followed.flatMap((entry) => entry.findings),
       ...unrequested.findings,
-      ...retirements(view, short),
+      ...retirements(view, short, shares),
       ...incomplete,
       ...removals(view),
       ...replacements(view, afterProof),

@@ -1,9 +1,8 @@
 import { sequenceOf, streamClockFault } from '../adoption/floors.ts';
-import { allIn, artifactLayers, bundleName, type Layer } from '../model/bundle.ts';
-import type { BundleId, Digest } from '../model/digest.ts';
+import { allIn, bundleName } from '../model/bundle.ts';
+import type { BundleId } from '../model/digest.ts';
 import { type ImageUse, type RuntimeContainer, type RuntimeImage, usableImages } from '../model/image.ts';
 import { repositoryOf } from '../model/reference.ts';
-import type { DiskUse } from '../preload/space.ts';
 import { absentArtifacts } from '../preload/supply.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { Removal } from '../state/effect.ts';
@@ -29,7 +28,7 @@ export function isBaseInNeed(base: StoredBundle, bundles: readonly StoredBundle[
   return keptBundles(bundles).some((delta) => delta.readyAt === undefined && isBaseOf(base, delta));
 }
 
-function isWanted({ activationRequestedAt = 0, activatedAt = 0 }: StoredBundle): boolean {
+export function isWanted({ activationRequestedAt = 0, activatedAt = 0 }: StoredBundle): boolean {
   return activationRequestedAt > activatedAt;
 }
 
@@ -54,98 +53,6 @@ export function surplusBundles(bundles: readonly StoredBundle[], policy: Policy[
     );
     return newer.length >= policy.keep;
   });
-}
-
-/**
- * The bundle to retire so that `next` gets the space it lacks: one that was rolled back, else the
- * fallback. Undefined when the stream's present release is not proven, or when the freed space
- * would not help.
- */
-export function roomFor(
-  next: StoredBundle,
-  lacking: DiskUse,
-  { bundles, pulledByUs = new Set() }: Stored,
-  policy: Policy['lifecycle'],
-  /** Artifacts lie on the filesystem of the images. */
-  withArtifacts = false,
-): StoredBundle | undefined {
-  if (!policy.make_room || !policy.remove_images) return undefined;
-  const { name } = next.payload;
-  const current = currentRelease(bundles, name);
-  const good = lastProven(bundles, name);
-  if (good === undefined || current === undefined || !(isProven(current) || isRolledBack(current))) return undefined;
-  const candidates = keptBundles(bundles)
-    .filter((bundle) => bundle.payload.name === name && bundle !== next && bundle !== good && !isWanted(bundle))
-    .filter((bundle) => !isBaseInNeed(bundle, bundles))
-    .filter((bundle) => !isProtected(bundle, policy) && (bundle.provenAt !== undefined || isRolledBack(bundle)))
-    .sort((a, b) => Number(isRolledBack(b)) - Number(isRolledBack(a)) || (a.provenAt ?? 0) - (b.provenAt ?? 0));
-  const freed = (gone: readonly StoredBundle[]) =>
-    roomOf(
-      gone,
-      keptBundles(bundles).filter((bundle) => !gone.includes(bundle)),
-      pulledByUs,
-      withArtifacts,
-    );
-  const all = freed(candidates);
-  if (all.bytes < lacking.bytes || all.inodes < lacking.inodes) return undefined;
-  return candidates.find((bundle) => {
-    const { bytes, inodes } = freed([bundle]);
-    return (lacking.bytes > 0 && bytes > 0) || (lacking.inodes > 0 && inodes > 0);
-  });
-}
-
-/** `ownBytes`: on disk, of layers that no other kept release has. */
-export interface ProtectedRelease {
-  readonly bundle: StoredBundle;
-  readonly ownBytes: number;
-}
-
-export function protectedReleases(
-  { bundles, pulledByUs = new Set() }: Stored,
-  policy: Pick<Policy['lifecycle'], 'protect'>,
-): readonly ProtectedRelease[] {
-  const kept = keptBundles(bundles);
-  return kept
-    .filter((bundle) => isProtected(bundle, policy))
-    .map((bundle) => {
-      const others = kept.filter((other) => other !== bundle);
-      return { bundle, ownBytes: roomOf([bundle], others, pulledByUs, true).bytes };
-    });
-}
-
-function roomOf(
-  gone: readonly StoredBundle[],
-  others: readonly StoredBundle[],
-  pulledByUs: ReadonlySet<string>,
-  withArtifacts: boolean,
-): DiskUse {
-  const staying = new Set<Digest>(
-    [
-      ...others.map((bundle) => layersOf(bundle, () => true)),
-      ...gone.map((bundle) => layersOf(bundle, (reference) => !pulledByUs.has(reference))),
-    ].flatMap((layers) => layers.map((layer) => layer.digest)),
-  );
-  const layers = gone.flatMap((bundle) => layersOf(bundle, () => true)).filter(({ digest }) => !staying.has(digest));
-  const freed = [...new Map(layers.map((layer) => [layer.digest, layer])).values()];
-  const copies = withArtifacts ? ownArtifactLayers(gone, others) : [];
-  return {
-    bytes:
-      freed.reduce((sum, { diskBytes }) => sum + diskBytes, 0) +
-      copies.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0),
-    inodes: freed.reduce((sum, { inodes }) => sum + inodes, copies.length),
-  };
-}
-
-/** Each once, without those that others have. */
-export function ownArtifactLayers(gone: readonly StoredBundle[], others: readonly StoredBundle[]): readonly Layer[] {
-  const staying = new Set(others.flatMap(({ contents }) => contents.layers.map(({ digest }) => digest)));
-  const layers = gone.flatMap(({ contents }) => artifactLayers(contents)).filter(({ digest }) => !staying.has(digest));
-  return [...new Map(layers.map((layer) => [layer.digest, layer])).values()];
-}
-
-function layersOf({ contents }: StoredBundle, isMeant: (reference: string) => boolean) {
-  const indexes = new Set(contents.images.filter((image) => isMeant(image.reference)).flatMap((image) => image.layers));
-  return contents.layers.filter((_layer, index) => indexes.has(index));
 }
 
 interface RemovalContext {

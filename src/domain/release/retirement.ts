@@ -1,30 +1,18 @@
 import { allIn } from '../model/bundle.ts';
-import type { DiskUse } from '../preload/space.ts';
 import type { LifecycleFinding } from '../state/effect.ts';
 import type { Observed, Stored, StoredBundle } from '../state/state.ts';
 import type { ContainerView } from './evidence.ts';
 import { isRetired, keptBundles } from './recorded-phase.ts';
-import {
-  ownArtifactLayers,
-  removableIds,
-  roomFor,
-  spareTags,
-  surplusBundles,
-  withoutPodImages,
-  withoutUsed,
-} from './retention.ts';
+import { removableIds, spareTags, surplusBundles, withoutPodImages, withoutUsed } from './retention.ts';
+import { ownArtifactLayers, roomFor, type ShortOfSpace, spareReleases } from './room.ts';
 import { isRunning } from './running-releases.ts';
+import type { Shares } from './shares.ts';
 import { isReliable } from './whole.ts';
 
 /** How often to check whether pins are removed. Nothing signals the end of a reload. */
 export const UNPIN_POLL_MS = 1_000;
 /** How long to check. Another program pins an image that is still pinned then. */
 const UNPIN_TIMEOUT_MS = 30_000;
-
-export interface ShortOfSpace {
-  readonly bundle: StoredBundle;
-  readonly lacking: DiskUse;
-}
 
 export function isUnpinning({ runtime, now }: Observed, { bundles }: Stored): boolean {
   if (runtime.kind !== 'reachable') return false;
@@ -47,7 +35,7 @@ export function isUnpinning({ runtime, now }: Observed, { bundles }: Stored): bo
 }
 
 /** Releases beyond `lifecycle.keep`, or one that makes room. */
-export function retirements(view: ContainerView, short: readonly ShortOfSpace[]): LifecycleFinding[] {
+export function retirements(view: ContainerView, short: readonly ShortOfSpace[], shares: Shares): LifecycleFinding[] {
   const { memory, stored, policy, whole } = view;
   const isFree = (bundle: StoredBundle) =>
     isReliable(bundle.payload.name, stored.bundles, whole) &&
@@ -57,12 +45,15 @@ export function retirements(view: ContainerView, short: readonly ShortOfSpace[])
     .filter(isFree)
     .map((bundle): LifecycleFinding => ({ kind: 'spare', bundleId: bundle.bundleId }));
   // One at a time: the space that the last one freed has to be seen first.
-  const isFreeing = withRemovals(view).some(({ images }) => images.length > 0) || areArtifactsLeft(view);
-  if (surplus.length > 0 || isFreeing) return surplus;
-  for (const { bundle, lacking } of short) {
-    const given = roomFor(bundle, lacking, stored, policy.lifecycle, view.observed.layersBesideImages);
+  const isLeaving = withRemovals(view).some(({ images }) => images.length > 0) || areArtifactsLeft(view);
+  if (surplus.length > 0 || isLeaving || isUnpinning(view.observed, stored)) return surplus;
+  const isOfRole = ({ bundle }: ShortOfSpace) => Number(shares.owners.has(bundle.bundleId));
+  for (const one of [...short].sort((a, b) => isOfRole(a) - isOfRole(b))) {
+    const spares = spareReleases(one, view, shares, isFree);
+    const room = { spares, shares, withArtifacts: view.observed.layersBesideImages };
+    const given = roomFor(one, stored, policy.lifecycle, room);
     if (given !== undefined && isFree(given)) {
-      return [{ kind: 'spare', bundleId: given.bundleId, roomFor: bundle.bundleId }];
+      return [{ kind: 'spare', bundleId: given.bundleId, roomFor: one.bundle.bundleId }];
     }
   }
   return [];

@@ -33,6 +33,7 @@ export const EXAMPLES: Readonly<Record<string, string>> = {
   'R-26': "112 images of ocp 4.13.7 are still being written to the disk. A power cut could lose what is only in memory.",
   'R-27': "112 images of ocp 4.13.7 are still being checked, since the node was not shut down. A power cut may have damaged what was loaded before it.",
   'D-01': "Not enough space for ocp 4.13.7 on /var/lib/containers: needs 3.0 GiB, 1.0 GiB free, 1 MiB (15 %) kept. The setting preload.min_free_percent says how much is kept free. Free space there. 'stickpin unpin' gives up an old release.",
+  'D-08': "No room for ocp 4.13.7 in the share of role customer: needs 3.0 GiB, the role has 18.0 GiB of 20.0 GiB. Raise max_bytes in customer.toml, or give up an old release of the role. 'stickpin unpin' gives one up.",
   'A-01': "It is not activated: its schedule is \"manual\": an administrator activates it.",
   'A-02': "It is not activated: its rule \"from\" needs >=4.13.0 <4.14.0, and the current release is 4.12.9.",
   'A-03': "It is not activated: barrier 4.13.5 must be activated first (migrates etcd): plug in its stick, since it is not on this node.",

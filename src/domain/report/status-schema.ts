@@ -215,6 +215,8 @@ const trust = v.object({
         streams: is(texts, 'Globs over the names of streams.'),
         repositories: is(texts, 'Repositories with all that is below them.'),
         mayRotate: is(flag, 'Whether its bundles may bring or revoke keys of this role.'),
+        mayKeepForLife: is(flag, 'Whether its bundles may say `keep: life`.'),
+        maxBytes: maybe(count, 'How much disk its releases may take; absent: any.'),
         keys: v.array(key),
       }),
     ),

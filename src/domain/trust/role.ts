@@ -15,6 +15,10 @@ export interface Role {
   readonly repositories: readonly string[];
   /** Its bundles may bring or revoke keys of this role. */
   readonly mayRotate: boolean;
+  /** Its bundles may say `keep: life`. */
+  readonly mayKeepForLife: boolean;
+  /** How much disk its releases may take, in bytes. Absent: any. */
+  readonly maxBytes?: number;
   /** All ids of the keys that count in it now. Absent where they are not needed. */
   readonly keyIds?: readonly string[];
 }
@@ -109,8 +113,24 @@ export function authoritiesOf(bundle: SignedBundle, rules: SignatureRules): read
 }
 
 /** By key id. An old bundle without recorded ids can't be matched with revocations. */
-export function plainSigners({ signedBy, signerKeyIds, signerRoles = [] }: SignedBundle): readonly string[] {
+export function plainSigners({
+  signedBy,
+  signerKeyIds,
+  signerRoles = [],
+}: Pick<SignedBundle, 'signedBy' | 'signerKeyIds' | 'signerRoles'>): readonly string[] {
   return (signerKeyIds ?? signedBy).filter((signer) => signerRoles.every(({ keyId }) => keyId !== signer));
+}
+
+/**
+ * The names of the roles by which a release is here. Empty when it is one of plain keys, or when a
+ * person approved it and no key of a role signed it.
+ */
+export function ownerRoles(
+  bundle: Pick<SignedBundle, 'signedBy' | 'signerKeyIds' | 'signerRoles'>,
+  threshold: number,
+): readonly string[] {
+  const roles = [...new Set(bundle.signerRoles?.map(({ role }) => role))].sort();
+  return plainSigners(bundle).length >= threshold ? [] : roles;
 }
 
 export function signersLeftIn(

@@ -8,6 +8,8 @@ export interface RoleFileOptions {
   readonly streams?: readonly string[];
   readonly repositories?: readonly string[];
   readonly mayRotate?: boolean;
+  readonly mayKeepForLife?: boolean;
+  readonly maxBytes?: number;
   /** Keys in PEM, or names of files. Default none. */
   readonly keys?: readonly (SampleKey | string)[];
 }
@@ -21,6 +23,8 @@ export function roleText(options: RoleFileOptions): string {
     `streams = ${JSON.stringify(streams)}`,
     `repositories = ${JSON.stringify(repositories)}`,
     `may_rotate = ${options.mayRotate ?? false}`,
+    ...(options.mayKeepForLife === undefined ? [] : [`may_keep_for_life = ${options.mayKeepForLife}`]),
+    ...(options.maxBytes === undefined ? [] : [`max_bytes = ${options.maxBytes}`]),
     `keys = [${sources.join(', ')}]`,
     '',
   ].join('\n');

@@ -216,6 +216,10 @@ export const EVERY_REASON: {
     }),
     says: /^Not enough (space|inodes) for/,
   },
+  'engine/over-share': {
+    data: fc.record({ bundle, share: fc.record({ role: name, needed: count, used: count, max: count }) }),
+    says: /^No room for/,
+  },
   'runtime/policy': {
     data: fc.record(
       { bundle, images: count, isMixed: fc.boolean(), first: fc.record({ code: name, message: words }) },

@@ -133,6 +133,9 @@ export const REASON_SAMPLES: Samples = {
     { bundle, shortage: { kind: 'inodes', ...space, needed: 5_000, free: 400, reserved: 0 } },
     { bundle, shortage: { kind: 'staging', ...space, isKeptForKubelet: true } },
   ],
+  'engine/over-share': [
+    { bundle, share: { role: 'customer', needed: 3 * 1024 ** 3, used: 18 * 1024 ** 3, max: 20 * 1024 ** 3 } },
+  ],
   'runtime/policy': [
     { bundle, images: 2, first: { code: 'runtime/policy', message: 'Source image rejected: signature required' } },
   ],

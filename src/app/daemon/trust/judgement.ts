@@ -36,12 +36,8 @@ export function trustRevision(node: NodeKeys): string {
 
 /** What keys may sign that don't count for everything. */
 export function rolesOf(node: NodeKeys): readonly Role[] {
-  return keysNow(node).roles.map(({ name, threshold, streams, repositories, mayRotate, keys }) => ({
-    name,
-    threshold,
-    streams,
-    repositories,
-    mayRotate,
+  return keysNow(node).roles.map(({ keys, revokedIds: _, ...role }) => ({
+    ...role,
     keyIds: keys.flatMap(({ keyId, otherIds }) => [keyId, ...otherIds]),
   }));
 }
@@ -83,11 +79,8 @@ export function trustInForce(node: NodeKeys): TrustInForce {
   };
 }
 
-function shownRole(
-  node: NodeKeys,
-  { name, threshold, streams, repositories, mayRotate, keys }: TrustedRole,
-): ShownRole {
-  return { name, threshold, streams, repositories, mayRotate, keys: shownKeys(node, keys, name) };
+function shownRole(node: NodeKeys, { keys, revokedIds: _, ...role }: TrustedRole): ShownRole {
+  return { ...role, keys: shownKeys(node, keys, role.name) };
 }
 
 /** `role`: that of the keys; undefined for plain keys. */

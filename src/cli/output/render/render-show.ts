@@ -136,10 +136,14 @@ function roleText({
   streams,
   repositories,
   mayRotate,
+  mayKeepForLife,
+  maxBytes,
 }: NonNullable<TrustReport['roles']>[number]): string {
   const where = repositories.length === 0 ? 'for no image at all' : `for images below ${repositories.join(', ')}`;
   const rotation = mayRotate ? 'may bring and revoke keys of the role' : 'may not change keys';
-  return `Role ${name}: ${formatCount(threshold, 'key')} must sign; streams ${streams.join(', ')}, ${where}; ${rotation}`;
+  const share = maxBytes === undefined ? 'any share of the disk' : `at most ${formatBytes(maxBytes)} of the disk`;
+  const life = mayKeepForLife ? '; may keep releases for life' : '';
+  return `Role ${name}: ${formatCount(threshold, 'key')} must sign; streams ${streams.join(', ')}, ${where}; ${rotation}; ${share}${life}`;
 }
 
 /** `writtenAt`: RFC 3339. `isFromBefore`: whether the machine was started since. */

@@ -272,6 +272,7 @@ function heldKind({ code }: Reason): MessageKind {
 
 const HELD: ReadonlyMap<string, MessageKind> = new Map([
   ['engine/no-space', 'noSpace'],
+  ['engine/over-share', 'noSpace'],
   ['engine/cancelled', 'preloadCancelled'],
   ['engine/no-source', 'preloadPaused'],
   ['bundle/blob-missing', 'blobMissing'],

@@ -248,6 +248,16 @@ export const IMAGE_REASONS: Entries<ImageReason | MediaReason | RuntimeReason> =
       "free space on the filesystem that the message names: old logs, images that nobody uses ('crictl rmi --prune', 'docker image prune -a'), or an old release ('stickpin unpin'); the preload then continues automatically",
     isOwn: true,
   },
+  'engine/over-share': {
+    says: ({ bundle, share: { role, needed, used, max } }, { title, name }) => ({
+      what: `No room for ${title(bundle)} in the share of role ${name(role)}: needs ${formatBytes(needed)}, the role has ${formatBytes(used)} of ${formatBytes(max)}`,
+      next: `Raise max_bytes in ${name(role)}.toml, or give up an old release of the role`,
+      run: "'stickpin unpin' gives one up",
+    }),
+    remedy: () =>
+      "give up an old release of the role ('stickpin unpin'), or raise max_bytes in the file of the role; the preload then continues automatically",
+    isOwn: true,
+  },
   'runtime/policy': {
     says: ({ bundle, images, isMixed, first }, { title }) => ({
       what: `policy.json of this node refuses ${images} ${kindText(isMixed)} of ${title(bundle)}`,

@@ -2,7 +2,7 @@ import { bundleName, type Image } from '../../model/bundle.ts';
 import { variableOf } from '../../release/hooks.ts';
 import { keptBundles, lastProven } from '../../release/recorded-phase.ts';
 import type { StoredBundle } from '../../state/state.ts';
-import { plainSigners } from '../../trust/role.ts';
+import { ownerRoles } from '../../trust/role.ts';
 
 /**
  * The text of `images.env`, in the syntax of systemd's `EnvironmentFile=`: a line
@@ -19,7 +19,7 @@ import { plainSigners } from '../../trust/role.ts';
  */
 export function imagesEnv(bundles: readonly StoredBundle[], threshold: number): string {
   const kept = keptBundles(bundles);
-  const ownerOf = (bundle: StoredBundle) => rolesOf(bundle, threshold);
+  const ownerOf = (bundle: StoredBundle) => ownerRoles(bundle, threshold).join(' and ') || undefined;
   const good = [...new Set(kept.map((bundle) => bundle.payload.name))]
     .sort()
     .flatMap((stream) => lastProven(bundles, stream) ?? []);
@@ -64,16 +64,6 @@ export function keepUnclaimedLines(text: string, previous: string, unclaimed: re
   return kept.length === 0 ? text : [text + KEPT, ...kept, ''].join('\n');
 }
 
-/**
- * The roles by which a release is here. Undefined when it is one of plain keys, or when a person
- * approved it and no key of a role signed it.
- */
-function rolesOf(bundle: StoredBundle, threshold: number): string | undefined {
-  const roles = [...new Set(bundle.signerRoles?.map(({ role }) => role))].sort();
-  if (roles.length === 0 || plainSigners(bundle).length >= threshold) return undefined;
-  return roles.join(' and ');
-}
-
 interface Claims {
   /** Variables of all releases of plain keys that are kept. */
   readonly ofPlainKeys: ReadonlySet<string>;
@@ -87,7 +77,7 @@ function variablesOf({ contents }: StoredBundle): string[] {
   return contents.images.flatMap(({ component }) => (component === undefined ? [] : [variableOf(component)]));
 }
 
-/** @param owner as {@link rolesOf} */
+/** @param owner the names of its roles; undefined for a release of plain keys */
 function lineOf({ component, reference }: Image, owner: string | undefined, claims: Claims): string[] {
   if (component === undefined) return [];
   const name = variableOf(component);

@@ -12,6 +12,7 @@ import type { Effect } from '../../../../src/domain/state/effect.ts';
 import type { Memory, PinsRequested, RunningTask, TagGiven } from '../../../../src/domain/state/memory.ts';
 import type { PastRelease } from '../../../../src/domain/state/past.ts';
 import { type Observed, type Stored, type StoredBundle, stampAfter } from '../../../../src/domain/state/state.ts';
+import type { Role } from '../../../../src/domain/trust/role.ts';
 import type { CommandContext } from '../../../../src/engine/commands/command-context.ts';
 import { activationCommands } from '../../../../src/engine/commands/release-commands.ts';
 import { retireByHand, type UnpinArgs } from '../../../../src/engine/commands/unpin-commands.ts';
@@ -54,6 +55,8 @@ export interface ModelNode {
 export interface ModelNodeOptions {
   readonly machine: ModelMachine;
   readonly policy: Policy;
+  /** In force. Default none. */
+  readonly roles?: readonly Role[];
   /** Called with what each round decided, before it is done. */
   readonly onDecision?: (effects: readonly Effect[]) => void;
   /** Called whenever there is nothing left to do. */
@@ -64,7 +67,7 @@ export interface ModelNodeOptions {
 const ENDLESS_ROUNDS = 60;
 
 /** A node that knows nothing yet. */
-export function createModelNode({ machine, policy, onDecision, onRest }: ModelNodeOptions): ModelNode {
+export function createModelNode({ machine, policy, roles = [], onDecision, onRest }: ModelNodeOptions): ModelNode {
   const sticks = new Map<MediumId, { readonly bundle: VerifiedBundle; readonly state: MediumState }>();
   let bundles: readonly StoredBundle[] = [];
   let past: readonly PastRelease[] = [];
@@ -103,6 +106,7 @@ export function createModelNode({ machine, policy, onDecision, onRest }: ModelNo
     if (isLooked) lastLookMs = machine.boot().uptimeMs;
     return observation({
       now: machine.now(),
+      roles,
       keeping,
       localBlobs,
       pinsRequested,
@@ -279,5 +283,5 @@ export function createModelNode({ machine, policy, onDecision, onRest }: ModelNo
 type Executors = { readonly [Kind in Effect['kind']]: (effect: Extract<Effect, { readonly kind: Kind }>) => void };
 
 function mediumOf({ payload }: VerifiedBundle): MediumId {
-  return `stick-${payload.sequence}`;
+  return `stick-${payload.name}-${payload.sequence}`;
 }

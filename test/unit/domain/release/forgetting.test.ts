@@ -104,6 +104,7 @@ describe('a retired release of which nothing is left', () => {
       streams: ['*'],
       repositories: ['quay.example.com'],
       mayRotate: false,
+      mayKeepForLife: false,
     };
     expect(forgotten(ofRole)).not.toContain(oldest?.bundleId);
     expect(forgotten(ofRole, { roles: [audit] })).toEqual([oldest?.bundleId]);

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { isBaseInNeed, removableIds, roomFor, surplusBundles } from '../../../../src/domain/release/retention.ts';
+import { isBaseInNeed, removableIds, surplusBundles } from '../../../../src/domain/release/retention.ts';
+import { roomFor } from '../../../../src/domain/release/room.ts';
 import type { StoredBundle } from '../../../../src/domain/state/state.ts';
 import {
   allListed,
@@ -55,7 +56,11 @@ describe('the base of a delta', () => {
   it('is not retired to free space, not even for the delta itself', () => {
     const brought = new Set([old, middle].flatMap(({ contents }) => contents.images.map((image) => image.reference)));
     const room = (next: StoredBundle) =>
-      roomFor(next, { bytes: MIB, inodes: 0 }, storedState([old, good, next], { pulledByUs: brought }), lifecycle);
+      roomFor(
+        { bundle: next, lacking: { bytes: MIB, inodes: 0 } },
+        storedState([old, good, next], { pulledByUs: brought }),
+        lifecycle,
+      );
     expect(room(release(4))).toBe(old);
     expect(room(delta)).toBeUndefined();
   });
@@ -82,7 +87,7 @@ describe('roomFor', () => {
   const [layer] = old.contents.layers;
   const [bytes, inodes] = [layer?.diskBytes ?? 0, layer?.inodes ?? 0];
   const room = (lacking: { bytes: number; inodes: number }) =>
-    roomFor(next, lacking, storedState(all, { pulledByUs: brought }), lifecycle);
+    roomFor({ bundle: next, lacking }, storedState(all, { pulledByUs: brought }), lifecycle);
 
   it('retires the oldest fallback that frees some of the missing space, when all of them free enough', () => {
     expect([bytes, inodes].every((amount) => amount > 0)).toBe(true);
@@ -120,7 +125,8 @@ describe('roomFor', () => {
     const retired = [{ ...first, retiredAt: NOON + 9, removeImages: true }, ...others];
     // Its files are still there: the space that they free has to be seen first.
     expect(spare({}, retired)).toEqual([]);
-    expect(spare({ localBlobs: artifactBlobs(others[0] ?? first) }, retired)).toEqual([others[0]?.bundleId]);
+    const later = { now: NOON + 60_000, localBlobs: artifactBlobs(others[0] ?? first) };
+    expect(spare(later, retired)).toEqual([others[0]?.bundleId]);
   });
 
   it.each([

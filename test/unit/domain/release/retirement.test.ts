@@ -3,6 +3,7 @@ import type { RuntimeContainer } from '../../../../src/domain/model/image.ts';
 import { imageIds } from '../../../../src/domain/release/evidence.ts';
 import { removals, retirements } from '../../../../src/domain/release/retirement.ts';
 import { needsContainers } from '../../../../src/domain/release/running-releases.ts';
+import { assessShares } from '../../../../src/domain/release/shares.ts';
 import type { RunningTask } from '../../../../src/domain/state/memory.ts';
 import type { StoredBundle } from '../../../../src/domain/state/state.ts';
 import {
@@ -61,7 +62,8 @@ function retired({ bundles, present = [oldest, fallback, good], running = [], co
     unclaimed: [],
     whole: new Set(bundles.filter((bundle) => !broken.includes(bundle)).map(({ bundleId }) => bundleId)),
   };
-  const findings = retirements(look, [{ bundle: next, lacking: { bytes: MIB, inodes: 0 } }]);
+  const shares = assessShares(bundles, { observed, policy: POLICY, isTrusted: () => true });
+  const findings = retirements(look, [{ bundle: next, lacking: { bytes: MIB, inodes: 0 } }], shares);
   return findings.flatMap((one) =>
     one.kind === 'spare' ? [bundles.find(({ bundleId }) => bundleId === one.bundleId)?.payload.version] : [],
   );

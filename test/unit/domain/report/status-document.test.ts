@@ -95,6 +95,7 @@ const scene = observation({
         streams: ['shop*'],
         repositories: ['quay.io/shop'],
         mayRotate: false,
+        mayKeepForLife: false,
         keys: [{ name: 'shop', keyId: keyIdOf('shop') }],
       },
     ],

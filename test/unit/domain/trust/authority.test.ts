@@ -12,6 +12,7 @@ const role = (over: Partial<Role> = {}): Role => ({
   streams: ['ocp'],
   repositories: everywhere,
   mayRotate: true,
+  mayKeepForLife: false,
   ...over,
 });
 const NONE = { keyIds: [], revocationsUnreadable: false };

@@ -18,6 +18,7 @@ const role: Role = {
   streams: ['customer-*'],
   repositories: ['registry.example.com/cust', 'localhost:5000'],
   mayRotate: false,
+  mayKeepForLife: false,
 };
 const bundle = (stream: string, reference: string, tags: readonly string[] = []) => ({
   payload: { name: stream },

@@ -46,9 +46,13 @@ describe('a file of a role', () => {
     );
   });
 
-  it('may not rotate keys unless it says so', async () => {
+  it('may neither rotate keys nor keep releases for life unless it says so, and has any share', async () => {
     installFile(folder, 'customer.toml', roleText({ keys: [customer] }).replace(/may_rotate.*\n/, ''));
-    expect((await load()).roles).toMatchObject([{ mayRotate: false }]);
+    const [sparse] = (await load()).roles;
+    expect(sparse).toMatchObject({ mayRotate: false, mayKeepForLife: false });
+    expect(sparse?.maxBytes).toBeUndefined();
+    role({ mayKeepForLife: true, maxBytes: 20 });
+    expect((await load()).roles).toMatchObject([{ mayKeepForLife: true, maxBytes: 20 }]);
   });
 
   const text = (change: (text: string) => string) => () =>
@@ -91,6 +95,14 @@ describe('a file of a role', () => {
           /repositories\.0 must be a registry/,
         ] as const,
     ),
+    [
+      'may_keep_for_life as text',
+      text((file) => `${file}may_keep_for_life = "no"\n`),
+      /may_keep_for_life must be true or false/,
+    ],
+    ['a share of no bytes', () => role({ maxBytes: 0 }), /max_bytes must be at least 1/],
+    ['a share of half a byte', () => role({ maxBytes: 1.5 }), /max_bytes must be a whole number of bytes/],
+    ['a share as text', text((file) => `${file}max_bytes = "20 GiB"\n`), /max_bytes must be a number of bytes/],
     ['may_rotate as text', text((file) => file.replace('= false', '= "no"')), /may_rotate must be true or false/],
     ['no key', () => role({ keys: [] }), /keys must name at least one/],
     [

@@ -26,6 +26,7 @@ const role = {
   streams: ['customer-*'],
   repositories: [],
   mayRotate: false,
+  mayKeepForLife: false,
   keys: [{ name: 'customer/acme', keyId: custom }],
 };
 
