@@ -1,5 +1,6 @@
 import * as v from 'valibot';
 import { nodeStatus, SEARCHES } from '../../domain/fleet/node-status.ts';
+import { keptPause } from '../../domain/fleet/pause.ts';
 import { WAIT_GOALS } from '../../domain/fleet/turn.ts';
 import { PERSON_ACTIONS } from '../../domain/report/actions.ts';
 import {
@@ -146,8 +147,16 @@ export const NODE_DOCUMENTS = {
       }),
     ),
     peers: v.array(
-      v.object({ name: text, address: text, trouble: v.exactOptional(text), bundles: v.array(offeredBundle) }),
+      v.object({
+        name: text,
+        address: text,
+        trouble: v.exactOptional(text),
+        certificate: v.exactOptional(v.pipe(text, v.description('`sha256:…`, as `fleet.exclude` takes it.'))),
+        bundles: v.array(offeredBundle),
+      }),
     ),
+    pauses: v.exactOptional(v.pipe(v.array(keptPause), v.description('All that this node knows, also lifted ones.'))),
+    removed: v.exactOptional(v.pipe(v.array(text), v.description('Setting `fleet.exclude` of this node.'))),
     apiTrouble: v.exactOptional(text),
     isOld: v.exactOptional(v.literal(true)),
     search: v.exactOptional(v.picklist(SEARCHES)),
