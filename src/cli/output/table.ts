@@ -16,8 +16,8 @@ const MIN_PAIR_WIDTH = 9;
  * A table with aligned columns and two spaces between them, each line ended by a newline.
  *
  * On a terminal it stays within its width: the widest cells are wrapped between words. A row whose
- * words are too wide for that is not aligned, and continues on indented lines. A word is never
- * broken, so one that is wider than the terminal sticks out.
+ * words are too wide for that is not aligned, continues on indented lines, and has the title of each
+ * column before its cell. A word is never broken, so one that is wider than the terminal sticks out.
  */
 export function formatTable(
   header: readonly string[],
@@ -38,7 +38,8 @@ function tableRows(
   const isTitle = (at: number) => at === 0 && header.some((title) => title !== '');
   const texts = lines.map((line, at) => {
     const painted = isTitle(at) ? line.map(({ text }) => ({ text, tone: 'title' as const })) : line;
-    return fitting.has(line) ? aligned(painted, widths, layout) : flowed(painted, layout);
+    if (fitting.has(line)) return aligned(painted, widths, layout);
+    return isTitle(at) ? '' : flowed(line, header, layout);
   });
   return { texts, isAligned: fitting.size === lines.length };
 }
@@ -118,11 +119,17 @@ function aligned(line: Line, widths: readonly number[], { hasColour = false }: L
 }
 
 /** One row as text: what does not fit continues four columns in. */
-function flowed(line: Line, { columns = Number.POSITIVE_INFINITY, hasColour = false }: Layout): string {
+function flowed(
+  line: Line,
+  header: readonly string[],
+  { columns = Number.POSITIVE_INFINITY, hasColour = false }: Layout,
+): string {
   const lines: string[] = [];
   let width = 0;
-  for (const { text, tone } of line) {
-    if (text === '') continue;
+  for (const [at, { text: cell, tone }] of line.entries()) {
+    if (cell === '') continue;
+    const title = at === 0 ? '' : (header[at] ?? '').toLowerCase();
+    const text = title === '' ? cell : `${title} ${cell}`;
     const fits = width > 0 && width + GAP.length + text.length <= columns;
     if (fits) {
       lines.push(`${lines.pop()}${GAP}${paint(text, tone, hasColour)}`);

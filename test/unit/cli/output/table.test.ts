@@ -16,7 +16,9 @@ describe('a table on a terminal', () => {
         const header = ['NAME', 'STATE', 'SIZE', 'TEXT'];
         const text = formatTable(header, cells, { columns });
         for (const line of text.split('\n')) expect(line.length).toBeLessThanOrEqual(columns);
-        expect(wordsOf(text).sort()).toEqual([...header, ...cells.flat().flatMap(wordsOf)].sort());
+        const titles = new Set([...header, ...header.map((title) => title.toLowerCase())]);
+        const said = wordsOf(text).filter((word) => !titles.has(word));
+        expect(said.sort()).toEqual(cells.flat().flatMap(wordsOf).sort());
       }),
     );
   });
@@ -31,10 +33,10 @@ describe('a table on a terminal', () => {
     );
   });
 
-  it('continues rows on indented lines where words are too wide for columns', () => {
+  it('continues rows on indented lines, with the titles of their cells, where words are too wide', () => {
     const digest = `sha256:${'a'.repeat(64)}`;
     expect(formatTable(['KEY', 'STATE'], [[digest, 'trusted by nobody']], { columns: 80 })).toBe(
-      `KEY  STATE\n${digest}\n    trusted by nobody\n`,
+      `${digest}\n    state trusted by nobody\n`,
     );
   });
 
