@@ -13,7 +13,7 @@ import type { Clock } from '../platform/clock.ts';
 import type { Log } from '../platform/log.ts';
 import { oneLine } from '../platform/plain-text.ts';
 import type { Unsubscribe } from '../platform/subscription.ts';
-import { authorize, CallerBudget } from './authority.ts';
+import { type Authority, authorize, CallerBudget } from './authority.ts';
 import type { ApiBackend, ApiCall } from './backend.ts';
 import {
   type ApiBus,
@@ -44,9 +44,8 @@ import { fieldsOf } from './wire-types.ts';
 /** What a method works with. */
 interface Serving {
   readonly bus: ApiBus;
+  readonly authority: Authority;
   readonly backend: ApiBackend;
-  /** The user of this process, who may call everything, like root. */
-  readonly ownUid: number;
   /** Aborts when the service stops. */
   readonly signal: AbortSignal;
 }
@@ -105,9 +104,11 @@ export class ApiService {
   private readonly replies = new Map<string, BusReply>();
   private repliesOf: StatusReport | undefined;
 
-  constructor(bus: ApiBus, backend: ApiBackend, clock: Clock, log: Log, ownUid = process.getuid?.() ?? 0) {
-    this.serving = { bus, backend, ownUid, signal: this.stop.signal };
-    this.budget = new CallerBudget({ bus, ownUid }, clock);
+  /** `lookups`: another connection, on which no calls of others stand before answers of the bus. */
+  constructor(bus: ApiBus, lookups: Pick<ApiBus, 'call'>, backend: ApiBackend, clock: Clock, log: Log) {
+    const authority = { bus: lookups, ownUid: process.getuid?.() ?? 0 };
+    this.serving = { bus, authority, backend, signal: this.stop.signal };
+    this.budget = new CallerBudget(authority, clock);
     this.log = log;
     bus.serve((call) => this.answer(call), refusalOf);
     this.unsubscribe = bus.onConnected(() => this.ownName());
@@ -214,11 +215,11 @@ function contractMethod([key, { args, result, access }]: [string, MethodContract
   const parameters = fieldsOf(args);
   const [returned] = Object.values(result);
   const signature = parameters.map(([, type]) => type.signature).join('');
-  const method: Method = async (call, { backend, bus, ownUid, signal }) => {
+  const method: Method = async (call, { backend, authority, signal }) => {
     const values = parameters.map(([name, type], at) => [name, type.decode(call.body[at])] as const);
     const executor: unknown = Reflect.get(backend.methods, key);
     if (typeof executor !== 'function') throw new TypeError(`${key} has no executor`);
-    const uid = access === 'anybody' ? undefined : await authorize(access, call, { bus, ownUid }, signal);
+    const uid = access === 'anybody' ? undefined : await authorize(access, call, authority, signal);
     const answered: unknown = await executor(Object.fromEntries(values), { signal, uid } satisfies ApiCall);
     return returned === undefined ? nothing : { signature: returned.signature, body: [returned.encode(answered)] };
   };

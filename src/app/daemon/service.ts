@@ -77,7 +77,7 @@ async function serve(service: Service): Promise<void> {
     await startBus(bus, log, stop.signal);
     // The connection is retried; the other bus has logged the failure.
     await apiBus.start(stop.signal).catch(() => undefined);
-    const api = new ApiService(apiBus, backend, systemClock, log);
+    const api = new ApiService(apiBus, bus, backend, systemClock, log);
     const ended = new AbortController();
     const { kick } = daemon.engine;
     const onRefused = (why?: string) => {

@@ -5,6 +5,7 @@ import { deferred, untilAborted } from '../../platform/async/abort.ts';
 import { listen, type Unsubscribe } from '../../platform/subscription.ts';
 import { BusConnection } from './connection.ts';
 import { MESSAGE_TYPE, type MessageHeader, readBody } from './frames.ts';
+import { SenderTurns } from './sender-turns.ts';
 
 interface Member {
   readonly path: string;
@@ -152,6 +153,7 @@ export class MessageBus {
   private readonly closeListeners = new Set<(reason: string) => void>();
   /** Number of unanswered calls by sender. */
   private readonly unanswered = new Map<string, number>();
+  private readonly turns = new SenderTurns();
   private handler: CallHandler | undefined;
   private check: CallCheck = () => undefined;
   private nextSerial = 1;
@@ -211,9 +213,9 @@ export class MessageBus {
   }
 
   /**
-   * Answers incoming calls; without a handler with `UnknownMethod`. A call with a body above 8 KiB,
-   * or from a sender with 16 unanswered calls, is answered `LimitsExceeded` and its body is not
-   * read.
+   * Answers incoming calls, of several senders in turns; without a handler with `UnknownMethod`. A
+   * call with a body above 8 KiB, or from a sender with 16 unanswered calls, is answered
+   * `LimitsExceeded` and its body is not read. One from a sender for whom 32 wait gets no answer.
    *
    * @param check default: no error
    */
@@ -252,7 +254,7 @@ export class MessageBus {
       case MESSAGE_TYPE.call: {
         if (!UNIQUE_NAME.test(header.sender)) return false;
         const refusal = this.refusalOf(header);
-        if (refusal !== undefined) this.answer(header, () => [errorTo(header, refusal)]);
+        if (refusal !== undefined) this.refuse(header, refusal);
         return refusal === undefined;
       }
       case MESSAGE_TYPE.return:
@@ -292,13 +294,13 @@ export class MessageBus {
       body = readBody(header, bytes);
     } catch (error) {
       const fault = new BusErrorReply(INVALID_ARGS, `The body does not fit its signature '${header.signature}'`);
-      if (header.type === MESSAGE_TYPE.call) this.answer(header, () => [errorTo(header, fault)]);
+      if (header.type === MESSAGE_TYPE.call) this.refuse(header, fault);
       else if (header.type !== MESSAGE_TYPE.signal) this.pending.get(header.replySerial)?.reject(error);
       return;
     }
     switch (header.type) {
       case MESSAGE_TYPE.call:
-        void this.handle({ ...header, body }, header);
+        this.accept({ ...header, body }, header);
         return;
       case MESSAGE_TYPE.return:
         this.pending.get(header.replySerial)?.resolve(body);
@@ -315,9 +317,18 @@ export class MessageBus {
     }
   }
 
+  private refuse(header: MessageHeader, refusal: BusErrorReply): void {
+    this.turns.add(header.sender, () => this.answer(header, () => [errorTo(header, refusal)]));
+  }
+
+  private accept(call: IncomingCall, header: MessageHeader): void {
+    const { sender } = call;
+    if (!this.turns.add(sender, () => void this.handle(call, header))) return;
+    this.unanswered.set(sender, (this.unanswered.get(sender) ?? 0) + 1);
+  }
+
   private async handle(call: IncomingCall, header: MessageHeader): Promise<void> {
     const { sender } = call;
-    this.unanswered.set(sender, (this.unanswered.get(sender) ?? 0) + 1);
     const reply = await replyTo(call, header, this.handler);
     const left = (this.unanswered.get(sender) ?? 1) - 1;
     if (left === 0) this.unanswered.delete(sender);

@@ -111,7 +111,7 @@ describe.runIf(have('dbus-daemon', 'busctl'))('D-Bus service', () => {
     refusal = undefined;
     report = idleReport({ status: 'Idle. Waiting for media.' });
     bus = new SystemBus({ clock: systemClock, log, address: daemon.address });
-    service = new ApiService(bus, backend, systemClock, log);
+    service = new ApiService(bus, bus, backend, systemClock, log);
     await bus.start(never);
     client = await connectApi({ DBUS_SYSTEM_BUS_ADDRESS: daemon.address }, never);
     await eventually(() => client.report(never));
@@ -269,6 +269,7 @@ describe.runIf(have('dbus-daemon', 'busctl'))('D-Bus service', () => {
   it('answers that the daemon is starting while there is no report', async () => {
     const starting = new ApiService(
       bus,
+      bus,
       fakeBackend({}, () => undefined),
       systemClock,
       log,
@@ -386,7 +387,7 @@ describe.runIf(have('dbus-daemon', 'busctl'))('D-Bus service', () => {
   it('says that another daemon runs', async () => {
     const second = new SystemBus({ clock: systemClock, log, address: daemon.address });
     await second.start(never);
-    const other = new ApiService(second, backend, systemClock, log);
+    const other = new ApiService(second, second, backend, systemClock, log);
     await eventually(() => expect(log.lines.at(-1)?.message).toContain('another stickpin is running'));
     await other.dispose();
     second.close();

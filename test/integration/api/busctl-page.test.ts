@@ -105,7 +105,7 @@ describe.runIf(have('dbus-daemon', 'busctl'))('docs/busctl.md', () => {
   beforeAll(async () => {
     daemon = await startPrivateBus();
     bus = new SystemBus({ clock: systemClock, log, address: daemon.address });
-    service = new ApiService(bus, backend, systemClock, log);
+    service = new ApiService(bus, bus, backend, systemClock, log);
     await bus.start(new AbortController().signal);
     await eventually(() => busctl('status', SERVICE));
   });

@@ -30,7 +30,7 @@ it.runIf(have('dbus-daemon', program('script', 'apt-get install bsdutils')))(
     let report = idleReport({ status: 'Idle. Waiting for media.' });
     const backend = fakeBackend({}, () => report);
     const bus = new SystemBus({ clock: systemClock, log, address: daemon.address });
-    const service = new ApiService(bus, backend, systemClock, log);
+    const service = new ApiService(bus, bus, backend, systemClock, log);
     try {
       await bus.start(new AbortController().signal);
       const programs = await stickpinOnPath(join(folder, 'bin'));

@@ -31,7 +31,9 @@ export async function startApiOnBus(
   const bus = await startPrivateBus(policies);
   const log = createRecordingLog();
   const system = new SystemBus({ clock: systemClock, log, address: bus.address });
-  const service = new ApiService(system, fakeBackend(methods, report), systemClock, log);
+  const lookups = new SystemBus({ clock: systemClock, log, address: bus.address });
+  const service = new ApiService(system, lookups, fakeBackend(methods, report), systemClock, log);
+  await lookups.start(new AbortController().signal);
   await system.start(new AbortController().signal);
   const run = (...args: readonly string[]) =>
     runCommand(args, { env: { DBUS_SYSTEM_BUS_ADDRESS: bus.address }, signal: AbortSignal.timeout(30_000) });
@@ -42,6 +44,7 @@ export async function startApiOnBus(
     [Symbol.asyncDispose]: async () => {
       await service.dispose();
       system.close();
+      lookups.close();
       await bus[Symbol.asyncDispose]();
     },
   };

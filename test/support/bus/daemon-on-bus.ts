@@ -8,7 +8,7 @@ import { createRecordingLog } from '../recording-log.ts';
 export async function startDaemonOnBus(address: string, backend: ApiBackend): Promise<() => Promise<void>> {
   const log = createRecordingLog();
   const bus = new SystemBus({ clock: systemClock, log, address });
-  const service = new ApiService(bus, backend, systemClock, log);
+  const service = new ApiService(bus, bus, backend, systemClock, log);
   await bus.start(new AbortController().signal);
   return async () => {
     await service.dispose();

@@ -28,7 +28,7 @@ export class DaemonOnBus {
   /** Takes the name on the bus. */
   async serve(): Promise<void> {
     this.bus = new SystemBus({ clock: systemClock, log: this.harness.log, address: this.address });
-    this.service = new ApiService(this.bus, this.backend, systemClock, this.harness.log);
+    this.service = new ApiService(this.bus, this.bus, this.backend, systemClock, this.harness.log);
     await this.bus.start(new AbortController().signal);
   }
 

@@ -11,4 +11,4 @@ import { fakeBackend } from '../fake-backend.ts';
 const log = createRecordingLog();
 const bus = new SystemBus({ clock: systemClock, log, address: process.argv[2] ?? '' });
 await bus.start(new AbortController().signal);
-new ApiService(bus, fakeBackend(), systemClock, log);
+new ApiService(bus, bus, fakeBackend(), systemClock, log);
