@@ -28,6 +28,8 @@ export interface AdmissionRequest {
   readonly object: object;
   /** Null for a creation. */
   readonly oldObject: object | null;
+  /** Default: the request is about no object of a namespace. */
+  readonly namespaceObject?: object;
 }
 
 const NO_PARAMS = 'failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction';

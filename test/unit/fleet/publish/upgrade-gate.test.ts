@@ -143,10 +143,13 @@ interface Over {
   readonly version?: string;
   readonly replicas?: number;
   readonly labels?: Record<string, string>;
+  readonly bundle?: string;
 }
 
-function deployment({ image = 'app:1', init, version, replicas = 1, labels = { 'stickpin.io/stream': 'app' } }: Over) {
-  const annotations = version === undefined ? {} : { annotations: { 'stickpin.io/version': version } };
+function deployment(over: Over) {
+  const { image = 'app:1', init, version, replicas = 1, labels = { 'stickpin.io/stream': 'app' }, bundle } = over;
+  const digest = bundle === undefined ? {} : { 'stickpin.io/bundle': bundle };
+  const annotations = version === undefined ? {} : { annotations: { 'stickpin.io/version': version, ...digest } };
   const initContainers = init === undefined ? {} : { initContainers: [{ name: 'init', image: init }] };
   const spec = { ...initContainers, containers: [{ name: 'app', image }] };
   return { metadata: { name: 'app', labels, ...annotations }, spec: { replicas, template: { spec } } };
@@ -155,14 +158,45 @@ function deployment({ image = 'app:1', init, version, replicas = 1, labels = { '
 describe('the policy for Deployments', () => {
   const before = deployment({ version: '1.0.0' });
   const appNodes = [node('worker-1', [ready({ name: 'app', version: '2.0.0+7' })])];
-  const refusal = (over: Over, nodes: readonly object[] = appNodes, oldObject: object | null = before) =>
-    deployments.refusal({ object: deployment(over), oldObject }, nodes);
+  const namespaceOf = (streams?: string) => ({
+    metadata: { name: 'shop', ...(streams !== undefined && { annotations: { 'stickpin.io/streams': streams } }) },
+  });
+  const refusal = (
+    over: Over,
+    nodes: readonly object[] = appNodes,
+    oldObject: object | null = before,
+    streams = 'app',
+  ) => deployments.refusal({ object: deployment(over), oldObject, namespaceObject: namespaceOf(streams) }, nodes);
 
   it('lets the images change when every Node has the release', () => {
     expect(refusal({ image: 'app:2', version: '2.0.0+7' })).toBeUndefined();
     expect(refusal({ image: 'app:2', version: '2.0.0+7' }, [...appNodes, bareNode])).toMatch(
       /^Node worker-3 does not have all images of app 2\.0\.0\+7 \(stickpin\.io\/ready-app: none\)/,
     );
+  });
+
+  it('is not passed by naming another stream that is ready: the namespace says which ones it may name', () => {
+    const other = { image: 'app:2', version: '2.0.0+7', labels: { 'stickpin.io/stream': 'web' } };
+    const nodes = [node('worker-1', [ready({ name: 'web', version: '2.0.0+7' })])];
+    expect(refusal(other, nodes)).toBe(
+      'namespace shop does not allow stream web. Somebody who may change it can allow it: kubectl annotate --overwrite namespace shop stickpin.io/streams=web',
+    );
+    expect(refusal(other, nodes, before, 'app,web')).toBeUndefined();
+    expect(refusal(other, nodes, before, 'app,webb')).toContain('does not allow stream web');
+    const bare = { object: deployment(other), oldObject: null, namespaceObject: namespaceOf() };
+    expect(deployments.refusal(bare, nodes)).toContain('does not allow stream web');
+  });
+
+  it('compares the digest of the bundle where the Deployment names one', () => {
+    const bundle = ready({ name: 'app', version: '2.0.0' });
+    const nodes = [node('worker-1', [bundle])];
+    const [own = ''] = /[0-9a-f]{16}/.exec(bundle.bundleId) ?? [];
+    expect(refusal({ image: 'app:2', version: '2.0.0' }, nodes)).toBeUndefined();
+    expect(refusal({ image: 'app:2', version: '2.0.0', bundle: own }, nodes)).toBeUndefined();
+    expect(refusal({ image: 'app:2', version: '2.0.0', bundle: '0123456789abcdef' }, nodes)).toMatch(
+      /^Node worker-1 does not have all images of app 2\.0\.0, bundle 0123456789abcdef \(/,
+    );
+    expect(refusal({ image: 'app:2', version: '2.0.0', bundle: own.slice(0, 8) }, nodes)).toContain('worker-1');
   });
 
   it('takes the version of the label, too', () => {
