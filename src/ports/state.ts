@@ -1,4 +1,5 @@
 import type { Pause } from '../domain/fleet/pause.ts';
+import type { Sightings } from '../domain/fleet/sightings.ts';
 import type { VerifiedBundle } from '../domain/model/bundle.ts';
 import type { ConditionMarks } from '../domain/model/condition.ts';
 import type { BundleId } from '../domain/model/digest.ts';
@@ -96,6 +97,8 @@ export interface StateStore {
   allowName(release: Pick<RejectedName, 'name' | 'version'>, event: EventRow): void;
   /** Replaces all of them. */
   setPauses(pauses: readonly Pause[], events?: readonly EventRow[]): void;
+  /** What has to be known of them after a restart. They may be lost with the database. */
+  setSightings(sightings: Sightings): void;
   /** Set before the pull, so that a crash can't lose it, and cleared if the pull fails. */
   setPulledByUs(reference: string, isPulledByUs: boolean): void;
   /** `media`: plugged in at the cancellation; undefined resumes the preloads. */
@@ -145,7 +148,8 @@ export type DocumentName =
   | 'speakers'
   | 'hidden-revocations'
   | 'loss'
-  | 'pauses';
+  | 'pauses'
+  | 'sightings';
 
 /** Small documents of the state. */
 export interface DocumentStore {

@@ -2,6 +2,7 @@ import { NO_FLOORS } from '../../src/domain/adoption/floors.ts';
 import type { Catalog } from '../../src/domain/decide/catalog.ts';
 import type { FleetView } from '../../src/domain/fleet/node-status.ts';
 import type { Pause } from '../../src/domain/fleet/pause.ts';
+import { NO_SIGHTINGS, parseSightings, type Sightings, sightingsText } from '../../src/domain/fleet/sightings.ts';
 import type { VerifiedBundle } from '../../src/domain/model/bundle.ts';
 import type { ConditionMarks } from '../../src/domain/model/condition.ts';
 import type { BundleId, Digest } from '../../src/domain/model/digest.ts';
@@ -388,6 +389,7 @@ function createFakeStore(initial: readonly StoredBundle[]): FakeStore {
   let conditions: ReadonlyMap<BundleId, ConditionMarks> = new Map();
   let tagsGiven: readonly TagGiven[] = [];
   let pauses: readonly Pause[] = [];
+  let sightings: Sightings = NO_SIGHTINGS;
   const write = (event: EventRow) => {
     if (fake.fail !== undefined) throw fake.fail;
     fake.rows.push(event);
@@ -395,7 +397,7 @@ function createFakeStore(initial: readonly StoredBundle[]): FakeStore {
   const fake: FakeStore = {
     rows: [],
     fail: undefined,
-    load: () => storedState(bundles, { pulledByUs, verdicts, rejectedNames, rotation, pauses }),
+    load: () => storedState(bundles, { pulledByUs, verdicts, rejectedNames, rotation, pauses, sightings }),
     append: write,
     mirror: async () => undefined,
     conditionWrites: 0,
@@ -409,6 +411,10 @@ function createFakeStore(initial: readonly StoredBundle[]): FakeStore {
       if (fake.fail !== undefined) throw fake.fail;
       for (const row of rows) write(row);
       pauses = next;
+    },
+    setSightings: (next) => {
+      if (fake.fail !== undefined) throw fake.fail;
+      sightings = parseSightings(sightingsText(next));
     },
     tagsGiven: () => tagsGiven,
     setTagsGiven: (given) => {

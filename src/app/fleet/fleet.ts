@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import type { TurnRelease } from '../../domain/fleet/awaited-node.ts';
-import type { NodeStatus } from '../../domain/fleet/node-status.ts';
+import type { NodeStatus, ShownRollOut } from '../../domain/fleet/node-status.ts';
 import type { Pause } from '../../domain/fleet/pause.ts';
 import { nodesLoading, searchOf } from '../../domain/fleet/turn.ts';
 import type { Endpoint } from '../../domain/settings/addresses.ts';
@@ -43,6 +43,8 @@ interface FleetOptions {
   /** Keys of the labels that releases need which wait for their turn; undefined: none waits. */
   readonly readLabels: () => readonly string[] | undefined;
   readonly pauses: () => readonly Pause[] | undefined;
+  /** How far the roll-outs are that this node takes part in. */
+  readonly rollOuts?: () => readonly ShownRollOut[];
   /** Releases on sticks in this node. */
   readonly onSticks: () => readonly TurnRelease[];
   readonly notifier: ServiceNotifier;
@@ -225,6 +227,7 @@ export class Fleet {
     const { peers, written, silence } = this;
     const { settings, cluster, lock, pauses, clock } = this.options;
     const ownStatus = () => this.ownStatus();
+    const rollOuts = this.options.rollOuts?.() ?? [];
     const search = () => searchOf(clock.monotonic() - this.beganMs, settings.fleet.absent);
     return fleetDocument({
       peers,
@@ -236,6 +239,7 @@ export class Fleet {
       lock: lock?.view(),
       pauses: pauses(),
       exclude: settings.fleet.exclude,
+      rollOuts,
     });
   }
 

@@ -8,7 +8,7 @@ import { readCredentials } from '../../fleet/kubernetes/credentials.ts';
 import { KubernetesCluster } from '../../fleet/kubernetes/kubernetes-cluster.ts';
 import { PublishedMark } from '../../fleet/kubernetes/own-node.ts';
 import { Publisher, withdraw } from '../../fleet/kubernetes/publisher.ts';
-import { labelsToRead, type OwnReport, releasesOnSticks } from '../../fleet/publish/own-report.ts';
+import { labelsToRead, type OwnReport, releasesOnSticks, rollOutsOf } from '../../fleet/publish/own-report.ts';
 import { fleetPaths } from '../../fleet/wire/documents.ts';
 import type { ClosableLog } from '../../host/log.ts';
 import { nodeFacts } from '../../host/node-facts.ts';
@@ -97,6 +97,7 @@ async function workLocked({ settings, sources, log, stop, notifier }: SideProces
     onOwnStatus: (listener) => own.onChange(listener),
     readLabels: () => labelsToRead(own.report()),
     pauses: () => own.report()?.pauses,
+    rollOuts: () => rollOutsOf(own.report()),
     onSticks: () => releasesOnSticks(own.report()),
     identity,
     notifier,

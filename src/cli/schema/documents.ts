@@ -1,6 +1,7 @@
 import * as v from 'valibot';
 import { nodeStatus, SEARCHES } from '../../domain/fleet/node-status.ts';
 import { keptPause } from '../../domain/fleet/pause.ts';
+import { rollOutProgress } from '../../domain/fleet/progress.ts';
 import { WAIT_GOALS } from '../../domain/fleet/turn.ts';
 import { PERSON_ACTIONS } from '../../domain/report/actions.ts';
 import {
@@ -160,6 +161,7 @@ export const NODE_DOCUMENTS = {
     apiTrouble: v.exactOptional(text),
     isOld: v.exactOptional(v.literal(true)),
     search: v.exactOptional(v.picklist(SEARCHES)),
+    rollOuts: v.exactOptional(v.array(v.object({ name: text, version: text, progress: rollOutProgress }))),
   }),
   'trust-list': document('The keys and the policy by which bundles are judged.', trust.entries),
   report: document('The files of a report.', {

@@ -13,6 +13,7 @@ import {
   type Pause,
   pauseOf,
 } from '../fleet/pause.ts';
+import { progressOf, type RollOutProgress } from '../fleet/progress.ts';
 import { isFirstInstall, type Turn, turnOf } from '../fleet/roll-out.ts';
 import { NEW_SEARCH_MS } from '../fleet/turn.ts';
 import {
@@ -228,7 +229,8 @@ function orderOf({ payload }: Pick<StoredBundle, 'payload'>, policy: Policy): Ro
 }
 
 export interface RollOutContext
-  extends Pick<GateContext, 'bundle' | 'policy' | 'now' | 'clockSynchronised' | 'fleet' | 'absentImages' | 'pauses'> {
+  extends TurnContext,
+    Pick<GateContext, 'policy' | 'now' | 'clockSynchronised' | 'fleet' | 'absentImages'> {
   /** Its activation is due, or would be with all images. */
   readonly isDue: boolean;
   /** Only other nodes hold it. */
@@ -239,6 +241,7 @@ export interface RollOutContext
 export interface RollOutState extends Pick<ReleaseStatus, 'begun' | 'back' | 'disturbedMs' | 'fails'> {
   /** It waits for its turn: keys of the labels that decide about it. */
   readonly reads?: readonly string[];
+  readonly progress?: RollOutProgress;
 }
 
 /** Undefined where there is nothing. */
@@ -253,15 +256,26 @@ export function rollOutState(context: RollOutContext): RollOutState | undefined 
     back: (view !== undefined && isGivenUp(bundle) && isPauseOver(bundle, view.self, context)) || undefined,
     ...evidenceOf(bundle),
     reads: order !== undefined && waits && isComplete ? labelKeys(order) : undefined,
+    progress: order && progressOfRelease(context, order),
   });
   return Object.keys(state).length === 0 ? undefined : state;
+}
+
+/** Where it waits. Where it is activated the labels of Nodes are not read any more. */
+function progressOfRelease(context: RollOutContext, order: RollOutOrder): RollOutProgress | undefined {
+  const { bundle, bundles, fleet: view, now, waits, isDue } = context;
+  if (view === undefined || view.isOld === true) return undefined;
+  const isCurrent = currentRelease(bundles, bundle.payload.name)?.bundleId === bundle.bundleId;
+  const isShown = waits || isDue ? isKnown(view, order) : isCurrent && labelKeys(order).length === 0;
+  return isShown ? progressOf(rollOutTurn(context, view, order), view.self, now) : undefined;
 }
 
 /** A restart begins the soak anew on other nodes. */
 function evidenceOf({ soak, activatedAt }: StoredBundle): Pick<RollOutState, 'disturbedMs' | 'fails'> {
   if (soak === undefined || soak.activatedAt !== activatedAt) return {};
-  const times = soak.components.flatMap(({ disturbedMs }) => disturbedMs ?? []);
-  const fails = soak.components.some(({ counts, runs, failed }) => counts && runs.length === 0 && failed.length > 0);
+  const { components } = soak.afterProof ?? soak;
+  const times = components.flatMap(({ disturbedMs }) => disturbedMs ?? []);
+  const fails = components.some(({ counts, runs, failed }) => counts && runs.length === 0 && failed.length > 0);
   return defined({ disturbedMs: times.length === 0 ? undefined : Math.max(...times), fails: fails || undefined });
 }
 

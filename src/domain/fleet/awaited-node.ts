@@ -1,6 +1,5 @@
 import type { Phase } from '../model/condition.ts';
 import { type BundleId, hexOf } from '../model/digest.ts';
-import type { Reason } from '../model/reason.ts';
 import { compareVersions, fitsScheme, schemeOf, type VersionScheme } from '../model/version.ts';
 import { type FleetNode, isCut, type NodeStatus, type ReleaseStatus } from './node-status.ts';
 
@@ -73,14 +72,12 @@ export function isReady({ release }: AwaitedNode): boolean {
   return release !== undefined && isLoaded(release);
 }
 
-const ROLLED_BACK = 'engine/rolled-back' satisfies Reason['code'];
-
-export function isBack({ reason }: Pick<ReleaseStatus, 'reason'>): boolean {
-  return reason === ROLLED_BACK;
+export function isBack({ rolledBack }: Pick<ReleaseStatus, 'rolledBack'>): boolean {
+  return rolledBack === true;
 }
 
 /** Whether the tags of a release are in force and stay. The phase does not show a rollback. */
-export function isInForce(release: Pick<ReleaseStatus, 'current' | 'reason'>): boolean {
+export function isInForce(release: Pick<ReleaseStatus, 'current' | 'rolledBack'>): boolean {
   return release.current === true && !isBack(release);
 }
 

@@ -6,6 +6,7 @@ import { PHASES } from '../model/condition.ts';
 import { type BundleId, hexOf } from '../model/digest.ts';
 import type { Labels } from '../model/roll-out-order.ts';
 import { MOST_PAUSES, type Pause, pause } from './pause.ts';
+import type { RollOutProgress } from './progress.ts';
 
 /** Most bytes of the annotation: annotations of a Node are read by many programs. */
 export const NODE_STATUS_BYTES = 2_048;
@@ -31,6 +32,7 @@ const release = v.object({
   incomplete: maybe(v.literal(true), 'Images are lacking or not pinned, though the phase says more.'),
   reason: maybe(shortText(253), 'Code of the reason why it does not continue.'),
   begun: maybe(v.literal(true), 'Its activation is due, or runs.'),
+  rolledBack: maybe(v.literal(true), 'It was rolled back after its last activation.'),
   back: maybe(v.literal(true), 'It was rolled back, and only a pause holds it on the other nodes.'),
   disturbedMs: maybe(
     v.pipe(v.number(), v.minValue(0)),
@@ -209,6 +211,15 @@ export interface FleetView {
   readonly removed?: readonly string[];
   /** All that the daemon of this node knows; the part of others is in their reports too. */
   readonly pauses?: readonly Pause[];
+  /** Of releases that this node waits for or runs, while other nodes are not done. */
+  readonly rollOuts?: readonly ShownRollOut[];
+}
+
+/** As the daemon of this node reported it. */
+export interface ShownRollOut {
+  readonly name: string;
+  readonly version: string;
+  readonly progress: RollOutProgress;
 }
 
 export interface RebootLock {

@@ -132,7 +132,7 @@ export function turnOf(release: TurnRelease, view: FleetView, order: RollOutOrde
   const [lagging, ...more] = members.filter((node) => !isReady(node) && !failed.has(node)).map(awaited);
   const verdict: Verdict =
     lagging === undefined
-      ? (missingCanary(all, line, question) ?? turnInLine(line, all, question))
+      ? (missingCanary(all, line, view, question) ?? turnInLine(line, all, question))
       : { kind: 'not-ready', nodes: [lagging, ...more] };
   const stop = stoppedBy(line, question);
   // Nothing runs yet that an order would protect, and it may need the release to become `Ready`.
@@ -161,11 +161,14 @@ function stoppedBy(line: readonly Stage[], { failed, order }: Question): Verdict
 function missingCanary(
   all: readonly Member[],
   line: readonly Stage[],
+  { removed = [] }: FleetView,
   { order, isFirst }: Question,
 ): Verdict | undefined {
   const selector = order.canary?.nodes;
   if (typeof selector !== 'string' || isFirst || line.some(({ isCanary }) => isCanary)) return undefined;
   const chosen = all.filter(({ place, part }) => place === CANARY_PLACE && part !== 'none');
+  // Nobody knows the labels of a node that a person took out.
+  if (chosen.length === 0 && removed.length > 0) return undefined;
   if (chosen.some(({ part, release }) => part === 'past' || (release !== undefined && isBack(release))))
     return undefined;
   return { kind: 'no-canary', selector, names: chosen.map(({ name }) => name) };

@@ -1,3 +1,4 @@
+import * as v from 'valibot';
 import type { Phase } from '../model/condition.ts';
 import { isActivated, isInForce, isMoving } from './awaited-node.ts';
 import type { FleetNode, FleetView, ReleaseStatus } from './node-status.ts';
@@ -78,6 +79,39 @@ function sighting(before: Sighting | undefined, { node, release, isReady, nowMs 
   if (before !== undefined && !(isHeard && isShown)) return { ...before, atMs: nowMs };
   const wellMs = before?.wellMs !== undefined && before.disturbedMs === disturbedMs ? before.wellMs + passedMs : 0;
   return { ...now, wellMs, longestMs: Math.max(longestMs, wellMs), wasWell: wasWell || isReady === true };
+}
+
+const kept = v.array(
+  v.tuple([
+    v.string(),
+    v.object({
+      wellMs: v.optional(v.number()),
+      longestMs: v.number(),
+      wasWell: v.boolean(),
+      disturbedMs: v.optional(v.number()),
+    }),
+  ]),
+);
+
+/**
+ * Those that ran a release well for the longest time: canaries do, and all other times are short.
+ */
+const MOST_KEPT = 64;
+
+/** What is kept over a restart, as JSON. Uptimes and what is not well are not. */
+export function sightingsText(sightings: Sightings): string {
+  const longest = [...sightings].filter(([, { longestMs }]) => longestMs > 0);
+  longest.sort(([, a], [, b]) => b.longestMs - a.longestMs);
+  const all = longest.slice(0, MOST_KEPT).map(([key, { wellMs, longestMs, wasWell, disturbedMs }]) => {
+    return [key, { wellMs, longestMs, wasWell, disturbedMs }] as const;
+  });
+  return JSON.stringify(all);
+}
+
+/** None where it can't be read: all times begin anew. */
+export function parseSightings(text = '[]'): Sightings {
+  const parsed = v.safeParse(v.pipe(v.string(), v.parseJson(), kept), text);
+  return parsed.success ? new Map(parsed.output) : NO_SIGHTINGS;
 }
 
 /** Whether a release has proved itself, or no containers can show that. */

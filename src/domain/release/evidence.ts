@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { Image } from '../model/bundle.ts';
 import type { BootTime, RuntimeContainer, RuntimeImage } from '../model/image.ts';
 import { repositoryOf } from '../model/reference.ts';
@@ -146,6 +147,29 @@ export function soakAfter(
   });
   const back = isSameBoot && base?.backSinceMs !== undefined ? { backSinceMs: base.backSinceMs } : {};
   return { activatedAt, bootId: at.bootId, components, ...back };
+}
+
+/** The clock that proved it stays as it is. A reboot is a restart of everything. */
+export function soakAfterProof(soak: Soak, witnesses: readonly Witness[], at: BootTime): Soak {
+  const before = soak.afterProof ?? soak;
+  const { bootId, components } = soakAfter({ ...soak, ...before }, witnesses, at, soak.activatedAt);
+  if (isDeepStrictEqual({ bootId, components }, { bootId: before.bootId, components: before.components })) return soak;
+  const disturbed = components.map((one) => ({ ...one, disturbedMs: at.uptimeMs }));
+  return { ...soak, afterProof: { bootId, components: bootId === before.bootId ? components : disturbed } };
+}
+
+/**
+ * Whether containers must show that it runs: those of an earlier release of its stream did, or its
+ * own, in a component that has another image now.
+ */
+export function needsEvidence(bundle: StoredBundle, bundles: readonly StoredBundle[]): boolean {
+  const stream = keptBundles(bundles).filter(({ payload }) => payload.name === bundle.payload.name);
+  const others = stream.filter((one) => one.bundleId !== bundle.bundleId && one.activatedAt !== undefined);
+  const shown = [bundle, ...others].flatMap(({ soak }) => soak?.components ?? []);
+  const seen = new Set(shown.flatMap(({ component, counts, startedAt }) => (counts && startedAt > 0 ? component : [])));
+  const shared = new Set(others.flatMap(({ contents }) => contents.images.map(({ reference }) => reference)));
+  const { images } = bundle.contents;
+  return images.some((image) => !shared.has(image.reference) && seen.has(componentOf(image, images)));
 }
 
 function componentAfter(

@@ -5,7 +5,15 @@ import type { LifecycleFinding } from '../state/effect.ts';
 import type { Memory } from '../state/memory.ts';
 import type { Soak } from '../state/release-record.ts';
 import type { Observed, Stored, StoredBundle } from '../state/state.ts';
-import { type ContainerView, imageIds, judgeSoak, type SoakVerdict, soakAfter, witnessesOf } from './evidence.ts';
+import {
+  type ContainerView,
+  imageIds,
+  judgeSoak,
+  type SoakVerdict,
+  soakAfter,
+  soakAfterProof,
+  witnessesOf,
+} from './evidence.ts';
 import { forgettable } from './forgetting.ts';
 import { hasSameArtifacts, isRolledBack, isTwin, keptBundles, unprovenReleases, wasActive } from './recorded-phase.ts';
 import { replacements } from './replacements.ts';
@@ -144,12 +152,16 @@ function follow(bundle: StoredBundle, view: ContainerView): FollowedUnproven {
 }
 
 /** A proven release keeps the clock that proved it, and may still go back. */
-function followProven(bundle: StoredBundle, view: ContainerView): readonly Followed[] {
+function followProven(proven: StoredBundle, view: ContainerView): readonly Followed[] {
+  const { observed, stored, policy } = view;
+  if (proven.soak === undefined) return [];
+  const witnesses = witnessesOf(proven, stored.bundles, view, policy.lifecycle);
+  const bundle = { ...proven, soak: soakAfterProof(proven.soak, witnesses, observed.boot) };
   const back = rollbackOfProven(bundle, isRunning(bundle, view), view);
   if (back === undefined) return [];
   const { soak, findings, dueInMs } = back;
   return [
-    { bundle, isBack: soak.backSinceMs !== undefined, findings: [...clockFinding(bundle, soak), ...findings], dueInMs },
+    { bundle, isBack: soak.backSinceMs !== undefined, findings: [...clockFinding(proven, soak), ...findings], dueInMs },
   ];
 }
 

@@ -1,6 +1,7 @@
 import * as v from 'valibot';
 import { is, maybe, type Parsed } from '../../platform/schema.ts';
 import { keptPause } from '../fleet/pause.ts';
+import { rollOutProgress } from '../fleet/progress.ts';
 import { CONDITION_TYPES, NODE_CONDITION_TYPES, PHASES } from '../model/condition.ts';
 import { VERSION_SCHEMES } from '../model/version.ts';
 import { PERSON_ACTIONS, VERDICTS } from './actions.ts';
@@ -112,6 +113,10 @@ export const bundleReport = v.object({
       begun: maybe(flag, 'Its activation is due: other nodes wait for its end.'),
       disturbedMs: maybe(v.number(), 'Changes when its containers restart: a soak begins anew on other nodes.'),
       fails: maybe(flag, 'Containers of it exit with errors, and none of these components runs.'),
+      progress: maybe(
+        rollOutProgress,
+        'How far the nodes are, while it waits for its turn or runs: the whole in a `line`, and the first `places`.',
+      ),
       reads: maybe(texts, 'It waits for its turn: the labels of Nodes that decide about it.'),
       back: maybe(flag, 'It was rolled back, and only a pause holds it on other nodes.'),
     }),
@@ -122,6 +127,7 @@ export const bundleReport = v.object({
   verified: maybe(texts, 'Who signed its images, as its maker verified them: a line for each scope and signer.'),
   current: maybe(flag, 'Whether it is the release of its stream that was activated last.'),
   runs: maybe(flag, 'Of that release: whether containers run from it; absent when none shows it.'),
+  rolledBack: maybe(flag, 'It was rolled back after its last activation.'),
   kept: maybe(text, 'Of one that was activated and is not the current one: why it is kept, and until when.'),
   advisory: maybe(
     v.object({ ...advisory, from: is(text, 'The bundle that says it, as `ocp@4.13.9`.'), effect }),

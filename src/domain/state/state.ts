@@ -32,6 +32,8 @@ export interface Stored {
   readonly speakers?: readonly PastSpeaker[];
   /** Of roll-outs, until they end. Default none. */
   readonly pauses?: readonly Pause[];
+  /** Of other nodes, as they were written last. Default none. */
+  readonly sightings?: Sightings;
 }
 
 export function approvalsIn(

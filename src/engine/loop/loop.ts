@@ -42,6 +42,8 @@ export interface LoopState {
   /** Since when the runtime has not been reached. */
   awayAt: number | undefined;
   sightings: Sightings;
+  /** When they were written to the database. */
+  sightingsNotedMs: number;
   /** For the watchdog. */
   lastSignAt: number;
   stopping: AbortSignal;
@@ -168,7 +170,7 @@ function arePinsLost({ snapshot }: LoopState): boolean {
   return runtime?.kind === 'reachable' && runtime.arePinsLostByPulls === true;
 }
 
-function initialState({ clock }: EngineDependencies): LoopState {
+function initialState({ clock, store }: EngineDependencies): LoopState {
   return {
     snapshot: undefined,
     conditions: new Map(),
@@ -177,7 +179,8 @@ function initialState({ clock }: EngineDependencies): LoopState {
     lastObservedAt: Number.NEGATIVE_INFINITY,
     pullsSettledAt: Number.NEGATIVE_INFINITY,
     awayAt: undefined,
-    sightings: NO_SIGHTINGS,
+    sightings: store.load().sightings ?? NO_SIGHTINGS,
+    sightingsNotedMs: clock.monotonic(),
     lastSignAt: clock.monotonic(),
     stopping: new AbortController().signal,
     offered: undefined,

@@ -193,6 +193,7 @@ async function reconcileAll(
   const { observed, memory, assessment } = snapshot;
   loop.context.alive();
   recordPauses(context, snapshot);
+  noteSightings(loop, snapshot);
   await context.store.settled(signal);
   loop.context.alive();
   await loop.mirrorKeeper.reconcile(signal);
@@ -223,6 +224,17 @@ function recordPauses({ store, policy, recorder }: Loop['context'], { observed }
     events.map((event) => recorder.row(event)),
   );
   for (const event of events) recorder.log(event);
+}
+
+/** How often times of other nodes are written while a release waits for its turn. */
+const NOTE_MS = 60_000;
+
+function noteSightings({ context: { clock, store }, state }: Loop, { assessment }: Snapshot): void {
+  const now = clock.monotonic();
+  if (now - state.sightingsNotedMs < NOTE_MS) return;
+  if (!assessment.bundles.some(({ rollOut }) => rollOut?.reads !== undefined)) return;
+  state.sightingsNotedMs = now;
+  store.setSightings(state.sightings);
 }
 
 /**

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { isDeepStrictEqual } from 'node:util';
-import type { FleetNode, NodeStatus, RebootLock, Search } from '../../domain/fleet/node-status.ts';
+import type { FleetNode, NodeStatus, RebootLock, Search, ShownRollOut } from '../../domain/fleet/node-status.ts';
 import type { Pause } from '../../domain/fleet/pause.ts';
 import type { Clock } from '../../platform/clock.ts';
 import { defined } from '../../platform/defined.ts';
@@ -24,6 +24,7 @@ interface FleetParts {
   readonly pauses?: readonly Pause[] | undefined;
   /** `fleet.exclude`. */
   readonly exclude?: readonly string[];
+  readonly rollOuts?: readonly ShownRollOut[];
 }
 
 /**
@@ -31,7 +32,7 @@ interface FleetParts {
  * later one counts, since either way may be blocked, and a node that needs nothing queries nobody.
  */
 export function fleetDocument(parts: FleetParts): FleetDocument {
-  const { cluster, peers, written, silence, ownStatus, search, lock, pauses, exclude = [] } = parts;
+  const { cluster, peers, written, silence, ownStatus, search, lock, pauses, exclude = [], rollOuts = [] } = parts;
   const self = cluster.self();
   const received = peers.statuses();
   written.refresh();
@@ -66,6 +67,7 @@ export function fleetDocument(parts: FleetParts): FleetDocument {
     lock,
     pauses,
     removed,
+    rollOuts: rollOuts.length === 0 ? undefined : rollOuts,
   };
   return defined({ version: 1, ...view });
 }

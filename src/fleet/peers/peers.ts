@@ -22,6 +22,7 @@ import {
   type Target,
   wholeBundles,
 } from './peer.ts';
+import { queryMs, ROUNDS_TILL_ABSENT } from './silence.ts';
 import { isComplete, type PeerStore, RememberedPeers } from './stored-peers.ts';
 
 interface PeersOptions extends PeerWays {
@@ -48,15 +49,8 @@ const MOST_AT_ONCE = 512;
 /** Long polls while this node needs something. The others are queried in turn. */
 const HELD_AT_ONCE = 4;
 
-/**
- * Queries of all peers together, in a second on average: 240 nodes every half minute, and the nodes
- * of a larger cluster one after the other.
- */
-const QUERIES_PER_SECOND = 8;
+/** Queries that may begin at once after a rest. */
 const BURST = 240;
-
-/** In `fleet.absent` each node is queried so many times. */
-const ROUNDS_TILL_ABSENT = 4;
 
 /** Nodes see a change at once and spread their queries; at least, and for each node. */
 const SPREAD_MS = 1_000;
@@ -243,10 +237,8 @@ export class Peers extends Observable {
     return isFollowed || [...this.byAddress.values()].filter((one) => one.isFollowed).length < HELD_AT_ONCE;
   }
 
-  /** In milliseconds. A node that is queried too seldom would count as absent. */
   private queryMs(): number {
-    const perSecond = (ROUNDS_TILL_ABSENT * 1_000 * this.byAddress.size) / this.options.settings.absent;
-    return 1_000 / Math.max(QUERIES_PER_SECOND, perSecond);
+    return queryMs(this.byAddress.size, this.options.settings.absent);
   }
 
   /** Nodes that don't answer must not keep the others waiting. */

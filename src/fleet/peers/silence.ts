@@ -48,9 +48,10 @@ export class Silence {
     return this.silentMs(node) >= this.absentMs;
   }
 
-  /** For minutes: it counts as unavailable. */
+  /** For minutes, or some rounds in a large cluster: it counts as unavailable. */
   isSilent(node: string): boolean {
-    return this.silentMs(node) >= Math.min(HEARS_MS, this.absentMs);
+    const roundsMs = SILENT_ROUNDS * this.silent.size * queryMs(this.silent.size, this.absentMs);
+    return this.silentMs(node) >= Math.min(Math.max(HEARS_MS, roundsMs), this.absentMs);
   }
 
   /** @param isQuerying whether nodes were queried since the last call */
@@ -62,6 +63,25 @@ export class Silence {
     for (const node of known) this.silent.set(node, this.silentMs(node) + passedMs);
     for (const node of [...this.silent.keys()]) if (!known.has(node)) this.silent.delete(node);
   }
+}
+
+/** A round over all nodes takes twice as long where most of them have news all the time. */
+const SILENT_ROUNDS = 3;
+
+/**
+ * Queries of all peers together, in a second on average: 240 nodes every half minute, and the nodes
+ * of a larger cluster one after the other.
+ */
+const QUERIES_PER_SECOND = 8;
+
+/** In `fleet.absent` each node is queried so many times. */
+export const ROUNDS_TILL_ABSENT = 4;
+
+/**
+ * Between two queries, in milliseconds. A node that is queried too seldom would count as absent.
+ */
+export function queryMs(nodes: number, absentMs: number): number {
+  return 1_000 / Math.max(QUERIES_PER_SECOND, (ROUNDS_TILL_ABSENT * 1_000 * nodes) / absentMs);
 }
 
 /** Whether this node would hear others. */

@@ -11,7 +11,6 @@ import { isPassedOn, isSaidHere, MOST_PAUSES } from '../../domain/fleet/pause.ts
 import { bundleTitle } from '../../domain/model/bundle.ts';
 import type { ConditionVerdict, Phase } from '../../domain/model/condition.ts';
 import { hexOf } from '../../domain/model/digest.ts';
-import type { Reason } from '../../domain/model/reason.ts';
 import { withShortDigests } from '../../domain/report/names.ts';
 import { defined } from '../../platform/defined.ts';
 import { cutAtWord, oneLine, sentence } from '../../platform/plain-text.ts';
@@ -142,6 +141,7 @@ function releaseStatus(bundle: OwnBundle, report: OwnReport): ReleaseStatus {
     bundle: shortBundle(bundle),
     ...loadedStatus(bundle),
     ...defined({ current: isCurrent, runs, percent, reason, disturbedMs: rollOut?.disturbedMs }),
+    ...(bundle.rolledBack === true && { rolledBack: true }),
     ...(rollOut?.begun === true && { begun: true }),
     ...(rollOut?.back === true && { back: true }),
     ...(rollOut?.fails === true && { fails: true }),
@@ -171,8 +171,6 @@ function percent(part: number, whole: number): number {
 
 const ACTIVATED: readonly Phase[] = ['activated', 'active', 'proven'];
 
-const ROLLED_BACK = 'engine/rolled-back' satisfies Reason['code'];
-
 /** By key. */
 export function labelsOf({ bundles }: OwnReport): Readonly<Record<string, string>> {
   const labels: [string, string][] = [];
@@ -180,7 +178,7 @@ export function labelsOf({ bundles }: OwnReport): Readonly<Record<string, string
     const stream = bundles.filter((bundle) => bundle.name === name).toSorted((a, b) => b.sequence - a.sequence);
     const activated = stream.find(({ current, phase }) => current === true && ACTIVATED.includes(phase));
     // Tools would activate again what was rolled back.
-    const ready = stream.find((bundle) => isLoaded(loadedStatus(bundle)) && bundle.reason?.code !== ROLLED_BACK);
+    const ready = stream.find((bundle) => isLoaded(loadedStatus(bundle)) && bundle.rolledBack !== true);
     if (activated !== undefined) labels.push([releaseLabel('release', name), labelValue(activated)]);
     if (ready !== undefined) labels.push([releaseLabel('ready', name), labelValue(ready)]);
   }

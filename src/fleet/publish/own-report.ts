@@ -1,6 +1,7 @@
 import { BlockList, isIP } from 'node:net';
 import * as v from 'valibot';
 import type { TurnRelease } from '../../domain/fleet/awaited-node.ts';
+import type { ShownRollOut } from '../../domain/fleet/node-status.ts';
 import { type BundleId, isDigest } from '../../domain/model/digest.ts';
 import { bundleReport, statusReport } from '../../domain/report/status-schema.ts';
 import { type Endpoint, isUnspecified } from '../../domain/settings/addresses.ts';
@@ -26,6 +27,7 @@ const bundle = v.object({
     'activatedAt',
     'current',
     'runs',
+    'rolledBack',
     'rollOut',
   ]).entries,
   bundleId: v.custom<BundleId>((value) => typeof value === 'string' && isDigest(value), 'must be a digest'),
@@ -64,6 +66,12 @@ export function releasesOnSticks(report: OwnReport | undefined): readonly TurnRe
 export function labelsToRead(report: OwnReport | undefined): readonly string[] | undefined {
   const all = (report?.bundles ?? []).flatMap(({ rollOut }) => (rollOut?.reads === undefined ? [] : [rollOut.reads]));
   return all.length === 0 ? undefined : [...new Set(all.flat())].sort();
+}
+
+export function rollOutsOf(report: OwnReport | undefined): readonly ShownRollOut[] {
+  return (report?.bundles ?? []).flatMap(({ name, version, rollOut }) =>
+    rollOut?.progress === undefined || name === '' ? [] : [{ name, version, progress: rollOut.progress }],
+  );
 }
 
 type ParsedReport =

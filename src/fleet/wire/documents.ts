@@ -9,6 +9,7 @@ import {
   SEARCHES,
 } from '../../domain/fleet/node-status.ts';
 import { keptPause } from '../../domain/fleet/pause.ts';
+import { rollOutProgress } from '../../domain/fleet/progress.ts';
 import { type BundleId, type Digest, isDigest, parseDigest } from '../../domain/model/digest.ts';
 import type { QueuePlace } from '../../domain/model/reason.ts';
 import type { Settings } from '../../domain/settings/settings.ts';
@@ -97,6 +98,7 @@ export const fleetSchema: v.GenericSchema<unknown, FleetDocument> = v.object({
   lock: v.optional(v.object({ isHeld: v.boolean(), why: v.optional(v.string()) })),
   pauses: v.optional(v.array(keptPause)),
   removed: v.optional(v.array(shortText)),
+  rollOuts: v.optional(v.array(v.object({ name: shortText, version: shortText, progress: rollOutProgress }))),
 }) as v.GenericSchema<unknown, FleetDocument>;
 
 export type WireRoute =

@@ -1,6 +1,7 @@
 import type { Database } from 'better-sqlite3';
 import { formatRevocationRecord, parseRevocationRecord } from '../../bundle/keys/revocation-record.ts';
 import type { Pause } from '../../domain/fleet/pause.ts';
+import { parseSightings, type Sightings, sightingsText } from '../../domain/fleet/sightings.ts';
 import { allIn, type VerifiedBundle } from '../../domain/model/bundle.ts';
 import type { ConditionMarks, ConditionStatus, ConditionType } from '../../domain/model/condition.ts';
 import type { BundleId } from '../../domain/model/digest.ts';
@@ -46,6 +47,7 @@ export class SqliteState implements Omit<Store, 'mirror'> {
   private marks: ReadonlyMap<BundleId, ConditionMarks>;
   private tags: readonly TagGiven[];
   private pauses: readonly Pause[];
+  private sightings: Sightings;
 
   /** @throws AppError `store/row` (`fatal`) when a stored row can't be read */
   constructor(
@@ -67,11 +69,12 @@ export class SqliteState implements Omit<Store, 'mirror'> {
     this.marks = loadConditions(database);
     this.tags = database.prepare<[], TagGiven>('SELECT tag, at FROM tag_given ORDER BY rowid').all();
     this.pauses = parsePauses(this.document('pauses'));
+    this.sightings = parseSightings(this.document('sightings'));
   }
 
   load(): Stored {
-    const { bundles, past, speakers, pulledByUs, pauses } = this;
-    return { bundles, past, speakers, pulledByUs, pauses, ...this.trust };
+    const { bundles, past, speakers, pulledByUs, pauses, sightings } = this;
+    return { bundles, past, speakers, pulledByUs, pauses, sightings, ...this.trust };
   }
 
   settled(signal: AbortSignal): Promise<void> {
@@ -194,6 +197,13 @@ export class SqliteState implements Omit<Store, 'mirror'> {
       for (const event of events) this.recording.events.append(event);
     });
     this.pauses = pauses;
+  }
+
+  setSightings(sightings: Sightings): void {
+    const text = sightingsText(sightings);
+    if (text === sightingsText(this.sightings)) return;
+    this.recording.write(() => this.writeDocument('sightings', text));
+    this.sightings = sightings;
   }
 
   setPulledByUs(reference: string, isPulledByUs: boolean): void {

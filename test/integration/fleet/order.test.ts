@@ -46,7 +46,6 @@ const reportOf = (phase: Phase) => {
 /** Of a node that runs from the release, or on which the one before it took its place again. */
 const after = (what: 'activation' | 'rollback') => {
   const isBack = what === 'rollback';
-  const reason = { code: 'engine/rolled-back', message: 'containers of 4.13.6 run again' };
   const { bundleId, payload } = bundle;
   return ownReport([
     ownBundle({
@@ -54,7 +53,7 @@ const after = (what: 'activation' | 'rollback') => {
       version: payload.version,
       phase: 'activated',
       current: !isBack,
-      ...(isBack ? { reason } : { runs: false }),
+      ...(isBack ? { rolledBack: true } : { runs: false }),
     }),
     ownBundle({
       bundleId: before.bundleId,

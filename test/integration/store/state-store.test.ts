@@ -5,6 +5,7 @@ import type Database from 'better-sqlite3';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { reviveBundle } from '../../../src/app/daemon/signed-bundles.ts';
 import { newPause } from '../../../src/domain/fleet/pause.ts';
+import type { Sighting } from '../../../src/domain/fleet/sightings.ts';
 import type { EventRow } from '../../../src/ports/state.ts';
 import { openDatabase } from '../../../src/store/database/database.ts';
 import { Recording, type RecordingOptions } from '../../../src/store/database/recording.ts';
@@ -194,6 +195,7 @@ describe('state store', () => {
       past: [],
       speakers: [],
       pauses: [],
+      sightings: new Map(),
       rotation: { keys: [], revoked: [] },
       verdicts: [],
       rejectedNames: [],
@@ -225,6 +227,23 @@ describe('state store', () => {
       again.store.setDocument('pauses', damaged);
       expect(openStore().store.load().pauses).toEqual([]);
     }
+  });
+
+  it('keeps how long other nodes ran a release, not since when, and begins anew where it can not read that', () => {
+    const { database, store } = openStore();
+    const sighting = { wellMs: 60_000, longestMs: 90_000, wasWell: true, disturbedMs: 7, atMs: 5 };
+    store.setSightings(
+      new Map<string, Sighting>([
+        ['a worker-1', sighting],
+        ['a worker-2', { longestMs: 0, wasWell: true }],
+      ]),
+    );
+    database.close();
+    const again = openStore();
+    const { atMs: _, ...kept } = sighting;
+    expect(again.store.load().sightings).toEqual(new Map([['a worker-1', kept]]));
+    again.store.setDocument('sightings', '[["a worker-1",{}]]');
+    expect(openStore().store.load().sightings).toEqual(new Map());
   });
 
   it('marks the bundle that is named, at the time of the event', () => {

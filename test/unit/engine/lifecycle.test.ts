@@ -118,6 +118,48 @@ describe('from ready to proven', () => {
   });
 });
 
+describe('what others wait for', () => {
+  const at = (index: number) => node.engine.report()?.bundles[index];
+  const soakOf = (index: number) => node.store.load().bundles[index]?.soak;
+
+  it('is false until containers run from a release, where those of the one before did', async () => {
+    await start();
+    await preload(A);
+    expect(at(0)).toMatchObject({ phase: 'activated', current: true });
+    expect(at(0)).not.toHaveProperty('runs');
+    await run(1, 'etcd', 'api');
+    await node.clock.advance(10 * MINUTE);
+    expect(at(0)).toMatchObject({ phase: 'proven', runs: true });
+    for (const name of ['etcd', 'api']) node.runtime.endContainer(`pod/${name}`, 0);
+    await preload(B);
+    await node.clock.advance(MINUTE);
+    expect(at(1)).toMatchObject({ phase: 'activated', current: true, runs: false });
+    node.runtime.isUp = false;
+    await node.clock.advance(MINUTE);
+    expect(at(1)).toMatchObject({ phase: 'activated', runs: false });
+  });
+
+  it('changes after the proof, too: with a restart, and while nothing runs', async () => {
+    await start();
+    await prove(A);
+    await prove(B);
+    const proof = soakOf(1);
+    await node.clock.advance(30 * MINUTE);
+    expect(soakOf(1)).toEqual(proof);
+    await run(2, 'api');
+    await node.clock.advance(10 * MINUTE);
+    expect(soakOf(1)).toMatchObject({ ...proof, afterProof: { components: [{}, {}] } });
+    const disturbedMs = soakOf(1)?.afterProof?.components.flatMap((one) => one.disturbedMs ?? []);
+    expect(disturbedMs).toHaveLength(1);
+    const seen = soakOf(1);
+    await node.clock.advance(30 * MINUTE);
+    expect(soakOf(1)).toEqual(seen);
+    for (const name of ['etcd', 'api']) node.runtime.endContainer(`pod/${name}`, 1);
+    await node.clock.advance(10 * MINUTE);
+    expect(at(1)).toMatchObject({ phase: 'proven', runs: false });
+  });
+});
+
 describe('a release of the same images as the one that runs', () => {
   it('takes its place when it is ready, and counts as proven', async () => {
     await start();

@@ -5,9 +5,11 @@ import {
   type Peer,
   type ReleaseStatus,
   releaseLabel,
+  type ShownRollOut,
   versionInLabels,
 } from '../../../domain/fleet/node-status.ts';
 import { endOf, MOST_OF_NODE, type Pause, pausedTitle, saidByText } from '../../../domain/fleet/pause.ts';
+import { placeText } from '../../../domain/fleet/progress.ts';
 import { type LaggingNode, mayHaveOthers } from '../../../domain/fleet/turn.ts';
 import { terminalText } from '../../../platform/plain-text.ts';
 import { formatCount, formatDuration } from '../../../platform/sizes.ts';
@@ -26,7 +28,21 @@ export function renderFleet(view: FleetView, now: number, layout: Layout = {}): 
   const unreachable = peers.length === 0 ? '' : `\nNodes that can't be asked now:\n${peers.join('')}`;
   const table = formatTable(['NODE', 'RELEASE', 'PHASE', 'SHARED', 'SEEN'], rows, layout);
   const lock = view.lock?.isHeld === true ? '\nThis node has the lock of the FleetLock server.\n' : '';
-  return `${table}${lock}${pauseLines(view, now)}${labelNotes(view)}${trouble}${unreachable}`;
+  const progress = (view.rollOuts ?? []).map((one) => rollOutText(one, layout)).join('');
+  return `${table}${progress}${lock}${pauseLines(view, now)}${labelNotes(view)}${trouble}${unreachable}`;
+}
+
+function rollOutText({ name, version, progress }: ShownRollOut, layout: Layout): string {
+  const rows = progress.places.map((one): readonly Cell[] => [
+    String(one.place),
+    one.isCanary === true ? `${one.node} (canary)` : one.node,
+    {
+      text: placeText(one, progress),
+      tone: one.state === 'failed' ? 'bad' : one.state === 'done' ? 'good' : undefined,
+    },
+  ]);
+  const head = terminalText(`Roll-out of ${name} ${version}: ${progress.line}.`);
+  return `\n${head}\n${formatTable(['PLACE', 'NODE', 'STATE'], rows, layout)}`;
 }
 
 /** What the daemon of this node goes by. */

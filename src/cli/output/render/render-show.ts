@@ -176,6 +176,7 @@ const LABELS: Readonly<Record<string, string>> = {
   soakEndsAt: 'soak ends',
   rollOut: 'in the order',
   runs: 'running',
+  rolledBack: 'rolled back',
 };
 
 function codedText({ code, message }: ShownReason): string {

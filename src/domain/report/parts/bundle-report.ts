@@ -8,10 +8,11 @@ import type { Condition } from '../../model/condition.ts';
 import type { BundleId } from '../../model/digest.ts';
 import type { Medium } from '../../model/medium.ts';
 import { isRecordingTrouble } from '../../preload/space.ts';
-import type { SoakVerdict } from '../../release/evidence.ts';
+import { needsEvidence, type SoakVerdict } from '../../release/evidence.ts';
 import type { LifecycleAssessment } from '../../release/lifecycle.ts';
-import { currentIds } from '../../release/recorded-phase.ts';
+import { currentIds, isRolledBack } from '../../release/recorded-phase.ts';
 import type { Memory } from '../../state/memory.ts';
+import type { ComponentSoak } from '../../state/release-record.ts';
 import type { Observed, StoredBundle } from '../../state/state.ts';
 import { heldReason, holdClause, shownHolds } from '../hold-text.ts';
 import { withCommands } from '../names.ts';
@@ -41,7 +42,7 @@ export function releaseReports(
     const report: BundleReport = defined({
       ...bundleReport(entry, conditions.get(bundleId)),
       current: current.has(bundleId),
-      runs: current.has(bundleId) ? runsOf(entry, assessment.life) : undefined,
+      runs: current.has(bundleId) ? runsOf(entry, bundles, assessment.life) : undefined,
       soakEndsAt: soakEnd(assessment.life.soaks.get(bundleId), now),
       kept: why && keptText(entry.bundle, why),
       advisory: advisory && { ...advisory, effect: 'holds-others' as const },
@@ -50,10 +51,21 @@ export function releaseReports(
   });
 }
 
-function runsOf({ bundle, phase }: BundleAssessment, { outrun }: LifecycleAssessment): boolean | undefined {
+function runsOf(
+  { bundle, phase }: BundleAssessment,
+  bundles: readonly StoredBundle[],
+  { outrun }: LifecycleAssessment,
+): boolean | undefined {
+  if (phase === 'active') return true;
+  const { proof, afterProof } = bundle.soak ?? {};
   // A proof by hand or without evidence does not show that containers run.
-  if (phase === 'active' || (phase === 'proven' && bundle.soak?.proof === undefined)) return true;
-  return outrun.has(bundle.bundleId) ? false : undefined;
+  if (phase === 'proven') return proof === undefined ? isAnyRunning(afterProof?.components) : undefined;
+  return outrun.has(bundle.bundleId) || (phase === 'activated' && needsEvidence(bundle, bundles)) ? false : undefined;
+}
+
+/** @param components undefined: as at the proof */
+function isAnyRunning(components: readonly ComponentSoak[] | undefined): boolean {
+  return components === undefined || components.some(({ counts, runs }) => counts && runs.length > 0);
 }
 
 const SOAK_STEP_MS = 10_000;
@@ -77,6 +89,7 @@ function bundleReport(entry: BundleAssessment, conditions: readonly Condition[] 
     hold,
     reason,
     degraded: entry.degraded && shownReason(entry.degraded),
+    rolledBack: isRolledBack(bundle) || undefined,
     conditions,
     signedBy: bundle.signedBy,
     signerKeyIds: bundle.signerKeyIds,

@@ -221,7 +221,8 @@ export const HOLDS: { readonly [C in Code]: HoldEntry<DataOf<C>> } = {
       what: `no node that takes part has the label ${name(selector)}, which chooses its canaries`,
       more: nodes === '' ? '' : `: left out is ${nodes}`,
     }),
-    remedy: (release) => `uncordon or repair a node with this label, or label another one; ${ANYWAY(release)}`,
+    remedy: (release) =>
+      `uncordon or repair a node with this label, or label another one; 'stickpin fleet remove' takes out one that is lost; ${ANYWAY(release)}`,
     needsPerson: true,
   },
   'fleet/not-ready': {

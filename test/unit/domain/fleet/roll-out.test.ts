@@ -314,13 +314,13 @@ describe('a node that has activated', () => {
     expect(turn('b', ill, { maxUnavailable: [3] }, minutes(4))).toBe('go');
     expect(turn('b', ill, { maxUnavailable: [3] }, minutes(5))).toBe('failed a: not-ready');
     expect(turn('b', [node('a', { ...PROVEN, degraded: true })])).toBe('failed a: degraded');
-    expect(turn('b', [node('c', { phase: 'activated', reason: 'engine/rolled-back' })])).toBe('failed c: rolled-back');
+    expect(turn('b', [node('c', { phase: 'activated', rolledBack: true })])).toBe('failed c: rolled-back');
     expect(turn('b', [node('a', ACTIVE, { isAbsent: true })])).toBe('failed a: silent');
   });
 
   it('holds nobody by its failure where the order allows more', () => {
     const two = { pauseAfterFailures: 2 };
-    const back = { phase: 'activated', reason: 'engine/rolled-back' } as const;
+    const back = { phase: 'activated', rolledBack: true } as const;
     expect(turn('b', [node('a', back)], two)).toBe('go');
     expect(turn('b', [node('a', back), node('c', back)], two)).toBe('failed a: rolled-back');
   });
@@ -335,7 +335,7 @@ describe('a node that has activated', () => {
     expect(turn('b', ill, zones, failed)).toBe('go');
     expect(turn('b', [a({ ...PROVEN, fails: true, degraded: true })], zones, { self })).toBe('go');
     expect(turn('b', ill, { ...zones, canary: { nodes: 'zone=a', soakMs: 0 } }, failed)).toBe('failed a: not-ready');
-    const back = a({ phase: 'activated', current: true, reason: 'engine/rolled-back' });
+    const back = a({ phase: 'activated', current: true, rolledBack: true });
     expect(turn('b', [back], { ...zones, canary: { nodes: 2, soakMs: 0 } }, { self })).toBe('failed a: rolled-back');
   });
 });
@@ -455,10 +455,12 @@ describe('canaries that a label chooses', () => {
     expect(found(node('a'))).toMatchObject({ kind: 'no-canary', selector: 'spare', names: [] });
     expect(found(node('a'), node('z', {}, { labels, isCordoned: true }))).toMatchObject({ names: ['z'] });
     expect(found(node('a'), node('z', {}, { labels, isAbsent: true, isReady: false }))).toMatchObject({ names: ['z'] });
+    const removed = { self: 'b', nodes: [node('a'), node('b')], peers: [], removed: ['z'] };
+    expect(turnOf(RELEASE, removed, order(spare))).toMatchObject({ kind: 'before', node: { name: 'a' } });
   });
 
   it('hold nobody where a person lifted the pause of the one that went back, or it has a later release', () => {
-    const back = { phase: 'activated', current: true, reason: 'engine/rolled-back' } as const;
+    const back = { phase: 'activated', current: true, rolledBack: true } as const;
     expect(found(node('z', back, { labels }))).toMatchObject({ kind: 'failed' });
     expect(found(node('z', { ...back, back: true }, { labels }))).toMatchObject({ kind: 'go' });
     expect(found({ ...node('z', {}, { labels }), status: later('4.13.8') })).toMatchObject({ kind: 'go' });

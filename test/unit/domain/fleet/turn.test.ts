@@ -31,7 +31,6 @@ function reporting(name: string, ...bundles: readonly Partial<OwnBundle>[]): Fle
 const OLD = { bundleId: digestFromHex('b'.repeat(64)), version: '4.13.6', phase: 'proven' } as const;
 /** The release of the stream that a node has instead. */
 const LATER = { bundleId: digestFromHex('c'.repeat(64)), current: true } as const;
-const ROLLED_BACK = { code: 'engine/rolled-back', message: 'a person took 4.13.6 again' };
 
 const ready = (node: FleetNode): FleetNode => ({ ...node, facts: { labels: {}, isReady: true } });
 const turnIn = (self: string, nodes: readonly FleetNode[], release = {}) =>
@@ -166,18 +165,18 @@ describe('the order of an activation in a cluster', () => {
   });
 
   it.each<[string, readonly Partial<OwnBundle>[]]>([
-    ['goes back', [{ phase: 'activated', current: true, runs: false, reason: ROLLED_BACK }, OLD]],
+    ['goes back', [{ phase: 'activated', current: true, runs: false, rolledBack: true }, OLD]],
     [
       'went back',
       [
-        { phase: 'activated', current: false, reason: ROLLED_BACK },
+        { phase: 'activated', current: false, rolledBack: true },
         { ...OLD, current: true, runs: true },
       ],
     ],
     [
       'went back once it was proven',
       [
-        { phase: 'proven', current: false, reason: ROLLED_BACK },
+        { phase: 'proven', current: false, rolledBack: true },
         { ...OLD, current: true },
       ],
     ],
@@ -196,7 +195,7 @@ describe('the order of an activation in a cluster', () => {
 
   it('goes on after a node that went back from it and has a later release by now', () => {
     const later = { ...LATER, version: '4.13.8', phase: 'activated' } as const;
-    const back = { phase: 'activated', current: false, reason: ROLLED_BACK } as const;
+    const back = { phase: 'activated', current: false, rolledBack: true } as const;
     expect(turn(reporting('worker-1', back, later))).toEqual({ kind: 'go', absent: [], out: [] });
   });
 

@@ -71,7 +71,7 @@ describe('the gate of the fleet', () => {
     const state = (over: object, more: object = {}) =>
       rollOutState({
         ...{ policy, now: NOON, clockSynchronised: true, fleet: view(), absentImages: 0 },
-        ...{ isDue: false, waits: false, pauses: [], ...more },
+        ...{ isDue: false, waits: false, pauses: [], bundles: [], ...more },
         bundle: { ...back, ...over },
       });
 
@@ -99,7 +99,7 @@ describe('the gate of the fleet', () => {
       ]);
       expect(state({}, { policy: goOn })).toEqual({ back: true });
       expect(state({ activationRequestedAt: NOON }, { policy: goOn })).toBeUndefined();
-      const other = { phase: 'activated', reason: 'engine/rolled-back', back: true };
+      const other = { phase: 'activated', rolledBack: true, back: true };
       expect(text({ fleet: view(node('worker-1', other)) })).toBe('pass');
     });
 
@@ -110,7 +110,7 @@ describe('the gate of the fleet', () => {
       expect(state({}, { pauses })).toBeUndefined();
       expect(state({}, { pauses: lifted })).toEqual({ back: true });
       expect(state({}, { pauses, now: NOON + LONGEST_PAUSE_MS })).toEqual({ back: true });
-      const fleet = view(node('worker-1', { phase: 'activated', reason: 'engine/rolled-back' }));
+      const fleet = view(node('worker-1', { phase: 'activated', rolledBack: true }));
       expect(text({ fleet })).toContain('was rolled back on');
       const said = { name: 'ocp', version: '4.13.7', node: 'worker-1', by: 'a rollback', why: 'rolled back' };
       const ofOther = newPause({ ...said, atMs: NOON - 10, forMs: LONGEST_PAUSE_MS });
@@ -301,7 +301,7 @@ describe('the gate of the fleet', () => {
     ],
     [
       'it was rolled back on worker-3, so it is not activated on other nodes automatically',
-      [node('worker-1', {}), node('worker-3', { phase: 'activated', reason: 'engine/rolled-back' })],
+      [node('worker-1', {}), node('worker-3', { phase: 'activated', rolledBack: true })],
     ],
   ])('says: %s', (words, nodes) => {
     expect(text({ fleet: view(...nodes) })).toBe(words);
@@ -340,6 +340,33 @@ describe('the gate of the fleet', () => {
     const first = { name: 'worker-1', isAbsent: false, status: { version: 1, releases: [running] } } as const;
     expect(text({ fleet: view(first) })).toBe('pass');
     expect(text({ fleet: view(first), bundles: [later, bundle] })).toContain('worker-1 does not have it yet');
+  });
+
+  it('reports where each node is, from the node that waits, and by name from one that has activated it', () => {
+    const boundary = { policy, now: NOON, clockSynchronised: true, absentImages: 0, isDue: false };
+    const active = withFacts(node('worker-1', { phase: 'active', current: true, runs: true }), {});
+    const slow = { ...policy, fleet: { ...policy.fleet, order: BY_NAME } };
+    const fleet = view(active, withFacts(node('worker-2', {}), {}), withFacts(node('worker-3', {}), {}));
+    const sightings = sightingsAfter(NO_SIGHTINGS, fleet, 0);
+    const bundles = [before, bundle];
+    const waiting = rollOutState({ ...boundary, policy: slow, bundle, bundles, fleet, sightings, waits: true });
+    const until = new Date(NOON + 120_000).toISOString();
+    expect(waiting?.progress).toEqual({
+      line: `0 of 3 nodes are done; worker-1 has to run it well until ${until}; worker-2 is next`,
+      leads: true,
+      places: [
+        { place: 1, node: 'worker-1', state: 'settles', until },
+        { place: 2, node: 'worker-2', state: 'waits' },
+        { place: 3, node: 'worker-3', state: 'waits' },
+      ],
+    });
+    const done = { ...bundle, activatedAt: NOON + 1 };
+    const own = withFacts(node('worker-2', { phase: 'proven', current: true, runs: true }), {});
+    const after = (other: FleetNode) =>
+      rollOutState({ ...boundary, bundle: done, bundles: [before, done], fleet: view(own, other), waits: false });
+    expect(after(node('worker-3', {}))?.progress?.line).toBe('1 of 2 nodes are done; worker-3 is next');
+    expect(after(node('worker-3', {}))?.progress).not.toHaveProperty('leads');
+    expect(after(node('worker-3', { phase: 'proven', current: true, runs: true }))).toBeUndefined();
   });
 
   it('leaves the activation to a person with "manual"', () => {
@@ -396,7 +423,7 @@ describe('the gate of the fleet', () => {
       const state = (over: object, more: object = {}) =>
         rollOutState({
           ...{ policy: each, fleet: view(), now: NOON, absentImages: 0, clockSynchronised: true },
-          ...{ isDue: false, waits: false, ...more },
+          ...{ isDue: false, waits: false, bundles: [], ...more },
           bundle: { ...signed, ...over },
         });
       expect(state({})).toBeUndefined();
@@ -440,7 +467,7 @@ describe('the lock for reboots', () => {
     const state = (of: typeof locked, isDue: boolean) =>
       rollOutState({
         ...{ bundle, policy: of, fleet: view(), now: NOON, clockSynchronised: true, absentImages: 0 },
-        ...{ isDue, waits: false },
+        ...{ isDue, waits: false, bundles: [] },
       });
     expect(state(each, true)).toEqual({ begun: true });
     expect(state(each, false)).toBeUndefined();

@@ -36,6 +36,7 @@ function make() {
     trouble: () => undefined,
     rollBack: () => undefined,
     setPauses: () => undefined,
+    setSightings: () => undefined,
     setPulledByUs: () => undefined,
     settled: async () => undefined,
     mirror: async () => undefined,

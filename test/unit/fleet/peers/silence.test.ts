@@ -50,6 +50,25 @@ it('ends when others say that the node lives, which is no sign of life that is s
   expect(silence.lastHeardMs()).toBe(HOUR);
 });
 
+it('takes a node for silent after 5 min, and after some rounds of a very large cluster', () => {
+  const silentAfter = (count: number, absentMs = HOUR) => {
+    let nowMs = 0;
+    const clock = { now: () => nowMs, monotonic: () => nowMs, sleep: async () => undefined };
+    const silence = new Silence(absentMs, clock);
+    const nodes = Array.from({ length: count }, (_, at) => `n${at}`);
+    silence.pass(nodes, true);
+    while (!silence.isSilent('n0')) {
+      nowMs += 15_000;
+      silence.pass(nodes, true);
+    }
+    return nowMs / 60_000;
+  };
+  expect(silentAfter(3)).toBe(5);
+  expect(silentAfter(500)).toBe(5);
+  expect(silentAfter(5_000)).toBe(31.25);
+  expect(silentAfter(5_000, HOUR / 60)).toBe(1);
+});
+
 const hearing = { isQuerying: true, hasIdentity: true, isApiComplete: true, lastHeardMs: undefined, nowMs: HOUR };
 
 it.each([

@@ -200,9 +200,11 @@ describe('labelsOf', () => {
   it('has none for what is not ready, and none for what was rolled back', () => {
     const rolledBack = ownBundle({ phase: 'activated', current: false, conditions: [verdict('Preloaded', 'False')] });
     expect(labelsOf(ownReport([ownBundle(), rolledBack]))).toEqual({});
-    const reason = { code: 'engine/rolled-back', message: 'ocp 4.13.6 runs again' };
-    const loaded = ownBundle({ phase: 'activated', current: false, reason });
+    // Also while another reason is shown, as that the runtime does not answer.
+    const reason = { code: 'runtime/unreachable', message: 'the runtime does not answer' };
+    const loaded = ownBundle({ phase: 'activated', current: false, rolledBack: true, reason });
     expect(labelsOf(ownReport([loaded, proven]))).toMatchObject({ 'stickpin.io/ready-ocp': '4.13.6' });
+    expect(nodeStatusOf(ownReport([loaded])).releases).toMatchObject([{ rolledBack: true }]);
   });
 
   it.each(['Preloaded', 'Pinned'])('takes the label away when %s is False, not when it is Unknown', (type) => {

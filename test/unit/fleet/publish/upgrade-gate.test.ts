@@ -92,8 +92,8 @@ describe('the policy for ClusterVersion', () => {
   });
 
   it('refuses a release that was rolled back', () => {
-    const reason = { code: 'engine/rolled-back', message: '4.13.6 runs again' };
-    const back = node('worker-1', [ready({ phase: 'activated', reason }), ready({ version: '4.13.6', sequence: 6 })]);
+    const rolledBack = ready({ phase: 'activated', rolledBack: true });
+    const back = node('worker-1', [rolledBack, ready({ version: '4.13.6', sequence: 6 })]);
     expect(clusterVersions.refusal(upgrade, [back])).toContain('ready-ocp: 4.13.6');
   });
 

@@ -78,6 +78,33 @@ describe('stickpin fleet status', () => {
     );
   });
 
+  it('shows the place of each node in a roll-out, what it waits for, and the whole in a line', async () => {
+    const until = '2026-03-04T05:10:00.000Z';
+    const line = `1 of 4 nodes are done; canary worker-2 has to run it well until ${until}; worker-3 is next`;
+    const places = [
+      { place: 1, node: 'worker-1', state: 'done' as const },
+      { place: 2, node: 'worker-2', state: 'settles' as const, isCanary: true as const, until },
+      { place: 3, node: 'worker-3', state: 'waits' as const },
+      { place: 4, node: 'worker-4', state: 'failed' as const },
+    ];
+    const view = {
+      ...viewOf(node('worker-1', {})),
+      rollOuts: [{ name: 'ocp', version: '4.13.7', progress: { line, places } }],
+    };
+    const { stdout } = await run(['status'], view);
+    expect(stdout).toContain(
+      [
+        `Roll-out of ocp 4.13.7: ${line}.`,
+        'PLACE  NODE               STATE',
+        '1      worker-1           is done',
+        `2      worker-2 (canary)  has to run it well until ${until}`,
+        '3      worker-3           waits for worker-2',
+        '4      worker-4           failed',
+      ].join('\n'),
+    );
+    expect(JSON.parse((await run(['status', '--json'], view)).stdout)).toMatchObject({ rollOuts: view.rollOuts });
+  });
+
   it('says that this node has the lock for reboots', async () => {
     const view = viewOf(node('worker-1', {}), node('worker-2', {}));
     const shown = async (isHeld: boolean) => (await run(['status'], { ...view, lock: { isHeld } })).stdout;
@@ -145,7 +172,7 @@ describe('stickpin fleet wait', () => {
     'does not count a node that went back: --for %s',
     async (goal) => {
       const old = { ...RELEASE, version: '4.13.6', bundle: 'b'.repeat(16), current: true, phase: 'activated' as const };
-      const back = { ...RELEASE, phase: 'proven' as const, reason: 'engine/rolled-back' };
+      const back = { ...RELEASE, phase: 'proven' as const, reason: 'engine/rolled-back', rolledBack: true as const };
       const viewWith = (later: Partial<ReleaseStatus>) =>
         viewOf(
           node('worker-1', { phase: 'proven', current: true }),
