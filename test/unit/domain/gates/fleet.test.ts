@@ -362,11 +362,11 @@ describe('the gate of the fleet', () => {
     });
     const done = { ...bundle, activatedAt: NOON + 1 };
     const own = withFacts(node('worker-2', { phase: 'proven', current: true, runs: true }), {});
-    const after = (other: FleetNode) =>
+    const seenBy = (other: FleetNode) =>
       rollOutState({ ...boundary, bundle: done, bundles: [before, done], fleet: view(own, other), waits: false });
-    expect(after(node('worker-3', {}))?.progress?.line).toBe('1 of 2 nodes are done; worker-3 is next');
-    expect(after(node('worker-3', {}))?.progress).not.toHaveProperty('leads');
-    expect(after(node('worker-3', { phase: 'proven', current: true, runs: true }))).toBeUndefined();
+    expect(seenBy(node('worker-3', {}))?.progress?.line).toBe('1 of 2 nodes are done; worker-3 is next');
+    expect(seenBy(node('worker-3', {}))?.progress).not.toHaveProperty('leads');
+    expect(seenBy(node('worker-3', { phase: 'proven', current: true, runs: true }))).toBeUndefined();
   });
 
   it('leaves the activation to a person with "manual"', () => {
