@@ -267,7 +267,7 @@ function progressOfRelease(context: RollOutContext, order: RollOutOrder): RollOu
   if (view === undefined || view.isOld === true) return undefined;
   const isCurrent = currentRelease(bundles, bundle.payload.name)?.bundleId === bundle.bundleId;
   const isShown = waits || isDue ? isKnown(view, order) : isCurrent && labelKeys(order).length === 0;
-  return isShown ? progressOf(rollOutTurn(context, view, order), view.self, now) : undefined;
+  return isShown ? progressOf(rollOutTurn(context, view, order).line, view.self, now) : undefined;
 }
 
 /** A restart begins the soak anew on other nodes. */

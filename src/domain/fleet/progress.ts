@@ -1,6 +1,5 @@
 import * as v from 'valibot';
 import { maybe, type Parsed } from '../../platform/schema.ts';
-import type { Place, Turn } from './roll-out.ts';
 
 /** Of a large cluster, those that are not done. */
 const MOST_PLACES = 64;
@@ -30,8 +29,16 @@ export type RollOutProgress = Parsed<typeof rollOutProgress>;
 
 type ShownPlace = RollOutProgress['places'][number];
 
+export interface Place {
+  readonly name: string;
+  readonly isCanary: boolean;
+  readonly state: 'done' | 'settles' | 'between' | 'waits' | 'failed' | 'loads';
+  /** Until it counts as done, where time alone is lacking. */
+  readonly leftMs?: number;
+}
+
 /** Undefined for a node that is alone, and once all are done. */
-export function progressOf({ line }: Pick<Turn, 'line'>, self: string, now: number): RollOutProgress | undefined {
+export function progressOf(line: readonly Place[], self: string, now: number): RollOutProgress | undefined {
   const all = line.map((place, at) => shownPlace(place, at + 1, now));
   const open = all.filter(({ state }) => state !== 'done');
   if (all.length < 2 || open.length === 0) return undefined;

@@ -22,6 +22,7 @@ import {
   type TurnRelease,
 } from './awaited-node.ts';
 import type { FleetNode, FleetView, ReleaseStatus } from './node-status.ts';
+import type { Place } from './progress.ts';
 import { isProof, NO_SIGHTINGS, readyNodes, type Sighting, type Sightings, sightingKey } from './sightings.ts';
 
 /** Why a node counts as unavailable. */
@@ -55,14 +56,6 @@ export type Turn = Verdict & {
   /** All nodes that take part, with this one, the first to go first. */
   readonly line: readonly Place[];
 };
-
-export interface Place {
-  readonly name: string;
-  readonly isCanary: boolean;
-  readonly state: 'done' | 'settles' | 'between' | 'waits' | 'failed' | 'loads';
-  /** Until it counts as done, where time alone is lacking. */
-  readonly leftMs?: number;
-}
 
 /** What this node knows besides the reports of others. */
 export interface OwnTurn {

@@ -1,4 +1,3 @@
-import { isDeepStrictEqual } from 'node:util';
 import type { Image } from '../model/bundle.ts';
 import type { BootTime, RuntimeContainer, RuntimeImage } from '../model/image.ts';
 import { repositoryOf } from '../model/reference.ts';
@@ -153,7 +152,7 @@ export function soakAfter(
 export function soakAfterProof(soak: Soak, witnesses: readonly Witness[], at: BootTime): Soak {
   const before = soak.afterProof ?? soak;
   const { bootId, components } = soakAfter({ ...soak, ...before }, witnesses, at, soak.activatedAt);
-  if (isDeepStrictEqual({ bootId, components }, { bootId: before.bootId, components: before.components })) return soak;
+  if (JSON.stringify([bootId, components]) === JSON.stringify([before.bootId, before.components])) return soak;
   const disturbed = components.map((one) => ({ ...one, disturbedMs: at.uptimeMs }));
   return { ...soak, afterProof: { bootId, components: bootId === before.bootId ? components : disturbed } };
 }
