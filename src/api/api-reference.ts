@@ -16,7 +16,8 @@ import { type Fields, fieldsOf } from './wire-types.ts';
 
 const LIMITS = `A call whose arguments are longer than 8 KiB is refused with \`LimitsExceeded\`. Calls of each user
 but root get a tenth of a processor: calls beyond that wait, and are refused with \`LimitsExceeded\`
-when too many wait. A call that only reads and wants no answer is dropped.`;
+when too many wait. Senders take turns, one call each. A call that only reads and wants no answer is
+dropped, and so is one of a sender of whom 32 wait.`;
 
 /** The page `docs/dbus.md`, from the contract. */
 export function apiReference(): string {
