@@ -126,7 +126,8 @@ const PATTERNS: readonly (readonly [PullErrorCode, RegExp])[] = [
   ],
   [
     'runtime/unfit-image',
-    /unsupported media type|unsupported manifest format|no matching manifest for|max depth exceeded/i,
+    // With a media type behind it: a proxy says the same with status 415.
+    /(?<!415 )unsupported media type:? "?[\w.+-]+\/\w|unsupported manifest format|no matching manifest for|max depth exceeded/i,
   ],
   ['runtime/cancelled', /context canceled|because of no progress|pull progress timeout/i],
 ];

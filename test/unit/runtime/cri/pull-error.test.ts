@@ -153,6 +153,24 @@ const table: readonly [string, number, string, PullErrorCode][] = [
     'runtime/unfit-image',
   ],
   ['Docker, media type of a layer', 2, 'unsupported media type application/x-gzip', 'runtime/unfit-image'],
+  [
+    'Docker, media type of a layer, in quotes',
+    2,
+    'unsupported media type: "application/vnd.in-toto+json"',
+    'runtime/unfit-image',
+  ],
+  [
+    'containerd, a proxy that refuses the request',
+    2,
+    'failed to pull and unpack image "a": failed to resolve reference "a": unexpected status from HEAD request to https://proxy.example.com/v2/x/manifests/v1: 415 Unsupported Media Type',
+    'runtime/pull-failed',
+  ],
+  [
+    'Docker, a proxy that refuses the request',
+    2,
+    'error parsing HTTP 415 response body: 415 Unsupported Media Type text/html: "<html>"',
+    'runtime/pull-failed',
+  ],
   ['Docker, too many layers', 2, 'failed to register layer: max depth exceeded', 'runtime/unfit-image'],
   [
     'containerd, no progress (docs/runtime-facts.md, fact 20)',
