@@ -258,7 +258,7 @@ export const streamsSection = {
       type: oneOf(['keep', 'retire']),
       default: 'keep',
       about:
-        'What becomes of the images that the node came with, in the repositories that get tags by `tag_after_proof`. `keep`: they stay. `retire`: once a release is proven, those under newer versions are removed, and those under older ones as soon as `lifecycle.keep` releases are proven; until then the newest one stays as the fallback. An image stays that a container, even one that has ended, or a static pod uses, and so does one under a tag that is no version: it must begin with a digit, or with `v` and a digit. None is removed in the first 15 minutes after a boot. Needs `tag_after_proof`.',
+        'What becomes of the images that the node came with, in the repositories that get tags by `tag_after_proof`. `keep`: they stay. `retire`: once a release is proven, those under newer versions are removed, and those under older ones as soon as `lifecycle.keep` releases are proven; until then the newest one stays as the fallback. An image stays that a container, even one that has ended, or a static pod uses, and so does one under a tag that is no version: it must begin with a digit, or with `v` and a digit. The API server is not asked: the image of a CronJob that has no container on the node now does not count as used, unless a release has it. None is removed in the first 15 minutes after a boot. Needs `tag_after_proof`.',
     },
   },
 } satisfies Section;
