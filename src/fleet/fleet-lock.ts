@@ -35,9 +35,13 @@ const SETTLE_MS = 30_000;
 /** Of stickpin: another program on this node has a lock of its own. */
 const APPLICATION = Buffer.from('5b0f4c1c9f4e4a6c8d2f3e7a61c0b894', 'hex');
 
-/** 32 hex digits that do not show the machine id: `sd_id128_get_machine_app_specific(3)`. */
-export function lockClientId(machineId: string, application: Buffer = APPLICATION): string {
-  const id = createHmac('sha256', Buffer.from(machineId, 'hex')).update(application).digest().subarray(0, 16);
+/**
+ * 32 hex digits that do not show the machine id: `sd_id128_get_machine_app_specific(3)`, with the
+ * name of the host, since cloned disks have one machine id.
+ */
+export function lockClientId(machineId: string, hostName: string, application: Buffer = APPLICATION): string {
+  const hmac = createHmac('sha256', Buffer.from(machineId, 'hex')).update(application).update(hostName);
+  const id = hmac.digest().subarray(0, 16);
   // A UUID of version 4 and of the variant of RFC 9562.
   id.writeUInt8((id.readUInt8(6) & 0x0f) | 0x40, 6);
   id.writeUInt8((id.readUInt8(8) & 0x3f) | 0x80, 8);

@@ -137,7 +137,7 @@ function lockOf(settings: LockSettings, log: Log, report: () => OwnReport | unde
 /** A hash, or the name of the node where it has no machine id. */
 function lockId(): string {
   const { machineId } = nodeFacts();
-  return machineId === undefined ? nodeNameOfHost() : lockClientId(machineId);
+  return machineId === undefined ? nodeNameOfHost() : lockClientId(machineId, nodeNameOfHost());
 }
 
 /**

@@ -261,5 +261,8 @@ describe('the client of FleetLock', () => {
 
 it('names the node by a hash of its machine id, as sd_id128_get_machine_app_specific(3)', () => {
   const application = Buffer.from('033b1b9b264441fcaa173e9e5bf35c5a', 'hex');
-  expect(lockClientId('2e074e9b299c41a59923c51ae16f279b', application)).toBe('4d4a86c9c6644a479560ded5d19a30c5');
+  const machineId = '2e074e9b299c41a59923c51ae16f279b';
+  expect(lockClientId(machineId, '', application)).toBe('4d4a86c9c6644a479560ded5d19a30c5');
+  const cloned = ['worker-1', 'worker-2'].map((name) => lockClientId(machineId, name));
+  expect(new Set(cloned).size).toBe(2);
 });

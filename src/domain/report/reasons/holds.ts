@@ -269,8 +269,8 @@ export const HOLDS: { readonly [C in Code]: HoldEntry<DataOf<C>> } = {
   },
   'fleet/lock': {
     says: ({ server, why, isUnknown }, { name }) => ({
-      what: `it waits for the lock of ${name(server)}`,
-      more: isUnknown ? ': stickpin-fleet.service does not answer' : why === undefined ? '' : `: ${why}`,
+      what: `it waits for the lock of ${name(server)}${why === undefined ? '' : `: ${name(why)}`}`,
+      more: isUnknown ? ': stickpin-fleet.service does not answer' : '',
     }),
     remedy: (release) => `see 'systemctl status stickpin-fleet' and the FleetLock server; ${ANYWAY(release)}`,
   },
