@@ -1,7 +1,7 @@
 import * as v from 'valibot';
 import { type CallError, callError, type HistoryEvent } from './daemon.ts';
 import { type Child, el, foreign } from './dom.ts';
-import { alert, button, card, label, spinner, table } from './parts.ts';
+import { alert, button, card, empty, label, spinner, table } from './parts.ts';
 import { timeText } from './view.ts';
 
 /** Something that is loaded on demand. */
@@ -205,12 +205,17 @@ export function readFleet(): Promise<Fleet> {
 
 const MAX_NODES = 500;
 
+/** With which `stickpin fleet status` ends where `fleet.enabled` is false. */
+const NO_FLEET = 'fleet/off';
+
 export function fleet(view: Loaded<Fleet>): Child {
   const { value } = view;
   return card(
     'Fleet',
     [button('Refresh', view.load)],
-    state(view, 'The nodes are read …'),
+    view.fault?.code === NO_FLEET
+      ? empty('This node is not in a fleet', 'To join it to others, see docs/fleet.md.')
+      : state(view, 'The nodes are read …'),
     value?.apiTrouble === undefined ? undefined : alert('warning', 'The Kubernetes API', foreign(value.apiTrouble)),
     value?.peers.flatMap(({ name, trouble }) =>
       trouble === undefined ? [] : [alert('warning', foreign(name), foreign(trouble))],

@@ -64,4 +64,11 @@ declare const cockpit: {
   readonly location: CockpitLocation;
   addEventListener(type: 'locationchanged', listener: () => void): void;
   readonly hidden: boolean;
+  /** pkg/lib/notifications.ts: `page_status` is the icon of this page in the menu. */
+  readonly transport: {
+    control(
+      command: 'notify',
+      options: { readonly page_status: { readonly type: string; readonly title: string } | null },
+    ): void;
+  };
 };

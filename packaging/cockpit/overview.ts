@@ -46,10 +46,23 @@ function headline(report: StatusReport, requests: Requests): Child {
       tone,
       [foreign(title), code === undefined ? undefined : el('span', { class: 'sp-code' }, foreign(code))],
       el('p', { role: 'status' }, foreign(text)),
+      el('div', { class: 'sp-buttons' }, ...awaited(report, requests)),
       transfer && bar(transfer),
       transfer && el('div', { class: 'sp-buttons' }, button('Cancel the preload', requests.cancel)),
     ),
   );
+}
+
+/** What an administrator does as planned. */
+function awaited({ waitsForAdmin = [], bundles }: StatusReport, requests: Requests): readonly Child[] {
+  const named = new Set(waitsForAdmin.map(({ bundle }) => bundle));
+  return bundles
+    .filter(({ name, version }) => named.has(`${name}@${version}`))
+    .map((one) =>
+      one.phase === 'ready'
+        ? button(`Activate ${titleOf(one)}`, () => requests.activate(one), 'pf-m-primary')
+        : button(`Approve ${titleOf(one)}`, () => requests.approve(one), 'pf-m-primary'),
+    );
 }
 
 function bar({ percent, text, images }: NonNullable<ReturnType<typeof transferOf>>): Child {

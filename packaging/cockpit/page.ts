@@ -20,7 +20,7 @@ type Tab = keyof typeof TABS;
 
 /** The page: tabs over what the daemon says. */
 class Page {
-  private readonly daemon = new Daemon(() => this.render());
+  private readonly daemon = new Daemon(() => this.follow());
   private readonly requests = new Requests(
     this.daemon,
     () => this.report,
@@ -38,6 +38,8 @@ class Page {
   /** What the daemon said of the last request, until another tab is opened. */
   private answer = '';
   private opened: Tab | undefined;
+  private isLive = false;
+  private status = '';
 
   constructor(private readonly host: HTMLElement) {}
 
@@ -68,10 +70,35 @@ class Page {
     if (this.tab !== this.opened) {
       this.opened = this.tab;
       this.answer = '';
-      if (this.tab === 'history') this.events.load();
-      if (this.tab === 'fleet') this.nodes.load();
+      this.load();
     }
     this.render();
+  }
+
+  private load(): void {
+    if (this.tab === 'history' && this.isLive) this.events.load();
+    if (this.tab === 'fleet') this.nodes.load();
+  }
+
+  /** A tab that was opened before the daemon answered is loaded once it does. */
+  private follow(): void {
+    const isLive = this.daemon.known.kind === 'live';
+    const isNew = isLive && !this.isLive;
+    this.isLive = isLive;
+    if (isNew) this.load();
+    this.showStatus();
+    this.render();
+  }
+
+  /** The icon beside the page in Cockpit's menu, and the line in Health. */
+  private showStatus(): void {
+    const { advice } = this.report ?? {};
+    const type = { 'call-support': 'error', 'plug-in': 'warning' }[advice?.action as string];
+    const code = advice?.code === undefined ? '' : ` (${advice.code})`;
+    const status = type === undefined ? null : { type, title: `stickpin: ${advice?.words}${code}` };
+    if (JSON.stringify(status) === this.status) return;
+    this.status = JSON.stringify(status);
+    cockpit.transport.control('notify', { page_status: status });
   }
 
   private render(): void {
@@ -137,9 +164,11 @@ class Page {
   private content(): Child {
     if (this.tab === 'doctor') return doctor(this.checks, this.download);
     if (this.tab === 'fleet') return fleet(this.nodes);
-    if (this.tab === 'history') return history(this.events, this.shownEvents, (shown) => this.showEvents(shown));
+    if (this.tab === 'history' && (this.isLive || this.events.value !== undefined))
+      return history(this.events, this.shownEvents, (shown) => this.showEvents(shown));
     const { report } = this;
     if (report === undefined) return this.missing();
+    if (this.tab === 'history') return undefined;
     if (this.tab === 'overview') return overview(report, this.requests);
     const [, shown] = cockpit.location.path;
     return releases(report, this.requests, shown, (id) =>

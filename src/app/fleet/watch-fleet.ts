@@ -13,7 +13,7 @@ const FLEET_UNIT = 'stickpin-fleet.service';
 
 function fleetOff(): AppError {
   return new AppError({
-    code: 'fleet/unreachable',
+    code: 'fleet/off',
     message: "fleet.enabled is false on this node: set it, then run 'systemctl enable --now stickpin-fleet.service'",
     disposition: 'reject',
   });

@@ -45,6 +45,9 @@ describe.runIf(have('root', 'dbus-daemon', ...cockpitNeeds))('the page in Cockpi
     daemon.harness.plug((await make('4.13.7', 7)).path);
     await session.shows(/ocp 4\.13\.7 is loaded/);
     await session.picture('ready');
+    await session.click('Activate ocp 4.13.7');
+    await session.shows(/Activate this release\?/);
+    await session.inDialog('Cancel');
   });
 
   it('activates after a question, which the keyboard can answer', async () => {
@@ -95,7 +98,7 @@ describe.runIf(have('root', 'dbus-daemon', ...cockpitNeeds))('the page in Cockpi
     ['releases', /Update graph of ocp/],
     ['history', /rollback/],
     ['doctor', /Report for support/],
-    ['fleet', /Nodes|not done/],
+    ['fleet', /Nodes|not in a fleet/],
   ])('has nothing that axe objects to, in light and dark, on a wide and a narrow screen: %s', async (tab, text) => {
     await session.go(tab);
     await session.shows(text);
@@ -125,6 +128,15 @@ describe.runIf(have('root', 'dbus-daemon', ...cockpitNeeds))('the page in Cockpi
     await session.inDialog('Cancel');
     await daemon.serve();
     await session.shows(/^(?!.*The daemon does not run)/s);
+  });
+
+  it('shows the history after a reload, and that the node is in no fleet', async () => {
+    await session.go('history');
+    await session.page.reload();
+    await session.shows(/ocp 4\.13\.7 .* is proven|Activation of ocp 4\.13\.7/);
+    await session.go('fleet');
+    await session.shows(/This node is not in a fleet/);
+    expect(await session.findings()).toEqual([]);
   });
 
   it('did nothing that its content security policy refuses', () => {
