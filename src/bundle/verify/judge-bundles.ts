@@ -1,4 +1,5 @@
 import { refuseAdoption } from '../../domain/adoption/adoption.ts';
+import { KnownBundles } from '../../domain/adoption/floors.ts';
 import { bundleName, type VerifiedBundle } from '../../domain/model/bundle.ts';
 import type { FoundBundle } from '../../domain/model/medium.ts';
 import type { Fault } from '../../domain/model/reason.ts';
@@ -112,8 +113,8 @@ export function refusedTogether(found: readonly BundleOnStick[], now: number): R
     const { arch, name } = bundle.payload;
     if (adopted.some((one) => one.bundle.bundleId === bundle.bundleId)) continue;
     const ofArch = adopted.filter((one) => one.bundle.payload.arch === arch);
-    const bundles = ofArch.map((one) => one.bundle);
-    const reason = refuseAdoption(bundle, { bundles, arch, now, clockSynchronised: true });
+    const known = new KnownBundles(ofArch.map((one) => one.bundle));
+    const reason = refuseAdoption(bundle, { known, arch, now, clockSynchronised: true });
     const ofStream = isRelease(bundle)
       ? ofArch.filter((one) => one.bundle.payload.name === name && isRelease(one.bundle))
       : [];

@@ -5,7 +5,7 @@ import type { BundleId } from '../model/digest.ts';
 import { schemeOf } from '../model/version.ts';
 import { currentRelease, isProven, isRolledBack, isTwin, keptBundles } from '../release/recorded-phase.ts';
 import type { Policy } from '../settings/settings.ts';
-import type { StoredBundle } from '../state/state.ts';
+import { ofStream, type StoredBundle } from '../state/state.ts';
 import { type Milestone, type PathRelease, type Position, routeOf, type StreamPath } from './stream-path.ts';
 
 export interface PathsInput {
@@ -45,10 +45,9 @@ export function placeIn(path: StreamPath, bundle: StoredBundle): PathRelease {
 
 function readPath(stream: string, input: PathsInput): PlannedPath {
   const { policy } = input;
-  const releases = input.releases.filter(({ payload }) => payload.name === stream);
-  const arriving = input.arriving.filter(
-    ({ bundleId, payload }) => payload.name === stream && releases.every((known) => known.bundleId !== bundleId),
-  );
+  const releases = ofStream(input.releases, stream);
+  const known = new Set(releases.map(({ bundleId }) => bundleId));
+  const arriving = ofStream(input.arriving, stream).filter(({ bundleId }) => !known.has(bundleId));
   const configured = policy.streams[stream]?.current;
   const position = positionOf(releases, input.running, configured);
   const path: StreamPath = {
@@ -57,7 +56,7 @@ function readPath(stream: string, input: PathsInput): PlannedPath {
     position,
     floor: Math.max(0, ...releases.flatMap((one) => (one.activatedAt === undefined ? [] : [sequenceOf(one)]))),
     releases: [
-      ...releases.map((release) => storedRelease(release, releases, position, input.withdrawn)),
+      ...storedReleases(releases, position, input.withdrawn),
       ...arriving.map((bundle) => ({ ...releaseOf(bundle), isLate: true })),
     ].sort((a, b) => a.sequence - b.sequence),
     milestones: milestonesOf(input.speakers, stream),
@@ -69,22 +68,22 @@ function readPath(stream: string, input: PathsInput): PlannedPath {
   return { ...path, route: routeOf({ ...path, position: proven }) };
 }
 
-function storedRelease(
-  release: StoredBundle,
+function storedReleases(
   releases: readonly StoredBundle[],
   position: Position | undefined,
   withdrawn: ReadonlySet<BundleId> = new Set(),
-): PathRelease {
+): PathRelease[] {
   const since = releases.find(({ bundleId }) => bundleId === position?.id)?.activatedAt ?? 0;
-  return {
+  const rolledBack = Map.groupBy(releases.filter(isRolledBack), ({ payload }) => payload.version);
+  return releases.map((release) => ({
     ...releaseOf(release),
     sequence: sequenceOf(release),
-    isDenied: isDenied(release, releases),
+    isDenied: isDenied(release, rolledBack.get(release.payload.version) ?? []),
     isWithdrawn: withdrawn.has(release.bundleId),
     isLate: release.adoptedAt > since,
     // The last activated release that does not run yet is still on its way.
     wasActivated: release.activatedAt !== undefined && !(position?.source === 'running' && isLast(release, releases)),
-  };
+  }));
 }
 
 function isLast(release: StoredBundle, releases: readonly StoredBundle[]): boolean {
@@ -202,9 +201,9 @@ export function milestonesOf(bundles: readonly Speaker[], stream: string): Reado
 }
 
 function speakersOf(bundles: readonly Speaker[], stream: string): Speaker[] {
-  return bundles
-    .filter(({ payload }) => payload.name === stream)
-    .sort((a, b) => sequenceOf(a) - sequenceOf(b) || a.payload.sequence - b.payload.sequence);
+  return [...ofStream(bundles, stream)].sort(
+    (a, b) => sequenceOf(a) - sequenceOf(b) || a.payload.sequence - b.payload.sequence,
+  );
 }
 
 /** A reset of the stream cancels the advisories of all bundles before it. */

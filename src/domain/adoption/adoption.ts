@@ -8,16 +8,22 @@ import { fitsScheme } from '../model/version.ts';
 import type { Floors } from '../state/release-record.ts';
 import type { StoredBundle } from '../state/state.ts';
 import { type Approvals, isApproved, needsApproval, type Revocations, rejectionOf } from '../trust/approval.ts';
-import { authoritiesOf, outsideScope, plainSigners, type Role, signersLeftIn } from '../trust/role.ts';
+import {
+  authoritiesOf,
+  outsideScope,
+  plainSigners,
+  type Role,
+  type SignedBundle,
+  signersLeftIn,
+} from '../trust/role.ts';
 import { isRelease, type TrustInForce } from '../trust/trust-in-force.ts';
-import { CREATED_AHEAD_MS, floorsNow, NO_FLOORS, streamScheme } from './floors.ts';
+import { CREATED_AHEAD_MS, floorsNow, type KnownBundles } from './floors.ts';
 
 export interface AdoptionContext {
-  readonly bundles: readonly StoredBundle[];
+  readonly known: KnownBundles;
   readonly arch: string;
   readonly now: number;
   readonly clockSynchronised: boolean;
-  readonly floors?: Floors;
   /** `update.allow_downgrade`; default false. */
   readonly allowDowngrade?: boolean;
   /** `trust.max_sequence_step`; 0: any. Default 0. */
@@ -34,11 +40,6 @@ export interface AdoptionContext {
 export function isClaim({ contents }: VerifiedBundle, unclaimed: ReadonlySet<string>): boolean {
   const pinned = contents.images.filter((image) => image.pin);
   return pinned.length > 0 && pinned.every(({ reference }) => unclaimed.has(reference));
-}
-
-/** The floor of a stream (docs/decisions/trust.md). Activation raises it, adoption does not. */
-export function sequenceFloor(bundles: readonly StoredBundle[], stream: string, floors: Floors = NO_FLOORS): number {
-  return floorsNow(floors, bundles).sequences.get(stream) ?? 0;
 }
 
 /**
@@ -64,9 +65,9 @@ function refuseArch({ payload }: VerifiedBundle, { arch }: AdoptionContext): Ado
 }
 
 /** Bundle format, "Versions": the first release on the node settles the scheme of the stream. */
-function refuseVersion(found: VerifiedBundle, { bundles }: AdoptionContext): AdoptionReason | undefined {
+function refuseVersion(found: VerifiedBundle, { known }: AdoptionContext): AdoptionReason | undefined {
   const { payload } = found;
-  const scheme = isRelease(found) ? streamScheme(bundles, payload.name) : undefined;
+  const scheme = isRelease(found) ? known.stream(payload.name).scheme : undefined;
   if (scheme === undefined) return undefined;
   const isOther = payload.versionScheme !== undefined && payload.versionScheme !== scheme;
   if (!isOther && fitsScheme(payload.version, scheme)) return undefined;
@@ -74,17 +75,17 @@ function refuseVersion(found: VerifiedBundle, { bundles }: AdoptionContext): Ado
 }
 
 /** Bundle format, `update.base`. An unknown base is checked when it is needed. */
-function refuseBase({ payload }: VerifiedBundle, { bundles }: AdoptionContext): AdoptionReason | undefined {
-  const base = bundles.find(({ bundleId }) => bundleId === payload.update?.base);
+function refuseBase({ payload }: VerifiedBundle, { known }: AdoptionContext): AdoptionReason | undefined {
+  const { base: baseId } = payload.update ?? {};
+  const base = baseId && known.get(baseId);
   if (base === undefined || base.payload.name === payload.name) return undefined;
   return { code: 'bundle/base', data: { bundle: labelOf(payload), base: labelOf(base.payload) } };
 }
 
 /** Bundle format, `sequence`. */
 function refuseSequence({ payload }: VerifiedBundle, context: AdoptionContext): AdoptionReason | undefined {
-  const { bundles, floors, allowDowngrade } = context;
-  if (allowDowngrade === true) return undefined;
-  const floor = sequenceFloor(bundles, payload.name, floors);
+  if (context.allowDowngrade === true) return undefined;
+  const { floor } = context.known.stream(payload.name);
   const { sequence } = payload;
   if (sequence >= floor) return undefined;
   return { code: 'bundle/sequence', data: { kind: 'below-floor', bundle: labelOf(payload), sequence, floor } };
@@ -106,28 +107,21 @@ export function sequencesOf(bundles: readonly StoredBundle[], floors: Floors): R
  * the same stick do not raise the limit, so that one stick can't climb.
  */
 function refuseStep({ payload }: VerifiedBundle, context: AdoptionContext): AdoptionReason | undefined {
-  const { bundles, floors, maxSequenceStep = 0, stepFrom } = context;
+  const { known, maxSequenceStep = 0, stepFrom } = context;
   const { name, sequence } = payload;
-  const own = bundles.filter((known) => known.payload.name === name && known.resetAt === undefined);
-  const known = own.map((one) => one.payload.sequence);
-  const highest = Math.max(sequenceFloor(bundles, name, floors), ...known);
+  const { floor, lowest, ...stream } = known.stream(name);
+  const highest = Math.max(floor, stream.highest);
   if (maxSequenceStep === 0 || highest === 0) return undefined;
-  const from = stepFrom === undefined ? highest : (stepFrom.get(name) ?? Math.min(highest, ...known));
+  const from = stepFrom === undefined ? highest : (stepFrom.get(name) ?? Math.min(highest, lowest));
   if (sequence - from <= maxSequenceStep) return undefined;
   const data = { kind: 'step', bundle: labelOf(payload), sequence, highest: from, step: maxSequenceStep } as const;
   return { code: 'bundle/sequence', data };
 }
 
 /** Bundle format, `sequence`: another bundle has the same sequence. */
-function refuseTwin({ bundleId, payload }: VerifiedBundle, { bundles }: AdoptionContext): AdoptionReason | undefined {
-  const twin = bundles.find(
-    (known) =>
-      known.resetAt === undefined &&
-      known.payload.name === payload.name &&
-      known.payload.sequence === payload.sequence &&
-      known.bundleId !== bundleId,
-  );
-  if (twin === undefined) return undefined;
+function refuseTwin({ bundleId, payload }: VerifiedBundle, { known }: AdoptionContext): AdoptionReason | undefined {
+  const twin = known.stream(payload.name).bySequence.get(payload.sequence);
+  if (twin === undefined || twin.bundleId === bundleId) return undefined;
   return {
     code: 'bundle/sequence',
     data: {
@@ -143,8 +137,7 @@ function refuseTwin({ bundleId, payload }: VerifiedBundle, { bundles }: Adoption
 
 /** Bundle format, `created` and `expires`. Only a synchronised clock refuses a future `created`. */
 function refuseTimes({ payload }: VerifiedBundle, context: AdoptionContext): AdoptionReason | undefined {
-  const { newestCreated } = floorsNow(context.floors ?? NO_FLOORS, context.bundles);
-  const now = Math.max(context.now, newestCreated.get(payload.name) ?? 0);
+  const now = Math.max(context.now, context.known.stream(payload.name).newestCreated);
   if (payload.expires !== undefined && Date.parse(payload.expires) <= now) {
     return { code: 'bundle/expired', data: { bundle: labelOf(payload), expires: payload.expires } };
   }
@@ -251,6 +244,9 @@ function withoutLeft(
 
 export type Withdrawal = PhaseOf & { readonly reason: TrustReason };
 
+/** A known bundle, or what is left of a forgotten one. */
+type JudgedBundle = SignedBundle & Pick<StoredBundle, 'bundleId' | 'readyAt'>;
+
 interface SignersInForce {
   readonly revocations: Revocations;
   readonly roles?: readonly Role[];
@@ -265,7 +261,7 @@ interface SignersInForce {
  * are wrong, only rejections and revocations end trust.
  */
 export function withdrawalOf(
-  bundle: StoredBundle,
+  bundle: JudgedBundle,
   inForce: SignersInForce,
   approvals: Approvals,
 ): Withdrawal | undefined {
@@ -285,13 +281,13 @@ export function withdrawalOf(
 }
 
 /** Whether only a person's approval is missing: the signatures of the bundle still hold. */
-export function awaitsPerson(bundle: StoredBundle, inForce: SignersInForce, { policy }: Approvals): boolean {
+export function awaitsPerson(bundle: JudgedBundle, inForce: SignersInForce, { policy }: Approvals): boolean {
   const approved = { bundleId: bundle.bundleId, verdict: 'approved', at: 0 } as const;
   return withdrawalOf(bundle, inForce, { policy, verdicts: [approved] }) === undefined;
 }
 
 /** Wrong settings may name another folder, without the roles in which a key was revoked. */
-function isLostBySettings({ signerKeyIds = [] }: StoredBundle, { code }: TrustReason, inForce: SignersInForce) {
+function isLostBySettings({ signerKeyIds = [] }: JudgedBundle, { code }: TrustReason, inForce: SignersInForce) {
   if (inForce.facts?.keepsOnly !== true || (code !== 'trust/role' && code !== 'trust/threshold')) return false;
   const revoked = [...inForce.revocations.keyIds, ...(inForce.trust?.revoked ?? []).map(({ keyId }) => keyId)];
   return signerKeyIds.every((keyId) => !revoked.includes(keyId));
@@ -299,7 +295,7 @@ function isLostBySettings({ signerKeyIds = [] }: StoredBundle, { code }: TrustRe
 
 /** Signers without recorded ids can't be matched with revocations. */
 function lostSignature(
-  stored: StoredBundle,
+  stored: JudgedBundle,
   { revocations, roles = [] }: SignersInForce,
   threshold: number,
 ): TrustReason | undefined {
@@ -320,7 +316,7 @@ function lostSignature(
   return lostRole(stored, roles, revocations) ?? { code: 'trust/threshold', data: { bundle, signedBy, threshold } };
 }
 
-function lostRole(stored: StoredBundle, roles: readonly Role[], revocations: Revocations): TrustReason | undefined {
+function lostRole(stored: JudgedBundle, roles: readonly Role[], revocations: Revocations): TrustReason | undefined {
   const [first] = stored.signerRoles ?? [];
   if (first === undefined) return undefined;
   const about = { bundle: labelOf(stored.payload), signedBy: stored.signedBy, role: first.role };

@@ -1,7 +1,10 @@
+import { onceFor } from '../../platform/once-for.ts';
+import type { VerifiedBundle } from '../model/bundle.ts';
+import type { BundleId } from '../model/digest.ts';
 import type { NodeFacts } from '../model/machine.ts';
 import { schemeOf, type VersionScheme } from '../model/version.ts';
 import type { Floors } from '../state/release-record.ts';
-import type { StoredBundle } from '../state/state.ts';
+import { ofStream, type StoredBundle } from '../state/state.ts';
 import { isRelease } from '../trust/trust-in-force.ts';
 
 export const NO_FLOORS: Floors = { sequences: new Map(), newestCreated: new Map(), areLost: false };
@@ -128,16 +131,14 @@ export function streamClockFault(
   { payload }: Pick<StoredBundle, 'payload'>,
   { bundles, now, facts, clockSynchronised }: ClockContext,
 ): ClockFault | undefined {
-  return clockFault(now, facts.builtAt, newestCreated(bundles, payload.name), clockSynchronised);
+  return clockFault(now, facts.builtAt, newestCreated(ofStream(bundles, payload.name)), clockSynchronised);
 }
 
 /** Milliseconds since the epoch. Bundles from before a reset of the stream don't count. */
-function newestCreated(bundles: readonly StoredBundle[], stream: string): number | undefined {
-  const times = bundles.flatMap(({ payload, resetAt }) =>
-    payload.name === stream && resetAt === undefined ? [Date.parse(payload.created)] : [],
-  );
+const newestCreated = onceFor((own: readonly StoredBundle[]): number | undefined => {
+  const times = own.flatMap(({ payload, resetAt }) => (resetAt === undefined ? [Date.parse(payload.created)] : []));
   return times.length === 0 ? undefined : Math.max(...times);
-}
+});
 
 /**
  * The first release settles the scheme of a stream (bundle format, "Versions"). Notices don't
@@ -146,8 +147,72 @@ function newestCreated(bundles: readonly StoredBundle[], stream: string): number
  * @param bundles in the order of adoption
  */
 export function streamScheme(bundles: readonly StoredBundle[], stream: string): VersionScheme | undefined {
-  const releases = bundles.filter((known) => isRelease(known) && known.payload.name === stream);
+  const releases = ofStream(bundles, stream).filter(isRelease);
   return schemeOf(releases.map(({ payload }) => payload));
+}
+
+type Known = VerifiedBundle & Pick<StoredBundle, 'activatedAt' | 'resetAt'>;
+
+/** What the known bundles of one stream say about a further one. */
+class KnownStream {
+  /** As {@link streamScheme}. */
+  scheme: VersionScheme | undefined;
+  /** Without bundles from before a reset of the stream. */
+  readonly bySequence = new Map<number, Known>();
+  highest = 0;
+  lowest = Number.POSITIVE_INFINITY;
+
+  /**
+   * @param floor an activation raises it, an adoption does not (docs/decisions/trust.md)
+   * @param newestCreated milliseconds since the epoch
+   */
+  constructor(
+    public floor: number,
+    public newestCreated: number,
+  ) {}
+
+  add(bundle: Known): void {
+    const { payload, activatedAt, resetAt } = bundle;
+    const { sequence } = payload;
+    if (isRelease(bundle)) this.scheme ??= schemeOf([payload]);
+    if (resetAt !== undefined) return;
+    if (!this.bySequence.has(sequence)) this.bySequence.set(sequence, bundle);
+    if (activatedAt !== undefined) this.floor = Math.max(this.floor, sequence);
+    this.newestCreated = Math.max(this.newestCreated, Date.parse(payload.created));
+    this.highest = Math.max(this.highest, sequence);
+    this.lowest = Math.min(this.lowest, sequence);
+  }
+}
+
+/** INVARIANT: a question costs the same, however many bundles are known. */
+export class KnownBundles {
+  private readonly streams = new Map<string, KnownStream>();
+  private readonly byId = new Map<BundleId, Known>();
+
+  /** @param bundles in the order of adoption */
+  constructor(
+    bundles: readonly StoredBundle[],
+    private readonly floors: Floors = NO_FLOORS,
+  ) {
+    for (const bundle of bundles) this.add(bundle);
+  }
+
+  get(bundleId: BundleId): VerifiedBundle | undefined {
+    return this.byId.get(bundleId);
+  }
+
+  stream(name: string): Readonly<KnownStream> {
+    const { sequences, newestCreated } = this.floors;
+    return this.streams.get(name) ?? new KnownStream(sequences.get(name) ?? 0, newestCreated.get(name) ?? 0);
+  }
+
+  add(bundle: Known): void {
+    const { name } = bundle.payload;
+    const stream = this.stream(name);
+    this.streams.set(name, stream);
+    stream.add(bundle);
+    this.byId.set(bundle.bundleId, bundle);
+  }
 }
 
 /** How far a `created` may be ahead of a synchronised clock (bundle format, `created`). */

@@ -9,6 +9,7 @@ import type { Policy } from '../settings/settings.ts';
 import type { Memory } from '../state/memory.ts';
 import { approvalsIn, type Observed, type Stored } from '../state/state.ts';
 import { admit, admitUnapproved, isClaim, sequencesOf } from './adoption.ts';
+import { KnownBundles } from './floors.ts';
 
 export interface FoundOn {
   readonly medium: Medium;
@@ -72,6 +73,8 @@ export function sortUnknown(
   const adoptions: Adoption[] = [];
   const awaiting: Awaiting[] = [];
   const approvals = approvalsIn(stored, policy);
+  const counted = new KnownBundles(stored.bundles, floors);
+  const past = new Set(stored.past?.map(({ bundleId }) => bundleId));
   const arrivals = arrivalsOf(observed, before, sequencesOf(stored.bundles, floors));
   for (const { medium, found: bundle } of found) {
     const where = { mediumId: medium.mediumId, label: medium.label };
@@ -90,21 +93,20 @@ export function sortUnknown(
       continue;
     }
     const { bundleId, payload } = bundle.bundle;
-    if (known.has(bundleId) || adoptions.some((adoption) => adoption.found.bundle.bundleId === bundleId)) continue;
-    const adopting = adoptions.map((adoption) => ({ ...adoption.found.bundle, adoptedAt: observed.now }));
+    if (known.has(bundleId) || counted.get(bundleId) !== undefined) continue;
     const context = defined({
       ...observed,
       stepFrom: arrivals.get(medium.mediumId)?.sequences,
-      floors,
       maxSequenceStep: policy.trust.max_sequence_step,
-      bundles: [...stored.bundles, ...adopting],
+      known: counted,
       allowDowngrade: policy.update.allow_downgrade,
       unclaimed,
-      wasAdopted: stored.past?.some((past) => past.bundleId === bundleId),
+      wasAdopted: past.has(bundleId),
     });
     const admission = admit(bundle.bundle, context, approvals, medium.label);
     switch (admission.kind) {
       case 'adopt':
+        counted.add(bundle.bundle);
         adoptions.push({ ...where, found: bundle, isClaim: isClaim(bundle.bundle, unclaimed) });
         break;
       case 'refuse':

@@ -1,3 +1,4 @@
+import { onceFor } from '../../platform/once-for.ts';
 import { type RollOutState, rollOutState, turnRelease } from '../activation/fleet-gate.ts';
 import type { GateContext } from '../activation/gate.ts';
 import { type ActivationHold, judgeGates } from '../activation/gates.ts';
@@ -42,7 +43,7 @@ import { foreignTag } from '../release/tags.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { BadBlob } from '../state/checks.ts';
 import type { Memory, TaskFailure } from '../state/memory.ts';
-import { approvalsIn, type Observed, type Stored, type StoredBundle } from '../state/state.ts';
+import { approvalsIn, type Observed, ofStream, type Stored, type StoredBundle } from '../state/state.ts';
 import { derivePhase } from './derive-phase.ts';
 
 export interface BundleAssessment extends PhaseOf, ImageSupply, ActivationVerdict {
@@ -240,7 +241,8 @@ function factsOf(
   const sources = isTrusted
     ? supplyImages(bundle, absentImages, { supply, presentLayers, online: context.policy.preload.online })
     : NO_SUPPLY;
-  const base = stored.bundles.find((other) => isBaseOf(other, bundle));
+  const isDelta = bundle.payload.update?.base !== undefined;
+  const base = isDelta ? stored.bundles.find((other) => isBaseOf(other, bundle)) : undefined;
   const lacking = lackingOfBaseIn(bundle, absentImages, sources, context);
   const seen = { bundle, ...images, presentLayers, carriers, failures, localBlobs };
   const isKnown = observed.runtime.kind === 'reachable' && !isRetired(bundle);
@@ -288,10 +290,15 @@ function noRoomToTake(facts: BundleFacts, { runtime, now }: Observed): Reason | 
 }
 
 export function carriersOf({ bundleId }: StoredBundle, all: readonly FoundOn[]): readonly Carrier[] {
-  return all.flatMap(({ medium, found }) =>
-    found.kind === 'verified' && found.bundle.bundleId === bundleId ? [{ medium, found }] : [],
-  );
+  return carriersIn(all).get(bundleId) ?? [];
 }
+
+const carriersIn = onceFor((all: readonly FoundOn[]) =>
+  Map.groupBy(
+    all.flatMap(({ medium, found }) => (found.kind === 'verified' ? [{ medium, found }] : [])),
+    ({ found }) => found.bundle.bundleId,
+  ),
+);
 
 /** Layers that a delta leaves to its base and that nothing has. */
 function lackingOfBaseIn(
@@ -395,9 +402,12 @@ function isWanted(bundle: StoredBundle, { bundles, path }: ActivationContext): b
   if (bundle.activationRequestedAt !== undefined) return isRequested(bundle, bundles);
   if (bundle.activatedAt !== undefined) return false;
   if (path.allowDowngrade && placeIn(path, bundle).isLate === true) return true;
-  const others = bundles.filter((other) => other.payload.name === bundle.payload.name && other !== bundle);
-  return others.every((other) => other.activatedAt === undefined || sequenceOf(other) < sequenceOf(bundle));
+  return activatedIn(ofStream(bundles, bundle.payload.name)).every((other) => sequenceOf(other) < sequenceOf(bundle));
 }
+
+const activatedIn = onceFor((own: readonly StoredBundle[]) =>
+  own.filter(({ activatedAt }) => activatedAt !== undefined),
+);
 
 /** `configFault` counts only where no other trouble is known. */
 function troublesOf(bundle: StoredBundle, failures: readonly TaskFailure[], configFault: Reason | undefined) {

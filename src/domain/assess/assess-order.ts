@@ -29,11 +29,10 @@ export function assessOrder(
   paths: StreamPaths,
   policy: Policy,
 ): OrderAssessment {
-  const streams = new Set(entries.map(({ bundle }) => bundle.payload.name));
+  const arriving = Map.groupBy(adoptions, ({ found }) => found.bundle.payload.name);
   const next = new Map(
-    [...streams].flatMap((stream) => {
-      const own = entries.filter(({ bundle }) => bundle.payload.name === stream);
-      const found = nextOf(own, adoptions, pathOf(paths, stream), policy);
+    [...Map.groupBy(entries, ({ bundle }) => bundle.payload.name)].flatMap(([stream, own]) => {
+      const found = nextOf(own, arriving.get(stream) ?? [], pathOf(paths, stream), policy);
       return found === undefined ? [] : [[stream, found] as const];
     }),
   );

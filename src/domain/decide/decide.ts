@@ -9,7 +9,7 @@ import { type DocumentCheckDue, type DocumentCheckPlan, documentCheckDue } from 
 import { type PullCheckDue, type PullTest, pullCheckDue } from '../release/pulls.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { Effect } from '../state/effect.ts';
-import type { Memory } from '../state/memory.ts';
+import { isKept, type Memory } from '../state/memory.ts';
 import type { Observed } from '../state/state.ts';
 import { planPulls } from './pull-plan.ts';
 import {
@@ -155,8 +155,7 @@ function adoptionEffects({ media }: Observed, { keeping }: Memory, { adoptions }
   const busy = new Set(media.flatMap(({ mediumId, isBusy }) => (isBusy ? [mediumId] : [])));
   return adoptions.flatMap(({ mediumId, found }): Effect[] => {
     const about = { bundleId: found.bundle.bundleId, mediumId };
-    const kept = keeping.get(about.bundleId);
-    if (kept !== undefined && kept.done === kept.total) return [{ kind: 'adopt-bundle', ...about }];
+    if (isKept(keeping.get(about.bundleId))) return [{ kind: 'adopt-bundle', ...about }];
     return busy.has(mediumId) ? [] : [{ kind: 'keep-documents', ...about }];
   });
 }
@@ -192,8 +191,9 @@ function pinEffects(
 ): { effects: Effect[]; wakeAt: number | undefined } {
   if (pins.isUncertain) return { effects: [], wakeAt: undefined };
   const references = uniqueSorted([...pins.claimed, ...pins.unclaimed]);
+  const rendered = new Set(observed.runtime.kind === 'reachable' ? observed.runtime.renderedPins : []);
   const unpinned = uniqueSorted([
-    ...bundles.flatMap((entry) => notHolding(entry, observed)),
+    ...bundles.flatMap((entry) => notHolding(entry, observed, rendered)),
     ...unclaimedNotHolding(pins.unclaimed, observed),
   ]).join('\n');
   const ask = (force: boolean): Effect => ({ kind: 'apply-pins', references, unpinned, force });
@@ -214,10 +214,10 @@ function beforeMirrors(effect: Effect): Effect {
 function notHolding(
   { bundle, phase, absentImages, unpinnedImages }: BundleAssessment,
   { runtime }: Observed,
+  rendered: ReadonlySet<string>,
 ): string[] {
   if (runtime.kind !== 'reachable' || phase === 'retired') return [];
   const absent = new Set(absentImages);
-  const rendered = new Set(runtime.renderedPins);
   const unpinned = new Set(unpinnedImages);
   return bundle.contents.images
     .filter((image) => image.pin && !absent.has(image))

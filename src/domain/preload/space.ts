@@ -100,7 +100,7 @@ function withoutPart(layer: Layer, { layerParts }: Observed): Layer {
  */
 function layersToTake({ contents }: StoredBundle, { runtime }: Observed, pulling: ReadonlySet<string>) {
   const { layers, artifacts = [] } = contents;
-  if (runtime.kind !== 'reachable' || !takesArtifacts(runtime)) return [];
+  if (artifacts.length === 0 || runtime.kind !== 'reachable' || !takesArtifacts(runtime)) return [];
   const has = new Set([...pulling, ...runtime.images.flatMap(({ repoDigests }) => repoDigests)]);
   return artifactLayers({ layers, images: [], artifacts: artifacts.filter(({ reference }) => !has.has(reference)) });
 }

@@ -1,3 +1,4 @@
+import { onceFor } from '../../platform/once-for.ts';
 import type { Image } from '../model/bundle.ts';
 import type { BootTime, RuntimeContainer, RuntimeImage } from '../model/image.ts';
 import { repositoryOf } from '../model/reference.ts';
@@ -55,21 +56,35 @@ export function componentsById({ contents }: StoredBundle, ids: ImageIds): Reado
   );
 }
 
+const idsIn = onceFor((bundles: readonly StoredBundle[]) => onceFor((ids: ImageIds) => holdersIn(bundles, ids)));
+
+/** The activated releases that have each image, by its reference and by its id. */
+function holdersIn(bundles: readonly StoredBundle[], ids: ImageIds): ReadonlyMap<string, readonly StoredBundle[]> {
+  const holders = new Map<string, StoredBundle[]>();
+  for (const bundle of keptBundles(bundles).filter(({ activatedAt }) => activatedAt !== undefined)) {
+    for (const { reference } of bundle.contents.images) {
+      for (const name of [reference, ids.of(reference) ?? '']) {
+        const known = holders.get(name);
+        if (known === undefined) holders.set(name, [bundle]);
+        else known.push(bundle);
+      }
+    }
+  }
+  return holders;
+}
+
 /** Bundles with exactly the same images don't count as others. */
 export function distinguishingIds(
   bundle: StoredBundle,
   bundles: readonly StoredBundle[],
   ids: ImageIds,
 ): ReadonlySet<string> {
-  const others = keptBundles(bundles).filter(
-    (other) => other.bundleId !== bundle.bundleId && other.activatedAt !== undefined && !isTwin(bundle, other),
-  );
-  const shared = new Set(
-    others.flatMap(({ contents }) => contents.images.flatMap(({ reference }) => [reference, ids.of(reference) ?? ''])),
-  );
+  const holders = idsIn(bundles)(ids);
+  const isShared = (name: string) =>
+    (holders.get(name) ?? []).some((other) => other.bundleId !== bundle.bundleId && !isTwin(bundle, other));
   const own = bundle.contents.images.flatMap(({ reference }) => {
     const id = ids.of(reference);
-    return id === undefined || shared.has(reference) || shared.has(id) ? [] : [id];
+    return id === undefined || isShared(reference) || isShared(id) ? [] : [id];
   });
   return new Set(own);
 }

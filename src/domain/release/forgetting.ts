@@ -1,10 +1,10 @@
 import { withdrawalOf } from '../adoption/adoption.ts';
 import { sequenceOf, streamScheme } from '../adoption/floors.ts';
 import { allIn } from '../model/bundle.ts';
-import type { BundleId } from '../model/digest.ts';
+import type { BundleId, Digest } from '../model/digest.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { Memory } from '../state/memory.ts';
-import { approvalsIn, type Observed, type Stored, type StoredBundle } from '../state/state.ts';
+import { approvalsIn, type Observed, ofStream, type Stored, type StoredBundle } from '../state/state.ts';
 import { isRelease } from '../trust/trust-in-force.ts';
 import { imageIds } from './evidence.ts';
 import { currentRelease, isRetired, isRolledBack, keptBundles } from './recorded-phase.ts';
@@ -65,7 +65,6 @@ export function forgettable({ observed, memory, stored, pins, policy, whole }: F
     const references = allIn(bundle.contents).map(({ reference }) => reference);
     const own = new Set(references.map((reference) => ids.of(reference)));
     const tags = [...tagGoalsOf(bundle), ...goalsAfterProof(bundle, policy.streams)];
-    const others = bundles.filter((other) => other !== bundle);
     return (
       !plugged.has(bundle.bundleId) &&
       isTrustSettled(withdrawalOf(bundle, observed, approvals)?.reason.code) &&
@@ -73,15 +72,22 @@ export function forgettable({ observed, memory, stored, pins, policy, whole }: F
       !isBaseInNeed(bundle, bundles) &&
       references.every((reference) => isShared(reference) || !isLeft(reference)) &&
       tags.every(({ tag }) => ids.of(tag) === undefined || !own.has(ids.of(tag))) &&
-      ownArtifactLayers([bundle], others).every(({ digest }) => !localBlobs.has(digest)) &&
       isReliable(bundle.payload.name, bundles, whole) &&
       isReplaced(bundle, bundles) &&
-      streamScheme(others, bundle.payload.name) === streamScheme(bundles, bundle.payload.name) &&
-      ownsNoTag(bundle, bundles)
+      ownsNoTag(bundle, bundles) &&
+      isSpare(bundle, bundles, localBlobs)
     );
   };
   const oldestFirst = [...over].sort((a, b) => (a.retiredAt ?? 0) - (b.retiredAt ?? 0));
   return oldestFirst.slice(0, -KEPT_RETIRED).find(isOver)?.bundleId;
+}
+
+/** The scheme of versions stays, and no copies of its artifacts are left. */
+function isSpare(bundle: StoredBundle, bundles: readonly StoredBundle[], localBlobs: ReadonlySet<Digest>): boolean {
+  const { name } = bundle.payload;
+  const others = bundles.filter((other) => other !== bundle);
+  if (streamScheme(others, name) !== streamScheme(bundles, name)) return false;
+  return ownArtifactLayers([bundle], others).every(({ digest }) => !localBlobs.has(digest));
 }
 
 /** Only a decision ends trust for good; a missing role or a threshold may be set right. */
@@ -95,9 +101,8 @@ function isReplaced(bundle: StoredBundle, bundles: readonly StoredBundle[]): boo
   if (activatedAt === undefined) return true;
   const current = currentRelease(bundles, payload.name);
   if (current === undefined || isRolledBack(current) || (current.activatedAt ?? 0) <= activatedAt) return false;
-  const isHigher = (other: StoredBundle) =>
-    other.payload.name === payload.name && other.activatedAt !== undefined && sequenceOf(other) > sequenceOf(bundle);
-  return bundle.resetAt !== undefined || bundles.some(isHigher);
+  const isHigher = (other: StoredBundle) => other.activatedAt !== undefined && sequenceOf(other) > sequenceOf(bundle);
+  return bundle.resetAt !== undefined || ofStream(bundles, payload.name).some(isHigher);
 }
 
 /** Otherwise a tag would go back to an older release. */

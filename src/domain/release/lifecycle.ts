@@ -4,7 +4,7 @@ import type { Policy } from '../settings/settings.ts';
 import type { LifecycleFinding } from '../state/effect.ts';
 import type { Memory } from '../state/memory.ts';
 import type { Soak } from '../state/release-record.ts';
-import type { Observed, Stored, StoredBundle } from '../state/state.ts';
+import { type Observed, ofStream, type Stored, type StoredBundle } from '../state/state.ts';
 import {
   type ContainerView,
   imageIds,
@@ -186,12 +186,8 @@ function takeOvers(stored: Stored, whole: Whole, policy: Policy): LifecycleFindi
   return unprovenReleases(stored)
     .filter((bundle) => !wasActive(bundle) && whole.has(bundle.bundleId))
     .flatMap((bundle): LifecycleFinding[] => {
-      const twin = keptBundles(stored.bundles).find(
-        (other) =>
-          other.payload.name === bundle.payload.name &&
-          isTwin(bundle, other) &&
-          !isRolledBack(other) &&
-          (other.provenAt !== undefined || wasActive(other)),
+      const twin = keptBundles(ofStream(stored.bundles, bundle.payload.name)).find(
+        (other) => isTwin(bundle, other) && !isRolledBack(other) && (other.provenAt !== undefined || wasActive(other)),
       );
       if (twin === undefined) return [];
       const isTwinKept = isProtected(twin, policy.lifecycle) || !hasSameArtifacts(bundle, twin);

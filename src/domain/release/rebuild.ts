@@ -1,4 +1,5 @@
 import { admit } from '../adoption/adoption.ts';
+import { KnownBundles } from '../adoption/floors.ts';
 import type { VerifiedBundle } from '../model/bundle.ts';
 import type { BundleId } from '../model/digest.ts';
 import type { RuntimeImage } from '../model/image.ts';
@@ -95,13 +96,8 @@ function refusalOf(
 ): Reason | undefined {
   const { verdicts, rejectedNames = [] } = stored;
   const approvals = { policy: policy.trust, verdicts, rejectedNames };
-  const known = {
-    ...observed,
-    floors,
-    bundles: [...stored.bundles, ...rebuilt.map((one) => one.bundle)],
-    wasAdopted: true,
-  };
-  const admission = admit(bundle, known, approvals, place);
+  const known = new KnownBundles([...stored.bundles, ...rebuilt.map((one) => one.bundle)], floors);
+  const admission = admit(bundle, { ...observed, known, wasAdopted: true }, approvals, place);
   return admission.kind === 'adopt' ? undefined : admission.reason;
 }
 

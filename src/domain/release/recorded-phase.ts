@@ -1,7 +1,8 @@
+import { onceFor } from '../../platform/once-for.ts';
 import { bundleName, type Image } from '../model/bundle.ts';
 import type { Phase } from '../model/condition.ts';
 import type { BundleId } from '../model/digest.ts';
-import type { Stored, StoredBundle } from '../state/state.ts';
+import { ofStream, type Stored, type StoredBundle } from '../state/state.ts';
 
 export type ReachedPhase = Extract<Phase, 'ready' | 'activated' | 'active' | 'proven' | 'superseded' | 'retired'>;
 
@@ -15,9 +16,13 @@ export function keptBundles(bundles: readonly StoredBundle[]): readonly StoredBu
   return bundles.filter((bundle) => !isRetired(bundle));
 }
 
+const byName = onceFor((bundles: readonly StoredBundle[]) =>
+  Map.groupBy(bundles, ({ payload }) => bundleName(payload)),
+);
+
 /** The bundles of `name@version` that are not retired, else the last one. */
 export function bundlesCalled(bundles: readonly StoredBundle[], name: string): readonly StoredBundle[] {
-  const named = bundles.filter((bundle) => bundleName(bundle.payload) === name);
+  const named = byName(bundles).get(name) ?? [];
   const kept = keptBundles(named);
   return kept.length > 0 ? kept : named.slice(-1);
 }
@@ -28,13 +33,18 @@ export function commandName({ bundleId, payload }: StoredBundle, bundles: readon
   return bundlesCalled(bundles, name).every((other) => other.bundleId === bundleId) ? name : bundleId;
 }
 
+const newestOf = onceFor((own: readonly StoredBundle[]) => ({
+  activated: newest(keptBundles(own), (bundle) => bundle.activatedAt),
+  proven: newest(keptBundles(own), (bundle) => bundle.provenAt),
+}));
+
 /** The kept release of a stream that was activated last: its tags are in force. */
 export function currentRelease(bundles: readonly StoredBundle[], stream: string): StoredBundle | undefined {
-  return newest(keptBundles(bundles), stream, (bundle) => bundle.activatedAt);
+  return newestOf(ofStream(bundles, stream)).activated;
 }
 
 export function lastProven(bundles: readonly StoredBundle[], stream: string): StoredBundle | undefined {
-  return newest(keptBundles(bundles), stream, (bundle) => bundle.provenAt);
+  return newestOf(ofStream(bundles, stream)).proven;
 }
 
 /** Whether its present activation, not an earlier one, has been proven. */
@@ -105,12 +115,11 @@ function runsNow({ soak }: StoredBundle): boolean {
 
 function newest(
   bundles: readonly StoredBundle[],
-  stream: string,
   timeOf: (bundle: StoredBundle) => number | undefined,
 ): StoredBundle | undefined {
   let found: StoredBundle | undefined;
   for (const bundle of bundles) {
-    if (bundle.payload.name !== stream || timeOf(bundle) === undefined) continue;
+    if (timeOf(bundle) === undefined) continue;
     if (found === undefined || (timeOf(bundle) ?? 0) >= (timeOf(found) ?? 0)) found = bundle;
   }
   return found;

@@ -1,3 +1,4 @@
+import { onceFor } from '../../platform/once-for.ts';
 import { sequenceOf, streamClockFault } from '../adoption/floors.ts';
 import { allIn, bundleName } from '../model/bundle.ts';
 import type { BundleId } from '../model/digest.ts';
@@ -25,8 +26,12 @@ export function isBaseOf({ bundleId, payload: { name } }: StoredBundle, { payloa
 
 /** Whether an incomplete delta builds on it: only images of the base have its missing layers. */
 export function isBaseInNeed(base: StoredBundle, bundles: readonly StoredBundle[]): boolean {
-  return keptBundles(bundles).some((delta) => delta.readyAt === undefined && isBaseOf(base, delta));
+  return waitingDeltas(bundles).some((delta) => isBaseOf(base, delta));
 }
+
+const waitingDeltas = onceFor((bundles: readonly StoredBundle[]) =>
+  keptBundles(bundles).filter(({ readyAt, payload }) => readyAt === undefined && payload.update?.base !== undefined),
+);
 
 export function isWanted({ activationRequestedAt = 0, activatedAt = 0 }: StoredBundle): boolean {
   return activationRequestedAt > activatedAt;
@@ -113,15 +118,17 @@ const SPARE_TAGS_MS = 24 * 60 * 60_000;
  * stored names by digest (docs/runtime-facts.md, facts 8 and 10). Uses of the tags are not
  * considered.
  */
-export function spareTags(
-  bundle: StoredBundle,
+export function spareTagsIn(
   now: number,
   { images, ids, stored, policy: { streams }, unclaimed = [] }: RemovalContext,
-): readonly string[] {
+): (bundle: StoredBundle) => readonly string[] {
   const { bundles, pulledByUs = new Set() } = stored;
-  const { activatedAt, retiredAt = 0, removeImages } = bundle;
-  if (!isRetired(bundle) || removeImages !== true || activatedAt === undefined) return [];
-  if (Math.abs(now - retiredAt) >= SPARE_TAGS_MS) return [];
+  const isLate = (bundle: StoredBundle) =>
+    isRetired(bundle) &&
+    bundle.removeImages === true &&
+    bundle.activatedAt !== undefined &&
+    Math.abs(now - (bundle.retiredAt ?? 0)) < SPARE_TAGS_MS;
+  if (!bundles.some(isLate)) return () => [];
   const namesItsImage = ({ tag, reference }: TagGoal) => ids.of(tag) === ids.of(reference) && ids.of(tag) !== undefined;
   const kept = keptBundles(bundles).flatMap(tagGoalsOf).filter(namesItsImage);
   const needed = new Set(kept.map(({ tag }) => ids.of(tag)));
@@ -133,10 +140,13 @@ export function spareTags(
     ({ imageId, pinned }) => pinned && needed.has(imageId) && !others.has(imageId) && pulled.has(imageId),
   );
   const stayingIds = new Set<string | undefined>(staying.map(({ imageId }) => imageId));
-  const afterProof = bundle.provenAt === undefined ? [] : goalsAfterProof(bundle, streams);
-  return [...tagGoalsOf(bundle), ...afterProof]
-    .filter((goal) => namesItsImage(goal) && stayingIds.has(ids.of(goal.tag)) && !claimed.has(goal.tag))
-    .map(({ tag }) => tag);
+  return (bundle) => {
+    if (!isLate(bundle)) return [];
+    const afterProof = bundle.provenAt === undefined ? [] : goalsAfterProof(bundle, streams);
+    return [...tagGoalsOf(bundle), ...afterProof]
+      .filter((goal) => namesItsImage(goal) && stayingIds.has(ids.of(goal.tag)) && !claimed.has(goal.tag))
+      .map(({ tag }) => tag);
+  };
 }
 
 /** By then the kubelet has started its pods after a boot. */

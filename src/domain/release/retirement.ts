@@ -3,7 +3,7 @@ import type { LifecycleFinding } from '../state/effect.ts';
 import type { Observed, Stored, StoredBundle } from '../state/state.ts';
 import type { ContainerView } from './evidence.ts';
 import { isRetired, keptBundles } from './recorded-phase.ts';
-import { removableIds, spareTags, surplusBundles, withoutPodImages, withoutUsed } from './retention.ts';
+import { removableIds, spareTagsIn, surplusBundles, withoutPodImages, withoutUsed } from './retention.ts';
 import { ownArtifactLayers, roomFor, type ShortOfSpace, spareReleases } from './room.ts';
 import { isRunning } from './running-releases.ts';
 import type { Shares } from './shares.ts';
@@ -71,10 +71,11 @@ export function removals(view: ContainerView): LifecycleFinding[] {
   // What a person gave up, or what was never complete, goes whatever remains.
   const isFree = ({ payload, isGivenUp, readyAt }: StoredBundle) =>
     isGivenUp === true || readyAt === undefined || isReliable(payload.name, bundles, view.whole);
+  const spareOf = withSpareTags(view);
   const byBundle = new Map(withRemovals(view).map(({ bundle, images }) => [bundle, images]));
   return bundles.filter(isFree).flatMap((bundle): LifecycleFinding[] => {
     const images = (byBundle.get(bundle) ?? []).filter(({ imageId }) => !taken.has(imageId));
-    const tags = withSpareTags(bundle, view).filter((tag) => !taken.has(tag));
+    const tags = spareOf(bundle).filter((tag) => !taken.has(tag));
     for (const name of [...images.map(({ imageId }) => imageId), ...tags]) taken.add(name);
     if (images.length + tags.length === 0) return [];
     return [{ kind: 'removable', bundleId: bundle.bundleId, images, ...(tags.length > 0 && { tags }) }];
@@ -94,10 +95,11 @@ function withRemovals({ observed: { runtime }, stored, policy, containers, ids, 
   });
 }
 
-function withSpareTags(bundle: StoredBundle, view: ContainerView): readonly string[] {
+function withSpareTags(view: ContainerView): (bundle: StoredBundle) => readonly string[] {
   const { observed, stored, policy, ids, unclaimed } = view;
   const { runtime, now } = observed;
   // Removed images come first, so that one event names both.
-  if (runtime.kind !== 'reachable' || isUnpinning(observed, stored)) return [];
-  return withoutPodImages(spareTags(bundle, now, { images: runtime.images, ids, stored, policy, unclaimed }), view);
+  if (runtime.kind !== 'reachable' || isUnpinning(observed, stored)) return () => [];
+  const spareOf = spareTagsIn(now, { images: runtime.images, ids, stored, policy, unclaimed });
+  return (bundle) => withoutPodImages(spareOf(bundle), view);
 }

@@ -3,7 +3,7 @@ import { labelOf, type ReleaseReason } from '../model/reason.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { LifecycleFinding } from '../state/effect.ts';
 import type { Soak } from '../state/release-record.ts';
-import type { StoredBundle } from '../state/state.ts';
+import { ofStream, type StoredBundle } from '../state/state.ts';
 import { type ContainerView, componentNames, componentsById, imageIdOf, isAttested } from './evidence.ts';
 import { currentIds, isProven, isRequested, isRolledBack, isTwin, keptBundles, wasActive } from './recorded-phase.ts';
 
@@ -103,9 +103,14 @@ function after(
 
 /** The last known good one first. Rolled back ones need a person's request. */
 function releasesBefore(bundle: StoredBundle, bundles: readonly StoredBundle[]): readonly StoredBundle[] {
-  return keptBundles(bundles)
-    .filter((older) => older.bundleId !== bundle.bundleId && older.payload.name === bundle.payload.name)
-    .filter((older) => older.activatedAt !== undefined && !isTwin(bundle, older) && !isRolledBack(older))
+  return keptBundles(ofStream(bundles, bundle.payload.name))
+    .filter(
+      (older) =>
+        older.bundleId !== bundle.bundleId &&
+        older.activatedAt !== undefined &&
+        !isTwin(bundle, older) &&
+        !isRolledBack(older),
+    )
     .sort((a, b) => (b.provenAt ?? 0) - (a.provenAt ?? 0));
 }
 
@@ -147,10 +152,7 @@ export function rollbackReason(
 
 /** Undefined when its activation is done, or when something else was activated since. */
 function goesBackTo({ payload, rolledBackAt = 0 }: StoredBundle, bundles: readonly StoredBundle[]) {
-  return bundles.find(
-    (other) =>
-      other.payload.name === payload.name &&
-      (other.activationRequestedAt ?? 0) > rolledBackAt &&
-      isRequested(other, bundles),
+  return ofStream(bundles, payload.name).find(
+    (other) => (other.activationRequestedAt ?? 0) > rolledBackAt && isRequested(other, bundles),
   );
 }

@@ -6,7 +6,7 @@ import type { Policy } from '../settings/settings.ts';
 import type { LifecycleFinding } from '../state/effect.ts';
 import type { TagGiven } from '../state/memory.ts';
 import type { Soak } from '../state/release-record.ts';
-import type { Observed, Stored, StoredBundle } from '../state/state.ts';
+import { type Observed, ofStream, type Stored, type StoredBundle } from '../state/state.ts';
 import {
   type ContainerView,
   componentsById,
@@ -17,7 +17,7 @@ import {
   type Witness,
 } from './evidence.ts';
 import { currentRelease, keptBundles, unprovenReleases } from './recorded-phase.ts';
-import { removableIds, spareTags, surplusBundles, withoutUses } from './retention.ts';
+import { removableIds, spareTagsIn, surplusBundles, withoutUses } from './retention.ts';
 import { isContainerCheckDue, isListTime } from './rollback.ts';
 import { proofGoals } from './tag-goals.ts';
 
@@ -42,12 +42,8 @@ export function isRunning(bundle: StoredBundle, { stored: { bundles }, container
 
 /** While an older release runs, this one does not yet. */
 export function isOtherOfStreamRunning({ bundleId, payload }: StoredBundle, view: ContainerView): boolean {
-  return keptBundles(view.stored.bundles).some(
-    (other) =>
-      other.bundleId !== bundleId &&
-      other.payload.name === payload.name &&
-      other.activatedAt !== undefined &&
-      isRunning(other, view),
+  return keptBundles(ofStream(view.stored.bundles, payload.name)).some(
+    (other) => other.bundleId !== bundleId && other.activatedAt !== undefined && isRunning(other, view),
   );
 }
 
@@ -83,7 +79,8 @@ export function needsContainers(
   }
   const context = { images: runtime.images, ids: imageIds(runtime.images), stored, policy };
   if ([...removableIds(context).values()].some((imageIds) => imageIds.length > 0)) return true;
-  return stored.bundles.some((bundle) => withoutUses(spareTags(bundle, observed.now, context), observed).length > 0);
+  const spareOf = spareTagsIn(observed.now, context);
+  return stored.bundles.some((bundle) => withoutUses(spareOf(bundle), observed).length > 0);
 }
 
 function mayReplace(bundles: readonly StoredBundle[], streams: Policy['streams']): boolean {

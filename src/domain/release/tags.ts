@@ -1,4 +1,5 @@
 import { defined } from '../../platform/defined.ts';
+import { onceFor } from '../../platform/once-for.ts';
 import type { BundleId, Digest } from '../model/digest.ts';
 import type { RuntimeImage, RuntimeObservation } from '../model/image.ts';
 import { labelOf, type Reason, type ReleaseReason } from '../model/reason.ts';
@@ -6,8 +7,8 @@ import { repositoryOf } from '../model/reference.ts';
 import { type Lacking, lackingCount } from '../preload/supply.ts';
 import type { Policy } from '../settings/settings.ts';
 import { isWaiting, type Memory, type TagGiven } from '../state/memory.ts';
-import type { Observed, Stored, StoredBundle } from '../state/state.ts';
-import { hasBegun, isRetired, isRolledBack } from './recorded-phase.ts';
+import { type Observed, ofStream, type Stored, type StoredBundle } from '../state/state.ts';
+import { hasBegun, isRetired, isRolledBack, keptBundles } from './recorded-phase.ts';
 import { type LocalImage, localImages, type ProofGoal, proofGoals, type TagGoal, tagGoalsOf } from './tag-goals.ts';
 import type { Whole } from './whole.ts';
 
@@ -93,8 +94,8 @@ export function tagOwners(
     restored.has(one) === restored.has(other) ? (one.activatedAt ?? 0) < (other.activatedAt ?? 0) : restored.has(one);
   const owners = new Map<string, StoredBundle>();
   for (const stream of new Set(bundles.map(({ payload }) => payload.name))) {
-    const activated = bundles
-      .filter(({ payload, activatedAt }) => payload.name === stream && activatedAt !== undefined)
+    const activated = ofStream(bundles, stream)
+      .filter(({ activatedAt }) => activatedAt !== undefined)
       .sort((a, b) => (a.activatedAt ?? 0) - (b.activatedAt ?? 0));
     for (const [tag, claims] of claimsByTag(activated, tagsOf)) {
       const owner = ownerOf(claims, withdrawn);
@@ -347,23 +348,27 @@ export interface TagConflict {
  * or superseded: the way back to it must stay open.
  */
 export function foreignTag(bundle: StoredBundle, bundles: readonly StoredBundle[]): TagConflict | undefined {
-  const holders = bundles.filter((other) => other.payload.name !== bundle.payload.name && holdsAgainst(other, bundle));
-  if (holders.length === 0) return undefined;
-  const wanted = tagsOf(bundle);
-  for (const holder of holders) {
-    for (const [tag, digest] of tagsOf(holder)) {
-      const own = wanted.get(tag);
-      if (own !== undefined && own !== digest) return { tag, holder };
-    }
-  }
-  return undefined;
+  const conflicts = [...tagsOf(bundle)].flatMap(([tag, digest]) =>
+    (heldTagsIn(bundles).get(tag) ?? []).filter(
+      ({ holder, held }) =>
+        held !== digest && holder.payload.name !== bundle.payload.name && holdsAgainst(holder, bundle),
+    ),
+  );
+  return conflicts.sort((a, b) => a.at - b.at)[0];
 }
+
+const heldTagsIn = onceFor((bundles: readonly StoredBundle[]) => {
+  const all = keptBundles(bundles).filter((holder) => holder.activatedAt !== undefined || hasBegun(holder));
+  const held = all.flatMap((holder) => [...tagsOf(holder)].map(([tag, digest]) => ({ tag, holder, held: digest })));
+  return Map.groupBy(
+    held.map((one, at) => ({ ...one, at })),
+    ({ tag }) => tag,
+  );
+});
 
 /** Of two begun activations the first one continues: neither waits for the other. */
 function holdsAgainst(holder: StoredBundle, other: StoredBundle): boolean {
-  if (isRetired(holder)) return false;
   if (holder.activatedAt !== undefined) return true;
-  if (!hasBegun(holder)) return false;
   if (!hasBegun(other)) return true;
   return order(holder) < order(other) || (order(holder) === order(other) && holder.bundleId < other.bundleId);
 }

@@ -18,7 +18,7 @@ import { activationKey, pullToCheck, releasesInForce } from '../release/pulls.ts
 import { currentIds, isProven, isRetired, isRolledBack } from '../release/recorded-phase.ts';
 import type { PullCheckEnd } from '../state/checks.ts';
 import type { Memory } from '../state/memory.ts';
-import type { Observed, StoredBundle } from '../state/state.ts';
+import { bundlesIn, type Observed, type StoredBundle } from '../state/state.ts';
 import { heldReason } from './hold-text.ts';
 import { withShortDigests } from './names.ts';
 import { reasonText } from './reasons/reason-text.ts';
@@ -56,7 +56,7 @@ export function judgeConditions(
   memory: Memory,
   { bundles, life }: Assessment,
 ): ReadonlyMap<BundleAssessment, readonly ConditionVerdict[]> {
-  const current = currentIds(bundles.map(({ bundle }) => bundle));
+  const current = currentIds(bundlesIn(bundles));
   return new Map(
     bundles.map((entry) => {
       const subject = { entry, observed, memory, life, isCurrent: current.has(entry.bundle.bundleId) };

@@ -6,7 +6,7 @@ import type { Medium } from '../model/medium.ts';
 import type { BundleLabel } from '../model/reason.ts';
 import { commandName } from '../release/recorded-phase.ts';
 import { isFolder } from '../state/memory.ts';
-import type { StoredBundle } from '../state/state.ts';
+import { bundlesIn, type StoredBundle } from '../state/state.ts';
 
 /** How the names in a text are written: whole in a message, short in a STATUS line. */
 export interface Names {
@@ -95,10 +95,7 @@ export function hasNamesake(bundle: StoredBundle, bundles: KeptBundles): boolean
 }
 
 export function commandNameAmong(bundle: StoredBundle, bundles: KeptBundles): string {
-  return commandName(
-    bundle,
-    bundles.map((entry) => entry.bundle),
-  );
+  return commandName(bundle, bundlesIn(bundles));
 }
 
 /**

@@ -11,7 +11,10 @@ export type Effect =
   | { readonly kind: 'mount-medium'; readonly mediumId: MediumId }
   /** Find and judge the bundles of a mounted medium, also after a change of the trusted keys. */
   | { readonly kind: 'read-medium'; readonly mediumId: MediumId }
-  /** Keep documents and attachments on the node's own disk, before the adoption. */
+  /**
+   * Keep documents and attachments on the node's own disk, before the adoption; also those of the
+   * next bundles of the medium.
+   */
   | { readonly kind: 'keep-documents'; readonly bundleId: BundleId; readonly mediumId: MediumId }
   /** Record a verified bundle, whose documents are kept, in the database. */
   | { readonly kind: 'adopt-bundle'; readonly bundleId: BundleId; readonly mediumId: MediumId }

@@ -10,6 +10,10 @@ export interface Kept {
   readonly total: number;
 }
 
+export function isKept(kept: Kept | undefined): boolean {
+  return kept !== undefined && kept.done === kept.total;
+}
+
 /** A long effect that runs beside the loop. */
 export type RunningTask =
   | {

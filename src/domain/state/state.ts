@@ -1,3 +1,4 @@
+import { onceFor } from '../../platform/once-for.ts';
 import type { FleetView } from '../fleet/node-status.ts';
 import type { Pause } from '../fleet/pause.ts';
 import type { Sightings } from '../fleet/sightings.ts';
@@ -35,6 +36,23 @@ export interface Stored {
   /** Of other nodes, as they were written last. Default none. */
   readonly sightings?: Sightings;
 }
+
+interface OfStream {
+  readonly payload: Pick<VerifiedBundle['payload'], 'name'>;
+}
+
+const byStream = onceFor((all: readonly OfStream[]) => Map.groupBy(all, ({ payload }) => payload.name));
+
+const NONE: readonly never[] = [];
+
+/** Those of one stream, in their order. The cost does not grow with the number of streams. */
+export function ofStream<T extends OfStream>(all: readonly T[], stream: string): readonly T[] {
+  return (byStream(all).get(stream) as readonly T[] | undefined) ?? NONE;
+}
+
+export const bundlesIn = onceFor((entries: readonly { readonly bundle: StoredBundle }[]) =>
+  entries.map(({ bundle }): StoredBundle => bundle),
+);
 
 export function approvalsIn(
   { verdicts, rejectedNames = [] }: Pick<Stored, 'verdicts' | 'rejectedNames'>,

@@ -1,5 +1,5 @@
 import { assertNever } from '../../platform/app-error.ts';
-import type { Contents, Payload, VerifiedBundle } from '../model/bundle.ts';
+import type { Image, Payload, VerifiedBundle } from '../model/bundle.ts';
 import { repositoryOf } from '../model/reference.ts';
 import { hasRotation, type Revocations } from './approval.ts';
 
@@ -32,7 +32,7 @@ export function isRoleName(text: string): boolean {
 
 interface ScopedBundle {
   readonly payload: Pick<Payload, 'name'>;
-  readonly contents: Pick<Contents, 'images' | 'artifacts'>;
+  readonly contents: { readonly [Kind in 'images' | 'artifacts']?: readonly Pick<Image, 'reference' | 'tags'>[] };
 }
 
 export type OutsideScope =
@@ -52,7 +52,7 @@ export function coversRepository({ repositories }: Pick<Role, 'repositories'>, r
 export function outsideScope(role: Role, { payload, contents }: ScopedBundle): OutsideScope | undefined {
   const stream = payload.name;
   if (!coversStream(role, stream)) return { kind: 'stream', stream };
-  for (const { reference, tags } of [...contents.images, ...(contents.artifacts ?? [])]) {
+  for (const { reference, tags } of [...(contents.images ?? []), ...(contents.artifacts ?? [])]) {
     const repository = [reference, ...tags].map(repositoryOf).find((name) => !coversRepository(role, name));
     if (repository !== undefined) return { kind: 'repository', stream, repository };
   }
@@ -91,7 +91,9 @@ export interface SignatureRules {
   readonly revocations: Revocations;
 }
 
-type SignedBundle = Pick<VerifiedBundle, 'payload' | 'contents' | 'signedBy' | 'signerKeyIds' | 'signerRoles'>;
+export interface SignedBundle extends ScopedBundle, Pick<VerifiedBundle, 'signedBy' | 'signerKeyIds' | 'signerRoles'> {
+  readonly payload: Pick<Payload, 'name' | 'version' | 'trust'>;
+}
 
 /**
  * The plain keys when enough of them signed it, and each role of which enough keys signed it and

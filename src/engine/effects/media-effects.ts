@@ -4,7 +4,7 @@ import type { Attachment } from '../../domain/model/bundle.ts';
 import type { BundleId, Digest } from '../../domain/model/digest.ts';
 import type { MediumId } from '../../domain/model/medium.ts';
 import { isRetired } from '../../domain/release/recorded-phase.ts';
-import type { Kept } from '../../domain/state/memory.ts';
+import { isKept, type Kept } from '../../domain/state/memory.ts';
 import { NO_ROTATION } from '../../domain/trust/approval.ts';
 import { AppError } from '../../platform/app-error.ts';
 import { inOrder } from '../../platform/async/concurrency.ts';
@@ -28,7 +28,7 @@ export function mediaExecutors(context: EffectContext): Executors<'mount-medium'
 
 function runInParallel(
   { mediaJobs, recorder }: EffectContext,
-  effect: EffectOf<'mount-medium' | 'read-medium' | 'keep-documents'>,
+  effect: EffectOf<'mount-medium' | 'read-medium'>,
   assessment: Assessment,
   work: (signal: AbortSignal) => Promise<void>,
 ): void {
@@ -52,22 +52,33 @@ async function keepDocumentsOn(context: EffectContext, mediumId: MediumId, signa
  */
 export function adoptionExecutors(context: EffectContext): Executors<'keep-documents' | 'adopt-bundle'> {
   return {
-    'keep-documents': (effect, assessment) =>
-      runInParallel(context, effect, assessment, (signal) =>
-        keepForAdoption(context, effect.bundleId, assessment, signal),
-      ),
+    'keep-documents': (effect, assessment) => keepForAdoptions(context, effect, assessment),
     'adopt-bundle': ({ bundleId }, assessment) => adopt(context, bundleId, assessment),
   };
 }
 
-async function keepForAdoption(
-  context: EffectContext,
-  bundleId: BundleId,
-  assessment: Assessment,
-  signal: AbortSignal,
-): Promise<void> {
-  const found = adoptionOf(bundleId, assessment)?.found;
-  if (found === undefined) return;
+/** For so long a medium keeps documents without a round, which judges its bundles again. */
+const KEEP_MS = 1_000;
+
+/** One after the other, since each round costs as much as there are bundles. */
+function keepForAdoptions(context: EffectContext, effect: EffectOf<'keep-documents'>, assessment: Assessment): void {
+  const { mediaJobs, recorder, clock } = context;
+  const { mediumId } = effect;
+  const own = assessment.adoptions.filter((adoption) => adoption.mediumId === mediumId);
+  let { bundleId } = effect;
+  const work = async (signal: AbortSignal) => {
+    const startedAt = clock.monotonic();
+    for (const { found } of own.slice(own.findIndex((one) => one.found.bundle.bundleId === bundleId))) {
+      bundleId = found.bundle.bundleId;
+      if (!isKept(context.keeping.get(bundleId))) await keepForAdoption(context, found, signal);
+      if (clock.monotonic() - startedAt >= KEEP_MS) return;
+    }
+  };
+  mediaJobs.start(mediumId, work, (error) => recorder.recordFailure({ ...effect, bundleId }, assessment, error));
+}
+
+async function keepForAdoption(context: EffectContext, found: Adoption['found'], signal: AbortSignal): Promise<void> {
+  const { bundleId } = found.bundle;
   try {
     await context.signedBundles.keep(bundleId, signal);
     await keepDocuments(found, context, signal, (kept) => void context.keeping.set(bundleId, kept));

@@ -13,7 +13,7 @@ import type { LifecycleAssessment } from '../../release/lifecycle.ts';
 import { currentIds, isRolledBack } from '../../release/recorded-phase.ts';
 import type { Memory } from '../../state/memory.ts';
 import type { ComponentSoak } from '../../state/release-record.ts';
-import type { Observed, StoredBundle } from '../../state/state.ts';
+import { bundlesIn, type Observed, type StoredBundle } from '../../state/state.ts';
 import { heldReason, holdClause, shownHolds } from '../hold-text.ts';
 import { withCommands } from '../names.ts';
 import { shownReason } from '../reasons/reason-text.ts';
@@ -29,11 +29,10 @@ export function releaseReports(
   now: number,
 ): BundleReport[] {
   const trusted = trustedBundles(assessment);
-  const bundles = assessment.bundles.map(({ bundle }) => bundle);
+  const bundles = bundlesIn(assessment.bundles);
   const current = currentIds(bundles);
-  const streams = new Map(
-    assessment.bundles.map(({ bundle: { payload } }) => [payload.name, effectiveAdvisories(trusted, payload.name)]),
-  );
+  const names = new Set(bundles.map(({ payload }) => payload.name));
+  const streams = new Map([...names].map((name) => [name, effectiveAdvisories(trusted, name)]));
   return assessment.bundles.map((entry) => {
     const { name, version } = entry.bundle.payload;
     const { bundleId } = entry.bundle;

@@ -1,4 +1,5 @@
 import { defined } from '../../../platform/defined.ts';
+import { onceFor } from '../../../platform/once-for.ts';
 import { formatCount } from '../../../platform/sizes.ts';
 import type { ActivationHold } from '../../activation/gates.ts';
 import { sequenceOf } from '../../adoption/floors.ts';
@@ -7,10 +8,10 @@ import type { BundleAssessment } from '../../assess/assess-bundle.ts';
 import { unsupportedReason } from '../../assess/derive-phase.ts';
 import type { Reason } from '../../model/reason.ts';
 import { isRecordingTrouble, isStateDamage } from '../../preload/space.ts';
-import { currentRelease, isRetired, isRolledBack } from '../../release/recorded-phase.ts';
+import { currentRelease, isRolledBack, keptBundles } from '../../release/recorded-phase.ts';
 import { flawedAmong } from '../../state/checks.ts';
 import { isFolder } from '../../state/memory.ts';
-import type { StoredBundle } from '../../state/state.ts';
+import { bundlesIn, ofStream, type StoredBundle } from '../../state/state.ts';
 import { ACTIONS, type Does, isForPerson } from '../actions.ts';
 import { doesAbout, meaningOf } from '../codes.ts';
 import {
@@ -49,11 +50,15 @@ export function doesOf({ isOnPeersOnly }: Pick<BundleAssessment, 'isOnPeersOnly'
 
 /** Without releases that were rolled back, once a newer one of their stream is among them. */
 export function withoutOutdated(those: readonly BundleAssessment[]): readonly BundleAssessment[] {
-  const kept = those.filter(({ phase }) => phase !== 'retired').map(({ bundle }) => bundle);
+  const newest = new Map<string, number>();
+  for (const { bundle, phase } of those) {
+    if (phase === 'retired') continue;
+    const { name } = bundle.payload;
+    newest.set(name, Math.max(newest.get(name) ?? 0, sequenceOf(bundle)));
+  }
   return those.filter(
     ({ reason, bundle }) =>
-      reason?.code !== 'engine/rolled-back' ||
-      kept.every((other) => other.payload.name !== bundle.payload.name || sequenceOf(other) <= sequenceOf(bundle)),
+      reason?.code !== 'engine/rolled-back' || (newest.get(bundle.payload.name) ?? 0) <= sequenceOf(bundle),
   );
 }
 
@@ -65,15 +70,15 @@ export function isPassedOver(entry: BundleAssessment, bundles: readonly BundleAs
   const { bundle, phase, reason, activationDue, isRequested } = entry;
   if (bundle.activatedAt !== undefined || activationDue || isRequested === true) return false;
   if (phase !== 'held' && (phase !== 'ready' || reason !== undefined)) return false;
-  return bundles.some(
-    ({ bundle: other }) =>
-      other.payload.name === bundle.payload.name &&
-      other.activatedAt !== undefined &&
-      !isRetired(other) &&
-      !isRolledBack(other) &&
-      sequenceOf(other) > sequenceOf(bundle),
-  );
+  return newestActivated(ofStream(bundlesIn(bundles), bundle.payload.name)) > sequenceOf(bundle);
 }
+
+const newestActivated = onceFor((own: readonly StoredBundle[]) =>
+  Math.max(
+    0,
+    ...keptBundles(own).flatMap((one) => (one.activatedAt === undefined || isRolledBack(one) ? [] : [sequenceOf(one)])),
+  ),
+);
 
 /** Whether a release waits for a person, and not for a time or for something on the node. */
 function needsPerson(entry: BundleAssessment): boolean {
@@ -132,8 +137,7 @@ export function missedAmong(bundles: readonly BundleAssessment[]): BundleAssessm
 }
 
 function isInForce({ bundle }: BundleAssessment, bundles: readonly BundleAssessment[]): boolean {
-  const all = bundles.map((one) => one.bundle);
-  return currentRelease(all, bundle.payload.name) === bundle;
+  return currentRelease(bundlesIn(bundles), bundle.payload.name) === bundle;
 }
 
 /** What it waits for, in one line. */

@@ -1,8 +1,9 @@
+import { onceFor } from '../../../platform/once-for.ts';
 import { formatBytes, formatBytesOf, formatCount, formatDuration } from '../../../platform/sizes.ts';
 import type { Rejection } from '../../adoption/unknown-bundles.ts';
 import type { Assessment, NoticeAssessment } from '../../assess/assess.ts';
 import type { BundleAssessment } from '../../assess/assess-bundle.ts';
-import type { MediumId } from '../../model/medium.ts';
+import type { FoundBundle, MediumId } from '../../model/medium.ts';
 import type { Memory } from '../../state/memory.ts';
 import type { Observed } from '../../state/state.ts';
 import { reportedHold } from '../hold-text.ts';
@@ -63,8 +64,13 @@ function noticeLine({ bundle, withdrawn, taken }: NoticeAssessment, label: strin
 function isCarriedBy({ bundle }: Pick<BundleAssessment, 'bundle'>, { media }: Observed, mediumId: MediumId): boolean {
   const state = media.find((medium) => medium.mediumId === mediumId)?.state;
   if (state?.kind !== 'read') return false;
-  return state.bundles.some((found) => found.kind === 'verified' && found.bundle.bundleId === bundle.bundleId);
+  return idsIn(state.bundles).has(bundle.bundleId);
 }
+
+const idsIn = onceFor(
+  (found: readonly FoundBundle[]) =>
+    new Set(found.flatMap((one) => (one.kind === 'verified' ? [one.bundle.bundleId] : []))),
+);
 
 function rejectionLine(rejections: readonly Rejection[]): Line | undefined {
   const rejection = rejections.at(-1);

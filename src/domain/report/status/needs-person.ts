@@ -3,6 +3,7 @@ import { oneLine } from '../../../platform/plain-text.ts';
 import type { BundleAssessment } from '../../assess/assess-bundle.ts';
 import { bundleName } from '../../model/bundle.ts';
 import type { Reason } from '../../model/reason.ts';
+import { bundlesIn } from '../../state/state.ts';
 import { isForPerson } from '../actions.ts';
 import { shortCode } from '../codes.ts';
 import { isAwaited } from '../hold-text.ts';
@@ -75,7 +76,6 @@ function needOfBundle(entry: BundleAssessment, bundles: readonly BundleAssessmen
   const isShown = isAwaited(entry) || (entry.phase === 'retired' && entry.media.length > 0);
   if (reason === undefined) return isShown ? needOfLine(readyLine(entry, bundles), name) : [];
   if (!isForPerson(doesOf(entry, reason))) return [];
-  const all = bundles.map(({ bundle }) => bundle);
   const { message, ...need } = needOf(reason, name);
-  return [{ ...need, message: withShortDigests(withCommands(message, entry.bundle, all)) }];
+  return [{ ...need, message: withShortDigests(withCommands(message, entry.bundle, bundlesIn(bundles))) }];
 }

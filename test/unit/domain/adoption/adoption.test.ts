@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { type AdoptionContext, refuseAdoption, sequenceFloor } from '../../../../src/domain/adoption/adoption.ts';
+import { type AdoptionContext, refuseAdoption } from '../../../../src/domain/adoption/adoption.ts';
+import { KnownBundles } from '../../../../src/domain/adoption/floors.ts';
 import { reasonText } from '../../../../src/domain/report/reasons/reason-text.ts';
 import type { Policy } from '../../../../src/domain/settings/settings.ts';
 import type { StoredBundle } from '../../../../src/domain/state/state.ts';
@@ -19,16 +20,16 @@ import {
   verified,
 } from '../../../support/daemon/scenario.ts';
 
-const context = (over: Partial<AdoptionContext> = {}): AdoptionContext => ({
-  bundles: [],
+type Over = Partial<AdoptionContext> & { readonly bundles?: readonly StoredBundle[] };
+const context = ({ bundles = [], ...over }: Over = {}): AdoptionContext => ({
+  known: new KnownBundles(bundles),
   arch: 'amd64',
   now: NOON,
   clockSynchronised: true,
   ...over,
 });
 const activated = (spec: BundleSpec) => stored(verified(spec), { activatedAt: NOON });
-const code = (spec: BundleSpec, over: Partial<AdoptionContext> = {}) =>
-  refuseAdoption(verified(spec), context(over))?.code;
+const code = (spec: BundleSpec, over: Over = {}) => refuseAdoption(verified(spec), context(over))?.code;
 
 describe('refuseAdoption, after the bundle format', () => {
   it('payload: adopts a bundle without a reason against it', () => {
@@ -77,8 +78,8 @@ describe('refuseAdoption, after the bundle format', () => {
 
   it('sequence: below the floor is refused; the floor is what was activated of that stream', () => {
     const bundles = [activated({ sequence: 8, version: '4.13.8' }), activated({ name: 'tools', sequence: 90 })];
-    expect(sequenceFloor(bundles, 'ocp')).toBe(8);
-    expect(sequenceFloor(bundles, 'other')).toBe(0);
+    expect(new KnownBundles(bundles).stream('ocp').floor).toBe(8);
+    expect(new KnownBundles(bundles).stream('other').floor).toBe(0);
     expect(code({ sequence: 7 }, { bundles })).toBe('bundle/sequence');
     expect(code({ sequence: 9 }, { bundles })).toBeUndefined();
   });

@@ -7,6 +7,7 @@ import {
   floorsNow,
   higherFloors,
   isAboveFloor,
+  KnownBundles,
   NO_FLOORS,
   withoutDoubt,
   withoutStream,
@@ -86,9 +87,9 @@ describe('floors', () => {
   });
 
   it('outlive the bundles: an older bundle is refused, and one that expired before the newest one was created', () => {
-    const context = { bundles: [], arch: 'amd64', now: NOON, clockSynchronised: false };
+    const context = { arch: 'amd64', now: NOON, clockSynchronised: false };
     const code = (over: object, remembered: Floors) =>
-      refuseAdoption(verified(over), { ...context, floors: remembered })?.code;
+      refuseAdoption(verified(over), { ...context, known: new KnownBundles([], remembered) })?.code;
     expect(code({ sequence: 2 }, floors(9))).toBe('bundle/sequence');
     expect(code({ sequence: 9 }, floors(9))).toBeUndefined();
     const late = floors(0, { newestCreated: new Map([['ocp', NOON + 10]]) });
@@ -100,7 +101,7 @@ describe('floors', () => {
     const far = stored(verified({ name: 'tools', sequence: 99, created: '2098-01-01T00:00:00Z' }), {
       activatedAt: NOON,
     });
-    const context = { bundles: [far], arch: 'amd64', now: NOON, clockSynchronised: false };
+    const context = { known: new KnownBundles([far]), arch: 'amd64', now: NOON, clockSynchronised: false };
     const expires = new Date(NOON + 5).toISOString();
     expect(refuseAdoption(verified({ expires }), context)).toBeUndefined();
     expect(refuseAdoption(verified({ name: 'tools', sequence: 100, expires }), context)?.code).toBe('bundle/expired');

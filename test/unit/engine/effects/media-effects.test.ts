@@ -1,0 +1,46 @@
+import { expect, it } from 'vitest';
+import type { Assessment } from '../../../../src/domain/assess/assess.ts';
+import type { BundleId } from '../../../../src/domain/model/digest.ts';
+import type { EffectContext } from '../../../../src/engine/effects/executor.ts';
+import { adoptionExecutors } from '../../../../src/engine/effects/media-effects.ts';
+import { MediaJobs } from '../../../../src/engine/tasks/tasks.ts';
+import { found, verified } from '../../../support/daemon/scenario.ts';
+import { eventually } from '../../../support/eventually.ts';
+
+it.each([
+  ['of all bundles of a stick before the next round', 0, 300],
+  ['for a second at a time, since each round judges the bundles again', 250, 4],
+])('documents are kept %s', async (_what, msEach, expected) => {
+  let nowMs = 0;
+  const clock = { now: () => nowMs, monotonic: () => nowMs, sleep: async () => undefined };
+  const bundles = Array.from({ length: 300 }, (_, n) => verified({ name: `app-${n}` }));
+  const [first = verified()] = bundles;
+  const kept: BundleId[] = [];
+  let rounds = 0;
+  const mediaJobs = new MediaJobs(clock, () => {
+    rounds += 1;
+  });
+  const context = {
+    clock,
+    mediaJobs,
+    keeping: new Map(),
+    signedBundles: {
+      keep: async (bundleId: BundleId) => {
+        kept.push(bundleId);
+        nowMs += msEach;
+      },
+    },
+  };
+  const adoptions = bundles.map((bundle) => ({
+    mediumId: '7-sdb1',
+    label: 'sdb1',
+    found: found(bundle),
+    isClaim: false,
+  }));
+  const executors = adoptionExecutors(context as unknown as EffectContext);
+  const effect = { kind: 'keep-documents', bundleId: first.bundleId, mediumId: '7-sdb1' } as const;
+  await executors['keep-documents'](effect, { adoptions } as unknown as Assessment, new AbortController().signal);
+  await eventually(() => expect(rounds).toBe(1));
+  expect(kept).toHaveLength(expected);
+  expect([...context.keeping.keys()]).toEqual(kept);
+});
