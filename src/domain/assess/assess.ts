@@ -24,7 +24,7 @@ import { NO_CHECKS } from '../state/checks.ts';
 import type { Memory } from '../state/memory.ts';
 import type { PastSpeaker } from '../state/past.ts';
 import { approvalsIn, type Observed, type Stored, type StoredBundle } from '../state/state.ts';
-import type { RejectedName } from '../trust/approval.ts';
+import type { Approvals, RejectedName } from '../trust/approval.ts';
 import { isRelease, type NoticeResult, noticeResult } from '../trust/trust-in-force.ts';
 import { assessBundle, type BundleAssessment, type BundleContext, carriersOf, neededBy } from './assess-bundle.ts';
 import { assessPulls, damageReasons, documentReasons, type PullAssessment } from './assess-images.ts';
@@ -244,16 +244,12 @@ function assessPaths(observed: Observed, stored: Stored, adoptions: readonly Ado
   const trusted = bundles.filter(isTrusted);
   const withdrawn = bundles.filter((bundle) => !isTrusted(bundle));
   const rejected = withdrawn.filter((bundle) => isRelease(bundle) && awaitsPerson(bundle, observed, approvals));
+  const pastSpeakers = (stored.speakers ?? []).flatMap((speaker) => spokenBy(speaker, observed, approvals));
   const seen = runtime.kind === 'reachable' && containers ? { images: runtime.images, containers } : undefined;
   return readPaths({
     releases: bundles.filter(isRelease),
     arriving: arriving.filter(isRelease),
-    speakers: [
-      ...pastSpeakers(stored, observed),
-      ...trusted.map(asSpeaker),
-      ...rejected.map(onlyOfItself),
-      ...arriving,
-    ],
+    speakers: [...pastSpeakers, ...trusted.map(asSpeaker), ...rejected.map(onlyOfItself), ...arriving],
     withdrawn: new Set(withdrawn.map(({ bundleId }) => bundleId)),
     running: seen && runningReleases(bundles, seen),
     policy,
@@ -261,13 +257,15 @@ function assessPaths(observed: Observed, stored: Stored, adoptions: readonly Ado
   });
 }
 
-/** Unless all keys that signed one are revoked now. */
-function pastSpeakers({ speakers = [] }: Stored, { revocations }: Observed): readonly PastSpeaker[] {
-  const isRevoked = (keyId: string) => revocations.keyIds.includes(keyId);
-  return speakers.filter(({ signerKeyIds }) => signerKeyIds.length === 0 || !signerKeyIds.every(isRevoked));
+/** As of a known release. The approval of a forgotten one is kept with it. */
+function spokenBy(speaker: PastSpeaker, observed: Observed, approvals: Approvals): readonly PastSpeaker[] {
+  const approved = { bundleId: speaker.bundleId, verdict: 'approved', at: 0 } as const;
+  const own = speaker.isApproved ? { ...approvals, verdicts: [...approvals.verdicts, approved] } : approvals;
+  if (withdrawalOf(speaker, observed, own) === undefined) return [speaker];
+  return awaitsPerson(speaker, observed, approvals) ? [onlyOfItself(speaker)] : [];
 }
 
-function onlyOfItself(bundle: StoredBundle): StoredBundle {
+function onlyOfItself<T extends Pick<PastSpeaker, 'payload'>>(bundle: T): T {
   const { advisories: _, ...payload } = bundle.payload;
   return { ...bundle, payload };
 }

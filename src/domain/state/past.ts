@@ -1,4 +1,4 @@
-import type { Payload } from '../model/bundle.ts';
+import type { Payload, VerifiedBundle } from '../model/bundle.ts';
 import type { BundleId } from '../model/digest.ts';
 import type { ReleaseRecord } from './release-record.ts';
 
@@ -14,11 +14,18 @@ export interface PastRelease {
   readonly why?: string;
 }
 
-/** What a forgotten release says about others: barriers, dead ends and advisories. */
-export interface PastSpeaker {
+/**
+ * What a forgotten release says about others: barriers, dead ends and advisories. It is judged as a
+ * known release is, each time it is read.
+ */
+export interface PastSpeaker
+  extends Pick<VerifiedBundle, 'bundleId' | 'signedBy' | 'signerKeyIds' | 'signerRoles'>,
+    Pick<ReleaseRecord, 'readyAt' | 'resetAt'> {
   readonly payload: Pick<Payload, 'name' | 'version' | 'sequence' | 'advisories' | 'update'>;
-  readonly resetAt?: number;
-  readonly signerKeyIds: readonly string[];
+  /** A role must cover each repository: one image for each. */
+  readonly contents: { readonly images: readonly { readonly reference: string; readonly tags: readonly string[] }[] };
+  /** A person had approved it. */
+  readonly isApproved?: true;
 }
 
 /** The line of a release that is forgotten now. What only matters while it is kept is left out. */
@@ -33,25 +40,34 @@ export function pastRecord({
   return record;
 }
 
-/** Adds a speaker. Of several of one stream that speak about a version, the newest one counts. */
+/** So many speakers of a stream stay. */
+const KEPT_SPEAKERS = 200;
+
+/**
+ * Adds a speaker. Of several of one stream that speak about a version and have the same signers,
+ * the newest one counts: another signer may lose its trust later. The oldest ones of a stream go.
+ */
 export function withSpeaker(before: readonly PastSpeaker[], speaker: PastSpeaker): readonly PastSpeaker[] {
   const said = new Set<string>();
-  const isNew = (name: string, version: string) => {
-    const key = `${name} ${version}`;
-    return !said.has(key) && said.add(key) !== undefined;
-  };
+  const kept = new Map<string, number>();
   const order = ({ payload, resetAt }: PastSpeaker) => (resetAt === undefined ? payload.sequence : 0);
   return [...before, speaker]
     .sort((a, b) => order(b) - order(a))
-    .flatMap(({ payload, ...others }): PastSpeaker[] => {
-      const { name, version, sequence } = payload;
-      const all = others.resetAt === undefined ? (payload.advisories ?? []) : [];
-      const advisories = all.filter((one) => isNew(name, one.version));
-      const { barrier, deadend } = payload.update ?? {};
-      const speaksOfItself = (barrier !== undefined || deadend !== undefined) && isNew(name, version);
-      if (advisories.length === 0 && !speaksOfItself) return [];
+    .flatMap((one): PastSpeaker[] => {
+      const { name, version, sequence } = one.payload;
+      const isNew = (about: string) => {
+        const key = JSON.stringify([name, about, one.signedBy, one.signerKeyIds, one.signerRoles]);
+        return !said.has(key) && said.add(key) !== undefined;
+      };
+      const all = one.resetAt === undefined ? (one.payload.advisories ?? []) : [];
+      const advisories = all.filter((advisory) => isNew(advisory.version));
+      const { barrier, deadend } = one.payload.update ?? {};
+      const speaksOfItself = (barrier !== undefined || deadend !== undefined) && isNew(version);
+      const count = kept.get(name) ?? 0;
+      if ((advisories.length === 0 && !speaksOfItself) || count === KEPT_SPEAKERS) return [];
+      kept.set(name, count + 1);
       const update = { ...(barrier !== undefined && { barrier }), ...(deadend !== undefined && { deadend }) };
-      const said = { ...(advisories.length > 0 && { advisories }), ...(speaksOfItself && { update }) };
-      return [{ ...others, payload: { name, version, sequence, ...said } }];
+      const payload = { ...(advisories.length > 0 && { advisories }), ...(speaksOfItself && { update }) };
+      return [{ ...one, payload: { name, version, sequence, ...payload } }];
     });
 }

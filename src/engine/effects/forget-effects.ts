@@ -1,8 +1,11 @@
 import { type Assessment, allBundles } from '../../domain/assess/assess.ts';
-import type { VerifiedBundle } from '../../domain/model/bundle.ts';
+import { allIn, type VerifiedBundle } from '../../domain/model/bundle.ts';
 import type { BundleId, Digest } from '../../domain/model/digest.ts';
+import { repositoryOf } from '../../domain/model/reference.ts';
 import type { PastSpeaker } from '../../domain/state/past.ts';
-import type { StoredBundle } from '../../domain/state/state.ts';
+import { approvalsIn, type StoredBundle } from '../../domain/state/state.ts';
+import { isApproved } from '../../domain/trust/approval.ts';
+import { defined } from '../../platform/defined.ts';
 import { documentsOf } from '../blobs/complete-documents.ts';
 import { type EffectContext, type Executors, storedBundle } from './executor.ts';
 
@@ -24,7 +27,7 @@ async function forget(
     await documents.remove(digest, signal);
   }
   await signedBundles.remove(bundleId, signal);
-  store.forget(bundleId, speakerOf(bundle, assessment));
+  store.forget(bundleId, speakerOf(bundle, context, assessment));
 }
 
 /**
@@ -64,16 +67,19 @@ async function documentsIn(
   return [...new Set(all)];
 }
 
-/** What a release without trust says of others counts no more; a barrier of a rejected one does. */
-function speakerOf(bundle: StoredBundle, { bundles }: Assessment): PastSpeaker | undefined {
+/** A release without trust says nothing of others, unless a person may let it in again. */
+function speakerOf(
+  bundle: StoredBundle,
+  { policy, store }: EffectContext,
+  { bundles }: Assessment,
+): PastSpeaker | undefined {
   const withdrawn = bundles.find((entry) => entry.bundle.bundleId === bundle.bundleId)?.withdrawn?.code;
-  const { advisories = [], ...payload } = bundle.payload;
-  const { resetAt, signerKeyIds = [] } = bundle;
   if (withdrawn !== undefined && withdrawn !== 'trust/rejected') return undefined;
-  const isTrusted = withdrawn === undefined;
-  return {
-    payload: { ...payload, ...(isTrusted && { advisories }) },
-    signerKeyIds,
-    ...(resetAt !== undefined && { resetAt }),
-  };
+  const { bundleId, payload, contents, signedBy, signerKeyIds, signerRoles, readyAt, resetAt } = bundle;
+  const names = allIn(contents).flatMap(({ reference, tags }) => [reference, ...tags]);
+  return defined({
+    ...{ bundleId, payload, signedBy, signerKeyIds, signerRoles, readyAt, resetAt },
+    contents: { images: [...new Set(names.map(repositoryOf))].map((reference) => ({ reference, tags: [] })) },
+    isApproved: isApproved(bundle, approvalsIn(store.load(), policy)) || undefined,
+  });
 }

@@ -130,10 +130,12 @@ describe('releases that are over', () => {
     store.adopt(release(1), event('bundleVerified', 1));
     const advisories = [{ version: '4.13.9', deadend: true, reason: 'it eats disks' }];
     const payload = { name: 'ocp', version: '4.13.1', sequence: 1, advisories };
-    store.forget(release(1).bundleId, { payload, signerKeyIds: ['k'] });
-    expect(reopen().load().speakers).toEqual([{ payload, signerKeyIds: ['k'] }]);
+    const { bundleId, signedBy } = release(1);
+    const speaker = { bundleId, signedBy, contents: { images: [] }, payload };
+    store.forget(bundleId, speaker);
+    expect(reopen().load().speakers).toEqual([speaker]);
     opened.store.resetStream('ocp', event('streamReset', 9));
-    expect(reopen().load().speakers).toEqual([{ payload, signerKeyIds: ['k'], resetAt: 9 }]);
+    expect(reopen().load().speakers).toEqual([{ ...speaker, resetAt: 9 }]);
   });
 
   it('are sealed: a changed line counts as damage', async () => {

@@ -130,14 +130,15 @@ describe('a retired release of which nothing is left', () => {
 });
 
 describe('what forgotten releases say about others', () => {
+  const SIGNED = { bundleId: current.bundleId, signedBy: ['factory-2026'], contents: { images: [] } };
   const speaker = (sequence: number, versions: readonly string[]): PastSpeaker => ({
+    ...SIGNED,
     payload: {
       name: 'ocp',
       version: `4.${sequence}`,
       sequence,
       advisories: versions.map((version) => ({ version, deadend: true, reason: `by ${sequence}` })),
     },
-    signerKeyIds: [],
   });
 
   it('is bounded by the versions that they speak about: the newest one counts for each', () => {
@@ -152,8 +153,8 @@ describe('what forgotten releases say about others', () => {
   it('keeps a barrier of its own version, and nothing of a release that says nothing', () => {
     const barrier = { barrier: { reason: 'migrates etcd' } };
     const said = withSpeaker([], {
+      ...SIGNED,
       payload: { name: 'ocp', version: '4.1', sequence: 1, update: barrier },
-      signerKeyIds: [],
     });
     expect(said.map(({ payload }) => payload.update)).toEqual([barrier]);
     expect(withSpeaker(said, speaker(2, []))).toEqual(said);

@@ -4,7 +4,7 @@ import type { Digest } from '../../../../src/domain/model/digest.ts';
 import type { EffectContext } from '../../../../src/engine/effects/executor.ts';
 import { forgetExecutors } from '../../../../src/engine/effects/forget-effects.ts';
 import { digestOf } from '../../../../src/platform/digest.ts';
-import { stored, verified } from '../../../support/daemon/scenario.ts';
+import { POLICY, stored, storedState, verified } from '../../../support/daemon/scenario.ts';
 
 const MANIFEST = 'application/vnd.oci.image.manifest.v1+json';
 const INDEX = 'application/vnd.oci.image.index.v1+json';
@@ -39,8 +39,9 @@ it.each([0, 1, 2, 3, 4, 5])('a release leaves no document when its removal ends 
   let isForgotten = false;
   const context = {
     alive: () => undefined,
+    policy: POLICY,
     store: {
-      load: () => ({ bundles: [bundle] }),
+      load: () => storedState([bundle]),
       forget: () => {
         isForgotten = true;
       },
