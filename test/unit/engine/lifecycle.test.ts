@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import type { VerifiedBundle } from '../../../src/domain/model/bundle.ts';
+import { hexOf } from '../../../src/domain/model/digest.ts';
 import type { StagingPlace } from '../../../src/domain/model/image.ts';
 import type { Policy } from '../../../src/domain/settings/settings.ts';
 import { POLICY, referenceOf, verified } from '../../support/daemon/scenario.ts';
@@ -157,6 +158,36 @@ describe('what others wait for', () => {
     for (const name of ['etcd', 'api']) node.runtime.endContainer(`pod/${name}`, 1);
     await node.clock.advance(10 * MINUTE);
     expect(at(1)).toMatchObject({ phase: 'proven', runs: false });
+  });
+});
+
+describe('how long another node has run a release', () => {
+  it('is kept over a restart while this node waits, which then waits for the rest', async () => {
+    const policy = { fleet: { ...POLICY.fleet, enabled: true } };
+    const facts = { labels: {}, isReady: true, isCordoned: false };
+    const bundle = hexOf(B.bundleId).slice(0, 16);
+    const release = { name: 'ocp', version: '4.13.2', bundle, phase: 'active', current: true, runs: true } as const;
+    const other = { name: 'a', isAbsent: false, facts, status: { version: 1, releases: [release] } } as const;
+    const fleet = { self: 'b', nodes: [other, { name: 'b', isAbsent: false, facts }], peers: [], readLabels: [] };
+    const wellMs = () => [...(node.store.load().sightings ?? new Map()).values()][0]?.wellMs ?? 0;
+    node = createFakeNode([], policy);
+    node.fleet = fleet;
+    await node.start();
+    await preload(B);
+    await node.clock.advance(MINUTE + 30_000);
+    const before = wellMs();
+    expect(before).toBeGreaterThanOrEqual(MINUTE);
+    await node.stop();
+    const { images } = node.runtime;
+    node = createFakeNode([], policy, node.store);
+    for (const [name, imageId] of images) node.runtime.images.set(name, imageId);
+    node.fleet = fleet;
+    await node.start();
+    expect(wellMs()).toBe(before);
+    expect(phases()).toEqual({ '4.13.2': 'ready' });
+    // Of 2 min, 1 min was over.
+    await node.clock.advance(MINUTE + 30_000);
+    expect(phases()).toEqual({ '4.13.2': 'activated' });
   });
 });
 
