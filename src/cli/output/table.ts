@@ -16,8 +16,9 @@ const MIN_PAIR_WIDTH = 9;
  * A table with aligned columns and two spaces between them, each line ended by a newline.
  *
  * On a terminal it stays within its width: the widest cells are wrapped between words. A row whose
- * words are too wide for that is not aligned, continues on indented lines, and has the title of each
- * column before its cell. A word is never broken, so one that is wider than the terminal sticks out.
+ * words are too wide for that is not aligned, continues on indented lines, and has the title of
+ * each column before its cell. A word is never broken, so one that is wider than the terminal
+ * sticks out.
  */
 export function formatTable(
   header: readonly string[],
