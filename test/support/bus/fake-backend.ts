@@ -257,6 +257,7 @@ function adopted(reason: { readonly code: string; readonly message: string }): S
     verified: ['quay.io/edge: signed by key 5f0c (cosign.pub): 2 images'],
     current: false,
     runs: false,
+    rolledBack: false,
     kept: 'kept as the last known good release',
     advisory: {
       version: '4.13.7',
