@@ -169,6 +169,7 @@ export class MessageBus {
         onMessage: (header, body) => this.deliver(header, body),
         onEnd: (reason) => {
           this.closedReason = reason;
+          this.turns.clear();
           for (const call of this.pending.values()) call.reject(unreachable(address, reason));
           for (const listener of this.closeListeners) listener(reason);
         },

@@ -21,6 +21,11 @@ export class SenderTurns {
     return true;
   }
 
+  /** What waits is never served. */
+  clear(): void {
+    this.queues.clear();
+  }
+
   private schedule(): void {
     if (this.isScheduled) return;
     this.isScheduled = true;
