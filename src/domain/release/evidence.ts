@@ -5,7 +5,7 @@ import { repositoryOf } from '../model/reference.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { Memory } from '../state/memory.ts';
 import type { ComponentSoak, Soak, SoakRun } from '../state/release-record.ts';
-import type { Observed, Stored, StoredBundle } from '../state/state.ts';
+import { type Observed, ofStream, type Stored, type StoredBundle } from '../state/state.ts';
 import { isTwin, keptBundles } from './recorded-phase.ts';
 import type { Whole } from './whole.ts';
 
@@ -177,7 +177,7 @@ export function soakAfterProof(soak: Soak, witnesses: readonly Witness[], at: Bo
  * own, in a component that has another image now.
  */
 export function needsEvidence(bundle: StoredBundle, bundles: readonly StoredBundle[]): boolean {
-  const stream = keptBundles(bundles).filter(({ payload }) => payload.name === bundle.payload.name);
+  const stream = keptBundles(ofStream(bundles, bundle.payload.name));
   const others = stream.filter((one) => one.bundleId !== bundle.bundleId && one.activatedAt !== undefined);
   const shown = [bundle, ...others].flatMap(({ soak }) => soak?.components ?? []);
   const seen = new Set(shown.flatMap(({ component, counts, startedAt }) => (counts && startedAt > 0 ? component : [])));
