@@ -10,7 +10,7 @@ const STEP_MS = 10_000;
 /** Of a roll-out, as one node sees it. */
 export const rollOutProgress = v.object({
   line: v.string(),
-  leads: maybe(v.literal(true), 'This node is the next one to activate it: its Node shows the line.'),
+  leads: maybe(v.literal(true), 'This node is the next one to activate it.'),
   places: v.array(
     v.object({
       place: v.number(),
