@@ -1,9 +1,7 @@
 import * as v from 'valibot';
-import { defined } from '../../platform/defined.ts';
 import { digestOf } from '../../platform/digest.ts';
 import { plainDocument } from '../../platform/plain-text.ts';
 import { maybe, type Parsed } from '../../platform/schema.ts';
-import { bundleTitle } from '../model/bundle.ts';
 import { hexOf } from '../model/digest.ts';
 import { isControlPlane, type Labels } from '../model/roll-out-order.ts';
 
@@ -251,20 +249,6 @@ export function isFirstHand({ from = '', node }: Pick<Pause, 'from' | 'node'>): 
 
 function isLiftedHere({ lifted, liftedFrom }: Pause): boolean {
   return lifted !== undefined && liftedFrom === undefined;
-}
-
-export function pausedTitle({ name, version }: Pick<SharedPause, 'name' | 'version'>): string {
-  return version === undefined ? name : bundleTitle({ name, version });
-}
-
-/** Who said it where, and which other node passed that on. */
-export function saidByText(one: Pick<Pause, 'by' | 'node' | 'from'>): string {
-  return `${one.by} on ${one.node}${isFirstHand(one) ? '' : `, as ${one.from} says`}`;
-}
-
-/** The same of who lifted it. */
-export function liftedByText({ by, node }: NonNullable<Pause['lifted']>, from: string | undefined): string {
-  return saidByText(defined({ by, node, from }));
 }
 
 /** Into its own Node each node writes these. */

@@ -206,6 +206,7 @@ const ROWS: readonly Row[] = [
   ['F-36', 'fleet/settle', 'Another node has to run the release well for longer'],
   ['F-37', 'fleet/unavailable', 'Other nodes are unavailable'],
   ['F-38', 'fleet/no-canary', 'No node that takes part has the labels of the canaries'],
+  ['F-39', 'fleet/off', 'The node is not in a fleet', "set fleet.enabled, and run 'systemctl enable --now stickpin-fleet.service'", 'call-support'],
   ['H-01', 'hook', 'The activation waits for a hook'],
   ['H-02', 'engine/hook-failed', 'A hook failed', "run 'stickpin status', then see the unit that it names", 'call-support'],
   ['H-03', 'engine/hook', 'A hook could not be run', 'it is retried; see the unit that the message names', 'wait'],

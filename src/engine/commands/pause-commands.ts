@@ -3,19 +3,17 @@ import {
   endOf,
   isOwn,
   LONGEST_PAUSE_MS,
-  liftedByText,
   MOST_OF_NODE,
   MOST_WHY,
   mayLift,
   newPause,
   PAUSE_MS,
   type Pause,
-  pausedTitle,
-  saidByText,
 } from '../../domain/fleet/pause.ts';
 import { bundleName, STREAM_NAME } from '../../domain/model/bundle.ts';
 import { isVersion } from '../../domain/model/version.ts';
 import { pauseEvents } from '../../domain/report/events/pause-events.ts';
+import { liftedByText, pausedTitle, saidByText } from '../../domain/report/texts/pause-texts.ts';
 import { timeText } from '../../domain/report/texts/short-texts.ts';
 import { defined } from '../../platform/defined.ts';
 import { clip, oneLine } from '../../platform/plain-text.ts';

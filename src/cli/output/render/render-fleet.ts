@@ -8,9 +8,10 @@ import {
   type ShownRollOut,
   versionInLabels,
 } from '../../../domain/fleet/node-status.ts';
-import { endOf, MOST_OF_NODE, type Pause, pausedTitle, saidByText } from '../../../domain/fleet/pause.ts';
-import { placeText } from '../../../domain/fleet/progress.ts';
+import { endOf, MOST_OF_NODE, type Pause } from '../../../domain/fleet/pause.ts';
 import { type LaggingNode, mayHaveOthers } from '../../../domain/fleet/turn.ts';
+import { pausedTitle, saidByText } from '../../../domain/report/texts/pause-texts.ts';
+import { placeText, rollOutLine } from '../../../domain/report/texts/roll-out-text.ts';
 import { terminalText } from '../../../platform/plain-text.ts';
 import { formatCount, formatDuration } from '../../../platform/sizes.ts';
 import type { Tone } from '../colour.ts';
@@ -41,7 +42,7 @@ function rollOutText({ name, version, progress }: ShownRollOut, layout: Layout):
       tone: one.state === 'failed' ? 'bad' : one.state === 'done' ? 'good' : undefined,
     },
   ]);
-  const head = terminalText(`Roll-out of ${name} ${version}: ${progress.line}.`);
+  const head = terminalText(`Roll-out of ${name} ${version}: ${rollOutLine(progress)}.`);
   return `\n${head}\n${formatTable(['PLACE', 'NODE', 'STATE'], rows, layout)}`;
 }
 

@@ -1,5 +1,6 @@
-import { contentOf, endOf, liftedByText, type Pause, pausedTitle, saidByText } from '../../fleet/pause.ts';
+import { contentOf, endOf, type Pause } from '../../fleet/pause.ts';
 import type { Event } from '../../model/condition.ts';
+import { liftedByText, pausedTitle, saidByText } from '../texts/pause-texts.ts';
 import { timeText } from '../texts/short-texts.ts';
 
 /** New pauses and lifts, with who said them where. One that its own node confirms is no news. */

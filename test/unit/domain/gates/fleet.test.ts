@@ -352,7 +352,8 @@ describe('the gate of the fleet', () => {
     const waiting = rollOutState({ ...boundary, policy: slow, bundle, bundles, fleet, sightings, waits: true });
     const until = new Date(NOON + 120_000).toISOString();
     expect(waiting?.progress).toEqual({
-      line: `0 of 3 nodes are done; worker-1 has to run it well until ${until}; worker-2 is next`,
+      total: 3,
+      done: 0,
       leads: true,
       places: [
         { place: 1, node: 'worker-1', state: 'settles', until },
@@ -364,7 +365,7 @@ describe('the gate of the fleet', () => {
     const own = withFacts(node('worker-2', { phase: 'proven', current: true, runs: true }), {});
     const seenBy = (other: FleetNode) =>
       rollOutState({ ...boundary, bundle: done, bundles: [before, done], fleet: view(own, other), waits: false });
-    expect(seenBy(node('worker-3', {}))?.progress?.line).toBe('1 of 2 nodes are done; worker-3 is next');
+    expect(seenBy(node('worker-3', {}))?.progress).toMatchObject({ total: 2, done: 1 });
     expect(seenBy(node('worker-3', {}))?.progress).not.toHaveProperty('leads');
     expect(seenBy(node('worker-3', { phase: 'proven', current: true, runs: true }))).toBeUndefined();
   });

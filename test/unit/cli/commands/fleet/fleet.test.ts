@@ -80,7 +80,7 @@ describe('stickpin fleet status', () => {
 
   it('shows the place of each node in a roll-out, what it waits for, and the whole in a line', async () => {
     const until = '2026-03-04T05:10:00.000Z';
-    const line = `1 of 4 nodes are done; canary worker-2 has to run it well until ${until}; worker-3 is next`;
+    const line = `1 of 4 nodes are done; canary worker-2 has to run it well until ${until}; worker-4 failed; worker-3 is next`;
     const places = [
       { place: 1, node: 'worker-1', state: 'done' as const },
       { place: 2, node: 'worker-2', state: 'settles' as const, isCanary: true as const, until },
@@ -89,7 +89,7 @@ describe('stickpin fleet status', () => {
     ];
     const view = {
       ...viewOf(node('worker-1', {})),
-      rollOuts: [{ name: 'ocp', version: '4.13.7', progress: { line, places } }],
+      rollOuts: [{ name: 'ocp', version: '4.13.7', progress: { total: 4, done: 1, places } }],
     };
     const { stdout } = await run(['status'], view);
     expect(stdout).toContain(
