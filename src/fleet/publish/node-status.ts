@@ -12,9 +12,10 @@ import { bundleTitle } from '../../domain/model/bundle.ts';
 import type { ConditionVerdict, Phase } from '../../domain/model/condition.ts';
 import { hexOf } from '../../domain/model/digest.ts';
 import { withShortDigests } from '../../domain/report/names.ts';
+import { rollOutLine } from '../../domain/report/texts/roll-out-text.ts';
 import { defined } from '../../platform/defined.ts';
 import { cutAtWord, oneLine, sentence } from '../../platform/plain-text.ts';
-import type { OwnBundle, OwnReport } from './own-report.ts';
+import { type OwnBundle, type OwnReport, rollOutsOf } from './own-report.ts';
 
 /** Leaves room for releases. */
 const MOST_WANTS = 3;
@@ -256,9 +257,13 @@ function health(status: Health['status'], reason: string, message: string): Heal
   };
 }
 
-function summaryOf({ bundles }: OwnReport): string {
+/** On the node that goes next with the whole roll-out, in one line. */
+function summaryOf(report: OwnReport): string {
+  const { bundles } = report;
+  const led = rollOutsOf(report).filter(({ progress }) => progress.leads === true);
+  const lines = led.map((one) => `. Roll-out of ${bundleTitle(one)}: ${rollOutLine(one.progress)}`);
   const shown = bundles.filter(({ name, phase }) => name !== '' && phase !== 'retired');
   if (shown.length === 0) return 'no release is known';
   const texts = shown.map((bundle) => `${bundleTitle(bundle)} is ${bundle.phase}`);
-  return texts.sort().join(', ');
+  return `${texts.sort().join(', ')}${lines.join('')}`;
 }

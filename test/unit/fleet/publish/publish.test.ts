@@ -244,6 +244,7 @@ describe('healthOf', () => {
   const lost = ownBundle({ phase: 'preloading', reason: { code: 'engine/no-source', message: gone } });
   const waits = { code: 'media/peer-waited-for', message: 'place 2' };
   const queued = ownBundle({ phase: 'held', hold: 'media', reason: waits });
+  const progress = { total: 2, done: 1, places: [{ place: 2, node: 'worker-2', state: 'waits' as const }] };
   const problem = { code: 'store/damaged', message: 'state.db was damaged' };
   const away = { reachable: false, reason: 'crio does not answer' };
 
@@ -269,6 +270,20 @@ describe('healthOf', () => {
     ],
     ['its node went away', ownReport([lost]), 'False', 'StickWanted', /plug its stick into any node\.$/],
     ['it is in a queue', ownReport([queued]), 'True', 'AsExpected', /^ocp 4.13.7 is held$/],
+    [
+      'it goes next in a roll-out',
+      ownReport([ownBundle({ phase: 'ready', rollOut: { progress: { ...progress, leads: true } } })]),
+      'True',
+      'AsExpected',
+      /^ocp 4\.13\.7 is ready\. Roll-out of ocp 4\.13\.7: 1 of 2 nodes are done; worker-2 is next$/,
+    ],
+    [
+      'another node goes next',
+      ownReport([ownBundle({ phase: 'ready', rollOut: { progress } })]),
+      'True',
+      'AsExpected',
+      /^ocp 4\.13\.7 is ready$/,
+    ],
     ['lost state', ownReport([], { stateProblems: [problem] }), 'False', 'StateDamaged', /^state.db was damaged$/],
   ])('%s', (_, report, status, reason, message) => {
     expect(healthOf(report)).toEqual({
