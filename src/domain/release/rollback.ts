@@ -150,8 +150,11 @@ export function rollbackReason(
   return { code: 'engine/rolled-back', data: defined(data) };
 }
 
-/** Undefined when its activation is done, or when something else was activated since. */
-function goesBackTo({ payload, rolledBackAt = 0 }: StoredBundle, bundles: readonly StoredBundle[]) {
+/**
+ * The release that the node goes back to from one that was rolled back. Undefined when its
+ * activation is done, or when something else was activated since.
+ */
+export function goesBackTo({ payload, rolledBackAt = 0 }: StoredBundle, bundles: readonly StoredBundle[]) {
   return ofStream(bundles, payload.name).find(
     (other) => (other.activationRequestedAt ?? 0) > rolledBackAt && isRequested(other, bundles),
   );

@@ -1,6 +1,7 @@
 import { bundleName, bundleTitle } from '../../domain/model/bundle.ts';
-import { currentRelease, isRetired, lastProven } from '../../domain/release/recorded-phase.ts';
+import { currentRelease, isRetired, isRolledBack, lastProven } from '../../domain/release/recorded-phase.ts';
 import { isBaseInNeed } from '../../domain/release/retention.ts';
+import { goesBackTo } from '../../domain/release/rollback.ts';
 import { isReliable, reliedOn, type Whole } from '../../domain/release/whole.ts';
 import { ownersOf } from '../../domain/report/events/release-events.ts';
 import { type StoredBundle, stampAfter } from '../../domain/state/state.ts';
@@ -50,6 +51,7 @@ export function retireByHand(
   }
   if (!force) {
     requireIdle(bundle, bundles, running);
+    requireNoWayBack(bundle, bundles);
     requireNoDelta(bundle, bundles);
     requireWholeRest(bundle, bundles, assessment()?.whole);
   }
@@ -114,6 +116,17 @@ function requireIdle(bundle: StoredBundle, bundles: readonly StoredBundle[], { r
   throw refuse(
     'engine/running',
     `${bundleName(bundle.payload)} is ${what} of ${name}, and the node may be running it; it is unpinned by force only`,
+  );
+}
+
+/** The stream would stay on the tags of the release that was rolled back. */
+function requireNoWayBack(bundle: StoredBundle, bundles: readonly StoredBundle[]): void {
+  const current = currentRelease(bundles, bundle.payload.name);
+  if (current === undefined || !isRolledBack(current) || goesBackTo(current, bundles) !== bundle) return;
+  const name = bundleName(bundle.payload);
+  throw refuse(
+    'engine/running',
+    `${bundleName(current.payload)} was rolled back, and the node goes back to ${name}. Activate another release first; until then ${name} is unpinned by force only`,
   );
 }
 
