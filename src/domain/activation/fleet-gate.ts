@@ -24,11 +24,12 @@ import {
   type RollOutOrder,
   stricterOrder,
 } from '../model/roll-out-order.ts';
+import { wordOf } from '../release/evidence.ts';
 import { beforeActivate, hasSucceeded } from '../release/hooks.ts';
 import { currentRelease, hasBegun, isRolledBack } from '../release/recorded-phase.ts';
 import type { Policy } from '../settings/settings.ts';
 import { isSameRun } from '../state/hook.ts';
-import type { StoredBundle } from '../state/state.ts';
+import { isOrdered, type StoredBundle } from '../state/state.ts';
 import { type GateContext, held, PASS } from './gate.ts';
 
 type FleetContext = Pick<
@@ -220,12 +221,10 @@ export function lock({ bundle, policy, fleet: view }: Pick<GateContext, 'bundle'
  * Undefined where the node activates alone.
  */
 function orderOf({ payload }: Pick<StoredBundle, 'payload'>, policy: Policy): RollOutOrder | undefined {
-  const { enabled, activate, order } = policy.fleet;
-  if (!enabled) return undefined;
-  const own = policy.streams[payload.name]?.order ?? order ?? BY_NAME;
+  if (!isOrdered({ payload }, policy)) return undefined;
+  const own = policy.streams[payload.name]?.order ?? policy.fleet.order ?? BY_NAME;
   const signed = payload.update?.order;
-  if (signed !== undefined) return stricterOrder(orderOfRelease(signed), own);
-  return activate === 'ordered' ? own : undefined;
+  return signed === undefined ? own : stricterOrder(orderOfRelease(signed), own);
 }
 
 export interface RollOutContext
@@ -273,10 +272,8 @@ function progressOfRelease(context: RollOutContext, order: RollOutOrder): RollOu
 /** A restart begins the soak anew on other nodes. */
 function evidenceOf({ soak, activatedAt }: StoredBundle): Pick<RollOutState, 'disturbedMs' | 'fails'> {
   if (soak === undefined || soak.activatedAt !== activatedAt) return {};
-  const { components } = soak.afterProof ?? soak;
-  const times = components.flatMap(({ disturbedMs }) => disturbedMs ?? []);
-  const fails = components.some(({ counts, runs, failed }) => counts && runs.length === 0 && failed.length > 0);
-  return defined({ disturbedMs: times.length === 0 ? undefined : Math.max(...times), fails: fails || undefined });
+  const { disturbedMs, fails } = wordOf((soak.afterProof ?? soak).components);
+  return defined({ disturbedMs, fails: fails || undefined });
 }
 
 /** Until its activation is requested again. */

@@ -163,13 +163,33 @@ export function soakAfter(
   return { activatedAt, bootId: at.bootId, components, ...back };
 }
 
-/** The clock that proved it stays as it is. A reboot is a restart of everything. */
+/**
+ * The clock that proved it stays as it is. A reboot is a restart of everything. Only what changes
+ * the word to other nodes is kept, since each record is a write to the disk: jobs come and go.
+ */
 export function soakAfterProof(soak: Soak, witnesses: readonly Witness[], at: BootTime): Soak {
   const before = soak.afterProof ?? soak;
   const { bootId, components } = soakAfter({ ...soak, ...before }, witnesses, at, soak.activatedAt);
-  if (JSON.stringify([bootId, components]) === JSON.stringify([before.bootId, before.components])) return soak;
+  if (bootId === before.bootId) {
+    const isSame = JSON.stringify(wordOf(components)) === JSON.stringify(wordOf(before.components));
+    return isSame ? soak : { ...soak, afterProof: { bootId, components } };
+  }
   const disturbed = components.map((one) => ({ ...one, disturbedMs: at.uptimeMs }));
-  return { ...soak, afterProof: { bootId, components: bootId === before.bootId ? components : disturbed } };
+  return { ...soak, afterProof: { bootId, components: disturbed } };
+}
+
+/** What other nodes are told about the containers of a release. */
+export function wordOf(components: readonly ComponentSoak[]): {
+  readonly disturbedMs?: number;
+  readonly fails: boolean;
+  readonly runs: boolean;
+} {
+  const times = components.flatMap(({ disturbedMs }) => disturbedMs ?? []);
+  return {
+    ...(times.length > 0 && { disturbedMs: Math.max(...times) }),
+    fails: components.some(({ counts, runs, failed }) => counts && runs.length === 0 && failed.length > 0),
+    runs: components.some(({ counts, runs }) => counts && runs.length > 0),
+  };
 }
 
 /**

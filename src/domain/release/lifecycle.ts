@@ -1,10 +1,11 @@
+import { defined } from '../../platform/defined.ts';
 import type { BundleId } from '../model/digest.ts';
 import type { RuntimeObservation } from '../model/image.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { LifecycleFinding } from '../state/effect.ts';
 import type { Memory } from '../state/memory.ts';
 import type { Soak } from '../state/release-record.ts';
-import { type Observed, ofStream, type Stored, type StoredBundle } from '../state/state.ts';
+import { isOrdered, type Observed, ofStream, type Stored, type StoredBundle } from '../state/state.ts';
 import {
   type ContainerView,
   imageIds,
@@ -151,12 +152,18 @@ function follow(bundle: StoredBundle, view: ContainerView): FollowedUnproven {
   };
 }
 
-/** A proven release keeps the clock that proved it, and may still go back. */
+/**
+ * A proven release keeps the clock that proved it, and may still go back. What its containers do
+ * then is recorded only for other nodes.
+ */
 function followProven(proven: StoredBundle, view: ContainerView): readonly Followed[] {
   const { observed, stored, policy } = view;
   if (proven.soak === undefined) return [];
   const witnesses = witnessesOf(proven, stored.bundles, view, policy.lifecycle);
-  const bundle = { ...proven, soak: soakAfterProof(proven.soak, witnesses, observed.boot) };
+  const clock = isOrdered(proven, policy)
+    ? soakAfterProof(proven.soak, witnesses, observed.boot)
+    : defined({ ...proven.soak, afterProof: undefined });
+  const bundle = { ...proven, soak: clock };
   const back = rollbackOfProven(bundle, isRunning(bundle, view), view);
   if (back === undefined) return [];
   const { soak, findings, dueInMs } = back;

@@ -100,7 +100,7 @@ export interface Soak {
   readonly backSinceMs?: number;
   /** How long there was no evidence; absent once there was. */
   readonly unseen?: UnseenTime;
-  /** What containers did after the proof, where that differs: other nodes may still soak. */
+  /** What containers did after the proof, where that differs and other nodes may still soak. */
   readonly afterProof?: { readonly bootId: string; readonly components: readonly ComponentSoak[] };
   /** Why it counts as proven without the soak time. */
   readonly proof?: 'hand' | 'without-evidence';

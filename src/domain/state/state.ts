@@ -54,6 +54,11 @@ export const bundlesIn = onceFor((entries: readonly { readonly bundle: StoredBun
   entries.map(({ bundle }): StoredBundle => bundle),
 );
 
+/** Whether nodes activate it in an order: that of the settings, or one of its bundle. */
+export function isOrdered({ payload }: Pick<StoredBundle, 'payload'>, { fleet }: Pick<Policy, 'fleet'>): boolean {
+  return fleet.enabled && (fleet.activate === 'ordered' || payload.update?.order !== undefined);
+}
+
 export function approvalsIn(
   { verdicts, rejectedNames = [] }: Pick<Stored, 'verdicts' | 'rejectedNames'>,
   policy: Pick<Policy, 'trust'>,

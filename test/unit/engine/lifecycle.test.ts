@@ -140,10 +140,45 @@ describe('what others wait for', () => {
     expect(at(1)).toMatchObject({ phase: 'activated', runs: false });
   });
 
-  it('changes after the proof, too: with a restart, and while nothing runs', async () => {
-    await start();
+  /** A node of a cluster, or a node alone, on which both releases were proven. */
+  async function proveBoth(isInFleet: boolean) {
+    node = createFakeNode([], { fleet: { ...POLICY.fleet, enabled: isInFleet } });
+    const facts = { labels: {}, isReady: true, isCordoned: false };
+    if (isInFleet) {
+      node.fleet = { self: 'b', nodes: [{ name: 'b', isAbsent: false, facts }], peers: [], readLabels: [] };
+    }
+    await node.start();
     await prove(A);
     await prove(B);
+    expect(phases()).toEqual({ '4.13.1': 'superseded', '4.13.2': 'proven' });
+  }
+
+  it('is not recorded after the proof on a node alone', async () => {
+    await proveBoth(false);
+    const proof = soakOf(1);
+    await run(2, 'api');
+    node.runtime.endContainer('pod/etcd', 1);
+    await node.clock.advance(10 * MINUTE);
+    expect(soakOf(1)).toEqual(proof);
+    expect(at(1)).toMatchObject({ phase: 'proven', runs: true });
+  });
+
+  it('is recorded after the proof only where it changes: jobs come and go without a record', async () => {
+    await proveBoth(true);
+    const proof = soakOf(1);
+    node.runtime.startContainer('pod/job-1', referenceOf('api-2'));
+    await node.clock.advance(10 * MINUTE);
+    node.runtime.endContainer('pod/job-1', 0);
+    await node.clock.advance(10 * MINUTE);
+    expect(soakOf(1)).toEqual(proof);
+    node.runtime.startContainer('pod/job-2', referenceOf('api-2'));
+    node.runtime.endContainer('pod/job-2', 1);
+    await node.clock.advance(10 * MINUTE);
+    expect(soakOf(1)).toHaveProperty('afterProof');
+  });
+
+  it('changes after the proof, too: with a restart, and while nothing runs', async () => {
+    await proveBoth(true);
     const proof = soakOf(1);
     await node.clock.advance(30 * MINUTE);
     expect(soakOf(1)).toEqual(proof);
@@ -158,6 +193,10 @@ describe('what others wait for', () => {
     for (const name of ['etcd', 'api']) node.runtime.endContainer(`pod/${name}`, 1);
     await node.clock.advance(10 * MINUTE);
     expect(at(1)).toMatchObject({ phase: 'proven', runs: false });
+    // Without a cluster.
+    await restart({ bootId: node.boot().bootId, downMs: 0 });
+    await node.clock.advance(10 * MINUTE);
+    expect(soakOf(1)).toEqual(proof);
   });
 });
 

@@ -8,11 +8,10 @@ import type { Condition } from '../../model/condition.ts';
 import type { BundleId } from '../../model/digest.ts';
 import type { Medium } from '../../model/medium.ts';
 import { isRecordingTrouble } from '../../preload/space.ts';
-import { needsEvidence, type SoakVerdict } from '../../release/evidence.ts';
+import { needsEvidence, type SoakVerdict, wordOf } from '../../release/evidence.ts';
 import type { LifecycleAssessment } from '../../release/lifecycle.ts';
 import { currentIds, isRolledBack } from '../../release/recorded-phase.ts';
 import type { Memory } from '../../state/memory.ts';
-import type { ComponentSoak } from '../../state/release-record.ts';
 import { bundlesIn, type Observed, type StoredBundle } from '../../state/state.ts';
 import { heldReason, holdClause, shownHolds } from '../hold-text.ts';
 import { withCommands } from '../names.ts';
@@ -58,13 +57,9 @@ function runsOf(
   if (phase === 'active') return true;
   const { proof, afterProof } = bundle.soak ?? {};
   // A proof by hand or without evidence does not show that containers run.
-  if (phase === 'proven') return proof === undefined ? isAnyRunning(afterProof?.components) : undefined;
+  const runs = afterProof === undefined || wordOf(afterProof.components).runs;
+  if (phase === 'proven') return proof === undefined ? runs : undefined;
   return outrun.has(bundle.bundleId) || (phase === 'activated' && needsEvidence(bundle, bundles)) ? false : undefined;
-}
-
-/** @param components undefined: as at the proof */
-function isAnyRunning(components: readonly ComponentSoak[] | undefined): boolean {
-  return components === undefined || components.some(({ counts, runs }) => counts && runs.length > 0);
 }
 
 const SOAK_STEP_MS = 10_000;
