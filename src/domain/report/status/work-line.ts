@@ -117,8 +117,12 @@ function preloadLine(entry: BundleAssessment, snapshot: Snapshot, progress: Prog
   return { does: 'wait', code, says, stick: isOnPeersOnly === true ? undefined : 'stays' };
 }
 
-/** Whether only a person helps: the other images are there, or fail in the same way. */
-function isInVain({ absentImages }: BundleAssessment, fault: Reason, { memory }: Snapshot): boolean {
+/**
+ * Whether only a person helps: the other images are there, or fail in the same way. A registry may
+ * have later what it lacks now.
+ */
+function isInVain({ absentImages, onlineImages }: BundleAssessment, fault: Reason, { memory }: Snapshot): boolean {
+  if (onlineImages.length > 0) return false;
   const failed = new Set(
     memory.failures.flatMap(({ task, reason }) =>
       task.kind === 'pull' && isForPerson(doesAbout(reason.code)) ? [task.reference] : [],
