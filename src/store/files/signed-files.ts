@@ -2,6 +2,8 @@ import { mkdir, readdir, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type BundleId, digestFromHex, hexOf } from '../../domain/model/digest.ts';
 import { systemCodeOf } from '../../platform/app-error.ts';
+import { NEVER_ABORTED } from '../../platform/async/abort.ts';
+import { oneAtATime } from '../../platform/async/concurrency.ts';
 import { syncFolder, writeNewFile } from '../../platform/files/durable-file.ts';
 import { blobError } from './write-error.ts';
 
@@ -28,36 +30,40 @@ export function createSignedFiles(folder: string): SignedFiles {
     listed ??= await listFolders(folder);
     return listed;
   };
+  const inTurn = oneAtATime();
+  const put = async (bundleId: BundleId, files: ReadonlyMap<string, Buffer>): Promise<void> => {
+    const known = await list();
+    const [path, staged] = [folderOf(bundleId), join(folder, `.${hexOf(bundleId)}.new`)];
+    try {
+      await rm(staged, { recursive: true, force: true });
+      await mkdir(staged, { recursive: true });
+      for (const [name, bytes] of files) await writeNewFile(join(staged, name), bytes);
+      await syncFolder(staged);
+      await rm(path, { recursive: true, force: true });
+      await rename(staged, path);
+      await syncFolder(folder);
+      known.add(bundleId);
+    } catch (error) {
+      await rm(staged, { recursive: true, force: true }).catch(() => undefined);
+      throw blobError(path, 'written', error);
+    }
+  };
+  const remove = async (bundleId: BundleId): Promise<void> => {
+    const path = folderOf(bundleId);
+    try {
+      await rm(path, { recursive: true, force: true });
+      await syncFolder(folder).catch(ignoreAbsent);
+      (await list()).delete(bundleId);
+    } catch (error) {
+      throw blobError(path, 'removed', error);
+    }
+  };
+  // Two media with one bundle would write the same files at once.
   return {
     folderOf,
-    list,
-    put: async (bundleId, files) => {
-      const known = await list();
-      const [path, staged] = [folderOf(bundleId), join(folder, `.${hexOf(bundleId)}.new`)];
-      try {
-        await rm(staged, { recursive: true, force: true });
-        await mkdir(staged, { recursive: true });
-        for (const [name, bytes] of files) await writeNewFile(join(staged, name), bytes);
-        await syncFolder(staged);
-        await rm(path, { recursive: true, force: true });
-        await rename(staged, path);
-        await syncFolder(folder);
-        known.add(bundleId);
-      } catch (error) {
-        await rm(staged, { recursive: true, force: true }).catch(() => undefined);
-        throw blobError(path, 'written', error);
-      }
-    },
-    remove: async (bundleId) => {
-      const path = folderOf(bundleId);
-      try {
-        await rm(path, { recursive: true, force: true });
-        await syncFolder(folder).catch(ignoreAbsent);
-        (await list()).delete(bundleId);
-      } catch (error) {
-        throw blobError(path, 'removed', error);
-      }
-    },
+    list: () => inTurn(NEVER_ABORTED, list),
+    put: (bundleId, files) => inTurn(NEVER_ABORTED, () => put(bundleId, files)),
+    remove: (bundleId) => inTurn(NEVER_ABORTED, () => remove(bundleId)),
   };
 }
 

@@ -111,7 +111,7 @@ function preloadLine(entry: BundleAssessment, snapshot: Snapshot, progress: Prog
     return { what, progress: progressText(progress), ...problem(names) };
   };
   // The next try may deliver: the person is to pull nothing.
-  const lacking = entry.badBlobs.length === 0 ? undefined : 'bundle/absent';
+  const lacking = isLacking(entry) ? 'bundle/absent' : undefined;
   const code = fault?.code === 'engine/stalled' ? undefined : (fault?.code ?? lacking);
   if (fault !== undefined && isInVain(entry, fault, snapshot)) return { does: doesFor(fault), code, says };
   return { does: 'wait', code, says, stick: isOnPeersOnly === true ? undefined : 'stays' };
@@ -131,10 +131,15 @@ function isInVain({ absentImages, onlineImages }: BundleAssessment, fault: Reaso
   return isForPerson(doesFor(fault)) && absentImages.every(({ reference }) => failed.has(reference));
 }
 
+/** A registry may have what no medium has. */
+function isLacking({ badBlobs, onlineImages }: BundleAssessment): boolean {
+  return badBlobs.length > 0 && onlineImages.length === 0;
+}
+
 /** What is known to be missing before all else is loaded. */
-function lackOf({ badBlobs }: BundleAssessment, { medium }: Names): Pick<LineWords, 'notes'> {
-  const [first] = badBlobs;
-  if (first === undefined) return {};
+function lackOf(entry: BundleAssessment, { medium }: Names): Pick<LineWords, 'notes'> {
+  const [first] = entry.badBlobs;
+  if (first === undefined || !isLacking(entry)) return {};
   return {
     notes: [
       first.why === 'absent'
