@@ -98,7 +98,7 @@ export function isCorruption(thrown: unknown): boolean {
 export function removedError(path: string, cause: unknown): AppError {
   return new AppError({
     code: 'store/damaged',
-    message: `Files of the state database ${path} were removed while stickpin runs: nothing more is recorded. What is known stays in force, and all pins stay. A restart goes on with state.json, as far as it is left. Run 'systemctl restart stickpin'`,
+    message: `Files of the state database ${path} were removed while stickpin runs: run 'systemctl restart stickpin'. Nothing more is recorded until then. What is known stays in force, and all pins stay. A restart goes on with state.json, as far as it is left`,
     disposition: 'wait',
     cause,
   });
@@ -108,7 +108,7 @@ export function removedError(path: string, cause: unknown): AppError {
 export function damagedError(path: string, cause: unknown): AppError {
   return new AppError({
     code: 'store/damaged',
-    message: `The state database ${path} is damaged (${reasonOf(cause)}): nothing more is recorded. What is known stays in force, and all pins stay. A restart keeps the damaged file under another name, and goes on with state.json beside it. Run 'systemctl restart stickpin'`,
+    message: `The state database ${path} is damaged: run 'systemctl restart stickpin'. Nothing more is recorded until then. What is known stays in force, and all pins stay. A restart keeps the damaged file under another name, and goes on with state.json beside it. The cause: ${reasonOf(cause)}`,
     disposition: 'wait',
     cause,
   });

@@ -113,7 +113,7 @@ it.each([
   };
   const error = await new PluggedDevice('1-sdb', verdict.device, deps).open(never).catch((thrown: unknown) => thrown);
   expect(error).toMatchObject({ code: 'media/filesystem' });
-  expect(String((error as Error).message)).toContain(`sdb ${said}`);
+  expect(String((error as Error).message)).toContain(`it ${said}`);
   expect(String((error as Error).message)).toContain(
     "Write it again with 'stickpin bundle write', or format it as vfat",
   );

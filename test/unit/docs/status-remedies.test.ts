@@ -131,7 +131,7 @@ const SCENES: readonly (readonly [Partial<Scene>, (readonly StoredBundle[])?, Pa
   [
     obstacle(
       'store/damaged',
-      "The state database /var/lib/stickpin/state.db is damaged (malformed). Run 'systemctl restart stickpin'",
+      "The state database /var/lib/stickpin/state.db is damaged: run 'systemctl restart stickpin'. Nothing more is recorded until then",
     ),
   ],
   [

@@ -178,12 +178,16 @@ function withNotes(line: Line, snapshot: Snapshot, isOfMedia: boolean): Line {
   const says = (names: Names) => {
     const words = line.says(names);
     const stay = stayBeside(line.does, snapshot);
-    const notes = [
-      ...(words.notes ?? []),
-      ...(stay === '' ? [] : [stay]),
-      ...wrongStickNotes(observed, assessment, words, isOfMedia, names),
+    const wrong = wrongStickNotes(observed, assessment, words, isOfMedia, names);
+    // While nothing is trusted every stick is a wrong one: why it is so keeps its room.
+    const isKept = !observed.trust.revocationsUnreadable;
+    const notes = [...(words.notes ?? []), ...(stay === '' ? [] : [stay]), ...(isKept ? wrong : [])];
+    const also = [
+      ...(words.also ?? []),
+      ...(isKept ? [] : wrong),
+      ...others.map((one) => needText(one, names)),
+      ...plainNotes(snapshot),
     ];
-    const also = [...(words.also ?? []), ...others.map((one) => needText(one, names)), ...plainNotes(snapshot)];
     return { ...words, notes, also };
   };
   return { ...line, says };

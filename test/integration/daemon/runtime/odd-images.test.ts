@@ -37,7 +37,9 @@ describe.runIf(have('root', 'mmdebstrap')).each(RELEASES)(
       await harness.start();
       harness.plug(bundle.path);
       const report = (await harness.until(({ status }) => status.includes('R-28'), 60_000)).bundles[0];
-      expect(harness.report().status).toMatch(/^CALL SUPPORT \(R-28\): .*quay\.example\.com\/x\/odd@sha256:/);
+      const { status, advice } = harness.report();
+      expect(status).toMatch(/^CALL SUPPORT \(R-28\): .* The runtime can not use an image of the release\./);
+      expect(advice.text).toMatch(/quay\.example\.com\/x\/odd@sha256:/i);
       expect(report?.phase).toBe('preloading');
       expect(JSON.stringify(report)).toContain('application/octet-stream');
       const [checked] = await harness.engine.verifyImages('', new AbortController().signal);

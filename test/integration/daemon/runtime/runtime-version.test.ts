@@ -18,8 +18,8 @@ describe.runIf(have('root', 'mmdebstrap'))('a runtime that is too old', { timeou
     harness.plug(bundle.path);
     const held = await harness.until(({ bundles }) => bundles[0]?.phase === 'held');
     expect(held.bundles[0]).toMatchObject({ hold: 'runtime-version', reason: { code: 'runtime/version' } });
-    expect(held.status).toMatch(
-      /: cri-o 1\.27\.8 is too old: .*; stickpin continues automatically\. .*ocp 4\.13\.7 waits for it\.$/,
+    expect(held.advice.text).toMatch(
+      /^cri-o 1\.27\.8 is too old: .*; stickpin continues automatically\. .*ocp 4\.13\.7 waits for it\.$/,
     );
     expect(node.double().log()).not.toContain('Pulling image');
     expect(node.double().log()).not.toContain('Reloading');

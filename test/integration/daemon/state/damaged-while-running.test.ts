@@ -9,9 +9,9 @@ import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon
 import { type DamagedPart, damageDatabase } from '../../../support/state/damage-database.ts';
 import { loseMirror, loseSigned } from '../../../support/state/lose-state.ts';
 
-const DAMAGED = /state\.db is damaged .*all pins stay\. .*Run 'systemctl restart stickpin'/;
+const DAMAGED = /state\.db is damaged: run 'systemctl restart stickpin'\. .*all pins stay\./;
 /** In a line of STATUS, with the long path of a test. */
-const DAMAGED_LINE = /state\.db is damaged.* Run 'systemctl restart stickpin'/;
+const DAMAGED_LINE = /state\.db is damaged: run 'systemctl restart stickpin'/;
 const TRIED_AGAIN = /tried again|continues automatically/;
 
 describe.each<DamagedPart>(['header', 'pages'])('a state database whose %s are damaged under the daemon', (part) => {

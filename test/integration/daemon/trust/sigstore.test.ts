@@ -80,8 +80,11 @@ describe.runIf(have('root', 'mmdebstrap'))(
       const stranger = generateKeyPairSync('ec', { namedCurve: 'prime256v1' });
       const path = await bundleSignedBy(stranger.privateKey);
       await node.harness.start(path);
-      const refused = await node.harness.until(({ status }) => status.includes('policy.json refuses'));
-      expect(refused.status).toMatch(/policy\.json refuses quay\.example\.com\/edge\/app@sha256:/);
+      const refused = await node.harness.until(({ status }) => status.includes('policy.json of the node refuses'));
+      expect(refused.status).toMatch(/^CALL SUPPORT \(R-11\): Preloading edge 1\.0\.0 /);
+      expect(refused.advice.text).toMatch(
+        /policy\.json .*refuses .*1 image of edge 1\.0\.0|quay\.example\.com\/edge\/app@sha256:/,
+      );
       expect(readFileSync(lookup(), 'utf8')).toMatch(
         /"127\.0\.0\.1:\d+\/[0-9a-f]{32}":\n {4}use-sigstore-attachments: true/,
       );
