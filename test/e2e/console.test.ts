@@ -123,7 +123,7 @@ describeMachine('the screen and the lights of a node', 'installed', (machine) =>
 
   test.each([
     // Before others wait for a stick: what they need comes first.
-    ['signed by a stranger', '4.13.9', { keys: [sampleKey('stranger')] }, 'CALL SUPPORT', 'K-03', 'unknown key'],
+    ['signed by a stranger', '4.13.9', { keys: [sampleKey('stranger')] }, 'CALL SUPPORT', 'K-03', 'does not know'],
     ['damaged', '4.13.8', { isDamaged: true }, 'PLUG IN ANOTHER STICK', 'M-12', '4.13.8 needs an undamaged copy'],
     ['larger than the free space', '4.13.10', {}, 'CALL SUPPORT', 'D-01', 'space for ocp 4.13.10'],
   ])('says what to do with a release that is %s, and its code', async (_what, version, how, words, code, text) => {

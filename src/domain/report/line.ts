@@ -32,6 +32,9 @@ export interface Line {
 /** Longest STATUS line, in characters. */
 const MAX_LINE_LENGTH = 200;
 
+/** For what is the case, whatever keeps its room behind it. */
+const MIN_FIRST_LENGTH = 60;
+
 /** `CALL SUPPORT (K-03): `. Empty where it needs no words. */
 export function headOf({ does, code }: Pick<Line, 'does' | 'code'>): string {
   return `${ACTIONS[does].words}${code === undefined ? '' : ` (${shortCode(code)})`}: `;
@@ -45,7 +48,8 @@ export function headOf({ does, code }: Pick<Line, 'does' | 'code'>): string {
 export function statusText(line: Line, names: Names = BRIEF): string {
   const head = headOf(line);
   const { what, progress, kept, more } = sentencesOf(line, names);
-  const end = kept.map((text) => ` ${text}`).join('');
+  const longest = MAX_LINE_LENGTH - head.length - MIN_FIRST_LENGTH;
+  const end = kept.reduce((text, one) => (text.length + 1 + one.length > longest ? text : `${text} ${one}`), '');
   const room = MAX_LINE_LENGTH - head.length - end.length;
   const longer = closed(`${what}, ${progress}`);
   const first = progress === undefined || longer.length > room ? closed(what) : longer;

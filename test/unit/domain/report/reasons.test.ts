@@ -51,6 +51,14 @@ describe('the line about a reason', () => {
   });
 });
 
+it('a STATUS line has at most 200 characters and says what is the case, however long its notes are', () => {
+  const notes = ['first '.repeat(18).trim(), 'Short', 'second '.repeat(30).trim()];
+  const says = () => ({ what: `it is ${'so '.repeat(90)}`, notes });
+  const status = statusText({ does: 'call-support', code: 'store/damaged', says });
+  expect(status.length).toBeLessThanOrEqual(200);
+  expect(status).toMatch(/^CALL SUPPORT \(S-01\): it is so .*… (?:first )+first\. Short\.$/);
+});
+
 const FAULT = "the key file /etc/stickpin/keys.d/a.pub can't be read: i/o error";
 
 test.each([
