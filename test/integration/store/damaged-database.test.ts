@@ -38,7 +38,7 @@ describe.each<DamagedPart>(['header', 'pages'])('a state database whose %s are d
   const damaged = () => ({
     code: 'store/damaged',
     disposition: 'wait',
-    message: expect.stringMatching(/state\.db is damaged .*all pins stay.*'systemctl restart stickpin'/),
+    message: expect.stringMatching(/state\.db is damaged: run 'systemctl restart stickpin'\. .*all pins stay\./),
   });
 
   it('refuses each change as damaged, in trouble() too, and logs it once', () => {
