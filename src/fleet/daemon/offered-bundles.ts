@@ -9,6 +9,7 @@ import type { BundleId, Digest } from '../../domain/model/digest.ts';
 import { type HeldBundle, type HeldBundles, heldBundle } from '../../media/held-bundles.ts';
 import { mediaError } from '../../media/media-provider.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
+import { Cached } from '../../platform/async/cached.ts';
 import { inOrder } from '../../platform/async/concurrency.ts';
 import type { Log } from '../../platform/log.ts';
 import { Observable, together, type Unsubscribe } from '../../platform/subscription.ts';
@@ -36,16 +37,14 @@ interface Listing {
 export class NodeOffers implements OfferedBundles {
   /** Sizes of blobs of unchanged bundles. */
   private readonly sizes = new WeakMap<HeldBundle, ReadonlyMap<Digest, number>>();
-  private last: Listing | undefined;
+  private readonly listing = new Cached((signal) => this.list(signal));
 
   /** @param sources a blob is read from the first one that has it */
   constructor(
     private readonly sources: readonly HeldBundles[],
     private readonly isOffered: (bundle: Pick<HeldBundle, 'bundleId' | 'name'>) => boolean,
   ) {
-    this.onChange(() => {
-      this.last = undefined;
-    });
+    this.onChange(() => this.listing.invalidate());
   }
 
   onChange(listener: () => void): Unsubscribe {
@@ -53,8 +52,8 @@ export class NodeOffers implements OfferedBundles {
   }
 
   async offers(signal: AbortSignal): Promise<Pick<OffersDocument, 'bundles' | 'node'>> {
-    this.last = await this.list(signal);
-    return { bundles: this.last.offered };
+    this.listing.invalidate();
+    return { bundles: (await this.listing.get(signal)).offered };
   }
 
   async file(bundleId: BundleId, name: OfferedFile, signal: AbortSignal): Promise<Buffer | undefined> {
@@ -85,18 +84,13 @@ export class NodeOffers implements OfferedBundles {
     yield* place.held.reader.read(digest, startByte, signal, allocate);
   }
 
-  private async listing(signal: AbortSignal): Promise<Listing> {
-    this.last ??= await this.list(signal);
-    return this.last;
-  }
-
   private async placesOf(bundleId: BundleId, signal: AbortSignal): Promise<readonly Place[]> {
-    const places = (await this.listing(signal)).places.get(bundleId) ?? [];
+    const places = (await this.listing.get(signal)).places.get(bundleId) ?? [];
     return places.filter(({ held }) => this.isOffered(held));
   }
 
   private async placeOfBlob(digest: Digest, signal: AbortSignal): Promise<Place | undefined> {
-    const all = [...(await this.listing(signal)).places.values()].flat();
+    const all = [...(await this.listing.get(signal)).places.values()].flat();
     return all.find(({ held, sizes }) => sizes.has(digest) && this.isOffered(held));
   }
 
@@ -183,7 +177,7 @@ export class KeptBundles extends Observable implements HeldBundles {
   private readonly documentSizes = new Map<Digest, number>();
   /** Sizes of blobs in the runtime. */
   private readonly contentSizes = new Map<Digest, number>();
-  private current: readonly HeldBundle[] | undefined;
+  private readonly current = new Cached(async (signal) => (await this.judgeAll(signal)).map((held) => ({ ...held })));
   private isDue = false;
 
   constructor(private readonly options: KeptBundlesOptions) {
@@ -201,14 +195,13 @@ export class KeptBundles extends Observable implements HeldBundles {
     this.isDue = true;
     setTimeout(() => {
       this.isDue = false;
-      this.current = undefined;
+      this.current.invalidate();
       this.notify();
     }, SETTLE_MS).unref();
   }
 
-  async list(signal: AbortSignal): Promise<readonly HeldBundle[]> {
-    this.current ??= (await this.judgeAll(signal)).map((held) => ({ ...held }));
-    return this.current;
+  list(signal: AbortSignal): Promise<readonly HeldBundle[]> {
+    return this.current.get(signal);
   }
 
   private async judgeAll(signal: AbortSignal): Promise<readonly HeldBundle[]> {

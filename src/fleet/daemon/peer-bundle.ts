@@ -6,6 +6,7 @@ import type { PeerState } from '../../domain/model/medium.ts';
 import { mediaError, type ReadableBundle } from '../../media/media-provider.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { untilAborted, withEither } from '../../platform/async/abort.ts';
+import { Cached } from '../../platform/async/cached.ts';
 import type { Clock } from '../../platform/clock.ts';
 import { clip, oneLine } from '../../platform/plain-text.ts';
 import { Observable, type Unsubscribe } from '../../platform/subscription.ts';
@@ -37,8 +38,7 @@ export class PeerBundle implements ReadableBundle {
   readonly reader: BundleReader;
   readonly blobs: BlobSource;
   private readonly bundleId: BundleId;
-  /** Read once, with the first size. */
-  private list: Promise<ReadonlyMap<Digest, number>> | undefined;
+  private readonly sizes: Cached<ReadonlyMap<Digest, number>>;
 
   constructor(
     private readonly access: PeerAccess,
@@ -46,7 +46,10 @@ export class PeerBundle implements ReadableBundle {
   ) {
     this.bundleId = bundleId;
     this.path = `${clip(oneLine(`${name}@${version}`), SHOWN_LENGTH)} ${bundleId}`;
-    const sizeOf: BlobSource['sizeOf'] = async (digest, signal) => (await this.listed(signal)).get(digest);
+    this.sizes = new Cached((signal) =>
+      this.whileBusy(signal, async () => (await access.client.blobs(bundleId, signal)) ?? new Map()),
+    );
+    const sizeOf: BlobSource['sizeOf'] = async (digest, signal) => (await this.sizes.get(signal)).get(digest);
     this.blobs = { sizeOf, read: (digest, startByte, signal) => this.readBlob(digest, startByte, signal) };
     this.reader = {
       path: `${this.path} on ${access.name}`,
@@ -55,17 +58,6 @@ export class PeerBundle implements ReadableBundle {
       sizeOf,
       read: (digest, startByte, signal) => this.readDocument(digest, startByte, signal),
     };
-  }
-
-  private listed(signal: AbortSignal): Promise<ReadonlyMap<Digest, number>> {
-    const { client } = this.access;
-    this.list ??= this.whileBusy(signal, async () => (await client.blobs(this.bundleId, signal)) ?? new Map()).catch(
-      (error) => {
-        this.list = undefined;
-        throw error;
-      },
-    );
-    return this.list;
   }
 
   private async readFile(file: string, maxBytes: number, signal: AbortSignal): Promise<Buffer> {
@@ -136,7 +128,7 @@ export class PeerBundle implements ReadableBundle {
       yield* own.read(digest, startByte, signal);
       return;
     }
-    const sizeBytes = (await this.listed(signal)).get(digest);
+    const sizeBytes = (await this.sizes.get(signal)).get(digest);
     if (sizeBytes === undefined) throw goneFor(name, `it does not list ${digest}`);
     let position = startByte;
     let wasShort = false;

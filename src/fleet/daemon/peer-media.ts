@@ -6,6 +6,7 @@ import { isSoughtNow } from '../../domain/report/peer-wants.ts';
 import type { StatusReport } from '../../domain/report/status-schema.ts';
 import type { MediaProvider, MediaSink, MediumBundle, PluggedMedium } from '../../media/media-provider.ts';
 import { reasonOf } from '../../platform/app-error.ts';
+import { Alarm } from '../../platform/async/alarm.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
 import { plainText } from '../../platform/plain-text.ts';
@@ -51,7 +52,7 @@ interface PluggedPeer {
   reportedAt: number;
   /** Its term began then. */
   termMs: number;
-  later: NodeJS.Timeout | undefined;
+  readonly later: Alarm;
 }
 
 const AGAIN_MS = 1_000;
@@ -73,12 +74,14 @@ export class PeerMedia implements MediaProvider {
   /** Of all peers, also those that are no media. */
   private needs: ReadonlyMap<string, Needed> = new Map();
   private readonly trials = new Map<string, Trial>();
-  /** When peers that are left out are read again. */
-  private readonly ends = new Map<string, NodeJS.Timeout>();
+  /** When a peer that is left out is read again. */
+  private readonly again: Alarm;
   private sink: MediaSink | undefined;
   private stop: Unsubscribe | undefined;
 
-  constructor(private readonly options: PeerMediaOptions) {}
+  constructor(private readonly options: PeerMediaOptions) {
+    this.again = new Alarm(options.clock, () => this.reconsider());
+  }
 
   async start(sink: MediaSink): Promise<void> {
     this.sink = sink;
@@ -116,6 +119,8 @@ export class PeerMedia implements MediaProvider {
       if (known === undefined) this.arrive(name, needed, revision);
       else if (known.revision !== revision) this.change(known, needed, revision);
     }
+    const ends = [...needs.keys()].flatMap((name) => this.options.bounds?.exclusion(name)?.endsMs ?? []);
+    this.again.set(ends.length === 0 ? undefined : Math.min(...ends));
   }
 
   /** Call with each report: what it shows of peers counts against them. */
@@ -138,7 +143,7 @@ export class PeerMedia implements MediaProvider {
     this.stop?.();
     this.sink = undefined;
     for (const name of [...this.peers.keys()]) this.leave(name);
-    for (const name of [...this.ends.keys()]) this.forgetEnd(name);
+    this.again.set(undefined);
   }
 
   /** A peer that comes and goes is charged, not one that this node chooses in turn. */
@@ -170,21 +175,11 @@ export class PeerMedia implements MediaProvider {
   }
 
   private neededOf({ name, bundles, leftOut }: Peer): Needed {
-    const { bounds, isWanted, clock } = this.options;
+    const { bounds, isWanted } = this.options;
     if (leftOut !== undefined) return { bundles: [], leftOut };
     const exclusion = bounds?.exclusion(name);
-    if (exclusion === undefined) {
-      this.forgetEnd(name);
-      return { bundles: bundles.filter(isWanted) };
-    }
-    if (!this.ends.has(name))
-      this.ends.set(name, setTimeout(() => this.reconsider(), exclusion.endsMs - clock.monotonic()).unref());
+    if (exclusion === undefined) return { bundles: bundles.filter(isWanted) };
     return { bundles: [], leftOut: exclusionText(exclusion) };
-  }
-
-  private forgetEnd(name: string): void {
-    clearTimeout(this.ends.get(name));
-    this.ends.delete(name);
   }
 
   private arrive(name: string, needed: Needed, revision: string): void {
@@ -199,8 +194,8 @@ export class PeerMedia implements MediaProvider {
     });
     const label = plainText(name);
     const nowMs = clock.monotonic();
-    const now = { needed, revision, reportedAt: nowMs, termMs: nowMs, later: undefined };
-    const peer: PluggedPeer = { mediumId, label, turn, ...now };
+    const now = { needed, revision, reportedAt: nowMs, termMs: nowMs };
+    const peer: PluggedPeer = { mediumId, label, turn, ...now, later: new Alarm(clock, () => this.report(peer)) };
     this.peers.set(name, peer);
     const plugged: PluggedMedium = {
       mediumId,
@@ -241,22 +236,22 @@ export class PeerMedia implements MediaProvider {
 
   private readAgain(peer: PluggedPeer): void {
     const { clock, againMs = AGAIN_MS } = this.options;
-    if (peer.later !== undefined) return;
-    const report = () => {
-      peer.later = undefined;
-      peer.reportedAt = clock.monotonic();
-      this.sink?.changed(peer.mediumId);
-    };
-    const pauseMs = peer.reportedAt + againMs - clock.monotonic();
-    if (pauseMs <= 0) report();
-    else peer.later = setTimeout(report, pauseMs).unref();
+    const atMs = peer.reportedAt + againMs;
+    if (clock.monotonic() >= atMs) this.report(peer);
+    else peer.later.set(atMs);
+  }
+
+  private report(peer: PluggedPeer): void {
+    peer.later.set(undefined);
+    peer.reportedAt = this.options.clock.monotonic();
+    this.sink?.changed(peer.mediumId);
   }
 
   private leave(name: string): void {
     const peer = this.peers.get(name);
     if (peer === undefined) return;
     this.peers.delete(name);
-    clearTimeout(peer.later);
+    peer.later.set(undefined);
     peer.turn.close();
     this.sink?.left(peer.mediumId);
   }

@@ -1,7 +1,9 @@
 import { beforeEach, describe, expect, it } from 'vitest';
+import type { Digest } from '../../../../src/domain/model/digest.ts';
 import { PeerBundle, type PeerClient, PeerTurn } from '../../../../src/fleet/daemon/peer-bundle.ts';
 import { connectionError } from '../../../../src/fleet/wire/connection.ts';
 import { AppError } from '../../../../src/platform/app-error.ts';
+import { deferred, untilAborted } from '../../../../src/platform/async/abort.ts';
 import { systemClock } from '../../../../src/platform/clock.ts';
 import { digestOf } from '../../../../src/platform/digest.ts';
 
@@ -29,9 +31,9 @@ beforeEach(() => {
 });
 
 /** The blobs of a bundle on a peer that lists one layer. */
-function blobs() {
+function blobs(listed: PeerClient['blobs'] = async () => new Map([[DIGEST, LAYER.length]])) {
   const client: Pick<PeerClient, 'blobs' | 'read'> = {
-    blobs: async () => new Map([[DIGEST, LAYER.length]]),
+    blobs: listed,
     read: (_digest, startByte) => {
       asked.push(startByte);
       return send(startByte);
@@ -64,6 +66,18 @@ describe('a blob of another node', () => {
     expect(bytes).toHaveLength(MIB - startByte);
     expect(bytes.subarray(0, -10).equals(LAYER.subarray(startByte, -10))).toBe(true);
     expect(sent).toBe(1);
+  });
+
+  it('has its size for one who waits, though another one who asked first gives up', async () => {
+    const answer = deferred<ReadonlyMap<Digest, number>>();
+    const shared = blobs((_bundle, signal) => untilAborted(answer.promise, signal));
+    const stop = new AbortController();
+    const first = shared.sizeOf(DIGEST, stop.signal);
+    const second = shared.sizeOf(DIGEST, never);
+    stop.abort(new Error('no longer wanted'));
+    await expect(first).rejects.toThrow('no longer wanted');
+    answer.resolve(new Map([[DIGEST, LAYER.length]]));
+    expect(await second).toBe(LAYER.length);
   });
 
   it('that the peer can not read is no fault of the peer', async () => {

@@ -1,3 +1,4 @@
+import { setImmediate as turn } from 'node:timers/promises';
 import { beforeEach, expect, it } from 'vitest';
 import { PEER_BUDGET } from '../../../../src/domain/fleet/budget.ts';
 import { MOST_GIVERS, TERM_MS } from '../../../../src/domain/fleet/givers.ts';
@@ -8,6 +9,7 @@ import type { PeerClient } from '../../../../src/fleet/daemon/peer-bundle.ts';
 import { PeerMedia } from '../../../../src/fleet/daemon/peer-media.ts';
 import { PeerBudgets } from '../../../../src/fleet/wire/peer-budgets.ts';
 import type { MediaSink, PluggedMedium } from '../../../../src/media/media-provider.ts';
+import { deferred, untilAborted } from '../../../../src/platform/async/abort.ts';
 import { systemClock } from '../../../../src/platform/clock.ts';
 import { digestOf } from '../../../../src/platform/digest.ts';
 import { Observable } from '../../../../src/platform/subscription.ts';
@@ -52,6 +54,7 @@ class Fleet extends Observable {
 }
 
 let nowMs: number;
+let sleeps: { readonly ms: number; readonly end: () => void }[];
 let fleet: Fleet;
 let bounds: BoundedOffers;
 let media: PeerMedia;
@@ -61,7 +64,13 @@ beforeEach(async () => {
   nowMs = 0;
   fleet = new Fleet();
   plugged = new Map();
-  const clock = { ...systemClock, monotonic: () => nowMs };
+  sleeps = [];
+  const sleep = (ms: number, signal: AbortSignal) => {
+    const { promise, resolve } = deferred<void>();
+    sleeps.push({ ms, end: resolve });
+    return untilAborted(promise, signal);
+  };
+  const clock = { ...systemClock, monotonic: () => nowMs, sleep };
   bounds = new BoundedOffers(new PeerBudgets(clock));
   media = new PeerMedia({
     fleet,
@@ -145,4 +154,24 @@ it('charges no node for the turns that this one gives it, but those that come an
   expect(excluded()).toBe(MOST_GIVERS + 1);
   fleet.notify();
   expect(plugged.size).toBe(MOST_GIVERS);
+});
+
+it('takes from a node that was left out when that is over, though a timer fires 1 ms early', async () => {
+  for (let time = 0; time <= PEER_BUDGET.arrival.perMinute; time += 1) {
+    fleet.show(1, []);
+    fleet.show(1);
+  }
+  const kind = async () => {
+    const [medium] = plugged.values();
+    const [found] = (await (await medium?.open(never))?.findBundles(never)) ?? [];
+    return found?.kind;
+  };
+  expect(await kind()).toBe('unreadable');
+  for (const earlyMs of [1, 0]) {
+    const next = sleeps.at(-1);
+    nowMs += (next?.ms ?? 0) - earlyMs;
+    next?.end();
+    await turn();
+    expect(await kind()).toBe(earlyMs === 0 ? 'bundle' : 'unreadable');
+  }
 });
