@@ -119,7 +119,7 @@ export interface FakeRuntime extends RuntimePort, ContainersPort, ContentPort {
   /** What a check finds of images, by reference; others are whole where they are listed. */
   readonly contents: Map<string, ImageContent>;
   /** What a check of an image waits for; nothing at first. */
-  beforeCheck: (signal: AbortSignal) => Promise<void>;
+  beforeCheck: (signal: AbortSignal, reference: string) => Promise<void>;
   /**
    * What runs or ran, by id. A container runs from the image that {@link FakeRuntime.images} has
    * for the name in it.
@@ -241,7 +241,7 @@ function createFakeRuntime({ idOfTag, now, onRequested }: FakeRuntimeDependencie
     beforeCheck: async () => undefined,
     openContentCheck: () => ({
       check: async ({ reference }, onBytes, signal) => {
-        await fake.beforeCheck(signal);
+        await fake.beforeCheck(signal, reference);
         fake.log.push(`check ${reference}`);
         onBytes(1);
         if (!fake.isUp) throw new AppError({ code: 'runtime/unreachable', message: 'away', disposition: 'retry' });

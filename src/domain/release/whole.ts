@@ -1,6 +1,6 @@
 import type { BundleId } from '../model/digest.ts';
 import { type Lacking, lackingCount } from '../preload/supply.ts';
-import type { ContentChecks } from '../state/checks.ts';
+import { type ContentChecks, UNCHECKABLE_AFTER } from '../state/checks.ts';
 import type { StoredBundle } from '../state/state.ts';
 import { currentRelease, isRetired, lastProven } from './recorded-phase.ts';
 
@@ -30,13 +30,16 @@ function isWhole(one: Presence, checks: ContentChecks | undefined): boolean {
   return bundle.contents.images.every(({ reference }) => isSound(reference, checks));
 }
 
-/** After an unclean boot only what was checked since, or was pulled since the check. */
+/**
+ * After an unclean boot only what was checked since, or was pulled since the check. What the
+ * runtime can't check counts in the end: it was on the disk before its release was ready.
+ */
 function isSound(reference: string, checks: ContentChecks | undefined): boolean {
   if (checks === undefined) return true;
-  const kind = checks.results.get(reference)?.content.kind;
-  if (kind === 'broken' || checks.healed.includes(reference)) return false;
-  if (!checks.isDue || kind === 'whole') return true;
-  return kind !== 'unknown' && checks.endedAt !== undefined;
+  const { unknownChecks = 0, content } = checks.results.get(reference) ?? {};
+  if (content?.kind === 'broken' || checks.healed.includes(reference)) return false;
+  if (!checks.isDue || content?.kind === 'whole') return true;
+  return checks.endedAt !== undefined && (content?.kind !== 'unknown' || unknownChecks >= UNCHECKABLE_AFTER);
 }
 
 /** What the node goes back to: the last known good release of a stream, else the current one. */

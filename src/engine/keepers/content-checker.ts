@@ -2,8 +2,14 @@ import type { CheckDue } from '../../domain/decide/release-effects.ts';
 import type { BundleId } from '../../domain/model/digest.ts';
 import { type ImageContent, type RuntimeObservation, usableImages } from '../../domain/model/image.ts';
 import { type ImageToCheck, imagesToCheck } from '../../domain/release/damaged-images.ts';
-import { checkedEvent } from '../../domain/report/events/release-events.ts';
-import type { CheckCause, ContentChecks, ContentResult, RunningCheck } from '../../domain/state/checks.ts';
+import { checkedEvent, uncheckableEvent } from '../../domain/report/events/release-events.ts';
+import {
+  type CheckCause,
+  type ContentChecks,
+  type ContentResult,
+  type RunningCheck,
+  UNCHECKABLE_AFTER,
+} from '../../domain/state/checks.ts';
 import { latestStamp } from '../../domain/state/state.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import type { BootMark, ContentCheck } from '../../ports/runtime.ts';
@@ -174,13 +180,18 @@ export class ContentChecker {
     if (cause === 'unclean-boot') this.endedAt = clock.now();
     if (cause !== 'again' && coversAll) this.isAwaited = false;
     if (isNews(cause, found)) recorder.record(checkedEvent(cause, found));
+    const stuck = images.filter((_image, at) => found[at]?.unknownChecks === UNCHECKABLE_AFTER);
+    if (stuck.length > 0 && this.bootMark.isCheckDue()) {
+      recorder.record(uncheckableEvent(stuck.map(({ reference }) => reference)));
+    }
     await this.bootMark.setCheckDue(this.staysDue(found), signal);
   }
 
   /**
    * Documents that are not kept are not expected. One manifest of an index must be whole: the
    * runtime has chosen it. An image that can't be read is `unknown`.
-   * @throws AppError when the runtime does not answer; whatever aborted `signal`
+   * @throws AppError when the runtime does not answer, unless some checks in a row failed so;
+   *   whatever aborted `signal`
    */
   private async readContent(
     { reference, digest, layers }: ImageToCheck,
@@ -204,7 +215,10 @@ export class ContentChecker {
       const [least] = seen.sort((a, b) => faults(a) - faults(b));
       return least ?? { kind: 'unknown', reason: { code: 'bundle/inconsistent', message: 'it has no manifest' } };
     } catch (error) {
-      if (!(error instanceof AppError) || AWAY.has(error.code)) throw error;
+      signal.throwIfAborted();
+      if (!(error instanceof AppError)) throw error;
+      // One image that the runtime never answers for must not end each check before the others.
+      if (AWAY.has(error.code) && this.failures < AWAITED_FAILURES) throw error;
       return { kind: 'unknown', reason: { code: error.code, message: error.message } };
     }
   }

@@ -95,6 +95,44 @@ describe('the check of images after an unclean boot', () => {
     await node.stop();
   }, 240_000);
 
+  it('keeps nothing for ever for an image that the runtime can not check, and says so once', async () => {
+    const unknown: ImageContent = { kind: 'unknown', reason: { code: 'runtime/config', message: 'no such driver' } };
+    const older = [1, 2].map((sequence) => {
+      const images = { [`etcd-${sequence}`]: ['base'] };
+      return stored(verified({ sequence, version: `4.12.${sequence}`, images }), {
+        ...{ readyAt: 1, activatedAt: 1 + sequence / 10, provenAt: 1 + sequence / 10 },
+      });
+    });
+    const node = nodeWith({ isDue: true, contents: { etcd: unknown }, others: older });
+    for (const { contents } of older)
+      for (const { reference } of contents.images) node.runtime.images.set(reference, reference);
+    const retired = () =>
+      node.engine.report()?.bundles.some(({ version, phase }) => version === '4.12.1' && phase === 'retired');
+    await node.start();
+    await node.clock.advance(4 * 60_000);
+    expect([retired(), node.bootMark.isDue]).toEqual([false, true]);
+    await node.clock.advance(4 * 60_000);
+    expect([retired(), node.bootMark.isDue]).toEqual([true, true]);
+    await node.clock.advance(2 * 3_600_000);
+    expect(told(node, `Three checks of ${referenceOf('etcd')} had no result`)).toHaveLength(1);
+    await node.stop();
+  });
+
+  it('goes past an image for which the runtime never answers', async () => {
+    const node = nodeWith({ isDue: true });
+    const asked = { code: 'runtime/unreachable', message: 'deadline', disposition: 'retry' } as const;
+    node.runtime.beforeCheck = async (_signal, reference) => {
+      if (reference === referenceOf('etcd')) throw new AppError(asked);
+    };
+    await node.start();
+    await node.clock.advance(150_000);
+    expect(checked(node)).not.toContain(`check ${referenceOf('api')}`);
+    await node.clock.advance(150_000);
+    expect(checked(node)).toContain(`check ${referenceOf('api')}`);
+    expect(told(node, '1 whole, 1 not known')).toHaveLength(1);
+    await node.stop();
+  });
+
   it('is not made again for an image that is not known after a check by hand alone', async () => {
     const unknown: ImageContent = { kind: 'unknown', reason: { code: 'runtime/config', message: 'EIO' } };
     const node = nodeWith({ contents: { etcd: unknown } });

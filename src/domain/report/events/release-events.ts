@@ -64,6 +64,13 @@ export function checkedEvent(cause: CheckCause, results: readonly ContentResult[
   return { kind: 'imagesChecked', level: 'info', message };
 }
 
+/** @param references at least one */
+export function uncheckableEvent([first, ...more]: readonly string[]): Event {
+  const others = more.length === 0 ? '' : ` and of ${formatCount(more.length, 'more image')}`;
+  const message = `Three checks of ${first}${others} had no result ('stickpin verify-images' says why), so that no proof and no retirement waits for one any longer. It is still checked again after growing pauses`;
+  return { kind: 'imagesChecked', level: 'warn', message };
+}
+
 /** By the code of the cause. The catalog entry of the kind says what to do about it. */
 export function pullFailureKind(code: string): MessageKind {
   return PULL_FAILURES.get(code) ?? 'pullFailed';

@@ -50,6 +50,17 @@ describe('a whole release', () => {
     expect(isWhole({}, { ...due, endedAt: NOON, results: results(WHOLE, UNKNOWN) })).toBe(false);
     expect(isWhole({}, { results: results(WHOLE, UNKNOWN) })).toBe(true);
   });
+
+  it('may have an image that the runtime can not check, after three checks without a result', () => {
+    const isWholeAfter = (unknownChecks: number, over: Partial<ContentChecks> = {}) => {
+      const result = { at: NOON, content: UNKNOWN, unknownChecks };
+      const all = new Map([...results(WHOLE), [second ?? '', result] as const]);
+      return isWhole({}, { isDue: true, endedAt: NOON, results: all, ...over });
+    };
+    expect([1, 2, 3, 4].map((checks) => isWholeAfter(checks))).toEqual([false, false, true, true]);
+    expect(isWholeAfter(3, { endedAt: undefined })).toBe(false);
+    expect(isWholeAfter(3, { healed: [second ?? ''] })).toBe(false);
+  });
 });
 
 describe('what a node goes back to', () => {
