@@ -7,6 +7,7 @@ import { limits } from '../bundle/limits.ts';
 import type { Reference } from '../domain/model/reference.ts';
 import { AppError, reasonOf, systemCodeOf } from '../platform/app-error.ts';
 import { withDeadline } from '../platform/async/abort.ts';
+import { pauseAfter } from '../platform/backoff.ts';
 import { defined } from '../platform/defined.ts';
 import { responseTo } from '../platform/http.ts';
 import { certificatesOf, loginFor, parseSecret } from './logins.ts';
@@ -47,8 +48,7 @@ const IDLE_MS = 60_000;
 const STORE_MS = 600_000;
 /** A whole document, over a link of 256 kbit/s too. */
 const ANSWER_MS = 180_000;
-const FIRST_PAUSE_MS = 1_000;
-const LONGEST_PAUSE_MS = 60_000;
+const PAUSES = { firstMs: 1_000, longestMs: 60_000 };
 /** A registry that wants a longer pause is asked another day. */
 const LONGEST_WISH_MS = 600_000;
 const MOST_LEADS = 5;
@@ -110,7 +110,7 @@ export class RegistryClient {
         const wishMs = error instanceof Answered ? error.wishMs : 0;
         const isLasting = !(error instanceof Broken) && !(error instanceof Answered && error.mayPass);
         if (isLasting || tries >= (this.access.retries ?? 0) || wishMs > LONGEST_WISH_MS) throw error;
-        const pauseMs = Math.max(wishMs, Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** tries));
+        const pauseMs = Math.max(wishMs, pauseAfter(tries + 1, PAUSES));
         await sleep(pauseMs, undefined, { signal });
       }
     }

@@ -6,6 +6,7 @@ import type { RebootLock } from '../domain/fleet/node-status.ts';
 import type { Settings } from '../domain/settings/settings.ts';
 import { reasonOf } from '../platform/app-error.ts';
 import { withDeadline } from '../platform/async/abort.ts';
+import { pauseAfter } from '../platform/backoff.ts';
 import type { Clock } from '../platform/clock.ts';
 import { defined } from '../platform/defined.ts';
 import { responseTo } from '../platform/http.ts';
@@ -21,8 +22,7 @@ const ANSWER_MS = 30_000;
 const MOST_BYTES = 4_096;
 const WHY_CHARACTERS = 200;
 
-const FIRST_PAUSE_MS = 5_000;
-const LONGEST_PAUSE_MS = 5 * 60_000;
+const PAUSES = { firstMs: 5_000, longestMs: 5 * 60_000 };
 
 const TICK_MS = 1_000;
 
@@ -165,8 +165,7 @@ export class FleetLock extends Observable {
   private failed(why: string): void {
     const { clock, random } = this.options;
     this.failures += 1;
-    const pauseMs = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** Math.min(this.failures - 1, 10));
-    this.nextMs = clock.monotonic() + pauseMs * (0.9 + 0.2 * random());
+    this.nextMs = clock.monotonic() + pauseAfter(this.failures, PAUSES) * (0.9 + 0.2 * random());
     this.set('unknown', why);
   }
 

@@ -1,3 +1,4 @@
+import { pauseAfter } from '../../platform/backoff.ts';
 import { defined } from '../../platform/defined.ts';
 import type { Assessment } from '../assess/assess.ts';
 import type { BundleAssessment } from '../assess/assess-bundle.ts';
@@ -24,8 +25,7 @@ import {
 import { mirroredIn, mirrorsWanted } from './wanted-files.ts';
 
 /** The first pause between requests for pins that the runtime does not report. */
-const PIN_BACKOFF_MS = 1_000;
-const PIN_BACKOFF_MAX_MS = 60_000;
+const PIN_PAUSES = { firstMs: 1_000, longestMs: 60_000 };
 const RUNTIME_RETRY_MS = 3_000;
 
 /**
@@ -200,7 +200,7 @@ function pinEffects(
   if (last === undefined || !isSame(last.references, references)) return { effects: [ask(false)], wakeAt: undefined };
   if (unpinned === '') return { effects: [], wakeAt: undefined };
   if (unpinned !== last.unpinned) return { effects: [ask(false)], wakeAt: undefined };
-  const due = last.at + Math.min(PIN_BACKOFF_MAX_MS, PIN_BACKOFF_MS * 2 ** Math.max(0, last.attempts - 1));
+  const due = last.at + pauseAfter(Math.max(1, last.attempts), PIN_PAUSES);
   // A time in the future: the wall clock was set back.
   const isDue = observed.now >= due || observed.now < last.at;
   return isDue ? { effects: [ask(true)], wakeAt: undefined } : { effects: [], wakeAt: due };

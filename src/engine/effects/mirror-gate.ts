@@ -1,6 +1,7 @@
 import type { Digest } from '../../domain/model/digest.ts';
 import type { RenderedMirrors } from '../../domain/model/image.ts';
 import { untilAborted } from '../../platform/async/abort.ts';
+import { pauseAfter } from '../../platform/backoff.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { MirrorProbes } from '../../ports/transfers.ts';
 import { isRuntimeAway, type MirrorProbeDependencies, probeMirror } from '../tasks/pulls.ts';
@@ -43,12 +44,8 @@ const TAKE_UP_MS = 10_000;
  * may answer late or never.
  */
 const PROBE_MS = 2_000;
-/**
- * Pause after the first probe that did not reach our registry. Doubled each time, up to {@link
- * PAUSE_MAX_MS}. An idle runtime needs a few probes.
- */
-const PAUSE_MS = 20;
-const PAUSE_MAX_MS = 320;
+/** After a probe that did not reach our registry. An idle runtime needs a few probes. */
+const PAUSES = { firstMs: 20, longestMs: 320 };
 /**
  * How often the meter is read during a probe, so that the probe ends soon after our registry was
  * asked.
@@ -145,7 +142,7 @@ async function waitForUse(
     if (seen === 'seen') return 'open';
     if (seen === 'away') return 'away';
     if (takeEffect === 'next-pull') break;
-    await clock.sleep(Math.min(PAUSE_MAX_MS, PAUSE_MS * 2 ** (count - 1)), signal);
+    await clock.sleep(pauseAfter(count, PAUSES), signal);
   }
   return 'timed-out';
 }

@@ -27,13 +27,13 @@ import { isWaiting } from '../../domain/state/memory.ts';
 import type { StoredBundle } from '../../domain/state/state.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { NEVER_ABORTED } from '../../platform/async/abort.ts';
+import { pauseAfter } from '../../platform/backoff.ts';
 import { defined } from '../../platform/defined.ts';
 import type { EngineContext } from '../context.ts';
 import { FailureLog } from '../reporting/event-recorder.ts';
 
-/** Pause before a failed hook is started again; doubled each time. */
-const PAUSE_MS = 10_000;
-const PAUSE_MAX_MS = 300_000;
+/** Before a failed hook is started again. */
+const PAUSES = { firstMs: 10_000, longestMs: 300_000 };
 
 /** An equal failure is reported the first time, and then each so-many-th. */
 const REPORTED_EVERY = 10;
@@ -155,7 +155,7 @@ export class HookKeeper {
     const { clock, recorder } = this.context;
     const before = this.failed.find((one) => isSameRun(one, run));
     const attempts = (before?.attempts ?? 0) + 1;
-    const pauseMs = Math.min(PAUSE_MAX_MS, PAUSE_MS * 2 ** Math.min(10, attempts - 1));
+    const pauseMs = pauseAfter(attempts, PAUSES);
     const failed: FailedHook = { ...run, why, attempts, retryAt: clock.now() + pauseMs };
     // Failures of an earlier request are not retried.
     this.failed = [...this.failed.filter((one) => one.hook !== run.hook || keyOf(one) !== keyOf(run)), failed];

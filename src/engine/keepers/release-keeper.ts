@@ -4,6 +4,7 @@ import { bundleTitle } from '../../domain/model/bundle.ts';
 import type { BundleId, Digest } from '../../domain/model/digest.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { withDeadline } from '../../platform/async/abort.ts';
+import { pauseAfter } from '../../platform/backoff.ts';
 import type { ReleaseFile } from '../../ports/blobs.ts';
 import { documentsOf } from '../blobs/complete-documents.ts';
 import type { EngineContext } from '../context.ts';
@@ -13,11 +14,9 @@ import { Job } from '../tasks/tasks.ts';
 const SMALL_BYTES = 16 * 1024 * 1024;
 /** For small files: a damaged one is read from its medium again, which may be as bad. */
 const INSTALL_DEADLINE_MS = 30_000;
-/** Pause after a failed installation; doubled each time. */
-const PAUSE_MS = 1_000;
-const PAUSE_MAX_MS = 30_000;
-const LARGE_PAUSE_MS = 30_000;
-const LARGE_PAUSE_MAX_MS = 600_000;
+/** After a failed installation. */
+const PAUSES = { firstMs: 1_000, longestMs: 30_000 };
+const LARGE_PAUSES = { firstMs: 30_000, longestMs: 600_000 };
 const GONE_PAUSE_MS = 1_000;
 
 interface InstallFailure {
@@ -138,10 +137,9 @@ export class ReleaseKeeper {
   private note(entry: ReleaseFolder, error: unknown): void {
     const { bundleId } = entry.bundle;
     const count = (this.failed.get(bundleId)?.count ?? 0) + 1;
-    const [firstMs, longestMs] = isLarge(entry) ? [LARGE_PAUSE_MS, LARGE_PAUSE_MAX_MS] : [PAUSE_MS, PAUSE_MAX_MS];
     // A search for a file that no medium has costs nothing.
     const isGone = error instanceof AppError && error.code === 'media/gone';
-    const pauseMs = isGone ? GONE_PAUSE_MS : Math.min(longestMs, firstMs * 2 ** Math.min(10, count - 1));
+    const pauseMs = isGone ? GONE_PAUSE_MS : pauseAfter(count, isLarge(entry) ? LARGE_PAUSES : PAUSES);
     this.failed.set(bundleId, { error, count, retryAt: this.context.clock.monotonic() + pauseMs });
   }
 

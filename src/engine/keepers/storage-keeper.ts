@@ -4,12 +4,11 @@ import type { Fault } from '../../domain/model/reason.ts';
 import { lackingCount } from '../../domain/preload/supply.ts';
 import type { StorageSyncs } from '../../domain/state/checks.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
+import { pauseAfter } from '../../platform/backoff.ts';
 import type { EngineContext } from '../context.ts';
 import { Job } from '../tasks/tasks.ts';
 
-/** The pause after the first failure; doubled after each further one. */
-const PAUSE_MS = 5_000;
-const PAUSE_MAX_MS = 5 * 60_000;
+const PAUSES = { firstMs: 5_000, longestMs: 5 * 60_000 };
 
 /**
  * Brings what the runtime has stored to the disk, beside the rounds. No runtime does that itself
@@ -97,9 +96,8 @@ export class StorageKeeper {
     } catch (error) {
       signal.throwIfAborted();
       const attempts = (this.failure?.attempts ?? 0) + 1;
-      const pauseMs = Math.min(PAUSE_MAX_MS, PAUSE_MS * 2 ** Math.min(10, attempts - 1));
       const reason = { code: error instanceof AppError ? error.code : 'host/sync', message: reasonOf(error) };
-      this.failure = { reason, attempts, retryAt: clock.monotonic() + pauseMs };
+      this.failure = { reason, attempts, retryAt: clock.monotonic() + pauseAfter(attempts, PAUSES) };
       log.warn({ err: error }, `Images could not be brought to the disk: ${reason.message}`);
       throw error;
     } finally {

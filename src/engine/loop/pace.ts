@@ -1,6 +1,7 @@
 import type { Decision } from '../../domain/decide/decide.ts';
 import type { Fault } from '../../domain/model/reason.ts';
 import type { Effect } from '../../domain/state/effect.ts';
+import { pauseAfter } from '../../platform/backoff.ts';
 import type { Clock } from '../../platform/clock.ts';
 
 /** Pause after an effect that failed or changed nothing; doubled up to {@link REPEAT_MAX_MS}. */
@@ -104,7 +105,7 @@ export class Pace {
     }: { readonly fault: Fault | undefined; readonly isVain: boolean; readonly longestMs: number },
   ): void {
     const vain = isVain ? (this.tried.get(keyOf(effect))?.vain ?? 0) + 1 : 0;
-    const pauseMs = vain === 0 ? 0 : Math.min(longestMs, REPEAT_MS * 2 ** Math.min(10, vain - 1));
+    const pauseMs = pauseAfter(vain, { firstMs: REPEAT_MS, longestMs });
     this.tried.set(keyOf(effect), { vain, pauseMs, dueAt: this.clock.monotonic() + pauseMs, fault });
   }
 

@@ -4,6 +4,7 @@ import { isAnyDiskTrouble, isDiskTrouble } from '../../domain/preload/space.ts';
 import type { FailedBlob } from '../../domain/state/checks.ts';
 import type { RunningTask, TaskFailure } from '../../domain/state/memory.ts';
 import { untilAborted } from '../../platform/async/abort.ts';
+import { pauseAfter } from '../../platform/backoff.ts';
 import type { Clock } from '../../platform/clock.ts';
 import { defined } from '../../platform/defined.ts';
 import type { EngineContext } from '../context.ts';
@@ -185,7 +186,7 @@ function waitOf(retry: RetryPolicy, attempts: number, random: () => number): num
 
 function backoffMs(tries: number, random: () => number): number {
   if (tries > BACKOFF_TRIES) return LATER_MS;
-  return Math.round(Math.min(10_000, 1_000 * 2 ** (tries - 1)) * (1 - JITTER * random()));
+  return Math.round(pauseAfter(tries, { firstMs: 1_000, longestMs: 10_000 }) * (1 - JITTER * random()));
 }
 
 function isExhausted(retry: RetryPolicy, attempts: number): boolean {
@@ -232,11 +233,10 @@ export class Tasks {
   }
 }
 
-/** Pause before a medium is read again after a failure; doubled each time. */
-const PAUSE_MS = 1_000;
-const PAUSE_MAX_MS = 30_000;
+/** Before a medium is read again after a failure. */
+const PAUSES = { firstMs: 1_000, longestMs: 30_000 };
 /** While the node's own disk can't be written, so that work continues soon after. */
-const DISK_PAUSE_MAX_MS = 5_000;
+const DISK_PAUSES = { firstMs: 1_000, longestMs: 5_000 };
 
 /** One job for each medium, so that a slow or bad stick delays nothing else. */
 export class MediaJobs {
@@ -290,8 +290,7 @@ export class MediaJobs {
       const reason = onFail(error);
       this.faults.set(mediumId, { reason, count });
       this.onEnd();
-      const longestMs = isDiskTrouble(reason) ? DISK_PAUSE_MAX_MS : PAUSE_MAX_MS;
-      const pauseMs = Math.min(longestMs, PAUSE_MS * 2 ** Math.min(10, count - 1));
+      const pauseMs = pauseAfter(count, isDiskTrouble(reason) ? DISK_PAUSES : PAUSES);
       await this.clock.sleep(pauseMs, signal).catch(() => undefined);
     }
   }

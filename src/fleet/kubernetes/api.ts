@@ -5,6 +5,7 @@ import { createGunzip } from 'node:zlib';
 import * as v from 'valibot';
 import { AppError, type Disposition, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { linkSignals, withDeadline } from '../../platform/async/abort.ts';
+import { pauseAfter } from '../../platform/backoff.ts';
 import { defined } from '../../platform/defined.ts';
 import { responseTo } from '../../platform/http.ts';
 import { clip, oneLine } from '../../platform/plain-text.ts';
@@ -264,9 +265,7 @@ export interface ApiRequest {
   readonly isZipped?: boolean;
 }
 
-const FIRST_MS = 1_000;
-
-const LONGEST_MS = 60_000;
+const PAUSES = { firstMs: 1_000, longestMs: 60_000 };
 
 /**
  * The pause after a failure in milliseconds: 1 s, doubled with each failure up to 60 s, less up to
@@ -277,7 +276,7 @@ const LONGEST_MS = 60_000;
  */
 export function backoffMs(failures: number, error: unknown, random: number): number {
   const leastMs = isKubernetesError(error) ? (error.retryAfterMs ?? 0) : 0;
-  const full = Math.min(LONGEST_MS, FIRST_MS * 2 ** Math.min(failures - 1, 10));
+  const full = pauseAfter(failures, PAUSES);
   const own = full * (1 - random / 2);
   // By chance later than `Retry-After`, too.
   return leastMs === 0 ? own : Math.max(own, leastMs * (1 + random / 10));

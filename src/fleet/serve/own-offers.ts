@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { NodeStatus } from '../../domain/fleet/node-status.ts';
 import { reasonOf } from '../../platform/app-error.ts';
+import { Backoff } from '../../platform/backoff.ts';
 import type { Clock } from '../../platform/clock.ts';
 import { defined } from '../../platform/defined.ts';
 import { closeSignal, respondJson } from '../../platform/http.ts';
@@ -24,7 +25,7 @@ interface OwnOffersOptions {
 /** Long poll. */
 const WAIT_MS = 30_000;
 const FIRST_PAUSE_MS = 500;
-const LONGEST_PAUSE_MS = 15_000;
+const PAUSES = { firstMs: FIRST_PAUSE_MS, longestMs: 15_000 };
 
 /** The offers of the own daemon. */
 export class OwnOffers extends Observable {
@@ -61,11 +62,11 @@ export class OwnOffers extends Observable {
   /** Follows the daemon until `signal` aborts. Never throws. */
   async run(signal: AbortSignal): Promise<void> {
     const { client, clock } = this.options;
-    let pauseMs = FIRST_PAUSE_MS;
+    const backoff = new Backoff(PAUSES);
     while (!signal.aborted) {
       try {
         const answer = await client.offers({ etag: this.etag, waitMs: WAIT_MS }, signal);
-        pauseMs = FIRST_PAUSE_MS;
+        backoff.succeeded();
         if (this.away.end('The daemon answers again: other nodes get its bundles')) this.notify();
         if (answer !== undefined) this.answered(answer.document.bundles, answer.etag);
         // A daemon that does not wait needs a pause.
@@ -73,8 +74,7 @@ export class OwnOffers extends Observable {
       } catch (error) {
         if (signal.aborted) return;
         this.failed(error);
-        await clock.sleep(pauseMs, signal).catch(() => undefined);
-        pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS);
+        await clock.sleep(backoff.failed(), signal).catch(() => undefined);
       }
     }
   }

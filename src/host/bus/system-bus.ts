@@ -1,5 +1,6 @@
 import { AppError } from '../../platform/app-error.ts';
 import { withDeadline, withEither } from '../../platform/async/abort.ts';
+import { pauseAfter } from '../../platform/backoff.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
 import { messageIds } from '../../platform/message-ids.ts';
@@ -29,8 +30,7 @@ interface SystemBusOptions {
 }
 
 const DEFAULT_ADDRESS = 'unix:path=/run/dbus/system_bus_socket';
-const FIRST_RETRY_MS = 250;
-const LAST_RETRY_MS = 10_000;
+const PAUSES = { firstMs: 250, longestMs: 10_000 };
 const CONNECT_MS = 10_000;
 
 interface Subscription {
@@ -162,9 +162,9 @@ export class SystemBus {
   private async reconnect(): Promise<void> {
     const { clock, log } = this.options;
     const { signal } = this.stop;
-    for (let waitMs = FIRST_RETRY_MS; !signal.aborted; waitMs = Math.min(waitMs * 2, LAST_RETRY_MS)) {
+    for (let tries = 1; !signal.aborted; tries += 1) {
       try {
-        await clock.sleep(waitMs, signal);
+        await clock.sleep(pauseAfter(tries, PAUSES), signal);
         await this.connectInTime(signal);
         log.info({ messageId: messageIds.busBack }, `Connected to ${this.describe()} again`);
         return;

@@ -4,6 +4,7 @@ import { parseReference } from '../../domain/model/reference.ts';
 import { AppError } from '../../platform/app-error.ts';
 import { linkSignals, NEVER_ABORTED } from '../../platform/async/abort.ts';
 import { oneAtATime } from '../../platform/async/concurrency.ts';
+import { Backoff } from '../../platform/backoff.ts';
 import { type Clock, systemClock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
 import { together, type Unsubscribe } from '../../platform/subscription.ts';
@@ -33,8 +34,7 @@ export interface DockerRuntimeOptions {
 
 /** How long the pin may take after a pull, whose own signal may have aborted. */
 const PIN_MS = 5_000;
-const FIRST_PAUSE_MS = 1_000;
-const LONGEST_PAUSE_MS = 60_000;
+const PAUSES = { firstMs: 1_000, longestMs: 60_000 };
 
 /**
  * Docker or Podman by Docker's API. Images are pulled from our registry by its own name, and get
@@ -131,10 +131,10 @@ function watchChanges(client: EngineClient, clock: Clock, notify: () => void): U
   const end = new AbortController();
   const { signal, release } = linkSignals([end.signal, client.closed]);
   const watch = async (): Promise<void> => {
-    let pauseMs = FIRST_PAUSE_MS;
+    const backoff = new Backoff(PAUSES);
     let wasAway = false;
     const onOpen = () => {
-      pauseMs = FIRST_PAUSE_MS;
+      backoff.succeeded();
       if (wasAway) notify();
     };
     while (!signal.aborted) {
@@ -144,8 +144,7 @@ function watchChanges(client: EngineClient, clock: Clock, notify: () => void): U
         // The rounds see whether the engine is there.
       }
       wasAway = true;
-      await clock.sleep(pauseMs, signal).catch(() => undefined);
-      pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS);
+      await clock.sleep(backoff.failed(), signal).catch(() => undefined);
     }
   };
   void watch().finally(release);

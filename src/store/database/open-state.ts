@@ -3,6 +3,7 @@ import { basename, dirname, join } from 'node:path';
 import { isDiskTrouble } from '../../domain/preload/space.ts';
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { NEVER_ABORTED, untilAborted } from '../../platform/async/abort.ts';
+import { Backoff } from '../../platform/backoff.ts';
 import { probeDisk } from '../../platform/files/disk-fault.ts';
 import type { Log } from '../../platform/log.ts';
 import { messageIds } from '../../platform/message-ids.ts';
@@ -60,13 +61,9 @@ interface Opened {
   close(): void;
 }
 
-/** Between two tries to open the database; doubled each time. */
-const TRY_PAUSE_MS = 1_000;
-const TRY_PAUSE_MAX_MS = 60_000;
-
-/** Doubled each time. */
-const RENEW_PAUSE_MS = 5_000;
-const RENEW_PAUSE_MAX_MS = 300_000;
+/** Between two tries to open the database. */
+const TRY_PAUSES = { firstMs: 1_000, longestMs: 60_000 };
+const RENEW_PAUSES = { firstMs: 5_000, longestMs: 300_000 };
 
 class LiveState {
   readonly store: Store;
@@ -77,10 +74,11 @@ class LiveState {
   private opened: Opened;
   private isStandby = false;
   private triedAt = Number.NEGATIVE_INFINITY;
-  private tryPauseMs = TRY_PAUSE_MS;
+  private readonly tries = new Backoff(TRY_PAUSES);
+  private tryPauseMs = TRY_PAUSES.firstMs;
   private renewing: Promise<void> | undefined;
   private renewAt = Number.NEGATIVE_INFINITY;
-  private renewPauseMs = RENEW_PAUSE_MS;
+  private readonly renewals = new Backoff(RENEW_PAUSES);
 
   constructor(private readonly options: OpenStateOptions) {
     this.mirror = new Mirror(options.path, options.now);
@@ -149,7 +147,8 @@ class LiveState {
       this.openAgain();
       this.mirror.forget();
       this.triedAt = performance.now();
-      this.tryPauseMs = this.opened === opened ? Math.min(TRY_PAUSE_MAX_MS, 2 * this.tryPauseMs) : TRY_PAUSE_MS;
+      if (this.opened !== opened) this.tries.succeeded();
+      this.tryPauseMs = this.tries.failed();
     }
     return this.opened.state;
   }
@@ -160,7 +159,7 @@ class LiveState {
     const before = this.opened;
     if (this.isStandby && (probeDisk(dirname(path)) !== undefined || !mayWrite(path))) {
       // A small test: the next one comes soon.
-      this.tryPauseMs = TRY_PAUSE_MS / 2;
+      this.tries.succeeded();
       return;
     }
     let next: Opened;
@@ -186,14 +185,13 @@ class LiveState {
   private async settled(signal: AbortSignal): Promise<void> {
     try {
       await this.current().settled(signal);
-      this.renewPauseMs = RENEW_PAUSE_MS;
+      this.renewals.succeeded();
     } catch (error) {
       if (this.opened.recording.unsynced === undefined) throw error;
       if (this.renewing === undefined && performance.now() < this.renewAt) throw error;
       this.renewing ??= this.renew().finally(() => {
         this.renewing = undefined;
-        this.renewAt = performance.now() + this.renewPauseMs;
-        this.renewPauseMs = Math.min(RENEW_PAUSE_MAX_MS, 2 * this.renewPauseMs);
+        this.renewAt = performance.now() + this.renewals.failed();
       });
       await untilAborted(this.renewing, signal);
     }
