@@ -81,6 +81,11 @@ export function quotedPath(path: string): string {
     .join('/');
 }
 
+/** With a capital letter. */
+export function capital(text: string): string {
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
+}
+
 /** With a full stop, unless it already ends a sentence. */
 export function sentence(text: string): string {
   return /[.!?…]$/.test(text) ? text : `${text}.`;

@@ -119,7 +119,7 @@ function heldBy(turn: Turn, now: number) {
 }
 
 /** In the place of a person. */
-const ROLLBACK = 'a rollback';
+export const ROLLBACK = 'a rollback';
 
 interface PauseContext extends Pick<GateContext, 'bundles' | 'policy' | 'now' | 'clockSynchronised'> {
   readonly fleet?: FleetView | undefined;

@@ -1,9 +1,7 @@
 import { defined } from '../../platform/defined.ts';
 import { ACTIONS, type Does } from './actions.ts';
-import { CODES } from './codes.ts';
+import { CODES, doesAbout } from './codes.ts';
 import { EXAMPLES } from './examples.ts';
-import { HOLDS } from './reasons/holds.ts';
-import { knownRemedy, REASONS } from './reasons/reason-text.ts';
 
 /** What is known of a code without the node on which it came up. */
 export interface Explanation {
@@ -25,13 +23,10 @@ export interface Explanation {
 }
 
 /** All codes, sorted. */
-export const EXPLANATIONS: readonly Explanation[] = CODES.map(({ short, code, means, next, does }) => {
-  const remedy = knownRemedy(code, 'NAME@VERSION') ?? next;
-  const entries: Readonly<Record<string, { readonly does?: Does }>> = { ...HOLDS, ...REASONS };
-  const { action, words, asks } =
-    ACTIONS[does ?? entries[code]?.does ?? (remedy === undefined ? 'wait' : 'call-support')];
-  const shown = { code: short, reason: code, means, action, words, asks, example: EXAMPLES[short] };
-  return defined({ ...shown, next: remedy ?? 'nothing: it ends automatically' });
+export const EXPLANATIONS: readonly Explanation[] = CODES.map(({ short, code, means, remedy }) => {
+  const { action, words, asks } = ACTIONS[doesAbout(code)];
+  const next = remedy?.('NAME@VERSION') ?? 'nothing: it ends automatically';
+  return defined({ code: short, reason: code, means, action, words, asks, next, example: EXAMPLES[short] });
 });
 
 /** @param name `M-12`, `m12` or `engine/needs-copy` */

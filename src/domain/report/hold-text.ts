@@ -1,3 +1,4 @@
+import { capital } from '../../platform/plain-text.ts';
 import type { ActivationHold, RuleHold } from '../activation/gates.ts';
 import type { BundleAssessment } from '../assess/assess-bundle.ts';
 import { bundleName, bundleTitle } from '../model/bundle.ts';
@@ -5,31 +6,28 @@ import type { Phase } from '../model/condition.ts';
 import { RULE_CODES } from '../model/reason.ts';
 import type { StoredBundle } from '../state/state.ts';
 import type { Does } from './actions.ts';
+import { doesAbout } from './codes.ts';
+import type { Said } from './entries.ts';
 import { BRIEF, type Names, WHOLE } from './names.ts';
-import { endsAlone, HOLDS, type HoldClause, QUIET, WITHOUT_COMMAND } from './reasons/holds.ts';
-import type { ShownReason } from './reasons/reason-text.ts';
+import { endsAlone, HOLDS, QUIET, WITHOUT_COMMAND } from './reasons/holds.ts';
+import { joined, messageOf, type ShownReason } from './reasons/reason-text.ts';
 
 type WithoutGate<H> = H extends ActivationHold ? Pick<H, 'code' | 'data'> : never;
 
-function clauseOf(hold: WithoutGate<ActivationHold>, names: Names): HoldClause {
-  const says = HOLDS[hold.code].says as (data: ActivationHold['data'], names: Names) => HoldClause;
+/** `what` of it is a clause about a release ("it"). */
+export function holdWords(hold: WithoutGate<ActivationHold>, names: Names = WHOLE): Said {
+  const says = HOLDS[hold.code].says as (data: ActivationHold['data'], names: Names) => Said;
   return says(hold.data, names);
 }
 
-/** A clause without full stop. */
-export function holdClause(hold: WithoutGate<ActivationHold>): string {
-  const { what, more = '' } = clauseOf(hold, WHOLE);
-  return `${what}${more}`;
-}
-
-/** As {@link holdClause}, in its parts. */
-export function holdWords(hold: ActivationHold, names: Names): HoldClause {
-  return clauseOf(hold, names);
+/** Without full stop. The first sentence is a clause. */
+export function holdMessage(hold: WithoutGate<ActivationHold>): string {
+  return messageOf(holdWords(hold));
 }
 
 /** What a person does about it, without the stick of its release. */
 export function doesAboutHold(hold: ActivationHold): Does {
-  return clauseOf(hold, BRIEF).does ?? HOLDS[hold.code].does ?? (endsAlone(hold) ? 'wait' : 'call-support');
+  return holdWords(hold, BRIEF).does ?? (endsAlone(hold) ? 'wait' : doesAbout(hold.code));
 }
 
 /**
@@ -43,7 +41,7 @@ export function shownHolds({
 }
 
 export function whyHeld(holds: readonly RuleHold[]): string {
-  return holds.map(holdClause).join('; ');
+  return holds.map((hold) => holdWords(hold).what).join('; ');
 }
 
 export function confirmationMessage({ payload }: Pick<StoredBundle, 'payload'>, holds: readonly RuleHold[]): string {
@@ -55,14 +53,17 @@ export function ruleReason(
   { payload }: Pick<StoredBundle, 'payload'>,
   holds: readonly ActivationHold[],
 ): ShownReason | undefined {
-  const rules = holds.filter(isRuleHold);
-  const [first] = rules;
+  const [first, ...others] = holds.filter(isRuleHold);
   if (first === undefined) return undefined;
   const isAutomatic = holds.every(({ releasedBy }) => releasedBy !== 'person');
   const head = isAutomatic ? 'It is not activated yet' : 'It is not activated automatically';
-  const end = isAutomatic ? ' It is activated automatically when nothing holds it any more.' : '';
-  const next = `To activate it anyway, run 'stickpin activate ${bundleName(payload)}' and confirm`;
-  return { code: first.code, message: `${head}: ${whyHeld(rules)}.${end} ${next}` };
+  const message = joined([
+    `${head}: ${holdMessage(first)}`,
+    ...others.map((hold) => capital(holdMessage(hold))),
+    isAutomatic ? 'It is activated automatically when nothing holds it any more' : undefined,
+    `To activate it anyway, run 'stickpin activate ${bundleName(payload)}' and confirm`,
+  ]);
+  return { code: first.code, message };
 }
 
 /** Whether a person may confirm the activation in spite of it. */
@@ -84,12 +85,14 @@ export function heldReason({
   const byRules = ruleReason(bundle, shownHolds(entry));
   if (byRules !== undefined) return byRules;
   const run = `'stickpin activate ${bundleName(bundle.payload)}'`;
-  const reason = (head: string, next = '') => ({ code: hold.code, message: `${head}: ${holdClause(hold)}${next}` });
+  const reason = (head: string, next?: string) => {
+    return { code: hold.code, message: joined([`${head}: ${holdMessage(hold)}`, next]) };
+  };
   if (hold.code === 'hook') return reason(`It is not activated${bundle.activatedAt === undefined ? '' : ' again'} yet`);
   if (isWithoutCommand(hold)) return reason('It is not activated');
   if (hold.gate === 'fleet' || hold.gate === 'lock')
-    return reason('It is not activated yet', `. To activate it on this node now, run ${run}`);
-  return reason('It is not activated automatically', `. Run ${run} if it is the release that you want`);
+    return reason('It is not activated yet', `To activate it on this node now, run ${run}`);
+  return reason('It is not activated automatically', `Run ${run} if it is the release that you want`);
 }
 
 /** Whether no request ends it. */

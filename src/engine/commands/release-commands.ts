@@ -17,7 +17,7 @@ import {
   keptBundles,
   lastProven,
 } from '../../domain/release/recorded-phase.ts';
-import { confirmationMessage, holdClause, whyHeld } from '../../domain/report/hold-text.ts';
+import { confirmationMessage, holdMessage, whyHeld } from '../../domain/report/hold-text.ts';
 import { REFUSING } from '../../domain/report/reasons/holds.ts';
 import { reasonText } from '../../domain/report/reasons/reason-text.ts';
 import type { PastRelease } from '../../domain/state/past.ts';
@@ -104,7 +104,7 @@ function requireLiftable(bundle: StoredBundle, { clock, store, judge }: CommandC
   const bundles = stored.bundles.map((other) => (other.bundleId === bundle.bundleId ? requested : other));
   const entry = judge({ ...stored, bundles })?.bundles.find((other) => other.bundle === requested);
   const hold = entry?.holds.find(({ code }) => REFUSING.has(code));
-  if (hold !== undefined) throw refuse(hold.code, holdClause(hold));
+  if (hold !== undefined) throw refuse(hold.code, holdMessage(hold));
 }
 
 function requestEvent({ bundleId, payload }: StoredBundle, what: string, at: number, although = ''): EventRow {

@@ -5,7 +5,7 @@ import type { Phase } from '../../domain/model/condition.ts';
 import { type BundleId, hexOf } from '../../domain/model/digest.ts';
 import { AWAY_CODES } from '../../domain/model/image.ts';
 import type { ImageReason, MediaReason } from '../../domain/model/reason.ts';
-import { OWN_CODES } from '../../domain/report/reasons/reason-text.ts';
+import { OWN_CODES } from '../../domain/report/codes.ts';
 import { type Endpoint, formatEndpoint } from '../../domain/settings/addresses.ts';
 import { NEVER_ABORTED } from '../../platform/async/abort.ts';
 import type { Clock } from '../../platform/clock.ts';

@@ -19,7 +19,9 @@ const SUBJECTS = {
   H: 'Hooks and units',
 };
 
-const isForPerson = ({ action }: Explanation) => action === 'plug-in' || action === 'call-support';
+/** Whether somebody does something about it. */
+const isForPerson = ({ action, next }: Explanation) =>
+  action === 'plug-in' || action === 'call-support' || !/^(?:nothing|it is retried|see )/.test(next);
 
 /** Commands and paths as code. */
 const shown = (text: string) =>

@@ -1,7 +1,7 @@
 import type { Advisory } from '../../../domain/model/bundle.ts';
-import { shortCode } from '../../../domain/report/codes.ts';
+import { remedyFor, shortCode } from '../../../domain/report/codes.ts';
 import { endsAlone, WITHOUT_COMMAND } from '../../../domain/report/reasons/holds.ts';
-import { remedyFor, type ShownReason } from '../../../domain/report/reasons/reason-text.ts';
+import type { ShownReason } from '../../../domain/report/reasons/reason-text.ts';
 import { progressText } from '../../../domain/report/status/media-line.ts';
 import type {
   ActivationHoldReport,
@@ -9,7 +9,7 @@ import type {
   ShownRule,
   StatusReport,
 } from '../../../domain/report/status-schema.ts';
-import { oneLine } from '../../../platform/plain-text.ts';
+import { capital, oneLine } from '../../../platform/plain-text.ts';
 import { formatBytes, formatCount } from '../../../platform/sizes.ts';
 import { paint, type Tone } from '../colour.ts';
 import { barWithText, type Cell, formatTable } from '../table.ts';
@@ -210,8 +210,8 @@ function endOf(
     .flatMap((hold) => hold.until ?? [])
     .sort()
     .at(-1);
-  if (activationHolds.length === 0) return '';
-  return ` (it ends automatically${until === undefined ? '' : `, not before ${until}`})`;
+  if (activationHolds.length === 0 || (reason !== undefined && until === undefined)) return '';
+  return `. It ends automatically${until === undefined ? '' : `, not before ${until}`}`;
 }
 
 type Holds = Pick<BundleReport, 'phase' | 'activationHolds'>;
@@ -244,16 +244,16 @@ function countOf(bundles: number): string {
 }
 
 /**
- * In parentheses and after a blank; empty where the message of the hold says it. `name`: what
+ * A sentence behind the message of the hold; empty where the message says it. `name`: what
  * `activate` takes for the release.
  */
 export function holdEnd(hold: ActivationHoldReport, name: string): string {
   const { code, releasedBy, until } = hold;
   if (releasedBy === 'person') {
-    return WITHOUT_COMMAND.has(code) ? '' : ` (run 'stickpin activate ${name}' to activate it now)`;
+    return WITHOUT_COMMAND.has(code) ? '' : `. To activate it now, run 'stickpin activate ${name}'`;
   }
-  if (!endsAlone(hold)) return ` (${remedyFor(code, name)})`;
-  return ` (it ends automatically${until === undefined || releasedBy === 'event' ? '' : ` on ${until}`})`;
+  if (!endsAlone(hold)) return `. ${capital(remedyFor(code, name) ?? '')}`;
+  return `. It ends automatically${until === undefined || releasedBy === 'event' ? '' : ` on ${until}`}`;
 }
 
 export function ruleName({ rule }: Pick<ShownRule, 'rule'>): string {

@@ -1,5 +1,4 @@
 import { defined } from '../../../platform/defined.ts';
-import type { MessageKind } from '../../../platform/message-ids.ts';
 import { formatBytes, formatCount } from '../../../platform/sizes.ts';
 import type { Rejection } from '../../adoption/unknown-bundles.ts';
 import type { BundleAssessment } from '../../assess/assess-bundle.ts';
@@ -8,11 +7,10 @@ import { unsupportedReason } from '../../assess/derive-phase.ts';
 import { isPreloadOf } from '../../decide/release-effects.ts';
 import { bundleTitle } from '../../model/bundle.ts';
 import type { Event } from '../../model/condition.ts';
-import { AWAY_CODES } from '../../model/image.ts';
 import type { Medium, MediumId } from '../../model/medium.ts';
-import type { Reason } from '../../model/reason.ts';
 import { isFolder, type Memory } from '../../state/memory.ts';
 import type { Observed } from '../../state/state.ts';
+import { eventOf } from '../codes.ts';
 import { ruleReason } from '../hold-text.ts';
 import { reasonText, shownReason } from '../reasons/reason-text.ts';
 import type { Snapshot } from '../snapshot.ts';
@@ -226,7 +224,14 @@ function noticeEvents(before: Snapshot, { assessment }: Snapshot): Event[] {
     const old = was.get(bundle.bundleId);
     if (old?.code === withdrawn?.code) return [];
     if (withdrawn === undefined) return restoredEvents(entry);
-    return [{ kind: heldKind(withdrawn), level: 'warn', ...shownReason(withdrawn), bundleId: bundle.bundleId }];
+    return [
+      {
+        kind: eventOf(withdrawn.code) ?? 'trustWithdrawn',
+        level: 'warn',
+        ...shownReason(withdrawn),
+        bundleId: bundle.bundleId,
+      },
+    ];
   });
 }
 
@@ -245,40 +250,6 @@ function completionEvents({ bundle }: BundleAssessment): Event[] {
   return [{ kind: 'bundleReady', level: 'info', bundleId: bundle.bundleId, message }];
 }
 
-/**
- * A runtime that is away is reported once for all bundles, and what it does not allow where it was
- * tried. Late pins are not reported.
- */
-const REPORTED_ELSEWHERE: ReadonlySet<string> = new Set([
-  ...AWAY_CODES,
-  'runtime/version',
-  'runtime/config',
-  'runtime/write',
-  'runtime/pins-pending',
-  'runtime/sync-pending',
-  'engine/unchecked',
-  'media/looking',
-  'media/reading',
-  'engine/rolled-back',
-  'engine/image-missing',
-]);
-
-/** The catalog entry of the kind says what to do about the cause. */
-function heldKind({ code }: Reason): MessageKind {
-  if (code === 'trust/approval') return 'approvalAwaited';
-  if (code.startsWith('trust/')) return 'trustWithdrawn';
-  return HELD.get(code) ?? 'bundleHeld';
-}
-
-const HELD: ReadonlyMap<string, MessageKind> = new Map([
-  ['engine/no-space', 'noSpace'],
-  ['engine/over-share', 'noSpace'],
-  ['engine/cancelled', 'preloadCancelled'],
-  ['engine/no-source', 'preloadPaused'],
-  ['bundle/blob-missing', 'blobMissing'],
-  ['runtime/pins-ignored', 'pinsNotTaken'],
-] as const);
-
 function phaseEvents(entry: BundleAssessment): Event[] {
   const { bundle, phase, reason, media, absentImages } = entry;
   const about = defined({ bundleId: bundle.bundleId, medium: media[0] });
@@ -289,6 +260,7 @@ function phaseEvents(entry: BundleAssessment): Event[] {
     const message = `Preloading ${bundleTitle(bundle.payload)}${from}: ${absentImages.length} of ${bundle.contents.images.length} images to pull, ${formatBytes(totals.sizeBytes)} in all`;
     return [{ kind: 'preloadStarted', level: 'info', message, ...about }];
   }
-  if (reason === undefined || REPORTED_ELSEWHERE.has(reason.code)) return [];
-  return [{ kind: heldKind(reason), level: 'warn', ...shownReason(reason), ...about }];
+  if (reason === undefined) return [];
+  const kind = eventOf(reason.code);
+  return kind === undefined ? [] : [{ kind, level: 'warn', ...shownReason(reason), ...about }];
 }

@@ -1,5 +1,6 @@
 import { defined } from '../../../platform/defined.ts';
 import type { MessageKind } from '../../../platform/message-ids.ts';
+import { capital } from '../../../platform/plain-text.ts';
 import { formatCount, formatDuration } from '../../../platform/sizes.ts';
 import type { Assessment } from '../../assess/assess.ts';
 import type { BundleAssessment } from '../../assess/assess-bundle.ts';
@@ -95,7 +96,7 @@ export function nodePullEvents(before: Snapshot | undefined, after: Snapshot): E
     const { type, status, reason } = verdict;
     const old = was.find((one) => one.type === type)?.status;
     if (status === old) return [];
-    const message = `${verdict.message.charAt(0).toUpperCase()}${verdict.message.slice(1)}`;
+    const message = capital(verdict.message);
     if (type === 'PullsFromElsewhere') {
       return status === 'True' ? [{ kind: 'pullsFromElsewhere', level: 'warn', message }] : [];
     }

@@ -13,7 +13,7 @@ import type { LifecycleAssessment } from '../../release/lifecycle.ts';
 import { currentIds, isRolledBack } from '../../release/recorded-phase.ts';
 import type { Memory } from '../../state/memory.ts';
 import { bundlesIn, type Observed, type StoredBundle } from '../../state/state.ts';
-import { heldReason, holdClause, shownHolds } from '../hold-text.ts';
+import { heldReason, holdMessage, shownHolds } from '../hold-text.ts';
 import { withCommands } from '../names.ts';
 import { shownReason } from '../reasons/reason-text.ts';
 import type { ActivationHoldReport, BundleReport } from '../status-schema.ts';
@@ -109,7 +109,7 @@ function holdReport(hold: ActivationHold): ActivationHoldReport {
   const { gate, code, releasedBy, checkAgainAt } = hold;
   const end = releasedBy === 'time' && checkAgainAt !== undefined ? new Date(checkAgainAt) : undefined;
   const hasDate = end !== undefined && !Number.isNaN(end.getTime());
-  return { gate, code, message: holdClause(hold), releasedBy, ...(hasDate && { until: end.toISOString() }) };
+  return { gate, code, message: holdMessage(hold), releasedBy, ...(hasDate && { until: end.toISOString() }) };
 }
 
 /**

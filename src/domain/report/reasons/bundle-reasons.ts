@@ -14,6 +14,9 @@ const APPROVES = 'An administrator approves it';
 /** Why a bundle is not adopted, or is not trusted. */
 export const REFUSAL_REASONS: Entries<AdoptionReason | TrustReason> = {
   'bundle/arch': {
+    short: 'B-01',
+    means: 'The bundle is made for another kind of machine',
+
     does: 'plug-in-other',
     says: ({ bundle, bundleArch, nodeArch }, { title }) => ({
       what: `${title(bundle)} is made for ${bundleArch}, and this node is ${nodeArch}`,
@@ -23,6 +26,9 @@ export const REFUSAL_REASONS: Entries<AdoptionReason | TrustReason> = {
     isFinal: true,
   },
   'bundle/sequence': {
+    short: 'B-02',
+    means: 'The bundle is not newer than what the node has had',
+
     says: (data, { title }) => {
       const { bundle, sequence } = data;
       const reset = `If this bundle is meant, run 'stickpin trust reset ${bundle.name}' and plug it in again`;
@@ -59,6 +65,9 @@ export const REFUSAL_REASONS: Entries<AdoptionReason | TrustReason> = {
     isFinal: true,
   },
   'bundle/version': {
+    short: 'B-03',
+    means: 'The version has another form than those of its stream',
+
     says: ({ bundle, scheme }, { title }) => ({
       what: `${title(bundle)} does not fit the versions of its stream`,
       details: [`All versions of ${bundle.name} have the form of its first release on this node`],
@@ -68,6 +77,9 @@ export const REFUSAL_REASONS: Entries<AdoptionReason | TrustReason> = {
     isFinal: true,
   },
   'bundle/base': {
+    short: 'B-04',
+    means: 'The bundle builds on a bundle of another stream',
+
     says: ({ bundle, base }, { title, name }) => ({
       what: `${title(bundle)} builds on ${title(base)}, a bundle of another stream`,
       next: `Make it again with a base of stream ${name(bundle.name)}, or without one`,
@@ -75,6 +87,9 @@ export const REFUSAL_REASONS: Entries<AdoptionReason | TrustReason> = {
     remedy: () => 'make the bundle again with a base of its own stream, or without one',
   },
   'bundle/expired': {
+    short: 'B-05',
+    means: 'The bundle has expired',
+
     does: 'plug-in-other',
     says: ({ bundle, expires }, { title }) => ({
       what: `${title(bundle)} expired on ${expires}`,
@@ -84,6 +99,9 @@ export const REFUSAL_REASONS: Entries<AdoptionReason | TrustReason> = {
     isFinal: true,
   },
   'bundle/from-the-future': {
+    short: 'B-06',
+    means: 'The bundle says that it was made tomorrow or later',
+
     says: ({ bundle, created }, { title }) => ({
       what: `${title(bundle)} says it was made on ${created}`,
       details: ["That is more than a day ahead of this node's synchronised clock"],
@@ -92,6 +110,10 @@ export const REFUSAL_REASONS: Entries<AdoptionReason | TrustReason> = {
     remedy: () => 'set the clock of the machine that made the bundle, and make it again',
   },
   'trust/approval': {
+    short: 'K-15',
+    means: 'A person must approve the bundle',
+    event: 'approvalAwaited',
+
     does: 'wait',
     isForAdmin: true,
     says: (data, { title, medium, list }) => {
@@ -124,6 +146,10 @@ export const REFUSAL_REASONS: Entries<AdoptionReason | TrustReason> = {
     remedy: () => "compare its digest with what its maker says, then run 'stickpin approve' with the digest",
   },
   'trust/rejected': {
+    short: 'K-16',
+    means: 'A person rejected the bundle on this node',
+    event: 'trustWithdrawn',
+
     does: 'decided',
     says: ({ kind, bundle, bundleId, why }, { title }) => ({
       what: `${bundle === undefined ? `Bundle ${bundleId}` : title(bundle)} was rejected on this node`,
@@ -133,6 +159,10 @@ export const REFUSAL_REASONS: Entries<AdoptionReason | TrustReason> = {
     remedy: () => "remove its stick, or run 'stickpin approve' with its digest to accept it again",
   },
   'trust/blind': {
+    short: 'K-17',
+    means: 'The key of the release may be revoked, which can not be read',
+    event: 'trustWithdrawn',
+
     says: ({ bundle, cause }, { title }) => ({
       what: `${title(bundle)} is not trusted while revocations can't be read: its key may be revoked`,
       details: cause === undefined ? [] : [`Cause: ${cause}`],
@@ -141,6 +171,10 @@ export const REFUSAL_REASONS: Entries<AdoptionReason | TrustReason> = {
     remedy: () => 'correct the file of revoked keys that the message names',
   },
   'trust/threshold': {
+    short: 'K-18',
+    means: 'More trusted keys are needed now than signed the release',
+    event: 'trustWithdrawn',
+
     says: ({ bundle, signedBy, threshold }, { title, list }) => ({
       what: `${title(bundle)} needs ${threshold} distinct trusted keys now`,
       details: [`It was signed by ${list(signedBy, NOBODY)}`, 'Its pins stay'],
@@ -149,6 +183,10 @@ export const REFUSAL_REASONS: Entries<AdoptionReason | TrustReason> = {
     remedy: () => "bring it signed again by more trusted keys ('stickpin bundle sign'), or bring a newer release",
   },
   'trust/role': {
+    short: 'K-19',
+    means: 'The role that signed the release may not do so any more',
+    event: 'trustWithdrawn',
+
     says: ({ bundle, signedBy, role, why }, { title, name, list }) => ({
       what: `${title(bundle)} is not trusted any more: role ${name(role)} ${lostRole(why, name)}`,
       details: [
@@ -162,6 +200,10 @@ export const REFUSAL_REASONS: Entries<AdoptionReason | TrustReason> = {
     remedy: () => `correct the role, or ${SIGN_AGAIN()}; if another role has its keys now, plug in its stick again`,
   },
   'trust/key-revoked': {
+    short: 'K-20',
+    means: 'The key that signed the release was revoked',
+    event: 'trustWithdrawn',
+
     says: ({ bundle, signedBy, keyIds }, { title, list }) => {
       const ids = keyIds.map((keyId) => `${keyId.slice(0, 12)}…`);
       const keys = ids.length === 1 ? `key ${ids[0]} is` : `keys ${list(ids, 'of it')} are`;
@@ -178,6 +220,9 @@ export const REFUSAL_REASONS: Entries<AdoptionReason | TrustReason> = {
 /** What became of a release. */
 export const RELEASE_REASONS: Entries<ReleaseReason> = {
   'engine/tag-contested': {
+    short: 'R-19',
+    means: 'Something takes a tag of the release away again and again',
+
     says: ({ bundle, tag, reference, names, times }, { title }) => ({
       what: `A tag of ${title(bundle)} was taken away again ${times} times within an hour, so it is left alone`,
       details: [`It is ${tag}: it names ${names ?? 'no image'} now and should name ${reference}`],
@@ -187,6 +232,10 @@ export const RELEASE_REASONS: Entries<ReleaseReason> = {
     remedy: (release) => `find out what moves the tag, then run 'stickpin activate ${release}'`,
   },
   'engine/rolled-back': {
+    short: 'A-20',
+    means: 'The release was rolled back',
+    event: 'reported-elsewhere',
+
     says: ({ bundle, recorded, isByHand, to }, { title }) => ({
       ...(isByHand && { does: to === undefined ? 'decided' : 'wait' }),
       what:

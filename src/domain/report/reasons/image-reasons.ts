@@ -25,6 +25,9 @@ const MAKE_COPY = "Copy the bundle to a stick again, and check it with 'stickpin
 /** Why images of a release are not loaded, are not whole or are not pinned. */
 export const IMAGE_REASONS: Entries<ImageReason | MediaReason | RuntimeReason> = {
   'engine/no-base': {
+    short: 'M-13',
+    means: 'The bundle has only changes, and the release below them is missing',
+
     does: 'plug-in',
     says: ({ bundle, layers, base, holders = [] }, { title, name, list }) => {
       const digest = base.bundleId === undefined ? '' : shortDigest(base.bundleId);
@@ -42,6 +45,10 @@ export const IMAGE_REASONS: Entries<ImageReason | MediaReason | RuntimeReason> =
     remedy: () => 'plug in the stick of its base, or one with the whole release',
   },
   'engine/cancelled': {
+    short: 'M-15',
+    means: 'A person cancelled the loading',
+    event: 'preloadCancelled',
+
     does: 'decided',
     says: ({ bundle, images }, { title }) => ({
       what: `The preload of ${title(bundle)} was cancelled (${progress(images)})`,
@@ -49,8 +56,12 @@ export const IMAGE_REASONS: Entries<ImageReason | MediaReason | RuntimeReason> =
       run: "'stickpin rescan' continues from a stick that is plugged in",
     }),
     remedy: () => "plug its stick in again, or run 'stickpin rescan'",
+    isOwn: true,
   },
   'engine/offline': {
+    short: 'M-14',
+    means: 'The bundle has no images, and registries are not allowed',
+
     does: 'plug-in',
     says: ({ bundle, media: labels }, { title, media }) => ({
       what: `${title(bundle)} on ${media(labels, 'a medium')} has no blobs, and preload.online is false`,
@@ -60,6 +71,10 @@ export const IMAGE_REASONS: Entries<ImageReason | MediaReason | RuntimeReason> =
     remedy: () => 'plug in the stick that has its blobs, or set preload.online = true',
   },
   'bundle/blob-missing': {
+    short: 'M-11',
+    means: 'Files of the release are on another stick',
+    event: 'blobMissing',
+
     does: 'plug-in-other',
     says: (data, { title, media: mediaNames }) => {
       const present = `${progress(data.images)} are present`;
@@ -93,6 +108,9 @@ export const IMAGE_REASONS: Entries<ImageReason | MediaReason | RuntimeReason> =
     remedy: () => 'plug in the stick that carries the rest, or copy the bundle again',
   },
   'engine/needs-copy': {
+    short: 'M-12',
+    means: 'All copies of the release that were seen are damaged',
+
     does: 'plug-in-other',
     says: ({ bundle, images, flaws }, { title, medium }) => ({
       what: `${title(bundle)} needs an undamaged copy`,
@@ -105,6 +123,10 @@ export const IMAGE_REASONS: Entries<ImageReason | MediaReason | RuntimeReason> =
       "copy the bundle to a stick again, best another one, check it with 'stickpin bundle verify --full', and plug it in",
   },
   'engine/no-source': {
+    short: 'M-10',
+    means: 'The stick was removed before all images were loaded',
+    event: 'preloadPaused',
+
     does: 'plug-in-again',
     says: ({ bundle, images, how }, { title, name, medium }) => {
       const what = `${title(bundle)} (${progress(images)})`;
@@ -142,23 +164,38 @@ export const IMAGE_REASONS: Entries<ImageReason | MediaReason | RuntimeReason> =
       "plug its stick in again, put its folder back, or run 'stickpin rescan'; from other nodes it continues automatically",
   },
   'media/peer-waited-for': {
+    short: 'F-06',
+    means: 'Another node gives the release later',
+
     says: ({ bundle, images, peer, queue }, { title, name }) => ({
       what: `Waiting for ${name(peer)} to give ${title(bundle)}: ${placeText(queue)}`,
       details: [`${progress(images)} are present`],
     }),
   },
   'media/looking': {
+    short: 'M-21',
+    means: 'stickpin has just started and reads the sticks',
+    event: 'reported-elsewhere',
+
     says: ({ bundle, images }, { title }) => ({
       what: `stickpin has just started and checks whether ${title(bundle)} is plugged in`,
       details: [`${progress(images)} are present`],
     }),
   },
   'media/reading': {
+    short: 'M-22',
+    means: 'The stick is read again',
+    event: 'reported-elsewhere',
+
     says: ({ bundle, images, medium: label }, { title, medium }) => ({
       what: `${medium(label)} is read again; then ${title(bundle)} continues (${progress(images)} present)`,
     }),
   },
   'engine/image-missing': {
+    short: 'M-16',
+    means: 'Images of the release are gone from the node',
+    event: 'reported-elsewhere',
+
     does: 'plug-in',
     says: ({ bundle, missing, total, isMixed, named, isList, next }, { title, name, medium }) => {
       const more = missing - named.length;
@@ -180,6 +217,9 @@ export const IMAGE_REASONS: Entries<ImageReason | MediaReason | RuntimeReason> =
     remedy: (release) => `plug in the stick of ${release}, unless the images are pulled again already`,
   },
   'engine/image-damaged': {
+    short: 'M-17',
+    means: 'Images of the release are damaged on the node',
+
     does: 'plug-in',
     says: ({ bundle, damaged, total, reference, fault, next, base }, { title }) => ({
       what: `${countText(damaged, total, title(bundle))} damaged on this node`,
@@ -195,6 +235,9 @@ export const IMAGE_REASONS: Entries<ImageReason | MediaReason | RuntimeReason> =
       `plug in the stick of ${release}, and see 'stickpin verify-images ${release}'; if damage comes again, check the disk`,
   },
   'engine/documents-missing': {
+    short: 'M-18',
+    means: 'Manifests of the release are lost on the node',
+
     does: 'plug-in',
     says: ({ bundle, lacking, total, isMixed, reference }, { title }) => ({
       what: `${lacking} of ${total} ${kindText(isMixed)} of ${title(bundle)} can't be pulled again without a network`,
@@ -208,23 +251,39 @@ export const IMAGE_REASONS: Entries<ImageReason | MediaReason | RuntimeReason> =
       `plug in the stick of ${release}; until then, pods that always pull their image do not start without a network`,
   },
   'runtime/sync-pending': {
+    short: 'R-26',
+    means: 'Images are still being written to the disk',
+    event: 'reported-elsewhere',
+
     says: ({ bundle, images }, { title }) => ({
       what: `${formatCount(images, 'image')} of ${title(bundle)} ${images === 1 ? 'is' : 'are'} still being written to the disk`,
       details: ['A power cut could lose what is only in memory'],
     }),
   },
   'engine/unchecked': {
+    short: 'R-27',
+    means: 'Images are still being checked after a power cut',
+    event: 'reported-elsewhere',
+
     says: ({ bundle, images }, { title }) => ({
       what: `${formatCount(images, 'image')} of ${title(bundle)} ${images === 1 ? 'is' : 'are'} still being checked, since the node was not shut down`,
       details: ['A power cut may have damaged what was loaded before it'],
     }),
   },
   'runtime/pins-pending': {
+    short: 'R-12',
+    means: 'Images are not pinned yet',
+    event: 'reported-elsewhere',
+
     says: ({ bundle, unpinned, total }, { title }) => ({
       what: `${countText(unpinned, total, title(bundle))} present and not pinned yet`,
     }),
   },
   'runtime/pins-ignored': {
+    short: 'R-13',
+    means: 'The runtime does not pin images',
+    event: 'pinsNotTaken',
+
     says: ({ bundle, unpinned, total, cause }, { title }) => {
       const what = `${countText(unpinned, total, title(bundle))} present and not pinned`;
       if (cause.kind === 'fault') return { what, details: [cause.fault.message] };
@@ -243,12 +302,20 @@ export const IMAGE_REASONS: Entries<ImageReason | MediaReason | RuntimeReason> =
       "with CRI-O, find the other file that sets pinned_images and sorts after 99-stickpin.conf; 'sudo stickpin doctor' or the journal of the runtime names it",
   },
   'engine/no-space': {
+    short: 'D-01',
+    means: 'The disk has too little room for the release',
+    event: 'noSpace',
+
     says: ({ bundle, shortage }, names) => shortageSaid(names.title(bundle), shortage, names),
     remedy: () =>
       "free space on the filesystem that the message names: old logs, images that nobody uses ('crictl rmi --prune', 'docker image prune -a'), or an old release ('stickpin unpin'); the preload then continues automatically",
     isOwn: true,
   },
   'engine/over-share': {
+    short: 'D-08',
+    means: 'The role has used up its share of the disk',
+    event: 'noSpace',
+
     says: ({ bundle, share: { role, needed, used, max } }, { title, name }) => ({
       what: `No room for ${title(bundle)} in the share of role ${name(role)}: needs ${formatBytes(needed)}, the role has ${formatBytes(used)} of ${formatBytes(max)}`,
       next: `Raise max_bytes in ${name(role)}.toml, or give up an old release of the role`,
@@ -259,6 +326,9 @@ export const IMAGE_REASONS: Entries<ImageReason | MediaReason | RuntimeReason> =
     isOwn: true,
   },
   'runtime/policy': {
+    short: 'R-11',
+    means: 'policy.json of the node refuses images',
+
     says: ({ bundle, images, isMixed, first }, { title }) => ({
       what: `policy.json of this node refuses ${images} ${kindText(isMixed)} of ${title(bundle)}`,
       details: [`First: ${first.message}`],
@@ -267,6 +337,10 @@ export const IMAGE_REASONS: Entries<ImageReason | MediaReason | RuntimeReason> =
     remedy: (release) => `let /etc/containers/policy.json accept the images of ${release}`,
   },
   'runtime/version': {
+    short: 'R-06',
+    means: 'The container runtime is too old',
+    event: 'reported-elsewhere',
+
     says: ({ runtime, needed }, { name }) => ({
       what: `${name(runtime)} is too old: stickpin needs ${needed} or newer`,
       details: ['Nothing is loaded, and pins stay as they are', "It can't report which images are pinned"],

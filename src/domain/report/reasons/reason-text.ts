@@ -4,13 +4,11 @@ import { shortDigest } from '../../model/digest.ts';
 import type { BundleLabel, Reason } from '../../model/reason.ts';
 import type { StoredBundle } from '../../state/state.ts';
 import type { Does } from '../actions.ts';
-import { doesAbout, meaningOf } from '../codes.ts';
-import { type Conclusion, codesWhere, type Entries, type Remedy, type Said } from '../entries.ts';
+import { doesAbout, meaningOf, REASONS } from '../codes.ts';
+import { type Conclusion, codesWhere, type Said } from '../entries.ts';
 import type { Line, LineWords } from '../line.ts';
 import { BRIEF, hasNamesake, type KeptBundles, type Names, WHOLE } from '../names.ts';
-import { REFUSAL_REASONS, RELEASE_REASONS } from './bundle-reasons.ts';
-import { HOLDS } from './holds.ts';
-import { IMAGE_REASONS } from './image-reasons.ts';
+import { REFUSAL_REASONS } from './bundle-reasons.ts';
 
 /**
  * A reason as people and programs get it. `message`: sentences, mostly without the last full stop.
@@ -20,8 +18,6 @@ export interface ShownReason {
   readonly message: string;
 }
 
-export const REASONS: Entries<Conclusion> = { ...REFUSAL_REASONS, ...RELEASE_REASONS, ...IMAGE_REASONS };
-
 function saidOf(reason: Conclusion, names: Names): Said {
   const says = REASONS[reason.code].says as (data: Conclusion['data'], names: Names) => Said;
   return says(reason.data, names);
@@ -29,12 +25,16 @@ function saidOf(reason: Conclusion, names: Names): Said {
 
 /** Reasons of adapters have a sentence of their own. */
 export function reasonText(reason: Reason): string {
-  if ('message' in reason) return reason.message;
-  const { what, details = [], next, run, also = [] } = saidOf(reason, WHOLE);
-  return message([what, ...details, next, run, ...also]);
+  return 'message' in reason ? reason.message : messageOf(saidOf(reason, WHOLE));
 }
 
-function message(sentences: readonly (string | undefined)[]): string {
+/** As sentences, without the last full stop. */
+export function messageOf({ what, details = [], next, run, also = [] }: Said): string {
+  return joined([what, ...details, next, run, ...also]);
+}
+
+/** As {@link messageOf}. */
+export function joined(sentences: readonly (string | undefined)[]): string {
   const said = sentences.filter((text) => text !== undefined);
   return said.map(closed).join(' ').replace(/\.$/, '');
 }
@@ -56,9 +56,8 @@ export function reasonWords(reason: Reason, names: Names): LineWords {
 
 /** What a person does about it. */
 export function doesFor(reason: Reason): Does {
-  if ('message' in reason) return doesAbout(reason.code);
-  const { does, remedy } = REASONS[reason.code];
-  return saidOf(reason, BRIEF).does ?? does ?? (remedy === undefined ? 'wait' : 'call-support');
+  const said = 'message' in reason ? undefined : saidOf(reason, BRIEF).does;
+  return said ?? doesAbout(reason.code);
 }
 
 /** @param bundle whose it is, for one whose title could mean another one of `bundles` */
@@ -76,43 +75,12 @@ export function reasonLine(reason: Reason, bundle?: StoredBundle, bundles: KeptB
 
 /** `why`: in the words of the person. */
 export function rejectedNameText(release: BundleLabel, why: string | undefined): string {
-  return message([
+  return joined([
     `${bundleName(release)} was rejected on this node, also for sticks that come later`,
     why && `Reason: ${why}`,
     `'stickpin approve ${bundleName(release)}' takes that back`,
   ]);
 }
 
-/** What a person or this node ends; no other node can. */
-export const OWN_CODES: ReadonlySet<string> = new Set([
-  ...codesWhere(HOLDS, ({ isOwn }) => isOwn),
-  ...codesWhere(REASONS, ({ isOwn }) => isOwn),
-]);
-
-/** What an administrator ends, as planned. */
-export const ADMIN_CODES: ReadonlySet<string> = new Set([
-  ...codesWhere(HOLDS, ({ isForAdmin }) => isForAdmin),
-  ...codesWhere(REASONS, ({ isForAdmin }) => isForAdmin),
-]);
-
 /** Refusals that no other copy changes, and no time. */
 export const FINAL_REFUSALS = codesWhere(REFUSAL_REASONS, ({ isFinal }) => isFinal);
-
-/** The remedies of reasons and holds, by code. */
-const REMEDIES: ReadonlyMap<string, Remedy | undefined> = new Map(
-  Object.entries({ ...HOLDS, ...REASONS }).map(([code, { remedy }]) => [code, remedy]),
-);
-
-/** Undefined where it ends automatically, and for a code that is no reason and no hold. */
-export function knownRemedy(code: string, release: string): string | undefined {
-  return REMEDIES.get(code)?.(release);
-}
-
-/**
- * A clause without full stop; undefined where it ends automatically. What an adapter reports says
- * it in its own message. `release`: as `ocp@4.13.7`.
- */
-export function remedyFor(code: string, release: string): string | undefined {
-  if (REMEDIES.has(code)) return REMEDIES.get(code)?.(release);
-  return `see 'stickpin show ${release}' and 'journalctl -u stickpin -x'`;
-}

@@ -1,4 +1,3 @@
-import { defined } from '../../../platform/defined.ts';
 import { onceFor } from '../../../platform/once-for.ts';
 import { formatCount } from '../../../platform/sizes.ts';
 import type { ActivationHold } from '../../activation/gates.ts';
@@ -281,23 +280,23 @@ export function heldLine(entry: BundleAssessment, bundles: KeptBundles): Line | 
   const says = (names: Names) => {
     const again = bundle.activatedAt === undefined ? '' : ' again';
     const head = `${titleAmong(bundle, bundles, names)} is loaded, not activated${again}`;
-    const { what, atNode } = holdWords(hold, names);
-    return defined({
+    const { what, details = [], ...words } = holdWords(hold, names);
+    const images = `${formatCount(bundle.contents.images.length, 'image')} present and pinned`;
+    return {
+      ...words,
       what: `${head}: ${what}`,
-      atNode: atNode && `${head}: ${atNode}`,
       notes: needNotes(entry),
-      run: adviceFor(hold, command),
-      details: [`${formatCount(bundle.contents.images.length, 'image')} present and pinned`],
-    });
+      details: [...adviceFor(hold, command), ...details, images],
+    };
   };
   return { does: doesAboutHold(hold), code: hold.code, says, stick: freeOn(entry) };
 }
 
-function adviceFor(hold: ActivationHold, command: string): string {
-  if (isWithoutCommand(hold)) return SEE_LIST;
+function adviceFor(hold: ActivationHold, command: string): readonly string[] {
+  if (isWithoutCommand(hold)) return [];
   const isAutomatic = hold.gate === 'fleet' ? hold.code !== 'fleet/failed' : isRuleHold(hold);
-  if (!isAutomatic || hold.releasedBy === 'person') return `To activate it anyway: ${command}`;
-  return `It is activated automatically; to do it now: ${command}`;
+  if (!isAutomatic || hold.releasedBy === 'person') return [`To activate it anyway: ${command}`];
+  return [`It is activated automatically; to do it now: ${command}`];
 }
 
 function isOnStick({ media, isOnPeersOnly }: Carried): boolean {

@@ -1,3 +1,4 @@
+import { capital } from '../../../platform/plain-text.ts';
 import { formatCount, formatDuration } from '../../../platform/sizes.ts';
 import type { Assessment } from '../../assess/assess.ts';
 import type { BundleAssessment } from '../../assess/assess-bundle.ts';
@@ -154,7 +155,7 @@ function problemOf(fault: Reason, names: Names): Pick<LineWords, 'notes' | 'deta
   const { what, atNode } = reasonWords(fault, names);
   return atNode === undefined
     ? { notes: [`Problem: ${what}`] }
-    : { notes: [`Problem: ${atNode}`], details: [`${what.slice(0, 1).toUpperCase()}${what.slice(1)}`] };
+    : { notes: [`Problem: ${atNode}`], details: [capital(what)] };
 }
 
 /**

@@ -50,11 +50,11 @@ describe('a ready release whose automatic activation a floor holds', () => {
 
   it('shows the reason and what to do', () => {
     expect(look({})?.message).toBe(
-      "It is not activated automatically: its sequence 7 is below 9, which was activated before in stream ocp. Run 'stickpin activate ocp@4.13.7' if it is the release that you want",
+      "It is not activated automatically: its sequence 7 is below 9, which was activated before. Sequences of stream ocp only grow. Run 'stickpin activate ocp@4.13.7' if it is the release that you want",
     );
     const lost = { areLost: true, sequences: new Map() };
     expect(look(lost)?.code).toBe('engine/floor-unknown');
-    expect(look(lost)?.message).toContain('it is not known which release of ocp was activated on this node before');
+    expect(look(lost)?.message).toContain('It is not known which release of ocp was activated on this node before');
     expect(look({ sequences: new Map([['ocp', 7]]) })).toBeUndefined();
   });
 

@@ -7,7 +7,7 @@ import { NO_SIGHTINGS, sightingsAfter } from '../../../../src/domain/fleet/sight
 import { hexOf } from '../../../../src/domain/model/digest.ts';
 import { BY_NAME, type ReleaseOrder } from '../../../../src/domain/model/roll-out-order.ts';
 import type { VersionScheme } from '../../../../src/domain/model/version.ts';
-import { holdClause } from '../../../../src/domain/report/hold-text.ts';
+import { holdMessage } from '../../../../src/domain/report/hold-text.ts';
 import { NO_HOOKS } from '../../../../src/domain/state/hook.ts';
 import { NOON, POLICY, stored, verified } from '../../../support/daemon/scenario.ts';
 
@@ -39,7 +39,7 @@ const gate = (over: Partial<Parameters<typeof fleet>[0]>) =>
 
 function text(over: Partial<Parameters<typeof fleet>[0]>): string {
   const verdict = gate(over);
-  return verdict.kind === 'pass' ? 'pass' : holdClause(verdict.hold);
+  return verdict.kind === 'pass' ? 'pass' : holdMessage(verdict.hold);
 }
 
 describe('the gate of the fleet', () => {
@@ -163,7 +163,7 @@ describe('the gate of the fleet', () => {
     expect(of({ readLabels: ['zone'], apiTrouble: 'No answer.' })).toContain('worker-3');
     const away = { ...view(node('worker-3', {})), apiTrouble: 'No answer.', search: 'long' as const };
     expect(text({ ...labelled, bundles: [before, bundle], fleet: away })).toContain(
-      'the order needs their labels. No answer.',
+      'the Nodes of the cluster are read first. The order needs their labels. No answer',
     );
   });
 
@@ -195,7 +195,7 @@ describe('the gate of the fleet', () => {
     const words = 'no node that takes part has the label spare, which chooses its canaries';
     expect(of(withFacts(node('worker-1', {}), {}))).toBe(words);
     const cordoned = withFacts(node('worker-1', {}), { labels: { spare: '' }, isCordoned: true });
-    expect(of(cordoned)).toBe(`${words}: left out is worker-1`);
+    expect(of(cordoned)).toBe(`${words}. These nodes are left out: worker-1`);
   });
 
   it('measures by the clock of this node how long another one runs the release', () => {
@@ -226,7 +226,7 @@ describe('the gate of the fleet', () => {
         },
       });
       expect(text(unsure)).toBe(
-        "no other node is known, and the Kubernetes API has not said that there is none (see 'stickpin fleet status'); this node counts as alone once stickpin-fleet.service has searched for 1 h, and the release was ready for as long",
+        "no other node is known. The Kubernetes API has not said that there is none. This node counts as alone once stickpin-fleet.service has searched for 1 h, and the release was ready for as long. See 'stickpin fleet status'",
       );
       expect(text({ ...unsure, fleet: view() })).toBe('pass');
       expect(text({ ...unsure, fleet: { ...unsure.fleet, nodes: [node('worker-1', {})] } })).toContain('worker-1');
@@ -256,7 +256,7 @@ describe('the gate of the fleet', () => {
       const other = stored(verified({ name: 'edge', version: '1.0.0' }), { activatedAt: NOON });
       const never = stored(verified({ version: '4.13.6', sequence: 6 }));
       for (const bundles of [[bundle], [other, bundle], [never, bundle]]) {
-        expect(text({ ...unsure, bundles })).toMatch(/stickpin-fleet\.service has searched for 1 min$/);
+        expect(text({ ...unsure, bundles })).toMatch(/stickpin-fleet\.service has searched for 1 min\. See/);
         expect(text({ ...unsure, bundles, fleet: { ...unsure.fleet, search: 'short' } })).toBe('pass');
       }
     });
@@ -268,27 +268,27 @@ describe('the gate of the fleet', () => {
 
   it.each<[string, readonly FleetNode[]]>([
     [
-      'it waits for worker-1 to load it: all nodes load it first, and worker-1 does not have it yet',
+      'it waits for worker-1 to load it. Node worker-1 does not have it yet. All nodes load it first',
       [node('worker-1', undefined)],
     ],
     [
-      'it waits for worker-3 and 1 other node to load it: all nodes load it first, and worker-3 has loaded 40 % of it',
+      'it waits for worker-3 and 1 other node to load it. Node worker-3 has loaded 40 % of it. All nodes load it first',
       [node('worker-3', { phase: 'preloading', percent: 40 }), node('worker-4', undefined)],
     ],
     [
-      'it waits for worker-3 to load it: all nodes load it first, and worker-3 does not load it (held: engine/space)',
+      'it waits for worker-3 to load it. Node worker-3 does not load it (held: engine/space). All nodes load it first',
       [node('worker-3', { phase: 'held', reason: 'engine/space' })],
     ],
     [
-      'it waits for worker-3 to load it: all nodes load it first, and worker-3 has too many releases to say whether it has it',
+      'it waits for worker-3 to load it. Node worker-3 has too many releases to say whether it has it. All nodes load it first',
       [{ name: 'worker-3', isAbsent: false, status: { version: 1, releases: [], more: 2 } }],
     ],
     [
-      'it waits for worker-1 to activate it: nodes activate it in the order of the cluster. Left out, since they are silent: worker-9',
+      'it waits for worker-1 to activate it. Nodes activate it in the order of the cluster. Left out are silent nodes: worker-9',
       [node('worker-1', {}), node('worker-9', undefined, true)],
     ],
     [
-      'it waits, since worker-3 is not Ready: no more than 1 node may be unavailable at once. Left out, since they are cordoned: worker-4',
+      'it waits, since worker-3 is not Ready. No more than 1 node may be unavailable at once. Left out are cordoned nodes: worker-4',
       [
         withFacts(node('worker-2', {}), {}),
         withFacts(node('worker-3', {}), { isReady: false }),
@@ -296,11 +296,11 @@ describe('the gate of the fleet', () => {
       ],
     ],
     [
-      'it waits for containers of worker-1 to run from it: nodes activate it in the order of the cluster',
+      'it waits for containers of worker-1 to run from it. Nodes activate it in the order of the cluster',
       [node('worker-1', { phase: 'activated', runs: false })],
     ],
     [
-      'it was rolled back on worker-3, so it is not activated on other nodes automatically',
+      'it was rolled back on worker-3. It is not activated on other nodes automatically',
       [node('worker-1', {}), node('worker-3', { phase: 'activated', rolledBack: true })],
     ],
   ])('says: %s', (words, nodes) => {
@@ -380,7 +380,9 @@ describe('the gate of the fleet', () => {
   it('holds a cordoned node, unless its hook before the activation may have cordoned it', () => {
     const self = withFacts(node('worker-2', undefined), { isCordoned: true });
     const cordoned = { fleet: view(self, node('worker-1', {})) };
-    expect(text(cordoned)).toBe('Node worker-2 is cordoned, and the other nodes do not wait for it');
+    expect(text(cordoned)).toBe(
+      'Node worker-2 is cordoned. The other nodes do not wait for it. An administrator uncordons it',
+    );
     const unit = 'drain.service';
     const run = { hook: 'before-activate', unit, bundleId: bundle.bundleId, event: 0 } as const;
     const hooked = { ...policy, hooks: { ...policy.hooks, 'before-activate': unit } };
@@ -444,7 +446,7 @@ describe('the lock for reboots', () => {
   const locked = { ...policy, update };
   const lockText = (over: Partial<Parameters<typeof lock>[0]>) => {
     const verdict = lock({ bundle, policy: locked, fleet: view(), ...over });
-    return verdict.kind === 'pass' ? 'pass' : holdClause(verdict.hold);
+    return verdict.kind === 'pass' ? 'pass' : holdMessage(verdict.hold);
   };
   const refused = { isHeld: false, why: 'all slots are locked (full)' };
 

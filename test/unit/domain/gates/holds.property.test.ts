@@ -4,7 +4,7 @@ import type { GateContext } from '../../../../src/domain/activation/gate.ts';
 import { type ActivationHold, judgeGates } from '../../../../src/domain/activation/gates.ts';
 import { NO_FLOORS } from '../../../../src/domain/adoption/floors.ts';
 import { RULE_CODES, type RuleCode } from '../../../../src/domain/model/reason.ts';
-import { holdClause } from '../../../../src/domain/report/hold-text.ts';
+import { holdMessage } from '../../../../src/domain/report/hold-text.ts';
 import { NO_HOOKS } from '../../../../src/domain/state/hook.ts';
 import { FACTS, NOON, POLICY, pathWith, stored, verified } from '../../../support/daemon/scenario.ts';
 
@@ -91,7 +91,7 @@ describe('every hold of an activation', () => {
       fc.property(contexts, (context) => {
         for (const hold of judgeGates(context).holds) {
           seen.add(hold.code);
-          expect(holdClause(hold)).not.toMatch(/^gate /);
+          expect(holdMessage(hold)).not.toMatch(/^gate /);
           const next = ended(context, hold);
           if (next === undefined) continue;
           expect(judgeGates(next).holds.map(({ code }) => code)).not.toContain(hold.code);

@@ -89,7 +89,7 @@ describe('a tag that a release of another stream holds', () => {
     const entry = assessment.bundles.find(({ bundle }) => bundle.payload.name === 'customer-app');
     expect(entry?.activationDue).toBe(false);
     expect(entry && heldReason(entry)?.message).toBe(
-      `It is not activated: tag ${TAG} belongs to ocp@4.13.7 of stream ocp, which holds it for another image, so stream customer-app may not take it. Give that release up first ('stickpin unpin ocp@4.13.7'), or use other tags`,
+      `It is not activated: tag ${TAG} belongs to ocp@4.13.7. Stream ocp holds it for another image, so stream customer-app may not take it. Give that release up first ('stickpin unpin ocp@4.13.7'), or use other tags`,
     );
     expect(decision.effects.some((effect) => effect.kind === 'start')).toBe(false);
   });

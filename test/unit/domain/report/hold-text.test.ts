@@ -49,10 +49,10 @@ describe('what holds an activation', () => {
     const [first] = bundles;
     const lines = first === undefined ? [] : renderShow(first, trust).split('\n');
     expect(lines.filter((line) => line.startsWith('held:')).map((line) => line.slice(14))).toEqual([
-      `its rule "from" needs 1.x, and the current release is 4.13.6 (run 'stickpin activate ocp@4.13.7' to activate it now)`,
-      `its rule "rollout" allows it on this node from 2027-01-01T00:00:00Z (wariness 0.897) (it ends automatically on 2027-01-01T00:00:00.000Z)`,
-      `its end of life was on ${update.endOfLife} (rule "endOfLife") (run 'stickpin activate ocp@4.13.7' to activate it now)`,
-      `its schedule is "manual": an administrator activates it (run 'stickpin activate ocp@4.13.7' to activate it now)`,
+      `its rule "from" needs 1.x, and the current release is 4.13.6. To activate it now, run 'stickpin activate ocp@4.13.7'`,
+      `its rule "rollout" allows it on this node from 2027-01-01T00:00:00Z. The wariness of this node is 0.897. It ends automatically on 2027-01-01T00:00:00.000Z`,
+      `its end of life was on ${update.endOfLife}. Its rule "endOfLife" says so. To activate it now, run 'stickpin activate ocp@4.13.7'`,
+      `its schedule is "manual". An administrator activates it. To activate it now, run 'stickpin activate ocp@4.13.7'`,
     ]);
   });
 
@@ -62,7 +62,7 @@ describe('what holds an activation', () => {
     const list = renderList(report(plain));
     expect(list).toMatch(/ocp@4\.13\.7 +ready \(activation held\)/);
     expect(list).toContain(
-      `ocp@4.13.7: its activation is held: its schedule is "manual": an administrator activates it (run 'stickpin activate ocp@4.13.7' to activate it now)\n`,
+      `ocp@4.13.7: its activation is held: its schedule is "manual". An administrator activates it. To activate it now, run 'stickpin activate ocp@4.13.7'\n`,
     );
   });
 });

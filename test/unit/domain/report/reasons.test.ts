@@ -1,9 +1,10 @@
 import fc, { type Arbitrary } from 'fast-check';
 import { describe, expect, it, test } from 'vitest';
 import type { Reason } from '../../../../src/domain/model/reason.ts';
+import { remedyFor } from '../../../../src/domain/report/codes.ts';
 import type { Conclusion } from '../../../../src/domain/report/entries.ts';
 import { headOf, statusText, textAtNode } from '../../../../src/domain/report/line.ts';
-import { reasonLine, reasonText, remedyFor } from '../../../../src/domain/report/reasons/reason-text.ts';
+import { reasonLine, reasonText } from '../../../../src/domain/report/reasons/reason-text.ts';
 import { cutAtWord } from '../../../../src/platform/plain-text.ts';
 import { EVERY_REASON } from '../../../support/report/every-reason.ts';
 import { REASON_SAMPLES } from '../../../support/report/reason-samples.ts';

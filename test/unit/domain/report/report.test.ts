@@ -61,7 +61,7 @@ describe('reportOf', () => {
     const text = JSON.stringify(report({ runtime }, [one, other]));
     expect(text).not.toContain("ocp@4.13.7'");
     const list = renderList(report({ runtime }, [one, other]));
-    expect(list).toContain(`'stickpin activate ${other.bundleId}' to activate it now`);
+    expect(list).toContain(`To activate it now, run 'stickpin activate ${other.bundleId}'`);
     expect(list).toContain(`ocp@4.13.7 (${one.bundleId.slice(0, 19)}…)`);
     expect(list).not.toMatch(/stickpin \w+ ocp@/);
   });

@@ -76,16 +76,16 @@ describe('the list', () => {
 });
 
 it.each([
-  ['fleet/order', 'event', ' (it ends automatically)'],
-  ['rule/barrier', 'event', ' (it ends automatically)'],
-  ['window', 'time', ' (it ends automatically on 2030-01-01T00:00:00.000Z)'],
-  ['fleet/failed', 'event', / \(see 'stickpin history ocp@1' on that node for the cause, and repair it; then plug in/],
-  ['fleet/unknown', 'event', / \(see 'systemctl status stickpin-fleet' and start it\)/],
-  ['clock', 'event', / \(set the clock of this node, /],
-  ['engine/content-damaged', 'event', / \(plug in the stick of ocp@1; /],
-  ['engine/pulls-from-elsewhere', 'event', / \(add the image to a bundle under this name, /],
-  ['hook', 'time', / \(see 'systemctl status' of the unit/],
-  ['engine/manual', 'person', " (run 'stickpin activate ocp@1' to activate it now)"],
+  ['fleet/order', 'event', '. It ends automatically'],
+  ['rule/barrier', 'event', '. It ends automatically'],
+  ['window', 'time', '. It ends automatically on 2030-01-01T00:00:00.000Z'],
+  ['fleet/failed', 'event', /^\. See 'stickpin history ocp@1' on that node for the cause, and repair it; then plug in/],
+  ['fleet/unknown', 'event', /^\. See 'systemctl status stickpin-fleet' and start it$/],
+  ['clock', 'event', /^\. Set the clock of this node, /],
+  ['engine/content-damaged', 'event', /^\. Plug in the stick of ocp@1; /],
+  ['engine/pulls-from-elsewhere', 'event', /^\. Add the image to a bundle under this name, /],
+  ['hook', 'time', /^\. See 'systemctl status' of the unit/],
+  ['engine/manual', 'person', ". To activate it now, run 'stickpin activate ocp@1'"],
   ['trust/withdrawn', 'person', ''],
 ] as const)('the end of hold %s by %s', (code, releasedBy, end) => {
   const hold = { gate: '', code, message: '', releasedBy, until: '2030-01-01T00:00:00.000Z' };

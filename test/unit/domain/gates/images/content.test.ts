@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { content } from '../../../../../src/domain/activation/release-gates.ts';
-import { holdClause } from '../../../../../src/domain/report/hold-text.ts';
+import { holdMessage } from '../../../../../src/domain/report/hold-text.ts';
 import { type ContentChecks, NO_CHECKS } from '../../../../../src/domain/state/checks.ts';
 import { NOON, stored, verified } from '../../../../support/daemon/scenario.ts';
 
@@ -14,7 +14,7 @@ const foundAfter = (brokenSince: number, ...references: string[]): ContentChecks
   results: new Map(references.map((reference) => [reference, { at: NOON, content: broken, brokenSince }])),
 });
 const clauseOf = (verdict: ReturnType<typeof content>) =>
-  verdict.kind === 'hold' ? holdClause(verdict.hold) : undefined;
+  verdict.kind === 'hold' ? holdMessage(verdict.hold) : undefined;
 
 describe('the gate of the content of images', () => {
   it('lets a release pass where nothing is checked, no check is due, and all that was found is whole', () => {

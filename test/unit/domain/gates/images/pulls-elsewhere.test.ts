@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { pullsElsewhere } from '../../../../../src/domain/activation/release-gates.ts';
 import type { ImageUses } from '../../../../../src/domain/model/image.ts';
-import { holdClause } from '../../../../../src/domain/report/hold-text.ts';
+import { holdMessage } from '../../../../../src/domain/report/hold-text.ts';
 import { NOON, POLICY, stored, verified } from '../../../../support/daemon/scenario.ts';
 
 const older = stored(verified({ version: '4.13.6', sequence: 6, images: { etcd: ['base'] } }), { activatedAt: 1 });
@@ -33,8 +33,8 @@ describe('the gate for pulls from elsewhere', () => {
       },
     });
     if (verdict.kind === 'hold') {
-      expect(holdClause(verdict.hold)).toBe(
-        'quay.io/x/w:1 and 2 other images would still come from elsewhere (Pod a, container c), and update.pulls_from_elsewhere is "hold"',
+      expect(holdMessage(verdict.hold)).toBe(
+        'quay.io/x/w:1 and 2 other images would still come from elsewhere. It is used by Pod a, container c. The setting update.pulls_from_elsewhere is "hold". Add it to a bundle under this name, or let the pod use another image',
       );
     }
   });

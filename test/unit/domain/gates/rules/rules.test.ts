@@ -142,13 +142,13 @@ describe('rules that hold an activation', () => {
     };
     const rollout = { start: '2030-01-01T00:00:00Z', durationMinutes: 90 };
     expect(message({ rollout })).toMatch(
-      /^It is not activated yet: .* from 2030-01-01T01:30:00Z \(wariness 1\)\. It is activated automatically/,
+      /^It is not activated yet: .* from 2030-01-01T01:30:00Z\. The wariness of this node is 1\. It is activated automatically/,
     );
     expect(message({ rollout }, true)).toMatch(
-      /^It is not activated automatically: .* from 2030-01-01T01:30:00Z \(wariness 1\)\./,
+      /^It is not activated automatically: .* from 2030-01-01T01:30:00Z\. The wariness of this node is 1\./,
     );
     expect(message({ rollout, from: '1.x' })).toMatch(/^It is not activated automatically: its rule "from"/);
-    expect(message({ rollout }, false, false)).toContain("by this node's clock, which is not synchronised");
+    expect(message({ rollout }, false, false)).toContain("This node's clock is not synchronised");
     expect(message({ endOfLife: '2026-01-01T00:00:00Z' })).toContain('end of life was on 2026-01-01T00:00:00Z');
   });
 
