@@ -66,7 +66,7 @@ describe('a tag that two streams name', () => {
     const other = holder === 'alpha' ? 'beta' : 'alpha';
     expect(entry(`${other}@1.0.0`)?.phase).toBe('ready');
     expect(entry(`${other}@1.0.0`)?.reason?.message).toContain(
-      `tag ${TAG} belongs to ${holder}@1.0.0 of stream ${holder}, which holds it for another image, so stream ${other} may not take it`,
+      `tag ${TAG} belongs to ${holder}@1.0.0. Stream ${holder} holds it for another image, so stream ${other} may not take it`,
     );
     expect(await tagged()).toEqual([digestIn(both[holder])]);
     await node.restart();

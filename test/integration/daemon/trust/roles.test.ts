@@ -259,7 +259,7 @@ describe('a tag of the platform', () => {
     const held = report.bundles.find(({ name }) => name === 'customer-app');
     expect(held?.phase).toBe('ready');
     expect(held?.reason?.message).toMatch(
-      /tag \S+ belongs to \S+ of stream ocp, .* so stream customer-app may not take it/,
+      /tag \S+ belongs to \S+\. Stream ocp holds it .* so stream customer-app may not take it/,
     );
     expect(() => node.engine.activate({ bundle: 'customer-app@4.13.7' })).toThrow(/may not take it/);
     expect(() => node.engine.activateOverride({ bundle: 'customer-app@4.13.7' })).toThrow(/may not take it/);
