@@ -50,7 +50,7 @@ interface ImagesPort {
    * By digest, or `registry/repo:tag` at activation. @throws AppError with a {@link PullErrorCode}
    */
   pull(reference: string, signal: AbortSignal): Promise<void>;
-  /** `registry/repo:tag`, or by digest. @throws AppError `runtime/unreachable` and others */
+  /** By its id, tag or digest. @throws AppError `runtime/unreachable` and others */
   image(name: string, signal: AbortSignal): Promise<RuntimeImage | undefined>;
   /**
    * Makes `tag` name the present image `reference`, by digest or tag, without a pull. The runtime

@@ -22,7 +22,7 @@ export function createContainers(cri: CriClient, pauseImage: PauseImage): Contai
         if (found !== undefined) times.set(key, found);
       });
       known = times;
-      return listed.flatMap((container) => toRuntimeContainer(container, times.get(keyOf(container))));
+      return listed.map((container) => toRuntimeContainer(container, times.get(keyOf(container))));
     },
     containerImages: async (signal) => {
       const listed = await cri.listContainers(signal);
@@ -79,25 +79,22 @@ function keyOf({ id, state }: ListedContainer): string {
   return `${id} ${state}`;
 }
 
-/** Undefined for a container that disappears between the two calls. */
-function toRuntimeContainer(container: ListedContainer, times: ContainerTimes | undefined): RuntimeContainer[] {
-  const state = stateOf(container);
-  if (state !== 'other' && times === undefined) return [];
+/** One without a status disappears, or is damaged: what it uses is not known. */
+function toRuntimeContainer(container: ListedContainer, times: ContainerTimes | undefined): RuntimeContainer {
+  const state = times === undefined ? 'other' : stateOf(container);
   const { id, podSandboxId, metadata, imageId, imageRef, image } = container;
   const ran = state === 'other' ? undefined : times;
-  return [
-    {
-      containerId: id,
-      key: `${podSandboxId}/${metadata?.name ?? id}`,
-      attempt: metadata?.attempt ?? 0,
-      imageNames: [imageId, imageRef, image?.image ?? ''].filter((name) => name !== '' && isSure(name)),
-      state,
-      startedAt: ran?.startedAt ?? 0,
-      exitCode: ran?.exitCode ?? 0,
-      ...(image?.userSpecifiedImage && { podImage: image.userSpecifiedImage }),
-      ...volumesOf(times),
-    },
-  ];
+  return {
+    containerId: id,
+    key: `${podSandboxId}/${metadata?.name ?? id}`,
+    attempt: metadata?.attempt ?? 0,
+    imageNames: [imageId, imageRef, image?.image ?? ''].filter((name) => name !== '' && isSure(name)),
+    state,
+    startedAt: ran?.startedAt ?? 0,
+    exitCode: ran?.exitCode ?? 0,
+    ...(image?.userSpecifiedImage && { podImage: image.userSpecifiedImage }),
+    ...volumesOf(times),
+  };
 }
 
 function volumesOf(times: ContainerTimes | undefined): Pick<RuntimeContainer, 'volumeImages'> {

@@ -15,7 +15,7 @@ import { callAgain, pullError } from '../cri/runtime-error.ts';
 import { UnitStop } from '../cri/unit-stop.ts';
 import { type RuntimeAdapter, SharedSignals } from '../runtime-adapter.ts';
 import { imagesInUse, listContainers } from './containers.ts';
-import { EngineClient, type EngineImage, type EngineInfo } from './engine-client.ts';
+import { EngineClient, type EngineImage, type EngineInfo, UNREAD } from './engine-client.ts';
 import { digestTagOf, fullName, loopbackNames, loopbackPath, type Pin, toRuntimeImage } from './image-names.ts';
 import { addPin, listPins, pinOf, removePin } from './pins.ts';
 
@@ -102,7 +102,7 @@ export function createDockerRuntime(options: DockerRuntimeOptions): RuntimeAdapt
 const MAX_LEFT_OUT = 100;
 
 function leftOutMessage(title: string, name: string): string {
-  return `The answer of ${title} about ${name} can't be read, mostly since its labels are too large. It is left out, and all others are used. Remove it, or make it again with fewer labels`;
+  return `The answer of ${title} about ${name} can't be read, mostly since its labels are too large. It is left out, and all others are used; while a container can't be read, no image and no tag is removed, since it may use any. Remove it, or make it again with fewer labels`;
 }
 
 const STAGING = { stagingPath: '/var/tmp' };
@@ -175,7 +175,8 @@ class EngineImages {
     const unlisted = new Set(pins.flatMap(({ imageId }) => (ids.has(imageId) ? [] : imageId)));
     const held: EngineImage[] = [];
     for (const imageId of unlisted) {
-      const details = await client.readable(`image ${imageId}`, signal, (inner) => client.imageDetails(imageId, inner));
+      const read = (inner: AbortSignal) => client.imageDetails(imageId, inner);
+      const details = await client.readable(`image ${imageId}`, signal, read, undefined);
       if (details !== undefined) held.push(details);
     }
     return [...found, ...held].map((image) => toRuntimeImage(image, pins, mirror));
@@ -220,8 +221,9 @@ class EngineImages {
     const present = await this.presentIds(signal);
     const right = new Set<string>();
     const pins = await listPins(client, signal);
+    // The image of a pin may be listed no longer only because it can't be read now.
     const isRight = ({ reference, imageId }: Pin) =>
-      this.pinned.has(reference) && present.get(reference) === imageId && !right.has(reference);
+      this.pinned.has(reference) && (present.get(reference) ?? imageId) === imageId && !right.has(reference);
     const failures: unknown[] = [];
     const attempt = async (change: Promise<void>) => {
       await change.catch((error: unknown) => {
@@ -273,10 +275,12 @@ class EngineImages {
    */
   async remove(imageId: string, signal: AbortSignal): Promise<void> {
     const { client } = this;
-    const using = (await client.containers(signal)).filter(({ ImageID }) => ImageID === imageId);
+    const using = (await client.containers(signal)).filter(({ ImageID }) =>
+      [imageId, UNREAD.ImageID].includes(ImageID),
+    );
     const user = using.find((each) => pinOf(each) === undefined);
     if (user !== undefined) {
-      const [name = user.Id] = user.Names;
+      const [name = user.Id || 'that can not be read'] = user.Names;
       throw pullError('runtime/pull-failed', `${imageId} can't be removed: container ${name.replace('/', '')} uses it`);
     }
     for (const pin of using.flatMap((each) => pinOf(each) ?? [])) await removePin(client, pin, signal);
@@ -333,5 +337,5 @@ class EngineImages {
 }
 
 function named(images: readonly RuntimeImage[], name: string): RuntimeImage | undefined {
-  return images.find(({ repoTags, repoDigests }) => repoTags.includes(name) || repoDigests.includes(name));
+  return images.find(({ imageId, repoTags, repoDigests }) => [imageId, ...repoTags, ...repoDigests].includes(name));
 }

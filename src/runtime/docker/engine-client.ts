@@ -96,6 +96,9 @@ export type EngineImageDetails = v.InferOutput<typeof imageDetails>;
 export type EngineContainer = v.InferOutput<typeof container>;
 export type EngineContainerDetails = v.InferOutput<typeof containerDetails>;
 
+/** Stands for all containers that could not be read. They may use any image. */
+export const UNREAD: EngineContainer = { Id: '', Names: [], ImageID: '', State: '', Labels: {} };
+
 interface Engine {
   /** `docker 26.1.5` or `podman 5.4.2`. */
   readonly name: string;
@@ -174,34 +177,40 @@ export class EngineClient {
     return this.get(`/images/${encodeURIComponent(name)}/json`, v.optional(imageDetails), signal);
   }
 
-  /** In any state. */
+  /** In any state. {@link UNREAD} is among them when some could not be read. */
   containers(
     signal: AbortSignal,
     filters: Readonly<Record<string, readonly string[]>> = {},
   ): Promise<EngineContainer[]> {
     const query = { all: '1', filters: JSON.stringify(filters) };
-    return this.list('/containers/json', container, signal, query);
+    return this.list('/containers/json', container, signal, query, [UNREAD]);
   }
 
-  /** Undefined when there is none, and when it could not be read. */
-  containerDetails(id: string, signal: AbortSignal): Promise<EngineContainerDetails | undefined> {
+  /** Undefined when there is none. */
+  async containerDetails(id: string, signal: AbortSignal): Promise<EngineContainerDetails | 'unread' | undefined> {
+    if (id === UNREAD.Id) return 'unread';
     const path = `/containers/${encodeURIComponent(id)}/json`;
-    return this.readable(`container ${id}`, signal, (inner) => this.get(path, v.optional(containerDetails), inner));
+    const read = (inner: AbortSignal) => this.get(path, v.optional(containerDetails), inner);
+    return this.readable(`container ${id}`, signal, read, 'unread');
   }
 
-  /** What could not be read is left out. @throws AppError `runtime/unreachable`; an abort */
-  async readable<T>(
+  /**
+   * @param otherwise in place of what could not be read
+   * @throws AppError `runtime/unreachable`; an abort
+   */
+  async readable<T, Otherwise>(
     what: string,
     signal: AbortSignal,
     read: (signal: AbortSignal) => Promise<T>,
-  ): Promise<T | undefined> {
+    otherwise: Otherwise,
+  ): Promise<T | Otherwise> {
     try {
       return await read(signal);
     } catch (error) {
       signal.throwIfAborted();
       if (error instanceof AppError && error.code === 'runtime/unreachable') throw error;
       this.onLeftOut([what]);
-      return undefined;
+      return otherwise;
     }
   }
 
@@ -263,12 +272,13 @@ export class EngineClient {
     yield* this.stream({ method: 'GET', path: '/events', query }, change, signal, onOpen);
   }
 
-  /** Entries that can't be read are left out and named. */
+  /** Entries that can't be read are named, and `inPlace` is listed in place of them all. */
   private async list<const Schema extends v.GenericSchema>(
     path: string,
     schema: Schema,
     signal: AbortSignal,
     query: Readonly<Record<string, string>> = {},
+    inPlace: readonly v.InferOutput<Schema>[] = [],
   ): Promise<v.InferOutput<Schema>[]> {
     const call: EngineCall = { method: 'GET', path: await this.pathOf(path, signal), query };
     const kind = path.startsWith('/images') ? 'image' : 'container';
@@ -282,8 +292,9 @@ export class EngineClient {
       }
       return items;
     });
-    if (leftOut.length > 0) this.onLeftOut(leftOut);
-    return found;
+    if (leftOut.length === 0) return found;
+    this.onLeftOut(leftOut);
+    return [...found, ...inPlace];
   }
 
   private async get<const Schema extends v.GenericSchema>(

@@ -49,7 +49,7 @@ export class ImageLayout {
     // Without an entry it may be the digest of a manifest that was selected from an index.
     const alike = [...entries.values()].filter((other) => entry === undefined || idOf(other) === idOf(entry));
     const listed = await this.listed(alike);
-    return listed.find(({ repoTags, repoDigests }) => [...repoTags, ...repoDigests].includes(name));
+    return listed.find(({ imageId, repoTags, repoDigests }) => [imageId, ...repoTags, ...repoDigests].includes(name));
   }
 
   /** An image that had the name loses it. */

@@ -56,7 +56,7 @@ afterEach(() => {
   server.forceShutdown();
 });
 
-it('asks for the times of each container once, and leaves out what is gone meanwhile', async () => {
+it('asks for the times of each container once, and knows nothing of one that has no status', async () => {
   const metadata = { name: 'main', attempt: 2 };
   listed = [
     {
@@ -74,6 +74,7 @@ it('asks for the times of each container once, and leaves out what is gone meanw
   ];
   gone = new Set(['c4']);
   const times = { startedAt: 1_773_144_000_123, exitCode: 3 };
+  const none = { attempt: 0, imageNames: [], state: 'other', startedAt: 0, exitCode: 0 };
   const expected = [
     {
       containerId: 'c1',
@@ -85,7 +86,8 @@ it('asks for the times of each container once, and leaves out what is gone meanw
       ...times,
     },
     { containerId: 'c2', key: 'p2/c2', attempt: 0, imageNames: [`sha256:${ID}`], state: 'exited', ...times },
-    { containerId: 'c3', key: 'p3/c3', attempt: 0, imageNames: [], state: 'other', startedAt: 0, exitCode: 0 },
+    { ...none, containerId: 'c3', key: 'p3/c3' },
+    { ...none, containerId: 'c4', key: 'p4/c4', volumeImages: 'unknown' },
   ];
   expect(await port.containers(signal)).toEqual(expected);
   expect([...asked].sort()).toEqual(['c1', 'c2', 'c3', 'c4']);

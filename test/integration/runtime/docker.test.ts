@@ -228,8 +228,12 @@ describe.runIf(have('root', 'mmdebstrap')).each(Object.keys(engines) as EngineKi
       await runtime.applyPins([good, poisoned], unforced, signal);
       expect((await observed()).renderedPins).toEqual([good, poisoned].sort());
       for (const name of [good, poisoned]) expect(await imageOf(name)).toMatchObject({ pinned: true });
-      const listed = (await runtime.containers(signal)).map(({ key }) => key).sort();
-      expect(listed).toEqual(others.slice(1));
+      const listed = await runtime.containers(signal);
+      expect(listed.map(({ key }) => key).sort()).toEqual(['', ...others.slice(1)]);
+      expect(listed.find(({ key }) => key === '')).toMatchObject({ state: 'other', volumeImages: 'unknown' });
+      expect(await runtime.containerImages(signal)).toContainEqual(expect.objectContaining({ image: '' }));
+      const { imageId = '' } = (await imageOf(good)) ?? {};
+      await expect(runtime.removeImage(imageId, signal)).rejects.toThrow('that can not be read uses it');
       const told = log.lines.map(({ message }) => message);
       expect(told).toEqual([expect.stringContaining('about container pipeline-1 (')]);
       const pins = (await engine.api(
@@ -318,6 +322,20 @@ describe.runIf(have('root', 'mmdebstrap')).each(Object.keys(engines) as EngineKi
     await runtime.removeTag(tag, signal);
     expect(await imageOf(tag)).toBeUndefined();
     expect(await imageOf(second)).toMatchObject({ pinned: true, repoTags: [] });
+  });
+
+  it('believes no label of the kubelet that a container has from its image', async () => {
+    const labels = { 'io.kubernetes.container.name': 'swss', 'io.kubernetes.sandbox.id': 'p1', 'io.stickpin.pin': 'x' };
+    const reference = await pulled(fresh({ labels }));
+    await runtime.addTag(`${REPOSITORY}:labelled`, reference, signal);
+    const body = { Image: `${REPOSITORY}:labelled`, Cmd: ['/x'], HostConfig: { NetworkMode: 'none' } };
+    await engine.api('POST', '/containers/create?name=customer', body);
+    try {
+      expect(await runtime.containers(signal)).toMatchObject([{ key: 'customer', isStartable: true }]);
+      expect((await observed()).renderedPins).toEqual([]);
+    } finally {
+      await engine.api('DELETE', '/containers/customer?force=1');
+    }
   });
 
   it('removes an image with its names, and none that a container uses', async () => {

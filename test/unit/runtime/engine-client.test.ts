@@ -1,8 +1,11 @@
 import { createServer, type Server } from 'node:http';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { EngineClient } from '../../../src/runtime/docker/engine-client.ts';
+import { imagesInUse, listContainers } from '../../../src/runtime/docker/containers.ts';
+import { createDockerRuntime } from '../../../src/runtime/docker/docker-runtime.ts';
+import { EngineClient, UNREAD } from '../../../src/runtime/docker/engine-client.ts';
 import { folderForEach } from '../../support/files/temporary-folder.ts';
+import { createRecordingLog } from '../../support/recording-log.ts';
 
 const signal = new AbortController().signal;
 const folder = folderForEach();
@@ -48,8 +51,49 @@ describe('lists of Docker', () => {
     leftOut.length = 0;
     const container = { Id: 'c1', Names: ['/a'], ImageID: 'i', State: 'running', Labels: { other: 'x'.repeat(9_000) } };
     answers = { '/containers/json': [{ ...container, Names: ['/bad'], State: 1 }, container] };
-    expect(await client.containers(signal)).toEqual([{ ...container, Labels: {} }]);
+    expect(await client.containers(signal)).toEqual([{ ...container, Labels: {} }, UNREAD]);
     expect(leftOut).toEqual(['container bad (c1)']);
+  });
+
+  it('never take away that an image may be in use by a container that can not be read', async () => {
+    const container = { Id: 'c1', Names: ['/a'], ImageID: 'i', State: 'exited', Labels: {} };
+    const unknown = expect.objectContaining({ state: 'other', imageNames: [], volumeImages: 'unknown' });
+    const used = [{ usedBy: 'a container that can not be read', image: '', pullPolicy: 'Never' }];
+    answers = { '/containers/json': [container], '/containers/c1/json': { Id: 'c1' } };
+    expect(await listContainers(client, signal)).toEqual([unknown]);
+    expect(await imagesInUse(client, signal)).toEqual(used);
+    answers = { '/containers/json': [{ ...container, State: 1 }] };
+    expect(await listContainers(client, signal)).toEqual([unknown]);
+    expect(await imagesInUse(client, signal)).toEqual(used);
+    answers = { '/containers/json': [container] };
+    expect(await listContainers(client, signal)).toEqual([]);
+    answers = { '/containers/json': [{ ...container, Names: 7 }] };
+    const unit = { reloadUnit: () => Promise.reject(new Error('none')), onUnitChange: () => () => undefined };
+    const mirror = { authority: '127.0.0.1:5000', token: '0'.repeat(32) };
+    const parts = { title: 'Docker', socketPath: client.socketPath, unitNames: [], units: unit, mirror };
+    const runtime = createDockerRuntime({ ...parts, log: createRecordingLog() });
+    await expect(runtime.removeImage('i', signal)).rejects.toThrow('container that can not be read uses it');
+    runtime.close();
+  });
+
+  it('believe labels of the kubelet only of a container with its name: images have labels, too', async () => {
+    const labels = { 'io.kubernetes.container.name': 'swss', 'io.kubernetes.sandbox.id': 'p1' };
+    const listed = (Name: string) => {
+      const State = { Status: 'exited', ExitCode: 0, StartedAt: '2026-01-01T00:00:00Z' };
+      const details = {
+        Id: 'c1',
+        Name,
+        Image: 'sha256:1',
+        State,
+        Config: { Image: 'a:1', Labels: labels },
+        Mounts: [],
+      };
+      const entry = { Id: 'c1', Names: [Name], ImageID: 'sha256:1', State: 'exited', Labels: labels };
+      answers = { '/containers/json': [entry], '/containers/c1/json': details };
+      return listContainers(client, signal);
+    };
+    expect(await listed('/customer')).toMatchObject([{ key: 'customer', isStartable: true }]);
+    expect(await listed('/k8s_swss_pod_ns_uid_0')).toMatchObject([{ key: 'p1/swss', isStartable: false }]);
   });
 
   it.each(['', ' ', '{}', '""', 'nul', 'none'])('are refused for the answer %j, which is no list', async (text) => {
