@@ -286,7 +286,7 @@ function createFakeRuntime({ idOfTag, now, onRequested }: FakeRuntimeDependencie
       if (fake.asksUs && reference.includes('@')) onRequested(reference);
     },
     image: async (name) => {
-      const imageId = fake.images.get(name);
+      const imageId = fake.images.get(name) ?? name;
       return list().find((image) => image.imageId === imageId);
     },
     addTag: async () => false,

@@ -2,9 +2,9 @@ import type { RuntimeContainer, RuntimeImage } from '../model/image.ts';
 import { parseReference, repositoryOf } from '../model/reference.ts';
 import { compareVersions, isVersion } from '../model/version.ts';
 import type { LifecycleFinding } from '../state/effect.ts';
-import type { StoredBundle } from '../state/state.ts';
+import type { Stored, StoredBundle } from '../state/state.ts';
 import { type ContainerView, imageIdOf } from './evidence.ts';
-import { isRetired, isRolledBack, keptBundles } from './recorded-phase.ts';
+import { isRolledBack, keptBundles } from './recorded-phase.ts';
 import { withoutNames, withoutUsed, withoutUses } from './retention.ts';
 import { nodeImages, type ProofGoal, tagGoalsOf } from './tag-goals.ts';
 
@@ -36,7 +36,7 @@ export function replacements(view: ContainerView, afterProof: readonly ProofGoal
 /**
  * Stopped containers of `replace_stopped` that were made from another image of the same repository:
  * of an older release, of one that was rolled back, or of the node itself. Not of a release that
- * was activated since, or never.
+ * was activated since, or never, or that belongs to another stream.
  */
 function replacedContainers(
   { bundle, repositories, wanted }: Proven,
@@ -45,23 +45,21 @@ function replacedContainers(
 ): LifecycleFinding[] {
   const { bundleId, payload, provenAt = 0 } = bundle;
   const names = new Set(policy.streams[payload.name]?.replace_stopped);
-  const onTrial = stored.bundles.filter(
+  const others = keptBundles(stored.bundles).filter(
     (other) =>
-      other.payload.name === payload.name &&
-      !isRetired(other) &&
-      !isRolledBack(other) &&
-      (other.activatedAt ?? Number.POSITIVE_INFINITY) >= provenAt,
+      other.payload.name !== payload.name ||
+      (!isRolledBack(other) && (other.activatedAt ?? Number.POSITIVE_INFINITY) >= provenAt),
   );
   const kept = new Set(
-    [bundle, ...onTrial].flatMap(({ contents }) => contents.images.map(({ reference }) => ids.of(reference))),
+    [bundle, ...others].flatMap(({ contents }) => contents.images.map(({ reference }) => ids.of(reference))),
   );
   const stopped = containers.filter((container) => {
     const id = imageIdOf(container, ids) ?? container.imageNames[0];
     if (container.state !== 'exited' || !names.has(container.key) || id === undefined || kept.has(id)) return false;
-    const own = repositoriesOfContainer(
-      container,
-      images.find(({ imageId }) => imageId === id),
-    ).filter((repository) => wanted.has(repository));
+    const image = images.find(({ imageId }) => imageId === id);
+    // It may be that of a kept release which the runtime does not list now.
+    if (image === undefined && kept.has(undefined)) return false;
+    const own = repositoriesOfContainer(container, image).filter((repository) => wanted.has(repository));
     return own.length > 0 && own.every((repository) => repositories.has(repository));
   });
   if (stopped.length === 0) return [];
@@ -93,21 +91,16 @@ function replacedImages(
   const { stored, policy, containers, ids } = view;
   const { bundleId, payload } = bundle;
   if (policy.streams[payload.name]?.local_images !== 'retire' || !policy.lifecycle.remove_images) return [];
-  const kept = keptBundles(stored.bundles);
-  const claimed = new Set(kept.flatMap(tagGoalsOf).map(({ tag }) => tag));
-  const proven = kept.filter(
+  const old = oldOfNode(images, stored);
+  const proven = keptBundles(stored.bundles).filter(
     (one) => one.payload.name === payload.name && one.provenAt !== undefined && !isRolledBack(one),
   );
   const ownTags = tagGoalsOf(bundle).map(({ tag }) => tag);
   const gone = [...repositories].flatMap((repository) => {
     const ownTag = ownTags.find((tag) => repositoryOf(tag) === repository);
     const ownVersion = withoutV(tagOf(ownTag) ?? payload.version);
-    const versions = nodeImages(images, stored)
-      .filter(({ pinned, repoTags }) => !pinned && repoTags.length > 0 && !repoTags.some((tag) => claimed.has(tag)))
-      .filter(({ repoTags, repoDigests }) =>
-        [...repoTags, ...repoDigests].every((one) => repositoryOf(one) === repository),
-      )
-      .filter(({ repoTags }) => repoTags.every((tag) => isNumbered(tagOf(tag) ?? '')))
+    const versions = old
+      .filter(({ repoTags: [tag = ''] }) => repositoryOf(tag) === repository)
       .map((image) => ({ image, version: withoutV(tagOf(image.repoTags[0]) ?? '') }))
       .sort((a, b) => compareVersions(b.version, a.version));
     const older = versions.filter(({ version }) => compareVersions(version, ownVersion) < 0);
@@ -119,6 +112,19 @@ function replacedImages(
   return removals.length === 0 ? [] : [{ kind: 'removable', bundleId, images: removals, areOfNode: true }];
 }
 
+/** Of the node itself, each in one repository, under versions that no kept release names. */
+export function oldOfNode(images: readonly RuntimeImage[], stored: Stored): readonly RuntimeImage[] {
+  const claimed = new Set(
+    keptBundles(stored.bundles)
+      .flatMap(tagGoalsOf)
+      .map(({ tag }) => tag),
+  );
+  return nodeImages(images, stored)
+    .filter(({ pinned, repoTags }) => !pinned && repoTags.length > 0 && !repoTags.some((tag) => claimed.has(tag)))
+    .filter(({ repoTags, repoDigests }) => new Set([...repoTags, ...repoDigests].map(repositoryOf)).size === 1)
+    .filter(({ repoTags }) => repoTags.every((tag) => isNumbered(tagOf(tag) ?? '')));
+}
+
 function tagOf(name: string | undefined): string | undefined {
   return name === undefined ? undefined : parseReference(name).tag;
 }
@@ -128,10 +134,16 @@ function isUnnamed(
   { imageId, repoTags }: RuntimeImage,
   { observed, containers, ids }: Pick<ContainerView, 'observed' | 'containers' | 'ids'>,
 ): boolean {
-  const named = containers.flatMap(({ podImage }) => (podImage === undefined ? [] : [{ image: podImage }]));
-  const unused = withoutNames(withoutUses(repoTags, observed), named);
+  const unused = withoutUses(repoTags, observed);
   const uses = observed.imageUses?.uses ?? [];
-  return unused.length === repoTags.length && !uses.some(({ image }) => ids.of(image) === imageId);
+  if (unused.length < repoTags.length || uses.some(({ image }) => ids.of(image) === imageId)) return false;
+  return areUnnamed(repoTags, containers);
+}
+
+/** No container was made by one of these names. */
+export function areUnnamed(tags: readonly string[], containers: readonly RuntimeContainer[]): boolean {
+  const named = containers.flatMap(({ podImage }) => (podImage === undefined ? [] : [{ image: podImage }]));
+  return withoutNames(tags, named).length === tags.length;
 }
 
 /** A branch such as `master.435` and a word such as `backup-2024` have no known order. */

@@ -1,8 +1,10 @@
 import { allIn } from '../model/bundle.ts';
-import type { LifecycleFinding } from '../state/effect.ts';
+import type { RuntimeImage } from '../model/image.ts';
+import type { LifecycleFinding, Removal } from '../state/effect.ts';
 import type { Observed, Stored, StoredBundle } from '../state/state.ts';
-import type { ContainerView } from './evidence.ts';
+import { type ContainerView, imageIds } from './evidence.ts';
 import { isRetired, keptBundles } from './recorded-phase.ts';
+import { areUnnamed, oldOfNode } from './replacements.ts';
 import { removableIds, spareTagsIn, surplusBundles, withoutPodImages, withoutUsed } from './retention.ts';
 import { ownArtifactLayers, roomFor, type ShortOfSpace, spareReleases } from './room.ts';
 import { isRunning } from './running-releases.ts';
@@ -80,6 +82,31 @@ export function removals(view: ContainerView): LifecycleFinding[] {
     if (images.length + tags.length === 0) return [];
     return [{ kind: 'removable', bundleId: bundle.bundleId, images, ...(tags.length > 0 && { tags }) }];
   });
+}
+
+interface SeenAgain extends Pick<ContainerView, 'stored' | 'policy' | 'containers' | 'unclaimed'> {
+  readonly image: RuntimeImage;
+}
+
+/**
+ * Whether a removal that was decided may still be done: since then a container or a command may
+ * have begun, a release been adopted, or the image got another name.
+ */
+export function isStillRemovable(
+  { bundleId, areOfNode }: Pick<Extract<LifecycleFinding, { kind: 'removable' }>, 'bundleId' | 'areOfNode'>,
+  { imageId, containerIds }: Removal,
+  { image, stored, policy, containers, unclaimed }: SeenAgain,
+): boolean {
+  const ids = imageIds([image]);
+  const bundle = stored.bundles.find((one) => one.bundleId === bundleId);
+  const isFree =
+    areOfNode === true
+      ? oldOfNode([image], stored).length > 0 && areUnnamed(image.repoTags, containers)
+      : removableIds({ images: [image], ids, stored, policy, unclaimed })
+          .get(bundle as StoredBundle)
+          ?.includes(imageId);
+  const users = withoutUsed([imageId], containers, ids);
+  return isFree === true && users.some((now) => now.containerIds.every((id) => containerIds.includes(id)));
 }
 
 function withRemovals({ observed: { runtime }, stored, policy, containers, ids, unclaimed }: ContainerView) {

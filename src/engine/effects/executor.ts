@@ -1,4 +1,4 @@
-import type { Assessment } from '../../domain/assess/assess.ts';
+import { type Assessment, allBundles } from '../../domain/assess/assess.ts';
 import type { BundleId } from '../../domain/model/digest.ts';
 import type { Effect } from '../../domain/state/effect.ts';
 import type { Kept, PinsRequested } from '../../domain/state/memory.ts';
@@ -63,4 +63,18 @@ export async function execute(
 
 export function storedBundle(store: Pick<StateStore, 'load'>, bundleId: BundleId): StoredBundle | undefined {
   return store.load().bundles.find((bundle) => bundle.bundleId === bundleId);
+}
+
+/** Those that commands and activations set, beside the rounds. */
+const STAMPS = ['activationRequestedAt', 'activatedAt', 'rolledBackAt', 'retiredAt'] as const;
+
+/** INVARIANT: what was decided before one of {@link STAMPS} changed is not done. */
+export function decidedBundle(
+  store: Pick<StateStore, 'load'>,
+  bundleId: BundleId,
+  assessment: Assessment,
+): StoredBundle | undefined {
+  const now = storedBundle(store, bundleId);
+  const then = allBundles(assessment).find((bundle) => bundle.bundleId === bundleId);
+  return STAMPS.every((stamp) => now?.[stamp] === then?.[stamp]) ? now : undefined;
 }

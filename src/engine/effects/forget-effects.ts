@@ -7,7 +7,7 @@ import { approvalsIn, type StoredBundle } from '../../domain/state/state.ts';
 import { isApproved } from '../../domain/trust/approval.ts';
 import { defined } from '../../platform/defined.ts';
 import { documentsOf } from '../blobs/complete-documents.ts';
-import { type EffectContext, type Executors, storedBundle } from './executor.ts';
+import { decidedBundle, type EffectContext, type Executors } from './executor.ts';
 
 export function forgetExecutors(context: EffectContext): Executors<'forget-release'> {
   return { 'forget-release': ({ bundleId }, assessment, signal) => forget(context, bundleId, assessment, signal) };
@@ -21,7 +21,7 @@ async function forget(
   signal: AbortSignal,
 ): Promise<void> {
   const { store, documents, signedBundles } = context;
-  const bundle = storedBundle(store, bundleId);
+  const bundle = decidedBundle(store, bundleId, assessment);
   if (bundle === undefined) return;
   for (const digest of await spareDocuments(bundle, assessment, context, signal)) {
     await documents.remove(digest, signal);

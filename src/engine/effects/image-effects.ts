@@ -1,3 +1,5 @@
+import { imageIds } from '../../domain/release/evidence.ts';
+import { withoutUsed } from '../../domain/release/retention.ts';
 import { healingEvent } from '../../domain/report/events/release-events.ts';
 import type { Healing } from '../../domain/state/effect.ts';
 import { type EffectContext, type EffectOf, type Executors, type PinRequests, storedBundle } from './executor.ts';
@@ -53,6 +55,7 @@ async function heal(context: EffectContext, images: readonly Healing[], signal: 
   const failures: unknown[] = [];
   for (const image of images) {
     context.alive();
+    if (await isUsedNow(context, image, signal)) continue;
     // First, since a removal that fails counts as well, and would be retried without end.
     context.contentChecker.healing(image.reference);
     try {
@@ -65,6 +68,18 @@ async function heal(context: EffectContext, images: readonly Healing[], signal: 
     }
   }
   if (failures.length > 0) throw failures[0];
+}
+
+/** Since the round began, a container may have begun. */
+async function isUsedNow(
+  { containers }: EffectContext,
+  { reference, removal }: Healing,
+  signal: AbortSignal,
+): Promise<boolean> {
+  if (removal === undefined) return false;
+  const ids = imageIds([{ imageId: removal.imageId, repoTags: [], repoDigests: [reference], pinned: false }]);
+  const [now] = withoutUsed([removal.imageId], await containers.containers(signal), ids);
+  return now?.containerIds.every((id) => removal.containerIds.includes(id)) !== true;
 }
 
 /** INVARIANT: the runtime forgets damaged blobs first, or the removal would leave shared ones. */

@@ -4,8 +4,10 @@ import { bundleTitle } from '../../domain/model/bundle.ts';
 import type { Event } from '../../domain/model/condition.ts';
 import type { BundleId } from '../../domain/model/digest.ts';
 import { RULE_CODES } from '../../domain/model/reason.ts';
+import { imageIds } from '../../domain/release/evidence.ts';
 import { isProven } from '../../domain/release/recorded-phase.ts';
-import { withoutNames } from '../../domain/release/retention.ts';
+import { spareTagsIn, withoutNames } from '../../domain/release/retention.ts';
+import { isStillRemovable } from '../../domain/release/retirement.ts';
 import { sharedRepositories } from '../../domain/release/tag-goals.ts';
 import { type StoredBundle, stampAfter } from '../../domain/state/state.ts';
 import { defined } from '../../platform/defined.ts';
@@ -26,7 +28,7 @@ import {
   signersEvent,
   takesOverEvent,
 } from '../reporting/events.ts';
-import { type EffectContext, type EffectOf, type Executors, storedBundle } from './executor.ts';
+import { decidedBundle, type EffectContext, type EffectOf, type Executors, storedBundle } from './executor.ts';
 
 export function recordExecutors(
   context: EffectContext,
@@ -92,26 +94,30 @@ type LifecycleEffectKind =
   | 'remove-images';
 
 export function lifecycleExecutors(context: EffectContext): Executors<LifecycleEffectKind> {
+  const { store } = context;
   return {
-    'record-soak': ({ bundleId, soak }) => onBundle(context, bundleId, () => context.store.change(bundleId, { soak })),
-    'record-active': ({ bundleId }) =>
-      onBundle(context, bundleId, (bundle) => recordMark(context, bundle, 'activeAt', activeEvent(bundle))),
-    'record-proven': (effect) => onBundle(context, effect.bundleId, (bundle) => recordProven(context, bundle, effect)),
-    'record-rolled-back': ({ bundleId, to }) =>
-      onBundle(context, bundleId, (bundle) => recordRolledBack(context, bundle, to)),
-    'request-activation': ({ bundleId, components }, assessment) =>
-      onBundle(context, bundleId, (bundle) => requestActivation(context, bundle, components, assessment)),
-    'take-over': (effect) => onBundle(context, effect.bundleId, (bundle) => takeOver(context, bundle, effect)),
-    retire: (effect) =>
-      onBundle(context, effect.bundleId, (bundle) => retire(context, bundle, retirementOf(context, effect))),
-    'remove-images': (effect, _assessment, signal) =>
-      onBundle(context, effect.bundleId, (bundle) => removeImages(context, bundle, effect, signal)),
+    'record-soak': on(({ bundleId }, { soak }) => store.change(bundleId, { soak })),
+    'record-active': on((bundle) => recordMark(context, bundle, 'activeAt', activeEvent(bundle))),
+    'record-proven': on((bundle, effect) => recordProven(context, bundle, effect)),
+    'record-rolled-back': on((bundle, { to }) => recordRolledBack(context, bundle, to)),
+    'request-activation': on((bundle, { components }, assessment) =>
+      requestActivation(context, bundle, components, assessment),
+    ),
+    'take-over': on((bundle, effect) => takeOver(context, bundle, effect)),
+    retire: on((bundle, effect) => retire(context, bundle, retirementOf(context, effect))),
+    'remove-images': on((bundle, effect, assessment, signal) =>
+      removeImages(context, bundle, effect, assessment.pins.unclaimed, signal),
+    ),
   };
-}
 
-function onBundle<T>({ store }: EffectContext, bundleId: BundleId, work: (bundle: StoredBundle) => T): T | undefined {
-  const bundle = storedBundle(store, bundleId);
-  return bundle === undefined ? undefined : work(bundle);
+  function on<E extends { readonly bundleId: BundleId }>(
+    work: (bundle: StoredBundle, effect: E, assessment: Assessment, signal: AbortSignal) => void | Promise<void>,
+  ) {
+    return (effect: E, assessment: Assessment, signal: AbortSignal): void | Promise<void> => {
+      const bundle = decidedBundle(store, effect.bundleId, assessment);
+      return bundle === undefined ? undefined : work(bundle, effect, assessment, signal);
+    };
+  }
 }
 
 /** With a time later than all recorded times. */
@@ -196,13 +202,19 @@ function retire(context: EffectContext, bundle: StoredBundle, retirement: Retire
   );
 }
 
-/** One image in use does not prevent the removal of the others. @throws the first failure */
+/**
+ * Each image and tag is judged again right before its removal. One image in use does not prevent
+ * the removal of the others. @throws the first failure
+ */
 async function removeImages(
-  { containers, runtime, recorder, alive }: EffectContext,
+  context: EffectContext,
   bundle: StoredBundle,
-  { images, areOfNode, tags = [], stopped = [] }: EffectOf<'remove-images'>,
+  effect: EffectOf<'remove-images'>,
+  unclaimed: readonly string[],
   signal: AbortSignal,
 ): Promise<void> {
+  const { containers, runtime, recorder, alive, store, policy, clock } = context;
+  const { images, areOfNode, tags = [], stopped = [] } = effect;
   const failures: unknown[] = [];
   const countDone = async <T>(all: readonly T[], remove: (one: T) => Promise<boolean>) => {
     let count = 0;
@@ -217,7 +229,11 @@ async function removeImages(
     }
     return count;
   };
-  const imageCount = await countDone(images, async ({ imageId, name = imageId, containerIds }) => {
+  const imageCount = await countDone(images, async (removal) => {
+    const { imageId, name = imageId, containerIds } = removal;
+    const image = await runtime.image(name, signal);
+    const seen = { containers: await containers.containers(signal), stored: store.load(), policy, unclaimed };
+    if (image === undefined || !isStillRemovable(effect, removal, { ...seen, image })) return false;
     for (const containerId of containerIds) await containers.removeContainer(containerId, signal);
     await containers.removeImage(name, signal);
     return true;
@@ -230,15 +246,12 @@ async function removeImages(
     recorder.record(containerReplacedEvent(bundle, name));
     return true;
   });
-  // Since the round began, pods may have started, and other tags may be gone.
-  let unused: readonly string[] = [];
-  await countDone(tags.length === 0 ? [] : [tags], async (all) => {
-    unused = withoutNames(all, await containers.containerImages(signal));
-    return true;
-  });
-  const tagCount = await countDone(unused, async (tag) => {
+  const tagCount = await countDone(tags, async (tag) => {
+    const used = await containers.containerImages(signal);
     const image = await runtime.image(tag, signal);
-    if (image === undefined || image.repoTags.length < 2) return false;
+    if (image === undefined || withoutNames([tag], used).length === 0) return false;
+    const seen = { images: [image], ids: imageIds([image]), stored: store.load(), policy, unclaimed };
+    if (!spareTagsIn(clock.now(), seen)(bundle).includes(tag)) return false;
     await runtime.removeTag(tag, signal);
     return true;
   });

@@ -309,6 +309,10 @@ describe('an image of the node under a tag of such a stream', () => {
 describe('streams.NAME.replace_stopped', () => {
   const [v1, v2] = [sonic(1), sonic(2)];
   const bundles = [proven(v1, 1), proven(v2, 2)];
+  const ofOther = activated(
+    { ...v1, bundleId: digestOf('other') as never, payload: { ...v1.payload, name: 'other' } },
+    1,
+  );
   const images = [image(1), image(2, LATEST)];
   const container = (over: Partial<RuntimeContainer> = {}): RuntimeContainer => ({ ...CONTAINER, ...over });
   const removed = (over: Partial<RuntimeContainer>, ...[shown, kept, given]: Partial<Parameters<typeof look>>) => {
@@ -344,6 +348,15 @@ describe('streams.NAME.replace_stopped', () => {
     [
       'one of an image in another repository',
       [{ imageNames: [digestOf('local')], podImage: 'docker.io/library/other:latest' }, [...images, local()]],
+    ],
+    ["one of another stream's image in the same repository", [{}, images, [...bundles, ofOther]]],
+    [
+      'one of an image that is not listed, while one of a kept release is not',
+      [
+        { imageNames: [digestOf('unread')], podImage: LATEST },
+        [image(2, LATEST)],
+        [proven(v2, 2), activated(sonic(3), 3)],
+      ],
     ],
     ['any before the tag has moved', [{}, [image(1, LATEST), image(2)]]],
     ['any before the proof', [{}, [image(1, LATEST), image(2)], [proven(v1, 1), activated(v2, 2)]]],
