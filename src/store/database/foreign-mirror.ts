@@ -21,7 +21,7 @@ export function takeForeignMirror({ tables }: MirrorContent, store: Store): stri
   const floors = parseFloors(JSON.parse(text('floors') ?? 'null'));
   const own = parseFloors(JSON.parse(store.document('floors') ?? 'null')) ?? NO_FLOORS;
   if (floors !== undefined) store.setDocument('floors', JSON.stringify(floorsDocument(higherFloors(own, floors))));
-  takePins(tables.bundle ?? [], store);
+  takePins(tables, store);
   const revoked = text('revocations');
   return revoked === undefined ? undefined : takeRevocations(revoked, store);
 }
@@ -38,15 +38,16 @@ function takeRevocations(text: string, store: Store): string | undefined {
   return undefined;
 }
 
-function takePins(rows: NonNullable<MirrorContent['tables'][string]>, store: Store): void {
+function takePins({ bundle = [], bundle_content = [] }: MirrorContent['tables'], store: Store): void {
   const stored = new Set<unknown>(store.load().bundles.map(({ bundleId }) => bundleId));
-  const releases = rows
+  const contents = new Map(bundle_content.map((row) => [row.bundle_id, String(row.contents)]));
+  const releases = bundle
     .filter((row) => row.retired_at === null && !stored.has(row.bundle_id))
     .map((row) => ({
       bundleId: row.bundle_id as BundleId,
       name: String(row.name),
       version: String(row.version),
-      references: pinsOf(String(row.contents)),
+      references: pinsOf(contents.get(row.bundle_id) ?? '{"images":[]}'),
     }));
   const own = parsePins(JSON.parse(store.document('pins') ?? 'null'));
   const unclaimed = [...(own?.unclaimed ?? []), ...releases.flatMap(({ references }) => references)];

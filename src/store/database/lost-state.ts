@@ -79,7 +79,7 @@ export function openOrRenew<T>(
           }
         : {
             left: restored.left,
-            message: `${what} ${restored.path} of ${new Date(restored.writtenAt).toISOString()}: ${restored.left === 'mirror' ? 'the history before it is lost' : 'what was recorded after that is lost'}. All pins stay; look at 'stickpin list'`,
+            message: `${what} ${restored.path} of ${new Date(restored.writtenAt).toISOString()}: ${restored.isNewest ? 'the history before it is lost' : 'what was recorded after that is lost'}${restored.lacks === undefined ? '' : `, with parts of that file: ${restored.lacks}`}. All pins stay; look at 'stickpin list'`,
           };
     return { opened: open(), loss };
   };
@@ -104,11 +104,7 @@ export function openOrRenew<T>(
   }
 }
 
-interface Restored extends Pick<StateLoss, 'left'> {
-  readonly path: string;
-  /** Milliseconds since the epoch. */
-  readonly writtenAt: number;
-}
+type Restored = Omit<Generation, 'content'> & Pick<StateLoss, 'left'>;
 
 /**
  * Makes the database again. Undefined when nothing is left to make it of.
@@ -140,7 +136,7 @@ function restore(path: string, { revive, mirror, of = path }: RenewOptions): Res
       } finally {
         content.close();
       }
-      const left = generation.isNewest ? 'mirror' : 'earlier';
+      const left = generation.isNewest && generation.lacks === undefined ? 'mirror' : 'earlier';
       if (isPut(left)) return { ...generation, left };
       mirror.doubt(generation, 'its content is no state');
     }
@@ -200,6 +196,8 @@ function damageOf(
     if (!isOurs(database) && hasMirror()) return 'it is no state database of stickpin';
     checkVersion(database, of);
     registerRowSum(database);
+    const [orphan] = database.pragma('foreign_key_check') as readonly { readonly table: string }[];
+    if (orphan !== undefined) return `a row of its table ${orphan.table} lacks its content`;
     const table = tableWithWrongSum(database);
     if (table !== undefined) return `a row of its table ${table} is not as it was written (wrong checksum)`;
     checkBundles(database, revive, of);

@@ -8,13 +8,13 @@ import { oneAtATime } from '../../platform/async/concurrency.ts';
 import { syncFolder, writeNewFile } from '../../platform/files/durable-file.ts';
 import { openSeal, sealed, unreadable } from '../files/sealed-file.ts';
 import { damagedName, fileWriteError } from '../files/write-error.ts';
+import { MirrorParts, PARTED, partsOf, rowsSchema } from './mirror-parts.ts';
 import { columnsOf, SUMMED_TABLES } from './row-sums.ts';
 import { createTables, SCHEMA, versionError } from './schema.ts';
 
 /** All tables but the history and the conditions. Of past releases only those that went back. */
 const MIRRORED = [...SUMMED_TABLES, 'tag_given'] as const;
 
-const rows = v.array(v.record(v.string(), v.union([v.number(), v.string(), v.null()])));
 const contentSchema = v.object({
   /** `user_version` of the database. */
   schema: v.pipe(v.number(), v.integer(), v.minValue(0)),
@@ -23,9 +23,17 @@ const contentSchema = v.object({
   counter: v.number(),
   /** The newest event. */
   revision: v.number(),
-  tables: v.record(v.string(), rows),
+  tables: v.record(v.string(), rowsSchema),
+  /** Names of files with rows, see {@link MirrorParts}. When it is read, `tables` has them too. */
+  parts: v.record(v.string(), v.array(v.string())),
 });
 export type MirrorContent = v.InferOutput<typeof contentSchema>;
+
+interface NextGeneration {
+  readonly content: MirrorContent;
+  /** Parts that are not there yet, by name. */
+  readonly files: ReadonlyMap<string, string>;
+}
 
 export interface Generation {
   readonly path: string;
@@ -34,6 +42,8 @@ export interface Generation {
   readonly writtenAt: number;
   /** False for the one before the newest: the newest is damaged or gone. */
   readonly isNewest: boolean;
+  /** What is lost with parts that are damaged or gone, as a phrase. */
+  readonly lacks?: string;
 }
 
 /** How many changes a database has seen. A new database has another origin. */
@@ -46,7 +56,8 @@ export interface StateAge {
 
 /**
  * `state.json` and `state.json.before`: all that is recorded but the history and the conditions, as
- * it was after each change that must not be lost. INVARIANT: one of the two is whole at any time.
+ * it was after each change that must not be lost. Large rows are in files that both name, see
+ * {@link MirrorParts}. INVARIANT: one of the two is whole at any time.
  */
 export class Mirror {
   private readonly newestPath: string;
@@ -55,6 +66,7 @@ export class Mirror {
   private beforeState: ReadGeneration | undefined;
   /** What the newest generation is of. Undefined: not known, or there is none. */
   private written: Pick<MirrorContent, 'origin' | 'counter'> | undefined;
+  private readonly parts: MirrorParts;
   private readonly inTurn = oneAtATime();
   private isHeld = false;
 
@@ -65,6 +77,7 @@ export class Mirror {
   ) {
     this.newestPath = databasePath.replace(/(\.db)?$/, '.json');
     this.beforePath = `${this.newestPath}.before`;
+    this.parts = new MirrorParts(databasePath.replace(/(\.db)?$/, '.parts'), now);
   }
 
   exists(): boolean {
@@ -73,18 +86,19 @@ export class Mirror {
 
   /** @throws AppError `store/version` (`wait`) */
   newest(): Generation | undefined {
-    this.newestState ??= readGeneration(this.newestPath, true, this.now);
+    this.newestState ??= readGeneration(this.newestPath, true, this.parts, this.now);
     return this.newestState.whole;
   }
 
   before(): Generation | undefined {
-    this.beforeState ??= readGeneration(this.beforePath, false, this.now);
+    this.beforeState ??= readGeneration(this.beforePath, false, this.parts, this.now);
     return this.beforeState.whole;
   }
 
-  /** Why generations that were read can't be read from the disk; they keep their names. */
+  /** Why generations that were read can't be read from the disk, or not whole; they keep their names. */
   unreadable(): readonly string[] {
-    return [this.newestState, this.beforeState].flatMap((state) => state?.unreadable ?? []);
+    const states = [this.newestState, this.beforeState];
+    return [...states.map((state) => state?.unreadable), this.parts.damage()].flatMap((reason) => reason ?? []);
   }
 
   /** The newer one first. Later ones are read when they are needed. @throws as {@link newest} */
@@ -147,26 +161,28 @@ export class Mirror {
   }
 
   /**
-   * Durable. One after the other; `contentOf` is called in its turn, and nothing is written when it
-   * returns undefined.
+   * Durable. One after the other; `next` is called in its turn with the parts that are there, and
+   * nothing is written when it returns undefined.
    * @throws AppError `store/no-space`, `store/read-only`, `store/write` (`retry`)
    */
-  write(contentOf: () => MirrorContent | undefined, signal: AbortSignal): Promise<void> {
+  write(next: (present: ReadonlySet<string>) => NextGeneration | undefined, signal: AbortSignal): Promise<void> {
     return this.inTurn(signal, async () => {
       if (this.isHeld) throw this.heldError();
-      const content = contentOf();
-      if (content !== undefined) await this.writeNow(content, signal);
+      const made = next(this.parts.present());
+      if (made !== undefined) await this.writeNow(made, signal);
     });
   }
 
-  private async writeNow(content: MirrorContent, signal: AbortSignal): Promise<void> {
-    this.written ??= [...this.generations()][0]?.content;
+  /** A generation only names parts that are on the disk, and a part goes after all that name it. */
+  private async writeNow({ content, files }: NextGeneration, signal: AbortSignal): Promise<void> {
+    this.written ??= wholeContent([...this.generations()][0]);
     // Two names of one file would be no generations.
     if (this.isCurrent(content)) return;
     // One that can't be read must not take the place of the earlier one.
     const isReadable = this.newestState?.unreadable === undefined;
     try {
       this.setAside();
+      await this.parts.write(files, signal);
       const staged = join(dirname(this.newestPath), `.${basename(this.newestPath)}.new`);
       await rm(staged, { recursive: true, force: true });
       await writeNewFile(staged, sealed(content), { mode: 0o600, signal });
@@ -187,6 +203,7 @@ export class Mirror {
     }
     this.newestState = undefined;
     this.written = { origin: content.origin, counter: content.counter };
+    await this.parts.removeSpare([this.newestPath, this.beforePath]);
   }
 
   /** Whether the newest generation has all of this. */
@@ -202,7 +219,7 @@ export class Mirror {
 
   /** Frees the memory of what was read. */
   forget(): void {
-    const { origin, counter } = (this.newestState?.whole ?? this.beforeState?.whole)?.content ?? {};
+    const { origin, counter } = wholeContent(this.newestState?.whole ?? this.beforeState?.whole) ?? {};
     if (origin !== undefined && counter !== undefined) this.written = { origin, counter };
     if (this.newestState?.whole !== undefined) this.newestState = undefined;
     if (this.beforeState?.whole !== undefined) this.beforeState = undefined;
@@ -210,6 +227,7 @@ export class Mirror {
 
   /** Renames what is damaged, or no file. @throws system errors */
   setAside(): void {
+    this.parts.setAside();
     for (const { path, aside } of this.damage())
       if (lstatSync(path, { throwIfNoEntry: false })) renameSync(path, aside);
     const kept = (state: ReadGeneration | undefined) => (state?.unreadable === undefined ? undefined : state);
@@ -225,7 +243,12 @@ interface ReadGeneration {
   readonly damaged?: { readonly path: string; readonly aside: string; readonly reason: string };
 }
 
-function readGeneration(path: string, isNewest: boolean, now: number): ReadGeneration {
+/** Undefined when it lacks parts: then it is to be written again. */
+function wholeContent(generation: Generation | undefined): MirrorContent | undefined {
+  return generation?.lacks === undefined ? generation?.content : undefined;
+}
+
+function readGeneration(path: string, isNewest: boolean, parts: MirrorParts, now: number): ReadGeneration {
   const found = lstatSync(path, { throwIfNoEntry: false });
   if (found === undefined) return {};
   const damaged = (reason: string): ReadGeneration => ({ damaged: { path, aside: damagedName(path, now), reason } });
@@ -241,7 +264,32 @@ function readGeneration(path: string, isNewest: boolean, now: number): ReadGener
   const parsed = v.safeParse(contentSchema, opened.value);
   if (!parsed.success) return damaged('its content is not what stickpin writes');
   if (parsed.output.schema !== SCHEMA) throw versionError(path, `its schema is ${parsed.output.schema}, not ${SCHEMA}`);
-  return { whole: { path, content: parsed.output, writtenAt: Math.floor(found.mtimeMs), isNewest } };
+  const filled = withParts(parsed.output, parts);
+  return { whole: { path, ...filled, writtenAt: Math.floor(found.mtimeMs), isNewest } };
+}
+
+/** Without the bundles whose content is damaged or gone: one file must not take the others with it. */
+function withParts(content: MirrorContent, parts: MirrorParts): Pick<Generation, 'content' | 'lacks'> {
+  const read = (table: (typeof PARTED)[number]) => content.parts[table]?.map((name) => parts.read(name)) ?? [];
+  const [contents, brought] = [read('bundle_content'), read('brought_image')];
+  const bundle_content = contents.flatMap((rows) => rows ?? []);
+  const known = new Set(bundle_content.map(({ bundle_id }) => bundle_id));
+  const { bundle = [], ...others } = content.tables;
+  const lost = bundle.filter(({ bundle_id }) => !known.has(bundle_id));
+  const tables = {
+    ...{ ...others, bundle_content, brought_image: brought.flatMap((rows) => rows ?? []) },
+    bundle: bundle.filter(({ bundle_id }) => known.has(bundle_id)),
+  };
+  const names = lost.map(({ name, version }) => `${name} ${version}`).join(', ');
+  const lacks = [
+    ...(lost.length === 0
+      ? []
+      : [`${names} is known again as far as the node has its documents, or when its stick is plugged in`]),
+    ...(brought.includes(undefined)
+      ? ['some images that stickpin pulled stay on the disk when their release is retired']
+      : []),
+  ].join(', and ');
+  return { content: { ...content, tables }, ...(lacks !== '' && { lacks }) };
 }
 
 export function ageOf(database: Database.Database): StateAge {
@@ -250,11 +298,17 @@ export function ageOf(database: Database.Database): StateAge {
   return { origin: origin?.id ?? '', counter: origin?.counter ?? 0, revision };
 }
 
-/** What the mirror of the database has to contain now. */
-export function mirrorOf(database: Database.Database): MirrorContent {
+/** What the mirror of the database has to contain now, where these parts are `present`. */
+export function mirrorOf(database: Database.Database, present: ReadonlySet<string>): NextGeneration {
   const rowsOf = (table: string) => (table === 'past' ? 'past WHERE rolled_back = 1' : table);
-  const tables = MIRRORED.map((table) => [table, database.prepare(`SELECT * FROM ${rowsOf(table)}`).all()]);
-  return { schema: SCHEMA, ...ageOf(database), tables: Object.fromEntries(tables) };
+  const whole = MIRRORED.filter((table) => !PARTED.some((parted) => parted === table));
+  const tables = whole.map((table) => [table, database.prepare(`SELECT * FROM ${rowsOf(table)}`).all()]);
+  const parts = PARTED.map((table) => ({ table, ...partsOf(database, table, present) }));
+  const content = {
+    ...{ schema: SCHEMA, ...ageOf(database), tables: Object.fromEntries(tables) },
+    parts: Object.fromEntries(parts.map(({ table, names }) => [table, names])),
+  };
+  return { content, files: new Map(parts.flatMap(({ files }) => [...files])) };
 }
 
 /** With mode 0600. @throws SqliteError, system errors */
@@ -284,7 +338,7 @@ export function databaseFrom({ tables, revision }: MirrorContent): Database.Data
   }
 }
 
-function fill(database: Database.Database, table: string, all: v.InferOutput<typeof rows>): void {
+function fill(database: Database.Database, table: string, all: v.InferOutput<typeof rowsSchema>): void {
   const known = new Set(columnsOf(database, table).map(({ name }) => name));
   for (const row of all) {
     const names = Object.keys(row);

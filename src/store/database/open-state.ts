@@ -199,11 +199,11 @@ class LiveState {
 
   private async writeMirror(signal: AbortSignal): Promise<void> {
     await this.settled(signal);
-    const changed = () => {
+    const changed = (present: ReadonlySet<string>) => {
       const { recording } = this.opened;
       if (!recording.isMirrorDue || recording.isRefused) return undefined;
       recording.isMirrorDue = false;
-      return this.mirror.isCurrent(ageOf(recording.database)) ? undefined : mirrorOf(recording.database);
+      return this.mirror.isCurrent(ageOf(recording.database)) ? undefined : mirrorOf(recording.database, present);
     };
     try {
       await this.mirror.write(changed, signal);
@@ -232,7 +232,7 @@ class LiveState {
         database.prepare('VACUUM INTO ?').run(staged);
         chmodSync(staged, 0o600);
         syncNow(staged);
-        await this.mirror.write(() => mirrorOf(database), NEVER_ABORTED);
+        await this.mirror.write((present) => mirrorOf(database, present), NEVER_ABORTED);
       }
     } catch {
       rmSync(staged, { force: true });

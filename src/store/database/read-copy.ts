@@ -52,7 +52,10 @@ export interface KeptRecords {
 export function readKeptRecords(path: string): KeptRecords {
   const database = openDatabase(path);
   try {
-    const contents = database.prepare<[], string>('SELECT contents FROM bundle WHERE retired_at IS NULL').pluck().all();
+    const contents = database
+      .prepare<[], string>('SELECT contents FROM bundle JOIN bundle_content USING (bundle_id) WHERE retired_at IS NULL')
+      .pluck()
+      .all();
     const images = contents.flatMap((text) => (JSON.parse(text) as Contents).images);
     const record = readDocument(database, 'revocations');
     return {

@@ -1,17 +1,9 @@
 import type { Database } from 'better-sqlite3';
 import { digestOf } from '../../platform/digest.ts';
 
-interface RowSum {
-  readonly table: string;
-  readonly column: string;
-  readonly covers: readonly string[];
-}
-
-/** With a checksum of their own, a small change does not read these. */
-const DOCUMENTS = { table: 'bundle', column: 'documents_sum', covers: ['payload', 'contents'] } as const;
-
 /** Decisions depend on these. SQLite does not notice a flipped bit within a value. */
 export const SUMMED_TABLES = [
+  'bundle_content',
   'bundle',
   'past',
   'brought_image',
@@ -39,11 +31,16 @@ export function registerRowSum(database: Database): void {
   });
 }
 
+/** The checksum that a row must have which was read as it is. */
+export function sumOfRow(row: Readonly<Record<string, unknown>>): string {
+  return digestOf(JSON.stringify(Object.entries(row).filter(([name, value]) => name !== 'sum' && value !== null)));
+}
+
 export function keepRowSums(database: Database): void {
-  for (const sum of sumsOf(database)) {
-    const { table, column, covers } = sum;
-    const refresh = `UPDATE ${table} SET ${column} = ${expression(sum)} WHERE ${keyMatch(database, table)}`;
-    const trigger = `CREATE TEMP TRIGGER ${table}_${column}`;
+  for (const table of SUMMED_TABLES) {
+    const covers = coveredIn(database, table);
+    const refresh = `UPDATE ${table} SET sum = ${expression(covers)} WHERE ${keyMatch(database, table)}`;
+    const trigger = `CREATE TEMP TRIGGER ${table}_sum`;
     database.exec(`${trigger}_insert AFTER INSERT ON main.${table} BEGIN ${refresh}; END`);
     database.exec(`${trigger}_update AFTER UPDATE OF ${covers.join(', ')} ON main.${table} BEGIN ${refresh}; END`);
   }
@@ -51,25 +48,17 @@ export function keepRowSums(database: Database): void {
 
 /** Undefined when all checksums are right. */
 export function tableWithWrongSum(database: Database): string | undefined {
-  return sumsOf(database).find((sum) => {
-    const isWrong = database.prepare(
-      `SELECT 1 FROM ${sum.table} WHERE ${sum.column} IS NOT ${expression(sum)} LIMIT 1`,
-    );
-    return isWrong.get() !== undefined;
-  })?.table;
-}
-
-function sumsOf(database: Database): readonly RowSum[] {
-  const rows = SUMMED_TABLES.map((table): RowSum => {
-    const isOfDocuments = (name: string) => table === DOCUMENTS.table && DOCUMENTS.covers.some((one) => one === name);
-    const covers = columnsOf(database, table).filter(({ name }) => name !== 'sum' && !isOfDocuments(name));
-    return { table, column: 'sum', covers: covers.map(({ name }) => name) };
+  return SUMMED_TABLES.find((table) => {
+    const sum = expression(coveredIn(database, table));
+    return database.prepare(`SELECT 1 FROM ${table} WHERE sum IS NOT ${sum} LIMIT 1`).get() !== undefined;
   });
-  // First: the checksum of the row covers the one of its documents.
-  return [DOCUMENTS, ...rows];
 }
 
-function expression({ covers }: RowSum): string {
+function coveredIn(database: Database, table: string): readonly string[] {
+  return columnsOf(database, table).flatMap(({ name }) => (name === 'sum' ? [] : [name]));
+}
+
+function expression(covers: readonly string[]): string {
   return `row_sum(${covers.map((name) => `'${name}', ${name}`).join(', ')})`;
 }
 

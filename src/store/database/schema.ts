@@ -9,25 +9,29 @@ export const SCHEMA = 1;
 export const APPLICATION_ID = 0x73746b70;
 
 /**
- * Times are milliseconds since the epoch; payload, contents and signers are JSON. Rows on which
+ * What never changes of a bundle is a row of its own, so that a milestone does not write it again;
+ * its checksum is read without the rest. Times are milliseconds since the epoch; payload, contents and signers are JSON. Rows on which
  * decisions depend have a checksum, see row-sums.ts. `origin` distinguishes this database from
  * another one with the same path, and counts its changes. A role '' means the plain keys.
  */
 const TABLES = `
-CREATE TABLE bundle (
+CREATE TABLE bundle_content (
   bundle_id TEXT PRIMARY KEY,
+  sum TEXT,
+  payload TEXT NOT NULL,
+  contents TEXT NOT NULL
+) STRICT;
+CREATE TABLE bundle (
+  bundle_id TEXT PRIMARY KEY REFERENCES bundle_content,
   name TEXT NOT NULL,
   version TEXT NOT NULL,
   sequence INTEGER NOT NULL,
-  payload TEXT NOT NULL,
-  contents TEXT NOT NULL,
   signed_by TEXT NOT NULL,
   signer_key_ids TEXT,
   signer_roles TEXT,
   ${Object.entries(RECORD_COLUMNS)
     .map(([name, type]) => `${name} ${type},`)
     .join('\n  ')}
-  documents_sum TEXT,
   sum TEXT
 ) STRICT;
 CREATE TABLE event (
@@ -57,7 +61,7 @@ CREATE TABLE past (
   why TEXT,
   sum TEXT
 ) STRICT;
-CREATE TABLE brought_image (reference TEXT PRIMARY KEY, sum TEXT) STRICT, WITHOUT ROWID;
+CREATE TABLE brought_image (reference TEXT PRIMARY KEY, sum TEXT) STRICT;
 CREATE TABLE cancellation (bundle_id TEXT PRIMARY KEY, at INTEGER NOT NULL, media TEXT NOT NULL, sum TEXT) STRICT;
 CREATE TABLE verdict (
   bundle_id TEXT PRIMARY KEY,

@@ -215,7 +215,7 @@ describe('the mirror of the state database', () => {
     },
     {
       how: 'has a table that is none',
-      damage: () => seal(mirror, { ...contentOf(mirror), tables: { bundle: [{ 'x;': 1 }] } }),
+      damage: () => seal(mirror, { ...contentOf(mirror), tables: { document: [{ 'x;': 1 }] } }),
     },
   ])('the generation before counts when the newest $how', async ({ damage }) => {
     await makeMirror();
@@ -303,7 +303,7 @@ describe('the mirror of the state database', () => {
     await makeMirror();
     close();
     const database = openDatabase(path);
-    database.prepare("UPDATE bundle SET contents = json_set(contents, '$.unknown', 1)").run();
+    database.prepare("UPDATE bundle_content SET contents = json_set(contents, '$.unknown', 1)").run();
     database.close();
     expect(open().refusal).toMatchObject({ code: 'store/version' });
     expect(names()).toEqual([]);

@@ -73,8 +73,8 @@ describe('checksums of rows', () => {
   });
 
   it.each([
-    ['bundle', "UPDATE bundle SET contents = replace(contents, 'sha256', 'sha254') WHERE sequence = 9"],
-    ['bundle', "UPDATE bundle SET payload = replace(payload, '4.13.8', '4.13.9')"],
+    ['bundle_content', "UPDATE bundle_content SET contents = replace(contents, 'sha256', 'sha254')"],
+    ['bundle_content', "UPDATE bundle_content SET payload = replace(payload, '4.13.8', '4.13.9')"],
     ['bundle', 'UPDATE bundle SET ready_at = ready_at + 1'],
     ['bundle', 'UPDATE bundle SET retired_at = 1'],
     ['bundle', 'UPDATE bundle SET sum = NULL'],

@@ -350,7 +350,7 @@ describe('state store', () => {
   it('says which bundle can not be read back', () => {
     const { database, store } = openStore();
     store.adopt(bundle, event(NOON, 'bundleVerified'));
-    database.exec("UPDATE bundle SET payload = '{'");
+    database.exec("UPDATE bundle_content SET payload = '{'");
     expect(() => stateIn(database)).toThrow(
       expect.objectContaining({
         code: 'store/row',

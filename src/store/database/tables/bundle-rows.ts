@@ -24,14 +24,18 @@ export const RECORD_COLUMNS: Readonly<Record<string, string>> = Object.fromEntri
 
 /** Call it within a transaction; it opens none. */
 export class BundleRows {
+  private readonly contentInsertion: Statement;
   private readonly insertion: Statement;
   private readonly reset: Statement;
   private readonly updates = new Map<string, Statement>();
 
   constructor(private readonly database: Database) {
+    this.contentInsertion = database.prepare(
+      'INSERT INTO bundle_content (bundle_id, payload, contents) VALUES (?, ?, ?) ON CONFLICT (bundle_id) DO NOTHING',
+    );
     this.insertion = database.prepare(
-      `INSERT INTO bundle (bundle_id, name, version, sequence, payload, contents, signed_by, adopted_at)
-     VALUES (@bundleId, @name, @version, @sequence, @payload, @contents, @signedBy, @adoptedAt)
+      `INSERT INTO bundle (bundle_id, name, version, sequence, signed_by, adopted_at)
+     VALUES (@bundleId, @name, @version, @sequence, @signedBy, @adoptedAt)
      ON CONFLICT (bundle_id) DO NOTHING`,
     );
     this.reset = database.prepare('UPDATE bundle SET reset_at = ? WHERE name = ?');
@@ -41,17 +45,15 @@ export class BundleRows {
   insert(bundle: StoredBundle): void {
     const { bundleId, payload, contents, signedBy, signerKeyIds, signerRoles, adoptedAt } = bundle;
     const { name, version, sequence } = payload;
-    const documents = { payload: JSON.stringify(payload), contents: JSON.stringify(contents) };
-    this.insertion.run({
-      ...{ bundleId, name, version, sequence, adoptedAt, ...documents },
-      signedBy: JSON.stringify(signedBy),
-    });
+    this.contentInsertion.run(bundleId, JSON.stringify(payload), JSON.stringify(contents));
+    this.insertion.run({ bundleId, name, version, sequence, adoptedAt, signedBy: JSON.stringify(signedBy) });
     const record = Object.fromEntries(FIELDS.map(({ field }) => [field, bundle[field]]));
     this.set(bundleId, { ...record, signerKeyIds, signerRoles });
   }
 
   remove(bundleId: BundleId): void {
-    this.database.prepare('DELETE FROM bundle WHERE bundle_id = ?').run(bundleId);
+    for (const table of ['bundle', 'bundle_content'])
+      this.database.prepare(`DELETE FROM ${table} WHERE bundle_id = ?`).run(bundleId);
   }
 
   /** Undefined becomes NULL. */
@@ -122,8 +124,8 @@ function recordOf(row: BundleRow) {
 export function loadBundles(database: Database, revive: BundleReviver): readonly StoredBundle[] {
   const rows = database
     .prepare<[], BundleRow>(
-      `SELECT bundle.*, cancellation.at AS cancelled_at, cancellation.media AS cancelled_media
-       FROM bundle LEFT JOIN cancellation USING (bundle_id) ORDER BY adopted_at, bundle.rowid`,
+      `SELECT bundle.*, payload, contents, cancellation.at AS cancelled_at, cancellation.media AS cancelled_media
+       FROM bundle JOIN bundle_content USING (bundle_id) LEFT JOIN cancellation USING (bundle_id) ORDER BY adopted_at, bundle.rowid`,
     )
     .all();
   return rows.map((row) => {

@@ -50,7 +50,7 @@ export interface StateRows {
  */
 export const readStateScript = `(database) => ({
   integrity: database.pragma('integrity_check', { simple: true }),
-  bundles: database.prepare('SELECT * FROM bundle').all(),
+  bundles: database.prepare('SELECT * FROM bundle JOIN bundle_content USING (bundle_id)').all(),
   events: database.prepare('SELECT at, kind, bundle_id FROM event').all(),
 })`;
 
