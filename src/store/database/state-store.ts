@@ -128,7 +128,7 @@ export class SqliteState implements Omit<Store, 'mirror'> {
       this.trustRows.removeApproval(bundleId);
       this.database.prepare('DELETE FROM condition WHERE bundle_id = ?').run(bundleId);
       for (const reference of spare) this.pulledImages.set(reference, false);
-      this.writeDocument('speakers', JSON.stringify(speakers));
+      if (speaker !== undefined) this.writeDocument('speakers', JSON.stringify(speakers));
       return this.trustRows.load();
     });
     [this.bundles, this.speakers, this.past] = [others, speakers, this.pastRows.load()];

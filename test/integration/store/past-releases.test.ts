@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
@@ -50,7 +50,7 @@ async function live(sequence: number): Promise<void> {
   await store.mirror(signal);
 }
 
-/** Rows of all tables but the bounded history, and bytes of the mirror. */
+/** What is left of all releases: rows but those of the bounded history, files, what is in memory, the mirror. */
 function sizes() {
   const database = new Database(path, { readonly: true });
   const tables = database
@@ -63,29 +63,68 @@ function sizes() {
     tables.map((name) => [name, database.prepare<[], number>(`SELECT count(*) FROM ${name}`).pluck().get() ?? 0]),
   );
   database.close();
-  return { rows, mirrorBytes: statSync(join(folder, 'state.json')).size };
+  const stored = opened.store.load();
+  const held = [stored.bundles, stored.verdicts, stored.speakers ?? [], [...(stored.pulledByUs ?? [])]];
+  const memory = [...held.map(({ length }) => length), opened.store.conditions().size];
+  const files = readdirSync(folder, { recursive: true }).length;
+  return { rows, files, memory, mirrorBytes: statSync(join(folder, 'state.json')).size };
+}
+
+/** Bytes that this process writes to any file meanwhile. */
+async function bytesOf(work: () => Promise<void>): Promise<number> {
+  const written = () => Number(/wchar: (\d+)/.exec(readFileSync('/proc/self/io', 'utf8'))?.[1]);
+  const before = written();
+  await work();
+  return written() - before;
 }
 
 describe('releases that are over', () => {
-  it('leave one line each, at most 200, and nothing else in the database and its mirror', {
+  it('leave one line each, at most 200, and no file, row or byte that a later one writes', {
     timeout: 300_000,
   }, async () => {
     for (let sequence = 1; sequence <= 20; sequence += 1) await live(sequence);
     const few = sizes();
-    for (let sequence = 21; sequence <= 220; sequence += 1) await live(sequence);
+    const first = await bytesOf(() => live(21));
+    for (let sequence = 22; sequence <= 220; sequence += 1) await live(sequence);
     const many = sizes();
     expect(many.rows).toEqual({ ...few.rows, past: 200 });
     expect(few.rows.past).toBe(20);
+    expect([many.files, many.memory]).toEqual([few.files, few.memory]);
     // The counter and the numbers of events have more digits.
     expect(many.mirrorBytes - few.mirrorBytes).toBeLessThan(10);
+    expect(await bytesOf(() => live(221))).toBeLessThan(1.3 * first);
     const { past = [], bundles, pulledByUs } = reopen().load();
-    expect([bundles.length, pulledByUs?.size]).toEqual([0, 0]);
+    expect([past.length, bundles.length, pulledByUs?.size]).toEqual([200, 0, 0]);
     expect(past.at(-1)).toEqual({
-      bundleId: release(220).bundleId,
-      payload: { name: 'ocp', version: '4.13.220', sequence: 220 },
-      record: { adoptedAt: 220, readyAt: 220, activatedAt: 220, provenAt: 220, retiredAt: 221, removeImages: true },
-      why: 'ocp 220 was retired',
+      bundleId: release(221).bundleId,
+      payload: { name: 'ocp', version: '4.13.221', sequence: 221 },
+      record: { adoptedAt: 221, readyAt: 221, activatedAt: 221, provenAt: 221, retiredAt: 222, removeImages: true },
+      why: 'ocp 221 was retired',
     });
+  });
+
+  it('leave at most 200 lines where they were rolled back: the oldest go, their keys and rejections stay', async () => {
+    const { store } = opened;
+    const goBack = (sequence: number) => {
+      const { bundleId } = release(sequence);
+      const keys = [{ keyId: `${sequence}`.padStart(64, '0'), pem: 'PEM', bundleId }];
+      store.adopt(release(sequence), event('bundleVerified', sequence), { keys, revoked: [] });
+      store.setVerdict({ bundleId, verdict: 'rejected', at: sequence }, event('bundleVetoed'));
+      store.change(bundleId, { activatedAt: 1, rolledBackAt: 2, rolledBackReason: 'it failed' }, event('x'));
+      store.forget(bundleId, undefined);
+    };
+    store.setDocument('floors', '[]');
+    await live(1);
+    for (let sequence = 2; sequence <= 204; sequence += 1) goBack(sequence);
+    await store.mirror(signal);
+    const sequences = () => (opened.store.load().past ?? []).map(({ payload }) => payload.sequence);
+    expect([sequences().length, ...sequences().slice(0, 2), sequences().at(-1)]).toEqual([201, 1, 5, 204]);
+    opened.close();
+    for (const suffix of ['', '-wal', '-shm']) rmSync(`${path}${suffix}`, { force: true });
+    opened = openSampleState(path);
+    const { rotation, verdicts } = opened.store.load();
+    expect([sequences().length, sequences()[0], rotation.keys.length, verdicts.length]).toEqual([200, 5, 203, 203]);
+    expect(opened.store.document('floors')).toBe('[]');
   });
 
   it('have their times again when their stick comes back, and are no candidates then', async () => {

@@ -6,7 +6,7 @@ import { type PastRelease, pastRecord } from '../../../domain/state/past.ts';
 import { releaseRecordSchema } from '../../../domain/state/release-record.ts';
 import type { StoredBundle } from '../../../domain/state/state.ts';
 
-/** So many lines stay. A release that was rolled back always has one. */
+/** So many lines stay of releases that were rolled back, which are mirrored, and as many of others. */
 const KEPT_LINES = 200;
 
 interface PastRow {
@@ -38,20 +38,21 @@ export class PastRows {
     const { bundleId, payload } = bundle;
     const { bundleId: _id, payload: _payload, contents: _contents, ...others } = bundle;
     const { signedBy: _signers, signerKeyIds: _ids, signerRoles: _roles, ...record } = others;
+    const rolledBack = Number(isRolledBack(bundle));
     this.database
       .prepare(
         `INSERT OR REPLACE INTO past (bundle_id, name, version, sequence, rolled_back, record, why) VALUES (?, ?, ?, ?, ?, ?,
            (SELECT message FROM event WHERE bundle_id = ? AND kind IN ('bundleRetired', 'roomMade') ORDER BY event_id DESC LIMIT 1))`,
       )
       .run(
-        ...[bundleId, payload.name, payload.version, payload.sequence, Number(isRolledBack(bundle))],
+        ...[bundleId, payload.name, payload.version, payload.sequence, rolledBack],
         ...[JSON.stringify(pastRecord(record)), bundleId],
       );
     this.database
       .prepare(
-        'DELETE FROM past WHERE rolled_back = 0 AND rowid NOT IN (SELECT rowid FROM past WHERE rolled_back = 0 ORDER BY rowid DESC LIMIT ?)',
+        'DELETE FROM past WHERE rowid IN (SELECT rowid FROM past WHERE rolled_back = ? ORDER BY rowid DESC LIMIT -1 OFFSET ?)',
       )
-      .run(KEPT_LINES);
+      .run(rolledBack, KEPT_LINES);
   }
 
   remove(bundleId: BundleId): void {

@@ -65,6 +65,11 @@ function readsOfRound(count: number, specOf: (n: number) => BundleSpec, marksOf?
   });
   const state = storedState(known, { pulledByUs: new Set(images.flatMap(({ repoDigests }) => repoDigests)) });
   reads = 0;
+  round(scene, state);
+  return reads;
+}
+
+function round(scene: ReturnType<typeof observation>, state: ReturnType<typeof storedState>): void {
   needsContainers(state, scene.runtime, POLICY, { isShort: false, sinceListMs: 0, tagsGiven: [], observed: scene });
   const assessment = assess(scene, scene, state, POLICY);
   decide(scene, scene, assessment, POLICY);
@@ -73,7 +78,6 @@ function readsOfRound(count: number, specOf: (n: number) => BundleSpec, marksOf?
   const snapshot = { observed: scene, memory: scene, assessment };
   const verdicts = judgeNodeConditions(snapshot);
   reportOf(snapshot, IDLE, new Map(), conditionsOf(verdicts, marksAfter({}, verdicts, NOON)));
-  return reads;
 }
 
 const ownStream = (n: number): BundleSpec => ({ name: `app-${n}`, images: { [`app-${n}`]: ['base', `layer-${n}`] } });
@@ -100,4 +104,40 @@ it.each<[what: string, specOf: (n: number) => BundleSpec, marksOf?: (n: number) 
 ])('a round with four times as many releases %s takes four times the work', (_what, specOf, marksOf) => {
   const [few, many] = [40, 160].map((count) => readsOfRound(count, specOf, marksOf));
   expect(many).toBeLessThan(5 * (few ?? 0));
+});
+
+/** How often one round reads what is left of so many releases that are over. */
+function readsOfPast(count: number): { readonly lines: number; readonly speakers: number } {
+  const reads = { lines: 0, speakers: 0 };
+  const counted = <T extends object>(value: T, kind: keyof typeof reads): T =>
+    new Proxy(value, {
+      get: (target, name) => {
+        reads[kind] += 1;
+        return Reflect.get(target, name) as unknown;
+      },
+    });
+  const over = Array.from({ length: count }, (_, n) => verified({ version: `0.9.${n}`, sequence: n + 1 }));
+  const { signedBy } = verified();
+  const past = over.map(({ bundleId, payload }) => counted({ bundleId, payload, record: { adoptedAt: 1 } }, 'lines'));
+  const speakers = over.map(({ bundleId, payload: { name, version, sequence } }) => {
+    const advisories = [{ version: `0.8.${sequence}`, deadend: true, reason: 'it failed' }];
+    return counted(
+      { bundleId, signedBy, payload: { name, version, sequence, advisories }, contents: { images: [] } },
+      'speakers',
+    );
+  });
+  const current = verified({ version: '1.0.1', sequence: 1_001 });
+  const next = verified({ version: '1.0.2', sequence: 1_002 });
+  const known = [stored(current, { ...activated(1), provenAt: NOON })];
+  const images = known.flatMap(allListed);
+  const media = [medium('sdb1', [found(next)])];
+  round(observation({ runtime: reachable({ images }), media, containers: [] }), storedState(known, { past, speakers }));
+  return reads;
+}
+
+it('a round reads each line of 200 releases that are over once, and what they say about others in one pass', () => {
+  const [few, many] = [readsOfPast(50), readsOfPast(200)];
+  expect(many.lines).toBe(200);
+  expect(few.speakers).toBeGreaterThan(0);
+  expect(many.speakers).toBeLessThan(5 * few.speakers);
 });

@@ -150,6 +150,15 @@ describe('what forgotten releases say about others', () => {
     expect(withSpeaker([speaker(5, ['1.0'])], speaker(4, ['1.0', '0.9']))).toHaveLength(2);
   });
 
+  it('is bounded where each speaks about other versions: the 200 newest of each stream stay', () => {
+    const all = Array.from({ length: 203 }, (_, at) => speaker(at + 1, [`1.${at}`]));
+    const other = { ...speaker(1, ['1.0']), payload: { ...speaker(1, ['1.0']).payload, name: 'tools' } };
+    const kept = [other, ...all].reduce<readonly PastSpeaker[]>(withSpeaker, []);
+    const sequences = kept.flatMap(({ payload }) => (payload.name === 'ocp' ? [payload.sequence] : []));
+    expect(sequences).toEqual(Array.from({ length: 200 }, (_, at) => 203 - at));
+    expect(kept).toHaveLength(201);
+  });
+
   it('keeps a barrier of its own version, and nothing of a release that says nothing', () => {
     const barrier = { barrier: { reason: 'migrates etcd' } };
     const said = withSpeaker([], {
