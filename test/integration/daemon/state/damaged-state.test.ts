@@ -58,8 +58,8 @@ describe.runIf(have('root', 'mmdebstrap'))(`${STARTS} starts on a state that was
   const stateFile = (name: string) => join(harness.settings.paths.state_dir, name);
   const save = (label: string): void => {
     mkdirSync(join(saved, label), { recursive: true });
-    for (const name of [...FILES, 'state.json', 'state.json.before'])
-      if (existsSync(stateFile(name))) copyFileSync(stateFile(name), join(saved, label, name));
+    for (const name of [...FILES, 'state.json', 'state.json.before', 'state.parts'])
+      if (existsSync(stateFile(name))) cpSync(stateFile(name), join(saved, label, name), { recursive: true });
   };
 
   /**
