@@ -40,14 +40,14 @@ function takeRevocations(text: string, store: Store): string | undefined {
 
 function takePins({ bundle = [], bundle_content = [] }: MirrorContent['tables'], store: Store): void {
   const stored = new Set<unknown>(store.load().bundles.map(({ bundleId }) => bundleId));
-  const contents = new Map(bundle_content.map((row) => [row.bundle_id, String(row.contents)]));
+  const contents = new Map(bundle_content.map((row) => [row.bundle_id, row.contents]));
   const releases = bundle
     .filter((row) => row.retired_at === null && !stored.has(row.bundle_id))
     .map((row) => ({
       bundleId: row.bundle_id as BundleId,
       name: String(row.name),
       version: String(row.version),
-      references: pinsOf(contents.get(row.bundle_id) ?? '{"images":[]}'),
+      references: pinsOf(String(contents.get(row.bundle_id))),
     }));
   const own = parsePins(JSON.parse(store.document('pins') ?? 'null'));
   const unclaimed = [...(own?.unclaimed ?? []), ...releases.flatMap(({ references }) => references)];

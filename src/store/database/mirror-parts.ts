@@ -76,16 +76,16 @@ export class MirrorParts {
   damage(): string | undefined {
     const [[path, reason] = []] = this.bad;
     if (path === undefined) return undefined;
-    const others = this.bad.size === 1 ? '' : `, and ${this.bad.size - 1} more files of ${this.folder} can't either`;
+    const others = this.bad.size === 1 ? '' : `; nor could ${this.bad.size - 1} more beside it`;
     return `${path} could not be used: ${reason}${others}`;
   }
 
   /** Renames what is damaged, or no folder. @throws system errors */
   setAside(): void {
-    for (const path of this.bad.keys()) if (isAnything(path)) renameSync(path, damagedName(path, this.now));
+    const isOdd = lstatSync(this.folder, { throwIfNoEntry: false })?.isDirectory() === false;
+    for (const path of isOdd ? [this.folder] : this.bad.keys())
+      if (lstatSync(path, { throwIfNoEntry: false })) renameSync(path, damagedName(path, this.now));
     this.bad.clear();
-    if (isAnything(this.folder) && !lstatSync(this.folder).isDirectory())
-      renameSync(this.folder, damagedName(this.folder, this.now));
   }
 
   /** Names of the files that can be used as far as known. */
@@ -121,13 +121,5 @@ export class MirrorParts {
     } catch (error) {
       if (systemCodeOf(error) === undefined) throw error;
     }
-  }
-}
-
-function isAnything(path: string): boolean {
-  try {
-    return lstatSync(path) !== undefined;
-  } catch {
-    return false;
   }
 }

@@ -21,19 +21,18 @@ export const SUMMED_TABLES = [
  * SHA-256 over the JSON of all columns that are not NULL.
  */
 export function registerRowSum(database: Database): void {
-  database.function('row_sum', { varargs: true, deterministic: true }, (...parts: unknown[]) => {
-    const pairs: unknown[] = [];
-    for (let index = 0; index < parts.length; index += 2) {
-      const value = parts[index + 1];
-      if (value !== null) pairs.push([parts[index], typeof value === 'bigint' ? `${value}` : value]);
-    }
-    return digestOf(JSON.stringify(pairs));
-  });
+  database.function('row_sum', { varargs: true, deterministic: true }, (...parts: unknown[]) =>
+    sumOf(parts.flatMap((name, at) => (at % 2 === 0 ? [[name, parts[at + 1]]] : []))),
+  );
 }
 
 /** The checksum that a row must have which was read as it is. */
 export function sumOfRow(row: Readonly<Record<string, unknown>>): string {
-  return digestOf(JSON.stringify(Object.entries(row).filter(([name, value]) => name !== 'sum' && value !== null)));
+  return sumOf(Object.entries(row).filter(([name]) => name !== 'sum'));
+}
+
+function sumOf(pairs: readonly (readonly unknown[])[]): string {
+  return digestOf(JSON.stringify(pairs.filter(([, value]) => value !== null)));
 }
 
 export function keepRowSums(database: Database): void {
