@@ -19,7 +19,7 @@ export const PARTED = ['bundle_content', 'brought_image'] as const;
 export const rowsSchema = v.array(v.record(v.string(), v.union([v.number(), v.string(), v.null()])));
 type Rows = v.InferOutput<typeof rowsSchema>;
 
-/** Ends a part after 64 small rows on average: where rows are added or removed, other parts stay. */
+/** Ends a part after about 64 small rows: a row that comes or goes changes no other part. */
 const LAST_OF_PART = /[0-3]0$/;
 const NAME = /[0-9a-f]{64}/g;
 
@@ -47,7 +47,7 @@ function nameOf(rows: readonly { readonly sum?: unknown }[]): string {
   return hexOf(digestOf(rows.map(({ sum }) => sum).join()));
 }
 
-/** The folder `state.parts`. The checksums of the rows of a file give its name, so none is ever changed. */
+/** The folder `state.parts`. The name of a file is a checksum of its rows: none is ever changed. */
 export class MirrorParts {
   /** Why files that a generation names could not be used, by path. */
   private readonly bad = new Map<string, string>();

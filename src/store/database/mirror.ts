@@ -95,7 +95,7 @@ export class Mirror {
     return this.beforeState.whole;
   }
 
-  /** Why generations that were read can't be read from the disk, or not whole; they keep their names. */
+  /** Why generations could not be read from the disk, or not whole; they keep their names. */
   unreadable(): readonly string[] {
     const states = [this.newestState, this.beforeState];
     return [...states.map((state) => state?.unreadable), this.parts.damage()].flatMap((reason) => reason ?? []);
@@ -268,7 +268,7 @@ function readGeneration(path: string, isNewest: boolean, parts: MirrorParts, now
   return { whole: { path, ...filled, writtenAt: Math.floor(found.mtimeMs), isNewest } };
 }
 
-/** Without the bundles whose content is damaged or gone: one file must not take the others with it. */
+/** Without the bundles whose content is damaged or gone: the others stay. */
 function withParts(content: MirrorContent, parts: MirrorParts): Pick<Generation, 'content' | 'lacks'> {
   const read = (table: (typeof PARTED)[number]) => content.parts[table]?.map((name) => parts.read(name)) ?? [];
   const [contents, brought] = [read('bundle_content'), read('brought_image')];

@@ -9,10 +9,11 @@ export const SCHEMA = 1;
 export const APPLICATION_ID = 0x73746b70;
 
 /**
- * What never changes of a bundle is a row of its own, so that a milestone does not write it again;
- * its checksum is read without the rest. Times are milliseconds since the epoch; payload, contents and signers are JSON. Rows on which
- * decisions depend have a checksum, see row-sums.ts. `origin` distinguishes this database from
- * another one with the same path, and counts its changes. A role '' means the plain keys.
+ * What never changes of a bundle is a row of its own, so that a milestone does not write it again.
+ * Its checksum stands first: SQLite reads it without the rest. Times are milliseconds since the
+ * epoch; payload, contents and signers are JSON. Rows on which decisions depend have a checksum,
+ * see row-sums.ts. `origin` distinguishes this database from another one with the same path, and
+ * counts its changes. A role '' means the plain keys.
  */
 const TABLES = `
 CREATE TABLE bundle_content (

@@ -50,7 +50,7 @@ async function live(sequence: number): Promise<void> {
   await store.mirror(signal);
 }
 
-/** What is left of all releases: rows but those of the bounded history, files, what is in memory, the mirror. */
+/** What is left of all releases. The history has a limit of its own. */
 function sizes() {
   const database = new Database(path, { readonly: true });
   const tables = database

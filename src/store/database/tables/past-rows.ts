@@ -6,7 +6,7 @@ import { type PastRelease, pastRecord } from '../../../domain/state/past.ts';
 import { releaseRecordSchema } from '../../../domain/state/release-record.ts';
 import type { StoredBundle } from '../../../domain/state/state.ts';
 
-/** So many lines stay of releases that were rolled back, which are mirrored, and as many of others. */
+/** So many lines stay of releases that were rolled back, and as many of others. */
 const KEPT_LINES = 200;
 
 interface PastRow {
