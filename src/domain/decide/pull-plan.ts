@@ -17,7 +17,7 @@ import { diskFull, keptLayers } from '../preload/space.ts';
 import type { Policy } from '../settings/settings.ts';
 import type { Memory, RunningTask } from '../state/memory.ts';
 import type { Observed } from '../state/state.ts';
-import { failedPulls } from './release-effects.ts';
+import { failedPulls, isCut } from './release-effects.ts';
 
 export function planPulls(observed: Observed, memory: Memory, assessment: Assessment, policy: Policy): PullStarts {
   const running = runningPulls(memory, assessment);
@@ -88,13 +88,14 @@ function plannedPull(
 }
 
 /** Of all images: a running pull may have lost its medium but still holds its layers. */
-function runningPulls({ running }: Memory, { bundles, presentLayers }: Assessment): PullCandidate[] {
+function runningPulls({ running }: Memory, assessment: Assessment): PullCandidate[] {
+  const { bundles, presentLayers } = assessment;
   return running.flatMap((task): PullCandidate[] => {
     if (task.kind !== 'pull') return [];
     const bundle = bundles.find((entry) => entry.bundle.bundleId === task.bundleId)?.bundle;
     const image = bundle && allIn(bundle.contents).find(({ reference }) => reference === task.reference);
     const missingLayers = bundle && image ? missingLayersOf(image, bundle, presentLayers) : [];
-    return [{ reference: task.reference, missingLayers }];
+    return [{ reference: task.reference, missingLayers, isCut: isCut(task, assessment) }];
   });
 }
 

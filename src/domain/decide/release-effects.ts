@@ -14,15 +14,31 @@ import { isSameRun, type ReleaseRun } from '../state/hook.ts';
 import { isWaiting, type Memory, type RunningTask } from '../state/memory.ts';
 import type { Observed, StoredBundle } from '../state/state.ts';
 
-/** The bundle that STATUS and progress name: one with a running preload, else the first one due. */
+/**
+ * The bundle that STATUS and progress name: one with a running preload, else the first one due,
+ * also one whose images are pulled again. One that waits for its medium comes last.
+ */
 export function bundleInWork(
   { running }: Pick<Memory, 'running'>,
   { bundles }: Assessment,
 ): BundleAssessment | undefined {
   const isRunning = ({ bundle }: BundleAssessment) => running.some((task) => isPreloadOf(task, bundle));
-  return (
-    bundles.find(isRunning) ?? bundles.find((entry) => entry.phase === 'preloading' && entry.absentImages.length > 0)
-  );
+  const isDue = (entry: BundleAssessment) => entry.phase === 'preloading' || isRepaired(entry);
+  const all = [...bundles.filter(isRunning), ...bundles.filter((one) => isDue(one) && one.absentImages.length > 0)];
+  return all.find(({ pullableImages }) => pullableImages.length > 0) ?? all[0];
+}
+
+function isRepaired({ reason }: BundleAssessment): boolean {
+  return reason?.code === 'engine/image-missing' && 'data' in reason && reason.data.next.kind === 'pull';
+}
+
+/** Its medium is gone, for which the runtime may wait for long. */
+export function isCut(task: RunningTask, { bundles }: Pick<Assessment, 'bundles'>): boolean {
+  if (task.kind !== 'pull' || task.online === true) return false;
+  const entry = bundles.find(({ bundle }) => bundle.bundleId === task.bundleId);
+  const isIn = (images: BundleAssessment['absentImages'] = []) =>
+    images.some(({ reference }) => reference === task.reference);
+  return isIn(entry?.absentImages) && !isIn(entry?.pullableImages);
 }
 
 /** Not when the runtime only takes an artifact that the node has. */

@@ -9,6 +9,8 @@ import type { Observed } from '../state/state.ts';
 export interface PullCandidate {
   readonly reference: string;
   readonly missingLayers: readonly { readonly digest: Digest; readonly sizeBytes: number }[];
+  /** It waits for its medium: it holds its layers, and no slot. */
+  readonly isCut?: boolean;
 }
 
 export interface PullQueue<Pull extends PullCandidate = PlannedPull> {
@@ -51,8 +53,9 @@ export function fittingPulls<Pull extends PullCandidate>(input: PullQueue<Pull>)
   const missing = (pull: PullCandidate) => pull.missingLayers.filter(({ digest }) => !landed.has(digest));
   const busy = new Set(running.flatMap((pull) => missing(pull).map(({ digest }) => digest)));
   const next: Pull[] = [];
+  const slots = parallel - running.filter(({ isCut }) => isCut !== true).length;
   for (const candidate of waiting) {
-    if (running.length + next.length >= parallel) break;
+    if (next.length >= slots) break;
     const layers = missing(candidate);
     if (layers.some(({ digest }) => busy.has(digest))) continue;
     for (const { digest } of layers) busy.add(digest);
@@ -60,7 +63,7 @@ export function fittingPulls<Pull extends PullCandidate>(input: PullQueue<Pull>)
   }
   if (!readsSharedOnce) return next;
   const others = waiting.filter((candidate) => !next.includes(candidate));
-  return [...next, ...others.slice(0, Math.max(0, parallel - running.length - next.length))];
+  return [...next, ...others.slice(0, Math.max(0, slots - next.length))];
 }
 
 function countCarriers(candidates: readonly PullCandidate[]): ReadonlyMap<Digest, number> {

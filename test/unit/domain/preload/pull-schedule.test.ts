@@ -44,6 +44,12 @@ describe('the schedule of pulls', () => {
     expect(nextPulls({ candidates, running, parallel: 1 })).toEqual([]);
   });
 
+  it('counts no slot for a running pull that waits for its medium, and keeps its layers', () => {
+    const running = [{ ...pull('a', { base: 100 }), isCut: true }];
+    const candidates = [pull('b', { base: 100 }), pull('c', { c: 1 }), pull('d', { d: 1 })];
+    expect(nextPulls({ candidates, running, parallel: 1 })).toEqual(['c']);
+  });
+
   it('gives free slots to pulls that share a layer, after all others, where the runtime reads it once', () => {
     const candidates = [
       pull('a', { base: 100, a: 9 }),
