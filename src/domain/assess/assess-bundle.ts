@@ -1,3 +1,4 @@
+import { defined } from '../../platform/defined.ts';
 import { onceFor } from '../../platform/once-for.ts';
 import { type RollOutState, rollOutState, turnRelease } from '../activation/fleet-gate.ts';
 import type { GateContext } from '../activation/gate.ts';
@@ -28,7 +29,9 @@ import {
   absentArtifacts,
   artifactsToPull,
   badBlobsAfter,
+  blobCarriers,
   copyableArtifacts,
+  giversOf,
   type ImageSupply,
   lackingCount,
   refusalReason,
@@ -50,12 +53,13 @@ export interface BundleAssessment extends PhaseOf, ImageSupply, ActivationVerdic
   readonly bundle: StoredBundle;
   /** Labels of the plugged media that carry it. */
   readonly media: readonly string[];
-  /** Only other nodes carry it: there is no stick to remove. */
+  /** Only other nodes have it, or blobs of it: there is no stick to remove. */
   readonly isOnPeersOnly?: boolean;
   /** Other nodes load it from this stick: it has to stay. */
   readonly neededBy?: LoadingNodes | 'unknown';
   /** Only while no other medium carries it. */
   readonly waitsFor?: ReturnType<typeof peerWaitedFor>;
+  /** Labels of the media that its blobs come from, whatever their bundles are refused for. */
   readonly blobMedia: readonly string[];
   readonly absentImages: readonly Image[];
   readonly absentArtifacts: readonly Artifact[];
@@ -119,14 +123,14 @@ export function assessBundle(bundle: StoredBundle, context: BundleContext): Bund
   const facts = factsOf(bundle, images, failures, withdrawal === undefined, context);
   const { carriers } = facts;
   const phase = derivePhase(facts, withdrawal, context);
+  const isLoaded = withdrawal === undefined && !isRetired(bundle) && bundle.cancelled === undefined;
+  const givers = isLoaded ? giversOf(facts, context.found, observed.localBlobs) : blobCarriers(carriers);
   return {
     bundle,
-    media: [...new Set(carriers.map((carrier) => carrier.medium.label))],
-    ...peersOf(carriers),
+    media: labelsOf(carriers),
+    ...peersOf(carriers, givers),
     ...(isWithheld(phase) || isKept(bundle, images, observed) ? {} : neededBy({ bundle, carriers }, context)),
-    blobMedia: [
-      ...new Set(carriers.filter(({ found }) => found.isEnvelope !== true).map((carrier) => carrier.medium.label)),
-    ],
+    blobMedia: labelsOf(givers),
     ...images,
     artifactsToPull: artifactsToPull(bundle, images.absentArtifacts, observed.runtime),
     pullableImages: facts.pullableImages,
@@ -181,9 +185,19 @@ function imagesOf(bundle: StoredBundle, { images, memory, observed }: BundleCont
   };
 }
 
-function peersOf(carriers: readonly Carrier[]): Pick<BundleAssessment, 'isOnPeersOnly' | 'waitsFor'> {
-  if (carriers.length === 0 || carriers.some(({ medium }) => medium.peer === undefined)) return {};
-  return { isOnPeersOnly: true, waitsFor: peerWaitedFor(carriers.map(({ medium }) => medium)) };
+function peersOf(
+  carriers: readonly Carrier[],
+  givers: readonly FoundOn[],
+): Pick<BundleAssessment, 'isOnPeersOnly' | 'waitsFor'> {
+  const areOfPeers = (all: readonly FoundOn[]) => all.length > 0 && all.every(({ medium }) => medium.peer);
+  return defined({
+    isOnPeersOnly: areOfPeers([...carriers, ...givers]) || undefined,
+    waitsFor: areOfPeers(carriers) ? peerWaitedFor(carriers.map(({ medium }) => medium)) : undefined,
+  });
+}
+
+function labelsOf(those: readonly FoundOn[]): readonly string[] {
+  return [...new Set(those.map(({ medium }) => medium.label))];
 }
 
 /** What is known of a bundle on a stick. A refused one is given to other nodes, too. */

@@ -1,3 +1,5 @@
+import { onceFor } from '../../platform/once-for.ts';
+import type { FoundOn } from '../adoption/unknown-bundles.ts';
 import { type Artifact, allIn, type Contents, type Image, type VerifiedBundle } from '../model/bundle.ts';
 import type { BundleId, Digest } from '../model/digest.ts';
 import { type RuntimeObservation, takesArtifacts } from '../model/image.ts';
@@ -6,7 +8,7 @@ import { labelOf, type Reason } from '../model/reason.ts';
 import { type BadBlob, flawedAmong } from '../state/checks.ts';
 import type { TaskFailure } from '../state/memory.ts';
 import type { StoredBundle } from '../state/state.ts';
-import type { BundleFacts } from './hold.ts';
+import type { BundleFacts, Carrier } from './hold.ts';
 
 export interface Supply {
   /** Layers, manifests, and configs of artifacts, on plugged media or on the node's own disk. */
@@ -79,6 +81,45 @@ export function supplyOf(found: readonly FoundBundle[], localBlobs: ReadonlySet<
   }
   return { availableBlobs, envelopes };
 }
+
+/**
+ * What the blobs of a release come from. While it lacks layers that is whatever has them, another
+ * bundle too; other nodes give only what no medium of this node has.
+ */
+export function giversOf(
+  { bundle, absentImages, absentArtifacts, carriers, presentLayers }: BundleFacts,
+  found: readonly FoundOn[],
+  localBlobs: ReadonlySet<Digest>,
+): readonly FoundOn[] {
+  const wanted = new Set([...absentImages, ...absentArtifacts].flatMap(({ layers }) => layers));
+  const holders = bundle.contents.layers.flatMap(({ digest }, at) => {
+    if (!wanted.has(at) || presentLayers.has(digest) || localBlobs.has(digest)) return [];
+    const all = layerHolders(found).get(digest) ?? [];
+    const own = all.filter(({ medium }) => medium.peer === undefined);
+    return own.length > 0 ? own : all;
+  });
+  return holders.length > 0 ? [...new Set(holders)] : blobCarriers(carriers);
+}
+
+/** Without envelopes, which have no blobs. */
+export function blobCarriers(carriers: readonly Carrier[]): readonly Carrier[] {
+  return carriers.filter(({ found }) => found.isEnvelope !== true);
+}
+
+const layerHolders = onceFor((all: readonly FoundOn[]) => {
+  const holders = new Map<Digest, FoundOn[]>();
+  for (const one of all) {
+    if (one.found.kind !== 'verified' || one.found.isEnvelope === true) continue;
+    const missing = new Set(one.found.missing.map(({ digest }) => digest));
+    for (const { digest } of one.found.bundle.contents.layers) {
+      if (missing.has(digest)) continue;
+      const known = holders.get(digest);
+      if (known === undefined) holders.set(digest, [one]);
+      else known.push(one);
+    }
+  }
+  return holders;
+});
 
 /** INVARIANT: an image comes from one place (docs/runtime-facts.md, fact 12). */
 export function supplyImages(

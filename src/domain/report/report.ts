@@ -2,6 +2,7 @@ import { defined } from '../../platform/defined.ts';
 import { plainDocument } from '../../platform/plain-text.ts';
 import { type Assessment, allBundles } from '../assess/assess.ts';
 import { unsupportedReason } from '../assess/derive-phase.ts';
+import { bundleInWork } from '../decide/release-effects.ts';
 import { wantedReleases } from '../fleet/turn.ts';
 import { bundleName, type VerifiedBundle } from '../model/bundle.ts';
 import type { Condition, NodeConditionType } from '../model/condition.ts';
@@ -109,13 +110,11 @@ function runtimeReason(runtime: Observed['runtime']): string | undefined {
   return tooOld && reasonText(tooOld);
 }
 
-function operationOf(
-  { media }: Observed,
-  { running }: Memory,
-  { adoptions, bundles }: Assessment,
-): StatusReport['operation'] {
+function operationOf({ media }: Observed, { running }: Memory, assessment: Assessment): StatusReport['operation'] {
+  const { adoptions, bundles } = assessment;
   if (running.some((task) => task.kind !== 'pull')) return 'activating';
-  if (running.length > 0 || bundles.some((entry) => entry.phase === 'preloading')) return 'preloading';
+  const isLoading = running.length > 0 || bundleInWork({ running }, assessment) !== undefined;
+  if (isLoading || bundles.some(({ phase }) => phase === 'preloading')) return 'preloading';
   const isJudging = media.some(({ state }) => state.kind === 'attached' || state.kind === 'mounted');
   return isJudging || adoptions.length > 0 ? 'verifying' : 'idle';
 }

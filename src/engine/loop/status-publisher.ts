@@ -158,13 +158,13 @@ export class TransferGauge {
       totalBytes,
       bytesPerSecond: rate.bytesPerSecond(),
       isUnpacking: isPulling && flow.open === 0 && (isQuiet || isComplete),
-      ...this.waiting(now),
+      ...this.waiting(entry === undefined ? 0 : flow.awaitingMedium, now),
       landedImages,
     };
   }
 
-  private waiting(now: number): Pick<Progress, 'waitingTransfers' | 'isStalled'> {
-    const waiting = this.meter.waiting();
+  /** @param waiting transfers of the bundle in work: what another one waits for does not count */
+  private waiting(waiting: number, now: number): Pick<Progress, 'waitingTransfers' | 'isStalled'> {
     this.waitingSince = waiting === 0 ? undefined : (this.waitingSince ?? now);
     const waitedMs = now - (this.waitingSince ?? now);
     return { waitingTransfers: waitedMs < WAITED_MS ? 0 : waiting, isStalled: waitedMs >= STALLED_MS };

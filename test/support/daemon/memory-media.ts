@@ -24,18 +24,30 @@ export interface MemoryMedia extends MediaProvider {
   unplug(): void;
   /** Blobs that were asked for, in order. */
   readonly blobsRead: readonly Digest[];
+  /** How many blobs are being read. */
+  openReads(): number;
+  /** Reads that begin from now on wait for the returned function. */
+  hold(): () => void;
 }
 
 /** A provider with nothing plugged in. */
 export function createMemoryMedia(mediumId = 'peer:node-2', label = 'node-2'): MemoryMedia {
   const blobsRead: Digest[] = [];
+  let openReads = 0;
+  let held: Promise<void> | undefined;
   let sink: MediaSink | undefined;
   let plugged: BundleFiles | undefined;
   const mediumOf = (files: BundleFiles): PluggedMedium => {
     const reader = memoryReader(mediumId, () => plugged === files, files);
-    const read: BundleReader['read'] = (digest, startByte, signal) => {
+    const read: BundleReader['read'] = async function* (digest, startByte, signal) {
       blobsRead.push(digest);
-      return reader.read(digest, startByte, signal);
+      openReads += 1;
+      try {
+        await held;
+        yield* reader.read(digest, startByte, signal);
+      } finally {
+        openReads -= 1;
+      }
     };
     return {
       mediumId,
@@ -51,6 +63,17 @@ export function createMemoryMedia(mediumId = 'peer:node-2', label = 'node-2'): M
   };
   return {
     blobsRead,
+    openReads: () => openReads,
+    hold: () => {
+      let letGo = () => {};
+      held = new Promise((resolve) => {
+        letGo = () => {
+          held = undefined;
+          resolve();
+        };
+      });
+      return letGo;
+    },
     start: async (to) => {
       sink = to;
       if (plugged !== undefined) to.arrived(mediumOf(plugged));

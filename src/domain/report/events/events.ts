@@ -89,7 +89,8 @@ function removalEvents(medium: Medium, bundles: readonly BundleAssessment[], { r
   const { label } = medium;
   const about = { kind: 'mediumGone', medium: label } as const;
   const cut = bundles.find(
-    ({ bundle, media }) => media.includes(label) && running.some((task) => isPreloadOf(task, bundle)),
+    ({ bundle, media, blobMedia }) =>
+      [...media, ...blobMedia].includes(label) && running.some((task) => isPreloadOf(task, bundle)),
   );
   if (cut === undefined) {
     // Another node is a medium while it has what is needed.

@@ -126,7 +126,7 @@ export function missedAmong(bundles: readonly BundleAssessment[]): BundleAssessm
     );
   return withoutOutdated(bundles).findLast(
     (entry) =>
-      (entry.phase === 'held' || isInForce(entry, bundles)) &&
+      (entry.phase === 'held' || entry.phase === 'preloading' || isInForce(entry, bundles)) &&
       entry.reason !== undefined &&
       entry.media.length === 0 &&
       ACTIONS[doesFor(entry.reason)].action === 'plug-in' &&

@@ -1,6 +1,7 @@
 import { defined } from '../../../platform/defined.ts';
 import { oneLine } from '../../../platform/plain-text.ts';
 import type { BundleAssessment } from '../../assess/assess-bundle.ts';
+import { bundleInWork } from '../../decide/release-effects.ts';
 import { bundleName } from '../../model/bundle.ts';
 import type { Reason } from '../../model/reason.ts';
 import { bundlesIn } from '../../state/state.ts';
@@ -24,6 +25,9 @@ export function personNeeds(snapshot: Snapshot, progress: Progress): readonly Ne
   const { observed, assessment } = snapshot;
   const { bundles, rejections } = assessment;
   const blocked = blockedLine(snapshot);
+  const { blobMedia = [], media: carriers = [] } = bundleInWork(snapshot.memory, assessment) ?? {};
+  // What another bundle on it gives is read, so that no other stick is needed now.
+  const isUsed = (label: string) => blobMedia.includes(label) && !carriers.includes(label);
   const lines = [
     workLine(snapshot, progress),
     blocked,
@@ -36,7 +40,9 @@ export function personNeeds(snapshot: Snapshot, progress: Progress): readonly Ne
     ...withoutOutdated(bundles)
       .filter((entry) => !isPassedOver(entry, bundles) && (!blocked || entry.reason?.code !== blocked.code))
       .flatMap((entry) => needOfBundle(entry, bundles)),
-    ...rejections.filter(({ reason }) => isForPerson(doesFor(reason))).map(({ reason, name }) => needOf(reason, name)),
+    ...rejections
+      .filter(({ reason, label }) => isForPerson(doesFor(reason)) && !isUsed(label))
+      .map(({ reason, name }) => needOf(reason, name)),
   ];
   return eachOnce(all);
 }

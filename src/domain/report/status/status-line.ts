@@ -47,7 +47,7 @@ import {
 } from './bundle-lines.ts';
 import { copyLine, mediaLine, type Progress, unreadableNote } from './media-line.ts';
 import { isActOfPerson, type StickUse, settled, stickUse } from './stick-use.ts';
-import { workLine } from './work-line.ts';
+import { tagLine, workLine } from './work-line.ts';
 
 /**
  * `STATUS=`: what a person does, then what happens, how far it is and what comes next.
@@ -114,6 +114,7 @@ function waitingLine(snapshot: Snapshot, media: Line | undefined, use: StickUse)
   const rest = restLine(observed, assessment);
   return (
     personLines(snapshot, media, rest).find((line) => isActOfPerson(settled(line, use).does)) ??
+    tagLine(snapshot) ??
     requestedLine(bundles, assessment) ??
     media ??
     (checks && { does: 'wait', says: () => ({ what: checkLine(checks) }) }) ??

@@ -1,3 +1,4 @@
+import { isCut } from '../../decide/release-effects.ts';
 import type { Medium } from '../../model/medium.ts';
 import { isFolder } from '../../state/memory.ts';
 import { ACTIONS, type Does, isForPerson } from '../actions.ts';
@@ -21,10 +22,12 @@ export function stickUse(
   const sticks = sticksInUse(observed.media);
   if (sticks.length === 0) return 'none';
   const isRead = sticks.every(({ state, isBusy }) => state.kind === 'read' && state.isStale !== true && !isBusy);
+  const cut = memory.running.filter((task) => isCut(task, assessment));
   const isWorking =
-    memory.running.length > 0 ||
+    // Names of images are set without a stick.
+    memory.running.some((task) => task.kind !== 'restore-tags' && !cut.includes(task)) ||
     memory.copyingBytes !== undefined ||
-    waitingTransfers > 0 ||
+    (waitingTransfers > 0 && cut.length === 0) ||
     assessment.adoptions.length > 0;
   const isNeeded =
     assessment.bundles.some(needsStick) || assessment.rejections.some(({ neededBy }) => neededBy !== undefined);
@@ -33,8 +36,9 @@ export function stickUse(
 
 /** Whether a release takes something from its stick, or would if it could. */
 function needsStick(entry: Snapshot['assessment']['bundles'][number]): boolean {
-  const { media, isOnPeersOnly, neededBy, phase, withdrawn, absentImages, absentArtifacts, trouble, reason } = entry;
-  if (media.length === 0 || isOnPeersOnly === true) return false;
+  const { media, blobMedia, isOnPeersOnly, neededBy, phase, withdrawn } = entry;
+  const { absentImages, absentArtifacts, trouble, reason } = entry;
+  if (media.length + blobMedia.length === 0 || isOnPeersOnly === true) return false;
   if (neededBy !== undefined) return true;
   if (phase === 'retired' || withdrawn !== undefined || isDecided(entry)) return false;
   const isDamaged = trouble?.code === 'engine/image-damaged' || trouble?.code === 'engine/documents-missing';

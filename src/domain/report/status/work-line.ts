@@ -2,11 +2,18 @@ import { capital } from '../../../platform/plain-text.ts';
 import { formatCount, formatDuration } from '../../../platform/sizes.ts';
 import type { Assessment } from '../../assess/assess.ts';
 import type { BundleAssessment } from '../../assess/assess-bundle.ts';
-import { bundleInWork } from '../../decide/release-effects.ts';
+import { bundleInWork, isCut } from '../../decide/release-effects.ts';
 import type { VerifiedBundle } from '../../model/bundle.ts';
 import type { Medium } from '../../model/medium.ts';
 import type { Reason } from '../../model/reason.ts';
-import { interruptionOf, type LastCarrier, type Memory, mediumReadAgain } from '../../state/memory.ts';
+import {
+  interruptionOf,
+  type LastCarrier,
+  type Memory,
+  mediumReadAgain,
+  type RunningTask,
+} from '../../state/memory.ts';
+import type { Observed } from '../../state/state.ts';
 import { isRelease } from '../../trust/trust-in-force.ts';
 import { isForPerson } from '../actions.ts';
 import { doesAbout } from '../codes.ts';
@@ -16,25 +23,39 @@ import { doesFor, reasonLine, reasonWords } from '../reasons/reason-text.ts';
 import type { Snapshot } from '../snapshot.ts';
 import { noticeTitle, sourcesOf, trustedBy } from '../texts/short-texts.ts';
 import { type Progress, progressText } from './media-line.ts';
+import { sticksInUse } from './stick-use.ts';
 
 /** What the daemon does now. */
 export function workLine(snapshot: Snapshot, progress: Progress): Line | undefined {
-  const { memory, assessment } = snapshot;
+  const { observed, memory, assessment } = snapshot;
   const { bundles } = assessment;
-  for (const { kind, bundleId } of memory.running) {
-    const entry = kind === 'pull' ? undefined : bundles.find(({ bundle }) => bundle.bundleId === bundleId);
-    if (entry === undefined) continue;
-    const says = (names: Names) => {
-      const title = titleAmong(entry.bundle, bundles, names);
-      return {
-        what: kind === 'activate' ? `Activating ${title}` : `Repairing ${title}: names of its images are set again`,
-      };
-    };
+  const activated = activeIn(snapshot, 'activate');
+  if (activated !== undefined) {
+    const says = (names: Names) => ({ what: `Activating ${titleAmong(activated.bundle, bundles, names)}` });
     return { does: 'wait', says, stick: 'stays' };
   }
   const entry = bundleInWork(memory, assessment);
-  if (entry !== undefined) return preloadLine(entry, snapshot, progress);
+  // What another stick needs comes before a stick that is gone.
+  const isOther = sticksInUse(observed.media).length > 0;
+  if (entry !== undefined && !(isOther && isWithoutMedium(entry, observed))) {
+    return preloadLine(entry, snapshot, progress);
+  }
   return adoptionLine(memory, assessment) ?? syncLine(memory, assessment);
+}
+
+/** It takes a moment, and no stick. */
+export function tagLine(snapshot: Snapshot): Line | undefined {
+  const { bundles } = snapshot.assessment;
+  const entry = activeIn(snapshot, 'restore-tags');
+  if (entry === undefined) return undefined;
+  const what = (names: Names) =>
+    `Repairing ${titleAmong(entry.bundle, bundles, names)}: names of its images are set again`;
+  return { does: 'wait', says: (names) => ({ what: what(names) }) };
+}
+
+function activeIn({ memory, assessment }: Snapshot, kind: RunningTask['kind']): BundleAssessment | undefined {
+  const ids = memory.running.flatMap((task) => (task.kind === kind ? [task.bundleId] : []));
+  return assessment.bundles.find(({ bundle }) => ids.includes(bundle.bundleId));
 }
 
 /** Nothing is promised before a sync has ended. */
@@ -87,7 +108,8 @@ function preloadLine(entry: BundleAssessment, snapshot: Snapshot, progress: Prog
   const inWork = (reason: Reason) => reasonLine(reason, bundle, bundles);
   if (waitsFor !== undefined && (progress.waitingTransfers > 0 || entry.pullableImages.length === 0))
     return inWork({ code: 'media/peer-waited-for', data: { ...about, ...waitsFor } });
-  const removed = removalOf(entry, snapshot, progress);
+  const isUseless = fault !== undefined && isInVain(entry, fault, snapshot);
+  const removed = isUseless ? undefined : removalOf(entry, snapshot, progress);
   if (removed !== undefined) {
     const how = interruptionOf(removed.last, snapshot.observed.media);
     return inWork({ code: 'engine/no-source', data: { ...about, how } });
@@ -95,10 +117,10 @@ function preloadLine(entry: BundleAssessment, snapshot: Snapshot, progress: Prog
   const present = `${total - absent}/${total} images`;
   const title = (names: Names) => titleAmong(bundle, bundles, names);
   const problem = (names: Names) => (fault === undefined ? lackOf(entry, names) : problemOf(fault, names));
-  const isOfStick = snapshot.observed.media.some((one) => isStick(one) && entry.media.includes(one.label));
+  const isOfStick = snapshot.observed.media.some((one) => isStick(one) && entry.blobMedia.includes(one.label));
   if (progress.isStalled === true) {
     const says = (names: Names) => ({
-      what: `Preloading ${title(names)} has stalled at ${present}: ${names.media(entry.media, 'the medium')} does not deliver`,
+      what: `Preloading ${title(names)} has stalled at ${present}: ${names.media(entry.blobMedia, 'the medium')} does not deliver`,
       next: isOfStick ? 'It is retried; if it stalls again, try another port' : 'It is retried',
       ...problem(names),
     });
@@ -114,7 +136,7 @@ function preloadLine(entry: BundleAssessment, snapshot: Snapshot, progress: Prog
   // The next try may deliver: the person is to pull nothing.
   const lacking = isLacking(entry) ? 'bundle/absent' : undefined;
   const code = fault?.code === 'engine/stalled' ? undefined : (fault?.code ?? lacking);
-  if (fault !== undefined && isInVain(entry, fault, snapshot)) return { does: doesFor(fault), code, says };
+  if (isUseless) return { does: doesFor(fault), code, says };
   return { does: 'wait', code, says, stick: isOnPeersOnly === true ? undefined : 'stays' };
 }
 
@@ -163,30 +185,38 @@ function problemOf(fault: Reason, names: Names): Pick<LineWords, 'notes' | 'deta
  * not wait.
  */
 function removalOf(
-  { bundle, media, pullableImages, absentImages }: BundleAssessment,
-  { observed, memory }: Snapshot,
+  entry: BundleAssessment,
+  snapshot: Snapshot,
   { waitingTransfers }: Progress,
 ): { readonly last: LastCarrier | undefined } | undefined {
-  const isPlugged = (label: string) => observed.media.some((medium) => medium.label === label && isReadable(medium));
-  const gone = media.filter((label) => !isPlugged(label));
-  const pullable = new Set(pullableImages.map(({ reference }) => reference));
-  const absent = new Set(absentImages.map(({ reference }) => reference));
+  const { observed, memory, assessment } = snapshot;
+  const { bundleId } = entry.bundle;
+  const isAlone = isWithoutMedium(entry, observed);
   // What runs and could not be begun now has lost the medium of its layers, though another one with
   // the bundle is plugged in.
-  const isCut = memory.running.some(
-    (task) =>
-      task.kind === 'pull' &&
-      task.bundleId === bundle.bundleId &&
-      absent.has(task.reference) &&
-      !pullable.has(task.reference),
-  );
-  const isWaiting = waitingTransfers > 0 && (gone.length > 0 || isCut);
-  const isAlone = gone.length === media.length && (media.length > 0 || pullableImages.length === 0);
+  const cut = memory.running.some((task) => task.bundleId === bundleId && isCut(task, assessment));
+  const isWaiting = waitingTransfers > 0 && (goneMedia(entry, observed).length > 0 || cut);
   if (!isWaiting && !isAlone) return undefined;
-  const last = memory.lastCarriers.get(bundle.bundleId);
+  const last = memory.lastCarriers.get(bundleId);
   if (isAlone && mediumReadAgain(last, observed.media) !== undefined) return undefined;
   // What carried it last may be the medium that is still plugged in.
   return { last: isAlone ? last : undefined };
+}
+
+/** Nothing that is plugged in gives anything of it. */
+function isWithoutMedium(entry: BundleAssessment, observed: Observed): boolean {
+  const media = sourceMedia(entry);
+  const areGone = goneMedia(entry, observed).length === media.length;
+  return areGone && (media.length > 0 || entry.pullableImages.length === 0);
+}
+
+function goneMedia(entry: BundleAssessment, { media }: Observed): readonly string[] {
+  const isPlugged = (label: string) => media.some((medium) => medium.label === label && isReadable(medium));
+  return sourceMedia(entry).filter((label) => !isPlugged(label));
+}
+
+function sourceMedia({ media, blobMedia }: BundleAssessment): readonly string[] {
+  return [...media, ...blobMedia];
 }
 
 function isReadable({ state }: Medium): boolean {

@@ -1,9 +1,12 @@
 import { rmSync } from 'node:fs';
-import { beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type Digest, hexOf } from '../../../../src/domain/model/digest.ts';
 import type { StatusReport } from '../../../../src/domain/report/status-schema.ts';
+import { pullError } from '../../../../src/runtime/cri/runtime-error.ts';
+import type { RuntimeAdapter } from '../../../../src/runtime/runtime-adapter.ts';
 import {
   makeSampleBundle,
+  ocpImages,
   type SampleBundle,
   type SampleBundleOptions,
   sampleKey,
@@ -11,14 +14,11 @@ import {
 import {
   createDaemonHarness,
   type DaemonHarness,
+  type HarnessOptions,
   type SettingsOverrides,
 } from '../../../support/daemon/daemon-harness.ts';
-import {
-  type BundleFiles,
-  createMemoryMedia,
-  type MemoryMedia,
-  readBundleFiles,
-} from '../../../support/daemon/memory-media.ts';
+import { type BundleFiles, type MemoryMedia, readBundleFiles } from '../../../support/daemon/memory-media.ts';
+import { PersonLog } from '../../../support/daemon/person-log.ts';
 import { folderForEach } from '../../../support/files/temporary-folder.ts';
 
 const KEY = sampleKey('factory-2026');
@@ -37,15 +37,19 @@ describe('a person with sticks', () => {
   let node: DaemonHarness;
   let sda1: MemoryMedia;
   let sdb1: MemoryMedia;
+  let log: PersonLog;
   let read: number;
 
   beforeEach(() => {
-    sda1 = createMemoryMedia('sda1', 'sda1');
-    sdb1 = createMemoryMedia('sdb1', 'sdb1');
+    log = new PersonLog();
+    sda1 = log.port('sda1');
+    sdb1 = log.port('sdb1');
   });
+  afterEach(() => log.check());
 
-  const begin = async (settings: SettingsOverrides = {}) => {
-    node = await createDaemonHarness({ settings, keys: [KEY], providers: () => [sda1, sdb1] });
+  const begin = async (settings: SettingsOverrides = {}, more: HarnessOptions = {}) => {
+    const onReport = (report: StatusReport) => log.take(report);
+    node = await createDaemonHarness({ settings, keys: [KEY], providers: () => [sda1, sdb1], onReport, ...more });
     await node.start();
     await node.until(({ operation }) => operation === 'idle');
     read = node.statuses.length;
@@ -97,6 +101,24 @@ describe('a person with sticks', () => {
     read = node.statuses.length;
   };
 
+  /** Resolves in mid-read, when its list of images has been read, with what lets the read go on. */
+  const holdFirstLayer = async (stick: MemoryMedia, { payload }: Release) => {
+    await node.until(({ bundles }) => bundles.some(({ version }) => version === payload.version));
+    const letGo = stick.hold();
+    await node.until(() => stick.openReads() > 0);
+    return letGo;
+  };
+  const pullOutEarly = async (release: Release) => {
+    sda1.plug(release.files);
+    const letGo = await holdFirstLayer(sda1, release);
+    await node.rounds(2);
+    sda1.unplug();
+    letGo();
+    expect((await lines(isOut)).at(-1)).toMatch(
+      /^PLUG IN THE STICK AGAIN \(M-10\): Stick removed while preloading ocp 4\.13\.9 /,
+    );
+  };
+
   it('loads a good release', async () => {
     await begin();
     sda1.plug((await make('4.13.7')).files);
@@ -123,7 +145,7 @@ describe('a person with sticks', () => {
       needsPerson: [],
       waitsForAdmin: [{ code: 'A-01', bundle: 'ocp@4.13.7' }],
     });
-    node.engine.activate({ bundle: 'ocp@4.13.7' });
+    log.act(() => node.engine.activate({ bundle: 'ocp@4.13.7' }));
     expect((await lines(is('4.13.7', 'activated'))).at(-1)).toBe(resting('4.13.7'));
     expect(node.report()).toMatchObject({ verdict: 'good', waitsForAdmin: [] });
   });
@@ -134,17 +156,17 @@ describe('a person with sticks', () => {
     const shown = await lines(({ waitsForAdmin = [] }) => waitsForAdmin.length > 0);
     expect(shown.at(-1)).toMatch(/^LEAVE THE STICK IN \(K-15\): ocp 4\.13\.7 waits for approval\. /);
     expect(node.report()).toMatchObject({ verdict: 'waits-for-admin', needsPerson: [] });
-    node.engine.approve({ bundle: 'ocp@4.13.7' });
+    log.act(() => node.engine.approve({ bundle: 'ocp@4.13.7' }));
     expect((await lines(is('4.13.7', 'activated'))).at(-1)).toBe(installed('4.13.7'));
   });
 
   it('is not called for what an administrator rolled back, and brings a newer release', async () => {
     await begin();
     await load(await make('4.13.7'));
-    node.engine.prove({ bundle: 'ocp@4.13.7' });
+    log.act(() => node.engine.prove({ bundle: 'ocp@4.13.7' }));
     const bad = await make('4.13.8');
     await load(bad);
-    node.engine.rollback({ stream: 'ocp' });
+    log.act(() => node.engine.rollback({ stream: 'ocp' }));
     const isBack = ({ operation, bundles }: StatusReport) =>
       operation === 'idle' && bundles.some((one) => one.version === '4.13.7' && one.current === true);
     expect((await lines(isBack)).at(-1)).toMatch(/^IDLE: ocp 4\.13\.7 (activated|proven) /);
@@ -163,7 +185,7 @@ describe('a person with sticks', () => {
     await begin();
     const bad = await make('4.13.7');
     await load(bad);
-    node.engine.reject({ bundle: 'ocp@4.13.7' });
+    log.act(() => node.engine.reject({ bundle: 'ocp@4.13.7' }));
     expect((await lines(({ bundles }) => bundles[0]?.reason?.code === 'trust/rejected')).at(-1)).toMatch(
       /^IDLE \(K-16\): /,
     );
@@ -219,5 +241,131 @@ describe('a person with sticks', () => {
     await lines(isOut);
     sda1.plug(release.files);
     expect((await lines(is('4.13.9', 'activated'))).at(-1)).toBe(installed('4.13.9'));
+  });
+
+  it('pulls the stick out in mid-read, and plugs it in again', async () => {
+    await begin();
+    const release = await make('4.13.9');
+    await pullOutEarly(release);
+    sda1.plug(release.files);
+    expect(await lines(is('4.13.9', 'activated'))).toEqual([LOADING, installed('4.13.9')]);
+  });
+
+  it('pulls the stick out in mid-read, then brings another release, then the first one', async () => {
+    await begin();
+    const next = await make('4.13.9');
+    await pullOutEarly(next);
+    sda1.plug((await make('4.13.7')).files);
+    // The runtime still waits for the first stick.
+    const isLoaded = ({ bundles }: StatusReport) =>
+      bundles.some(({ version, phase }) => version === '4.13.7' && phase === 'ready');
+    expect(await lines(isLoaded)).toEqual([
+      LOADING,
+      expect.stringMatching(
+        /^REMOVE THE STICK: ocp 4\.13\.7 is loaded: .*\. Then plug in the stick of ocp 4\.13\.9 \(M-10\)\./,
+      ),
+    ]);
+    sda1.unplug();
+    expect((await lines(isOut)).at(-1)).toMatch(
+      /^PLUG IN THE STICK AGAIN \(M-10\): Stick removed while preloading ocp 4\.13\.9 /,
+    );
+    sda1.plug(next.files);
+    expect(await lines(is('4.13.9', 'activated'))).toEqual([LOADING, installed('4.13.9')]);
+  });
+
+  it('brings a release while the disk is full: support frees it', async () => {
+    let freeBytes = 4096;
+    await begin(
+      {},
+      {
+        watchRuntime: (runtime) => ({
+          ...runtime,
+          observe: async (signal) => {
+            const seen = await runtime.observe(signal);
+            return { ...seen, filesystem: { path: '/var/lib/containers', totalBytes: 1e9, freeBytes } };
+          },
+        }),
+      },
+    );
+    sda1.plug((await make('4.13.7')).files);
+    const full = await lines(({ advice }) => advice.code === 'D-01');
+    expect([full[0], full.at(-1)]).toEqual([
+      LOADING,
+      expect.stringMatching(/^CALL SUPPORT \(D-01\): Not enough space for ocp 4\.13\.7 on \/var\/lib\/containers: /),
+    ]);
+    log.act(() => {
+      freeBytes = 5e8;
+    });
+    node.engine.kick();
+    expect((await lines(is('4.13.7', 'activated'))).at(-1)).toBe(installed('4.13.7'));
+  });
+
+  it('plugs in a second stick, and removes the first one, which is not needed', async () => {
+    await begin();
+    sda1.plug((await make('4.13.7')).files);
+    await lines(is('4.13.7', 'activated'));
+    const next = await make('4.13.9');
+    sdb1.plug(next.files);
+    const letGo = await holdFirstLayer(sdb1, next);
+    expect((await lines(() => true)).at(-1)).toMatch(/^LEAVE THE STICK IN: Preloading ocp 4\.13\.9 from sdb1: /);
+    sda1.unplug();
+    expect((await lines(() => true)).at(-1)).toMatch(/^LEAVE THE STICK IN: Preloading ocp 4\.13\.9 from the stick: /);
+    letGo();
+    expect(await lines(is('4.13.9', 'activated'))).toEqual([LOADING, installed('4.13.9')]);
+  });
+
+  it('brings a release with an unsigned image, which the policy of the node refuses', async () => {
+    const isRefused = true;
+    await begin(
+      {},
+      {
+        watchRuntime: (runtime) => ({
+          ...runtime,
+          pull: async (reference, signal) => {
+            if (isRefused && reference.includes('/etcd@'))
+              throw pullError(
+                'runtime/policy',
+                'Source image rejected: A signature was required, but no signature exists',
+              );
+            await runtime.pull(reference, signal);
+          },
+        }),
+      },
+    );
+    sda1.plug((await make('4.13.7')).files);
+    const refused = await lines(({ advice }) => advice.action === 'call-support');
+    expect(refused.at(-1)).toMatch(/^CALL SUPPORT \(R-11\): /);
+  });
+
+  it('brings an older stick, from which images are pulled again, and then its own one', async () => {
+    let runtime: RuntimeAdapter | undefined;
+    const watchRuntime = (one: RuntimeAdapter) => {
+      runtime = one;
+      return one;
+    };
+    await begin({}, { watchRuntime });
+    const older = await make('4.13.7');
+    const current = await make('4.13.8', { images: [...older.images, ...ocpImages(['extra'])] });
+    await load(current);
+    const signal = new AbortController().signal;
+    for (const { imageId } of await node.images()) await runtime?.removeImage(imageId, signal);
+    await runtime?.forgetContent(
+      current.contents.layers.map(({ digest }) => digest),
+      signal,
+    );
+    log.act(() => node.engine.kick());
+    const gone = await lines(({ advice }) => advice.action === 'plug-in');
+    expect(gone.at(-1)).toMatch(/^PLUG IN THE STICK \(M-\d\d\): /);
+    sda1.plug(older.files);
+    const letGo = await holdFirstLayer(sda1, current);
+    expect((await lines(() => true)).at(-1)).toMatch(
+      /^LEAVE THE STICK IN: Preloading ocp 4\.13\.8 from the stick: 0\/3 images/,
+    );
+    letGo();
+    await lines(({ bundles, operation }) => operation === 'idle' && bundles[0]?.images.present === 2);
+    sda1.unplug();
+    await lines(isOut);
+    sda1.plug(current.files);
+    expect((await lines(is('4.13.8', 'activated'))).at(-1)).toBe(installed('4.13.8').replace('2 images', '3 images'));
   });
 });

@@ -201,11 +201,10 @@ describe('what a person is asked for, over any state of a node', () => {
   });
 
   it('is in needsPerson, and is patience only where nobody has to act or work goes on', () => {
-    all((it, { assessment, report: { advice, needsPerson } }) => {
+    all((it, { assessment, report: { advice, needsPerson, operation } }) => {
       const codes = needsPerson.map(({ code }) => code);
       if (advice.action === 'plug-in' || advice.action === 'call-support') expect(codes).toContain(advice.code);
-      const isLoading = assessment.bundles.some(({ phase }) => phase === 'preloading');
-      const isWorking = it.work !== 'none' || assessment.adoptions.length > 0 || isLoading;
+      const isWorking = it.work !== 'none' || assessment.adoptions.length > 0 || operation === 'preloading';
       if (!isWorking && (advice.action === 'wait' || advice.action === 'none')) expect(codes).toEqual([]);
     });
   });
