@@ -7,7 +7,7 @@ import { alert, spinner } from './parts.ts';
 import { releases } from './releases.ts';
 import { Requests } from './requests.ts';
 import { followTheme } from './theme.ts';
-import { timeText } from './view.ts';
+import { pageStatusOf, timeText } from './view.ts';
 
 const TABS = {
   overview: 'Overview',
@@ -92,10 +92,7 @@ class Page {
 
   /** The icon beside the page in Cockpit's menu, and the line in Health. */
   private showStatus(): void {
-    const { advice } = this.report ?? {};
-    const type = { 'call-support': 'error', 'plug-in': 'warning' }[advice?.action as string];
-    const code = advice?.code === undefined ? '' : ` (${advice.code})`;
-    const status = type === undefined ? null : { type, title: `stickpin: ${advice?.words}${code}` };
+    const status = pageStatusOf(this.report ?? {});
     if (JSON.stringify(status) === this.status) return;
     this.status = JSON.stringify(status);
     cockpit.transport.control('notify', { page_status: status });

@@ -39,6 +39,13 @@ export function headlineOf({ advice, status, runtime }: StatusReport & Advised):
   return { tone: ACTION_TONES[action], title: words, code, text };
 }
 
+/** For Cockpit's menu and the line in Health; null while nobody is needed. */
+export function pageStatusOf({ advice }: Advised): { readonly type: string; readonly title: string } | null {
+  const type = { 'call-support': 'error', 'plug-in': 'warning' }[advice?.action as string];
+  const code = advice?.code === undefined ? '' : ` (${advice.code})`;
+  return type === undefined ? null : { type, title: `stickpin: ${advice?.words}${code}` };
+}
+
 /** What else ends only when a person does something. */
 export function othersOf({ advice, needsPerson = [] }: Advised): NonNullable<Advised['needsPerson']> {
   const [only, ...more] = needsPerson;

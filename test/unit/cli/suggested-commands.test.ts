@@ -9,7 +9,7 @@ import { reasonLine, reasonText } from '../../../src/domain/report/reasons/reaso
 import { EVERY_REASON } from '../../support/report/every-reason.ts';
 import { suggestionFaults } from '../../support/report/suggested-commands.ts';
 
-const GOLDEN = ['holds', 'reasons', 'status-lines'].map((name) => `test/unit/domain/report/golden/${name}.txt`);
+const GOLDEN = ['every-code', 'status-lines'].map((name) => `test/unit/domain/report/golden/${name}.txt`);
 
 describe('each command of stickpin that a text suggests is one that the program takes, in', () => {
   it.each(['systemd/stickpin.catalog', ...GOLDEN])('%s', async (path) => {

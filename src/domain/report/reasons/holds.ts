@@ -1,5 +1,5 @@
 import { assertNever } from '../../../platform/app-error.ts';
-import { defined } from '../../../platform/defined.ts';
+import { capital } from '../../../platform/plain-text.ts';
 import { formatCount } from '../../../platform/sizes.ts';
 import type { ActivationHold } from '../../activation/gates.ts';
 import { CREATED_AHEAD_MS } from '../../adoption/floors.ts';
@@ -33,10 +33,7 @@ const NODE_HOLDS: HoldEntries<Exclude<ActivationHold['code'], FleetHoldCode>> = 
   'engine/denied': {
     short: 'A-10',
     means: 'The release was rolled back before',
-    says: () => ({
-      what: 'it was rolled back on this node',
-      details: ['It is not activated again automatically'],
-    }),
+    says: () => ({ what: 'it was rolled back on this node' }),
     remedy: (release) => `see 'stickpin history ${release}' for the cause, then ${CHECK(release)}`,
     isOwn: true,
   },
@@ -348,10 +345,10 @@ function hookWords(data: HoldData<'hook'>): Said {
     case 'end':
       return { what: `hook before-activate (${unit}) runs and must succeed first` };
     case 'retry':
-      return defined({
+      return {
         what: `hook before-activate failed ${data.attempts === 1 ? 'once' : `${data.attempts} times`}`,
-        run: `Unit ${hookFailureText(unit, data.why)}`,
-      });
+        run: capital(hookFailureText(unit, data.why)),
+      };
     default:
       return assertNever(data);
   }

@@ -86,11 +86,11 @@ export const IMAGE_REASONS: Entries<ImageReason | MediaReason | RuntimeReason> =
             ...('digest' in first
               ? {
                   what: `${title(bundle)} lacks ${formatCount(blobs, 'blob')} on ${on}`,
-                  details: [`The first is ${first.digest} (${first.why})`, present],
+                  details: [`The first blob is ${first.digest} (${first.why})`, present],
                 }
               : {
                   what: `Can't pull an image of ${title(bundle)} from ${on}`,
-                  details: [`It is ${first.reference}`, present],
+                  details: [`The image is ${first.reference}`, present],
                 }),
             next: 'Plug in the stick that carries the rest, or copy the bundle again',
           };
@@ -98,7 +98,7 @@ export const IMAGE_REASONS: Entries<ImageReason | MediaReason | RuntimeReason> =
         case 'rest':
           return {
             what: `${title(data.bundle)} still lacks ${formatCount(data.layers, 'layer')} (${formatBytes(data.sizeBytes)})`,
-            details: [`The first is ${data.first}`, present],
+            details: [`The first layer is ${data.first}`, present],
             next: 'Plug in the stick that carries the rest',
           };
         default:
@@ -147,7 +147,7 @@ export const IMAGE_REASONS: Entries<ImageReason | MediaReason | RuntimeReason> =
         case 'peer-away':
           return {
             what: `${name(how.peer)} stopped giving ${what}`,
-            next: 'It continues when a node has it: plug its stick into any node',
+            next: 'It continues when a node has it again; if none has it, plug its stick into any node',
             does: 'wait',
           };
         case 'unplugged':
@@ -203,10 +203,10 @@ export const IMAGE_REASONS: Entries<ImageReason | MediaReason | RuntimeReason> =
         what: `${countText(missing, total, title(bundle), isMixed)} missing`,
         details: [
           missing === 1
-            ? `It is ${named[0]}`
+            ? `The missing one is ${named[0]}`
             : isList
-              ? `They are ${named.join(', ')}${more === 0 ? '' : ` and ${more} more`}`
-              : `The first is ${named[0]}`,
+              ? `The missing ones are ${named.join(', ')}${more === 0 ? '' : ` and ${more} more`}`
+              : `The first missing one is ${named[0]}`,
           ...(next.kind === 'copy' ? [flawText(next.flaws, medium)] : []),
         ],
         next: missingNext(next, title(bundle), missing === 1, name),
@@ -223,7 +223,7 @@ export const IMAGE_REASONS: Entries<ImageReason | MediaReason | RuntimeReason> =
     does: 'plug-in',
     says: ({ bundle, damaged, total, reference, fault, next, base }, { title }) => ({
       what: `${countText(damaged, total, title(bundle))} damaged on this node`,
-      details: [`The first is ${reference}: ${contentFaultText(fault)}`],
+      details: [`The first damaged one is ${reference}: ${contentFaultText(fault)}`],
       [DAMAGE_ENDED_WITH_SHELL.has(next) ? 'run' : 'next']: damageNextText(next, {
         title: title(bundle),
         base,
@@ -292,7 +292,7 @@ export const IMAGE_REASONS: Entries<ImageReason | MediaReason | RuntimeReason> =
         what,
         details: [
           `The runtime does not report ${them} as pinned after ${cause.attempts} tries`,
-          `The first is ${cause.first}`,
+          `The first image is ${cause.first}`,
         ],
         next: 'Find another file of CRI-O that sets pinned_images after 99-stickpin.conf',
         also: ["The runtime's own journal may name it"],
@@ -331,7 +331,7 @@ export const IMAGE_REASONS: Entries<ImageReason | MediaReason | RuntimeReason> =
 
     says: ({ bundle, images, isMixed, first }, { title }) => ({
       what: `policy.json of this node refuses ${images} ${kindText(isMixed)} of ${title(bundle)}`,
-      details: [`First: ${first.message}`],
+      details: [`The runtime says of the first one: ${first.message}`],
       next: 'Let /etc/containers/policy.json accept them',
     }),
     remedy: (release) => `let /etc/containers/policy.json accept the images of ${release}`,

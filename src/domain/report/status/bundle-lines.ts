@@ -207,6 +207,8 @@ function loadedLine(entry: BundleAssessment, bundles: readonly BundleAssessment[
   const notes = needNotes(entry);
   if (phase === 'ready' && bundle.activatedAt === undefined) {
     const [hold, ...others] = shownHolds(entry);
+    const stuck = [hold, ...others].find((one) => one !== undefined && isStuck(one));
+    if (stuck !== undefined) return lineOfHold(entry, stuck, bundles);
     if (hold !== undefined && [hold, ...others].every(endsAlone)) {
       const says = (names: Names) => ({ what: loaded(names), next: `It waits: ${holdWords(hold, names).what}`, notes });
       return { does: 'wait', says, stick };
@@ -274,7 +276,15 @@ export function blockedLine({ observed, memory, assessment }: Snapshot): Line | 
  */
 export function heldLine(entry: BundleAssessment, bundles: KeptBundles): Line | undefined {
   const hold = reportedHold(entry);
-  if (hold === undefined) return undefined;
+  return hold && lineOfHold(entry, hold, bundles);
+}
+
+/** Whether somebody ends it who does not only activate the release. */
+function isStuck(hold: ActivationHold): boolean {
+  return hold.code !== 'engine/manual' && !endsAlone(hold);
+}
+
+function lineOfHold(entry: BundleAssessment, hold: ActivationHold, bundles: KeptBundles): Line {
   const { bundle } = entry;
   const command = `'stickpin activate ${commandNameAmong(bundle, bundles)}'`;
   const says = (names: Names) => {

@@ -40,7 +40,7 @@ describe('a bundle spread over several sticks', () => {
             !media.some(({ medium }) => medium.endsWith('/stick')) && status.includes('still lacks'),
         );
         expect(without.status).toMatch(
-          /still lacks \d layers? \(.*\)\. Plug in the stick that carries the rest\. The first is sha256:/,
+          /still lacks \d layers? \(.*\)\. Plug in the stick that carries the rest\. The first layer is sha256:/,
         );
       }
       harness.plug(volumes[order.at(-1) ?? 0] ?? '');

@@ -110,14 +110,14 @@ describe('assess: what media offer', () => {
     const held = phase({ media: [one, two], runtime: reachable({ images: [listed(referenceOf('etcd'))] }) });
     expect(held).toMatchObject({ phase: 'held', hold: 'media', reason: { code: 'bundle/blob-missing' } });
     expect(textOf(held?.reason)).toBe(
-      `ocp 4.13.7 lacks 1 blob on sdb1, sdc1. The first is ${layer('api').digest} (absent). 1/2 images are present. Plug in the stick that carries the rest, or copy the bundle again`,
+      `ocp 4.13.7 lacks 1 blob on sdb1, sdc1. The first blob is ${layer('api').digest} (absent). 1/2 images are present. Plug in the stick that carries the rest, or copy the bundle again`,
     );
   });
 
   it('does not count as missing what the runtime has already', () => {
     const volume = medium('sdb1', [found(bundle, absent('base', 'etcd', 'api'))]);
     const held = phase({ media: [volume], runtime: reachable({ images: [listed(referenceOf('etcd'))] }) });
-    expect(textOf(held?.reason)).toContain(`lacks 1 blob on sdb1. The first is ${layer('api').digest}`);
+    expect(textOf(held?.reason)).toContain(`lacks 1 blob on sdb1. The first blob is ${layer('api').digest}`);
   });
 
   it('counts an image as missing that the runtime lists and has not unpacked', () => {
@@ -201,7 +201,7 @@ describe('assess: what is degraded', () => {
     const refused = (name: string) => failure(name, { reason: { code: 'runtime/policy', message: `no ${name}` } });
     const over = { media: [stick], failures: [refused('etcd'), refused('api')] };
     expect(textOf(phase(over)?.trouble)).toBe(
-      'policy.json of this node refuses 2 images of ocp 4.13.7. First: no etcd. Let /etc/containers/policy.json accept them',
+      'policy.json of this node refuses 2 images of ocp 4.13.7. The runtime says of the first one: no etcd. Let /etc/containers/policy.json accept them',
     );
   });
 
@@ -298,7 +298,7 @@ describe('assess: a delta', () => {
     const media = [medium('sdb1', [found(delta, [...leftOut, ...absent('etcd', 'api')])])];
     const entry = judged({ media, runtime: reachable({ images: allListed(base) }) }, stored(base), stored(delta));
     expect(entry).toMatchObject({ phase: 'held', hold: 'media' });
-    expect(textOf(entry?.reason)).toMatch(/lacks 2 blobs on sdb1\. The first is sha256:[0-9a-f]{64} \(absent\)/);
+    expect(textOf(entry?.reason)).toMatch(/lacks 2 blobs on sdb1\. The first blob is sha256:[0-9a-f]{64} \(absent\)/);
   });
 });
 
@@ -313,7 +313,7 @@ describe('assess: images that a complete release has lost', () => {
     const first5 = [0, 1, 2, 3, 4].map((index) => referenceOf(`image-${index}`)).join(', ');
     const degraded = {
       code: 'engine/image-missing',
-      message: `8 of 8 images of ocp 4.13.7 are missing. They are ${first5} and 3 more. Plug in the stick of ocp 4.13.7`,
+      message: `8 of 8 images of ocp 4.13.7 are missing. The missing ones are ${first5} and 3 more. Plug in the stick of ocp 4.13.7`,
     };
     expect(told(judged({}, entry({})))).toMatchObject({ phase: 'held', degraded });
     expect(told(judged({}, entry({ activatedAt: NOON })))).toMatchObject({ phase: 'activated', degraded });

@@ -56,7 +56,7 @@ describe('an artifact whose manifest or config is lost on this node', () => {
   ])('is reported, since no medium is there, and waits for one: %s', (_what, digest) => {
     const localBlobs = without(digest);
     expect(textOf(seen({ localBlobs }, active)?.degraded)).toContain(
-      `1 of 2 images and artifacts of ocp 4.13.7 is missing. It is ${small.reference}. Plug in the stick of ocp 4.13.7`,
+      `1 of 2 images and artifacts of ocp 4.13.7 is missing. The missing one is ${small.reference}. Plug in the stick of ocp 4.13.7`,
     );
     expect(seen({ localBlobs })).toMatchObject({ phase: 'held', hold: 'media', reason: { code: 'engine/no-source' } });
     expect(seen({ localBlobs, media: [stick] })).toMatchObject({ phase: 'preloading' });
@@ -144,7 +144,7 @@ describe('artifacts in CRI-O', () => {
     const failures = [refused('small', small.reference), refused('large', artifactOf('large').reference)];
     const scene = observation({ runtime, localBlobs: artifactBlobs(two), failures });
     const snapshot = snapshotOf(scene, [stored(two, { readyAt: NOON, activatedAt: NOON })]);
-    const text = 'policy.json of this node refuses 2 images and artifacts of ocp 4.13.7. First: no small.';
+    const text = 'policy.json of this node refuses 2 images and artifacts of ocp 4.13.7. The runtime says of the first one: no small.';
     expect(textOf(snapshot.assessment.bundles[0]?.degraded)).toContain(text);
     const events = (seen: Snapshot) => new Refusals().eventsOf(seen).map(({ message }) => message);
     expect(events(snapshot)).toEqual([expect.stringContaining(text)]);

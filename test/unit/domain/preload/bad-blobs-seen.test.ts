@@ -129,7 +129,7 @@ describe('a release that can not be completed from what was seen', () => {
     const { first } = look({}, known({ digest: etcdLayer, why: 'absent', medium: 'sdb1' }));
     expect(first?.reason && shownReason(first.reason)).toEqual({
       code: 'bundle/blob-missing',
-      message: `ocp 4.13.7 still lacks 1 layer (10 MiB). The first is ${etcdLayer}. 1/2 images are present. Plug in the stick that carries the rest`,
+      message: `ocp 4.13.7 still lacks 1 layer (10 MiB). The first layer is ${etcdLayer}. 1/2 images are present. Plug in the stick that carries the rest`,
     });
   });
 

@@ -1,48 +1,23 @@
 import fc, { type Arbitrary } from 'fast-check';
 import { describe, expect, it, test } from 'vitest';
 import type { Reason } from '../../../../src/domain/model/reason.ts';
-import { remedyFor } from '../../../../src/domain/report/codes.ts';
 import type { Conclusion } from '../../../../src/domain/report/entries.ts';
 import { headOf, statusText, textAtNode } from '../../../../src/domain/report/line.ts';
-import { reasonLine, reasonText } from '../../../../src/domain/report/reasons/reason-text.ts';
+import { reasonLine } from '../../../../src/domain/report/reasons/reason-text.ts';
 import { cutAtWord } from '../../../../src/platform/plain-text.ts';
 import { EVERY_REASON } from '../../../support/report/every-reason.ts';
-import { REASON_SAMPLES } from '../../../support/report/reason-samples.ts';
-
-/** The message of a reason, its STATUS line, and what somebody without a shell sees. */
-function formsOf(reason: Reason): string[] {
-  const line = reasonLine(reason);
-  return [`  ${reasonText(reason)}`, `  STATUS: ${statusText(line)}`, `  At the node: ${textAtNode(line)}`];
-}
-
-it('every reason has the sentences of golden/reasons.txt: its message, in a STATUS line, and at the node', async () => {
-  const blocks = Object.entries(REASON_SAMPLES).map(([code, samples]) => {
-    const forms = samples.map((data) => formsOf({ code, data } as Reason).join('\n'));
-    const remedy = remedyFor(code, 'ocp@4.13.7');
-    return [code, ...forms, `  What to do: ${remedy ?? 'nothing'}`, ''].join('\n');
-  });
-  await expect(blocks.join('\n')).toMatchFileSnapshot('golden/reasons.txt');
-});
 
 describe('the line about a reason', () => {
-  it.each(Object.keys(EVERY_REASON) as Conclusion['code'][])(
-    '%s: says what is wrong first in STATUS, and has no command at the node',
-    (code) => {
-      const { data, says }: { data: Arbitrary<unknown>; says: RegExp } = EVERY_REASON[code];
-      fc.assert(
-        fc.property(data, (values) => {
-          const line = reasonLine({ code, data: values } as Reason);
-          const status = statusText(line);
-          expect(status.length).toBeLessThanOrEqual(200);
-          expect(status.slice(headOf(line).length).slice(0, 80)).toMatch(says);
-          expect(status).toMatch(/[.…]$/);
-          const screen = textAtNode(line);
-          expect(screen).not.toMatch(/'(?:sudo )?(?:stickpin|systemctl|journalctl|crio|kubectl) /);
-          expect(screen).toMatch(/^\S.*[.!?]$/);
-        }),
-      );
-    },
-  );
+  it.each(Object.keys(EVERY_REASON) as Conclusion['code'][])('%s: says what is wrong first in STATUS', (code) => {
+    const { data, says }: { data: Arbitrary<unknown>; says: RegExp } = EVERY_REASON[code];
+    fc.assert(
+      fc.property(data, (values) => {
+        const line = reasonLine({ code, data: values } as Reason);
+        const status = statusText(line);
+        expect(status.slice(headOf(line).length).slice(0, 80)).toMatch(says);
+      }),
+    );
+  });
 
   it('has what an adapter says, cut at a word where that is too long, and the meaning of its code at the node', () => {
     const line = (message: string) => reasonLine({ code: 'runtime/pull-failed', message });

@@ -240,7 +240,7 @@ describe('labelsOf', () => {
 describe('healthOf', () => {
   const degraded = ownBundle({ conditions: [verdict('Degraded', 'True')] });
   const gone =
-    'worker-1 stopped giving ocp 4.13.7 (0/2 images). It continues when a node has it: plug its stick into any node.';
+    'worker-1 stopped giving ocp 4.13.7 (0/2 images). It continues when a node has it again; if none has it, plug its stick into any node.';
   const lost = ownBundle({ phase: 'preloading', reason: { code: 'engine/no-source', message: gone } });
   const waits = { code: 'media/peer-waited-for', message: 'place 2' };
   const queued = ownBundle({ phase: 'held', hold: 'media', reason: waits });

@@ -1,8 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { ActivationHold } from '../../../../../src/domain/activation/gates.ts';
 import { PHASES } from '../../../../../src/domain/model/condition.ts';
-import { remedyFor } from '../../../../../src/domain/report/codes.ts';
-import { holdMessage } from '../../../../../src/domain/report/hold-text.ts';
 import { statusText } from '../../../../../src/domain/report/line.ts';
 import { heldLine } from '../../../../../src/domain/report/status/bundle-lines.ts';
 import { type StickUse, settled } from '../../../../../src/domain/report/status/stick-use.ts';
@@ -15,7 +13,7 @@ import {
   stored,
   verified,
 } from '../../../../support/daemon/scenario.ts';
-import { EVERY_HOLD, USUAL_HOLDS } from '../../../../support/report/every-hold.ts';
+import { EVERY_HOLD } from '../../../../support/report/every-hold.ts';
 
 function entryOf(bundle = stored(verified(), { readyAt: NOON })) {
   const { first } = judge(observation({ runtime: reachable({ images: allListed(bundle) }) }), [bundle]);
@@ -30,17 +28,6 @@ function lineOf(entry: Parameters<typeof heldLine>[0], use: StickUse = 'none'): 
 }
 
 const REPORTED = EVERY_HOLD.filter(({ hold }) => lineOf({ ...entryOf(), holds: [hold] }) !== undefined);
-
-it('every hold has the texts of golden/holds.txt: its clause, the STATUS line, and what to do', async () => {
-  const blocks = [...new Set(USUAL_HOLDS.map(({ code }) => code))].map((code) => {
-    const forms = USUAL_HOLDS.filter((one) => one.code === code).flatMap(({ hold }) => [
-      `  ${holdMessage(hold)}`,
-      `  STATUS: ${lineOf({ ...entryOf(), holds: [hold] }) ?? 'nothing'}`,
-    ]);
-    return [code, ...forms, `  What to do: ${remedyFor(code, 'ocp@4.13.7') ?? 'nothing'}`, ''].join('\n');
-  });
-  await expect(blocks.join('\n')).toMatchFileSnapshot('../golden/holds.txt');
-});
 
 describe('the line about a release that is ready and held', () => {
   it.each(REPORTED)('$code ($index) has at most 200 characters and says why in the first 80', ({ hold }) => {
