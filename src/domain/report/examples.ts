@@ -41,7 +41,7 @@ export const EXAMPLES: Readonly<Record<string, string>> = {
   'A-05': "It is not activated: the current release 4.13.6 is a dead end (etcd). Release ocp@4.13.7 says so.",
   'A-06': "It is not activated: its rule \"rollout\" allows it on this node from 2026-03-10T12:00:00Z. This node's clock is not synchronised. The wariness of this node is 0.5.",
   'A-07': "It is not activated: its end of life was on 2026-01-01T00:00:00+00:00. Its rule \"endOfLife\" says so. This node's clock is not synchronised.",
-  'A-08': "It is not activated: it waits for the next window, which opens on Tue 2026-03-10 09:00 (America/Argentina/ComodRivadavia). The window closes on Tue 2026-03-10 10:00. This node's clock is not synchronised.",
+  'A-08': "It is not activated: it waits for the next window, Tue 2026-03-10 09:00 (America/Argentina/ComodRivadavia). The window closes on Tue 2026-03-10 10:00. This node's clock is not synchronised.",
   'A-09': "It is not activated: the clock of this node is wrong: it shows a time before 2026-03-10T12:00:00Z. stickpin was built at that time. Until then the windows of this node and its rollout and its end of life can't be judged. Set the clock.",
   'A-10': "It is not activated: it was rolled back on this node.",
   'A-11': "It is not activated: 4.13.8 is activated next. This release is then skipped.",

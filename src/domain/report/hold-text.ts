@@ -25,6 +25,11 @@ export function holdMessage(hold: WithoutGate<ActivationHold>): string {
   return messageOf(holdWords(hold));
 }
 
+/** As {@link holdMessage}. */
+function messageOfAll(holds: readonly RuleHold[]): string {
+  return joined(holds.map((hold, at) => (at === 0 ? holdMessage(hold) : capital(holdMessage(hold)))));
+}
+
 /** What a person does about it, without the stick of its release. */
 export function doesAboutHold(hold: ActivationHold): Does {
   return holdWords(hold, BRIEF).does ?? (endsAlone(hold) ? 'wait' : doesAbout(hold.code));
@@ -45,7 +50,10 @@ export function whyHeld(holds: readonly RuleHold[]): string {
 }
 
 export function confirmationMessage({ payload }: Pick<StoredBundle, 'payload'>, holds: readonly RuleHold[]): string {
-  return `the activation of ${bundleTitle(payload)} is held: ${whyHeld(holds)}; it is activated after a confirmation only`;
+  return joined([
+    `the activation of ${bundleTitle(payload)} is held: ${messageOfAll(holds)}`,
+    'It is activated after a confirmation only',
+  ]);
 }
 
 /** Undefined when no rule holds it. `holds`: all. */
@@ -53,13 +61,13 @@ export function ruleReason(
   { payload }: Pick<StoredBundle, 'payload'>,
   holds: readonly ActivationHold[],
 ): ShownReason | undefined {
-  const [first, ...others] = holds.filter(isRuleHold);
+  const rules = holds.filter(isRuleHold);
+  const [first] = rules;
   if (first === undefined) return undefined;
   const isAutomatic = holds.every(({ releasedBy }) => releasedBy !== 'person');
   const head = isAutomatic ? 'It is not activated yet' : 'It is not activated automatically';
   const message = joined([
-    `${head}: ${holdMessage(first)}`,
-    ...others.map((hold) => capital(holdMessage(hold))),
+    `${head}: ${messageOfAll(rules)}`,
     isAutomatic ? 'It is activated automatically when nothing holds it any more' : undefined,
     `To activate it anyway, run 'stickpin activate ${bundleName(payload)}' and confirm`,
   ]);

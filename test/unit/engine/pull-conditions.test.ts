@@ -123,7 +123,7 @@ describe('update.pulls_from_elsewhere = "hold"', () => {
     const [held] = node.engine.report()?.bundles ?? [];
     expect(held?.activationHolds?.[0]).toMatchObject({ code: 'engine/pulls-from-elsewhere', releasedBy: 'event' });
     expect(() => node.engine.activateOverride({ bundle: 'ocp@4.13.7' })).toThrow(
-      'quay.io/x/y:1 would still come from elsewhere (Pod b, container c), and update.pulls_from_elsewhere is "hold"',
+      'quay.io/x/y:1 would still come from elsewhere. It is used by Pod b, container c. The setting update.pulls_from_elsewhere is "hold"',
     );
     node.runtime.askedFor = [{ usedBy: 'Pod b, container c', image: TAG }];
     await node.clock.advance(91_000);

@@ -138,7 +138,7 @@ describe('a release whose activation its rules hold', () => {
     await start();
     node.clockSynchronised = async () => false;
     await plug('sdb1', release(7, rollout(MINUTE)));
-    expect(entry('4.13.7')?.reason?.message).toContain("by this node's clock, which is not synchronised");
+    expect(entry('4.13.7')?.reason?.message).toContain("This node's clock is not synchronised");
     await node.clock.advance(MINUTE);
     expect(phases()).toEqual({ '4.13.7': 'activated' });
   });
@@ -152,10 +152,10 @@ describe('a release whose activation its rules hold', () => {
     expect(phases()).toEqual({ '4.13.7': 'ready', '4.13.1': 'activated' });
     expect(entry('4.13.7')?.reason).toEqual({
       code: 'clock',
-      message: `It is not activated yet: the clock of this node is wrong, set it: it shows a time before 2026-03-01T08:00:00Z, when a bundle of its stream was made; until then its rollout can't be judged. It is activated automatically when nothing holds it any more. To activate it anyway, run 'stickpin activate ocp@4.13.7' and confirm`,
+      message: `It is not activated yet: the clock of this node is wrong: it shows a time before 2026-03-01T08:00:00Z. A bundle of its stream was made at that time. Until then its rollout can't be judged. Set the clock. It is activated automatically when nothing holds it any more. To activate it anyway, run 'stickpin activate ocp@4.13.7' and confirm`,
     });
     expect(node.statuses.at(-1)).toContain(
-      'the clock of this node is wrong, set it: it shows a time before 2026-03-01T08:00:00Z.',
+      'the clock of this node is wrong: it shows a time before 2026-03-01T08:00:00Z.',
     );
     node.clock.jump(NOON);
     await node.clock.advance(30_000);
@@ -168,7 +168,7 @@ describe('a release whose activation its rules hold', () => {
     await plug('sdb1', release(7, { update: { ...rollout(24 * 60 * MINUTE).update, endOfLife: at(NOON - 1) } }));
     expect(entry('4.13.7')?.activationHolds).toMatchObject([{ gate: 'clock', code: 'clock', releasedBy: 'event' }]);
     expect(() => node.engine.activate({ bundle: 'ocp@4.13.7' })).toThrow(
-      /it shows a time before 2026-03-10T13:00:00Z, when stickpin was built; until then its rollout and its end of life can't be judged/,
+      /it shows a time before 2026-03-10T13:00:00Z\. stickpin was built at that time\. Until then its rollout and its end of life can't be judged/,
     );
     node.engine.activateOverride({ bundle: 'ocp@4.13.7' });
     await node.clock.advance(0);

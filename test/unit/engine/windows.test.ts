@@ -70,7 +70,7 @@ describe('update.strategy', () => {
       `REMOVE THE STICK (A-08): ocp 4.13.7 is loaded, not activated: it waits for the next window, Tue 2026-03-10 14:00 (UTC). It is activated automatically; to do it now: 'stickpin activate ocp@4.13.7'.`,
     );
     expect(entry()?.reason?.message).toBe(
-      `It is not activated yet: it waits for the next window, Tue 2026-03-10 14:00 (UTC), until Tue 2026-03-10 15:00. It is activated automatically when nothing holds it any more. To activate it anyway, run 'stickpin activate ocp@4.13.7' and confirm`,
+      `It is not activated yet: it waits for the next window, Tue 2026-03-10 14:00 (UTC). The window closes on Tue 2026-03-10 15:00. It is activated automatically when nothing holds it any more. To activate it anyway, run 'stickpin activate ocp@4.13.7' and confirm`,
     );
     await node.clock.advance(2 * HOUR - 1);
     expect(entry()?.phase).toBe('ready');
@@ -82,7 +82,9 @@ describe('update.strategy', () => {
     await start({ strategy: 'window', windows: [AFTERNOON], time_zone: 'localtime' });
     node.facts = { ...node.facts, timeZone: 'America/Sao_Paulo' };
     await plug(verified());
-    expect(entry()?.reason?.message).toContain('Tue 2026-03-10 14:00 (America/Sao_Paulo), until Tue 2026-03-10 15:00');
+    expect(entry()?.reason?.message).toContain(
+      'Tue 2026-03-10 14:00 (America/Sao_Paulo). The window closes on Tue 2026-03-10 15:00',
+    );
     expect(entry()?.activationHolds).toMatchObject([{ until: '2026-03-10T17:00:00.000Z' }]);
   });
 
@@ -92,7 +94,9 @@ describe('update.strategy', () => {
       await start({ strategy: 'window', windows: [AFTERNOON], time_zone: 'localtime' });
       node.facts = { ...node.facts, timeZone };
       await plug(verified());
-      expect(entry()?.reason?.message).toContain('Tue 2026-03-10 14:00 (UTC), until Tue 2026-03-10 15:00');
+      expect(entry()?.reason?.message).toContain(
+        'Tue 2026-03-10 14:00 (UTC). The window closes on Tue 2026-03-10 15:00',
+      );
     },
   );
 
@@ -146,10 +150,10 @@ describe('update.strategy', () => {
     await node.clock.advance(2 * HOUR);
     expect(entry()).toMatchObject({ phase: 'ready', reason: { code: 'clock' } });
     expect(node.statuses.at(-1)).toContain(
-      'the clock of this node is wrong, set it: it shows a time before 2026-03-11T12:00:00Z',
+      'the clock of this node is wrong: it shows a time before 2026-03-11T12:00:00Z',
     );
     expect(entry()?.reason?.message).toContain(
-      "the clock of this node is wrong, set it: it shows a time before 2026-03-11T12:00:00Z, when stickpin was built; until then the windows of this node can't be judged",
+      "the clock of this node is wrong: it shows a time before 2026-03-11T12:00:00Z. stickpin was built at that time. Until then the windows of this node can't be judged",
     );
   });
 
@@ -179,7 +183,7 @@ describe('update.strategy', () => {
       "this node's synchronised clock is over 24 h behind a bundle made on 2026-03-12T12:00:00Z",
     );
     expect(() => node.engine.activate({ bundle: 'ocp@4.13.7' })).toThrow(
-      /of the same stream: one of them is wrong\. Check what the clock is synchronised with/,
+      /of the same stream, so one of the two clocks is wrong\. .*Check what the clock is synchronised with/,
     );
   });
 
@@ -245,7 +249,7 @@ describe('update.strategy', () => {
     await node.clock.advance(24 * HOUR);
     expect(entry()).toMatchObject({ phase: 'ready', activationHolds: [{ gate: 'schedule', code: 'engine/manual' }] });
     expect(entry()?.activationHolds?.[0]?.message).toBe(
-      'the setting update.strategy is "manual" on this node: an administrator activates it',
+      'the setting update.strategy is "manual" on this node. An administrator activates it',
     );
     expect(node.statuses.at(-1)).toContain("To activate it: 'stickpin activate ocp@4.13.7'.");
     node.engine.activate({ bundle: 'ocp@4.13.7' });
@@ -282,7 +286,7 @@ describe('a rollout', () => {
     node.facts = { ...node.facts, machineId: undefined };
     await plug(release);
     expect(entry()?.reason?.message).toContain(
-      'on this node from 2026-03-10T13:40:00Z (wariness 1, since /etc/machine-id has no usable id; the setting update.rollout_wariness replaces it)',
+      'on this node from 2026-03-10T13:40:00Z. The wariness of this node is 1. It is that of a node whose /etc/machine-id has no usable id: set update.rollout_wariness to another one',
     );
     await node.clock.advance(100 * MINUTE);
     expect(entry()?.phase).toBe('activated');
@@ -297,7 +301,7 @@ describe('a rollout', () => {
       activationHolds: [{ code: 'rule/rollout', releasedBy: 'person' }],
     });
     expect(entry()?.reason?.message).toContain(
-      'is for 10 % of the nodes, and this node is not one of them (wariness 0.5)',
+      'is for 10 % of the nodes, and this node is not one of them. The wariness of this node is 0.5',
     );
   });
 });

@@ -304,7 +304,7 @@ function windowWords({ opensAt, closesAt, timeZone, ...clock }: HoldData<'window
       ? 'The window has no end within weeks'
       : `The window closes on ${wallText(closesAt, timeZone)}`;
   return {
-    what: `it waits for the next window, which opens on ${wallText(opensAt, timeZone)} (${timeZone})`,
+    what: `it waits for the next window, ${wallText(opensAt, timeZone)} (${timeZone})`,
     details: [end, ...doubt(clock)],
   };
 }
@@ -344,11 +344,13 @@ function hookWords(data: HoldData<'hook'>): Said {
       return { what: `hook before-activate (${unit}) must succeed first` };
     case 'end':
       return { what: `hook before-activate (${unit}) runs and must succeed first` };
-    case 'retry':
+    case 'retry': {
+      const why = hookFailureText(unit, data.why);
       return {
         what: `hook before-activate failed ${data.attempts === 1 ? 'once' : `${data.attempts} times`}`,
-        run: capital(hookFailureText(unit, data.why)),
+        run: why.startsWith(unit) ? why : capital(why),
       };
+    }
     default:
       return assertNever(data);
   }

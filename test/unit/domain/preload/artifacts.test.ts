@@ -144,7 +144,8 @@ describe('artifacts in CRI-O', () => {
     const failures = [refused('small', small.reference), refused('large', artifactOf('large').reference)];
     const scene = observation({ runtime, localBlobs: artifactBlobs(two), failures });
     const snapshot = snapshotOf(scene, [stored(two, { readyAt: NOON, activatedAt: NOON })]);
-    const text = 'policy.json of this node refuses 2 images and artifacts of ocp 4.13.7. The runtime says of the first one: no small.';
+    const text =
+      'policy.json of this node refuses 2 images and artifacts of ocp 4.13.7. The runtime says of the first one: no small.';
     expect(textOf(snapshot.assessment.bundles[0]?.degraded)).toContain(text);
     const events = (seen: Snapshot) => new Refusals().eventsOf(seen).map(({ message }) => message);
     expect(events(snapshot)).toEqual([expect.stringContaining(text)]);

@@ -129,7 +129,7 @@ describe('rules that hold an activation', () => {
       message: `It is not activated automatically: its rule "from" needs >=99.0.0, and the current release is 4.13.6. To activate it anyway, run 'stickpin activate ocp@4.13.7' and confirm`,
     });
     expect(confirmationMessage(bundle, holds)).toBe(
-      `the activation of ocp 4.13.7 is held: its rule "from" needs >=99.0.0, and the current release is 4.13.6; it is activated after a confirmation only`,
+      `the activation of ocp 4.13.7 is held: its rule "from" needs >=99.0.0, and the current release is 4.13.6. It is activated after a confirmation only`,
     );
     expect(ruleReason(bundle, [])).toBeUndefined();
   });
