@@ -42,7 +42,7 @@ function judged(scene: Scene, marks: { readonly readyAt?: number } = {}): Snapsh
   return { observed: scene, memory: scene, assessment };
 }
 
-export function snapshotOf(subject: Subject): Snapshot {
+function snapshotOf(subject: Subject): Snapshot {
   switch (subject.kind) {
     case 'hold': {
       const runtime = reachable({ images: allListed(RELEASE) });
