@@ -3,7 +3,7 @@ import type { RunningTask } from '../../domain/state/memory.ts';
 import type { StoredBundle } from '../../domain/state/state.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { retryOf, type TaskEnd } from '../tasks/tasks.ts';
-import { type EffectContext, type Executors, storedBundle } from './executor.ts';
+import { decidedBundle, type EffectContext, type Executors, storedBundle } from './executor.ts';
 import { forgetExecutors } from './forget-effects.ts';
 import { contentExecutors, pinExecutors } from './image-effects.ts';
 import { adoptionExecutors, mediaExecutors } from './media-effects.ts';
@@ -40,9 +40,11 @@ export class Effects {
    */
   start(task: RunningTask, assessment: Assessment): void {
     const { store, tasks } = this.context;
-    const bundle = storedBundle(store, task.bundleId);
+    const isPull = task.kind === 'pull';
+    // A queued pull starts without a round.
+    const bundle = isPull ? storedBundle(store, task.bundleId) : decidedBundle(store, task.bundleId, assessment);
     // A round that waited for the disk may have decided before the cancellation.
-    if (bundle === undefined || (task.kind === 'pull' && bundle.cancelled !== undefined)) return;
+    if (bundle === undefined || (isPull && bundle.cancelled !== undefined)) return;
     tasks.start(task, async (signal) => {
       try {
         await store.settled(signal);

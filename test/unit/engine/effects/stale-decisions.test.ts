@@ -121,6 +121,21 @@ it('does not heal an image that a container uses since the decision', async () =
   expect(removed()).toEqual([`remove image ${referenceOf('etcd-2')}`]);
 });
 
+it('does not activate a release that was unpinned since the decision', async () => {
+  const next = stored(release(4), { readyAt: 1 });
+  createNode([...kept, next], {}, () => undefined);
+  let isUnpinned = false;
+  node.store.settled = async () => {
+    if (isUnpinned || node.store.rows.every(({ kind }) => kind !== 'bundleReady')) return;
+    isUnpinned = true;
+    node.store.change(next.bundleId, { retiredAt: node.clock.now() });
+  };
+  await node.start();
+  await node.clock.advance(MINUTE);
+  expect(isUnpinned).toBe(true);
+  expect(node.store.load().bundles.at(-1)?.activatedAt).toBeUndefined();
+});
+
 it('does not retire a release whose activation a person asked for since the decision', async () => {
   createNode([proven(1), ...kept], { lifecycle: { ...POLICY.lifecycle, keep: 2 } }, () => undefined);
   let isAsked = false;
