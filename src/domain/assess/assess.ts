@@ -87,7 +87,7 @@ export function assess(observed: Observed, memory: Memory, recorded: Stored, pol
   const shares = assessShares(releases, { observed, policy, isTrusted: trustNow(observed, stored, policy) });
   const context = { observed, memory, stored, policy, found, images, presentLayers, supply, paths, shares };
   const assessed = releases.map((bundle) => assessBundle(bundle, context));
-  const { bundles: ordered, next } = assessOrder(assessed, unknown.adoptions, paths, policy);
+  const { bundles: ordered, next } = assessOrder(assessed, unknown.adoptions, paths, policy, memory.hooks);
   const whole = wholeReleases(ordered, memory.contentChecks);
   const tags = assessTags(ordered, observed, memory, { ...stored, whole }, policy);
   const damaged = damagedFrom(observed, memory, ordered, supply, policy);
