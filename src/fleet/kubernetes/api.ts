@@ -210,12 +210,16 @@ function refusalOf(
   answer: unknown,
 ): KubernetesError {
   const { message, details } = readStatus(answer);
-  const seconds = Number(headers['retry-after'] ?? details?.retryAfterSeconds ?? Number.NaN);
-  const isUsable = Number.isFinite(seconds) && seconds >= 0;
   const why = message === '' ? '' : `: ${clip(oneLine(message), MESSAGE_CHARACTERS)}`;
   return kubernetesError(codeOf(code), `${request.method} ${request.path} was refused with status ${code}${why}`, {
-    ...(isUsable && { retryAfterMs: Math.min(seconds, LONGEST_WAIT_S) * 1_000 }),
+    ...retryAfter(headers['retry-after'] ?? details?.retryAfterSeconds),
   });
+}
+
+/** A date in the header counts as absent. */
+function retryAfter(value: string | number = Number.NaN): { readonly retryAfterMs?: number } {
+  const seconds = Number(value);
+  return seconds >= 0 ? { retryAfterMs: Math.min(seconds, LONGEST_WAIT_S) * 1_000 } : {};
 }
 
 /**
@@ -226,9 +230,10 @@ const NO_BOOKMARKS = 'RequestWatchProgress';
 
 /** The object of an event `ERROR` is a `Status`. */
 export function watchErrorOf(path: string, object: unknown): KubernetesError {
-  const { message, code = 500 } = readStatus(object);
+  const { message, code = 500, details } = readStatus(object);
   const text = `the watch of ${path} ended with status ${code}: ${clip(oneLine(message), MESSAGE_CHARACTERS)}`;
-  return kubernetesError(message.includes(NO_BOOKMARKS) ? 'kubernetes/no-bookmarks' : codeOf(code), text);
+  const kind = message.includes(NO_BOOKMARKS) ? 'kubernetes/no-bookmarks' : codeOf(code);
+  return kubernetesError(kind, text, retryAfter(details?.retryAfterSeconds));
 }
 
 function readStatus(answer: unknown): Partial<v.InferOutput<typeof status>> & { readonly message: string } {

@@ -43,7 +43,7 @@ const WATCH_MS = 300_000;
 /** Of the own Node only; then all nodes are tried again. */
 const OWN_WATCH_MS = 30_000;
 
-/** A watch that ends with an error after this time has worked. */
+/** A watch that ends after this time has worked. */
 const STEADY_MS = 30_000;
 
 /** An API server that starts refuses what rules allow until it has read them. */
@@ -104,6 +104,8 @@ export class KubernetesCluster extends Observable implements Cluster {
   private hiddenMs: number | undefined;
   /** Some API servers end each watch that requests bookmarks. */
   private hasBookmarks = true;
+  /** Watches in a row that ended at once. */
+  private brief = 0;
   private isNeeded = true;
   private wantedKeys: Keys;
   private keys: Keys;
@@ -297,7 +299,8 @@ export class KubernetesCluster extends Observable implements Cluster {
       this.endUnwatched();
       const lastedMs = clock.monotonic() - beganAt;
       const isShort = lastedMs < Math.min(forMs, WATCH_MS) / 2 && !this.waking.signal.aborted;
-      if (isShort) await clock.sleep(backoffMs(1, undefined, random()), signal);
+      this.brief = isShort && lastedMs < STEADY_MS ? this.brief + 1 : 0;
+      if (isShort) await clock.sleep(backoffMs(Math.max(1, this.brief), undefined, random()), signal);
       if (scope === 'all' && !this.isNeeded) this.planList();
       if (scope !== 'all' || !this.isNeeded || this.lacksKeys() || (position.keys && !this.wantedKeys)) return;
       await this.readOwnNode(signal);
@@ -328,6 +331,8 @@ export class KubernetesCluster extends Observable implements Cluster {
 
   /** Reads one Node after the other: only a new node, or one with another address, is not known. */
   private async meetCallers(signal: AbortSignal): Promise<void> {
+    const { clock, random } = this.options;
+    let failures = 0;
     while (!signal.aborted) {
       const [name] = this.callers;
       if (name === undefined) {
@@ -335,8 +340,10 @@ export class KubernetesCluster extends Observable implements Cluster {
         continue;
       }
       this.callers.delete(name);
-      await this.readCaller(name, signal).catch(() => undefined);
-      await this.options.clock.sleep(MEET_MS, signal).catch(() => undefined);
+      const error: unknown = await this.readCaller(name, signal).catch((thrown: unknown) => thrown);
+      const isGone = error === undefined || isKubernetesError(error, 'kubernetes/not-found');
+      failures = isGone ? 0 : failures + 1;
+      await clock.sleep(isGone ? MEET_MS : backoffMs(failures, error, random()), signal).catch(() => undefined);
     }
   }
 

@@ -4,6 +4,7 @@ import { KubernetesApi } from '../../../src/fleet/kubernetes/api.ts';
 import { readCredentials } from '../../../src/fleet/kubernetes/credentials.ts';
 import { KubernetesCluster } from '../../../src/fleet/kubernetes/kubernetes-cluster.ts';
 import { servesAnnotation } from '../../../src/fleet/publish/own-report.ts';
+import type { Clock } from '../../../src/platform/clock.ts';
 import { digestOf } from '../../../src/platform/digest.ts';
 import { eventually } from '../../support/eventually.ts';
 import { createAuthority } from '../../support/fleet/authority.ts';
@@ -20,10 +21,13 @@ let test: TestCluster;
 let log: RecordingLog;
 let cluster: KubernetesCluster;
 let stop: () => Promise<void>;
+/** Pauses of a second or nearly one, in milliseconds. */
+let pauses: number[];
 
 beforeEach(async () => {
   test = await startTestCluster();
   log = createRecordingLog();
+  pauses = [];
   stop = async () => undefined;
 });
 afterEach(async () => {
@@ -34,7 +38,12 @@ afterEach(async () => {
 function start(): void {
   const kubeconfig = test.kubeconfigOf('n1', test.authority.node('n1'));
   const api = new KubernetesApi((signal) => readCredentials(kubeconfig, signal));
-  cluster = new KubernetesCluster({ api, hostname: 'other', clock: fastClock(100), random: () => 0.5, log });
+  const fast = fastClock(100);
+  const sleep: Clock['sleep'] = (ms, signal) => {
+    pauses.push(ms);
+    return fast.sleep(ms, signal);
+  };
+  cluster = new KubernetesCluster({ api, hostname: 'other', clock: { ...fast, sleep }, random: () => 0.5, log });
   const stopping = new AbortController();
   const running = cluster.run(stopping.signal);
   stop = async () => {
@@ -165,6 +174,65 @@ describe.runIf(have('openssl'))('with the ClusterRole of fleet.yaml', () => {
     test.server.bookmark();
     await eventually(() => expect(cluster.trouble()).toBeUndefined());
     expect(levels()).toEqual(['warn', 'info']);
+  });
+
+  const cutLine = '{"type":"MODIFIED","object":{"met';
+  // After the first watch, which ends without a fault.
+  const [atEnds, atFaults] = [
+    [1_500, 3_000, 6_000, 12_000],
+    [750, 1_500, 3_000, 6_000, 12_000],
+  ];
+  it.each<[string, Fault, readonly number[]]>([
+    ['an end at once', { code: 200, body: '' }, atEnds],
+    ['an end within a line', { code: 200, body: cutLine }, atEnds],
+    ['a cut within a line', { code: 200, body: cutLine, headers: { 'content-length': '999' } }, atFaults],
+    ['a cut', { code: 0 }, atFaults],
+    ['500', { code: 500 }, atFaults],
+  ])('begins a watch again less and less often after %s, and misses nothing', async (_, fault, expected) => {
+    pauses = [];
+    test.server.fail((line) => (WATCHES.test(line) ? fault : undefined));
+    test.server.endWatches();
+    await eventually(() => expect(pauses.length).toBeGreaterThan(expected.length), 20_000);
+    expect(pauses.slice(1, expected.length + 1)).toEqual(expected);
+    test.server.addNode('n4', '10.0.0.4');
+    test.server.fail(undefined);
+    await eventually(() => expect(names()).toEqual(['n1', 'n2', 'n3', 'n4']), 20_000);
+    await eventually(() => {
+      test.server.bookmark();
+      expect(cluster.trouble()).toBeUndefined();
+    });
+  });
+
+  it('begins a watch again at once that a proxy ends now and then', async () => {
+    pauses = [];
+    for (let ends = 1; ends <= 3; ends += 1) {
+      const sinceMs = performance.now();
+      // 40 s of this clock.
+      await eventually(() => expect(performance.now() - sinceMs).toBeGreaterThan(400));
+      test.server.endWatches();
+      await eventually(() => expect(pauses).toEqual(Array.from({ length: ends }, () => 750)));
+      await eventually(() => expect(test.server.watches()).toBe(1));
+    }
+  });
+
+  it.each<[string, Fault, readonly number[]]>([
+    ['500', { code: 500 }, [750, 1_500, 3_000, 6_000, 12_000]],
+    ['401', { code: 401 }, [750, 1_500, 3_000, 6_000, 12_000]],
+    ['429', { code: 429, headers: { 'retry-after': '7' } }, [7_350, 7_350, 7_350, 7_350, 12_000]],
+  ])('pauses as it must while all is answered with %s', async (_, fault, expected) => {
+    pauses = [];
+    test.server.fail(fault);
+    test.server.endWatches();
+    await eventually(() => expect(pauses.length).toBeGreaterThan(expected.length), 20_000);
+    // The first one is about the watch that ended.
+    expect(pauses.slice(1, expected.length + 1)).toEqual(expected);
+  });
+
+  it('pauses for as long as an ERROR event says', async () => {
+    pauses = [];
+    test.server.endWatches(statusOf(429, 'TooManyRequests', 'too many', { retryAfterSeconds: 20 }));
+    await eventually(() => expect(test.server.watches()).toBe(1));
+    expect(pauses).toEqual([21_000]);
   });
 
   it('reads a long list, which the server compresses', async () => {
@@ -337,6 +405,15 @@ describe.runIf(have('openssl'))('while nobody needs other nodes', () => {
     await eventually(() => expect(names()).toContain('n4'));
     await eventually(() => expect(test.server.seen.slice(before)).toHaveLength(2));
     expect(names()).not.toContain('gone');
+  });
+
+  it('pauses as it must while the Nodes of those that call are refused', async () => {
+    pauses = [];
+    test.server.fail((line) =>
+      /nodes\/n[45]/.test(line) ? { code: 429, headers: { 'retry-after': '7' } } : undefined,
+    );
+    for (const name of ['n4', 'n5']) cluster.meet(name);
+    await eventually(() => expect(pauses).toEqual([7_350, 7_350]));
   });
 
   it('says that the API server is away, and reads all once it is back and they are needed', async () => {
