@@ -123,6 +123,8 @@ export class RememberedPeers {
       const address = endpoint === undefined ? before.get(name) : formatEndpoint(endpoint);
       return defined({ name, address });
     });
+    // Nobody else removes a Node: without an API server a restart must not wait for it again.
+    if (stored.some(({ name }) => !next.some((one) => one.name === name))) this.writtenMs = Number.NEGATIVE_INFINITY;
     if (isDeepStrictEqual(next, stored)) await this.write(signal);
     else await this.save(next, signal);
   }

@@ -128,6 +128,19 @@ it('writes at most once a minute, however often a node moves, and the rest at th
   expect(saved).toHaveLength(3);
 });
 
+it('writes at once that a Node was deleted, so that nobody waits for it after a restart without the API', async () => {
+  const { cluster, saved, follow, known, answers } = await scene();
+  cluster.set([node('a'), node('b', '10.0.0.2'), node('c', '10.0.0.3')]);
+  await follow();
+  cluster.set([node('a'), node('b', '10.0.0.2')]);
+  await follow();
+  expect(saved.at(-1)).toEqual([B]);
+  cluster.set([node('a'), node('b', '10.0.0.2')], 'it does not answer');
+  await follow();
+  await answers('b', '10.0.0.2');
+  expect([saved.at(-1), known.list()]).toEqual([[B], [B]]);
+});
+
 it('writes each new node at once, as before a power cut, but not again when two nodes take turns', async () => {
   const { saved, answers } = await scene([B]);
   await answers('c', '10.0.0.3');
