@@ -56,7 +56,7 @@ export function fleet(context: FleetContext) {
   if (view.nodes.every(({ name }) => name === view.self)) return PASS;
   const turn = rollOutTurn(context, view, order);
   // What others still load is known without their Node objects.
-  return (turn.kind === 'not-ready' ? undefined : unreadFacts(context, view, order)) ?? heldBy(turn, now);
+  return (turn.kind === 'not-ready' ? undefined : unreadFacts(context, view, order)) ?? heldBy(turn, now, view);
 }
 
 type TurnContext = Pick<GateContext, 'bundle' | 'bundles' | 'pauses' | 'sightings'>;
@@ -91,26 +91,27 @@ function reading(why: string | undefined) {
   return held('fleet/reading', { why }, 'event');
 }
 
-function heldBy(turn: Turn, now: number) {
+function heldBy(turn: Turn, now: number, view: FleetView) {
+  const about = (node: AwaitedNode, more = 0) => nodeData(node, more, turn, view);
   switch (turn.kind) {
     case 'go':
       return PASS;
     case 'failed':
-      return held('fleet/failed', { ...nodeData(turn.node, 0, turn), why: turn.why }, 'event');
+      return held('fleet/failed', { ...about(turn.node), why: turn.why }, 'event');
     case 'no-canary':
       return held('fleet/no-canary', { selector: turn.selector, nodes: turn.names.join(', ') }, 'event');
     case 'not-ready':
-      return held('fleet/not-ready', nodeData(turn.nodes[0], turn.nodes.length - 1, turn), 'event');
+      return held('fleet/not-ready', about(turn.nodes[0], turn.nodes.length - 1), 'event');
     case 'before':
-      return held('fleet/order', nodeData(turn.node, 0, turn), 'event');
+      return held('fleet/order', about(turn.node), 'event');
     case 'unavailable': {
       const { node, why, most } = turn;
-      return held('fleet/unavailable', { ...nodeData(node, 0, turn), why, most }, 'event');
+      return held('fleet/unavailable', { ...about(node), why, most }, 'event');
     }
     case 'settle':
     case 'soak': {
       const { node, forMs, leftMs } = turn;
-      const data = { ...nodeData(node, 0, turn), forMs };
+      const data = { ...about(node), forMs };
       const more = leftMs === undefined ? {} : { checkAgainAt: now + leftMs };
       if (turn.kind === 'soak') return held('fleet/soak', data, 'event', more);
       return held('fleet/settle', data, 'event', more);
@@ -119,7 +120,7 @@ function heldBy(turn: Turn, now: number) {
 }
 
 /** In the place of a person. */
-export const ROLLBACK = 'a rollback';
+const ROLLBACK = 'a rollback';
 
 interface PauseContext extends Pick<GateContext, 'bundles' | 'policy' | 'now' | 'clockSynchronised'> {
   readonly fleet?: FleetView | undefined;
@@ -198,7 +199,7 @@ function pauseOfRelease(context: FleetContext) {
   if (pause === undefined || hasBegun(bundle) || isRolledBack(bundle) || hasBegunHook(context)) return undefined;
   const { id, node, by, why, from } = pause;
   const until = endOf(pause);
-  const data = defined({ id, node, by, why, until, passedOnBy: isFirstHand(pause) ? undefined : from });
+  const data = defined({ id, node, by, why, until, from, passedOnBy: isFirstHand(pause) ? undefined : from });
   return held('fleet/paused', data, by === ROLLBACK ? 'person' : 'time', {
     checkAgainAt: until,
   });
@@ -327,8 +328,16 @@ function waitForOthers(
 }
 
 /** `more`: how many other nodes are awaited. `absent` and `out`: names, separated by commas. */
-function nodeData({ name: node, release, isUnknown }: AwaitedNode, more: number, turn: Turn) {
+function nodeData({ name: node, release, isUnknown }: AwaitedNode, more: number, turn: Turn, view: FleetView) {
   const { phase, percent, reason, begun } = release ?? {};
   const [absent, out] = [turn.absent, turn.out].map((names) => names.join(', ') || undefined);
-  return defined({ node, more, phase, percent, reason, begun, isUnknown, absent, out });
+  const isAway = !isReached(node, view) || undefined;
+  return defined({ node, more, phase, percent, reason, begun, isUnknown, isAway, absent, out });
+}
+
+/** Without the API its Node may have been deleted, which nobody can know. */
+function isReached(node: string, { nodes, peers, apiTrouble }: FleetView): boolean {
+  const known = nodes.find(({ name }) => name === node);
+  if (known?.isSilent === true || known?.isAbsent === true) return false;
+  return apiTrouble === undefined || peers.some(({ name, trouble }) => name === node && trouble === undefined);
 }

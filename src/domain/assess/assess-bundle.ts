@@ -7,7 +7,7 @@ import { pathOf, placeIn, type StreamPaths } from '../activation/read-paths.ts';
 import { newSignersOf, type Signers, type Withdrawal, withdrawalOf } from '../adoption/adoption.ts';
 import { sequenceOf, streamClockFault } from '../adoption/floors.ts';
 import type { FoundOn } from '../adoption/unknown-bundles.ts';
-import { type LoadingNodes, nodesLoading } from '../fleet/turn.ts';
+import { type LoadingNodes, nodesLoading, type Partition, partitionOf } from '../fleet/turn.ts';
 import { type Artifact, artifactLayers, type Image, type VerifiedBundle } from '../model/bundle.ts';
 import type { PhaseOf } from '../model/condition.ts';
 import type { Digest } from '../model/digest.ts';
@@ -53,10 +53,12 @@ export interface BundleAssessment extends PhaseOf, ImageSupply, ActivationVerdic
   readonly bundle: StoredBundle;
   /** Labels of the plugged media that carry it. */
   readonly media: readonly string[];
-  /** Only other nodes have it, or blobs of it: there is no stick to remove. */
+  /** Only other nodes have it, or blobs of it, or carried it last: there is no stick to remove. */
   readonly isOnPeersOnly?: boolean;
   /** Other nodes load it from this stick: it has to stay. */
   readonly neededBy?: LoadingNodes | 'unknown';
+  /** Other nodes lack what this stick has, and none of them answers. */
+  readonly partition?: Partition | undefined;
   /** Only while no other medium carries it. */
   readonly waitsFor?: ReturnType<typeof peerWaitedFor>;
   /** Labels of the media that its blobs come from, whatever their bundles are refused for. */
@@ -128,7 +130,7 @@ export function assessBundle(bundle: StoredBundle, context: BundleContext): Bund
   return {
     bundle,
     media: labelsOf(carriers),
-    ...peersOf(carriers, givers),
+    ...peersOf(facts, givers),
     ...(isWithheld(phase) || isKept(bundle, images, observed) ? {} : neededBy({ bundle, carriers }, context)),
     blobMedia: labelsOf(givers),
     ...images,
@@ -186,12 +188,13 @@ function imagesOf(bundle: StoredBundle, { images, memory, observed }: BundleCont
 }
 
 function peersOf(
-  carriers: readonly Carrier[],
+  { carriers, lastCarrier }: BundleFacts,
   givers: readonly FoundOn[],
 ): Pick<BundleAssessment, 'isOnPeersOnly' | 'waitsFor'> {
-  const areOfPeers = (all: readonly FoundOn[]) => all.length > 0 && all.every(({ medium }) => medium.peer);
+  const areOfPeers = (those: readonly FoundOn[]) => those.length > 0 && those.every(({ medium }) => medium.peer);
+  const all = [...carriers, ...givers];
   return defined({
-    isOnPeersOnly: areOfPeers([...carriers, ...givers]) || undefined,
+    isOnPeersOnly: (all.length === 0 ? lastCarrier?.isPeer === true : areOfPeers(all)) || undefined,
     waitsFor: areOfPeers(carriers) ? peerWaitedFor(carriers.map(({ medium }) => medium)) : undefined,
   });
 }
@@ -210,7 +213,7 @@ interface GivenBundle {
 export function neededBy(
   { bundle, carriers }: GivenBundle,
   { observed, memory, policy, stored }: Pick<BundleContext, 'observed' | 'memory' | 'policy' | 'stored'>,
-): Pick<BundleAssessment, 'neededBy'> {
+): Pick<BundleAssessment, 'neededBy' | 'partition'> {
   const { fleet, now } = observed;
   const { enabled, serve, except, absent } = policy.fleet;
   const isGiven = serve && !except.includes(bundle.payload.name) && carriers.some(({ medium }) => !medium.peer);
@@ -219,8 +222,10 @@ export function neededBy(
   // A stick that comes back later serves nodes that were not there before.
   const arrivedAt = carriers.map(({ medium }) => memory.arrivals.get(medium.mediumId)?.at ?? now);
   const isLong = fleet.search === 'long' && now >= Math.max(bundle.readyAt ?? now, ...arrivedAt) + absent;
-  const nodes = nodesLoading(turnRelease(bundle, stored.bundles), fleet, isLong);
-  return nodes === undefined ? {} : { neededBy: nodes };
+  const release = turnRelease(bundle, stored.bundles);
+  const nodes = nodesLoading(release, fleet, isLong);
+  const partition = nodesLoading(release, fleet, false) && partitionOf(fleet);
+  return defined({ neededBy: nodes, partition });
 }
 
 /** Whether all blobs of an adopted bundle are on the node's disk, or in the runtime's storage. */

@@ -151,6 +151,8 @@ export interface Peer {
   readonly address: string;
   /** Why it does not answer; absent while it does. */
   readonly trouble?: string;
+  /** Since when, in milliseconds since the epoch, once that has lasted for a minute. */
+  readonly since?: number;
   /** Why the fleet process requests nothing of it for a time; absent while it does. */
   readonly leftOut?: string;
   /** `sha256:…` of its certificate, once it proved who it is. */

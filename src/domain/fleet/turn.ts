@@ -56,6 +56,23 @@ export function nodesLoading(
   return loading.length === 0 || isGiven ? undefined : { loading: loading.length, all: others.length + 1 };
 }
 
+export interface Partition {
+  readonly nodes: readonly string[];
+  /** Milliseconds since the epoch. */
+  readonly since: number;
+}
+
+/**
+ * All other nodes that are known, where none of them has answered for a minute: this node may be
+ * cut off, or they may be switched off.
+ */
+export function partitionOf({ peers }: Pick<FleetView, 'peers'>): Partition | undefined {
+  const others = peers.filter(({ leftOut }) => leftOut === undefined);
+  const times = others.flatMap(({ since }) => since ?? []);
+  if (times.length === 0 || times.length < others.length) return undefined;
+  return { nodes: others.map(({ name }) => name), since: Math.max(...times) };
+}
+
 /** A release that a cut report does not name may be loading. */
 function isStillLoading(node: AwaitedNode): boolean {
   if (node.isUnknown === true) return false;

@@ -56,7 +56,7 @@ export const EXAMPLES: Readonly<Record<string, string>> = {
   'A-20': "ocp 4.13.7 was rolled back: ocp 4.13.6 runs again. It is not activated again automatically. 'stickpin activate ocp@4.13.7' tries it once more.",
   'F-01': "It is not activated: stickpin-fleet.service does not answer. Nothing is known of the other nodes. See 'systemctl status stickpin-fleet'.",
   'F-02': "It is not activated: no other node is known. The Kubernetes API has not said that there is none. This node counts as alone once stickpin-fleet.service has searched for 1 h, and the release was ready for as long. See 'stickpin fleet status'.",
-  'F-03': "It is not activated: it was rolled back on worker-3. It is not activated on other nodes automatically.",
+  'F-03': "It is not activated: it was rolled back on worker-3. It is not activated on other nodes automatically. If worker-3 is gone or lies: 'stickpin fleet remove worker-3'.",
   'F-04': "It is not activated: it waits for worker-3 and 2 other nodes to load it. Node worker-3 has loaded 40 % of it. All nodes load it first.",
   'F-05': "It is not activated: it waits for worker-1 to activate it. Nodes activate it in the order of the cluster.",
   'F-06': "Waiting for worker-3 to give ocp 4.13.7: place 2 of 5, about 2 min 10 s. 37/112 images are present.",
@@ -66,7 +66,7 @@ export const EXAMPLES: Readonly<Record<string, string>> = {
   'F-34': "It is not activated: its roll-out was paused on worker-1 until 2026-03-10T12:00:00Z. It was paused by uid 1000: no power. 'stickpin fleet resume 0123456789ab' ends the pause.",
   'F-35': "It is not activated: it waits for the lock of locks.example.com: all slots are locked (semaphore_full).",
   'F-36': "It is not activated: it waits until worker-1 has run it and was Ready for 2 min.",
-  'F-37': "It is not activated: it waits, since worker-1 is not Ready. No more than 1 node may be unavailable at once.",
+  'F-37': "It is not activated: it waits, since worker-1 is not Ready. No more than 1 node may be unavailable at once. If worker-1 is gone or lies: 'stickpin fleet remove worker-1'.",
   'F-38': "It is not activated: no node that takes part has the label spare, which chooses its canaries.",
   'H-01': "It is not activated: hook before-activate (before.service) waits for the attached files of the release.",
 };

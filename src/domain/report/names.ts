@@ -72,6 +72,11 @@ export function isStick({ isDropFolder, peer }: Pick<Medium, 'isDropFolder' | 'p
   return !isDropFolder && peer === undefined;
 }
 
+/** Of other nodes and of registries only the names of the latter have a slash. */
+export function isOtherNode({ label, peer }: { readonly label: string; readonly peer?: object | undefined }): boolean {
+  return peer !== undefined && !label.includes('/');
+}
+
 /**
  * The only stick that is plugged in is "the stick": nobody who holds it knows the name of its
  * device, which `stickpin list` and the journal have.

@@ -70,6 +70,8 @@ export class KnownPeer {
   etag: string | undefined;
   trouble: string | undefined;
   troubleSinceMs = 0;
+  /** The same in milliseconds since the epoch, for people. */
+  troubleAt = 0;
   /** Before its trouble. */
   offered: OffersDocument['bundles'] = [];
   hasAnswered = false;
@@ -111,11 +113,12 @@ export class KnownPeer {
   }
 
   /** @returns whether that is news */
-  failed(trouble: string, nowMs: number): boolean {
+  failed(trouble: string, clock: Pick<Clock, 'monotonic' | 'now'>): boolean {
     const isNews = this.trouble !== trouble;
     if (this.trouble === undefined) {
       this.quiet = 0;
-      this.troubleSinceMs = nowMs;
+      this.troubleSinceMs = clock.monotonic();
+      this.troubleAt = clock.now();
       this.offered = this.bundles;
     }
     this.quiet += 1;
@@ -131,7 +134,8 @@ export class KnownPeer {
     const isLong = this.trouble !== undefined && nowMs - this.troubleSinceMs >= UNREACHED_MS;
     const ids = isLong ? new Set([...this.offered.map(({ bundleId }) => bundleId), ...target.serves]) : undefined;
     const unreached = ids?.size ? [...ids] : undefined;
-    return defined({ name, address: formatEndpoint(target.endpoint), trouble, certificate, unreached, bundles });
+    const since = isLong ? Math.floor(this.troubleAt / 1_000) * 1_000 : undefined;
+    return defined({ name, address: formatEndpoint(target.endpoint), trouble, since, certificate, unreached, bundles });
   }
 
   /**

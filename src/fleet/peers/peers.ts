@@ -207,7 +207,7 @@ export class Peers extends Observable {
     const code = error instanceof AppError ? error.code : 'unknown';
     const fields = { err: error, peer: name, messageId: messageIds.peerAway };
     this.options.warnings.warn(name, code, fields, `Nothing comes from ${name}: ${trouble}`);
-    const isNews = peer.failed(trouble, this.options.clock.monotonic());
+    const isNews = peer.failed(trouble, this.options.clock);
     this.schedule(peer);
     if (isNews) this.notify();
   }

@@ -64,6 +64,7 @@ const peer = v.object({
   name: shortText,
   address: shortText,
   trouble: v.optional(v.string()),
+  since: v.optional(v.number()),
   leftOut: v.optional(v.string()),
   certificate: v.optional(shortText),
   unreached: v.optional(v.pipe(v.array(bundleId), v.maxLength(2_000))),

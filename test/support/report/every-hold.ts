@@ -85,11 +85,19 @@ const HOLDS: Readonly<
       releasedBy: 'time',
     },
     {
-      data: { id: '0123456789ab', node: 'worker-1', by: 'uid 0', why: 'no power', until: NOON, passedOnBy: 'worker-5' },
+      data: {
+        id: '0123456789ab',
+        node: 'worker-1',
+        by: 'uid 0',
+        why: 'no power',
+        until: NOON,
+        from: 'worker-5',
+        passedOnBy: 'worker-5',
+      },
       releasedBy: 'time',
     },
     {
-      data: { id: '0123456789ab', node: LONG, by: LONG, why: WORDS, until: NOON, passedOnBy: LONG },
+      data: { id: '0123456789ab', node: LONG, by: LONG, why: WORDS, until: NOON, from: LONG, passedOnBy: LONG },
       releasedBy: 'time',
     },
   ],
@@ -105,7 +113,8 @@ const HOLDS: Readonly<
   ],
   'fleet/not-ready': [
     { data: { node: 'worker-3', more: 2, phase: 'preloading', percent: 40 }, releasedBy: 'event' },
-    { data: { node: LONG, more: 1_000_000, absent: LONG }, releasedBy: 'event' },
+    { data: { node: 'worker-3', more: 0, isAway: true }, releasedBy: 'event' },
+    { data: { node: LONG, more: 1_000_000, isAway: true, absent: LONG }, releasedBy: 'event' },
   ],
   'fleet/order': [
     { data: { node: 'worker-1', more: 0, phase: 'ready' }, releasedBy: 'event' },

@@ -1,5 +1,4 @@
 import { formatCount, formatDuration } from '../../../platform/sizes.ts';
-import { ROLLBACK } from '../../activation/fleet-gate.ts';
 import type { ActivationHold } from '../../activation/gates.ts';
 import type { Failure, Unavailable } from '../../fleet/roll-out.ts';
 import type { HoldData, HoldEntries, Remedy } from '../entries.ts';
@@ -9,7 +8,12 @@ export type FleetHoldCode = Extract<ActivationHold['code'], `fleet/${string}`>;
 
 export const ANYWAY: Remedy = (release) => `to activate it anyway, run 'stickpin activate ${release}'`;
 
-/** What holds an activation because of other nodes. */
+/** What ends whatever another node does. */
+export function removeText(node: string): string {
+  return `If ${node} is gone or lies: 'stickpin fleet remove ${node}'`;
+}
+
+/** What holds an activation because of other nodes. No single one, which may lie, calls support. */
 export const FLEET_HOLDS: HoldEntries<FleetHoldCode> = {
   'fleet/unknown': {
     short: 'F-01',
@@ -48,11 +52,11 @@ export const FLEET_HOLDS: HoldEntries<FleetHoldCode> = {
   'fleet/paused': {
     short: 'F-34',
     means: 'The roll-out of the release is paused',
-    says: ({ id, node, by, why, until, passedOnBy }, { name }) => ({
+    says: ({ id, node, by, why, until, passedOnBy, from }, { name }) => ({
       what: `its roll-out was paused on ${name(node)}${passedOnBy === undefined ? '' : `, as ${name(passedOnBy)} says,`} until ${timeText(until)}`,
       run: `'stickpin fleet resume ${id}' ends the pause`,
       details: [`It was paused by ${by}: ${why}`],
-      ...(by === ROLLBACK && { does: 'call-support' }),
+      also: from === undefined ? [] : [removeText(from)],
     }),
     does: 'wait',
     remedy: (release) =>
@@ -63,10 +67,12 @@ export const FLEET_HOLDS: HoldEntries<FleetHoldCode> = {
     means: 'Another node failed with the release',
     says: (data, { name }) => ({
       what: FAILURES[data.why](name(data.node)),
+      run: removeText(data.node),
       details: ['It is not activated on other nodes automatically', ...leftOut(data)],
     }),
     remedy: (release) =>
       `see 'stickpin history ${release}' on that node for the cause, and repair it; then plug in a newer release, or run 'stickpin activate ${release}'`,
+    does: 'wait',
     needsPerson: true,
   },
   'fleet/no-canary': {
@@ -78,6 +84,7 @@ export const FLEET_HOLDS: HoldEntries<FleetHoldCode> = {
     }),
     remedy: (release) =>
       `uncordon or repair a node with this label, or label another one; 'stickpin fleet remove' takes out one that is lost; ${ANYWAY(release)}`,
+    does: 'wait',
     needsPerson: true,
   },
   'fleet/not-ready': {
@@ -85,6 +92,7 @@ export const FLEET_HOLDS: HoldEntries<FleetHoldCode> = {
     means: 'Other nodes load the release first',
     says: (data, { name }) => ({
       what: `it waits for ${name(data.node)}${data.more === 0 ? '' : ` and ${formatCount(data.more, 'other node')}`} to load it`,
+      run: removed(data),
       details: [`Node ${data.node} ${loadText(data)}`, 'All nodes load it first', ...leftOut(data)],
     }),
   },
@@ -96,6 +104,7 @@ export const FLEET_HOLDS: HoldEntries<FleetHoldCode> = {
         data.phase === 'activated'
           ? `it waits for containers of ${name(data.node)} to run from it`
           : `it waits for ${name(data.node)} to activate it`,
+      run: removed(data),
       details: [
         'Nodes activate it in the order of the cluster',
         ...(data.reason === undefined ? [] : [`Node ${data.node} says ${data.reason}`]),
@@ -108,6 +117,7 @@ export const FLEET_HOLDS: HoldEntries<FleetHoldCode> = {
     means: 'A canary has to run the release for longer',
     says: (data, { name }) => ({
       what: `it waits until canary ${name(data.node)} has run it well for ${formatDuration(data.forMs)}`,
+      run: removed(data),
       details: ['Where containers show it, the canary has to prove it too', ...leftOut(data)],
     }),
   },
@@ -116,6 +126,7 @@ export const FLEET_HOLDS: HoldEntries<FleetHoldCode> = {
     means: 'Another node has to run the release well for longer',
     says: (data, { name }) => ({
       what: `it waits until ${name(data.node)} has run it and was Ready for ${formatDuration(data.forMs)}`,
+      run: removed(data),
       details: leftOut(data),
     }),
   },
@@ -124,6 +135,7 @@ export const FLEET_HOLDS: HoldEntries<FleetHoldCode> = {
     means: 'Other nodes are unavailable',
     says: (data, { name }) => ({
       what: `it waits, since ${name(data.node)} ${UNAVAILABLE[data.why]}`,
+      run: data.why === 'not-ready' || data.why === 'silent' ? removeText(data.node) : removed(data),
       details: [`No more than ${formatCount(data.most, 'node')} may be unavailable at once`, ...leftOut(data)],
     }),
     remedy: (release) => `repair that node; ${ANYWAY(release)}`,
@@ -174,6 +186,11 @@ const UNAVAILABLE: Readonly<Record<Unavailable, string>> = {
   cordoned: 'is cordoned',
   between: 'activates it',
 };
+
+/** Nobody else ends the wait for a node that is gone for good. */
+function removed({ node, isAway }: { readonly node: string; readonly isAway?: true }): string | undefined {
+  return isAway && removeText(node);
+}
 
 function leftOut({ absent, out }: { readonly absent?: string; readonly out?: string }): readonly string[] {
   return [

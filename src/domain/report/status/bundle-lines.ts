@@ -1,4 +1,5 @@
 import { onceFor } from '../../../platform/once-for.ts';
+import { clip } from '../../../platform/plain-text.ts';
 import { formatCount } from '../../../platform/sizes.ts';
 import type { ActivationHold } from '../../activation/gates.ts';
 import { sequenceOf } from '../../adoption/floors.ts';
@@ -27,7 +28,7 @@ import { commandNameAmong, type KeptBundles, type Names, titleAmong } from '../n
 import { endsAlone } from '../reasons/holds.ts';
 import { doesFor, reasonLine } from '../reasons/reason-text.ts';
 import type { Snapshot } from '../snapshot.ts';
-import { runtimeAway } from '../texts/short-texts.ts';
+import { runtimeAway, timeText } from '../texts/short-texts.ts';
 
 const SEE_LIST = "See 'stickpin list'";
 
@@ -42,9 +43,15 @@ export function bundleTrouble(those: readonly BundleAssessment[], { bundles }: A
   return { ...reasonLine(reason, entry.bundle, bundles), does: doesOf(entry, reason), stick };
 }
 
-/** No stick helps against a pull from another node that makes no progress: it is retried. */
-export function doesOf({ isOnPeersOnly }: Pick<BundleAssessment, 'isOnPeersOnly'>, reason: Reason): Does {
-  return isOnPeersOnly === true && reason.code === 'engine/stalled' ? 'wait' : doesFor(reason);
+/**
+ * Nobody is sent with a stick for what another node does not give, or gives damaged: that node may
+ * be hostile, and it is retried.
+ */
+export function doesOf(entry: Pick<BundleAssessment, 'isOnPeersOnly' | 'bundle'>, reason: Reason): Does {
+  const does = doesFor(reason);
+  if (entry.isOnPeersOnly !== true) return does;
+  const isFirst = entry.bundle.readyAt === undefined && ACTIONS[does].action === 'plug-in';
+  return isFirst || reason.code === 'engine/stalled' ? 'wait' : does;
 }
 
 /** Without releases that were rolled back, once a newer one of their stream is among them. */
@@ -81,7 +88,7 @@ const newestActivated = onceFor((own: readonly StoredBundle[]) =>
 
 /** Whether a release waits for a person, and not for a time or for something on the node. */
 function needsPerson(entry: BundleAssessment): boolean {
-  if (entry.reason !== undefined) return isForPerson(doesFor(entry.reason));
+  if (entry.reason !== undefined) return isForPerson(doesOf(entry, entry.reason));
   return isAwaited(entry) && shownHolds(entry).some((hold) => isForPerson(doesAboutHold(hold)));
 }
 
@@ -129,7 +136,7 @@ export function missedAmong(bundles: readonly BundleAssessment[]): BundleAssessm
       (entry.phase === 'held' || entry.phase === 'preloading' || isInForce(entry, bundles)) &&
       entry.reason !== undefined &&
       entry.media.length === 0 &&
-      ACTIONS[doesFor(entry.reason)].action === 'plug-in' &&
+      ACTIONS[doesOf(entry, entry.reason)].action === 'plug-in' &&
       !isPassedOver(entry, bundles) &&
       !isReplaced(entry.bundle),
   );
@@ -142,9 +149,11 @@ function isInForce({ bundle }: BundleAssessment, bundles: readonly BundleAssessm
 /** What it waits for, in one line. */
 export function missedLine(entry: BundleAssessment, bundles: readonly BundleAssessment[]): Line | undefined {
   const { reason, bundle } = entry;
-  if (reason === undefined || !needsOtherMedium(entry)) return reason && reasonLine(reason, bundle, bundles);
+  if (reason === undefined) return undefined;
+  const does = doesOf(entry, reason);
+  if (!needsOtherMedium(entry)) return { ...reasonLine(reason, bundle, bundles), does };
   const says = (names: Names) => otherMediumWords(entry, titleAmong(bundle, bundles, names)) ?? { what: '' };
-  return { does: doesFor(reason), code: reason.code, says };
+  return { does, code: reason.code, says };
 }
 
 /** Undefined when it needs no other medium. */
@@ -217,7 +226,7 @@ function loadedLine(entry: BundleAssessment, bundles: readonly BundleAssessment[
     return { does: 'done-admin', says: (names) => ({ what: loaded(names), run, notes }), stick };
   }
   const isOfStream = (one: BundleAssessment) => one.bundle.payload.name === bundle.payload.name;
-  const later = bundles.find((one) => one !== entry && isOfStream(one) && isInForce(one, bundles));
+  const later = bundles.find((one) => one.bundle !== bundle && isOfStream(one) && isInForce(one, bundles));
   const installed = (names: Names) =>
     later === undefined
       ? `${title(names)} is installed`
@@ -302,9 +311,12 @@ function lineOfHold(entry: BundleAssessment, hold: ActivationHold, bundles: Kept
   return { does: doesAboutHold(hold), code: hold.code, says, stick: freeOn(entry) };
 }
 
+/** Only a person ends them, though not one at this node. */
+const STOPS: ReadonlySet<string> = new Set<ActivationHold['code']>(['fleet/failed', 'fleet/no-canary']);
+
 function adviceFor(hold: ActivationHold, command: string): readonly string[] {
   if (isWithoutCommand(hold)) return [];
-  const isAutomatic = hold.gate === 'fleet' ? hold.code !== 'fleet/failed' : isRuleHold(hold);
+  const isAutomatic = hold.gate === 'fleet' ? !STOPS.has(hold.code) : isRuleHold(hold);
   if (!isAutomatic || hold.releasedBy === 'person') return [`To activate it anyway: ${command}`];
   return [`It is activated automatically; to do it now: ${command}`];
 }
@@ -323,7 +335,15 @@ function freeOn(entry: Carried): Line['stick'] {
 
 /** Why the stick must stay. Empty where it need not. */
 function needNotes(entry: Carried): readonly string[] {
-  return isOnStick(entry) ? needTexts(entry) : [];
+  return isOnStick(entry) ? [...partitionTexts(entry), ...needTexts(entry)] : [];
+}
+
+function partitionTexts({ partition }: Carried): readonly string[] {
+  if (partition === undefined) return [];
+  const [first = '', ...others] = partition.nodes;
+  const which = `${clip(first, 48)}${others.length === 0 ? '' : ` and ${others.length} more`}`;
+  const since = timeText(partition.since);
+  return [`No other node answers since ${since} (${which}): check the network and TCP port 9777.`];
 }
 
 function needTexts({ neededBy }: Pick<BundleAssessment, 'neededBy'>): readonly string[] {
@@ -334,8 +354,9 @@ function needTexts({ neededBy }: Pick<BundleAssessment, 'neededBy'>): readonly s
 
 /** Whatever else a person has to do: other nodes load from a stick. Empty where none does. */
 export function stayNote({ bundles, rejections }: Pick<Assessment, 'bundles' | 'rejections'>): string {
-  const [note] = [...bundles.flatMap(needNotes), ...rejections.flatMap(needTexts)];
+  const onStick = bundles.filter(isOnStick);
+  const [note] = [...onStick, ...rejections].flatMap(needTexts);
   return note === undefined ? '' : `Leave the stick in: ${note}`;
 }
 
-type Carried = Pick<BundleAssessment, 'media' | 'isOnPeersOnly' | 'neededBy'>;
+type Carried = Pick<BundleAssessment, 'media' | 'isOnPeersOnly' | 'neededBy' | 'partition'>;

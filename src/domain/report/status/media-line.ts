@@ -1,3 +1,4 @@
+import { defined } from '../../../platform/defined.ts';
 import { onceFor } from '../../../platform/once-for.ts';
 import { formatBytes, formatBytesOf, formatCount, formatDuration } from '../../../platform/sizes.ts';
 import type { Rejection } from '../../adoption/unknown-bundles.ts';
@@ -8,7 +9,7 @@ import type { Memory } from '../../state/memory.ts';
 import type { Observed } from '../../state/state.ts';
 import { reportedHold } from '../hold-text.ts';
 import type { Line } from '../line.ts';
-import { type Names, titleAmong } from '../names.ts';
+import { isOtherNode, type Names, titleAmong } from '../names.ts';
 import { placeText } from '../reasons/image-reasons.ts';
 import { doesFor, reasonLine, reasonWords } from '../reasons/reason-text.ts';
 import { noticeEffect, noticeTitle } from '../texts/short-texts.ts';
@@ -39,14 +40,14 @@ export function mediaLine(observed: Observed, assessment: Assessment): Line | un
     if (spoken !== undefined) {
       const trouble = bundleTrouble(carried, assessment);
       // Another release on the stick may be the one that others need.
-      const neededBy = carried.findLast((entry) => entry.neededBy !== undefined)?.neededBy;
-      const entry = neededBy === undefined ? spoken : { ...spoken, neededBy };
+      const { neededBy, partition } = carried.findLast((entry) => entry.neededBy ?? entry.partition) ?? {};
+      const entry = { ...spoken, ...defined({ neededBy, partition }) };
       return withOthers(trouble ?? readyLine(entry, assessment.bundles), observed, assessment, mediumId);
     }
     const awaiting = assessment.awaiting.findLast((entry) => entry.mediumId === mediumId);
     if (awaiting !== undefined) return { ...reasonLine(awaiting.reason), stick: 'stays' };
     const refused = assessment.rejections.filter((rejection) => rejection.mediumId === mediumId);
-    if (refused.length > 0) return rejectionLine(refused);
+    if (refused.length > 0 && !isOtherNode({ label, peer })) return rejectionLine(refused);
     const notice = assessment.notices.findLast((entry) => isCarriedBy(entry, observed, mediumId));
     if (notice !== undefined) return noticeLine(notice, label);
   }
@@ -95,7 +96,8 @@ function rejectionLine(rejections: readonly Rejection[]): Line | undefined {
 /** Adds briefly what the line about one medium would hide. */
 function withOthers(line: Line, { media }: Observed, { bundles, rejections }: Assessment, spoken: MediumId): Line {
   const othersIn = (names: Names) => {
-    const others = media.flatMap(({ mediumId, label, state }) => {
+    const sticks = media.filter((medium) => !isOtherNode(medium));
+    const others = sticks.flatMap(({ mediumId, label, state }) => {
       if (state.kind === 'failed') return [unreadableNote(names.medium(label))];
       const count = rejections.filter((rejection) => rejection.mediumId === mediumId).length;
       if (count === 0) return [];

@@ -9,7 +9,7 @@ import { isForPerson } from '../actions.ts';
 import { ADMIN_CODES, shortCode } from '../codes.ts';
 import { isAwaited } from '../hold-text.ts';
 import { type Line, needText } from '../line.ts';
-import { withCommands, withShortDigests } from '../names.ts';
+import { isOtherNode, withCommands, withShortDigests } from '../names.ts';
 import { doesFor, reasonText } from '../reasons/reason-text.ts';
 import type { Snapshot } from '../snapshot.ts';
 import type { StatusReport } from '../status-schema.ts';
@@ -28,6 +28,7 @@ export function personNeeds(snapshot: Snapshot, progress: Progress): readonly Ne
   const { blobMedia = [], media: carriers = [] } = bundleInWork(snapshot.memory, assessment) ?? {};
   // What another bundle on it gives is read, so that no other stick is needed now.
   const isUsed = (label: string) => blobMedia.includes(label) && !carriers.includes(label);
+  const nodes = new Set(observed.media.filter(isOtherNode).map(({ mediumId }) => mediumId));
   const lines = [
     workLine(snapshot, progress),
     blocked,
@@ -42,6 +43,7 @@ export function personNeeds(snapshot: Snapshot, progress: Progress): readonly Ne
       .flatMap((entry) => needOfBundle(entry, bundles)),
     ...rejections
       .filter(({ reason, label }) => isForPerson(doesFor(reason)) && !isUsed(label))
+      .filter(({ mediumId }) => !nodes.has(mediumId))
       .map(({ reason, name }) => needOf(reason, name)),
   ];
   return eachOnce(all);

@@ -3,7 +3,8 @@ import { formatCount, formatDuration } from '../../../platform/sizes.ts';
 import type { PlannedPath } from '../../activation/read-paths.ts';
 import { type Assessment, allBundles } from '../../assess/assess.ts';
 import type { BundleAssessment } from '../../assess/assess-bundle.ts';
-import { wantedReleases } from '../../fleet/turn.ts';
+import { LEFT_OUT } from '../../fleet/budget.ts';
+import { type WantedRelease, wantedReleases } from '../../fleet/turn.ts';
 import type { Medium, MediumId } from '../../model/medium.ts';
 import type { LifecycleAssessment } from '../../release/lifecycle.ts';
 import type { Observed } from '../../state/state.ts';
@@ -21,14 +22,15 @@ import {
   withMore,
   wrongSettingsLine,
 } from '../line.ts';
-import { BRIEF, isStick, type Names, namesAt, titleAmong, WHOLE } from '../names.ts';
+import { BRIEF, isOtherNode, isStick, type Names, namesAt, titleAmong, WHOLE } from '../names.ts';
 import { hookNotes } from '../parts/part-reports.ts';
+import { removeText } from '../reasons/fleet-holds.ts';
 import { doesFor, reasonLine, reasonWords } from '../reasons/reason-text.ts';
 import type { Snapshot } from '../snapshot.ts';
 import type { StatusReport } from '../status-schema.ts';
 import { streamNotes } from '../stream-report.ts';
 import { checkLine } from '../texts/release-text.ts';
-import { unmountedText, wantedReleaseText } from '../texts/short-texts.ts';
+import { unmountedText, wantedReleaseText, wantedWords } from '../texts/short-texts.ts';
 import {
   blockedLine,
   bundleTrouble,
@@ -206,7 +208,10 @@ function wrongStickNotes(
   const isUsed = (label: string) => bundles.some((entry) => entry.media.includes(label));
   const wrong = media.findLast(
     (medium) =>
-      medium.state.kind === 'failed' || isEmptyStick(medium) || (isRejected(medium.mediumId) && !isUsed(medium.label)),
+      !isOtherNode(medium) &&
+      (medium.state.kind === 'failed' ||
+        isEmptyStick(medium) ||
+        (isRejected(medium.mediumId) && !isUsed(medium.label))),
   );
   if (wrong === undefined) return [];
   const name = names.medium(wrong.label);
@@ -243,9 +248,9 @@ export function nodeLines({ observed, memory, assessment }: Snapshot): readonly 
       ? []
       : [line('engine/lost-in-part', "What was recorded is lost in part: see 'stickpin doctor'.")]),
     ...(observed.isFleetSilent ? [line('fleet/unknown', FLEET_SILENT)] : []),
-    ...wantedReleases(observed.fleet, allBundles(assessment)).map((one) =>
-      line('fleet/wanted', wantedReleaseText(one)),
-    ),
+    ...wantedReleases(observed.fleet, allBundles(assessment))
+      .filter(isBelieved)
+      .map((one) => line('fleet/wanted', wantedReleaseText(one))),
     ...(unclaimed === undefined ? [] : [line('engine/unclaimed', unclaimed)]),
     ...[...assessment.paths.values()]
       .filter(isUnknown)
@@ -261,16 +266,38 @@ const FLEET_SILENT =
 function plainNotes({ observed, memory, assessment }: Snapshot): readonly string[] {
   const { running } = hookNotes(memory.hooks, assessment.bundles, observed.now);
   const known = [...assessment.paths.values()].filter(({ position }) => position !== undefined);
-  return [...known.flatMap(streamNotes), ...running];
+  const claimed = wantedReleases(observed.fleet, allBundles(assessment)).filter((one) => !isBelieved(one));
+  const claims = claimed.flatMap((one) => {
+    const { what, next, why = '' } = wantedWords(one);
+    return [what, removeText(one.nodes[0] ?? ''), `To get it: ${next}`, why];
+  });
+  return [...known.flatMap(streamNotes), ...running, ...claims, ...otherNodeNotes(observed, assessment)];
+}
+
+/** One node alone may lie: nobody is sent with a stick for it. */
+function isBelieved({ nodes }: WantedRelease): boolean {
+  return nodes.length > 1;
+}
+
+/** What is wrong with other nodes comes after all that is this node's own. */
+function otherNodeNotes({ media }: Observed, { rejections }: Assessment): readonly string[] {
+  return media.filter(isOtherNode).flatMap(({ mediumId, label, state }) => {
+    const rejected = rejections.filter((one) => one.mediumId === mediumId);
+    const why = state.kind === 'failed' ? state.reason : rejected.at(-1)?.reason;
+    if (why === undefined) return [];
+    const isAll = state.kind === 'failed' || why.code === LEFT_OUT;
+    const what = isAll ? 'Nothing is taken' : `${formatCount(rejected.length, 'bundle')} not taken`;
+    return [`${what} from ${label} (${shortCode(why.code)}). ${removeText(label)}`];
+  });
 }
 
 function failedMediaLine({ media }: Observed): Line | undefined {
-  const failed = media.findLast((medium) => medium.state.kind === 'failed');
+  const failed = media.findLast((medium) => medium.state.kind === 'failed' && !isOtherNode(medium));
   return failed && unreadableLine(failed);
 }
 
-export function unreadableLine({ label, state }: Medium): Line | undefined {
-  if (state.kind !== 'failed') return undefined;
+export function unreadableLine({ label, peer, state }: Medium): Line | undefined {
+  if (state.kind !== 'failed' || isOtherNode({ label, peer })) return undefined;
   const { reason } = state;
   const says = (names: Names) => {
     const words = reasonWords(reason, names);

@@ -22,6 +22,7 @@ import { isStick, type Names, titleAmong } from '../names.ts';
 import { doesFor, reasonLine, reasonWords } from '../reasons/reason-text.ts';
 import type { Snapshot } from '../snapshot.ts';
 import { noticeTitle, sourcesOf, trustedBy } from '../texts/short-texts.ts';
+import { doesOf } from './bundle-lines.ts';
 import { type Progress, progressText } from './media-line.ts';
 import { sticksInUse } from './stick-use.ts';
 
@@ -136,7 +137,7 @@ function preloadLine(entry: BundleAssessment, snapshot: Snapshot, progress: Prog
   // The next try may deliver: the person is to pull nothing.
   const lacking = isLacking(entry) ? 'bundle/absent' : undefined;
   const code = fault?.code === 'engine/stalled' ? undefined : (fault?.code ?? lacking);
-  if (isUseless) return { does: doesFor(fault), code, says };
+  if (isUseless) return { does: doesOf(entry, fault), code, says };
   return { does: 'wait', code, says, stick: isOnPeersOnly === true ? undefined : 'stays' };
 }
 

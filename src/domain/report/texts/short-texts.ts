@@ -144,16 +144,24 @@ export function sourcesOf({
 
 const OWN_DISK = "this node's own copy";
 
-export function wantedReleaseText({ name, version, nodes, unreached }: WantedRelease): string {
+export function wantedReleaseText(one: WantedRelease): string {
+  const { what, next, why } = wantedWords(one);
+  return `${what}: ${next}.${why === undefined ? '' : ` ${why}`}`;
+}
+
+/** `next` is a clause, `why` a sentence. */
+export function wantedWords({ name, version, nodes, unreached }: WantedRelease) {
   const [first = '', ...others] = nodes;
   const where = others.length === 0 ? first : `${first} and ${formatCount(others.length, 'other node')}`;
   const title = bundleTitle({ name, version });
   if (unreached === undefined) {
-    return `${title} is loaded on ${where}, and no node can give it: plug its stick into any node.`;
+    const what = `${title} is loaded on ${where}, and no node can give it`;
+    return { what, next: 'plug its stick into any node', why: undefined };
   }
   const lacking = unreached.percent === 0 ? 'nothing of it is loaded' : `${unreached.percent} % of it is loaded`;
   const next = 'open TCP port 9777 between the nodes, or plug its stick into any node';
-  return `${title} is on ${where}, which this node can't reach, and ${lacking}: ${next}. ${sentence(cutAtWord(oneLine(unreached.why), WHY_CHARACTERS))}`;
+  const what = `${title} is on ${where}, which this node can't reach, and ${lacking}`;
+  return { what, next, why: sentence(cutAtWord(oneLine(unreached.why), WHY_CHARACTERS)) };
 }
 
 /** Of what another node answered. */

@@ -288,7 +288,7 @@ describe('the gate of the fleet', () => {
       [node('worker-1', {}), node('worker-9', undefined, true)],
     ],
     [
-      'it waits, since worker-3 is not Ready. No more than 1 node may be unavailable at once. Left out are cordoned nodes: worker-4',
+      "it waits, since worker-3 is not Ready. No more than 1 node may be unavailable at once. Left out are cordoned nodes: worker-4. If worker-3 is gone or lies: 'stickpin fleet remove worker-3'",
       [
         withFacts(node('worker-2', {}), {}),
         withFacts(node('worker-3', {}), { isReady: false }),
@@ -300,11 +300,24 @@ describe('the gate of the fleet', () => {
       [node('worker-1', { phase: 'activated', runs: false })],
     ],
     [
-      'it was rolled back on worker-3. It is not activated on other nodes automatically',
+      "it was rolled back on worker-3. It is not activated on other nodes automatically. If worker-3 is gone or lies: 'stickpin fleet remove worker-3'",
       [node('worker-1', {}), node('worker-3', { phase: 'activated', rolledBack: true })],
     ],
   ])('says: %s', (words, nodes) => {
     expect(text({ fleet: view(...nodes) })).toBe(words);
+  });
+
+  it('says who ends the wait for a node that does not answer, and whose Node nobody can look up', () => {
+    const others = view(node('worker-1', undefined), node('worker-2', {}));
+    const away = { ...others, apiTrouble: 'connect ECONNREFUSED' };
+    const command = "If worker-1 is gone or lies: 'stickpin fleet remove worker-1'";
+    expect(text({ fleet: others })).not.toContain(command);
+    expect(text({ fleet: away })).toContain(command);
+    const answers = { name: 'worker-1', address: '10.0.0.1:9777', bundles: [] };
+    expect(text({ fleet: { ...away, peers: [answers] } })).not.toContain(command);
+    expect(text({ fleet: { ...away, peers: [{ ...answers, trouble: 'no route to host' }] } })).toContain(command);
+    const silent = view({ ...node('worker-1', undefined), isSilent: true }, node('worker-2', {}));
+    expect(text({ fleet: silent })).toContain(command);
   });
 
   it.each<[string, string, string, VersionScheme?]>([

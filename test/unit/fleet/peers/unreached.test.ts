@@ -33,9 +33,12 @@ it('names what a node announces that has not answered for a minute', async () =>
   const stop = new AbortController();
   const running = peers.run(stop.signal);
   await eventually(() => expect(peers.list()[0]?.trouble).toContain('ECONNREFUSED'));
+  const began = clock.now();
+  expect(peers.list()[0]?.since).toBeUndefined();
   const beganMs = clock.monotonic();
   await eventually(() => expect(peers.list()[0]?.unreached).toEqual([bundleId]));
   expect(clock.monotonic() - beganMs).toBeGreaterThan(30_000);
+  expect(Math.abs((peers.list()[0]?.since ?? 0) - began)).toBeLessThan(30_000);
   stop.abort();
   await running;
   expect(log.lines.map(({ level }) => level)).toEqual(['warn']);

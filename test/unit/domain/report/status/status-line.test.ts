@@ -964,6 +964,42 @@ describe('statusLine while the fleet process is away', () => {
     expect(text.length).toBeLessThanOrEqual(200);
   });
 
+  describe('in a partition', () => {
+    const since = NOON - 3_600_000;
+    const lacking = (name: string) => ({ name, isAbsent: false, status: { version: 1, releases: [] } }) as const;
+    const peer = (name: string, more = {}) => ({ name, address: '10.0.0.9:9777', bundles: [], ...more });
+    const away = { trouble: 'no route to host', since };
+    const nodes = [lacking('worker-2'), lacking('worker-3')];
+    const peers = [peer('worker-2', away), peer('worker-3', { ...away, since: since - 60_000 })];
+    const note =
+      'No other node answers since 2026-03-10T11:00:00Z (worker-2 and 1 more): check the network and TCP port';
+
+    it('says on the node with the stick that it reaches nobody, since when, and what to look at, and calls nobody', () => {
+      const text = served(withFleet, { fleet: { ...self, nodes, peers } }, [active]);
+      expect(text).toMatch(/^LEAVE THE STICK IN: /);
+      expect(text).toContain(note);
+      expect(text.length).toBeLessThanOrEqual(200);
+      // The stick may go, since nobody has begun for an hour.
+      const fleet = { ...self, nodes, peers, search: 'long' } as const;
+      const old = { ...active, readyAt: NOON - 3_600_000 };
+      const later = served(withFleet, { fleet, arrivals: new Map([['7-sdb1', { at: 0, sequences: new Map() }]]) }, [
+        old,
+      ]);
+      expect(later).toMatch(/^DONE: /);
+      expect(later).toContain(note);
+    });
+
+    it.each([
+      ['a node that is planned alone', { nodes: [], peers: [] }],
+      ['one other node answers', { nodes, peers: [peers[0], peer('worker-3')] }],
+      ['all were switched off a moment ago', { nodes, peers: [peers[0], peer('worker-3', { trouble: 'timeout' })] }],
+      ['all others have the release', { nodes: [], peers }],
+    ] as const)('says nothing where %s', (_, over) => {
+      const fleet = { ...self, ...over } as NonNullable<Scene['fleet']>;
+      expect(served(withFleet, { fleet }, [active])).not.toContain('answers since');
+    });
+  });
+
   it('keeps the stick of a bundle for nodes of another architecture, while one of them loads it', () => {
     const foreign = medium('sdc1', [found(verified({ arch: 'arm64' }))]);
     const other = { name: 'worker-2', isAbsent: false, status: { version: 1, arch: 'arm64', releases: [] } } as const;
