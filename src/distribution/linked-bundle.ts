@@ -40,10 +40,12 @@ export class Link {
   async find({ tag, digest }: Reference, signal: AbortSignal): Promise<LinkedBundle> {
     const index = await this.manifest(digest ?? tag ?? '', signal);
     if (digest !== undefined && digestOf(index) !== digest) throw this.fault(`it sends another index than ${digest}`);
-    const entries = parseReferrers(index, `the index of ${this.name}`, 'bundle/registry');
+    const entries = isImage(index) ? [] : parseReferrers(index, `the index of ${this.name}`, 'bundle/registry');
     const [entry, another] = entries.filter(({ artifactType }) => artifactType === BUNDLE_TYPE);
     if (entry === undefined || another !== undefined) {
-      throw this.fault("it names no bundle of stickpin: name what 'stickpin bundle push' made");
+      throw this.fault(
+        "it names no bundle of stickpin, but maybe an image: name what 'stickpin bundle push' made, or put the image into a bundle with 'stickpin bundle create'",
+      );
     }
     const manifest = await this.manifest(entry.digest, signal);
     if (digestOf(manifest) !== entry.digest) throw this.fault(`it sends another manifest than ${entry.digest}`);
@@ -150,5 +152,15 @@ export class Link {
 
   fault(why: string, cause?: unknown): AppError {
     return bundleError('bundle/registry', `${this.name}: ${why}`, { cause });
+  }
+}
+
+/** Whether it is the manifest of one image, and no index. */
+function isImage(document: Buffer): boolean {
+  try {
+    parseManifest(document, 'it', 'bundle/registry');
+    return true;
+  } catch {
+    return false;
   }
 }

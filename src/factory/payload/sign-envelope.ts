@@ -256,9 +256,21 @@ function outcomeOf(child: ChildProcess, message: Buffer, stopSignal: AbortSignal
   });
 }
 
+/** What PKCS #11 says of a token. The last line of pkcs11-tool is `Aborting.` */
+const TOKEN_FAULTS: readonly (readonly [RegExp, string])[] = [
+  [
+    /CKR_PIN_(?:INCORRECT|INVALID|LEN_RANGE)/,
+    'the PIN of the token is wrong (CKR_PIN_INCORRECT); check it before the next try, since a token locks itself after a few',
+  ],
+  [/CKR_PIN_LOCKED/, 'the PIN of the token is locked (CKR_PIN_LOCKED); unlock it with the PUK or SO PIN'],
+  [/CKR_TOKEN_NOT_PRESENT/, 'the token is not there (CKR_TOKEN_NOT_PRESENT); plug it in'],
+  [/CKR_USER_NOT_LOGGED_IN/, 'the token needs its PIN (CKR_USER_NOT_LOGGED_IN); the command must log in with it'],
+];
+
 function endOf(code: number | null, killedBy: string | null, output: Buffer, errors: string): Outcome {
   const said = errors.trim().split('\n').at(-1) ?? '';
-  const last = said === '' ? '' : `: ${said}`;
+  const [, advice = said] = TOKEN_FAULTS.find(([pattern]) => pattern.test(errors)) ?? [];
+  const last = advice === '' ? '' : `: ${advice}`;
   if (code !== 0) return { kind: 'failed', why: `ended with ${killedBy ?? `exit code ${code}`}${last}` };
   if (output.length === 0) return { kind: 'failed', why: `wrote nothing to its standard output${last}` };
   return { kind: 'done', output };

@@ -310,6 +310,21 @@ describe.runIf(have('mmdebstrap', 'openssl'))('a bundle in a registry', () => {
       expect(stderr).toContain('its answer has more than 4194304 bytes');
     });
 
+    it('is not made from a plain image: the message says what to do with one', async () => {
+      const config = {
+        mediaType: 'application/vnd.oci.image.config.v1+json',
+        digest: `sha256:${'a'.repeat(64)}`,
+        size: 2,
+      };
+      const mediaType = 'application/vnd.oci.image.manifest.v1+json';
+      front.meddle = (_, response) => {
+        response.end(JSON.stringify({ schemaVersion: 2, mediaType, config, layers: [] }));
+        return 'answered';
+      };
+      const { stderr } = await pull(reference, '--keys', keys);
+      expect(stderr).toContain("put the image into a bundle with 'stickpin bundle create'");
+    });
+
     it('is refused before a layer is pulled when nobody trusted signed it, unless --unverified', async () => {
       const others = mkdtempSync(join(work, 'keys-'));
       installKeys(others, [sampleKey('other')]);

@@ -190,6 +190,11 @@ describe.runIf(have('openssl'))('a command that signs', () => {
     ['nothing', () => 'cat > /dev/null', /wrote nothing to its standard output/],
     ['too much', () => 'cat /dev/zero', /more than 4096 bytes/],
     ['an exit code', () => 'cat > /dev/null; echo no card >&2; exit 7', /exit code 7: no card/],
+    [
+      'a wrong PIN',
+      () => "printf 'error: C_Login failed: rv = CKR_PIN_INCORRECT (0xa0)\\nAborting.\\n' >&2; exit 1",
+      /exit code 1: the PIN of the token is wrong \(CKR_PIN_INCORRECT\); check it before the next try/,
+    ],
     ['its end by a signal', () => 'kill -KILL $$', /ended with SIGKILL/],
     ['an unknown program', () => '/none/sign', /exit code 127: .*not found/],
   ])('that gives %s signs nothing', async (_name, command, message) => {
