@@ -6,6 +6,8 @@ import { KEPT_RETIRED } from '../../../../src/domain/release/forgetting.ts';
 import { makeSampleBundle, type SampleBundle } from '../../../support/bundles/sample-bundle.ts';
 import { sampleImage } from '../../../support/bundles/sample-image.ts';
 import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
+import { verified } from '../../../support/daemon/scenario.ts';
+import { openSampleState } from '../../../support/state/open-sample-state.ts';
 
 describe('a node that has had many releases', () => {
   let factory: string;
@@ -15,6 +17,7 @@ describe('a node that has had many releases', () => {
   beforeEach(async () => {
     factory = mkdtempSync(join(tmpdir(), 'stickpin-factory-'));
     harness = await createDaemonHarness({ settings: { lifecycle: { keep: 1 } } });
+    leaveLines(200);
     await harness.start();
   });
   afterEach(async () => {
@@ -22,9 +25,22 @@ describe('a node that has had many releases', () => {
     rmSync(factory, { recursive: true, force: true });
   });
 
+  /** What so many releases of another stream leave. */
+  function leaveLines(count: number): void {
+    const { store, close } = openSampleState(statePath('state.db'));
+    for (let sequence = 1; sequence <= count; sequence += 1) {
+      const bundle = verified({ name: 'old', version: `0.9.${sequence}`, sequence });
+      store.adopt(bundle, { at: sequence, kind: 'bundleVerified', message: 'adopted' });
+      store.forget(bundle.bundleId, undefined);
+    }
+    expect(store.load().past).toHaveLength(count);
+    close();
+  }
+
   const statePath = (name: string) => join(harness.settings.paths.state_dir, name);
   const versions = () => harness.report().bundles.map(({ version }) => version);
-  const countOf = (name: string) => readdirSync(statePath(name)).length;
+  const countOf = (name: string) => readdirSync(statePath(name)).filter((one) => !one.startsWith('.')).length;
+  const counts = () => [...['.', 'blobs/sha256', 'blobs/bundles'].map(countOf), versions().length];
 
   async function pass(sequence: number): Promise<void> {
     const version = `1.0.${sequence}`;
@@ -44,11 +60,13 @@ describe('a node that has had many releases', () => {
     for (let sequence = 1; sequence <= first; sequence += 1) await pass(sequence);
     await harness.until(() => !versions().includes('1.0.1'));
     await harness.rounds(2);
-    const few = [countOf('blobs/sha256'), countOf('blobs/bundles'), versions().length];
+    const few = counts();
     for (let sequence = first + 1; sequence <= first + 4; sequence += 1) await pass(sequence);
     await harness.until(() => !versions().includes('1.0.5'));
     await harness.rounds(2);
-    expect([countOf('blobs/sha256'), countOf('blobs/bundles'), versions().length]).toEqual(few);
+    expect(counts()).toEqual(few);
+    // Both generations name the content of each that is listed, and its list of images.
+    expect(countOf('state.parts')).toBeLessThanOrEqual(3 * versions().length);
     expect((await harness.images()).filter(({ pinned }) => pinned)).toHaveLength(1);
 
     await expect(async () => harness.daemon().engine.activate({ bundle: 'ocp@1.0.1' })).rejects.toMatchObject({
