@@ -76,6 +76,8 @@ export interface Memory {
   readonly copyFaults?: ReadonlyMap<Digest, Fault>;
   /** What kept the last round from its effects. */
   readonly obstacle: Fault | undefined;
+  /** It may be over in the next round: nobody is called yet. */
+  readonly isObstacleBrief?: boolean;
   /** Media were not read yet since the start: none counts as removed. */
   readonly areMediaUnread: boolean;
   /** Undefined when there is none, or when it can't be read. */

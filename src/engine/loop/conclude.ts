@@ -17,9 +17,13 @@ import type { Loop } from './loop.ts';
 export type Remembered = Omit<Memory, 'failures' | 'areMediaUnread' | 'keeping' | 'copyingBytes' | 'copyFaults'>;
 
 /** A task that ends meanwhile still counts: its result may not have been observed. */
+/** What an effect that fails may last before a person is called: two rounds. */
+const BRIEF_MS = 10_000;
+
 export function remembered(loop: Loop, diskTrouble: Fault | undefined): Remembered {
   const { context, tasks, effects, state } = loop;
-  const { snapshot } = state;
+  const { snapshot, obstacleAt } = state;
+  const isBrief = obstacleAt !== undefined && context.clock.monotonic() - obstacleAt < BRIEF_MS;
   return {
     pullChecks: loop.pullChecker.checks(),
     contentChecks: loop.contentChecker.checks(),
@@ -34,6 +38,7 @@ export function remembered(loop: Loop, diskTrouble: Fault | undefined): Remember
     unenforcedPins: unenforcedPins(effects.context.pinRequests),
     tagsGiven: effects.tags.given,
     obstacle: diskTrouble ?? state.obstacle ?? loop.mediaJobs.obstacle(),
+    isObstacleBrief: diskTrouble === undefined && isBrief,
     exhaustedBundles: exhaustedIn(snapshot),
     lastCarriers: carriersIn(snapshot),
     arrivals: snapshot?.assessment.arrivals ?? new Map(),

@@ -33,6 +33,8 @@ export interface LoopState {
   snapshot: Snapshot | undefined;
   conditions: Conditions;
   obstacle: Fault | undefined;
+  /** Since when there has been one. */
+  obstacleAt: number | undefined;
   /** `observedMs`: the time to observe and to decide. */
   lastRound: { readonly at: number; readonly observedMs: number };
   /** Of containers. */
@@ -175,6 +177,7 @@ function initialState({ clock, store }: EngineDependencies): LoopState {
     snapshot: undefined,
     conditions: new Map(),
     obstacle: undefined,
+    obstacleAt: undefined,
     lastRound: { at: clock.monotonic(), observedMs: 0 },
     lastObservedAt: Number.NEGATIVE_INFINITY,
     pullsSettledAt: Number.NEGATIVE_INFINITY,

@@ -77,6 +77,7 @@ export async function round(loop: Loop, signal: AbortSignal): Promise<Pause> {
   const due = loop.pace.due(decision.effects);
   const executed = await act(loop, due.effects, assessment, signal);
   state.obstacle = due.obstacle ?? [...executed.values()].find((fault) => fault !== undefined);
+  state.obstacleAt = state.obstacle && (state.obstacleAt ?? clock.monotonic());
   if (state.obstacle === undefined && decision.pullTest !== undefined) loop.pullChecker.start(decision.pullTest);
   // It only reads, and an activation may wait for it.
   if (decision.contentCheck !== undefined) loop.contentChecker.start(decision.contentCheck);

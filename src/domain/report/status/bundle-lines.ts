@@ -263,7 +263,8 @@ export function blockedLine({ observed, memory, assessment }: Snapshot): Line | 
     return { ...line, does: 'call-support', says };
   }
   if (obstacle === undefined) return undefined;
-  const about = { does: doesAbout(obstacle.code), code: obstacle.code };
+  const does: Does = memory.isObstacleBrief === true ? 'wait' : doesAbout(obstacle.code);
+  const about = { does, code: obstacle.code };
   if (!isRecordingTrouble(obstacle)) return foreignLine(about, '', obstacle.message, ['It is retried automatically']);
   const [awaited] = adoptions;
   const line = foreignLine(about, '', obstacle.message);

@@ -1096,6 +1096,19 @@ describe('engine: faults that must not stop it', () => {
     expect(node.phase('4.13.7')).toBe('activated');
   });
 
+  it('calls nobody for an effect that fails for a moment', async () => {
+    await start([], ({ runtime }) => {
+      runtime.failPins = fault('runtime/unreachable', 'CRI-O was restarted');
+    });
+    node.plug('sdb1', bundle);
+    await node.clock.advance(5_000);
+    expect(node.statuses.at(-1)).toMatch(/^LEAVE THE STICK IN \(R-02\): /);
+    node.runtime.failPins = undefined;
+    await node.clock.advance(60_000);
+    expect(node.phase('4.13.7')).toBe('activated');
+    expect(node.statuses.filter((status) => status.startsWith('CALL SUPPORT'))).toEqual([]);
+  });
+
   it('does not run in a busy loop when an effect fails and signals a change each time', async () => {
     await start();
     node.media.failRead = fault('media/read', 'input/output error');
