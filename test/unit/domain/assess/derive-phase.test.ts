@@ -92,7 +92,7 @@ describe('the phase of a release', () => {
         reason: {
           code: 'engine/image-missing',
           message: expect.stringMatching(
-            /^1 of 2 images of ocp 4\.13\.7 is missing\. It is quay\S+\. Plug in the stick of ocp 4\.13\.7$/,
+            /^1 of 2 images of ocp 4\.13\.7 is missing\. The missing one is quay\S+\. Plug in the stick of ocp 4\.13\.7$/,
           ),
         },
       },
