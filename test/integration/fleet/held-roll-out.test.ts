@@ -52,7 +52,7 @@ describe.runIf(have('root', 'openssl', 'dbus-daemon', ...networking))('a roll-ou
     cluster.node(2).start();
     for (const host of [1, 2]) await isHeld(host, 'fleet/paused', `worker-1 until`);
     await eventually(
-      () => expect(cluster.node(1).report()?.status).toMatch(/\(F-34\).* on worker-1 until .*\(/),
+      () => expect(cluster.node(1).report()?.status).toMatch(/\(F-34\).* on worker-1 until .*'stickpin fleet resume /),
       60_000,
     );
     await eventually(() => {
