@@ -485,6 +485,8 @@ describe('statusLine: what comes first', () => {
     expect(line({ ...over, failures: all }, [adopted], still)).toMatch(/^CALL SUPPORT \(R-11\): Preloading /);
     const running = [pullOf(bundle, 'image-99')];
     expect(line({ ...over, failures: all, running }, [adopted], still)).toMatch(/^CALL SUPPORT \(R-11\): Preloading /);
+    // The stick brings nothing, so that nobody is asked for it again.
+    expect(line({ ...over, media: [], failures: all, running }, [adopted], still)).toMatch(/^CALL SUPPORT \(R-11\): /);
   });
 });
 
