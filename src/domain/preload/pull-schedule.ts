@@ -9,7 +9,7 @@ import type { Observed } from '../state/state.ts';
 export interface PullCandidate {
   readonly reference: string;
   readonly missingLayers: readonly { readonly digest: Digest; readonly sizeBytes: number }[];
-  /** It waits for its medium: it holds its layers, and no slot. */
+  /** It waits for its medium: it holds its layers. As many as there are slots hold none. */
   readonly isCut?: boolean;
 }
 
@@ -53,7 +53,10 @@ export function fittingPulls<Pull extends PullCandidate>(input: PullQueue<Pull>)
   const missing = (pull: PullCandidate) => pull.missingLayers.filter(({ digest }) => !landed.has(digest));
   const busy = new Set(running.flatMap((pull) => missing(pull).map(({ digest }) => digest)));
   const next: Pull[] = [];
-  const slots = parallel - running.filter(({ isCut }) => isCut !== true).length;
+  const slots = Math.min(
+    parallel - running.filter(({ isCut }) => isCut !== true).length,
+    2 * parallel - running.length,
+  );
   for (const candidate of waiting) {
     if (next.length >= slots) break;
     const layers = missing(candidate);

@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { type Assessment, assess } from '../../../../src/domain/assess/assess.ts';
 import { decide } from '../../../../src/domain/decide/decide.ts';
+import { isCut } from '../../../../src/domain/decide/release-effects.ts';
 import type { VerifiedBundle } from '../../../../src/domain/model/bundle.ts';
 import type { MediumState } from '../../../../src/domain/model/medium.ts';
 import { parseReference, repositoryOf } from '../../../../src/domain/model/reference.ts';
@@ -121,7 +122,10 @@ function createNode() {
     expect(decide(seen, seen, assessment, POLICY).effects).toEqual(effects);
     const starts = effects.flatMap((effect) => (effect.kind === 'start' ? [effect.task] : []));
     const pulls = [...seen.running, ...starts].filter((task) => task.kind === 'pull');
-    expect(pulls.length).toBeLessThanOrEqual(parallelPulls(POLICY.preload.parallel, undefined));
+    const parallel = parallelPulls(POLICY.preload.parallel, undefined);
+    expect(pulls.length).toBeLessThanOrEqual(2 * parallel);
+    const fed = pulls.filter((task) => starts.includes(task) || !isCut(task, assessment));
+    if (starts.some(({ kind }) => kind === 'pull')) expect(fed.length).toBeLessThanOrEqual(parallel);
     for (const task of starts) {
       if (task.kind !== 'pull') continue;
       expect(images.has(task.reference)).toBe(false);
