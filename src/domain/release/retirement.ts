@@ -102,8 +102,9 @@ export function isStillRemovable(
   const isFree =
     areOfNode === true
       ? oldOfNode([image], stored).length > 0 && areUnnamed(image.repoTags, containers)
-      : removableIds({ images: [image], ids, stored, policy, unclaimed })
-          .get(bundle as StoredBundle)
+      : bundle &&
+        removableIds({ images: [image], ids, stored, policy, unclaimed })
+          .get(bundle)
           ?.includes(imageId);
   const users = withoutUsed([imageId], containers, ids);
   return isFree === true && users.some((now) => now.containerIds.every((id) => containerIds.includes(id)));

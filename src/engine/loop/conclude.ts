@@ -16,10 +16,10 @@ import type { Loop } from './loop.ts';
 /** What is read before an observation. The rest is read after it. */
 export type Remembered = Omit<Memory, 'failures' | 'areMediaUnread' | 'keeping' | 'copyingBytes' | 'copyFaults'>;
 
-/** A task that ends meanwhile still counts: its result may not have been observed. */
 /** What an effect that fails may last before a person is called: two rounds. */
 const BRIEF_MS = 10_000;
 
+/** A task that ends meanwhile still counts: its result may not have been observed. */
 export function remembered(loop: Loop, diskTrouble: Fault | undefined): Remembered {
   const { context, tasks, effects, state } = loop;
   const { snapshot, obstacleAt } = state;
