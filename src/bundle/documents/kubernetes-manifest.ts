@@ -22,12 +22,12 @@ export function parseManifestDocuments(text: string, file: string): ManifestDocu
   return documents.map((document, at) => {
     const { line } = lines.linePos(document.range[0]);
     const [error] = document.errors;
-    if (error !== undefined) throw malformed(file, lines.linePos(error.pos[0]).line, error.message);
+    if (error !== undefined) throw malformed(text, file, lines.linePos(error.pos[0]).line, error.message);
     try {
       const repeatedKeys = repeatedKeysOf(document).map((offset) => lines.linePos(offset).line);
       return { number: at + 1, line, value: document.toJS(), repeatedKeys };
     } catch (cause) {
-      throw malformed(file, line, reasonOf(cause));
+      throw malformed(text, file, line, reasonOf(cause));
     }
   });
 }
@@ -175,6 +175,14 @@ export function imagesIn(documents: readonly ManifestDocument[], file: string): 
   return documents.flatMap(({ value }) => podImagesIn(value).map((image) => ({ ...image, file })));
 }
 
-function malformed(file: string, line: number, why: string) {
-  return bundleError('bundle/source', `${file}:${line}: is not YAML: ${why}`);
+/** In a chart that was not rendered. Variables of Kyverno have other names between the braces. */
+const ACTION = /\{\{[^}\n]*\.(?:Values|Release|Chart)\b/;
+
+/** What to do with a text of a chart. */
+export function chartAdvice(text: string): string | undefined {
+  return ACTION.test(text) ? "it is a template of a chart: give what 'helm template NAME CHART' prints" : undefined;
+}
+
+function malformed(text: string, file: string, line: number, why: string) {
+  return bundleError('bundle/source', `${file}:${line}: is not YAML: ${chartAdvice(text) ?? why}`);
 }

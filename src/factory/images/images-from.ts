@@ -1,6 +1,10 @@
 import { stat } from 'node:fs/promises';
 import { bundleError } from '../../bundle/bundle-error.ts';
-import { type ManifestDocument, parseManifestDocuments } from '../../bundle/documents/kubernetes-manifest.ts';
+import {
+  chartAdvice,
+  type ManifestDocument,
+  parseManifestDocuments,
+} from '../../bundle/documents/kubernetes-manifest.ts';
 import { fromRegistry, type ImageRequest } from '../../bundle/image-request.ts';
 import { formatReference, isCanonicalReference, parseReference, withRegistry } from '../../domain/model/reference.ts';
 import { looseImagesIn } from '../../domain/release/loose-images.ts';
@@ -178,8 +182,9 @@ function imagesOf(
 }
 
 function placeholderNote(image: string, origin: string): string {
+  const advice = chartAdvice(image) ?? `add the image that takes its place with --image, or say --except '${image}'`;
   return oneLine(
-    `${origin}: ${JSON.stringify(image)} is a placeholder or a pattern, not an image, and was not taken: add the image that takes its place with --image, or say --except '${image}'`,
+    `${origin}: ${JSON.stringify(image)} is a placeholder or a pattern, not an image, and was not taken: ${advice}`,
   );
 }
 

@@ -143,7 +143,7 @@ describe('parseManifests', () => {
     ['an open map', 'a: {', 'is not YAML'],
     ['a tab', 'a:\n\t- b', 'Tabs are not allowed'],
     ['an alias of nothing', 'a: *nowhere', 'nowhere'],
-    ['a template', '{{- if .Values.on }}\na: 1\n{{- end }}', 'is not YAML'],
+    ['a template', '{{- if .Values.on }}\na: 1\n{{- end }}', "it is a template of a chart: give what 'helm template"],
     ['very deep text', '['.repeat(50_000), 'is not YAML'],
     [
       'a bomb',

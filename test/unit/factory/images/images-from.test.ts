@@ -118,6 +118,16 @@ describe('readImagesFrom', () => {
     expect(manifestWarnings(found.used, [])).toMatchObject([{ problem: { image: 'quay.io/x/a:1' } }]);
   });
 
+  it('says what to do with a chart that was not rendered', async () => {
+    const image = '{{ .Values.repository }}:{{ .Values.tag }}';
+    const found = await fromStdin(`${pod(image)}${pod('quay.io/x/a:1')}`);
+    expect(found.notes).toEqual([
+      expect.stringMatching(
+        /"\{\{ .+ was not taken: it is a template of a chart: give what 'helm template NAME CHART' prints$/,
+      ),
+    ]);
+  });
+
   it('leaves out placeholders, says where they are, and asks no registry for them', async () => {
     const placeholders = ['auto', `\${IMAGE}:\${TAG}`, 'controller:latest', 'ko://x/y'];
     const text = [...placeholders, 'nginx:1.25'].map((one) => pod(one)).join('');
