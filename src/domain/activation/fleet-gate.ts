@@ -288,7 +288,7 @@ function isCordoned({ self, nodes }: FleetView): boolean {
 }
 
 /** A hook before the activation may cordon the node. */
-export function hasBegunHook({ bundle, policy, hooks }: Pick<GateContext, 'bundle' | 'policy' | 'hooks'>): boolean {
+function hasBegunHook({ bundle, policy, hooks }: Pick<GateContext, 'bundle' | 'policy' | 'hooks'>): boolean {
   const run = beforeActivate(bundle, policy);
   if (run === undefined) return false;
   const hasRun = [...hooks.running, ...hooks.failed].some((one) => isSameRun(one, run));

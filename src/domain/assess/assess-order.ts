@@ -1,5 +1,4 @@
-import { hasBegunHook } from '../activation/fleet-gate.ts';
-import { type ActivationHold, judgeOrder } from '../activation/gates.ts';
+import { judgeOrder } from '../activation/gates.ts';
 import { type PlannedPath, pathOf, placeIn, type StreamPaths } from '../activation/read-paths.ts';
 import { chooseNext, type PathRelease } from '../activation/stream-path.ts';
 import { isAutomatic } from '../activation/timing-gates.ts';
@@ -10,7 +9,6 @@ import { hasBegun } from '../release/recorded-phase.ts';
 import { type TagGoal, tagGoalsOf } from '../release/tag-goals.ts';
 import { allGoalsOf, type TagAssessment } from '../release/tags.ts';
 import type { Policy } from '../settings/settings.ts';
-import type { HookMemory } from '../state/hook.ts';
 import type { Memory } from '../state/memory.ts';
 import type { StoredBundle } from '../state/state.ts';
 import type { BundleAssessment } from './assess-bundle.ts';
@@ -23,19 +21,18 @@ export interface OrderAssessment {
 /**
  * Lets only one release of each stream continue: the one requested last, else the one whose tags
  * have begun to move, else the highest that is ready, loading or about to be adopted, and that
- * nothing holds but its turn among the nodes. A release that can't be loaded holds no other.
+ * nothing holds. A release that can't be loaded holds no other.
  */
 export function assessOrder(
   entries: readonly BundleAssessment[],
   adoptions: readonly Adoption[],
   paths: StreamPaths,
   policy: Policy,
-  hooks: HookMemory,
 ): OrderAssessment {
   const arriving = Map.groupBy(adoptions, ({ found }) => found.bundle.payload.name);
   const next = new Map(
     [...Map.groupBy(entries, ({ bundle }) => bundle.payload.name)].flatMap(([stream, own]) => {
-      const found = nextOf(own, arriving.get(stream) ?? [], pathOf(paths, stream), policy, hooks);
+      const found = nextOf(own, arriving.get(stream) ?? [], pathOf(paths, stream), policy);
       return found === undefined ? [] : [[stream, found] as const];
     }),
   );
@@ -47,7 +44,6 @@ function nextOf(
   adoptions: readonly Adoption[],
   path: PlannedPath,
   policy: Policy,
-  hooks: HookMemory,
 ): PathRelease | undefined {
   const coming = entries.filter(isComing);
   const [requested] = coming
@@ -57,11 +53,8 @@ function nextOf(
   if (requested !== undefined) return placeIn(path, requested);
   const begun = coming.find(({ bundle, degraded }) => hasBegun(bundle) && degraded === undefined);
   if (begun !== undefined) return placeIn(path, begun.bundle);
-  // A hook may have drained the node, which must not wait for a turn then.
-  const isPrepared = coming.some(({ bundle }) => hasBegunHook({ bundle, policy, hooks }));
-  const inLine = isPrepared ? [] : entries.filter(waitsForTurn);
   const ids = new Set<BundleId>([
-    ...[...coming, ...inLine].map(({ bundle }) => bundle.bundleId),
+    ...coming.map(({ bundle }) => bundle.bundleId),
     ...adoptions.flatMap(({ found }) => (isAutomatic(found.bundle, policy) ? [found.bundle.bundleId] : [])),
   ]);
   return chooseNext({ ...path, releases: path.releases.filter(({ id }) => ids.has(id)) });
@@ -70,18 +63,6 @@ function nextOf(
 function isComing({ activationDue, phase, degraded }: BundleAssessment): boolean {
   if (!activationDue || phase === 'held') return false;
   return phase !== 'preloading' || degraded === undefined;
-}
-
-/** All nodes have loaded it, and its turn comes without a person. */
-const TURN: ReadonlySet<string> = new Set<ActivationHold['code']>([
-  'fleet/order',
-  'fleet/settle',
-  'fleet/soak',
-  'fleet/unavailable',
-]);
-
-function waitsForTurn({ rollOut, holds }: BundleAssessment): boolean {
-  return rollOut?.reads !== undefined && holds.some(({ code }) => TURN.has(code));
 }
 
 function isRequested({ activationRequestedAt = 0, activatedAt = 0 }: StoredBundle): boolean {

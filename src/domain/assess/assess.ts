@@ -18,7 +18,7 @@ import { neverActivated, runningReleases, streamsInMotion } from '../release/run
 import { assessShares } from '../release/shares.ts';
 import { assessTags, type TagAssessment } from '../release/tags.ts';
 import { assessPins, type PinAssessment } from '../release/unclaimed-pins.ts';
-import { type Whole, wholeReleases } from '../release/whole.ts';
+import { provableReleases, type Whole, wholeReleases } from '../release/whole.ts';
 import type { Policy } from '../settings/settings.ts';
 import { NO_CHECKS } from '../state/checks.ts';
 import type { Memory } from '../state/memory.ts';
@@ -87,7 +87,7 @@ export function assess(observed: Observed, memory: Memory, recorded: Stored, pol
   const shares = assessShares(releases, { observed, policy, isTrusted: trustNow(observed, stored, policy) });
   const context = { observed, memory, stored, policy, found, images, presentLayers, supply, paths, shares };
   const assessed = releases.map((bundle) => assessBundle(bundle, context));
-  const { bundles: ordered, next } = assessOrder(assessed, unknown.adoptions, paths, policy, memory.hooks);
+  const { bundles: ordered, next } = assessOrder(assessed, unknown.adoptions, paths, policy);
   const whole = wholeReleases(ordered, memory.contentChecks);
   const tags = assessTags(ordered, observed, memory, { ...stored, whole }, policy);
   const damaged = damagedFrom(observed, memory, ordered, supply, policy);
@@ -97,7 +97,8 @@ export function assess(observed: Observed, memory: Memory, recorded: Stored, pol
   const adopted = { ...stored, bundles: bundles.map(({ bundle }) => bundle) };
   const short = shortOfSpace(bundles, observed);
   const waiting = waitingOf(bundles, memory);
-  const beside = { short, waiting, pins, afterProof: tags.afterProof, whole, shares };
+  const provable = provableReleases(ordered, memory.contentChecks);
+  const beside = { short, waiting, pins, afterProof: tags.afterProof, whole, provable, shares };
   const life = assessLifecycle(observed, memory, adopted, beside, policy);
   return {
     bundles,

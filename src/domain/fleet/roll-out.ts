@@ -75,6 +75,8 @@ interface Member extends AwaitedNode {
   readonly isSilent: boolean;
   readonly isAbsent: boolean;
   readonly isCordoned: boolean;
+  /** An activation of this or another release of the stream has begun, and has not ended. */
+  readonly isUnderWay: boolean;
   /** It ever reported something. */
   readonly hasReported: boolean;
   readonly sighting: Sighting | undefined;
@@ -235,6 +237,8 @@ function membersOf(
       isSilent: node.isSilent === true,
       isAbsent: node.isAbsent,
       isCordoned: facts?.isCordoned === true,
+      isUnderWay:
+        status?.releases.some((one) => one.name === release.name && one.begun === true && !isBack(one)) === true,
       hasReported: status !== undefined,
       sighting,
       hasProved: found?.release?.phase === 'proven' || hasSettled,
@@ -248,9 +252,9 @@ function membersOf(
  * plane that ever reported something are always waited for.
  */
 function isLeftOut(member: Member): boolean {
-  const { isControlPlane, isAbsent, isCordoned, hasReported, release } = member;
+  const { isControlPlane, isAbsent, isCordoned, hasReported, isUnderWay, release } = member;
   if (isControlPlane && hasReported) return false;
-  const hasBegun = release !== undefined && (isActivated(release) || isMoving(release));
+  const hasBegun = isUnderWay || (release !== undefined && (isActivated(release) || isMoving(release)));
   return isAbsent ? !hasFallenSilent(member) : isCordoned && !hasBegun;
 }
 
@@ -324,8 +328,9 @@ function unavailability(member: Member, question: Question): Unavailable | undef
 }
 
 /** Under way: its activation has begun, and it has not run the release well for `settle`. */
-function isBetween({ release, sighting, part, isSelf }: Member, { order }: Question): boolean {
-  if (release === undefined || part !== 'takes' || isSelf) return false;
+function isBetween({ release, sighting, part, isSelf, isUnderWay }: Member, { order }: Question): boolean {
+  if (part === 'none' || isSelf) return false;
+  if (isUnderWay || release === undefined || part !== 'takes') return isUnderWay;
   return isMoving(release) || (isActivated(release) && (sighting?.wellMs ?? 0) < settleOf(order));
 }
 

@@ -117,6 +117,7 @@ export interface ContainerView {
   /** Pinned references that belong to no known release. */
   readonly unclaimed: readonly string[];
   readonly whole: Whole;
+  readonly provable: Whole;
 }
 
 /** A container that counts for a component. */

@@ -46,6 +46,7 @@ interface Beside {
   readonly pins: PinAssessment;
   readonly afterProof: readonly ProofGoal[];
   readonly whole: Whole;
+  readonly provable: Whole;
   readonly shares: Shares;
 }
 
@@ -53,7 +54,7 @@ export function assessLifecycle(
   observed: Observed,
   memory: Memory,
   stored: Stored,
-  { short, waiting, pins, afterProof, whole, shares }: Beside,
+  { short, waiting, pins, afterProof, whole, provable, shares }: Beside,
   policy: Policy,
 ): LifecycleAssessment {
   const { runtime, containers } = observed;
@@ -71,7 +72,7 @@ export function assessLifecycle(
   const over = past === undefined ? [] : [{ kind: 'over', bundleId: past } as const];
   if (containers === undefined) return { ...nothing, findings: [...incomplete, ...over] };
   const ids = imageIds(runtime.images);
-  const view: ContainerView = { observed, memory, stored, policy, containers, ids, unclaimed, whole };
+  const view: ContainerView = { observed, memory, stored, policy, containers, ids, unclaimed, whole, provable };
   const unproven = unprovenReleases(stored).map((bundle) => follow(bundle, view));
   const proven = provenWithFallback(stored.bundles).flatMap((bundle) => followProven(bundle, view));
   const followed = [...unproven, ...proven];
@@ -124,7 +125,7 @@ interface FollowedUnproven extends Followed {
 
 /** INVARIANT: what is not whole is not proven, however long some of its containers run. */
 function follow(bundle: StoredBundle, view: ContainerView): FollowedUnproven {
-  const { observed, stored, policy, whole } = view;
+  const { observed, stored, policy, provable } = view;
   const { bundleId, activatedAt = 0 } = bundle;
   const witnesses = witnessesOf(bundle, stored.bundles, view, policy.lifecycle);
   const clock = soakAfter(bundle.soak, witnesses, observed.boot, activatedAt);
@@ -134,7 +135,7 @@ function follow(bundle: StoredBundle, view: ContainerView): FollowedUnproven {
   const back = rollbackOfUnproven(bundle, unseen.soak, view);
   const verdict = judgeSoak(back.soak, observed.boot, policy.lifecycle);
   const findings = clockFinding(bundle, back.soak);
-  const isWhole = whole.has(bundleId);
+  const isWhole = provable.has(bundleId);
   if (unseen.isDone && isWhole) {
     findings.push({ kind: 'unseen-for-long', bundleId, soak: { ...back.soak, proof: 'without-evidence' } });
   }

@@ -48,7 +48,9 @@ export function retirements(view: ContainerView, short: readonly ShortOfSpace[],
     .map((bundle): LifecycleFinding => ({ kind: 'spare', bundleId: bundle.bundleId }));
   // One at a time: the space that the last one freed has to be seen first.
   const isLeaving = withRemovals(view).some(({ images }) => images.length > 0) || areArtifactsLeft(view);
-  if (surplus.length > 0 || isLeaving || isUnpinning(view.observed, stored)) return surplus;
+  // What it uses stays, so that room would be made in vain.
+  const isUnread = view.containers.some(({ volumeImages }) => volumeImages === 'unknown');
+  if (surplus.length > 0 || isUnread || isLeaving || isUnpinning(view.observed, stored)) return surplus;
   const isOfRole = ({ bundle }: ShortOfSpace) => Number(shares.owners.has(bundle.bundleId));
   for (const one of [...short].sort((a, b) => isOfRole(a) - isOfRole(b))) {
     const spares = spareReleases(one, view, shares, isFree);

@@ -24,22 +24,27 @@ export function wholeReleases(all: readonly Presence[], checks: ContentChecks | 
   return new Set(all.filter((one) => isWhole(one, checks)).map(({ bundle }) => bundle.bundleId));
 }
 
-function isWhole(one: Presence, checks: ContentChecks | undefined): boolean {
-  const { bundle, unpinnedImages, unsyncedImages } = one;
-  if (isRetired(bundle) || lackingCount(one) + unpinnedImages.length + unsyncedImages.length > 0) return false;
-  return bundle.contents.images.every(({ reference }) => isSound(reference, checks));
+/**
+ * The releases that their containers may prove: also those with images that the runtime can't
+ * check. Nothing else is given up for one of them.
+ */
+export function provableReleases(all: readonly Presence[], checks: ContentChecks | undefined): Whole {
+  return new Set(all.filter((one) => isWhole(one, checks, UNCHECKABLE_AFTER)).map(({ bundle }) => bundle.bundleId));
 }
 
-/**
- * After an unclean boot only what was checked since, or was pulled since the check. What the
- * runtime can't check counts in the end: it was on the disk before its release was ready.
- */
-function isSound(reference: string, checks: ContentChecks | undefined): boolean {
+function isWhole(one: Presence, checks: ContentChecks | undefined, unknownEnough = Number.POSITIVE_INFINITY): boolean {
+  const { bundle, unpinnedImages, unsyncedImages } = one;
+  if (isRetired(bundle) || lackingCount(one) + unpinnedImages.length + unsyncedImages.length > 0) return false;
+  return bundle.contents.images.every(({ reference }) => isSound(reference, checks, unknownEnough));
+}
+
+/** After an unclean boot only what was checked since, or was pulled since the check. */
+function isSound(reference: string, checks: ContentChecks | undefined, unknownEnough: number): boolean {
   if (checks === undefined) return true;
   const { unknownChecks = 0, content } = checks.results.get(reference) ?? {};
   if (content?.kind === 'broken' || checks.healed.includes(reference)) return false;
   if (!checks.isDue || content?.kind === 'whole') return true;
-  return checks.endedAt !== undefined && (content?.kind !== 'unknown' || unknownChecks >= UNCHECKABLE_AFTER);
+  return checks.endedAt !== undefined && (content?.kind !== 'unknown' || unknownChecks >= unknownEnough);
 }
 
 /** What the node goes back to: the last known good release of a stream, else the current one. */

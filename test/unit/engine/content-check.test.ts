@@ -95,7 +95,7 @@ describe('the check of images after an unclean boot', () => {
     await node.stop();
   }, 240_000);
 
-  it('keeps nothing for ever for an image that the runtime can not check, and says so once', async () => {
+  it('says once that the runtime can not check an image, and gives up nothing older for it', async () => {
     const unknown: ImageContent = { kind: 'unknown', reason: { code: 'runtime/config', message: 'no such driver' } };
     const older = [1, 2].map((sequence) => {
       const images = { [`etcd-${sequence}`]: ['base'] };
@@ -109,11 +109,9 @@ describe('the check of images after an unclean boot', () => {
     const retired = () =>
       node.engine.report()?.bundles.some(({ version, phase }) => version === '4.12.1' && phase === 'retired');
     await node.start();
-    await node.clock.advance(4 * 60_000);
+    await node.clock.advance(3_600_000);
     expect([retired(), node.bootMark.isDue]).toEqual([false, true]);
-    await node.clock.advance(4 * 60_000);
-    expect([retired(), node.bootMark.isDue]).toEqual([true, true]);
-    await node.clock.advance(2 * 3_600_000);
+    await node.clock.advance(3_600_000);
     expect(told(node, `Three checks of ${referenceOf('etcd')} had no result`)).toHaveLength(1);
     await node.stop();
   });

@@ -68,7 +68,7 @@ export function checkedEvent(cause: CheckCause, results: readonly ContentResult[
 /** @param references at least one */
 export function uncheckableEvent([first, ...more]: readonly string[]): Event {
   const others = more.length === 0 ? '' : ` and of ${formatCount(more.length, 'more image')}`;
-  const message = `Three checks of ${first}${others} had no result ('stickpin verify-images' says why), so that no proof and no retirement waits for one any longer. It is still checked again after growing pauses`;
+  const message = `Three checks of ${first}${others} had no result ('stickpin verify-images' says why), so that no proof waits for one any longer. Nothing older is given up for it: 'stickpin unpin' does that. It is checked again after growing pauses`;
   return { kind: 'imagesChecked', level: 'warn', message };
 }
 

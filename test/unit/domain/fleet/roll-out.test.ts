@@ -473,6 +473,8 @@ describe('nodes that are unavailable', () => {
     ['silent', node('z', {}, { isSilent: true }), 'unavailable z: silent'],
     ['cordoned after its activation', node('z', PROVEN, { isCordoned: true }), 'unavailable z: cordoned'],
     ['under way', node('z', { begun: true }), 'before z'],
+    ['under way with an earlier release', busy(node('z')), 'before z'],
+    ['cordoned by the hook of an earlier release', busy(node('z', {}, { isCordoned: true })), 'before z'],
     ['with tags that moved only', node('z', { ...DONE, runs: false }), 'before z'],
     ['cordoned before', node('z', {}, { isCordoned: true }), 'go'],
     ['silent for fleet.absent', node('z', {}, { isAbsent: true, isReady: false }), 'go'],
@@ -499,6 +501,12 @@ function withoutReport({ status: _, ...node }: FleetNode): FleetNode {
   return node;
 }
 
+/** Its activation of an earlier release has begun. */
+function busy(one: FleetNode): FleetNode {
+  const earlier = { name: 'ocp', version: '4.13.6', bundle: 'c'.repeat(16), phase: 'ready', begun: true } as const;
+  return { ...one, status: { version: 1, releases: [...(one.status?.releases ?? []), earlier] } };
+}
+
 function later(version: string): NonNullable<FleetNode['status']> {
   return { version: 1, releases: [{ name: 'ocp', version, bundle: 'b'.repeat(16), phase: 'proven', current: true }] };
 }
@@ -520,6 +528,7 @@ describe('the control plane', () => {
     ['silent for however long', plane('c', {}, { isAbsent: true }), 'unavailable c: silent'],
     ['cordoned', plane('c', {}, { isCordoned: true }), 'unavailable c: cordoned'],
     ['under way', plane('c', { begun: true }), 'before c'],
+    ['under way with an earlier release', busy(plane('c')), 'before c'],
   ])('loses no second node, however many may be unavailable: %s', (_what, one, expected) => {
     expect(turn('b', [one], wide, upgrade)).toBe(expected);
     expect(turn('b', [one, node('z')], wide, { ...upgrade, self: plane('b', {}, ILL) })).toBe(expected);

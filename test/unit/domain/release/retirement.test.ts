@@ -61,6 +61,7 @@ function retired({ bundles, present = [oldest, fallback, good], running = [], co
     ids: imageIds(images),
     unclaimed: [],
     whole: new Set(bundles.filter((bundle) => !broken.includes(bundle)).map(({ bundleId }) => bundleId)),
+    provable: new Set<never>(),
   };
   const shares = assessShares(bundles, { observed, policy: POLICY, isTrusted: () => true });
   const findings = retirements(look, [{ bundle: next, lacking: { bytes: MIB, inodes: 0 } }], shares);
@@ -101,6 +102,8 @@ describe('releases that make room for the next one', () => {
       exitCode: 0,
     };
     expect(retired({ bundles: [fallback, good, next], containers: [container] })).toEqual([]);
+    const unread: RuntimeContainer = { ...container, imageNames: [], volumeImages: 'unknown' };
+    expect(retired({ bundles: [fallback, good, next], containers: [unread] })).toEqual([]);
     const activate = { kind: 'activate', bundleId: fallback.bundleId } as const;
     expect(retired({ bundles: [fallback, good, next], running: [activate] })).toEqual([]);
   });
@@ -143,7 +146,16 @@ describe('tags that only a retired release gave to an image that stays', () => {
     const pulledByUs = new Set(bundles.flatMap(({ contents }) => contents.images.map(({ reference }) => reference)));
     const all = storedState(bundles, { pulledByUs });
     const whole = new Set(bundles.map(({ bundleId }) => bundleId));
-    const look = { observed, memory: observed, stored: all, policy: POLICY, containers, unclaimed, whole };
+    const look = {
+      observed,
+      memory: observed,
+      stored: all,
+      policy: POLICY,
+      containers,
+      unclaimed,
+      whole,
+      provable: whole,
+    };
     const findings = removals({ ...look, ids: imageIds([image]) });
     const before = { isShort: false, sinceListMs: 0, tagsGiven: [], observed };
     return {

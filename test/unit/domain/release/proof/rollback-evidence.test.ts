@@ -85,6 +85,7 @@ function look(
     ids: imageIds(images),
     unclaimed: [],
     whole: new Set<BundleId>(),
+    provable: new Set<BundleId>(),
   });
 }
 
@@ -128,6 +129,7 @@ describe('the rollback of a proven release (docs/decisions/proof.md, "Rolled bac
       ids: imageIds(images),
       unclaimed: [],
       whole: new Set<BundleId>(),
+      provable: new Set<BundleId>(),
     };
     expect(rollbackOfProven(proven(), true, context)).toEqual({ soak, findings: [], dueInMs: undefined });
   });
@@ -155,8 +157,14 @@ describe('the rollback of a release that is not proven yet', () => {
     const observed = observation({ runtime: reachable({ images }), containers, boot });
     const ids = imageIds(images);
     const context = { observed, memory: observed, stored: storedState([fallback, bundle]), policy: POLICY };
-    return rollbackOfUnproven(bundle, seen, { ...context, containers, ids, unclaimed: [], whole: new Set<BundleId>() })
-      .dueInMs;
+    return rollbackOfUnproven(bundle, seen, {
+      ...context,
+      containers,
+      ids,
+      unclaimed: [],
+      whole: new Set<BundleId>(),
+      provable: new Set<BundleId>(),
+    }).dueInMs;
   };
 
   it('begins when one component runs from an image that the fallback alone has', () => {
