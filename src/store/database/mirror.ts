@@ -25,7 +25,7 @@ const contentSchema = v.object({
   revision: v.number(),
   tables: v.record(v.string(), rowsSchema),
   /** Names of files with rows, see {@link MirrorParts}. When it is read, `tables` has them too. */
-  parts: v.record(v.string(), v.array(v.string())),
+  parts: v.record(v.string(), v.array(v.pipe(v.string(), v.regex(/^[0-9a-f]{64}$/)))),
 });
 export type MirrorContent = v.InferOutput<typeof contentSchema>;
 
