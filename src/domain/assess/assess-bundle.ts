@@ -55,6 +55,8 @@ export interface BundleAssessment extends PhaseOf, ImageSupply, ActivationVerdic
   readonly media: readonly string[];
   /** Only other nodes have it, or blobs of it, or carried it last: there is no stick to remove. */
   readonly isOnPeersOnly?: boolean;
+  /** One other node alone says that there is such a release: no medium of this node had it. */
+  readonly isOfOnePeer?: boolean;
   /** Other nodes load it from this stick: it has to stay. */
   readonly neededBy?: LoadingNodes | 'unknown';
   /** Other nodes lack what this stick has, and none of them answers. */
@@ -190,11 +192,14 @@ function imagesOf(bundle: StoredBundle, { images, memory, observed }: BundleCont
 function peersOf(
   { carriers, lastCarrier }: BundleFacts,
   givers: readonly FoundOn[],
-): Pick<BundleAssessment, 'isOnPeersOnly' | 'waitsFor'> {
+): Pick<BundleAssessment, 'isOnPeersOnly' | 'isOfOnePeer' | 'waitsFor'> {
   const areOfPeers = (those: readonly FoundOn[]) => those.length > 0 && those.every(({ medium }) => medium.peer);
   const all = [...carriers, ...givers];
+  const isOnPeersOnly = all.length === 0 ? lastCarrier?.isPeer === true : areOfPeers(all);
+  const isOfOne = new Set(all.map(({ medium }) => medium.mediumId)).size < 2 && lastCarrier?.wasOnStick !== true;
   return defined({
-    isOnPeersOnly: (all.length === 0 ? lastCarrier?.isPeer === true : areOfPeers(all)) || undefined,
+    isOnPeersOnly: isOnPeersOnly || undefined,
+    isOfOnePeer: (isOnPeersOnly && isOfOne) || undefined,
     waitsFor: areOfPeers(carriers) ? peerWaitedFor(carriers.map(({ medium }) => medium)) : undefined,
   });
 }

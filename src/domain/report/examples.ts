@@ -63,7 +63,7 @@ export const EXAMPLES: Readonly<Record<string, string>> = {
   'F-31': "It is not activated: it waits until canary worker-1 has run it well for 1 h. Where containers show it, the canary has to prove it too. Left out are cordoned nodes: worker-7.",
   'F-32': "It is not activated: Node worker-1 is cordoned. The other nodes do not wait for it. An administrator uncordons it.",
   'F-33': "It is not activated: the Nodes of the cluster are read first. Nobody needed them before.",
-  'F-34': "It is not activated: its roll-out was paused on worker-1 until 2026-03-10T12:00:00Z. It was paused by uid 1000: no power. 'stickpin fleet resume 0123456789ab' ends the pause.",
+  'F-34': "It is not activated: its roll-out was paused on worker-1 until 2026-03-10T12:00:00Z. It was paused by uid 1000: no power. 'stickpin fleet resume 0123456789ab' there ends the pause.",
   'F-35': "It is not activated: it waits for the lock of locks.example.com: all slots are locked (semaphore_full).",
   'F-36': "It is not activated: it waits until worker-1 has run it and was Ready for 2 min.",
   'F-37': "It is not activated: it waits, since worker-1 is not Ready. No more than 1 node may be unavailable at once. If worker-1 is gone or lies: 'stickpin fleet remove worker-1'.",

@@ -66,7 +66,7 @@ export function wholeText(line: Line, names: Names = WHOLE): string {
 /** For somebody at the node who has no shell. */
 export function textAtNode(line: Line, names: Names = WHOLE): string {
   const { what, atNode = what, next, isNextSaid, notes = [] } = line.says(names);
-  const isSupport = ACTIONS[line.does].action === 'call-support';
+  const isSupport = ACTIONS[line.does].action === 'call-support' || line.does === 'remove-call';
   return [atNode, ...afterAction(line, names), ...notes, isSupport || isNextSaid ? '' : next]
     .flatMap((text) => (text ? [closed(text)] : []))
     .join(' ');

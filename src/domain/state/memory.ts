@@ -113,6 +113,8 @@ export interface LastCarrier {
   readonly label: string;
   readonly isDropFolder: boolean;
   readonly isPeer?: boolean;
+  /** A medium of this node carried it, then or before. */
+  readonly wasOnStick?: boolean;
   /** Uptime of the machine, in milliseconds. */
   readonly seenMs: number;
 }
@@ -126,7 +128,12 @@ export function lastCarriersIn(media: readonly Medium[], before: LastCarriers, s
     const found = state.kind === 'read' ? state.bundles : [];
     return found.flatMap((one) => (one.kind === 'verified' ? [[one.bundle.bundleId, carrier] as const] : []));
   });
-  return seen.length === 0 ? before : new Map([...before, ...seen]);
+  const onStick = new Set(seen.flatMap(([bundleId, { isPeer }]) => (isPeer === true ? [] : [bundleId])));
+  for (const [bundleId, { wasOnStick }] of before) if (wasOnStick === true) onStick.add(bundleId);
+  const marked = seen.map(
+    ([bundleId, one]) => [bundleId, onStick.has(bundleId) ? { ...one, wasOnStick: true } : one] as const,
+  );
+  return seen.length === 0 ? before : new Map([...before, ...marked]);
 }
 
 /** The last medium of the bundle, if it is about to be read again. */

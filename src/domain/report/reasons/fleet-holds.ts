@@ -54,7 +54,7 @@ export const FLEET_HOLDS: HoldEntries<FleetHoldCode> = {
     means: 'The roll-out of the release is paused',
     says: ({ id, node, by, why, until, passedOnBy, from }, { name }) => ({
       what: `its roll-out was paused on ${name(node)}${passedOnBy === undefined ? '' : `, as ${name(passedOnBy)} says,`} until ${timeText(until)}`,
-      run: `'stickpin fleet resume ${id}' ends the pause`,
+      run: `'stickpin fleet resume ${id}' there ends the pause`,
       details: [`It was paused by ${by}: ${why}`],
       also: from === undefined ? [] : [removeText(from)],
     }),

@@ -44,14 +44,17 @@ export function bundleTrouble(those: readonly BundleAssessment[], { bundles }: A
 }
 
 /**
- * Nobody is sent with a stick for what another node does not give, or gives damaged: that node may
- * be hostile, and it is retried.
+ * Nobody is sent with a stick for what one other node alone does not give, or gives damaged: that
+ * node may be hostile, and it is retried.
  */
-export function doesOf(entry: Pick<BundleAssessment, 'isOnPeersOnly' | 'bundle'>, reason: Reason): Does {
+export function doesOf(
+  entry: Pick<BundleAssessment, 'isOnPeersOnly' | 'isOfOnePeer' | 'bundle'>,
+  reason: Reason,
+): Does {
   const does = doesFor(reason);
-  if (entry.isOnPeersOnly !== true) return does;
+  if (entry.isOnPeersOnly === true && reason.code === 'engine/stalled') return 'wait';
   const isFirst = entry.bundle.readyAt === undefined && ACTIONS[does].action === 'plug-in';
-  return isFirst || reason.code === 'engine/stalled' ? 'wait' : does;
+  return isFirst && entry.isOfOnePeer === true ? 'wait' : does;
 }
 
 /** Without releases that were rolled back, once a newer one of their stream is among them. */

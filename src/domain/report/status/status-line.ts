@@ -269,7 +269,7 @@ function plainNotes({ observed, memory, assessment }: Snapshot): readonly string
   const claimed = wantedReleases(observed.fleet, allBundles(assessment)).filter((one) => !isBelieved(one));
   const claims = claimed.flatMap((one) => {
     const { what, next, why = '' } = wantedWords(one);
-    return [what, removeText(one.nodes[0] ?? ''), `To get it: ${next}`, why];
+    return [`${what}: ${next}`, why, removeText(one.nodes[0] ?? '')];
   });
   return [...known.flatMap(streamNotes), ...running, ...claims, ...otherNodeNotes(observed, assessment)];
 }
