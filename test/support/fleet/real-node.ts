@@ -143,11 +143,13 @@ function reportAt(path: string): StatusReport | undefined {
 /** All files below a folder that are named by their digest. */
 function storedBlobs(folder: string): string[] {
   if (!existsSync(folder)) return [];
-  return readdirSync(folder, { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile() && /^[0-9a-f]{64}$/.test(entry.name))
-    // The parts of the mirror are named by what their rows are.
-    .filter((entry) => !entry.parentPath.endsWith('/state.parts'))
-    .map((entry) => join(entry.parentPath, entry.name));
+  return (
+    readdirSync(folder, { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile() && /^[0-9a-f]{64}$/.test(entry.name))
+      // The parts of the mirror are named by what their rows are.
+      .filter((entry) => !entry.parentPath.endsWith('/state.parts'))
+      .map((entry) => join(entry.parentPath, entry.name))
+  );
 }
 
 function settingsText(node: {

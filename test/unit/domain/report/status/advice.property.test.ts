@@ -169,7 +169,9 @@ function isNeeded(it: Node, bundles: readonly StoredBundle[]): boolean {
 
 /** Whether this node reads a stick, or would, by the scene alone. */
 function isRead(it: Node): boolean {
-  if (it.work !== 'none' && it.releases.some(isAdopted)) return true;
+  const worked = it.releases.find(isAdopted);
+  // A pull whose stick is gone reads nothing from another one.
+  if (worked !== undefined && (it.work === 'copy' || (it.work !== 'none' && worked.stick !== 'none'))) return true;
   if (it.state === 'mounted' && it.releases.some(({ stick }) => stick !== 'none')) return true;
   if (it.state !== 'read') return false;
   return it.releases.some(
