@@ -53,6 +53,7 @@ export interface Assessment extends UnknownBundles {
   readonly short: readonly ShortOfSpace[];
   readonly life: LifecycleAssessment;
   readonly whole: Whole;
+  readonly provable: Whole;
   readonly protectedReleases: readonly ProtectedRelease[];
   /** Of each activated release that is not the current one. */
   readonly kept: ReadonlyMap<BundleId, KeptWhy>;
@@ -112,6 +113,7 @@ export function assess(observed: Observed, memory: Memory, recorded: Stored, pol
     short,
     life,
     whole,
+    provable,
     protectedReleases: protectedReleases(adopted, policy.lifecycle),
     kept: whyKept(adopted.bundles, whole, policy.lifecycle),
     rejectedNames: stored.rejectedNames ?? [],

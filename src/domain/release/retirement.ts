@@ -38,7 +38,9 @@ export function isUnpinning({ runtime, now }: Observed, { bundles }: Stored): bo
 
 /** Releases beyond `lifecycle.keep`, or one that makes room. */
 export function retirements(view: ContainerView, short: readonly ShortOfSpace[], shares: Shares): LifecycleFinding[] {
-  const { memory, stored, policy, whole } = view;
+  const { memory, stored, policy, containers, whole } = view;
+  // One that could not be read may run any of them, and then room would be made in vain.
+  if (containers.some(({ volumeImages }) => volumeImages === 'unknown')) return [];
   const isFree = (bundle: StoredBundle) =>
     isReliable(bundle.payload.name, stored.bundles, whole) &&
     !isRunning(bundle, view) &&
@@ -48,9 +50,7 @@ export function retirements(view: ContainerView, short: readonly ShortOfSpace[],
     .map((bundle): LifecycleFinding => ({ kind: 'spare', bundleId: bundle.bundleId }));
   // One at a time: the space that the last one freed has to be seen first.
   const isLeaving = withRemovals(view).some(({ images }) => images.length > 0) || areArtifactsLeft(view);
-  // What it uses stays, so that room would be made in vain.
-  const isUnread = view.containers.some(({ volumeImages }) => volumeImages === 'unknown');
-  if (surplus.length > 0 || isUnread || isLeaving || isUnpinning(view.observed, stored)) return surplus;
+  if (surplus.length > 0 || isLeaving || isUnpinning(view.observed, stored)) return surplus;
   const isOfRole = ({ bundle }: ShortOfSpace) => Number(shares.owners.has(bundle.bundleId));
   for (const one of [...short].sort((a, b) => isOfRole(a) - isOfRole(b))) {
     const spares = spareReleases(one, view, shares, isFree);

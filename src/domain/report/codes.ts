@@ -4,8 +4,14 @@ import { REFUSAL_REASONS, RELEASE_REASONS } from './reasons/bundle-reasons.ts';
 import { FAULTS } from './reasons/faults.ts';
 import { HOLDS } from './reasons/holds.ts';
 import { IMAGE_REASONS } from './reasons/image-reasons.ts';
+import { RUNTIME_REASONS } from './reasons/runtime-reasons.ts';
 
-export const REASONS: Entries<Conclusion> = { ...REFUSAL_REASONS, ...RELEASE_REASONS, ...IMAGE_REASONS };
+export const REASONS: Entries<Conclusion> = {
+  ...REFUSAL_REASONS,
+  ...RELEASE_REASONS,
+  ...IMAGE_REASONS,
+  ...RUNTIME_REASONS,
+};
 
 /** Everything that has a short code. */
 const TABLE: Readonly<Record<string, Known>> = { ...FAULTS, ...HOLDS, ...REASONS };

@@ -17,7 +17,7 @@ export interface ContentResult {
   readonly brokenSince?: number;
 }
 
-/** After so many checks in a row without a result nothing waits for one. The checks go on. */
+/** After so many checks in a row without a result no proof waits for one. The checks go on. */
 export const UNCHECKABLE_AFTER = 3;
 
 export interface RunningCheck {

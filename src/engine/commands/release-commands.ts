@@ -224,9 +224,9 @@ function requireProvable(bundle: StoredBundle, bundles: readonly StoredBundle[])
   if (isProven(bundle)) throw refuse('engine/not-provable', `${name} is proven already`);
 }
 
-/** Older releases are retired after a proof. */
+/** Or whole but for a check that has no result. */
 function requireWhole({ bundleId, payload }: StoredBundle, assessment: Assessment | undefined): void {
-  if (assessment?.whole.has(bundleId) === true) return;
+  if (assessment?.provable.has(bundleId) === true) return;
   const entry = assessment?.bundles.find(({ bundle }) => bundle.bundleId === bundleId);
   const why =
     entry?.reason === undefined ? 'its images are not seen as present, pinned and checked' : reasonText(entry.reason);

@@ -1,7 +1,8 @@
 import type { ImageUse, RuntimeContainer } from '../../domain/model/image.ts';
 import { forEachLimited } from '../../platform/async/concurrency.ts';
 import { isSure, MAX_NAME, userOf } from '../cri/containers.ts';
-import { type EngineClient, type EngineContainerDetails, labelNames } from './engine-client.ts';
+import { type EngineContainerDetails, labelNames } from './engine-answers.ts';
+import type { EngineClient } from './engine-client.ts';
 import { fullName } from './image-names.ts';
 import { pinOf } from './pins.ts';
 

@@ -15,7 +15,8 @@ import { callAgain, pullError } from '../cri/runtime-error.ts';
 import { UnitStop } from '../cri/unit-stop.ts';
 import { type RuntimeAdapter, SharedSignals } from '../runtime-adapter.ts';
 import { imagesInUse, listContainers } from './containers.ts';
-import { EngineClient, type EngineImage, type EngineInfo, UNREAD } from './engine-client.ts';
+import { type EngineImage, type EngineInfo, UNREAD } from './engine-answers.ts';
+import { EngineClient } from './engine-client.ts';
 import { digestTagOf, fullName, loopbackNames, loopbackPath, type Pin, toRuntimeImage } from './image-names.ts';
 import { addPin, listPins, pinOf, removePin } from './pins.ts';
 

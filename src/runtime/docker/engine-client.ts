@@ -4,6 +4,25 @@ import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { linkSignals, withDeadline } from '../../platform/async/abort.ts';
 import { responseTo } from '../../platform/http.ts';
 import { GRPC_NOT_FOUND, toRuntimeError } from '../cri/runtime-error.ts';
+import {
+  API_VERSION,
+  change,
+  container,
+  containerDetails,
+  createdAnswer,
+  type EngineContainer,
+  type EngineContainerDetails,
+  type EngineImage,
+  type EngineImageDetails,
+  type EngineInfo,
+  image,
+  imageDetails,
+  info,
+  MAX_TEXT,
+  progress,
+  UNREAD,
+  versionAnswer,
+} from './engine-answers.ts';
 import { type JsonEntry, jsonEntries, listOnly } from './json-entries.ts';
 
 const TIMEOUT_MS = 10_000;
@@ -11,93 +30,13 @@ const TIMEOUT_MS = 10_000;
 const MAX_BYTES = 16 * 1024 * 1024;
 /** Of an image or a container in a list, and of an event: labels make them large. */
 const MAX_ENTRY_BYTES = 4 * 1024 * 1024;
-const MAX_TEXT = 4_096;
-/** Names of an image. */
-const MAX_ITEMS = 10_000;
 /** Images, and containers. Only what is used of each is kept. */
 const MAX_ENTRIES = 100_000;
 /** Of a list, that could not be read. */
 const MAX_NAMED = 100;
 
-/** The oldest version of the API that is used, that of Docker 20.10 and of Podman 4. */
-const API_VERSION = '1.41';
 /** Of Podman's own API. */
 const LIBPOD_VERSION = '4.0.0';
-
-const text = v.pipe(v.string(), v.maxLength(MAX_TEXT));
-const texts = v.nullish(v.pipe(v.array(text), v.maxLength(MAX_ITEMS)), []);
-/** As dockershim and cri-dockerd write them; the restart count is another one after a restart. */
-export const labelNames = {
-  /** Ours: it names the pinned image by digest. */
-  pin: 'io.stickpin.pin',
-  sandbox: 'io.kubernetes.sandbox.id',
-  restarts: 'annotation.io.kubernetes.container.restartCount',
-  container: 'io.kubernetes.container.name',
-  pod: 'io.kubernetes.pod.name',
-  namespace: 'io.kubernetes.pod.namespace',
-} as const;
-
-/** Other labels, which a container inherits from its image, are not read. */
-const labels = v.nullish(
-  v.object(v.entriesFromList(Object.values(labelNames), v.exactOptional(v.pipe(v.string(), v.maxLength(MAX_TEXT))))),
-  {},
-);
-
-const versionAnswer = v.object({
-  Version: text,
-  ApiVersion: v.pipe(v.string(), v.regex(/^\d{1,3}\.\d{1,3}$/)),
-  MinAPIVersion: v.optional(v.pipe(v.string(), v.regex(/^\d{1,3}\.\d{1,3}$/)), API_VERSION),
-  Components: v.nullish(v.pipe(v.array(v.object({ Name: text })), v.maxLength(100)), []),
-});
-
-const info = v.object({
-  DockerRootDir: text,
-  Driver: text,
-  DriverStatus: v.nullish(v.pipe(v.array(v.array(v.string())), v.maxLength(100)), []),
-});
-
-const image = v.object({ Id: text, RepoTags: texts, RepoDigests: texts });
-
-const imageDetails = v.object({
-  ...image.entries,
-  RootFS: v.nullish(v.object({ Layers: texts })),
-  /** What a container inherits. */
-  Config: v.nullish(
-    v.object({
-      Volumes: v.nullish(v.record(v.string(), v.unknown()), {}),
-      Labels: v.nullish(v.record(v.string(), v.unknown()), {}),
-      Env: v.nullish(v.array(v.string()), []),
-    }),
-  ),
-});
-
-const container = v.object({ Id: text, Names: texts, ImageID: text, State: text, Labels: labels });
-
-/** Podman writes no `Type` of a mount that it does not know. */
-const containerDetails = v.object({
-  Id: text,
-  Name: text,
-  Image: text,
-  RestartCount: v.optional(v.number(), 0),
-  State: v.object({ Status: text, ExitCode: v.number(), StartedAt: text }),
-  Config: v.object({ Image: text, Labels: labels }),
-  Mounts: v.nullish(
-    v.array(v.object({ Type: v.optional(text), Name: v.optional(text), Source: v.optional(text) })),
-    [],
-  ),
-});
-
-const change = v.object({ Type: text, Action: text });
-const progress = v.object({ error: v.optional(v.string()) });
-
-export type EngineInfo = v.InferOutput<typeof info>;
-export type EngineImage = v.InferOutput<typeof image>;
-export type EngineImageDetails = v.InferOutput<typeof imageDetails>;
-export type EngineContainer = v.InferOutput<typeof container>;
-export type EngineContainerDetails = v.InferOutput<typeof containerDetails>;
-
-/** Stands for all containers that could not be read. They may use any image. */
-export const UNREAD: EngineContainer = { Id: '', Names: [], ImageID: '', State: '', Labels: {} };
 
 interface Engine {
   /** `docker 26.1.5` or `podman 5.4.2`. */
@@ -216,7 +155,7 @@ export class EngineClient {
 
   async createContainer(name: string, body: object, signal: AbortSignal): Promise<void> {
     const call = { method: 'POST', path: '/containers/create', query: { name }, body } as const;
-    await this.versioned(call, v.object({ Id: text }), signal);
+    await this.versioned(call, createdAnswer, signal);
   }
 
   /** A missing one is no error, a running one is. */

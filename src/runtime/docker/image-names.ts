@@ -2,7 +2,7 @@ import { type Digest, parseDigest } from '../../domain/model/digest.ts';
 import type { RuntimeImage } from '../../domain/model/image.ts';
 import { formatReference, mirrorPathOf, parseReference, withRegistry } from '../../domain/model/reference.ts';
 import type { MirrorAddress } from '../config/toml-text.ts';
-import type { EngineImage } from './engine-client.ts';
+import type { EngineImage } from './engine-answers.ts';
 
 /**
  * No call gives a name by digest (docs/runtime-facts.md, fact 53), so an image that we pull gets

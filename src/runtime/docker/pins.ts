@@ -1,7 +1,8 @@
 import { isAbsolute, resolve } from 'node:path';
 import { formatReference, isCanonicalReference, parseReference } from '../../domain/model/reference.ts';
 import { digestOf } from '../../platform/digest.ts';
-import { type EngineClient, type EngineContainer, type EngineImageDetails, labelNames } from './engine-client.ts';
+import { type EngineContainer, type EngineImageDetails, labelNames } from './engine-answers.ts';
+import type { EngineClient } from './engine-client.ts';
 import { digestTagOf, type Pin } from './image-names.ts';
 
 /**

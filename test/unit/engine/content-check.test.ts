@@ -95,7 +95,7 @@ describe('the check of images after an unclean boot', () => {
     await node.stop();
   }, 240_000);
 
-  it('says once that the runtime can not check an image, and gives up nothing older for it', async () => {
+  it('may be proven after three checks without a result, which one line says, and gives up nothing older', async () => {
     const unknown: ImageContent = { kind: 'unknown', reason: { code: 'runtime/config', message: 'no such driver' } };
     const older = [1, 2].map((sequence) => {
       const images = { [`etcd-${sequence}`]: ['base'] };
@@ -103,15 +103,22 @@ describe('the check of images after an unclean boot', () => {
         ...{ readyAt: 1, activatedAt: 1 + sequence / 10, provenAt: 1 + sequence / 10 },
       });
     });
-    const node = nodeWith({ isDue: true, contents: { etcd: unknown }, others: older });
+    const release = stored(bundle, { readyAt: 1, activationRequestedAt: 2, activatedAt: 3 });
+    const node = nodeWith({ isDue: true, contents: { etcd: unknown }, release, others: older });
     for (const { contents } of older)
       for (const { reference } of contents.images) node.runtime.images.set(reference, reference);
     const retired = () =>
       node.engine.report()?.bundles.some(({ version, phase }) => version === '4.12.1' && phase === 'retired');
     await node.start();
+    await node.clock.advance(4 * 60_000);
+    expect(() => node.engine.prove({ bundle: 'ocp@4.13.7' })).toThrow("ocp@4.13.7 can't be proven now");
+    await node.clock.advance(4 * 60_000);
+    node.engine.prove({ bundle: 'ocp@4.13.7' });
     await node.clock.advance(3_600_000);
+    expect(node.engine.report()?.bundles).toContainEqual(
+      expect.objectContaining({ version: '4.13.7', phase: 'proven' }),
+    );
     expect([retired(), node.bootMark.isDue]).toEqual([false, true]);
-    await node.clock.advance(3_600_000);
     expect(told(node, `Three checks of ${referenceOf('etcd')} had no result`)).toHaveLength(1);
     await node.stop();
   });

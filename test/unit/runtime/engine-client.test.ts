@@ -3,7 +3,8 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { imagesInUse, listContainers } from '../../../src/runtime/docker/containers.ts';
 import { createDockerRuntime } from '../../../src/runtime/docker/docker-runtime.ts';
-import { EngineClient, UNREAD } from '../../../src/runtime/docker/engine-client.ts';
+import { UNREAD } from '../../../src/runtime/docker/engine-answers.ts';
+import { EngineClient } from '../../../src/runtime/docker/engine-client.ts';
 import { folderForEach } from '../../support/files/temporary-folder.ts';
 import { createRecordingLog } from '../../support/recording-log.ts';
 

@@ -3,27 +3,19 @@ import { formatBytes, formatCount, formatDuration } from '../../../platform/size
 import { bundleName } from '../../model/bundle.ts';
 import { shortDigest } from '../../model/digest.ts';
 import type { FilesystemRefusal } from '../../model/medium.ts';
-import type {
-  DamageOutcome,
-  Flaws,
-  ImageCount,
-  ImageReason,
-  MediaReason,
-  QueuePlace,
-  RuntimeReason,
-} from '../../model/reason.ts';
+import type { DamageOutcome, Flaws, ImageCount, ImageReason, MediaReason, QueuePlace } from '../../model/reason.ts';
 import type { Does } from '../actions.ts';
-import type { Entries, Said } from '../entries.ts';
+import type { Entries } from '../entries.ts';
 import type { Names } from '../names.ts';
 import { contentFaultText, damageNextText } from '../texts/release-text.ts';
 
-type DataOf<Code> = Extract<ImageReason | MediaReason | RuntimeReason, { readonly code: Code }>['data'];
+type DataOf<Code> = Extract<ImageReason | MediaReason, { readonly code: Code }>['data'];
 
 const ANOTHER_COPY = 'Plug in another copy of it';
 const MAKE_COPY = "Copy the bundle to a stick again, and check it with 'stickpin bundle verify --full'";
 
 /** Why images of a release are not loaded, are not whole or are not pinned. */
-export const IMAGE_REASONS: Entries<ImageReason | MediaReason | RuntimeReason> = {
+export const IMAGE_REASONS: Entries<ImageReason | MediaReason> = {
   'engine/no-base': {
     short: 'M-13',
     means: 'The bundle has only changes, and the release below them is missing',
@@ -301,54 +293,6 @@ export const IMAGE_REASONS: Entries<ImageReason | MediaReason | RuntimeReason> =
     remedy: () =>
       "with CRI-O, find the other file that sets pinned_images and sorts after 99-stickpin.conf; 'sudo stickpin doctor' or the journal of the runtime names it",
   },
-  'engine/no-space': {
-    short: 'D-01',
-    means: 'The disk has too little room for the release',
-    event: 'noSpace',
-
-    says: ({ bundle, shortage }, names) => shortageSaid(names.title(bundle), shortage, names),
-    remedy: () =>
-      "free space on the filesystem that the message names: old logs, images that nobody uses ('crictl rmi --prune', 'docker image prune -a'), or an old release ('stickpin unpin'); the preload then continues automatically",
-    isOwn: true,
-  },
-  'engine/over-share': {
-    short: 'D-08',
-    means: 'The role has used up its share of the disk',
-    event: 'noSpace',
-
-    says: ({ bundle, share: { role, needed, used, max } }, { title, name }) => ({
-      what: `No room for ${title(bundle)} in the share of role ${name(role)}: needs ${formatBytes(needed)}, the role has ${formatBytes(used)} of ${formatBytes(max)}`,
-      next: `Raise max_bytes in ${name(role)}.toml, or give up an old release of the role`,
-      run: "'stickpin unpin' gives one up",
-    }),
-    remedy: () =>
-      "give up an old release of the role ('stickpin unpin'), or raise max_bytes in the file of the role; the preload then continues automatically",
-    isOwn: true,
-  },
-  'runtime/policy': {
-    short: 'R-11',
-    means: 'policy.json of the node refuses images',
-
-    says: ({ bundle, images, isMixed, first }, { title }) => ({
-      what: `policy.json of this node refuses ${images} ${kindText(isMixed)} of ${title(bundle)}`,
-      details: [`The runtime says of the first one: ${first.message}`],
-      next: 'Let /etc/containers/policy.json accept them',
-    }),
-    remedy: (release) => `let /etc/containers/policy.json accept the images of ${release}`,
-  },
-  'runtime/version': {
-    short: 'R-06',
-    means: 'The container runtime is too old',
-    event: 'reported-elsewhere',
-
-    says: ({ runtime, needed }, { name }) => ({
-      what: `${name(runtime)} is too old: stickpin needs ${needed} or newer`,
-      details: ['Nothing is loaded, and pins stay as they are', "It can't report which images are pinned"],
-      next: 'Upgrade and restart it; stickpin continues automatically',
-    }),
-    remedy: () => 'upgrade the runtime and restart it',
-    isOwn: true,
-  },
 };
 
 function progress({ present, total, artifacts }: ImageCount): string {
@@ -385,7 +329,7 @@ function countText(count: number, total: number, title: string, isMixed?: boolea
   return `${count} of ${total} ${kindText(isMixed)} of ${title} ${count === 1 ? 'is' : 'are'}`;
 }
 
-function kindText(isMixed = false): string {
+export function kindText(isMixed = false): string {
   return isMixed ? 'images and artifacts' : 'images';
 }
 
@@ -427,27 +371,6 @@ function missingNext(
     default:
       return assertNever(next);
   }
-}
-
-const KEPT = 'The setting preload.min_free_percent says how much is kept free';
-const KEPT_FOR_KUBELET =
-  'The setting preload.min_free_percent keeps that free for the kubelet, which otherwise removes images and ends pods';
-
-function shortageSaid(
-  title: string,
-  { kind, path, needed, free, reserved, percent, isKeptForKubelet }: DataOf<'engine/no-space'>['shortage'],
-  { name }: Names,
-): Said {
-  const amount = (value: number) => (kind === 'inodes' ? `${value}` : formatBytes(value));
-  const kept = reserved === 0 ? '' : `, ${amount(reserved)} (${percent} %) kept`;
-  const needs =
-    kind === 'staging' ? `the runtime stages ${amount(needed)} there while it pulls` : `needs ${amount(needed)}`;
-  return {
-    what: `Not enough ${kind === 'inodes' ? 'inodes' : 'space'} for ${title} on ${name(path)}: ${needs}, ${amount(free)} free${kept}`,
-    details: reserved === 0 ? [] : [isKeptForKubelet === true ? KEPT_FOR_KUBELET : KEPT],
-    next: kind === 'inodes' ? 'Remove files there' : 'Free space there',
-    run: kind === 'staging' ? undefined : "'stickpin unpin' gives up an old release",
-  };
 }
 
 /** Why a medium is not mounted, and what to do: a clause that follows the name of the medium. */
