@@ -32,16 +32,22 @@ const ACTION_TONES = {
   none: 'good',
 } as const;
 
+/** Where somebody is needed for something else than the action. */
+const VERDICT_TONES: Readonly<Record<string, Tone>> = { 'needs-person': 'warning', failed: 'danger' };
+
 /** What a person at the node has to do first. */
-export function headlineOf({ advice, status, runtime }: StatusReport & Advised): Headline {
+export function headlineOf({ advice, verdict, status, runtime }: StatusReport & Advised): Headline {
   if (advice === undefined) return { tone: runtime.reachable ? 'info' : 'danger', title: 'STATUS', text: status };
   const { action, words, code, text } = advice;
-  return { tone: ACTION_TONES[action], title: words, code, text };
+  return { tone: VERDICT_TONES[verdict ?? ''] ?? ACTION_TONES[action], title: words, code, text };
 }
 
 /** For Cockpit's menu and the line in Health; null while nobody is needed. */
-export function pageStatusOf({ advice }: Advised): { readonly type: string; readonly title: string } | null {
-  const type = { 'call-support': 'error', 'plug-in': 'warning' }[advice?.action as string];
+export function pageStatusOf({
+  advice,
+  verdict,
+}: Pick<StatusReport, 'verdict'> & Advised): { readonly type: string; readonly title: string } | null {
+  const type = { failed: 'error', 'needs-person': 'warning' }[verdict as string];
   const code = advice?.code === undefined ? '' : ` (${advice.code})`;
   return type === undefined ? null : { type, title: `stickpin: ${advice?.words}${code}` };
 }

@@ -62,6 +62,11 @@ export const ACTIONS = {
 
 export type Does = keyof typeof ACTIONS;
 
+/** Whether support is called, at once or once the stick is removed. */
+export function callsSupport(does: Does): boolean {
+  return ACTIONS[does].action === 'call-support' || does === 'remove-call';
+}
+
 /** Whether it ends only when a person does something. */
 export function isForPerson(does: Does): boolean {
   const { action } = ACTIONS[does];

@@ -1,6 +1,6 @@
 import { cutAtWord, oneLine, sentence } from '../../platform/plain-text.ts';
-import { ACTIONS, type ActionWords, type Does } from './actions.ts';
-import { meaningOf, shortCode } from './codes.ts';
+import { ACTIONS, type ActionWords, callsSupport, type Does } from './actions.ts';
+import { doesAbout, meaningOf, shortCode } from './codes.ts';
 import type { Said } from './entries.ts';
 import { BRIEF, type Names, WHOLE, withShortDigests } from './names.ts';
 
@@ -66,8 +66,7 @@ export function wholeText(line: Line, names: Names = WHOLE): string {
 /** For somebody at the node who has no shell. */
 export function textAtNode(line: Line, names: Names = WHOLE): string {
   const { what, atNode = what, next, isNextSaid, notes = [] } = line.says(names);
-  const isSupport = ACTIONS[line.does].action === 'call-support' || line.does === 'remove-call';
-  return [atNode, ...afterAction(line, names), ...notes, isSupport || isNextSaid ? '' : next]
+  return [atNode, ...afterAction(line, names), ...notes, callsSupport(line.does) || isNextSaid ? '' : next]
     .flatMap((text) => (text ? [closed(text)] : []))
     .join(' ');
 }
@@ -137,6 +136,6 @@ export function wrongSettingsLine(fault: string, meanwhile: string): Line {
  * Of a service that can't start, which systemd shows until the next start. @param code of the error
  * @param reason its message
  */
-export function startFaultLine(code: string | undefined, reason: string): Line {
-  return foreignLine({ does: 'call-support', code: code ?? 'unforeseen' }, "Can't start: ", reason);
+export function startFaultLine(code = 'unforeseen', reason: string): Line {
+  return foreignLine({ does: doesAbout(code), code }, "Can't start: ", reason);
 }

@@ -11,13 +11,14 @@ export const EXIT_CODES: Readonly<Record<Verdict, number>> = {
   failed: 3,
 };
 
-/** `failed`: what a person does first is to call support. */
+/** `failed`: support is called. */
 export function verdictOf({
-  advice: { action },
+  advice: { action, callsSupport },
   needsPerson,
   waitsForAdmin = [],
   operation,
 }: Pick<StatusReport, 'advice' | 'needsPerson' | 'waitsForAdmin' | 'operation'>): Verdict {
+  if (callsSupport === true) return 'failed';
   switch (action) {
     case 'call-support':
       return 'failed';

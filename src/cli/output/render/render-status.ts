@@ -9,6 +9,7 @@ import type {
   ShownRule,
   StatusReport,
 } from '../../../domain/report/status-schema.ts';
+import { timeText } from '../../../domain/report/texts/short-texts.ts';
 import { capital, oneLine } from '../../../platform/plain-text.ts';
 import { formatBytes, formatCount } from '../../../platform/sizes.ts';
 import { paint, type Tone } from '../colour.ts';
@@ -211,7 +212,7 @@ function endOf(
     .sort()
     .at(-1);
   if (activationHolds.length === 0 || (reason !== undefined && until === undefined)) return '';
-  return `. It ends automatically${until === undefined ? '' : `, not before ${until}`}`;
+  return `. It ends automatically${until === undefined ? '' : `, not before ${timeText(Date.parse(until))}`}`;
 }
 
 type Holds = Pick<BundleReport, 'phase' | 'activationHolds'>;

@@ -193,6 +193,7 @@ function arrivingLine(entry: BundleAssessment, bundles: readonly BundleAssessmen
     return {
       does: isOfPerson ? 'call-support' : 'idle',
       code: 'engine/retired',
+      stick: isOfPerson ? 'free' : undefined,
       says: (names) => ({ what: `${title(names)} is retired`, run: `To use it again, run ${command}` }),
     };
   }
@@ -268,7 +269,10 @@ export function blockedLine({ observed, memory, assessment }: Snapshot): Line | 
   if (obstacle === undefined) return undefined;
   const does: Does = memory.isObstacleBrief === true ? 'wait' : doesAbout(obstacle.code);
   const about = { does, code: obstacle.code };
-  if (!isRecordingTrouble(obstacle)) return foreignLine(about, '', obstacle.message, ['It is retried automatically']);
+  if (!isRecordingTrouble(obstacle)) {
+    const retried = ACTIONS[does].action === 'plug-in' ? [] : ['It is retried automatically'];
+    return foreignLine(about, '', obstacle.message, retried);
+  }
   const [awaited] = adoptions;
   const line = foreignLine(about, '', obstacle.message);
   const says = (names: Names) => ({

@@ -90,7 +90,8 @@ function rejectionLine(rejections: readonly Rejection[]): Line | undefined {
     const also = [...(words.also ?? []), "See 'stickpin list' and 'journalctl -u stickpin -x'"];
     return { ...words, what: `${head}${words.what}`, atNode, notes: more, also };
   };
-  return { does: doesFor(reason), code: reason.code, says };
+  const areDecided = rejections.every((one) => doesFor(one.reason) === 'decided');
+  return { does: doesFor(reason), code: reason.code, says, stick: areDecided ? 'free' : undefined };
 }
 
 /** Adds briefly what the line about one medium would hide. */

@@ -8,7 +8,7 @@ import { type WantedRelease, wantedReleases } from '../../fleet/turn.ts';
 import type { Medium, MediumId } from '../../model/medium.ts';
 import type { LifecycleAssessment } from '../../release/lifecycle.ts';
 import type { Observed } from '../../state/state.ts';
-import { ACTIONS, type Does, isForPerson } from '../actions.ts';
+import { ACTIONS, callsSupport, type Does, isForPerson } from '../actions.ts';
 import { doesAbout, meaningOf, shortCode } from '../codes.ts';
 import { unclaimedNote } from '../events/release-events.ts';
 import {
@@ -71,6 +71,7 @@ export function adviceOf(snapshot: Snapshot, progress: Progress): StatusReport['
     text: wholeText(line, names),
     atNode: textAtNode(line, names),
     stay: stayBeside(does, snapshot) || undefined,
+    callsSupport: callsSupport(does) || undefined,
   });
 }
 
@@ -84,9 +85,8 @@ function stayBeside(does: Does, { assessment }: Snapshot): string {
  */
 function lineOf(snapshot: Snapshot, progress: Progress): Line {
   const { observed, memory, assessment } = snapshot;
-  const { keepsOnly, settingsFault = '' } = observed.facts;
-  if (keepsOnly === true)
-    return wrongSettingsLine(settingsFault, 'Until they are corrected, releases stay as they are.');
+  const wrongSettings = observed.facts.keepsOnly === true ? settingsLine(observed) : undefined;
+  if (wrongSettings !== undefined) return wrongSettings;
   const use = stickUse(snapshot, progress);
   const isStuck = memory.obstacle !== undefined && memory.running.length === 0;
   const media = mediaLine(observed, assessment);
@@ -222,8 +222,8 @@ function wrongStickNotes(
 
 /** What only a person ends on the node itself: keys and settings first. Work may go on. */
 export function nodeLines({ observed, memory, assessment }: Snapshot): readonly Line[] {
-  const { settingsFault } = observed.facts;
   const { alarm } = observed.trust;
+  const settings = settingsLine(observed);
   const line = (code: string, what: string): Line => ({
     does: doesAbout(code),
     code,
@@ -234,16 +234,7 @@ export function nodeLines({ observed, memory, assessment }: Snapshot): readonly 
   const isUnknown = ({ position }: PlannedPath) => position === undefined;
   return [
     ...(alarm === undefined ? [] : [foreignLine({ does: 'call-support', code: alarm.code }, '', alarm.message)]),
-    ...(settingsFault === undefined
-      ? []
-      : [
-          foreignLine(
-            { does: 'call-support', code: 'config/refused' },
-            'The new settings are refused: ',
-            settingsFault,
-            ["See 'stickpin config check'."],
-          ),
-        ]),
+    ...(settings === undefined ? [] : [settings]),
     ...(memory.stateProblems.length === 0
       ? []
       : [line('engine/lost-in-part', "What was recorded is lost in part: see 'stickpin doctor'.")]),
@@ -258,6 +249,13 @@ export function nodeLines({ observed, memory, assessment }: Snapshot): readonly 
       .map((note) => line('engine/current-unknown', note)),
     ...(failed === undefined ? [] : [line('engine/hook-failed', failed)]),
   ];
+}
+
+function settingsLine({ facts: { settingsFault, keepsOnly } }: Observed): Line | undefined {
+  if (settingsFault === undefined) return undefined;
+  if (keepsOnly) return wrongSettingsLine(settingsFault, 'Until they are corrected, releases stay as they are.');
+  const about = { does: 'call-support', code: 'config/refused' } as const;
+  return foreignLine(about, 'The new settings are refused: ', settingsFault, ["See 'stickpin config check'."]);
 }
 
 const FLEET_SILENT =

@@ -129,15 +129,22 @@ function preloadLine(entry: BundleAssessment, snapshot: Snapshot, progress: Prog
     return { does: isOfStick ? doesAbout(code) : 'wait', code, says };
   }
   const sources = sourcesOf(entry);
-  const says = (names: Names) => {
+  const head = (names: Names) => {
     const from = sources.length === 0 ? '' : ` from ${names.media(sources, '', ' and ')}`;
-    const what = `Preloading ${title(names)}${from}: ${present}`;
-    return { what, progress: progressText(progress), ...problem(names) };
+    return `Preloading ${title(names)}${from}`;
   };
+  if (isUseless) {
+    const says = (names: Names) => ({ what: `${head(names)} has stopped at ${present}`, ...problem(names) });
+    return { does: doesOf(entry, fault), code: fault.code, says };
+  }
+  const says = (names: Names) => ({
+    what: `${head(names)}: ${present}`,
+    progress: progressText(progress),
+    ...problem(names),
+  });
   // The next try may deliver: the person is to pull nothing.
   const lacking = isLacking(entry) ? 'bundle/absent' : undefined;
   const code = fault?.code === 'engine/stalled' ? undefined : (fault?.code ?? lacking);
-  if (isUseless) return { does: doesOf(entry, fault), code, says };
   return { does: 'wait', code, says, stick: isOnPeersOnly === true ? undefined : 'stays' };
 }
 

@@ -1411,7 +1411,7 @@ describe('engine: bundles that come in', () => {
     node.media.plug('sdb1', [{ ...found(bundle), documents: [digestOf('manifest a')] }]);
     await node.clock.advance(5_000);
     expect(node.statuses.at(-1)).toBe(
-      'PLUG IN ANOTHER STICK (M-04): Keeping the manifests of ocp 4.13.7 failed: input/output error. It is retried automatically.',
+      'PLUG IN ANOTHER STICK (M-04): Keeping the manifests of ocp 4.13.7 failed: input/output error.',
     );
     isBad = false;
     await node.clock.advance(60_000);
