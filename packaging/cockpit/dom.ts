@@ -36,12 +36,18 @@ export function svg(tag: string, attributes: Properties, ...children: readonly C
 /** The longest text from elsewhere that is shown. */
 const MAX_TEXT = 2_000;
 
+/** What is no word and may be broken inside: a digest, a reference, a path. */
+const LONG = /(\S{20,})/;
+
 /**
  * Text from a stick, the runtime or another node. It can't change the direction of what is around
  * it.
  */
 export function foreign(text: string): HTMLElement {
-  return el('bdi', { class: 'sp-foreign' }, text);
+  const parts = clip(plainText(text), MAX_TEXT)
+    .split(LONG)
+    .map((part, at) => (at % 2 === 0 ? part : el('span', { class: 'sp-long' }, part)));
+  return el('bdi', { class: 'sp-foreign' }, ...parts);
 }
 
 /**

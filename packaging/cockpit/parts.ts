@@ -2,7 +2,7 @@ import { clip } from '../../src/platform/plain-text.ts';
 import { type Child, el, foreign, svg } from './dom.ts';
 import type { Tone } from './view.ts';
 
-export function button(text: string, onclick: () => void, look = 'pf-m-secondary', name?: string): HTMLButtonElement {
+export function button(text: Child, onclick: () => void, look = 'pf-m-secondary', name?: string): HTMLButtonElement {
   return el(
     'button',
     { type: 'button', class: `pf-v6-c-button ${look}`, onclick, 'aria-label': name },

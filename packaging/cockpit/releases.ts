@@ -31,7 +31,7 @@ function bundleTable(bundles: readonly BundleReport[], requests: Requests, go: (
       const { phase, hold, images, sizeBytes, reason, current } = bundle;
       return [
         [
-          button(titleOf(bundle), () => go(bundle.bundleId), 'pf-m-link pf-m-inline sp-foreign'),
+          button(foreign(titleOf(bundle)), () => go(bundle.bundleId), 'pf-m-link pf-m-inline'),
           reason === undefined ? undefined : el('p', { class: 'sp-quiet' }, foreign(reason.message)),
         ],
         el(

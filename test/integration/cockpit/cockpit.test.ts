@@ -109,6 +109,7 @@ describe.runIf(have('root', 'dbus-daemon', ...cockpitNeeds))('the page in Cockpi
         await session.picture(`${tab}-${style}-${width}`);
         expect(await session.findings(), `${tab} ${style} ${width}`).toEqual([]);
         expect(await session.overflow(), `${tab} ${style} ${width}`).toEqual([]);
+        expect(await session.brokenWords(), `${tab} ${style} ${width}`).toEqual([]);
       }
     }
     await session.resize(1_280, 900);

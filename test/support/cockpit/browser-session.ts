@@ -179,6 +179,19 @@ export class BrowserSession {
     return (await this.frame.evaluate(wide)) as readonly string[];
   }
 
+  /** Words of text from elsewhere that stand in more than one line. */
+  async brokenWords(): Promise<readonly string[]> {
+    const broken = `[...document.querySelectorAll('.sp-foreign')].flatMap((element) =>
+      [...element.childNodes].filter((node) => node instanceof Text).flatMap((node) =>
+        [...node.data.matchAll(/\\p{L}+/gu)].flatMap(({ 0: word, index }) => {
+          const range = document.createRange();
+          range.setStart(node, index);
+          range.setEnd(node, index + word.length);
+          return new Set([...range.getClientRects()].map(({ top }) => Math.round(top))).size > 1 ? [word] : [];
+        })))`;
+    return (await this.frame.evaluate(broken)) as readonly string[];
+  }
+
   /** Saves what is seen as NAME.png in the folder of STICKPIN_TEST_SCREENS, if it is set. */
   async picture(name: string): Promise<void> {
     const target = process.env.STICKPIN_TEST_SCREENS;
