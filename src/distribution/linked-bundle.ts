@@ -64,7 +64,7 @@ export class Link {
     const path = `${this.client.base}manifests/${tag}`;
     const ask = { method: 'HEAD', path, headers: { accept: mediaTypes.ociIndex }, follows: true } as const;
     const { status, headers } = await this.known(this.client.document(ask, signal), signal);
-    if (status === 404) throw this.fault(`there is no ${tag}`);
+    if (status === 404) throw this.fault(`it has no tag ${tag}`);
     if (status !== 200) throw this.refusal(status);
     const digest = String(headers['docker-content-digest'] ?? '');
     return digest === '' ? digestOf(await this.manifest(tag, signal)) : digest;
@@ -110,7 +110,7 @@ export class Link {
     const accept = [mediaTypes.ociIndex, mediaTypes.ociManifest, mediaTypes.dockerManifest].join(', ');
     const ask = { path: `${this.client.base}manifests/${name}`, headers: { accept }, follows: true };
     const { status, body } = await this.known(this.client.document(ask, signal), signal);
-    if (status === 404) throw this.fault(`there is no ${name}`);
+    if (status === 404) throw this.fault(`it has no ${name.startsWith('sha256:') ? name : `tag ${name}`}`);
     if (status !== 200) throw this.refusal(status);
     return body;
   }

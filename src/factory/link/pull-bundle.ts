@@ -87,7 +87,8 @@ export async function pullBundle(options: PullOptions, signal: AbortSignal): Pro
       });
       await finish(staging, { envelope, payload, digests: blobs });
       const { fetchedBlobs: pulledBlobs, fetchedBytes: pulledBytes } = pulled;
-      return { bundle, path, digest: linked.digest, pulledBlobs, pulledBytes, blobs: blobs.size };
+      const all = new Set([...blobs.keys(), payload.index.digest, payload.contents.digest]);
+      return { bundle, path, digest: linked.digest, pulledBlobs, pulledBytes, blobs: all.size };
     },
     signal,
   );

@@ -112,6 +112,7 @@ describe.runIf(have('mmdebstrap', 'openssl'))('a bundle in a registry', () => {
       digest: pushed.digest,
       verified: true,
       signedBy: [key.name],
+      pulledBlobs: pulled.blobs,
     });
     expect(await verify()).toMatch(/signature by factory-2026 ok, (\d+) of \1 blobs read and right/);
     for (const name of ['bundle.dsse.json', 'index.json', 'oci-layout']) {
@@ -264,7 +265,7 @@ describe.runIf(have('mmdebstrap', 'openssl'))('a bundle in a registry', () => {
     it.each([
       [429, /it answers 429/],
       [403, /it answers 403: name an authfile/],
-      [404, /there is no 4.13/],
+      [404, /it has no tag 4.13/],
     ])('ends with a reason after status %s', async (status, why) => {
       front.meddle = (_, response) => {
         response.writeHead(status).end();
@@ -367,7 +368,7 @@ describe.runIf(have('mmdebstrap', 'openssl'))('a bundle in a registry', () => {
     expect(stderr).toContain(`${damaged.path}: blob ${digest} is damaged`);
     rmSync(file);
     expect((await push(damaged.path, reference)).stderr).toMatch(/1 of \d+ blobs are neither in it nor in/);
-    expect((await pull(reference, '--keys', keys)).stderr).toContain('there is no 1');
+    expect((await pull(reference, '--keys', keys)).stderr).toContain('it has no tag 1');
   });
 
   it.each([
