@@ -215,11 +215,11 @@ export const IMAGE_REASONS: Entries<ImageReason | MediaReason> = {
     does: 'plug-in',
     says: ({ bundle, damaged, total, reference, fault, next, base }, { title }) => ({
       what: `${countText(damaged, total, title(bundle))} damaged on this node`,
-      details: [`The first damaged one is ${reference}: ${contentFaultText(fault)}`],
+      details: [`${damaged === 1 ? 'It' : 'The first damaged one'} is ${reference}: ${contentFaultText(fault)}`],
       [DAMAGE_ENDED_WITH_SHELL.has(next) ? 'run' : 'next']: damageNextText(next, {
         title: title(bundle),
         base,
-        subject: 'The first one',
+        subject: damaged === 1 ? 'It' : 'The first one',
       }),
       does: DAMAGE_DOES[next],
     }),
@@ -235,7 +235,7 @@ export const IMAGE_REASONS: Entries<ImageReason | MediaReason> = {
       what: `${lacking} of ${total} ${kindText(isMixed)} of ${title(bundle)} can't be pulled again without a network`,
       details: [
         `${lacking === 1 ? 'Its' : 'Their'} manifest or config is lost on this node`,
-        `The first is ${reference}`,
+        `${lacking === 1 ? 'It' : 'The first'} is ${reference}`,
       ],
       next: `Plug in the stick of ${title(bundle)}`,
     }),
