@@ -1,6 +1,7 @@
 import { parseArgs } from 'node:util';
 import { loadSettings, NODE_SOURCES, type SettingsSources } from '../config/load-settings.ts';
-import { startFaultLine, statusText, wrongSettingsLine } from '../domain/report/line.ts';
+import { statusText } from '../domain/report/line.ts';
+import { startFaultLine, wrongSettingsLine } from '../domain/report/reasons/node-lines.ts';
 import type { Settings } from '../domain/settings/settings.ts';
 import { type ClosableLog, createLog } from '../host/log.ts';
 import { createServiceNotifier, type SystemdNotifier } from '../host/notify.ts';

@@ -21,10 +21,11 @@ import type { Memory } from '../state/memory.ts';
 import { bundlesIn, type Observed, type StoredBundle } from '../state/state.ts';
 import { heldReason } from './hold-text.ts';
 import { withShortDigests } from './names.ts';
+import { runtimeAway } from './reasons/node-lines.ts';
 import { reasonText } from './reasons/reason-text.ts';
 import type { Snapshot } from './snapshot.ts';
 import { elsewhereText, pullCheckText } from './texts/release-text.ts';
-import { runtimeAway, trustedBy } from './texts/short-texts.ts';
+import { trustedBy } from './texts/short-texts.ts';
 
 export type Judgement = Omit<ConditionVerdict, 'type'>;
 

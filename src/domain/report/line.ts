@@ -1,6 +1,6 @@
 import { cutAtWord, oneLine, sentence } from '../../platform/plain-text.ts';
 import { ACTIONS, type ActionWords, callsSupport, type Does } from './actions.ts';
-import { doesAbout, meaningOf, shortCode } from './codes.ts';
+import { meaningOf, shortCode } from './codes.ts';
 import type { Said } from './entries.ts';
 import { BRIEF, type Names, WHOLE, withShortDigests } from './names.ts';
 
@@ -122,20 +122,4 @@ export function foreignLine(
   const atNode = about.code === undefined ? undefined : meaningOf(about.code);
   const details = after.filter((text) => text !== undefined);
   return { ...about, says: () => ({ what: `${head}${sentence(oneLine(message))}`, atNode, details }) };
-}
-
-/** Of a process that started with wrong settings. @param fault names the file and the key */
-export function wrongSettingsLine(fault: string, meanwhile: string): Line {
-  return foreignLine({ does: 'call-support', code: 'config/wrong' }, 'The settings are wrong: ', fault, [
-    meanwhile,
-    "See 'stickpin config check'.",
-  ]);
-}
-
-/**
- * Of a service that can't start, which systemd shows until the next start. @param code of the error
- * @param reason its message
- */
-export function startFaultLine(code = 'unforeseen', reason: string): Line {
-  return foreignLine({ does: doesAbout(code), code }, "Can't start: ", reason);
 }

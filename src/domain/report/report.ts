@@ -12,6 +12,7 @@ import type { Observed } from '../state/state.ts';
 import type { ShownKey, TrustInForce } from '../trust/trust-in-force.ts';
 import { awaitingReports, detectedReports, releaseReports } from './parts/bundle-report.ts';
 import { hookReports, noticeReport, rejectedNameReport, windowReports } from './parts/part-reports.ts';
+import { wantedReleaseText } from './reasons/node-lines.ts';
 import { reasonText, shownReason } from './reasons/reason-text.ts';
 import type { Snapshot } from './snapshot.ts';
 import type { Progress } from './status/media-line.ts';
@@ -19,7 +20,6 @@ import { adminWaits, personNeeds } from './status/needs-person.ts';
 import { adviceOf, statusLine } from './status/status-line.ts';
 import type { StatusReport, TrustReport } from './status-schema.ts';
 import { streamReports } from './stream-report.ts';
-import { wantedReleaseText } from './texts/short-texts.ts';
 import { verdictOf } from './verdict.ts';
 
 /** `conditions`: of each adopted release, in this round. `nodeConditions`: default none. */

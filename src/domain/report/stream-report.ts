@@ -2,6 +2,7 @@ import { defined } from '../../platform/defined.ts';
 import type { PlannedPath } from '../activation/read-paths.ts';
 import { deadEndAt, graphOf, type StreamPath } from '../activation/stream-path.ts';
 import type { Assessment } from '../assess/assess.ts';
+import { currentUnknownText } from './reasons/node-lines.ts';
 import type { StreamRelease, StreamReport } from './status-schema.ts';
 
 export function streamReports({ paths, next, bundles }: Assessment): readonly StreamReport[] {
@@ -54,9 +55,7 @@ export function streamNotes(path: PlannedPath): readonly string[] {
   if (position === undefined) {
     const hasRules = milestones.size > 0 || releases.some(({ from }) => from !== undefined);
     if (!hasRules) return [];
-    return [
-      `Nobody knows which release of ${stream} runs here, so neither "from" nor barriers apply: set streams.${stream}.current.`,
-    ];
+    return [currentUnknownText(stream)];
   }
   const deadEnd = deadEndAt(path, position);
   const end = releases.find(({ id }) => id === position.id)?.endOfLife;

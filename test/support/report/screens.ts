@@ -5,8 +5,9 @@ import { renderList, renderStatus } from '../../../src/cli/output/render/render-
 import type { ActivationHold } from '../../../src/domain/activation/gates.ts';
 import type { Medium } from '../../../src/domain/model/medium.ts';
 import type { Fault, Reason } from '../../../src/domain/model/reason.ts';
-import { startFaultLine, statusText } from '../../../src/domain/report/line.ts';
+import { statusText } from '../../../src/domain/report/line.ts';
 import { nodeEvents } from '../../../src/domain/report/node-events.ts';
+import { startFaultLine } from '../../../src/domain/report/reasons/node-lines.ts';
 import { reportOf } from '../../../src/domain/report/report.ts';
 import type { Snapshot } from '../../../src/domain/report/snapshot.ts';
 import type { StatusReport } from '../../../src/domain/report/status-schema.ts';

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { startFaultLine, statusText, wrongSettingsLine } from '../../../src/domain/report/line.ts';
+import { statusText } from '../../../src/domain/report/line.ts';
+import { startFaultLine, wrongSettingsLine } from '../../../src/domain/report/reasons/node-lines.ts';
 import type { Progress } from '../../../src/domain/report/status/media-line.ts';
 import { restLine, statusLine } from '../../../src/domain/report/status/status-line.ts';
 import { streamNotes } from '../../../src/domain/report/stream-report.ts';

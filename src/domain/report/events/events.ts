@@ -12,9 +12,10 @@ import { isFolder, type Memory } from '../../state/memory.ts';
 import type { Observed } from '../../state/state.ts';
 import { eventOf } from '../codes.ts';
 import { ruleReason } from '../hold-text.ts';
+import { runtimeAway } from '../reasons/node-lines.ts';
 import { reasonText, shownReason } from '../reasons/reason-text.ts';
 import type { Snapshot } from '../snapshot.ts';
-import { runtimeAway, sourcesOf, trustedBy, unmountedText } from '../texts/short-texts.ts';
+import { sourcesOf, trustedBy, unmountedText } from '../texts/short-texts.ts';
 import { damageEvents, degradedEvents, nodePullEvents, unclaimedEvents } from './release-events.ts';
 
 /**

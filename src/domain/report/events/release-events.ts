@@ -127,14 +127,6 @@ function unclaimedMessage({ pins }: Pick<Assessment, 'pins'>): string | undefine
 }
 
 /** As {@link unclaimedMessage}, short enough for the end of a STATUS line. */
-export function unclaimedNote({ pins }: Pick<Assessment, 'pins'>): string | undefined {
-  const count = pins.unclaimed.length;
-  if (count === 0) return undefined;
-  const owners = ownersOf(pins.unclaimedReleases);
-  const of = owners === undefined ? '' : ` (${owners})`;
-  return `${formatCount(count, 'unclaimed pin')}${of} ${count === 1 ? 'is' : 'are'} kept: plug in the stick, see 'stickpin list'.`;
-}
-
 /** `before`: undefined in the first round, when all unclaimed pins are reported. */
 export function unclaimedEvents(before: Assessment | undefined, after: Assessment): Event[] {
   const was = new Set(before?.pins.unclaimed);

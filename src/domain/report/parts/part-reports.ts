@@ -163,7 +163,7 @@ export function hookNotes(
         const since = formatDuration(Math.max(0, now - startedAt));
         return `Waiting for hook ${hook} of ${titleOf(bundleId)} (${unit}), for ${since} now.`;
       }),
-    failed: bad.length === 0 ? undefined : `Hook ${bad.join(', ')} failed: see 'stickpin status'.`,
+    failed: bad.length === 0 ? undefined : bad.join(', '),
   };
 }
 

@@ -26,9 +26,10 @@ import {
 import { foreignLine, type Line, type LineWords } from '../line.ts';
 import { commandNameAmong, type KeptBundles, type Names, titleAmong } from '../names.ts';
 import { endsAlone } from '../reasons/holds.ts';
+import { blindLine, retiredLine, runtimeAway } from '../reasons/node-lines.ts';
 import { doesFor, reasonLine } from '../reasons/reason-text.ts';
 import type { Snapshot } from '../snapshot.ts';
-import { runtimeAway, timeText } from '../texts/short-texts.ts';
+import { timeText } from '../texts/short-texts.ts';
 
 const SEE_LIST = "See 'stickpin list'";
 
@@ -189,13 +190,11 @@ function arrivingLine(entry: BundleAssessment, bundles: readonly BundleAssessmen
   const title = (names: Names) => titleAmong(bundle, bundles, names);
   if (phase === 'retired') {
     const command = `'stickpin activate ${commandNameAmong(bundle, bundles)}'`;
-    const isOfPerson = entry.media.some((label) => !isFolder({ label }));
-    return {
-      does: isOfPerson ? 'call-support' : 'idle',
-      code: 'engine/retired',
-      stick: isOfPerson ? 'free' : undefined,
-      says: (names) => ({ what: `${title(names)} is retired`, run: `To use it again, run ${command}` }),
-    };
+    return retiredLine(
+      title,
+      command,
+      entry.media.some((label) => !isFolder({ label })),
+    );
   }
   if (phase !== 'preloading' || absentArtifacts.length === 0) return undefined;
   const total = bundle.contents.artifacts?.length ?? 0;
@@ -244,12 +243,7 @@ export function blockedLine({ observed, memory, assessment }: Snapshot): Line | 
   const { obstacle } = memory;
   const { bundles, adoptions } = assessment;
   if (trust.revocationsUnreadable && trust.require !== 'approval') {
-    return foreignLine(
-      { does: 'call-support', code: 'bundle/revocations-unreadable' },
-      "Nothing is trusted, since revocations can't be read: ",
-      trust.cause ?? "see 'stickpin doctor'",
-      ['What is pinned stays'],
-    );
+    return blindLine(trust.cause);
   }
   const waiting = bundles.find((entry) => entry.phase === 'held' && entry.badBlobs.length === 0);
   const waits = (names: Names) =>

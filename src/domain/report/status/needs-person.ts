@@ -10,12 +10,13 @@ import { ADMIN_CODES, shortCode } from '../codes.ts';
 import { isAwaited } from '../hold-text.ts';
 import { type Line, needText } from '../line.ts';
 import { isOtherNode, withCommands, withShortDigests } from '../names.ts';
+import { noBundleLine } from '../reasons/node-lines.ts';
 import { doesFor, reasonText } from '../reasons/reason-text.ts';
 import type { Snapshot } from '../snapshot.ts';
 import type { StatusReport } from '../status-schema.ts';
 import { blockedLine, doesOf, isPassedOver, readyLine, withoutOutdated } from './bundle-lines.ts';
 import type { Progress } from './media-line.ts';
-import { isEmptyStick, noBundleLine, nodeLines, unreadableLine } from './status-line.ts';
+import { isEmptyStick, nodeLines, unreadableLine } from './status-line.ts';
 import { workLine } from './work-line.ts';
 
 type NeedReport = StatusReport['needsPerson'][number];

@@ -9,8 +9,8 @@ import type { Medium, MediumId } from '../../model/medium.ts';
 import type { LifecycleAssessment } from '../../release/lifecycle.ts';
 import type { Observed } from '../../state/state.ts';
 import { ACTIONS, callsSupport, type Does, isForPerson } from '../actions.ts';
-import { doesAbout, meaningOf, shortCode } from '../codes.ts';
-import { unclaimedNote } from '../events/release-events.ts';
+import { shortCode } from '../codes.ts';
+import { ownersOf } from '../events/release-events.ts';
 import {
   foreignLine,
   type Line,
@@ -20,17 +20,28 @@ import {
   textAtNode,
   wholeText,
   withMore,
-  wrongSettingsLine,
 } from '../line.ts';
 import { BRIEF, isOtherNode, isStick, type Names, namesAt, titleAmong, WHOLE } from '../names.ts';
 import { hookNotes } from '../parts/part-reports.ts';
 import { removeText } from '../reasons/fleet-holds.ts';
+import {
+  currentUnknownLine,
+  failingLine,
+  fleetSilentLine,
+  hookFailedLine,
+  lostLine,
+  noBundleLine,
+  settingsLine,
+  unclaimedLine,
+  wantedLine,
+  wantedWords,
+} from '../reasons/node-lines.ts';
 import { doesFor, reasonLine, reasonWords } from '../reasons/reason-text.ts';
 import type { Snapshot } from '../snapshot.ts';
 import type { StatusReport } from '../status-schema.ts';
 import { streamNotes } from '../stream-report.ts';
 import { checkLine } from '../texts/release-text.ts';
-import { unmountedText, wantedReleaseText, wantedWords } from '../texts/short-texts.ts';
+import { unmountedText } from '../texts/short-texts.ts';
 import {
   blockedLine,
   bundleTrouble,
@@ -85,7 +96,7 @@ function stayBeside(does: Does, { assessment }: Snapshot): string {
  */
 function lineOf(snapshot: Snapshot, progress: Progress): Line {
   const { observed, memory, assessment } = snapshot;
-  const wrongSettings = observed.facts.keepsOnly === true ? settingsLine(observed) : undefined;
+  const wrongSettings = observed.facts.keepsOnly === true ? settingsLine(observed.facts) : undefined;
   if (wrongSettings !== undefined) return wrongSettings;
   const use = stickUse(snapshot, progress);
   const isStuck = memory.obstacle !== undefined && memory.running.length === 0;
@@ -223,43 +234,21 @@ function wrongStickNotes(
 /** What only a person ends on the node itself: keys and settings first. Work may go on. */
 export function nodeLines({ observed, memory, assessment }: Snapshot): readonly Line[] {
   const { alarm } = observed.trust;
-  const settings = settingsLine(observed);
-  const line = (code: string, what: string): Line => ({
-    does: doesAbout(code),
-    code,
-    says: () => ({ what, atNode: meaningOf(code) }),
-  });
+  const settings = settingsLine(observed.facts);
   const { failed } = hookNotes(memory.hooks, assessment.bundles, observed.now);
-  const unclaimed = unclaimedNote(assessment);
+  const { unclaimed, unclaimedReleases } = assessment.pins;
   const isUnknown = ({ position }: PlannedPath) => position === undefined;
   return [
     ...(alarm === undefined ? [] : [foreignLine({ does: 'call-support', code: alarm.code }, '', alarm.message)]),
     ...(settings === undefined ? [] : [settings]),
-    ...(memory.stateProblems.length === 0
-      ? []
-      : [line('engine/lost-in-part', "What was recorded is lost in part: see 'stickpin doctor'.")]),
-    ...(observed.isFleetSilent ? [line('fleet/unknown', FLEET_SILENT)] : []),
-    ...wantedReleases(observed.fleet, allBundles(assessment))
-      .filter(isBelieved)
-      .map((one) => line('fleet/wanted', wantedReleaseText(one))),
-    ...(unclaimed === undefined ? [] : [line('engine/unclaimed', unclaimed)]),
-    ...[...assessment.paths.values()]
-      .filter(isUnknown)
-      .flatMap(streamNotes)
-      .map((note) => line('engine/current-unknown', note)),
-    ...(failed === undefined ? [] : [line('engine/hook-failed', failed)]),
+    ...(memory.stateProblems.length === 0 ? [] : [lostLine()]),
+    ...(observed.isFleetSilent ? [fleetSilentLine()] : []),
+    ...wantedReleases(observed.fleet, allBundles(assessment)).filter(isBelieved).map(wantedLine),
+    ...(unclaimed.length === 0 ? [] : [unclaimedLine(unclaimed.length, ownersOf(unclaimedReleases))]),
+    ...[...assessment.paths.values()].filter(isUnknown).flatMap(streamNotes).map(currentUnknownLine),
+    ...(failed === undefined ? [] : [hookFailedLine(failed)]),
   ];
 }
-
-function settingsLine({ facts: { settingsFault, keepsOnly } }: Observed): Line | undefined {
-  if (settingsFault === undefined) return undefined;
-  if (keepsOnly) return wrongSettingsLine(settingsFault, 'Until they are corrected, releases stay as they are.');
-  const about = { does: 'call-support', code: 'config/refused' } as const;
-  return foreignLine(about, 'The new settings are refused: ', settingsFault, ["See 'stickpin config check'."]);
-}
-
-const FLEET_SILENT =
-  "stickpin-fleet.service does not answer. See 'systemctl status stickpin-fleet'. It is not known which nodes need a stick.";
 
 function plainNotes({ observed, memory, assessment }: Snapshot): readonly string[] {
   const { running } = hookNotes(memory.hooks, assessment.bundles, observed.now);
@@ -308,14 +297,6 @@ export function unreadableLine({ label, peer, state }: Medium): Line | undefined
 function emptyStickLine({ media }: Observed): Line | undefined {
   const empty = media.findLast(isEmptyStick);
   return empty && noBundleLine(empty);
-}
-
-export function noBundleLine({ label }: Medium): Line {
-  const code = 'media/no-bundle';
-  const says = (names: Names) => ({
-    what: `${names.medium(label)} carries no bundle (no folder stickpin/NAME with a bundle.dsse.json)`,
-  });
-  return { does: doesAbout(code), code, says };
 }
 
 export function restLine(observed: Observed, { bundles, life, pins }: Assessment): Line {
@@ -372,8 +353,7 @@ function lifecycleLine(
   if (soak.lacking.length > 0) return about(`active (${images} pinned), waits for ${soak.lacking.join(', ')} to run.`);
   if (soak.failing.length === 0)
     return about(`active (${images} pinned), proven in about ${formatDuration(soak.remainingMs ?? 0)}.`);
-  const failing = about(`active (${images} pinned), but ${soak.failing.join(', ')} failed.`);
-  return { ...failing, does: 'call-support', code: 'engine/components-failing' };
+  return failingLine((names) => titleAmong(bundle, bundles, names), images, soak.failing);
 }
 
 /** The drop folder always exists, and is mostly empty. */

@@ -1,61 +1,11 @@
-import { cutAtWord, oneLine, sentence } from '../../../platform/plain-text.ts';
 import { formatCount } from '../../../platform/sizes.ts';
 import type { RuntimeSupport } from '../../assess/derive-phase.ts';
-import type { WantedRelease } from '../../fleet/turn.ts';
-import { bundleTitle, type Payload, type VerifiedBundle } from '../../model/bundle.ts';
-import { awayCode, type UnlistedRuntime, type UnreachableRuntime } from '../../model/image.ts';
+import type { Payload, VerifiedBundle } from '../../model/bundle.ts';
 import { parseReference } from '../../model/reference.ts';
 import { type Opening, wallTimeOf } from '../../model/windows.ts';
 import type { ImageSupply } from '../../preload/supply.ts';
 import type { NoticeResult } from '../../trust/trust-in-force.ts';
 import type { TrustReport } from '../status-schema.ts';
-
-export interface RuntimeAway {
-  readonly code: string;
-  /** One word for conditions. */
-  readonly word: string;
-  /** A whole sentence: what is wrong. */
-  readonly what: string;
-  /** A whole sentence: what a person does. */
-  readonly next: string;
-}
-
-export function runtimeAway(runtime: UnlistedRuntime | UnreachableRuntime): RuntimeAway {
-  const code = awayCode(runtime);
-  const name = runtime.kind === 'unlisted' ? runtime.name : (runtime.stoppingUnit ?? '');
-  const { word, what, next } = AWAY[code](runtime.reason, name);
-  return { code, word, what: sentence(what), next };
-}
-
-type AwayText = (reason: string, name: string) => Omit<RuntimeAway, 'code'>;
-
-const AWAY: Readonly<Record<ReturnType<typeof awayCode>, AwayText>> = {
-  'runtime/storage-damaged': (_, name) => ({
-    word: 'StorageDamaged',
-    what: `${name} can't list its images: its storage is damaged`,
-    next: "Drain the node, then run 'systemctl stop crio', 'crio check --quick --repair --force' and 'systemctl start crio'.",
-  }),
-  'runtime/unlisted': (reason, name) => ({
-    word: 'ImagesUnknown',
-    what: `${name} answers, but does not list its images: ${reason}`,
-    next: "They are read again automatically; see the runtime's own journal.",
-  }),
-  'runtime/stopping': (_, unit) => ({
-    word: 'RuntimeStopping',
-    what: `${unit} is being stopped, so pulls were interrupted`,
-    next: 'They continue automatically when it runs again.',
-  }),
-  'runtime/absent': (reason) => ({
-    word: 'RuntimeUnreachable',
-    what: `There is no container runtime: ${reason}`,
-    next: 'stickpin continues automatically when one runs.',
-  }),
-  'runtime/unreachable': (reason) => ({
-    word: 'RuntimeUnreachable',
-    what: `The container runtime does not answer: ${reason}`,
-    next: 'stickpin continues automatically when it answers.',
-  }),
-};
 
 /** Why nobody knows whether stickpin works with a runtime, for `doctor`: a clause. */
 export function supportText(support: Extract<RuntimeSupport, { readonly kind: 'untried' | 'unreadable' }>): string {
@@ -143,29 +93,6 @@ export function sourcesOf({
 }
 
 const OWN_DISK = "this node's own copy";
-
-export function wantedReleaseText(one: WantedRelease): string {
-  const { what, next, why } = wantedWords(one);
-  return `${what}: ${next}.${why === undefined ? '' : ` ${why}`}`;
-}
-
-/** `next` is a clause, `why` a sentence. */
-export function wantedWords({ name, version, nodes, unreached }: WantedRelease) {
-  const [first = '', ...others] = nodes;
-  const where = others.length === 0 ? first : `${first} and ${formatCount(others.length, 'other node')}`;
-  const title = bundleTitle({ name, version });
-  if (unreached === undefined) {
-    const what = `${title} is loaded on ${where}, and no node can give it`;
-    return { what, next: 'plug its stick into any node', why: undefined };
-  }
-  const lacking = unreached.percent === 0 ? 'nothing of it is loaded' : `${unreached.percent} % of it is loaded`;
-  const next = 'open TCP port 9777 between the nodes, or plug its stick into any node';
-  const what = `${title} is on ${where}, which this node can't reach, and ${lacking}`;
-  return { what, next, why: sentence(cutAtWord(oneLine(unreached.why), WHY_CHARACTERS)) };
-}
-
-/** Of what another node answered. */
-const WHY_CHARACTERS = 200;
 
 /** @param isAwaited a release waits for it */
 export function unmountedText(label: string, isAwaited = true): string {

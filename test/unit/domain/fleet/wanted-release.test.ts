@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { FleetNode, FleetView } from '../../../../src/domain/fleet/node-status.ts';
 import { wantedReleases } from '../../../../src/domain/fleet/turn.ts';
 import { hexOf } from '../../../../src/domain/model/digest.ts';
-import { wantedReleaseText } from '../../../../src/domain/report/texts/short-texts.ts';
+import { wantedReleaseText } from '../../../../src/domain/report/reasons/node-lines.ts';
 import { digestOf } from '../../../../src/platform/digest.ts';
 
 const bundleId = digestOf('ocp 4.13.7');
