@@ -17,6 +17,7 @@ interface Advised {
   readonly advice?: {
     readonly action: 'leave-in' | 'remove' | 'plug-in' | 'call-support' | 'wait' | 'none';
     readonly words: string;
+    readonly afterwards?: string;
     readonly code?: string;
     readonly text: string;
   };
@@ -32,8 +33,8 @@ const ACTION_TONES = {
   none: 'good',
 } as const;
 
-/** Where somebody is needed for something else than the action. */
-const VERDICT_TONES: Readonly<Record<string, Tone>> = { 'needs-person': 'warning', failed: 'danger' };
+/** What the action alone does not say. */
+const VERDICT_TONES: Readonly<Record<string, Tone>> = { works: 'info', 'needs-person': 'warning', failed: 'danger' };
 
 /** What a person at the node has to do first. */
 export function headlineOf({ advice, verdict, status, runtime }: StatusReport & Advised): Headline {
@@ -49,7 +50,8 @@ export function pageStatusOf({
 }: Pick<StatusReport, 'verdict'> & Advised): { readonly type: string; readonly title: string } | null {
   const type = { failed: 'error', 'needs-person': 'warning' }[verdict as string];
   const code = advice?.code === undefined ? '' : ` (${advice.code})`;
-  return type === undefined ? null : { type, title: `stickpin: ${advice?.words}${code}` };
+  const words = advice?.afterwards === 'call-support' ? 'CALL SUPPORT' : advice?.words;
+  return type === undefined ? null : { type, title: `stickpin: ${words}${code}` };
 }
 
 /** What else ends only when a person does something. */

@@ -14,6 +14,8 @@ export interface ActionWords {
   readonly after?: string;
   /** A sentence names the sticks that may be removed. */
   readonly removes?: true;
+  /** What a person does then. */
+  readonly afterwards?: (typeof PERSON_ACTIONS)[number];
 }
 
 /** What a line begins with, and what a person does then. */
@@ -26,6 +28,14 @@ export const ACTIONS = {
     after: 'Call support.',
     asks: 'Take it to the next node.',
     removes: true,
+    afterwards: 'call-support',
+  },
+  'remove-wait': {
+    action: 'remove',
+    words: 'REMOVE THE STICK',
+    asks: 'Take it to the next node.',
+    removes: true,
+    afterwards: 'wait',
   },
   'plug-in': { action: 'plug-in', words: 'PLUG IN THE STICK', asks: 'Plug in the stick of the release.' },
   'plug-in-again': { action: 'plug-in', words: 'PLUG IN THE STICK AGAIN', asks: 'Plug the same stick in again.' },
@@ -64,7 +74,8 @@ export type Does = keyof typeof ACTIONS;
 
 /** Whether support is called, at once or once the stick is removed. */
 export function callsSupport(does: Does): boolean {
-  return ACTIONS[does].action === 'call-support' || does === 'remove-call';
+  const { action, afterwards = action }: ActionWords = ACTIONS[does];
+  return afterwards === 'call-support';
 }
 
 /** Whether it ends only when a person does something. */

@@ -48,8 +48,8 @@ function ofRelease({ phase, bundleId, name, version, media, reason }: BundleRepo
   return [defined({ hook: phase, key, medium: media.at(-1), code, release: { bundleId, name, version } })];
 }
 
-function failureIn({ advice: { callsSupport, code } }: StatusReport): NodeEvent[] {
-  return callsSupport === true ? [defined({ hook: 'failed' as const, key: code ?? NODE, code })] : [];
+function failureIn({ advice: { action, afterwards = action, code } }: StatusReport): NodeEvent[] {
+  return afterwards === 'call-support' ? [defined({ hook: 'failed' as const, key: code ?? NODE, code })] : [];
 }
 
 /** One for each stick, whatever it carries. The name of a rejected bundle can't be believed. */

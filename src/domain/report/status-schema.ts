@@ -268,9 +268,9 @@ export const statusReport = v.object({
       text: is(text, 'What happens, as whole sentences.'),
       atNode: maybe(text, 'The same for somebody at the node, who has a screen and no shell: without commands.'),
       stay: maybe(text, 'Why the stick must stay, where `words` do not say so; `text` has it too.'),
-      callsSupport: maybe(v.boolean(), 'Whether support is called, also where the stick is removed first.'),
+      afterwards: maybe(v.picklist(PERSON_ACTIONS), 'What a person does once the stick is removed, if anything.'),
     }),
-    'What a person does now, and why: `action`, `words`, `code`, `text`, `atNode`, `stay`, `callsSupport`.',
+    'What a person does now, and why: `action`, `words`, `code`, `text`, `atNode`, `stay`, `afterwards`.',
   ),
   needsPerson: is(
     v.array(needReport),

@@ -13,13 +13,12 @@ export const EXIT_CODES: Readonly<Record<Verdict, number>> = {
 
 /** `failed`: support is called. */
 export function verdictOf({
-  advice: { action, callsSupport },
+  advice: { action, afterwards = action },
   needsPerson,
   waitsForAdmin = [],
   operation,
 }: Pick<StatusReport, 'advice' | 'needsPerson' | 'waitsForAdmin' | 'operation'>): Verdict {
-  if (callsSupport === true) return 'failed';
-  switch (action) {
+  switch (afterwards) {
     case 'call-support':
       return 'failed';
     case 'plug-in':
@@ -31,8 +30,8 @@ export function verdictOf({
       if (needsPerson.length > 0) return 'needs-person';
       if (operation !== 'idle') return 'works';
       if (waitsForAdmin.length > 0) return 'waits-for-admin';
-      return action === 'remove' || action === 'none' ? 'good' : 'works';
+      return afterwards === 'remove' || afterwards === 'none' ? 'good' : 'works';
     default:
-      return assertNever(action);
+      return assertNever(afterwards);
   }
 }

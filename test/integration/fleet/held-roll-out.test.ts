@@ -133,7 +133,7 @@ describe.runIf(have('root', 'openssl', 'dbus-daemon', ...networking))('a roll-ou
     cluster.server.setReady('worker-1', false);
     await isHeld(2, 'fleet/unavailable', 'worker-1 is not Ready');
     cluster.server.setReady('worker-1', true);
-    await isHeld(2, 'fleet/settle', 'worker-1 has run it and was Ready for 30 s');
+    await isHeld(2, 'fleet/settle', 'worker-1 has run it and has been Ready for 30 s');
     await isActivated(2);
   }, 400_000);
 });

@@ -333,7 +333,7 @@ describe('hooks that tell of an event', () => {
     expect(node.engine.report()?.hooks).toMatchObject([
       { hook: 'ready', unit: 'ready.service', state: 'failed', bundle: 'ocp@4.13.1' },
     ]);
-    expect(node.statuses.at(-1)).toContain("Hook ready failed: see 'stickpin status'.");
+    expect(node.statuses.at(-1)).toContain("The hook ready failed: see 'stickpin status'.");
     node.hooks.run = async () => undefined;
     await plug(B);
     expect(node.engine.report()?.hooks).toEqual([]);

@@ -152,7 +152,7 @@ describe('a release whose activation its rules hold', () => {
     expect(phases()).toEqual({ '4.13.7': 'ready', '4.13.1': 'activated' });
     expect(entry('4.13.7')?.reason).toEqual({
       code: 'clock',
-      message: `It is not activated yet: the clock of this node is wrong: it shows a time before 2026-03-01T08:00:00Z. A bundle of its stream was made at that time. Until then its rollout can't be judged. Set the clock. It is activated automatically when nothing holds it any more. To activate it anyway, run 'stickpin activate ocp@4.13.7' and confirm`,
+      message: `It is not activated yet: the clock of this node is wrong: it shows a time before 2026-03-01T08:00:00Z. A bundle of its stream was made at that time. Until the clock is right, the rollout of the release can't be judged. Set the clock. It is activated automatically when nothing holds it any more. To activate it anyway, run 'stickpin activate ocp@4.13.7' and confirm`,
     });
     expect(node.statuses.at(-1)).toContain(
       'the clock of this node is wrong: it shows a time before 2026-03-01T08:00:00Z.',
@@ -168,7 +168,7 @@ describe('a release whose activation its rules hold', () => {
     await plug('sdb1', release(7, { update: { ...rollout(24 * 60 * MINUTE).update, endOfLife: at(NOON - 1) } }));
     expect(entry('4.13.7')?.activationHolds).toMatchObject([{ gate: 'clock', code: 'clock', releasedBy: 'event' }]);
     expect(() => node.engine.activate({ bundle: 'ocp@4.13.7' })).toThrow(
-      /it shows a time before 2026-03-10T13:00:00Z\. stickpin was built at that time\. Until then its rollout and its end of life can't be judged/,
+      /it shows a time before 2026-03-10T13:00:00Z\. stickpin was built at that time\. Until the clock is right, the rollout of the release and the end of life of the release can't be judged/,
     );
     node.engine.activateOverride({ bundle: 'ocp@4.13.7' });
     await node.clock.advance(0);

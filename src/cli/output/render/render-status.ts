@@ -212,7 +212,9 @@ function endOf(
     .sort()
     .at(-1);
   if (activationHolds.length === 0 || (reason !== undefined && until === undefined)) return '';
-  return `. It ends automatically${until === undefined ? '' : `, not before ${timeText(Date.parse(until))}`}`;
+  const time = until && timeText(Date.parse(until));
+  if (reason !== undefined) return `. It is tried again at ${time}`;
+  return `. It ends automatically${time === undefined ? '' : `, not before ${time}`}`;
 }
 
 type Holds = Pick<BundleReport, 'phase' | 'activationHolds'>;

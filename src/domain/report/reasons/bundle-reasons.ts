@@ -178,7 +178,7 @@ export const REFUSAL_REASONS: Entries<AdoptionReason | TrustReason> = {
     says: ({ bundle, signedBy, threshold }, { title, list }) => ({
       what: `${title(bundle)} needs ${threshold} distinct trusted keys now`,
       details: [`It was signed by ${list(signedBy, NOBODY)}`, 'Its pins stay'],
-      next: BRING,
+      next: 'Bring it signed again by more trusted keys, or bring a newer release',
     }),
     remedy: () => "bring it signed again by more trusted keys ('stickpin bundle sign'), or bring a newer release",
   },

@@ -31,7 +31,7 @@ export const FLEET_HOLDS: HoldEntries<FleetHoldCode> = {
     means: 'The Nodes of the cluster are read first',
     says: ({ why }) => ({
       what: 'the Nodes of the cluster are read first',
-      details: why === undefined ? ['Nobody needed them before'] : ['The order needs their labels', why],
+      details: why === undefined ? [] : ['The order needs their labels', why],
     }),
     remedy: (release) => `they are read once the Kubernetes API answers; ${ANYWAY(release)}`,
     does: 'wait',
@@ -44,7 +44,7 @@ export const FLEET_HOLDS: HoldEntries<FleetHoldCode> = {
       what: 'no other node is known',
       details: [
         'The Kubernetes API has not said that there is none',
-        `This node counts as alone once stickpin-fleet.service has searched for ${formatDuration(waitMs)}${isFirst ? '' : ', and the release was ready for as long'}`,
+        `This node counts as alone once stickpin-fleet.service has searched for ${formatDuration(waitMs)}${isFirst ? '' : ', and the release has been ready for as long'}`,
       ],
       also: ["See 'stickpin fleet status'"],
     }),
@@ -73,6 +73,7 @@ export const FLEET_HOLDS: HoldEntries<FleetHoldCode> = {
     remedy: (release) =>
       `see 'stickpin history ${release}' on that node for the cause, and repair it; then plug in a newer release, or run 'stickpin activate ${release}'`,
     does: 'wait',
+    isForAdmin: true,
     needsPerson: true,
   },
   'fleet/no-canary': {
@@ -85,6 +86,7 @@ export const FLEET_HOLDS: HoldEntries<FleetHoldCode> = {
     remedy: (release) =>
       `uncordon or repair a node with this label, or label another one; 'stickpin fleet remove' takes out one that is lost; ${ANYWAY(release)}`,
     does: 'wait',
+    isForAdmin: true,
     needsPerson: true,
   },
   'fleet/not-ready': {
@@ -125,7 +127,7 @@ export const FLEET_HOLDS: HoldEntries<FleetHoldCode> = {
     short: 'F-36',
     means: 'Another node has to run the release well for longer',
     says: (data, { name }) => ({
-      what: `it waits until ${name(data.node)} has run it and was Ready for ${formatDuration(data.forMs)}`,
+      what: `it waits until ${name(data.node)} has run it and has been Ready for ${formatDuration(data.forMs)}`,
       run: removed(data),
       details: leftOut(data),
     }),
@@ -175,7 +177,7 @@ function loadText({ phase, percent, reason, isUnknown }: HoldData<'fleet/not-rea
 
 const FAILURES: Readonly<Record<Failure, (node: string) => string>> = {
   'rolled-back': (node) => `it was rolled back on ${node}`,
-  'not-ready': (node) => `${node} activated it and is not Ready since`,
+  'not-ready': (node) => `${node} activated it and has not been Ready since`,
   silent: (node) => `${node} has been silent since it activated it`,
   degraded: (node) => `it is degraded on ${node}`,
 };

@@ -26,7 +26,10 @@ const NODE_HOLDS: HoldEntries<Exclude<ActivationHold['code'], FleetHoldCode>> = 
     isQuiet: true,
   },
   'engine/cancelled': {
-    says: () => ({ what: 'its preload was cancelled', details: ['Images are missing'] }),
+    says: () => ({
+      what: 'its preload was cancelled, and images are missing',
+      next: 'To continue, plug its stick in again',
+    }),
     activate: 'refused',
     isQuiet: true,
   },
@@ -187,6 +190,7 @@ const NODE_HOLDS: HoldEntries<Exclude<ActivationHold['code'], FleetHoldCode>> = 
         more === 0
           ? `its image ${name(image)} is damaged on this node`
           : `${more + 1} of its images are damaged on this node, among them ${name(image)}`,
+      next: `Plug in its stick, and ${more === 0 ? 'it is' : 'they are'} loaded again`,
     }),
     does: 'plug-in',
     remedy: (release) => `plug in the stick of ${release}; ${ANYWAY(release)}`,
@@ -289,7 +293,7 @@ function rolloutWords({ turn, share, wariness, source, ...clock }: HoldData<'rul
   ];
   if (turn === undefined)
     return {
-      what: `its rule "rollout" is for ${percentText(share)} of the nodes, and this node is not one of them`,
+      what: `its rule "rollout" is for ${share === 0 ? 'none' : percentText(share)} of the nodes, and this node is not one of them`,
       details: cautious,
       does: 'done-admin',
     };
@@ -312,10 +316,10 @@ function windowWords({ opensAt, closesAt, timeZone, ...clock }: HoldData<'window
 function clockWords({ kind, least, hasWindow, hasRollout, hasEndOfLife }: HoldData<'clock'>): Said {
   const unjudged = [
     ...(hasWindow ? ['the windows of this node'] : []),
-    ...(hasRollout ? ['its rollout'] : []),
-    ...(hasEndOfLife ? ['its end of life'] : []),
+    ...(hasRollout ? ['the rollout of the release'] : []),
+    ...(hasEndOfLife ? ['the end of life of the release'] : []),
   ];
-  const until = `Until then ${unjudged.join(' and ')} can't be judged`;
+  const until = `Until the clock is right, ${unjudged.join(' and ')} can't be judged`;
   if (kind === 'far-before-bundle') {
     return {
       what: `this node's synchronised clock is over 24 h behind a bundle made on ${timeText(least + CREATED_AHEAD_MS)}`,

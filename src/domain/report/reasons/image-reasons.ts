@@ -24,14 +24,17 @@ export const IMAGE_REASONS: Entries<ImageReason | MediaReason> = {
     says: ({ bundle, layers, base, holders = [] }, { title, name, list }) => {
       const digest = base.bundleId === undefined ? '' : shortDigest(base.bundleId);
       const known = base.name === undefined ? `bundle ${digest}` : name(base.name);
-      const sticks = list(holders.slice(0, 3), base.name ?? 'that bundle', ' or ');
+      const sticks = list(holders.slice(0, 3), base.name ?? '', ' or ');
       return {
         what: `${title(bundle)} needs base ${known}, which ${stateOf(base)}`,
         details: [
           `It lacks ${formatCount(layers, 'layer')}`,
           ...(base.name === undefined || digest === '' ? [] : [`The base is bundle ${digest}`]),
         ],
-        next: `Plug in the stick with ${sticks}, or one with all of ${title(bundle)}`,
+        next:
+          base.name === undefined
+            ? `Plug in a stick with all of ${title(bundle)}, or one with that base`
+            : `Plug in the stick with ${sticks}, or one with all of ${title(bundle)}`,
       };
     },
     remedy: () => 'plug in the stick of its base, or one with the whole release',
@@ -58,6 +61,7 @@ export const IMAGE_REASONS: Entries<ImageReason | MediaReason> = {
     says: ({ bundle, media: labels }, { title, media }) => ({
       what: `${title(bundle)} on ${media(labels, 'a medium')} has no blobs, and preload.online is false`,
       next: 'Plug in the stick with its blobs',
+      ...(labels.length > 0 && { does: 'plug-in-other' }),
       run: 'With a network, set preload.online = true',
     }),
     remedy: () => 'plug in the stick that has its blobs, or set preload.online = true',
@@ -249,6 +253,7 @@ export const IMAGE_REASONS: Entries<ImageReason | MediaReason> = {
 
     says: ({ bundle, images }, { title }) => ({
       what: `${formatCount(images, 'image')} of ${title(bundle)} ${images === 1 ? 'is' : 'are'} still being written to the disk`,
+      next: 'Do not switch the node off',
       details: ['A power cut could lose what is only in memory'],
     }),
   },

@@ -63,14 +63,17 @@ export function fleetSilentLine(): Line {
 }
 
 export function wantedLine(release: WantedRelease): Line {
-  return nodeLine('fleet/wanted', wantedReleaseText(release));
+  return { does: doesAbout('fleet/wanted'), code: 'fleet/wanted', says: () => ({ what: wantedReleaseText(release) }) };
 }
 
 /** @param owners `ocp 4.13.7 and ocp 4.13.8` */
 export function unclaimedLine(count: number, owners: string | undefined): Line {
   const of = owners === undefined ? '' : ` (${owners})`;
-  const pins = `${formatCount(count, 'unclaimed pin')}${of} ${count === 1 ? 'is' : 'are'} kept`;
-  return nodeLine('engine/unclaimed', `${pins}: plug in the stick, see 'stickpin list'.`);
+  const what = `${formatCount(count, 'unclaimed pin')}${of} ${count === 1 ? 'is' : 'are'} kept`;
+  const code = 'engine/unclaimed';
+  const next = owners === undefined ? undefined : `Plug in the stick of ${owners}`;
+  const says = () => ({ what, atNode: meaningOf(code), next, run: "See 'stickpin list'" });
+  return { does: doesAbout(code), code, says };
 }
 
 export function currentUnknownLine(note: string): Line {
@@ -83,16 +86,16 @@ export function currentUnknownText(stream: string): string {
 
 /** @param hooks `activated, proven` */
 export function hookFailedLine(hooks: string): Line {
-  return nodeLine('engine/hook-failed', `Hook ${hooks} failed: see 'stickpin status'.`);
+  return nodeLine('engine/hook-failed', `The hook ${hooks} failed: see 'stickpin status'.`);
 }
 
 /** @param isOfPerson its stick is plugged in */
 export function retiredLine(title: (names: Names) => string, command: string, isOfPerson: boolean): Line {
   return {
-    does: isOfPerson ? 'call-support' : 'idle',
+    does: doesAbout('engine/retired'),
     code: 'engine/retired',
     stick: isOfPerson ? 'free' : undefined,
-    says: (names) => ({ what: `${title(names)} is retired`, run: `To use it again, run ${command}` }),
+    says: (names) => ({ what: `${title(names)} was given up on this node`, run: `To use it again, run ${command}` }),
   };
 }
 

@@ -275,7 +275,7 @@ export function blockedLine({ observed, memory, assessment }: Snapshot): Line | 
       ...(awaited === undefined
         ? []
         : [`${names.title(awaited.found.bundle.payload)} on ${names.medium(awaited.label)} waits for it`]),
-      ...(isStateDamage(obstacle) ? [] : ['stickpin continues automatically']),
+      ...(isStateDamage(obstacle) ? [] : ['stickpin continues automatically once that is mended']),
     ],
   });
   return { ...line, says };
@@ -302,7 +302,10 @@ function lineOfHold(entry: BundleAssessment, hold: ActivationHold, bundles: Kept
     const again = bundle.activatedAt === undefined ? '' : ' again';
     const head = `${titleAmong(bundle, bundles, names)} is loaded, not activated${again}`;
     const { what, details = [], ...words } = holdWords(hold, names);
-    const images = `${formatCount(bundle.contents.images.length, 'image')} present and pinned`;
+    const total = bundle.contents.images.length;
+    const absent = entry.absentImages.length;
+    const present = absent === 0 ? formatCount(total, 'image') : `${total - absent}/${total} images`;
+    const images = `${present} present and pinned`;
     return {
       ...words,
       what: `${head}: ${what}`,
@@ -320,7 +323,7 @@ function adviceFor(hold: ActivationHold, command: string): readonly string[] {
   if (isWithoutCommand(hold)) return [];
   const isAutomatic = hold.gate === 'fleet' ? !STOPS.has(hold.code) : isRuleHold(hold);
   if (!isAutomatic || hold.releasedBy === 'person') return [`To activate it anyway: ${command}`];
-  return [`It is activated automatically; to do it now: ${command}`];
+  return [`It is activated automatically; to skip that: ${command}`];
 }
 
 function isOnStick({ media, isOnPeersOnly }: Carried): boolean {

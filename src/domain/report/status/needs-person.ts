@@ -16,7 +16,7 @@ import type { Snapshot } from '../snapshot.ts';
 import type { StatusReport } from '../status-schema.ts';
 import { blockedLine, doesOf, isPassedOver, readyLine, withoutOutdated } from './bundle-lines.ts';
 import type { Progress } from './media-line.ts';
-import { isEmptyStick, nodeLines, unreadableLine } from './status-line.ts';
+import { failingIn, isEmptyStick, nodeLines, unreadableLine } from './status-line.ts';
 import { workLine } from './work-line.ts';
 
 type NeedReport = StatusReport['needsPerson'][number];
@@ -36,6 +36,7 @@ export function personNeeds(snapshot: Snapshot, progress: Progress): readonly Ne
     ...observed.media.map(unreadableLine),
     ...observed.media.filter(isEmptyStick).map(noBundleLine),
     ...nodeLines(snapshot),
+    failingIn(snapshot),
   ];
   const all = [
     ...lines.flatMap((line) => (line === undefined ? [] : needOfLine(line))),
@@ -58,8 +59,9 @@ export function adminWaits({ assessment: { bundles, awaiting } }: Snapshot): rea
       const name = bundleName(entry.bundle.payload);
       if (entry.reason !== undefined) return ADMIN_CODES.has(entry.reason.code) ? [needOf(entry.reason, name)] : [];
       const line = isAwaited(entry) ? readyLine(entry, bundles) : undefined;
-      if (line?.does !== 'done-admin') return [];
-      return [{ code: shortCode('engine/manual'), message: needText(line), bundle: name }];
+      const { code = 'engine/manual' } = line ?? {};
+      if (line === undefined || (line.does !== 'done-admin' && !ADMIN_CODES.has(code))) return [];
+      return [{ code: shortCode(code), message: needText(line), bundle: name }];
     }),
     ...awaiting.map(({ reason, bundle }) => needOf(reason, bundle && bundleName(bundle.payload))),
   ]);

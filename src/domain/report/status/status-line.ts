@@ -1,4 +1,5 @@
 import { defined } from '../../../platform/defined.ts';
+import { capital } from '../../../platform/plain-text.ts';
 import { formatCount, formatDuration } from '../../../platform/sizes.ts';
 import type { PlannedPath } from '../../activation/read-paths.ts';
 import { type Assessment, allBundles } from '../../assess/assess.ts';
@@ -8,7 +9,7 @@ import { type WantedRelease, wantedReleases } from '../../fleet/turn.ts';
 import type { Medium, MediumId } from '../../model/medium.ts';
 import type { LifecycleAssessment } from '../../release/lifecycle.ts';
 import type { Observed } from '../../state/state.ts';
-import { ACTIONS, callsSupport, type Does, isForPerson } from '../actions.ts';
+import { ACTIONS, type ActionWords, type Does, isForPerson } from '../actions.ts';
 import { shortCode } from '../codes.ts';
 import { ownersOf } from '../events/release-events.ts';
 import {
@@ -73,7 +74,7 @@ export function statusLine(snapshot: Snapshot, progress: Progress): string {
 export function adviceOf(snapshot: Snapshot, progress: Progress): StatusReport['advice'] {
   const line = lineOf(snapshot, progress);
   const { does, code } = line;
-  const { action, words } = ACTIONS[does];
+  const { action, words, afterwards }: ActionWords = ACTIONS[does];
   const names = namesAt(WHOLE, snapshot.observed.media);
   return defined({
     action,
@@ -82,7 +83,7 @@ export function adviceOf(snapshot: Snapshot, progress: Progress): StatusReport['
     text: wholeText(line, names),
     atNode: textAtNode(line, names),
     stay: stayBeside(does, snapshot) || undefined,
-    callsSupport: callsSupport(does) || undefined,
+    afterwards,
   });
 }
 
@@ -256,7 +257,7 @@ function plainNotes({ observed, memory, assessment }: Snapshot): readonly string
   const claimed = wantedReleases(observed.fleet, allBundles(assessment)).filter((one) => !isBelieved(one));
   const claims = claimed.flatMap((one) => {
     const { what, next, why = '' } = wantedWords(one);
-    return [`${what}: ${next}`, why, removeText(one.nodes[0] ?? '')];
+    return [what, capital(next), why, removeText(one.nodes[0] ?? '')];
   });
   return [...known.flatMap(streamNotes), ...running, ...claims, ...otherNodeNotes(observed, assessment)];
 }
@@ -354,6 +355,12 @@ function lifecycleLine(
   if (soak.failing.length === 0)
     return about(`active (${images} pinned), proven in about ${formatDuration(soak.remainingMs ?? 0)}.`);
   return failingLine((names) => titleAmong(bundle, bundles, names), images, soak.failing);
+}
+
+/** The release in use whose containers fail, as the line says it where nothing else is the case. */
+export function failingIn({ observed, assessment }: Snapshot): Line | undefined {
+  const rest = restLine(observed, assessment);
+  return rest.code === 'engine/components-failing' ? rest : undefined;
 }
 
 /** The drop folder always exists, and is mostly empty. */

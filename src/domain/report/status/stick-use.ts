@@ -73,5 +73,6 @@ const PARTITION = /(?<=[a-z])\d+$|(?<=\d)p\d+$/;
 /** Another stick is needed, whether this one stays or not. */
 function removeOr(does: Does): Does {
   if (ACTIONS[does].action === 'plug-in') return does;
-  return isForPerson(does) ? 'remove-call' : 'remove';
+  if (isForPerson(does)) return 'remove-call';
+  return ACTIONS[does].action === 'wait' ? 'remove-wait' : 'remove';
 }

@@ -67,6 +67,7 @@ function syncLine({ storage }: Memory, { bundles }: Assessment): Line | undefine
   const since = storage.runningMs < SYNC_SHOWN_MS ? '' : ` for ${formatDuration(storage.runningMs)} so far`;
   const says = (names: Names) => ({
     what: `Writing ${images} of ${titleAmong(entry.bundle, bundles, names)} to the disk${since}`,
+    next: 'Do not switch the node off',
   });
   return { does: 'wait', code: 'runtime/sync-pending', says, stick: 'stays' };
 }
@@ -135,7 +136,9 @@ function preloadLine(entry: BundleAssessment, snapshot: Snapshot, progress: Prog
   };
   if (isUseless) {
     const says = (names: Names) => ({ what: `${head(names)} has stopped at ${present}`, ...problem(names) });
-    return { does: doesOf(entry, fault), code: fault.code, says };
+    const does = doesOf(entry, fault);
+    // The one that is plugged in does not help.
+    return { does: isOfStick && does === 'plug-in' ? 'plug-in-other' : does, code: fault.code, says };
   }
   const says = (names: Names) => ({
     what: `${head(names)}: ${present}`,

@@ -178,7 +178,7 @@ describe.runIf(have('root', 'mmdebstrap')).each([
     // A release that a person gave up is not taken again by a stick alone.
     harness.plug(a.path);
     const offered = await harness.until(({ status }) => status.includes('1.1.0'), PATIENCE_MS);
-    expect(offered.status).toMatch(/: ocp 1\.1\.0 is retired\. .*stickpin activate ocp@1\.1\.0/);
+    expect(offered.status).toMatch(/: ocp 1\.1\.0 was given up on this node\. .*stickpin activate ocp@1\.1\.0/);
     harness.engine.activate({ bundle: 'ocp@1.1.0' });
     const whole = { etcd: 'pinned', api: 'pinned', used: 'pinned', earlier: 'pinned', tools: 'pinned' };
     await expect.poll(() => has(a), { timeout: PATIENCE_MS }).toEqual(whole);

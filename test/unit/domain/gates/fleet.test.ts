@@ -226,7 +226,7 @@ describe('the gate of the fleet', () => {
         },
       });
       expect(text(unsure)).toBe(
-        "no other node is known. The Kubernetes API has not said that there is none. This node counts as alone once stickpin-fleet.service has searched for 1 h, and the release was ready for as long. See 'stickpin fleet status'",
+        "no other node is known. The Kubernetes API has not said that there is none. This node counts as alone once stickpin-fleet.service has searched for 1 h, and the release has been ready for as long. See 'stickpin fleet status'",
       );
       expect(text({ ...unsure, fleet: view() })).toBe('pass');
       expect(text({ ...unsure, fleet: { ...unsure.fleet, nodes: [node('worker-1', {})] } })).toContain('worker-1');

@@ -42,9 +42,9 @@ describe('the gate of the content of images', () => {
       kind: 'hold',
       hold: { code: 'engine/content-damaged', data: { image: api, more: 0 }, releasedBy: 'event' },
     });
-    expect(clauseOf(one)).toBe(`its image ${api} is damaged on this node`);
+    expect(clauseOf(one)).toBe(`its image ${api} is damaged on this node. Plug in its stick, and it is loaded again`);
     expect(clauseOf(content({ bundle, contentChecks: foundAfter(NOON, etcd, api) }))).toBe(
-      `2 of its images are damaged on this node, among them ${etcd}`,
+      `2 of its images are damaged on this node, among them ${etcd}. Plug in its stick, and they are loaded again`,
     );
   });
 

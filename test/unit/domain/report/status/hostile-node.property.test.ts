@@ -232,7 +232,7 @@ describe('a hostile node, whatever it reports, pauses, offers and gives', () => 
     [
       'a release that it alone has',
       { others: 0, status: reported({ current: true }) },
-      `ocp 4.13.8 is loaded on worker-9, and no node can give it: plug its stick into any node. ${OUT}`,
+      `ocp 4.13.8 is loaded on worker-9, and no node can give it. Plug its stick into any node. ${OUT}`,
     ],
   ])('is shown behind what is its own, where it has %s', (_, over, note) => {
     const { status: line, advice } = reportWith({ ...calm, ...over });
