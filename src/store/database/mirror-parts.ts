@@ -51,6 +51,8 @@ function nameOf(rows: readonly { readonly sum?: unknown }[]): string {
 export class MirrorParts {
   /** Why files that a generation names could not be used, by path. */
   private readonly bad = new Map<string, string>();
+  /** Whether the names of all files are on the disk, as far as this process has seen to it. */
+  private isSynced = false;
 
   constructor(
     private readonly folder: string,
@@ -99,8 +101,9 @@ export class MirrorParts {
 
   /** Durable. @throws system errors */
   async write(files: ReadonlyMap<string, string>, signal: AbortSignal): Promise<void> {
-    if (files.size === 0) return;
-    const isNew = (await mkdir(this.folder, { recursive: true, mode: 0o700 })) !== undefined;
+    if (files.size === 0 && this.isSynced) return;
+    this.isSynced = false;
+    await mkdir(this.folder, { recursive: true, mode: 0o700 });
     const staged = join(this.folder, '.new');
     for (const [name, content] of files) {
       await rm(staged, { recursive: true, force: true });
@@ -108,7 +111,8 @@ export class MirrorParts {
       await rename(staged, join(this.folder, name));
     }
     await syncFolder(this.folder);
-    if (isNew) await syncFolder(dirname(this.folder));
+    await syncFolder(dirname(this.folder));
+    this.isSynced = true;
   }
 
   /** Removes what no generation names. What can't be removed now goes after a later write. */
