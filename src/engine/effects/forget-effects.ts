@@ -21,13 +21,17 @@ async function forget(
   signal: AbortSignal,
 ): Promise<void> {
   const { store, documents, signedBundles } = context;
-  const bundle = decidedBundle(store, bundleId, assessment);
+  // A person may ask for it again at any time.
+  const decided = () => decidedBundle(store, bundleId, assessment);
+  const bundle = decided();
   if (bundle === undefined) return;
   for (const digest of await spareDocuments(bundle, assessment, context, signal)) {
+    if (decided() === undefined) return;
     await documents.remove(digest, signal);
   }
+  if (decided() === undefined) return;
   await signedBundles.remove(bundleId, signal);
-  store.forget(bundleId, speakerOf(bundle, context, assessment));
+  if (decided() !== undefined) store.forget(bundleId, speakerOf(bundle, context, assessment));
 }
 
 /**

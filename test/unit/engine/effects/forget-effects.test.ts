@@ -28,22 +28,22 @@ function imageDocuments(): readonly Buffer[] {
   return [index, ...platforms.flatMap(({ manifest, config }) => [manifest, config])];
 }
 
-it.each([0, 1, 2, 3, 4, 5])('a release leaves no document when its removal ends after %i of them', async (most) => {
+/** A release with the documents of one image. `onRemove`: before each removal. */
+function sample(onRemove: (removed: number) => void) {
   const documents = imageDocuments();
   const [index = Buffer.alloc(0)] = documents;
   const kept = new Map<Digest, Buffer>(documents.map((bytes) => [digestOf(bytes), bytes]));
   const bundle = stored(
     verified({ images: { etcd: ['base'] }, imageOver: { etcd: { digest: digestOf(index), mediaType: INDEX } } }),
   );
-  let left = most;
-  let isForgotten = false;
+  const state = { bundle, isForgotten: false };
   const context = {
     alive: () => undefined,
     policy: POLICY,
     store: {
-      load: () => storedState([bundle]),
+      load: () => storedState([state.bundle]),
       forget: () => {
-        isForgotten = true;
+        state.isForgotten = true;
       },
     },
     signedBundles: { remove: async () => undefined },
@@ -54,23 +54,35 @@ it.each([0, 1, 2, 3, 4, 5])('a release leaves no document when its removal ends 
         yield kept.get(digest) ?? Buffer.alloc(0);
       },
       remove: async (digest: Digest) => {
-        if (left === 0) throw new Error('killed');
-        left -= 1;
+        onRemove(documents.length - kept.size);
         kept.delete(digest);
       },
     },
   } as unknown as EffectContext;
   const assessment = { bundles: [{ bundle }], notices: [], adoptions: [] } as unknown as Assessment;
-  const forget = async () =>
-    forgetExecutors(context)['forget-release'](
-      { kind: 'forget-release', bundleId: bundle.bundleId },
-      assessment,
-      never,
-    );
-  if (most < documents.length) await expect(forget()).rejects.toThrow('killed');
+  const effect = { kind: 'forget-release', bundleId: bundle.bundleId } as const;
+  const forget = async () => forgetExecutors(context)['forget-release'](effect, assessment, never);
+  return { kept, total: documents.length, state, forget };
+}
+
+it.each([0, 1, 2, 3, 4, 5])('a release leaves no document when its removal ends after %i of them', async (most) => {
+  let left = most;
+  const { kept, total, state, forget } = sample(() => {
+    if (left === 0) throw new Error('killed');
+    left -= 1;
+  });
+  if (most < total) await expect(forget()).rejects.toThrow('killed');
   else await forget();
-  expect(kept.size).toBe(documents.length - most);
-  left = documents.length;
+  expect(kept.size).toBe(total - most);
+  left = total;
   await forget();
-  expect([kept.size, isForgotten]).toEqual([0, true]);
+  expect([kept.size, state.isForgotten]).toEqual([0, true]);
+});
+
+it.each([0, 2, 4])('a release that is asked for again stays, after %i documents of it were removed', async (most) => {
+  const { kept, total, state, forget } = sample((removed) => {
+    if (removed === most) state.bundle = { ...state.bundle, activationRequestedAt: 1 };
+  });
+  await forget();
+  expect([kept.size, state.isForgotten]).toEqual([total - most - 1, false]);
 });
