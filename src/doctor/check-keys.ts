@@ -93,7 +93,7 @@ interface KeyNeeds {
   readonly withoutTrust: readonly { readonly name: string; readonly keyId: string }[];
 }
 
-/** Plain keys may be none where roles have all that is to be trusted. */
+/** Whether enough keys are trusted. No plain key is needed where roles have keys. */
 function enough(trusted: readonly NamedKey[], { folder, threshold, require, roles, withoutTrust }: KeyNeeds): Finding {
   const names = trusted.map(({ title }) => title).join(', ');
   if (require === 'approval')

@@ -76,7 +76,7 @@ function checkNoticeOptions({ base, artifacts = [], imagePolicy, ...options }: C
   ];
   const found = [...releaseMembers(options).map(({ flag }) => flag), ...others.filter((flag) => flag !== false)];
   if (found.length === 0) return;
-  const message = `no image is given, so that ${found.join(', ')} would count for no release: add the images, or leave this out. That another release is a barrier or a dead end is said by --advisory`;
+  const message = `no image is given, so that ${found.join(', ')} would have no effect: add the images, or leave the option out. To say that another release is a barrier or a dead end, use --advisory`;
   throw bundleError('bundle/option', message);
 }
 

@@ -17,7 +17,7 @@ interface LoadedRoles {
   /** Sorted by name, without faulty ones. */
   readonly roles: readonly Role[];
   readonly keys: readonly TrustedKey[];
-  /** In two places: they count nowhere. */
+  /** Key IDs that two roles, or a role and a plain key, have. Such a key is not trusted at all. */
   readonly ambiguous: ReadonlySet<string>;
   readonly problems: readonly KeyProblem[];
   /** Named by a role, even a faulty one. */

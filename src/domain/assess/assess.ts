@@ -127,7 +127,10 @@ export function assess(observed: Observed, memory: Memory, recorded: Stored, pol
   };
 }
 
-/** One for other nodes, as of another architecture. What is not trusted is given to none. */
+/**
+ * Other nodes may need a bundle that this node rejects, as one for another architecture. A bundle
+ * that is not trusted is given to no node.
+ */
 function withNeeds(rejection: Rejection, context: BundleContext): Rejection {
   const { bundle, mediumId, reason } = rejection;
   if (bundle === undefined || reason.code.startsWith('trust/')) return rejection;

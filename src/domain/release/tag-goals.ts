@@ -35,8 +35,9 @@ export interface ProofGoal extends TagGoal {
 type Streams = Policy['streams'];
 
 /**
- * Of each stream the tags of its release that was proven last. None that a kept release of any
- * stream names itself: such a tag moves by its activation. Of two streams the first one has a tag.
+ * For each stream, the tags that its last proven release gets. A tag that a kept release of any
+ * stream names itself is not among them, since it moves when that release is activated. If two
+ * streams want the same tag, the first stream gets it.
  */
 export function proofGoals(bundles: readonly StoredBundle[], streams: Streams): readonly ProofGoal[] {
   const kept = keptBundles(bundles);

@@ -143,7 +143,10 @@ export function sourceError(what: string, cause: unknown): unknown {
   return bundleError('bundle/source', `${what} can't be read: ${reason}`, { cause });
 }
 
-/** As if the file of ours below `folder` were below `place`. An error without it stays. */
+/**
+ * Replaces the path of our own temporary `folder` in a message by `place`, which the person knows.
+ * An error that does not name `folder` is returned as it is.
+ */
 export function withPlace(error: unknown, folder: string, place: string): unknown {
   if (!(error instanceof AppError) || !error.message.includes(folder)) return error;
   return error.reworded(error.message.replaceAll(folder, place));

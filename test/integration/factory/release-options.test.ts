@@ -186,12 +186,12 @@ describe('rules of a release', () => {
     const refused = await create('bundle', ...advisory(), ...rules);
     expect(refused).toMatchObject({ exitCode: 2 });
     expect(refused.stderr.replaceAll('\n', ' ')).toContain(
-      'no image is given, so that --manual, --keep, --from, --barrier, --rollout-start, --end-of-life would count for no release',
+      'no image is given, so that --manual, --keep, --from, --barrier, --rollout-start, --end-of-life would have no effect',
     );
     expect(readdirSync(root).sort()).toEqual(['a.json', 'keys.d']);
     await create('base', ...image());
     const delta = await create('bundle', ...advisory(), '--base', at('base'));
-    expect(delta.stderr).toContain('so that --base would count');
+    expect(delta.stderr).toContain('so that --base would have no effect');
   });
 
   it('make the same bytes again', async () => {

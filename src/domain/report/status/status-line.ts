@@ -115,7 +115,7 @@ function lineOf(snapshot: Snapshot, progress: Progress): Line {
 function blockingLine(snapshot: Snapshot, media: Line | undefined): Line | undefined {
   const blocked = blockedLine(snapshot);
   if (blocked === undefined || isForPerson(blocked.does)) return blocked;
-  // A release that waits for the same says no more.
+  // The line of a release that waits for the same thing would add nothing.
   const isOther = ({ does, code }: Line) => isForPerson(does) && code !== blocked.code;
   return personLines(snapshot, media, blocked).find(isOther) ?? blocked;
 }

@@ -145,7 +145,7 @@ function preloadLine(entry: BundleAssessment, snapshot: Snapshot, progress: Prog
     progress: progressText(progress),
     ...problem(names),
   });
-  // The next try may deliver: the person is to pull nothing.
+  // The next try may succeed, so the person must not pull the stick out.
   const lacking = isLacking(entry) ? 'bundle/absent' : undefined;
   const code = fault?.code === 'engine/stalled' ? undefined : (fault?.code ?? lacking);
   return { does: 'wait', code, says, stick: isOnPeersOnly === true ? undefined : 'stays' };
@@ -203,8 +203,8 @@ function removalOf(
   const { observed, memory, assessment } = snapshot;
   const { bundleId } = entry.bundle;
   const isAlone = isWithoutMedium(entry, observed);
-  // What runs and could not be begun now has lost the medium of its layers, though another one with
-  // the bundle is plugged in.
+  // A pull that runs, and that would not be started now, has lost the stick with its layers.
+  // Another stick with the bundle may be plugged in, but it lacks them.
   const cut = memory.running.some((task) => task.bundleId === bundleId && isCut(task, assessment));
   const isWaiting = waitingTransfers > 0 && (goneMedia(entry, observed).length > 0 || cut);
   if (!isWaiting && !isAlone) return undefined;
