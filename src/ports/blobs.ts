@@ -156,8 +156,8 @@ export interface SignedBundles {
 /** The attached files of releases on the node's own disk, in folders of their own. */
 export interface ReleaseFiles {
   /**
-   * The bundle of each of our folders: `<name>/<version>`, `<name>/<version>@<digits of the
-   * digest>`, or `<name>-<version>` from an earlier version of stickpin.
+   * The bundle of each of our folders: `<name>/<version>` or `<name>/<version>@<digits of the
+   * digest>`.
    */
   list(signal: AbortSignal): Promise<ReadonlyMap<string, BundleId>>;
   pathOf(folder: string): string;
@@ -171,8 +171,6 @@ export interface ReleaseFiles {
   install(folder: string, bundleId: BundleId, files: readonly ReleaseFile[], signal: AbortSignal): Promise<void>;
   /** Idempotent. @throws AppError `store/release-files` (`retry`) */
   remove(folder: string, signal: AbortSignal): Promise<void>;
-  /** Replaces a folder of ours in one step. @throws AppError `store/release-files` (`retry`) */
-  move(from: string, to: string, signal: AbortSignal): Promise<void>;
 }
 
 export interface ReleaseFile {

@@ -691,10 +691,6 @@ export function createFakeNode(
       pathOf: (folder) => `/var/lib/stickpin/releases/${folder}`,
       install: async (folder, bundleId) => void releases.set(folder, bundleId),
       remove: async (folder) => void releases.delete(folder),
-      move: async (from, to) => {
-        const bundleId = releases.get(from);
-        if (bundleId !== undefined && releases.delete(from)) releases.set(to, bundleId);
-      },
     },
     layers: {
       list: async () => new Set(),

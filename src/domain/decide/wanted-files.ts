@@ -1,6 +1,6 @@
 import type { Assessment } from '../assess/assess.ts';
 import type { BundleAssessment } from '../assess/assess-bundle.ts';
-import { type Attachment, artifactLayers, type Image, type Payload, type VerifiedBundle } from '../model/bundle.ts';
+import { type Attachment, artifactLayers, type Image, type VerifiedBundle } from '../model/bundle.ts';
 import type { Phase } from '../model/condition.ts';
 import type { BundleId, Digest } from '../model/digest.ts';
 import { repositoryOf } from '../model/reference.ts';
@@ -113,35 +113,18 @@ export interface ReleaseFolder {
 
 interface ReleaseFilesPlan {
   readonly install: readonly ReleaseFolder[];
-  /** Folders of bundles that are gone. They are removed before any is moved. */
+  /** Folders of bundles that are gone. They are removed before any is installed. */
   readonly remove: readonly string[];
-  /** Folders of earlier versions of stickpin, in this order and before any is installed. */
-  readonly move: readonly { readonly from: string; readonly to: string }[];
 }
 
 /** While there are unclaimed pins nothing is removed: its release may have lost its records. */
 export function releaseFilesPlan(assessment: Assessment, installed: ReadonlyMap<string, BundleId>): ReleaseFilesPlan {
   const wanted = wantedFolders(assessment, installed);
-  const lacking = [...wanted].filter(([folder, { bundleId }]) => installed.get(folder) !== bundleId);
-  const movable = lacking.filter(
-    ([folder, { bundleId, payload }]) =>
-      installed.get(formerFolderOf(payload)) === bundleId &&
-      folder === lacking.find(([, other]) => other.bundleId === bundleId)?.[0],
-  );
-  const move = movable
-    .map(([to, { payload }]) => ({ from: formerFolderOf(payload), to }))
-    // The former folder `ocp-4` of ocp@4 is in the place of ocp-4/1: the shorter one goes first.
-    .sort((a, b) => a.from.length - b.from.length);
-  const moved = new Set(move.map(({ from }) => from));
   return {
-    install: lacking
-      .filter((entry) => !movable.includes(entry))
+    install: [...wanted]
+      .filter(([folder, { bundleId }]) => installed.get(folder) !== bundleId)
       .map(([folder, bundle]) => ({ folder, bundle, files: bundle.payload.attachments ?? [] })),
-    remove:
-      assessment.pins.unclaimed.length > 0
-        ? []
-        : [...installed.keys()].filter((folder) => !wanted.has(folder) && !moved.has(folder)),
-    move,
+    remove: assessment.pins.unclaimed.length > 0 ? [] : [...installed.keys()].filter((folder) => !wanted.has(folder)),
   };
 }
 
@@ -193,11 +176,6 @@ interface Candidate {
 
 type Installed = ReadonlyMap<string, BundleId>;
 
-/** The folder name of earlier versions. `ocp-4`@`1` and `ocp`@`4-1` shared one. */
-function formerFolderOf({ name, version }: Pick<Payload, 'name' | 'version'>): string {
-  return `${name}-${version}`;
-}
-
 /**
  * The wanted folders of attached files, and their bundles. A bundle has files from when it is ready
  * (without images: adopted) until it is retired.
@@ -213,8 +191,8 @@ function wantedFolders(
   assessment: Pick<Assessment, 'bundles' | 'notices'>,
   installed: Installed,
 ): ReadonlyMap<string, StoredBundle> {
-  const kept = assessment.bundles.filter(({ phase }) => phase !== 'retired');
-  const reserved = new Set(kept.map(({ bundle }) => releaseFolderOf(bundle.payload)));
+  const current = assessment.bundles.filter(({ phase }) => phase !== 'retired');
+  const reserved = new Set(current.map(({ bundle }) => releaseFolderOf(bundle.payload)));
   const wanted = new Map<string, StoredBundle>();
   for (const [folder, namesakes] of byFolder(candidatesIn(assessment, installed))) {
     const owner = ownerAmong(namesakes, reserved.has(folder));
@@ -224,7 +202,9 @@ function wantedFolders(
       // A hook may use it: it stays when the others are gone.
       const hasOwn = namesakes.length > 1 || entry !== owner || installed.get(own) === bundle.bundleId;
       const folders = [...(entry === owner ? [folder] : []), ...(hasOwn ? [own] : [])];
-      for (const one of entry.isTrusted ? folders : leftOf(folders, bundle, installed)) wanted.set(one, bundle);
+      // A bundle without trust keeps the folders that have its files already.
+      const kept = entry.isTrusted ? folders : folders.filter((one) => holds(one, bundle, installed));
+      for (const one of kept) wanted.set(one, bundle);
     }
   }
   return wanted;
@@ -264,16 +244,8 @@ function comesAfter(one: StoredBundle, other: StoredBundle): boolean {
   return activated === 0 ? one.adoptedAt >= other.adoptedAt : activated > 0;
 }
 
-/** A bundle without trust keeps the folders that have its files already. */
-function leftOf(folders: readonly string[], bundle: StoredBundle, installed: Installed): readonly string[] {
-  const left = folders.filter((folder) => holds(folder, bundle, installed));
-  return left.length > 0
-    ? left
-    : folders.slice(0, 1).filter(() => holds(formerFolderOf(bundle.payload), bundle, installed));
-}
-
 function foldersOf(bundle: StoredBundle): readonly string[] {
-  return [releaseFolderOf(bundle.payload), ownFolderOf(bundle), formerFolderOf(bundle.payload)];
+  return [releaseFolderOf(bundle.payload), ownFolderOf(bundle)];
 }
 
 function holds(folder: string, { bundleId }: StoredBundle, installed: Installed): boolean {

@@ -82,9 +82,6 @@ export class ReleaseKeeper {
     for (const folder of plan.remove) {
       await attempt(`Files in releases/${folder} stay`, () => releaseFiles.remove(folder, signal));
     }
-    for (const { from, to } of plan.move) {
-      await attempt(`Files in releases/${from} stay there`, () => releaseFiles.move(from, to, signal));
-    }
     for (const entry of plan.install.filter((one) => !isLarge(one))) {
       alive();
       await attempt(notInstalled(entry), () => this.installSmall(entry, signal));

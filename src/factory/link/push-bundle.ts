@@ -133,7 +133,6 @@ async function manifestsOf(
   const take = async (digest: Digest, isImage: boolean): Promise<void> => {
     const { bytes, document } = await documentIn(reader, digest, signal);
     if (document.kind === 'index') {
-      // Bundles of earlier versions have the first one only.
       const children = entriesForPlatform(document, payload.arch).filter((child) => blobs.has(child.digest));
       for (const child of children) await take(child.digest, isImage);
       return;

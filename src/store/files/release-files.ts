@@ -14,8 +14,7 @@ const STAGED = '.staged-';
 
 /**
  * The attached files of releases, each in a folder of two levels below `root`. A folder appears and
- * disappears with one rename. Folders without our marker are not ours and are not touched. Earlier
- * versions made `<name>-<version>`, with the marker. The folder of a stream never has one.
+ * disappears with one rename. Folders without our marker are not ours and are not touched.
  */
 export function createReleaseFiles(root: string): ReleaseFiles {
   let isSwept = false;
@@ -32,7 +31,7 @@ export function createReleaseFiles(root: string): ReleaseFiles {
       try {
         await sweep(root);
         await stage(staged, bundleId, files, signal);
-        await makeParent(root, folder);
+        await mkdir(dirname(join(root, folder)), { recursive: true, mode: 0o755 });
         await retreat(root, folder);
         await rename(staged, join(root, folder));
         await syncParents(root, folder);
@@ -49,23 +48,10 @@ export function createReleaseFiles(root: string): ReleaseFiles {
         await retreat(root, folder);
         await syncParents(root, folder);
         // Removes the folder of the stream if it is empty now.
-        if (folder.includes('/')) await rmdir(dirname(join(root, folder))).catch(() => undefined);
+        await rmdir(dirname(join(root, folder))).catch(() => undefined);
         await sweep(root);
       } catch (error) {
         throw failed(join(root, folder), error);
-      }
-    },
-    move: async (from, to, signal) => {
-      signal.throwIfAborted();
-      try {
-        if ((await ownerOf(join(root, from))) === undefined) return;
-        await makeParent(root, to);
-        await retreat(root, to);
-        await rename(join(root, from), join(root, to));
-        await syncParents(root, to);
-        await sweep(root);
-      } catch (error) {
-        throw failed(join(root, to), error);
       }
     },
   };
@@ -73,15 +59,12 @@ export function createReleaseFiles(root: string): ReleaseFiles {
 
 async function listReleases(root: string, signal: AbortSignal): Promise<ReadonlyMap<string, BundleId>> {
   const found = new Map<string, BundleId>();
-  const collect = async (folder: string): Promise<boolean> => {
-    const bundleId = await ownerOf(join(root, folder));
-    signal.throwIfAborted();
-    if (bundleId !== undefined) found.set(folder, bundleId);
-    return bundleId !== undefined;
-  };
   for (const name of await visibleNames(root)) {
-    if (await collect(name)) continue;
-    for (const version of await visibleNames(join(root, name))) await collect(`${name}/${version}`);
+    for (const version of await visibleNames(join(root, name))) {
+      const bundleId = await ownerOf(join(root, name, version));
+      signal.throwIfAborted();
+      if (bundleId !== undefined) found.set(`${name}/${version}`, bundleId);
+    }
   }
   return found;
 }
@@ -133,16 +116,8 @@ function plainName(folder: string): string {
   return folder.replace('/', '@');
 }
 
-/** A release folder of an earlier version may have the name of the stream. */
-async function makeParent(root: string, folder: string): Promise<void> {
-  const parent = dirname(join(root, folder));
-  if (parent !== root && (await ownerOf(parent)) !== undefined) throw new Error(`${parent} has not been moved yet`);
-  await mkdir(parent, { recursive: true, mode: 0o755 });
-}
-
 async function syncParents(root: string, folder: string): Promise<void> {
-  const parent = dirname(join(root, folder));
-  if (parent !== root) await syncFolder(parent).catch(ignoreAbsent);
+  await syncFolder(dirname(join(root, folder))).catch(ignoreAbsent);
   await syncFolder(root);
 }
 

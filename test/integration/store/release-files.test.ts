@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSyn
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { type BundleId, digestFromHex } from '../../../src/domain/model/digest.ts';
+import { digestFromHex } from '../../../src/domain/model/digest.ts';
 import type { ReleaseFile, ReleaseFiles } from '../../../src/ports/blobs.ts';
 import { createReleaseFiles } from '../../../src/store/files/release-files.ts';
 import { digestOf } from '../../support/daemon/scenario.ts';
@@ -66,11 +66,10 @@ describe('createReleaseFiles', () => {
     expect(readdirSync(join(root, 'x/1')).sort()).toEqual(['.bundle', 'a.txt']);
   });
 
-  it('removes and moves nothing after an abort', async () => {
+  it('removes nothing after an abort', async () => {
     await files.install('x/1', first, [file('a.txt', 'a')], never);
     const stopped = AbortSignal.abort(new Error('stop'));
     await expect(files.remove('x/1', stopped)).rejects.toThrow('stop');
-    await expect(files.move('x/1', 'x/2', stopped)).rejects.toThrow('stop');
     expect([...(await files.list(never)).keys()]).toEqual(['x/1']);
   });
 
@@ -83,54 +82,5 @@ describe('createReleaseFiles', () => {
     });
     await files.remove('x/1', never);
     expect(readdirSync(join(root, 'x/1'))).toEqual(['mine']);
-  });
-
-  describe('a folder of an earlier version, <name>-<version>', () => {
-    /** As earlier versions made it. */
-    const layFormerly = (folder: string, bundleId: BundleId, name: string) => {
-      mkdirSync(join(root, folder), { recursive: true });
-      writeFileSync(join(root, folder, name), name);
-      writeFileSync(join(root, folder, '.bundle'), `${bundleId}\n`);
-    };
-
-    it('is moved with what is in it, and moving it again does nothing', async () => {
-      layFormerly('x-1', first, 'a.txt');
-      expect(await files.list(never)).toEqual(new Map([['x-1', first]]));
-      for (let times = 0; times < 2; times += 1) {
-        await files.move('x-1', 'x/1', never);
-        expect(await files.list(never)).toEqual(new Map([['x/1', first]]));
-        expect([readdirSync(root), readdirSync(join(root, 'x/1')).sort()]).toEqual([['x'], ['.bundle', 'a.txt']]);
-      }
-    });
-
-    it('may have the name of a stream, whose folders are made when it has been moved', async () => {
-      layFormerly('x-1', first, 'a.txt');
-      layFormerly('x-1-2', second, 'b.txt');
-      await expect(files.move('x-1-2', 'x-1/2', never)).rejects.toMatchObject({ code: 'store/release-files' });
-      await expect(files.install('x-1/2', second, [file('b.txt', 'b')], never)).rejects.toMatchObject({
-        code: 'store/release-files',
-      });
-      await files.move('x-1', 'x/1', never);
-      await files.move('x-1-2', 'x-1/2', never);
-      expect(await files.list(never)).toEqual(
-        new Map([
-          ['x/1', first],
-          ['x-1/2', second],
-        ]),
-      );
-    });
-
-    it('replaces the files of another bundle', async () => {
-      await files.install('x/1', second, [file('new.txt', 'new')], never);
-      layFormerly('x-1', first, 'a.txt');
-      await files.move('x-1', 'x/1', never);
-      expect(readdirSync(join(root, 'x/1')).sort()).toEqual(['.bundle', 'a.txt']);
-    });
-
-    it('is removed like any other', async () => {
-      layFormerly('x-1', first, 'a.txt');
-      await files.remove('x-1', never);
-      expect(readdirSync(root)).toEqual([]);
-    });
   });
 });

@@ -3,13 +3,12 @@ import {
   readdirSync,
   readFileSync,
   renameSync,
-  rmdirSync,
   rmSync,
   statSync,
   truncateSync,
   writeFileSync,
 } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { join } from 'node:path';
 import { beforeEach, expect, it } from 'vitest';
 import { type Digest, hexOf } from '../../../../src/domain/model/digest.ts';
 import { digestOf } from '../../../../src/platform/digest.ts';
@@ -46,21 +45,6 @@ it('installs attached files when the release is ready, and again when they are l
   node.engine.kick();
   await eventually(() => expect(readFileSync(join(folder(), 'notes.txt'), 'utf8')).toBe('read me first'));
   await eventually(() => expect(installed()).toHaveLength(2));
-});
-
-it('moves a folder of an earlier version at the start, without the stick', async () => {
-  await node.load((await bundleWithNotes()).path);
-  await eventually(() => expect(existsSync(folder())).toBe(true));
-  node.unplug();
-  await node.stop();
-  const former = join(node.base, 'state/releases/ocp-4.13.7');
-  renameSync(folder(), former);
-  rmdirSync(dirname(folder()));
-  // Laid anew it would be another file.
-  const { ino } = statSync(join(former, 'notes.txt'));
-  await node.start();
-  await eventually(() => expect(statSync(join(folder(), 'notes.txt')).ino).toBe(ino));
-  expect(readdirSync(join(node.base, 'state/releases'))).toEqual(['ocp']);
 });
 
 it('keeps the files of two streams apart whose names and versions join to the same text', async () => {

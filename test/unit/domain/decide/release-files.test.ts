@@ -28,11 +28,10 @@ function plan(
   over: Partial<Scene> = {},
 ) {
   const assessed = judge(observation(over), bundles).assessment;
-  const { install, remove, move } = releaseFilesPlan(assessed, new Map(Object.entries(installed)));
+  const { install, remove } = releaseFilesPlan(assessed, new Map(Object.entries(installed)));
   return {
     install: install.map(({ folder, bundle }) => [folder, bundle.bundleId]),
     remove,
-    ...(move.length > 0 && { move: move.map(({ from, to }) => `${from} > ${to}`) }),
   };
 }
 
@@ -142,70 +141,6 @@ describe('releaseFilesPlan', () => {
       ['ocp/4-1', other.bundleId],
     ]);
     expect(plan(both, { 'ocp-4/1': one.bundleId, 'ocp/4-1': other.bundleId })).toEqual({ install: [], remove: [] });
-  });
-
-  describe('folders of earlier versions, called <name>-<version>', () => {
-    it('are moved, once', () => {
-      expect(plan([ready], { 'ocp-4.13.7': release.bundleId })).toEqual({
-        install: [],
-        remove: [],
-        move: ['ocp-4.13.7 > ocp/4.13.7'],
-      });
-      const both = { 'ocp-4.13.7': release.bundleId, 'ocp/4.13.7': release.bundleId };
-      expect(plan([ready], both)).toEqual({ install: [], remove: ['ocp-4.13.7'] });
-    });
-
-    it('go to the bundle that they name, and the other one gets its files again', () => {
-      const one = verified({ attachments, name: 'ocp-4', version: '1' });
-      const other = verified({ attachments, name: 'ocp', version: '4-1', sequence: 8 });
-      const both = [one, other].map((bundle) => stored(bundle, { readyAt: NOON }));
-      expect(plan(both, { 'ocp-4-1': other.bundleId })).toEqual({
-        install: [['ocp-4/1', one.bundleId]],
-        remove: [],
-        move: ['ocp-4-1 > ocp/4-1'],
-      });
-    });
-
-    it('are moved before those that need their name for a stream', () => {
-      const short = verified({ attachments, name: 'ocp', version: '4' });
-      const long = verified({ attachments, name: 'ocp-4', version: '1', sequence: 8 });
-      const both = [long, short].map((bundle) => stored(bundle, { readyAt: NOON }));
-      expect(plan(both, { 'ocp-4-1': long.bundleId, 'ocp-4': short.bundleId }).move).toEqual([
-        'ocp-4 > ocp/4',
-        'ocp-4-1 > ocp-4/1',
-      ]);
-    });
-
-    it('are removed when their bundle is gone, is retired or is another one than their name says', () => {
-      expect(plan([], { 'ocp-4.13.7': release.bundleId }).remove).toEqual(['ocp-4.13.7']);
-      const retired = { ...ready, retiredAt: NOON + 1 };
-      expect(plan([retired], { 'ocp-4.13.7': release.bundleId }).remove).toEqual(['ocp-4.13.7']);
-      expect(plan([ready], { 'ocp-4.13.8': release.bundleId })).toEqual({
-        install: [['ocp/4.13.7', release.bundleId]],
-        remove: ['ocp-4.13.8'],
-      });
-    });
-
-    it('are moved, not lost, when the key of their bundle was revoked', () => {
-      const revoked = { revocations: { keyIds: [keyIdOf('factory-2026')], revocationsUnreadable: false } };
-      expect(plan([ready], { 'ocp-4.13.7': release.bundleId }, revoked)).toEqual({
-        install: [],
-        remove: [],
-        move: ['ocp-4.13.7 > ocp/4.13.7'],
-      });
-    });
-
-    it('are moved beside that of a bundle with the same name and version that was adopted later', () => {
-      const again = { ...stored(verified({ attachments, sequence: 8 }), { readyAt: NOON }), adoptedAt: NOON + 1 };
-      expect(plan([ready, again], { 'ocp-4.13.7': release.bundleId })).toEqual({
-        install: [
-          ['ocp/4.13.7', again.bundleId],
-          [ownFolderOf(again), again.bundleId],
-        ],
-        remove: [],
-        move: [`ocp-4.13.7 > ${ownFolderOf(release)}`],
-      });
-    });
   });
 
   it('has no version that leads out of the folder of its stream', () => {
