@@ -185,10 +185,7 @@ interface WalkedManifests {
   readonly isWhole: boolean;
 }
 
-/**
- * The manifests that runtimes choose. Bundles of earlier versions have only the first: one is
- * expected as long as listed layers remain.
- */
+/** The manifests that runtimes choose. */
 async function walkToManifests(walk: Walk, image: Image, entry: Descriptor, arch: string): Promise<WalkedManifests> {
   const manifests: { digest: Digest; manifest: ImageManifest }[] = [];
   const what = `manifest ${entry.digest} of ${image.reference}`;
@@ -221,7 +218,6 @@ async function walkIndex(walk: Walk, { index, what, depth, ...under }: IndexWalk
   const entries = entriesForPlatform(index, arch);
   if (entries.length === 0) throw bundleError('bundle/inconsistent', `${what} has no manifest for linux/${arch}`);
   for (const child of entries) {
-    if (manifests.length > 0 && layersIn(manifests) >= image.layers.length) break;
     const isIndex = indexMediaTypes.has(child.mediaType);
     const childName = `${isIndex ? 'index' : 'manifest'} ${child.digest} of ${image.reference}`;
     if (isIndex && depth === limits.indexDepth)
