@@ -57,7 +57,10 @@ function headline(report: StatusReport, requests: Requests): Child {
 function awaited({ waitsForAdmin = [], bundles }: StatusReport, requests: Requests): readonly Child[] {
   const named = new Set(waitsForAdmin.map(({ bundle }) => bundle));
   return bundles
-    .filter(({ name, version }) => named.has(`${name}@${version}`))
+    .filter(({ name, version, phase, activationHolds = [] }) => {
+      const isByHand = activationHolds.some(({ code }) => code === 'engine/manual' || code === 'rule/rollout');
+      return named.has(`${name}@${version}`) && (phase !== 'ready' || isByHand);
+    })
     .map((one) =>
       one.phase === 'ready'
         ? button(`Activate ${titleOf(one)}`, () => requests.activate(one), 'pf-m-primary')

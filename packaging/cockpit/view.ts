@@ -46,11 +46,15 @@ export function headlineOf({ advice, verdict, status, runtime }: StatusReport & 
 /** For Cockpit's menu and the line in Health; null while nobody is needed. */
 export function pageStatusOf({
   advice,
+  needsPerson: [need] = [],
   verdict,
 }: Pick<StatusReport, 'verdict'> & Advised): { readonly type: string; readonly title: string } | null {
   const type = { failed: 'error', 'needs-person': 'warning' }[verdict as string];
-  const code = advice?.code === undefined ? '' : ` (${advice.code})`;
-  const words = advice?.afterwards === 'call-support' ? 'CALL SUPPORT' : advice?.words;
+  const isAct = advice?.action === 'plug-in' || advice?.action === 'call-support';
+  const said = isAct ? advice.words : advice?.afterwards === 'call-support' ? 'CALL SUPPORT' : undefined;
+  const words = said ?? 'A person is needed';
+  const which = said === undefined ? need?.code : advice?.code;
+  const code = which === undefined ? '' : ` (${which})`;
   return type === undefined ? null : { type, title: `stickpin: ${words}${code}` };
 }
 

@@ -107,7 +107,7 @@ function declareMetrics() {
     degraded: gauge('degraded_bundles', 'Bundles with a fault that quick tries did not repair.'),
     releases: gauge('release_info', 'Releases that are not retired, always 1.', RELEASE_LABELS),
     sequences: gauge('release_sequence', 'The sequence of the current release of each stream.', ['name', 'version']),
-    adminWaits: gauge('waits_for_admin', 'What an administrator ends as planned, by its short code.', ['code']),
+    adminWaits: gauge('waits_for_admin', 'What only an administrator ends, by its short code.', ['code']),
     needs: gauge('needs_person', 'What ends only when a person does something, by its short code.', ['code']),
     plugged: gauge('media_plugged', 'Sticks that are plugged in.'),
     progress: gauge('preload_progress_ratio', 'How much of the running preload is done, from 0 to 1.'),

@@ -65,7 +65,7 @@ export function eventOf(code: string): Exclude<Known['event'], 'reported-elsewhe
 /** What a person or this node ends; no other node can. */
 export const OWN_CODES = codesWhere(TABLE, ({ isOwn }) => isOwn);
 
-/** What an administrator ends, as planned. */
+/** What only an administrator ends. */
 export const ADMIN_CODES = codesWhere(TABLE, ({ isForAdmin }) => isForAdmin);
 
 /**

@@ -36,7 +36,7 @@ export interface Known {
   readonly remedy?: Remedy;
   /** A person or this node ends it; no other node can. */
   readonly isOwn?: true;
-  /** An administrator ends it, as planned: nobody else is called. */
+  /** Only an administrator ends it: nobody else is called. */
   readonly isForAdmin?: true;
   /** The entry of the journal. Default: that a release is held. */
   readonly event?: MessageKind | 'reported-elsewhere';

@@ -2,7 +2,7 @@ import { defined } from '../../platform/defined.ts';
 import { isDigest } from '../model/digest.ts';
 import type { Medium } from '../model/medium.ts';
 import type { NodeEvent, NodeEvents, NodeHook } from '../state/hook.ts';
-import { shortCode } from './codes.ts';
+import { doesAbout, shortCode } from './codes.ts';
 import type { Snapshot } from './snapshot.ts';
 import { sticksInUse } from './status/stick-use.ts';
 import type { BundleReport, StatusReport } from './status-schema.ts';
@@ -55,6 +55,8 @@ function failureIn({ advice: { action, afterwards = action, code } }: StatusRepo
 /** One for each stick, whatever it carries. The name of a rejected bundle can't be believed. */
 function rejectionOn({ label, state }: Medium, key: string, { rejected }: StatusReport): NodeEvent[] {
   const unreadable = state.kind === 'failed' ? state.reason.code : undefined;
-  const code = unreadable ?? rejected.find(({ medium }) => medium === label)?.reason.code;
+  // What an administrator decided is no event.
+  const refused = rejected.find(({ medium, reason }) => medium === label && doesAbout(reason.code) !== 'decided');
+  const code = unreadable ?? refused?.reason.code;
   return code === undefined ? [] : [{ hook: 'rejected', key, medium: label, code: shortCode(code) }];
 }

@@ -268,7 +268,10 @@ export const statusReport = v.object({
       text: is(text, 'What happens, as whole sentences.'),
       atNode: maybe(text, 'The same for somebody at the node, who has a screen and no shell: without commands.'),
       stay: maybe(text, 'Why the stick must stay, where `words` do not say so; `text` has it too.'),
-      afterwards: maybe(v.picklist(PERSON_ACTIONS), 'What a person does once the stick is removed, if anything.'),
+      afterwards: maybe(
+        v.picklist(PERSON_ACTIONS),
+        '`call-support` or `wait`, where that follows once the stick is removed.',
+      ),
     }),
     'What a person does now, and why: `action`, `words`, `code`, `text`, `atNode`, `stay`, `afterwards`.',
   ),
@@ -282,7 +285,7 @@ export const statusReport = v.object({
   ),
   waitsForAdmin: maybe(
     v.array(needReport),
-    'What an administrator ends as planned, as an activation by hand: `code`, `message`, `bundle`.',
+    'What only an administrator ends, as an activation by hand: `code`, `message`, `bundle`.',
   ),
   operation: is(
     v.picklist(['idle', 'verifying', 'preloading', 'activating']),

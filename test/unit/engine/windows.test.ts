@@ -67,7 +67,7 @@ describe('update.strategy', () => {
       activationHolds: [{ gate: 'window', code: 'window', releasedBy: 'time', until: '2026-03-10T14:00:00.000Z' }],
     });
     expect(node.statuses.at(-1)).toBe(
-      `REMOVE THE STICK (A-08): ocp 4.13.7 is loaded, not activated: it waits for the next window, Tue 2026-03-10 14:00 (UTC). It is activated automatically; to skip that: 'stickpin activate ocp@4.13.7'.`,
+      `REMOVE THE STICK (A-08): ocp 4.13.7 is loaded, not activated: it waits for the next window, Tue 2026-03-10 14:00 (UTC). It is activated automatically; without waiting: 'stickpin activate ocp@4.13.7'.`,
     );
     expect(entry()?.reason?.message).toBe(
       `It is not activated yet: it waits for the next window, Tue 2026-03-10 14:00 (UTC). The window closes on Tue 2026-03-10 15:00. It is activated automatically when nothing holds it any more. To activate it anyway, run 'stickpin activate ocp@4.13.7' and confirm`,

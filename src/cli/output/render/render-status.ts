@@ -213,7 +213,8 @@ function endOf(
     .at(-1);
   if (activationHolds.length === 0 || (reason !== undefined && until === undefined)) return '';
   const time = until && timeText(Date.parse(until));
-  if (reason !== undefined) return `. It is tried again at ${time}`;
+  const isFailure = reason !== undefined && activationHolds.every(({ code }) => code !== reason.code);
+  if (isFailure) return `. It is tried again at ${time}`;
   return `. It ends automatically${time === undefined ? '' : `, not before ${time}`}`;
 }
 

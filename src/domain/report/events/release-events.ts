@@ -126,7 +126,6 @@ function unclaimedMessage({ pins }: Pick<Assessment, 'pins'>): string | undefine
   return `${formatCount(unclaimed.length, 'pinned image')} ${isOne ? 'belongs' : 'belong'} to no release that is known here${of}. The pins stay: plug in ${stick} to claim them, or give them up with 'stickpin unpin --unclaimed'`;
 }
 
-/** As {@link unclaimedMessage}, short enough for the end of a STATUS line. */
 /** `before`: undefined in the first round, when all unclaimed pins are reported. */
 export function unclaimedEvents(before: Assessment | undefined, after: Assessment): Event[] {
   const was = new Set(before?.pins.unclaimed);

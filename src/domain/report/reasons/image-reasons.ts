@@ -61,7 +61,6 @@ export const IMAGE_REASONS: Entries<ImageReason | MediaReason> = {
     says: ({ bundle, media: labels }, { title, media }) => ({
       what: `${title(bundle)} on ${media(labels, 'a medium')} has no blobs, and preload.online is false`,
       next: 'Plug in the stick with its blobs',
-      ...(labels.length > 0 && { does: 'plug-in-other' }),
       run: 'With a network, set preload.online = true',
     }),
     remedy: () => 'plug in the stick that has its blobs, or set preload.online = true',

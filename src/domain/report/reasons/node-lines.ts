@@ -36,7 +36,8 @@ export function wrongSettingsLine(fault: string, meanwhile: string): Line {
  * @param reason its message
  */
 export function startFaultLine(code = 'unforeseen', reason: string): Line {
-  return foreignLine({ does: doesAbout(code), code }, "Can't start: ", reason);
+  const does = doesAbout(code) === 'wait' ? 'wait' : 'call-support';
+  return foreignLine({ does, code }, "Can't start: ", reason);
 }
 
 export function settingsLine({ settingsFault, keepsOnly }: NodeFacts): Line | undefined {
@@ -89,13 +90,21 @@ export function hookFailedLine(hooks: string): Line {
   return nodeLine('engine/hook-failed', `The hook ${hooks} failed: see 'stickpin status'.`);
 }
 
-/** @param isOfPerson its stick is plugged in */
-export function retiredLine(title: (names: Names) => string, command: string, isOfPerson: boolean): Line {
+/** @param notes why its stick must stay; undefined while it is not plugged in */
+export function retiredLine(
+  title: (names: Names) => string,
+  command: string,
+  notes: readonly string[] | undefined,
+): Line {
   return {
     does: doesAbout('engine/retired'),
     code: 'engine/retired',
-    stick: isOfPerson ? 'free' : undefined,
-    says: (names) => ({ what: `${title(names)} was given up on this node`, run: `To use it again, run ${command}` }),
+    stick: notes && 'free',
+    says: (names) => ({
+      what: `${title(names)} was given up on this node`,
+      notes: notes ?? [],
+      run: `To use it again, run ${command}`,
+    }),
   };
 }
 

@@ -190,11 +190,8 @@ function arrivingLine(entry: BundleAssessment, bundles: readonly BundleAssessmen
   const title = (names: Names) => titleAmong(bundle, bundles, names);
   if (phase === 'retired') {
     const command = `'stickpin activate ${commandNameAmong(bundle, bundles)}'`;
-    return retiredLine(
-      title,
-      command,
-      entry.media.some((label) => !isFolder({ label })),
-    );
+    const isOfPerson = isOnStick(entry) && entry.media.some((label) => !isFolder({ label }));
+    return retiredLine(title, command, isOfPerson ? needNotes(entry) : undefined);
   }
   if (phase !== 'preloading' || absentArtifacts.length === 0) return undefined;
   const total = bundle.contents.artifacts?.length ?? 0;
@@ -323,7 +320,7 @@ function adviceFor(hold: ActivationHold, command: string): readonly string[] {
   if (isWithoutCommand(hold)) return [];
   const isAutomatic = hold.gate === 'fleet' ? !STOPS.has(hold.code) : isRuleHold(hold);
   if (!isAutomatic || hold.releasedBy === 'person') return [`To activate it anyway: ${command}`];
-  return [`It is activated automatically; to skip that: ${command}`];
+  return [`It is activated automatically; without waiting: ${command}`];
 }
 
 function isOnStick({ media, isOnPeersOnly }: Carried): boolean {

@@ -37,17 +37,24 @@ export function mediaLine(observed: Observed, assessment: Assessment): Line | un
     }
     const carried = withoutOutdated(assessment.bundles.filter((entry) => isCarriedBy(entry, observed, mediumId)));
     const spoken = foremost(carried, assessment.bundles) ?? carried.at(-1);
-    if (spoken !== undefined) {
+    const awaiting = assessment.awaiting.findLast((entry) => entry.mediumId === mediumId);
+    const refused = assessment.rejections.filter((rejection) => rejection.mediumId === mediumId);
+    // What is history says nothing of what else is on the stick.
+    const isHistory = carried.every((entry) => entry.phase === 'retired' || isDecided(entry));
+    const isPast = isHistory && (awaiting !== undefined || refused.length > 0);
+    if (spoken !== undefined && !isPast) {
       const trouble = bundleTrouble(carried, assessment);
       // Another release on the stick may be the one that others need.
       const { neededBy, partition } = carried.findLast((entry) => entry.neededBy ?? entry.partition) ?? {};
       const entry = { ...spoken, ...defined({ neededBy, partition }) };
-      return withOthers(trouble ?? readyLine(entry, assessment.bundles), observed, assessment, mediumId);
+      const line = freedLine(trouble ?? readyLine(entry, assessment.bundles), assessment);
+      return withOthers(line, observed, assessment, mediumId);
     }
-    const awaiting = assessment.awaiting.findLast((entry) => entry.mediumId === mediumId);
     if (awaiting !== undefined) return { ...reasonLine(awaiting.reason), stick: 'stays' };
-    const refused = assessment.rejections.filter((rejection) => rejection.mediumId === mediumId);
-    if (refused.length > 0 && !isOtherNode({ label, peer })) return rejectionLine(refused);
+    if (refused.length > 0 && !isOtherNode({ label, peer })) {
+      const line = rejectionLine(refused);
+      return isDropFolder || line.does !== 'decided' ? line : freedLine({ ...line, stick: 'free' }, assessment);
+    }
     const notice = assessment.notices.findLast((entry) => isCarriedBy(entry, observed, mediumId));
     if (notice !== undefined) return noticeLine(notice, label);
   }
@@ -73,9 +80,10 @@ const idsIn = onceFor(
     new Set(found.flatMap((one) => (one.kind === 'verified' ? [one.bundle.bundleId] : []))),
 );
 
-function rejectionLine(rejections: readonly Rejection[]): Line | undefined {
+/** @param rejections at least one */
+function rejectionLine(rejections: readonly Rejection[]): Line {
   const rejection = rejections.at(-1);
-  if (rejection === undefined) return undefined;
+  if (rejection === undefined) throw new RangeError('no rejection');
   const { reason, name = 'bundle', label } = rejection;
   const more =
     rejections.length > 1
@@ -90,8 +98,13 @@ function rejectionLine(rejections: readonly Rejection[]): Line | undefined {
     const also = [...(words.also ?? []), "See 'stickpin list' and 'journalctl -u stickpin -x'"];
     return { ...words, what: `${head}${words.what}`, atNode, notes: more, also };
   };
-  const areDecided = rejections.every((one) => doesFor(one.reason) === 'decided');
-  return { does: doesFor(reason), code: reason.code, says, stick: areDecided ? 'free' : undefined };
+  return { does: doesFor(reason), code: reason.code, says };
+}
+
+/** The stick of what was decided may go where no stick has a bundle that waits for a person. */
+function freedLine(line: Line, { awaiting, rejections }: Pick<Assessment, 'awaiting' | 'rejections'>): Line {
+  const isAlone = awaiting.length === 0 && rejections.every(({ reason }) => doesFor(reason) === 'decided');
+  return line.does === 'decided' && !isAlone ? { ...line, stick: undefined } : line;
 }
 
 /** Adds briefly what the line about one medium would hide. */

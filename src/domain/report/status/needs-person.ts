@@ -1,5 +1,5 @@
 import { defined } from '../../../platform/defined.ts';
-import { oneLine } from '../../../platform/plain-text.ts';
+import { capital, oneLine } from '../../../platform/plain-text.ts';
 import type { BundleAssessment } from '../../assess/assess-bundle.ts';
 import { bundleInWork } from '../../decide/release-effects.ts';
 import { bundleName } from '../../model/bundle.ts';
@@ -7,7 +7,7 @@ import type { Reason } from '../../model/reason.ts';
 import { bundlesIn } from '../../state/state.ts';
 import { isForPerson } from '../actions.ts';
 import { ADMIN_CODES, shortCode } from '../codes.ts';
-import { isAwaited } from '../hold-text.ts';
+import { holdMessage, isAwaited, shownHolds } from '../hold-text.ts';
 import { type Line, needText } from '../line.ts';
 import { isOtherNode, withCommands, withShortDigests } from '../names.ts';
 import { noBundleLine } from '../reasons/node-lines.ts';
@@ -16,7 +16,7 @@ import type { Snapshot } from '../snapshot.ts';
 import type { StatusReport } from '../status-schema.ts';
 import { blockedLine, doesOf, isPassedOver, readyLine, withoutOutdated } from './bundle-lines.ts';
 import type { Progress } from './media-line.ts';
-import { failingIn, isEmptyStick, nodeLines, unreadableLine } from './status-line.ts';
+import { failingLines, isEmptyStick, nodeLines, unreadableLine } from './status-line.ts';
 import { workLine } from './work-line.ts';
 
 type NeedReport = StatusReport['needsPerson'][number];
@@ -36,7 +36,7 @@ export function personNeeds(snapshot: Snapshot, progress: Progress): readonly Ne
     ...observed.media.map(unreadableLine),
     ...observed.media.filter(isEmptyStick).map(noBundleLine),
     ...nodeLines(snapshot),
-    failingIn(snapshot),
+    ...failingLines(snapshot),
   ];
   const all = [
     ...lines.flatMap((line) => (line === undefined ? [] : needOfLine(line))),
@@ -51,17 +51,19 @@ export function personNeeds(snapshot: Snapshot, progress: Progress): readonly Ne
   return eachOnce(all);
 }
 
-/** What an administrator ends, as planned: nobody else is called for it. */
+/** What only an administrator ends: nobody else is called for it. */
 export function adminWaits({ assessment: { bundles, awaiting } }: Snapshot): readonly NeedReport[] {
   const waiting = bundles.filter((entry) => !isPassedOver(entry, bundles));
   return eachOnce([
     ...waiting.flatMap((entry) => {
       const name = bundleName(entry.bundle.payload);
       if (entry.reason !== undefined) return ADMIN_CODES.has(entry.reason.code) ? [needOf(entry.reason, name)] : [];
-      const line = isAwaited(entry) ? readyLine(entry, bundles) : undefined;
-      const { code = 'engine/manual' } = line ?? {};
-      if (line === undefined || (line.does !== 'done-admin' && !ADMIN_CODES.has(code))) return [];
-      return [{ code: shortCode(code), message: needText(line), bundle: name }];
+      if (!isAwaited(entry)) return [];
+      const line = readyLine(entry, bundles);
+      const { does, code = 'engine/manual' } = line;
+      if (does === 'done-admin') return [{ code: shortCode(code), message: needText(line), bundle: name }];
+      const hold = shownHolds(entry).find((one) => ADMIN_CODES.has(one.code));
+      return hold === undefined ? [] : [needOf({ code: hold.code, message: capital(holdMessage(hold)) }, name)];
     }),
     ...awaiting.map(({ reason, bundle }) => needOf(reason, bundle && bundleName(bundle.payload))),
   ]);
@@ -84,8 +86,7 @@ function needOfLine(line: Line, bundle?: string): readonly NeedReport[] {
 function needOfBundle(entry: BundleAssessment, bundles: readonly BundleAssessment[]): readonly NeedReport[] {
   const name = bundleName(entry.bundle.payload);
   const reason = entry.reason ?? entry.trouble;
-  const isShown = isAwaited(entry) || (entry.phase === 'retired' && entry.media.length > 0);
-  if (reason === undefined) return isShown ? needOfLine(readyLine(entry, bundles), name) : [];
+  if (reason === undefined) return isAwaited(entry) ? needOfLine(readyLine(entry, bundles), name) : [];
   if (!isForPerson(doesOf(entry, reason))) return [];
   const { message, ...need } = needOf(reason, name);
   return [{ ...need, message: withShortDigests(withCommands(message, entry.bundle, bundlesIn(bundles))) }];

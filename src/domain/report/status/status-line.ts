@@ -8,7 +8,7 @@ import { LEFT_OUT } from '../../fleet/budget.ts';
 import { type WantedRelease, wantedReleases } from '../../fleet/turn.ts';
 import type { Medium, MediumId } from '../../model/medium.ts';
 import type { LifecycleAssessment } from '../../release/lifecycle.ts';
-import type { Observed } from '../../state/state.ts';
+import type { Observed, StoredBundle } from '../../state/state.ts';
 import { ACTIONS, type ActionWords, type Does, isForPerson } from '../actions.ts';
 import { shortCode } from '../codes.ts';
 import { ownersOf } from '../events/release-events.ts';
@@ -156,13 +156,15 @@ function personLines(snapshot: Snapshot, media: Line | undefined, rest: Line): r
       missed &&
       wanted &&
       (media.stick === 'free' ? removedFirst(media, missed, bundles) : withMore(wanted, media)),
-    media,
+    media?.does === 'decided' ? undefined : media,
     requestedLine(urgent, assessment),
     bundleTrouble(urgent, assessment),
     ready && readyLine(ready, bundles),
     failedMediaLine(observed),
     ...faults.map((line) => line && withMore(line, rest)),
     behindLine(bundles, rest),
+    // What was decided is history.
+    media?.does === 'decided' ? media : undefined,
   ];
   return lines.flatMap((line) => line ?? []);
 }
@@ -352,15 +354,26 @@ function lifecycleLine(
   const soak = soaks.get(bundle.bundleId);
   if (phase !== 'active' || soak?.kind !== 'soaking') return about(`${phase} (${images} present and pinned).`);
   if (soak.lacking.length > 0) return about(`active (${images} pinned), waits for ${soak.lacking.join(', ')} to run.`);
-  if (soak.failing.length === 0)
-    return about(`active (${images} pinned), proven in about ${formatDuration(soak.remainingMs ?? 0)}.`);
-  return failingLine((names) => titleAmong(bundle, bundles, names), images, soak.failing);
+  const left = formatDuration(soak.remainingMs ?? 0);
+  return failingIn(bundle, bundles, soak) ?? about(`active (${images} pinned), proven in about ${left}.`);
 }
 
-/** The release in use whose containers fail, as the line says it where nothing else is the case. */
-export function failingIn({ observed, assessment }: Snapshot): Line | undefined {
-  const rest = restLine(observed, assessment);
-  return rest.code === 'engine/components-failing' ? rest : undefined;
+/** Releases in use whose containers fail. */
+export function failingLines({ assessment: { bundles, life } }: Snapshot): readonly Line[] {
+  return bundles.flatMap(({ bundle, phase }) => {
+    const soak = life.soaks.get(bundle.bundleId);
+    return phase === 'active' && soak?.kind === 'soaking' ? (failingIn(bundle, bundles, soak) ?? []) : [];
+  });
+}
+
+function failingIn(
+  bundle: StoredBundle,
+  bundles: readonly BundleAssessment[],
+  { lacking, failing }: { readonly lacking: readonly string[]; readonly failing: readonly string[] },
+): Line | undefined {
+  if (lacking.length > 0 || failing.length === 0) return undefined;
+  const images = formatCount(bundle.contents.images.length, 'image');
+  return failingLine((names) => titleAmong(bundle, bundles, names), images, failing);
 }
 
 /** The drop folder always exists, and is mostly empty. */

@@ -134,9 +134,9 @@ function preloadLine(entry: BundleAssessment, snapshot: Snapshot, progress: Prog
     const from = sources.length === 0 ? '' : ` from ${names.media(sources, '', ' and ')}`;
     return `Preloading ${title(names)}${from}`;
   };
-  if (isUseless) {
+  const does = isUseless ? doesOf(entry, fault) : 'wait';
+  if (isUseless && isForPerson(does)) {
     const says = (names: Names) => ({ what: `${head(names)} has stopped at ${present}`, ...problem(names) });
-    const does = doesOf(entry, fault);
     // The one that is plugged in does not help.
     return { does: isOfStick && does === 'plug-in' ? 'plug-in-other' : does, code: fault.code, says };
   }
