@@ -233,7 +233,7 @@ describe('the check of images after an unclean boot', () => {
     expect(held?.activationHolds).toEqual([
       expect.objectContaining({
         code: 'engine/content-damaged',
-        message: `its image ${referenceOf('etcd')} is damaged on this node`,
+        message: `its image ${referenceOf('etcd')} is damaged on this node. Plug in its stick, and it is loaded again`,
       }),
     ]);
     expect(node.engine.report()?.status).toContain('plug in the stick of ocp 4.13.7');

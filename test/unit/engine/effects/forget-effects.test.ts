@@ -28,8 +28,8 @@ function imageDocuments(): readonly Buffer[] {
   return [index, ...platforms.flatMap(({ manifest, config }) => [manifest, config])];
 }
 
-/** A release with the documents of one image. `onRemove`: before each removal. */
-function sample(onRemove: (removed: number) => void) {
+/** A release with the documents of one image. `onRemove`: before each removal of one. */
+function sample(onRemove: (removed: number) => void, onSigned: () => void = () => undefined) {
   const documents = imageDocuments();
   const [index = Buffer.alloc(0)] = documents;
   const kept = new Map<Digest, Buffer>(documents.map((bytes) => [digestOf(bytes), bytes]));
@@ -46,7 +46,7 @@ function sample(onRemove: (removed: number) => void) {
         state.isForgotten = true;
       },
     },
-    signedBundles: { remove: async () => undefined },
+    signedBundles: { remove: async () => onSigned() },
     documents: {
       list: async () => new Set(kept.keys()),
       sizeOf: async (digest: Digest) => kept.get(digest)?.length,
@@ -85,4 +85,15 @@ it.each([0, 2, 4])('a release that is asked for again stays, after %i documents 
   });
   await forget();
   expect([kept.size, state.isForgotten]).toEqual([total - most - 1, false]);
+});
+
+it('a release that is asked for while its last file is removed keeps its record', async () => {
+  const { state, forget } = sample(
+    () => undefined,
+    () => {
+      state.bundle = { ...state.bundle, activationRequestedAt: 1 };
+    },
+  );
+  await forget();
+  expect(state.isForgotten).toBe(false);
 });

@@ -91,3 +91,20 @@ it.each([
   const hold = { gate: '', code, message: '', releasedBy, until: '2030-01-01T00:00:00.000Z' };
   expect(holdEnd(hold, 'ocp@1')).toEqual(typeof end === 'string' ? end : expect.stringMatching(end));
 });
+
+it.each([
+  ['window', ': why. It ends automatically, not before 2030-01-01T00:00:00Z'],
+  ['engine/tags', ': why. It is tried again at 2030-01-01T00:00:00Z'],
+])('the time of a ready release is said by its reason: %s', (code, end) => {
+  const hold = {
+    gate: 'window',
+    code: 'window',
+    message: '',
+    releasedBy: 'time',
+    until: '2030-01-01T00:00:00.000Z',
+  } as const;
+  const [bundle] = sampleReport().bundles;
+  if (bundle === undefined) expect.unreachable();
+  const ready: BundleReport = { ...bundle, phase: 'ready', reason: { code, message: 'why' }, activationHolds: [hold] };
+  expect(renderList(idleReport({ bundles: [ready] })).replaceAll('\n', ' ')).toContain(end);
+});
