@@ -9,9 +9,11 @@ import { readUntrusted } from '../bundle/verify/judge-bundle.ts';
 import type { Contents, Payload } from '../domain/model/bundle.ts';
 import type { BundleId, Digest } from '../domain/model/digest.ts';
 import { isFaulty } from '../domain/model/medium.ts';
+import { formatReference } from '../domain/model/reference.ts';
 import { looksMistaken } from '../domain/model/version.ts';
-import { manifestWarnings } from '../domain/release/manifest-images.ts';
+import { type ManifestImage, manifestWarnings } from '../domain/release/manifest-images.ts';
 import { manifestWarningText } from '../domain/report/texts/release-text.ts';
+import { defined } from '../platform/defined.ts';
 import { readArchives, takeCarried } from './archive/read-archives.ts';
 import { checkOptions } from './check-options.ts';
 import { type CreateOptions, listenerOf, sizeRulesOf } from './create-options.ts';
@@ -26,6 +28,7 @@ import { checkSpace } from './output/staging.ts';
 import { repeatedBytes } from './output/volumes.ts';
 import { volumeRules, writeOutput } from './output/write-output.ts';
 import { type AttachmentRequest, checkAttachments, writeAttachments } from './payload/attachments.ts';
+import { formerReleases } from './payload/release-metadata.ts';
 import {
   payloadOf,
   type ReadPayload,
@@ -79,7 +82,7 @@ async function buildTree(
   const fetched = join(directory, '.fetched');
   // A file may be named twice, for its images and to be compared.
   const ofFiles = new Set([...(options.notes ?? []), ...manifests.notes]);
-  const { requests, notes, attached } = await fetchAll(options, fetched, ofFiles, signal);
+  const { requests, notes, attached, from, used: ofRelease } = await fetchAll(options, fetched, ofFiles, signal);
   const files = [...(options.attachments ?? []), ...attached];
   const attachedBytes = await checkAttachments(files, sizeRulesOf(options));
   const plan = await planImages(requests, options, signal);
@@ -87,7 +90,7 @@ async function buildTree(
   if (forRuntimes.fault !== undefined) throw bundleError('bundle/source', forRuntimes.fault);
   const base = baseOf(asked, plan);
   const verified = await verifiedBy(options, requests, plan, [...notes, ...plan.warnings]);
-  const used = [...(options.used ?? []), ...manifests.images];
+  const used = [...(options.used ?? []), ...manifests.images, ...ofRelease];
   const unfit = manifestWarnings(used, plan.images).map(manifestWarningText);
   const known = [
     ...versionWarnings(options, plan),
@@ -106,7 +109,9 @@ async function buildTree(
   await rm(fetched, { recursive: true, force: true });
   const warnings = [...known, ...baseWarnings(base, tree.contents)];
   refuseWarnings(warnings, options);
-  const based = { ...options, ...baseMembers(base, tree.contents, { ...options, ...verified }) };
+  const update = from === undefined ? options.update : { from, ...options.update };
+  const ruled = { ...options, ...defined({ update }) };
+  const based = { ...ruled, ...baseMembers(base, tree.contents, { ...ruled, ...verified }) };
   const payload = payloadOf(based, tree, totalsOf(plan, tree.contents, attachments), attachments, warnings);
   const bundleId = await writeEnvelope(directory, payload, options.keys, signal);
   return { bundleId, payload, contents: tree.contents, warnings, resolved: plan.resolved };
@@ -161,6 +166,10 @@ interface Fetched {
   readonly requests: readonly LayoutRequest[];
   readonly notes: readonly string[];
   readonly attached: readonly AttachmentRequest[];
+  /** The versions that the release itself says may update to it. */
+  readonly from?: string;
+  /** The images of its own manifests. */
+  readonly used: readonly ManifestImage[];
 }
 
 /**
@@ -198,11 +207,12 @@ async function fetchAll(
   const { toFetch: images, carried: unpacked } = takeCarried(options.images, isFor(false));
   if (release === undefined) {
     const requests = [...(await fetch(images, 'images')), ...unpacked, ...artifacts];
-    return { requests, notes: [...notes, ...fetchNotes], attached: [] };
+    return { requests, notes: [...notes, ...fetchNotes], attached: [], used: [] };
   }
   const [fetched] = await fetch([release], 'release');
   if (fetched === undefined) throw new TypeError('the release was not fetched');
   const payload = await readReleasePayload(fetched, arch, signal);
+  const former = formerOf(options, payload, formatReference(release.reference));
   const ofRelease = await signaturesOf(release, payload, options, signal);
   const signed = await attachSignatures(ofRelease, payload.digest, join(folder, 'signatures'), signal);
   const { requested, added } = requestPayload(release, payload, images);
@@ -215,9 +225,18 @@ async function fetchAll(
       ...others.slice(requested.length),
       ...artifacts,
     ],
-    notes: [...notes, ...fetchNotes, ...payload.warnings, ...signed.notes],
+    notes: [...notes, ...fetchNotes, ...payload.warnings, ...former.notes, ...payload.manifests.notes, ...signed.notes],
     attached: signed.attachments,
+    used: payload.manifests.images,
+    ...defined({ from: former.from }),
   };
+}
+
+/** @throws AppError as `formerReleases()` */
+function formerOf(options: CreateOptions, { metadata }: ReadPayload, release: string) {
+  if (options.withoutPrevious) return { from: undefined, notes: [] };
+  const former = formerReleases(metadata, options, release);
+  return options.update?.from === undefined ? former : { from: undefined, notes: [] };
 }
 
 /** Those given, or else those that are published where the release comes from a registry. */

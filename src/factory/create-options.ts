@@ -45,6 +45,8 @@ export interface CreateOptions
   readonly shortNames?: string;
   /** An OpenShift release image, loaded with its payload after `images`, under its own names. */
   readonly release?: ImageRequest;
+  /** The release's own version and the versions before it don't count for the bundle. */
+  readonly withoutPrevious?: true;
   /** Those of the release image travel as an attachment. */
   readonly signatures?: SignatureChoice;
   /** Makes directories `1`, `2` … of at most this many bytes. Not for a tar file. */

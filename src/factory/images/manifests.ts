@@ -22,7 +22,7 @@ export const MAX_MANIFEST_BYTES = 16 * 1024 * 1024;
 const MAX_FILES = 20_000;
 /** The names that kustomize looks for. */
 const KUSTOMIZATION = /^(?:kustomization\.ya?ml|Kustomization)$/;
-const MANIFEST = /\.(?:ya?ml|json)$/i;
+export const MANIFEST = /\.(?:ya?ml|json)$/i;
 
 /**
  * Of every `*.yaml`, `*.yml` and `*.json` below `directory`, by path. Hidden entries and links to
@@ -43,7 +43,7 @@ export async function readManifests(directory: string, signal: AbortSignal): Pro
 }
 
 /** A member whose value names an image, in YAML or JSON. */
-const NAMES_IMAGE = /image["']?\s*:/i;
+export const NAMES_IMAGE = /image["']?\s*:/i;
 
 /**
  * A malformed file that names no image is left out with a note: people keep all kinds of files.

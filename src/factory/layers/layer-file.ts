@@ -1,7 +1,5 @@
 import { createHash } from 'node:crypto';
 import { rename } from 'node:fs/promises';
-import { bundleError } from '../../bundle/bundle-error.ts';
-import type { TarHeader } from '../../bundle/format/tar-header.ts';
 import type { Layer } from '../../domain/model/bundle.ts';
 import { digestFromHex } from '../../domain/model/digest.ts';
 import { AppError } from '../../platform/app-error.ts';
@@ -9,74 +7,7 @@ import { fillTreeFile, keepTreeFile } from '../../platform/files/durable-file.ts
 import { readSource, type SourceFile } from '../images/layout-source.ts';
 import type { PlannedLayer } from '../images/plan-images.ts';
 import { damagedFile, streamPacked } from './packed-file.ts';
-import { TarMeter, TarWalker } from './tar-walker.ts';
-
-/** What one layer does to a path: `hidden` removes the file of lower layers. */
-type LayerEffect =
-  | { readonly kind: 'file'; readonly bytes: Buffer }
-  | { readonly kind: 'hidden' }
-  | { readonly kind: 'untouched' };
-
-/**
- * The content of a regular file in the combined filesystem of layers (image-spec, layer.md): the
- * last layer with the file wins; whiteouts hide lower layers.
- *
- * @param layers the lowest first; gzip, zstd or plain
- * @param path relative, as `release-manifests/image-references`
- * @throws AppError `bundle/source` also for a file that is too large or not regular
- */
-export async function readFileInLayers(
-  layers: readonly SourceFile[],
-  path: string,
-  maxBytes: number,
-  signal: AbortSignal,
-): Promise<Buffer | undefined> {
-  for (const layer of [...layers].reverse()) {
-    const effect = await effectOf(layer, path, maxBytes, signal);
-    if (effect.kind === 'file') return effect.bytes;
-    if (effect.kind === 'hidden') return undefined;
-  }
-  return undefined;
-}
-
-async function effectOf(layer: SourceFile, path: string, maxBytes: number, signal: AbortSignal): Promise<LayerEffect> {
-  const folders = foldersAbove(path);
-  const whiteouts = new Set([
-    ...[...folders, path].map((name) => name.replace(/[^/]*$/, '.wh.$&')),
-    ...['', ...folders].map((folder) => `${folder === '' ? '' : `${folder}/`}.wh..wh..opq`),
-  ]);
-  let isHidden = false;
-  let file: { readonly type: string; readonly chunks: Buffer[] } | undefined;
-  const visit = ({ name: stored, type, storedBytes }: TarHeader) => {
-    const name = stored.replace(/^(?:\.?\/)+/, '').replace(/\/+$/, '');
-    if (whiteouts.has(name)) isHidden = true;
-    if (folders.includes(name) && type !== '5') {
-      // A path that is not a folder has no content, whatever lower layers hold.
-      isHidden = true;
-      file = undefined;
-    }
-    if (name !== path) return undefined;
-    if (storedBytes > maxBytes) {
-      const message = `${path} in ${layer.what} has ${storedBytes} bytes, and ${maxBytes} are allowed`;
-      throw bundleError('bundle/source', message);
-    }
-    const chunks: Buffer[] = [];
-    file = { type, chunks };
-    return (data: Uint8Array) => void chunks.push(Buffer.from(data));
-  };
-  const walker = new TarWalker(visit);
-  await streamPacked(layer, { onTar: (chunk) => walker.write(chunk) }, signal);
-  if (file === undefined) return { kind: isHidden ? 'hidden' : 'untouched' };
-  if (file.type !== '0' && file.type !== '7') {
-    throw bundleError('bundle/source', `${path} in ${layer.what} is not a regular file`);
-  }
-  return { kind: 'file', bytes: Buffer.concat(file.chunks) };
-}
-
-function foldersAbove(path: string): string[] {
-  const parts = path.split('/');
-  return parts.slice(1).map((_, at) => parts.slice(0, at + 1).join('/'));
-}
+import { TarMeter, type TarWalker } from './tar-walker.ts';
 
 /**
  * Copies a layer (gzip, zstd, plain tar), or moves one that is ours, and measures blob and tar in

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import * as v from 'valibot';
 import { bundleError } from '../../bundle/bundle-error.ts';
-import { parseManifestDocuments } from '../../bundle/documents/kubernetes-manifest.ts';
+import { parseManifestDocuments, parseManifests } from '../../bundle/documents/kubernetes-manifest.ts';
 import { formatEnvelope } from '../../bundle/format/dsse.ts';
 import { parseJson } from '../../bundle/format/json.ts';
 import type { ImageRequest, ImageSource } from '../../bundle/image-request.ts';
@@ -10,20 +10,25 @@ import { bundleIdOf } from '../../bundle/verify/verify-envelope.ts';
 import type { Attachment, BundleTotals, Contents, Payload } from '../../domain/model/bundle.ts';
 import type { BundleId, Digest } from '../../domain/model/digest.ts';
 import { formatReference, parseReference, type Reference, repositoryOf } from '../../domain/model/reference.ts';
+import { isImagePlaceholder, type ManifestImage } from '../../domain/release/manifest-images.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { defined } from '../../platform/defined.ts';
 import { writeTreeFile } from '../../platform/files/durable-file.ts';
 import { clip, oneLine } from '../../platform/plain-text.ts';
 import type { CreateOptions } from '../create-options.ts';
+import { MANIFEST, MAX_MANIFEST_BYTES, type Manifests, NAMES_IMAGE } from '../images/manifests.ts';
 import { type LayoutRequest, type Plan, planImages } from '../images/plan-images.ts';
-import { readFileInLayers } from '../layers/layer-file.ts';
+import { readFolderInLayers } from '../layers/layer-folder.ts';
 import { jsonBytes, type WrittenTree } from '../write-bundle.ts';
+import { parseReleaseMetadata, type ReleaseMetadata } from './release-metadata.ts';
 import type { SigningKey } from './sign-envelope.ts';
 import { signatureOver, unsignedEnvelope, withSignature } from './sign-envelope.ts';
 
-const IMAGE_REFERENCES = 'release-manifests/image-references';
+const FOLDER = 'release-manifests';
+const IMAGE_REFERENCES = `${FOLDER}/image-references`;
 /** The ConfigMap with the keys of its maker, and where signatures are published. */
-const STORES_FILE = 'release-manifests/0000_90_cluster-update-keys_configmap.yaml';
+const STORES_FILE = '0000_90_cluster-update-keys_configmap.yaml';
+const FOLDER_LIMITS = { fileBytes: MAX_MANIFEST_BYTES, totalBytes: 256 * 1024 * 1024 };
 const MAX_STORES = 4;
 
 // Loose: ImageStream (image.openshift.io/v1) has many more fields, and may get new ones.
@@ -55,6 +60,9 @@ export type ReadPayload = ReleasePayload & {
   readonly digest: Digest;
   /** Where its signatures are published, as it says itself. */
   readonly stores: readonly string[];
+  readonly metadata: ReleaseMetadata;
+  /** The images of the pods that the cluster starts for it. */
+  readonly manifests: Manifests;
 };
 
 /** Other transports hold a single image, not a payload. @throws AppError `bundle/option` */
@@ -74,13 +82,40 @@ export async function readReleasePayload(
   const plan = await planImages([release], { arch, referrers: 'none' }, signal);
   const [image] = plan.images;
   const layers = (image?.layers ?? []).flatMap((at) => plan.layers[at] ?? []);
-  const bytes = await readFileInLayers(layers, IMAGE_REFERENCES, limits.manifestBytes, signal);
+  const files = await readFolderInLayers(layers, FOLDER, FOLDER_LIMITS, signal);
+  const bytes = files.get('image-references');
   if (image === undefined || bytes === undefined) {
     throw bundleError('bundle/source', `${name} is not an OpenShift release image: it has no ${IMAGE_REFERENCES}`);
   }
-  const keys = await readFileInLayers(layers, STORES_FILE, limits.manifestBytes, signal);
-  const stores = keys === undefined ? [] : storesIn(keys);
-  return { ...parseImageReferences(bytes, name), digest: image.digest, stores };
+  const metadata = files.get('release-metadata');
+  const keys = files.get(STORES_FILE);
+  return {
+    ...parseImageReferences(bytes, name),
+    digest: image.digest,
+    stores: keys === undefined ? [] : storesIn(keys),
+    metadata: metadata === undefined ? { previous: [] } : parseReleaseMetadata(metadata, name),
+    manifests: manifestsIn(files, name),
+  };
+}
+
+/** What can't be read is left out with a note: only the cluster needs it. */
+function manifestsIn(files: ReadonlyMap<string, Buffer>, release: string): Manifests {
+  const images: ManifestImage[] = [];
+  const notes: string[] = [];
+  for (const [name, bytes] of [...files].sort(([a], [b]) => (a < b ? -1 : 1))) {
+    const text = bytes.toString('utf8');
+    if (!MANIFEST.test(name) || !NAMES_IMAGE.test(text)) continue;
+    const file = `${FOLDER}/${name} of ${release}`;
+    try {
+      // What an operator fills in later says nothing.
+      const named = parseManifests(text, file).filter(({ image }) => image !== '' && !isImagePlaceholder(image));
+      for (const one of named) images.push(one);
+    } catch (error) {
+      if (!(error instanceof AppError)) throw error;
+      notes.push(`${error.message}; its images are not compared with the bundle`);
+    }
+  }
+  return { images, notes };
 }
 
 const makersKeys = v.looseObject({ kind: v.literal('ConfigMap'), data: v.record(v.string(), v.string()) });

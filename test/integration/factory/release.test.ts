@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { type SampleImage, sampleImage, sampleLayer, writeOciLayout } from '../../support/bundles/sample-image.ts';
-import { manifestsLayer, sampleRelease } from '../../support/bundles/sample-release.ts';
+import { manifestsLayer, type ReleaseFiles, sampleRelease } from '../../support/bundles/sample-release.ts';
 import { folderForEach } from '../../support/files/temporary-folder.ts';
 import { ended } from '../../support/matching.ts';
 import { have } from '../../support/requirements.ts';
@@ -104,6 +104,71 @@ describe('--release from an OCI layout', () => {
     expect(made.stderr).toMatch(/^stickpin: [^\n]+\n$/);
     expect(made.stderr).toContain(why);
     expect(existsSync(join(root, 'out'))).toBe(false);
+  });
+
+  describe('that names its version, the versions before it, and its manifests', () => {
+    const metadata = { version: '4.13.7', previous: ['4.12.30', '4.13.6', '4.13.5'] };
+    const pod = (image: string, policy: string) =>
+      `apiVersion: v1\nkind: Pod\nmetadata: {name: web}\nspec:\n  containers: [{name: app, image: '${image}', imagePullPolicy: ${policy}}]\n`;
+    const put = (files: ReleaseFiles) => {
+      const tags = [{ name: 'etcd', reference: `quay.example.com/ocp/art@${etcd.top.digest}` }];
+      writeOciLayout(layout, [{ image: sampleRelease(tags, files), names: ['it'] }, { image: etcd }]);
+    };
+    const release = ['--release', 'quay.example.com/ocp/release:4.13.7=oci:'];
+    const make = async (...more: string[]) =>
+      create(...release.slice(0, 1), `${release[1]}${layout}:it`, '--json', ...more);
+    const payloadOf = async (...more: string[]) => {
+      const made = await make(...more);
+      expect(made.exitCode, made.stderr).toBe(0);
+      return JSON.parse(made.stdout).payload;
+    };
+
+    it('lets nodes update from the versions that it names', async () => {
+      put({ metadata });
+      expect((await payloadOf('--deadend', 'why')).update).toEqual({
+        from: '>=4.13.5 <=4.13.6 || 4.12.30',
+        deadend: { reason: 'why' },
+      });
+    });
+
+    it('prefers a range that is given', async () => {
+      put({ metadata });
+      expect((await payloadOf('--from', '>=4.10.0')).update).toEqual({ from: '>=4.10.0' });
+    });
+
+    it('leaves both out with --without-previous', async () => {
+      put({ metadata: { ...metadata, version: '4.13.8' } });
+      expect((await payloadOf('--without-previous')).update).toBeUndefined();
+    });
+
+    it('makes no bundle with another version', async () => {
+      put({ metadata: { ...metadata, version: '4.13.8' } });
+      expect(await make()).toMatchObject(ended(2, 'is version 4.13.8, and --version says 4.13.7'));
+      expect(existsSync(join(root, 'out'))).toBe(false);
+    });
+
+    it('warns of what its manifests would ask a registry for', async () => {
+      const there = `quay.example.com/ocp/art@${etcd.top.digest}`;
+      const manifests = {
+        '0000_50_always.yaml': pod(there, 'Always'),
+        '0000_51_absent.yaml': pod('quay.example.com/ocp/other:1', 'IfNotPresent'),
+        '0000_52_good.yaml': pod(there, 'IfNotPresent'),
+        '0000_53_later.yaml': pod('<image>', 'IfNotPresent'),
+        '0000_54_broken.yaml': 'image: x\n{{',
+      };
+      put({ metadata, manifests });
+      const place = (name: string) => `release-manifests/${name} of quay.example.com/ocp/release:4.13.7`;
+      expect((await payloadOf()).warnings).toEqual([
+        expect.stringMatching(`^${place('0000_54_broken.yaml')}:.*its images are not compared with the bundle$`),
+        `${place('0000_50_always.yaml')}: Pod web, container app: imagePullPolicy of ${there} is Always: the node asks the registry each time it starts; use IfNotPresent`,
+        `${place('0000_51_absent.yaml')}: Pod web, container app: image quay.example.com/ocp/other:1 is not in the bundle`,
+      ]);
+    });
+  });
+
+  it('refuses --without-previous without a release', async () => {
+    const made = await create('--image', 'quay.example.com/app:1', '--without-previous');
+    expect(made).toMatchObject(ended(2, '--without-previous is for the release image of --release'));
   });
 
   it('refuses other transports as wrong usage', async () => {

@@ -34,18 +34,34 @@ export function imageReferences(tags: readonly SampleTag[], version = '4.13.7'):
   return Buffer.from(JSON.stringify(stream, undefined, 2));
 }
 
+export interface ReleaseFiles {
+  /** Where its signatures are published. */
+  readonly stores?: readonly string[];
+  /** Members of `release-metadata`, as `version`, `previous`. */
+  readonly metadata?: Readonly<Record<string, unknown>>;
+  /** More files, by their names. */
+  readonly manifests?: Readonly<Record<string, string>>;
+}
+
 /** The layer of a release image that holds its manifests. */
 export function manifestsLayer(
   references: Buffer,
   compress?: (tar: Buffer) => Buffer,
-  stores: readonly string[] = [],
+  { stores = [], metadata, manifests = {} }: ReleaseFiles = {},
 ): SampleLayer {
   const members = [
     { path: 'release-manifests/' },
     { path: 'release-manifests/0000_00_namespace.yaml', bytes: Buffer.from('kind: Namespace\n') },
+    ...Object.entries(manifests).map(([name, text]) => ({
+      path: `release-manifests/${name}`,
+      bytes: Buffer.from(text),
+    })),
     ...(stores.length === 0 ? [] : [{ path: STORES_FILE, bytes: Buffer.from(keysOfMaker(stores)) }]),
     { path: 'release-manifests/image-references', bytes: references },
-    { path: 'release-manifests/release-metadata', bytes: Buffer.from('{"kind":"cincinnati-metadata-v0"}') },
+    {
+      path: 'release-manifests/release-metadata',
+      bytes: Buffer.from(JSON.stringify({ kind: 'cincinnati-metadata-v0', ...metadata })),
+    },
   ];
   return layerOfTar(tarArchive(members), compress);
 }
@@ -72,16 +88,16 @@ export function sampleRelease(
   tags: readonly SampleTag[],
   {
     stores,
+    metadata,
+    manifests,
     ...options
-  }: {
+  }: ReleaseFiles & {
     architecture?: string;
     withIndex?: boolean;
     labels?: Readonly<Record<string, string>>;
-    /** Where its signatures are published. */
-    stores?: readonly string[];
   } = {},
 ): SampleImage {
-  const manifests = manifestsLayer(imageReferences(tags), undefined, stores);
-  const layers = [sampleLayer({ seed: 'version-operator' }), manifests];
+  const files = { ...(stores && { stores }), ...(metadata && { metadata }), ...(manifests && { manifests }) };
+  const layers = [sampleLayer({ seed: 'version-operator' }), manifestsLayer(imageReferences(tags), undefined, files)];
   return sampleImage({ seed: 'release', architecture: 'amd64', layers, ...options });
 }

@@ -188,7 +188,7 @@ async function readRequest(
   const base = await faults.of(() => (options.base === undefined ? undefined : findBase(options.base)));
   await faults.of(() => checkMediumOptions(options));
   await faults.of(() => checkSeveral(options));
-  const { volumeSize, allowLargeBlobs, filesystem, strict, manifests, attach } = options;
+  const { volumeSize, allowLargeBlobs, filesystem, strict, manifests, attach, withoutPrevious } = options;
   const request = {
     // In place of what is missing, so that the rest can be checked.
     out: options.out ?? `/nonexistent/bundle${filesystem !== undefined && volumeSize === undefined ? '.img' : ''}`,
@@ -197,7 +197,7 @@ async function readRequest(
     ...release,
     ...images,
     ...signatures,
-    ...defined({ volumeBytes: volumeSize, allowLargeBlobs, filesystem, base, strict }),
+    ...defined({ volumeBytes: volumeSize, allowLargeBlobs, filesystem, base, strict, withoutPrevious }),
     manifests,
     attachments: attach.map(parseAttachmentRequest),
     keys: [],

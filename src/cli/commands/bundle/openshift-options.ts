@@ -20,6 +20,7 @@ export interface NameOptions {
   readonly arch?: string;
   readonly fromOpenshiftIso?: string;
   readonly withOtherImages: readonly OtherRegistry[];
+  readonly withoutPrevious?: true;
 }
 
 export interface SignatureOptions {
@@ -48,6 +49,10 @@ export function addOpenshiftOption(command: Command): Command {
       'take images of the medium that are not of the release too, such as operators, as REGISTRY/REPOSITORY; PATH=REGISTRY takes only repositories below PATH, as openshift4=registry.redhat.io; may be repeated',
       collected(otherRegistry),
       [],
+    )
+    .option(
+      '--without-previous',
+      'for a release image in a bundle with versions of its own: take no --from from the release image, and do not compare its version with --version',
     )
     .option(
       '--release-signatures <file|dir>',
@@ -98,7 +103,13 @@ export function checkMediumOptions({
   fromOpenshiftIso,
   release,
   withOtherImages,
-}: Pick<NameOptions & ImageOptions, 'fromOpenshiftIso' | 'release' | 'withOtherImages'>): void {
+  withoutPrevious,
+}: Pick<NameOptions & ImageOptions, 'fromOpenshiftIso' | 'release' | 'withOtherImages' | 'withoutPrevious'>): void {
+  if (withoutPrevious && fromOpenshiftIso === undefined && release === undefined) {
+    const message =
+      '--without-previous is for the release image of --release or --from-openshift-iso, and none is given';
+    throw bundleError('bundle/option', message);
+  }
   if (fromOpenshiftIso === undefined && withOtherImages.length > 0) {
     const message = '--with-other-images is for images of --from-openshift-iso, and none is given';
     throw bundleError('bundle/option', message);

@@ -1,9 +1,9 @@
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { readFileInLayers } from '../../../../src/factory/layers/layer-file.ts';
+import { readFolderInLayers } from '../../../../src/factory/layers/layer-folder.ts';
 import { seededBytes } from '../../../support/bundles/sample-image.ts';
 import { type TarMember, tarArchive } from '../../../support/bundles/tar-archive.ts';
 import { temporaryFolder } from '../../../support/files/temporary-folder.ts';
@@ -23,14 +23,21 @@ function put(bytes: Buffer, at: number) {
   return { path, what: 'the layer' };
 }
 
+const limits = { fileBytes: 1000, totalBytes: 1500 };
+
+async function readFile(layers: readonly ReturnType<typeof put>[], path: string): Promise<string | undefined> {
+  const found = await readFolderInLayers(layers, dirname(path), limits, signal);
+  return found.get(basename(path))?.toString();
+}
+
 async function readIn(layers: readonly (readonly TarMember[])[]): Promise<string | undefined> {
   const paths = layers.map((members, at) =>
     put(at % 2 === 0 ? gzipSync(tarArchive(members)) : tarArchive(members), at),
   );
-  return (await readFileInLayers(paths, PATH, 1000, signal))?.toString();
+  return readFile(paths, PATH);
 }
 
-describe('readFileInLayers', () => {
+describe('readFolderInLayers', () => {
   it.each<[string, TarMember[][], string | undefined]>([
     ['finds it in the only layer', [[file('a')]], 'a'],
     ['takes the highest layer', [[file('a')], [file('b')], [file('x', 'etc/other')]], 'b'],
@@ -74,13 +81,13 @@ describe('readFileInLayers', () => {
       const block = Buffer.alloc(3);
       block.writeUIntLE((tar.length << 3) | 1, 0, 3);
       const zstd = Buffer.concat([Buffer.from('28b52ffd0038', 'hex'), block, tar]);
-      expect((await readFileInLayers([put(zstd, 0)], long, 1000, signal))?.toString()).toBe('found');
+      expect(await readFile([put(zstd, 0)], long)).toBe('found');
     }
   });
 
-  it('refuses what is too large, no regular file, or no layer', async () => {
+  it('refuses what is too large, or no layer', async () => {
     const why = (layer: ReturnType<typeof put>, text: string) =>
-      expect(readFileInLayers([layer], PATH, 1000, signal)).rejects.toMatchObject({
+      expect(readFile([layer], PATH)).rejects.toMatchObject({
         code: 'bundle/source',
         message: expect.stringContaining(text),
       });
@@ -91,6 +98,26 @@ describe('readFileInLayers', () => {
     mkdirSync(join(root, 'tree', 'etc', 'app'), { recursive: true });
     symlinkSync('nowhere', join(root, 'tree', PATH));
     expect(spawnSync('tar', ['-C', join(root, 'tree'), '-cf', join(root, 'link'), 'etc']).status).toBe(0);
-    await why({ path: join(root, 'link'), what: 'it' }, 'is not a regular file');
+    const [below, link] = [put(tarArchive([file('below')]), 3), { path: join(root, 'link'), what: 'it' }];
+    expect(await readFile([below, link], PATH)).toBeUndefined();
+    await why(
+      put(tarArchive([1, 2].map((at) => file('x'.repeat(800), `etc/app/${at}`))), 4),
+      'etc/app in the layer has more than 1500 bytes',
+    );
+  });
+
+  it('reads all files of the folder, each from the highest layer that has it', async () => {
+    const one = put(tarArchive([file('a1', 'etc/app/a'), file('b1', 'etc/app/b'), file('c1', 'etc/app/c')]), 0);
+    const two = put(tarArchive([file('b2', 'etc/app/b'), file('', 'etc/app/.wh.c'), file('d', 'etc/app/sub/d')]), 1);
+    const found = await readFolderInLayers([one, two], 'etc/app', limits, signal);
+    expect(Object.fromEntries([...found].map(([name, bytes]) => [name, bytes.toString()]))).toEqual({
+      a: 'a1',
+      b: 'b2',
+    });
+  });
+
+  it('counts the size of a file once that a higher layer replaces', async () => {
+    const big = () => tarArchive([file('x'.repeat(900))]);
+    expect(await readFile([put(big(), 0), put(big(), 1)], PATH)).toBe('x'.repeat(900));
   });
 });
