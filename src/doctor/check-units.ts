@@ -1,5 +1,5 @@
 import { findingsOn } from '../domain/model/reason.ts';
-import { HOOK_NAMES, type HookName } from '../domain/state/hook.ts';
+import { HOOK_NAMES, type HookName } from '../domain/settings/hook-units.ts';
 import {
   type Check,
   type ExaminedNode,

@@ -1,20 +1,17 @@
 import { defined } from '../../platform/defined.ts';
 import { bundleName, type Payload } from '../model/bundle.ts';
 import { type BundleId, hexOf } from '../model/digest.ts';
+import { type HookName, NODE_HOOKS, RELEASE_HOOKS, type ReleaseHook, SHIPPED_UNITS } from '../settings/hook-units.ts';
 import type { Policy } from '../settings/settings.ts';
 import {
   type HookLedger,
   type HookMemory,
-  type HookName,
   type HookRecord,
   type HookRun,
   keyOf,
-  NODE_HOOKS,
   type NodeEvent,
   type NodeEvents,
   type NodeRun,
-  RELEASE_HOOKS,
-  type ReleaseHook,
   type ReleaseRun,
 } from '../state/hook.ts';
 import type { StoredBundle } from '../state/state.ts';
@@ -84,6 +81,22 @@ function fileOf(values: Readonly<Record<string, string>>): string | undefined {
 /** In capitals, with `_` for every character but letters and digits. */
 export function variableOf(component: string, prefix = 'STICKPIN_'): string {
   return `${prefix}${component.toUpperCase().replace(/[^A-Z0-9]/g, '_')}`;
+}
+
+/**
+ * Says whether a hook may start a unit for a release: `other-stream` where the settings name the
+ * unit for other streams only, `not-signed` where no key signed the release that they name for it.
+ */
+export function unitRight(
+  unit: string,
+  bundle: Pick<StoredBundle, 'payload' | 'signerKeyIds'> | undefined,
+  { streams }: Pick<Policy, 'streams'>,
+): 'yes' | 'other-stream' | 'not-signed' {
+  const isNamed = Object.values(streams).some((stream) => stream?.units?.includes(unit));
+  if (!isNamed && !SHIPPED_UNITS.some((one) => one === unit)) return 'yes';
+  const { units = [], unit_keys: keys = [] } = streams[bundle?.payload.name ?? ''] ?? {};
+  if (!units.includes(unit)) return 'other-stream';
+  return bundle?.signerKeyIds?.some((keyId) => keys.includes(keyId)) ? 'yes' : 'not-signed';
 }
 
 const REPORTING = RELEASE_HOOKS.filter((name) => name !== 'before-activate');

@@ -1,7 +1,8 @@
 import { defined } from '../../platform/defined.ts';
 import { isDigest } from '../model/digest.ts';
 import type { Medium } from '../model/medium.ts';
-import type { NodeEvent, NodeEvents, NodeHook } from '../state/hook.ts';
+import type { NodeHook } from '../settings/hook-units.ts';
+import type { NodeEvent, NodeEvents } from '../state/hook.ts';
 import { doesAbout, shortCode } from './codes.ts';
 import type { Snapshot } from './snapshot.ts';
 import { sticksInUse } from './status/stick-use.ts';

@@ -1,15 +1,7 @@
 import { loopbackAddress } from './addresses.ts';
+import { runtimeUnit } from './hook-units.ts';
 import type { Section } from './sections.ts';
-import {
-  absolutePath,
-  absolutePaths,
-  flag,
-  oneOf,
-  runtimeUnit,
-  textfilePath,
-  userIds,
-  virtualTerminal,
-} from './value-types.ts';
+import { absolutePath, absolutePaths, flag, oneOf, textfilePath, userIds, virtualTerminal } from './value-types.ts';
 
 export const crioSection = {
   about: "Where CRI-O's files are. Only a node with an unusual CRI-O needs these settings.",

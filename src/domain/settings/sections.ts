@@ -1,4 +1,5 @@
 import { defaultFilesystems } from '../model/medium.ts';
+import { keyIds, serviceUnit, serviceUnits } from './hook-units.ts';
 import { rollOutOrder } from './roll-out-order.ts';
 import {
   absolutePath,
@@ -17,7 +18,6 @@ import {
   percentOrAutoUpTo,
   releases,
   repositories,
-  serviceUnit,
   serviceUrl,
   tags,
   texts,
@@ -241,6 +241,18 @@ export const streamsSection = {
       type: rollOutOrder,
       default: undefined,
       about: 'The order of the nodes for releases of this stream, in place of `fleet.order`.',
+    },
+    units: {
+      type: serviceUnits,
+      default: [],
+      about:
+        'Units of `[hooks]` that are started for releases of this stream. A unit that is named here is started for no other stream. The units that come with stickpin are started for no stream without it. Needs `unit_keys`.',
+    },
+    unit_keys: {
+      type: keyIds,
+      default: [],
+      about:
+        'The ids of the keys one of which must have signed a release for which `units` are started. `stickpin trust list` prints them.',
     },
     tag_after_proof: {
       type: tags,

@@ -1,5 +1,6 @@
 import * as v from 'valibot';
 import { fleetSection } from './fleet-section.ts';
+import { type JointFault, unitFaults } from './hook-units.ts';
 import {
   consoleSection,
   crioSection,
@@ -107,18 +108,10 @@ export function hasSources({ sources }: Settings): boolean {
   return Object.values(sources).some((one) => one?.reference !== undefined);
 }
 
-interface JointFault {
-  /** The key to be changed, as `update.windows`. */
-  readonly key: string;
-  /** What else is part of the fault, the most likely mistake first. */
-  readonly others: readonly string[];
-  /** A clause that follows the key. */
-  readonly message: string;
-}
-
 /** Faults of settings together, though each is right by itself. */
-export function jointFaults({ update, fleet, streams }: Settings): readonly JointFault[] {
-  const faults: JointFault[] = [];
+export function jointFaults(settings: Settings): readonly JointFault[] {
+  const { update, fleet, streams } = settings;
+  const faults: JointFault[] = [...unitFaults(settings.hooks, streams)];
   if (update.strategy === 'window' && update.windows.length === 0) {
     faults.push({
       key: 'update.windows',

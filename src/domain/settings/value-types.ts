@@ -56,33 +56,6 @@ export const durationOrKeep: ValueType<number | 'keep'> = {
 /** `true` or `false`. */
 export const flag: ValueType<boolean> = { name: 'boolean', schema: v.boolean() };
 
-/**
- * A systemd service (systemd.unit(5)), or empty for none. At most 200 characters, since a file is
- * named after it.
- */
-export const serviceUnit: ValueType<string> = {
-  name: 'systemd service, or empty',
-  range: 'as `"k3s-install.service"`; no template',
-  schema: v.pipe(
-    v.string(),
-    v.check(
-      (value) => value === '' || isServiceUnit(value),
-      'must be the name of a systemd service, such as "k3s-install.service", with letters, digits and :_.@- only, or empty',
-    ),
-  ),
-};
-
-function isServiceUnit(text: string): boolean {
-  return text.length <= 200 && /^[A-Za-z0-9:_][A-Za-z0-9:_.-]*(?:@[A-Za-z0-9:_.-]+)?\.service$/.test(text);
-}
-
-/** The systemd service of a container runtime. */
-export const runtimeUnit: ValueType<string> = {
-  name: 'systemd service',
-  range: 'as `"crio.service"`; no template',
-  schema: v.pipe(v.string(), v.check(isServiceUnit, 'must be the name of a systemd service, such as "crio.service"')),
-};
-
 export const texts: ValueType<readonly string[]> = { name: 'list of strings', schema: v.array(v.string()) };
 
 /** Of a bundle in a registry. */

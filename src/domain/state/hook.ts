@@ -1,17 +1,5 @@
 import type { BundleId } from '../model/digest.ts';
-
-/** Events of a release. */
-export const RELEASE_HOOKS = ['before-activate', 'ready', 'activated', 'proven', 'rolled-back', 'degraded'] as const;
-
-/** Events of the node and its sticks. What a person must act on comes last. */
-export const NODE_HOOKS = ['removed', 'plugged', 'preloading', 'held', 'rejected', 'removable', 'failed'] as const;
-
-/** The events for which the settings may name a systemd unit (`[hooks]`). */
-export const HOOK_NAMES = [...RELEASE_HOOKS, ...NODE_HOOKS] as const;
-
-export type ReleaseHook = (typeof RELEASE_HOOKS)[number];
-export type NodeHook = (typeof NODE_HOOKS)[number];
-export type HookName = ReleaseHook | NodeHook;
+import type { HookName, NodeHook, ReleaseHook } from '../settings/hook-units.ts';
 
 interface Run {
   /** A systemd service, as `k3s-install.service`. */
@@ -57,6 +45,8 @@ export type HookFailure =
   /** `state` as in `LoadState`: `masked`, `bad-setting`, `error`. */
   | { readonly kind: 'not-loaded'; readonly state: string }
   | { readonly kind: 'active' }
+  /** No key of `streams.NAME.unit_keys` signed the release. */
+  | { readonly kind: 'not-signed' }
   /** `job`: the result of `JobRemoved`; `result` and `status` of the service: `exit-code`, 1. */
   | { readonly kind: 'ended'; readonly job: string; readonly result?: string; readonly status?: number }
   /** systemd did not answer, or its file could not be written. */

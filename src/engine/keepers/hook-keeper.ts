@@ -7,6 +7,7 @@ import {
   ledgerWith,
   nodeEnvironment,
   nodeLedgerAfter,
+  unitRight,
   wantedNodeRuns,
 } from '../../domain/release/hooks.ts';
 import { hookEvent } from '../../domain/report/events/release-events.ts';
@@ -115,8 +116,11 @@ export class HookKeeper {
   /** Never throws. */
   private async runUnit(run: HookRun, bundle: StoredBundle | undefined): Promise<void> {
     const { signal } = this.ending;
-    const { statusSettled, hookRunner, log } = this.context;
+    const { statusSettled, hookRunner, log, policy } = this.context;
     try {
+      const right = unitRight(run.unit, bundle, policy);
+      if (right === 'other-stream') return await this.skipped(run);
+      if (right === 'not-signed') return await this.ended(run, bundle, { kind: 'not-signed' });
       const environment = this.environmentOf(run, bundle);
       await statusSettled?.();
       await this.ended(run, bundle, await hookRunner.run(run.unit, environment, signal));
@@ -138,6 +142,12 @@ export class HookKeeper {
       message: `the path ${path} has control characters, which systemd does not take; see ${setting}`,
       disposition: 'wait',
     });
+  }
+
+  /** The unit is not for the stream of this release: nothing happens, now and later. */
+  private async skipped(run: HookRun): Promise<void> {
+    this.ledger = ledgerWith(this.ledger, run, this.ledger.get(run.hook)?.failure);
+    await this.save(NEVER_ABORTED);
   }
 
   /** A failure that holds an activation is retried; others are reported. */

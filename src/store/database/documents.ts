@@ -1,7 +1,8 @@
 import * as v from 'valibot';
 import { keptPause, type Pause } from '../../domain/fleet/pause.ts';
 import { type BundleId, isDigest } from '../../domain/model/digest.ts';
-import { HOOK_NAMES, type HookLedger, type HookRecord } from '../../domain/state/hook.ts';
+import { HOOK_NAMES } from '../../domain/settings/hook-units.ts';
+import type { HookLedger, HookRecord } from '../../domain/state/hook.ts';
 import type { PastSpeaker } from '../../domain/state/past.ts';
 import type { Floors, PinLedger } from '../../domain/state/release-record.ts';
 
@@ -10,6 +11,7 @@ const failure = v.variant('kind', [
   v.object({ kind: v.literal('absent') }),
   v.object({ kind: v.literal('not-loaded'), state: v.string() }),
   v.object({ kind: v.literal('active') }),
+  v.object({ kind: v.literal('not-signed') }),
   v.object({
     kind: v.literal('ended'),
     job: v.string(),

@@ -243,6 +243,18 @@ describe('loadSettings', () => {
     );
   });
 
+  it.each([
+    [
+      '[hooks]\nactivated = "stickpin-host-switch.service"\n',
+      /line 2: hooks\.activated is .*started for no stream yet/,
+    ],
+    ['[hooks]\nplugged = "stickpin-host-switch.service"\n', /line 2: hooks\.plugged can't be .*which is for releases/],
+    ['[streams.ocp]\nunits = ["mine.service"]\n', /line 2: .*streams\.ocp\.unit_keys names no key/],
+    ['[streams.ocp]\nunit_keys = ["factory-2026"]\n', /must be a key id, 64 lower-case hex digits/],
+  ])('refuses a unit that would start for nobody: %j', async (text, words) => {
+    expect((await problem('local.d/10-mine.toml', text)).message).toMatch(words);
+  });
+
   it('names file and line of what is not TOML', async () => {
     const { code, message } = await problem('local.d/10-mine.toml', '[preload]\nparallel = 3\nthis is wrong\n');
     expect(code).toBe('config/syntax');

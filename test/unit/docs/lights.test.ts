@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { NODE_HOOKS } from '../../../src/domain/state/hook.ts';
+import { NODE_HOOKS } from '../../../src/domain/settings/hook-units.ts';
 import { temporaryFolder } from '../../support/files/temporary-folder.ts';
 
 const SCRIPT = 'docs/examples/stickpin-lights';

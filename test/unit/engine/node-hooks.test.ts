@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest';
+import { NODE_HOOKS } from '../../../src/domain/settings/hook-units.ts';
 import type { Policy } from '../../../src/domain/settings/settings.ts';
-import { type HookFailure, NODE_HOOKS } from '../../../src/domain/state/hook.ts';
+import type { HookFailure } from '../../../src/domain/state/hook.ts';
 import { POLICY, refused, verified } from '../../support/daemon/scenario.ts';
 import { createFakeNode, type FakeNode } from '../../support/fake-ports.ts';
 

@@ -120,6 +120,8 @@ export function hookFailureText(unit: string, why: HookFailure): string {
       return `${unit} can't be started, since systemd says that it is "${why.state}": see 'systemctl status ${unit}'`;
     case 'active':
       return `${unit} is active already, so that starting it does nothing: it needs Type=oneshot, without RemainAfterExit=yes`;
+    case 'not-signed':
+      return `${unit} is not started, since no key of unit_keys of its stream signed the release: see [streams] in the settings, and 'stickpin trust list'`;
     case 'ended': {
       const { job, result, status } = why;
       const how = `${job}${result === undefined ? '' : `: ${result}`}${status === undefined ? '' : `, status ${status}`}`;

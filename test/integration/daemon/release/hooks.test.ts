@@ -2,10 +2,11 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { parsePublicKey } from '../../../../src/bundle/keys/keys.ts';
 import { SystemBus } from '../../../../src/host/bus/system-bus.ts';
 import { SystemdHookRunner } from '../../../../src/host/hook-runner.ts';
 import { systemClock } from '../../../../src/platform/clock.ts';
-import { makeSampleBundle } from '../../../support/bundles/sample-bundle.ts';
+import { makeSampleBundle, type SampleKey, sampleKey } from '../../../support/bundles/sample-bundle.ts';
 import { sampleImage } from '../../../support/bundles/sample-image.ts';
 import { type PrivateBus, startPrivateBus } from '../../../support/bus/private-bus.ts';
 import { type SystemdDouble, startSystemdDouble } from '../../../support/bus/systemd-double.ts';
@@ -151,6 +152,46 @@ describe.runIf(have('dbus-daemon'))('a hook', () => {
       activationHolds: [{ gate: 'hook', code: 'hook', message: expect.stringContaining('exit-code, status 3') }],
     });
     expect(status).toMatch(/hook before-activate failed once\. .*before\.service failed: exit-code/);
+  });
+
+  describe('with a unit that the settings name for one stream and key', () => {
+    const unit = 'stickpin-host-switch.service';
+    const key = sampleKey('factory-2026');
+    const other = sampleKey('customer');
+    const keyIdOf = ({ publicPem, name }: SampleKey) => parsePublicKey(publicPem, name).keyId;
+    const hooks = { 'before-activate': unit };
+    const streams = { ocp: { units: [unit], unit_keys: [keyIdOf(key)] } };
+
+    beforeEach(async () => {
+      addUnit(unit);
+      systemd.hooks = {
+        start: async () => {
+          started.push(unit);
+          return 'done';
+        },
+      };
+      await start({ keys: [key, other], settings: { hooks, streams } });
+    });
+
+    it('starts it for that stream', async () => {
+      await node.load((await makeSampleBundle({ dir: base, keys: [key] })).path);
+      expect([started, node.report().bundles[0]?.phase]).toEqual([[unit], 'activated']);
+    });
+
+    it('starts it for no other stream, which is activated without it', async () => {
+      await node.load((await makeSampleBundle({ dir: base, keys: [key], name: 'edge' })).path);
+      expect([started, node.report().bundles[0]?.phase]).toEqual([[], 'activated']);
+    });
+
+    it('starts it for no release of another key that is trusted, and says so', async () => {
+      node.plug((await makeSampleBundle({ dir: base, keys: [other] })).path);
+      const { bundles } = await node.until((report) =>
+        (report.bundles[0]?.activationHolds?.[0]?.message ?? '').includes('is not started'),
+      );
+      const why = 'since no key of unit_keys of its stream signed the release';
+      expect(bundles[0]?.activationHolds?.[0]?.message).toContain(`${unit} is not started, ${why}`);
+      expect([started, bundles[0]?.phase]).toEqual([[], 'ready']);
+    });
   });
 
   it('restarts a unit that uses images.env when that names the images of the proven release', async () => {

@@ -3,12 +3,15 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { describe, expect, it } from 'vitest';
+import { parsePublicKey } from '../../../../src/bundle/keys/keys.ts';
+import { sampleKey } from '../../../support/bundles/sample-bundle.ts';
 import { sampleImage } from '../../../support/bundles/sample-image.ts';
 import { createDaemonHarness, type DaemonHarness } from '../../../support/daemon/daemon-harness.ts';
 import { folderForEach } from '../../../support/files/temporary-folder.ts';
 import { have, program } from '../../../support/requirements.ts';
 
-const example = (name: string) => readFileSync(new URL(`../../../../docs/examples/${name}`, import.meta.url), 'utf8');
+const shipped = (name: string) => readFileSync(new URL(`../../../../systemd/${name}`, import.meta.url), 'utf8');
+const UNIT = 'stickpin-host-switch.service';
 const INSTALLED = 'registry.example.com/installed:1';
 /** As `bootc status` writes it; `spec` has what is booted next. */
 const bootcStatus = (booted: string, next: string) => ({
@@ -30,7 +33,7 @@ const TOOLS = {
   'rpm-ostree': { switch: 'rpm-ostree rebase ostree-unverified-image:containers-storage:', status: ostreeStatus },
 };
 
-/** The units in docs/examples, run with doubles of the tools that record how they are called. */
+/** The units that come with stickpin, run with doubles of the tools that record their calls. */
 class Host {
   private readonly calls: string;
   private boot = 1;
@@ -55,8 +58,8 @@ class Host {
       const status = `[ "$1" != status ] || exec cat ${base}/status`;
       this.install(name, name === tool ? status : 'exit 1');
     }
-    const script = example('host-image')
-      .replaceAll('/var/lib/host-image', join(base, 'state'))
+    const script = shipped('host-image')
+      .replaceAll('/var/lib/stickpin-host', join(base, 'state'))
       .replaceAll('/proc/sys/kernel/random/boot_id', join(base, 'boot_id'));
     writeFileSync(join(base, 'bin/host-image'), script, { mode: 0o755 });
   }
@@ -82,7 +85,7 @@ class Host {
   /** Boots `image`, and runs the unit that is enabled for each boot. */
   async reboot(image: string): Promise<void> {
     this.boots(image);
-    await this.run('host-booted.service', '');
+    await this.run('stickpin-host-booted.service', '');
   }
 
   /** @param environment of the hook */
@@ -91,8 +94,8 @@ class Host {
     const status = TOOLS[this.tool].status(this.booted, this.next);
     writeFileSync(join(this.base, 'status'), this.isMute ? '' : JSON.stringify(status, null, 2));
     writeFileSync(join(this.base, 'env'), environment);
-    const [, command = ''] = /^ExecStart=(.*)$/m.exec(example(unit)) ?? [];
-    const line = command.replace('/usr/local/bin', join(this.base, 'bin'));
+    const [, command = ''] = /^ExecStart=(.*)$/m.exec(shipped(unit)) ?? [];
+    const line = command.replace('/usr/lib/stickpin', join(this.base, 'bin'));
     const env = { PATH: `${join(this.base, 'bin')}:${process.env.PATH}` };
     await promisify(execFile)('/bin/sh', ['-ec', `set -a; . ${this.base}/env; ${line}`], { env });
     const calls = this.lines().slice(this.handled);
@@ -111,12 +114,18 @@ class Host {
 
 describe.runIf(have(program('jq', 'apt-get install jq')))('a release with a host image', () => {
   const base = folderForEach();
+  const key = sampleKey('factory-2026');
 
   /** Both of the daemon, whose settings are those of docs/hooks.md. */
   async function start(tool: keyof typeof TOOLS) {
     const host = new Host(base, tool);
     const node = await createDaemonHarness({
-      settings: { hooks: { activated: 'host-switch.service' }, lifecycle: { soak: 0, require: ['os'] } },
+      keys: [key],
+      settings: {
+        hooks: { activated: UNIT },
+        streams: { ocp: { units: [UNIT], unit_keys: [parsePublicKey(key.publicPem, key.name).keyId] } },
+        lifecycle: { soak: 0, require: ['os'] },
+      },
       boot: () => ({ bootId: host.bootId(), uptimeMs: 1_000 }),
       hookRunner: {
         run: async (unit, environment) => {
@@ -153,7 +162,7 @@ describe.runIf(have(program('jq', 'apt-get install jq')))('a release with a host
       const first = await load(1, both);
       expect(host.lines()).toEqual([`${TOOLS[tool].switch}${first}`]);
       // Before the boot nothing is reported, however often the unit is started.
-      await host.run('host-booted.service', '');
+      await host.run('stickpin-host-booted.service', '');
       await node.rounds();
       expect([host.lines().length, phases(node)]).toEqual([1, { '1.1.0': 'activated' }]);
 
@@ -187,7 +196,7 @@ describe.runIf(have(program('jq', 'apt-get install jq')))('a release with a host
     await load(2, both);
     const before = host.lines().length;
     host.boots(first);
-    await host.run('host-switch.service', host.environment);
+    await host.run(UNIT, host.environment);
     expect(host.lines()[before]).toBe('stickpin rollback ocp');
   });
 
@@ -199,7 +208,7 @@ describe.runIf(have(program('jq', 'apt-get install jq')))('a release with a host
     await expect(host.reboot(first)).rejects.toThrow();
     expect(host.lines()).toHaveLength(1);
     host.isMute = false;
-    await host.run('host-booted.service', '');
+    await host.run('stickpin-host-booted.service', '');
     expect(host.lines().at(-1)).toBe('stickpin prove --component os ocp@1.1.0');
   });
 });

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { ledgerAfter, wantedRuns } from '../../../../../src/domain/release/hooks.ts';
+import { ledgerAfter, unitRight, wantedRuns } from '../../../../../src/domain/release/hooks.ts';
 import type { HookLedger } from '../../../../../src/domain/state/hook.ts';
-import { POLICY, stored, verified } from '../../../../support/daemon/scenario.ts';
+import { keyIdOf, POLICY, stored, verified } from '../../../../support/daemon/scenario.ts';
 
 const policy = { hooks: { ...POLICY.hooks, activated: 'unit.service' } };
 const bundle = stored(verified(), { readyAt: 1, activatedAt: 2 });
@@ -17,5 +17,35 @@ describe('the record of hooks', () => {
     const kept = ledgerAfter(done, [], none, policy, true);
     expect(kept).toBe(done);
     expect(wantedRuns([bundle], { ledger: kept, degraded: none }, policy)).toEqual([]);
+  });
+});
+
+describe('a unit of a hook', () => {
+  const SHIPPED = 'stickpin-host-switch.service';
+  const [factory, other] = [keyIdOf('factory-2026'), keyIdOf('other')];
+  const ocp = (units: readonly string[], unit_keys: readonly string[]) => ({ ocp: { units, unit_keys } });
+
+  it.each([
+    ['is free without a stream that names it', 'mine.service', {}, 'yes'],
+    ['is for the stream that names it', 'mine.service', ocp(['mine.service'], [other, factory]), 'yes'],
+    [
+      'is for no other stream',
+      'mine.service',
+      { edge: { units: ['mine.service'], unit_keys: [factory] } },
+      'other-stream',
+    ],
+    ['is not for a release that another key signed', 'mine.service', ocp(['mine.service'], [other]), 'not-signed'],
+    ['is for no release without a key', 'mine.service', { ocp: { units: ['mine.service'] } }, 'not-signed'],
+    ['that comes with stickpin is for no stream unless one names it', SHIPPED, {}, 'other-stream'],
+    ['that comes with stickpin is for the stream and key that are named', SHIPPED, ocp([SHIPPED], [factory]), 'yes'],
+    ['that comes with stickpin is not for another key', SHIPPED, ocp([SHIPPED], [other]), 'not-signed'],
+  ])('%s', (_name, unit, streams, expected) => {
+    expect(unitRight(unit, bundle, { streams })).toBe(expected);
+  });
+
+  it('is not for a release whose signers are not known, nor for none', () => {
+    const { signerKeyIds: _, ...unknown } = bundle;
+    expect(unitRight('mine.service', unknown, { streams: ocp(['mine.service'], [factory]) })).toBe('not-signed');
+    expect(unitRight(SHIPPED, undefined, { streams: ocp([SHIPPED], [factory]) })).toBe('other-stream');
   });
 });
