@@ -3,7 +3,6 @@ import {
   type Descriptor,
   entriesForPlatform,
   type ImageDocument,
-  type ImageIndex,
   parseImageDocument,
 } from '../../bundle/format/oci-schema.ts';
 import { limits } from '../../bundle/limits.ts';
@@ -18,8 +17,8 @@ import { writeDurably } from '../config/config-file.ts';
 import { type MirrorAddress, mirrorBaseUrl } from '../config/toml-text.ts';
 import { filesystemAt } from '../cri/observe.ts';
 import { pullError, toRuntimeError } from '../cri/runtime-error.ts';
-import { type RuntimeAdapter, SharedSignals } from '../runtime-adapter.ts';
-import { BlobFetch, HttpSource } from './blob-fetch.ts';
+import type { RuntimeAdapter } from '../runtime-adapter.ts';
+import { BlobFetch } from './blob-fetch.ts';
 import { ImageLayout, openContentCheck } from './image-store.ts';
 
 export interface EmbeddedRuntimeOptions {
@@ -29,30 +28,24 @@ export interface EmbeddedRuntimeOptions {
   /** GOARCH, to select from an index. The OS is always Linux. */
   readonly arch: string;
   readonly clock: Clock;
-  /** Of one image. Default 3, as in containerd. */
-  readonly parallelLayers?: number;
 }
+
+/** Layers of one image that are pulled at a time, as in containerd. */
+const PARALLEL_LAYERS = 3;
 
 /**
  * In this process, for the demo and for rehearsals. It pulls from our registry only, checks every
  * digest, and keeps an OCI image layout. It has no containers.
  */
 export function createEmbeddedRuntime(options: EmbeddedRuntimeOptions): RuntimeAdapter {
-  const { directory, mirror, clock } = options;
-  const source = new HttpSource(mirrorBaseUrl(mirror));
-  const pull: PullContext = {
-    source,
-    blobs: new BlobFetch(directory, source, clock),
-    arch: options.arch,
-    parallelLayers: options.parallelLayers ?? 3,
-  };
+  const { directory, mirror, arch, clock } = options;
+  const blobs = new BlobFetch(directory, mirrorBaseUrl(mirror), clock);
   const layout = new ImageLayout(directory);
-  const signals = new SharedSignals(() => () => undefined); // it never starts or stops
   let mirrored: ReadonlySet<string> = new Set();
   return {
     storagePaths: async () => [directory],
-    close: () => source.close(),
-    onChange: (listener) => signals.add(listener),
+    close: () => blobs.close(),
+    onChange: () => () => undefined, // it never starts or stops
     observe: async (signal) => {
       signal.throwIfAborted();
       try {
@@ -72,9 +65,9 @@ export function createEmbeddedRuntime(options: EmbeddedRuntimeOptions): RuntimeA
     containerImages: async () => [],
     removeContainer: async () => undefined,
     removeImage: (imageId, signal) => layout.removeImage(imageId, signal),
-    openContentCheck: () => openContentCheck(layout, (digest) => pull.blobs.pathOf(digest)),
+    openContentCheck: () => openContentCheck(layout, (digest) => blobs.pathOf(digest)),
     forgetContent: async (digests) => {
-      for (const digest of digests) await rm(pull.blobs.pathOf(digest), { force: true });
+      for (const digest of digests) await rm(blobs.pathOf(digest), { force: true });
     },
     pull: async (name, signal) => {
       try {
@@ -85,7 +78,7 @@ export function createEmbeddedRuntime(options: EmbeddedRuntimeOptions): RuntimeA
             `${name} can't be pulled: no mirror is set for ${reference.repository}`,
           );
         }
-        await layout.setName({ name, ...(await pullImage(pull, reference, signal)) }, signal);
+        await layout.setName(name, await pullImage(blobs, arch, reference, signal), signal);
       } catch (error) {
         throw toRuntimeError(error, `Pull of ${name}`, signal);
       }
@@ -100,75 +93,58 @@ async function observeLayout(layout: ImageLayout, directory: string) {
   return { kind: 'reachable', name: 'embedded', images, filesystem, layerStorage, renderedPins } as const;
 }
 
-interface PullContext {
-  readonly source: HttpSource;
-  readonly blobs: BlobFetch;
-  readonly arch: string;
-  readonly parallelLayers: number;
-}
-
-/** Of an index it pulls each manifest that CRI-O or containerd would choose. */
-async function pullImage(context: PullContext, reference: Reference, signal: AbortSignal) {
-  const wanted = reference.digest ?? reference.tag ?? 'latest';
-  const target = await fetchManifest(context, reference, wanted, signal);
-  const images = target.parsed.kind === 'index' ? await fetchFromIndex(context, reference, target.parsed, signal) : [];
-  for (const { descriptor, parsed } of images.length === 0 ? [target] : images) {
-    if (parsed.kind === 'index')
-      throw pullError('runtime/pull-failed', `${descriptor.digest} is an index within an index`);
-    await context.blobs.fetch(reference, parsed.config, signal);
-    await forEachLimited(parsed.layers, context.parallelLayers, signal, (layer, inner) =>
-      context.blobs.fetch(reference, layer, inner),
-    );
+async function pullImage(blobs: BlobFetch, arch: string, reference: Reference, signal: AbortSignal) {
+  const target = await fetchManifest(blobs, reference, reference.digest ?? reference.tag ?? 'latest', signal);
+  const images = await manifestsOf(target, arch, (digest) => fetchManifest(blobs, reference, digest, signal));
+  for (const { config, layers } of images) {
+    await blobs.fetch(reference, config, signal);
+    await forEachLimited(layers, PARALLEL_LAYERS, signal, (layer, inner) => blobs.fetch(reference, layer, inner));
   }
-  const [image = target] = images;
-  const imageId = image.parsed.kind === 'index' ? image.descriptor.digest : image.parsed.config.digest;
-  return { target: target.descriptor, manifest: image.descriptor, imageId };
+  const [{ digest, config }] = images;
+  return { target, manifest: digest, imageId: config.digest };
 }
 
-interface FetchedManifest {
-  readonly descriptor: Descriptor;
-  readonly parsed: ImageDocument;
+type Fetched = Descriptor & ImageDocument;
+type Manifest = Extract<Fetched, { readonly kind: 'manifest' }>;
+
+/** The manifest itself, or each manifest of an index that CRI-O or containerd would choose. */
+async function manifestsOf(
+  found: Fetched,
+  arch: string,
+  fetched: (digest: Digest) => Promise<Fetched>,
+  depth = 0,
+): Promise<[Manifest, ...Manifest[]]> {
+  if (found.kind === 'manifest') return [found];
+  if (depth === limits.indexDepth) throw pullError('runtime/unfit-image', `${found.digest} is an index too deep`);
+  const images: Manifest[] = [];
+  for (const { digest } of entriesForPlatform(found, arch))
+    images.push(...(await manifestsOf(await fetched(digest), arch, fetched, depth + 1)));
+  const [first, ...others] = images;
+  if (first !== undefined) return [first, ...others];
+  throw pullError('runtime/not-found', `${found.digest} has no image for linux/${arch}`);
 }
 
-async function fetchFromIndex(
-  context: PullContext,
-  reference: Reference,
-  index: ImageIndex,
-  signal: AbortSignal,
-  depth = 1,
-): Promise<FetchedManifest[]> {
-  const images: FetchedManifest[] = [];
-  for (const { digest } of entriesForPlatform(index, context.arch)) {
-    const found = await fetchManifest(context, reference, digest, signal);
-    if (found.parsed.kind === 'manifest') images.push(found);
-    else if (depth === limits.indexDepth) throw pullError('runtime/unfit-image', `${digest} is an index too deep`);
-    else images.push(...(await fetchFromIndex(context, reference, found.parsed, signal, depth + 1)));
-  }
-  if (images.length > 0) return images;
-  throw pullError('runtime/not-found', `${reference.repository} has no image for linux/${context.arch}`);
-}
-
+/** Into the layout. */
 async function fetchManifest(
-  { source, blobs }: PullContext,
+  blobs: BlobFetch,
   reference: Reference,
-  wanted: Digest | string,
+  wanted: string,
   signal: AbortSignal,
-): Promise<FetchedManifest> {
-  const { mediaType, bytes } = await source.manifest(reference, wanted, signal);
+): Promise<Fetched> {
+  const { repository } = reference;
+  const { mediaType, bytes } = await blobs.manifest(reference, wanted, signal);
   const digest = digestOf(bytes);
   if (wanted.includes(':') && wanted !== digest) {
-    throw pullError(
-      'runtime/digest-mismatch',
-      `Manifest ${wanted} of ${reference.repository} has the digest ${shortDigest(digest)}`,
-    );
+    const message = `Manifest ${wanted} of ${repository} has the digest ${shortDigest(digest)}`;
+    throw pullError('runtime/digest-mismatch', message);
   }
-  const parsed = parseFetched(mediaType, bytes, `${reference.repository}@${digest}`);
-  await writeDurably({ path: blobs.pathOf(digest) }, bytes);
-  return { descriptor: { mediaType, digest, size: bytes.length }, parsed };
+  const parsed = parsedOf(mediaType, bytes, `${repository}@${digest}`);
+  await writeDurably({ path: blobs.pathOf(digest), isVolatile: true }, bytes);
+  return { ...parsed, digest, size: bytes.length };
 }
 
 /** @throws AppError `runtime/pull-failed` */
-function parseFetched(mediaType: string, bytes: Buffer, what: string): ImageDocument {
+function parsedOf(mediaType: string, bytes: Buffer, what: string): ImageDocument {
   try {
     return parseImageDocument(bytes, what, 'bundle/inconsistent', mediaType);
   } catch (error) {

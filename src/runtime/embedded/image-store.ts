@@ -7,7 +7,6 @@ import type { Digest } from '../../domain/model/digest.ts';
 import type { ImageContent, RuntimeImage } from '../../domain/model/image.ts';
 import { parseReference } from '../../domain/model/reference.ts';
 import { systemCodeOf } from '../../platform/app-error.ts';
-import { untilAborted } from '../../platform/async/abort.ts';
 import { oneAtATime } from '../../platform/async/concurrency.ts';
 import { readIfPresent } from '../../platform/files/durable-file.ts';
 import type { ContentCheck } from '../../ports/runtime.ts';
@@ -19,85 +18,137 @@ import { configError } from '../cri/runtime-error.ts';
 const IMAGE_ID = 'io.stickpin.image.id';
 /** Annotation: digest of the manifest that was selected from an index. */
 const PLATFORM_MANIFEST = 'io.stickpin.image.manifest';
+/** Annotation of the index: a JSON list of references. */
+const PINS = 'io.stickpin.pins';
 
-interface NamedImage {
-  readonly name: string;
-  /** A manifest or an index. */
-  readonly target: Descriptor;
-  readonly manifest: Descriptor;
-  readonly imageId: string;
+/** image-spec, annotations.md: the name of an entry of `index.json`. */
+const NAME = 'org.opencontainers.image.ref.name';
+
+interface IndexEntry extends Descriptor {
+  readonly annotations: Readonly<Record<string, string>>;
 }
 
-/** Created with the first name. A change is on the disk when its call resolves. */
-export class ImageLayout {
-  private readonly pinsPath: string;
-  private readonly names: NameIndex;
-  private readonly inTurn = oneAtATime();
+/** `index.json` of an OCI image layout. */
+interface Index {
+  /** By name. */
+  readonly entries: Map<string, IndexEntry>;
+  pins: readonly string[];
+}
 
-  constructor(directory: string) {
-    this.pinsPath = join(directory, 'pins.json');
-    this.names = new NameIndex(directory);
+interface PulledImage {
+  /** A manifest or an index. */
+  readonly target: Descriptor;
+  readonly manifest: Digest;
+  readonly imageId: Digest;
+}
+
+/** The names and pins of an OCI image layout. INVARIANT: one change at a time. */
+export class ImageLayout {
+  private readonly path: string;
+  private readonly inTurn = oneAtATime();
+  private cached: { readonly version: string; readonly index: Index } | undefined;
+
+  constructor(private readonly directory: string) {
+    this.path = join(directory, 'index.json');
   }
 
   async list(): Promise<RuntimeImage[]> {
-    return this.listed([...(await this.names.entries()).values()]);
+    const { entries, pins } = await this.read();
+    return listImages([...entries.values()], new Set(pins));
   }
 
   async find(name: string): Promise<RuntimeImage | undefined> {
-    const entries = await this.names.entries();
+    const { entries, pins } = await this.read();
     const entry = entries.get(name);
     // Without an entry it may be the digest of a manifest that was selected from an index.
     const alike = [...entries.values()].filter((other) => entry === undefined || idOf(other) === idOf(entry));
-    const listed = await this.listed(alike);
+    const listed = listImages(alike, new Set(pins));
     return listed.find(({ imageId, repoTags, repoDigests }) => [imageId, ...repoTags, ...repoDigests].includes(name));
   }
 
   /** An image that had the name loses it. */
-  setName(image: NamedImage, signal: AbortSignal): Promise<void> {
-    return this.names.change((entries) => void entries.set(image.name, entryOf(image)), signal);
+  async setName(name: string, { target, manifest, imageId }: PulledImage, signal: AbortSignal): Promise<void> {
+    const { mediaType, digest, size } = target;
+    const annotations = { [NAME]: name, [IMAGE_ID]: imageId, [PLATFORM_MANIFEST]: manifest };
+    await this.change(({ entries }) => void entries.set(name, { mediaType, digest, size, annotations }), signal);
   }
 
   /** False when there is no entry with the name `of`. */
   async addName(name: string, of: string, signal: AbortSignal): Promise<boolean> {
-    if (!(await this.names.entries()).has(of)) return false;
-    await this.names.change((entries) => {
+    const { entries } = await this.change(({ entries }) => {
       const entry = entries.get(of);
       if (entry !== undefined) entries.set(name, { ...entry, annotations: { ...entry.annotations, [NAME]: name } });
     }, signal);
-    return (await this.names.entries()).has(name);
+    return entries.has(of);
   }
 
-  removeName(name: string, signal: AbortSignal): Promise<void> {
-    return this.names.change((entries) => void entries.delete(name), signal);
+  async removeName(name: string, signal: AbortSignal): Promise<void> {
+    await this.change(({ entries }) => void entries.delete(name), signal);
   }
 
   /** With all its names. Its blobs stay. */
-  removeImage(imageId: string, signal: AbortSignal): Promise<void> {
-    return this.names.change((entries) => {
+  async removeImage(imageId: string, signal: AbortSignal): Promise<void> {
+    await this.change(({ entries }) => {
       for (const [name, entry] of entries) if (idOf(entry) === imageId) entries.delete(name);
     }, signal);
   }
 
   async pins(): Promise<readonly string[]> {
-    return (await readJson<string[]>(this.pinsPath)) ?? [];
+    return (await this.read()).pins;
   }
 
   async setPins(names: readonly string[], signal: AbortSignal): Promise<void> {
-    const text = JSON.stringify([...new Set(names)].sort());
-    await this.inTurn(signal, () => writeDurably({ path: this.pinsPath }, text));
+    await this.change((index) => {
+      index.pins = [...new Set(names)].sort();
+    }, signal);
   }
 
-  private async listed(entries: readonly IndexEntry[]): Promise<RuntimeImage[]> {
-    return listImages(entries, new Set(await this.pins()));
+  /** Nothing has to survive a power cut. @returns the changed index */
+  private change(change: (index: Index) => void, signal: AbortSignal): Promise<Index> {
+    return this.inTurn(signal, async () => {
+      const { entries, pins } = await this.read();
+      const index: Index = { entries: new Map(entries), pins };
+      change(index);
+      const mediaType = 'application/vnd.oci.image.index.v1+json';
+      const annotations = { [PINS]: JSON.stringify(index.pins) };
+      const document = { schemaVersion: 2, mediaType, manifests: [...index.entries.values()], annotations };
+      await this.write('oci-layout', { imageLayoutVersion: '1.0.0' });
+      await this.write('index.json', document);
+      return index;
+    });
+  }
+
+  private async write(name: string, document: object): Promise<void> {
+    await writeDurably({ path: join(this.directory, name), isVolatile: true }, JSON.stringify(document));
+  }
+
+  /** Every write makes a new file. @throws AppError `runtime/config` */
+  private async read(): Promise<Index> {
+    const found = await stat(this.path, { bigint: true }).catch(() => undefined);
+    const version = found === undefined ? '' : `${found.ino} ${found.mtimeNs} ${found.size}`;
+    if (this.cached?.version !== version) this.cached = { version, index: await readIndex(this.path) };
+    return this.cached.index;
+  }
+}
+
+interface WrittenIndex {
+  readonly manifests: readonly IndexEntry[];
+  readonly annotations?: Readonly<Record<string, string>>;
+}
+
+async function readIndex(path: string): Promise<Index> {
+  const text = (await readIfPresent(path)) ?? '{"manifests":[]}';
+  try {
+    const { manifests, annotations } = JSON.parse(text) as WrittenIndex;
+    const entries = new Map(manifests.map((entry) => [entry.annotations[NAME] ?? '', entry]));
+    return { entries, pins: JSON.parse(annotations?.[PINS] ?? '[]') as string[] };
+  } catch (error) {
+    throw configError(`${path} is damaged: remove the directory it lies in and load the images again`, error);
   }
 }
 
 function idOf({ digest, annotations }: IndexEntry): string {
   return annotations[IMAGE_ID] ?? digest;
-}
-
-function entryOf({ name, target, manifest, imageId }: NamedImage): IndexEntry {
-  return { ...target, annotations: { [NAME]: name, [IMAGE_ID]: imageId, [PLATFORM_MANIFEST]: manifest.digest } };
 }
 
 function listImages(entries: readonly IndexEntry[], pins: ReadonlySet<string>): RuntimeImage[] {
@@ -117,92 +168,6 @@ function listImages(entries: readonly IndexEntry[], pins: ReadonlySet<string>): 
     repoDigests: [...repoDigests].sort(),
     pinned: [...repoTags, ...repoDigests].some((name) => pins.has(name)),
   }));
-}
-
-/** Annotation for the name of an entry of `index.json` (image-spec, annotations.md). */
-export const NAME = 'org.opencontainers.image.ref.name';
-
-export interface IndexEntry extends Descriptor {
-  readonly annotations: Readonly<Record<string, string>>;
-}
-
-type Change = (entries: Map<string, IndexEntry>) => void;
-
-interface Batch {
-  readonly changes: { readonly change: Change; readonly signal: AbortSignal }[];
-  readonly written: Promise<void>;
-}
-
-/**
- * INVARIANT: one write at a time. Changes that come during a write are written together after it.
- */
-export class NameIndex {
-  private readonly path: string;
-  private read: { readonly version: string; readonly entries: ReadonlyMap<string, IndexEntry> } | undefined;
-  private last: Promise<unknown> = Promise.resolve();
-  private waiting: Batch | undefined;
-
-  constructor(private readonly directory: string) {
-    this.path = join(directory, 'index.json');
-  }
-
-  /** Read again when others changed the file. */
-  async entries(): Promise<ReadonlyMap<string, IndexEntry>> {
-    const version = await versionOf(this.path);
-    if (this.read?.version !== version) this.read = { version, entries: await readEntries(this.path) };
-    return this.read.entries;
-  }
-
-  /** On the disk when the call resolves. A change that is aborted before its turn is not made. */
-  change(change: Change, signal: AbortSignal): Promise<void> {
-    this.waiting ??= this.begin();
-    this.waiting.changes.push({ change, signal });
-    return untilAborted(this.waiting.written, signal);
-  }
-
-  private begin(): Batch {
-    const changes: Batch['changes'] = [];
-    const written = this.last.then(() => {
-      this.waiting = undefined;
-      return this.write(changes);
-    });
-    this.last = written.catch(() => undefined); // each caller handles the error
-    return { changes, written };
-  }
-
-  private async write(changes: Batch['changes']): Promise<void> {
-    const { path, directory } = this;
-    const changed = new Map(await this.entries());
-    const wanted = changes.filter(({ signal }) => !signal.aborted);
-    if (wanted.length === 0) return;
-    for (const { change } of wanted) change(changed);
-    await writeDurably({ path: join(directory, 'oci-layout') }, JSON.stringify({ imageLayoutVersion: '1.0.0' }));
-    const mediaType = 'application/vnd.oci.image.index.v1+json';
-    const manifests = [...changed.values()];
-    await writeDurably({ path }, JSON.stringify({ schemaVersion: 2, mediaType, manifests }));
-    this.read = { version: await versionOf(path), entries: changed };
-  }
-}
-
-/** Every write makes a new file. Empty when there is none. */
-async function versionOf(path: string): Promise<string> {
-  const found = await stat(path, { bigint: true }).catch(() => undefined);
-  return found === undefined ? '' : `${found.ino} ${found.mtimeNs} ${found.size}`;
-}
-
-async function readEntries(path: string): Promise<ReadonlyMap<string, IndexEntry>> {
-  const { manifests = [] } = (await readJson<{ manifests: IndexEntry[] }>(path)) ?? {};
-  return new Map(manifests.map((entry) => [entry.annotations[NAME] ?? '', entry]));
-}
-
-/** Undefined when there is none. @throws AppError `runtime/config` */
-async function readJson<T>(path: string): Promise<T | undefined> {
-  const text = await readIfPresent(path);
-  try {
-    return text === undefined ? undefined : (JSON.parse(text) as T);
-  } catch (error) {
-    throw configError(`${path} is damaged: remove the directory it lies in and load the images again`, error);
-  }
 }
 
 export function openContentCheck(layout: Pick<ImageLayout, 'find'>, pathOf: (digest: Digest) => string): ContentCheck {

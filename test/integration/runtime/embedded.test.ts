@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { systemClock } from '../../../src/platform/clock.ts';
@@ -255,6 +255,27 @@ describe('the embedded runtime', () => {
     registry.mend(layer.digest);
     await runtime.pull(reference, signal);
     expect(digestOf(readFileSync(blobPath(layer.digest)))).toBe(layer.digest);
+  });
+
+  it('refuses a blob with more bytes than its manifest says, and removes them', async () => {
+    const sample = image('long');
+    const [layer = sample.config] = sample.layers;
+    const bytes = Buffer.concat([layer.bytes, Buffer.from('more')]);
+    const longer = { ...layer, bytes, sizeBytes: bytes.length };
+    const blobs = sample.blobs.map((blob) => (blob.digest === layer.digest ? longer : blob));
+    await expect(runtime.pull(publish({ ...sample, blobs }), signal)).rejects.toMatchObject({
+      code: 'runtime/digest-mismatch',
+    });
+    expect(readdirSync(join(directory, 'partial'))).toEqual([]);
+  });
+
+  it('continues after a change that could not be written', async () => {
+    const reference = publish(image('a'));
+    mkdirSync(join(directory, 'index.json'), { recursive: true });
+    await expect(runtime.pull(reference, signal)).rejects.toThrow();
+    rmSync(join(directory, 'index.json'), { recursive: true });
+    await runtime.pull(reference, signal);
+    expect(await images()).toHaveLength(1);
   });
 
   it('refuses a manifest with another digest', async () => {
