@@ -2,7 +2,7 @@ import { setImmediate as immediate } from 'node:timers/promises';
 import { NEVER_ABORTED } from '../platform/async/abort.ts';
 import type { Clock } from '../platform/clock.ts';
 import { type FindPeer, openSocketDiag } from './sock-diag.ts';
-import { findRows, readTable, rowKey, type TcpEndpoint, type TcpTable } from './tcp-table.ts';
+import { readTable, rowKey, type TcpEndpoint, type TcpTable, uidsIn } from './tcp-table.ts';
 
 export interface PeerSocket {
   readonly destroyed: boolean;
@@ -18,24 +18,13 @@ const SCANS = 3;
 /** A multiple of the duration of a scan, so that scans take at most a fifth of the time. */
 const PAUSE_FACTOR = 4;
 const LONGEST_PAUSE_MS = 250;
-/** So many waiting connections end the pause: one scan serves them all. */
-const MANY = 2_048;
-/** In a pause. */
-const CHECK_MS = 20;
-const TABLES: readonly TcpTable[] = ['/proc/net/tcp', '/proc/net/tcp6'];
-
-interface Lookup {
-  readonly socket: PeerSocket;
-  readonly resolve: (uid: number | undefined) => void;
-  scans: number;
-}
 
 interface PeerUsersOptions {
   readonly clock: Clock;
   /** For tests; default: sock_diag(7). */
   readonly openDiag?: () => Promise<FindPeer | undefined>;
   /** For tests; default: from /proc. */
-  readonly read?: (table: TcpTable) => AsyncIterable<string>;
+  readonly read?: (table: TcpTable) => Promise<string>;
 }
 
 /**
@@ -48,14 +37,17 @@ interface PeerUsersOptions {
 export class PeerUsers {
   private readonly clock: Clock;
   private readonly openDiag: () => Promise<FindPeer | undefined>;
-  private readonly read: (table: TcpTable) => AsyncIterable<string>;
+  private readonly read: (table: TcpTable) => Promise<string>;
   private opening: Promise<FindPeer | undefined> | undefined;
   /** A kernel without `tcp_diag` answers as if there were no such connection. */
   private isDiagProven = false;
-  private readonly open = new Set<Lookup>();
-  private isScanning = false;
+  private last: Promise<void> = Promise.resolve();
+  /** The scan that has not begun. */
+  private next: Promise<void> | undefined;
   /** Monotonic time of the next scan. */
   private notBeforeMs = 0;
+  /** What the last scan found, by the keys of rows. */
+  private uids: ReadonlyMap<string, number> = new Map();
 
   constructor({ clock, openDiag = openSocketDiag, read = readTable }: PeerUsersOptions) {
     this.clock = clock;
@@ -67,87 +59,44 @@ export class PeerUsers {
   async uidOf(socket: PeerSocket): Promise<number | undefined> {
     this.opening ??= this.openDiag().catch(() => undefined);
     const find = await this.opening;
-    if (find === undefined) return this.scanFor(socket);
     const ends = endsOf(socket);
     if (ends === undefined) return undefined;
-    const reply = find(...ends);
+    const reply = find?.(...ends) ?? { kind: 'unknown' };
     if (reply.kind === 'found') {
       this.isDiagProven = true;
       return reply.uid;
     }
-    return reply.kind === 'absent' && this.isDiagProven ? undefined : this.scanFor(socket);
-  }
-
-  private scanFor(socket: PeerSocket): Promise<number | undefined> {
-    return new Promise((resolve) => {
-      this.open.add({ socket, resolve, scans: 0 });
-      if (!this.isScanning) void this.scanAll();
-    });
-  }
-
-  private async scanAll(): Promise<void> {
-    this.isScanning = true;
-    while (this.open.size > 0) {
-      await this.pause();
-      this.dropClosed();
-      if (this.open.size === 0) break;
-      const startedMs = this.clock.monotonic();
-      await this.scan();
-      const nowMs = this.clock.monotonic();
-      this.notBeforeMs = nowMs + Math.min(LONGEST_PAUSE_MS, PAUSE_FACTOR * (nowMs - startedMs));
+    if (reply.kind === 'absent' && this.isDiagProven) return undefined;
+    const key = rowKey(...ends);
+    for (let scans = 0; key !== undefined && scans < SCANS && !socket.destroyed; scans += 1) {
+      await this.nextScan();
+      const uid = this.uids.get(key);
+      if (uid !== undefined) return uid;
     }
-    this.isScanning = false;
+    return undefined;
   }
 
-  private async pause(): Promise<void> {
-    await immediate(); // connections of the same event-loop turn share the scan
-    for (;;) {
-      const leftMs = this.notBeforeMs - this.clock.monotonic();
-      if (leftMs <= 0 || this.open.size >= MANY) return;
-      await this.clock.sleep(Math.min(leftMs, CHECK_MS), NEVER_ABORTED);
+  /** It begins after the call. */
+  private nextScan(): Promise<void> {
+    if (this.next === undefined) {
+      this.next = this.last.then(() => this.scan());
+      this.last = this.next;
     }
+    return this.next;
   }
 
-  /** INVARIANT: the first use of the addresses of a socket, whose answer Node.js caches. */
-  private dropClosed(): void {
-    for (const lookup of this.open) {
-      if (!lookup.socket.destroyed && lookup.socket.remoteAddress !== undefined) continue;
-      this.settle(lookup, undefined);
-    }
-  }
-
-  private settle(lookup: Lookup, uid: number | undefined): void {
-    this.open.delete(lookup);
-    lookup.resolve(uid);
-  }
-
-  /** Only lookups that the first table lacks need the second. */
   private async scan(): Promise<void> {
-    const lookups = new Set(this.open);
-    for (const table of TABLES) {
-      const wanted = new Map<string, Lookup>();
-      for (const lookup of lookups) {
-        const ends = endsOf(lookup.socket);
-        const key = ends && rowKey(table, ...ends);
-        if (key !== undefined) wanted.set(key, lookup);
-      }
-      if (wanted.size === 0) continue;
-      try {
-        for await (const lines of this.read(table)) {
-          findRows(table, lines, wanted, (lookup, uid) => {
-            lookups.delete(lookup);
-            this.settle(lookup, uid);
-          });
-          if (lookups.size === 0) return;
-        }
-      } catch {
-        // There is no tcp6 without IPv6. A connection that is not found is not admitted.
-      }
-    }
-    for (const lookup of lookups) {
-      lookup.scans += 1;
-      if (lookup.scans >= SCANS) this.settle(lookup, undefined);
-    }
+    const { clock } = this;
+    await immediate(); // lookups of the same event-loop turn share the scan
+    const pauseMs = this.notBeforeMs - clock.monotonic();
+    if (pauseMs > 0) await clock.sleep(pauseMs, NEVER_ABORTED);
+    this.next = undefined;
+    const startedMs = clock.monotonic();
+    // There is no tcp6 without IPv6. A connection that is not found is not admitted.
+    const textOf = (table: TcpTable) => this.read(table).catch(() => '');
+    this.uids = uidsIn(`${await textOf('/proc/net/tcp')}${await textOf('/proc/net/tcp6')}`);
+    const nowMs = clock.monotonic();
+    this.notBeforeMs = nowMs + Math.min(LONGEST_PAUSE_MS, PAUSE_FACTOR * (nowMs - startedMs));
   }
 }
 

@@ -1,13 +1,5 @@
-import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import {
-  findRows,
-  readTable,
-  rowKey,
-  type TcpEndpoint,
-  type TcpTable,
-  wholeLines,
-} from '../../../src/registry/tcp-table.ts';
+import { readTable, rowKey, uidsIn } from '../../../src/registry/tcp-table.ts';
 
 const HEADER =
   '  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode                                                     ';
@@ -38,38 +30,22 @@ const TCP6 = `${HEADER}
    2: B80D0120000000000000000001000000:9C41 B80D0120000000000000000002000000:14C5 01 00000000:00000000 00:00000000 00000000   109        0 45680 1 ffff9d5e 20 4 30 10 -1
 `;
 
-/** The uids found for each of `peers`, in their order. */
-function find(table: TcpTable, text: string, peers: readonly TcpEndpoint[], to = own, order: 'LE' | 'BE' = 'LE') {
-  const wanted = new Map(peers.map((from, at) => [rowKey(table, from, to, order) ?? `none ${at}`, at]));
-  const uids: (number | undefined)[] = peers.map(() => undefined);
-  findRows(table, text, wanted, (at, uid) => {
-    uids[at] = uid;
-  });
-  return uids;
-}
+const find = (text: string, from = peer, to = own) => uidsIn(text).get(rowKey(from, to) ?? '');
 
-const in4 = (text: string, from = peer, to = own, order: 'LE' | 'BE' = 'LE') =>
-  find('/proc/net/tcp', text, [from], to, order)[0];
-const in6 = (text: string, from = peer, to = own, order: 'LE' | 'BE' = 'LE') =>
-  find('/proc/net/tcp6', text, [from], to, order)[0];
-
-describe('findRows', () => {
+describe('the sockets in a table', () => {
   it("finds the peer's own row, not ours with the ends exchanged", () => {
-    expect(in4(TCP)).toBe(1000);
-    expect(in4(TCP, own, peer)).toBe(0);
+    expect(find(TCP)).toBe(1000);
+    expect(find(TCP, own, peer)).toBe(0);
   });
 
-  it('finds several at once, and those whose row has a large number', () => {
-    expect(find('/proc/net/tcp', TCP, [at('127.0.0.1', 0x9c49), at('127.0.0.1', 1), peer])).toEqual([
-      1003,
-      undefined,
-      1000,
-    ]);
+  it('finds those whose row has a large number', () => {
+    expect(find(TCP, at('127.0.0.1', 0x9c49))).toBe(1003);
+    expect(find(TCP, at('127.0.0.1', 1))).toBeUndefined();
   });
 
   it('accepts a peer that has closed only its sending half', () => {
-    expect(in4(TCP, at('127.0.0.1', 0x9c45))).toBe(1001);
-    expect(in4(TCP, at('127.0.0.1', 0x9c46))).toBe(1002);
+    expect(find(TCP, at('127.0.0.1', 0x9c45))).toBe(1001);
+    expect(find(TCP, at('127.0.0.1', 0x9c46))).toBe(1002);
   });
 
   it.each([
@@ -79,63 +55,35 @@ describe('findRows', () => {
     ['FIN_WAIT2 without an inode, closed by its process', 0x9c47],
     ['SYN_SENT', 0x9c48],
   ])('ignores a row in %s', (_what, port) => {
-    expect(in4(TCP, at('127.0.0.1', port))).toBeUndefined();
+    expect(find(TCP, at('127.0.0.1', port))).toBeUndefined();
   });
 
   it('needs both ends to match', () => {
-    expect(in4(TCP, peer, at('127.0.0.1', 5318))).toBeUndefined();
-    expect(in4(TCP, peer, at('127.0.0.2', 5317))).toBeUndefined();
-    expect(in4(TCP, at('127.0.0.1', 40001))).toBeUndefined();
+    expect(find(TCP, peer, at('127.0.0.1', 5318))).toBeUndefined();
+    expect(find(TCP, peer, at('127.0.0.2', 5317))).toBeUndefined();
+    expect(find(TCP, at('127.0.0.1', 40001))).toBeUndefined();
   });
 
   it('reads IPv4 that is mapped into IPv6, on either side', () => {
     const mapped = [at('::ffff:127.0.0.1', 40000), at('::ffff:127.0.0.1', 5317)] as const;
-    expect(in6(TCP6)).toBe(107);
-    expect(in6(TCP6, ...mapped)).toBe(107);
-    expect(in4(TCP, ...mapped)).toBe(1000);
+    expect(find(TCP6)).toBe(107);
+    expect(find(TCP6, ...mapped)).toBe(107);
+    expect(find(TCP, ...mapped)).toBe(1000);
   });
 
   it('reads ::1, and no other IPv6 address as loopback', () => {
-    expect(in6(TCP6, at('::1', 0x9c41), at('::1', 0x14c5))).toBe(108);
-    expect(in4(TCP, at('::1', 0x9c40), at('::1', 0x14c5))).toBeUndefined();
-    expect(in6(TCP6, at('2001:db8::1', 0x9c41), at('2001:db8::2', 0x14c5))).toBeUndefined();
-  });
-
-  it('reads the addresses as a big-endian kernel writes them', () => {
-    const s390x = TCP.replaceAll('0100007F', '7F000001');
-    expect(in4(s390x, peer, own, 'BE')).toBe(1000);
-    expect(in4(s390x, peer, own, 'LE')).toBeUndefined();
-    const mapped = TCP6.replaceAll('0000000000000000FFFF00000100007F', '00000000000000000000FFFF7F000001');
-    expect(in6(mapped, peer, own, 'BE')).toBe(107);
+    expect(find(TCP6, at('::1', 0x9c41), at('::1', 0x14c5))).toBe(108);
+    expect(find(TCP, at('::1', 0x9c40), at('::1', 0x14c5))).toBeUndefined();
+    expect(find(TCP6, at('2001:db8::1', 0x9c41), at('2001:db8::2', 0x14c5))).toBeUndefined();
   });
 
   it('finds no row in text that is not a table', () => {
-    for (const table of ['', HEADER, 'x', `${HEADER}\n\n  0: zz yy`]) expect(in4(table)).toBeUndefined();
-  });
-});
-
-describe('wholeLines', () => {
-  it('joins a line that is cut at any place, and gives each once', () => {
-    const text = 'first line\nsecond\n\nthird\n';
-    fc.assert(
-      fc.property(fc.nat(text.length), fc.nat(text.length), (a, b) => {
-        const [from, to] = [Math.min(a, b), Math.max(a, b)];
-        const lines = [...wholeLines([text.slice(0, from), text.slice(from, to), text.slice(to)])];
-        expect(lines.join('')).toBe(text);
-        for (const some of lines) expect(some).toMatch(/^(.*\n)*$/);
-      }),
-    );
-  });
-
-  it('leaves out a last line that is not ended', () => {
-    expect([...wholeLines(['a\nb', 'c\nd'])]).toEqual(['a\n', 'bc\n']);
+    for (const table of ['', HEADER, 'x', `${HEADER}\n\n  0: zz yy`]) expect(find(table)).toBeUndefined();
   });
 });
 
 describe('readTable', () => {
   it('gives the table of this machine, with its heading', async () => {
-    let text = '';
-    for await (const lines of readTable('/proc/net/tcp')) text += lines;
-    expect(text).toMatch(/^ *sl +local_address/);
+    expect(await readTable('/proc/net/tcp')).toMatch(/^ *sl +local_address/);
   });
 });
