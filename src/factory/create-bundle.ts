@@ -11,13 +11,13 @@ import type { BundleId, Digest } from '../domain/model/digest.ts';
 import { isFaulty } from '../domain/model/medium.ts';
 import { formatReference } from '../domain/model/reference.ts';
 import { looksMistaken } from '../domain/model/version.ts';
-import { type ManifestImage, manifestWarnings } from '../domain/release/manifest-images.ts';
-import { manifestWarningText } from '../domain/report/texts/release-text.ts';
+import type { ManifestImage } from '../domain/release/manifest-images.ts';
 import { defined } from '../platform/defined.ts';
 import { readArchives, takeCarried } from './archive/read-archives.ts';
 import { checkOptions } from './check-options.ts';
 import { type CreateOptions, listenerOf, sizeRulesOf } from './create-options.ts';
 import { fetchImages } from './images/fetch-images.ts';
+import { manifestWarnings } from './images/manifest-warnings.ts';
 import { type Manifests, readManifests } from './images/manifests.ts';
 import { type LayoutRequest, type Plan, planImages } from './images/plan-images.ts';
 import { type BaseBundle, baseMembers, baseOf, baseWarnings, readBase } from './layers/base-bundle.ts';
@@ -91,7 +91,7 @@ async function buildTree(
   const base = baseOf(asked, plan);
   const verified = await verifiedBy(options, requests, plan, [...notes, ...plan.warnings]);
   const used = [...(options.used ?? []), ...manifests.images, ...ofRelease];
-  const unfit = manifestWarnings(used, plan.images).map(manifestWarningText);
+  const unfit = manifestWarnings(used, plan.images);
   const known = [
     ...versionWarnings(options, plan),
     ...ofFiles,

@@ -7,7 +7,6 @@ import {
 } from '../../bundle/documents/kubernetes-manifest.ts';
 import { fromRegistry, type ImageRequest } from '../../bundle/image-request.ts';
 import { formatReference, isCanonicalReference, parseReference, withRegistry } from '../../domain/model/reference.ts';
-import { looseImagesIn } from '../../domain/release/loose-images.ts';
 import {
   isImagePattern,
   isImagePlaceholder,
@@ -19,6 +18,7 @@ import {
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { decodeText, oneLine } from '../../platform/plain-text.ts';
 import { sourceError } from './layout-source.ts';
+import { looseImagesIn } from './loose-images.ts';
 import {
   kustomizedBy,
   kustomizeNotes,

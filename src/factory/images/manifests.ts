@@ -7,11 +7,11 @@ import {
   parseManifestDocuments,
   repeatedKeyNotes,
 } from '../../bundle/documents/kubernetes-manifest.ts';
-import { imagesInText } from '../../domain/release/loose-images.ts';
 import type { ManifestImage } from '../../domain/release/manifest-images.ts';
 import { AppError } from '../../platform/app-error.ts';
 import { decodeText } from '../../platform/plain-text.ts';
 import { sourceError } from './layout-source.ts';
+import { imagesInText } from './loose-images.ts';
 
 export interface Manifests {
   readonly images: readonly ManifestImage[];

@@ -5,7 +5,6 @@ import { bundleName, bundleTitle } from '../../model/bundle.ts';
 import type { Phase } from '../../model/condition.ts';
 import { shortDigest } from '../../model/digest.ts';
 import type { ContentFault, DamageOutcome } from '../../model/reason.ts';
-import type { ManifestProblem, ManifestWarning } from '../../release/manifest-images.ts';
 import type { ElsewhereUse } from '../../release/pulls.ts';
 import type { KeptWhy } from '../../release/retention.ts';
 import type { CheckCause, PullCheck, RunningCheck } from '../../state/checks.ts';
@@ -219,43 +218,6 @@ function elsewhereAdvice(uses: readonly ElsewhereUse[]): string {
   if (releases === '') return `Add ${lacking === 1 ? 'it' : 'them'} to a bundle under ${names}`;
   return `Activate ${releases}, and add ${lacking === 1 ? 'the other one' : 'the others'} to a bundle under ${names}`;
 }
-
-export function manifestWarningText({ problem, first, more }: ManifestWarning): string {
-  const others = more === 0 ? '' : ` and ${more} more`;
-  return oneLine(`${first.file}: ${first.usedBy}${others}: ${problemText(problem)}`);
-}
-
-function problemText(problem: ManifestProblem): string {
-  switch (problem.kind) {
-    case 'no-image':
-      return 'it names no image';
-    case 'always-pulled':
-      return ALWAYS[problem.since](problem.image);
-    case 'no-full-name':
-      return `image ${problem.image} is not in the bundle: it has no full name, as quay.io/…`;
-    case 'not-carried':
-      return `image ${problem.image} is not in the bundle`;
-    case 'other-digest':
-      return `image ${problem.image} is not in the bundle: it carries another digest of ${problem.repository}`;
-    case 'other-tag': {
-      const { image, tags } = problem;
-      const shown = `${tags.slice(0, 5).join(', ')}${tags.length > 5 ? ' …' : ''}`;
-      const known = tags.length === 0 ? 'images without a tag' : `the tags ${shown}`;
-      return `image ${image} is not in the bundle by that tag: the bundle has only ${known} of its repository`;
-    }
-    default:
-      return assertNever(problem);
-  }
-}
-
-const ALWAYS = {
-  policy: (image: string) => `imagePullPolicy of ${image} is Always: ${COSTS}; use IfNotPresent`,
-  'no-tag': (image: string) => `image ${image} has no tag, which means imagePullPolicy Always: ${COSTS}; use a version`,
-  latest: (image: string) =>
-    `image ${image} has the tag 'latest', which means imagePullPolicy Always: ${COSTS}; use a version`,
-} as const;
-
-const COSTS = 'the node asks the registry each time it starts';
 
 /** The table in docs/architecture.md is made from it. */
 export const PHASE_MEANINGS: Readonly<Record<Phase, string>> = {

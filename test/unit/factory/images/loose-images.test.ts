@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { imagesInText, looseImagesIn } from '../../../../../src/domain/release/loose-images.ts';
+import { imagesInText, looseImagesIn } from '../../../../src/factory/images/loose-images.ts';
 
 const metadata = { name: 'main', namespace: 'shop' };
 const digest = `sha256:${'5f'.repeat(32)}`;

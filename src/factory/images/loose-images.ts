@@ -1,4 +1,4 @@
-import { parseReference, withRegistry } from '../model/reference.ts';
+import { parseReference, withRegistry } from '../../domain/model/reference.ts';
 import {
   fieldBelow,
   isImagePattern,
@@ -7,7 +7,7 @@ import {
   ownerOf,
   type Place,
   placedPodImagesIn,
-} from './manifest-images.ts';
+} from '../../domain/release/manifest-images.ts';
 
 /** A text that looks like an image, where Kubernetes itself starts none. */
 interface LooseImage {

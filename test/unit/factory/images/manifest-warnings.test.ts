@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { digestFromHex } from '../../../../src/domain/model/digest.ts';
-import { manifestWarnings } from '../../../../src/domain/release/manifest-images.ts';
-import { manifestWarningText } from '../../../../src/domain/report/texts/release-text.ts';
+import { manifestWarnings } from '../../../../src/factory/images/manifest-warnings.ts';
 
 const digest = digestFromHex('5f'.repeat(32));
 const other = digestFromHex('a1'.repeat(32));
@@ -56,30 +55,20 @@ describe('manifestWarnings', () => {
     ['${REGISTRY}/x:1', undefined, ['it has no full name']],
     ['', undefined, ['it names no image']],
   ])('warns of %s with the policy %s', (image, policy, expected) => {
-    const warnings = manifestWarnings([used(image, policy)], images).map(manifestWarningText);
+    const warnings = manifestWarnings([used(image, policy)], images);
     expect(warnings).toEqual(expected.map((text) => expect.stringContaining(text)));
     for (const line of warnings) expect(line).toMatch(/^web\.yaml: Pod web, container app: /);
   });
 
-  it('names the cause as data', () => {
-    expect(manifestWarnings([used('quay.io/x/app:7')], images)).toEqual([
-      {
-        problem: { kind: 'other-tag', image: 'quay.io/x/app:7', tags: ['1', '2', '3', '4', '5', '6'] },
-        first: used('quay.io/x/app:7'),
-        more: 0,
-      },
-    ]);
-  });
-
   it('warns once about each item, with its first place', () => {
     const places = ['a', 'b', 'c'].map((name) => used('quay.io/x/other:1', undefined, `Pod ${name}`));
-    expect(manifestWarnings(places, images).map(manifestWarningText)).toEqual([
+    expect(manifestWarnings(places, images)).toEqual([
       'web.yaml: Pod a and 2 more: image quay.io/x/other:1 is not in the bundle',
     ]);
   });
 
   it('writes one line for any manifest', () => {
-    const [line] = manifestWarnings([used('a\nb', undefined, 'Pod \u001b[31mx')], images).map(manifestWarningText);
+    const [line] = manifestWarnings([used('a\nb', undefined, 'Pod \u001b[31mx')], images);
     expect(line).not.toMatch(/\p{Cc}/u);
   });
 });
