@@ -14,23 +14,11 @@ import { registerBundleVerify } from './commands/bundle/verify.ts';
 import { registerBundleWrite } from './commands/bundle/write.ts';
 import { registerCompletion } from './commands/completion.ts';
 import { registerExplain } from './commands/explain.ts';
-import {
-  registerFleetPause,
-  registerFleetRemove,
-  registerFleetResume,
-  registerFleetStatus,
-  registerFleetWait,
-} from './commands/fleet.ts';
+import { FLEET_REQUESTS, registerFleetRemove, registerFleetStatus, registerFleetWait } from './commands/fleet.ts';
 import { registerConfig, registerDoctor } from './commands/node/doctor.ts';
 import { registerHistory } from './commands/node/history.ts';
 import { registerReport } from './commands/node/report.ts';
-import {
-  registerActivate,
-  registerProve,
-  registerReject,
-  registerRequests,
-  registerUnpin,
-} from './commands/node/requests.ts';
+import { NODE_REQUESTS, registerRequests } from './commands/node/requests.ts';
 import { registerShow } from './commands/node/show.ts';
 import { registerList, registerStatus } from './commands/node/status.ts';
 import { registerTrust } from './commands/node/trust.ts';
@@ -196,15 +184,10 @@ export function buildProgram(
   const fleet = program.command('fleet').description('the nodes of the cluster');
   registerFleetStatus(fleet, context);
   registerFleetWait(fleet, context);
-  registerFleetPause(fleet, context);
-  registerFleetResume(fleet, context);
+  registerRequests(FLEET_REQUESTS, fleet, context);
   registerFleetRemove(fleet, context);
   program.commandsGroup('Change the node:');
-  registerActivate(program, context);
-  registerRequests(program, context);
-  registerProve(program, context);
-  registerReject(program, context);
-  registerUnpin(program, context);
+  registerRequests(NODE_REQUESTS, program, context);
   program.commandsGroup('Trust and settings:');
   registerTrust(program, context);
   registerConfig(program, context);

@@ -8,11 +8,11 @@ import { withEither } from '../../platform/async/abort.ts';
 import { defined } from '../../platform/defined.ts';
 import { cliError } from '../context/cli-error.ts';
 import type { CommandContext } from '../context/command-context.ts';
-import { withDaemon } from '../context/daemon-client.ts';
 import { releaseOf, timeoutOf } from '../context/option-values.ts';
 import { renderFleet, waitLine } from '../output/render/render-fleet.ts';
 import type { JsonFlag } from '../output/text.ts';
 import { jsonText, printMessage, wrapLines } from '../output/text.ts';
+import type { Request } from './node/requests.ts';
 
 export function registerFleetStatus(fleet: Command, context: CommandContext): void {
   fleet
@@ -28,49 +28,30 @@ export function registerFleetStatus(fleet: Command, context: CommandContext): vo
     });
 }
 
-interface PauseOptions {
-  readonly why: string;
-  readonly for?: string;
-  readonly json?: true;
-}
-
-export function registerFleetPause(fleet: Command, context: CommandContext): void {
-  fleet
-    .command('pause')
-    .description('begin no activation of a release on any node of the cluster')
-    .argument('<release>', 'NAME, or NAME@VERSION')
-    .requiredOption('--why <text>', 'why, in at most 100 characters; all nodes show it')
-    .option('--for <duration>', 'how long, as "2 h"; at most 7 days (default: 4 h)')
-    .option('--json', 'print as JSON')
-    .action((release: string, options: PauseOptions) =>
-      withDaemon(context, async (client) => {
-        const seconds = options.for === undefined ? 0 : Math.max(1, Math.ceil(timeoutOf(options.for, '--for') / 1_000));
-        const message = await client.pauseRollOut({ release, why: options.why, seconds }, context.signal);
-        printMessage(message, options, context);
-      }),
-    );
-}
-
-interface ResumeOptions extends JsonFlag {
-  readonly all?: true;
-}
-
-export function registerFleetResume(fleet: Command, context: CommandContext): void {
-  fleet
-    .command('resume')
-    .description('lift a pause on all nodes, on the node that said it or on one of the control plane')
-    .argument('[id]', "the id of the pause, from 'stickpin fleet status' on any node")
-    .option('--all', 'lift all pauses that may be lifted on this node')
-    .option('--json', 'print as JSON')
-    .action((id: string | undefined, options: ResumeOptions, command: Command) => {
-      if ((id === undefined) === (options.all === undefined)) {
-        command.error("error: name one pause by its id, or all of them with '--all'", { exitCode: 2 });
-      }
-      return withDaemon(context, async (client) => {
-        printMessage(await client.resumeRollOut({ id: id ?? 'all' }, context.signal), options, context);
-      });
-    });
-}
+export const FLEET_REQUESTS: readonly Request[] = [
+  {
+    name: 'pause',
+    description: 'begin no activation of a release on any node of the cluster',
+    argument: ['<release>', 'NAME, or NAME@VERSION'],
+    options: [
+      ['--why <text>', 'why, in at most 100 characters; all nodes show it', 'required'],
+      ['--for <duration>', 'how long, as "2 h"; at most 7 days (default: 4 h)'],
+    ],
+    send: ({ client, argument: release, flags: { why = '', for: time }, signal }) => {
+      const seconds = time === undefined ? 0 : Math.max(1, Math.ceil(timeoutOf(time, '--for') / 1_000));
+      return client.pauseRollOut({ release, why, seconds }, signal);
+    },
+  },
+  {
+    name: 'resume',
+    description: 'lift a pause on all nodes, on the node that said it or on one of the control plane',
+    argument: ['[id]', "the id of the pause, from 'stickpin fleet status' on any node"],
+    options: [['--all', 'lift all pauses that may be lifted on this node']],
+    faultOf: (id, { all }) =>
+      (id === '') === (all === undefined) && "name one pause by its id, or all of them with '--all'",
+    send: ({ client, argument: id, signal }) => client.resumeRollOut({ id: id || 'all' }, signal),
+  },
+];
 
 export function registerFleetRemove(fleet: Command, context: CommandContext): void {
   fleet

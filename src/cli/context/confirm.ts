@@ -31,15 +31,12 @@ export async function confirmFirst(
   cause?: AppError,
 ): Promise<void> {
   if (confirm === undefined) {
-    throw declined(`${cause?.message ?? consequence}; nothing was changed. Give --force to do it anyway`, cause);
+    const message = `${cause?.message ?? consequence}; nothing was changed. Give --force to do it anyway`;
+    throw cliError('cli/declined', message, cause);
   }
   const against = cause === undefined ? '' : ` But ${cause.message}.`;
   if (await confirm(`${consequence}.${against} ${question}`, signal)) return;
-  throw declined(`nothing was changed: ${unchanged}`, cause);
-}
-
-function declined(message: string, cause: unknown): AppError {
-  return cliError('cli/declined', message, cause);
+  throw cliError('cli/declined', `nothing was changed: ${unchanged}`, cause);
 }
 
 /**
@@ -48,18 +45,18 @@ function declined(message: string, cause: unknown): AppError {
  * @param question `code`: of the error that a confirmation overrides
  * @throws as {@link confirmFirst}; otherwise errors of `go`
  */
-export async function confirmOrDecline(
-  go: (isForced: boolean) => Promise<void>,
+export async function confirmOrDecline<T>(
+  go: (isForced: boolean) => Promise<T>,
   isForced: boolean,
   asked: Asked,
   question: Question & { readonly code: string },
-): Promise<void> {
+): Promise<T> {
   try {
-    await go(isForced);
+    return await go(isForced);
   } catch (error) {
     if (!(error instanceof AppError) || error.code !== question.code) throw error;
     await confirmFirst(asked, question, error);
-    await go(true);
+    return go(true);
   }
 }
 

@@ -9,13 +9,8 @@ import { withDaemon } from '../../context/daemon-client.ts';
 import { allKeys, trustLines } from '../../output/render/render-show.ts';
 import { formatTable } from '../../output/table.ts';
 import type { JsonFlag } from '../../output/text.ts';
-import { jsonText, type Layout, printMessage } from '../../output/text.ts';
-
-interface ChangeFlags {
-  readonly force?: true;
-  readonly yes?: true;
-  readonly json?: true;
-}
+import { jsonText, type Layout } from '../../output/text.ts';
+import { type Request, registerRequests } from './requests.ts';
 
 /** The fewest digits that name a key. */
 const MIN_DIGITS = 12;
@@ -92,28 +87,27 @@ export function registerTrust(program: Command, context: CommandContext): void {
         context.stdout(options.json ? jsonText(report) : asText(report, context));
       }),
     );
-  for (const [name, change] of Object.entries(CHANGES)) registerChange(trust, name, change, context);
+  registerRequests(Object.entries(CHANGES).map(requestFor), trust, context);
 }
 
-function registerChange(trust: Command, name: string, change: Change, context: CommandContext): void {
-  trust
-    .command(name)
-    .description(change.about)
-    .argument(...change.argument)
-    .option('--force', `${name} it without a question`)
-    .option('-y, --yes', 'the same as --force')
-    .option('--json', 'print as JSON')
-    .action((subject: string, flags: ChangeFlags) =>
-      withDaemon(context, async (client) => {
-        if (flags.force !== true && flags.yes !== true) {
-          const { trust: report } = await client.report(context.signal);
-          const consequence = `If you ${name} ${change.title(subject, report)}, ${change.consequence}${lastKeyWarning(change.lost?.(subject, report) ?? [], report)}`;
-          await confirmFirst(context, { ...change, consequence: oneLine(consequence) });
-        }
-        const message = await change.apply(client, subject, context.signal);
-        printMessage(message, flags, context);
-      }),
-    );
+function requestFor([name, change]: readonly [string, Change]): Request {
+  return {
+    name,
+    description: change.about,
+    argument: change.argument,
+    options: [
+      ['--force', `${name} it without a question`],
+      ['-y, --yes', 'the same as --force'],
+    ],
+    send: async ({ client, argument: subject, flags: { force, yes }, context, signal }) => {
+      if (force !== true && yes !== true) {
+        const { trust: report } = await client.report(signal);
+        const consequence = `If you ${name} ${change.title(subject, report)}, ${change.consequence}${lastKeyWarning(change.lost?.(subject, report) ?? [], report)}`;
+        await confirmFirst(context, { ...change, consequence: oneLine(consequence) });
+      }
+      return change.apply(client, subject, signal);
+    },
+  };
 }
 
 function namedKeys(named: string, trust: TrustReport): TrustReport['keys'] {
