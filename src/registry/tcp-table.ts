@@ -15,7 +15,9 @@ export const OPEN_STATES: ReadonlySet<number> = new Set([1, 4, 5]);
 /** Local end, remote end, state, uid and inode of a row. */
 const ROW = /: ([0-9A-F]+:[0-9A-F]{4} [0-9A-F]+:[0-9A-F]{4}) ([0-9A-F]{2}) \S+ \S+ \S+ +(\d+) +\d+ (\d+) /g;
 
-/** An IPv4-mapped prefix, and ::1. Each four bytes are a number in the byte order of the machine. */
+/**
+ * An IPv4-mapped prefix, and ::1. Each four bytes are a number in the byte order of the machine.
+ */
 const MAPPED = '0000000000000000FFFF0000';
 const LOOPBACK = '00000000000000000000000001000000';
 

@@ -4,9 +4,8 @@ import { AppError } from '../platform/app-error.ts';
 import type { Clock } from '../platform/clock.ts';
 import { defined } from '../platform/defined.ts';
 import { Observable } from '../platform/subscription.ts';
-import { CriClient } from './cri/cri-client.ts';
-import { EngineClient } from './docker/engine-client.ts';
 import type { RuntimeAdapter } from './runtime-adapter.ts';
+import { KINDS, type ProbeClient, plainCandidate, type RuntimeCandidate } from './runtimes.ts';
 
 /** Meanwhile a runtime without an answer may be restarted, updated or repaired. */
 const KEPT_MS = 10 * 60_000;
@@ -116,57 +115,10 @@ async function* noBytes(): AsyncGenerator<Buffer> {}
 const NONE_FOUND =
   'none of CRI-O, containerd, Docker and Podman was found at its usual socket (runtime.socket can name another)';
 
-/** With its paths. */
-export interface RuntimeCandidate {
-  readonly kind: 'crio' | 'containerd' | 'docker' | 'podman';
-  /** Name for display: `k3s`. */
-  readonly title: string;
-  readonly socketPath: string;
-  /** One of them runs it. */
-  readonly unitNames: readonly string[];
-  /** If this distribution has its own. */
-  readonly certsDirectory?: string;
-  /** Exists when the runtime is installed. */
-  readonly trace: string;
-  /** It is found only there. Default: everywhere. */
-  readonly on?: 'docker-node' | 'other-node' | 'no-kubelet';
-}
-
 /** `answers`: at detection. */
 export interface DetectedRuntime extends RuntimeCandidate {
   readonly answers: boolean;
 }
-
-const PLAIN_CANDIDATES = {
-  'cri-o': {
-    kind: 'crio',
-    title: 'CRI-O',
-    socketPath: '/var/run/crio/crio.sock',
-    unitNames: ['crio.service'],
-    trace: '/etc/crio',
-  },
-  containerd: {
-    kind: 'containerd',
-    title: 'containerd',
-    socketPath: '/run/containerd/containerd.sock',
-    unitNames: ['containerd.service'],
-    trace: '/etc/containerd',
-  },
-  docker: {
-    kind: 'docker',
-    title: 'Docker',
-    socketPath: '/run/docker.sock',
-    unitNames: ['docker.service', 'docker.socket'],
-    trace: '/var/lib/docker',
-  },
-  podman: {
-    kind: 'podman',
-    title: 'Podman',
-    socketPath: '/run/podman/podman.sock',
-    unitNames: ['podman.service', 'podman.socket'],
-    trace: '/run/podman/podman.sock',
-  },
-} as const satisfies Readonly<Record<string, RuntimeCandidate>>;
 
 /**
  * Distributions first: such a node may also have containerd for Docker. A kubelet uses Docker by
@@ -174,7 +126,7 @@ const PLAIN_CANDIDATES = {
  * missed because Docker answered earlier.
  */
 const RUNTIME_CANDIDATES: readonly RuntimeCandidate[] = [
-  PLAIN_CANDIDATES['cri-o'],
+  plainCandidate('cri-o'),
   {
     kind: 'containerd',
     title: 'k3s',
@@ -199,9 +151,9 @@ const RUNTIME_CANDIDATES: readonly RuntimeCandidate[] = [
     certsDirectory: '/var/snap/microk8s/current/args/certs.d',
     trace: '/var/snap/microk8s',
   },
-  { ...PLAIN_CANDIDATES.docker, on: 'docker-node' },
-  { ...PLAIN_CANDIDATES.containerd, on: 'other-node' },
-  { ...PLAIN_CANDIDATES.podman, on: 'no-kubelet' },
+  { ...plainCandidate('docker'), on: 'docker-node' },
+  { ...plainCandidate('containerd'), on: 'other-node' },
+  { ...plainCandidate('podman'), on: 'no-kubelet' },
 ];
 
 const KUBELET = '/var/lib/kubelet';
@@ -250,7 +202,7 @@ export async function detectRuntime(
 async function nodeOf({ exists }: Pick<Probes, 'exists'>) {
   const hasKubelet = await exists(KUBELET);
   const mayUseDocker = !hasKubelet || (await exists(CRI_DOCKERD));
-  return { hasKubelet, mayUseDocker, usesDocker: mayUseDocker && (await exists(PLAIN_CANDIDATES.docker.socketPath)) };
+  return { hasKubelet, mayUseDocker, usesDocker: mayUseDocker && (await exists(KINDS.docker.socketPath)) };
 }
 
 function isPossible({ hasKubelet, mayUseDocker, usesDocker }: Awaited<ReturnType<typeof nodeOf>>) {
@@ -286,28 +238,13 @@ const machineProbes: Probes = {
     withClient({ kind: 'containerd', socketPath }, signal, (client) => client.imageFilesystemPath(signal)),
 };
 
-interface ListsImages {
-  /** As the runtime describes them. */
-  listImages(signal: AbortSignal): Promise<readonly object[]>;
-}
-
-/** What CRI and Docker's API have in common. Nothing is connected before the first call. */
-export function createProbeClient(
-  { kind, socketPath }: Pick<RuntimeCandidate, 'kind' | 'socketPath'>,
-  timeoutMs?: number,
-): Pick<CriClient, 'version' | 'status' | 'imageFilesystemPath' | 'close'> & ListsImages {
-  return kind === 'docker' || kind === 'podman'
-    ? new EngineClient(socketPath, timeoutMs)
-    : new CriClient(defined({ socketPath, timeoutMs }));
-}
-
 /** Undefined when it does not answer. */
 async function withClient<T>(
-  candidate: Pick<RuntimeCandidate, 'kind' | 'socketPath'>,
+  { kind, socketPath }: Pick<RuntimeCandidate, 'kind' | 'socketPath'>,
   signal: AbortSignal,
-  call: (client: ReturnType<typeof createProbeClient>) => Promise<T>,
+  call: (client: ProbeClient) => Promise<T>,
 ): Promise<T | undefined> {
-  const client = createProbeClient(candidate, PROBE_TIMEOUT_MS);
+  const client = KINDS[kind].probe(socketPath, PROBE_TIMEOUT_MS);
   try {
     return await call(client);
   } catch {
@@ -323,7 +260,7 @@ export function configuredRuntime(
   { kind, socket, certs_dir: certsDirectory }: Settings['runtime'],
   found: RuntimeCandidate | undefined,
 ): RuntimeCandidate | undefined {
-  const chosen = kind === 'auto' || kind === 'embedded' ? found : PLAIN_CANDIDATES[kind];
+  const chosen = kind === 'auto' || kind === 'embedded' ? found : plainCandidate(kind);
   if (chosen === undefined) return undefined;
   return { ...chosen, ...defined({ socketPath: socket, certsDirectory }) };
 }

@@ -7,12 +7,8 @@ import { loadSettings, NODE_SOURCES } from '../../config/load-settings.ts';
 import { defaultSettings } from '../../domain/settings/settings.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import { withDeadline } from '../../platform/async/abort.ts';
-import {
-  configuredRuntime,
-  createProbeClient,
-  detectRuntime,
-  type RuntimeCandidate,
-} from '../../runtime/detected-runtime.ts';
+import { configuredRuntime, detectRuntime } from '../../runtime/detected-runtime.ts';
+import { KINDS, type RuntimeCandidate } from '../../runtime/runtimes.ts';
 
 const run = promisify(execFile);
 const MAX_OUTPUT_BYTES = 32 * 1024 ** 2;
@@ -126,7 +122,7 @@ export async function imagesText(
   { kind, socketPath }: Pick<RuntimeCandidate, 'kind' | 'socketPath'>,
   signal: AbortSignal,
 ): Promise<string> {
-  const client = createProbeClient({ kind, socketPath });
+  const client = KINDS[kind].probe(socketPath);
   try {
     const [version, images] = [await client.version(signal), await client.listImages(signal)];
     return `${version} on ${socketPath}\n${JSON.stringify(images, null, 1)}\n`;

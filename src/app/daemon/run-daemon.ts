@@ -11,7 +11,7 @@ import { messageIds } from '../../platform/message-ids.ts';
 import type { FleetPort } from '../../ports/fleet.ts';
 import type { DiskSync, HookRunner, NodePort, ServiceNotifier, StaticPodsPort } from '../../ports/node.ts';
 import type { RuntimeAdapter } from '../../runtime/runtime-adapter.ts';
-import type { RuntimeChoice } from './runtime.ts';
+import type { RuntimeChoice } from '../../runtime/runtimes.ts';
 
 interface RunningParts {
   readonly engine: Engine;

@@ -33,12 +33,8 @@ import { filesystemAt } from '../../runtime/cri/observe.ts';
 import { callAgain } from '../../runtime/cri/runtime-error.ts';
 import { crioPathsOf } from '../../runtime/crio/crio-config.ts';
 import { createCrioFiles } from '../../runtime/crio/crio-files.ts';
-import {
-  configuredRuntime,
-  createProbeClient,
-  detectRuntime,
-  type RuntimeCandidate,
-} from '../../runtime/detected-runtime.ts';
+import { configuredRuntime, detectRuntime } from '../../runtime/detected-runtime.ts';
+import { KINDS, type RuntimeCandidate } from '../../runtime/runtimes.ts';
 import { withDatabaseCopy } from '../../store/database/database-copy.ts';
 import type { KeptRecords } from '../../store/database/read-copy.ts';
 import { watchFleetAt } from '../fleet/watch-fleet.ts';
@@ -198,11 +194,11 @@ export function createExaminedRuntime({
   socketPath,
   certsDirectory,
 }: Pick<RuntimeCandidate, 'kind' | 'title' | 'socketPath' | 'certsDirectory'>): ExaminedRuntime {
-  const client = createProbeClient({ kind, socketPath });
+  const client = KINDS[kind].probe(socketPath);
   return {
     title,
     socketPath,
-    losesPins: kind === 'docker' || kind === 'podman',
+    losesPins: KINDS[kind].losesPins,
     status: (signal) => callAgain((inner) => client.status(inner), systemClock, signal),
     version: (signal) => callAgain((inner) => client.version(inner), systemClock, signal),
     mirrors: async (signal) => {

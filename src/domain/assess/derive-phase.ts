@@ -4,6 +4,7 @@ import { artifactLayers } from '../model/bundle.ts';
 import type { PhaseOf } from '../model/condition.ts';
 import { awayCode, type RuntimeObservation } from '../model/image.ts';
 import type { Fault, RuntimeReason } from '../model/reason.ts';
+import { RUNTIME_NAMES, RUNTIMES } from '../model/runtimes.ts';
 import {
   type BundleFacts,
   baseHold,
@@ -106,24 +107,14 @@ export type RuntimeSupport =
   | { readonly kind: 'unreadable'; readonly runtime: string; readonly needed: string }
   | { readonly kind: 'unsupported'; readonly reason: VersionReason };
 
-/**
- * By the name in `Version`: the oldest that report pins over CRI, or that have version 1.41 of
- * Docker's API.
- */
-const LEAST = new Map([
-  ['cri-o', { title: 'CRI-O', major: 1, minor: 28 }],
-  ['containerd', { title: 'containerd', major: 1, minor: 7 }],
-  ['docker', { title: 'Docker', major: 20, minor: 10 }],
-  ['podman', { title: 'Podman', major: 4, minor: 0 }],
-]);
-
 /** `name`: CRI's `Version`, as `containerd 1.6.20~ds1` or `containerd v1.7.11-k3s2`. */
 export function runtimeSupport(name: string): RuntimeSupport {
   const [runtime = '', version = ''] = name.trim().split(/\s+/);
-  const least = LEAST.get(runtime.toLowerCase());
-  if (least === undefined) return { kind: 'untried', runtime: name };
+  const known = RUNTIME_NAMES.find((one) => one === runtime.toLowerCase());
+  if (known === undefined) return { kind: 'untried', runtime: name };
   const [, major, minor] = /^v?(\d{1,6})\.(\d{1,6})(?!\d)/.exec(version) ?? [];
-  const needed = `${least.title} ${least.major}.${least.minor}`;
+  const { title, least } = RUNTIMES[known];
+  const needed = `${title} ${least.major}.${least.minor}`;
   if (major === undefined || minor === undefined) return { kind: 'unreadable', runtime: name, needed };
   const isOld = Number(major) < least.major || (Number(major) === least.major && Number(minor) < least.minor);
   if (!isOld) return { kind: 'supported' };

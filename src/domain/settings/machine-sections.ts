@@ -1,3 +1,4 @@
+import { RUNTIME_NAMES } from '../model/runtimes.ts';
 import { loopbackAddress } from './addresses.ts';
 import { runtimeUnit } from './hook-units.ts';
 import type { Section } from './sections.ts';
@@ -109,7 +110,7 @@ export const runtimeSection = {
   about: 'The container runtime.',
   settings: {
     kind: {
-      type: oneOf(['auto', 'cri-o', 'containerd', 'docker', 'podman', 'embedded']),
+      type: oneOf(['auto', ...RUNTIME_NAMES, 'embedded']),
       default: 'auto',
       about:
         'The container runtime that pulls the images. `auto` finds CRI-O or containerd; if both answer, it takes the one that is in use already, else CRI-O. Docker comes before a plain containerd where cri-dockerd runs or there is no kubelet, and Podman last where there is none; otherwise these two must be named here. `embedded` keeps the images in a folder and runs nothing.',

@@ -14,7 +14,7 @@ describe.runIf(have('root'))('the check of the runtime', () => {
   const findings = async (version: string) => {
     double = await startCrioDouble({ flags: [`--version=${version}`] });
     const { socketPath } = double;
-    const findRuntime = async () => createExaminedRuntime({ kind: 'crio', title: 'CRI-O', socketPath });
+    const findRuntime = async () => createExaminedRuntime({ kind: 'cri-o', title: 'CRI-O', socketPath });
     const found = await findingsOf(checkRuntime, { findRuntime, settings: { preload: { min_free_percent: 0 } } });
     return found.flatMap(({ subject, verdict, message }) => (subject === 'runtime' ? [`${verdict}: ${message}`] : []));
   };

@@ -88,7 +88,7 @@ describe('what doctor finds wrong', () => {
   });
 
   it('has a remedy for a runtime that is not found, does not answer or can not be looked for', async () => {
-    const candidate = { kind: 'crio', title: 'CRI-O', socketPath: at('crio.sock') } as const;
+    const candidate = { kind: 'cri-o', title: 'CRI-O', socketPath: at('crio.sock') } as const;
     for (const findRuntime of [
       async () => undefined,
       async () => createExaminedRuntime(candidate),

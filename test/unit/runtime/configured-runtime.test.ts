@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { defaultSettings } from '../../../src/domain/settings/settings.ts';
-import { configuredRuntime, type RuntimeCandidate } from '../../../src/runtime/detected-runtime.ts';
+import { configuredRuntime } from '../../../src/runtime/detected-runtime.ts';
+import type { RuntimeCandidate } from '../../../src/runtime/runtimes.ts';
 
 const K3S: RuntimeCandidate = {
   kind: 'containerd',
@@ -28,7 +29,7 @@ describe('the runtime of the settings', () => {
   });
 
   it('is of the kind that is set, whatever was found', () => {
-    expect(configured({ kind: 'cri-o' }, K3S)).toMatchObject({ kind: 'crio', socketPath: '/var/run/crio/crio.sock' });
+    expect(configured({ kind: 'cri-o' }, K3S)).toMatchObject({ kind: 'cri-o', socketPath: '/var/run/crio/crio.sock' });
     const plain = configured({ kind: 'containerd' }, K3S);
     expect(plain).toMatchObject({ title: 'containerd', socketPath: '/run/containerd/containerd.sock' });
     expect(plain).not.toHaveProperty('certsDirectory');

@@ -1,11 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { RuntimeObservation } from '../../../src/domain/model/image.ts';
-import {
-  createDetectedRuntime,
-  type DetectedRuntime,
-  type RuntimeCandidate,
-} from '../../../src/runtime/detected-runtime.ts';
+import { createDetectedRuntime, type DetectedRuntime } from '../../../src/runtime/detected-runtime.ts';
 import type { RuntimeAdapter } from '../../../src/runtime/runtime-adapter.ts';
+import type { RuntimeCandidate } from '../../../src/runtime/runtimes.ts';
 
 const signal = new AbortController().signal;
 const MINUTE = 60_000;
