@@ -14,7 +14,11 @@ export const HOOK_NAMES = [...RELEASE_HOOKS, ...NODE_HOOKS] as const;
  * Units that come with stickpin and change the host or the cluster. A hook starts one only for the
  * streams and keys that the settings name for it (`streams.NAME.units`, `streams.NAME.unit_keys`).
  */
-export const SHIPPED_UNITS = ['stickpin-openshift-upgrade.service', 'stickpin-host-switch.service'] as const;
+export const SHIPPED_UNITS = [
+  'stickpin-openshift-upgrade.service',
+  'stickpin-microshift-manifests.service',
+  'stickpin-host-switch.service',
+] as const;
 
 export type ReleaseHook = (typeof RELEASE_HOOKS)[number];
 export type NodeHook = (typeof NODE_HOOKS)[number];

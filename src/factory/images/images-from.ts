@@ -1,4 +1,5 @@
 import { stat } from 'node:fs/promises';
+import { dirname, resolve } from 'node:path';
 import { bundleError } from '../../bundle/bundle-error.ts';
 import {
   chartAdvice,
@@ -29,6 +30,7 @@ import {
   readManifestText,
 } from './manifests.ts';
 import type { NamePattern } from './name-pattern.ts';
+import { imagesOfList, isOtherList, isQuadlet, QUADLET, quadletImages, servicesWithoutImage } from './unit-images.ts';
 
 interface Untaken {
   readonly origin: string;
@@ -78,9 +80,10 @@ export async function readImagesFrom(
 ): Promise<ImagesFrom> {
   const { files, kustomized } = source === '-' ? { files: [STDIN], kustomized: [] } : await filesOf(source, signal);
   const kustomize = kustomizeNotes(kustomized);
-  const read = async (file: string) => {
+  const read = async (file: string): Promise<ImagesFrom> => {
     const text = await (source === '-' ? readAll(stdin(), signal) : readManifestText(file, signal));
     const isKustomized = kustomized.some((folder) => file.startsWith(`${folder}/`));
+    if (isQuadlet(file)) return readQuadlet(text, file, { shortNames, except }, read);
     return imagesOf(text, file, { shortNames, except, isInFolder: file !== source && source !== '-', isKustomized });
   };
   try {
@@ -144,16 +147,66 @@ function imagesOf(
 ): ImagesFrom {
   const { documents: all, notes } = parseManifest(text, file, isInFolder);
   const documents = all.filter(({ value }) => value !== null && value !== undefined);
-  const isExcepted = (image: string) => {
-    const names = [image, comparable(shortNames === undefined ? image : withRegistry(image, shortNames))];
-    return except.some((pattern) => names.some((name) => pattern.fits(name)));
-  };
   const found = documents.flatMap((document) =>
-    placedPodImagesIn(document.value).map((image) => ({ image, origin: originOf(file, document, image) })),
+    [...placedPodImagesIn(document.value), ...imagesOfList(document.value)].map((image) => ({
+      image,
+      origin: originOf(file, document, image),
+    })),
   );
-  const wanted = found.filter(({ image: { image } }) => image === '' || !isExcepted(image));
-  const isPlaceholder = ({ image: { image } }: (typeof found)[number]) =>
-    isImagePattern(image) || isImagePlaceholder(image);
+  const taken = take(found, file, { shortNames, except });
+  return {
+    ...taken,
+    untaken: documents.flatMap((document) =>
+      looseImagesIn(document.value, documentsIn)
+        .filter(({ image }) => !isExcepted(image, { shortNames, except }))
+        .map((loose) => ({ image: loose.image, origin: originOf(file, document, loose) })),
+    ),
+    notes: [
+      ...notes,
+      ...taken.notes,
+      ...documents.flatMap(({ value }) => servicesWithoutImage(value).map((name) => withoutImageNote(file, name))),
+      ...documents.flatMap((document) =>
+        isKustomized || isKnownObject(document.value) ? [] : [foreignNote(file, document)],
+      ),
+    ],
+  };
+}
+
+type Names = Required<Pick<FromRequest, 'shortNames' | 'except'>>;
+
+function isExcepted(image: string, { shortNames, except }: Names): boolean {
+  const names = [image, comparable(shortNames === undefined ? image : withRegistry(image, shortNames))];
+  return except.some((pattern) => names.some((name) => pattern.fits(name)));
+}
+
+/** A Kubernetes manifest that a unit names is beside it. */
+async function readQuadlet(
+  text: string,
+  file: string,
+  names: Names,
+  read: (file: string) => Promise<ImagesFrom>,
+): Promise<ImagesFrom> {
+  const { images, manifests, others } = quadletImages(text);
+  const own = take(
+    images.map((image) => ({ image, origin: `${file}: ${image.field}` })),
+    file,
+    names,
+  );
+  const notes = others.map((unit) => `${file}: its image is that of the unit ${unit}, which has to be given too`);
+  const found: ImagesFrom[] = [{ ...own, notes: [...own.notes, ...notes] }];
+  for (const path of manifests) found.push(await read(resolve(dirname(file), path)));
+  return merged(found);
+}
+
+interface FoundImage {
+  readonly image: PlacedPodImage;
+  readonly origin: string;
+}
+
+/** Without placeholders, and images that are excepted. */
+function take(found: readonly FoundImage[], file: string, { shortNames, except }: Names): ImagesFrom {
+  const wanted = found.filter(({ image: { image } }) => image === '' || !isExcepted(image, { shortNames, except }));
+  const isPlaceholder = ({ image: { image } }: FoundImage) => isImagePattern(image) || isImagePlaceholder(image);
   const placeholders = wanted.filter(isPlaceholder);
   const placed = wanted
     .filter((one) => !isPlaceholder(one))
@@ -165,20 +218,16 @@ function imagesOf(
   return {
     requests: requestsOf(placed.filter(({ image: { image } }) => image !== '')),
     used: placed.map(({ image: { owner: _, field: __, ...image } }) => ({ ...image, file })),
-    untaken: documents.flatMap((document) =>
-      looseImagesIn(document.value, documentsIn)
-        .filter(({ image }) => !isExcepted(image))
-        .map((loose) => ({ image: loose.image, origin: originOf(file, document, loose) })),
-    ),
-    notes: [
-      ...notes,
-      ...placeholders.map(({ image: { image }, origin }) => placeholderNote(image, origin)),
-      ...documents.flatMap((document) =>
-        isKustomized || isKnownObject(document.value) ? [] : [foreignNote(file, document)],
-      ),
-    ],
+    untaken: [],
+    notes: placeholders.map(({ image: { image }, origin }) => placeholderNote(image, origin)),
     leftOut: found.length - placed.length,
   };
+}
+
+function withoutImageNote(file: string, service: string): string {
+  return oneLine(
+    `${file}: service ${service} names no image, so none was taken: give the image that it is built as with --image`,
+  );
 }
 
 function placeholderNote(image: string, origin: string): string {
@@ -211,10 +260,14 @@ function originOf(file: string, { number }: ManifestDocument, of: { readonly own
   return `${file}: document ${number}, ${of.owner === '' ? '' : `${of.owner}, `}${of.field}`;
 }
 
-/** Of Kubernetes, or of a catalog of operators. */
+/** Of Kubernetes, of a catalog of operators, or of another list of images. */
 function isKnownObject(value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return false;
-  return ('kind' in value && typeof value.kind === 'string') || ('schema' in value && isOfCatalog(value.schema));
+  return (
+    isOtherList(value) ||
+    ('kind' in value && typeof value.kind === 'string') ||
+    ('schema' in value && isOfCatalog(value.schema))
+  );
 }
 
 /** None in a text that is not YAML. */
@@ -235,7 +288,9 @@ async function filesOf(source: string, signal: AbortSignal): Promise<ManifestFil
   const found = await stat(source).catch((cause: unknown) => {
     throw sourceError(source, cause);
   });
-  return found.isDirectory() ? manifestFiles(source, signal) : { files: [source], kustomized: kustomizedBy([source]) };
+  return found.isDirectory()
+    ? manifestFiles(source, signal, QUADLET)
+    : { files: [source], kustomized: kustomizedBy([source]) };
 }
 
 async function readAll(stream: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<string> {

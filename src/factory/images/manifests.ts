@@ -72,10 +72,15 @@ export interface ManifestFiles {
   readonly kustomized: readonly string[];
 }
 
-/** @throws AppError `bundle/source` (`reject`) when there is none, or too many */
-export async function manifestFiles(directory: string, signal: AbortSignal): Promise<ManifestFiles> {
-  const found = await filesBelow(directory, signal);
-  const files = found.filter((file) => MANIFEST.test(file));
+const NONE = /$^/;
+
+/**
+ * @param others names of more files
+ * @throws AppError `bundle/source` (`reject`) when there is none, or too many
+ */
+export async function manifestFiles(directory: string, signal: AbortSignal, others = NONE): Promise<ManifestFiles> {
+  const found = await filesBelow(directory, others, signal);
+  const files = found.filter((file) => MANIFEST.test(file) || others.test(file));
   if (files.length > 0) return { files, kustomized: kustomizedBy(found) };
   throw bundleError('bundle/source', `there is no *.yaml, *.yml or *.json in ${directory}`);
 }
@@ -93,7 +98,7 @@ export function kustomizeNotes([first, ...more]: readonly string[]): string[] {
   ];
 }
 
-async function filesBelow(directory: string, signal: AbortSignal): Promise<string[]> {
+async function filesBelow(directory: string, others: RegExp, signal: AbortSignal): Promise<string[]> {
   signal.throwIfAborted();
   const entries = await readdir(directory, { withFileTypes: true }).catch((cause: unknown) => {
     throw sourceError(directory, cause);
@@ -102,9 +107,9 @@ async function filesBelow(directory: string, signal: AbortSignal): Promise<strin
   for (const entry of entries.sort((a, b) => (a.name < b.name ? -1 : 1))) {
     const path = join(directory, entry.name);
     if (entry.name.startsWith('.')) continue;
-    if (entry.isDirectory()) files.push(...(await filesBelow(path, signal)));
+    if (entry.isDirectory()) files.push(...(await filesBelow(path, others, signal)));
     else if (
-      (MANIFEST.test(entry.name) || KUSTOMIZATION.test(entry.name)) &&
+      (MANIFEST.test(entry.name) || KUSTOMIZATION.test(entry.name) || others.test(entry.name)) &&
       (entry.isFile() || entry.isSymbolicLink())
     )
       files.push(path);

@@ -60,6 +60,7 @@ describe.runIf(have(archiveNeed))('the archive', () => {
       '/usr/lib/systemd/system/stickpin-fleet.service',
       '/usr/lib/systemd/system/stickpin-host-booted.service',
       '/usr/lib/systemd/system/stickpin-host-switch.service',
+      '/usr/lib/systemd/system/stickpin-microshift-manifests.service',
       '/usr/lib/systemd/system/stickpin-openshift-upgrade.service',
       '/usr/lib/systemd/system/stickpin-registry.socket',
       '/usr/lib/systemd/system/stickpin-sources.service',

@@ -52,7 +52,7 @@ export function addImageOptions(command: Command): Command {
     )
     .option(
       '--images-from <dir|file|->',
-      "the images of all pods in Kubernetes manifests or rendered charts, and of operators in what opm render prints, from their registries: a folder, a file, or - for stdin, as 'helm template … |'; may be repeated",
+      "the images of all pods in Kubernetes manifests or rendered charts, of operators in what opm render prints, of Compose files and Quadlet units, from their registries: a folder, a file, or - for stdin, as 'helm template … |'; may be repeated",
       collect,
       [],
     )
