@@ -10,8 +10,7 @@ import { cliError } from '../context/cli-error.ts';
 import type { CommandContext } from '../context/command-context.ts';
 import { releaseOf, timeoutOf } from '../context/option-values.ts';
 import { renderFleet, waitLine } from '../output/render/render-fleet.ts';
-import type { JsonFlag } from '../output/text.ts';
-import { jsonText, printMessage, wrapLines } from '../output/text.ts';
+import { type JsonFlag, jsonText, printMessage, wrapLines } from '../output/text.ts';
 import type { Request } from './node/requests.ts';
 
 export function registerFleetStatus(fleet: Command, context: CommandContext): void {

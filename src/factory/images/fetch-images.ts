@@ -25,8 +25,7 @@ import { formatReference, parseReference, repositoryOf, withRegistry } from '../
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { digestOf } from '../../platform/digest.ts';
 import type { ProgressListener } from '../progress.ts';
-import type { Ended } from '../run-program.ts';
-import { measureWhile, runProgram } from '../run-program.ts';
+import { type Ended, measureWhile, runProgram } from '../run-program.ts';
 import { attachedTagsOf, excessOf, isChosen, partsOf, type ReferrerChoice } from './attached.ts';
 import { withOrigin } from './images-file.ts';
 import { layoutBlobPath, REF_NAME, withPlace } from './layout-source.ts';

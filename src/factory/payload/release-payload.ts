@@ -21,8 +21,7 @@ import { type LayoutRequest, type Plan, planImages } from '../images/plan-images
 import { readFolderInLayers } from '../layers/layer-folder.ts';
 import { jsonBytes, type WrittenTree } from '../write-bundle.ts';
 import { parseReleaseMetadata, type ReleaseMetadata } from './release-metadata.ts';
-import type { SigningKey } from './sign-envelope.ts';
-import { signatureOver, unsignedEnvelope, withSignature } from './sign-envelope.ts';
+import { type SigningKey, signatureOver, unsignedEnvelope, withSignature } from './sign-envelope.ts';
 
 const FOLDER = 'release-manifests';
 const IMAGE_REFERENCES = `${FOLDER}/image-references`;

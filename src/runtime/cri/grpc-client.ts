@@ -1,7 +1,8 @@
-import { join } from 'node:path';
+import { existsSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { Client, credentials, Metadata, type ServiceDefinition } from '@grpc/grpc-js';
 import { loadSync, type PackageDefinition } from '@grpc/proto-loader';
-import { findProtoRoot } from './proto-root.ts';
 
 /** Largest message either way. kubelet uses the same limit for CRI. */
 const MESSAGE_LIMIT_BYTES = 16 * 1024 * 1024;
@@ -97,6 +98,15 @@ export class GrpcClient {
     const rpc = (this.definition[service] as ServiceDefinition | undefined)?.[method];
     if (rpc === undefined) throw new TypeError(`${this.protoFile} has no ${service}/${method}`);
     return rpc;
+  }
+}
+
+/** Above this module, for source files and for the packed program. @throws Error */
+export function findProtoRoot(): string {
+  for (let directory = dirname(fileURLToPath(import.meta.url)); ; directory = dirname(directory)) {
+    const candidate = join(directory, 'proto');
+    if (existsSync(join(candidate, 'runtime/v1/api.proto'))) return candidate;
+    if (directory === dirname(directory)) throw new Error(`no proto/runtime/v1/api.proto above ${import.meta.url}`);
   }
 }
 

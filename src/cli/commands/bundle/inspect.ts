@@ -23,8 +23,7 @@ import { withStick } from '../../context/read-stick.ts';
 import { withPath } from '../../context/read-with-keys.ts';
 import { adviceKinds } from '../../output/render/render-status.ts';
 import { formatTable } from '../../output/table.ts';
-import type { JsonFlag } from '../../output/text.ts';
-import { jsonText, type Layout, printWarning, wrapLines } from '../../output/text.ts';
+import { type JsonFlag, jsonText, type Layout, printWarning, wrapLines } from '../../output/text.ts';
 
 export function registerBundleInspect(bundle: Command, context: CommandContext): void {
   bundle

@@ -19,12 +19,10 @@ import type { CommandContext } from '../../context/command-context.ts';
 import { openNamedBundle, pathOfOne, volumesOfNamed } from '../../context/find-shown.ts';
 import { threshold } from '../../context/option-values.ts';
 import { withStick } from '../../context/read-stick.ts';
-import type { KeyOptions } from '../../context/read-with-keys.ts';
-import { type ReadBundle, readWithKeys } from '../../context/read-with-keys.ts';
+import { type KeyOptions, type ReadBundle, readWithKeys } from '../../context/read-with-keys.ts';
 import { paint, paintLines } from '../../output/colour.ts';
 import { barWithText } from '../../output/table.ts';
-import type { JsonFlag } from '../../output/text.ts';
-import { jsonText, wrapLines } from '../../output/text.ts';
+import { type JsonFlag, jsonText, wrapLines } from '../../output/text.ts';
 
 const { parallel } = defaultSettings.preload;
 const KEPT_PERCENT = minFreePercent(defaultSettings.preload, { hasKubelet: true });

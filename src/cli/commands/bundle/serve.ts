@@ -9,11 +9,9 @@ import type { ServedBundle } from '../../context/command-adapters.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { openNamedBundle } from '../../context/find-shown.ts';
 import { threshold } from '../../context/option-values.ts';
-import type { KeyOptions } from '../../context/read-with-keys.ts';
-import { type ReadBundle, readWithKeys } from '../../context/read-with-keys.ts';
+import { type KeyOptions, type ReadBundle, readWithKeys } from '../../context/read-with-keys.ts';
 import { formatTable } from '../../output/table.ts';
-import type { JsonFlag } from '../../output/text.ts';
-import { jsonText, type Layout, printStderrLine } from '../../output/text.ts';
+import { type JsonFlag, jsonText, type Layout, printStderrLine } from '../../output/text.ts';
 
 interface BundleServeOptions extends KeyOptions, JsonFlag {
   readonly listen: Address;

@@ -9,8 +9,7 @@ import type { CommandContext } from '../../context/command-context.ts';
 import { openNamedBundle, volumesOfNamed } from '../../context/find-shown.ts';
 import { withPath } from '../../context/read-with-keys.ts';
 import { addSigningOptions, readSigningKeys, type SigningOptions } from '../../context/signing-options.ts';
-import type { JsonFlag } from '../../output/text.ts';
-import { jsonText, printResult } from '../../output/text.ts';
+import { type JsonFlag, jsonText, printResult } from '../../output/text.ts';
 
 export function registerBundleSign(bundle: Command, context: CommandContext): void {
   const command = bundle

@@ -15,8 +15,15 @@ import type { CommandContext } from '../../context/command-context.ts';
 import { CORRECT_SETTINGS, withDaemon } from '../../context/daemon-client.ts';
 import { allKeys } from '../../output/render/render-show.ts';
 import { formatTable } from '../../output/table.ts';
-import type { JsonFlag } from '../../output/text.ts';
-import { commandNameIn, jsonText, type Layout, printMessage, shortDigests, titleIn } from '../../output/text.ts';
+import {
+  commandNameIn,
+  type JsonFlag,
+  jsonText,
+  type Layout,
+  printMessage,
+  shortDigests,
+  titleIn,
+} from '../../output/text.ts';
 
 export function registerDoctor(program: Command, context: CommandContext): void {
   program

@@ -11,8 +11,7 @@ import { cliError } from '../../context/cli-error.ts';
 import type { SupportFact, SupportSource } from '../../context/command-adapters.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { redactedFile } from '../../output/redact.ts';
-import type { JsonFlag } from '../../output/text.ts';
-import { jsonText, wrapLines } from '../../output/text.ts';
+import { type JsonFlag, jsonText, wrapLines } from '../../output/text.ts';
 
 /** As `runProgram`. */
 type Run = (args: readonly string[], context: CommandContext) => Promise<number>;

@@ -8,8 +8,7 @@ import { confirmFirst } from '../../context/confirm.ts';
 import { withDaemon } from '../../context/daemon-client.ts';
 import { allKeys, trustLines } from '../../output/render/render-show.ts';
 import { formatTable } from '../../output/table.ts';
-import type { JsonFlag } from '../../output/text.ts';
-import { jsonText, type Layout } from '../../output/text.ts';
+import { type JsonFlag, jsonText, type Layout } from '../../output/text.ts';
 import { type Request, registerRequests } from './requests.ts';
 
 /** The fewest digits that name a key. */

@@ -8,8 +8,7 @@ import { cliError } from '../../context/cli-error.ts';
 import type { CommandContext } from '../../context/command-context.ts';
 import { withDaemon } from '../../context/daemon-client.ts';
 import { formatStacked } from '../../output/table.ts';
-import type { JsonFlag } from '../../output/text.ts';
-import { jsonText, type Layout, shortDigests } from '../../output/text.ts';
+import { type JsonFlag, jsonText, type Layout, shortDigests } from '../../output/text.ts';
 
 export function registerVerifyImages(program: Command, context: CommandContext): void {
   program

@@ -14,8 +14,8 @@ import type { Digest } from '../../../../src/domain/model/digest.ts';
 import type { RuntimeImage } from '../../../../src/domain/model/image.ts';
 import { ContentClient } from '../../../../src/runtime/containerd/content-client.ts';
 import { UnpackedImages } from '../../../../src/runtime/containerd/unpacked-images.ts';
+import { findProtoRoot } from '../../../../src/runtime/cri/grpc-client.ts';
 import type { ListingClient } from '../../../../src/runtime/cri/observe.ts';
-import { findProtoRoot } from '../../../../src/runtime/cri/proto-root.ts';
 import { folderForEach } from '../../../support/files/temporary-folder.ts';
 
 const signal = AbortSignal.timeout(20_000);
