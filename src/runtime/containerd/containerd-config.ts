@@ -137,27 +137,24 @@ export async function sandboxImage(
   configFile: string | undefined,
   signal: AbortSignal,
 ): Promise<string | undefined> {
-  const reported = reportedSandboxImage(info);
-  if (reported !== undefined || configFile === undefined) return reported;
-  const configured = await readConfiguredRegistry(configFile, signal);
-  return configured.kind === 'read' && configured.sandboxImage !== '' ? configured.sandboxImage : undefined;
+  const { sandboxImage: reported } = reportedConfig(info);
+  if (typeof reported === 'string' && reported !== '') return reported;
+  const configured = configFile === undefined ? undefined : await readConfiguredRegistry(configFile, signal);
+  return (configured?.kind === 'read' && configured.sandboxImage) || undefined;
 }
 
 /** The root of containerd, where the blobs are. `info`: of CRI `Status`. */
 export function reportedRoots(info: Readonly<Record<string, string>>): readonly string[] {
-  const root = reported(info, 'containerdRootDir');
-  return root === undefined ? [] : [root];
+  const { containerdRootDir: root } = reportedConfig(info);
+  return typeof root === 'string' && root !== '' ? [root] : [];
 }
 
-function reportedSandboxImage(info: Readonly<Record<string, string>>): string | undefined {
-  return reported(info, 'sandboxImage');
-}
-
-function reported({ config = '' }: Readonly<Record<string, string>>, name: string): string | undefined {
+/** What the verbose answer of CRI `Status` says. Empty when it can't be read. */
+export function reportedConfig({ config = '' }: Readonly<Record<string, string>>): TomlTable {
   try {
-    const value = (JSON.parse(config) as Readonly<Record<string, unknown>>)[name];
-    return typeof value === 'string' && value !== '' ? value : undefined;
+    const reported: unknown = JSON.parse(config);
+    return isTable(reported) ? reported : {};
   } catch {
-    return undefined;
+    return {};
   }
 }

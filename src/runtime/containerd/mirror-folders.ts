@@ -1,11 +1,11 @@
 import { realpath, rmdir } from 'node:fs/promises';
 import { dirname, isAbsolute, normalize, resolve } from 'node:path';
 import { systemCodeOf } from '../../platform/app-error.ts';
-import type { PathRecord } from '../config/config-file.ts';
+import { isTable, type PathRecord } from '../config/config-file.ts';
 import type { MirrorAddress } from '../config/toml-text.ts';
 import type { CriClient } from '../cri/cri-client.ts';
 import { configError } from '../cri/runtime-error.ts';
-import { readConfiguredRegistry } from './containerd-config.ts';
+import { readConfiguredRegistry, reportedConfig } from './containerd-config.ts';
 import { forEachAllowed, HostsDirectory } from './hosts-directory.ts';
 
 /**
@@ -188,8 +188,9 @@ export async function findRegistryConfigPath(
   signal: AbortSignal,
 ): Promise<RegistryConfigPath> {
   const hasTransferService = isAtLeast(name, 2, 1);
-  const reported = reportedConfigPath(info);
-  if (reported !== undefined) return fromText(reported, hasTransferService);
+  const { registry } = reportedConfig(info);
+  const reported = isTable(registry) ? registry.configPath : undefined;
+  if (typeof reported === 'string') return fromText(reported, hasTransferService);
   if (configFile === undefined) return { kind: 'unknown' };
   const hasDefault = isAtLeast(name, 2, 2);
   const configured = await readConfiguredRegistry(configFile, signal);
@@ -203,16 +204,6 @@ export async function findRegistryConfigPath(
       const text = isDefault ? DEFAULT_OF_2_2 : configured.configPath;
       return fromText(text, hasTransferService && !configured.pullsLocally);
     }
-  }
-}
-
-/** From `config` in the verbose answer of CRI `Status`, a JSON document. */
-function reportedConfigPath(info: Readonly<Record<string, string>>): string | undefined {
-  try {
-    const { registry } = JSON.parse(info.config ?? '') as { registry?: { configPath?: unknown } };
-    return typeof registry?.configPath === 'string' ? registry.configPath : undefined;
-  } catch {
-    return undefined;
   }
 }
 
