@@ -50,15 +50,20 @@ const rehearsed = v.strictObject({
   durationMs: count,
   images: v.array(v.strictObject({ reference: text, newBytes: count, durationMs: count, fault: v.optional(text) })),
   need: v.strictObject({
+    /** Bytes of the unpacked files, and their number. */
     diskBytes: count,
     inodes: count,
+    /** Bytes of the blobs. */
     sizeBytes: count,
+    /** The stored size at the end, including other files of the runtime. */
     stored: v.strictObject({ 'cri-o': use, containerd: use }),
     stagingBytes: count,
+    /** Size of one filesystem for images and staging. */
     filesystemBytes: v.strictObject({ 'cri-o': count, containerd: count }),
   }),
   warnings: v.optional(texts),
   fault: v.optional(fault),
+  /** Bad blobs with their images; no images for a manifest or a config. */
   blobs: v.optional(v.array(v.strictObject({ digest: text, why: text, images: texts }))),
   schemaVersion,
 });

@@ -2,11 +2,11 @@ import { statfs } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
+import type { InferOutput } from 'valibot';
 import type { FileBundleReader } from '../../../bundle/read/bundle-reader.ts';
 import { findUnfit } from '../../../bundle/read/unfit-images.ts';
 import { blobsLeftToBase, verifyBlobs } from '../../../bundle/verify/verify-blobs.ts';
 import { allIn, artifactLayers, bundleTitle, type Contents } from '../../../domain/model/bundle.ts';
-import type { Digest } from '../../../domain/model/digest.ts';
 import { largerTwins, parallelPulls } from '../../../domain/preload/pull-schedule.ts';
 import { type DiskUse, diskUse, minFreePercent, stagedBytes } from '../../../domain/preload/space.ts';
 import { defaultSettings } from '../../../domain/settings/settings.ts';
@@ -23,6 +23,7 @@ import { type KeyOptions, type ReadBundle, readWithKeys } from '../../context/re
 import { paint, paintLines } from '../../output/colour.ts';
 import { barWithText } from '../../output/table.ts';
 import { type JsonFlag, jsonText, wrapLines } from '../../output/text.ts';
+import type { FACTORY_DOCUMENTS } from '../../schema/factory-documents.ts';
 
 const { parallel } = defaultSettings.preload;
 const KEPT_PERCENT = minFreePercent(defaultSettings.preload, { hasKubelet: true });
@@ -156,18 +157,8 @@ function secondsOf(durationMs: number): string {
   return durationMs < 10_000 ? `${(durationMs / 1000).toFixed(1)} s` : formatDuration(durationMs);
 }
 
-interface Need {
-  /** Bytes of the unpacked files, and their number. */
-  readonly diskBytes: number;
-  readonly inodes: number;
-  /** Bytes of the blobs. */
-  readonly sizeBytes: number;
-  /** The stored size at the end, including other files of the runtime. */
-  readonly stored: { readonly 'cri-o': DiskUse; readonly containerd: DiskUse };
-  readonly stagingBytes: number;
-  /** Size of one filesystem for images and staging. */
-  readonly filesystemBytes: { readonly 'cri-o': number; readonly containerd: number };
-}
+type RehearsedDocument = InferOutput<(typeof FACTORY_DOCUMENTS)['bundle-rehearse']>;
+type Need = RehearsedDocument['need'];
 
 function needOf(contents: Contents, { bundle }: ReadBundle): Need {
   const { layers, images } = contents;
@@ -254,12 +245,7 @@ function asJson({ bundle, judgement }: ReadBundle, done: Tried, causes: readonly
   };
 }
 
-/** A bad blob and its images; no images for a manifest or a config. */
-interface Cause {
-  readonly digest: Digest;
-  readonly why: string;
-  readonly images: readonly string[];
-}
+type Cause = NonNullable<RehearsedDocument['blobs']>[number];
 
 /** Reads the blobs of what did not load, to name the bad ones; not those in the base. */
 async function causesOf(
