@@ -1,6 +1,6 @@
 import { execFileSync, spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { parsePublicKey } from '../../../../src/bundle/keys/keys.ts';
 import { SystemBus } from '../../../../src/host/bus/system-bus.ts';
@@ -20,12 +20,18 @@ import { createRecordingLog } from '../../../support/recording-log.ts';
 import { have, program } from '../../../support/requirements.ts';
 
 const example = (name: string) => new URL(`../../../../docs/examples/${name}`, import.meta.url).pathname;
-const EXAMPLES = readdirSync(example('')).filter((name) => name.endsWith('.service'));
+const shipped = (name: string) => new URL(`../../../../systemd/${name}`, import.meta.url).pathname;
+const UNITS = [
+  ...readdirSync(example('')).map(example),
+  ...readdirSync(shipped(''))
+    .filter((name) => /-(?:openshift|microshift|host)-/.test(name))
+    .map(shipped),
+].filter((path) => path.endsWith('.service'));
 const never = new AbortController().signal;
 
-describe.runIf(have(program('systemd-analyze', 'apt-get install systemd')))('the units in docs/examples', () => {
-  it.each(EXAMPLES)('%s has no line that systemd does not know', (name) => {
-    const { stderr } = spawnSync('systemd-analyze', ['verify', example(name)], { encoding: 'utf8' });
+describe.runIf(have(program('systemd-analyze', 'apt-get install systemd')))('the unit of a hook', () => {
+  it.each(UNITS.map((path) => [basename(path), path]))('%s has no line that systemd does not know', (name, path) => {
+    const { stderr } = spawnSync('systemd-analyze', ['verify', path], { encoding: 'utf8' });
     // Programs and units that this machine lacks are the node's.
     const faults = stderr.split('\n').filter((line) => line.includes(`${name}:`) && !/is not executable/.test(line));
     expect(faults).toEqual([]);
