@@ -234,7 +234,7 @@ async function fetchAll(
 
 /** @throws AppError as `formerReleases()` */
 function formerOf(options: CreateOptions, { metadata }: ReadPayload, release: string) {
-  if (options.withoutPrevious) return { from: undefined, notes: [] };
+  if (options.withoutPrevious || metadata === undefined) return { from: undefined, notes: [] };
   const former = formerReleases(metadata, options, release);
   return options.update?.from === undefined ? former : { from: undefined, notes: [] };
 }

@@ -2,10 +2,11 @@ import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { HookFailure } from '../domain/state/hook.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
+import { untilAborted } from '../platform/async/abort.ts';
 import { readIfPresent, replaceFile } from '../platform/files/durable-file.ts';
 import type { HookRunner } from '../ports/node.ts';
 import type { SystemBus } from './bus/system-bus.ts';
-import { loadedUnitProperty, MANAGER, runJob } from './units.ts';
+import { busProperty, loadedUnitProperty, MANAGER, runJob } from './units.ts';
 
 /** org.freedesktop.systemd1(5). */
 export class SystemdHookRunner implements HookRunner {
@@ -30,7 +31,19 @@ export class SystemdHookRunner implements HookRunner {
     await write(this.folder, path, environment, signal);
     const job = await this.start(unit, signal);
     if (job === 'done' || job === 'skipped') return undefined;
+    // What a shutdown of the node ends has no result: it is started once more after the boot.
+    if (await this.isShuttingDown(signal)) return untilAborted(new Promise<undefined>(() => undefined), signal);
     return { kind: 'ended', job, ...(await this.resultOf(unit, signal)) };
+  }
+
+  private async isShuttingDown(signal: AbortSignal): Promise<boolean> {
+    const { destination, path, interface: iface } = MANAGER;
+    try {
+      return (await busProperty(this.bus, { destination, path, iface, name: 'SystemState' }, signal)) === 'stopping';
+    } catch {
+      signal.throwIfAborted();
+      return false;
+    }
   }
 
   /** @returns the result of a new job, or of the one that already starts the unit */

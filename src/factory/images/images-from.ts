@@ -1,5 +1,5 @@
-import { stat } from 'node:fs/promises';
-import { dirname, resolve } from 'node:path';
+import { readdir, stat } from 'node:fs/promises';
+import { dirname, join, resolve } from 'node:path';
 import { bundleError } from '../../bundle/bundle-error.ts';
 import {
   chartAdvice,
@@ -30,7 +30,7 @@ import {
   readManifestText,
 } from './manifests.ts';
 import type { NamePattern } from './name-pattern.ts';
-import { imagesOfList, isOtherList, isQuadlet, QUADLET, quadletImages, servicesWithoutImage } from './unit-images.ts';
+import { composeNotes, imagesOfList, isOtherList, isQuadlet, QUADLET, quadletImages } from './unit-images.ts';
 
 interface Untaken {
   readonly origin: string;
@@ -81,9 +81,9 @@ export async function readImagesFrom(
   const { files, kustomized } = source === '-' ? { files: [STDIN], kustomized: [] } : await filesOf(source, signal);
   const kustomize = kustomizeNotes(kustomized);
   const read = async (file: string): Promise<ImagesFrom> => {
+    if (isQuadlet(file)) return readQuadlet(file, file !== source, { shortNames, except }, signal);
     const text = await (source === '-' ? readAll(stdin(), signal) : readManifestText(file, signal));
     const isKustomized = kustomized.some((folder) => file.startsWith(`${folder}/`));
-    if (isQuadlet(file)) return readQuadlet(text, file, { shortNames, except }, read);
     return imagesOf(text, file, { shortNames, except, isInFolder: file !== source && source !== '-', isKustomized });
   };
   try {
@@ -164,7 +164,7 @@ function imagesOf(
     notes: [
       ...notes,
       ...taken.notes,
-      ...documents.flatMap(({ value }) => servicesWithoutImage(value).map((name) => withoutImageNote(file, name))),
+      ...documents.flatMap(({ value }) => composeNotes(value).map((note) => oneLine(`${file}: ${note}`))),
       ...documents.flatMap((document) =>
         isKustomized || isKnownObject(document.value) ? [] : [foreignNote(file, document)],
       ),
@@ -179,23 +179,40 @@ function isExcepted(image: string, { shortNames, except }: Names): boolean {
   return except.some((pattern) => names.some((name) => pattern.fits(name)));
 }
 
-/** A Kubernetes manifest that a unit names is beside it. */
-async function readQuadlet(
-  text: string,
-  file: string,
-  names: Names,
-  read: (file: string) => Promise<ImagesFrom>,
-): Promise<ImagesFrom> {
+/**
+ * A unit with its drop-ins, and the Kubernetes manifests that it names beside it. In a folder other
+ * files may have such a name, as images of disks: what is no unit is left out.
+ */
+async function readQuadlet(file: string, isInFolder: boolean, names: Names, signal: AbortSignal): Promise<ImagesFrom> {
+  const text = await quadletText(file, isInFolder, signal);
   const { images, manifests, others } = quadletImages(text);
   const own = take(
     images.map((image) => ({ image, origin: `${file}: ${image.field}` })),
     file,
     names,
   );
-  const notes = others.map((unit) => `${file}: its image is that of the unit ${unit}, which has to be given too`);
+  const notes = others.map((what) => `${file}: ${what}`);
   const found: ImagesFrom[] = [{ ...own, notes: [...own.notes, ...notes] }];
-  for (const path of manifests) found.push(await read(resolve(dirname(file), path)));
+  for (const path of manifests) {
+    const manifest = resolve(dirname(file), path);
+    const choice = { ...names, isInFolder: false, isKustomized: false };
+    found.push(imagesOf(await readManifestText(manifest, signal), manifest, choice));
+  }
   return merged(found);
+}
+
+/** Of an assignment that is repeated the last one counts, so drop-ins come last. */
+async function quadletText(file: string, isInFolder: boolean, signal: AbortSignal): Promise<string> {
+  try {
+    const dropIns = await readdir(`${file}.d`).catch(() => []);
+    const parts = dropIns.filter((name) => name.endsWith('.conf')).sort();
+    const all = [await readManifestText(file, signal)];
+    for (const name of parts) all.push(await readManifestText(join(`${file}.d`, name), signal));
+    return all.join('\n');
+  } catch (error) {
+    if (error instanceof AppError && isInFolder) return '';
+    throw error;
+  }
 }
 
 interface FoundImage {
@@ -222,12 +239,6 @@ function take(found: readonly FoundImage[], file: string, { shortNames, except }
     notes: placeholders.map(({ image: { image }, origin }) => placeholderNote(image, origin)),
     leftOut: found.length - placed.length,
   };
-}
-
-function withoutImageNote(file: string, service: string): string {
-  return oneLine(
-    `${file}: service ${service} names no image, so none was taken: give the image that it is built as with --image`,
-  );
 }
 
 function placeholderNote(image: string, origin: string): string {

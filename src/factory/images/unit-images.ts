@@ -11,16 +11,17 @@ interface QuadletImages {
   readonly images: readonly PlacedPodImage[];
   /** Paths of Kubernetes manifests, as they stand in the unit. */
   readonly manifests: readonly string[];
-  /** Units that build their image, or have another unit pull it. */
+  /** What is needed beside: images that other units build or pull, and paths with a specifier. */
   readonly others: readonly string[];
 }
 
 /**
- * Reads the images of a Quadlet unit: `Image=` of containers, images and volumes, and `Yaml=` of
- * `.kube`. Of an assignment that is repeated the last one counts, but for `Yaml=`.
+ * Reads the images of a Quadlet unit: `Image=` of containers, images and volumes, `Mount=` of type
+ * image, and `Yaml=` of `.kube`. Of `Image=` the last one counts.
  */
 export function quadletImages(text: string): QuadletImages {
   const values = new Map<string, string>();
+  const mounts: string[] = [];
   const manifests: string[] = [];
   let section = '';
   for (const line of joinedLines(text)) {
@@ -28,19 +29,33 @@ export function quadletImages(text: string): QuadletImages {
     if (name !== undefined) section = name;
     const [, key = '', value = ''] = /^([A-Za-z]+)\s*=\s*(.*)$/.exec(line) ?? [];
     if (section === 'Kube' && key === 'Yaml' && value !== '') manifests.push(unquoted(value));
-    else if (/^(?:Container|Image|Volume)$/.test(section)) values.set(`${section}.${key}`, unquoted(value));
+    else if (section === 'Container' && key === 'Mount') mounts.push(...sourcesOf(unquoted(value)));
+    else values.set(`${section}.${key}`, unquoted(value));
   }
-  const images: PlacedPodImage[] = [];
-  const others: string[] = [];
-  for (const of of ['Container', 'Image', 'Volume']) {
+  const named = ['Container', 'Image', 'Volume'].flatMap((of) => {
     const image = values.get(`${of}.Image`) ?? '';
-    if (/\.(?:image|build)$/.test(image)) others.push(image);
-    else if (image !== '') {
-      const pullPolicy = policyOf(values.get('Container.Pull'));
-      images.push({ owner: '', usedBy: of.toLowerCase(), field: `[${of}] Image`, image, pullPolicy });
-    }
-  }
-  return { images, manifests, others };
+    return image === '' ? [] : [{ image, usedBy: of.toLowerCase(), field: `[${of}] Image` }];
+  });
+  const pullPolicy = policyOf(values.get('Container.Pull') ?? values.get('Image.Policy'));
+  const all = [...named, ...mounts.map((image) => ({ image, usedBy: 'mount', field: '[Container] Mount' }))];
+  const isOther = ({ image }: { readonly image: string }) => /\.(?:image|build)$/.test(image);
+  return {
+    images: all.filter((one) => !isOther(one)).map((one) => ({ owner: '', pullPolicy, ...one })),
+    manifests: manifests.filter((path) => !path.includes('%')),
+    others: [
+      ...all.filter(isOther).map(({ image }) => `its image is that of the unit ${image}, which has to be given too`),
+      ...manifests
+        .filter((path) => path.includes('%'))
+        .map((path) => `Yaml=${path} has a specifier, so the manifest has to be given too`),
+    ],
+  };
+}
+
+/** `type=image,source=IMAGE,destination=/x`; `src` is short for `source`. */
+function sourcesOf(mount: string): string[] {
+  const members = new Map(mount.split(',').map((member) => [member.split('=')[0] ?? '', member.split('=')[1] ?? '']));
+  const source = members.get('source') ?? members.get('src');
+  return members.get('type') === 'image' && source !== undefined ? [source] : [];
 }
 
 /** Comments are left out, and a line that ends in a backslash goes on in the next one. */
@@ -59,7 +74,7 @@ function unquoted(value: string): string {
 
 /** Podman and Compose pull what is missing, whatever its tag is, unless they are told otherwise. */
 function policyOf(pull: unknown): string {
-  return pull === 'always' || pull === 'newer' ? 'Always' : 'IfNotPresent';
+  return /^(?:always|newer|daily|weekly|every_.*)$/.test(String(pull)) ? 'Always' : 'IfNotPresent';
 }
 
 type Members = Readonly<Record<string, unknown>>;
@@ -74,7 +89,9 @@ export function isOtherList(value: unknown): boolean {
 }
 
 function isCompose({ services, kind }: Members): boolean {
-  return kind === undefined && isObject(services) && Object.values(services).every(isObject);
+  return (
+    kind === undefined && isObject(services) && Object.values(services).every((one) => one === null || isObject(one))
+  );
 }
 
 /** MicroShift's `release-x86_64.json`: `{"release": {"base": …}, "images": {NAME: REF}}`. */
@@ -91,17 +108,24 @@ export function imagesOfList(value: unknown): PlacedPodImage[] {
     });
   }
   if (!isCompose(value)) return [];
-  return Object.entries(value.services as Readonly<Record<string, Members>>).flatMap(([name, service]) => {
-    const { image, pull_policy: pull } = service;
+  return servicesOf(value).flatMap(([name, { image, pull_policy: pull }]) => {
     if (typeof image !== 'string') return [];
     const place = { owner: '', usedBy: `service ${name}`, field: `services.${name}.image` };
     return [{ ...place, image: image.trim(), pullPolicy: policyOf(pull) }];
   });
 }
 
-/** The services of a Compose file that are built where it runs. */
-export function servicesWithoutImage(value: unknown): string[] {
+function servicesOf({ services }: Members): [name: string, service: Members][] {
+  return Object.entries(services as Readonly<Record<string, Members | null>>).map(([name, one]) => [name, one ?? {}]);
+}
+
+/** What a Compose file needs beside: images that are built or named elsewhere, and other files. */
+export function composeNotes(value: unknown): string[] {
   if (!isObject(value) || !isCompose(value)) return [];
-  const services = Object.entries(value.services as Readonly<Record<string, Members>>);
-  return services.filter(([, { image }]) => typeof image !== 'string').map(([name]) => name);
+  const services = servicesOf(value).filter(([, { image }]) => typeof image !== 'string');
+  const hasMore = value.include !== undefined || services.some(([, service]) => service.extends !== undefined);
+  return [
+    ...services.map(([name]) => `service ${name} names no image here, so none was taken: give its image with --image`),
+    ...(hasMore ? ["it needs other files: give what 'docker compose config' prints"] : []),
+  ];
 }

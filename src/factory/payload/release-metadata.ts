@@ -18,10 +18,14 @@ const schema = v.looseObject({
   previous: v.nullish(v.array(v.string('must be a version'))),
 });
 
-/** @throws AppError `bundle/source` with the wrong member */
-export function parseReleaseMetadata(bytes: Uint8Array, release: string): ReleaseMetadata {
+/**
+ * @returns undefined for one that says neither its version nor others
+ * @throws AppError `bundle/source` with the wrong member
+ */
+export function parseReleaseMetadata(bytes: Uint8Array, release: string): ReleaseMetadata | undefined {
   const what = `release-manifests/release-metadata of ${release}`;
   const { version, previous } = parseJson(bytes, schema, what, 'bundle/source');
+  if (version == null && previous == null) return undefined;
   return { ...(version != null && { version }), previous: previous ?? [] };
 }
 
@@ -60,8 +64,15 @@ export function formerReleases(
     taken += count;
   }
   const leftOut = new Set(previous).size - taken;
+  if (from === '') {
+    const why =
+      previous.length === 0
+        ? 'names no version that may update to it'
+        : 'names only versions that do not fit into the bundle';
+    return { from: undefined, notes: [`${release} ${why}: nodes update to it from any version; --from gives a range`] };
+  }
   const note = `${formatCount(leftOut, 'version')} that ${release} names as previous ${leftOut === 1 ? 'does' : 'do'} not fit into the bundle: nodes with one of them hold the update until a person confirms it; --from gives a range of your own`;
-  return { from: from === '' ? undefined : from, notes: leftOut === 0 ? [] : [note] };
+  return { from, notes: leftOut === 0 ? [] : [note] };
 }
 
 interface RangePart {

@@ -59,7 +59,7 @@ export type ReadPayload = ReleasePayload & {
   readonly digest: Digest;
   /** Where its signatures are published, as it says itself. */
   readonly stores: readonly string[];
-  readonly metadata: ReleaseMetadata;
+  readonly metadata: ReleaseMetadata | undefined;
   /** The images of the pods that the cluster starts for it. */
   readonly manifests: Manifests;
 };
@@ -92,7 +92,7 @@ export async function readReleasePayload(
     ...parseImageReferences(bytes, name),
     digest: image.digest,
     stores: keys === undefined ? [] : storesIn(keys),
-    metadata: metadata === undefined ? { previous: [] } : parseReleaseMetadata(metadata, name),
+    metadata: metadata && parseReleaseMetadata(metadata, name),
     manifests: manifestsIn(files, name),
   };
 }

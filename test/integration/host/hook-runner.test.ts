@@ -49,6 +49,31 @@ describe.runIf(have('dbus-daemon'))('the units of hooks', () => {
     });
   const starts = () => systemd.calls.filter((call) => call === 'StartUnit').length;
 
+  it.each(['canceled', 'failed'])('have no result when a shutdown of the node ends them (%s)', async (result) => {
+    add();
+    systemd.state = 'stopping';
+    systemd.hooks = { start: async () => result };
+    const ending = new AbortController();
+    let outcome: unknown = 'none';
+    const run = runner.run(UNIT, ENVIRONMENT, ending.signal).then(
+      (failure) => {
+        outcome = failure;
+      },
+      (error: unknown) => {
+        outcome = error;
+      },
+    );
+    await eventually(() => expect(systemd.calls.slice(systemd.calls.indexOf('StartUnit'))).toContain('Get'));
+    await bus.call(
+      { destination: 'org.freedesktop.DBus', path: '/', interface: 'org.freedesktop.DBus', member: 'GetId' },
+      never,
+    );
+    expect(outcome).toBe('none');
+    ending.abort(new Error('the daemon stops'));
+    await run;
+    expect(outcome).toBe(ending.signal.reason);
+  });
+
   it('get their environment before they are started, which nobody else can read', async () => {
     add();
     let seen = '';

@@ -44,8 +44,8 @@ describe('the manifests of a release for MicroShift', () => {
     expect(calls()).toEqual(['try-restart microshift.service']);
   });
 
-  it('keep a kustomization of their own', () => {
-    const own = { 'app.yaml': 'a', 'kustomization.yaml': 'resources: [app.yaml]\nnamespace: shop\n' };
+  it.each(['kustomization.yaml', 'kustomization.yml'])('keep a %s of their own', (name) => {
+    const own = { 'app.yaml': 'a', [name]: 'resources: [app.yaml]\nnamespace: shop\n' };
     expect(run(own)).toEqual(own);
   });
 

@@ -22,6 +22,7 @@ interface Read {
   readonly isAway?: boolean;
 }
 
+const NAME = `sha256-${'2'.repeat(64)}`;
 const ran = { image: OLD, version: '4.18.2', state: 'Completed' } as const;
 const runs = { image: NEW, version: '4.18.3', state: 'Partial' } as const;
 const WORKING = ['Progressing', 'True', 'Working towards 4.18.3: 106 of 901 done (11% complete)'] as const;
@@ -96,7 +97,7 @@ describe.runIf(have(program('jq', 'apt-get install jq')))('the upgrade of an Ope
   [ -s ${root}/reads/$at ] || { echo 'The connection to the server was refused' >&2; exit 1; }
   cat ${root}/reads/$at ;;
 'get nodes --output json') cat ${root}/nodes.json ;;
-*) echo "oc $*" >>${root}/calls ;;
+*) echo "oc $*" >>${root}/calls; [ "$1" != apply ] || cat >${root}/applied; [ ! -e ${root}/refuse ] ;;
 esac`,
     );
   }
@@ -105,6 +106,7 @@ esac`,
     PATH: `${join(root, 'bin')}:${process.env.PATH}`,
     POLL_SECONDS: '0.01',
     STICKPIN_BUNDLE: 'ocp@4.18.3',
+    STICKPIN_DIGEST: BUNDLE_ID,
     STICKPIN_NAME: 'ocp',
     STICKPIN_VERSION: '4.18.3',
     STICKPIN_ATTACHMENTS: join(root, 'files'),
@@ -116,18 +118,30 @@ esac`,
 
   const REQUEST = `oc adm upgrade --allow-explicit-upgrade --to-image ${NEW}`;
   const WAIT = 'stickpin fleet wait --timeout 12 h ocp@4.18.3';
-  const PROVE = 'stickpin prove ocp@4.18.3';
+  const BUNDLE_ID = `sha256:${'b'.repeat(64)}`;
+  const PROVE = `stickpin prove ${BUNDLE_ID}`;
 
   it('is requested once every node has the release, with its signatures, and proves it at the end', () => {
     const signatures = join(root, 'files/release-signatures.json');
-    writeFileSync(signatures, '{}');
+    const map = {
+      ...{ apiVersion: 'v1', kind: 'ConfigMap', binaryData: { [`${NAME}-1`]: 'eA==', other: 'eA==' } },
+      metadata: { name: NAME, namespace: 'openshift-config-managed', labels: { mine: 'x' }, ownerReferences: [] },
+    };
+    writeFileSync(signatures, JSON.stringify(map));
     const working = { conditions: [WORKING], update: runs, desired: NEW };
     reads({}, working, working, { isAway: true }, { isAway: true }, working, {
       update: { ...runs, state: 'Completed' },
       desired: NEW,
     });
     const { status, stdout, stderr } = run();
-    expect([status, calls()]).toEqual([0, [WAIT, `oc apply --filename ${signatures}`, REQUEST, PROVE]]);
+    expect([status, calls()]).toEqual([0, [WAIT, 'oc apply --filename -', REQUEST, PROVE]]);
+    expect(JSON.parse(readFileSync(join(root, 'applied'), 'utf8'))).toEqual({
+      ...{ apiVersion: 'v1', kind: 'ConfigMap', binaryData: { [`${NAME}-1`]: 'eA==' } },
+      metadata: {
+        ...{ name: NAME, namespace: 'openshift-config-managed' },
+        labels: { 'release.openshift.io/verification-signatures': '' },
+      },
+    });
     expect(stdout).toBe(`Progressing: ${WORKING[2]}\nThe API server does not answer, it is asked again\n`);
     expect(stderr).toContain('connection to the server was refused');
   });
@@ -146,6 +160,12 @@ esac`,
     nodes(1);
     reads({}, { update: { ...runs, state: 'Completed' }, desired: NEW });
     expect([run().status, calls()]).toEqual([0, [REQUEST, PROVE]]);
+  });
+
+  it('waits for no other node while the API server does not say how many there are', () => {
+    writeFileSync(join(root, 'nodes.json'), '');
+    const { status, stderr } = run();
+    expect([status, calls(), stderr]).toEqual([1, [], 'The upgrade could not be requested; the reason stands above\n']);
   });
 
   it('passes on more flags of the unit, and finds the release image by its component', () => {
@@ -208,14 +228,63 @@ esac`,
     const code = await new Promise((resolve) => child.once('close', resolve));
     expect([code, stderr]).toEqual([
       1,
-      'The upgrade did not end in time. Failing: Cluster operator etcd is degraded\n',
+      'The upgrade was stopped, or did not end in time. Failing: Cluster operator etcd is degraded\n',
     ]);
   });
 
   it('leaves a release that is proven already as it is', () => {
     reads({ update: { ...runs, state: 'Completed' }, desired: NEW });
     install('stickpin', `echo "stickpin $*" >>${root}/calls\n[ "$1" = wait ]`);
-    expect([run().status, calls()]).toEqual([0, [PROVE, 'stickpin wait --for proven --timeout 0 ocp@4.18.3']]);
+    expect([run().status, calls()]).toEqual([0, [PROVE, `stickpin wait --for proven --timeout 0 ${BUNDLE_ID}`]]);
+  });
+
+  it.each([
+    ['another kind', { kind: 'ClusterRoleBinding' }],
+    ['a list', { kind: 'List', items: [] }],
+    ['another namespace', { metadata: { name: NAME, namespace: 'kube-system' } }],
+    ['another image', { metadata: { name: `sha256-${'9'.repeat(64)}`, namespace: 'openshift-config-managed' } }],
+  ])('applies nothing but signatures of its release image: %s', (_what, members) => {
+    const map = {
+      apiVersion: 'v1',
+      kind: 'ConfigMap',
+      metadata: { name: NAME, namespace: 'openshift-config-managed' },
+    };
+    writeFileSync(join(root, 'files/release-signatures.json'), JSON.stringify({ ...map, binaryData: {}, ...members }));
+    const { status, stderr } = run();
+    expect([status, calls()]).toEqual([1, [WAIT]]);
+    expect(stderr).toContain(`is no ConfigMap with signatures of ${NEW}: nothing was requested`);
+  });
+
+  it('takes a request by another name of the same image for its own', () => {
+    const mirror = `mirror.example.com/ocp@sha256:${'2'.repeat(64)}`;
+    reads(
+      { update: runs, desired: mirror },
+      { update: { ...runs, image: mirror, state: 'Completed' }, desired: mirror },
+    );
+    expect([run().status, calls()]).toEqual([0, [PROVE]]);
+  });
+
+  it('requests it again when the cluster refuses for a while, and then fails', () => {
+    nodes(1);
+    writeFileSync(join(root, 'refuse'), '');
+    const { status, stderr } = run();
+    expect([status, calls().length, stderr]).toEqual([
+      1,
+      40,
+      'The upgrade could not be requested; the reason stands above\n',
+    ]);
+  });
+
+  it('proves it again after a boot, when the images are checked', () => {
+    reads({ update: { ...runs, state: 'Completed' }, desired: NEW });
+    install('stickpin', `echo "stickpin $*" >>${root}/calls\n[ $(wc -l <${root}/calls) -ge 5 ]`);
+    expect([run().status, calls().length]).toEqual([0, 5]);
+  });
+
+  it('takes no file of the root of the node for signatures', () => {
+    nodes(1);
+    reads({}, { update: { ...runs, state: 'Completed' }, desired: NEW });
+    expect(run({ STICKPIN_ATTACHMENTS: '' }).stdout).toContain('The bundle has no signatures of the release image');
   });
 
   it('names what the bundle lacks', () => {

@@ -48,6 +48,8 @@ export interface SystemdDouble {
   /** Sends PropertiesChanged of a unit's interface (`Unit`, `Device`, `Service`). */
   changeProperties(unit: string, iface: string, properties: Readonly<Record<string, unknown>>): void;
   hooks: SystemdHooks;
+  /** `SystemState` of the manager, at first `running`. */
+  state: string;
   stop(): void;
 }
 
@@ -70,6 +72,7 @@ export async function startSystemdDouble(address: string): Promise<SystemdDouble
     calls,
     senders,
     hooks: {},
+    state: 'running',
     addUnit: (unit, properties) => {
       units.set(unit, structuredClone(properties) as Record<string, Record<string, unknown>>);
       emit(MANAGER_PATH, MANAGER, 'UnitNew', 'so', [unit, unitObjectPath(unit)]);
@@ -128,6 +131,7 @@ export async function startSystemdDouble(address: string): Promise<SystemdDouble
     },
     Get: ({ path, body }) => {
       const [iface, name] = body.map(String);
+      if (path === MANAGER_PATH && name === 'SystemState') return { signature: 'v', body: [asVariant(double.state)] };
       const value = units.get(unitOfObjectPath(path))?.[String(iface).slice(SYSTEMD.length + 1)]?.[String(name)];
       if (value === undefined) throw new BusErrorReply('org.freedesktop.DBus.Error.UnknownProperty', String(name));
       return { signature: 'v', body: [asVariant(value)] };

@@ -250,6 +250,10 @@ describe('loadSettings', () => {
     ],
     ['[hooks]\nplugged = "stickpin-host-switch.service"\n', /line 2: hooks\.plugged can't be .*which is for releases/],
     ['[streams.ocp]\nunits = ["mine.service"]\n', /line 2: .*streams\.ocp\.unit_keys names no key/],
+    [
+      `[hooks]\nheld = "mine.service"\n[streams.ocp]\nunits = ["mine.service"]\nunit_keys = ["${'ab'.repeat(32)}"]\n`,
+      /line 2: hooks\.held can't be mine\.service, which is for releases/,
+    ],
     ['[streams.ocp]\nunit_keys = ["factory-2026"]\n', /must be a key id, 64 lower-case hex digits/],
   ])('refuses a unit that would start for nobody: %j', async (text, words) => {
     expect((await problem('local.d/10-mine.toml', text)).message).toMatch(words);

@@ -72,6 +72,41 @@ WantedBy=default.target
     ]);
   });
 
+  it('lets a drop-in change the image', async () => {
+    const files = { 'web.container': web, 'web.container.d/10-pin.conf': '[Container]\nImage=quay.io/x/web:2\n' };
+    expect((await read(files, 'web.container')).names).toEqual(['quay.io/x/web:2']);
+    expect((await read(files)).names).toEqual(['quay.io/x/web:2']);
+  });
+
+  it('takes mounted images, and the policy of an image', async () => {
+    const mounts =
+      'Mount=type=image,source=quay.io/x/model:1,destination=/m\nMount=type=bind,source=/a,destination=/b\n';
+    const found = await read({
+      'a.container': `[Container]\nImage=quay.io/x/a:1\n${mounts}`,
+      'b.image': '[Image]\nImage=quay.io/x/b:1\nPolicy=always\n',
+    });
+    expect(found.names).toEqual(['quay.io/x/a:1', 'quay.io/x/model:1', 'quay.io/x/b:1']);
+    expect(manifestWarnings(found.used, []).filter((text) => text.includes('Always'))).toHaveLength(1);
+  });
+
+  it('leaves out in a folder what is no unit, as the image of a disk', async () => {
+    const found = await read({
+      'a.container': '[Container]\nImage=quay.io/x/a:1\n',
+      'disk.image': 'x'.repeat(17 << 20),
+    });
+    expect([found.names, found.notes]).toEqual([['quay.io/x/a:1'], []]);
+    await expect(read({}, 'disk.image')).rejects.toThrow('16777216 are allowed');
+  });
+
+  it('reads a unit that names itself once, and names a path with a specifier', async () => {
+    await expect(read({ 'a.kube': '[Kube]\nYaml=a.kube\n' }, 'a.kube')).rejects.toThrow('a.kube');
+    const found = await read(
+      { 'b.kube': '[Kube]\nYaml=%h/b.yaml\n', 'c.image': '[Image]\nImage=quay.io/x/c:1\n' },
+      '',
+    ).catch((error: Error) => error);
+    expect(found).toBeInstanceOf(Error);
+  });
+
   it('refuses a manifest that is missing', async () => {
     await expect(read({ 'app.kube': '[Kube]\nYaml=none.yaml\n' }, 'app.kube')).rejects.toThrow(
       join(folder, 'none.yaml'),
@@ -105,8 +140,28 @@ volumes: {data: {}}
     );
     expect(found.notes).toEqual([
       expect.stringContaining('"quay.io/x/job:<TAG>" is a placeholder or a pattern'),
-      expect.stringContaining('service app names no image, so none was taken'),
+      expect.stringContaining('service app names no image here, so none was taken'),
     ]);
+  });
+});
+
+describe('readImagesFrom of a Compose file that needs more', () => {
+  it.each([
+    ["include: [db.yaml]\nservices: {web: {image: 'quay.io/x/web:1'}}\n", 'it needs other files'],
+    [
+      "services: {web: {image: 'quay.io/x/web:1'}, db: {extends: {file: db.yaml, service: db}}}\n",
+      'it needs other files',
+    ],
+    ["services: {web: {image: 'quay.io/x/web:1'}, db: null}\n", 'service db names no image here'],
+  ])('says so: %j', async (text, note) => {
+    const found = await read({ 'compose.yaml': text }, 'compose.yaml');
+    expect(found.names).toEqual(['quay.io/x/web:1']);
+    expect(found.notes.join()).toContain(note);
+  });
+
+  it('knows pull policies that ask a registry now and then', async () => {
+    const found = await read({ 'c.yaml': "services: {a: {image: 'quay.io/x/a:1', pull_policy: daily}}\n" }, 'c.yaml');
+    expect(manifestWarnings(found.used, []).filter((text) => text.includes('Always'))).toHaveLength(1);
   });
 });
 

@@ -18,8 +18,8 @@ describe('parseReleaseMetadata', () => {
     });
   });
 
-  it.each([[{ kind }], [{ kind, version: null, previous: null }]])('knows of no earlier version in %j', (value) => {
-    expect(parse(value)).toEqual({ previous: [] });
+  it.each([[{ kind }], [{ kind, version: null, previous: null }]])('finds nothing in %j', (value) => {
+    expect(parse(value)).toBeUndefined();
   });
 
   it.each([
@@ -49,8 +49,12 @@ describe('formerReleases', () => {
     }
   });
 
-  it('sets no range where the release names none', () => {
-    expect(rangeOf([])).toEqual({ from: undefined, notes: [] });
+  it.each([
+    [[], 'names no version that may update to it'],
+    [['4.18.2-rev1'], 'names only versions that do not fit into the bundle'],
+  ])('sets no range for %j, and says so', (previous, why) => {
+    const note = `${RELEASE} ${why}: nodes update to it from any version; --from gives a range`;
+    expect(rangeOf(previous)).toEqual({ from: undefined, notes: [note] });
   });
 
   it.each([
