@@ -18,7 +18,10 @@ interface Mirror {
 interface RuntimeObserver {
   /** An unreachable runtime is a result, not an error. */
   observe(signal: AbortSignal): Promise<RuntimeObservation>;
-  /** Calls `listener` when the runtime starts, stops, or its configuration files change. */
+  /**
+   * Calls `listener` when the runtime starts, stops, or its configuration files change. For one
+   * listener at a time.
+   */
   onChange(listener: () => void): Unsubscribe;
 }
 

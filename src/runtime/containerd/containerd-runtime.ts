@@ -6,7 +6,7 @@ import { createContainers, type PauseImage } from '../cri/containers.ts';
 import { CriClient } from '../cri/cri-client.ts';
 import { CriObserver, type RuntimeTraits } from '../cri/observe.ts';
 import { UnitStop } from '../cri/unit-stop.ts';
-import { type RuntimeAdapter, SharedSignals } from '../runtime-adapter.ts';
+import type { RuntimeAdapter } from '../runtime-adapter.ts';
 import { openContentCheck } from './check-content.ts';
 import { reportedRoots, sandboxImage } from './containerd-config.ts';
 import { ContentClient } from './content-client.ts';
@@ -65,7 +65,6 @@ export function createContainerdRuntime(options: ContainerdRuntimeOptions): Runt
   const unpacked = new UnpackedImages(content);
   const clock = options.clock ?? systemClock;
   const stop = new UnitStop(unitNames, options.units, clock);
-  const signals = new SharedSignals((notify) => stop.watch(notify));
   let pinned: ReadonlySet<string> = new Set();
   let labelled: ReadonlySet<string> = new Set();
   const pinPulled = async (reference: string): Promise<void> => {
@@ -96,7 +95,7 @@ export function createContainerdRuntime(options: ContainerdRuntimeOptions): Runt
     ...createContainers(cri, pauseImageOf(cri, options)),
     storagePaths: (signal) => storagePathsOf(cri, signal),
     close: () => [cri, images, content].forEach((each) => void each.close()),
-    onChange: (listener) => signals.add(listener),
+    onChange: (listener) => stop.watch(listener),
     observe: (signal) => observer.observe(signal),
     applyPins: async (references, _options, signal) => {
       pinned = new Set(references);

@@ -2,7 +2,7 @@ import { reasonOf } from '../../platform/app-error.ts';
 import { withDeadline } from '../../platform/async/abort.ts';
 import { type Clock, systemClock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
-import { together } from '../../platform/subscription.ts';
+import { together, type Unsubscribe } from '../../platform/subscription.ts';
 import type { UnitControl } from '../../ports/node.ts';
 import type { MirrorsPort, PinsPort } from '../../ports/runtime.ts';
 import { watchConfig } from '../config/config-watch.ts';
@@ -11,7 +11,7 @@ import { createContainers } from '../cri/containers.ts';
 import { CriClient } from '../cri/cri-client.ts';
 import { CriObserver, type Rendered, type RuntimeTraits } from '../cri/observe.ts';
 import { UnitStop } from '../cri/unit-stop.ts';
-import { type RuntimeAdapter, SharedSignals } from '../runtime-adapter.ts';
+import type { RuntimeAdapter } from '../runtime-adapter.ts';
 import {
   CRIO_PATHS,
   type CrioPaths,
@@ -77,7 +77,6 @@ export function createCrioRuntime(options: CrioRuntimeOptions): RuntimeAdapter {
     isWhole: (signal) => files.isReloadWhole(signal),
   });
   const files = createCrioFiles(paths, options.mirror, reload.change);
-  const signals = signalsOf(paths, stop, options.log);
   const observer = new CriObserver({
     cri,
     stop,
@@ -94,7 +93,7 @@ export function createCrioRuntime(options: CrioRuntimeOptions): RuntimeAdapter {
     ...createDropInPorts(files, reload),
     close: () => cri.close(),
     storagePaths: async (signal) => [...(await cri.storagePaths(signal)), ...(await runningRoots(socketPath, signal))],
-    onChange: (listener) => signals.add(listener),
+    onChange: (listener) => watchChanges(paths, stop, options.log, listener),
     observe: (signal) => observer.observe(signal),
     pull: async (reference, signal) => {
       await stop.guard((inner) => cri.pullImage(reference, inner), signal);
@@ -109,10 +108,10 @@ export function createCrioRuntime(options: CrioRuntimeOptions): RuntimeAdapter {
 }
 
 /** Our own configuration files don't count. */
-function signalsOf(paths: CrioPaths, stop: UnitStop, log: Log) {
+function watchChanges(paths: CrioPaths, stop: UnitStop, log: Log, notify: () => void): Unsubscribe {
   const watched = [paths.configPath, paths.configDirectory, paths.registriesPath, paths.registriesDirectory];
   const ownPaths = [paths.pinsLink, paths.mirrorsLink];
-  return new SharedSignals((notify) => together([stop.watch(notify), watchConfig(watched, { ownPaths, log }, notify)]));
+  return together([stop.watch(notify), watchConfig(watched, { ownPaths, log }, notify)]);
 }
 
 /** INVARIANT: the reload that pins wait for is made even if the mirrors can't be written. */

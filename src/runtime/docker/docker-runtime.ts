@@ -13,7 +13,7 @@ import type { MirrorAddress } from '../config/toml-text.ts';
 import { CriObserver, type Rendered } from '../cri/observe.ts';
 import { callAgain, pullError } from '../cri/runtime-error.ts';
 import { UnitStop } from '../cri/unit-stop.ts';
-import { type RuntimeAdapter, SharedSignals } from '../runtime-adapter.ts';
+import type { RuntimeAdapter } from '../runtime-adapter.ts';
 import { imagesInUse, listContainers } from './containers.ts';
 import { type EngineImage, type EngineInfo, UNREAD } from './engine-answers.ts';
 import { EngineClient } from './engine-client.ts';
@@ -53,7 +53,6 @@ export function createDockerRuntime(options: DockerRuntimeOptions): RuntimeAdapt
   });
   const stop = new UnitStop(unitNames, units, clock);
   const images = new EngineImages(client, mirror);
-  const signals = new SharedSignals((notify) => together([stop.watch(notify), watchChanges(client, clock, notify)]));
   let mirrored: ReadonlySet<string> = new Set();
   const observer = new CriObserver({
     cri: {
@@ -77,7 +76,7 @@ export function createDockerRuntime(options: DockerRuntimeOptions): RuntimeAdapt
   return {
     storagePaths: async (signal) => storagePathsOf(await client.info(signal), title),
     close: () => client.close(),
-    onChange: (listener) => signals.add(listener),
+    onChange: (listener) => together([stop.watch(listener), watchChanges(client, clock, listener)]),
     observe: (signal) => observer.observe(signal),
     applyPins: (references, _options, signal) => images.applyPins(references, signal),
     // A pull by another one does not reach our registry (docs/decisions/runtimes.md).
