@@ -59,22 +59,14 @@ export async function withDaemonOrStored(
     if (!(error instanceof AppError) || error.code !== 'api/unreachable') throw error;
     const { storedState } = await context.adapters();
     const shown = await stored(storedState).catch((reason: unknown) => {
-      throw withoutDaemon(error, reason);
+      if (!(reason instanceof AppError) || reason.code !== 'cli/no-state') throw reason;
+      const { code, disposition } = error;
+      const message = `the stickpin daemon does not run, and ${reason.message}`;
+      throw new AppError({ code, disposition, message, cause: reason });
     });
     if (shown === undefined) throw error;
     throw error.reworded(`${error.message}. Shown is ${shown}`);
   }
-}
-
-/** Names what can't be read. */
-function withoutDaemon({ code, disposition }: AppError, reason: unknown): unknown {
-  if (!(reason instanceof AppError) || reason.code !== 'cli/no-state') return reason;
-  return new AppError({
-    code,
-    disposition,
-    message: `the stickpin daemon does not run, and ${reason.message}`,
-    cause: reason,
-  });
 }
 
 /** `what it wrote on 2026-09-01T08:14:05.112Z, before the last boot`. */

@@ -6,7 +6,7 @@ import { isBundleTar, openBundle } from '../../bundle/read/open-bundle.ts';
 import { openVolumes, volumesIn } from '../../bundle/verify/open-volumes.ts';
 import type { ShowReport } from '../../domain/report/parts/recorded-report.ts';
 import { ambiguousName } from '../../engine/commands/command-context.ts';
-import { type AppError, systemCodeOf } from '../../platform/app-error.ts';
+import { systemCodeOf } from '../../platform/app-error.ts';
 import { oneLine } from '../../platform/plain-text.ts';
 import type { ShownBundle } from '../output/render/render-show.ts';
 import { cliError } from './cli-error.ts';
@@ -42,11 +42,16 @@ export function findShown(report: Shown, asked: string): ShownBundle {
   const byDigest =
     digits.length < MIN_DIGITS ? [] : candidates.filter(({ bundleId }) => bundleId?.startsWith(`sha256:${digits}`));
   const found = byDigest.length > 0 ? byDigest : candidates.filter(({ stream }) => stream === asked);
-  const titles = [...new Set(found.map(({ bundleId, title }) => bundleId ?? title))];
+  const bundles = new Set(found.map(({ bundleId, title }) => bundleId ?? title));
   const [first] = found;
-  if (first === undefined) throw unknown(asked);
-  if (titles.length > 1) throw ambiguous(asked, found);
-  return first.shown;
+  if (first === undefined) {
+    const message = `no bundle ${asked} is known here or plugged in; 'stickpin list' shows those that are`;
+    throw cliError('engine/no-bundle', message);
+  }
+  if (bundles.size === 1) return first.shown;
+  const titles = [...new Set(found.map(({ title }) => title))].join(', ');
+  const message = `${asked} may mean ${titles}; give the whole name and version, or the digest`;
+  throw cliError('engine/ambiguous-bundle', message);
 }
 
 /**
@@ -91,21 +96,6 @@ function candidatesIn({ bundles, notices, rejected, rejectedNames }: Shown): rea
   });
   // The last one counts: a known bundle before the rejection of its name.
   return [...names, ...adopted, ...refused];
-}
-
-function unknown(asked: string): AppError {
-  return cliError(
-    'engine/no-bundle',
-    `no bundle ${asked} is known here or plugged in; 'stickpin list' shows those that are`,
-  );
-}
-
-function ambiguous(asked: string, found: readonly Candidate[]): AppError {
-  const titles = [...new Set(found.map(({ title }) => title))];
-  return cliError(
-    'engine/ambiguous-bundle',
-    `${asked} may mean ${titles.join(', ')}; give the whole name and version, or the digest`,
-  );
 }
 
 /**

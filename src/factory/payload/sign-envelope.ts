@@ -21,6 +21,7 @@ import {
 } from '../../bundle/keys/keys.ts';
 import { isBundleTar, openBundle } from '../../bundle/read/open-bundle.ts';
 import { readEnvelope } from '../../bundle/verify/judge-bundle.ts';
+import { volumesIn } from '../../bundle/verify/open-volumes.ts';
 import { type AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { linkSignals } from '../../platform/async/abort.ts';
 import { writeNewFile } from '../../platform/files/durable-file.ts';
@@ -66,7 +67,7 @@ export async function signVolumes(
   key: SigningKey,
   signal: AbortSignal,
 ): Promise<{ readonly paths: readonly string[]; readonly envelope: Envelope }> {
-  const volumes = await volumesIn(path);
+  const volumes = await volumesOf(path);
   const [first, ...others] = volumes;
   if (first === undefined) return { paths: [path], envelope: await signBundle(path, key, signal) };
   const envelope = await readEnvelope(openBundle(first), signal);
@@ -82,12 +83,10 @@ export async function signVolumes(
   return { paths: volumes, envelope: await writeSignature(first, envelope, signature, signal) };
 }
 
-/** By number; none for a bundle or a file. */
-async function volumesIn(path: string): Promise<string[]> {
+/** None for a bundle or a file. */
+async function volumesOf(path: string): Promise<string[]> {
   const names = await readdir(path).catch(() => []); // reading the bundle reports what is wrong
-  if (names.some((name) => name.toLowerCase() === 'bundle.dsse.json')) return [];
-  const numbers = names.filter((name) => /^[1-9][0-9]{0,3}$/.test(name)).map(Number);
-  return numbers.sort((a, b) => a - b).map((number) => join(path, String(number)));
+  return names.some((name) => name.toLowerCase() === 'bundle.dsse.json') ? [] : volumesIn(path);
 }
 
 /**

@@ -133,13 +133,12 @@ function settingsSource(places: SettingsSources): Source {
 
 /** Before anything is collected. Whoever makes the file refuses one that comes meanwhile. */
 async function refuseExisting(path: string): Promise<void> {
-  if ((await lstat(path).catch(() => undefined)) !== undefined) throw notWritten(path, EXISTS);
+  if ((await lstat(path).catch(() => undefined)) !== undefined) throw notWritten(path, undefined);
 }
 
-const EXISTS = Object.assign(new Error('it exists'), { code: 'EEXIST' });
-
+/** `cause`: undefined where the file is there already. */
 function notWritten(path: string, cause: unknown): AppError {
-  const isThere = systemCodeOf(cause) === 'EEXIST';
+  const isThere = cause === undefined || systemCodeOf(cause) === 'EEXIST';
   const free = `${reasonOf(cause)}; name another place with --out`;
   const why = isThere ? 'it is there already: give another name with --out' : free;
   return cliError('cli/report', `${path} can't be made: ${why}`, cause);
