@@ -7,20 +7,16 @@ import { approvalsIn, type StoredBundle } from '../../domain/state/state.ts';
 import { isApproved } from '../../domain/trust/approval.ts';
 import { defined } from '../../platform/defined.ts';
 import { documentsOf } from '../blobs/complete-documents.ts';
-import { decidedBundle, type EffectContext, type Executors } from './executor.ts';
-
-export function forgetExecutors(context: EffectContext): Executors<'forget-release'> {
-  return { 'forget-release': ({ bundleId }, assessment, signal) => forget(context, bundleId, assessment, signal) };
-}
+import { decidedBundle, type EffectContext } from './effect-context.ts';
 
 /** INVARIANT: the record goes last, so that all steps are repeated after a crash. */
-async function forget(
+export async function forgetRelease(
   context: EffectContext,
   bundleId: BundleId,
   assessment: Assessment,
   signal: AbortSignal,
 ): Promise<void> {
-  const { store, documents, signedBundles } = context;
+  const { store, documents, signedBundles } = context.ports;
   // A person may ask for it again at any time.
   const decided = () => decidedBundle(store, bundleId, assessment);
   const bundle = decided();
@@ -44,7 +40,7 @@ async function spareDocuments(
   context: EffectContext,
   signal: AbortSignal,
 ): Promise<readonly Digest[]> {
-  const kept = await context.documents.list(signal);
+  const kept = await context.ports.documents.list(signal);
   const own = (await documentsIn(bundle, context, signal)).filter((digest) => kept.has(digest));
   if (own.length === 0) return [];
   const others = [
@@ -58,7 +54,7 @@ async function spareDocuments(
 
 async function documentsIn(
   { payload, contents }: VerifiedBundle,
-  { documents, alive }: EffectContext,
+  { ports: { documents, alive } }: EffectContext,
   signal: AbortSignal,
 ): Promise<readonly Digest[]> {
   const all: Digest[] = (payload.attachments ?? []).map(({ digest }) => digest);
@@ -74,7 +70,7 @@ async function documentsIn(
 /** A release without trust says nothing of others, unless a person may let it in again. */
 function speakerOf(
   bundle: StoredBundle,
-  { policy, store }: EffectContext,
+  { ports: { policy, store } }: EffectContext,
   { bundles }: Assessment,
 ): PastSpeaker | undefined {
   const withdrawn = bundles.find((entry) => entry.bundle.bundleId === bundle.bundleId)?.withdrawn?.code;

@@ -2,26 +2,24 @@ import { imageIds } from '../../domain/release/evidence.ts';
 import { withoutUsed } from '../../domain/release/retention.ts';
 import { healingEvent } from '../../domain/report/events/release-events.ts';
 import type { Healing } from '../../domain/state/effect.ts';
-import { type EffectContext, type EffectOf, type Executors, type PinRequests, storedBundle } from './executor.ts';
+import { type EffectContext, type EffectOf, type PinRequests, storedBundle } from './effect-context.ts';
 
 /** After so many equal requests in a row, missing pins count as unenforced. */
 const UNENFORCED_ATTEMPTS = 2;
 
-export function pinExecutors(context: EffectContext): Executors<'apply-pins' | 'apply-mirrors'> {
-  return {
-    'apply-pins': (effect, _assessment, signal) => applyPins(context, effect, signal),
-    'apply-mirrors': ({ repositories }, _assessment, signal) => {
-      // INVARIANT: the gate learns it first. A proof for the old mirrors must not let a pull
-      // through.
-      context.mirrorGate.written(repositories);
-      const mirrors = repositories.map((repository) => ({ repository }));
-      return context.runtime.applyMirrors(mirrors, signal);
-    },
-  };
+/** INVARIANT: the gate learns it first. A proof for the old mirrors must not let a pull through. */
+export async function applyMirrors(
+  context: EffectContext,
+  { repositories }: EffectOf<'apply-mirrors'>,
+  signal: AbortSignal,
+): Promise<void> {
+  context.mirrorGate.written(repositories);
+  const mirrors = repositories.map((repository) => ({ repository }));
+  await context.ports.runtime.applyMirrors(mirrors, signal);
 }
 
-async function applyPins(
-  { runtime, clock, pinRequests }: EffectContext,
+export async function applyPins(
+  { ports: { runtime, clock }, pinRequests }: EffectContext,
   { references, unpinned, force, mirrorsFollow = false }: EffectOf<'apply-pins'>,
   signal: AbortSignal,
 ): Promise<void> {
@@ -44,24 +42,25 @@ export function notePinsHeld(requests: PinRequests): void {
   if (requests.last !== undefined) requests.last = { ...requests.last, unpinned: '', attempts: 0 };
 }
 
-export function contentExecutors(context: EffectContext): Executors<'heal-images'> {
-  return { 'heal-images': ({ images }, _assessment, signal) => heal(context, images, signal) };
-}
-
 /**
  * One after the other, so that none keeps a damaged layer for another. @throws the first failure
  */
-async function heal(context: EffectContext, images: readonly Healing[], signal: AbortSignal): Promise<void> {
+export async function healImages(
+  context: EffectContext,
+  { images }: EffectOf<'heal-images'>,
+  signal: AbortSignal,
+): Promise<void> {
+  const { alive, recorder, store } = context.ports;
   const failures: unknown[] = [];
   for (const image of images) {
-    context.alive();
+    alive();
     if (await isUsedNow(context, image, signal)) continue;
     // First, since a removal that fails counts as well, and would be retried without end.
     context.contentChecker.healing(image.reference);
     try {
       await removeOne(context, image, signal);
       context.contentChecker.removed(image.reference);
-      context.recorder.record(healingEvent(image, storedBundle(context.store, image.bundleId)));
+      recorder.record(healingEvent(image, storedBundle(store, image.bundleId)));
     } catch (error) {
       signal.throwIfAborted();
       failures.push(error);
@@ -72,7 +71,7 @@ async function heal(context: EffectContext, images: readonly Healing[], signal: 
 
 /** Since the round began, a container may have begun. */
 async function isUsedNow(
-  { containers }: EffectContext,
+  { ports: { containers } }: EffectContext,
   { reference, removal }: Healing,
   signal: AbortSignal,
 ): Promise<boolean> {
@@ -84,7 +83,7 @@ async function isUsedNow(
 
 /** INVARIANT: the runtime forgets damaged blobs first, or the removal would leave shared ones. */
 async function removeOne(
-  { content, containers }: EffectContext,
+  { ports: { content, containers } }: EffectContext,
   { forget, removal }: Healing,
   signal: AbortSignal,
 ): Promise<void> {

@@ -8,61 +8,49 @@ import { isKept, type Kept } from '../../domain/state/memory.ts';
 import { NO_ROTATION } from '../../domain/trust/approval.ts';
 import { AppError } from '../../platform/app-error.ts';
 import { inOrder } from '../../platform/async/concurrency.ts';
-import type { AttachmentStore, BlobSource, DocumentStore } from '../../ports/blobs.ts';
+import type { EngineContext } from '../context.ts';
 import { rotationOf } from '../keepers/rebuild-keeper.ts';
 import { adoptedEvent, rotationEvents, warningEvents } from '../reporting/events.ts';
-import type { EffectContext, EffectOf, Executors } from './executor.ts';
+import type { EffectContext, EffectOf } from './effect-context.ts';
 
-export function mediaExecutors(context: EffectContext): Executors<'mount-medium' | 'read-medium'> {
-  const { media } = context;
-  return {
-    'mount-medium': (effect, assessment) =>
-      runInParallel(context, effect, assessment, (signal) => media.mount(effect.mediumId, signal)),
-    'read-medium': (effect, assessment) =>
-      runInParallel(context, effect, assessment, async (signal) => {
-        await media.read(effect.mediumId, signal);
-        await keepDocumentsOn(context, effect.mediumId, signal);
-      }),
-  };
-}
-
-function runInParallel(
-  { mediaJobs, recorder }: EffectContext,
+/** Mounts or reads a medium, beside the rounds. */
+export function openMedium(
+  context: EffectContext,
   effect: EffectOf<'mount-medium' | 'read-medium'>,
   assessment: Assessment,
-  work: (signal: AbortSignal) => Promise<void>,
 ): void {
-  mediaJobs.start(effect.mediumId, work, (error) => recorder.recordFailure(effect, assessment, error));
+  const { media, recorder } = context.ports;
+  const { mediumId } = effect;
+  const work = async (signal: AbortSignal) => {
+    if (effect.kind === 'mount-medium') return media.mount(mediumId, signal);
+    await media.read(mediumId, signal);
+    await keepDocumentsOn(context, mediumId, signal);
+  };
+  context.mediaJobs.start(mediumId, work, (error) => recorder.recordFailure(effect, assessment, error));
 }
 
 /** At the adoption they were on another volume, or they were lost later. @throws AppError */
 async function keepDocumentsOn(context: EffectContext, mediumId: MediumId, signal: AbortSignal): Promise<void> {
-  const state = context.media.list().find((medium) => medium.mediumId === mediumId)?.state;
+  const { media, store } = context.ports;
+  const state = media.list().find((medium) => medium.mediumId === mediumId)?.state;
   for (const found of state?.kind === 'read' ? state.bundles : []) {
     if (found.kind !== 'verified') continue;
-    const known = context.store.load().bundles.find((bundle) => bundle.bundleId === found.bundle.bundleId);
+    const known = store.load().bundles.find((bundle) => bundle.bundleId === found.bundle.bundleId);
     if (known === undefined) continue;
-    await keepDocuments(isRetired(known) ? withoutAttachments(found) : found, context, signal);
+    await keepDocuments(isRetired(known) ? withoutAttachments(found) : found, context.ports, signal);
   }
-}
-
-/**
- * INVARIANT: `decide()` puts `keep-documents` first. So each bundle in the database has its
- * documents on the node's own disk, as far as a medium had them, and what proves its signature.
- */
-export function adoptionExecutors(context: EffectContext): Executors<'keep-documents' | 'adopt-bundle'> {
-  return {
-    'keep-documents': (effect, assessment) => keepForAdoptions(context, effect, assessment),
-    'adopt-bundle': ({ bundleId }, assessment) => adopt(context, bundleId, assessment),
-  };
 }
 
 /** For so long a medium keeps documents without a round, which judges its bundles again. */
 const KEEP_MS = 1_000;
 
 /** One after the other, since each round costs as much as there are bundles. */
-function keepForAdoptions(context: EffectContext, effect: EffectOf<'keep-documents'>, assessment: Assessment): void {
-  const { mediaJobs, recorder, clock } = context;
+export function keepForAdoptions(
+  context: EffectContext,
+  effect: EffectOf<'keep-documents'>,
+  assessment: Assessment,
+): void {
+  const { recorder, clock } = context.ports;
   const { mediumId } = effect;
   const own = assessment.adoptions.filter((adoption) => adoption.mediumId === mediumId);
   let { bundleId } = effect;
@@ -74,46 +62,43 @@ function keepForAdoptions(context: EffectContext, effect: EffectOf<'keep-documen
       if (clock.monotonic() - startedAt >= KEEP_MS) return;
     }
   };
-  mediaJobs.start(mediumId, work, (error) => recorder.recordFailure({ ...effect, bundleId }, assessment, error));
+  context.mediaJobs.start(mediumId, work, (error) =>
+    recorder.recordFailure({ ...effect, bundleId }, assessment, error),
+  );
 }
 
 async function keepForAdoption(context: EffectContext, found: Adoption['found'], signal: AbortSignal): Promise<void> {
   const { bundleId } = found.bundle;
   try {
-    await context.signedBundles.keep(bundleId, signal);
-    await keepDocuments(found, context, signal, (kept) => void context.keeping.set(bundleId, kept));
+    await context.ports.signedBundles.keep(bundleId, signal);
+    await keepDocuments(found, context.ports, signal, (kept) => void context.keeping.set(bundleId, kept));
   } catch (error) {
     context.keeping.delete(bundleId);
     throw error;
   }
 }
 
-/** In one transaction with the keys that the bundle adds or revokes. */
-function adopt(context: EffectContext, bundleId: BundleId, assessment: Assessment): void {
-  const adoption = adoptionOf(bundleId, assessment);
+/**
+ * Adopts a bundle, in one transaction with the keys that it adds or revokes. INVARIANT: `decide()`
+ * puts `keep-documents` first. So each bundle in the database has its documents on the node's own
+ * disk, as far as a medium had them, and what proves its signature.
+ */
+export function adopt(context: EffectContext, bundleId: BundleId, { adoptions }: Assessment): void {
+  const { policy, trust, store, recorder } = context.ports;
+  const adoption = adoptions.find((one) => one.found.bundle.bundleId === bundleId);
   if (adoption === undefined) return;
   const { bundle } = adoption.found;
-  const { threshold } = context.policy.trust;
-  const rules = { threshold, roles: context.trust.roles(), revocations: context.trust.revocations() };
-  const { rotation: before, past = [] } = context.store.load();
+  const { threshold } = policy.trust;
+  const rules = { threshold, roles: trust.roles(), revocations: trust.revocations() };
+  const { rotation: before, past = [] } = store.load();
   // The keys of a forgotten release stayed, or a person took them away since.
   const isBack = past.some((one) => one.bundleId === bundleId);
   const rotation = isBack ? NO_ROTATION : rotationOf(bundle, rules, before);
   const event = adoptedEvent(adoption, rotation);
-  context.store.adopt(bundle, context.recorder.row(event), rotation, adoption.isClaim);
+  store.adopt(bundle, recorder.row(event), rotation, adoption.isClaim);
   context.keeping.delete(bundleId);
-  context.recorder.log(event);
-  for (const warned of warningEvents(bundle)) context.recorder.record(warned);
-  for (const event of rotationEvents(bundle, rotation)) context.recorder.record(event);
-}
-
-function adoptionOf(bundleId: BundleId, { adoptions }: Assessment) {
-  return adoptions.find((adoption) => adoption.found.bundle.bundleId === bundleId);
-}
-
-interface DocumentKeeping {
-  readonly documents: Pick<DocumentStore, 'sizeOf' | 'put'> & Pick<AttachmentStore, 'putStream'>;
-  readonly source: Pick<BlobSource, 'read'>;
+  recorder.log(event);
+  for (const event of [...warningEvents(bundle), ...rotationEvents(bundle, rotation)]) recorder.record(event);
 }
 
 /** Each write syncs the disk and holds one of libuv's four threads; one stays free. */
@@ -127,7 +112,7 @@ const DOCUMENTS_AT_ONCE = 3;
  */
 async function keepDocuments(
   { bundle, documents, missing }: Adoption['found'],
-  deps: DocumentKeeping,
+  ports: EngineContext,
   signal: AbortSignal,
   onKept: (kept: Kept) => void = () => undefined,
 ): Promise<void> {
@@ -138,8 +123,8 @@ async function keepDocuments(
   onKept({ done: 0, total });
   let done = 0;
   const count = () => onKept({ done: ++done, total });
-  for await (const _kept of inOrder(own, DOCUMENTS_AT_ONCE, (digest) => keepDocument(digest, deps, signal))) count();
-  for (const attachment of attachments) await keepAttachment(attachment, deps, signal).then(count);
+  for await (const _kept of inOrder(own, DOCUMENTS_AT_ONCE, (digest) => keepDocument(digest, ports, signal))) count();
+  for (const attachment of attachments) await keepAttachment(attachment, ports, signal).then(count);
 }
 
 /** Attachments of a retired release are not kept. */
@@ -149,8 +134,11 @@ function withoutAttachments(found: Adoption['found']): Adoption['found'] {
 }
 
 /** Ignores a wrong digest, which is reported when the files are installed. */
-async function keepAttachment({ digest, size }: Attachment, deps: DocumentKeeping, signal: AbortSignal): Promise<void> {
-  const { documents, source } = deps;
+async function keepAttachment(
+  { digest, size }: Attachment,
+  { documents, source }: EngineContext,
+  signal: AbortSignal,
+): Promise<void> {
   try {
     if ((await documents.sizeOf(digest, signal)) !== undefined) return;
     await documents.putStream(
@@ -163,11 +151,7 @@ async function keepAttachment({ digest, size }: Attachment, deps: DocumentKeepin
   }
 }
 
-async function keepDocument(
-  digest: Digest,
-  { documents, source }: DocumentKeeping,
-  signal: AbortSignal,
-): Promise<void> {
+async function keepDocument(digest: Digest, { documents, source }: EngineContext, signal: AbortSignal): Promise<void> {
   if ((await documents.sizeOf(digest, signal)) !== undefined) return;
   const chunks: Buffer[] = [];
   for await (const chunk of source.read(digest, 0, signal)) chunks.push(chunk);

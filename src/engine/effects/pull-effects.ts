@@ -14,7 +14,7 @@ import {
   pullFailedEvent,
 } from '../reporting/events.ts';
 import { isSettlingReported, type TaskEnd } from '../tasks/tasks.ts';
-import type { EffectContext } from './executor.ts';
+import type { EffectContext } from './effect-context.ts';
 import { type PullEnd, type PulledImage, type PullFault, pullImage } from './pull-task.ts';
 
 export type PullTask = Extract<RunningTask, { readonly kind: 'pull' }>;
@@ -38,6 +38,8 @@ export class PullTasks {
    * @throws AppError `store/…` when the mark can't be written; whatever aborted `signal`
    */
   async run(task: PullTask, bundle: StoredBundle, assessment: Assessment, signal: AbortSignal): Promise<TaskEnd> {
+    const { ports, stalls } = this.context;
+    const { store, runtime, meter, source } = ports;
     const image = allIn(bundle.contents).find((candidate) => candidate.reference === task.reference);
     if (image === undefined) return 'ended';
     const medium = assessment.bundles.find((entry) => entry.bundle.bundleId === bundle.bundleId)?.media[0];
@@ -46,9 +48,9 @@ export class PullTasks {
     if (!online) await this.passGate(image.reference, assessment, about, signal);
     if (!assessment.life.foreign.has(image.digest)) {
       this.notePulledByUs(image.reference, true);
-      await this.context.store.settled(signal);
+      await store.settled(signal);
     }
-    const end = await pullImage(image, bundle, { ...this.context, online }, signal);
+    const end = await pullImage(image, bundle, { runtime, meter, source, stalls, online }, signal);
     return this.recordEnd({ task, image, bundle, about }, end);
   }
 
@@ -66,7 +68,8 @@ export class PullTasks {
 
   /** The failure `engine/not-listed` gives an image its pauses until it is listed. */
   private recordPulled({ task, image, bundle, about }: Pull, isElsewhere: boolean): TaskEnd {
-    const { failures, recorder, pinRequests, clock } = this.context;
+    const { failures, pinRequests, ports } = this.context;
+    const { recorder, clock } = ports;
     const { reference } = image;
     const before = failures.last(task);
     if (pinRequests.unenforced.has(reference)) pinRequests.unenforced.set(reference, true);
@@ -88,7 +91,8 @@ export class PullTasks {
   }
 
   private recordFailure({ task, image, about }: Pull, fault: PullFault): void {
-    const { failures, recorder, clock } = this.context;
+    const { failures, ports } = this.context;
+    const { recorder, clock } = ports;
     const before = failures.last(task);
     this.notePulledByUs(image.reference, false);
     const failure = failures.note(task, fault.reason, fault.retry, clock.now(), fault.blob);
@@ -107,14 +111,14 @@ export class PullTasks {
     about: AboutImage,
     signal: AbortSignal,
   ): Promise<void> {
-    const { mirrorGate, recorder } = this.context;
+    const { mirrorGate, ports } = this.context;
     const end = await mirrorGate.pass(repositoryOf(reference), mirrors, signal);
-    if (end === 'timed-out') recorder.record(mirrorsUnusedEvent(about));
+    if (end === 'timed-out') ports.recorder.record(mirrorsUnusedEvent(about));
   }
 
   /** Never throws: without this record an image is never removed, which costs only space. */
   private notePulledByUs(reference: string, isPulledByUs: boolean): void {
-    const { store, log } = this.context;
+    const { store, log } = this.context.ports;
     try {
       store.setPulledByUs(reference, isPulledByUs);
     } catch (error) {

@@ -10,6 +10,7 @@ import { spareTagsIn, withoutNames } from '../../domain/release/retention.ts';
 import { isStillRemovable } from '../../domain/release/retirement.ts';
 import { sharedRepositories } from '../../domain/release/tag-goals.ts';
 import { type StoredBundle, stampAfter } from '../../domain/state/state.ts';
+import { assertNever } from '../../platform/app-error.ts';
 import { defined } from '../../platform/defined.ts';
 import { formatCount } from '../../platform/sizes.ts';
 import type { EventRow, StateStore } from '../../ports/state.ts';
@@ -28,22 +29,9 @@ import {
   signersEvent,
   takesOverEvent,
 } from '../reporting/events.ts';
-import { decidedBundle, type EffectContext, type EffectOf, type Executors, storedBundle } from './executor.ts';
+import { decidedBundle, type EffectContext, type EffectOf, storedBundle } from './effect-context.ts';
 
-export function recordExecutors(
-  context: EffectContext,
-): Executors<'record-signers' | 'record-bad-blobs' | 'record-ready' | 'resume-preload' | 'record-media-left'> {
-  return {
-    'record-signers': (effect) => recordSigners(context, effect),
-    'record-bad-blobs': ({ bundleId, badBlobs }) =>
-      context.store.change(bundleId, { badBlobs: badBlobs.length === 0 ? undefined : badBlobs }),
-    'record-ready': ({ bundleId }) => recordReady(context, bundleId),
-    'resume-preload': ({ bundleId }) => resumePreloads([bundleId], context.store, context.clock.now()),
-    'record-media-left': ({ bundleId, media }) => context.store.setCancelledMedia(bundleId, media),
-  };
-}
-
-function recordSigners({ store, recorder }: EffectContext, effect: EffectOf<'record-signers'>): void {
+export function recordSigners({ ports: { store, recorder } }: EffectContext, effect: EffectOf<'record-signers'>): void {
   const bundle = storedBundle(store, effect.bundleId);
   if (bundle === undefined) return;
   const event = signersEvent(bundle, effect.signedBy);
@@ -52,7 +40,7 @@ function recordSigners({ store, recorder }: EffectContext, effect: EffectOf<'rec
   recorder.log(event);
 }
 
-function recordReady({ store, recorder }: EffectContext, bundleId: BundleId): void {
+export function recordReady({ ports: { store, recorder } }: EffectContext, bundleId: BundleId): void {
   const bundle = storedBundle(store, bundleId);
   if (bundle === undefined || bundle.readyAt !== undefined) return;
   const event = readyEvent(bundle);
@@ -83,7 +71,7 @@ export function resumePreloads(
   );
 }
 
-type LifecycleEffectKind =
+type LifecycleEffect = EffectOf<
   | 'record-soak'
   | 'record-active'
   | 'record-proven'
@@ -91,37 +79,47 @@ type LifecycleEffectKind =
   | 'request-activation'
   | 'take-over'
   | 'retire'
-  | 'remove-images';
+  | 'remove-images'
+>;
 
-export function lifecycleExecutors(context: EffectContext): Executors<LifecycleEffectKind> {
-  const { store } = context;
-  return {
-    'record-soak': on(({ bundleId }, { soak }) => store.change(bundleId, { soak })),
-    'record-active': on((bundle) => recordMark(context, bundle, 'activeAt', activeEvent(bundle))),
-    'record-proven': on((bundle, effect) => recordProven(context, bundle, effect)),
-    'record-rolled-back': on((bundle, { to }) => recordRolledBack(context, bundle, to)),
-    'request-activation': on((bundle, { components }, assessment) =>
-      requestActivation(context, bundle, components, assessment),
-    ),
-    'take-over': on((bundle, effect) => takeOver(context, bundle, effect)),
-    retire: on((bundle, effect) => retire(context, bundle, retirementOf(context, effect))),
-    'remove-images': on((bundle, effect, assessment, signal) =>
-      removeImages(context, bundle, effect, assessment.pins.unclaimed, signal),
-    ),
-  };
-
-  function on<E extends { readonly bundleId: BundleId }>(
-    work: (bundle: StoredBundle, effect: E, assessment: Assessment, signal: AbortSignal) => void | Promise<void>,
-  ) {
-    return (effect: E, assessment: Assessment, signal: AbortSignal): void | Promise<void> => {
-      const bundle = decidedBundle(store, effect.bundleId, assessment);
-      return bundle === undefined ? undefined : work(bundle, effect, assessment, signal);
-    };
+/** Does nothing when a command has changed the release since the decision. */
+export async function followLifecycle(
+  context: EffectContext,
+  effect: LifecycleEffect,
+  assessment: Assessment,
+  signal: AbortSignal,
+): Promise<void> {
+  const { store } = context.ports;
+  const bundle = decidedBundle(store, effect.bundleId, assessment);
+  if (bundle === undefined) return;
+  switch (effect.kind) {
+    case 'record-soak':
+      return store.change(bundle.bundleId, { soak: effect.soak });
+    case 'record-active':
+      return recordMark(context, bundle, 'activeAt', activeEvent(bundle));
+    case 'record-proven':
+      return recordProven(context, bundle, effect);
+    case 'record-rolled-back':
+      return recordRolledBack(context, bundle, effect.to);
+    case 'request-activation':
+      return requestActivation(context, bundle, effect.components, assessment);
+    case 'take-over':
+      return takeOver(context, bundle, effect);
+    case 'retire':
+      return retire(context, bundle, retirementOf(context, effect));
+    case 'remove-images':
+      return removeImages(context, bundle, effect, assessment.pins.unclaimed, signal);
+    default:
+      return assertNever(effect);
   }
 }
 
 /** With a time later than all recorded times. */
-function record({ store, recorder, clock }: EffectContext, event: Event, write: (row: EventRow) => void): void {
+function record(
+  { ports: { store, recorder, clock } }: EffectContext,
+  event: Event,
+  write: (row: EventRow) => void,
+): void {
   write({ ...recorder.row(event), at: stampAfter(store.load().bundles, clock.now()) });
   recorder.log(event);
 }
@@ -132,7 +130,7 @@ function recordMark(
   mark: 'activeAt' | 'provenAt',
   event: Event,
 ): void {
-  record(context, event, (row) => context.store.change(bundleId, { [mark]: row.at }, row));
+  record(context, event, (row) => context.ports.store.change(bundleId, { [mark]: row.at }, row));
 }
 
 /** INVARIANT: `provenAt` is recorded last. Without it the release is checked again. */
@@ -141,17 +139,19 @@ function recordProven(
   bundle: StoredBundle,
   { soak }: Pick<EffectOf<'record-proven'>, 'soak'>,
 ): void {
-  if (soak !== undefined) context.store.change(bundle.bundleId, { soak });
-  const shared = sharedRepositories(bundle, context.policy.streams);
+  const { store, policy } = context.ports;
+  if (soak !== undefined) store.change(bundle.bundleId, { soak });
+  const shared = sharedRepositories(bundle, policy.streams);
   recordMark(context, bundle, 'provenAt', provenEvent({ ...bundle, ...defined({ soak }) }, shared));
 }
 
 function recordRolledBack(context: EffectContext, bundle: StoredBundle, to: BundleId): void {
+  const { store } = context.ports;
   const toTitle = titleOf(context, to);
-  record(context, rolledBackEvent(bundle, toTitle, context.store.load().bundles), (row) => {
+  record(context, rolledBackEvent(bundle, toTitle, store.load().bundles), (row) => {
     const message = `Activation of ${toTitle} was requested automatically, because it runs again`;
     const event = { at: row.at + 1, kind: 'activation-requested', bundleId: to, message };
-    context.store.rollBack(bundle.bundleId, row, { bundleId: to, event }, { text: rolledBackText(bundle, toTitle) });
+    store.rollBack(bundle.bundleId, row, { bundleId: to, event }, { text: rolledBackText(bundle, toTitle) });
   });
 }
 
@@ -162,18 +162,18 @@ function requestActivation(
   { paths, clockSynchronised }: Pick<Assessment, 'paths' | 'clockSynchronised'>,
 ): void {
   const path = pathOf(paths, bundle.payload.name);
-  const { store, clock, policy, node } = context;
+  const { store, clock, policy, node } = context.ports;
   const { bundles } = store.load();
   const question = { bundles, path, now: clock.now(), clockSynchronised, policy, facts: node.facts() };
   const event = seenRunningEvent(bundle, components, question);
   record(context, event, (row) =>
-    context.store.change(bundle.bundleId, { activationRequestedAt: row.at, activationOverrides: RULE_CODES }, row),
+    store.change(bundle.bundleId, { activationRequestedAt: row.at, activationOverrides: RULE_CODES }, row),
   );
 }
 
 /** INVARIANT: `activeAt` is recorded last. After a crash before it, all steps are repeated. */
 function takeOver(context: EffectContext, bundle: StoredBundle, { from, retireFrom }: EffectOf<'take-over'>): void {
-  const { store } = context;
+  const { store } = context.ports;
   const old = storedBundle(store, from);
   if (old === undefined || bundle.activatedAt === undefined) return;
   if (old.soak !== undefined) store.change(bundle.bundleId, { soak: { ...old.soak, activatedAt: bundle.activatedAt } });
@@ -194,7 +194,7 @@ function retirementOf(
 
 function retire(context: EffectContext, bundle: StoredBundle, retirement: Retirement): void {
   record(context, retiredEvent(bundle, retirement), (row) =>
-    context.store.change(
+    context.ports.store.change(
       bundle.bundleId,
       { retiredAt: row.at, removeImages: retirement.removeImages, isGivenUp: undefined },
       row,
@@ -213,7 +213,7 @@ async function removeImages(
   unclaimed: readonly string[],
   signal: AbortSignal,
 ): Promise<void> {
-  const { containers, runtime, recorder, alive, store, policy, clock } = context;
+  const { containers, runtime, recorder, alive, store, policy, clock } = context.ports;
   const { images, areOfNode, tags = [], stopped = [] } = effect;
   const failures: unknown[] = [];
   const countDone = async <T>(all: readonly T[], remove: (one: T) => Promise<boolean>) => {
@@ -263,7 +263,7 @@ async function removeImages(
   if (failures.length > 0) throw failures[0];
 }
 
-function titleOf({ store }: EffectContext, bundleId: BundleId): string {
+function titleOf({ ports: { store } }: EffectContext, bundleId: BundleId): string {
   const bundle = storedBundle(store, bundleId);
   return bundle === undefined ? bundleId : bundleTitle(bundle.payload);
 }

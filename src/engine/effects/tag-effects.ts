@@ -12,8 +12,8 @@ import { latestStamp, type StoredBundle, stampAfter } from '../../domain/state/s
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { formatCount } from '../../platform/sizes.ts';
 import { isSettlingReported, type RetryPolicy, retryOf } from '../tasks/tasks.ts';
-import { activateBundle, giveTags } from './activate-task.ts';
-import type { EffectContext } from './executor.ts';
+import { type ActivationDependencies, activateBundle, giveTags } from './activate-task.ts';
+import type { EffectContext } from './effect-context.ts';
 
 type TagTask = Exclude<RunningTask, { readonly kind: 'pull' }>;
 
@@ -29,9 +29,12 @@ export class TagTasks {
   private isUnsaved = false;
   private isFailureLogged = false;
   private readonly reported = new Set<string>();
+  private readonly giving: ActivationDependencies;
 
   constructor(private readonly context: EffectContext) {
-    this.given = context.store.tagsGiven();
+    const { ports, mirrorGate, pullChecker, stalls } = context;
+    this.giving = { runtime: ports.runtime, meter: ports.meter, mirrorGate, pullChecker, stalls };
+    this.given = ports.store.tagsGiven();
   }
 
   /** A failure is recorded. @throws only what aborted `signal` */
@@ -50,7 +53,7 @@ export class TagTasks {
   /** Reports each newly contested tag once. */
   follow(assessment: Assessment, running: readonly RunningTask[]): void {
     const { reported } = this;
-    const { recorder, clock } = this.context;
+    const { recorder, clock } = this.context.ports;
     const { settled, contested } = assessment.tags;
     for (const event of contestEvents(assessment, reported)) recorder.record(event);
     for (const { tag } of contested) reported.add(tag);
@@ -64,7 +67,7 @@ export class TagTasks {
    * back, and the next try waits for its window.
    */
   private forgetGivenUp({ bundles }: Assessment, running: readonly RunningTask[]): void {
-    const { store, log } = this.context;
+    const { store, log } = this.context.ports;
     if (running.some(({ kind }) => kind === 'activate')) return;
     for (const { bundle, activationDue } of bundles) {
       if (!hasBegun(bundle) || activationDue) continue;
@@ -88,14 +91,15 @@ export class TagTasks {
     { tags: known }: Assessment,
     signal: AbortSignal,
   ): Promise<void> {
-    const { store, recorder, failures, floorKeeper, storageKeeper, clock, node } = this.context;
+    const { ports, failures, floorKeeper, storageKeeper } = this.context;
+    const { store, recorder, clock, node } = ports;
     const before = latestStamp(store.load().bundles);
     if (!hasBegun(bundle)) {
       store.change(bundle.bundleId, { activationBegunAt: stampAfter(store.load().bundles, clock.now()) });
     }
     await store.settled(signal);
     const local = known.local.get(bundle.bundleId) ?? [];
-    const count = await activateBundle(bundle, local, this.context, signal);
+    const count = await activateBundle(bundle, local, this.giving, signal);
     await storageKeeper.syncNow(signal);
     if (bundle.resetAt === undefined) await floorKeeper.raise(bundle.payload.name, bundle.payload.sequence);
     const stay = local.length === 0 ? '' : `; ${stayText(local)}`;
@@ -112,7 +116,7 @@ export class TagTasks {
 
   /** Who requested the activation, or what allowed it. */
   private causeOf(bundle: StoredBundle): string {
-    const { store, policy } = this.context;
+    const { store, policy } = this.context.ports;
     const { bundleId, activationRequestedAt } = bundle;
     if (activationRequestedAt === undefined) return automaticCause(bundle, policy);
     const request = store.events(bundleId, SEARCHED_EVENTS).findLast(({ at }) => at === activationRequestedAt);
@@ -125,10 +129,11 @@ export class TagTasks {
     { tags }: Assessment,
     signal: AbortSignal,
   ): Promise<void> {
-    const { recorder, failures, clock } = this.context;
+    const { ports, failures } = this.context;
+    const { recorder, clock } = ports;
     const wanted = new Set(task.tags);
     const goals = allGoalsOf(bundle, tags).filter(({ tag }) => wanted.has(tag));
-    const restored = new Set(await giveTags(goals, bundle, this.context, signal));
+    const restored = new Set(await giveTags(goals, bundle, this.giving, signal));
     failures.succeeded(task);
     if (restored.size === 0) return;
     const at = clock.now();
@@ -153,30 +158,32 @@ export class TagTasks {
 
   /** Writes the list as soon as the disk can be written. */
   private keep(next: readonly TagGiven[]): void {
+    const { store, log } = this.context.ports;
     const taken = (given: readonly TagGiven[]) => given.filter(({ wasGone }) => !wasGone);
     this.isUnsaved ||= taken(next).length !== taken(this.given).length;
     this.given = next;
     if (!this.isUnsaved) return;
     try {
-      this.context.store.setTagsGiven(taken(next));
+      store.setTagsGiven(taken(next));
       this.isUnsaved = false;
       this.isFailureLogged = false;
     } catch (error) {
       if (!this.isFailureLogged) {
-        this.context.log.warn({ err: error }, `How often tags were given again could not be kept: ${reasonOf(error)}`);
+        log.warn({ err: error }, `How often tags were given again could not be kept: ${reasonOf(error)}`);
       }
       this.isFailureLogged = true;
     }
   }
 
   private recordFailure(task: TagTask, bundle: StoredBundle, error: unknown): void {
+    const { failures, ports } = this.context;
     const isSettling = error instanceof AppError && error.code === 'engine/mirror-unused';
     const reason = failureOf(task, bundle, error);
     const retry = isSettling ? 'settling' : retryOf(reason);
-    const { attempts } = this.context.failures.note(task, reason, retry, this.context.clock.now());
+    const { attempts } = failures.note(task, reason, retry, ports.clock.now());
     if (!isReported(retry, attempts)) return;
     const kind = task.kind === 'activate' ? 'activationFailed' : 'tagsNotRestored';
-    this.context.recorder.record({ kind, level: 'warn', bundleId: bundle.bundleId, message: reason.message });
+    ports.recorder.record({ kind, level: 'warn', bundleId: bundle.bundleId, message: reason.message });
   }
 }
 

@@ -104,7 +104,7 @@ export function createLoop(deps: EngineDependencies, onTaskEnd: (task: RunningTa
   const pinKeeper = new PinKeeper(context);
   const parts = { tasks, mediaJobs, failures, floorKeeper, pinKeeper, hookKeeper, ...checkers };
   const effects = new Effects({
-    ...context,
+    ports: context,
     ...parts,
     mirrorGate,
     stalls: createStallWatch(context),

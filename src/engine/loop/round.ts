@@ -17,7 +17,6 @@ import type { Effect } from '../../domain/state/effect.ts';
 import type { RunningTask } from '../../domain/state/memory.ts';
 import type { Observed } from '../../domain/state/state.ts';
 import { AppError } from '../../platform/app-error.ts';
-import { execute } from '../effects/executor.ts';
 import type { Next } from '../tasks/pulls.ts';
 import type { TaskEnd } from '../tasks/tasks.ts';
 import { catalogFor, conclude, degradedIn, type Remembered, remembered } from './conclude.ts';
@@ -259,7 +258,7 @@ async function act(
     try {
       if (effect.kind !== 'start') await context.store.settled(signal);
       signal.throwIfAborted();
-      await execute(effects.executors, effect, assessment, signal);
+      await effects.execute(effect, assessment, signal);
       context.afterEffect?.(effect);
       executed.set(effect, undefined);
     } catch (error) {

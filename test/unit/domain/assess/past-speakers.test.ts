@@ -4,8 +4,8 @@ import { assess } from '../../../../src/domain/assess/assess.ts';
 import { type PastSpeaker, withSpeaker } from '../../../../src/domain/state/past.ts';
 import type { Stored } from '../../../../src/domain/state/state.ts';
 import type { Role } from '../../../../src/domain/trust/role.ts';
-import type { EffectContext } from '../../../../src/engine/effects/executor.ts';
-import { forgetExecutors } from '../../../../src/engine/effects/forget-effects.ts';
+import type { EffectContext } from '../../../../src/engine/effects/effect-context.ts';
+import { forgetRelease } from '../../../../src/engine/effects/forget-effects.ts';
 import {
   keyIdOf,
   NOON,
@@ -41,7 +41,7 @@ async function leftOf(
   policy = POLICY,
 ): Promise<PastSpeaker | undefined> {
   let left: PastSpeaker | undefined;
-  const context = {
+  const ports = {
     alive: () => undefined,
     policy,
     store: {
@@ -53,10 +53,9 @@ async function leftOf(
     signedBundles: { remove: async () => undefined },
     documents: { list: async () => new Set(), sizeOf: async () => undefined },
   };
-  const executors = forgetExecutors(context as unknown as EffectContext);
+  const context = { ports } as unknown as EffectContext;
   const scene = observation({ roles: [role] });
-  const effect = { kind: 'forget-release', bundleId: release.bundleId } as const;
-  await executors['forget-release'](effect, assess(scene, scene, state, policy), new AbortController().signal);
+  await forgetRelease(context, release.bundleId, assess(scene, scene, state, policy), new AbortController().signal);
   return left;
 }
 

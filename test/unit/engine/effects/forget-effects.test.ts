@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest';
 import type { Assessment } from '../../../../src/domain/assess/assess.ts';
 import type { Digest } from '../../../../src/domain/model/digest.ts';
-import type { EffectContext } from '../../../../src/engine/effects/executor.ts';
-import { forgetExecutors } from '../../../../src/engine/effects/forget-effects.ts';
+import type { EffectContext } from '../../../../src/engine/effects/effect-context.ts';
+import { forgetRelease } from '../../../../src/engine/effects/forget-effects.ts';
 import { digestOf } from '../../../../src/platform/digest.ts';
 import { POLICY, stored, storedState, verified } from '../../../support/daemon/scenario.ts';
 
@@ -37,7 +37,7 @@ function sample(onRemove: (removed: number) => void, onSigned: () => void = () =
     verified({ images: { etcd: ['base'] }, imageOver: { etcd: { digest: digestOf(index), mediaType: INDEX } } }),
   );
   const state = { bundle, isForgotten: false };
-  const context = {
+  const ports = {
     alive: () => undefined,
     policy: POLICY,
     store: {
@@ -58,10 +58,10 @@ function sample(onRemove: (removed: number) => void, onSigned: () => void = () =
         kept.delete(digest);
       },
     },
-  } as unknown as EffectContext;
+  };
+  const context = { ports } as unknown as EffectContext;
   const assessment = { bundles: [{ bundle }], notices: [], adoptions: [] } as unknown as Assessment;
-  const effect = { kind: 'forget-release', bundleId: bundle.bundleId } as const;
-  const forget = async () => forgetExecutors(context)['forget-release'](effect, assessment, never);
+  const forget = () => forgetRelease(context, bundle.bundleId, assessment, never);
   return { kept, total: documents.length, state, forget };
 }
 

@@ -1,8 +1,8 @@
 import { expect, it } from 'vitest';
 import type { Assessment } from '../../../../src/domain/assess/assess.ts';
 import type { BundleId } from '../../../../src/domain/model/digest.ts';
-import type { EffectContext } from '../../../../src/engine/effects/executor.ts';
-import { adoptionExecutors } from '../../../../src/engine/effects/media-effects.ts';
+import type { EffectContext } from '../../../../src/engine/effects/effect-context.ts';
+import { keepForAdoptions } from '../../../../src/engine/effects/media-effects.ts';
 import { MediaJobs } from '../../../../src/engine/tasks/tasks.ts';
 import { found, verified } from '../../../support/daemon/scenario.ts';
 import { eventually } from '../../../support/eventually.ts';
@@ -20,26 +20,21 @@ it.each([
   const mediaJobs = new MediaJobs(clock, () => {
     rounds += 1;
   });
-  const context = {
-    clock,
-    mediaJobs,
-    keeping: new Map(),
-    signedBundles: {
-      keep: async (bundleId: BundleId) => {
-        kept.push(bundleId);
-        nowMs += msEach;
-      },
+  const signedBundles = {
+    keep: async (bundleId: BundleId) => {
+      kept.push(bundleId);
+      nowMs += msEach;
     },
   };
+  const context = { ports: { clock, signedBundles }, mediaJobs, keeping: new Map() };
   const adoptions = bundles.map((bundle) => ({
     mediumId: '7-sdb1',
     label: 'sdb1',
     found: found(bundle),
     isClaim: false,
   }));
-  const executors = adoptionExecutors(context as unknown as EffectContext);
   const effect = { kind: 'keep-documents', bundleId: first.bundleId, mediumId: '7-sdb1' } as const;
-  await executors['keep-documents'](effect, { adoptions } as unknown as Assessment, new AbortController().signal);
+  keepForAdoptions(context as unknown as EffectContext, effect, { adoptions } as unknown as Assessment);
   await eventually(() => expect(rounds).toBe(1));
   expect(kept).toHaveLength(expected);
   expect([...context.keeping.keys()]).toEqual(kept);

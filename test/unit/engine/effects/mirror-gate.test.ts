@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { RenderedMirrors } from '../../../../src/domain/model/image.ts';
-import type { EffectContext } from '../../../../src/engine/effects/executor.ts';
-import { pinExecutors } from '../../../../src/engine/effects/image-effects.ts';
+import type { EffectContext } from '../../../../src/engine/effects/effect-context.ts';
+import { applyMirrors } from '../../../../src/engine/effects/image-effects.ts';
 import { createMirrorGate, type GateEnd, type MirrorGate } from '../../../../src/engine/effects/mirror-gate.ts';
 import { AppError } from '../../../../src/platform/app-error.ts';
 import { digestOf } from '../../../../src/platform/digest.ts';
@@ -219,9 +219,8 @@ it('learns of new mirrors before the runtime does, so that no proof of old ones 
   const calls: string[] = [];
   const context = {
     mirrorGate: { written: (repositories: readonly string[]) => calls.push(`gate ${repositories}`) },
-    runtime: { applyMirrors: async () => void calls.push('runtime') },
+    ports: { runtime: { applyMirrors: async () => void calls.push('runtime') } },
   } as unknown as EffectContext;
-  const apply = pinExecutors(context)['apply-mirrors'];
-  await apply({ kind: 'apply-mirrors', repositories: ['quay.io/a'] }, {} as never, never);
+  await applyMirrors(context, { kind: 'apply-mirrors', repositories: ['quay.io/a'] }, never);
   expect(calls).toEqual(['gate quay.io/a', 'runtime']);
 });

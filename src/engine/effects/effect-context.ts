@@ -14,15 +14,14 @@ import type { StallWatch } from '../tasks/stall-watch.ts';
 import type { FailureLedger, MediaJobs, Tasks } from '../tasks/tasks.ts';
 import type { MirrorGate } from './mirror-gate.ts';
 
-export type KeptDocuments = Map<BundleId, Kept>;
-
 export interface PinRequests {
   last: PinsRequested | undefined;
   /** Pins that the runtime does not enforce. `true` after the one new pull for that reason. */
   readonly unenforced: Map<string, boolean>;
 }
 
-export interface EffectContext extends EngineContext {
+export interface EffectContext {
+  readonly ports: EngineContext;
   readonly tasks: Tasks;
   readonly mediaJobs: MediaJobs;
   readonly failures: FailureLedger;
@@ -33,47 +32,22 @@ export interface EffectContext extends EngineContext {
   readonly storageKeeper: StorageKeeper;
   readonly stalls: StallWatch;
   readonly mirrorGate: MirrorGate;
-  readonly keeping: KeptDocuments;
+  /** How far the documents of bundles that are to be adopted are kept. */
+  readonly keeping: Map<BundleId, Kept>;
   readonly pinRequests: PinRequests;
 }
 
 export type EffectOf<Kind extends Effect['kind']> = Extract<Effect, { readonly kind: Kind }>;
 
-/** Idempotent. @throws AppError of the adapter; whatever aborted `signal` */
-type Executor<Kind extends Effect['kind']> = (
-  effect: EffectOf<Kind>,
-  assessment: Assessment,
-  signal: AbortSignal,
-) => void | Promise<void>;
-
-export type Executors<Kinds extends Effect['kind'] = Effect['kind']> = {
-  readonly [Kind in Kinds]: Executor<Kind>;
-};
-
-export async function execute(
-  executors: Executors,
-  effect: Effect,
-  assessment: Assessment,
-  signal: AbortSignal,
-): Promise<void> {
-  // TypeScript can't infer that an executor takes the effects of the kind that is its key.
-  const executor = executors[effect.kind] as Executor<Effect['kind']>;
-  await executor(effect, assessment, signal);
-}
-
-export function storedBundle(store: Pick<StateStore, 'load'>, bundleId: BundleId): StoredBundle | undefined {
+export function storedBundle(store: StateStore, bundleId: BundleId): StoredBundle | undefined {
   return store.load().bundles.find((bundle) => bundle.bundleId === bundleId);
 }
 
-/** Those that commands and activations set, beside the rounds. */
+/** Commands and activations set these, beside the rounds. */
 const STAMPS = ['activationRequestedAt', 'activatedAt', 'rolledBackAt', 'retiredAt'] as const;
 
 /** INVARIANT: what was decided before one of {@link STAMPS} changed is not done. */
-export function decidedBundle(
-  store: Pick<StateStore, 'load'>,
-  bundleId: BundleId,
-  assessment: Assessment,
-): StoredBundle | undefined {
+export function decidedBundle(store: StateStore, bundleId: BundleId, assessment: Assessment): StoredBundle | undefined {
   const now = storedBundle(store, bundleId);
   const then = allBundles(assessment).find((bundle) => bundle.bundleId === bundleId);
   return STAMPS.every((stamp) => now?.[stamp] === then?.[stamp]) ? now : undefined;
