@@ -18,7 +18,7 @@ const domain = [
   'report',
 ];
 const bundle = ['', 'keys', 'format', 'documents', 'read', 'verify'];
-const engine = ['reporting', '', 'tasks', 'blobs', 'keepers', 'effects', 'commands', 'loop'];
+const engine = ['reporting', 'tasks', '', 'keepers', 'effects', 'commands', 'loop'];
 const core = ['bundle', 'config', 'domain', 'platform'];
 
 /** Floors of one room: a folder may import those before it. */

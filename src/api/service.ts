@@ -14,7 +14,7 @@ import type { Log } from '../platform/log.ts';
 import { oneLine } from '../platform/plain-text.ts';
 import type { Unsubscribe } from '../platform/subscription.ts';
 import { type Authority, authorize, CallerBudget } from './authority.ts';
-import type { ApiBackend, ApiCall } from './backend.ts';
+import type { ApiBackend, MethodName } from './backend.ts';
 import {
   type ApiBus,
   BUNDLES_PATH,
@@ -72,7 +72,7 @@ const ofAnyObject = [
 ] as const;
 
 const ofManager: ReadonlyMap<string, Method> = new Map<string, Method>([
-  ...Object.entries<MethodContract>(METHODS).map(contractMethod),
+  ...(Object.keys(METHODS) as MethodName[]).map(contractMethod),
   ...ofAnyObject,
   [`${OBJECT_MANAGER}.GetManagedObjects()`, getManagedObjects],
   [`${INTROSPECTABLE}.Introspect()`, () => xml(introspectManager())],
@@ -211,16 +211,16 @@ function methodOf(call: CallHeader): Method | undefined {
   return keyOf(call) === `${INTROSPECTABLE}.Introspect()` ? introspectionOfParent(call.path) : undefined;
 }
 
-function contractMethod([key, { args, result, access }]: [string, MethodContract]): [string, Method] {
+function contractMethod(key: MethodName): [string, Method] {
+  const { args, result, access }: MethodContract = METHODS[key];
   const parameters = fieldsOf(args);
   const [returned] = Object.values(result);
   const signature = parameters.map(([, type]) => type.signature).join('');
   const method: Method = async (call, { backend, authority, signal }) => {
     const values = parameters.map(([name, type], at) => [name, type.decode(call.body[at])] as const);
-    const executor: unknown = Reflect.get(backend.methods, key);
-    if (typeof executor !== 'function') throw new TypeError(`${key} has no executor`);
     const uid = access === 'anybody' ? undefined : await authorize(access, call, authority, signal);
-    const answered: unknown = await executor(Object.fromEntries(values), { signal, uid } satisfies ApiCall);
+    // Of each type that the contract names.
+    const answered: unknown = await backend.methods[key](Object.fromEntries(values) as never, { signal, uid });
     return returned === undefined ? nothing : { signature: returned.signature, body: [returned.encode(answered)] };
   };
   return [`${MANAGER}.${busNameOf(key)}(${signature})`, method];

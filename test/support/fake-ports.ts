@@ -33,8 +33,9 @@ import {
 } from '../../src/domain/trust/approval.ts';
 import type { RevocationRecord } from '../../src/domain/trust/revocation-record.ts';
 import type { EngineContext, EngineDependencies } from '../../src/engine/context.ts';
-import { createEngine, type Engine } from '../../src/engine/loop/engine.ts';
+import { Engine } from '../../src/engine/loop/engine.ts';
 import { EventRecorder } from '../../src/engine/reporting/event-recorder.ts';
+import { Jobs } from '../../src/engine/tasks/jobs.ts';
 import { AppError } from '../../src/platform/app-error.ts';
 import type { Clock } from '../../src/platform/clock.ts';
 import { digestOf } from '../../src/platform/digest.ts';
@@ -787,7 +788,7 @@ export function createFakeNode(
       trustRevision = revision;
     },
     dependencies,
-    engine: createEngine(dependencies),
+    engine: new Engine(dependencies),
     start: async () => {
       const controller = new AbortController();
       const ended = node.engine.run(controller.signal);
@@ -845,6 +846,6 @@ export function fakeContext(parts: { readonly [Part in keyof EngineContext]?: Pa
   const { dependencies } = createFakeNode();
   const { log, clock, store } = dependencies;
   const recorder = new EventRecorder({ log, clock, store });
-  const own = { recorder, wantRound: () => undefined, alive: () => undefined };
-  return { ...dependencies, ...own, ...parts } as EngineContext;
+  const context = { ...dependencies, recorder, wantRound: () => undefined, alive: () => undefined, ...parts };
+  return { ...context, jobs: new Jobs(context.clock as Clock, context.wantRound as () => void) } as EngineContext;
 }

@@ -5,7 +5,7 @@ import type { RuntimeObservation } from '../../domain/model/image.ts';
 import { minFreePercent } from '../../domain/preload/space.ts';
 import { imagesEnv } from '../../domain/report/texts/images-env.ts';
 import { hasSources } from '../../domain/settings/settings.ts';
-import { createEngine, type Engine } from '../../engine/loop/engine.ts';
+import { Engine } from '../../engine/loop/engine.ts';
 import { DirectoryMedia } from '../../media/directory-media.ts';
 import { LoadedMedia } from '../../media/loaded-media.ts';
 import { Media } from '../../media/media.ts';
@@ -132,7 +132,7 @@ async function createParts(options: DaemonOptions, disposal: DisposalStack, sign
   disposal.defer('the runtime client', runtime.close);
   const signed = createSignedFiles(join(settings.paths.state_dir, 'blobs/bundles'));
   await fleet?.serve({ media, signed, ...files, content: runtime.storedBlobs, trust, parsers: documentParser });
-  const engine = createEngine({
+  const engine = new Engine({
     clock,
     log,
     media,

@@ -6,6 +6,7 @@ import { NODE_SOURCES, type SettingsSources } from '../../config/load-settings.t
 import { keepSettings, loadUsableSettings } from '../../config/usable-settings.ts';
 import { statusText } from '../../domain/report/line.ts';
 import { startFaultLine } from '../../domain/report/reasons/node-lines.ts';
+import type { StatusReport } from '../../domain/report/status-schema.ts';
 import type { Settings } from '../../domain/settings/settings.ts';
 import { SystemBus } from '../../host/bus/system-bus.ts';
 import { SyncProgram } from '../../host/disk-sync.ts';
@@ -25,7 +26,7 @@ import { messageIds } from '../../platform/message-ids.ts';
 import { sentence } from '../../platform/plain-text.ts';
 import type { Unsubscribe } from '../../platform/subscription.ts';
 import { exitCodeOf } from '../../store/files/folder-lock.ts';
-import { createApiBackend } from './api-backend.ts';
+import { DaemonBackend } from './api-backend.ts';
 import { startAgain, watchSettings } from './changes.ts';
 import { AGETTY_RELOAD } from './console-file.ts';
 import { createDaemon, type Daemon } from './daemon.ts';
@@ -61,7 +62,7 @@ async function serve(service: Service): Promise<void> {
   // Of its own, so that calls of other users never stand before the answers of systemd.
   const apiBus = new SystemBus({ clock: systemClock, log, env: process.env, purpose: 'for the D-Bus API' });
   let settingsFault = service.fault;
-  const backend = createApiBackend(
+  const backend = new DaemonBackend(
     () => watched.daemon,
     () => (service.fault === undefined ? undefined : settingsFault),
   );
@@ -71,7 +72,7 @@ async function serve(service: Service): Promise<void> {
       notifier,
       // Without systemd no ExecStopPost= runs.
       keepsMirrors: notifier.isStartedBySystemd,
-      onStatus: backend.published,
+      onStatus: (report: StatusReport) => backend.published(report),
     };
     const daemon = await createDaemon(options, stop.signal);
     watched.daemon = daemon;

@@ -3,11 +3,13 @@ import { bundleName } from '../../domain/model/bundle.ts';
 import { type BundleId, hexOf } from '../../domain/model/digest.ts';
 import { bundlesCalled } from '../../domain/release/recorded-phase.ts';
 import { type ContainersSeen, runningReleases } from '../../domain/release/running-releases.ts';
-import type { Stored, StoredBundle } from '../../domain/state/state.ts';
+import type { Observed, Stored, StoredBundle } from '../../domain/state/state.ts';
 import { AppError } from '../../platform/app-error.ts';
-import type { StateStore } from '../../ports/state.ts';
-import type { EngineContext } from '../context.ts';
+import { defined } from '../../platform/defined.ts';
+import type { EventRow, StateStore } from '../../ports/state.ts';
+import type { EngineContext, Part } from '../context.ts';
 import type { PinKeeper } from '../keepers/state-keepers.ts';
+import type { EventRecorder } from '../reporting/event-recorder.ts';
 import type { Tasks } from '../tasks/tasks.ts';
 
 export interface Running {
@@ -18,45 +20,45 @@ export interface Running {
 
 export const NOTHING_SEEN: Running = { releases: new Set(), isSeenNow: false };
 
-export class RunningReleases {
+export class RunningReleases implements Part {
   private last: ContainersSeen | undefined;
 
-  /** @param observe undefined when the runtime does not answer */
+  /** @param look undefined when the runtime does not answer */
   constructor(
-    private readonly store: Pick<StateStore, 'load'>,
-    private readonly observe: (signal: AbortSignal) => Promise<ContainersSeen | undefined>,
+    private readonly store: StateStore,
+    private readonly look: (signal: AbortSignal) => Promise<ContainersSeen | undefined>,
   ) {}
 
-  saw(seen: ContainersSeen): void {
-    this.last = seen;
+  observe({ runtime, containers }: Observed): void {
+    if (runtime.kind === 'reachable' && containers !== undefined) this.last = { images: runtime.images, containers };
   }
 
   /** Throws only for an abort. */
   async read(signal: AbortSignal): Promise<Running> {
-    const now = await this.observe(signal);
+    const now = await this.look(signal);
     this.last = now ?? this.last;
     if (this.last === undefined) return NOTHING_SEEN;
     return { releases: runningReleases(this.store.load().bundles, this.last), isSeenNow: now !== undefined };
   }
 }
 
-/** Who gave a command, for the history: `uid 1000: activate`. */
-interface Author {
-  readonly by?: string;
-}
-
-export interface CommandContext extends EngineContext, Author {
+export interface CommandContext {
+  readonly ports: EngineContext;
+  /** Records events with their author. */
+  readonly recorder: EventRecorder;
+  /** Who gave the command, for the history: `uid 1000: activate`. */
+  readonly by?: string | undefined;
   readonly tasks: Tasks;
   readonly pinKeeper: PinKeeper;
   readonly running: RunningReleases;
-  /** Of the last round. */
+  /** What the last round concluded. */
   readonly assessment: () => Assessment | undefined;
-  /** With what the last round observed. */
+  /** Judges other records by what the last round observed. */
   readonly judge: (stored: Stored) => Assessment | undefined;
 }
 
-export function authorOf({ by }: Author): Author {
-  return by === undefined ? {} : { by };
+export function authorOf({ by }: CommandContext): Pick<EventRow, 'by'> {
+  return defined({ by });
 }
 
 export function refuse(code: string, message: string): AppError {
@@ -83,13 +85,13 @@ export function findBundle(bundles: readonly StoredBundle[], name: string): Stor
   );
 }
 
-/** Undefined when none, or more than one, has the name. */
+/** Returns undefined when none, or more than one, has the name. */
 export function bundleCalled(bundles: readonly StoredBundle[], name: string): StoredBundle | undefined {
   const [found, ...others] = candidatesFor(bundles, name);
   return others.length === 0 ? found : undefined;
 }
 
-/** By at least 12 of its first digits, as STATUS shows them. */
+/** Finds bundles by at least 12 of their first digits, as STATUS shows them. */
 export function bundlesByDigest<B extends { readonly bundleId: BundleId }>(bundles: readonly B[], name: string) {
   const [, digits] = /^sha256:([0-9a-f]{12,64})…?$/.exec(name) ?? [];
   return digits === undefined ? [] : bundles.filter(({ bundleId }) => hexOf(bundleId).startsWith(digits));

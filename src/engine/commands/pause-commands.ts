@@ -20,15 +20,13 @@ import { clip, oneLine } from '../../platform/plain-text.ts';
 import { formatCount } from '../../platform/sizes.ts';
 import { authorOf, type CommandContext, refuse } from './command-context.ts';
 
-export const pauseCommands = { pauseRollOut, resumeRollOut };
-
 /** Names of releases in a message. */
 const MOST_NAMED = 8;
 
-/** In the place of an id: all pauses that this node may lift. */
+/** Stands for the ids of all pauses that this node may lift. */
 const ALL = 'all';
 
-interface PauseArgs {
+export interface PauseArgs {
   /** `ocp` or `ocp@4.13.7`. */
   readonly release: string;
   readonly why: string;
@@ -36,12 +34,8 @@ interface PauseArgs {
   readonly seconds: number;
 }
 
-/**
- * @returns the effect, as sentences
- * @throws AppError `engine/no-fleet`, `engine/no-release`, `engine/no-pause` (`reject`)
- */
-function pauseRollOut(context: CommandContext, { release, why, seconds }: PauseArgs): string {
-  const { clock, store } = context;
+export function pauseRollOut(context: CommandContext, { release, why, seconds }: PauseArgs): string {
+  const { clock, store } = context.ports;
   const view = fleetView(context);
   const [, name = '', version] = /^([^@]+)(?:@(.+))?$/.exec(release) ?? [];
   if (!STREAM_NAME.test(name) || (version !== undefined && !isVersion(version))) {
@@ -68,9 +62,9 @@ function pauseRollOut(context: CommandContext, { release, why, seconds }: PauseA
   return `The roll-out of ${pausedTitle(pause)} (${matched}) is paused until ${until}: ${reason}. What has begun ends. 'stickpin fleet resume ${pause.id}' on this node or one of the control plane ends the pause.`;
 }
 
-/** @param id or {@link ALL} @throws AppError `engine/no-fleet`, `engine/no-pause` (`reject`) */
-function resumeRollOut(context: CommandContext, { id }: { readonly id: string }): string {
-  const { pauses = [] } = context.store.load();
+/** @param id or {@link ALL} */
+export function resumeRollOut(context: CommandContext, id: string): string {
+  const { pauses = [] } = context.ports.store.load();
   const view = fleetView(context);
   const open = pauses.filter(({ lifted }) => lifted === undefined);
   const named = id === ALL ? open : pauses.filter((one) => one.id === id);
@@ -102,7 +96,8 @@ function resumeRollOut(context: CommandContext, { id }: { readonly id: string })
 }
 
 function write(context: CommandContext, next: readonly Pause[]): void {
-  const { store, recorder } = context;
+  const { ports, recorder } = context;
+  const { store } = ports;
   const events = pauseEvents(store.load().pauses ?? [], next).map((event) => ({ ...event, ...authorOf(context) }));
   store.setPauses(
     next,
@@ -113,7 +108,7 @@ function write(context: CommandContext, next: readonly Pause[]): void {
 
 /** What a pause is about: `ocp@4.13.7 on 3 nodes`. @throws AppError `engine/no-release` */
 function matchedText(
-  { store }: CommandContext,
+  { ports: { store } }: CommandContext,
   { self, nodes }: FleetView,
   wanted: { readonly name: string; readonly version?: string },
 ): string {
@@ -145,7 +140,7 @@ function listed(texts: readonly string[]): string {
 }
 
 /** A pause that reaches nobody would promise too much. */
-function fleetView({ policy, fleet }: CommandContext): FleetView {
+function fleetView({ ports: { policy, fleet } }: CommandContext): FleetView {
   if (!policy.fleet.enabled) {
     throw refuse('engine/no-fleet', 'this node activates alone: fleet.enabled is false');
   }

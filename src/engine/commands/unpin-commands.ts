@@ -8,8 +8,6 @@ import { type StoredBundle, stampAfter } from '../../domain/state/state.ts';
 import { formatCount } from '../../platform/sizes.ts';
 import { type CommandContext, findBundle, NOTHING_SEEN, type Running, refuse } from './command-context.ts';
 
-export const unpinCommands = { unpin, unpinUnclaimed };
-
 export interface UnpinArgs {
   readonly bundle: string;
   /** Also removes the images that belong only to this release. */
@@ -18,23 +16,17 @@ export interface UnpinArgs {
   readonly force: boolean;
 }
 
-/**
- * Observes the containers first unless `force` is given.
- *
- * @returns the effect, as a sentence
- * @throws as {@link retireByHand}
- */
-async function unpin(context: CommandContext, args: UnpinArgs, signal: AbortSignal): Promise<string> {
+export async function unpin(context: CommandContext, args: UnpinArgs, signal: AbortSignal): Promise<string> {
   const running = args.force ? NOTHING_SEEN : await context.running.read(signal);
   retireByHand(context, args, running);
-  const answers = running.isSeenNow || (await context.runtime.observe(signal)).kind === 'reachable';
+  const answers = running.isSeenNow || (await context.ports.runtime.observe(signal)).kind === 'reachable';
   if (answers) return `${args.bundle} is no longer pinned`;
   return `${args.bundle} is given up, and its images are still pinned, since the container runtime does not answer. They are unpinned when it does: see 'stickpin status'`;
 }
 
 /** @throws AppError `engine/no-bundle`, `engine/protected`, `engine/running` (`reject`) */
 export function retireByHand(
-  { clock, store, policy, assessment }: CommandContext,
+  { ports: { clock, store, policy }, assessment }: CommandContext,
   { bundle: name, removeImages, force }: UnpinArgs,
   running: Running,
 ): void {
@@ -67,14 +59,8 @@ export function retireByHand(
   );
 }
 
-/**
- * Gives up every pin that belongs to no known release.
- * @returns the effect, as a sentence
- * @throws AppError `engine/no-unclaimed` (`reject`), `engine/running` (`reject`) without `force`;
- *   `store/write`, `store/no-space` (`retry`)
- */
-async function unpinUnclaimed(
-  { assessment, recorder, pinKeeper, signedBundles, store }: CommandContext,
+export async function unpinUnclaimed(
+  { ports: { signedBundles, store }, assessment, recorder, pinKeeper }: CommandContext,
   { force }: { readonly force: boolean },
   signal: AbortSignal,
 ): Promise<string> {

@@ -10,13 +10,6 @@ import { defined } from '../../platform/defined.ts';
 import { oneLine } from '../../platform/plain-text.ts';
 import { bundlesByDigest, type CommandContext, refuse } from './command-context.ts';
 
-/** Verdicts are given before or after a medium is plugged in. The latest one counts. */
-export const verdictCommands = { approve, reject, rejectWithReason };
-
-interface VerdictArgs {
-  readonly bundle: string;
-}
-
 interface Target {
   readonly bundleId: BundleId;
   readonly bundle: VerifiedBundle | undefined;
@@ -27,12 +20,9 @@ interface AwaitedName {
   readonly version: string;
 }
 
-/**
- * Also takes back the rejection of the name. @throws AppError `engine/no-bundle`,
- * `engine/ambiguous`
- */
-function approve(context: CommandContext, { bundle: name }: VerdictArgs): string {
-  const { store, policy, assessment } = context;
+export function approve(context: CommandContext, name: string): string {
+  const { ports, assessment } = context;
+  const { store, policy } = ports;
   const stored = store.load();
   const rejected = (stored.rejectedNames ?? []).find((one) => bundleName(one) === name);
   // A rejection by name concerns all its bundles.
@@ -54,17 +44,13 @@ function approve(context: CommandContext, { bundle: name }: VerdictArgs): string
   return record(context, target, 'approved', `${what} is approved: ${then}.`);
 }
 
-/** Stops loading and activation, but pins stay. `name@version` also rejects later bundles. */
-function reject(context: CommandContext, { bundle }: VerdictArgs): string {
-  return rejectBundle(context, bundle);
-}
-
 /** STATUS shows the reason beside what to do. */
 const MAX_REASON_LENGTH = 200;
 
-function rejectBundle(context: CommandContext, name: string, reason?: string): string {
-  const { store, assessment } = context;
-  const { bundles } = store.load();
+export function reject(context: CommandContext, name: string, given?: string): string {
+  const { ports, assessment } = context;
+  const reason = given === undefined ? undefined : checkedReason(given);
+  const { bundles } = ports.store.load();
   const target = isDigest(name) ? targetOf(name, bundles, assessment()) : undefined;
   if (target === undefined) return rejectName(context, name, reason);
   const adopted = bundles.find(({ bundleId }) => bundleId === target.bundleId);
@@ -81,20 +67,18 @@ function rejectBundle(context: CommandContext, name: string, reason?: string): s
   );
 }
 
-/** @throws AppError `engine/reason` (`reject`) when it is empty or longer than 200 characters */
-function rejectWithReason(
-  context: CommandContext,
-  { bundle, reason }: VerdictArgs & { readonly reason: string },
-): string {
+/** @throws AppError `engine/reason` (`reject`) */
+function checkedReason(reason: string): string {
   const why = oneLine(reason).trim();
   if (why === '' || why.length > MAX_REASON_LENGTH) {
     throw refuse('engine/reason', `a reason has 1 to ${MAX_REASON_LENGTH} characters, and this one has ${why.length}`);
   }
-  return rejectBundle(context, bundle, why);
+  return why;
 }
 
 function rejectName(context: CommandContext, text: string, reason: string | undefined): string {
-  const { store, recorder, clock } = context;
+  const { ports, recorder } = context;
+  const { store, clock } = ports;
   const release = awaitedName(text);
   if (release === undefined) throw unknownName(text, store.load().bundles, context.assessment());
   const why = reason === undefined ? '' : ` (${reason})`;
@@ -123,7 +107,8 @@ function stillHeld({ payload }: VerifiedBundle, assessment: Assessment | undefin
 }
 
 function allowName(context: CommandContext, text: string, rejected: AwaitedName | undefined): string {
-  const { store, recorder } = context;
+  const { ports, recorder } = context;
+  const { store } = ports;
   if (rejected === undefined) throw unknownName(text, store.load().bundles, context.assessment());
   const message = `The rejection of ${bundleTitle(rejected)} is taken back: a bundle of this name is judged as any other one.`;
   const event = { kind: 'bundleApproved', level: 'info', message } as const;
@@ -148,7 +133,7 @@ function judgedOf({ bundleId, bundle }: Target) {
 }
 
 function record(
-  { store, recorder, clock }: CommandContext,
+  { ports: { store, clock }, recorder }: CommandContext,
   { bundleId }: Target,
   verdict: 'approved' | 'rejected',
   message: string,
@@ -204,7 +189,7 @@ function unknownName(name: string, adopted: readonly VerifiedBundle[], assessmen
   );
 }
 
-/** Not adopted, but with a valid signature, so that their names can be trusted. */
+/** These are not adopted, but have a valid signature, so that their names can be trusted. */
 function seenIn(assessment: Assessment | undefined): readonly VerifiedBundle[] {
   return [
     ...(assessment?.awaiting ?? []).flatMap(({ bundle }) => bundle ?? []),

@@ -10,9 +10,10 @@ import type { HookKeeper } from '../keepers/hook-keeper.ts';
 import type { PullChecker } from '../keepers/pull-checker.ts';
 import type { FloorKeeper } from '../keepers/state-keepers.ts';
 import type { StorageKeeper } from '../keepers/storage-keeper.ts';
+import type { MediaJobs } from '../tasks/jobs.ts';
+import type { MirrorGate } from '../tasks/mirror-gate.ts';
 import type { StallWatch } from '../tasks/stall-watch.ts';
-import type { FailureLedger, MediaJobs, Tasks } from '../tasks/tasks.ts';
-import type { MirrorGate } from './mirror-gate.ts';
+import type { FailureLedger, Tasks } from '../tasks/tasks.ts';
 
 export interface PinRequests {
   last: PinsRequested | undefined;

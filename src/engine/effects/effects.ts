@@ -5,11 +5,10 @@ import type { StoredBundle } from '../../domain/state/state.ts';
 import { AppError, assertNever, reasonOf } from '../../platform/app-error.ts';
 import { retryOf, type TaskEnd } from '../tasks/tasks.ts';
 import { decidedBundle, type EffectContext, storedBundle } from './effect-context.ts';
-import { forgetRelease } from './forget-effects.ts';
 import { applyMirrors, applyPins, healImages } from './image-effects.ts';
 import { adopt, keepForAdoptions, openMedium } from './media-effects.ts';
 import { PullTasks } from './pull-effects.ts';
-import { followLifecycle, recordReady, recordSigners, resumePreloads } from './release-effects.ts';
+import { followLifecycle, forgetRelease, recordReady, recordSigners, resumePreloads } from './release-effects.ts';
 import { TagTasks } from './tag-effects.ts';
 
 export class Effects {

@@ -32,7 +32,7 @@ export async function applyPins(
   for (const reference of unpinned.split('\n')) if (!unenforced.has(reference)) unenforced.set(reference, false);
 }
 
-/** Those that were not pulled again since. */
+/** Returns the pins that were not pulled again since. */
 export function unenforcedPins({ unenforced }: PinRequests): readonly string[] {
   return [...unenforced].flatMap(([reference, wasPulled]) => (wasPulled ? [] : [reference]));
 }
@@ -69,7 +69,7 @@ export async function healImages(
   if (failures.length > 0) throw failures[0];
 }
 
-/** Since the round began, a container may have begun. */
+/** A container may have begun since the round began. */
 async function isUsedNow(
   { ports: { containers } }: EffectContext,
   { reference, removal }: Healing,

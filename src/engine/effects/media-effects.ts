@@ -29,7 +29,7 @@ export function openMedium(
   context.mediaJobs.start(mediumId, work, (error) => recorder.recordFailure(effect, assessment, error));
 }
 
-/** At the adoption they were on another volume, or they were lost later. @throws AppError */
+/** Keeps what was on another volume at the adoption, or was lost later. @throws AppError */
 async function keepDocumentsOn(context: EffectContext, mediumId: MediumId, signal: AbortSignal): Promise<void> {
   const { media, store } = context.ports;
   const state = media.list().find((medium) => medium.mediumId === mediumId)?.state;
@@ -41,10 +41,12 @@ async function keepDocumentsOn(context: EffectContext, mediumId: MediumId, signa
   }
 }
 
-/** For so long a medium keeps documents without a round, which judges its bundles again. */
+/** How long a medium keeps documents without a round, which judges its bundles again. */
 const KEEP_MS = 1_000;
 
-/** One after the other, since each round costs as much as there are bundles. */
+/**
+ * Keeps documents of many bundles in one job, since each round costs as much as there are bundles.
+ */
 export function keepForAdoptions(
   context: EffectContext,
   effect: EffectOf<'keep-documents'>,

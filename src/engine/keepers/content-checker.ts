@@ -1,7 +1,10 @@
 import type { CheckDue } from '../../domain/decide/release-effects.ts';
-import type { BundleId } from '../../domain/model/digest.ts';
-import { type ImageContent, type RuntimeObservation, usableImages } from '../../domain/model/image.ts';
+import type { Artifact } from '../../domain/model/bundle.ts';
+import type { BundleId, Digest } from '../../domain/model/digest.ts';
+import { type ImageContent, usableImages } from '../../domain/model/image.ts';
+import type { ContentFault } from '../../domain/model/reason.ts';
 import { type ImageToCheck, imagesToCheck } from '../../domain/release/damaged-images.ts';
+import { keptBundles } from '../../domain/release/recorded-phase.ts';
 import { checkedEvent, uncheckableEvent } from '../../domain/report/events/release-events.ts';
 import {
   type CheckCause,
@@ -10,12 +13,15 @@ import {
   type RunningCheck,
   UNCHECKABLE_AFTER,
 } from '../../domain/state/checks.ts';
-import { latestStamp } from '../../domain/state/state.ts';
+import { latestStamp, type Observed, type StoredBundle } from '../../domain/state/state.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
+import { oneBuffer } from '../../platform/files/file-access.ts';
 import type { BootMark, ContentCheck } from '../../ports/runtime.ts';
-import { manifestsOf } from '../blobs/complete-documents.ts';
-import type { EngineContext } from '../context.ts';
-import { Job, type Tasks } from '../tasks/tasks.ts';
+import type { EngineContext, Part } from '../context.ts';
+import type { Tasks } from '../tasks/tasks.ts';
+import { manifestsOf } from './document-keeper.ts';
+
+const JOB = 'content';
 
 /** After so many failed checks in a row an activation waits no longer. */
 const AWAITED_FAILURES = 3;
@@ -39,14 +45,13 @@ interface Order {
  * pulled or activated, unless a person waits for its end or an activation has waited for {@link
  * OVERDUE_MS}.
  */
-export class ContentChecker {
-  private readonly job: Job;
+export class ContentChecker implements Part {
   private readonly bootMark: BootMark;
   private readonly results = new Map<string, ContentResult>();
   private readonly healed = new Set<string>();
   private readonly healings = new Map<string, number>();
   private running: RunningCheck | undefined;
-  /** Undefined until it is read. */
+  /** It is undefined until it is read. */
   private isAwaited: boolean | undefined;
   /** Since when an activation may wait for a check. Monotonic milliseconds. */
   private neededSince: number | undefined;
@@ -62,7 +67,6 @@ export class ContentChecker {
     private readonly context: EngineContext,
     private readonly tasks: Tasks,
   ) {
-    this.job = new Job(context);
     this.bootMark = context.bootMark ?? createForgetfulMark();
   }
 
@@ -81,16 +85,16 @@ export class ContentChecker {
   }
 
   start({ cause, references }: CheckDue): void {
-    const { clock, store, log } = this.context;
-    if (this.job.isRunning || clock.monotonic() - this.failedAt < AGAIN_MS) return;
+    const { clock, store, log, jobs } = this.context;
+    if (jobs.isRunning(JOB) || clock.monotonic() - this.failedAt < AGAIN_MS) return;
     const all = imagesToCheck(store.load().bundles);
     const images = references === undefined ? all : all.filter(({ reference }) => references.includes(reference));
     // Images of released pins are not checked again.
     const kept = new Set(all.map(({ reference }) => reference));
     for (const reference of this.healed) if (!kept.has(reference)) this.healed.delete(reference);
     const work = (signal: AbortSignal) => this.check({ cause, images }, signal);
-    this.job.start(work).catch((error: unknown) => {
-      if (this.job.isStopped) return;
+    jobs.start(JOB, work).catch((error: unknown) => {
+      if (jobs.areStopped) return;
       this.failures += 1;
       if (this.failures >= AWAITED_FAILURES) {
         // A check stays due over a restart of the daemon.
@@ -110,7 +114,7 @@ export class ContentChecker {
       for (const { reference } of images) this.healings.delete(reference);
       return this.check({ cause: 'request', images }, ending);
     };
-    await this.job.startNext(work, signal).finally(() => {
+    await this.context.jobs.startNext(JOB, work, signal).finally(() => {
       this.waiting -= 1;
     });
   }
@@ -132,16 +136,12 @@ export class ContentChecker {
   }
 
   /** An image that is not listed any more may come back from others. */
-  saw(runtime: RuntimeObservation): void {
+  observe({ runtime }: Observed): void {
     if (runtime.kind !== 'reachable') return;
     const listed = new Set(usableImages(runtime.images).flatMap(({ repoDigests }) => repoDigests));
     for (const [reference, { content }] of this.results) {
       if (content.kind === 'broken' && !listed.has(reference)) this.results.delete(reference);
     }
-  }
-
-  stop(): Promise<void> {
-    return this.job.stop();
   }
 
   private isOverdue(): boolean {
@@ -252,7 +252,7 @@ export class ContentChecker {
   }
 }
 
-/** For a rehearsal. */
+/** A rehearsal has no boots. */
 function createForgetfulMark(): BootMark {
   let isCheckDue = false;
   return {
@@ -271,4 +271,68 @@ function isNews(cause: CheckCause, found: readonly ContentResult[]): boolean {
 
 function isDamaged(content: ImageContent): boolean {
   return content.kind === 'broken' || (content.kind === 'absent' && content.faults.length > 0);
+}
+
+type Context = Pick<EngineContext, 'documents' | 'layers' | 'store'>;
+
+/**
+ * Reads the artifacts of kept releases that were complete, or of `only`, by reference. The store
+ * removes what has changed, so that the next round has it copied again.
+ *
+ * @throws whatever aborted `signal`
+ */
+export async function checkArtifacts(
+  context: Context,
+  only: BundleId | undefined,
+  signal: AbortSignal,
+): Promise<ReadonlyMap<string, { readonly content: ImageContent }>> {
+  const found = new Map<string, { readonly content: ImageContent }>();
+  const kept = keptBundles(context.store.load().bundles).filter(({ readyAt }) => readyAt !== undefined);
+  for (const bundle of kept.filter(({ bundleId }) => only === undefined || bundleId === only)) {
+    for (const artifact of bundle.contents.artifacts ?? []) {
+      if (found.has(artifact.reference)) continue;
+      const faults = await faultsOf(artifact, bundle, context, signal);
+      const content: ImageContent = faults.length === 0 ? { kind: 'whole', by: 'bytes' } : { kind: 'broken', faults };
+      found.set(artifact.reference, { content });
+    }
+  }
+  return found;
+}
+
+async function faultsOf(
+  { digest, config, layers }: Artifact,
+  { contents }: StoredBundle,
+  context: Context,
+  signal: AbortSignal,
+): Promise<readonly ContentFault[]> {
+  const faults: ContentFault[] = [];
+  for (const document of [digest, config.digest]) {
+    const why = await faultOf(document, context, signal);
+    if (why !== undefined) faults.push(why ?? { kind: 'document-absent', digest: document });
+  }
+  for (const layer of new Set(layers.flatMap((at) => contents.layers[at]?.digest ?? []))) {
+    const why = await faultOf(layer, context, signal);
+    if (why !== undefined) faults.push(why ?? { kind: 'layer-absent', digest: layer });
+  }
+  return faults;
+}
+
+/** Null when it is absent. An attachment may be a file of an artifact, and a file its config. */
+async function faultOf(
+  digest: Digest,
+  { documents, layers }: Context,
+  signal: AbortSignal,
+): Promise<ContentFault | null | undefined> {
+  for (const source of [documents, layers]) {
+    try {
+      if ((await source.sizeOf(digest, signal)) === undefined) continue;
+      for await (const _chunk of source.read(digest, 0, signal, oneBuffer())) signal.throwIfAborted();
+      return undefined;
+    } catch (error) {
+      signal.throwIfAborted();
+      const isAltered = error instanceof AppError && error.disposition === 'reject';
+      return { kind: 'blob', digest, why: isAltered ? 'altered' : 'unreadable' };
+    }
+  }
+  return null;
 }

@@ -1,3 +1,4 @@
+import type { ConditionStatus } from '../../domain/model/condition.ts';
 import type { BundleId } from '../../domain/model/digest.ts';
 import {
   filesFolderOf,
@@ -30,10 +31,10 @@ import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { NEVER_ABORTED } from '../../platform/async/abort.ts';
 import { pauseAfter } from '../../platform/backoff.ts';
 import { defined } from '../../platform/defined.ts';
-import type { EngineContext } from '../context.ts';
+import type { Conditions, Decided, EngineContext, Part } from '../context.ts';
 import { FailureLog } from '../reporting/event-recorder.ts';
 
-/** Before a failed hook is started again. */
+/** How long a failed hook rests. */
 const PAUSES = { firstMs: 10_000, longestMs: 300_000 };
 
 /** An equal failure is reported the first time, and then each so-many-th. */
@@ -42,9 +43,9 @@ const REPORTED_EVERY = 10;
 /**
  * Runs hooks beside the rounds, and records which have run. INVARIANT: one run of a unit at a time.
  */
-export class HookKeeper {
-  private readonly ending = new AbortController();
-  private readonly running = new Map<string, { readonly run: RunningHook; readonly ended: Promise<void> }>();
+export class HookKeeper implements Part {
+  /** What runs, by its unit. */
+  private readonly running = new Map<string, RunningHook>();
   private failed: readonly FailedHook[] = [];
   private ledger: HookLedger;
   private written: HookLedger;
@@ -61,21 +62,17 @@ export class HookKeeper {
     this.failures = new FailureLog(context.log, (reason) => `Which hooks have run could not be recorded: ${reason}`);
   }
 
-  /** With the conditions of the last round. */
-  memory(degraded: HookMemory['degraded']): HookMemory {
-    return {
-      running: [...this.running.values()].map(({ run }) => run),
-      failed: this.failed,
-      ledger: this.ledger,
-      installed: this.installed(),
-      degraded,
-    };
+  /** @param conditions those of the last round */
+  memory(conditions: Conditions): HookMemory {
+    const { failed, ledger } = this;
+    const running = [...this.running.values()];
+    return { running, failed, ledger, installed: this.installed(), degraded: degradedIn(conditions) };
   }
 
-  /** A failed write is logged once and retried with the next change. Only an abort throws. */
-  async reconcile(degraded: HookMemory['degraded'], signal: AbortSignal): Promise<void> {
+  async reconcile({ observed, conditions }: Decided, signal: AbortSignal): Promise<void> {
+    if (observed.facts.keepsOnly === true) return;
     const { store, policy, isStateLost } = this.context;
-    this.ledger = ledgerAfter(this.ledger, store.load().bundles, degraded, policy, isStateLost);
+    this.ledger = ledgerAfter(this.ledger, store.load().bundles, degradedIn(conditions), policy, isStateLost);
     await this.save(signal);
   }
 
@@ -96,26 +93,23 @@ export class HookKeeper {
   }
 
   private startUnit(run: HookRun, bundle: StoredBundle | undefined): void {
-    const { clock, wantRound } = this.context;
-    if (this.running.has(run.unit) || this.ending.signal.aborted) return;
-    const ended = this.runUnit(run, bundle).finally(() => {
-      this.running.delete(run.unit);
-      wantRound();
-    });
-    this.running.set(run.unit, { run: { ...run, startedAt: clock.now() }, ended });
+    const { clock, jobs } = this.context;
+    if (this.running.has(run.unit) || jobs.areStopped) return;
+    this.running.set(run.unit, { ...run, startedAt: clock.now() });
+    const work = (signal: AbortSignal) =>
+      this.runUnit(run, bundle, signal).finally(() => this.running.delete(run.unit));
+    jobs.start(`hook ${run.unit}`, work).catch(() => undefined); // it never throws
   }
 
   /** Stops waiting for hooks, which go on. */
   async stop(): Promise<void> {
-    this.ending.abort();
-    await Promise.all([...this.running.values()].map(({ ended }) => ended));
+    await this.context.jobs.stop();
     // A unit that has ended must not start again after a restart.
     await this.save(NEVER_ABORTED);
   }
 
   /** Never throws. */
-  private async runUnit(run: HookRun, bundle: StoredBundle | undefined): Promise<void> {
-    const { signal } = this.ending;
+  private async runUnit(run: HookRun, bundle: StoredBundle | undefined, signal: AbortSignal): Promise<void> {
     const { statusSettled, hookRunner, log, policy } = this.context;
     try {
       const right = unitRight(run.unit, bundle, policy);
@@ -173,7 +167,7 @@ export class HookKeeper {
     if (isNew || attempts % REPORTED_EVERY === 0) recorder.record(hookEvent(run, bundle, why, pauseMs));
   }
 
-  /** One write at a time, each of the newest record. */
+  /** Writes the newest record, one write at a time. */
   private save(signal: AbortSignal): Promise<void> {
     this.saving = this.saving.then(async () => {
       const { ledger } = this;
@@ -188,4 +182,13 @@ export class HookKeeper {
     });
     return this.saving;
   }
+}
+
+function degradedIn(conditions: Conditions): HookMemory['degraded'] {
+  const statuses = new Map<BundleId, ConditionStatus>();
+  for (const [bundleId, all] of conditions) {
+    const status = all.find(({ type }) => type === 'Degraded')?.status;
+    if (status !== undefined) statuses.set(bundleId, status);
+  }
+  return statuses;
 }

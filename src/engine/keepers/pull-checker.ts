@@ -5,13 +5,14 @@ import type { StoredBundle } from '../../domain/state/state.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { untilAborted, withEither } from '../../platform/async/abort.ts';
 import type { EngineContext } from '../context.ts';
-import { isRuntimeAway, type ProbeEnd, probeMirror } from '../tasks/pulls.ts';
-import { Job } from '../tasks/tasks.ts';
+import { isRuntimeAway, type ProbeEnd, probeMirror } from '../tasks/mirror-gate.ts';
+
+const JOB = 'pull test';
 
 /** A pull of a present image takes less than a second. */
 const PULL_MS = 8_000;
 
-/** How long a test may go on after `stop`. */
+/** How long a test may go on at the end of the daemon. */
 const LAST_MS = 1_000;
 
 /**
@@ -26,7 +27,6 @@ const ANSWERED_MS = 60_000;
  * a probe from the same repository instead.
  */
 export class PullChecker {
-  private readonly job: Job;
   /** Monotonic milliseconds of answered pulls, by reference. */
   private readonly seen = new Map<string, number>();
   private last: PullCheck | undefined;
@@ -41,12 +41,10 @@ export class PullChecker {
     private readonly releases: () => readonly StoredBundle[],
     private readonly arePinsLost: () => boolean = () => false,
     private readonly onRequested: (repository: string) => void = () => undefined,
-  ) {
-    this.job = new Job(context);
-  }
+  ) {}
 
   checks(): PullChecks {
-    return { isRunning: this.job.isRunning, last: this.last };
+    return { isRunning: this.context.jobs.isRunning(JOB), last: this.last };
   }
 
   /** The runtime pulled by digest what it had, and our registry sent the manifest. */
@@ -55,12 +53,13 @@ export class PullChecker {
   }
 
   start(test: PullTest): void {
-    if (!this.takeAnswered(test)) this.run(test).catch(() => undefined); // it was stopped
+    if (!this.takeAnswered(test)) this.run(test).catch(() => undefined); // the jobs were stopped
   }
 
   /** Waits for a running test. @throws whatever aborted `signal`, errors of the runtime */
   async checkNow(signal: AbortSignal): Promise<void> {
-    if (this.job.isRunning) return this.job.ended(signal);
+    const { jobs } = this.context;
+    if (jobs.isRunning(JOB)) return jobs.ended(JOB, signal);
     const runtime = await this.context.runtime.observe(signal);
     if (runtime.kind !== 'reachable') return;
     const bundles = this.releases();
@@ -70,16 +69,11 @@ export class PullChecker {
     await untilAborted(this.run({ ...subject, activation: activationKey(bundles), attempts }), signal);
   }
 
-  /** A running test gets a second to end. */
-  stop(): Promise<void> {
-    return this.job.stop(LAST_MS);
-  }
-
   /** A pull stands for one test only. */
   private takeAnswered({ reference, activation, attempts }: PullTest): boolean {
-    const { clock, wantRound } = this.context;
+    const { clock, jobs, wantRound } = this.context;
     const at = this.seen.get(reference);
-    if (at === undefined || clock.monotonic() - at > ANSWERED_MS || this.job.isRunning) return false;
+    if (at === undefined || clock.monotonic() - at > ANSWERED_MS || jobs.isRunning(JOB)) return false;
     this.seen.clear();
     this.last = { activation, reference, attempts, at: clock.now(), end: { kind: 'answered' } };
     wantRound();
@@ -90,13 +84,14 @@ export class PullChecker {
   private run({ activation, reference, attempts }: PullTest): Promise<void> {
     // The test is newer.
     this.seen.clear();
-    return this.job.start(async (signal) => {
+    const work = async (signal: AbortSignal) => {
       const end = await this.testPull(reference, signal);
       this.last = { activation, reference, attempts, at: this.context.clock.now(), end };
-    });
+    };
+    return this.context.jobs.start(JOB, work, LAST_MS);
   }
 
-  /** @throws only what ended the checker */
+  /** @throws only what ended the test */
   private async testPull(reference: string, ending: AbortSignal): Promise<PullCheckEnd> {
     const { clock, runtime, meter, probes } = this.context;
     const { repository, digest } = parseReference(reference);

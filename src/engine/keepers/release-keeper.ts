@@ -6,15 +6,18 @@ import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { withDeadline } from '../../platform/async/abort.ts';
 import { pauseAfter } from '../../platform/backoff.ts';
 import type { ReleaseFile } from '../../ports/blobs.ts';
-import { documentsOf } from '../blobs/complete-documents.ts';
-import type { EngineContext } from '../context.ts';
-import { Job } from '../tasks/tasks.ts';
+import type { Decided, EngineContext, Part } from '../context.ts';
+import { documentsOf } from './document-keeper.ts';
+
+const JOB = 'files of a release';
 
 /** Larger files of a release, in all, are installed beside the rounds. */
 const SMALL_BYTES = 16 * 1024 * 1024;
-/** For small files: a damaged one is read from its medium again, which may be as bad. */
+/**
+ * How long small files may take: a damaged one is read from its medium again, which may be as bad.
+ */
 const INSTALL_DEADLINE_MS = 30_000;
-/** After a failed installation. */
+/** How long a failed installation rests. */
 const PAUSES = { firstMs: 1_000, longestMs: 30_000 };
 const LARGE_PAUSES = { firstMs: 30_000, longestMs: 600_000 };
 const GONE_PAUSE_MS = 1_000;
@@ -33,26 +36,22 @@ type Attempt = (what: string, work: () => Promise<void>) => Promise<void>;
  * documents. INVARIANT: one change to the folders at a time, so none while large files are being
  * installed.
  */
-export class ReleaseKeeper {
-  private readonly job: Job;
+export class ReleaseKeeper implements Part {
   private reported = '';
   /** Attachments that are also documents of images, and stay. */
   private readonly shared = new Set<Digest>();
   private folders: ReadonlyMap<string, BundleId> = new Map();
   private readonly failed = new Map<BundleId, InstallFailure>();
 
-  constructor(private readonly context: EngineContext) {
-    this.job = new Job(context);
-  }
+  constructor(private readonly context: EngineContext) {}
 
   /** Folders at the end of the last round, and whose files each has. */
   installed(): ReadonlyMap<string, BundleId> {
     return this.folders;
   }
 
-  /** A new failure is reported once and retried each round. Only an abort throws. */
-  async reconcile(assessment: Assessment, signal: AbortSignal): Promise<void> {
-    if (this.job.isRunning) return;
+  async reconcile({ observed, assessment }: Decided, signal: AbortSignal): Promise<void> {
+    if (observed.facts.keepsOnly === true || this.context.jobs.isRunning(JOB)) return;
     let failure = '';
     const attempt: Attempt = async (what, work) => {
       try {
@@ -68,11 +67,6 @@ export class ReleaseKeeper {
       this.context.recorder.record({ kind: 'filesNotLaid', level: 'warn', message: failure });
     }
     this.reported = failure;
-  }
-
-  /** Aborts the installation. */
-  stop(): Promise<void> {
-    return this.job.stop();
   }
 
   /** INVARIANT: in this order, since a new folder may have the name of an old one. */
@@ -124,7 +118,7 @@ export class ReleaseKeeper {
         this.note(next, error);
       }
     };
-    this.job.start(work).catch(() => undefined); // it was stopped
+    this.context.jobs.start(JOB, work).catch(() => undefined); // the jobs were stopped
   }
 
   private isWaiting({ bundle }: ReleaseFolder): boolean {

@@ -1,34 +1,34 @@
 import { areSameFloors, floorsNow, higherFloors, withoutDoubt, withoutStream } from '../../domain/adoption/floors.ts';
-import type { Assessment } from '../../domain/assess/assess.ts';
 import { type Condition, type ConditionMarks, conditionsOf, marksAfter } from '../../domain/model/condition.ts';
 import type { BundleId } from '../../domain/model/digest.ts';
-import { isSameRecord, type PinAssessment } from '../../domain/release/unclaimed-pins.ts';
+import { isSameRecord } from '../../domain/release/unclaimed-pins.ts';
 import { judgeConditions } from '../../domain/report/judge-conditions.ts';
-import type { Memory } from '../../domain/state/memory.ts';
+import type { Snapshot } from '../../domain/report/snapshot.ts';
 import type { Floors, PinLedger, PinnedRelease } from '../../domain/state/release-record.ts';
-import type { Observed } from '../../domain/state/state.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import { NEVER_ABORTED } from '../../platform/async/abort.ts';
 import { oneAtATime } from '../../platform/async/concurrency.ts';
-import type { EngineContext } from '../context.ts';
+import type { Log } from '../../platform/log.ts';
+import type { FloorStore, PinLedgerStore, StateStore } from '../../ports/state.ts';
+import type { Conditions, Part } from '../context.ts';
 import { FailureLog } from '../reporting/event-recorder.ts';
-
-export type Conditions = ReadonlyMap<BundleId, readonly Condition[]>;
 
 export class ConditionKeeper {
   /** Times that could not be stored, which would otherwise change every round. */
   private readonly unsaved = new Map<BundleId, ConditionMarks>();
   private isLogged = false;
 
-  constructor(private readonly context: EngineContext) {}
+  constructor(
+    private readonly store: StateStore,
+    private readonly log: Log,
+  ) {}
 
   /** Writes only when a status changed, in one transaction. Never throws. */
-  follow(observed: Observed, memory: Memory, assessment: Assessment): Conditions {
-    const { store } = this.context;
+  follow({ observed, memory, assessment }: Snapshot): Conditions {
     const conditions = new Map<BundleId, readonly Condition[]>();
     for (const [{ bundle }, verdicts] of judgeConditions(observed, memory, assessment)) {
       const { bundleId } = bundle;
-      const known = this.unsaved.get(bundleId) ?? store.conditions().get(bundleId) ?? {};
+      const known = this.unsaved.get(bundleId) ?? this.store.conditions().get(bundleId) ?? {};
       const marks = marksAfter(known, verdicts, observed.now);
       if (marks !== known) this.unsaved.set(bundleId, marks);
       conditions.set(bundleId, conditionsOf(verdicts, marks));
@@ -40,31 +40,33 @@ export class ConditionKeeper {
   private save(): void {
     if (this.unsaved.size === 0) return;
     try {
-      this.context.store.setConditions(this.unsaved);
+      this.store.setConditions(this.unsaved);
       this.unsaved.clear();
       this.isLogged = false;
     } catch (error) {
       const message = `When conditions changed could not be kept: ${reasonOf(error)}`;
-      if (!this.isLogged) this.context.log.warn({ err: error }, message);
+      if (!this.isLogged) this.log.warn({ err: error }, message);
       this.isLogged = true;
     }
   }
 }
 
-export class MirrorKeeper {
+export class MirrorKeeper implements Part {
   private readonly failures: FailureLog;
 
-  constructor(private readonly context: EngineContext) {
+  constructor(
+    private readonly store: StateStore,
+    log: Log,
+  ) {
     this.failures = new FailureLog(
-      context.log,
+      log,
       (reason) => `${reason}. The mirror of the state is older; it is retried automatically`,
     );
   }
 
-  /** A failure is logged once and retried in the next round. Only an abort throws. */
-  async reconcile(signal: AbortSignal): Promise<void> {
+  async reconcile(_decided: Snapshot, signal: AbortSignal): Promise<void> {
     try {
-      await this.context.store.mirror(signal);
+      await this.store.mirror(signal);
       this.failures.succeeded();
     } catch (error) {
       signal.throwIfAborted();
@@ -74,29 +76,30 @@ export class MirrorKeeper {
 }
 
 /** INVARIANT: one change at a time; only a reset lowers a floor. */
-export class FloorKeeper {
+export class FloorKeeper implements Part {
   private kept: Floors;
   private isWritten: boolean;
   private readonly failures: FailureLog;
   private readonly inTurn = oneAtATime();
 
-  constructor(private readonly context: EngineContext) {
-    this.kept = context.floors.load();
-    this.isWritten = context.floors.isWhole();
-    this.failures = new FailureLog(context.log);
+  constructor(
+    private readonly stored: FloorStore,
+    private readonly store: StateStore,
+    log: Log,
+  ) {
+    this.kept = stored.load();
+    this.isWritten = stored.isWhole();
+    this.failures = new FailureLog(log);
   }
 
-  /** For each stream the higher of the stored value and that of its bundles. */
+  /** The floor of a stream is the higher of the stored value and that of its bundles. */
   floors(): Floors {
-    return floorsNow(this.kept, this.context.store.load().bundles);
+    return floorsNow(this.kept, this.store.load().bundles);
   }
 
-  /**
-   * A failure is logged once and retried in the next round; only an abort throws. @param
-   * isForgotten the runtime has pins of stickpin, but there is no record of pins; without floors,
-   * these count as lost
-   */
-  reconcile(isForgotten: boolean, signal: AbortSignal): Promise<void> {
+  /** Missing floors count as lost when the runtime has pins of ours that no record has. */
+  reconcile(snapshot: Snapshot, signal: AbortSignal): Promise<void> {
+    const isForgotten = areFloorsForgotten(snapshot);
     return this.inTurn(signal, async () => {
       try {
         const current = this.floors();
@@ -137,21 +140,29 @@ export class FloorKeeper {
     if (this.isWritten && areSameFloors(wanted, this.kept)) return;
     this.kept = wanted;
     this.isWritten = false;
-    await this.context.floors.save(wanted, signal);
+    await this.stored.save(wanted, signal);
     this.isWritten = true;
   }
 }
 
+/** The runtime has pins of ours, which no record has. */
+export function areFloorsForgotten({ memory, assessment }: Snapshot): boolean {
+  return memory.pinLedger === undefined && assessment.pins.unclaimed.length > 0;
+}
+
 /** INVARIANT: one change at a time; each starts from the result of the change before it. */
-export class PinKeeper {
+export class PinKeeper implements Part {
   private current: PinLedger | undefined;
   private isWritten = true;
   private readonly failures: FailureLog;
   private readonly inTurn = oneAtATime();
 
-  constructor(private readonly context: EngineContext) {
-    this.current = context.pinLedger.load();
-    this.failures = new FailureLog(context.log, (reason) => `${reason}. The pins stay; it is retried automatically`);
+  constructor(
+    private readonly stored: PinLedgerStore,
+    log: Log,
+  ) {
+    this.current = stored.load();
+    this.failures = new FailureLog(log, (reason) => `${reason}. The pins stay; it is retried automatically`);
   }
 
   ledger(): PinLedger | undefined {
@@ -176,16 +187,17 @@ export class PinKeeper {
     return true;
   }
 
-  /** Unless the ledger has changed since `from`. A failure is logged once; only an abort throws. */
-  reconcile({ record, isUncertain }: PinAssessment, from: PinLedger | undefined, signal: AbortSignal): Promise<void> {
+  /** Does nothing when the ledger has changed since the observation. */
+  reconcile({ assessment, memory }: Snapshot, signal: AbortSignal): Promise<void> {
+    const { record, isUncertain } = assessment.pins;
     return this.inTurn(signal, async () => {
-      if (isUncertain || from !== this.current) return;
+      if (isUncertain || memory.pinLedger !== this.current) return;
       const { current } = this;
       const isSame = current !== undefined && current.isDoubted !== true && isSameRecord(record, current);
       if (isSame && this.isWritten) return;
       if (!isSame) this.current = record;
       try {
-        if (this.current !== undefined) await this.context.pinLedger.save(this.current, signal);
+        if (this.current !== undefined) await this.stored.save(this.current, signal);
         this.isWritten = true;
         this.failures.succeeded();
       } catch (error) {
@@ -210,7 +222,7 @@ export class PinKeeper {
         .filter((release) => release.references.length > 0);
       const givenUp = [...new Set([...(this.current?.givenUp ?? []), ...references])].sort();
       const next = { ...this.current, releases, unclaimed: keep(this.current?.unclaimed ?? []), givenUp };
-      await this.context.pinLedger.save(next, signal);
+      await this.stored.save(next, signal);
       [this.current, this.isWritten] = [next, true];
     });
   }

@@ -1,12 +1,17 @@
-import type { Assessment } from '../../domain/assess/assess.ts';
 import { type RuntimeObservation, usableImages } from '../../domain/model/image.ts';
 import type { Fault } from '../../domain/model/reason.ts';
 import { lackingCount } from '../../domain/preload/supply.ts';
 import type { StorageSyncs } from '../../domain/state/checks.ts';
+import type { Observed } from '../../domain/state/state.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { pauseAfter } from '../../platform/backoff.ts';
-import type { EngineContext } from '../context.ts';
-import { Job } from '../tasks/tasks.ts';
+import type { Clock } from '../../platform/clock.ts';
+import type { Log } from '../../platform/log.ts';
+import type { BootMark, StoragePort } from '../../ports/runtime.ts';
+import type { Decided, Part } from '../context.ts';
+import type { Jobs } from '../tasks/jobs.ts';
+
+const JOB = 'sync of the storage';
 
 const PAUSES = { firstMs: 5_000, longestMs: 5 * 60_000 };
 
@@ -16,8 +21,7 @@ const PAUSES = { firstMs: 5_000, longestMs: 5 * 60_000 };
  * the begin of a sync that has succeeded, and was neither pulled nor missing since. Nothing is
  * remembered over a restart of the daemon: the first sync then has little to write.
  */
-export class StorageKeeper {
-  private readonly job: Job;
+export class StorageKeeper implements Part {
   private readonly synced = new Set<string>();
   /** What the running sync covers. */
   private covered = new Set<string>();
@@ -27,15 +31,18 @@ export class StorageKeeper {
   /** Images may be in memory only, also until the runtime has answered. */
   private isBehind = true;
 
-  constructor(private readonly context: EngineContext) {
-    this.job = new Job(context);
-  }
+  /** @param disk undefined where nothing is synced, as in a rehearsal */
+  constructor(
+    private readonly jobs: Jobs,
+    private readonly clock: Clock,
+    private readonly log: Log,
+    private readonly disk: StoragePort | undefined,
+    private readonly bootMark: BootMark | undefined,
+  ) {}
 
-  /** Undefined where nothing is synced, as in a rehearsal. */
   syncs(): StorageSyncs | undefined {
-    const { disk, clock } = this.context;
-    if (disk === undefined) return undefined;
-    const runningMs = this.beganAt === undefined ? undefined : clock.monotonic() - this.beganAt;
+    if (this.disk === undefined) return undefined;
+    const runningMs = this.beganAt === undefined ? undefined : this.clock.monotonic() - this.beganAt;
     return { synced: new Set(this.synced), runningMs, failure: this.failure?.reason };
   }
 
@@ -47,7 +54,7 @@ export class StorageKeeper {
   }
 
   /** An image that is missing may come back from others. */
-  saw(runtime: RuntimeObservation): void {
+  observe({ runtime }: Observed): void {
     if (runtime.kind !== 'reachable') return;
     const listed = namesIn(runtime);
     for (const names of [this.synced, this.covered])
@@ -58,35 +65,34 @@ export class StorageKeeper {
    * Starts a sync for a release that has all its images, or for those that there are when nothing
    * is pulled: its next images may be on another stick.
    */
-  reconcile({ bundles }: Pick<Assessment, 'bundles'>, runtime: RuntimeObservation, isIdle: boolean): void {
+  reconcile({ observed: { runtime }, assessment: { bundles }, isIdle }: Decided): void {
+    const { jobs, clock } = this;
     // All images count as absent then, and none as unsynced.
     if (runtime.kind !== 'reachable') return;
     const behind = bundles.filter(({ unsyncedImages }) => unsyncedImages.length > 0);
-    this.isBehind = behind.length > 0 || this.job.isRunning;
+    this.isBehind = behind.length > 0 || jobs.isRunning(JOB);
     if (!behind.some((entry) => isIdle || lackingCount(entry) === 0)) return;
-    if (this.job.isRunning || this.context.clock.monotonic() < (this.failure?.retryAt ?? 0)) return;
+    if (jobs.isRunning(JOB) || clock.monotonic() < (this.failure?.retryAt ?? 0)) return;
     const listed = namesIn(runtime);
     // STATUS and the journal have the reason of a failure.
-    this.job.start((signal) => this.run(listed, signal)).catch(() => undefined);
+    jobs.start(JOB, (signal) => this.run(listed, signal)).catch(() => undefined);
   }
 
   /**
-   * Of all that is stored now.
-   *
+   * Brings all that is stored now to the disk.
    * @throws AppError `host/sync` (`retry`); whatever aborted `signal`
    */
   async syncNow(signal: AbortSignal): Promise<void> {
-    if (this.context.disk !== undefined) await this.job.startNext((inner) => this.run(new Set(), inner), signal);
+    if (this.disk !== undefined) await this.jobs.startNext(JOB, (inner) => this.run(new Set(), inner), signal);
   }
 
   /** After a power cut the images are checked then. */
-  async stop(): Promise<void> {
-    if (this.isBehind) this.context.bootMark?.keep();
-    await this.job.stop();
+  stop(): void {
+    if (this.isBehind) this.bootMark?.keep();
   }
 
   private async run(listed: Set<string>, signal: AbortSignal): Promise<void> {
-    const { disk, clock, log } = this.context;
+    const { disk, clock, log } = this;
     this.covered = listed;
     this.beganAt = clock.monotonic();
     try {

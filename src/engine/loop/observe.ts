@@ -10,7 +10,7 @@ import type { LayerInventory } from '../../ports/blobs.ts';
 import type { NodePort } from '../../ports/node.ts';
 import type { ContainersPort, RuntimePort } from '../../ports/runtime.ts';
 import type { EngineDependencies } from '../context.ts';
-import type { MediaJobs } from '../tasks/tasks.ts';
+import type { MediaJobs } from '../tasks/jobs.ts';
 
 /** After this time the runtime counts as unreachable. */
 const RUNTIME_DEADLINE_MS = 15_000;
@@ -60,8 +60,7 @@ export async function observe(
 }
 
 function mediaOf({ media }: EngineDependencies, mediaJobs: MediaJobs): readonly Medium[] {
-  const busy = mediaJobs.busy();
-  return media.list().map((medium) => (busy.has(medium.mediumId) ? { ...medium, isBusy: true } : medium));
+  return media.list().map((medium) => (mediaJobs.isBusy(medium.mediumId) ? { ...medium, isBusy: true } : medium));
 }
 
 export async function readContainers(
@@ -81,7 +80,7 @@ async function observeRuntime(runtime: RuntimePort, signal: AbortSignal): Promis
   }
 }
 
-/** Undefined when they are not known: decisions that depend on containers then wait. */
+/** Returns undefined when they are not known: decisions that depend on containers then wait. */
 async function observeContainers(
   port: ContainersPort,
   signal: AbortSignal,
@@ -124,7 +123,7 @@ async function observeClock(node: NodePort, signal: AbortSignal): Promise<boolea
 
 /** How long an answer counts. Nothing urgent depends on it. */
 const HOLDS_MS = 60_000;
-/** Of the runtime. */
+/** After this time the runtime's answer is missing. */
 const DEADLINE_MS = 15_000;
 
 const NO_STATIC_PODS: ImageUses = { uses: [], faults: [], isComplete: true };
@@ -142,7 +141,7 @@ export class ImageUsesReader {
     this.timesForgotten += 1;
   }
 
-  /** Undefined while no release is kept. Throws only for an abort. */
+  /** Returns undefined while no release is kept. Throws only for an abort. */
   async read(signal: AbortSignal): Promise<ImageUses | undefined> {
     const { clock, store, containers, staticPods } = this.context;
     if (keptBundles(store.load().bundles).length === 0) return undefined;

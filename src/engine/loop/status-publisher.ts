@@ -1,34 +1,18 @@
 import type { Assessment } from '../../domain/assess/assess.ts';
 import { bundleInWork } from '../../domain/decide/release-effects.ts';
-import {
-  type Condition,
-  type ConditionMarks,
-  conditionsOf,
-  marksAfter,
-  type NodeConditionType,
-} from '../../domain/model/condition.ts';
-import type { BundleId } from '../../domain/model/digest.ts';
+import { type ConditionMarks, conditionsOf, marksAfter, type NodeConditionType } from '../../domain/model/condition.ts';
 import { judgeNodeConditions } from '../../domain/report/judge-conditions.ts';
 import { isStick } from '../../domain/report/names.ts';
 import { reportOf } from '../../domain/report/report.ts';
 import { bytesDone, type Snapshot } from '../../domain/report/snapshot.ts';
 import type { Progress } from '../../domain/report/status/media-line.ts';
 import type { StatusReport } from '../../domain/report/status-schema.ts';
-import type { Memory, RunningTask } from '../../domain/state/memory.ts';
+import type { RunningTask } from '../../domain/state/memory.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { TransferMeter } from '../../ports/transfers.ts';
-import type { EngineContext } from '../context.ts';
-
-interface StatusOptions extends EngineContext {
-  readonly underWay: () => Pick<
-    Memory,
-    'running' | 'copyingBytes' | 'keeping' | 'pullChecks' | 'contentChecks' | 'storage'
-  >;
-  /** Pulled after the last observation of the runtime. */
-  readonly landed: () => readonly string[];
-  readonly seen: () => (Snapshot & { readonly conditions: ReadonlyMap<BundleId, readonly Condition[]> }) | undefined;
-}
+import type { Observer } from './observer.ts';
+import type { Parts } from './parts.ts';
 
 const STATUS_MS = 1_000;
 const TROUBLE_MS = 60_000;
@@ -38,22 +22,25 @@ export class StatusPublisher {
   private readonly gauge: TransferGauge;
   private lastTrouble = { message: '', at: Number.NEGATIVE_INFINITY };
   private lastSticks = '';
-  /** Not kept over a restart. */
+  /** They are not kept over a restart. */
   private nodeMarks: ConditionMarks<NodeConditionType> = {};
 
-  constructor(private readonly options: StatusOptions) {
-    this.gauge = new TransferGauge(options.clock, options.meter);
+  constructor(
+    private readonly parts: Parts,
+    private readonly observer: Observer,
+  ) {
+    this.gauge = new TransferGauge(parts.ports.clock, parts.ports.meter);
   }
 
   report(): StatusReport | undefined {
-    const { seen, media, underWay, landed, clock } = this.options;
-    const last = seen();
+    const { media, clock } = this.parts.ports;
+    const { snapshot: last, conditions, landed } = this.observer;
     if (last === undefined) return undefined;
-    const { observed, memory, assessment, conditions } = last;
+    const { observed, memory, assessment } = last;
     const plugged = new Set(media.list().map(({ mediumId }) => mediumId));
     const kept = observed.media.filter(({ mediumId }) => plugged.has(mediumId));
     const known = new Set(observed.media.map(({ mediumId }) => mediumId));
-    const now = underWay();
+    const now = this.underWay();
     const snapshot: Snapshot = {
       // A stick may have been plugged in or unplugged since the round.
       observed: {
@@ -69,7 +56,7 @@ export class StatusPublisher {
     };
     const verdicts = judgeNodeConditions(snapshot);
     this.nodeMarks = marksAfter(this.nodeMarks, verdicts, clock.now());
-    const progress = this.gauge.progress(now.running, assessment, landed());
+    const progress = this.gauge.progress(now.running, assessment, [...landed]);
     return reportOf(snapshot, progress, conditions, conditionsOf(verdicts, this.nodeMarks));
   }
 
@@ -78,8 +65,9 @@ export class StatusPublisher {
     try {
       const current = this.report();
       if (current === undefined) return undefined;
-      this.options.notifier.status(current.status);
-      this.options.onStatus(current);
+      const { notifier, onStatus } = this.parts.ports;
+      notifier.status(current.status);
+      onStatus(current);
       return current;
     } catch (error) {
       this.logTrouble(`The status could not be published: ${reasonOf(error)}`, error);
@@ -89,7 +77,7 @@ export class StatusPublisher {
 
   /** Publishes when a stick was plugged in or out: the round that follows may take seconds. */
   mediaChanged(): void {
-    const sticks = this.options.media.list().filter(isStick);
+    const sticks = this.parts.ports.media.list().filter(isStick);
     const key = sticks.map(({ mediumId }) => mediumId).join();
     if (key !== this.lastSticks) this.publish();
     this.lastSticks = key;
@@ -98,19 +86,32 @@ export class StatusPublisher {
   /** Publishes once a second while a task or copy runs, until the returned function is called. */
   tick(): () => void {
     const ticker = setInterval(() => {
-      const { running, keeping, copyingBytes, contentChecks, storage } = this.options.underWay();
+      const { running, keeping, copyingBytes, contentChecks, storage } = this.underWay();
       const isChecking = contentChecks?.running !== undefined || storage?.runningMs !== undefined;
       if (running.length > 0 || keeping.size > 0 || copyingBytes !== undefined || isChecking) this.publish();
     }, STATUS_MS);
     return () => clearInterval(ticker);
   }
 
+  private underWay() {
+    const { tasks, layerKeeper, keeping, pullChecker, contentChecker, storageKeeper } = this.parts;
+    return {
+      running: tasks.running(),
+      copyingBytes: layerKeeper.copyingBytes(),
+      keeping: new Map(keeping),
+      pullChecks: pullChecker.checks(),
+      contentChecks: contentChecker.checks(),
+      storage: storageKeeper.syncs(),
+    };
+  }
+
   /** The same message at most once a minute. */
   logTrouble(message: string, error: unknown): void {
-    const at = this.options.clock.monotonic();
+    const { clock, log } = this.parts.ports;
+    const at = clock.monotonic();
     if (message === this.lastTrouble.message && at - this.lastTrouble.at < TROUBLE_MS) return;
     this.lastTrouble = { message, at };
-    this.options.log.error({ err: error }, message);
+    log.error({ err: error }, message);
   }
 }
 
@@ -171,7 +172,7 @@ export class TransferGauge {
   }
 }
 
-/** Of the newest second in the smoothed rate. */
+/** The weight of the newest second in the smoothed rate. */
 const NEWEST_WEIGHT = 0.2;
 /** A rate is given after this many seconds with a transfer, and after this many bytes. */
 const MIN_MOVING_S = 3;

@@ -44,7 +44,7 @@ export class EventRecorder {
     if (event.isLogOnly !== true) this.append(event);
   }
 
-  /** For a transaction that records more; {@link log} the event afterwards. */
+  /** Makes the row for a transaction that records more; {@link log} the event afterwards. */
   row({ kind, message, bundleId, medium, by = this.by }: Event): EventRow {
     const at = this.options.clock.now();
     return defined({ at, kind, message: oneLine(message), bundleId, medium: medium && plainText(medium), by });

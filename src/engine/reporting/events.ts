@@ -64,7 +64,7 @@ export function signersEvent({ bundleId, payload }: StoredBundle, signedBy: read
   return { kind: 'bundleVerified', level: 'info', bundleId, message };
 }
 
-/** For a bundle that names keys: the trusted keys changed, or why they did not. */
+/** Says how a bundle that names keys changed the trusted keys, or why it did not. */
 export function rotationEvents(bundle: VerifiedBundle, rotation: KeyRotation): Event[] {
   const { keys, revoked } = rotation;
   const { bundleId, payload } = bundle;
@@ -201,7 +201,7 @@ export function pullFailedEvent(
   return { ...event, ...defined({ digest, file, medium }) };
 }
 
-/** Not in the journal, since a release has hundreds. */
+/** It is not in the journal, since a release has hundreds. */
 export function pulledEvent(reference: string, about: AboutImage): Event {
   return { ...about, kind: 'imagePulled', level: 'debug', message: `Pulled ${reference}` };
 }
@@ -218,7 +218,7 @@ export function mirrorsUnusedEvent(about: AboutImage): Event {
   return { ...about, kind: pullFailureKind('engine/mirror-unused'), level: 'warn', message };
 }
 
-/** Of the node's policy.json: the first of a bundle at once, then their number. */
+/** Reports refusals by the node's policy.json: the first of a bundle at once, then their number. */
 export class Refusals {
   private readonly reported = new Map<BundleId, number>();
 

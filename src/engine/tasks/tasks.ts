@@ -1,76 +1,9 @@
-import type { MediumId } from '../../domain/model/medium.ts';
 import type { Fault } from '../../domain/model/reason.ts';
-import { isAnyDiskTrouble, isDiskTrouble } from '../../domain/preload/space.ts';
+import { isAnyDiskTrouble } from '../../domain/preload/space.ts';
 import type { FailedBlob } from '../../domain/state/checks.ts';
 import type { RunningTask, TaskFailure } from '../../domain/state/memory.ts';
-import { untilAborted } from '../../platform/async/abort.ts';
 import { pauseAfter } from '../../platform/backoff.ts';
-import type { Clock } from '../../platform/clock.ts';
 import { defined } from '../../platform/defined.ts';
-import type { EngineContext } from '../context.ts';
-
-/** @throws whatever aborted `signal`, and its own errors */
-type Work = (signal: AbortSignal) => Promise<void>;
-
-/** Work beside the rounds: one run at a time. The end of each run requests a round. */
-export class Job {
-  private readonly ending = new AbortController();
-  private run: { readonly controller: AbortController; readonly ended: Promise<void> } | undefined;
-
-  constructor(private readonly context: Pick<EngineContext, 'clock' | 'wantRound'>) {}
-
-  get isRunning(): boolean {
-    return this.run !== undefined;
-  }
-
-  get isStopped(): boolean {
-    return this.ending.signal.aborted;
-  }
-
-  /** Or joins the current run. @throws the error of `work`; an abort when the job was stopped */
-  async start(work: Work): Promise<void> {
-    this.ending.signal.throwIfAborted();
-    if (this.run !== undefined) return this.run.ended;
-    const controller = new AbortController();
-    const run = Promise.resolve()
-      .then(() => work(controller.signal))
-      .finally(() => {
-        this.run = undefined;
-        this.context.wantRound();
-      });
-    this.run = { controller, ended: run.catch(() => undefined) };
-    return run;
-  }
-
-  /** After the current run. @throws as `start`; whatever aborted `signal`: the run goes on */
-  async startNext(work: Work, signal: AbortSignal): Promise<void> {
-    while (this.run !== undefined) await untilAborted(this.run.ended, signal);
-    await untilAborted(this.start(work), signal);
-  }
-
-  /** Resolves at the end of the current run. @throws whatever aborted `signal` */
-  async ended(signal: AbortSignal): Promise<void> {
-    if (this.run !== undefined) await untilAborted(this.run.ended, signal);
-  }
-
-  abort(): void {
-    this.run?.controller.abort();
-  }
-
-  /** Starts nothing more. A run has `graceMs` to end, and is aborted then. */
-  async stop(graceMs = 0): Promise<void> {
-    this.ending.abort();
-    const { run } = this;
-    if (run === undefined) return;
-    if (graceMs > 0) {
-      const over = new AbortController();
-      await Promise.race([run.ended, this.context.clock.sleep(graceMs, over.signal).catch(() => undefined)]);
-      over.abort();
-    }
-    run.controller.abort();
-    await run.ended;
-  }
-}
 
 export type RetryPolicy =
   /**
@@ -81,7 +14,7 @@ export type RetryPolicy =
   | 'settling'
   /** Ten tries every half second, then every ten seconds: the missing part is observed. */
   | 'observed'
-  /** As `backoff`, then every ten seconds: nothing signals that a disk has room again. */
+  /** `backoff`, then every ten seconds: nothing signals that a disk has room again. */
   | 'space'
   /** Every five minutes from the first time. Only a person can repair the cause. */
   | 'person'
@@ -114,7 +47,7 @@ export function retryOf(reason: Fault): RetryPolicy {
   return isAnyDiskTrouble(reason) ? 'space' : 'backoff';
 }
 
-/** In memory only: after a restart everything is tried again. */
+/** It is in memory only: after a restart everything is tried again. */
 export class FailureLedger {
   private readonly failures = new Map<string, TaskFailure>();
   private readonly settling = new Set<string>();
@@ -230,68 +163,5 @@ export class Tasks {
     const entries = [...this.table.values()];
     for (const entry of entries) entry.controller.abort();
     await Promise.allSettled(entries.map((entry) => entry.ended));
-  }
-}
-
-/** Before a medium is read again after a failure. */
-const PAUSES = { firstMs: 1_000, longestMs: 30_000 };
-/** While the node's own disk can't be written, so that work continues soon after. */
-const DISK_PAUSES = { firstMs: 1_000, longestMs: 5_000 };
-
-/** One job for each medium, so that a slow or bad stick delays nothing else. */
-export class MediaJobs {
-  private readonly ending = new AbortController();
-  private readonly jobs = new Map<MediumId, Promise<void>>();
-  private readonly faults = new Map<MediumId, { reason: Fault; count: number }>();
-
-  /** @param onEnd called after each end, and after each failure */
-  constructor(
-    private readonly clock: Clock,
-    private readonly onEnd: () => void,
-  ) {}
-
-  busy(): ReadonlySet<MediumId> {
-    return new Set(this.jobs.keys());
-  }
-
-  /** Why a job failed whose medium waits for another try. */
-  obstacle(): Fault | undefined {
-    // A failure of a medium that was unplugged no longer counts.
-    return [...this.faults].find(([mediumId]) => this.jobs.has(mediumId))?.[1].reason;
-  }
-
-  /** Starts `work` unless the medium is busy. `onFail` reports the error and returns its reason. */
-  start(mediumId: MediumId, work: (signal: AbortSignal) => Promise<void>, onFail: (error: unknown) => Fault): void {
-    if (this.jobs.has(mediumId) || this.ending.signal.aborted) return;
-    const ended = this.run(mediumId, work, onFail).finally(() => {
-      this.jobs.delete(mediumId);
-      this.onEnd();
-    });
-    this.jobs.set(mediumId, ended);
-  }
-
-  async stop(): Promise<void> {
-    this.ending.abort();
-    await Promise.allSettled(this.jobs.values());
-  }
-
-  private async run(
-    mediumId: MediumId,
-    work: (signal: AbortSignal) => Promise<void>,
-    onFail: (error: unknown) => Fault,
-  ): Promise<void> {
-    const { signal } = this.ending;
-    try {
-      await work(signal);
-      this.faults.delete(mediumId);
-    } catch (error) {
-      if (signal.aborted) return;
-      const count = (this.faults.get(mediumId)?.count ?? 0) + 1;
-      const reason = onFail(error);
-      this.faults.set(mediumId, { reason, count });
-      this.onEnd();
-      const pauseMs = pauseAfter(count, isDiskTrouble(reason) ? DISK_PAUSES : PAUSES);
-      await this.clock.sleep(pauseMs, signal).catch(() => undefined);
-    }
   }
 }

@@ -75,7 +75,7 @@ describe.runIf(have('root', 'dbus-daemon', ...cockpitNeeds))('the page in Cockpi
 
   it('rolls back to the release before', async () => {
     await daemon.harness.takeOut();
-    daemon.harness.engine.prove({ bundle: 'ocp@4.13.7' });
+    daemon.harness.engine.commands.prove({ bundle: 'ocp@4.13.7' });
     daemon.harness.plug((await make('4.13.8', 8)).path);
     await session.click('Activate ocp 4.13.8');
     await session.inDialog('Activate');

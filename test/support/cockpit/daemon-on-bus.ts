@@ -1,5 +1,5 @@
 import { ApiService } from '../../../src/api/service.ts';
-import { createApiBackend } from '../../../src/app/daemon/api-backend.ts';
+import { DaemonBackend } from '../../../src/app/daemon/api-backend.ts';
 import { SystemBus } from '../../../src/host/bus/system-bus.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
 import { DaemonHarness, type HarnessOptions } from '../daemon/daemon-harness.ts';
@@ -12,13 +12,13 @@ export class DaemonOnBus {
   private constructor(
     readonly harness: DaemonHarness,
     private readonly address: string,
-    private readonly backend: ReturnType<typeof createApiBackend>,
+    private readonly backend: DaemonBackend,
   ) {}
 
   /** Starts it on the bus at `address`. */
   static async start(address: string, options: HarnessOptions = {}): Promise<DaemonOnBus> {
     const harness = new DaemonHarness({ ...options, onReport: (report) => backend.published(report) });
-    const backend = createApiBackend(() => harness.daemon());
+    const backend = new DaemonBackend(() => harness.daemon());
     const daemon = new DaemonOnBus(harness, address, backend);
     await harness.start();
     await daemon.serve();

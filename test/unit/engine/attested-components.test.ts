@@ -31,7 +31,8 @@ async function activate(bundle: typeof A) {
   await node.clock.advance(0);
 }
 const run = (sequence: number) => node.runtime.startContainer('pod/etcd', referenceOf(`etcd-${sequence}`));
-const proveOs = (sequence: number) => node.engine.proveComponent({ bundle: `ocp@4.13.${sequence}`, component: 'os' });
+const proveOs = (sequence: number) =>
+  node.engine.commands.proveComponent({ bundle: `ocp@4.13.${sequence}`, component: 'os' });
 async function proven(bundle: typeof A) {
   await activate(bundle);
   run(bundle.payload.sequence);
@@ -88,7 +89,7 @@ describe('a component that runs on the word of a caller', () => {
     expect(phases()).toEqual({ '4.13.1': 'active' });
     proveOs(1);
     await node.clock.advance(MINUTE);
-    node.engine.activate({ bundle: 'ocp@4.13.1' });
+    node.engine.commands.activate({ bundle: 'ocp@4.13.1' });
     await node.clock.advance(30 * MINUTE);
     expect(node.statuses.at(-1)).toContain('waits for os to run.');
   });
@@ -114,11 +115,11 @@ describe('a component that runs on the word of a caller', () => {
   it('is refused for what the release has not, and where nothing can be proven', async () => {
     await start();
     await proven(A);
-    expect(() => node.engine.proveComponent({ bundle: 'ocp@4.13.1', component: `k3s\n${'x'.repeat(99)}` })).toThrow(
-      /^ocp 4\.13\.1 has no component k3s x{75}…$/,
-    );
+    expect(() =>
+      node.engine.commands.proveComponent({ bundle: 'ocp@4.13.1', component: `k3s\n${'x'.repeat(99)}` }),
+    ).toThrow(/^ocp 4\.13\.1 has no component k3s x{75}…$/);
     await activate(B);
-    node.engine.rollback({ stream: 'ocp' });
+    node.engine.commands.rollback({ stream: 'ocp' });
     await node.clock.advance(0);
     expect(() => proveOs(2)).toThrow(/not the current release|rolled back/);
   });

@@ -38,7 +38,7 @@ it('a release that is activated by half holds its tags against another stream un
   await node.clock.advance(MINUTE);
   expect(entry('beta')).toMatchObject({ phase: 'ready', reason: { code: 'engine/tag-of-other-stream' } });
   expect(entry('beta')?.reason?.message).toMatch(/belongs to alpha@4\.13\.7\. Stream alpha holds it for another image/);
-  expect(() => node.engine.activate({ bundle: 'beta@4.13.7' })).toThrow(/may not take it/);
+  expect(() => node.engine.commands.activate({ bundle: 'beta@4.13.7' })).toThrow(/may not take it/);
   isBroken = false;
   await node.clock.advance(30 * MINUTE);
   expect(entry('alpha')?.phase).toBe('activated');
@@ -82,7 +82,7 @@ async function nodeInMotion(over: Parameters<typeof verified>[0] = {}) {
   await node.start();
   node.plug('sda1', first);
   await node.clock.advance(MINUTE);
-  node.engine.prove({ bundle: 'ocp@4.13.1' });
+  node.engine.commands.prove({ bundle: 'ocp@4.13.1' });
   isHeld = true;
   node.plug('sdb1', second);
   await node.clock.advance(MINUTE);
@@ -100,10 +100,10 @@ async function nodeInMotion(over: Parameters<typeof verified>[0] = {}) {
 }
 
 it.each<{ what: string; ask: (engine: Awaited<ReturnType<typeof nodeInMotion>>['node']['engine']) => void }>([
-  { what: 'an activation of another release', ask: (engine) => engine.activate({ bundle: 'ocp@4.13.1' }) },
+  { what: 'an activation of another release', ask: (engine) => engine.commands.activate({ bundle: 'ocp@4.13.1' }) },
   {
     what: 'an activation that is confirmed',
-    ask: (engine) => engine.activateOverride({ bundle: 'ocp@4.13.1' }),
+    ask: (engine) => engine.commands.activateOverride({ bundle: 'ocp@4.13.1' }),
   },
 ])('$what that was accepted while tags move is done after that', async ({ ask }) => {
   const { node, tagged, go } = await nodeInMotion();
@@ -125,10 +125,10 @@ it('a rollback that was accepted while the release is activated again is done af
     if (!reference.includes('@')) await held;
     await work(reference, signal);
   };
-  node.engine.activate({ bundle: 'ocp@4.13.2' });
+  node.engine.commands.activate({ bundle: 'ocp@4.13.2' });
   await node.clock.advance(MINUTE);
   expect(node.engine.report()?.operation).toBe('activating');
-  expect(node.engine.rollback({ stream: 'ocp' })).toBe('ocp@4.13.1');
+  expect(node.engine.commands.rollback({ stream: 'ocp' })).toBe('ocp@4.13.1');
   letGo();
   await node.clock.advance(30 * MINUTE);
   expect(tagged()).toBe('4.13.1');
@@ -139,10 +139,10 @@ it('a rollback that was accepted while the release is activated again is done af
 it('a release is not proven by hand while it is activated again, which would undo that', async () => {
   const { node, go } = await nodeInMotion();
   await go();
-  node.engine.activate({ bundle: 'ocp@4.13.2' });
-  expect(() => node.engine.prove({ bundle: 'ocp@4.13.2' })).toThrow(/its new activation is not done yet/);
+  node.engine.commands.activate({ bundle: 'ocp@4.13.2' });
+  expect(() => node.engine.commands.prove({ bundle: 'ocp@4.13.2' })).toThrow(/its new activation is not done yet/);
   await node.clock.advance(30 * MINUTE);
-  node.engine.prove({ bundle: 'ocp@4.13.2' });
+  node.engine.commands.prove({ bundle: 'ocp@4.13.2' });
   await node.clock.advance(30 * MINUTE);
   expect(node.engine.report()?.bundles[1]?.phase).toBe('proven');
   await node.stop();

@@ -111,9 +111,9 @@ describe('the check of images after an unclean boot', () => {
       node.engine.report()?.bundles.some(({ version, phase }) => version === '4.12.1' && phase === 'retired');
     await node.start();
     await node.clock.advance(4 * 60_000);
-    expect(() => node.engine.prove({ bundle: 'ocp@4.13.7' })).toThrow("ocp@4.13.7 can't be proven now");
+    expect(() => node.engine.commands.prove({ bundle: 'ocp@4.13.7' })).toThrow("ocp@4.13.7 can't be proven now");
     await node.clock.advance(4 * 60_000);
-    node.engine.prove({ bundle: 'ocp@4.13.7' });
+    node.engine.commands.prove({ bundle: 'ocp@4.13.7' });
     await node.clock.advance(3_600_000);
     expect(node.engine.report()?.bundles).toContainEqual(
       expect.objectContaining({ version: '4.13.7', phase: 'proven' }),
@@ -374,7 +374,7 @@ describe('the check of images after an unclean boot', () => {
     const node = nodeWith({ isDue: true, release: ready, contents: { etcd: truncated } });
     await node.start();
     await node.clock.advance(300_000);
-    node.engine.activate({ bundle: 'ocp@4.13.7' });
+    node.engine.commands.activate({ bundle: 'ocp@4.13.7' });
     await node.clock.advance(60_000);
     expect(node.engine.report()?.bundles[0]?.phase).toBe('activated');
     await node.stop();

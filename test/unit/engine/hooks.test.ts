@@ -152,7 +152,7 @@ describe('before-activate', () => {
     await plug(A);
     await plug(B);
     expect(units()).toHaveLength(2);
-    node.engine.activate({ bundle: 'ocp@4.13.1' });
+    node.engine.commands.activate({ bundle: 'ocp@4.13.1' });
     await node.clock.advance(0);
     expect(units()).toHaveLength(3);
     expect(node.hooks.runs.at(-1)?.environment).toContain('STICKPIN_VERSION="4.13.1"');
@@ -163,10 +163,10 @@ describe('before-activate', () => {
     await start({ 'before-activate': 'before.service' });
     await node.start();
     await plug(A);
-    node.engine.prove({ bundle: 'ocp@4.13.1' });
+    node.engine.commands.prove({ bundle: 'ocp@4.13.1' });
     await plug(B);
     const hook = pending();
-    node.engine.rollback({ stream: 'ocp' });
+    node.engine.commands.rollback({ stream: 'ocp' });
     await node.clock.advance(MINUTE);
     const [older, newer] = node.engine.report()?.bundles ?? [];
     const current = () => node.engine.report()?.bundles.find((one) => one.current)?.version;
@@ -204,9 +204,9 @@ describe('before-activate', () => {
     await start({ 'before-activate': 'before.service' });
     await node.start();
     await plug(A);
-    node.engine.prove({ bundle: 'ocp@4.13.1' });
+    node.engine.commands.prove({ bundle: 'ocp@4.13.1' });
     node.hooks.run = async () => FAILED;
-    node.engine.activate({ bundle: 'ocp@4.13.1' });
+    node.engine.commands.activate({ bundle: 'ocp@4.13.1' });
     await node.clock.advance(0);
     const [only] = node.engine.report()?.bundles ?? [];
     expect(only).toMatchObject({ phase: 'proven', reason: { code: 'hook' } });
@@ -270,15 +270,15 @@ describe('two releases with the same name and version', () => {
     await node.start();
     const { first, second } = twins();
     await plug(first);
-    node.engine.activate({ bundle: first.bundleId });
+    node.engine.commands.activate({ bundle: first.bundleId });
     await node.clock.advance(0);
-    node.engine.prove({ bundle: first.bundleId });
+    node.engine.commands.prove({ bundle: first.bundleId });
     await plug(second);
     await node.clock.advance(MINUTE);
-    node.engine.activate({ bundle: second.bundleId });
+    node.engine.commands.activate({ bundle: second.bundleId });
     await node.clock.advance(MINUTE);
     expect(current()).toBe(second.bundleId);
-    node.engine.rollback({ stream: 'ocp' });
+    node.engine.commands.rollback({ stream: 'ocp' });
     await node.clock.advance(MINUTE);
     expect(current()).toBe(first.bundleId);
     expect(node.hooks.runs.slice(1).map(({ environment }) => environment)).toEqual([
@@ -292,9 +292,9 @@ describe('two releases with the same name and version', () => {
     await node.start();
     const { first, second } = twins();
     await plug(first);
-    node.engine.activate({ bundle: first.bundleId });
+    node.engine.commands.activate({ bundle: first.bundleId });
     await plug(second);
-    node.engine.prove({ bundle: first.bundleId });
+    node.engine.commands.prove({ bundle: first.bundleId });
     await node.clock.advance(MINUTE);
     expect(units()).toEqual(['ready.service', 'ready.service', 'proven.service']);
     expect(node.hooks.runs[1]?.environment).toContain(folderOf(second));

@@ -338,7 +338,7 @@ describe('a release that runs without an activation', () => {
     await restart({ bootId: 'boot-1', downMs: MINUTE });
     expect(phases()).toEqual({ '4.13.1': 'proven', '4.13.2': 'active' });
     await preload(release(3, { schedule: 'manual' }));
-    node.engine.activate({ bundle: 'ocp@4.13.3' });
+    node.engine.commands.activate({ bundle: 'ocp@4.13.3' });
     await run(3, 'etcd');
     expect(kinds().slice(-3)).toEqual(['activation-requested', 'bundleActivated', 'bundleActive']);
   });
@@ -467,7 +467,7 @@ describe('rollback', () => {
     `containers run from images that only ocp@${version} has; it is unpinned by force only`;
   const RAN = (version: string) => RUNS(version).replace('run from', 'ran from');
   const unpin = (name: string, { removeImages = false, force = false } = {}) =>
-    node.engine.unpin({ bundle: name, removeImages, force }, new AbortController().signal);
+    node.engine.commands.unpin({ bundle: name, removeImages, force }, new AbortController().signal);
   const unpinned = () => node.store.rows.filter(({ kind }) => kind === 'bundleRetired').map(({ message }) => message);
 
   it('marks a release that was active before, does not prove it, and does not activate it again automatically', async () => {
@@ -489,7 +489,7 @@ describe('rollback', () => {
     expect(node.engine.report()?.bundles[1]?.reason?.code).toBe('engine/rolled-back');
     expect(kinds().filter((kind) => kind === 'bundleRolledBack')).toHaveLength(1);
     expect(kinds().filter((kind) => kind === 'bundleActivated')).toHaveLength(3);
-    node.engine.activate({ bundle: 'ocp@4.13.2' });
+    node.engine.commands.activate({ bundle: 'ocp@4.13.2' });
     await node.clock.advance(12 * MINUTE);
     expect(phases()).toEqual({ '4.13.1': 'superseded', '4.13.2': 'proven' });
   });
@@ -525,10 +525,10 @@ describe('rollback', () => {
     await start();
     await prove(A);
     await prove(B);
-    expect(node.engine.rollback({ stream: '' })).toBe('ocp@4.13.1');
+    expect(node.engine.commands.rollback({ stream: '' })).toBe('ocp@4.13.1');
     await node.clock.advance(0);
     expect(kinds()).toEqual(expect.arrayContaining(['activation-requested', 'bundleRolledBack']));
-    expect(() => node.engine.rollback({ stream: 'tools' })).toThrow(
+    expect(() => node.engine.commands.rollback({ stream: 'tools' })).toThrow(
       expect.objectContaining({ code: 'engine/no-fallback' }),
     );
   });
@@ -617,7 +617,7 @@ describe('rollback', () => {
     await prove(B);
     await unpin('ocp@4.13.1', { removeImages: true });
     await node.clock.advance(MINUTE);
-    expect(() => node.engine.activate({ bundle: 'ocp@4.13.1' })).toThrow(
+    expect(() => node.engine.commands.activate({ bundle: 'ocp@4.13.1' })).toThrow(
       /retired and 2 of its images are gone; plug in its stick/,
     );
   });

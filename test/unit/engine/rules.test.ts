@@ -86,7 +86,7 @@ describe('a release whose activation its rules hold', () => {
   it('is activated on request after a confirmation, which outlives a restart', async () => {
     await start();
     await plug('sdb1', release(7, FROM));
-    expect(() => node.engine.activate({ bundle: 'ocp@4.13.7' })).toThrow(
+    expect(() => node.engine.commands.activate({ bundle: 'ocp@4.13.7' })).toThrow(
       expect.objectContaining({ code: 'engine/activation-held', message: expect.stringContaining('>=99.0.0') }),
     );
     await node.clock.advance(5 * MINUTE);
@@ -94,7 +94,7 @@ describe('a release whose activation its rules hold', () => {
     node.runtime.onPull = async () => {
       throw new AppError({ code: 'runtime/pull-failed', message: 'EIO', disposition: 'retry' });
     };
-    node.engine.activateOverride({ bundle: 'ocp@4.13.7' });
+    node.engine.commands.activateOverride({ bundle: 'ocp@4.13.7' });
     await node.clock.advance(0);
     expect(phases()).toEqual({ '4.13.7': 'ready' });
     await restart();
@@ -167,10 +167,10 @@ describe('a release whose activation its rules hold', () => {
     node.facts = { ...node.facts, builtAt: NOON + 60 * MINUTE };
     await plug('sdb1', release(7, { update: { ...rollout(24 * 60 * MINUTE).update, endOfLife: at(NOON - 1) } }));
     expect(entry('4.13.7')?.activationHolds).toMatchObject([{ gate: 'clock', code: 'clock', releasedBy: 'event' }]);
-    expect(() => node.engine.activate({ bundle: 'ocp@4.13.7' })).toThrow(
+    expect(() => node.engine.commands.activate({ bundle: 'ocp@4.13.7' })).toThrow(
       /it shows a time before 2026-03-10T13:00:00Z\. stickpin was built at that time\. Until the clock is right, the rollout of the release and the end of life of the release can't be judged/,
     );
-    node.engine.activateOverride({ bundle: 'ocp@4.13.7' });
+    node.engine.commands.activateOverride({ bundle: 'ocp@4.13.7' });
     await node.clock.advance(0);
     expect(phases()).toEqual({ '4.13.7': 'activated' });
   });
@@ -183,14 +183,14 @@ describe('a release whose activation its rules hold', () => {
     node.runtime.onPull = async () => {
       throw new AppError({ code: 'runtime/pull-failed', message: 'EIO', disposition: 'retry' });
     };
-    node.engine.activate({ bundle: 'ocp@4.13.7' });
+    node.engine.commands.activate({ bundle: 'ocp@4.13.7' });
     await node.clock.advance(10 * MINUTE);
     expect(entry('4.13.7')).toMatchObject({ phase: 'ready', reason: { code: 'rule/end-of-life' } });
     await restart();
     await plug('sdb1', release(7, { schedule: 'manual', update }));
     await node.clock.advance(10 * MINUTE);
     expect(phases()).toEqual({ '4.13.7': 'ready' });
-    node.engine.activateOverride({ bundle: 'ocp@4.13.7' });
+    node.engine.commands.activateOverride({ bundle: 'ocp@4.13.7' });
     await node.clock.advance(0);
     expect(phases()).toEqual({ '4.13.7': 'activated' });
   });
@@ -230,13 +230,13 @@ describe('a release whose activation its rules hold', () => {
       for (const { reference } of bundle.contents.images) made.runtime.images.set(reference, reference);
     }
     await start(made);
-    expect(node.engine.rollback({ stream: 'ocp' })).toBe('ocp@4.13.6');
+    expect(node.engine.commands.rollback({ stream: 'ocp' })).toBe('ocp@4.13.6');
     await node.clock.advance(0);
     expect(entry('4.13.6')).toMatchObject({ phase: 'activated', current: true });
     expect(stable('etcd')).toBe(ref('etcd', 6));
-    node.engine.activate({ bundle: 'ocp@4.13.7' });
+    node.engine.commands.activate({ bundle: 'ocp@4.13.7' });
     await node.clock.advance(0);
-    node.engine.activate({ bundle: 'ocp@4.13.6' });
+    node.engine.commands.activate({ bundle: 'ocp@4.13.6' });
     await node.clock.advance(0);
     expect(stable('etcd')).toBe(ref('etcd', 6));
   });
@@ -263,8 +263,10 @@ describe('a release that a person rejects with a reason', () => {
   it('is stopped; STATUS, list and the history say why, also after a restart, until it is approved', async () => {
     await start();
     await plug('sdb1', release(7, { schedule: 'manual' }));
-    expect(() => node.engine.rejectWithReason({ bundle: 'ocp@4.13.7', reason: ' ' })).toThrow(/1 to 200 characters/);
-    const said = node.engine.rejectWithReason({ bundle: 'ocp@4.13.7', reason: 'etcd loses\nwrites' });
+    expect(() => node.engine.commands.rejectWithReason({ bundle: 'ocp@4.13.7', reason: ' ' })).toThrow(
+      /1 to 200 characters/,
+    );
+    const said = node.engine.commands.rejectWithReason({ bundle: 'ocp@4.13.7', reason: 'etcd loses\nwrites' });
     expect(said).toMatch(/is rejected \(etcd loses writes\)/);
     await node.clock.advance(0);
     await restart();
@@ -277,8 +279,8 @@ describe('a release that a person rejects with a reason', () => {
     expect(node.store.rows.map(({ message }) => message)).toContainEqual(
       expect.stringContaining('Reason: etcd loses writes.'),
     );
-    expect(() => node.engine.activate({ bundle: 'ocp@4.13.7' })).toThrow(/etcd loses writes/);
-    node.engine.approve({ bundle: 'ocp@4.13.7' });
+    expect(() => node.engine.commands.activate({ bundle: 'ocp@4.13.7' })).toThrow(/etcd loses writes/);
+    node.engine.commands.approve({ bundle: 'ocp@4.13.7' });
     await node.clock.advance(0);
     expect(entry('4.13.7')?.reason).toBeUndefined();
   });

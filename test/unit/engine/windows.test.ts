@@ -182,7 +182,7 @@ describe('update.strategy', () => {
     expect(node.statuses.at(-1)).toContain(
       "this node's synchronised clock is over 24 h behind a bundle made on 2026-03-12T12:00:00Z",
     );
-    expect(() => node.engine.activate({ bundle: 'ocp@4.13.7' })).toThrow(
+    expect(() => node.engine.commands.activate({ bundle: 'ocp@4.13.7' })).toThrow(
       /of the same stream, so one of the two clocks is wrong\. .*Check what the clock is synchronised with/,
     );
   });
@@ -190,10 +190,10 @@ describe('update.strategy', () => {
   it('window: a person may activate a release outside of a window, after a confirmation', async () => {
     await start({ strategy: 'window', windows: [AFTERNOON] });
     await plug(verified());
-    expect(() => node.engine.activate({ bundle: 'ocp@4.13.7' })).toThrow(
+    expect(() => node.engine.commands.activate({ bundle: 'ocp@4.13.7' })).toThrow(
       /it waits for the next window, Tue 2026-03-10/,
     );
-    node.engine.activateOverride({ bundle: 'ocp@4.13.7' });
+    node.engine.commands.activateOverride({ bundle: 'ocp@4.13.7' });
     await node.clock.advance(0);
     expect(entry()?.phase).toBe('activated');
   });
@@ -234,10 +234,10 @@ describe('update.strategy', () => {
   it('window: a begun activation that a person rejects is given up, and waits for its window once it is approved', async () => {
     const bundle = await beginAndStop();
     expect(node.store.load().bundles[0]?.activationBegunAt).toBeDefined();
-    node.engine.reject({ bundle: bundle.bundleId });
+    node.engine.commands.reject({ bundle: bundle.bundleId });
     await node.clock.advance(MINUTE);
     expect(node.store.load().bundles[0]?.activationBegunAt).toBeUndefined();
-    node.engine.approve({ bundle: bundle.bundleId });
+    node.engine.commands.approve({ bundle: bundle.bundleId });
     await node.clock.advance(MINUTE);
     expect(entry()?.phase).toBe('ready');
     expect(entry()?.activationHolds?.[0]?.code).toBe('window');
@@ -252,7 +252,7 @@ describe('update.strategy', () => {
       'the setting update.strategy is "manual" on this node. An administrator activates it',
     );
     expect(node.statuses.at(-1)).toContain("To activate it: 'stickpin activate ocp@4.13.7'.");
-    node.engine.activate({ bundle: 'ocp@4.13.7' });
+    node.engine.commands.activate({ bundle: 'ocp@4.13.7' });
     await node.clock.advance(0);
     expect(entry()?.phase).toBe('activated');
   });

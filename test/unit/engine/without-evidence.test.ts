@@ -118,7 +118,7 @@ describe('prove', () => {
   it('makes the current release a proven one', async () => {
     await start({});
     await activate(A);
-    expect(node.engine.prove({ bundle: 'ocp@4.13.1' })).toMatch(/^ocp 4\.13\.1 was proven by hand: /);
+    expect(node.engine.commands.prove({ bundle: 'ocp@4.13.1' })).toMatch(/^ocp 4\.13\.1 was proven by hand: /);
     await node.clock.advance(0);
     expect(phases()).toEqual({ '4.13.1': 'proven' });
     expect(condition('4.13.1')).toMatchObject({ status: 'True', reason: 'ProvenByHand' });
@@ -129,25 +129,25 @@ describe('prove', () => {
     await start({});
     await activate(A);
     await activate(B);
-    expect(() => node.engine.prove({ bundle: 'ocp@4.13.1' })).toThrow(
+    expect(() => node.engine.commands.prove({ bundle: 'ocp@4.13.1' })).toThrow(
       /not the current release: ocp@4\.13\.2 was activated/,
     );
-    expect(() => node.engine.prove({ bundle: 'ocp@9' })).toThrow(/no bundle ocp@9/);
-    node.engine.prove({ bundle: 'ocp@4.13.2' });
-    expect(() => node.engine.prove({ bundle: 'ocp@4.13.2' })).toThrow(/is proven already/);
+    expect(() => node.engine.commands.prove({ bundle: 'ocp@9' })).toThrow(/no bundle ocp@9/);
+    node.engine.commands.prove({ bundle: 'ocp@4.13.2' });
+    expect(() => node.engine.commands.prove({ bundle: 'ocp@4.13.2' })).toThrow(/is proven already/);
   });
 
   it('retires older releases, and states before why they are kept', async () => {
     await start({ keep: 1 });
     await activate(A);
-    node.engine.prove({ bundle: 'ocp@4.13.1' });
+    node.engine.commands.prove({ bundle: 'ocp@4.13.1' });
     await activate(B);
     const kept = () => node.engine.report()?.bundles.map(({ version, current, kept: why }) => [version, current, why]);
     expect(kept()).toEqual([
       ['4.13.1', false, 'kept as the last known good release, until ocp 4.13.2 is proven'],
       ['4.13.2', true, undefined],
     ]);
-    node.engine.prove({ bundle: 'ocp@4.13.2' });
+    node.engine.commands.prove({ bundle: 'ocp@4.13.2' });
     await node.clock.advance(0);
     expect(phases()).toEqual({ '4.13.1': 'retired', '4.13.2': 'proven' });
   });

@@ -28,7 +28,7 @@ describe.runIf(have('root', 'mmdebstrap', mounting))(
       await harness.start(bundle.path);
       await harness.until((report) => report.bundles[0]?.phase === 'ready');
       disk.fill();
-      harness.engine.activate({ bundle: 'ocp@4.13.7' });
+      harness.engine.commands.activate({ bundle: 'ocp@4.13.7' });
       const report = await harness.until(({ bundles }) => bundles[0]?.degraded?.code === 'runtime/no-space', 90_000);
       expect(report.bundles[0]?.reason?.message).toMatch(
         /^ocp 4\.13\.7 could not be activated: the runtime's storage \(.*\) is full or its quota used up\. Make room on it/,

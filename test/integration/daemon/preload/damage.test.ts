@@ -62,7 +62,7 @@ async function expectReadyInSpiteOfDamage(harness: DaemonHarness, version: strin
     plug(name);
     await harness.until(({ media }) => media.some(({ medium, bundles }) => medium.endsWith(name) && bundles === 1));
   }
-  harness.engine.approve({ bundle: bundle.bundleId });
+  harness.engine.commands.approve({ bundle: bundle.bundleId });
   await harness.until(isDone, 45_000);
   const told = harness.log.lines.filter(({ message }) => / is damaged on /.test(message));
   const messages = told.map(({ message }) => message).join('\n');

@@ -59,7 +59,7 @@ describe('a release of which only the first of three sticks came', () => {
     clock.pass(15 * DAY_MS);
     await node.start();
     await node.until(({ bundles }) => bundles[0]?.phase === 'retired');
-    const activate = () => node.engine.activate({ bundle: 'ocp@4.13.7' });
+    const activate = () => node.engine.commands.activate({ bundle: 'ocp@4.13.7' });
     expect(activate).toThrow(/it is retired and \d of its images are gone; plug in its stick/);
     await plug(1);
     activate();

@@ -118,7 +118,7 @@ it('holds its release until it is whole, and continues from the same byte when t
   await node.takeOut();
   const held = await node.until(({ bundles }) => bundles[0]?.hold === 'media');
   expect(held.bundles[0]?.reason?.message).toContain('1/1 images, 0/1 artifacts');
-  expect(() => node.engine.activate({ bundle: 'ocp@4.13.7' })).toThrow(
+  expect(() => node.engine.commands.activate({ bundle: 'ocp@4.13.7' })).toThrow(
     "can't be activated yet: ocp 4.13.7 was taken out",
   );
   gate.release();
@@ -195,12 +195,12 @@ it('goes with its release, but not while another release has it', async () => {
   const third = await make('three', { version: '4.13.9', sequence: 3 });
   await node.load(first.path);
   await node.takeOut();
-  await node.engine.unpin({ bundle: 'ocp@4.13.7', removeImages: false, force: true }, unstopped);
+  await node.engine.commands.unpin({ bundle: 'ocp@4.13.7', removeImages: false, force: true }, unstopped);
   await eventually(() => expect(isKept(weights)).toBe(false));
   await node.stop();
   await node.start();
   const gone = 'it is retired and 1 of its images and artifacts are gone; plug in its stick';
-  await eventually(() => expect(() => node.engine.activate({ bundle: 'ocp@4.13.7' })).toThrow(gone));
+  await eventually(() => expect(() => node.engine.commands.activate({ bundle: 'ocp@4.13.7' })).toThrow(gone));
   for (const { path, payload } of [second, third]) {
     node.plug(path);
     await node.until(({ bundles }) =>
@@ -216,7 +216,7 @@ it('is left as it is when its release is cancelled, and copied when its stick is
   gate.hold(digestOf(weights) as Digest, 2 * MIB);
   node.plug(path);
   await gate.reached();
-  node.engine.cancel();
+  node.engine.commands.cancel();
   const held = await node.until(({ bundles }) => bundles[0]?.hold === 'cancelled');
   expect(held.bundles[0]?.artifacts?.present).toBe(0);
   gate.release();

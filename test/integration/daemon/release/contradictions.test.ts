@@ -107,7 +107,7 @@ describe('an update graph that contradicts itself', () => {
     await startOn12();
     plug(await release(3, { ...BARRIER, deadend: { reason: 'the storage is too new' } }), await release(4));
     await untilCurrent('1.3.0');
-    node.engine.prove({ bundle: 'ocp@1.3.0' });
+    node.engine.commands.prove({ bundle: 'ocp@1.3.0' });
     const { status } = await untilHeld('1.4.0', 'rule/deadend');
     expect(status).toMatch(/1\.3\.0 is a dead end/);
     await expectRest();
@@ -121,7 +121,7 @@ describe('an update graph that contradicts itself', () => {
     expect([holds('1.3.0'), holds('1.4.0')]).toEqual([['rule/barrier'], ['rule/barrier']]);
     expect(status).toMatch(/barrier 1\.2\.0/);
     await expectRest();
-    node.engine.prove({ bundle: 'ocp@1.2.0' });
+    node.engine.commands.prove({ bundle: 'ocp@1.2.0' });
     await untilCurrent('1.3.0');
     await untilHeld('1.4.0', 'rule/barrier');
     expect(order()).toEqual(['1.2.0', '1.3.0']);

@@ -48,7 +48,7 @@ const tagged = async () =>
   (await node.images()).find(({ repoTags }) => repoTags.includes(TAG))?.repoDigests.map((name) => name.split('@')[1]);
 const digestIn = ({ contents }: SampleBundle) => contents.images.find(({ tags }) => tags.includes(TAG))?.digest;
 const giveUp = (bundle: string, removeImages: boolean) =>
-  node.engine.unpin({ bundle, removeImages, force: true }, AbortSignal.timeout(10_000));
+  node.engine.commands.unpin({ bundle, removeImages, force: true }, AbortSignal.timeout(10_000));
 
 describe('a tag that two streams name', () => {
   it('goes to one of two releases that come at the same time, and stays there, over a restart', async () => {
@@ -84,10 +84,10 @@ describe('a tag that two streams name', () => {
     const fallback = await release('alpha', 'one');
     await plug(fallback);
     await untilPhase('alpha@1.0.0', 'activated');
-    node.engine.prove({ bundle: 'alpha@1.0.0' });
+    node.engine.commands.prove({ bundle: 'alpha@1.0.0' });
     await plug(await release('alpha', undefined, 1));
     await untilPhase('alpha@1.1.0', 'activated');
-    node.engine.prove({ bundle: 'alpha@1.1.0' });
+    node.engine.commands.prove({ bundle: 'alpha@1.1.0' });
     await untilPhase('alpha@1.0.0', 'superseded');
     await plug(await release('beta', 'two'));
     await untilHeld('beta@1.0.0');

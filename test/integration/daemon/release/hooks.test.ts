@@ -130,10 +130,10 @@ describe.runIf(have('dbus-daemon'))('a hook', () => {
       node.plug(bundle.path);
       await node.until(() => started.length === 2 * (sequence - 6));
       expect(installed()).toBe(`ELF ${sequence}`);
-      node.engine.prove({ bundle: `ocp@4.13.${sequence}` });
+      node.engine.commands.prove({ bundle: `ocp@4.13.${sequence}` });
       await node.takeOut();
     }
-    node.engine.rollback({ stream: 'ocp' });
+    node.engine.commands.rollback({ stream: 'ocp' });
     await node.until(() => started.length === 6);
     expect(installed()).toBe('ELF 7');
     expect(started).toEqual(Array.from({ length: 3 }, () => ['', 'try-restart k3s.service']).flat());
@@ -216,7 +216,7 @@ describe.runIf(have('dbus-daemon'))('a hook', () => {
     const { path, contents } = await makeSampleBundle({ dir: base, keys: [node.key], images });
     await node.load(path);
     expect(read).toBe('');
-    node.engine.prove({ bundle: 'ocp@4.13.7' });
+    node.engine.commands.prove({ bundle: 'ocp@4.13.7' });
     await node.until(() => read !== '');
     expect(read).toContain(`STICKPIN_DATABASE=${contents.images[0]?.reference}\n`);
     expect(existsSync(join(run, 'hooks', `${unit}.env`))).toBe(true);

@@ -107,8 +107,8 @@ class Host {
   private follow([program, verb, ...args]: readonly string[]): void {
     const last = args.at(-1) ?? '';
     if (program !== 'stickpin') this.next = last.replace('ostree-unverified-image:containers-storage:', '');
-    else if (verb === 'rollback') this.node?.engine.rollback({ stream: last });
-    else this.node?.engine.proveComponent({ bundle: last, component: args[1] ?? '' });
+    else if (verb === 'rollback') this.node?.engine.commands.rollback({ stream: last });
+    else this.node?.engine.commands.proveComponent({ bundle: last, component: args[1] ?? '' });
   }
 }
 

@@ -119,7 +119,7 @@ describe.runIf(have('root', 'mmdebstrap'))('releases with containers of containe
     await become({ '1.1.0': 'retired', '1.2.0': 'superseded', '1.3.0': 'proven' });
     await there(a, gone);
     // It is refused until the daemon has found containerd again.
-    await eventually(() => harness.engine.rollback({ stream: '' }), PATIENCE_MS);
+    await eventually(() => harness.engine.commands.rollback({ stream: '' }), PATIENCE_MS);
     await become({ '1.1.0': 'retired', '1.2.0': 'activated', '1.3.0': 'proven' });
     await pods.sync(b.pods);
     await become({ '1.1.0': 'retired', '1.2.0': 'proven', '1.3.0': 'superseded' });

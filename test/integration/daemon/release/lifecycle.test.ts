@@ -148,10 +148,10 @@ describe.runIf(have('root', 'mmdebstrap'))('the life of releases on the CRI-O do
     expect(harness.report().bundles[1]?.reason?.code).toBe('engine/rolled-back');
 
     // It answers as soon as it has looked at the node once.
-    await eventually(() => harness.engine.activate({ bundle: 'ocp@4.13.2' }), 20_000);
+    await eventually(() => harness.engine.commands.activate({ bundle: 'ocp@4.13.2' }), 20_000);
     await run(B);
     await reach('4.13.1 superseded, 4.13.2 proven');
-    expect(harness.engine.rollback({ stream: 'ocp' })).toBe('ocp@4.13.1');
+    expect(harness.engine.commands.rollback({ stream: 'ocp' })).toBe('ocp@4.13.1');
     await expect.poll(stable, { timeout: 60_000 }).toBe(referenceOf(A, 'etcd'));
     await expect
       .poll(() => history('4.13.1'), { timeout: 60_000 })
@@ -183,7 +183,7 @@ describe.runIf(have('root', 'mmdebstrap'))('the life of releases on the CRI-O do
       await run(B);
       await reach('4.13.1 superseded, 4.13.2 proven');
       expect(await own()).toEqual(both);
-      expect(harness.engine.rollback({ stream: 'ocp' })).toBe('ocp@4.13.1');
+      expect(harness.engine.commands.rollback({ stream: 'ocp' })).toBe('ocp@4.13.1');
       await expect.poll(stable, { timeout: 60_000 }).toBe(referenceOf(A, 'etcd'));
       await harness.until(({ operation }) => operation === 'idle');
       expect([await own(), await pull('etcd:stable')]).toEqual([both, referenceOf(A, 'etcd')]);
@@ -192,7 +192,7 @@ describe.runIf(have('root', 'mmdebstrap'))('the life of releases on the CRI-O do
       await run(A);
       await eventually(
         () =>
-          harness.engine.unpin(
+          harness.engine.commands.unpin(
             { bundle: 'ocp@4.13.2', force: true, removeImages: false },
             new AbortController().signal,
           ),

@@ -68,7 +68,7 @@ describe('a daemon that goes through the releases of a stream', () => {
     await harness.restart();
     await untilPhases({ '1.3.0': 'activated*', '1.4.0': 'ready' });
     // It is refused until the images are known to be on the disk, which a start does not know.
-    await eventually(() => harness.engine.prove({ bundle: 'ocp@1.3.0' }));
+    await eventually(() => harness.engine.commands.prove({ bundle: 'ocp@1.3.0' }));
     await untilPhases({ '1.3.0': 'proven', '1.4.0': 'activated*' });
   });
 
@@ -79,12 +79,12 @@ describe('a daemon that goes through the releases of a stream', () => {
       const first = await release(2);
       await plug(first.path);
       await untilPhases({ '1.2.0': 'activated*' });
-      harness.engine.prove({ bundle: first.bundleId });
+      harness.engine.commands.prove({ bundle: first.bundleId });
       const barrier = await release(3, { update: { barrier: { reason: 'storage is migrated' } }, schedule: 'manual' });
       await plug(barrier.path, (await release(4)).path);
       await untilPhases({ '1.3.0': 'ready', '1.4.0': 'ready' });
       await unplug();
-      const said = harness.engine.reject({ bundle: by === 'name' ? 'ocp@1.3.0' : barrier.bundleId });
+      const said = harness.engine.commands.reject({ bundle: by === 'name' ? 'ocp@1.3.0' : barrier.bundleId });
       expect(said).toContain('It is a barrier of its stream: later releases stay held, until a person activates one');
       const why = /barrier 1\.3\.0 must be activated and proven first .*rejected or not trusted/;
       const isHeld = ({ bundles }: StatusReport) => why.test(bundles.at(-1)?.reason?.message ?? '');
@@ -94,8 +94,8 @@ describe('a daemon that goes through the releases of a stream', () => {
       await harness.until(isHeld);
       await harness.rounds();
       expect(phases(harness.report())).toMatchObject({ '1.2.0': 'proven*', '1.4.0': 'ready' });
-      expect(() => harness.engine.activate({ bundle: 'ocp@1.4.0' })).toThrow(why);
-      harness.engine.activateOverride({ bundle: 'ocp@1.4.0' });
+      expect(() => harness.engine.commands.activate({ bundle: 'ocp@1.4.0' })).toThrow(why);
+      harness.engine.commands.activateOverride({ bundle: 'ocp@1.4.0' });
       await untilPhases({ '1.4.0': 'activated*' });
     },
   );
@@ -105,7 +105,7 @@ describe('a daemon that goes through the releases of a stream', () => {
     const first = await release(2);
     await plug(first.path);
     await untilPhases({ '1.2.0': 'activated*' });
-    harness.engine.prove({ bundle: first.bundleId });
+    harness.engine.commands.prove({ bundle: first.bundleId });
     const update = { barrier: { reason: 'a step' } };
     const advisories = [{ version: '1.1.0', deadend: true, reason: 'it loses data' }];
     const notice = makeNotice(factory, { version: '1.3.0', sequence: 3, update, advisories }, [harness.key]);
@@ -122,7 +122,7 @@ describe('a daemon that goes through the releases of a stream', () => {
     const end = await release(2, { update: { deadend: { reason: 'it loses data' } } });
     await plug(end.path);
     await untilPhases({ '1.2.0': 'activated*' });
-    expect(harness.engine.reject({ bundle: 'ocp@1.2.0' })).toContain('It is a dead end of its stream');
+    expect(harness.engine.commands.reject({ bundle: 'ocp@1.2.0' })).toContain('It is a dead end of its stream');
     await plug((await release(3)).path);
     await untilPhases({ '1.3.0': 'ready' });
     await harness.rounds();
@@ -178,10 +178,10 @@ describe('a daemon that goes through the releases of a stream', () => {
     await start();
     await plug((await release(2)).path);
     await untilPhases({ '1.2.0': 'activated*' });
-    harness.engine.prove({ bundle: 'ocp@1.2.0' });
+    harness.engine.commands.prove({ bundle: 'ocp@1.2.0' });
     await plug((await release(3)).path);
     await untilPhases({ '1.3.0': 'activated*' });
-    expect(harness.engine.rollback({ stream: 'ocp' })).toBe('ocp@1.2.0');
+    expect(harness.engine.commands.rollback({ stream: 'ocp' })).toBe('ocp@1.2.0');
     await untilPhases({ '1.2.0': 'activated*', '1.3.0': 'activated' });
     await harness.restart();
     await harness.until(() => holds('1.3.0')?.includes('engine/denied') === true);

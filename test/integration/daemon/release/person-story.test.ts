@@ -145,7 +145,7 @@ describe('a person with sticks', () => {
       needsPerson: [],
       waitsForAdmin: [{ code: 'A-01', bundle: 'ocp@4.13.7' }],
     });
-    log.act(() => node.engine.activate({ bundle: 'ocp@4.13.7' }));
+    log.act(() => node.engine.commands.activate({ bundle: 'ocp@4.13.7' }));
     expect((await lines(is('4.13.7', 'activated'))).at(-1)).toBe(resting('4.13.7'));
     expect(node.report()).toMatchObject({ verdict: 'good', waitsForAdmin: [] });
   });
@@ -156,17 +156,17 @@ describe('a person with sticks', () => {
     const shown = await lines(({ waitsForAdmin = [] }) => waitsForAdmin.length > 0);
     expect(shown.at(-1)).toMatch(/^LEAVE THE STICK IN \(K-15\): ocp 4\.13\.7 waits for approval\. /);
     expect(node.report()).toMatchObject({ verdict: 'waits-for-admin', needsPerson: [] });
-    log.act(() => node.engine.approve({ bundle: 'ocp@4.13.7' }));
+    log.act(() => node.engine.commands.approve({ bundle: 'ocp@4.13.7' }));
     expect((await lines(is('4.13.7', 'activated'))).at(-1)).toBe(installed('4.13.7'));
   });
 
   it('is not called for what an administrator rolled back, and brings a newer release', async () => {
     await begin();
     await load(await make('4.13.7'));
-    log.act(() => node.engine.prove({ bundle: 'ocp@4.13.7' }));
+    log.act(() => node.engine.commands.prove({ bundle: 'ocp@4.13.7' }));
     const bad = await make('4.13.8');
     await load(bad);
-    log.act(() => node.engine.rollback({ stream: 'ocp' }));
+    log.act(() => node.engine.commands.rollback({ stream: 'ocp' }));
     const isBack = ({ operation, bundles }: StatusReport) =>
       operation === 'idle' && bundles.some((one) => one.version === '4.13.7' && one.current === true);
     expect((await lines(isBack)).at(-1)).toMatch(/^IDLE: ocp 4\.13\.7 (activated|proven) /);
@@ -185,7 +185,7 @@ describe('a person with sticks', () => {
     await begin();
     const bad = await make('4.13.7');
     await load(bad);
-    log.act(() => node.engine.reject({ bundle: 'ocp@4.13.7' }));
+    log.act(() => node.engine.commands.reject({ bundle: 'ocp@4.13.7' }));
     expect((await lines(({ bundles }) => bundles[0]?.reason?.code === 'trust/rejected')).at(-1)).toMatch(
       /^IDLE \(K-16\): /,
     );

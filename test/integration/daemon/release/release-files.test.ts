@@ -104,7 +104,7 @@ it('removes the kept blobs of attached files when the release is retired, and ke
   await eventually(() => expect(existsSync(folder())).toBe(true));
   expect([blob(notes), blob(manifest)]).toEqual([true, true]);
   const { signal } = new AbortController();
-  await node.engine.unpin({ bundle: 'ocp@4.13.7', removeImages: false, force: true }, signal);
+  await node.engine.commands.unpin({ bundle: 'ocp@4.13.7', removeImages: false, force: true }, signal);
   await node.until(({ bundles }) => bundles[0]?.phase === 'retired');
   await eventually(() => expect([existsSync(folder()), blob(notes), blob(manifest)]).toEqual([false, false, true]));
 });

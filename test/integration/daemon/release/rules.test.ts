@@ -37,8 +37,8 @@ describe.runIf(have('root', 'mmdebstrap'))('signed rules hold the activation', (
     const { engine } = harness;
     await expect.poll(() => engine.report()?.bundles[0]?.reason?.code).toBe(rule);
     expect(await tagged()).toEqual([]);
-    expect(() => engine.activate({ bundle: 'ocp@4.13.7' })).toThrow(words);
-    engine.activateOverride({ bundle: 'ocp@4.13.7' });
+    expect(() => engine.commands.activate({ bundle: 'ocp@4.13.7' })).toThrow(words);
+    engine.commands.activateOverride({ bundle: 'ocp@4.13.7' });
     await harness.until(({ bundles: [one] }) => one?.phase === 'activated' && one.reason === undefined);
     expect((await tagged()).sort()).toEqual(bundle.contents.images.flatMap(({ tags }) => tags).sort());
   });

@@ -41,15 +41,15 @@ describe.runIf(have('root', 'mmdebstrap'))('streams.NAME.tag_after_proof', () =>
       await harness.start(first.path);
       await activated('4.13.1');
       expect(await latest()).toBeUndefined();
-      harness.engine.prove({ bundle: 'ocp@4.13.1' });
+      harness.engine.commands.prove({ bundle: 'ocp@4.13.1' });
       await become(first);
       harness.unplug();
       harness.plug(second.path);
       await activated('4.13.2');
       await become(first);
-      harness.engine.prove({ bundle: 'ocp@4.13.2' });
+      harness.engine.commands.prove({ bundle: 'ocp@4.13.2' });
       await become(second);
-      harness.engine.rollback({ stream: 'ocp' });
+      harness.engine.commands.rollback({ stream: 'ocp' });
       await become(first);
     },
     180_000,

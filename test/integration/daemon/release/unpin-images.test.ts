@@ -152,7 +152,7 @@ describe.runIf(have('root', 'mmdebstrap')).each([
     await node.run(referenceIn(a, 'used'));
     const { engine } = harness;
 
-    await engine.unpin({ bundle: 'ocp@1.1.0', removeImages: true, force: true }, signal);
+    await engine.commands.unpin({ bundle: 'ocp@1.1.0', removeImages: true, force: true }, signal);
     const left = { etcd: 'gone', api: 'gone', used: 'unpinned', earlier: 'unpinned', tools: 'pinned' };
     await expect.poll(() => has(a), { timeout: PATIENCE_MS }).toEqual(left);
     // A test pull takes the pin label of containerd away for a moment.
@@ -179,7 +179,7 @@ describe.runIf(have('root', 'mmdebstrap')).each([
     harness.plug(a.path);
     const offered = await harness.until(({ status }) => status.includes('1.1.0'), PATIENCE_MS);
     expect(offered.status).toMatch(/: ocp 1\.1\.0 was given up on this node\. .*stickpin activate ocp@1\.1\.0/);
-    harness.engine.activate({ bundle: 'ocp@1.1.0' });
+    harness.engine.commands.activate({ bundle: 'ocp@1.1.0' });
     const whole = { etcd: 'pinned', api: 'pinned', used: 'pinned', earlier: 'pinned', tools: 'pinned' };
     await expect.poll(() => has(a), { timeout: PATIENCE_MS }).toEqual(whole);
     await harness.until(({ operation }) => operation === 'idle' && phase('1.1.0') === 'activated', PATIENCE_MS);

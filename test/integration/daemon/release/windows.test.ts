@@ -122,8 +122,8 @@ describe('releases of several streams with update.strategy = "window"', () => {
     const held = await untilAll('ready');
     const next = new Date(opensAt + 7 * DAY).toISOString();
     expect(held.bundles.map(({ activationHolds = [] }) => activationHolds[0]?.until)).toEqual([next, next, next]);
-    expect(() => node.engine.activate({ bundle: 'ocp@4.13.7' })).toThrow(/waits for the next window/);
-    node.engine.activateOverride({ bundle: 'ocp@4.13.7' });
+    expect(() => node.engine.commands.activate({ bundle: 'ocp@4.13.7' })).toThrow(/waits for the next window/);
+    node.engine.commands.activateOverride({ bundle: 'ocp@4.13.7' });
     await node.until((report) => phases(report).join() === 'edge ready,ocp activated,tools ready');
     setClock(opensAt + 7 * DAY);
     node.engine.kick();

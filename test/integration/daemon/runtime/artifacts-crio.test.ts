@@ -46,7 +46,7 @@ describe.runIf(have('root', 'mmdebstrap'))('artifacts, on the CRI-O double', { t
 
     await load('4.13.8', 2, []);
     const args = { bundle: 'ocp@4.13.7', removeImages: true, force: true };
-    await node.harness.engine.unpin(args, new AbortController().signal);
+    await node.harness.engine.commands.unpin(args, new AbortController().signal);
     await expect.poll(inRuntime, { timeout: 60_000 }).toEqual([]);
   });
 

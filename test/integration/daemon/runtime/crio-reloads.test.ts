@@ -144,7 +144,7 @@ describe.runIf(have('root', 'mmdebstrap', mounting))('reloads of CRI-O', { timeo
     // A round passes in which nothing is left to do.
     harness.unplug();
     await harness.until(({ bundles: [one] }) => one?.media.length === 0);
-    harness.engine.activate({ bundle: bundle.bundleId });
+    harness.engine.commands.activate({ bundle: bundle.bundleId });
     await become('activated');
     await harness.until(isAtRest);
     expect(reloads).toBe(1);
@@ -153,7 +153,7 @@ describe.runIf(have('root', 'mmdebstrap', mounting))('reloads of CRI-O', { timeo
   it('are one for the retirement of a release, whose pins and mirrors go together', async () => {
     await start({ lifecycle: { keep: 1 } });
     const prove = async ({ bundleId, payload: { name, version } }: SampleBundle) => {
-      harness.engine.prove({ bundle: `${name}@${version}` });
+      harness.engine.commands.prove({ bundle: `${name}@${version}` });
       await harness.until(({ bundles, operation }) => {
         const found = bundles.find((one) => one.bundleId === bundleId);
         return operation === 'idle' && found?.phase === 'proven';
@@ -194,7 +194,7 @@ describe.runIf(have('root', 'mmdebstrap', mounting))('reloads of CRI-O', { timeo
     harness.plug(bundle.path);
     await harness.until(({ status }) => status.includes('waits for approval'));
     expect(reloads).toBe(0);
-    harness.engine.approve({ bundle: bundle.bundleId });
+    harness.engine.commands.approve({ bundle: bundle.bundleId });
     await become('activated');
     await harness.until(isAtRest);
     expect(reloads).toBe(1);

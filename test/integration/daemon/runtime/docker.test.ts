@@ -83,7 +83,7 @@ describe.runIf(have('root', 'mmdebstrap')).each(['Docker 20.10', 'Docker 26, con
         await become({ '1.1.0': 'retired', '1.2.0': 'superseded', '1.3.0': 'proven' });
         await expect.poll(() => pinsOf(a), { timeout: PATIENCE_MS }).toEqual(['gone', 'gone', true]);
         expect(await pinsOf(b)).toEqual([true, true, true]);
-        await harness.engine.rollback({ stream: '' });
+        await harness.engine.commands.rollback({ stream: '' });
         await become({ '1.1.0': 'retired', '1.2.0': 'activated', '1.3.0': 'proven' });
         await runAll(b);
         await become({ '1.1.0': 'retired', '1.2.0': 'proven', '1.3.0': 'superseded' });

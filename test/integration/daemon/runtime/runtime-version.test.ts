@@ -42,7 +42,10 @@ describe.runIf(have('root', 'mmdebstrap'))('a runtime that is too old', { timeou
     harness.engine.kick();
     const old = await harness.until(({ status }) => status.includes('too old'));
     expect(old.bundles[0]).toMatchObject({ phase: 'activated', reason: { code: 'runtime/version' } });
-    await harness.engine.unpin({ bundle: 'ocp@4.13.7', force: true, removeImages: true }, AbortSignal.timeout(10_000));
+    await harness.engine.commands.unpin(
+      { bundle: 'ocp@4.13.7', force: true, removeImages: true },
+      AbortSignal.timeout(10_000),
+    );
     await harness.until(({ bundles }) => bundles[0]?.phase === 'retired');
     expect(readFileSync(harness.settings.crio.pins_file, 'utf8')).toBe(pins);
     expect((await harness.images()).map(({ pinned }) => pinned)).toEqual([true, true]);

@@ -112,7 +112,7 @@ describe.runIf(have('root', 'mmdebstrap')).each(['1.7', '2'] as const)(
       await cri.pullImage(tagOf(1), unstopped);
       expect((await cri.imageStatus(tagOf(1), unstopped))?.repoDigests).toContain(referenceOf(1));
       expect(askedFor(origin)).toBe(0);
-      await harness.engine.unpin({ bundle: bundle.bundleId, force: true, removeImages: false }, unstopped);
+      await harness.engine.commands.unpin({ bundle: bundle.bundleId, force: true, removeImages: false }, unstopped);
       await harness.until((report) => report.bundles[0]?.phase === 'retired');
       await cri.pullImage(tagOf(1), unstopped);
       expect(askedFor(origin)).toBeGreaterThan(0);

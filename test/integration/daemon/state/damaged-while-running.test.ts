@@ -39,7 +39,7 @@ describe.each<DamagedPart>(['header', 'pages'])('a state database whose %s are d
   const pinned = async () => (await harness.images()).filter((image) => image.pinned).length;
 
   it('is reported by a command, STATUS, status and the journal; the values in memory stay in use', async () => {
-    expect(() => harness.daemon().engine.reject({ bundle: bundle.bundleId })).toThrow(
+    expect(() => harness.daemon().engine.commands.reject({ bundle: bundle.bundleId })).toThrow(
       expect.objectContaining({ code: 'store/damaged', message: expect.stringMatching(DAMAGED) }),
     );
     harness.daemon().engine.kick();

@@ -16,7 +16,7 @@ beforeEach(async () => {
   gate = createStickGate();
   node = await createDaemonHarness({ watchBundle: gate.watchBundle });
   await startHeldPull(node, gate, factory);
-  node.daemon().engine.cancel();
+  node.daemon().engine.commands.cancel();
   await untilCancelled();
   await node.rounds();
   await node.stop();
@@ -51,7 +51,7 @@ describe('a preload that a person cancelled', () => {
     await node.start();
     await untilCancelled();
     gate.release();
-    node.daemon().engine.resume();
+    node.daemon().engine.commands.resume();
     // Without any record of floors its activation waits for a person.
     const report = await node.until(({ bundles }) => ['ready', 'activated'].includes(bundles[0]?.phase ?? ''));
     expect(report.bundles[0]?.cancelled).toBeUndefined();

@@ -134,11 +134,11 @@ describe.runIf(have('root', 'mmdebstrap'))('a daemon on CRI-O whose state was lo
     rmSync(statePath('state.db'));
     await startUnclaimed();
     const { engine } = node.harness.daemon();
-    await expect(engine.unpinUnclaimed({ force: false }, AbortSignal.timeout(10_000))).rejects.toMatchObject({
+    await expect(engine.commands.unpinUnclaimed({ force: false }, AbortSignal.timeout(10_000))).rejects.toMatchObject({
       code: 'engine/running',
     });
     await expectPinsKept();
-    expect(await engine.unpinUnclaimed({ force: true }, AbortSignal.timeout(10_000))).toBe(
+    expect(await engine.commands.unpinUnclaimed({ force: true }, AbortSignal.timeout(10_000))).toBe(
       '2 unclaimed pins of a release that nobody remembers were given up by hand',
     );
     expect(node.harness.log.kinds()).toContain('pinsGivenUp');
@@ -146,7 +146,7 @@ describe.runIf(have('root', 'mmdebstrap'))('a daemon on CRI-O whose state was lo
     const pinned = async () => (await node.harness.images()).filter((image) => image.pinned);
     await expect.poll(pinned, { timeout: 60_000 }).toEqual([]);
     expect(dropIn(statePath('crio/99-stickpin.conf'))).toEqual([]);
-    await expect(engine.unpinUnclaimed({ force: true }, AbortSignal.timeout(10_000))).rejects.toMatchObject({
+    await expect(engine.commands.unpinUnclaimed({ force: true }, AbortSignal.timeout(10_000))).rejects.toMatchObject({
       code: 'engine/no-unclaimed',
     });
     await node.harness.stop();

@@ -24,14 +24,14 @@ describe('a state database that is from before a rollback', () => {
     await harness.start();
     await activate('1.0.0', 1);
     first = await tagged();
-    harness.daemon().engine.prove({ bundle: 'ocp@1.0.0' });
+    harness.daemon().engine.commands.prove({ bundle: 'ocp@1.0.0' });
     await activate('2.0.0', 2);
     await harness.daemon().engine.settled(AbortSignal.timeout(10_000));
     await harness.rounds(2);
     const database = new Database(statePath('state.db'), { readonly: true });
     database.prepare('VACUUM INTO ?').run(earlier);
     database.close();
-    harness.daemon().engine.rollback({ stream: 'ocp' });
+    harness.daemon().engine.commands.rollback({ stream: 'ocp' });
     await eventually(async () => expect(await tagged()).toBe(first));
     await harness.rounds(2);
     await harness.stop();

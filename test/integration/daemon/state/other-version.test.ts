@@ -85,7 +85,7 @@ describe.each([
     expect(await harness.pullStatus(bundle.contents.images[0]?.tags[0] ?? '')).toBe(404);
     const told = harness.log.lines.filter(({ fields }) => fields.messageId === messageIds.stateLost);
     expect(told.map(({ message }) => message)).toEqual([expect.stringMatching(REFUSED)]);
-    expect(() => harness.daemon().engine.reject({ bundle: bundle.bundleId })).toThrow(
+    expect(() => harness.daemon().engine.commands.reject({ bundle: bundle.bundleId })).toThrow(
       expect.objectContaining({ code: 'store/version' }),
     );
   });

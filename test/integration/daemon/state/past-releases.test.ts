@@ -50,7 +50,7 @@ describe('a node that has had many releases', () => {
     made.push(bundle);
     harness.plug(bundle.path);
     await harness.until(({ bundles }) => bundles.some((one) => one.version === version && one.phase === 'activated'));
-    harness.daemon().engine.prove({ bundle: `ocp@${version}` });
+    harness.daemon().engine.commands.prove({ bundle: `ocp@${version}` });
     harness.unplug();
     await harness.until(({ media }) => media.every(({ bundles }) => bundles === 0));
   }
@@ -69,7 +69,7 @@ describe('a node that has had many releases', () => {
     expect(countOf('state.parts')).toBeLessThanOrEqual(3 * versions().length);
     expect((await harness.images()).filter(({ pinned }) => pinned)).toHaveLength(1);
 
-    await expect(async () => harness.daemon().engine.activate({ bundle: 'ocp@1.0.1' })).rejects.toMatchObject({
+    await expect(async () => harness.daemon().engine.commands.activate({ bundle: 'ocp@1.0.1' })).rejects.toMatchObject({
       code: 'engine/not-ready',
       message: expect.stringMatching(/^ocp 1\.0\.1 can't be activated yet: it was retired on .*; plug in its stick$/),
     });
@@ -80,7 +80,7 @@ describe('a node that has had many releases', () => {
     await harness.rounds(3);
     const proven = harness.report().bundles.filter(({ phase }) => phase === 'proven');
     expect(proven.map(({ version }) => version)).toEqual(['1.0.9']);
-    harness.daemon().engine.activateOverride({ bundle: 'ocp@1.0.1' });
+    harness.daemon().engine.commands.activateOverride({ bundle: 'ocp@1.0.1' });
     await harness.until(({ bundles }) => bundles.some((one) => one.version === '1.0.1' && one.phase === 'activated'));
   });
 });

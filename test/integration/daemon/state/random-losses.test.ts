@@ -79,7 +79,7 @@ describe.runIf(have('root', 'mmdebstrap'))(`${LOSSES} random losses`, () => {
         return report.operation === 'idle' && found?.phase === 'activated';
       });
       harness.unplug();
-      harness.daemon().engine.prove({ bundle: name });
+      harness.daemon().engine.commands.prove({ bundle: name });
       await harness.until((report) => isProven(report, bundle));
     }
     await harness.daemon().engine.settled(AbortSignal.timeout(10_000));

@@ -141,7 +141,7 @@ describe.runIf(have('root', 'mmdebstrap')).each([
       await bring(first);
       await node.run(first.pods);
       await become({ '1.1.0': 'active' });
-      harness.daemon().engine.prove({ bundle: 'ocp@1.1.0' });
+      harness.daemon().engine.commands.prove({ bundle: 'ocp@1.1.0' });
       await become({ '1.1.0': 'proven' });
       return first;
     };
@@ -228,7 +228,7 @@ describe.runIf(have('root', 'mmdebstrap')).each([
       await bring(second);
       await node.run(second.pods);
       await become({ '1.1.0': 'proven', '1.2.0': 'active' });
-      harness.daemon().engine.rollback({ stream: 'ocp' });
+      harness.daemon().engine.commands.rollback({ stream: 'ocp' });
       await node.run(first.pods);
       harness.daemon().engine.kick();
       await expect.poll(() => entry('1.2.0')?.reason?.code, { timeout: PATIENCE_MS }).toBe('engine/rolled-back');

@@ -18,7 +18,9 @@ it('database files that are removed under the daemon are named in STATUS; a rest
     for (const name of readdirSync(directory)) {
       if (name.startsWith('state.db')) rmSync(join(directory, name));
     }
-    harness.daemon().engine.reject({ bundle: bundle.bundleId.replace(/.$/, (last) => (last === '0' ? '1' : '0')) });
+    harness
+      .daemon()
+      .engine.commands.reject({ bundle: bundle.bundleId.replace(/.$/, (last) => (last === '0' ? '1' : '0')) });
     harness.daemon().engine.kick();
     const report = await harness.until(({ status }) =>
       /state\.db were removed.*systemctl restart stickpin/.test(status),

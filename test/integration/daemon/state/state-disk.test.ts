@@ -76,7 +76,7 @@ describe.runIf(have('root', 'mmdebstrap', mounting, program('mkfs.ext4', 'apt-ge
       disk.fill();
       harness.plug(bundle.path);
       await expectWords(FULL);
-      expect(() => harness.daemon().engine.approve({ bundle: bundle.bundleId })).toThrow(FULL);
+      expect(() => harness.daemon().engine.commands.approve({ bundle: bundle.bundleId })).toThrow(FULL);
       disk.free();
       await harness.until((report) => report.bundles[0]?.phase === 'activated');
       expect(harness.report().status).not.toMatch(FULL);
@@ -87,7 +87,7 @@ describe.runIf(have('root', 'mmdebstrap', mounting, program('mkfs.ext4', 'apt-ge
       await harness.start();
       await plugAndActivate();
       disk.breakDown();
-      expect(() => harness.daemon().engine.approve({ bundle: bundle.bundleId })).toThrow(READ_ONLY);
+      expect(() => harness.daemon().engine.commands.approve({ bundle: bundle.bundleId })).toThrow(READ_ONLY);
       harness.daemon().engine.kick();
       const report = await harness.until(({ status }) => READ_ONLY.test(status));
       expect(report.bundles.map(({ phase }) => phase)).toEqual(['activated']);
@@ -131,11 +131,11 @@ describe.runIf(have('root', 'mmdebstrap', mounting, program('mkfs.ext4', 'apt-ge
         const report = await harness.until(({ status }) => given.words.test(status));
         expect(report.bundles.map(({ name, phase }) => [name, phase])).toEqual([['ocp', 'activated']]);
         expect((await harness.images()).map(({ pinned }) => pinned)).toEqual(pins);
-        expect(() => harness.daemon().engine.reject({ bundle: bundle.bundleId })).toThrow(given.words);
+        expect(() => harness.daemon().engine.commands.reject({ bundle: bundle.bundleId })).toThrow(given.words);
         if (given.fault === 'full') disk.free();
         else disk.writable();
         await harness.until(({ status }) => !given.words.test(status));
-        harness.daemon().engine.reject({ bundle: bundle.bundleId });
+        harness.daemon().engine.commands.reject({ bundle: bundle.bundleId });
         await harness.daemon().engine.settled(AbortSignal.timeout(10_000));
         expect(existsSync(join(harness.base, 'run/state'))).toBe(false);
         await harness.stop();
@@ -143,7 +143,9 @@ describe.runIf(have('root', 'mmdebstrap', mounting, program('mkfs.ext4', 'apt-ge
         const events = harness.daemon().engine.history(undefined, 100);
         expect(events.map(({ kind }) => kind)).toContain('bundleActivated');
         expect(events.at(-1)?.kind).toBe('bundleVetoed');
-        await harness.daemon().engine.unpin({ bundle: 'ocp@4.13.7', removeImages: false, force: true }, signal());
+        await harness
+          .daemon()
+          .engine.commands.unpin({ bundle: 'ocp@4.13.7', removeImages: false, force: true }, signal());
       },
     );
   },

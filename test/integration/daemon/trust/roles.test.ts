@@ -261,8 +261,8 @@ describe('a tag of the platform', () => {
     expect(held?.reason?.message).toMatch(
       /tag \S+ belongs to \S+\. Stream ocp holds it .* so stream customer-app may not take it/,
     );
-    expect(() => node.engine.activate({ bundle: 'customer-app@4.13.7' })).toThrow(/may not take it/);
-    expect(() => node.engine.activateOverride({ bundle: 'customer-app@4.13.7' })).toThrow(/may not take it/);
+    expect(() => node.engine.commands.activate({ bundle: 'customer-app@4.13.7' })).toThrow(/may not take it/);
+    expect(() => node.engine.commands.activateOverride({ bundle: 'customer-app@4.13.7' })).toThrow(/may not take it/);
     const after = (await node.images()).find(({ repoTags }) => repoTags.includes(TAG));
     expect(after?.imageId).toBe(before?.imageId);
   });

@@ -53,10 +53,10 @@ it('two bundles with the same name and version and other sequences: both are loa
     .toMatch(
       /: ocp 4\.13\.7 \(sha256:[0-9a-f]{12}…\) is loaded: .*To activate it: 'stickpin activate sha256:[0-9a-f]{12}'\./,
     );
-  expect(() => engine.activate({ bundle: 'ocp@4.13.7' })).toThrow(
+  expect(() => engine.commands.activate({ bundle: 'ocp@4.13.7' })).toThrow(
     /2 bundles here are called ocp@4\.13\.7: name the one you mean by its digest, sha256:[0-9a-f]{64} \(sequence [12]\) or sha256:/,
   );
-  engine.activate({ bundle: one.bundleId });
+  engine.commands.activate({ bundle: one.bundleId });
   const done = await harness.until(({ bundles }) => bundles.some(({ phase }) => phase === 'activated'));
   expect(done.bundles.filter(({ phase }) => phase === 'activated').map(({ bundleId }) => bundleId)).toEqual([
     one.bundleId,

@@ -2,7 +2,7 @@ import { createHash, createPublicKey } from 'node:crypto';
 import { chmodSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { createApiBackend } from '../../../../src/app/daemon/api-backend.ts';
+import { DaemonBackend } from '../../../../src/app/daemon/api-backend.ts';
 import { renderList } from '../../../../src/cli/output/render/render-status.ts';
 import type { BundleReport, StatusReport } from '../../../../src/domain/report/status-schema.ts';
 import { otherForm } from '../../../support/bundles/key-forms.ts';
@@ -43,7 +43,7 @@ describe('trust.require = "both"', () => {
     );
     expect(await node.images()).toEqual([]);
     expect(node.log.kinds().filter((kind) => kind === 'approvalAwaited')).toHaveLength(1);
-    const { methods } = createApiBackend(() => node.daemon());
+    const { methods } = new DaemonBackend(() => node.daemon());
     const call = { signal: AbortSignal.timeout(10_000), uid: 1000 };
     expect(await methods.approve({ bundle: 'ocp@4.13.7' }, call)).toContain('is approved');
     await node.until(isActivated);
@@ -55,7 +55,7 @@ describe('trust.require = "both"', () => {
   it('accepts an approval before the stick, and still refuses an unknown bundle', async () => {
     await start({ settings: { trust: { require: 'both' } } });
     const bundle = await makeSampleBundle({ dir, keys: [sampleKey('stranger')] });
-    engine().approve({ bundle: bundle.bundleId });
+    engine().commands.approve({ bundle: bundle.bundleId });
     node.plug(bundle.path);
     const { rejected } = await node.until((report) => report.rejected.length > 0);
     expect(rejected).toMatchObject([{ reason: { code: 'bundle/unknown-key' } }]);
@@ -73,18 +73,18 @@ describe('trust.require = "approval"', () => {
     node.plug(bundle.path);
     const held = await node.until(isHeld);
     expect(held.bundles).toMatchObject([{ bundleId: bundle.bundleId, name: '', phase: 'held', hold: 'approval' }]);
-    engine().approve({ bundle: bundle.bundleId });
+    engine().commands.approve({ bundle: bundle.bundleId });
     expect(bundleIn(await node.until(isActivated))).toMatchObject({ signedBy: [], bundleId: bundle.bundleId });
   });
 
   it('adopts a bundle that the settings approve, unless a person rejected it', async () => {
     const bundle = await makeSampleBundle({ dir, keys: [] });
     await start({ settings: { trust: { require: 'approval', approved: [bundle.bundleId] } } });
-    engine().reject({ bundle: bundle.bundleId });
+    engine().commands.reject({ bundle: bundle.bundleId });
     node.plug(bundle.path);
     const { rejected } = await node.until((report) => report.rejected.length > 0);
     expect(rejected).toMatchObject([{ reason: { code: 'trust/rejected' } }]);
-    engine().approve({ bundle: bundle.bundleId });
+    engine().commands.approve({ bundle: bundle.bundleId });
     await node.until(isActivated);
   });
 });
@@ -92,7 +92,7 @@ describe('trust.require = "approval"', () => {
 describe('a name that is rejected ahead of its stick', () => {
   it('is shown, survives a restart, refuses the bundle when it arrives, and is undone by approve', async () => {
     await start();
-    expect(engine().rejectWithReason({ bundle: 'ocp@4.13.7', reason: 'loses data' })).toBe(
+    expect(engine().commands.rejectWithReason({ bundle: 'ocp@4.13.7', reason: 'loses data' })).toBe(
       "ocp 4.13.7 is rejected (loses data): a bundle of this name is not adopted; 'stickpin approve ocp@4.13.7' takes that back.",
     );
     const ahead = await node.until((report) => report.rejectedNames.length > 0);
@@ -106,7 +106,7 @@ describe('a name that is rejected ahead of its stick', () => {
     expect(rejected).toMatchObject([{ name: 'ocp@4.13.7', reason: { code: 'trust/rejected' } }]);
     expect(rejected[0]?.reason.message).toContain('Reason: loses data.');
     expect(bundles).toEqual([]);
-    engine().approve({ bundle: 'ocp@4.13.7' });
+    engine().commands.approve({ bundle: 'ocp@4.13.7' });
     const done = await node.until(isActivated);
     expect(done.rejectedNames).toEqual([]);
     const kinds = engine()
@@ -117,12 +117,14 @@ describe('a name that is rejected ahead of its stick', () => {
 
   it('is undone without a stick, and a later approval of the digest counts more', async () => {
     await start();
-    engine().reject({ bundle: 'ocp@4.13.7' });
-    expect(engine().approve({ bundle: 'ocp@4.13.7' })).toContain('The rejection of ocp 4.13.7 is taken back');
-    expect(() => engine().approve({ bundle: 'ocp@4.13.7' })).toThrow('no bundle ocp@4.13.7 is known or plugged in');
-    engine().reject({ bundle: 'ocp@4.13.7' });
+    engine().commands.reject({ bundle: 'ocp@4.13.7' });
+    expect(engine().commands.approve({ bundle: 'ocp@4.13.7' })).toContain('The rejection of ocp 4.13.7 is taken back');
+    expect(() => engine().commands.approve({ bundle: 'ocp@4.13.7' })).toThrow(
+      'no bundle ocp@4.13.7 is known or plugged in',
+    );
+    engine().commands.reject({ bundle: 'ocp@4.13.7' });
     const bundle = await node.make();
-    engine().approve({ bundle: bundle.bundleId });
+    engine().commands.approve({ bundle: bundle.bundleId });
     node.plug(bundle.path);
     await node.until(isActivated);
   });
@@ -133,12 +135,12 @@ describe('a name that is rejected ahead of its stick', () => {
     node.plug(one.path);
     await node.until(isActivated);
     node.unplug();
-    expect(engine().reject({ bundle: 'ocp@4.13.7' })).toContain('no other bundle of this name is adopted');
+    expect(engine().commands.reject({ bundle: 'ocp@4.13.7' })).toContain('no other bundle of this name is adopted');
     await node.until(({ bundles }) => bundles[0]?.reason?.code === 'trust/rejected');
     node.plug(other.path);
     const { rejected } = await node.until((report) => report.rejected.length > 0);
     expect(rejected).toMatchObject([{ name: 'ocp@4.13.7', reason: { code: 'trust/rejected' } }]);
-    expect(engine().approve({ bundle: 'ocp@4.13.7' })).toContain('The rejection of ocp 4.13.7 is taken back');
+    expect(engine().commands.approve({ bundle: 'ocp@4.13.7' })).toContain('The rejection of ocp 4.13.7 is taken back');
     await node.until(({ bundles }) => bundles.some(({ bundleId, reason }) => bundleId === one.bundleId && !reason));
   });
 
@@ -146,7 +148,7 @@ describe('a name that is rejected ahead of its stick', () => {
     'refuses %j, which is not a name and version',
     async (name) => {
       await start();
-      expect(() => engine().reject({ bundle: name })).toThrow(/^no bundle /);
+      expect(() => engine().commands.reject({ bundle: name })).toThrow(/^no bundle /);
     },
   );
 });

@@ -14,7 +14,7 @@ import type { PastRelease } from '../../../../src/domain/state/past.ts';
 import { type Observed, type Stored, type StoredBundle, stampAfter } from '../../../../src/domain/state/state.ts';
 import type { Role } from '../../../../src/domain/trust/role.ts';
 import type { CommandContext } from '../../../../src/engine/commands/command-context.ts';
-import { activationCommands } from '../../../../src/engine/commands/release-commands.ts';
+import { Commands } from '../../../../src/engine/commands/commands.ts';
 import { retireByHand, type UnpinArgs } from '../../../../src/engine/commands/unpin-commands.ts';
 import type { EventRow, StateStore } from '../../../../src/ports/state.ts';
 import { FACTS, found, medium, observation, reachable, type Scene, storedState } from '../scenario.ts';
@@ -227,15 +227,16 @@ export function createModelNode({ machine, policy, roles = [], onDecision, onRes
     const seen = observed();
     return assess(seen, seen, state, policy);
   };
-  const parts = { clock, store, policy, node: { facts: () => FACTS }, assessment: () => last, judge };
+  const ports = { clock, store, policy, node: { facts: () => FACTS }, wantRound: () => undefined };
   // Commands on releases use no other part of the engine.
-  const context = parts as unknown as CommandContext;
-  const { activate, activateOverride, rollback } = activationCommands;
+  const context = { ports, assessment: () => last, judge } as unknown as CommandContext;
+  const commands = new Commands(context);
 
   const node: ModelNode = {
     commands: {
-      activate: (bundle, options) => (options?.override ? activateOverride : activate)(context, { bundle }),
-      rollback: (stream = '') => rollback(context, { stream }),
+      activate: (bundle, options) =>
+        options?.override ? commands.activateOverride({ bundle }) : commands.activate({ bundle }),
+      rollback: (stream = '') => commands.rollback({ stream }),
       unpin: (bundle, options) => {
         const seen = { images: machine.listed(), containers: machine.containers() };
         retireByHand(context, { bundle, ...options }, { releases: runningReleases(bundles, seen), isSeenNow: true });

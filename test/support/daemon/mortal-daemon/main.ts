@@ -56,9 +56,9 @@ function watchMortal(runtime: RuntimeAdapter): RuntimeAdapter {
 async function obey(command: MortalCommand, { engine, media }: Daemon, signal: AbortSignal): Promise<void> {
   switch (command.kind) {
     case 'cancel':
-      return engine.cancel();
+      return engine.commands.cancel();
     case 'activate':
-      return engine.activate({ bundle: command.bundle });
+      return engine.commands.activate({ bundle: command.bundle });
     case 'rescan':
       await media.rescan(signal);
       return engine.kick();

@@ -170,12 +170,12 @@ export async function createDaemonStage(
       case 'lose-tags':
         return removeNames(bundleOf(event.release).contents.images.flatMap(({ tags }) => tags));
       case 'activate':
-        return engine().activate({ bundle: nameOf(event.release) });
+        return engine().commands.activate({ bundle: nameOf(event.release) });
       case 'rollback':
-        engine().rollback({ stream: '' });
+        engine().commands.rollback({ stream: '' });
         return;
       case 'unpin':
-        await engine().unpin({ ...event, bundle: nameOf(event.release) }, new AbortController().signal);
+        await engine().commands.unpin({ ...event, bundle: nameOf(event.release) }, new AbortController().signal);
         return;
       default:
         return assertNever(event);

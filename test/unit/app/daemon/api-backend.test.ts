@@ -1,9 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { ApiBackend } from '../../../../src/api/backend.ts';
-import { createApiBackend } from '../../../../src/app/daemon/api-backend.ts';
+import { DaemonBackend } from '../../../../src/app/daemon/api-backend.ts';
 import type { Daemon } from '../../../../src/app/daemon/daemon.ts';
 import type { Event } from '../../../../src/domain/model/condition.ts';
-import { COMMAND_NAMES } from '../../../../src/engine/loop/engine.ts';
 
 /** The arguments of the commands below, as the history has them. */
 const SHOWN: Readonly<Record<string, string>> = {
@@ -17,6 +16,9 @@ const SHOWN: Readonly<Record<string, string>> = {
   reject: ' ocp (ocp)',
   rejectWithReason: ' ocp bad (ocp)',
 };
+
+/** The commands of the engine that are called below. */
+const COMMANDS = Object.keys(SHOWN);
 
 const call = { signal: new AbortController().signal, uid: 1000 };
 const turn = () => new Promise((resolve) => setImmediate(resolve));
@@ -43,7 +45,7 @@ describe('the answer to a command', () => {
       commandsBy: (by: string) => {
         done.push(by);
         return {
-          ...Object.fromEntries(COMMAND_NAMES.map((one) => [one, command(one)])),
+          ...Object.fromEntries(COMMANDS.map((one) => [one, command(one)])),
           unpin: async () => command('unpin')(),
         };
       },
@@ -53,7 +55,7 @@ describe('the answer to a command', () => {
           toDisk = resolve;
         }),
     };
-    const backend = createApiBackend(() => ({ engine }) as unknown as Daemon);
+    const backend = new DaemonBackend(() => ({ engine }) as unknown as Daemon);
     let isAnswered = false;
     const answer = Promise.resolve(ask(backend)).then(() => {
       isAnswered = true;
@@ -72,13 +74,13 @@ describe('the answer to a command', () => {
 describe('commands while the settings are wrong', () => {
   const asked: string[] = [];
   const engine = {
-    commandsBy: () => Object.fromEntries(COMMAND_NAMES.map((one) => [one, () => void asked.push(one)])),
+    commandsBy: () => Object.fromEntries(COMMANDS.map((one) => [one, () => void asked.push(one)])),
     imagesOf: () => ['one'],
     note: () => undefined,
     settled: async () => undefined,
   };
   const daemon = { engine, revokeKey: async () => void asked.push('revokeKey') } as unknown as Daemon;
-  const { methods } = createApiBackend(
+  const { methods } = new DaemonBackend(
     () => daemon,
     () => 'a.toml: line 2: x is not a setting of stickpin',
   );

@@ -5,7 +5,7 @@ import { type PastSpeaker, withSpeaker } from '../../../../src/domain/state/past
 import type { Stored } from '../../../../src/domain/state/state.ts';
 import type { Role } from '../../../../src/domain/trust/role.ts';
 import type { EffectContext } from '../../../../src/engine/effects/effect-context.ts';
-import { forgetRelease } from '../../../../src/engine/effects/forget-effects.ts';
+import { forgetRelease } from '../../../../src/engine/effects/release-effects.ts';
 import {
   keyIdOf,
   NOON,

@@ -20,7 +20,7 @@ async function atRest(): Promise<FakeNode> {
 describe('a command of the engine', () => {
   it('is followed at once by a round that carries it out', async () => {
     const { engine, clock } = await atRest();
-    engine.activate({ bundle: 'ocp@4.13.7' });
+    engine.commands.activate({ bundle: 'ocp@4.13.7' });
     await clock.advance(0);
     expect(node.phase('4.13.7')).toBe('activated');
   });
@@ -29,7 +29,7 @@ describe('a command of the engine', () => {
     const { engine, clock, runtime } = await atRest();
     expect(runtime.pins()).toHaveLength(2);
     const args = { bundle: 'ocp@4.13.7', removeImages: false, force: false };
-    expect(await engine.unpin(args, new AbortController().signal)).toBe('ocp@4.13.7 is no longer pinned');
+    expect(await engine.commands.unpin(args, new AbortController().signal)).toBe('ocp@4.13.7 is no longer pinned');
     await clock.advance(0);
     expect(node.phase('4.13.7')).toBe('retired');
     expect(runtime.pins()).toEqual([]);
@@ -39,7 +39,7 @@ describe('a command of the engine', () => {
     const { engine, clock, runtime } = await atRest();
     runtime.isUp = false;
     const args = { bundle: 'ocp@4.13.7', removeImages: false, force: true };
-    expect(await engine.unpin(args, new AbortController().signal)).toMatch(
+    expect(await engine.commands.unpin(args, new AbortController().signal)).toMatch(
       /^ocp@4\.13\.7 is given up, and its images are still pinned, since the container runtime does not answer/,
     );
     await clock.advance(0);
@@ -52,7 +52,7 @@ describe('a command of the engine', () => {
   it('that is refused throws its reason and records nothing', async () => {
     const { engine, store } = await atRest();
     const before = store.rows.length;
-    expect(() => engine.activate({ bundle: 'ocp@9.9.9' })).toThrow(
+    expect(() => engine.commands.activate({ bundle: 'ocp@9.9.9' })).toThrow(
       expect.objectContaining({ code: 'engine/no-bundle', disposition: 'reject' }),
     );
     expect(store.rows).toHaveLength(before);

@@ -18,30 +18,32 @@ const TAKEN_BACK = 'is approved: its rejection is taken back, and it is judged a
 
 describe('approve, where signatures are enough', () => {
   it('makes no difference to a bundle that nobody rejected', () => {
-    expect(node.engine.approve({ bundle: bundleId })).toContain('so it makes no difference now');
-    expect(node.engine.approve({ bundle: bundleId })).toContain('is approved already');
+    expect(node.engine.commands.approve({ bundle: bundleId })).toContain('so it makes no difference now');
+    expect(node.engine.commands.approve({ bundle: bundleId })).toContain('is approved already');
   });
 
   it.each([bundleId, bundleId.slice(0, 19), 'ocp@4.13.7'])('takes a rejection by digest back, named as %s', (name) => {
-    node.engine.reject({ bundle: bundleId });
-    expect(node.engine.approve({ bundle: name })).toContain(TAKEN_BACK);
-    expect(node.engine.approve({ bundle: name })).toContain('is approved already');
+    node.engine.commands.reject({ bundle: bundleId });
+    expect(node.engine.commands.approve({ bundle: name })).toContain(TAKEN_BACK);
+    expect(node.engine.commands.approve({ bundle: name })).toContain('is approved already');
   });
 
   it.each([bundleId, 'ocp@4.13.7'])('takes a rejection by name back, named as %s', (name) => {
-    node.engine.reject({ bundle: 'ocp@4.13.7' });
-    expect(node.engine.approve({ bundle: name })).toContain(TAKEN_BACK);
+    node.engine.commands.reject({ bundle: 'ocp@4.13.7' });
+    expect(node.engine.commands.approve({ bundle: name })).toContain(TAKEN_BACK);
   });
 
   it('says so of one that was approved before its name was rejected', () => {
-    node.engine.approve({ bundle: bundleId });
-    node.engine.reject({ bundle: 'ocp@4.13.7' });
-    expect(node.engine.approve({ bundle: 'ocp@4.13.7' })).toContain('The rejection of ocp 4.13.7 is taken back');
+    node.engine.commands.approve({ bundle: bundleId });
+    node.engine.commands.reject({ bundle: 'ocp@4.13.7' });
+    expect(node.engine.commands.approve({ bundle: 'ocp@4.13.7' })).toContain(
+      'The rejection of ocp 4.13.7 is taken back',
+    );
   });
 
   it('takes the rejection of a digest back that nobody has seen', () => {
     const unseen = `sha256:${'5f'.repeat(32)}`;
-    node.engine.reject({ bundle: unseen });
-    expect(node.engine.approve({ bundle: unseen })).toContain(TAKEN_BACK);
+    node.engine.commands.reject({ bundle: unseen });
+    expect(node.engine.commands.approve({ bundle: unseen })).toContain(TAKEN_BACK);
   });
 });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { MirrorEffect } from '../../../../src/domain/model/image.ts';
-import { activateBundle } from '../../../../src/engine/effects/activate-task.ts';
+import { activateBundle } from '../../../../src/engine/effects/tag-effects.ts';
 import { stored, verified } from '../../../support/daemon/scenario.ts';
 
 /** Activates a release of so many images, and counts the calls to the runtime by their kind. */

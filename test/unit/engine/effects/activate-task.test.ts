@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import type { MirrorEffect, RuntimeImage } from '../../../../src/domain/model/image.ts';
-import { activateBundle } from '../../../../src/engine/effects/activate-task.ts';
+import { activateBundle } from '../../../../src/engine/effects/tag-effects.ts';
 import { createStallWatch } from '../../../../src/engine/tasks/stall-watch.ts';
 import { AppError } from '../../../../src/platform/app-error.ts';
 import { digestOf, stored, verified } from '../../../support/daemon/scenario.ts';

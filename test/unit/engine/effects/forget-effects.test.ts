@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import type { Assessment } from '../../../../src/domain/assess/assess.ts';
 import type { Digest } from '../../../../src/domain/model/digest.ts';
 import type { EffectContext } from '../../../../src/engine/effects/effect-context.ts';
-import { forgetRelease } from '../../../../src/engine/effects/forget-effects.ts';
+import { forgetRelease } from '../../../../src/engine/effects/release-effects.ts';
 import { digestOf } from '../../../../src/platform/digest.ts';
 import { POLICY, stored, storedState, verified } from '../../../support/daemon/scenario.ts';
 

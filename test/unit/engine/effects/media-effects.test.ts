@@ -3,7 +3,7 @@ import type { Assessment } from '../../../../src/domain/assess/assess.ts';
 import type { BundleId } from '../../../../src/domain/model/digest.ts';
 import type { EffectContext } from '../../../../src/engine/effects/effect-context.ts';
 import { keepForAdoptions } from '../../../../src/engine/effects/media-effects.ts';
-import { MediaJobs } from '../../../../src/engine/tasks/tasks.ts';
+import { Jobs, MediaJobs } from '../../../../src/engine/tasks/jobs.ts';
 import { found, verified } from '../../../support/daemon/scenario.ts';
 import { eventually } from '../../../support/eventually.ts';
 
@@ -17,9 +17,10 @@ it.each([
   const [first = verified()] = bundles;
   const kept: BundleId[] = [];
   let rounds = 0;
-  const mediaJobs = new MediaJobs(clock, () => {
+  const onEnd = () => {
     rounds += 1;
-  });
+  };
+  const mediaJobs = new MediaJobs(new Jobs(clock, onEnd), clock, onEnd);
   const signedBundles = {
     keep: async (bundleId: BundleId) => {
       kept.push(bundleId);

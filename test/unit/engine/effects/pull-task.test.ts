@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { describe, expect, it } from 'vitest';
 import { mediaTypes } from '../../../../src/bundle/format/oci-schema.ts';
 import { type Digest, digestFromHex } from '../../../../src/domain/model/digest.ts';
-import { pullImage } from '../../../../src/engine/effects/pull-task.ts';
+import { pullImage } from '../../../../src/engine/effects/pull-effects.ts';
 import type { StallWatch } from '../../../../src/engine/tasks/stall-watch.ts';
 import { AppError } from '../../../../src/platform/app-error.ts';
 import type { BlobSource, BlobUnion, CopyFault } from '../../../../src/ports/blobs.ts';

@@ -143,7 +143,7 @@ it('does not retire a release whose activation a person asked for since the deci
   node.store.settled = async () => {
     if (isAsked || node.store.rows.every(({ kind }) => kind !== 'bundleReady')) return;
     isAsked = true;
-    node.engine.activate({ bundle: 'ocp@4.13.1' });
+    node.engine.commands.activate({ bundle: 'ocp@4.13.1' });
   };
   await node.start();
   await node.clock.advance(MINUTE);

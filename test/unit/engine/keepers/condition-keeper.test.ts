@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { ConditionMarks } from '../../../../src/domain/model/condition.ts';
 import type { BundleId } from '../../../../src/domain/model/digest.ts';
 import { ConditionKeeper } from '../../../../src/engine/keepers/state-keepers.ts';
+import type { StateStore } from '../../../../src/ports/state.ts';
 import {
   allListed,
   judge,
@@ -12,7 +13,7 @@ import {
   stored,
   verified,
 } from '../../../support/daemon/scenario.ts';
-import { createFakeNode, fakeContext } from '../../../support/fake-ports.ts';
+import { createFakeNode } from '../../../support/fake-ports.ts';
 import { createRecordingLog } from '../../../support/recording-log.ts';
 
 const bundle = verified();
@@ -30,18 +31,20 @@ function setUp() {
       disk.marks = new Map([...disk.marks, ...changed]);
     },
   };
-  let keeper = new ConditionKeeper(fakeContext({ store, log }));
+  let keeper = new ConditionKeeper(store as unknown as StateStore, log);
   return {
     log,
     disk,
     restart: () => {
-      keeper = new ConditionKeeper(fakeContext({ store, log }));
+      keeper = new ConditionKeeper(store as unknown as StateStore, log);
     },
     /** Since when each condition has its status, in seconds after noon. */
     round: (seconds: number, over: Partial<Scene> = {}) => {
       const observed = observation({ now: NOON + seconds * 1_000, ...over });
       const conditions =
-        keeper.follow(observed, observed, judge(observed, [adopted]).assessment).get(bundle.bundleId) ?? [];
+        keeper
+          .follow({ observed, memory: observed, assessment: judge(observed, [adopted]).assessment })
+          .get(bundle.bundleId) ?? [];
       return Object.fromEntries(
         conditions.map(({ type, lastTransitionTime }) => [type, (Date.parse(lastTransitionTime) - NOON) / 1_000]),
       );

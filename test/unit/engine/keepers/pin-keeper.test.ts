@@ -1,15 +1,14 @@
 import { describe, expect, it } from 'vitest';
 import type { PinLedger } from '../../../../src/domain/state/release-record.ts';
 import { PinKeeper } from '../../../../src/engine/keepers/state-keepers.ts';
-import { storedState } from '../../../support/daemon/scenario.ts';
-import { fakeContext } from '../../../support/fake-ports.ts';
+import { createRecordingLog } from '../../../support/recording-log.ts';
 
 function make() {
   const saved: PinLedger[] = [];
   const pinLedger = { load: () => undefined, save: async (ledger: PinLedger) => void saved.push(ledger) };
   return {
     saved,
-    keeper: new PinKeeper(fakeContext({ pinLedger, store: { load: () => storedState([]) } })),
+    keeper: new PinKeeper(pinLedger, createRecordingLog()),
   };
 }
 

@@ -1,5 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { PullChecker } from '../../../../src/engine/keepers/pull-checker.ts';
+import type { Jobs } from '../../../../src/engine/tasks/jobs.ts';
 import { AppError } from '../../../../src/platform/app-error.ts';
 import { digestOf, referenceOf, stored, verified } from '../../../support/daemon/scenario.ts';
 import { createVirtualClock, fakeContext, type VirtualClock } from '../../../support/fake-ports.ts';
@@ -21,6 +22,7 @@ describe('the pull checker', () => {
   let proven: string[];
   let arePinsLost: boolean;
   let checker: PullChecker;
+  let jobs: Jobs;
   beforeEach(() => {
     clock = createVirtualClock();
     [pulls, isAsked, isPresent, rounds] = [[], true, true, 0];
@@ -54,6 +56,7 @@ describe('the pull checker', () => {
         },
       },
     });
+    ({ jobs } = context);
     checker = new PullChecker(
       context,
       () => [release],
@@ -200,7 +203,7 @@ describe('the pull checker', () => {
       });
     checker.start(TEST);
     await clock.advance(0);
-    const stopped = checker.stop();
+    const stopped = jobs.stop();
     await clock.advance(900);
     end();
     await stopped;
@@ -211,7 +214,7 @@ describe('the pull checker', () => {
     pull = () => new Promise(() => undefined);
     checker.start(TEST);
     await clock.advance(0);
-    const stopped = checker.stop();
+    const stopped = jobs.stop();
     await clock.advance(1_000);
     await stopped;
     expect(checker.checks()).toEqual({ isRunning: false, last: undefined });

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { RuntimeImage } from '../../../../src/domain/model/image.ts';
-import type { EngineContext } from '../../../../src/engine/context.ts';
 import { StorageKeeper } from '../../../../src/engine/keepers/storage-keeper.ts';
+import { Jobs } from '../../../../src/engine/tasks/jobs.ts';
 import { AppError } from '../../../../src/platform/app-error.ts';
 import { deferred } from '../../../../src/platform/async/abort.ts';
 import {
@@ -188,13 +188,21 @@ describe('what may be in memory only', () => {
   it('is an image that the runtime had not unpacked before the sync', async () => {
     const { clock, log } = createFakeNode();
     const disk = { sync: async () => undefined };
-    const keeper = new StorageKeeper({ clock, log, disk, wantRound: () => undefined } as unknown as EngineContext);
+    const keeper = new StorageKeeper(new Jobs(clock, () => undefined), clock, log, disk, undefined);
     const [etcd = '', api = ''] = references;
     const sync = async (...images: RuntimeImage[]) => {
       const runtime = reachable({ images });
-      keeper.saw(runtime);
-      const scene = observation({ runtime, storage: keeper.syncs() });
-      keeper.reconcile(judge(scene, [stored(bundle)]).assessment, runtime, true);
+      keeper.observe(observation({ runtime }));
+      const observed = observation({ runtime, storage: keeper.syncs() });
+      const { assessment } = judge(observed, [stored(bundle)]);
+      keeper.reconcile({
+        observed,
+        memory: observed,
+        assessment,
+        conditions: new Map(),
+        plan: undefined,
+        isIdle: true,
+      });
       await clock.advance(1);
       return [...(keeper.syncs()?.synced ?? [])];
     };

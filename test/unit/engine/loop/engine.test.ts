@@ -142,7 +142,7 @@ describe('engine: from a medium to activated', () => {
     await node.clock.advance(0);
     expect(ends).toHaveLength(2);
     ends[0]?.();
-    node.engine.cancel();
+    node.engine.commands.cancel();
     await node.clock.advance(5_000);
     expect(ends).toHaveLength(2);
   });
@@ -164,14 +164,14 @@ describe('engine: from a medium to activated', () => {
   it('waits with a manual release until it is asked for', async () => {
     const manual = verified({ schedule: 'manual' });
     await start();
-    expect(() => node.engine.activate({ bundle: 'ocp@4.13.7' })).toThrow(
+    expect(() => node.engine.commands.activate({ bundle: 'ocp@4.13.7' })).toThrow(
       expect.objectContaining({ code: 'engine/no-bundle', disposition: 'reject' }),
     );
     node.plug('sdb1', manual);
     await node.clock.advance(60_000);
     expect(node.phase('4.13.7')).toBe('ready');
     expect(node.runtime.images.size).toBe(2);
-    node.engine.activate({ bundle: 'ocp@4.13.7' });
+    node.engine.commands.activate({ bundle: 'ocp@4.13.7' });
     await node.clock.advance(0);
     expect(node.phase('4.13.7')).toBe('activated');
     expect(node.runtime.images.size).toBe(4);
@@ -193,10 +193,10 @@ describe('engine: from a medium to activated', () => {
       for (const name of ['etcd', 'api', 'old']) runtime.images.set(referenceOf(name), referenceOf(name));
       clock.jump(-1_000_000_000);
     });
-    expect(() => node.engine.activate({ bundle: 'ocp@4.13.6' })).toThrow(
+    expect(() => node.engine.commands.activate({ bundle: 'ocp@4.13.6' })).toThrow(
       /it is a downgrade from the current release 4\.13\.7\. Its version is lower\./,
     );
-    node.engine.activateOverride({ bundle: 'ocp@4.13.6' });
+    node.engine.commands.activateOverride({ bundle: 'ocp@4.13.6' });
     await node.clock.advance(0);
     expect(node.phase('4.13.6')).toBe('activated');
     expect(node.runtime.images.get('quay.example.com/ocp/old:4.13.6')).toBe(referenceOf('old'));
@@ -205,7 +205,9 @@ describe('engine: from a medium to activated', () => {
 
   it('refuses to activate what is not ready, with the reason', async () => {
     await start([stored(bundle)]);
-    expect(() => node.engine.activate({ bundle: bundle.bundleId })).toThrow(/can't be activated yet: Stick removed/);
+    expect(() => node.engine.commands.activate({ bundle: bundle.bundleId })).toThrow(
+      /can't be activated yet: Stick removed/,
+    );
   });
 
   it('refuses to activate a release whose key was revoked', async () => {
@@ -215,7 +217,7 @@ describe('engine: from a medium to activated', () => {
     node.revocations = { keyIds: [keyIdOf('factory-2026')], revocationsUnreadable: false };
     node.engine.kick();
     await node.clock.advance(0);
-    expect(() => node.engine.activate({ bundle: 'ocp@4.13.7' })).toThrow(
+    expect(() => node.engine.commands.activate({ bundle: 'ocp@4.13.7' })).toThrow(
       expect.objectContaining({ code: 'engine/withdrawn' }),
     );
     expect(node.phase('4.13.7')).not.toBe('activated');
@@ -356,7 +358,7 @@ describe('engine: tags', () => {
       `A tag of ocp 4.13.7 was taken away again 3 times within an hour, so it is left alone.`,
     );
     expect(node.engine.report()?.bundles[0]?.degraded?.code).toBe('engine/tag-contested');
-    node.engine.activate({ bundle: 'ocp@4.13.7' });
+    node.engine.commands.activate({ bundle: 'ocp@4.13.7' });
     await node.clock.advance(0);
     expect(named('etcd')).toBe(referenceOf('etcd'));
     steal('etcd');
@@ -1024,7 +1026,7 @@ describe('engine: cancel', () => {
     await begin();
     node.plug('sdb1', wide);
     await node.clock.advance(0);
-    node.engine.cancel();
+    node.engine.commands.cancel();
     await node.clock.advance(600_000);
     expect(ended.sort()).toEqual([referenceOf('b'), referenceOf('c')].sort());
     expect([...node.runtime.images.keys()]).toEqual([referenceOf('a')]);
@@ -1035,9 +1037,9 @@ describe('engine: cancel', () => {
     expect(kinds().filter((kind) => kind === 'preloadCancelled')).toHaveLength(1);
     expect(node.runtime.pins()).toHaveLength(3);
     expect(node.runtime.mirrors()).toEqual([]);
-    expect(() => node.engine.cancel()).toThrow(expect.objectContaining({ code: 'engine/nothing-to-cancel' }));
+    expect(() => node.engine.commands.cancel()).toThrow(expect.objectContaining({ code: 'engine/nothing-to-cancel' }));
     isSlow = false;
-    node.engine.resume();
+    node.engine.commands.resume();
     await node.clock.advance(0);
     expect(node.phase('4.13.7')).toBe('ready');
   });
@@ -1270,7 +1272,7 @@ describe('engine: faults that must not stop it', () => {
     node.plug('sdb1', verified({ images: Object.fromEntries(names.map((name) => [name, [name]])) }));
     await node.clock.advance(450);
     expect(kinds()).toContain('imagePulled');
-    node.engine.cancel();
+    node.engine.commands.cancel();
     await node.clock.advance(5_000);
     onDisk.abort();
     await node.clock.advance(60_000);
@@ -1288,7 +1290,7 @@ describe('engine: faults that must not stop it', () => {
     node.plug('sdb1', bundle);
     await node.clock.advance(1_000);
     expect(node.runtime.mirrors()).not.toEqual([]);
-    node.engine.cancel();
+    node.engine.commands.cancel();
     onDisk.abort();
     await node.clock.advance(60_000);
     expect(node.runtime.log.filter((entry) => entry.startsWith('pull '))).toEqual([]);
@@ -1397,7 +1399,7 @@ describe('engine: bundles that come in', () => {
     node.blobs.set(digestOf('manifest a'), Buffer.from('manifest'));
     node.media.plug('sdb1', [{ ...found(bundle), documents: [digestOf('manifest a')] }]);
     await node.clock.advance(1_000);
-    node.engine.reject({ bundle: bundle.bundleId });
+    node.engine.commands.reject({ bundle: bundle.bundleId });
     await node.clock.advance(60_000);
     expect(node.store.load().bundles).toEqual([]);
   });

@@ -26,64 +26,184 @@ import { clip, oneLine } from '../../platform/plain-text.ts';
 import type { EventRow } from '../../ports/state.ts';
 import { resumePreloads } from '../effects/release-effects.ts';
 import { authorOf, bundleCalled, bundlesByDigest, type CommandContext, findBundle, refuse } from './command-context.ts';
-
-export const activationCommands = { activate, activateOverride, rollback };
+import { type PauseArgs, pauseRollOut, resumeRollOut } from './pause-commands.ts';
+import { type UnpinArgs, unpin, unpinUnclaimed } from './unpin-commands.ts';
+import { approve, reject } from './verdict-commands.ts';
 
 interface BundleArgs {
   readonly bundle: string;
 }
 
-/** @throws AppError `engine/no-bundle`, `engine/not-ready`, `engine/activation-held` (`reject`) */
-function activate(context: CommandContext, { bundle }: BundleArgs): void {
-  requestActivation(context, bundle, false);
-}
+/** Only records: the next round acts. A refusal is an AppError `engine/…` (`reject`). */
+export class Commands {
+  /** @param context with the author of the events */
+  constructor(private readonly context: CommandContext) {}
 
-function activateOverride(context: CommandContext, { bundle }: BundleArgs): void {
-  requestActivation(context, bundle, true);
-}
-
-/** @param stream empty for the only one @throws AppError `engine/no-fallback` (`reject`) */
-function rollback(context: CommandContext, { stream }: { readonly stream: string }): string {
-  const { clock, store, assessment } = context;
-  const { bundles } = store.load();
-  const name = stream === '' ? onlyStream(bundles) : stream;
-  const from = currentRelease(bundles, name);
-  const to = fallbackOf(bundles, name, from);
-  const at = stampAfter(bundles, clock.now());
-  requireReady(to, assessment());
-  requireLiftable(to, context);
-  const request = { ...requestEvent(to, 'Rollback to', at + 1), ...authorOf(context) };
-  if (from === undefined) {
-    store.change(to.bundleId, { activationRequestedAt: request.at, activationOverrides: [] }, request);
-  } else {
-    const [one, other] = [bundleTitle(from.payload), bundleTitle(to.payload)];
-    const after = `It is not activated again automatically; 'stickpin activate ${commandName(from, bundles)}' tries it once more`;
-    const message = `${one} is given up by hand, to go back to ${other}. ${after}`;
-    const event = { at, kind: 'bundleRolledBack', bundleId: from.bundleId, message, ...authorOf(context) };
-    const text = `${one} was rolled back to ${other} by hand`;
-    store.rollBack(from.bundleId, event, { bundleId: to.bundleId, event: request }, { text, isByHand: true });
+  /** @throws AppError `engine/no-bundle`, `engine/not-ready`, `engine/activation-held` (`reject`) */
+  activate({ bundle }: BundleArgs): void {
+    this.run(() => this.requestActivation(bundle, false));
   }
-  return bundleName(to.payload);
-}
 
-function requestActivation(context: CommandContext, name: string, isConfirmed: boolean): void {
-  const { clock, store, policy, node, assessment } = context;
-  const { bundles, past } = store.load();
-  requireNotPast(name, bundles, past);
-  const bundle = findBundle(bundles, name);
-  const { paths, clockSynchronised } = requireReady(bundle, assessment());
-  const path = pathOf(paths, bundle.payload.name);
-  requireLiftable(bundle, context);
-  // A request confirms only the rules that hold it.
-  const { activationRequestedAt: _, activationOverrides: __, ...withoutRequest } = bundle;
-  const question = { bundles, path, now: clock.now(), clockSynchronised, policy, facts: node.facts() };
-  const { holds } = judgeRules(withoutRequest, question);
-  if (holds.length > 0 && !isConfirmed) throw refuse('engine/activation-held', confirmationMessage(bundle, holds));
-  const although = holds.length === 0 ? '' : ` and confirmed, although ${whyHeld(holds)}`;
-  const codes = holds.map(({ code }) => code);
-  const at = stampAfter(bundles, clock.now());
-  const event = { ...requestEvent(bundle, 'Activation of', at, although), ...authorOf(context) };
-  store.change(bundle.bundleId, { activationRequestedAt: at, activationOverrides: codes }, event);
+  /** Confirms the rules that hold the activation. @throws AppError as `activate` */
+  activateOverride({ bundle }: BundleArgs): void {
+    this.run(() => this.requestActivation(bundle, true));
+  }
+
+  /**
+   * @param args `stream`: empty for the only one
+   * @returns the name of the release that is activated again
+   * @throws AppError `engine/no-fallback` (`reject`)
+   */
+  rollback({ stream }: { readonly stream: string }): string {
+    return this.run(() => this.rollBack(stream));
+  }
+
+  /**
+   * Proves the current release of a stream for a person who knows that it works although its
+   * containers can't be seen.
+   * @returns the effect, as a sentence
+   * @throws AppError `engine/no-bundle`, `engine/ambiguous`, `engine/not-provable` (`reject`)
+   */
+  prove({ bundle }: BundleArgs): string {
+    return this.run(() => prove(this.context, bundle));
+  }
+
+  /**
+   * Begins the soak of a component that no container runs, as the operating system, on the caller's
+   * word. It holds until the next boot.
+   * @returns the effect, as a sentence
+   * @throws AppError as {@link prove} (`reject`)
+   */
+  proveComponent({ bundle, component }: BundleArgs & { readonly component: string }): string {
+    return this.run(() => proveComponent(this.context, bundle, component));
+  }
+
+  /**
+   * Cancels every preload that is not complete, until {@link resume} or until a medium with the
+   * bundle is plugged in. The cancellation persists over restarts.
+   * @throws AppError `engine/nothing-to-cancel` (`reject`)
+   */
+  cancel(): void {
+    this.run(() => cancel(this.context));
+  }
+
+  /** Takes back {@link cancel}. */
+  resume(): void {
+    const { clock, store } = this.context.ports;
+    const all = store.load().bundles.map(({ bundleId }) => bundleId);
+    this.run(() => resumePreloads(all, store, clock.now()));
+  }
+
+  /**
+   * Gives up a release. Observes the containers first unless `force` is given.
+   * @returns the effect, as a sentence
+   * @throws AppError `engine/no-bundle`, `engine/protected`, `engine/running` (`reject`)
+   */
+  unpin(args: UnpinArgs, signal: AbortSignal): Promise<string> {
+    return this.run(() => unpin(this.context, args, signal));
+  }
+
+  /**
+   * Gives up every pin that belongs to no known release.
+   * @returns the effect, as a sentence
+   * @throws AppError `engine/no-unclaimed` (`reject`), `engine/running` (`reject`) without `force`;
+   *   `store/write`, `store/no-space` (`retry`)
+   */
+  unpinUnclaimed(args: { readonly force: boolean }, signal: AbortSignal): Promise<string> {
+    return this.run(() => unpinUnclaimed(this.context, args, signal));
+  }
+
+  /**
+   * Also takes back the rejection of the name. Verdicts are given before or after a medium is
+   * plugged in; the latest one counts.
+   * @returns the effect, as a sentence, as all verdicts
+   * @throws AppError `engine/no-bundle`, `engine/ambiguous` (`reject`)
+   */
+  approve({ bundle }: BundleArgs): string {
+    return this.run(() => approve(this.context, bundle));
+  }
+
+  /** Stops loading and activation, but pins stay. `name@version` also rejects later bundles. */
+  reject({ bundle }: BundleArgs): string {
+    return this.run(() => reject(this.context, bundle));
+  }
+
+  /** @throws AppError `engine/reason` (`reject`) when it is empty or longer than 200 characters */
+  rejectWithReason({ bundle, reason }: BundleArgs & { readonly reason: string }): string {
+    return this.run(() => reject(this.context, bundle, reason));
+  }
+
+  /**
+   * @returns the effect, as sentences
+   * @throws AppError `engine/no-fleet`, `engine/no-release`, `engine/no-pause` (`reject`)
+   */
+  pauseRollOut(args: PauseArgs): string {
+    return this.run(() => pauseRollOut(this.context, args));
+  }
+
+  /** @param args `id`: or `all` @throws AppError `engine/no-fleet`, `engine/no-pause` (`reject`) */
+  resumeRollOut(args: { readonly id: string }): string {
+    return this.run(() => resumeRollOut(this.context, args.id));
+  }
+
+  /** Requests a round when `command` is done, also when it failed. */
+  private run<T>(command: () => T): T {
+    const { wantRound } = this.context.ports;
+    let done: T | undefined;
+    try {
+      done = command();
+      return done;
+    } finally {
+      if (done instanceof Promise) done.then(wantRound, wantRound);
+      else wantRound();
+    }
+  }
+
+  private requestActivation(name: string, isConfirmed: boolean): void {
+    const { ports, assessment } = this.context;
+    const { clock, store, policy, node } = ports;
+    const { bundles, past } = store.load();
+    requireNotPast(name, bundles, past);
+    const bundle = findBundle(bundles, name);
+    const { paths, clockSynchronised } = requireReady(bundle, assessment());
+    const path = pathOf(paths, bundle.payload.name);
+    requireLiftable(bundle, this.context);
+    // A request confirms only the rules that hold it.
+    const { activationRequestedAt: _, activationOverrides: __, ...withoutRequest } = bundle;
+    const question = { bundles, path, now: clock.now(), clockSynchronised, policy, facts: node.facts() };
+    const { holds } = judgeRules(withoutRequest, question);
+    if (holds.length > 0 && !isConfirmed) throw refuse('engine/activation-held', confirmationMessage(bundle, holds));
+    const although = holds.length === 0 ? '' : ` and confirmed, although ${whyHeld(holds)}`;
+    const codes = holds.map(({ code }) => code);
+    const at = stampAfter(bundles, clock.now());
+    const event = { ...requestEvent(bundle, 'Activation of', at, although), ...authorOf(this.context) };
+    store.change(bundle.bundleId, { activationRequestedAt: at, activationOverrides: codes }, event);
+  }
+
+  private rollBack(stream: string): string {
+    const { ports, assessment } = this.context;
+    const { clock, store } = ports;
+    const { bundles } = store.load();
+    const name = stream === '' ? onlyStream(bundles) : stream;
+    const from = currentRelease(bundles, name);
+    const to = fallbackOf(bundles, name, from);
+    const at = stampAfter(bundles, clock.now());
+    requireReady(to, assessment());
+    requireLiftable(to, this.context);
+    const author = authorOf(this.context);
+    const request = { ...requestEvent(to, 'Rollback to', at + 1), ...author };
+    if (from === undefined) {
+      store.change(to.bundleId, { activationRequestedAt: request.at, activationOverrides: [] }, request);
+    } else {
+      const [one, other] = [bundleTitle(from.payload), bundleTitle(to.payload)];
+      const after = `It is not activated again automatically; 'stickpin activate ${commandName(from, bundles)}' tries it once more`;
+      const message = `${one} is given up by hand, to go back to ${other}. ${after}`;
+      const event = { at, kind: 'bundleRolledBack', bundleId: from.bundleId, message, ...author };
+      const text = `${one} was rolled back to ${other} by hand`;
+      store.rollBack(from.bundleId, event, { bundleId: to.bundleId, event: request }, { text, isByHand: true });
+    }
+    return bundleName(to.payload);
+  }
 }
 
 /** @throws AppError `engine/not-ready` (`reject`) for a release that is over */
@@ -98,7 +218,7 @@ function requireNotPast(name: string, bundles: readonly StoredBundle[], past: re
 }
 
 /** @throws AppError with the code of a hold that a request does not lift (`reject`) */
-function requireLiftable(bundle: StoredBundle, { clock, store, judge }: CommandContext): void {
+function requireLiftable(bundle: StoredBundle, { ports: { clock, store }, judge }: CommandContext): void {
   const stored = store.load();
   const requested = { ...bundle, activationRequestedAt: stampAfter(stored.bundles, clock.now()) };
   const bundles = stored.bundles.map((other) => (other.bundleId === bundle.bundleId ? requested : other));
@@ -154,19 +274,13 @@ function whyNotReady(entry: BundleAssessment | undefined): string {
   return `it is ${entry?.phase ?? 'not looked at yet'}`;
 }
 
-/** Of a name that is unknown, as a message shows it. */
+/** How much of an unknown name a message shows. */
 const NAME_CHARS = 80;
 
-export const proofCommands = { prove, proveComponent };
-
-/**
- * Proves the current release of a stream for a person who knows that it works although its
- * containers can't be seen. INVARIANT: `provenAt` is recorded last.
- * @returns the effect, as a sentence
- * @throws AppError `engine/no-bundle`, `engine/ambiguous`, `engine/not-provable` (`reject`)
- */
-function prove(context: CommandContext, { bundle: name }: { readonly bundle: string }): string {
-  const { clock, store, node, recorder, assessment } = context;
+/** INVARIANT: `provenAt` is recorded last. */
+function prove(context: CommandContext, name: string): string {
+  const { ports, recorder, assessment } = context;
+  const { clock, store, node } = ports;
   const { bundles } = store.load();
   const bundle = findBundle(bundles, name);
   requireProvable(bundle, bundles);
@@ -180,16 +294,7 @@ function prove(context: CommandContext, { bundle: name }: { readonly bundle: str
   return `${message}. Older releases that are needed no longer are retired.`;
 }
 
-/**
- * Begins the soak of a component that no container runs, as the operating system, on the caller's
- * word. It holds until the next boot.
- * @returns the effect, as a sentence
- * @throws AppError as {@link prove} (`reject`)
- */
-function proveComponent(
-  { store, node }: CommandContext,
-  { bundle: name, component }: { readonly bundle: string; readonly component: string },
-): string {
+function proveComponent({ ports: { store, node } }: CommandContext, name: string, component: string): string {
   const { bundles } = store.load();
   const bundle = findBundle(bundles, name);
   const title = bundleTitle(bundle.payload);
@@ -224,7 +329,7 @@ function requireProvable(bundle: StoredBundle, bundles: readonly StoredBundle[])
   if (isProven(bundle)) throw refuse('engine/not-provable', `${name} is proven already`);
 }
 
-/** Or whole but for a check that has no result. */
+/** A release whose check has no result counts as whole. */
 function requireWhole({ bundleId, payload }: StoredBundle, assessment: Assessment | undefined): void {
   if (assessment?.provable.has(bundleId) === true) return;
   const entry = assessment?.bundles.find(({ bundle }) => bundle.bundleId === bundleId);
@@ -233,16 +338,12 @@ function requireWhole({ bundleId, payload }: StoredBundle, assessment: Assessmen
   throw refuse('engine/not-provable', `${bundleName(payload)} can't be proven now: ${why}`);
 }
 
-export const preloadCommands = { cancel };
-
 /**
- * Cancels every preload that is not complete, until {@link resumeAll} or until a medium with the
- * bundle is plugged in. The cancellation persists over restarts.
  * INVARIANT: it is recorded before the pulls are aborted, so that none starts again after a crash.
- * @throws AppError `engine/nothing-to-cancel` (`reject`)
  */
 function cancel(context: CommandContext): void {
-  const { clock, store, media, tasks, assessment } = context;
+  const { ports, tasks, assessment } = context;
+  const { clock, store, media } = ports;
   const cut = (assessment()?.bundles ?? []).filter(
     (entry) => lackingCount(entry) > 0 && entry.phase !== 'retired' && entry.bundle.cancelled === undefined,
   );
@@ -255,9 +356,4 @@ function cancel(context: CommandContext): void {
   for (const task of tasks.running()) {
     if (task.kind === 'pull' && bundleIds.includes(task.bundleId)) tasks.cancel(task);
   }
-}
-
-export function resumeAll({ clock, store }: Pick<CommandContext, 'clock' | 'store'>): void {
-  const all = store.load().bundles.map(({ bundleId }) => bundleId);
-  resumePreloads(all, store, clock.now());
 }

@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import type { RenderedMirrors } from '../../../../src/domain/model/image.ts';
 import type { EffectContext } from '../../../../src/engine/effects/effect-context.ts';
 import { applyMirrors } from '../../../../src/engine/effects/image-effects.ts';
-import { createMirrorGate, type GateEnd, type MirrorGate } from '../../../../src/engine/effects/mirror-gate.ts';
+import { createMirrorGate, type GateEnd, type MirrorGate } from '../../../../src/engine/tasks/mirror-gate.ts';
 import { AppError } from '../../../../src/platform/app-error.ts';
 import { digestOf } from '../../../../src/platform/digest.ts';
 import { createVirtualClock, type VirtualClock } from '../../../support/fake-ports.ts';

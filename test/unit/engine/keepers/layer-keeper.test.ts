@@ -1,11 +1,12 @@
 import { createHash } from 'node:crypto';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { type Digest, digestFromHex } from '../../../../src/domain/model/digest.ts';
-import { LayerKeeper } from '../../../../src/engine/blobs/layer-keeper.ts';
+import { LayerKeeper } from '../../../../src/engine/keepers/layer-keeper.ts';
+import { Jobs } from '../../../../src/engine/tasks/jobs.ts';
 import { newBuffer } from '../../../../src/platform/files/file-access.ts';
 import type { BlobUnion, CopyFault, LayerStore } from '../../../../src/ports/blobs.ts';
 import { layer } from '../../../support/daemon/scenario.ts';
-import { createVirtualClock, fakeContext, type VirtualClock } from '../../../support/fake-ports.ts';
+import { createVirtualClock, type VirtualClock } from '../../../support/fake-ports.ts';
 import { createRecordingLog, type RecordingLog } from '../../../support/recording-log.ts';
 
 const hashOf = (bytes: Buffer): Digest => digestFromHex(createHash('sha256').update(bytes).digest('hex'));
@@ -88,13 +89,13 @@ beforeEach(() => {
   memory = new Set();
   disk = Promise.resolve();
   const layers = memoryStore() as LayerStore;
-  keeper = new LayerKeeper(fakeContext({ layers, source: unionOf(), clock, log }));
+  keeper = new LayerKeeper(new Jobs(clock, () => undefined), clock, log, layers, unionOf() as BlobUnion);
 });
 /** A round later: the keeper is told again what is to be kept. */
 const follow = async (ms = 0, isIdle = true) => {
   await clock.advance(ms);
   const copy = kept.has(digest) ? [] : [wanted];
-  keeper.reconcile({ wanted: new Set([digest]), copy }, isIdle);
+  keeper.reconcile({ plan: { wanted: new Set([digest]), copy }, isIdle });
   await clock.advance(0);
 };
 const lines = () => log.lines.map(({ message }) => message);

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { PullQueue } from '../../../../src/domain/preload/pull-schedule.ts';
-import { RunningQueue } from '../../../../src/engine/tasks/pulls.ts';
+import { RunningQueue } from '../../../../src/engine/loop/pace.ts';
 import { digestOf } from '../../../support/daemon/scenario.ts';
 
 const pull = (reference: string) => ({

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { findBadBlob } from '../../../../src/engine/blobs/find-damage.ts';
+import { findBadBlob } from '../../../../src/engine/keepers/layer-keeper.ts';
 import { digestOf } from '../../../../src/platform/digest.ts';
 import { newBuffer } from '../../../../src/platform/files/file-access.ts';
 import type { BlobCopy } from '../../../../src/ports/blobs.ts';
