@@ -3,6 +3,7 @@ import { createWorkerDocuments, type Documents, documentsHere } from '../../bund
 import { judgeBundles } from '../../bundle/verify/judge-bundles.ts';
 import type { RuntimeObservation } from '../../domain/model/image.ts';
 import { minFreePercent } from '../../domain/preload/space.ts';
+import type { StatusReport } from '../../domain/report/status-schema.ts';
 import { imagesEnv } from '../../domain/report/texts/images-env.ts';
 import { hasSources } from '../../domain/settings/settings.ts';
 import { Engine } from '../../engine/loop/engine.ts';
@@ -13,11 +14,9 @@ import type { MediaProvider } from '../../media/media-provider.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import { createDisposalStack, type DisposalStack } from '../../platform/async/disposal.ts';
 import { readIfPresent, syncFolder } from '../../platform/files/durable-file.ts';
-import type { BlobSource } from '../../ports/blobs.ts';
-import type { FleetPort } from '../../ports/fleet.ts';
+import type { BlobSource, BlobUnion } from '../../ports/blobs.ts';
 import type { HookRunner } from '../../ports/node.ts';
 import type { BootMark, StoragePort } from '../../ports/runtime.ts';
-import type { ByteMeter } from '../../ports/transfers.ts';
 import { createBlobUnion } from '../../registry/blob-union.ts';
 import { PeerUsers } from '../../registry/peer-users.ts';
 import { createRegistry, type ListenTarget, type Registry, type RegistryOptions } from '../../registry/server.ts';
@@ -30,7 +29,7 @@ import { lockFolders } from '../../store/files/folder-lock.ts';
 import { FileLayers } from '../../store/files/layers/layer-store.ts';
 import { openRegistryToken } from '../../store/files/registry-token.ts';
 import { createReleaseFiles } from '../../store/files/release-files.ts';
-import { createSignedFiles } from '../../store/files/signed-files.ts';
+import { createSignedFiles, type SignedFiles } from '../../store/files/signed-files.ts';
 import { watchKeys } from './changes.ts';
 import { ConsoleFile } from './console-file.ts';
 import type { DaemonFleet } from './fleet.ts';
@@ -132,14 +131,52 @@ async function createParts(options: DaemonOptions, disposal: DisposalStack, sign
   disposal.defer('the runtime client', runtime.close);
   const signed = createSignedFiles(join(settings.paths.state_dir, 'blobs/bundles'));
   await fleet?.serve({ media, signed, ...files, content: runtime.storedBlobs, trust, parsers: documentParser });
-  const engine = new Engine({
+  const opened = { state, mark, trust, files, fleet, media, source, registry, runtime, signed, published };
+  const engine = createEngine(options, opened, documentParser);
+  built();
+  return { engine, media, runtime, trust, authority, state };
+}
+
+interface Opened {
+  readonly state: NodeState;
+  readonly mark: BootMark;
+  readonly trust: TrustKeeper;
+  readonly files: ReturnType<typeof createFileStores>;
+  readonly fleet: DaemonFleet | undefined;
+  readonly media: Media;
+  readonly source: BlobUnion;
+  readonly registry: Registry;
+  readonly runtime: RuntimeAdapter;
+  readonly signed: SignedFiles;
+  readonly published: Published;
+}
+
+function createEngine(options: DaemonOptions, opened: Opened, documentParser: Documents): Engine {
+  const { settings, clock, log, node } = options;
+  const { state, mark, trust, files, fleet, media, source, registry, runtime, signed, published } = opened;
+  return new Engine({
     clock,
     log,
+    policy: settings,
+    store: state.store,
+    pinLedger: state.pinLedger,
+    floors: state.floors,
+    hookStore: state.hooks,
+    stateProblems: state.problems,
+    isStateLost: state.isLost,
+    afterRound: state.afterRound,
+    bootMark: mark,
+    trust,
+    node,
     media,
     runtime,
-    ...partsOf(runtime),
-    bootMark: mark,
-    ...recordsOf(state),
+    containers: runtime,
+    content: runtime,
+    storedDocuments: documentsOf(runtime),
+    source,
+    documents: files.documents,
+    layers: files.layers,
+    releaseFiles: files.releaseFiles,
     signedBundles: createSignedBundles({
       files: signed,
       blobs: files.documents,
@@ -147,23 +184,33 @@ async function createParts(options: DaemonOptions, disposal: DisposalStack, sign
       trust: trust.trust,
       documents: documentParser,
     }),
-    ...files,
-    source,
-    trust,
-    node,
-    ...optionalPorts({ fleet: fleet?.port, ...options }),
-    ...diskOf(options, runtime),
     meter: registry.meter,
     probes: registry.probes,
-    notifier: options.notifier,
-    policy: settings,
     setCatalog: registry.setCatalog,
-    random: Math.random,
     stallMs: settings.preload.stall,
-    ...listeners(options, { state, trust, published, fleet, meter: registry.meter }),
+    disk: diskOf(options, runtime),
+    hookRunner: options.hookRunner ?? NO_SYSTEMD,
+    staticPods: options.staticPods,
+    fleet: options.fleet ?? fleet?.port,
+    notifier: options.notifier,
+    random: Math.random,
+    statusSettled: published.settled,
+    onStatus: (report) => publish(report, options, opened),
+    afterEffect: (effect) => {
+      if (effect.kind === 'adopt-bundle') void trust.remember();
+      options.afterEffect?.(effect);
+    },
   });
-  built();
-  return { engine, media, runtime, trust, authority, state };
+}
+
+function publish(report: StatusReport, options: DaemonOptions, opened: Opened): void {
+  const { state, trust, published, fleet, registry } = opened;
+  const { bundles } = state.store.load();
+  published.files.publish({ imagesEnv: imagesEnv(bundles, options.settings.trust.threshold), report });
+  published.metrics?.publish(report, registry.meter.totalBytes());
+  published.console?.publish(report);
+  fleet?.reported(report, { bundles, trustRevision: trust.revision() });
+  options.onStatus?.(report);
 }
 
 /** Opens what is recorded, once no other daemon has it. Call `built` when the daemon can run. */
@@ -215,32 +262,16 @@ function openDocuments({ documentWorker }: DaemonOptions, disposal: DisposalStac
   return worker;
 }
 
-function partsOf(runtime: RuntimeAdapter) {
-  return { containers: runtime, content: runtime, storedDocuments: documentsOf(runtime) };
-}
-
-function optionalPorts({
-  staticPods,
-  fleet,
-  hookRunner = NO_SYSTEMD,
-}: Pick<DaemonOptions, 'staticPods' | 'hookRunner'> & { readonly fleet?: FleetPort | undefined }) {
-  return { hookRunner, ...(staticPods !== undefined && { staticPods }), ...(fleet !== undefined && { fleet }) };
-}
-
-function recordsOf({ store, pinLedger, floors, hooks, problems, isLost, afterRound }: NodeState) {
-  return { afterRound, store, pinLedger, floors, hookStore: hooks, stateProblems: problems, isStateLost: isLost };
-}
-
 /** Where a runtime keeps images may change with its settings. */
-function diskOf({ disk, settings }: DaemonOptions, runtime: RuntimeAdapter): { readonly disk?: StoragePort } {
-  if (disk === undefined) return {};
+function diskOf({ disk, settings }: DaemonOptions, runtime: RuntimeAdapter): StoragePort | undefined {
+  if (disk === undefined) return undefined;
   const sync = async (signal: AbortSignal) => {
     const paths = await runtime.storagePaths(signal).catch(() => []);
     signal.throwIfAborted();
     // Where they are not known, all filesystems are synced.
     await disk.sync(paths.length === 0 ? [] : [...paths, settings.paths.state_dir], signal);
   };
-  return { disk: { sync } };
+  return { sync };
 }
 
 /** Where no systemd is reached, as in a rehearsal. */
@@ -310,30 +341,6 @@ function createFileStores({ settings, node, log }: DaemonOptions) {
     layers: new FileLayers({ folder: join(directory, 'blobs/layers'), minFreePercent: kept, log }),
     releaseFiles: createReleaseFiles(join(directory, 'releases')),
   };
-}
-
-interface Listening {
-  readonly state: NodeState;
-  readonly trust: TrustKeeper;
-  readonly published: Published;
-  readonly fleet: DaemonFleet | undefined;
-  readonly meter: Pick<ByteMeter, 'totalBytes'>;
-}
-
-function listeners(options: DaemonOptions, { state, trust, published, fleet, meter }: Listening) {
-  const onStatus: NonNullable<DaemonOptions['onStatus']> = (report) => {
-    const { bundles } = state.store.load();
-    published.files.publish({ imagesEnv: imagesEnv(bundles, options.settings.trust.threshold), report });
-    published.metrics?.publish(report, meter.totalBytes());
-    published.console?.publish(report);
-    fleet?.reported(report, { bundles, trustRevision: trust.revision() });
-    options.onStatus?.(report);
-  };
-  const afterEffect: NonNullable<DaemonOptions['afterEffect']> = (effect) => {
-    if (effect.kind === 'adopt-bundle') void trust.remember();
-    options.afterEffect?.(effect);
-  };
-  return { onStatus, afterEffect, statusSettled: published.settled };
 }
 
 /**
