@@ -55,7 +55,7 @@ export interface EngineDependencies {
   readonly probes: MirrorProbes;
   /** How long a pull may make no progress, in milliseconds (`preload.stall`). */
   readonly stallMs: number;
-  readonly bootMark?: BootMark | undefined;
+  readonly bootMark: BootMark;
   /** Absent: nothing outlives the run, as in a rehearsal. */
   readonly disk?: StoragePort | undefined;
   readonly stateProblems?: readonly Fault[];

@@ -14,7 +14,7 @@ import type { MediaProvider } from '../../media/media-provider.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import { createDisposalStack, type DisposalStack } from '../../platform/async/disposal.ts';
 import { readIfPresent, syncFolder } from '../../platform/files/durable-file.ts';
-import type { BlobSource, BlobUnion } from '../../ports/blobs.ts';
+import type { BlobSource } from '../../ports/blobs.ts';
 import type { HookRunner } from '../../ports/node.ts';
 import type { BootMark, StoragePort } from '../../ports/runtime.ts';
 import { createBlobUnion } from '../../registry/blob-union.ts';
@@ -29,7 +29,7 @@ import { lockFolders } from '../../store/files/folder-lock.ts';
 import { FileLayers } from '../../store/files/layers/layer-store.ts';
 import { openRegistryToken } from '../../store/files/registry-token.ts';
 import { createReleaseFiles } from '../../store/files/release-files.ts';
-import { createSignedFiles, type SignedFiles } from '../../store/files/signed-files.ts';
+import { createSignedFiles } from '../../store/files/signed-files.ts';
 import { watchKeys } from './changes.ts';
 import { ConsoleFile } from './console-file.ts';
 import type { DaemonFleet } from './fleet.ts';
@@ -69,7 +69,10 @@ export async function createDaemon(options: DaemonOptions, signal: AbortSignal):
   const undo = () =>
     disposal.dispose((what, error) => log.warn({ err: error }, `Stopping ${what} failed: ${reasonOf(error)}`));
   try {
-    const { engine, media, runtime, trust, authority, state } = await createParts(options, disposal, signal);
+    const opened = await open(options, disposal, signal);
+    const { media, runtime, trust, authority, state } = opened;
+    const engine = createEngine(options, opened);
+    opened.built();
     const keys = watchKeys({ settings, trust, engine, clock, log });
     disposal.defer('the watch on the keys', keys.stop);
     return {
@@ -93,17 +96,11 @@ export async function createDaemon(options: DaemonOptions, signal: AbortSignal):
   }
 }
 
-interface Parts {
-  readonly engine: Engine;
-  readonly media: Media;
-  readonly runtime: RuntimeAdapter;
-  readonly trust: TrustKeeper;
-  readonly state: NodeState;
-  /** For example `127.0.0.1:5317`. */
-  readonly authority: string;
-}
-
-async function createParts(options: DaemonOptions, disposal: DisposalStack, signal: AbortSignal): Promise<Parts> {
+/**
+ * Opens what the engine works with. Call `built` when the daemon can run. `authority` is where the
+ * registry listens, for example `127.0.0.1:5317`.
+ */
+async function open(options: DaemonOptions, disposal: DisposalStack, signal: AbortSignal) {
   const { settings, clock, log, node, units } = options;
   const { state, mark, built } = await openRecords(options, disposal, signal);
   const published = await openPublishedFiles(options);
@@ -131,27 +128,13 @@ async function createParts(options: DaemonOptions, disposal: DisposalStack, sign
   disposal.defer('the runtime client', runtime.close);
   const signed = createSignedFiles(join(settings.paths.state_dir, 'blobs/bundles'));
   await fleet?.serve({ media, signed, ...files, content: runtime.storedBlobs, trust, parsers: documentParser });
-  const opened = { state, mark, trust, files, fleet, media, source, registry, runtime, signed, published };
-  const engine = createEngine(options, opened, documentParser);
-  built();
-  return { engine, media, runtime, trust, authority, state };
+  const parts = { state, mark, trust, files, fleet, media, source, registry, runtime, signed, published };
+  return { ...parts, documentParser, authority, built };
 }
 
-interface Opened {
-  readonly state: NodeState;
-  readonly mark: BootMark;
-  readonly trust: TrustKeeper;
-  readonly files: ReturnType<typeof createFileStores>;
-  readonly fleet: DaemonFleet | undefined;
-  readonly media: Media;
-  readonly source: BlobUnion;
-  readonly registry: Registry;
-  readonly runtime: RuntimeAdapter;
-  readonly signed: SignedFiles;
-  readonly published: Published;
-}
+type Opened = Awaited<ReturnType<typeof open>>;
 
-function createEngine(options: DaemonOptions, opened: Opened, documentParser: Documents): Engine {
+function createEngine(options: DaemonOptions, opened: Opened): Engine {
   const { settings, clock, log, node } = options;
   const { state, mark, trust, files, fleet, media, source, registry, runtime, signed, published } = opened;
   return new Engine({
@@ -182,7 +165,7 @@ function createEngine(options: DaemonOptions, opened: Opened, documentParser: Do
       blobs: files.documents,
       readerOf: (bundleId) => media.readerOf(bundleId),
       trust: trust.trust,
-      documents: documentParser,
+      documents: opened.documentParser,
     }),
     meter: registry.meter,
     probes: registry.probes,

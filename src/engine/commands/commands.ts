@@ -34,7 +34,10 @@ interface BundleArgs {
   readonly bundle: string;
 }
 
-/** Only records: the next round acts. A refusal is an AppError `engine/…` (`reject`). */
+/**
+ * Commands only record: the next round acts. Those that return a text say what follows. A refusal is
+ * an AppError `engine/…` (`reject`).
+ */
 export class Commands {
   /** @param context with the author of the events */
   constructor(private readonly context: CommandContext) {}
@@ -49,11 +52,7 @@ export class Commands {
     this.run(() => this.requestActivation(bundle, true));
   }
 
-  /**
-   * @param args `stream`: empty for the only one
-   * @returns the name of the release that is activated again
-   * @throws AppError `engine/no-fallback` (`reject`)
-   */
+  /** @returns the release that is activated again @throws AppError `engine/no-fallback` (`reject`) */
   rollback({ stream }: { readonly stream: string }): string {
     return this.run(() => this.rollBack(stream));
   }
@@ -61,7 +60,6 @@ export class Commands {
   /**
    * Proves the current release of a stream for a person who knows that it works although its
    * containers can't be seen.
-   * @returns the effect, as a sentence
    * @throws AppError `engine/no-bundle`, `engine/ambiguous`, `engine/not-provable` (`reject`)
    */
   prove({ bundle }: BundleArgs): string {
@@ -71,7 +69,6 @@ export class Commands {
   /**
    * Begins the soak of a component that no container runs, as the operating system, on the caller's
    * word. It holds until the next boot.
-   * @returns the effect, as a sentence
    * @throws AppError as {@link prove} (`reject`)
    */
   proveComponent({ bundle, component }: BundleArgs & { readonly component: string }): string {
@@ -96,7 +93,6 @@ export class Commands {
 
   /**
    * Gives up a release. Observes the containers first unless `force` is given.
-   * @returns the effect, as a sentence
    * @throws AppError `engine/no-bundle`, `engine/protected`, `engine/running` (`reject`)
    */
   unpin(args: UnpinArgs, signal: AbortSignal): Promise<string> {
@@ -105,7 +101,6 @@ export class Commands {
 
   /**
    * Gives up every pin that belongs to no known release.
-   * @returns the effect, as a sentence
    * @throws AppError `engine/no-unclaimed` (`reject`), `engine/running` (`reject`) without `force`;
    *   `store/write`, `store/no-space` (`retry`)
    */
@@ -116,7 +111,6 @@ export class Commands {
   /**
    * Also takes back the rejection of the name. Verdicts are given before or after a medium is
    * plugged in; the latest one counts.
-   * @returns the effect, as a sentence, as all verdicts
    * @throws AppError `engine/no-bundle`, `engine/ambiguous` (`reject`)
    */
   approve({ bundle }: BundleArgs): string {
@@ -133,15 +127,12 @@ export class Commands {
     return this.run(() => reject(this.context, bundle, reason));
   }
 
-  /**
-   * @returns the effect, as sentences
-   * @throws AppError `engine/no-fleet`, `engine/no-release`, `engine/no-pause` (`reject`)
-   */
+  /** @throws AppError `engine/no-fleet`, `engine/no-release`, `engine/no-pause` (`reject`) */
   pauseRollOut(args: PauseArgs): string {
     return this.run(() => pauseRollOut(this.context, args));
   }
 
-  /** @param args `id`: or `all` @throws AppError `engine/no-fleet`, `engine/no-pause` (`reject`) */
+  /** @param args `id`: one, or `all` @throws AppError `engine/no-fleet`, `engine/no-pause` (`reject`) */
   resumeRollOut(args: { readonly id: string }): string {
     return this.run(() => resumeRollOut(this.context, args.id));
   }

@@ -18,6 +18,7 @@ import { formatCount } from '../../platform/sizes.ts';
 import type { RuntimePort } from '../../ports/runtime.ts';
 import type { TransferMeter } from '../../ports/transfers.ts';
 import type { PullChecker } from '../keepers/pull-checker.ts';
+import { FailureLog } from '../reporting/event-recorder.ts';
 import type { MirrorGate } from '../tasks/mirror-gate.ts';
 import { isRuntimeAway, probeMirror } from '../tasks/mirror-gate.ts';
 import type { StallWatch } from '../tasks/stall-watch.ts';
@@ -36,7 +37,7 @@ const SEARCHED_EVENTS = 1_000;
 export class TagTasks {
   given: readonly TagGiven[];
   private isUnsaved = false;
-  private isFailureLogged = false;
+  private readonly failures: FailureLog;
   private readonly reported = new Set<string>();
   private readonly giving: ActivationDependencies;
 
@@ -44,6 +45,8 @@ export class TagTasks {
     const { ports, mirrorGate, pullChecker, stalls } = context;
     this.giving = { runtime: ports.runtime, meter: ports.meter, mirrorGate, pullChecker, stalls };
     this.given = ports.store.tagsGiven();
+    const message = (reason: string) => `How often tags were given again could not be kept: ${reason}`;
+    this.failures = new FailureLog(ports.log, message);
   }
 
   /** A failure is recorded. @throws only what aborted `signal` */
@@ -167,7 +170,7 @@ export class TagTasks {
 
   /** Writes the list as soon as the disk can be written. */
   private keep(next: readonly TagGiven[]): void {
-    const { store, log } = this.context.ports;
+    const { store } = this.context.ports;
     const taken = (given: readonly TagGiven[]) => given.filter(({ wasGone }) => !wasGone);
     this.isUnsaved ||= taken(next).length !== taken(this.given).length;
     this.given = next;
@@ -175,12 +178,9 @@ export class TagTasks {
     try {
       store.setTagsGiven(taken(next));
       this.isUnsaved = false;
-      this.isFailureLogged = false;
+      this.failures.succeeded();
     } catch (error) {
-      if (!this.isFailureLogged) {
-        log.warn({ err: error }, `How often tags were given again could not be kept: ${reasonOf(error)}`);
-      }
-      this.isFailureLogged = true;
+      this.failures.failed(error);
     }
   }
 

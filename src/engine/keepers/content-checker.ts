@@ -16,7 +16,7 @@ import {
 import { latestStamp, type Observed, type StoredBundle } from '../../domain/state/state.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { oneBuffer } from '../../platform/files/file-access.ts';
-import type { BootMark, ContentCheck } from '../../ports/runtime.ts';
+import type { ContentCheck } from '../../ports/runtime.ts';
 import type { EngineContext, Part } from '../context.ts';
 import type { Tasks } from '../tasks/tasks.ts';
 import { manifestsOf } from './document-keeper.ts';
@@ -46,7 +46,6 @@ interface Order {
  * OVERDUE_MS}.
  */
 export class ContentChecker implements Part {
-  private readonly bootMark: BootMark;
   private readonly results = new Map<string, ContentResult>();
   private readonly healed = new Set<string>();
   private readonly healings = new Map<string, number>();
@@ -66,15 +65,13 @@ export class ContentChecker implements Part {
   constructor(
     private readonly context: EngineContext,
     private readonly tasks: Tasks,
-  ) {
-    this.bootMark = context.bootMark ?? createForgetfulMark();
-  }
+  ) {}
 
   checks(): ContentChecks {
-    this.isAwaited ??= this.bootMark.isCheckDue();
+    this.isAwaited ??= this.context.bootMark.isCheckDue();
     return {
       running: this.running,
-      isDue: this.bootMark.isCheckDue(),
+      isDue: this.context.bootMark.isCheckDue(),
       isAwaited: this.isAwaited,
       isOverdue: this.isOverdue(),
       endedAt: this.endedAt,
@@ -181,10 +178,10 @@ export class ContentChecker implements Part {
     if (cause !== 'again' && coversAll) this.isAwaited = false;
     if (isNews(cause, found)) recorder.record(checkedEvent(cause, found));
     const stuck = images.filter((_image, at) => found[at]?.unknownChecks === UNCHECKABLE_AFTER);
-    if (stuck.length > 0 && this.bootMark.isCheckDue()) {
+    if (stuck.length > 0 && this.context.bootMark.isCheckDue()) {
       recorder.record(uncheckableEvent(stuck.map(({ reference }) => reference)));
     }
-    await this.bootMark.setCheckDue(this.staysDue(found), signal);
+    await this.context.bootMark.setCheckDue(this.staysDue(found), signal);
   }
 
   /**
@@ -233,7 +230,7 @@ export class ContentChecker implements Part {
   /** A restart of the daemon must find damage again. */
   private staysDue(found: readonly ContentResult[]): boolean {
     if (found.some(({ content }) => isDamaged(content))) return true;
-    if (!this.bootMark.isCheckDue()) return false;
+    if (!this.context.bootMark.isCheckDue()) return false;
     return imagesToCheck(this.context.store.load().bundles).some(({ reference }) => {
       const content = this.results.get(reference)?.content;
       return content === undefined || content.kind === 'unknown' || isDamaged(content);
@@ -250,18 +247,6 @@ export class ContentChecker implements Part {
     const { done, readBytes } = this.running;
     this.running = { ...this.running, done: done + images, readBytes: readBytes + bytes };
   }
-}
-
-/** A rehearsal has no boots. */
-function createForgetfulMark(): BootMark {
-  let isCheckDue = false;
-  return {
-    isCheckDue: () => isCheckDue,
-    setCheckDue: async (isDue) => {
-      isCheckDue = isDue;
-    },
-    keep: () => undefined,
-  };
 }
 
 /** Unknown images were already reported. */

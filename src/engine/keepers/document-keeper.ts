@@ -103,17 +103,13 @@ export class SignedKeeper implements Part {
     if (observed.facts.keepsOnly === true) return;
     const { signedBundles } = this;
     const stored = this.store.load();
-    try {
+    await this.failures.run(signal, async () => {
       const kept = await signedBundles.list(signal);
       for (const bundleId of wantedOf(stored)) {
         if (!kept.has(bundleId) && signedBundles.isPlugged(bundleId)) await signedBundles.keep(bundleId, signal);
       }
       for (const bundleId of spareOf(kept, stored)) await signedBundles.remove(bundleId, signal);
-      this.failures.succeeded();
-    } catch (error) {
-      signal.throwIfAborted();
-      this.failures.failed(error);
-    }
+    });
   }
 }
 

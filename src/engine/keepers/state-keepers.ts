@@ -5,7 +5,6 @@ import { isSameRecord } from '../../domain/release/unclaimed-pins.ts';
 import { judgeConditions } from '../../domain/report/judge-conditions.ts';
 import type { Snapshot } from '../../domain/report/snapshot.ts';
 import type { Floors, PinLedger, PinnedRelease } from '../../domain/state/release-record.ts';
-import { reasonOf } from '../../platform/app-error.ts';
 import { NEVER_ABORTED } from '../../platform/async/abort.ts';
 import { oneAtATime } from '../../platform/async/concurrency.ts';
 import type { Log } from '../../platform/log.ts';
@@ -16,12 +15,14 @@ import { FailureLog } from '../reporting/event-recorder.ts';
 export class ConditionKeeper {
   /** Times that could not be stored, which would otherwise change every round. */
   private readonly unsaved = new Map<BundleId, ConditionMarks>();
-  private isLogged = false;
+  private readonly failures: FailureLog;
 
   constructor(
     private readonly store: StateStore,
-    private readonly log: Log,
-  ) {}
+    log: Log,
+  ) {
+    this.failures = new FailureLog(log, (reason) => `When conditions changed could not be kept: ${reason}`);
+  }
 
   /** Writes only when a status changed, in one transaction. Never throws. */
   follow({ observed, memory, assessment }: Snapshot): Conditions {
@@ -42,11 +43,9 @@ export class ConditionKeeper {
     try {
       this.store.setConditions(this.unsaved);
       this.unsaved.clear();
-      this.isLogged = false;
+      this.failures.succeeded();
     } catch (error) {
-      const message = `When conditions changed could not be kept: ${reasonOf(error)}`;
-      if (!this.isLogged) this.log.warn({ err: error }, message);
-      this.isLogged = true;
+      this.failures.failed(error);
     }
   }
 }
@@ -65,13 +64,7 @@ export class MirrorKeeper implements Part {
   }
 
   async reconcile(_decided: Snapshot, signal: AbortSignal): Promise<void> {
-    try {
-      await this.store.mirror(signal);
-      this.failures.succeeded();
-    } catch (error) {
-      signal.throwIfAborted();
-      this.failures.failed(error);
-    }
+    await this.failures.run(signal, () => this.store.mirror(signal));
   }
 }
 
@@ -98,19 +91,14 @@ export class FloorKeeper implements Part {
   }
 
   /** Missing floors count as lost when the runtime has pins of ours that no record has. */
-  reconcile(snapshot: Snapshot, signal: AbortSignal): Promise<void> {
+  async reconcile(snapshot: Snapshot, signal: AbortSignal): Promise<void> {
     const isForgotten = areFloorsForgotten(snapshot);
-    return this.inTurn(signal, async () => {
-      try {
-        const current = this.floors();
-        const areLost = current.areLost || (isForgotten && current.sequences.size === 0);
-        await this.save({ ...current, areLost }, signal);
-        this.failures.succeeded();
-      } catch (error) {
-        signal.throwIfAborted();
-        this.failures.failed(error);
-      }
-    });
+    const work = () => {
+      const current = this.floors();
+      const areLost = current.areLost || (isForgotten && current.sequences.size === 0);
+      return this.save({ ...current, areLost }, signal);
+    };
+    await this.inTurn(signal, () => this.failures.run(signal, work));
   }
 
   /** Takes no signal: the tags have already moved. @throws AppError `store/…` (`retry`) */
@@ -196,15 +184,10 @@ export class PinKeeper implements Part {
       const isSame = current !== undefined && current.isDoubted !== true && isSameRecord(record, current);
       if (isSame && this.isWritten) return;
       if (!isSame) this.current = record;
-      try {
+      this.isWritten = false;
+      this.isWritten = await this.failures.run(signal, async () => {
         if (this.current !== undefined) await this.stored.save(this.current, signal);
-        this.isWritten = true;
-        this.failures.succeeded();
-      } catch (error) {
-        this.isWritten = false;
-        signal.throwIfAborted();
-        this.failures.failed(error);
-      }
+      });
     });
   }
 

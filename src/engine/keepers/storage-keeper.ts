@@ -37,7 +37,7 @@ export class StorageKeeper implements Part {
     private readonly clock: Clock,
     private readonly log: Log,
     private readonly disk: StoragePort | undefined,
-    private readonly bootMark: BootMark | undefined,
+    private readonly bootMark: BootMark,
   ) {}
 
   syncs(): StorageSyncs | undefined {
@@ -88,7 +88,7 @@ export class StorageKeeper implements Part {
 
   /** After a power cut the images are checked then. */
   stop(): void {
-    if (this.isBehind) this.bootMark?.keep();
+    if (this.isBehind) this.bootMark.keep();
   }
 
   private async run(listed: Set<string>, signal: AbortSignal): Promise<void> {

@@ -7,15 +7,13 @@ import type { Observed } from '../../domain/state/state.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import { withDeadline } from '../../platform/async/abort.ts';
 import type { LayerInventory } from '../../ports/blobs.ts';
-import type { NodePort } from '../../ports/node.ts';
 import type { ContainersPort, RuntimePort } from '../../ports/runtime.ts';
 import type { EngineDependencies } from '../context.ts';
 import type { MediaJobs } from '../tasks/jobs.ts';
 
-/** After this time the runtime counts as unreachable. */
-const RUNTIME_DEADLINE_MS = 15_000;
-/** After this time the clock counts as not synchronised. */
-const CLOCK_DEADLINE_MS = 2_000;
+/** Who does not answer within the deadline is unreachable, and a clock is not synchronised then. */
+const RUNTIME = { who: 'the container runtime', deadlineMs: 15_000 };
+const CLOCK_SERVICE = { who: 'the clock service', deadlineMs: 2_000 };
 
 /** Parts that can't be observed are reported as `unreachable`. Only an abort throws. */
 export async function observe(
@@ -27,7 +25,12 @@ export async function observe(
 ): Promise<Observed> {
   const [runtime, clockSynchronised, localBlobs, layerParts] = await Promise.all([
     observeRuntime(deps.runtime, signal),
-    observeClock(deps.node, signal),
+    answerOf(
+      CLOCK_SERVICE,
+      signal,
+      (inner) => deps.node.clockSynchronised(inner),
+      () => false,
+    ),
     observeLocalBlobs(deps, signal),
     observeParts(deps.layers, signal),
     deps.media.refresh(signal),
@@ -71,26 +74,22 @@ export async function readContainers(
   return seen.kind !== 'reachable' || all === undefined ? undefined : { images: seen.images, containers: all };
 }
 
-async function observeRuntime(runtime: RuntimePort, signal: AbortSignal): Promise<RuntimeObservation> {
-  try {
-    return await withDeadline('the container runtime', RUNTIME_DEADLINE_MS, signal, (inner) => runtime.observe(inner));
-  } catch (error) {
-    signal.throwIfAborted();
-    return { kind: 'unreachable', reason: reasonOf(error) };
-  }
+function observeRuntime(runtime: RuntimePort, signal: AbortSignal): Promise<RuntimeObservation> {
+  const unreachable = (error: unknown) => ({ kind: 'unreachable', reason: reasonOf(error) }) as const;
+  return answerOf(RUNTIME, signal, (inner) => runtime.observe(inner), unreachable);
 }
 
-/** Returns undefined when they are not known: decisions that depend on containers then wait. */
-async function observeContainers(
+/** Undefined means that they are not known: decisions that depend on containers then wait. */
+function observeContainers(
   port: ContainersPort,
   signal: AbortSignal,
 ): Promise<readonly RuntimeContainer[] | undefined> {
-  try {
-    return await withDeadline('the container runtime', RUNTIME_DEADLINE_MS, signal, (inner) => port.containers(inner));
-  } catch {
-    signal.throwIfAborted();
-    return undefined;
-  }
+  return answerOf(
+    RUNTIME,
+    signal,
+    (inner) => port.containers(inner),
+    () => undefined,
+  );
 }
 
 /** A local store that can't be read counts as empty, because the media may have its blobs. */
@@ -112,19 +111,23 @@ async function observeParts(layers: LayerInventory, signal: AbortSignal): Promis
   }
 }
 
-async function observeClock(node: NodePort, signal: AbortSignal): Promise<boolean> {
+/** Asks within a deadline. Throws only for an abort: any other error becomes the answer `without`. */
+async function answerOf<T, Without>(
+  { who, deadlineMs }: { readonly who: string; readonly deadlineMs: number },
+  signal: AbortSignal,
+  work: (signal: AbortSignal) => Promise<T>,
+  without: (error: unknown) => Without,
+): Promise<T | Without> {
   try {
-    return await withDeadline('the clock service', CLOCK_DEADLINE_MS, signal, (inner) => node.clockSynchronised(inner));
-  } catch {
+    return await withDeadline(who, deadlineMs, signal, work);
+  } catch (error) {
     signal.throwIfAborted();
-    return false;
+    return without(error);
   }
 }
 
 /** How long an answer counts. Nothing urgent depends on it. */
 const HOLDS_MS = 60_000;
-/** After this time the runtime's answer is missing. */
-const DEADLINE_MS = 15_000;
 
 const NO_STATIC_PODS: ImageUses = { uses: [], faults: [], isComplete: true };
 
@@ -149,7 +152,12 @@ export class ImageUsesReader {
     if (this.last !== undefined && now - this.last.at < HOLDS_MS) return this.last.uses;
     const { timesForgotten } = this;
     const pods = (await staticPods?.images(signal)) ?? NO_STATIC_PODS;
-    const running = await imagesOfContainers(containers, signal);
+    const running = await answerOf(
+      RUNTIME,
+      signal,
+      (inner) => containers.containerImages(inner),
+      () => undefined,
+    );
     const uses = {
       uses: [...pods.uses, ...(running ?? [])],
       faults: pods.faults,
@@ -157,16 +165,5 @@ export class ImageUsesReader {
     };
     if (running !== undefined && timesForgotten === this.timesForgotten) this.last = { at: now, uses };
     return uses;
-  }
-}
-
-async function imagesOfContainers(containers: ContainersPort, signal: AbortSignal) {
-  try {
-    return await withDeadline('the container runtime', DEADLINE_MS, signal, (inner) =>
-      containers.containerImages(inner),
-    );
-  } catch {
-    signal.throwIfAborted();
-    return undefined;
   }
 }

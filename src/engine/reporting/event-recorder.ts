@@ -101,53 +101,40 @@ function titleOf(bundleId: BundleId, adoptions: Assessment['adoptions']): string
   return bundle === undefined ? bundleId : bundleTitle(bundle.payload);
 }
 
+/** The begin of a message about an effect that failed. */
+const DOING: { readonly [Kind in Effect['kind']]: string } = {
+  'mount-medium': 'Mounting',
+  'read-medium': 'Reading',
+  'keep-documents': 'Keeping the manifests of',
+  'adopt-bundle': 'Taking up',
+  'apply-pins': 'Rendering the pins',
+  'apply-mirrors': 'Rendering the mirrors',
+  'record-signers': 'Recording who signed a bundle',
+  'record-bad-blobs': 'Recording what is damaged of a bundle',
+  'record-ready': 'Recording a bundle as ready',
+  'record-media-left': 'Recording which media were taken away',
+  'resume-preload': 'Going on with a preload',
+  cancel: 'Breaking off a',
+  'record-soak': 'Recording how long a release has run',
+  'record-active': 'Recording what became of a release',
+  'record-proven': 'Recording what became of a release',
+  'record-rolled-back': 'Recording what became of a release',
+  'request-activation': 'Recording what became of a release',
+  'take-over': 'Recording what became of a release',
+  retire: 'Retiring a release',
+  'remove-images': 'Removing images of a retired release',
+  'forget-release': 'Forgetting a retired release',
+  'heal-images': 'Removing damaged images',
+  'run-hook': 'Starting hook',
+  start: 'Starting a',
+};
+
 function doing(effect: Effect, { adoptions }: Assessment): string {
-  switch (effect.kind) {
-    case 'mount-medium':
-      return `Mounting ${effect.mediumId}`;
-    case 'read-medium':
-      return `Reading ${effect.mediumId}`;
-    case 'keep-documents':
-      return `Keeping the manifests of ${titleOf(effect.bundleId, adoptions)}`;
-    case 'adopt-bundle':
-      return `Taking up ${titleOf(effect.bundleId, adoptions)}`;
-    case 'apply-pins':
-      return 'Rendering the pins';
-    case 'apply-mirrors':
-      return 'Rendering the mirrors';
-    case 'record-signers':
-      return 'Recording who signed a bundle';
-    case 'record-bad-blobs':
-      return 'Recording what is damaged of a bundle';
-    case 'record-ready':
-      return 'Recording a bundle as ready';
-    case 'record-media-left':
-      return 'Recording which media were taken away';
-    case 'resume-preload':
-      return 'Going on with a preload';
-    case 'cancel':
-      return `Breaking off a ${effect.task.kind}`;
-    case 'record-soak':
-      return 'Recording how long a release has run';
-    case 'record-active':
-    case 'record-proven':
-    case 'record-rolled-back':
-    case 'request-activation':
-    case 'take-over':
-      return 'Recording what became of a release';
-    case 'retire':
-      return 'Retiring a release';
-    case 'remove-images':
-      return 'Removing images of a retired release';
-    case 'forget-release':
-      return 'Forgetting a retired release';
-    case 'heal-images':
-      return 'Removing damaged images';
-    case 'run-hook':
-      return `Starting hook ${effect.run.hook}`;
-    case 'start':
-      return `Starting a ${effect.task.kind}`;
-  }
+  const what = DOING[effect.kind];
+  if ('task' in effect) return `${what} ${effect.task.kind}`;
+  if ('run' in effect) return `${what} ${effect.run.hook}`;
+  if (!('mediumId' in effect)) return what;
+  return `${what} ${'bundleId' in effect ? titleOf(effect.bundleId, adoptions) : effect.mediumId}`;
 }
 
 export class FailureLog {
@@ -168,5 +155,18 @@ export class FailureLog {
 
   succeeded(): void {
     this.last = undefined;
+  }
+
+  /** Runs `work`, and logs its failure. Throws only for an abort. @returns whether it succeeded */
+  async run(signal: AbortSignal, work: () => Promise<void>): Promise<boolean> {
+    try {
+      await work();
+      this.succeeded();
+      return true;
+    } catch (error) {
+      signal.throwIfAborted();
+      this.failed(error);
+      return false;
+    }
   }
 }

@@ -186,9 +186,9 @@ describe('what may be in memory only', () => {
   });
 
   it('is an image that the runtime had not unpacked before the sync', async () => {
-    const { clock, log } = createFakeNode();
+    const { clock, log, bootMark } = createFakeNode();
     const disk = { sync: async () => undefined };
-    const keeper = new StorageKeeper(new Jobs(clock, () => undefined), clock, log, disk, undefined);
+    const keeper = new StorageKeeper(new Jobs(clock, () => undefined), clock, log, disk, bootMark);
     const [etcd = '', api = ''] = references;
     const sync = async (...images: RuntimeImage[]) => {
       const runtime = reachable({ images });
