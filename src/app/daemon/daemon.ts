@@ -35,7 +35,7 @@ import { ConsoleFile } from './console-file.ts';
 import type { DaemonFleet } from './fleet.ts';
 import type { MetricsFile } from './metrics.ts';
 import { type NodeState, openNodeState } from './node-state.ts';
-import { createPublishedFiles, type PublishedFiles } from './published-files.ts';
+import { PublishedFiles } from './published-files.ts';
 import { type DaemonOptions, runDaemon } from './run-daemon.ts';
 import { createSignedBundles } from './signed-bundles.ts';
 import { type KeyRestorer, type KeyRevoker, resetStream, type StreamResetter } from './trust/key-commands.ts';
@@ -277,7 +277,7 @@ async function openPublishedFiles({
   agettyReload: reload,
 }: DaemonOptions): Promise<Published> {
   const { state_dir: stateDirectory, run_dir: runDirectory } = settings.paths;
-  const files = createPublishedFiles({
+  const files = new PublishedFiles({
     stateDirectory,
     runDirectory,
     bootId: node.boot().bootId,

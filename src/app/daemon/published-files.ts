@@ -7,20 +7,6 @@ import type { Clock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
 import { writeDurably } from '../../runtime/config/config-file.ts';
 
-/**
- * What other programs of the node read, each file replaced as a whole, and only when its content
- * changed.
- */
-export interface PublishedFiles {
-  /**
-   * Takes what holds now; called in every round. Never throws; what can't be written is logged once
-   * and tried again, at the latest in the first round after {@link RETRY_MS}.
-   */
-  publish(now: { readonly imagesEnv: string; readonly report: StatusReport }): void;
-  /** Waits until what was published last is on disk. */
-  settled(): Promise<void>;
-}
-
 export interface PublishedFilesOptions {
   readonly stateDirectory: string;
   readonly runDirectory: string;
@@ -52,30 +38,79 @@ interface PublishedFile {
 const RETRY_MS = 5_000;
 
 /**
+ * What other programs of the node read, each file replaced as a whole, and only when its content
+ * changed: `images.env` and `status.json`, both in the run directory, and in the state directory for
+ * after a boot.
+ *
  * `images.env` is left as it is while the runtime does not answer: whether its lines belong to a
  * release whose records are lost is not known then. Lines of unclaimed pins stay in it.
- *
- * `images.env` and `status.json`, both in the run directory, and in the state directory for after a
- * boot. `status.json` is the report with `writtenAt` (RFC 3339) and `bootId`, so that a reader can
+ * `status.json` is the report with `writtenAt` (RFC 3339) and `bootId`, so that a reader can
  * recognise a copy from before the boot, and with `arch`, which the fleet process sends to other
- * nodes. The
- * one in the state directory is written when something changed that means something after a boot:
- * see {@link lastingStatus}.
+ * nodes. The one in the state directory is written when something changed that means something
+ * after a boot: see {@link lastingStatus}.
  */
-export function createPublishedFiles(options: PublishedFilesOptions): PublishedFiles {
-  const { stateDirectory, runDirectory, bootId, arch, clock, log, imagesEnvBefore } = options;
-  const keptStatus = join(stateDirectory, 'status.json');
-  const files = new Map<string, PublishedFile>();
-  let writing: Promise<void> | undefined;
-  let [publishedText, lasting] = ['', ''];
-  let unset: readonly string[] = [];
+export class PublishedFiles {
+  private readonly files = new Map<string, PublishedFile>();
+  private writing: Promise<void> | undefined;
+  private published = '';
+  private lasting = '';
+  private unset: readonly string[] = [];
 
-  const isDue = ({ wanted, written, failure }: PublishedFile) =>
-    wanted !== written && (failure?.text !== wanted || clock.monotonic() - failure.at >= RETRY_MS);
+  constructor(private readonly options: PublishedFilesOptions) {}
 
-  async function writeAll(): Promise<void> {
+  /**
+   * Takes what holds now; called in every round. Never throws; what can't be written is logged once
+   * and tried again, at the latest in the first round after {@link RETRY_MS}.
+   */
+  publish({ imagesEnv, report }: { readonly imagesEnv: string; readonly report: StatusReport }): void {
+    if (report.runtime.reachable) this.wantImages(imagesEnv, report);
+    this.wantStatus(report);
+    this.writing ??= this.writeAll().finally(() => {
+      this.writing = undefined;
+    });
+  }
+
+  /** Waits until what was published last is on disk. */
+  async settled(): Promise<void> {
+    await this.writing;
+  }
+
+  private wantImages(imagesEnv: string, report: StatusReport): void {
+    const { stateDirectory, runDirectory, imagesEnvBefore, log } = this.options;
+    const unclaimed = report.unclaimed.flatMap(({ references }) => references);
+    const text = keepUnclaimedLines(imagesEnv, imagesEnvBefore, unclaimed);
+    this.want(join(stateDirectory, 'images.env'), text);
+    this.want(join(runDirectory, 'images.env'), text);
+    const now = unsetVariables(text);
+    for (const line of now.filter((one) => !this.unset.includes(one))) log.warn({}, `images.env: ${line}`);
+    this.unset = now;
+  }
+
+  private wantStatus(report: StatusReport): void {
+    const { stateDirectory, runDirectory, clock, bootId, arch } = this.options;
+    const text = JSON.stringify(report);
+    if (text === this.published) return;
+    this.published = text;
+    const writtenAt = new Date(clock.now()).toISOString();
+    const wanted = `${JSON.stringify({ schemaVersion: JSON_SCHEMA_VERSION, ...report, writtenAt, bootId, arch })}\n`;
+    this.want(join(runDirectory, 'status.json'), wanted);
+    const kept = join(stateDirectory, 'status.json');
+    const now = lastingStatus(report);
+    if (now === this.lasting && this.files.get(kept)?.failure === undefined) return;
+    this.lasting = now;
+    this.want(kept, wanted);
+  }
+
+  private want(path: string, wanted: string): void {
+    const file = this.files.get(path);
+    if (file === undefined) this.files.set(path, { wanted });
+    else file.wanted = wanted;
+  }
+
+  private async writeAll(): Promise<void> {
+    const { runDirectory, clock, log } = this.options;
     for (;;) {
-      const next = [...files].find(([, file]) => isDue(file));
+      const next = [...this.files].find(([, file]) => isDue(file, clock));
       if (next === undefined) return;
       const [path, file] = next;
       const text = file.wanted;
@@ -92,46 +127,8 @@ export function createPublishedFiles(options: PublishedFilesOptions): PublishedF
       }
     }
   }
+}
 
-  const want = (path: string, wanted: string) => {
-    const file = files.get(path);
-    if (file === undefined) files.set(path, { wanted });
-    else file.wanted = wanted;
-  };
-  const wantStatus = (report: StatusReport) => {
-    const text = JSON.stringify(report);
-    if (text === publishedText) return;
-    publishedText = text;
-    const stamped = {
-      schemaVersion: JSON_SCHEMA_VERSION,
-      ...report,
-      writtenAt: new Date(clock.now()).toISOString(),
-      bootId,
-      arch,
-    };
-    const wanted = `${JSON.stringify(stamped)}\n`;
-    want(join(runDirectory, 'status.json'), wanted);
-    const now = lastingStatus(report);
-    if (now === lasting && files.get(keptStatus)?.failure === undefined) return;
-    lasting = now;
-    want(keptStatus, wanted);
-  };
-  return {
-    publish: ({ imagesEnv, report }) => {
-      if (report.runtime.reachable) {
-        const unclaimed = report.unclaimed.flatMap(({ references }) => references);
-        const text = keepUnclaimedLines(imagesEnv, imagesEnvBefore, unclaimed);
-        want(join(stateDirectory, 'images.env'), text);
-        want(join(runDirectory, 'images.env'), text);
-        const now = unsetVariables(text);
-        for (const line of now.filter((one) => !unset.includes(one))) log.warn({}, `images.env: ${line}`);
-        unset = now;
-      }
-      wantStatus(report);
-      writing ??= writeAll().finally(() => {
-        writing = undefined;
-      });
-    },
-    settled: async () => writing,
-  };
+function isDue({ wanted, written, failure }: PublishedFile, clock: PublishedFilesOptions['clock']): boolean {
+  return wanted !== written && (failure?.text !== wanted || clock.monotonic() - failure.at >= RETRY_MS);
 }

@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync, rmdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { createPublishedFiles, type PublishedFiles } from '../../../../src/app/daemon/published-files.ts';
+import { PublishedFiles } from '../../../../src/app/daemon/published-files.ts';
 import { reportOf } from '../../../../src/domain/report/report.ts';
 import type { StatusReport } from '../../../../src/domain/report/status-schema.ts';
 import { judge, NOON, observation, stored, verified } from '../../../support/daemon/scenario.ts';
@@ -33,7 +33,7 @@ describe('files for other programs', () => {
       at('run'),
       `STICKPIN_ETCD=${PIN}\nSTICKPIN_OLD=x\n`,
     ];
-    files = createPublishedFiles({
+    files = new PublishedFiles({
       stateDirectory,
       runDirectory,
       bootId: 'boot-1',

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import * as v from 'valibot';
 import { afterAll, expect, it } from 'vitest';
-import { createPublishedFiles } from '../../../../src/app/daemon/published-files.ts';
+import { PublishedFiles } from '../../../../src/app/daemon/published-files.ts';
 import { NODE_DOCUMENTS } from '../../../../src/cli/schema/documents.ts';
 import { type Condition, conditionsOf, marksAfter } from '../../../../src/domain/model/condition.ts';
 import type { BundleId } from '../../../../src/domain/model/digest.ts';
@@ -167,7 +167,7 @@ afterAll(() => rmSync(base, { recursive: true, force: true }));
 
 /** What the daemon writes into `status.json`. */
 async function statusFile(report: StatusReport): Promise<string> {
-  const files = createPublishedFiles({
+  const files = new PublishedFiles({
     stateDirectory: join(base, 'state'),
     runDirectory: join(base, 'run'),
     bootId: 'boot-1',
