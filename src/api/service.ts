@@ -219,7 +219,7 @@ function contractMethod(key: MethodName): [string, Method] {
   const method: Method = async (call, { backend, authority, signal }) => {
     const values = parameters.map(([name, type], at) => [name, type.decode(call.body[at])] as const);
     const uid = access === 'anybody' ? undefined : await authorize(access, call, authority, signal);
-    // Of each type that the contract names.
+    // Each value has the type that the contract names.
     const answered: unknown = await backend.methods[key](Object.fromEntries(values) as never, { signal, uid });
     return returned === undefined ? nothing : { signature: returned.signature, body: [returned.encode(answered)] };
   };

@@ -39,8 +39,8 @@ const RETRY_MS = 5_000;
 
 /**
  * What other programs of the node read, each file replaced as a whole, and only when its content
- * changed: `images.env` and `status.json`, both in the run directory, and in the state directory for
- * after a boot.
+ * changed: `images.env` and `status.json`, both in the run directory, and in the state directory
+ * for after a boot.
  *
  * `images.env` is left as it is while the runtime does not answer: whether its lines belong to a
  * release whose records are lost is not known then. Lines of unclaimed pins stay in it.

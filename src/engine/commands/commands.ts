@@ -35,14 +35,16 @@ interface BundleArgs {
 }
 
 /**
- * Commands only record: the next round acts. Those that return a text say what follows. A refusal is
- * an AppError `engine/…` (`reject`).
+ * Commands only record: the next round acts. Those that return a text say what follows. A refusal
+ * is an AppError `engine/…` (`reject`).
  */
 export class Commands {
   /** @param context with the author of the events */
   constructor(private readonly context: CommandContext) {}
 
-  /** @throws AppError `engine/no-bundle`, `engine/not-ready`, `engine/activation-held` (`reject`) */
+  /**
+   * @throws AppError `engine/no-bundle`, `engine/not-ready`, `engine/activation-held` (`reject`)
+   */
   activate({ bundle }: BundleArgs): void {
     this.run(() => this.requestActivation(bundle, false));
   }
@@ -52,7 +54,9 @@ export class Commands {
     this.run(() => this.requestActivation(bundle, true));
   }
 
-  /** @returns the release that is activated again @throws AppError `engine/no-fallback` (`reject`) */
+  /**
+   * @returns the release that is activated again @throws AppError `engine/no-fallback` (`reject`)
+   */
   rollback({ stream }: { readonly stream: string }): string {
     return this.run(() => this.rollBack(stream));
   }
@@ -132,7 +136,9 @@ export class Commands {
     return this.run(() => pauseRollOut(this.context, args));
   }
 
-  /** @param args `id`: one, or `all` @throws AppError `engine/no-fleet`, `engine/no-pause` (`reject`) */
+  /**
+   * @param args `id` may be `all` @throws AppError `engine/no-fleet`, `engine/no-pause` (`reject`)
+   */
   resumeRollOut(args: { readonly id: string }): string {
     return this.run(() => resumeRollOut(this.context, args.id));
   }

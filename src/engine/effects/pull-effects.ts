@@ -136,7 +136,9 @@ export class PullTasks {
   }
 }
 
-/** Reports the first of several equal failures. The status of the bundle shows that they continue. */
+/**
+ * Reports the first of several equal failures. The status of the bundle shows that they continue.
+ */
 function isWorthReporting(
   { reason, retry }: PullFault,
   { attempts }: Pick<TaskFailure, 'attempts'>,

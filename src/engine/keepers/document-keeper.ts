@@ -140,7 +140,7 @@ interface DocumentSources {
  * @returns whether a pull can be answered now: manifest and config are kept
  * @throws AppError `store/…` when a document can't be written; whatever aborted `signal`
  */
-export async function completeImage(root: Digest, deps: DocumentSources, signal: AbortSignal): Promise<boolean> {
+async function completeImage(root: Digest, deps: DocumentSources, signal: AbortSignal): Promise<boolean> {
   const bytes = await keptAgain(root, deps, signal);
   const document = bytes && documentIn(bytes, root);
   if (document === undefined) return false;

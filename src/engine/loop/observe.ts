@@ -111,7 +111,9 @@ async function observeParts(layers: LayerInventory, signal: AbortSignal): Promis
   }
 }
 
-/** Asks within a deadline. Throws only for an abort: any other error becomes the answer `without`. */
+/**
+ * Asks within a deadline. Throws only for an abort: any other error becomes the answer `without`.
+ */
 async function answerOf<T, Without>(
   { who, deadlineMs }: { readonly who: string; readonly deadlineMs: number },
   signal: AbortSignal,

@@ -24,9 +24,7 @@ import type { StatusPublisher } from './status-publisher.ts';
 
 /** The longest time between rounds. */
 const ROUND_MS = 30_000;
-/**
- * While the runtime does not answer or the state can't be written: nothing signals the end of that.
- */
+/** Nothing signals that the runtime answers again, or that the state can be written again. */
 const AWAY_MS = 5_000;
 /** Pause after a round that threw. */
 const BROKEN_PAUSE_MS = 5_000;
@@ -43,7 +41,7 @@ export class Rounds {
   /** When the newest pull of a pinned image by others ends, after which its pin may be lost. */
   private pullsSettledAt = Number.NEGATIVE_INFINITY;
   private stopping = NEVER_ABORTED;
-  /** Called after the next round that begins. */
+  /** They are called after the next round that begins. */
   private waiting: readonly (() => void)[] = [];
   private readonly namesOf = new WeakMap<Snapshot, ReadonlySet<string>>();
 
@@ -61,8 +59,8 @@ export class Rounds {
   }
 
   /**
-   * Makes rounds until `signal` aborts, then cancels all tasks. INVARIANT: one round at a time. Only
-   * rounds and their tasks change the runtime, the media and the files.
+   * Makes rounds until `signal` aborts, then cancels all tasks. INVARIANT: one round at a time.
+   * Only rounds and their tasks change the runtime, the media and the files.
    */
   async run(signal: AbortSignal): Promise<void> {
     const { ports, inOrder, tasks } = this.parts;
@@ -97,7 +95,7 @@ export class Rounds {
     );
   }
 
-  /** After a successful pull, the next pulls may start without a round. */
+  /** The next pulls may start without a round after a successful one. */
   taskEnded(task: RunningTask, end: TaskEnd): void {
     const { ports, contentChecker, storageKeeper } = this.parts;
     if (task.kind !== 'pull' || end !== 'pulled') {
@@ -203,7 +201,9 @@ export class Rounds {
     });
   }
 
-  /** What is recorded can't be read: pins, mirrors and files stay as they are until a person acts. */
+  /**
+   * What is recorded can't be read: pins, mirrors and files stay as they are until a person acts.
+   */
   private onlyReport(snapshot: Snapshot, obstacle: Fault): Pause {
     this.observer.hindered(snapshot, obstacle);
     this.status.publish();
