@@ -1,6 +1,4 @@
-import { type ClientRequest, Agent as HttpAgent, request as httpRequest, type IncomingMessage } from 'node:http';
-import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
-import { pipeline } from 'node:stream/promises';
+import type { IncomingMessage } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import * as v from 'valibot';
 import { limits } from '../bundle/limits.ts';
@@ -9,7 +7,7 @@ import { AppError, reasonOf, systemCodeOf } from '../platform/app-error.ts';
 import { withDeadline } from '../platform/async/abort.ts';
 import { pauseAfter } from '../platform/backoff.ts';
 import { defined } from '../platform/defined.ts';
-import { responseTo } from '../platform/http.ts';
+import { HttpClient, wholeBody } from '../platform/http-client.ts';
 import { certificatesOf, loginFor, parseSecret } from './logins.ts';
 import { proxies } from './proxies.ts';
 
@@ -83,7 +81,8 @@ export class RegistryClient {
   readonly base: string;
   private authorization: string | undefined;
   private isPlain = false;
-  private agents: { readonly plain: HttpAgent; readonly tls: HttpsAgent } | undefined;
+  /** Made late: a proxy that can't be used fails a request, and not the start of a service. */
+  private http: HttpClient | undefined;
 
   /** @param actions what a token is to allow */
   constructor(
@@ -120,7 +119,7 @@ export class RegistryClient {
   document(ask: Ask, signal: AbortSignal): Promise<Answer> {
     const take = async (inner: AbortSignal): Promise<Answer> => {
       const response = await this.open(ask, inner);
-      return { status: response.statusCode ?? 0, headers: response.headers, body: await wholeBody(response) };
+      return { status: response.statusCode ?? 0, headers: response.headers, body: await wholeAnswer(response) };
     };
     return this.again(signal, () =>
       withDeadline(`registry ${this.of.registry}`, ANSWER_MS, signal, take).catch((error: unknown) => {
@@ -140,7 +139,7 @@ export class RegistryClient {
     const challenge = response.headers['www-authenticate'] ?? '';
     // Whoever answers without TLS must not say where credentials are sent.
     if (response.statusCode === 401 && challenge !== '' && !this.isPlain) {
-      await wholeBody(response);
+      await wholeAnswer(response);
       this.authorization = await this.authorize(challenge, signal);
       const isSpent = ask.body !== undefined && !Buffer.isBuffer(ask.body);
       if (isSpent) throw new Answered('it asks for a login in the middle', true);
@@ -160,7 +159,7 @@ export class RegistryClient {
     for (let leads = 0; LEADS.has(response.statusCode ?? 0); leads += 1) {
       if (leads === MOST_LEADS) throw new Answered(`it leads on more than ${MOST_LEADS} times`);
       const { location = '' } = response.headers;
-      await wholeBody(response);
+      await wholeAnswer(response);
       if (!URL.canParse(location, here)) throw new Answered('it leads on to a malformed address');
       const next = new URL(location, here);
       if (next.username !== '') throw new Answered(`it leads on to ${next.host} with a login`);
@@ -195,7 +194,7 @@ export class RegistryClient {
     }
     const path = `${realm.pathname}${realm.search}`;
     const answer = await this.exchange(realm.host, { path }, { isPlain: false, authorization: basic }, signal);
-    const body = await wholeBody(answer);
+    const body = await wholeAnswer(answer);
     if (answer.statusCode !== 200) {
       const isBusy = answer.statusCode === 429 || (answer.statusCode ?? 0) >= 500;
       throw new Answered(`${realm.host} gives no token (${answer.statusCode})`, isBusy);
@@ -226,52 +225,32 @@ export class RegistryClient {
     }
   }
 
-  /** Made late: a proxy that can't be used fails a request, and not the start of a service. */
-  private agentsOf() {
-    const common = { keepAlive: true, proxyEnv: proxies() };
-    this.agents ??= { plain: new HttpAgent(common), tls: new HttpsAgent(common) };
-    return this.agents;
-  }
-
   private async exchange(
     host: string,
     { method = 'GET', path, headers, body }: Ask,
     { isPlain, authorization }: { readonly isPlain: boolean; readonly authorization: string | undefined },
     signal: AbortSignal,
   ): Promise<IncomingMessage> {
-    const timeout = method === 'PUT' ? STORE_MS : IDLE_MS;
+    this.http ??= new HttpClient({}, { keepAlive: true, proxyEnv: proxies() });
     const ca = await certificatesOf(host === this.host ? this.of.registry : host, this.access.ca);
-    const common = { method, headers: { ...headers, ...defined({ authorization }) }, signal, timeout };
     const tls = { rejectUnauthorized: this.access.tlsVerify !== false, ...defined({ ca }) };
-    const agents = this.agentsOf();
-    let sending: Promise<unknown> | undefined;
-    try {
-      const request = isPlain
-        ? httpRequest(`http://${host}${path}`, { ...common, agent: agents.plain })
-        : httpsRequest(`https://${host}${path}`, { ...common, ...tls, agent: agents.tls });
-      const answered = responseTo(request, signal);
-      endIdle(request, timeout);
-      if (body === undefined || Buffer.isBuffer(body)) request.end(body);
-      else sending = pipeline(body, request).catch((error: unknown) => error);
-      return await answered;
-    } catch (error) {
+    const request = {
+      url: `${isPlain ? 'http' : 'https'}://${host}${path}`,
+      method,
+      headers: { ...headers, ...defined({ authorization }) },
+      body,
+      idleMs: method === 'PUT' ? STORE_MS : IDLE_MS,
+      ...(!isPlain && tls),
+    };
+    return this.http.open(request, signal).catch((error: unknown) => {
       signal.throwIfAborted();
-      const unread = await sending;
-      throw unread instanceof AppError ? unread : asBroken(error);
-    }
+      throw asBroken(error);
+    });
   }
 }
 
 /** For a registry that answers without TLS. */
 export const WITHOUT_TLS = 'if it is meant to be so, give --tls-verify=false';
-
-function endIdle(request: ClientRequest, timeoutMs: number): void {
-  let answer: IncomingMessage | undefined;
-  request.once('response', (response) => {
-    answer = response;
-  });
-  request.once('timeout', () => (answer ?? request).destroy(new Error(`nothing came for ${timeoutMs / 1_000} s`)));
-}
 
 const tokenAnswer = v.looseObject({ token: v.exactOptional(v.string()), access_token: v.exactOptional(v.string()) });
 
@@ -285,18 +264,10 @@ export async function* bodyOf(response: IncomingMessage): AsyncGenerator<Buffer,
   if (!response.complete) throw new Broken('its answer broke off');
 }
 
-async function wholeBody(response: IncomingMessage): Promise<Buffer> {
-  const chunks: Buffer[] = [];
-  let sizeBytes = 0;
-  for await (const chunk of bodyOf(response)) {
-    sizeBytes += chunk.length;
-    if (sizeBytes > limits.manifestBytes) {
-      response.destroy();
-      throw new Answered(`its answer has more than ${limits.manifestBytes} bytes`);
-    }
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks);
+function wholeAnswer(response: IncomingMessage): Promise<Buffer> {
+  return wholeBody(bodyOf(response), limits.manifestBytes).catch((error: unknown) => {
+    throw systemCodeOf(error) === 'http/too-large' ? new Answered(reasonOf(error)) : error;
+  });
 }
 
 /** What another try may change. Faults of certificates are none of it. */

@@ -1,6 +1,4 @@
 import { createHmac } from 'node:crypto';
-import { request as requestPlain } from 'node:http';
-import { request as requestTls } from 'node:https';
 import * as v from 'valibot';
 import type { RebootLock } from '../domain/fleet/node-status.ts';
 import type { Settings } from '../domain/settings/settings.ts';
@@ -9,7 +7,7 @@ import { withDeadline } from '../platform/async/abort.ts';
 import { pauseAfter } from '../platform/backoff.ts';
 import type { Clock } from '../platform/clock.ts';
 import { defined } from '../platform/defined.ts';
-import { responseTo } from '../platform/http.ts';
+import { HttpClient, wholeBody } from '../platform/http-client.ts';
 import type { Log } from '../platform/log.ts';
 import { clip, oneLine } from '../platform/plain-text.ts';
 import { Observable } from '../platform/subscription.ts';
@@ -207,44 +205,23 @@ interface LockRequest {
 }
 
 /** @returns why the server refused it (4xx). @throws Error for any other failure, or an abort */
-function post(
-  settings: LockSettings,
-  { id, operation }: LockRequest,
-  signal: AbortSignal,
-): Promise<string | undefined> {
+function post(settings: LockSettings, { id, operation }: LockRequest, signal: AbortSignal) {
   return withDeadline('The FleetLock server', ANSWER_MS, signal, async (inner) => {
-    const url = new URL(`${settings.fleet_lock}/v1/${operation}`);
+    const url = `${settings.fleet_lock}/v1/${operation}`;
+    const headers = { 'fleet-lock-protocol': 'true', 'content-type': 'application/json' };
     const body = JSON.stringify({ client_params: { id, group: settings.fleet_lock_group } });
-    const headers = {
-      'fleet-lock-protocol': 'true',
-      'content-type': 'application/json',
-      'content-length': Buffer.byteLength(body),
-      connection: 'close',
-    };
-    const request = (url.protocol === 'https:' ? requestTls : requestPlain)(url, { method: 'POST', headers });
-    request.end(body);
-    const response = await responseTo(request, inner);
+    const response = await new HttpClient().open({ url, method: 'POST', headers, body }, inner);
     const { statusCode = 0 } = response;
     try {
       if (statusCode === 200) return undefined;
-      const why = explained(statusCode, await beginningOf(response));
+      const text = await wholeBody(response, MOST_BYTES).catch(() => '');
+      const why = explained(statusCode, text.toString());
       if (statusCode >= 400 && statusCode < 500) return why;
       throw new Error(why);
     } finally {
-      request.destroy();
+      response.destroy();
     }
   });
-}
-
-async function beginningOf(body: AsyncIterable<Buffer>): Promise<string> {
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  for await (const chunk of body) {
-    chunks.push(chunk);
-    bytes += chunk.length;
-    if (bytes > MOST_BYTES) break;
-  }
-  return Buffer.concat(chunks).subarray(0, MOST_BYTES).toString('utf8');
 }
 
 /** FleetLock, "Errors". */

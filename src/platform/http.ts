@@ -1,4 +1,4 @@
-import type { ClientRequest, IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import { AppError } from './app-error.ts';
 import { untilAborted } from './async/abort.ts';
 
@@ -128,31 +128,6 @@ export function respondJson(
     ...headers,
   });
   response.end(body);
-}
-
-/** Also after an abort: Node.js reports no error of a request after a switch of protocols. */
-export function responseTo(request: ClientRequest, signal: AbortSignal): Promise<IncomingMessage> {
-  return new Promise((resolve, reject) => {
-    const onAbort = () => fail(signal.reason);
-    const settle = () => signal.removeEventListener('abort', onAbort);
-    const fail = (error: unknown) => {
-      settle();
-      reject(error);
-      request.destroy();
-    };
-    request.on('error', fail);
-    request.once('response', (response) => {
-      settle();
-      resolve(response);
-    });
-    request.once('upgrade', (_response, socket) => {
-      socket.destroy();
-      fail(new Error('it switches to another protocol'));
-    });
-    request.once('close', () => fail(new Error('the connection was closed')));
-    signal.addEventListener('abort', onAbort, { once: true });
-    if (signal.aborted) onAbort();
-  });
 }
 
 /** The kernel has the chunk then, so its buffer is free. @throws {@link CLOSED}; an abort */

@@ -1,9 +1,8 @@
-import { Agent, get } from 'node:https';
 import { proxies } from '../../distribution/proxies.ts';
 import { type Digest, hexOf } from '../../domain/model/digest.ts';
 import { reasonOf } from '../../platform/app-error.ts';
 import { withDeadline } from '../../platform/async/abort.ts';
-import { responseTo } from '../../platform/http.ts';
+import { HttpClient, wholeBody } from '../../platform/http-client.ts';
 import { MAX_MESSAGE_BYTES, type ReleaseSignature, type SignatureChoice } from './release-signatures.ts';
 
 /** As the cluster version operator. */
@@ -17,7 +16,7 @@ export async function fetchPublished(
   signal: AbortSignal,
 ): Promise<Pick<SignatureChoice, 'found' | 'lack'>> {
   // Its proxy is that of the usual variables.
-  const agent = new Agent({ proxyEnv: proxies() });
+  const client = new HttpClient({}, { proxyEnv: proxies() });
   const whys: string[] = [];
   try {
     for (const store of stores) {
@@ -25,7 +24,7 @@ export async function fetchPublished(
       try {
         for (let at = 1; at <= MAX_PUBLISHED; at += 1) {
           const place = `${store}/sha256=${hexOf(digest)}/signature-${at}`;
-          const message = await withDeadline(place, ANSWER_MS, signal, (inner) => fetched(place, agent, inner));
+          const message = await withDeadline(place, ANSWER_MS, signal, (inner) => fetched(place, client, inner));
           if (message === undefined) break;
           found.push({ place, hex: hexOf(digest), message });
         }
@@ -37,22 +36,16 @@ export async function fetchPublished(
       if (found.length > 0) return { found };
     }
   } finally {
-    agent.destroy();
+    client.close();
   }
   return { found: [], lack: whys.join('; ') };
 }
 
-/** Undefined for 404. Addresses of others are not followed. */
-async function fetched(url: string, agent: Agent, signal: AbortSignal): Promise<Buffer | undefined> {
-  const response = await responseTo(get(url, { agent, signal }), signal);
-  const chunks: Buffer[] = [];
-  let sizeBytes = 0;
-  for await (const chunk of response as AsyncIterable<Buffer>) {
-    sizeBytes += chunk.length;
-    if (sizeBytes > MAX_MESSAGE_BYTES) throw new Error(`its answer has more than ${MAX_MESSAGE_BYTES} bytes`);
-    chunks.push(chunk);
-  }
+/** Undefined for 404. Redirects are not followed. */
+async function fetched(url: string, client: HttpClient, signal: AbortSignal): Promise<Buffer | undefined> {
+  const response = await client.open({ url }, signal);
+  const body = await wholeBody(response, MAX_MESSAGE_BYTES);
   if (response.statusCode === 404) return undefined;
   if (response.statusCode !== 200) throw new Error(`it answers ${response.statusCode}`);
-  return Buffer.concat(chunks);
+  return body;
 }

@@ -1,5 +1,4 @@
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
-import { request as httpsRequest, type RequestOptions } from 'node:https';
 import { pipeline, type Readable } from 'node:stream';
 import { createGunzip } from 'node:zlib';
 import * as v from 'valibot';
@@ -7,7 +6,7 @@ import { AppError, type Disposition, reasonOf, systemCodeOf } from '../../platfo
 import { linkSignals, withDeadline } from '../../platform/async/abort.ts';
 import { pauseAfter } from '../../platform/backoff.ts';
 import { defined } from '../../platform/defined.ts';
-import { responseTo } from '../../platform/http.ts';
+import { HttpClient, type HttpRequest, wholeBody } from '../../platform/http-client.ts';
 import { clip, oneLine } from '../../platform/plain-text.ts';
 import { ListItems } from './list-items.ts';
 
@@ -35,7 +34,7 @@ export class KubernetesApi {
     const credentials = await this.credentials(signal);
     const what = `${credentials.server}${request.path}`;
     const answered = withDeadline(what, ANSWER_MS, signal, async (limited) => {
-      const response = await responseOf(credentials, request, limited);
+      const response = await client.open(requestOf(credentials, request), limited);
       return parsedAnswer(request, response, await textOf(response));
     });
     return answered.catch((error: unknown) => rethrow(error, credentials, signal));
@@ -49,7 +48,7 @@ export class KubernetesApi {
   async list(request: ApiRequest, onItem: (item: unknown) => void, signal: AbortSignal): Promise<unknown> {
     const credentials = await this.credentials(signal);
     const listed = withDeadline(`${credentials.server}${request.path}`, LIST_MS, signal, async (limited) => {
-      const response = await responseOf(credentials, { ...request, isZipped: true }, limited);
+      const response = await client.open(requestOf(credentials, { ...request, isZipped: true }), limited);
       const body = unzipped(response);
       if (response.statusCode !== 200 || !isJson(response)) return parsedAnswer(request, response, await textOf(body));
       const items = new ListItems(LIST_LIMITS, (text) => onItem(parseJson(request, text)));
@@ -70,9 +69,7 @@ export class KubernetesApi {
     const timer = setTimeout(() => end.abort(), forMs);
     const { signal: either, release } = linkSignals([signal, end.signal]);
     try {
-      const response = await withDeadline(credentials.server, ANSWER_MS, either, (limited) =>
-        responseOf(credentials, request, limited, either),
-      );
+      const response = await client.open({ ...requestOf(credentials, request), answerMs: ANSWER_MS }, either);
       if (response.statusCode !== 200 || !isJson(response)) parsedAnswer(request, response, await textOf(response));
       for await (const line of linesOf(response)) yield parseJson(request, line);
     } catch (error) {
@@ -86,40 +83,24 @@ export class KubernetesApi {
   }
 }
 
-/**
- * @param signal aborts until the answer begins
- * @param whole aborts the body too
- */
-async function responseOf(
-  credentials: Credentials,
-  request: ApiRequest,
-  signal: AbortSignal,
-  whole: AbortSignal = signal,
-): Promise<IncomingMessage> {
+/** Each request has a connection of its own. */
+const client = new HttpClient();
+
+function requestOf(credentials: Credentials, request: ApiRequest): HttpRequest {
+  const { ca, certificate, key, token, serverName, isUnverified } = credentials;
+  const { method, accept = 'application/json', contentType = 'application/json', isZipped = false } = request;
   const url = new URL(`${credentials.server}${request.path}`);
   for (const [name, value] of Object.entries(request.query ?? {})) url.searchParams.set(name, value);
   const body = request.body === undefined ? undefined : JSON.stringify(request.body);
-  const outgoing = httpsRequest(url, { ...optionsOf(credentials, request, body), signal: whole });
-  outgoing.on('socket', (socket) => socket.setKeepAlive(true, ANSWER_MS));
-  const response = responseTo(outgoing, signal);
-  outgoing.end(body);
-  return response;
-}
-
-function optionsOf(credentials: Credentials, request: ApiRequest, body: string | undefined): RequestOptions {
-  const { ca, certificate, key, token, serverName, isUnverified } = credentials;
-  const { method, accept = 'application/json', contentType = 'application/json', isZipped = false } = request;
-  const size = body === undefined ? undefined : String(Buffer.byteLength(body));
   const headers = {
     accept,
     'accept-encoding': isZipped ? 'gzip' : undefined,
     'user-agent': 'stickpin-fleet',
-    'content-type': size && contentType,
-    'content-length': size,
+    'content-type': body && contentType,
     authorization: token === undefined ? undefined : `Bearer ${token}`,
   };
   const tls = { ca, cert: certificate, key, servername: serverName };
-  return { method, agent: false, rejectUnauthorized: !isUnverified, ...defined(tls), headers: defined(headers) };
+  return { url, method, body, rejectUnauthorized: !isUnverified, ...defined(tls), headers: defined(headers) };
 }
 
 function unzipped(response: IncomingMessage): Readable {
@@ -128,16 +109,7 @@ function unzipped(response: IncomingMessage): Readable {
 }
 
 async function textOf(body: Readable): Promise<string> {
-  const chunks: Buffer[] = [];
-  let sizeBytes = 0;
-  for await (const chunk of body as AsyncIterable<Buffer>) {
-    sizeBytes += chunk.length;
-    if (sizeBytes > ANSWER_BYTES) {
-      throw kubernetesError('kubernetes/answer', `an answer has more than ${ANSWER_BYTES} bytes`);
-    }
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks).toString('utf8');
+  return (await wholeBody(body, ANSWER_BYTES)).toString('utf8');
 }
 
 async function* linesOf(response: IncomingMessage): AsyncGenerator<string, void, undefined> {
@@ -184,7 +156,8 @@ function parseJson(request: ApiRequest, text: string): unknown {
 function rethrow(error: unknown, { server }: Credentials, signal: AbortSignal): never {
   signal.throwIfAborted();
   if (isKubernetesError(error)) throw error;
-  if (error instanceof RangeError) throw kubernetesError('kubernetes/answer', error.message);
+  const isTooLarge = error instanceof RangeError || systemCodeOf(error) === 'http/too-large';
+  if (isTooLarge) throw kubernetesError('kubernetes/answer', reasonOf(error));
   // Node.js reports a broken answer only as "aborted".
   const why = systemCodeOf(error) === 'ECONNRESET' ? 'the connection was cut' : oneLine(reasonOf(error));
   const message = `${server} is not reached: ${why}`;

@@ -1,9 +1,8 @@
-import { Agent, request as httpRequest, type IncomingMessage, type OutgoingHttpHeaders } from 'node:http';
+import type { OutgoingHttpHeaders } from 'node:http';
 import { connect as connectSocket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
-import { withEither } from '../../platform/async/abort.ts';
-import { responseTo } from '../../platform/http.ts';
+import { HttpClient } from '../../platform/http-client.ts';
 import { offersError, wireLimits } from './documents.ts';
 
 export interface WireRequest {
@@ -33,9 +32,6 @@ interface WireConnectionOptions {
   readonly progressMs?: number;
 }
 
-/** Tries of a request on a connection that the server was just closing. */
-const TRIES = 3;
-
 /** Keeps connections open for a few seconds. Opens nothing before the first request. */
 export class WireConnection {
   readonly who: string;
@@ -44,7 +40,7 @@ export class WireConnection {
   /** Time for `wireLimits.progressBytes` of a body, in milliseconds. */
   readonly progressMs: number;
   private readonly answerMs: number;
-  private readonly agent: Agent;
+  private readonly http: HttpClient;
 
   constructor(options: WireConnectionOptions) {
     const { who, connect, maxConnections = 64 } = options;
@@ -52,17 +48,10 @@ export class WireConnection {
     this.stallMs = options.stallMs ?? wireLimits.stallMs;
     this.progressMs = options.progressMs ?? wireLimits.progressMs;
     this.answerMs = options.answerMs ?? wireLimits.answerMs;
-    this.agent = new Agent({ keepAlive: true, maxSockets: maxConnections, timeout: wireLimits.idleMs });
-    Object.assign(this.agent, {
-      createConnection: (_options: unknown, done: (error: Error | null, stream?: Duplex) => void) => {
-        Promise.resolve()
-          .then(connect)
-          .then(
-            (stream) => done(null, stream),
-            (error: Error) => done(error),
-          );
-      },
-    });
+    this.http = new HttpClient(
+      { maxHeaderSize: wireLimits.headerBytes },
+      { keepAlive: true, maxSockets: maxConnections, timeout: wireLimits.idleMs, connect },
+    );
   }
 
   /**
@@ -72,47 +61,17 @@ export class WireConnection {
    * @throws AppError `offers/unreachable` (`retry`), `offers/answer` (`reject`) for what is no
    *   HTTP; whatever aborted `signal`
    */
-  async open(wanted: WireRequest, signal: AbortSignal): Promise<IncomingMessage> {
-    for (let attempt = 1; ; attempt += 1) {
+  async open({ path, method = 'GET', headers = {}, waitMs = 0 }: WireRequest, signal: AbortSignal) {
+    const request = { url: 'http://stickpin', path, method, headers, answerMs: this.answerMs + waitMs };
+    return this.http.open(request, signal).catch((error: unknown): never => {
       signal.throwIfAborted();
-      const { answer, isReused } = this.send(wanted, signal);
-      try {
-        return await answer;
-      } catch (error) {
-        signal.throwIfAborted();
-        const wasClosing = isReused() && ['ECONNRESET', 'EPIPE'].includes(systemCodeOf(error) ?? '');
-        if (!wasClosing || attempt === TRIES) throw connectionError(this.who, error);
-      }
-    }
+      throw connectionError(this.who, error);
+    });
   }
 
   /** Running requests fail. */
   close(): void {
-    this.agent.destroy();
-  }
-
-  private send({ path, method = 'GET', headers = {}, waitMs = 0 }: WireRequest, signal: AbortSignal) {
-    const request = httpRequest({
-      agent: this.agent,
-      host: 'stickpin',
-      method,
-      path,
-      headers,
-      signal,
-      maxHeaderSize: wireLimits.headerBytes,
-    });
-    const limitMs = this.answerMs + waitMs;
-    const over = new AbortController();
-    const timer = setTimeout(() => over.abort(new Error(`no answer within ${limitMs / 1_000} s`)), limitMs);
-    const answer = withEither([signal, over.signal], (either) => responseTo(request, either)).then((response) => {
-      // The reader of the body gets the error; without a reader it is ignored.
-      response.on('error', () => undefined);
-      return response;
-    });
-    const settled = () => clearTimeout(timer);
-    answer.then(settled, settled);
-    request.end();
-    return { answer, isReused: () => request.reusedSocket };
+    this.http.close();
   }
 }
 

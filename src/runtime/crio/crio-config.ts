@@ -1,8 +1,8 @@
-import { request } from 'node:http';
 import { join } from 'node:path';
 import type { Fault } from '../../domain/model/reason.ts';
 import { defaultSettings, type Settings } from '../../domain/settings/settings.ts';
-import { AppError } from '../../platform/app-error.ts';
+import { AppError, systemCodeOf } from '../../platform/app-error.ts';
+import { HttpClient, wholeBody } from '../../platform/http-client.ts';
 import {
   type ConfigFault,
   type ConfigFile,
@@ -172,27 +172,14 @@ async function runningConfig(socketPath: string, signal: AbortSignal): Promise<T
   return isTable(crio) ? crio : {};
 }
 
-function readConfig(socketPath: string, signal: AbortSignal): Promise<string> {
-  return new Promise((resolve, reject) => {
-    const sent = request({ socketPath, path: '/config', signal, agent: false }, (response) => {
-      const chunks: Buffer[] = [];
-      let sizeBytes = 0;
-      response.on('data', (chunk: Buffer) => {
-        sizeBytes += chunk.length;
-        if (sizeBytes > MAX_BYTES) response.destroy(tooLong());
-        else chunks.push(chunk);
-      });
-      response.on('end', () => resolve(Buffer.concat(chunks).toString('utf8')));
-      response.on('error', reject);
-    });
-    sent.on('error', reject);
-    sent.end();
+async function readConfig(socketPath: string, signal: AbortSignal): Promise<string> {
+  const response = await new HttpClient({ socketPath }).open({ url: 'http://localhost/config' }, signal);
+  const body = await wholeBody(response, MAX_BYTES).catch((cause: unknown) => {
+    if (systemCodeOf(cause) !== 'http/too-large') throw cause;
+    const message = `the configuration that CRI-O answers with has more than ${MAX_BYTES} bytes`;
+    throw new AppError({ code: 'runtime/unreachable', message, disposition: 'retry', cause });
   });
-}
-
-function tooLong(): AppError {
-  const message = `the configuration that CRI-O answers with has more than ${MAX_BYTES} bytes`;
-  return new AppError({ code: 'runtime/unreachable', message, disposition: 'retry' });
+  return body.toString('utf8');
 }
 
 export interface CrioPaths extends SignatureLookupPaths {

@@ -1,8 +1,8 @@
-import { request as httpRequest, type IncomingMessage } from 'node:http';
+import type { IncomingMessage } from 'node:http';
 import * as v from 'valibot';
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { linkSignals, withDeadline } from '../../platform/async/abort.ts';
-import { responseTo } from '../../platform/http.ts';
+import { HttpClient, wholeBody } from '../../platform/http-client.ts';
 import { GRPC_NOT_FOUND, toRuntimeError } from '../cri/runtime-error.ts';
 import {
   API_VERSION,
@@ -71,6 +71,7 @@ const GRPC_UNAVAILABLE = 14;
 /** Docker's API, and Podman's, over their socket. Methods throw AppError with a `PullErrorCode`. */
 export class EngineClient {
   private readonly end = new AbortController();
+  private readonly http: HttpClient;
   private engine: Engine | undefined;
 
   /**
@@ -81,7 +82,9 @@ export class EngineClient {
     readonly socketPath: string,
     private readonly timeoutMs = TIMEOUT_MS,
     private readonly onLeftOut: (names: readonly string[]) => void = () => undefined,
-  ) {}
+  ) {
+    this.http = new HttpClient({ socketPath });
+  }
 
   /** `docker 26.1.5`. It also finds out which version of the API is used from now on. */
   async version(signal: AbortSignal): Promise<string> {
@@ -272,7 +275,7 @@ export class EngineClient {
     read: (body: string) => unknown = JSON.parse,
   ): Promise<v.InferOutput<Schema>> {
     return this.called(call, signal, async (response) => {
-      const body = await bodyOf(response);
+      const body = (await wholeBody(response, MAX_BYTES)).toString();
       const { statusCode = 0 } = response;
       if (statusCode === 404 && v.is(schema, undefined)) return undefined;
       if (statusCode >= 300) throw refusal(statusCode, body);
@@ -316,33 +319,24 @@ export class EngineClient {
   }
 
   private async send({ method, path, query = {}, body }: EngineCall, signal: AbortSignal): Promise<IncomingMessage> {
-    const { socketPath } = this;
     const search = new URLSearchParams(query).toString();
-    const payload = body === undefined ? undefined : JSON.stringify(body);
-    const headers = payload === undefined ? {} : { 'content-type': 'application/json' };
-    const target = search === '' ? path : `${path}?${search}`;
+    const url = `http://localhost${path}${search === '' ? '' : `?${search}`}`;
+    const payload = body && { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } };
     const { signal: either, release } = linkSignals([signal, this.closed]);
-    const request = httpRequest({ socketPath, method, path: target, headers, agent: false, signal: either });
-    request.once('close', release);
-    request.end(payload);
-    return responseTo(request, either);
+    try {
+      const response = await this.http.open({ url, method, ...payload }, either);
+      response.once('close', release);
+      return response;
+    } catch (error) {
+      release();
+      throw error;
+    }
   }
-}
-
-async function bodyOf(response: IncomingMessage): Promise<string> {
-  const chunks: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of response as AsyncIterable<Buffer>) {
-    size += chunk.length;
-    if (size > MAX_BYTES) throw new EngineRefusal(GRPC_UNKNOWN, `its answer is longer than ${MAX_BYTES} bytes`);
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks).toString();
 }
 
 async function accepted(response: IncomingMessage): Promise<IncomingMessage> {
   const { statusCode = 0 } = response;
-  if (statusCode >= 300) throw refusal(statusCode, await bodyOf(response));
+  if (statusCode >= 300) throw refusal(statusCode, (await wholeBody(response, MAX_BYTES)).toString());
   return response;
 }
 
@@ -381,8 +375,9 @@ function messageIn(body: string): string | undefined {
 
 /** The engine does not listen, ends, or hangs. */
 function asRefusal(error: unknown): unknown {
-  const isLate = error instanceof AppError && error.code === 'platform/deadline';
-  if (!isLate && (error instanceof AppError || systemCodeOf(error) === undefined)) return error;
+  const { code } = error instanceof AppError ? error : {};
+  if (code === 'http/too-large') return new EngineRefusal(GRPC_UNKNOWN, reasonOf(error));
+  if (code !== 'platform/deadline' && (error instanceof AppError || systemCodeOf(error) === undefined)) return error;
   return new EngineRefusal(GRPC_UNAVAILABLE, reasonOf(error));
 }
 

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { mkdir, open, rename, rm, stat } from 'node:fs/promises';
-import { Agent, get, type IncomingMessage } from 'node:http';
+import type { IncomingMessage } from 'node:http';
 import { join } from 'node:path';
 import { type Descriptor, manifestMediaTypes } from '../../bundle/format/oci-schema.ts';
 import { limits } from '../../bundle/limits.ts';
@@ -11,7 +11,7 @@ import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { untilAborted } from '../../platform/async/abort.ts';
 import { pauseAfter } from '../../platform/backoff.ts';
 import type { Clock } from '../../platform/clock.ts';
-import { responseTo } from '../../platform/http.ts';
+import { HttpClient } from '../../platform/http-client.ts';
 import { pullError, writeError } from '../cri/runtime-error.ts';
 
 /** Attempts in a row without a new byte. */
@@ -20,7 +20,7 @@ const PAUSES = { firstMs: 100, longestMs: 1_600 };
 
 /** Pulls from our registry (OCI distribution-spec 1.1) into an OCI image layout. */
 export class BlobFetch {
-  private readonly agent = new Agent({ keepAlive: true });
+  private readonly http = new HttpClient({}, { keepAlive: true });
   private readonly running = new Map<Digest, Promise<void>>();
 
   /** @param baseUrl `http://127.0.0.1:5000/v2/<token>` */
@@ -36,7 +36,7 @@ export class BlobFetch {
   }
 
   close(): void {
-    this.agent.destroy();
+    this.http.close();
   }
 
   /** Its digest is not checked yet. @throws AppError with a `PullErrorCode` */
@@ -144,8 +144,7 @@ export class BlobFetch {
     signal: AbortSignal,
   ): Promise<IncomingMessage> {
     const sent = { ...headers, 'user-agent': 'stickpin/embedded' };
-    const request = get(address, { agent: this.agent, headers: sent, signal });
-    const response = await responseTo(request, signal).catch((error: unknown) => {
+    const response = await this.http.open({ url: address, headers: sent }, signal).catch((error: unknown) => {
       throw transferError(address, error, signal);
     });
     if (response.statusCode === status) return response;

@@ -1,10 +1,9 @@
 import { once } from 'node:events';
-import { request } from 'node:http';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
-import { responseTo } from '../../../../src/platform/http.ts';
+import { HttpClient, type HttpRequest, wholeBody } from '../../../../src/platform/http-client.ts';
 
-describe('responseTo', () => {
+describe('HttpClient', () => {
   const sockets = new Set<Socket>();
   let server: Server;
   afterEach(() => {
@@ -12,7 +11,7 @@ describe('responseTo', () => {
     server.close();
   });
 
-  async function ask(signal: AbortSignal, onRequest: (socket: Socket) => void) {
+  async function ask(signal: AbortSignal, onRequest: (socket: Socket) => void, more: Partial<HttpRequest> = {}) {
     server = createServer((socket) => {
       sockets.add(socket);
       socket.on('error', () => undefined);
@@ -20,9 +19,8 @@ describe('responseTo', () => {
     });
     server.listen(0, '127.0.0.1');
     await once(server, 'listening');
-    const asked = request({ host: '127.0.0.1', port: (server.address() as AddressInfo).port });
-    asked.end();
-    return responseTo(asked, signal);
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    return new HttpClient().open({ url, ...more }, signal);
   }
   const never = new AbortController().signal;
 
@@ -46,5 +44,16 @@ describe('responseTo', () => {
     const stop = new AbortController();
     const answer = ask(stop.signal, () => stop.abort(new Error('over')));
     await expect(answer).rejects.toThrow('over');
+  });
+
+  it('fails when the head of the answer is late, and when nothing comes', async () => {
+    await expect(ask(never, () => undefined, { answerMs: 10 })).rejects.toThrow('no answer within 0.01 s');
+    server.close();
+    await expect(ask(never, () => undefined, { idleMs: 10 })).rejects.toThrow('nothing came for 0.01 s');
+  });
+
+  it('reads no more of a body than it may have', async () => {
+    const answer = await ask(never, (socket) => socket.write('HTTP/1.1 200 OK\r\n\r\n12345'));
+    await expect(wholeBody(answer, 4)).rejects.toThrow('its answer has more than 4 bytes');
   });
 });
