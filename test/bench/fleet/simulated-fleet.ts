@@ -166,7 +166,6 @@ async function peersMiB(size: number): Promise<number> {
   }));
   cluster.set(nodes);
   const peers = fixedPeers({
-    identity: () => undefined,
     clock,
     cluster,
     request: async ({ name }) => ({ document: documentOf(name), etag: digestOf(name) }),

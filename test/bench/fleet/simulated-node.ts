@@ -108,7 +108,6 @@ export class SimulatedNode {
       log: silentLog,
     });
     this.peers = fixedPeers({
-      identity: () => undefined,
       clock,
       cluster: this.cluster,
       ownStatus: () => this.status,
