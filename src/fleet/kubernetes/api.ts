@@ -7,15 +7,15 @@ import { linkSignals, withDeadline } from '../../platform/async/abort.ts';
 import { pauseAfter } from '../../platform/backoff.ts';
 import { defined } from '../../platform/defined.ts';
 import { HttpClient, type HttpRequest, wholeBody } from '../../platform/http-client.ts';
+import { jsonEntries } from '../../platform/json-entries.ts';
 import { clip, oneLine } from '../../platform/plain-text.ts';
-import { ListItems } from './list-items.ts';
 
 const ANSWER_MS = 30_000;
 
 const ANSWER_BYTES = 4 * 1024 * 1024;
 
 /** A list of 5,000 Nodes as metadata has 15 to 50 MiB. */
-const LIST_LIMITS = { itemBytes: ANSWER_BYTES, listBytes: 256 * 1024 * 1024 };
+const LIST_BYTES = 256 * 1024 * 1024;
 
 const LIST_MS = 120_000;
 
@@ -47,13 +47,19 @@ export class KubernetesApi {
    */
   async list(request: ApiRequest, onItem: (item: unknown) => void, signal: AbortSignal): Promise<unknown> {
     const credentials = await this.credentials(signal);
+    let listBytes = 0;
     const listed = withDeadline(`${credentials.server}${request.path}`, LIST_MS, signal, async (limited) => {
       const response = await client.open(requestOf(credentials, { ...request, isZipped: true }), limited);
       const body = unzipped(response);
       if (response.statusCode !== 200 || !isJson(response)) return parsedAnswer(request, response, await textOf(body));
-      const items = new ListItems(LIST_LIMITS, (text) => onItem(parseJson(request, text)));
-      for await (const chunk of body as AsyncIterable<Buffer>) items.push(chunk);
-      return parseJson(request, items.rest());
+      const around: Buffer[] = [];
+      for await (const { bytes, isWhole } of jsonEntries(body, ANSWER_BYTES, around)) {
+        if (!isWhole) throw new RangeError(`an item of a list has more than ${ANSWER_BYTES} bytes`);
+        listBytes += bytes.length;
+        if (listBytes > LIST_BYTES) throw new RangeError(`a list has more than ${LIST_BYTES} bytes`);
+        onItem(parseJson(request, bytes.toString()));
+      }
+      return parseJson(request, Buffer.concat(around).toString());
     });
     return listed.catch((error: unknown) => rethrow(error, credentials, signal));
   }

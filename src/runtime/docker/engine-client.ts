@@ -3,6 +3,7 @@ import * as v from 'valibot';
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { linkSignals, withDeadline } from '../../platform/async/abort.ts';
 import { HttpClient, wholeBody } from '../../platform/http-client.ts';
+import { type JsonEntry, jsonEntries, listOnly } from '../../platform/json-entries.ts';
 import { GRPC_NOT_FOUND, toRuntimeError } from '../cri/runtime-error.ts';
 import {
   API_VERSION,
@@ -23,7 +24,6 @@ import {
   UNREAD,
   versionAnswer,
 } from './engine-answers.ts';
-import { type JsonEntry, jsonEntries, listOnly } from './json-entries.ts';
 
 const TIMEOUT_MS = 10_000;
 /** Of an answer about one thing. The same as for CRI. */

@@ -1,6 +1,5 @@
 import { expect, it } from 'vitest';
 import type { KubernetesApi } from '../../../../src/fleet/kubernetes/api.ts';
-import { ListItems } from '../../../../src/fleet/kubernetes/list-items.ts';
 import { listNodes, nodeMetadata, readWatchEvent } from '../../../../src/fleet/kubernetes/objects.ts';
 import { NEVER_ABORTED } from '../../../../src/platform/async/abort.ts';
 
@@ -46,31 +45,4 @@ it('keeps no more of a change', () => {
   const object = { metadata: metadataOf('worker-1') };
   const event = readWatchEvent({ type: 'MODIFIED', object });
   expect(event.type === 'MODIFIED' && nodeMetadata(event.object, [])).toEqual(keptOf('worker-1'));
-});
-
-const LIST = {
-  kind: 'PartialObjectMetadataList',
-  metadata: { resourceVersion: '9', 'a"]}\\': {} },
-  items: [{ a: '}]{["\\' }, { b: [{ c: [] }, 'ü'] }, {}],
-};
-
-it.each([1, 2, 3, 7, 10_000])('cuts a list into its items, from chunks of %i bytes', (size) => {
-  for (const list of [LIST, { items: [] }, { items: null, metadata: {} }]) {
-    const bytes = Buffer.from(JSON.stringify(list));
-    const items: unknown[] = [];
-    const cut = new ListItems({ itemBytes: 1_000, listBytes: 1_000 }, (text) => items.push(JSON.parse(text)));
-    for (let at = 0; at < bytes.length; at += size) cut.push(bytes.subarray(at, at + size));
-    expect(items).toEqual(list.items ?? []);
-    expect(JSON.parse(cut.rest())).toEqual({ ...list, items: list.items && [] });
-  }
-});
-
-it('reads no list and no item without end', () => {
-  const cutOf = (limits: { itemBytes: number; listBytes: number }) => {
-    const cut = new ListItems(limits, () => undefined);
-    cut.push(Buffer.from('{"items":[{}'));
-    return () => cut.push(Buffer.from(`,{"a":"${'x'.repeat(100)}`));
-  };
-  expect(cutOf({ itemBytes: 100, listBytes: 1_000 })).toThrow('an item of a list has more than 100 bytes');
-  expect(cutOf({ itemBytes: 1_000, listBytes: 100 })).toThrow('a list has more than 100 bytes');
 });

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { jsonEntries } from '../../../src/runtime/docker/json-entries.ts';
+import { jsonEntries } from '../../../src/platform/json-entries.ts';
 
 async function* inParts(text: string, partBytes: number): AsyncGenerator<Buffer> {
   const all = Buffer.from(text);
@@ -39,5 +39,32 @@ describe('the entries of an answer', () => {
 
   it.each(['[{"a":1}', '[{"a":', '{"a"'])('of %j, which ends early, are refused', async (text) => {
     await expect(read(text)).rejects.toThrow('ends early');
+  });
+
+  const LIST = {
+    kind: 'PartialObjectMetadataList',
+    metadata: { resourceVersion: '9', 'a"]}\\': {} },
+    items: [{ a: '}]{["\\' }, { b: [{ c: [] }, 'ü'] }, {}],
+  };
+
+  it.each([1, 2, 3, 7, 10_000])('are those of the array in a document, from chunks of %i bytes', async (size) => {
+    for (const list of [LIST, { items: [] }, { items: null, metadata: {} }]) {
+      const items: unknown[] = [];
+      const around: Buffer[] = [];
+      const chunks = inParts(JSON.stringify(list), size);
+      for await (const { bytes } of jsonEntries(chunks, 1_000, around)) items.push(JSON.parse(bytes.toString()));
+      expect(items).toEqual(list.items ?? []);
+      expect(JSON.parse(Buffer.concat(around).toString())).toEqual({ ...list, items: list.items && [] });
+    }
+  });
+
+  it('leave out the end of a large one in a document, which has no end itself', async () => {
+    const read = async (text: string) => {
+      const found: boolean[] = [];
+      for await (const { isWhole } of jsonEntries(inParts(text, 7), 100, [])) found.push(isWhole);
+      return found;
+    };
+    expect(await read(`{"items":[{},{"a":"${'x'.repeat(100)}"}]}`)).toEqual([true, false]);
+    await expect(read(`{"items":[{}],"a":"${'x'.repeat(100)}`)).rejects.toThrow('more than 100 bytes beside');
   });
 });

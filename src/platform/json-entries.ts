@@ -21,18 +21,25 @@ export async function* listOnly(chunks: AsyncIterable<Buffer>): AsyncGenerator<B
  * kept of one is limited, so that a large one does not take the others with it.
  *
  * @param maxBytes of an object; of a larger one so many bytes are kept
- * @throws Error when an array ends early; errors of `chunks`
+ * @param around takes the rest of a document `{…,"items":[{…},{…}],…}`, whose array has the objects;
+ *   no other member may be an array
+ * @throws Error when an array ends early, or the rest has more than `maxBytes`; errors of `chunks`
  */
-export async function* jsonEntries(chunks: AsyncIterable<Buffer>, maxBytes: number): AsyncGenerator<JsonEntry> {
+export async function* jsonEntries(
+  chunks: AsyncIterable<Buffer>,
+  maxBytes: number,
+  around?: Buffer[],
+): AsyncGenerator<JsonEntry> {
   let depth = 0;
   let isText = false;
   let isEscaped = false;
-  /** Depth of the objects: 1 in an array. */
-  let base = 0;
+  /** Depth of the objects: 1 in an array, undefined beside the array of a document. */
+  let base: number | undefined = around === undefined ? 0 : undefined;
   let kept: Buffer[] = [];
   let sizeBytes = 0;
+  let aroundBytes = 0;
   for await (const chunk of chunks) {
-    let start = depth > base ? 0 : -1;
+    let start = base === undefined || depth > base ? 0 : -1;
     for (let at = 0; at < chunk.length; at += 1) {
       const byte = chunk[at];
       if (isText) {
@@ -40,8 +47,11 @@ export async function* jsonEntries(chunks: AsyncIterable<Buffer>, maxBytes: numb
         else if (byte === BACKSLASH) isEscaped = true;
         else if (byte === QUOTE) isText = false;
       } else if (byte === QUOTE) isText = true;
-      else if (byte === OPEN_LIST && depth === 0) depth = base = 1;
-      else if (byte === OPEN || byte === OPEN_LIST) {
+      else if (byte === OPEN_LIST && depth === (around === undefined ? 0 : 1)) {
+        if (base === undefined) keepAround(chunk.subarray(start, at + 1));
+        depth += 1;
+        [base, start] = [depth, -1];
+      } else if (byte === OPEN || byte === OPEN_LIST) {
         if (depth === base) start = at;
         depth += 1;
       } else if (byte === CLOSE || byte === CLOSE_LIST) {
@@ -50,10 +60,13 @@ export async function* jsonEntries(chunks: AsyncIterable<Buffer>, maxBytes: numb
           keep(chunk.subarray(start, at + 1));
           yield { bytes: Buffer.concat(kept), isWhole: sizeBytes <= maxBytes };
           [kept, sizeBytes, start] = [[], 0, -1];
-        } else if (depth < base) base = depth;
+        } else if (base !== undefined && depth < base) {
+          [base, start] = around === undefined ? [depth, -1] : [undefined, at];
+        }
       }
     }
-    if (start >= 0) keep(chunk.subarray(start));
+    if (start >= 0 && base === undefined) keepAround(chunk.subarray(start));
+    else if (start >= 0) keep(chunk.subarray(start));
   }
   if (depth > 0) throw new Error('its answer ends early');
 
@@ -61,5 +74,11 @@ export async function* jsonEntries(chunks: AsyncIterable<Buffer>, maxBytes: numb
     const room = maxBytes - sizeBytes;
     if (room > 0) kept.push(part.subarray(0, room));
     sizeBytes += part.length;
+  }
+
+  function keepAround(part: Buffer): void {
+    around?.push(part);
+    aroundBytes += part.length;
+    if (aroundBytes > maxBytes) throw new Error(`its answer has more than ${maxBytes} bytes beside its entries`);
   }
 }
