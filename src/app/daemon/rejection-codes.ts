@@ -1,5 +1,5 @@
 import type { BundleErrorCode } from '../../bundle/bundle-error.ts';
-import { LEFT_OUT } from '../../domain/fleet/budget.ts';
+import { LEFT_OUT } from '../../domain/fleet/node-status.ts';
 import { REFUSAL_REASONS } from '../../domain/report/reasons/bundle-reasons.ts';
 
 /**

@@ -132,6 +132,9 @@ function isLabelText(text: string, longest: number): boolean {
   return text.length <= longest && LABEL_TEXT.test(text);
 }
 
+/** Code of the reason why nothing is taken from a peer. */
+export const LEFT_OUT = 'fleet/left-out';
+
 export interface OfferedBundle {
   readonly bundleId: BundleId;
   /** Of its payload, for people, not verified. */

@@ -1,9 +1,8 @@
-import type { Exclusion } from '../../domain/fleet/budget.ts';
 import type { OfferedBundle } from '../../domain/fleet/node-status.ts';
 import type { BundleId } from '../../domain/model/digest.ts';
 import type { Fault } from '../../domain/model/reason.ts';
 import type { StatusReport } from '../../domain/report/status-schema.ts';
-import type { PeerBudgets } from '../wire/peer-budgets.ts';
+import type { Exclusion, PeerBudgets } from '../wire/peer-budgets.ts';
 
 /** In one read of a peer. The rest follows in the next ones. */
 const READ_AT_ONCE = 8;

@@ -1,6 +1,5 @@
-import { LEFT_OUT } from '../../domain/fleet/budget.ts';
 import { chosenGivers, newTrial, TERM_MS, type Trial, trialAfter } from '../../domain/fleet/givers.ts';
-import type { FleetView, OfferedBundle, Peer } from '../../domain/fleet/node-status.ts';
+import { type FleetView, LEFT_OUT, type OfferedBundle, type Peer } from '../../domain/fleet/node-status.ts';
 import type { MediumId } from '../../domain/model/medium.ts';
 import { isSoughtNow } from '../../domain/report/peer-wants.ts';
 import type { StatusReport } from '../../domain/report/status-schema.ts';

@@ -1,9 +1,9 @@
 import { mkdirSync, mkdtempSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { PEER_BUDGET } from '../../../src/domain/fleet/budget.ts';
 import type { BundleId } from '../../../src/domain/model/digest.ts';
 import { fleetPaths } from '../../../src/fleet/wire/documents.ts';
+import { PEER_BUDGET } from '../../../src/fleet/wire/peer-budgets.ts';
 import { createOffersHandler, type SocketServer, serveSocket } from '../../../src/fleet/wire/server.ts';
 import { systemClock } from '../../../src/platform/clock.ts';
 import { silentLog } from '../../../src/platform/log.ts';

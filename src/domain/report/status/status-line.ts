@@ -4,7 +4,7 @@ import { formatCount, formatDuration } from '../../../platform/sizes.ts';
 import type { PlannedPath } from '../../activation/read-paths.ts';
 import { type Assessment, allBundles } from '../../assess/assess.ts';
 import type { BundleAssessment } from '../../assess/assess-bundle.ts';
-import { LEFT_OUT } from '../../fleet/budget.ts';
+import { LEFT_OUT } from '../../fleet/node-status.ts';
 import { type WantedRelease, wantedReleases } from '../../fleet/turn.ts';
 import type { Medium, MediumId } from '../../model/medium.ts';
 import type { LifecycleAssessment } from '../../release/lifecycle.ts';

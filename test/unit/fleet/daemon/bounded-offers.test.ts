@@ -1,9 +1,8 @@
 import { beforeEach, expect, it } from 'vitest';
-import { PEER_BUDGET } from '../../../../src/domain/fleet/budget.ts';
 import type { OfferedBundle } from '../../../../src/domain/fleet/node-status.ts';
 import type { StatusReport } from '../../../../src/domain/report/status-schema.ts';
 import { BoundedOffers } from '../../../../src/fleet/daemon/bounded-offers.ts';
-import { PeerBudgets } from '../../../../src/fleet/wire/peer-budgets.ts';
+import { PEER_BUDGET, PeerBudgets } from '../../../../src/fleet/wire/peer-budgets.ts';
 import { digestOf } from '../../../../src/platform/digest.ts';
 
 let nowMs: number;

@@ -1,13 +1,12 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { beforeEach, expect, it } from 'vitest';
-import { PEER_BUDGET } from '../../../../src/domain/fleet/budget.ts';
 import { MOST_GIVERS, TERM_MS } from '../../../../src/domain/fleet/givers.ts';
 import type { OfferedBundle, Peer } from '../../../../src/domain/fleet/node-status.ts';
 import type { StatusReport } from '../../../../src/domain/report/status-schema.ts';
 import { BoundedOffers } from '../../../../src/fleet/daemon/bounded-offers.ts';
 import type { PeerClient } from '../../../../src/fleet/daemon/peer-bundle.ts';
 import { PeerMedia } from '../../../../src/fleet/daemon/peer-media.ts';
-import { PeerBudgets } from '../../../../src/fleet/wire/peer-budgets.ts';
+import { PEER_BUDGET, PeerBudgets } from '../../../../src/fleet/wire/peer-budgets.ts';
 import type { MediaSink, PluggedMedium } from '../../../../src/media/media-provider.ts';
 import { deferred, untilAborted } from '../../../../src/platform/async/abort.ts';
 import { systemClock } from '../../../../src/platform/clock.ts';

@@ -1,8 +1,7 @@
 import { beforeEach, expect, it } from 'vitest';
-import { PEER_BUDGET } from '../../../../src/domain/fleet/budget.ts';
 import { Addresses } from '../../../../src/fleet/peers/addresses.ts';
 import { WarnOnce } from '../../../../src/fleet/trouble.ts';
-import { PeerBudgets } from '../../../../src/fleet/wire/peer-budgets.ts';
+import { PEER_BUDGET, PeerBudgets } from '../../../../src/fleet/wire/peer-budgets.ts';
 import { createRecordingLog, type RecordingLog } from '../../../support/recording-log.ts';
 
 const { perMinute } = PEER_BUDGET.address;
