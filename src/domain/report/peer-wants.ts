@@ -25,12 +25,6 @@ export function isWantedFromPeers(
   return !report.bundles.some((bundle) => !forgotten.has(bundle.bundleId) && isPast(bundle, offered));
 }
 
-/** Whether a needed bundle waits for nothing but its blobs. */
-export function isSoughtNow(bundleId: string, { bundles }: Pick<StatusReport, 'bundles'>): boolean {
-  const hold = bundles.find((bundle) => bundle.bundleId === bundleId)?.hold;
-  return hold === undefined || hold === 'media' || hold === 'base';
-}
-
 /** A release that was activated here and is not older than what is offered. */
 function isPast({ name, sequence, activatedAt }: BundleReport, offered: OfferedBundle): boolean {
   return activatedAt !== undefined && name === offered.name && sequence >= offered.sequence;

@@ -163,7 +163,6 @@ export class PeerBundle implements ReadableBundle {
     for await (const chunk of client.read(digest, startByte, signal)) {
       const wanted = chunk.subarray(0, leftBytes - given);
       given += wanted.length;
-      turn.gave(wanted.length);
       // One that gives a few bytes and fails is left out for longer each time.
       if (given >= Math.min(wireLimits.progressBytes, leftBytes)) turn.worked();
       yield wanted;
@@ -202,6 +201,8 @@ interface PeerTurnOptions {
   /** Requests one byte of a blob, to keep the place in the queue. Throws as the client does. */
   readonly tryBlob: (digest: Digest, signal: AbortSignal) => Promise<void>;
   readonly changed: () => void;
+  /** Called for each failure. */
+  readonly failed: () => void;
   readonly clock: Clock;
   /** A number from 0 to 1, so that many nodes don't come at the same moment. */
   readonly random: () => number;
@@ -218,7 +219,6 @@ export class PeerTurn {
   private readonly turned = new Observable();
   private current: PeerState = READY;
   private failures = 0;
-  private givenBytes = 0;
 
   constructor(private readonly options: PeerTurnOptions) {}
 
@@ -233,22 +233,13 @@ export class PeerTurn {
 
   /** The peer did not answer. It counts as ready again after a pause that grows. */
   failed(): void {
-    if (this.current.isReady) void this.rest().catch(() => undefined); // only an abort throws
+    if (!this.current.isReady) return;
+    void this.rest().catch(() => undefined); // only an abort throws
+    this.options.failed();
   }
 
   worked(): void {
     this.failures = 0;
-  }
-
-  gave(bytes: number): void {
-    this.givenBytes += bytes;
-  }
-
-  /** Bytes that it gave since the last call. */
-  takeGiven(): number {
-    const { givenBytes } = this;
-    this.givenBytes = 0;
-    return givenBytes;
   }
 
   /** Resolves when the peer is ready; at once while it is. @throws whatever aborted `signal` */

@@ -1,7 +1,6 @@
-import { chosenGivers, newTrial, TERM_MS, type Trial, trialAfter } from '../../domain/fleet/givers.ts';
+import { chosenGivers, type GiverRank, newRank } from '../../domain/fleet/givers.ts';
 import { type FleetView, LEFT_OUT, type OfferedBundle, type Peer } from '../../domain/fleet/node-status.ts';
 import type { MediumId } from '../../domain/model/medium.ts';
-import { isSoughtNow } from '../../domain/report/peer-wants.ts';
 import type { StatusReport } from '../../domain/report/status-schema.ts';
 import type { MediaProvider, MediaSink, MediumBundle, PluggedMedium } from '../../media/media-provider.ts';
 import { reasonOf } from '../../platform/app-error.ts';
@@ -49,8 +48,6 @@ interface PluggedPeer {
   revision: string;
   /** The time of the last report, monotonic. */
   reportedAt: number;
-  /** Its term began then. */
-  termMs: number;
   readonly later: Alarm;
 }
 
@@ -72,7 +69,7 @@ export class PeerMedia implements MediaProvider {
   private readonly peers = new Map<string, PluggedPeer>();
   /** Of all peers, also those that are no media. */
   private needs: ReadonlyMap<string, Needed> = new Map();
-  private readonly trials = new Map<string, Trial>();
+  private readonly ranks = new Map<string, GiverRank>();
   /** When a peer that is left out is read again. */
   private readonly again: Alarm;
   private sink: MediaSink | undefined;
@@ -106,7 +103,7 @@ export class PeerMedia implements MediaProvider {
     const givers = [...needs].map(([name, { bundles, leftOut }]) => ({
       name,
       bundles: leftOut === undefined ? bundles : [{ bundleId: LEFT_OUT, isWhole: true }],
-      trial: this.trialOf(name),
+      rank: this.rankOf(name),
     }));
     const chosen = chosenGivers(givers);
     for (const name of [...this.peers.keys()]) if (!chosen.has(name)) this.leave(name);
@@ -129,7 +126,6 @@ export class PeerMedia implements MediaProvider {
       bounds?.reported(name, label, report);
       if (needed.leftOut === undefined && bounds?.exclusion(name) !== undefined) this.reconsider();
     }
-    this.endTerms(report);
   }
 
   /** Call when bundles may be judged in another way. */
@@ -151,26 +147,20 @@ export class PeerMedia implements MediaProvider {
     for (const name of this.needs.keys()) if (!needs.has(name)) bounds?.left(name);
     for (const name of needs.keys()) if (!this.needs.has(name)) bounds?.arrived(name);
     this.needs = needs;
-    if (needs.size === 0) this.trials.clear();
+    if (needs.size === 0) this.ranks.clear();
   }
 
-  private trialOf(name: string): Trial {
-    const trial = this.trials.get(name) ?? newTrial(this.options.fleet.view()?.self ?? '', name);
-    this.trials.set(name, trial);
-    return trial;
+  private rankOf(name: string): GiverRank {
+    const rank = this.ranks.get(name) ?? newRank(this.options.fleet.view()?.self ?? '', name);
+    this.ranks.set(name, rank);
+    return rank;
   }
 
-  /** Peers that gave too little make room for others, if there are any. */
-  private endTerms(report: Pick<StatusReport, 'bundles'>): void {
-    const nowMs = this.options.clock.monotonic();
-    const ended = [...this.peers].filter(([, { termMs }]) => nowMs - termMs >= TERM_MS);
-    for (const [name, peer] of ended) {
-      peer.termMs = nowMs;
-      const bytes = peer.turn.takeGiven();
-      const isSought = peer.needed.bundles.some(({ bundleId }) => isSoughtNow(bundleId, report));
-      if (isSought) this.trials.set(name, trialAfter(this.trialOf(name), bytes));
-    }
-    if (ended.length > 0 && this.needs.size > this.peers.size) this.reconsider();
+  /** A peer that fails makes room for another one, if there is any. */
+  private strike(name: string): void {
+    const rank = this.rankOf(name);
+    this.ranks.set(name, { ...rank, strikes: rank.strikes + 1 });
+    if (this.needs.size > this.peers.size) this.reconsider();
   }
 
   private neededOf({ name, bundles, leftOut }: Peer): Needed {
@@ -188,20 +178,20 @@ export class PeerMedia implements MediaProvider {
     const turn = new PeerTurn({
       tryBlob: (digest, signal) => client.tryBlob(digest, signal),
       changed: () => this.sink?.turned?.(mediumId),
+      failed: () => this.strike(name),
       clock,
       random,
     });
     const label = plainText(name);
-    const nowMs = clock.monotonic();
-    const now = { needed, revision, reportedAt: nowMs, termMs: nowMs };
-    const peer: PluggedPeer = { mediumId, label, turn, ...now, later: new Alarm(clock, () => this.report(peer)) };
+    const later = new Alarm(clock, () => this.report(peer));
+    const peer: PluggedPeer = { mediumId, label, turn, needed, revision, reportedAt: clock.monotonic(), later };
     this.peers.set(name, peer);
     const plugged: PluggedMedium = {
       mediumId,
       label,
       isDropFolder: false,
       peer: () => turn.state(),
-      distrusted: () => this.trials.set(name, { ...this.trialOf(name), isWrong: true }),
+      distrusted: () => this.strike(name),
       open: async () => ({ place: label, findBundles: async () => this.bundlesOf(name, peer, client) }),
       isThere: async () => this.peers.get(name) === peer,
       release: async () => undefined,

@@ -1,6 +1,6 @@
 import { EventEmitter } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { chosenGivers, newTrial, TERM_MS, type Trial, trialAfter } from '../../../src/domain/fleet/givers.ts';
+import { chosenGivers, type GiverRank, newRank } from '../../../src/domain/fleet/givers.ts';
 import type { NodeStatus, OfferedBundle } from '../../../src/domain/fleet/node-status.ts';
 import { type BundleId, type Digest, hexOf } from '../../../src/domain/model/digest.ts';
 import { orderPulls } from '../../../src/domain/preload/pull-schedule.ts';
@@ -79,9 +79,7 @@ export class SimulatedNode {
   private readonly seen = new Map<string, OfferedBundle>();
   /** Which blobs a giver had when its list was read last. */
   private readonly lists = new Map<string, number>();
-  private readonly trials = new Map<string, Trial>();
-  private readonly givenBytes = new Map<string, number>();
-  private termMs = 0;
+  private readonly ranks = new Map<string, GiverRank>();
   private readonly lastMs = new Map<string, number>();
   private status: NodeStatus = { version: 1, arch: 'amd64', releases: [] };
   private readonly endpoint;
@@ -179,7 +177,6 @@ export class SimulatedNode {
         this.wasNeedy = needs;
         this.peers.statusChanged();
       }
-      if (clock.monotonic() - this.termMs >= TERM_MS) this.endTerm();
       await clock.sleep(REPORT_MS, signal);
     }
   }
@@ -256,26 +253,17 @@ export class SimulatedNode {
     if (known !== undefined && this.lists.has(other.name)) this.readList(other.name);
   }
 
-  /** See `PeerMedia`. */
-  private endTerm(): void {
-    this.termMs = this.world.clock.monotonic();
-    if (this.isDone() || this.seen.size === this.lists.size) return;
-    for (const name of this.lists.keys()) {
-      this.trials.set(name, trialAfter(this.trialOf(name), this.givenBytes.get(name) ?? 0));
-    }
-    this.givenBytes.clear();
-    this.chooseGivers([...this.seen.keys()]);
-  }
-
-  private trialOf(name: string): Trial {
-    return this.trials.get(name) ?? newTrial(this.name, name);
+  private rankOf(name: string): GiverRank {
+    const rank = this.ranks.get(name) ?? newRank(this.name, name);
+    this.ranks.set(name, rank);
+    return rank;
   }
 
   /** @param names all others would not be chosen */
   private chooseGivers(names: readonly string[]): void {
     const givers = [...new Set(names)].flatMap((name) => {
       const offered = this.seen.get(name);
-      return offered === undefined ? [] : [{ name, bundles: [offered], trial: this.trialOf(name) }];
+      return offered === undefined ? [] : [{ name, bundles: [offered], rank: this.rankOf(name) }];
     });
     const chosen = chosenGivers(givers);
     for (const name of this.lists.keys()) {
@@ -361,7 +349,6 @@ export class SimulatedNode {
       await turn.add(bytes, signal);
       await clock.sleep((1_000 * bytes * Math.max(this.active, other.active)) / bytesPerSecond, signal);
       left -= bytes;
-      this.givenBytes.set(other.name, (this.givenBytes.get(other.name) ?? 0) + bytes);
     }
     turn.end();
     for (const one of both) one.active -= 1;
@@ -387,7 +374,7 @@ export class SimulatedNode {
         if ('busy' in granted) throw busyError(name, granted.busy);
         granted.turn.end();
       };
-      return new PeerTurn({ tryBlob, changed: () => this.changed.notify(), clock, random });
+      return new PeerTurn({ tryBlob, changed: () => this.changed.notify(), failed: () => undefined, clock, random });
     };
     const turn = this.turns.get(name) ?? made();
     this.turns.set(name, turn);

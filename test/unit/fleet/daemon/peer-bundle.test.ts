@@ -25,6 +25,7 @@ beforeEach(() => {
   turn = new PeerTurn({
     tryBlob: async () => undefined,
     changed: () => undefined,
+    failed: () => undefined,
     clock: systemClock,
     random: () => 0.5,
   });

@@ -22,6 +22,7 @@ function turnWith(ask: () => Promise<void>) {
   const turn = new PeerTurn({
     tryBlob: ask,
     changed: () => states.push(JSON.stringify(turn.state())),
+    failed: () => undefined,
     clock,
     random: () => 0.5,
   });
