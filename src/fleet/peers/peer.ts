@@ -2,7 +2,7 @@ import { connect } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { NodeStatus, Peer, ReleaseStatus } from '../../domain/fleet/node-status.ts';
 import type { Phase } from '../../domain/model/condition.ts';
-import { type BundleId, hexOf } from '../../domain/model/digest.ts';
+import type { BundleId } from '../../domain/model/digest.ts';
 import { AWAY_CODES } from '../../domain/model/image.ts';
 import type { ImageReason, MediaReason } from '../../domain/model/reason.ts';
 import { OWN_CODES } from '../../domain/report/codes.ts';
@@ -203,43 +203,6 @@ export function pauseOf(peer: Pick<KnownPeer, 'quiet' | 'trouble' | 'target'>, i
 
 export function quietPauseOf({ quiet }: Pick<KnownPeer, 'quiet'>): number {
   return PAUSES_MS[Math.min(Math.max(quiet, 1), PAUSES_MS.length) - 1] ?? 0;
-}
-
-/** The longest head start of a node, in milliseconds. So no other one waits longer for it. */
-export const HEAD_START_MS = 600_000;
-
-/** Failures in a row, after which a node that offered what is needed waits like the others. */
-const MOST_FAILURES = 3;
-
-/**
- * The lowest is queried first: one that called, or that offers or announces a bundle which this
- * node does not have whole, until it has no news; then one that was never queried; else the one
- * that is due for the longest.
- *
- * @param whole as {@link wholeBundles}
- */
-export function rankOf(
-  peer: Pick<
-    KnownPeer,
-    'nextQueryMs' | 'hadNewsMs' | 'queriedMs' | 'quiet' | 'trouble' | 'bundles' | 'offered' | 'target'
-  >,
-  whole: ReadonlySet<string>,
-  headStartMs: number,
-): number {
-  const { nextQueryMs, hadNewsMs, queriedMs, quiet, trouble, target } = peer;
-  const isNew = (id: BundleId) => !whole.has(hexOf(id).slice(0, 16));
-  const offered = trouble === undefined ? peer.bundles : peer.offered;
-  const isGiver =
-    quiet <= (trouble === undefined ? 1 : MOST_FAILURES) &&
-    (target.serves.some(isNew) || offered.some(({ bundleId }) => isNew(bundleId)));
-  if (isGiver || hadNewsMs > queriedMs) return nextQueryMs - headStartMs;
-  return nextQueryMs - (queriedMs === Number.NEGATIVE_INFINITY ? headStartMs / 2 : 0);
-}
-
-/** The beginnings of the ids of bundles that the node itself lacks nothing of. */
-export function wholeBundles(own: NodeStatus | undefined): ReadonlySet<string> {
-  const whole = (own?.releases ?? []).filter((release) => release.phase === 'ready' || !needsOthers(release, false));
-  return new Set(whole.map(({ bundle }) => bundle));
 }
 
 /** Of kept releases: images are missing, and another node may have them. */

@@ -11,17 +11,7 @@ import type { Watched, WatchOptions } from '../wire/client.ts';
 import type { OffersDocument } from '../wire/documents.ts';
 import { PeerBudgets } from '../wire/peer-budgets.ts';
 import { Addresses, targetsOf } from './addresses.ts';
-import {
-  HEAD_START_MS,
-  isNeedy,
-  KnownPeer,
-  type PeerWays,
-  pauseOf,
-  quietPauseOf,
-  rankOf,
-  type Target,
-  wholeBundles,
-} from './peer.ts';
+import { isNeedy, KnownPeer, type PeerWays, pauseOf, quietPauseOf, type Target } from './peer.ts';
 import { queryMs, ROUNDS_TILL_ABSENT } from './silence.ts';
 import { isComplete, type PeerStore, RememberedPeers } from './stored-peers.ts';
 
@@ -45,6 +35,9 @@ export interface ReceivedStatus {
 
 /** However short `fleet.absent` is. */
 const MOST_AT_ONCE = 512;
+
+/** In milliseconds. */
+const HEAD_START_MS = 600_000;
 
 /** Long polls while this node needs something. The others are queried in turn. */
 const HELD_AT_ONCE = 4;
@@ -256,19 +249,23 @@ export class Peers extends Observable {
     await this.wake.wait(Math.min(LONGEST_PAUSE_MS, nextMs - nowMs), signal);
   }
 
-  /** The due peer that is queried now. A long poll that goes on is free: it has a connection. */
+  /**
+   * The due peer that is queried now: one that called or announces a bundle goes before others that
+   * are due for at most {@link HEAD_START_MS} longer. A long poll that goes on is free: it has a
+   * connection.
+   */
   private next(): KnownPeer | undefined {
-    const { clock, ownStatus, settings } = this.options;
+    const { clock, settings } = this.options;
     const nowMs = clock.monotonic();
     const headStartMs = Math.min(HEAD_START_MS, settings.absent / (2 * ROUNDS_TILL_ABSENT));
     const left = Math.min(BURST, this.budget.left + (nowMs - this.budget.atMs) / this.queryMs());
-    const whole = wholeBundles(ownStatus());
     let first: KnownPeer | undefined;
     let firstMs = Number.POSITIVE_INFINITY;
     for (const peer of this.byAddress.values()) {
       if (peer.isQueried || peer.nextQueryMs > nowMs || (left < 1 && !peer.isFollowed)) continue;
-      const rankMs = rankOf(peer, whole, headStartMs);
-      if (rankMs < firstMs) [first, firstMs] = [peer, rankMs];
+      const hasNews = peer.hadNewsMs > peer.queriedMs || (peer.target.serves.length > 0 && peer.quiet <= 1);
+      const sinceMs = peer.nextQueryMs - (hasNews ? headStartMs : 0);
+      if (sinceMs < firstMs) [first, firstMs] = [peer, sinceMs];
     }
     this.budget = { left: first === undefined || first.isFollowed ? left : left - 1, atMs: nowMs };
     return first;

@@ -1,7 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import type { NodeStatus } from '../../../../src/domain/fleet/node-status.ts';
 import { hexOf } from '../../../../src/domain/model/digest.ts';
-import { rankOf, wholeBundles } from '../../../../src/fleet/peers/peer.ts';
 import type { ClusterNode } from '../../../../src/fleet/trouble.ts';
 import { digestOf } from '../../../../src/platform/digest.ts';
 import { fixedPeers } from '../../../support/fleet/fixed-peers.ts';
@@ -183,39 +182,5 @@ describe('the only node that has the bundle', () => {
     const { clock, isFound } = play({ size: SIZE, holder, isAway: (at) => at % 2 === 0 });
     await clock.passUntil(2 * ROUND_MS, isFound);
     expect(isFound()).toBe(true);
-  });
-
-  const whole = wholeBundles(PRELOADING);
-  const target = { endpoint: endpointAt(1), names: [], isAnnounced: true, serves: [] };
-  const peer = { hadNewsMs: 0, queriedMs: 1, quiet: 1, trouble: undefined, bundles: [], offered: [], target };
-  const announced = { ...peer, target: { ...target, serves: [BUNDLE] } };
-  const rank = (one: Partial<Parameters<typeof rankOf>[0]>) =>
-    rankOf({ ...peer, nextQueryMs: 0, ...one }, whole, 1_000);
-
-  it('does not keep the others waiting for longer than its head start', () => {
-    expect(rank({ ...announced, nextQueryMs: 1_000 })).toBeLessThan(rank({ nextQueryMs: 1 }));
-    expect(rank({ ...announced, nextQueryMs: 1_000 })).toBeGreaterThan(rank({ nextQueryMs: -1 }));
-  });
-
-  it('goes first after a failed query too, but not after many', () => {
-    expect(rank({ trouble: 'away', offered: [OFFERED], quiet: 3 })).toBe(-1_000);
-    expect(rank({ trouble: 'away', offered: [OFFERED], quiet: 4 })).toBe(0);
-  });
-
-  it('waits like the others once it has no news, until it calls', () => {
-    expect([1, 2].map((quiet) => rank({ bundles: [OFFERED], quiet }))).toEqual([-1_000, 0]);
-    expect(rank({ bundles: [OFFERED], quiet: 2, hadNewsMs: 2 })).toBe(-1_000);
-  });
-
-  it('is found behind a known one and before those that have answered, when nobody knows of it', () => {
-    const unknown = rank({ queriedMs: Number.NEGATIVE_INFINITY, hadNewsMs: Number.NEGATIVE_INFINITY });
-    expect([rank(announced), unknown, rank({})]).toEqual([-1_000, -500, 0]);
-  });
-
-  it('is no better than others for a bundle that this node has whole', () => {
-    const ready: NodeStatus = { version: 1, releases: PRELOADING.releases.map((one) => ({ ...one, phase: 'ready' })) };
-    const giver = { ...announced, bundles: [OFFERED], nextQueryMs: 5 };
-    expect(rankOf(giver, wholeBundles(ready), 1_000)).toBe(5);
-    expect(rankOf(giver, whole, 1_000)).toBe(-995);
   });
 });
