@@ -8,11 +8,13 @@ import { Alarm } from '../../platform/async/alarm.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { Log } from '../../platform/log.ts';
 import { plainText } from '../../platform/plain-text.ts';
-import { Observable, type Unsubscribe } from '../../platform/subscription.ts';
+import type { Unsubscribe } from '../../platform/subscription.ts';
 import type { BlobSource } from '../../ports/blobs.ts';
 import type { FleetPort } from '../../ports/fleet.ts';
-import type { OffersClient, WatchOptions } from '../wire/client.ts';
+import type { OffersClient, Watched, WatchOptions } from '../wire/client.ts';
+import type { FleetDocument } from '../wire/documents.ts';
 import { exclusionText } from '../wire/peer-budgets.ts';
+import { Poller } from '../wire/poller.ts';
 import type { BoundedOffers } from './bounded-offers.ts';
 import { PeerBundle, type PeerClient, PeerTurn } from './peer-bundle.ts';
 
@@ -246,38 +248,28 @@ export class PeerMedia implements MediaProvider {
   }
 }
 
-/** Long poll in milliseconds. */
-const WAIT_MS = 30_000;
-
 /** Failures in a row before a log line: it may start later than the daemon. */
 const LOGGED_AFTER = 4;
 
 /** A restart, or a slow boot, is over by then. */
 const SILENT_MS = 5 * 60_000;
 
-/** Between two answers. */
-const LEAST_PAUSE_MS = 200;
-
-/** Pauses after failures. */
-const RETRY_PAUSES_MS = [500, 1_000, 2_000, 5_000, 15_000, 30_000] as const;
-
 /**
  * Follows `/v1/fleet`. While it does not answer, no other node is known; the journal says so once.
  */
-export class FleetWatch extends Observable implements FleetPort {
+export class FleetWatch extends Poller<FleetDocument> implements FleetPort {
   private known: FleetView | undefined;
-  private etag: string | undefined;
   private failures = 0;
   private answeredMs: number;
 
   /** @param client on `peers.sock` */
   constructor(
     private readonly client: Pick<OffersClient, 'fleet'>,
-    private readonly clock: Clock,
+    clock: Clock,
     private readonly log: Log,
     private readonly of = { process: 'fleet process', what: 'other nodes', unit: 'stickpin-fleet' },
   ) {
-    super();
+    super(clock);
     this.answeredMs = clock.monotonic();
   }
 
@@ -289,47 +281,33 @@ export class FleetWatch extends Observable implements FleetPort {
     return this.clock.monotonic() - this.answeredMs >= SILENT_MS;
   }
 
-  /** Until `signal` aborts. Never throws. */
-  async run(signal: AbortSignal): Promise<void> {
-    while (!signal.aborted) {
-      try {
-        await this.query(signal);
-        await this.clock.sleep(LEAST_PAUSE_MS, signal);
-      } catch (error) {
-        if (signal.aborted) return;
-        this.failed(error);
-        const pauseMs = RETRY_PAUSES_MS[Math.min(this.failures, RETRY_PAUSES_MS.length) - 1] ?? 0;
-        await this.clock.sleep(pauseMs, signal).catch(() => undefined);
-      }
-    }
-  }
-
   /** Never throws but an abort. */
   async look(signal: AbortSignal): Promise<void> {
-    await this.query(signal, { isFresh: true }).catch(() => signal.throwIfAborted());
+    await this.read(signal, { isFresh: true }).catch(() => signal.throwIfAborted());
   }
 
-  private async query(signal: AbortSignal, how: WatchOptions = { etag: this.etag, waitMs: WAIT_MS }): Promise<void> {
-    const next = await this.client.fleet(how, signal);
+  protected request(watch: WatchOptions, signal: AbortSignal): Promise<Watched<FleetDocument> | undefined> {
+    return this.client.fleet(watch, signal);
+  }
+
+  protected answered(document: FleetDocument | undefined): void {
     if (this.failures >= LOGGED_AFTER) this.log.info({}, `The ${this.of.process} answers`);
     this.failures = 0;
     this.answeredMs = this.clock.monotonic();
-    if (next === undefined) return;
-    const { version: _version, ...view } = next.document;
-    [this.known, this.etag] = [view, next.etag];
+    if (document === undefined) return;
+    const { version: _version, ...view } = document;
+    this.known = view;
     this.notify();
   }
 
-  private failed(error: unknown): void {
+  protected failed(error: unknown): void {
     this.failures += 1;
+    const { what, unit } = this.of;
     if (this.failures === LOGGED_AFTER) {
-      this.log.warn(
-        { err: error },
-        `${reasonOf(error)}; nothing comes from ${this.of.what}, see systemctl status ${this.of.unit}`,
-      );
+      this.log.warn({ err: error }, `${reasonOf(error)}; nothing comes from ${what}, see systemctl status ${unit}`);
     }
     const wasKnown = this.known !== undefined;
-    [this.known, this.etag] = [undefined, undefined];
+    this.known = undefined;
     if (wasKnown) this.notify();
   }
 }

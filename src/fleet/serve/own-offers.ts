@@ -1,16 +1,15 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { NodeStatus } from '../../domain/fleet/node-status.ts';
 import { reasonOf } from '../../platform/app-error.ts';
-import { Backoff } from '../../platform/backoff.ts';
 import type { Clock } from '../../platform/clock.ts';
 import { defined } from '../../platform/defined.ts';
 import { closeSignal, respondJson } from '../../platform/http.ts';
 import type { Log } from '../../platform/log.ts';
-import { Observable } from '../../platform/subscription.ts';
 import { Trouble } from '../trouble.ts';
-import type { OffersClient } from '../wire/client.ts';
+import type { OffersClient, Watched, WatchOptions } from '../wire/client.ts';
 import type { WireConnection } from '../wire/connection.ts';
 import { type OffersDocument, parseWirePath, respondBusy } from '../wire/documents.ts';
+import { Poller } from '../wire/poller.ts';
 import { answerSafely, relay, sendWatched } from '../wire/server.ts';
 import type { Pace, ServedNodes } from './served-nodes.ts';
 
@@ -22,20 +21,14 @@ interface OwnOffersOptions {
   readonly log: Log;
 }
 
-/** Long poll. */
-const WAIT_MS = 30_000;
-const FIRST_PAUSE_MS = 500;
-const PAUSES = { firstMs: FIRST_PAUSE_MS, longestMs: 15_000 };
-
 /** The offers of the own daemon. */
-export class OwnOffers extends Observable {
+export class OwnOffers extends Poller<OffersDocument> {
   private readonly away: Trouble;
   private offered: OffersDocument['bundles'] = [];
-  private etag: string | undefined;
   private isAnswered = false;
 
   constructor(private readonly options: OwnOffersOptions) {
-    super();
+    super(options.clock);
     this.away = new Trouble(options.log, options.clock);
   }
 
@@ -59,47 +52,27 @@ export class OwnOffers extends Observable {
     return this.away.current() !== undefined;
   }
 
-  /** Follows the daemon until `signal` aborts. Never throws. */
-  async run(signal: AbortSignal): Promise<void> {
-    const { client, clock } = this.options;
-    const backoff = new Backoff(PAUSES);
-    while (!signal.aborted) {
-      try {
-        const answer = await client.offers({ etag: this.etag, waitMs: WAIT_MS }, signal);
-        backoff.succeeded();
-        if (this.away.end('The daemon answers again: other nodes get its bundles')) this.notify();
-        if (answer !== undefined) this.answered(answer.document.bundles, answer.etag);
-        // A daemon that does not wait needs a pause.
-        else await clock.sleep(FIRST_PAUSE_MS, signal);
-      } catch (error) {
-        if (signal.aborted) return;
-        this.failed(error);
-        await clock.sleep(backoff.failed(), signal).catch(() => undefined);
-      }
-    }
+  protected request(watch: WatchOptions, signal: AbortSignal): Promise<Watched<OffersDocument> | undefined> {
+    return this.options.client.offers(watch, signal);
   }
 
-  private answered(bundles: OffersDocument['bundles'], etag: string | undefined): void {
+  protected answered(document: OffersDocument | undefined): void {
+    const isBack = this.away.end('The daemon answers again: other nodes get its bundles');
     const isFirst = !this.isAnswered;
     this.isAnswered = true;
-    const isNotified = this.update(bundles, etag);
-    if (isFirst && !isNotified) this.notify();
+    this.update(document?.bundles ?? this.offered, isBack || isFirst);
   }
 
-  private failed(error: unknown): void {
+  protected failed(error: unknown): void {
     const isBegin = !this.isDaemonAway();
     this.away.begin(`Other nodes get nothing from this one: ${reasonOf(error)}. See systemctl status stickpin`, error);
-    if (isBegin) this.notify();
-    this.update([], undefined);
+    this.update([], isBegin);
   }
 
-  /** @returns whether listeners were called */
-  private update(bundles: OffersDocument['bundles'], etag: string | undefined): boolean {
-    this.etag = etag;
-    if (JSON.stringify(bundles) === JSON.stringify(this.offered)) return false;
+  private update(bundles: OffersDocument['bundles'], isNews: boolean): void {
+    const isSame = JSON.stringify(bundles) === JSON.stringify(this.offered);
     this.offered = bundles;
-    this.notify();
-    return true;
+    if (!isSame || isNews) this.notify();
   }
 }
 
