@@ -141,7 +141,7 @@ async function sendBlob(
   try {
     await relay(request, response, { connection: daemon, path }, async (count) => {
       if (turn.isTooSlow()) response.destroy();
-      await turn.add(count, signal);
+      turn.add(count);
       await pace.take(count, signal);
     });
   } finally {

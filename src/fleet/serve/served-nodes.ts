@@ -10,17 +10,8 @@ export interface ServedNode {
 
 /** Of one request. */
 export interface Turn {
-  readonly node: string;
-  /** Of its last bytes, monotonic. */
-  lastMs: number;
-  /**
-   * Counts sent bytes. Resolves when more may be sent: while other nodes are served as well, the
-   * oldest request of a node gets most of its rate, so that the node soon has whole blobs to give
-   * on.
-   *
-   * @throws whatever aborted `signal`
-   */
-  add(bytes: number, signal: AbortSignal): Promise<void>;
+  /** Counts sent bytes. */
+  add(bytes: number): void;
   /** Slow in the last minute, so that it must give way to those that wait. */
   isTooSlow(): boolean;
   /** Idempotent. */
@@ -35,12 +26,6 @@ const SLOTS = 10;
 const JUDGED_MS = 60_000;
 const SLOW_BYTES_PER_SECOND = 64 * 1024;
 
-/** A pause after each chunk while an older request of the node moves. */
-const GIVE_WAY_MS = 200;
-
-/** A request with bytes in this time moves. */
-const MOVES_MS = 500;
-
 /** Nodes that take blobs from this one. */
 export class ServedNodes {
   private readonly most: number;
@@ -49,8 +34,6 @@ export class ServedNodes {
   private readonly sent = new Map<string, Map<number, number>>();
   /** Since the last check of its speed. */
   private readonly judged = new Map<string, { sinceMs: number; bytes: number }>();
-  /** The oldest first. */
-  private readonly running = new Set<Turn>();
   private turns: typeof NO_TURNS = NO_TURNS;
 
   constructor(
@@ -70,19 +53,12 @@ export class ServedNodes {
     this.turns = turns;
     if (answer.kind === 'wait') return { busy: { queue: answer.queue, retryMs: answer.retryMs } };
     if (!isHolder) this.judged.set(node, { sinceMs: nowMs, bytes: 0 });
-    const turn: Turn = {
-      node,
-      lastMs: nowMs,
-      add: async (bytes, signal) => {
-        turn.lastMs = this.clock.monotonic();
-        this.count(node, bytes);
-        if (this.givesWay(turn)) await this.clock.sleep(GIVE_WAY_MS, signal);
-      },
-      isTooSlow: () => this.isTooSlow(node),
-      end: () => this.end(turn),
+    let isRunning = true;
+    const end = () => {
+      if (isRunning) this.end(node);
+      isRunning = false;
     };
-    this.running.add(turn);
-    return { turn };
+    return { turn: { add: (bytes) => this.count(node, bytes), isTooSlow: () => this.isTooSlow(node), end } };
   }
 
   served(): readonly ServedNode[] {
@@ -95,9 +71,7 @@ export class ServedNodes {
     return tidyTurns(this.turns, this.clock.monotonic()).waiting.length;
   }
 
-  private end(turn: Turn): void {
-    const { node } = turn;
-    if (!this.running.delete(turn)) return;
+  private end(node: string): void {
     // One that took nothing at all was not checked before.
     this.isTooSlow(node);
     this.turns = endRequest(this.turns, node, this.clock.monotonic());
@@ -116,14 +90,6 @@ export class ServedNodes {
       this.judged.set(node, { sinceMs: nowMs, bytes: 0 });
     }
     return isTurnLost(this.turns, node, nowMs);
-  }
-
-  private givesWay(own: Turn): boolean {
-    const all = [...this.running];
-    if (all.every(({ node }) => node === own.node)) return false;
-    const nowMs = this.clock.monotonic();
-    const older = all.slice(0, all.indexOf(own));
-    return older.some(({ node, lastMs }) => node === own.node && nowMs - lastMs < MOVES_MS);
   }
 
   private count(node: string, bytes: number): void {

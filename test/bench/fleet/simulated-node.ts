@@ -346,7 +346,7 @@ export class SimulatedNode {
     let left = sizeBytes;
     while (left > 0 && !turn.isTooSlow()) {
       const bytes = Math.min(left, CHUNK_BYTES);
-      await turn.add(bytes, signal);
+      turn.add(bytes);
       await clock.sleep((1_000 * bytes * Math.max(this.active, other.active)) / bytesPerSecond, signal);
       left -= bytes;
     }
