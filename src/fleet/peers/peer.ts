@@ -82,8 +82,6 @@ export class KnownPeer {
   called = 0;
   /** When it called last because it had news. */
   hadNewsMs = Number.NEGATIVE_INFINITY;
-  /** A long poll runs, or the last one brought news. */
-  isFollowed = false;
   /** Failures or answers without news in a row. */
   quiet = 0;
   nextQueryMs: number;

@@ -39,9 +39,6 @@ const MOST_AT_ONCE = 512;
 /** In milliseconds. */
 const HEAD_START_MS = 600_000;
 
-/** Long polls while this node needs something. The others are queried in turn. */
-const HELD_AT_ONCE = 4;
-
 /** Queries that may begin at once after a rest. */
 const BURST = 240;
 
@@ -59,12 +56,6 @@ const LONGEST_PAUSE_MS = 5_000;
 
 /** Between two reads of the known nodes, for each of them. */
 const FOLLOW_NODE_MS = 1;
-
-/** Long poll. */
-const WAIT_MS = 30_000;
-
-/** After a long poll: a peer may have news at any time. */
-const WAITED_PAUSE_MS = 500;
 
 /** All known peers, and how they are queried. */
 export class Peers extends Observable {
@@ -175,7 +166,7 @@ export class Peers extends Observable {
         while (running.size < this.atOnce()) {
           const peer = this.next();
           if (peer === undefined) break;
-          const one = this.query(peer, this.mayWait(peer), signal).finally(() => {
+          const one = this.query(peer, signal).finally(() => {
             running.delete(one);
             this.wake.kick();
           });
@@ -224,12 +215,6 @@ export class Peers extends Observable {
     return new Map([...byName].sort(([a], [b]) => (a < b ? -1 : 1)));
   }
 
-  private mayWait(peer: KnownPeer): boolean {
-    const { hasAnswered, trouble, isFollowed } = peer;
-    if (!hasAnswered || trouble !== undefined || !this.isNewsWanted(peer)) return false;
-    return isFollowed || [...this.byAddress.values()].filter((one) => one.isFollowed).length < HELD_AT_ONCE;
-  }
-
   private queryMs(): number {
     return queryMs(this.byAddress.size, this.options.settings.absent);
   }
@@ -251,23 +236,24 @@ export class Peers extends Observable {
 
   /**
    * The due peer that is queried now: one that called or announces a bundle goes before others that
-   * are due for at most {@link HEAD_START_MS} longer. A long poll that goes on is free: it has a
-   * connection.
+   * are due for at most {@link HEAD_START_MS} longer.
    */
   private next(): KnownPeer | undefined {
     const { clock, settings } = this.options;
     const nowMs = clock.monotonic();
     const headStartMs = Math.min(HEAD_START_MS, settings.absent / (2 * ROUNDS_TILL_ABSENT));
     const left = Math.min(BURST, this.budget.left + (nowMs - this.budget.atMs) / this.queryMs());
+    this.budget = { left, atMs: nowMs };
+    if (left < 1) return undefined;
     let first: KnownPeer | undefined;
     let firstMs = Number.POSITIVE_INFINITY;
     for (const peer of this.byAddress.values()) {
-      if (peer.isQueried || peer.nextQueryMs > nowMs || (left < 1 && !peer.isFollowed)) continue;
+      if (peer.isQueried || peer.nextQueryMs > nowMs) continue;
       const hasNews = peer.hadNewsMs > peer.queriedMs || (peer.target.serves.length > 0 && peer.quiet <= 1);
       const sinceMs = peer.nextQueryMs - (hasNews ? headStartMs : 0);
       if (sinceMs < firstMs) [first, firstMs] = [peer, sinceMs];
     }
-    this.budget = { left: first === undefined || first.isFollowed ? left : left - 1, atMs: nowMs };
+    if (first !== undefined) this.budget.left -= 1;
     return first;
   }
 
@@ -330,19 +316,14 @@ export class Peers extends Observable {
     else peer.nextQueryMs = Math.min(peer.nextQueryMs, isNews ? soonMs : clock.monotonic() + this.pauseOf(peer));
   }
 
-  /**
-   * Queries the offers of a peer. Never throws.
-   *
-   * @param waits whether the peer may hold its answer until it has news
-   */
-  private async query(peer: KnownPeer, waits: boolean, signal: AbortSignal): Promise<void> {
+  /** Queries the offers of a peer. Never throws. */
+  private async query(peer: KnownPeer, signal: AbortSignal): Promise<void> {
     peer.isQueried = true;
-    peer.isFollowed = waits;
     const { news } = this;
     const { changes } = peer;
     try {
       const hasNews = peer.called < news;
-      const watch = { etag: peer.etag, waitMs: waits && !hasNews ? WAIT_MS : 0, hasNews };
+      const watch = { etag: peer.etag, hasNews };
       const { request } = this.options;
       const answer = await (request?.(peer, watch, signal) ?? peer.client.offers(watch, signal));
       if (peer.changes !== changes) {
@@ -352,11 +333,8 @@ export class Peers extends Observable {
       }
       peer.called = news;
       this.answered(peer, answer);
-      peer.isFollowed = waits && answer !== undefined && this.isNewsWanted(peer);
-      if (waits && this.isNewsWanted(peer)) peer.nextQueryMs = this.options.clock.monotonic() + WAITED_PAUSE_MS;
       if (await this.remembered.answered(peer, signal)) this.followSoon();
     } catch (error) {
-      peer.isFollowed = false;
       if (!signal.aborted) this.failed(peer, error);
     } finally {
       peer.isQueried = false;
