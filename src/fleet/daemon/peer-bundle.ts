@@ -7,6 +7,7 @@ import { mediaError, type ReadableBundle } from '../../media/media-provider.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { untilAborted, withEither } from '../../platform/async/abort.ts';
 import { Cached } from '../../platform/async/cached.ts';
+import { pauseAfter } from '../../platform/backoff.ts';
 import type { Clock } from '../../platform/clock.ts';
 import { clip, oneLine } from '../../platform/plain-text.ts';
 import { Observable, type Unsubscribe } from '../../platform/subscription.ts';
@@ -208,8 +209,8 @@ interface PeerTurnOptions {
   readonly random: () => number;
 }
 
-/** Pauses after failures without a success between them. */
-const PAUSES_MS = [1_000, 2_000, 5_000, 15_000, 30_000] as const;
+/** After failures without a success between them. */
+const PAUSES = { firstMs: 1_000, longestMs: 30_000 };
 
 const READY: PeerState = { isReady: true };
 
@@ -281,10 +282,9 @@ export class PeerTurn {
 
   private async rest(): Promise<void> {
     const { clock, random } = this.options;
-    const pauseMs = PAUSES_MS[Math.min(this.failures, PAUSES_MS.length - 1)] ?? 0;
     this.failures += 1;
     this.move({ isReady: false });
-    await clock.sleep(pauseMs * (0.7 + 0.6 * random()), this.life.signal);
+    await clock.sleep(pauseAfter(this.failures, PAUSES) * (0.7 + 0.6 * random()), this.life.signal);
     this.move(READY);
   }
 

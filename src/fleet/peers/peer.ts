@@ -8,6 +8,7 @@ import type { ImageReason, MediaReason } from '../../domain/model/reason.ts';
 import { OWN_CODES } from '../../domain/report/codes.ts';
 import { type Endpoint, formatEndpoint } from '../../domain/settings/addresses.ts';
 import { NEVER_ABORTED } from '../../platform/async/abort.ts';
+import { pauseAfter } from '../../platform/backoff.ts';
 import type { Clock } from '../../platform/clock.ts';
 import { defined } from '../../platform/defined.ts';
 import type { Identity } from '../identity/identity.ts';
@@ -178,8 +179,8 @@ export class KnownPeer {
   }
 }
 
-/** Pauses after failures and answers without news, in milliseconds; the last one repeats. */
-const PAUSES_MS = [5_000, 15_000, 30_000, 60_000, 120_000, 300_000, 600_000];
+/** After failures and answers without news. */
+const PAUSES = { firstMs: 5_000, longestMs: 600_000 };
 
 /** While this node needs something. */
 const NEEDY_MS = 30_000;
@@ -200,7 +201,7 @@ export function pauseOf(peer: Pick<KnownPeer, 'quiet' | 'trouble' | 'target'>, i
 }
 
 export function quietPauseOf({ quiet }: Pick<KnownPeer, 'quiet'>): number {
-  return PAUSES_MS[Math.min(Math.max(quiet, 1), PAUSES_MS.length) - 1] ?? 0;
+  return pauseAfter(Math.max(quiet, 1), PAUSES);
 }
 
 /** Of kept releases: images are missing, and another node may have them. */

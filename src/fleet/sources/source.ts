@@ -13,6 +13,7 @@ import type { Settings } from '../../domain/settings/settings.ts';
 import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { untilAborted } from '../../platform/async/abort.ts';
 import { shareRuns } from '../../platform/async/concurrency.ts';
+import { pauseAfter } from '../../platform/backoff.ts';
 import type { Clock } from '../../platform/clock.ts';
 import { defined } from '../../platform/defined.ts';
 import { digestOf } from '../../platform/digest.ts';
@@ -39,7 +40,7 @@ const SMALL_BYTES = 256 * 1024;
 const DAY_MS = 24 * 3_600_000;
 const LEAST_EVERY_MS = 60_000;
 /** After a failure; never later than the next visit would be. */
-const AGAIN_MS = [10_000, 60_000, 300_000, 900_000] as const;
+const PAUSES = { firstMs: 10_000, longestMs: 900_000 };
 /** A node that waits for a window asks again at least this often. */
 const LONGEST_WAIT_MS = 600_000;
 const MAX_MANIFESTS = limits.images * limits.manifestsPerImage + limits.artifacts + 1;
@@ -107,7 +108,7 @@ export class Source extends Observable implements OfferedBundles {
     while (!signal.aborted) {
       await this.visit().catch(() => undefined); // only an abort throws
       const every = Math.max(LEAST_EVERY_MS, settings.every ?? DAY_MS);
-      const again = AGAIN_MS[Math.min(this.failures, AGAIN_MS.length) - 1] ?? every;
+      const again = this.failures === 0 ? every : pauseAfter(this.failures, PAUSES);
       const pauseMs = Math.min(every, Math.max(again, this.wishMs)) * (0.9 + 0.2 * random());
       await clock.sleep(pauseMs, signal).catch(() => undefined);
     }

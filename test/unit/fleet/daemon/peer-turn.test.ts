@@ -60,7 +60,7 @@ describe('the turn at a peer', () => {
     expect(turn.state()).toEqual({ isReady: true });
     turn.failed();
     await turn.untilReady(never);
-    expect(slept).toEqual([1_000, 2_000, 5_000, 1_000]);
+    expect(slept).toEqual([1_000, 2_000, 4_000, 1_000]);
   });
 
   it('ends with the peer', async () => {
