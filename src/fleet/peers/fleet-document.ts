@@ -49,27 +49,21 @@ export function fleetDocument(parts: FleetParts): FleetDocument {
       const isSilent = (name !== self && silence.isSilent(name)) || undefined;
       return defined({ name, status, seenAt, isAbsent, isSilent, facts: shown.get(name)?.facts });
     });
-  const removed = exclude.length === 0 ? undefined : exclude;
-  const readLabels = cluster.readLabels();
-  const isRemoved = cluster.isRemoved() || exclude.includes(self) || undefined;
-  const apiTrouble = cluster.trouble();
-  const isOld = cluster.isOld() || undefined;
-  const known = peers.list();
-  const view = {
+  return defined({
+    version: 1,
     self,
     nodes,
-    peers: known,
-    apiTrouble,
-    isOld,
-    isRemoved,
+    peers: peers.list(),
+    apiTrouble: cluster.trouble(),
+    isOld: cluster.isOld() || undefined,
+    isRemoved: cluster.isRemoved() || exclude.includes(self) || undefined,
     search: search(),
-    readLabels,
+    readLabels: cluster.readLabels(),
     lock,
     pauses,
-    removed,
+    removed: exclude.length === 0 ? undefined : exclude,
     rollOuts: rollOuts.length === 0 ? undefined : rollOuts,
-  };
-  return defined({ version: 1, ...view });
+  });
 }
 
 function later(one: ReceivedStatus | undefined, other: ReceivedStatus | undefined): ReceivedStatus | undefined {

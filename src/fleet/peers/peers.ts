@@ -77,7 +77,7 @@ export class Peers extends Observable {
     super();
     this.wake = new Wake(options.clock);
     this.remembered = new RememberedPeers(options.store, options.cluster, options.clock);
-    this.addresses = new Addresses(new PeerBudgets(options.clock), options.warnings);
+    this.addresses = new Addresses(new PeerBudgets(options.clock));
   }
 
   /** By name. */

@@ -1,18 +1,13 @@
 import { beforeEach, expect, it } from 'vitest';
 import { Addresses } from '../../../../src/fleet/peers/addresses.ts';
-import { WarnOnce } from '../../../../src/fleet/trouble.ts';
 import { PEER_BUDGET, PeerBudgets } from '../../../../src/fleet/wire/peer-budgets.ts';
-import { createRecordingLog, type RecordingLog } from '../../../support/recording-log.ts';
 
 const { perMinute } = PEER_BUDGET.address;
 let nowMs: number;
-let log: RecordingLog;
 let addresses: Addresses;
 beforeEach(() => {
   nowMs = 0;
-  log = createRecordingLog();
-  const clock = { now: () => nowMs, monotonic: () => nowMs, sleep: async () => undefined };
-  addresses = new Addresses(new PeerBudgets(clock), new WarnOnce(log, clock));
+  addresses = new Addresses(new PeerBudgets({ monotonic: () => nowMs }));
 });
 
 const node = (name: string, host: string) => ({ name, serves: [], endpoint: { host, port: 9777 } });
@@ -36,16 +31,4 @@ it('leaves out a node that moves too often, and no other one', () => {
   nowMs = 60_000;
   expect(hostsOf(node('b', '10.0.2.1'))).toEqual(['10.0.2.1']);
   expect(addresses.leftOut()).toEqual(new Map());
-});
-
-it('says once that two machines of one name take turns', () => {
-  for (let time = 0; time < 4; time += 1) hostsOf(node('b', `10.0.0.${time % 2}`));
-  expect(log.lines.map(({ message }) => message)).toEqual([
-    'Node b announces 10.0.0.0:9777 and 10.0.0.1:9777 in turns: two machines may have this name',
-  ]);
-});
-
-it('says nothing of a node that moves', () => {
-  for (const host of ['10.0.0.1', '10.0.0.2', '10.0.0.3']) hostsOf(node('b', host));
-  expect(log.lines).toEqual([]);
 });

@@ -6,7 +6,7 @@ import {
   MOST_HANDSHAKES,
   MOST_OF_ADDRESS,
   MOST_OF_STRANGERS,
-} from '../../../../src/domain/fleet/handshakes.ts';
+} from '../../../../src/fleet/serve/node-port.ts';
 
 /** A connection that says nothing, from a host. */
 const stranger = (host: number): Handshake => ({ address: `192.0.2.${host}`, isKnown: false });
