@@ -1,7 +1,7 @@
-import { endRequest, isTurnLost, loseTurn, NO_TURNS, requestTurn, tidyTurns } from '../../domain/fleet/serve-turns.ts';
 import type { Settings } from '../../domain/settings/settings.ts';
 import type { Clock } from '../../platform/clock.ts';
 import type { Busy } from '../wire/documents.ts';
+import { ServeTurns } from './serve-turns.ts';
 
 export interface ServedNode {
   readonly name: string;
@@ -28,31 +28,28 @@ const SLOW_BYTES_PER_SECOND = 64 * 1024;
 
 /** Nodes that take blobs from this one. */
 export class ServedNodes {
-  private readonly most: number;
   private readonly slowBytesPerSecond: number;
   /** Bytes by node and slot of time. */
   private readonly sent = new Map<string, Map<number, number>>();
   /** Since the last check of its speed. */
   private readonly judged = new Map<string, { sinceMs: number; bytes: number }>();
-  private turns: typeof NO_TURNS = NO_TURNS;
+  private readonly turns: ServeTurns;
 
   constructor(
     { max_clients: most, rate }: Pick<Settings['fleet'], 'max_clients' | 'rate'>,
     private readonly clock: Clock,
   ) {
-    this.most = most;
+    this.turns = new ServeTurns(most, clock);
     const share = rate === 'unlimited' ? SLOW_BYTES_PER_SECOND : rate / most / 4;
     this.slowBytesPerSecond = Math.min(SLOW_BYTES_PER_SECOND, share);
   }
 
   /** A turn for one request of a node, or when to retry. */
   request(node: string): { readonly turn: Turn } | { readonly busy: Busy } {
-    const nowMs = this.clock.monotonic();
-    const isHolder = tidyTurns(this.turns, nowMs).holders.has(node);
-    const { turns, answer } = requestTurn(this.turns, { node, nowMs, most: this.most });
-    this.turns = turns;
-    if (answer.kind === 'wait') return { busy: { queue: answer.queue, retryMs: answer.retryMs } };
-    if (!isHolder) this.judged.set(node, { sinceMs: nowMs, bytes: 0 });
+    const isHolder = this.turns.served().includes(node);
+    const busy = this.turns.request(node);
+    if (busy !== undefined) return { busy };
+    if (!isHolder) this.judged.set(node, { sinceMs: this.clock.monotonic(), bytes: 0 });
     let isRunning = true;
     const end = () => {
       if (isRunning) this.end(node);
@@ -62,23 +59,20 @@ export class ServedNodes {
   }
 
   served(): readonly ServedNode[] {
-    const nowMs = this.clock.monotonic();
-    this.turns = tidyTurns(this.turns, nowMs);
-    return [...this.turns.holders.keys()].map((name) => ({ name, bytesPerSecond: this.rateOf(name, nowMs) }));
+    return this.turns.served().map((name) => ({ name, bytesPerSecond: this.rateOf(name) }));
   }
 
   waiting(): number {
-    return tidyTurns(this.turns, this.clock.monotonic()).waiting.length;
+    return this.turns.waiting();
   }
 
   private end(node: string): void {
     // One that took nothing at all was not checked before.
     this.isTooSlow(node);
-    this.turns = endRequest(this.turns, node, this.clock.monotonic());
-    if (!this.turns.holders.has(node)) {
-      this.sent.delete(node);
-      this.judged.delete(node);
-    }
+    this.turns.endRequest(node);
+    if (this.turns.served().includes(node)) return;
+    this.sent.delete(node);
+    this.judged.delete(node);
   }
 
   private isTooSlow(node: string): boolean {
@@ -86,10 +80,10 @@ export class ServedNodes {
     const taken = this.judged.get(node);
     if (taken !== undefined && nowMs - taken.sinceMs >= JUDGED_MS) {
       const rate = taken.bytes / ((nowMs - taken.sinceMs) / 1_000);
-      if (rate < this.slowBytesPerSecond) this.turns = loseTurn(this.turns, node, nowMs);
+      if (rate < this.slowBytesPerSecond) this.turns.lose(node);
       this.judged.set(node, { sinceMs: nowMs, bytes: 0 });
     }
-    return isTurnLost(this.turns, node, nowMs);
+    return this.turns.isLost(node);
   }
 
   private count(node: string, bytes: number): void {
@@ -102,8 +96,8 @@ export class ServedNodes {
     this.sent.set(node, slots);
   }
 
-  private rateOf(node: string, nowMs: number): number {
-    const first = Math.floor(nowMs / SLOT_MS) - SLOTS;
+  private rateOf(node: string): number {
+    const first = Math.floor(this.clock.monotonic() / SLOT_MS) - SLOTS;
     const recent = [...(this.sent.get(node) ?? [])].filter(([slot]) => slot > first);
     return recent.reduce((sum, [, bytes]) => sum + bytes, 0) / ((SLOTS * SLOT_MS) / 1_000);
   }

@@ -1,39 +1,25 @@
 import { expect, it } from 'vitest';
-import {
-  endRequest,
-  isTurnLost,
-  loseTurn,
-  NO_TURNS,
-  requestTurn,
-  type ServeTurns,
-} from '../../../../src/domain/fleet/serve-turns.ts';
+import { ServeTurns } from '../../../../src/fleet/serve/serve-turns.ts';
 import { seededRandom } from '../../../support/seeded-random.ts';
 
 /** Turns that a test plays, with a clock of its own. */
 function play(most: number) {
-  let turns: ServeTurns = NO_TURNS;
   let nowMs = 0;
+  const turns = new ServeTurns(most, { monotonic: () => nowMs });
   return {
     after: (ms: number) => {
       nowMs += ms;
     },
     request: (node: string) => {
-      const requested = requestTurn(turns, { node, nowMs, most });
-      turns = requested.turns;
-      return requested.answer;
+      const busy = turns.request(node);
+      return busy === undefined ? ({ kind: 'granted' } as const) : ({ kind: 'wait', ...busy } as const);
     },
-    end: (node: string) => {
-      turns = endRequest(turns, node, nowMs);
-    },
+    end: (node: string) => turns.endRequest(node),
     lose: (node: string) => {
-      turns = loseTurn(turns, node, nowMs);
-      return isTurnLost(turns, node, nowMs);
+      turns.lose(node);
+      return turns.isLost(node);
     },
-    place: (node: string) => {
-      const requested = requestTurn(turns, { node, nowMs, most });
-      turns = requested.turns;
-      return requested.answer.kind === 'wait' ? requested.answer.queue.place : 0;
-    },
+    place: (node: string) => turns.request(node)?.queue?.place ?? 0,
   };
 }
 
