@@ -11,7 +11,7 @@ import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { untilAborted } from '../../platform/async/abort.ts';
 import { pauseAfter } from '../../platform/backoff.ts';
 import type { Clock } from '../../platform/clock.ts';
-import { HttpClient } from '../../platform/http-client.ts';
+import { HttpClient, wholeBody } from '../../platform/http-client.ts';
 import { pullError, writeError } from '../cri/runtime-error.ts';
 
 /** Attempts in a row without a new byte. */
@@ -43,16 +43,13 @@ export class BlobFetch {
   async manifest(reference: Reference, tagOrDigest: string, signal: AbortSignal) {
     const address = this.url(reference, `manifests/${tagOrDigest}`);
     const response = await this.open(address, { accept: [...manifestMediaTypes].join(', ') }, 200, signal);
-    const chunks: Buffer[] = [];
-    let sizeBytes = 0;
-    for await (const chunk of bytesOf(response, address, signal)) {
-      sizeBytes += chunk.length;
-      if (sizeBytes > limits.manifestBytes)
-        throw pullError('runtime/digest-mismatch', `${address} is larger than a manifest may be`);
-      chunks.push(chunk);
-    }
+    const body = bytesOf(response, address, signal);
+    const bytes = await wholeBody(body, limits.manifestBytes).catch((error: unknown) => {
+      if (systemCodeOf(error) !== 'http/too-large') throw error;
+      throw pullError('runtime/digest-mismatch', `${address} is larger than a manifest may be`);
+    });
     const mediaType = (response.headers['content-type'] ?? '').split(';', 1)[0]?.trim() ?? '';
-    return { mediaType, bytes: Buffer.concat(chunks) };
+    return { mediaType, bytes };
   }
 
   /**
