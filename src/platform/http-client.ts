@@ -15,7 +15,7 @@ export interface HttpRequest extends RequestOptions {
   readonly url: string | URL;
   /** A stream is read once. */
   readonly body?: string | Buffer | AsyncIterable<Buffer> | undefined;
-  /** How long the head of the answer may take, in milliseconds. Default: until the signal aborts. */
+  /** Time for the head of the answer, in milliseconds. Default: until the signal aborts. */
   readonly answerMs?: number;
   /** How long the connection may carry nothing, in milliseconds. Default: no limit. */
   readonly idleMs?: number;
@@ -115,7 +115,7 @@ async function answerTo(
   }
 }
 
-/** It also ends after an abort: Node.js reports no error of a request after a switch of protocols. */
+/** Also ends after an abort: Node.js reports no error of a request after a switch of protocols. */
 function responseTo(request: ClientRequest, signal: AbortSignal, idleMs?: number): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
     let answer: IncomingMessage | undefined;

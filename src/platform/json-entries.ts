@@ -21,8 +21,8 @@ export async function* listOnly(chunks: AsyncIterable<Buffer>): AsyncGenerator<B
  * kept of one is limited, so that a large one does not take the others with it.
  *
  * @param maxBytes of an object; of a larger one so many bytes are kept
- * @param around takes the rest of a document `{…,"items":[{…},{…}],…}`, whose array has the objects;
- *   no other member may be an array
+ * @param around takes the rest of a document `{…,"items":[{…},{…}],…}`, whose array has the
+ *   objects; no other member may be an array
  * @throws Error when an array ends early, or the rest has more than `maxBytes`; errors of `chunks`
  */
 export async function* jsonEntries(

@@ -9,7 +9,7 @@ const WHOLE_GIVERS = MOST_GIVERS / 2;
 /** The place of a node among equals. */
 export interface GiverRank {
   readonly lot: string;
-  /** How often it failed or gave wrong bytes. Others with fewer come first, so each one is tried. */
+  /** How often it failed or gave wrong bytes. Fewer come first, so each one is tried. */
   readonly strikes: number;
 }
 
