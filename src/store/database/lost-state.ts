@@ -1,7 +1,6 @@
 import {
   chmodSync,
   closeSync,
-  copyFileSync,
   existsSync,
   fsyncSync,
   lstatSync,
@@ -23,7 +22,6 @@ import { ageOf, databaseFrom, type Generation, type Mirror, writeDatabase } from
 import { registerRowSum, tableWithWrongSum } from './row-sums.ts';
 import { checkVersion, isEmpty, isOurs, versionError } from './schema.ts';
 import { type BundleReviver, loadBundles } from './tables/bundle-rows.ts';
-import { walDamage } from './wal.ts';
 
 /** The log first: if it were left after a crash, SQLite would apply it to the new database. */
 const SUFFIXES = ['-wal', '-shm', ''] as const;
@@ -64,7 +62,7 @@ export function openOrRenew<T>(
   options: RenewOptions,
   open: () => T,
 ): { readonly opened: T; readonly loss: StateLoss | undefined } {
-  const { now, of = path, mirror } = options;
+  const { now, of = path } = options;
   const startAnew = (damage: string, isBehind = false) => {
     const aside = setAside(path, now);
     const kept = aside === undefined || path !== of ? '' : `; it is kept as ${aside}`;
@@ -86,20 +84,12 @@ export function openOrRenew<T>(
   const strange = strangeFile(path);
   if (strange !== undefined) return startAnew(strange);
   makePrivate(path);
-  const cut = existsSync(path) && statSync(path).size > 0 ? walDamage(`${path}-wal`) : undefined;
-  const copy = cut === undefined ? undefined : copyAside(path, now);
   try {
     const damage = damageOf(path, options);
-    if (damage === BEHIND) return startAnew(cut === undefined ? damage : `of its log, ${cut}`, true);
-    if (damage !== undefined) return startAnew(damage);
-    const opened = open();
-    if (cut === undefined) return { opened, loss: undefined };
-    const kept = path === of ? `; both are kept as ${copy}` : '';
-    const message = `The log of the state database, ${of}-wal, could not be used: ${cut}. What was recorded last is lost${kept}. All pins stay; look at 'stickpin list', and plug in the stick of each release that is missing there`;
-    return { opened, loss: { left: [...mirror.generations()].length === 0 ? 'earlier' : 'mirror', message } };
+    if (damage !== undefined) return startAnew(damage, damage === BEHIND);
+    return { opened: open(), loss: undefined };
   } catch (error) {
     if (isDamage(error)) return startAnew(reasonOf(error));
-    if (copy !== undefined) for (const suffix of ['', '-wal']) rmSync(`${copy}${suffix}`, { force: true });
     throw error;
   }
 }
@@ -286,17 +276,6 @@ function hasUsableHeader(path: string): boolean {
     closeSync(file);
   }
   return [header[18], header[19]].every((version) => version === 1 || version === 2);
-}
-
-/** With its log, which SQLite would overwrite where it is damaged. @throws as {@link setAside} */
-function copyAside(path: string, now: number): string {
-  const aside = damagedName(path, now);
-  try {
-    for (const suffix of ['', '-wal']) copyFileSync(`${path}${suffix}`, `${aside}${suffix}`);
-    return aside;
-  } catch (error) {
-    throw cannotKeep(path, aside, error);
-  }
 }
 
 /** With its log. Undefined when there was no file. @throws AppError `store/aside` (`fatal`) */

@@ -39,8 +39,6 @@ export class Recording {
   private readonly onDamage: (error: AppError) => void;
   private readonly disk: DiskWatch;
   private readonly count: Statement;
-  /** The log may have frames of a failed transaction, see {@link clearLog}. */
-  private isLogUnclean = false;
 
   constructor(
     readonly database: Database,
@@ -91,7 +89,6 @@ export class Recording {
 
   /** As {@link StateStore.settled}. */
   async settled(signal: AbortSignal): Promise<void> {
-    this.clearLog();
     const synced = this.walSync.settled().catch((error: unknown) => {
       if (systemCodeOf(error) === 'ENOENT') return this.logIsRemoved(error);
       this.unsynced ??= unsyncedError(this.database.name, error);
@@ -122,27 +119,18 @@ export class Recording {
       const damage = this.damageIn(error);
       if (damage !== undefined) throw damage;
       this.noteFailedSync(error);
-      this.isLogUnclean = true;
-      this.clearLog();
       const failure = databaseWriteError(database.name, error);
       this.isBroken = failure.code !== 'store/no-space' && !/^SQLITE_(BUSY|LOCKED)/.test(systemCodeOf(error) ?? '');
       throw this.disk.failed(failure);
     }
   }
 
-  /** After a power cut the frames of a failed transaction look like damage. Retried later. */
-  private clearLog(): void {
-    if (this.isLogUnclean && this.checkpoint()) this.isLogUnclean = false;
-  }
-
-  private checkpoint(): boolean {
+  private checkpoint(): void {
     try {
       this.database.pragma('wal_checkpoint(TRUNCATE)');
-      return true;
     } catch (error) {
       this.damageIn(error);
       this.noteFailedSync(error);
-      return false;
     }
   }
 
