@@ -42,7 +42,9 @@ export function createSignedBundles(deps: SignedBundleDependencies): SignedBundl
         const { payload: bytes } = await readEnvelope(reader, signal);
         const payload = parsePayload(bytes);
         const contents = parseContents((await readContents(reader, payload.contents, signal)).bytes);
-        return bundleIdOf(bytes) === bundleId ? { bundleId, payload, contents, signedBy: [] } : undefined;
+        return bundleIdOf(bytes) === bundleId
+          ? { bundleId, payload, contents, signedBy: [], signerKeyIds: [] }
+          : undefined;
       } catch (error) {
         signal.throwIfAborted();
         if (!(error instanceof AppError)) throw error;

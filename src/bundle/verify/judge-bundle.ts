@@ -80,7 +80,7 @@ export async function readUntrusted(reader: BundleReader, signal: AbortSignal): 
   const bundleId = bundleIdOf(envelope.payload);
   return {
     envelope,
-    bundle: { bundleId, payload, contents: tree.contents, signedBy: [] },
+    bundle: { bundleId, payload, contents: tree.contents, signedBy: [], signerKeyIds: [] },
     index: tree.index,
     ...walked,
   };

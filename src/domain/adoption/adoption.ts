@@ -192,7 +192,7 @@ export function admitUnapproved(
 }
 
 /** Sorted. */
-export type Signers = Required<Pick<VerifiedBundle, 'signedBy' | 'signerKeyIds'>> & Pick<VerifiedBundle, 'signerRoles'>;
+export type Signers = Pick<VerifiedBundle, 'signedBy' | 'signerKeyIds' | 'signerRoles'>;
 
 /**
  * The signers of an adopted bundle when plugged media show more than is stored. Signers add up: a
@@ -206,8 +206,8 @@ export function newSignersOf(
   isTrusted: boolean,
 ): Signers | undefined {
   const seen = carriers.map(({ found }) => found.bundle);
-  const known = new Set(signerKeyIds ?? []);
-  const ids = new Set([...known, ...seen.flatMap((bundle) => bundle.signerKeyIds ?? [])]);
+  const known = new Set(signerKeyIds);
+  const ids = new Set([...known, ...seen.flatMap((bundle) => bundle.signerKeyIds)]);
   const nowPlain = new Set(seen.flatMap(plainSigners));
   const shown = seen.flatMap((bundle) => bundle.signerRoles ?? []);
   const moved = isTrusted ? [] : movedAmong(shown, signerRoles).filter(({ keyId }) => !nowPlain.has(keyId));
@@ -287,19 +287,19 @@ export function awaitsPerson(bundle: JudgedBundle, inForce: SignersInForce, { po
 }
 
 /** Wrong settings may name another folder, without the roles in which a key was revoked. */
-function isLostBySettings({ signerKeyIds = [] }: JudgedBundle, { code }: TrustReason, inForce: SignersInForce) {
+function isLostBySettings({ signerKeyIds }: JudgedBundle, { code }: TrustReason, inForce: SignersInForce) {
   if (inForce.facts?.keepsOnly !== true || (code !== 'trust/role' && code !== 'trust/threshold')) return false;
   const revoked = [...inForce.revocations.keyIds, ...(inForce.trust?.revoked ?? []).map(({ keyId }) => keyId)];
   return signerKeyIds.every((keyId) => !revoked.includes(keyId));
 }
 
-/** Signers without recorded ids can't be matched with revocations. */
+/** Why what signed it no longer counts. Undefined while enough of it counts. */
 function lostSignature(
   stored: JudgedBundle,
   { revocations, roles = [] }: SignersInForce,
   threshold: number,
 ): TrustReason | undefined {
-  const { signedBy, signerKeyIds = [], signerRoles = [] } = stored;
+  const { signedBy, signerKeyIds, signerRoles = [] } = stored;
   const bundle = labelOf(stored.payload);
   if (revocations.revocationsUnreadable) {
     return { code: 'trust/blind', data: defined({ bundle, cause: revocations.cause }) };

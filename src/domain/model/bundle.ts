@@ -184,8 +184,8 @@ export interface VerifiedBundle {
   readonly contents: Contents;
   /** Names of the trusted keys: file names without `.pub`, and `<role>/<key>`. May be empty. */
   readonly signedBy: readonly string[];
-  /** Sorted. Absent for a bundle from an earlier version, until its medium is read again. */
-  readonly signerKeyIds?: readonly string[];
+  /** Sorted. */
+  readonly signerKeyIds: readonly string[];
   /** Keys that count in a role only, sorted by key id. */
   readonly signerRoles?: readonly SignerRole[];
 }

@@ -114,13 +114,12 @@ export function authoritiesOf(bundle: SignedBundle, rules: SignatureRules): read
   ];
 }
 
-/** By key id. An old bundle without recorded ids can't be matched with revocations. */
+/** The ids of the keys that sign for no role. */
 export function plainSigners({
-  signedBy,
   signerKeyIds,
   signerRoles = [],
-}: Pick<SignedBundle, 'signedBy' | 'signerKeyIds' | 'signerRoles'>): readonly string[] {
-  return (signerKeyIds ?? signedBy).filter((signer) => signerRoles.every(({ keyId }) => keyId !== signer));
+}: Pick<SignedBundle, 'signerKeyIds' | 'signerRoles'>): readonly string[] {
+  return signerKeyIds.filter((signer) => signerRoles.every(({ keyId }) => keyId !== signer));
 }
 
 /**
@@ -128,7 +127,7 @@ export function plainSigners({
  * person approved it and no key of a role signed it.
  */
 export function ownerRoles(
-  bundle: Pick<SignedBundle, 'signedBy' | 'signerKeyIds' | 'signerRoles'>,
+  bundle: Pick<SignedBundle, 'signerKeyIds' | 'signerRoles'>,
   threshold: number,
 ): readonly string[] {
   const roles = [...new Set(bundle.signerRoles?.map(({ role }) => role))].sort();

@@ -7,8 +7,8 @@ import { keepRowSums, registerRowSum } from './row-sums.ts';
 import { checkVersion, createTables, isEmpty, SCHEMA } from './schema.ts';
 
 /**
- * Opens the state database in WAL mode with `synchronous=NORMAL`, or makes it. See `wal.ts` for
- * what survives a power cut.
+ * Opens the state database in WAL mode with `synchronous=NORMAL`, or makes it. See
+ * `recording.ts` for what survives a power cut.
  * @throws AppError `store/no-space`, `store/read-only` (`retry`) when the filesystem or file can't
  *   be written; `store/open` (`fatal`) when the file can't be opened or is damaged;
  *   `store/version` (`wait`) when another version wrote it

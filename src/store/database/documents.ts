@@ -1,3 +1,4 @@
+import type { Database } from 'better-sqlite3';
 import * as v from 'valibot';
 import { keptPause, type Pause } from '../../domain/fleet/pause.ts';
 import { type BundleId, isDigest } from '../../domain/model/digest.ts';
@@ -5,6 +6,19 @@ import { HOOK_NAMES } from '../../domain/settings/hook-units.ts';
 import type { HookLedger, HookRecord } from '../../domain/state/hook.ts';
 import type { PastSpeaker } from '../../domain/state/past.ts';
 import type { Floors, PinLedger } from '../../domain/state/release-record.ts';
+import type { DocumentName } from '../../ports/state.ts';
+
+export function readDocument(database: Database, name: DocumentName): string | undefined {
+  return database.prepare<[string], string>('SELECT content FROM document WHERE name = ?').pluck().get(name);
+}
+
+/** Call it within a transaction. */
+export function writeDocument(database: Database, name: DocumentName, content: string): void {
+  const upsert = database.prepare(
+    `INSERT INTO document (name, content) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET content = excluded.content`,
+  );
+  upsert.run(name, content);
+}
 
 const bundleIdSchema = v.custom<BundleId>((value) => typeof value === 'string' && isDigest(value));
 const failure = v.variant('kind', [

@@ -18,15 +18,16 @@ import { diskFaultOf } from '../../platform/files/disk-fault.ts';
 import { oneLine } from '../../platform/plain-text.ts';
 import { damagedName, diskFaultError } from '../files/write-error.ts';
 import { cannotOpen, isDamage, openDatabase } from './database.ts';
-import { ageOf, databaseFrom, type Generation, type Mirror, writeDatabase } from './mirror.ts';
+import { ageOf, databaseFrom, type Generation, isMirrored, type Mirror, type MirrorContent } from './mirror.ts';
 import { registerRowSum, tableWithWrongSum } from './row-sums.ts';
 import { checkVersion, isEmpty, isOurs, versionError } from './schema.ts';
 import { type BundleReviver, loadBundles } from './tables/bundle-rows.ts';
 
-/** The log first: if it were left after a crash, SQLite would apply it to the new database. */
+/** The log comes first: SQLite would apply one that a crash left to the new database. */
 const SUFFIXES = ['-wal', '-shm', ''] as const;
+const LOG_SUFFIXES = ['-wal', '-shm'] as const;
 
-/** Files that an earlier daemon leaves beside its database. */
+/** Files that a daemon leaves beside its database. */
 const TRACES = ['status.json', 'crio/99-stickpin.conf'] as const;
 
 /** What was found lost when the state was opened. */
@@ -40,150 +41,176 @@ export interface StateLoss {
   readonly left: 'mirror' | 'earlier' | 'nothing';
 }
 
-export interface RenewOptions {
+export interface StateFiles {
+  /** The file that is opened. */
+  readonly path: string;
+  /** The state database, when `path` is a copy of it: messages name it. Default: `path`. */
+  readonly of?: string;
   readonly revive: BundleReviver;
   /** Milliseconds since the epoch, for the new name of a damaged database. */
   readonly now: number;
   readonly mirror: Mirror;
-  /** The real database, when a copy of it is opened: `loss` names it. */
-  readonly of?: string;
 }
 
 /**
  * Opens the state database with `open`. A damaged or missing one is renamed with its log to
  * `state.db.damaged-<time>`, and made again from the newest generation of the mirror that is whole,
- * or it is a new one. So is one that has seen fewer changes than the mirror. A full or read-only
- * disk and missing permissions are not damage.
+ * or it is a new one. So is one that has seen fewer changes than the mirror, or other ones. A full
+ * or read-only disk and missing permissions are not damage.
  * @throws errors of `open`; AppError `store/aside`, `store/read` (`fatal`), `store/version`
  *   (`wait`), `store/no-space`, `store/read-only` (`retry`)
  */
 export function openOrRenew<T>(
-  path: string,
-  options: RenewOptions,
+  files: StateFiles,
   open: () => T,
 ): { readonly opened: T; readonly loss: StateLoss | undefined } {
-  const { now, of = path } = options;
-  const startAnew = (damage: string, isBehind = false) => {
-    const aside = setAside(path, now);
-    const kept = aside === undefined || path !== of ? '' : `; it is kept as ${aside}`;
-    const what = `The state database ${of} could not be used: ${damage}${kept}. stickpin goes on with`;
-    const restored = restore(path, options);
-    if (isBehind && aside !== undefined && restored !== undefined) takeHistory(aside, path);
-    const loss: StateLoss =
-      restored === undefined
-        ? {
-            left: 'nothing',
-            message: `${what} a new one: all pins stay, no key that a bundle brought is trusted, and each release is known again as far as the node has its documents, or when its stick is plugged in`,
-          }
-        : {
-            left: restored.left,
-            message: `${what} ${restored.path} of ${new Date(restored.writtenAt).toISOString()}: ${restored.isNewest ? 'the history before it is lost' : 'what was recorded after that is lost'}${restored.lacks === undefined ? '' : `, with parts of that file: ${restored.lacks}`}. All pins stay; look at 'stickpin list'`,
-          };
+  const { path, mirror } = files;
+  const renewed = (damage: string) => {
+    const loss = renew(files, damage);
     return { opened: open(), loss };
   };
   const strange = strangeFile(path);
-  if (strange !== undefined) return startAnew(strange);
+  if (strange !== undefined) return renewed(strange);
   makePrivate(path);
   try {
-    const damage = damageOf(path, options);
-    if (damage !== undefined) return startAnew(damage, damage === BEHIND);
-    return { opened: open(), loss: undefined };
+    const isThere = existsSync(path) && statSync(path).size > 0;
+    const damage = isThere ? damageOf(files, [...mirror.generations()][0]) : lossOf(files);
+    return damage === undefined ? { opened: open(), loss: undefined } : renewed(damage);
   } catch (error) {
-    if (isDamage(error)) return startAnew(reasonOf(error));
+    if (isDamage(error)) return renewed(reasonOf(error));
     throw error;
   }
 }
 
-type Restored = Omit<Generation, 'content'> & Pick<StateLoss, 'left'>;
-
-/**
- * Makes the database again. Undefined when nothing is left to make it of.
- * @throws as {@link setAside}; then there is no database
- */
-function restore(path: string, { revive, mirror, of = path }: RenewOptions): Restored | undefined {
-  const staged = `${path}.new`;
-  const drop = () => {
-    for (const suffix of SUFFIXES) rmSync(`${staged}${suffix}`, { recursive: true, force: true });
-  };
-  /** Whether the staged database is whole, and is in its place now. */
-  const isPut = (left: StateLoss['left'], hidden?: string) => {
-    if (left !== 'nothing' && damageOf(staged, { revive, of }) !== undefined) return false;
-    if (left !== 'mirror') recordLoss(staged, left, hidden);
-    // A reader of a database in WAL mode leaves these behind.
-    for (const suffix of ['-wal', '-shm']) rmSync(`${staged}${suffix}`, { force: true });
-    syncNow(staged);
-    renameSync(staged, path);
-    syncNow(dirname(path));
-    return true;
-  };
+/** Makes the database again. @throws as {@link setAside}; then there is no database */
+function renew(files: StateFiles, damage: string): StateLoss {
+  const { path, of = path, mirror, now } = files;
+  const aside = setAside(path, now);
+  const kept = aside === undefined || path !== of ? '' : `; it is kept as ${aside}`;
+  const what = `The state database ${of} could not be used: ${damage}${kept}. stickpin goes on with`;
+  const history = [BEHIND, DIFFERENT].includes(damage) ? aside : undefined;
   try {
     for (const generation of mirror.generations()) {
-      drop();
-      const content = contentOf(generation, mirror);
-      if (content === undefined) continue;
-      try {
-        writeDatabase(content, staged);
-      } finally {
-        content.close();
-      }
       const left = generation.isNewest && generation.lacks === undefined ? 'mirror' : 'earlier';
-      if (isPut(left)) return { ...generation, left };
-      mirror.doubt(generation, 'its content is no state');
+      if (restore(files, generation, left, history)) return { left, message: `${what} ${lossText(generation)}` };
     }
-    drop();
-    isPut('nothing', mirror.hidden(path === of));
-    return undefined;
+    const hidden = mirror.hidden(path === of);
+    replaceDatabase(path, undefined, (staged) => recordLoss(staged, 'nothing', hidden));
   } catch (error) {
-    drop();
     if (error instanceof AppError) throw error;
     throw cannotKeep(path, `the mirror of ${of}`, error);
   }
+  const message = `${what} a new one: all pins stay, no key that a bundle brought is trusted, and each release is known again as far as the node has its documents, or when its stick is plugged in`;
+  return { left: 'nothing', message };
+}
+
+function lossText({ path, writtenAt, isNewest, lacks }: Generation): string {
+  const what = isNewest ? 'the history before it is lost' : 'what was recorded after that is lost';
+  const parts = lacks === undefined ? '' : `, with parts of that file: ${lacks}`;
+  return `${path} of ${new Date(writtenAt).toISOString()}: ${what}${parts}. All pins stay; look at 'stickpin list'`;
+}
+
+/** False when the generation has no whole state. `history`: a database that has the events. */
+function restore(
+  files: StateFiles,
+  generation: Generation,
+  left: StateLoss['left'],
+  history: string | undefined,
+): boolean {
+  let content: Database.Database | undefined;
+  try {
+    content = databaseFrom(generation.content);
+    const isPut = replaceDatabase(files.path, content, (staged) => {
+      if (damageOf({ ...files, path: staged }) !== undefined) return false;
+      if (history !== undefined) takeHistory(history, staged);
+      return left === 'mirror' || recordLoss(staged, left);
+    });
+    if (!isPut) files.mirror.doubt(generation, 'its content is no state');
+    return isPut;
+  } catch (error) {
+    if (content !== undefined) throw error;
+    files.mirror.doubt(generation, reasonOf(error));
+    return false;
+  } finally {
+    content?.close();
+  }
+}
+
+/**
+ * Puts a database with the content of `source`, or an empty file, in the place of the one at
+ * `path`: into a new file, which is synced and renamed. Then `source` is closed.
+ * @param finish changes the new file and returns true, or false to leave the old database as it is
+ * @returns what `finish` returned
+ * @throws SqliteError, system errors, errors of `finish`
+ */
+export function replaceDatabase(
+  path: string,
+  source: Database.Database | undefined,
+  finish: (staged: string) => boolean = () => true,
+): boolean {
+  const staged = `${path}.new`;
+  try {
+    remove(staged, SUFFIXES);
+    // SQLite writes to an empty file and keeps its mode.
+    closeSync(openSync(staged, 'wx', 0o600));
+    source?.prepare('VACUUM INTO ?').run(staged);
+    if (!finish(staged)) return false;
+    // A reader of a database in WAL mode leaves these behind.
+    remove(staged, LOG_SUFFIXES);
+    syncNow(staged);
+    // It may be the database at `path`, which merges its log when it is closed.
+    source?.close();
+    remove(path, LOG_SUFFIXES);
+    renameSync(staged, path);
+    syncNow(dirname(path));
+    return true;
+  } finally {
+    remove(staged, SUFFIXES);
+  }
+}
+
+function remove(path: string, suffixes: readonly string[]): void {
+  for (const suffix of suffixes) rmSync(`${path}${suffix}`, { recursive: true, force: true });
 }
 
 /** In the database itself: what a loss implies holds until it is recorded, also after a kill. */
-function recordLoss(path: string, left: StateLoss['left'], hidden: string | undefined): void {
+function recordLoss(path: string, left: StateLoss['left'], hidden?: string): true {
   const database = openDatabase(path);
   try {
     const put = database.prepare('INSERT OR REPLACE INTO document (name, content) VALUES (?, ?)');
     put.run('loss', left);
     if (hidden !== undefined) put.run('hidden-revocations', hidden);
+    database.exec('UPDATE origin SET counter = counter + 1');
+    return true;
   } finally {
     database.close();
   }
 }
 
-function contentOf(generation: Generation, mirror: Mirror): Database.Database | undefined {
-  try {
-    return databaseFrom(generation.content);
-  } catch (error) {
-    mirror.doubt(generation, reasonOf(error));
-    return undefined;
-  }
+/** Why it is a loss that the database is absent or empty. Undefined at a first start. */
+function lossOf({ path, of = path, mirror }: StateFiles): string | undefined {
+  const isLost =
+    mirror.exists() || existsSync(`${path}-wal`) || TRACES.some((name) => existsSync(join(dirname(of), name)));
+  if (!isLost) return undefined;
+  // The disk of its target may not be mounted.
+  const isLink = lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink();
+  if (isLink && !existsSync(path)) throw cannotOpen(path, new Error(MISSING_TARGET));
+  return existsSync(path) ? 'it is empty' : 'it is gone';
 }
 
-/** Undefined when it is usable. Changes nothing. Without `mirror` it may be absent from it. */
-function damageOf(
-  path: string,
-  { revive, mirror, of = path }: Pick<RenewOptions, 'revive' | 'of'> & { readonly mirror?: Mirror },
-): string | undefined {
-  if (!existsSync(path) || statSync(path).size === 0) {
-    const isLost =
-      mirror?.exists() || existsSync(`${path}-wal`) || TRACES.some((name) => existsSync(join(dirname(of), name)));
-    if (!isLost) return undefined;
-    // The disk of its target may not be mounted.
-    const isLink = lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink();
-    if (isLink && !existsSync(path)) throw cannotOpen(path, new Error(MISSING_TARGET));
-    return existsSync(path) ? 'it is empty' : 'it is gone';
-  }
+/**
+ * Undefined when the database is usable. Changes nothing.
+ * @param newest what the mirror has, to be compared
+ */
+function damageOf({ path, of = path, mirror, revive }: StateFiles, newest?: Generation): string | undefined {
   let database: Database.Database | undefined;
   try {
     if (!hasUsableHeader(path)) return 'its header is damaged';
     database = new Database(path, { readonly: true, fileMustExist: true });
     const verdict = database.pragma('integrity_check(1)', { simple: true });
     if (verdict !== 'ok') return findingOf(String(verdict));
-    if (isEmpty(database)) return mirror?.exists() ? 'it is empty' : undefined;
-    const hasMirror = () => mirror !== undefined && [...mirror.generations()].length > 0;
-    if (!isOurs(database) && hasMirror()) return 'it is no state database of stickpin';
+    if (isEmpty(database)) return mirror.exists() ? 'it is empty' : undefined;
+    if (!isOurs(database) && newest !== undefined) return 'it is no state database of stickpin';
     checkVersion(database, of);
     registerRowSum(database);
     const [orphan] = database.pragma('foreign_key_check') as readonly { readonly table: string }[];
@@ -191,7 +218,9 @@ function damageOf(
     const table = tableWithWrongSum(database);
     if (table !== undefined) return `a row of its table ${table} is not as it was written (wrong checksum)`;
     checkBundles(database, revive, of);
-    return mirror !== undefined && isBehind(database, mirror) ? BEHIND : undefined;
+    if (newest === undefined) return undefined;
+    if (isBehind(database, newest.content)) return BEHIND;
+    return isMirrored(database, newest) ? undefined : DIFFERENT;
   } catch (error) {
     if (isDamage(error)) return reasonOf(error);
     throw error instanceof AppError ? error : cannotOpen(path, error);
@@ -214,6 +243,7 @@ const MISSING_TARGET =
   'it is a link to a file that is missing; mount the disk of that file, or remove the link if what it has is lost';
 
 const BEHIND = 'it is an earlier copy, or lost what was recorded last, and knows less than its mirror';
+const DIFFERENT = 'it has counted as many changes as its mirror, and differs from it';
 
 /** An earlier copy has the history that a mirror lacks. */
 function takeHistory(from: string, path: string): void {
@@ -229,13 +259,13 @@ function takeHistory(from: string, path: string): void {
 }
 
 /**
- * Of the same database, and the mirror has seen more of it. A file with the log of another time has
- * pages of both: its history may be older than the mirror although its counter is not.
+ * Whether the mirror is of the same database, and has seen more of it. A file with the log of
+ * another time has pages of both: its history may be older than the mirror although its counter is
+ * not.
  */
-function isBehind(database: Database.Database, mirror: Mirror): boolean {
-  const [newest] = [...mirror.generations()].map(({ content }) => content);
+function isBehind(database: Database.Database, newest: MirrorContent): boolean {
   const { origin, counter, revision } = ageOf(database);
-  if (newest?.origin !== origin) return false;
+  if (newest.origin !== origin) return false;
   // One that was made from the mirror has no history yet.
   const isMixed = revision > 0 && newest.revision > revision;
   return isMixed || (newest.counter > counter && newest.revision >= revision);
@@ -302,7 +332,7 @@ function cannotKeep(path: string, aside: string, cause: unknown): AppError {
   });
 }
 
-export function syncNow(path: string): void {
+function syncNow(path: string): void {
   const file = openSync(path, 'r');
   try {
     fsyncSync(file);

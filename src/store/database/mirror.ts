@@ -1,4 +1,4 @@
-import { closeSync, existsSync, lstatSync, openSync, readdirSync, readFileSync, renameSync } from 'node:fs';
+import { existsSync, lstatSync, readdirSync, readFileSync, renameSync } from 'node:fs';
 import { link, rename, rm } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import Database from 'better-sqlite3';
@@ -14,6 +14,8 @@ import { createTables, SCHEMA, versionError } from './schema.ts';
 
 /** All tables but the history and the conditions. Of past releases only those that went back. */
 const MIRRORED = [...SUMMED_TABLES, 'tag_given'] as const;
+/** Those that are in the mirror itself, and not in its parts. */
+const WHOLE = MIRRORED.filter((table) => !PARTED.some((parted) => parted === table));
 
 const contentSchema = v.object({
   /** `user_version` of the database. */
@@ -301,8 +303,7 @@ export function ageOf(database: Database.Database): StateAge {
 /** What the mirror of the database has to contain now, where these parts are `present`. */
 export function mirrorOf(database: Database.Database, present: ReadonlySet<string>): NextGeneration {
   const rowsOf = (table: string) => (table === 'past' ? 'past WHERE rolled_back = 1' : table);
-  const whole = MIRRORED.filter((table) => !PARTED.some((parted) => parted === table));
-  const tables = whole.map((table) => [table, database.prepare(`SELECT * FROM ${rowsOf(table)}`).all()]);
+  const tables = WHOLE.map((table) => [table, database.prepare(`SELECT * FROM ${rowsOf(table)}`).all()]);
   const parts = PARTED.map((table) => ({ table, ...partsOf(database, table, present) }));
   const content = {
     ...{ schema: SCHEMA, ...ageOf(database), tables: Object.fromEntries(tables) },
@@ -311,11 +312,16 @@ export function mirrorOf(database: Database.Database, present: ReadonlySet<strin
   return { content, files: new Map(parts.flatMap(({ files }) => [...files])) };
 }
 
-/** With mode 0600. @throws SqliteError, system errors */
-export function writeDatabase(database: Database.Database, path: string): void {
-  // SQLite writes to an empty file and keeps its mode.
-  closeSync(openSync(path, 'wx', 0o600));
-  database.prepare('VACUUM INTO ?').run(path);
+/**
+ * False for a database that has counted as many changes as this generation of it, and has other
+ * rows: the disk has lost a page that it said to have written.
+ */
+export function isMirrored(database: Database.Database, { content, lacks }: Generation): boolean {
+  const { origin, counter } = ageOf(database);
+  if (origin !== content.origin || counter !== content.counter || lacks !== undefined) return true;
+  const now = mirrorOf(database, new Set(Object.values(content.parts).flat())).content;
+  const isSame = (one: unknown, other: unknown) => JSON.stringify(one) === JSON.stringify(other);
+  return isSame(now.parts, content.parts) && WHOLE.every((name) => isSame(now.tables[name], content.tables[name]));
 }
 
 /**

@@ -1,7 +1,7 @@
-import { chmodSync, closeSync, copyFileSync, existsSync, mkdirSync, openSync, renameSync, rmSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync, rmSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { isDiskTrouble } from '../../domain/preload/space.ts';
-import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
+import { AppError, reasonOf } from '../../platform/app-error.ts';
 import { NEVER_ABORTED, untilAborted } from '../../platform/async/abort.ts';
 import { Backoff } from '../../platform/backoff.ts';
 import { probeDisk } from '../../platform/files/disk-fault.ts';
@@ -10,18 +10,17 @@ import { messageIds } from '../../platform/message-ids.ts';
 import type { Store } from '../../ports/state.ts';
 import { unsyncedError } from '../files/write-error.ts';
 import { openDatabase, removedError } from './database.ts';
-import { openOrRenew, type StateLoss, syncNow } from './lost-state.ts';
+import { openOrRenew, replaceDatabase, type StateLoss } from './lost-state.ts';
 import { ageOf, Mirror, type MirrorContent, mirrorOf } from './mirror.ts';
-import { Recording } from './recording.ts';
-import { SqliteState } from './state-store.ts';
+import { fileOf, Recording } from './recording.ts';
+import { type Opened, SqliteState, type StateConnection, valuesIn } from './state-store.ts';
 import type { BundleReviver } from './tables/bundle-rows.ts';
-import { fileOf } from './wal.ts';
 
 export interface OpenState {
   readonly store: Store;
   readonly mirror: Mirror;
   readonly loss: StateLoss | undefined;
-  /** Of another database, beside this one. */
+  /** The mirror of another database, which lies beside this one. */
   readonly foreignMirror: MirrorContent | undefined;
   /** Another version wrote what is stored: it stays as it is, and nothing of it is known. */
   readonly refusal: AppError | undefined;
@@ -49,142 +48,58 @@ export interface OpenStateOptions {
  * @throws other errors of `openDatabase` and {@link SqliteState}
  */
 export function openState(options: OpenStateOptions): OpenState {
-  const state = new LiveState(options);
-  const { store, mirror, loss, foreignMirror, refusal } = state;
-  return { store, mirror, loss, foreignMirror, refusal, close: () => state.close() };
-}
-
-interface Opened {
-  readonly state: SqliteState;
-  readonly recording: Recording;
-  readonly loss: StateLoss | undefined;
-  close(): void;
+  const live = new LiveDatabase(options);
+  const { mirror, loss, foreignMirror, refusal } = live;
+  return { store: new SqliteState(live), mirror, loss, foreignMirror, refusal, close: () => live.close() };
 }
 
 /** Between two tries to open the database. */
 const TRY_PAUSES = { firstMs: 1_000, longestMs: 60_000 };
 const RENEW_PAUSES = { firstMs: 5_000, longestMs: 300_000 };
 
-class LiveState {
-  readonly store: Store;
+/** The database that is open now, and its mirror. */
+class LiveDatabase implements StateConnection {
   readonly mirror: Mirror;
   readonly loss: StateLoss | undefined;
   readonly foreignMirror: MirrorContent | undefined;
   refusal: AppError | undefined;
   private opened: Opened;
   private isStandby = false;
-  private triedAt = Number.NEGATIVE_INFINITY;
   private readonly tries = new Backoff(TRY_PAUSES);
-  private tryPauseMs = TRY_PAUSES.firstMs;
+  private tryAt = Number.NEGATIVE_INFINITY;
   private renewing: Promise<void> | undefined;
   private renewAt = Number.NEGATIVE_INFINITY;
   private readonly renewals = new Backoff(RENEW_PAUSES);
 
   constructor(private readonly options: OpenStateOptions) {
     this.mirror = new Mirror(options.path, options.now);
-    this.opened = this.openAtStart();
-    this.loss = this.opened.loss;
+    const { opened, loss } = this.openAtStart();
+    this.opened = opened;
+    this.loss = loss;
     this.foreignMirror = this.refusal === undefined ? this.findForeign() : undefined;
     if (this.foreignMirror !== undefined) this.mirror.hold();
     this.mirror.forget();
-    const own: Pick<Store, 'settled' | 'mirror'> = {
-      settled: (signal) => this.settled(signal),
-      mirror: (signal) => this.writeMirror(signal),
-    };
-    this.store = new Proxy(own as Store, {
-      get: (_own, name: keyof Store) => {
-        if (name === 'settled' || name === 'mirror') return own[name];
-        if (name === 'revocationRecord' && this.refusal !== undefined) return () => this.refuse();
-        return (...args: readonly unknown[]) => {
-          const state = this.current();
-          return Reflect.apply(state[name], state, args);
-        };
-      },
-    });
   }
 
   close(): void {
-    this.opened.close();
+    this.opened.recording.database.close();
+    if (this.isStandby) rmSync(this.options.standbyDirectory, { recursive: true, force: true });
   }
 
-  private findForeign(): MirrorContent | undefined {
-    const { origin } = ageOf(this.opened.recording.database);
-    const [newest] = this.mirror.generations();
-    return newest?.content.origin === origin ? undefined : newest?.content;
-  }
-
-  private refuse(): never {
-    throw this.refusal;
-  }
-
-  private openAtStart(): Opened {
-    try {
-      return openReal(this.options, this.mirror);
-    } catch (error) {
-      if (!(error instanceof AppError)) throw error;
-      if (error.code === 'store/version') {
-        this.refusal = error;
-        return openEmpty(this.options, error);
-      }
-      if (!isDiskTrouble(error)) throw error;
-      const message = `${error.message}. Until then nothing is recorded, and no new bundle is adopted`;
-      this.options.log.error({ err: error }, message);
-      return this.openCopy(error);
-    }
-  }
-
-  private openCopy(refusal: AppError): Opened {
-    const opened = openStandby(this.options, this.mirror, refusal);
-    this.isStandby = true;
-    return opened;
-  }
-
-  private current(): SqliteState {
+  current(): Opened {
     const isDue = this.isStandby || this.opened.recording.isBroken;
     // A round calls this many times, and an opening checks all that is recorded.
-    if (isDue && performance.now() - this.triedAt >= this.tryPauseMs) {
-      const { opened } = this;
-      this.openAgain();
+    if (isDue && performance.now() >= this.tryAt) {
+      if (this.openAgain()) this.tries.succeeded();
       this.mirror.forget();
-      this.triedAt = performance.now();
-      if (this.opened !== opened) this.tries.succeeded();
-      this.tryPauseMs = this.tries.failed();
+      this.tryAt = performance.now() + this.tries.failed();
     }
-    return this.opened.state;
+    return this.opened;
   }
 
-  /** If that fails, every change throws the earlier reason. */
-  private openAgain(): void {
-    const { path, log } = this.options;
-    const before = this.opened;
-    if (this.isStandby && (probeDisk(dirname(path)) !== undefined || !mayWrite(path))) {
-      // A small test: the next one comes soon.
-      this.tries.succeeded();
-      return;
-    }
-    let next: Opened;
+  async settled(signal: AbortSignal): Promise<void> {
     try {
-      next = this.isStandby ? openReal(this.options, this.mirror) : openWith(this.options);
-    } catch {
-      return;
-    }
-    if (!this.isStandby && !isSameState(next, before)) {
-      next.close();
-      before.recording.isBroken = false;
-      before.recording.refuse(removedError(path, undefined));
-      return;
-    }
-    next.recording.walSync.follow(before.recording.walSync);
-    this.opened = next;
-    this.isStandby = false;
-    before.close();
-    if (next.loss !== undefined) log.error({}, next.loss.message);
-    log.info({}, `${path} can be written again: what happens is recorded from now on`);
-  }
-
-  private async settled(signal: AbortSignal): Promise<void> {
-    try {
-      await this.current().settled(signal);
+      await this.current().recording.settled(signal);
       this.renewals.succeeded();
     } catch (error) {
       if (this.opened.recording.unsynced === undefined) throw error;
@@ -197,11 +112,11 @@ class LiveState {
     }
   }
 
-  private async writeMirror(signal: AbortSignal): Promise<void> {
+  async writeMirror(signal: AbortSignal): Promise<void> {
     await this.settled(signal);
     const changed = (present: ReadonlySet<string>) => {
       const { recording } = this.opened;
-      if (!recording.isMirrorDue || recording.isRefused) return undefined;
+      if (!recording.isMirrorDue || recording.refusal !== undefined) return undefined;
       recording.isMirrorDue = false;
       return this.mirror.isCurrent(ageOf(recording.database)) ? undefined : mirrorOf(recording.database, present);
     };
@@ -213,114 +128,132 @@ class LiveState {
     }
   }
 
+  private findForeign(): MirrorContent | undefined {
+    const { origin } = ageOf(this.opened.recording.database);
+    const [newest] = this.mirror.generations();
+    return newest?.content.origin === origin ? undefined : newest?.content;
+  }
+
+  private openAtStart(): ReturnType<LiveDatabase['openReal']> {
+    try {
+      return this.openReal();
+    } catch (error) {
+      if (!(error instanceof AppError)) throw error;
+      if (error.code === 'store/version') {
+        this.refusal = error;
+        return { opened: this.openAt(this.standbyPath(), error), loss: undefined };
+      }
+      if (!isDiskTrouble(error)) throw error;
+      const message = `${error.message}. Until then nothing is recorded, and no new bundle is adopted`;
+      this.options.log.error({ err: error }, message);
+      return this.openStandby(error);
+    }
+  }
+
+  private openReal() {
+    const { path, revive, now } = this.options;
+    return openOrRenew({ path, revive, now, mirror: this.mirror }, () => this.openAt(path));
+  }
+
+  /**
+   * Opens a copy with its log unchanged: SQLite merges them. A damaged database may be renamed
+   * already. Then the mirror is read, and without one the state is empty until the real database
+   * can be written.
+   */
+  private openStandby(refusal: AppError) {
+    const { path, revive, now } = this.options;
+    const copy = this.standbyPath();
+    for (const suffix of ['', '-wal'])
+      if (existsSync(`${path}${suffix}`)) copyFileSync(`${path}${suffix}`, `${copy}${suffix}`);
+    const files = { path: copy, of: path, revive, now, mirror: this.mirror };
+    const standby = openOrRenew(files, () => this.openAt(copy, refusal));
+    this.isStandby = true;
+    return standby;
+  }
+
+  /** In an empty folder. */
+  private standbyPath(): string {
+    const { standbyDirectory, path } = this.options;
+    rmSync(standbyDirectory, { recursive: true, force: true });
+    mkdirSync(standbyDirectory, { recursive: true, mode: 0o700 });
+    return join(standbyDirectory, basename(path));
+  }
+
+  private openAt(path: string, refusal?: AppError): Opened {
+    const { log, keptMs, revive } = this.options;
+    const onDamage = (error: AppError) => log.error({ err: error, messageId: messageIds.stateLost }, error.message);
+    const database = openDatabase(path);
+    try {
+      const recording = new Recording(database, { onDamage, keptMs, ...(refusal !== undefined && { refusal }) });
+      return { recording, values: valuesIn(recording, revive) };
+    } catch (error) {
+      database.close();
+      throw error;
+    }
+  }
+
+  /** False when that fails: every change throws the earlier reason. */
+  private openAgain(): boolean {
+    const { path, log } = this.options;
+    const before = this.opened;
+    if (this.isStandby && probeDisk(dirname(path)) !== undefined) {
+      // A small test: the next one comes soon.
+      this.tries.succeeded();
+      return false;
+    }
+    let next: ReturnType<LiveDatabase['openReal']>;
+    try {
+      next = this.isStandby ? this.openReal() : { opened: this.openAt(path), loss: undefined };
+    } catch {
+      return false;
+    }
+    const { recording } = next.opened;
+    if (!this.isStandby && !isSameState(recording, before.recording)) {
+      recording.database.close();
+      before.recording.isBroken = false;
+      before.recording.refuse(removedError(path, undefined));
+      return false;
+    }
+    recording.walSync.follow(before.recording.walSync);
+    this.close();
+    this.opened = next.opened;
+    this.isStandby = false;
+    if (next.loss !== undefined) log.error({}, next.loss.message);
+    log.info({}, `${path} can be written again: what happens is recorded from now on`);
+    return true;
+  }
+
   /** A crash in between leaves a whole mirror. @throws the error of the failed sync */
   private async renew(): Promise<void> {
     const { log } = this.options;
-    const { recording } = this.opened;
-    const { database, unsynced } = recording;
+    const { database, unsynced } = this.opened.recording;
     const path = fileOf(database);
     log.error(
       { err: unsynced },
       `A sync of ${path} failed: ${reasonOf(unsynced?.cause)}. It is copied into a new file`,
     );
     const changes = () => database.prepare('SELECT total_changes()').pluck().get();
-    const staged = `${path}.new`;
     try {
+      // Should this end before the new file has its name, the old one has counted fewer changes.
       for (let before: unknown; before !== changes(); ) {
         before = changes();
-        rmSync(staged, { recursive: true, force: true });
-        database.prepare('VACUUM INTO ?').run(staged);
-        chmodSync(staged, 0o600);
-        syncNow(staged);
         await this.mirror.write((present) => mirrorOf(database, present), NEVER_ABORTED);
       }
-    } catch {
-      rmSync(staged, { force: true });
-      throw unsynced;
-    }
-    // Nothing else runs until the new one is open.
-    this.opened.close();
-    try {
-      // After a crash in between, the old database has seen fewer changes than the mirror.
-      for (const suffix of ['-wal', '-shm']) rmSync(`${path}${suffix}`, { force: true });
-      renameSync(staged, path);
-      syncNow(dirname(path));
-      this.opened = openWith(this.options);
+      // Nothing else runs until the new one is open.
+      replaceDatabase(path, database);
+      this.opened = this.openAt(this.options.path);
     } catch (error) {
+      if (database.open) throw unsynced;
       const refusal = unsyncedError(path, error);
-      this.opened = this.openCopy(refusal);
+      this.opened = this.openStandby(refusal).opened;
       throw refusal;
     }
     log.info({}, `All that is recorded is on the disk, in a new ${path}`);
   }
 }
 
-function mayWrite(path: string): boolean {
-  try {
-    closeSync(openSync(path, 'r+'));
-    return true;
-  } catch (error) {
-    return systemCodeOf(error) === 'ENOENT';
-  }
-}
-
-/** The file may have been replaced meanwhile. */
-function isSameState(next: Opened, before: Opened): boolean {
-  const [one, other] = [ageOf(next.recording.database), ageOf(before.recording.database)];
+/** False when the file was replaced meanwhile. */
+function isSameState(next: Recording, before: Recording): boolean {
+  const [one, other] = [ageOf(next.database), ageOf(before.database)];
   return one.origin === other.origin && one.counter >= other.counter;
-}
-
-function openReal(options: OpenStateOptions, mirror: Mirror): Opened {
-  const { path, revive, now } = options;
-  const { opened, loss } = openOrRenew(path, { revive, now, mirror }, () => openWith(options));
-  return { ...opened, loss };
-}
-
-function openWith({ path, revive, log, keptMs }: OpenStateOptions, refusal?: AppError): Opened {
-  const onDamage = (error: AppError) => log.error({ err: error, messageId: messageIds.stateLost }, error.message);
-  const database = openDatabase(path);
-  try {
-    const recording = new Recording(database, { onDamage, keptMs, ...(refusal !== undefined && { refusal }) });
-    const state = new SqliteState(recording, revive);
-    return { state, recording, loss: undefined, close: () => void database.close() };
-  } catch (error) {
-    database.close();
-    throw error;
-  }
-}
-
-/** In the folder of copies. */
-function openEmpty(options: OpenStateOptions, refusal: AppError): Opened {
-  const path = join(emptyFolder(options.standbyDirectory), basename(options.path));
-  return openWith({ ...options, path }, refusal);
-}
-
-function openStandby(options: OpenStateOptions, mirror: Mirror, refusal: AppError): Opened {
-  const { path, standbyDirectory, revive, now } = options;
-  const copy = copyTo(path, standbyDirectory);
-  // A damaged database may be renamed already. Without a copy of it, the state is empty until the
-  // real one can be written.
-  const { opened, loss } = openOrRenew(copy, { revive, now, mirror, of: path }, () =>
-    openWith({ ...options, path: copy }, refusal),
-  );
-  const close = () => {
-    opened.close();
-    rmSync(standbyDirectory, { recursive: true, force: true });
-  };
-  return { ...opened, loss, close };
-}
-
-/** With its log unchanged. SQLite merges them when it opens the copy. */
-function copyTo(path: string, directory: string): string {
-  const copy = join(emptyFolder(directory), basename(path));
-  for (const suffix of ['', '-wal']) {
-    if (existsSync(`${path}${suffix}`)) copyFileSync(`${path}${suffix}`, `${copy}${suffix}`);
-  }
-  return copy;
-}
-
-function emptyFolder(directory: string): string {
-  rmSync(directory, { recursive: true, force: true });
-  mkdirSync(directory, { recursive: true, mode: 0o700 });
-  return directory;
 }

@@ -6,8 +6,8 @@ import { EMPTY_RECORD, type RevocationRecord } from '../../domain/trust/revocati
 import { AppError } from '../../platform/app-error.ts';
 import type { EventRow } from '../../ports/state.ts';
 import { openDatabase } from './database.ts';
+import { readDocument } from './documents.ts';
 import { tableWithWrongSum } from './row-sums.ts';
-import { readDocument } from './state-store.ts';
 import { type BundleReviver, loadBundles } from './tables/bundle-rows.ts';
 import { EventRows } from './tables/event-rows.ts';
 import { TrustRows } from './tables/trust-rows.ts';

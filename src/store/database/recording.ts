@@ -1,14 +1,18 @@
+import { type FileHandle, open } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import type { Database, Statement } from 'better-sqlite3';
 import type { Fault } from '../../domain/model/reason.ts';
 import { isDiskTrouble } from '../../domain/preload/space.ts';
 import { type AppError, systemCodeOf } from '../../platform/app-error.ts';
 import { untilAborted } from '../../platform/async/abort.ts';
+import { shareRuns } from '../../platform/async/concurrency.ts';
 import { probeDisk, visibleDiskFault } from '../../platform/files/disk-fault.ts';
 import { databaseWriteError, diskFaultError, unsyncedError } from '../files/write-error.ts';
 import { damagedError, isCorruption, removedError } from './database.ts';
+import { BundleRows } from './tables/bundle-rows.ts';
 import { EventRows } from './tables/event-rows.ts';
-import { syncLog, WalSync } from './wal.ts';
+import { PastRows } from './tables/past-rows.ts';
+import { TrustRows } from './tables/trust-rows.ts';
 
 export interface RecordingOptions {
   readonly keptEvents?: number;
@@ -25,9 +29,17 @@ export interface RecordingOptions {
 /** A permanent fault adds one event for each image every few minutes. */
 const KEPT_EVENTS = 20_000;
 
+/** The tables of one connection. Their writers open no transaction. */
+export interface Tables {
+  readonly bundles: BundleRows;
+  readonly events: EventRows;
+  readonly past: PastRows;
+  readonly trust: TrustRows;
+}
+
 /** Writes and reads an open database, and knows what is wrong with it. */
 export class Recording {
-  readonly events: EventRows;
+  readonly tables: Tables;
   readonly walSync: WalSync;
   /** A change that must not be lost is not in the mirror yet. */
   isMirrorDue = true;
@@ -35,7 +47,8 @@ export class Recording {
   isBroken = false;
   /** A sync failed: only another file may bring the changes to the disk. */
   unsynced: AppError | undefined;
-  private refusal: AppError | undefined;
+  /** Every change throws this. */
+  refusal: AppError | undefined;
   private readonly onDamage: (error: AppError) => void;
   private readonly disk: DiskWatch;
   private readonly count: Statement;
@@ -45,24 +58,25 @@ export class Recording {
     options: RecordingOptions = {},
   ) {
     const { keptEvents = KEPT_EVENTS, keptMs, sync = () => syncLog(database), refusal, onDamage } = options;
-    this.events = new EventRows(database, { keptEvents, keptMs });
+    this.tables = {
+      bundles: new BundleRows(database),
+      events: new EventRows(database, { keptEvents, keptMs }),
+      past: new PastRows(database),
+      trust: new TrustRows(database),
+    };
     this.walSync = new WalSync(sync);
     this.disk = new DiskWatch(dirname(database.name));
     this.onDamage = onDamage ?? (() => undefined);
     this.refusal = refusal;
-    this.count = database.prepare('UPDATE origin SET counter = ifnull(counter, 0) + 1');
-  }
-
-  get isRefused(): boolean {
-    return this.refusal !== undefined;
+    this.count = database.prepare('UPDATE origin SET counter = counter + 1');
   }
 
   /** @throws AppError `store/…` (`retry`), `store/damaged` (`wait`); then nothing has changed */
-  write<T>(work: () => T): T {
+  write<T>(work: (tables: Tables) => T): T {
     if (this.refusal !== undefined) throw this.refusal;
     const result = this.transact(() => {
       this.count.run();
-      return work();
+      return work(this.tables);
     });
     this.disk.succeeded();
     this.walSync.committed();
@@ -70,7 +84,7 @@ export class Recording {
   }
 
   /** SQLite drops the end of a damaged log without an error, so this checkpoints. */
-  writeThrough<T>(work: () => T): T {
+  writeThrough<T>(work: (tables: Tables) => T): T {
     const result = this.write(work);
     this.isMirrorDue = true;
     // The change is committed even if this fails, and in the next checkpoint.
@@ -79,9 +93,9 @@ export class Recording {
   }
 
   /** @throws AppError `store/damaged` (`wait`); other errors unchanged */
-  read<T>(work: () => T): T {
+  read<T>(work: (tables: Tables) => T): T {
     try {
-      return work();
+      return work(this.tables);
     } catch (error) {
       throw this.damageIn(error) ?? error;
     }
@@ -178,5 +192,75 @@ class DiskWatch {
     if (failure === undefined) return undefined;
     if (isDiskTrouble(failure)) this.failure = undefined;
     return this.failure && { code: this.failure.code, message: this.failure.message };
+  }
+}
+
+/**
+ * Syncs commits without blocking the event loop, for a database with `synchronous=NORMAL`. Its
+ * commits are in the write-ahead log, in order and with checksums; the synced part survives a power
+ * cut. `FULL` would sync in each commit, on the event loop, and the registry would wait for a busy
+ * disk. `NORMAL` does so only at a checkpoint, once in several hundred commits.
+ */
+export class WalSync {
+  private readonly start: () => Promise<void>;
+  private failure: { readonly error: unknown } | undefined;
+  private last: Promise<void>;
+  private earlier: Promise<void> = Promise.resolve();
+
+  constructor(sync: () => Promise<void>) {
+    const shared = shareRuns(sync);
+    this.start = () => shared().catch((error: unknown) => this.failed(error));
+    this.last = this.start();
+  }
+
+  /** Call after a commit. Starts to sync it. */
+  committed(): void {
+    this.last = this.start();
+  }
+
+  /** Call when SQLite could not sync a file of the database. */
+  failed(error: unknown): void {
+    this.failure ??= { error };
+  }
+
+  /** Call with the sync of the replaced connection, whose failure counts. */
+  follow(before: WalSync): void {
+    this.earlier = before.settled().catch((error: unknown) => this.failed(error));
+  }
+
+  /**
+   * Resolves when all commits are on the disk, also those of an earlier process. After a failed
+   * sync it always throws: Linux marks the pages as written, so another sync succeeds whether they
+   * are on the disk or not (fsync(2), "EIO").
+   */
+  async settled(): Promise<void> {
+    await this.earlier;
+    await this.last;
+    if (this.failure !== undefined) throw this.failure.error;
+  }
+}
+
+/** The target when the path of the database is a link. */
+export function fileOf(database: Database): string {
+  const [main] = database.pragma('database_list') as readonly { readonly file: string }[];
+  return main?.file ?? database.name;
+}
+
+/**
+ * Opening and closing the log is safe: SQLite holds no lock on it. On a locked file, closing any
+ * handle would release all locks of the process.
+ */
+async function syncLog(database: Database): Promise<void> {
+  // Closing the database has merged the log into it.
+  if (!database.open) return;
+  const path = `${fileOf(database)}-wal`;
+  let log: FileHandle | undefined;
+  try {
+    log = await open(path, 'r');
+    await log.datasync();
+  } catch (error) {
+    if (database.open || systemCodeOf(error) !== 'ENOENT') throw error;
+  } finally {
+    await log?.close();
   }
 }

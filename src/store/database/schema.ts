@@ -28,7 +28,7 @@ CREATE TABLE bundle (
   version TEXT NOT NULL,
   sequence INTEGER NOT NULL,
   signed_by TEXT NOT NULL,
-  signer_key_ids TEXT,
+  signer_key_ids TEXT NOT NULL,
   signer_roles TEXT,
   ${Object.entries(RECORD_COLUMNS)
     .map(([name, type]) => `${name} ${type},`)

@@ -13,17 +13,54 @@ import type { Stored, StoredBundle } from '../../domain/state/state.ts';
 import { type KeyRotation, NO_ROTATION, type RejectedName, type Verdict } from '../../domain/trust/approval.ts';
 import type { RevocationRecord } from '../../domain/trust/revocation-record.ts';
 import type { BundleChange, DocumentName, EventRow, RollbackWhy, Store } from '../../ports/state.ts';
-import { parsePauses, parseSpeakers } from './documents.ts';
-import type { Recording } from './recording.ts';
-import {
-  type BundleReviver,
-  BundleRows,
-  CancellationRows,
-  loadBundles,
-  PulledImageRows,
-} from './tables/bundle-rows.ts';
-import { PastRows } from './tables/past-rows.ts';
-import { TrustRows, type TrustState } from './tables/trust-rows.ts';
+import { parsePauses, parseSpeakers, readDocument, writeDocument } from './documents.ts';
+import type { Recording, Tables } from './recording.ts';
+import { type BundleReviver, loadBundles } from './tables/bundle-rows.ts';
+import type { TrustState } from './tables/trust-rows.ts';
+
+/** What a round reads, in memory. */
+interface Values {
+  /** In the order of adoption. */
+  readonly bundles: readonly StoredBundle[];
+  readonly past: readonly PastRelease[];
+  readonly speakers: readonly PastSpeaker[];
+  readonly pulledByUs: ReadonlySet<string>;
+  readonly trust: TrustState;
+  readonly marks: ReadonlyMap<BundleId, ConditionMarks>;
+  readonly tags: readonly TagGiven[];
+  readonly pauses: readonly Pause[];
+  readonly sightings: Sightings;
+}
+
+export interface Opened {
+  readonly recording: Recording;
+  /** What it had when it was opened. */
+  readonly values: Values;
+}
+
+/** Finds the open database, which may be another one at each call. */
+export interface StateConnection {
+  current(): Opened;
+  /** As `settled` of {@link Store}. */
+  settled(signal: AbortSignal): Promise<void>;
+  /** As `mirror` of {@link Store}. */
+  writeMirror(signal: AbortSignal): Promise<void>;
+}
+
+/** @throws AppError `store/row` (`fatal`) when a stored row can't be read */
+export function valuesIn({ database, tables }: Recording, revive: BundleReviver): Values {
+  return {
+    bundles: loadBundles(database, revive),
+    past: tables.past.load(),
+    speakers: parseSpeakers(readDocument(database, 'speakers')),
+    pulledByUs: tables.bundles.pulledByUs(),
+    trust: tables.trust.load(),
+    marks: loadConditions(database),
+    tags: database.prepare<[], TagGiven>('SELECT tag, at FROM tag_given ORDER BY rowid').all(),
+    pauses: parsePauses(readDocument(database, 'pauses')),
+    sightings: parseSightings(readDocument(database, 'sightings')),
+  };
+}
 
 /**
  * The state in SQLite. Every change and its event are one transaction. The values that a round
@@ -31,120 +68,95 @@ import { TrustRows, type TrustState } from './tables/trust-rows.ts';
  * When damage is found, every later change throws `store/damaged` (`wait`), as `trouble()` returns
  * it. The values in memory stay in use.
  */
-export class SqliteState implements Omit<Store, 'mirror'> {
-  private readonly database: Database;
-  private readonly trustRows: TrustRows;
-  private readonly pulledImages: PulledImageRows;
-  private readonly cancellations: CancellationRows;
-  private readonly bundleRows: BundleRows;
-  private readonly pastRows: PastRows;
-  /** In the order of adoption. */
-  private bundles: readonly StoredBundle[];
-  private past: readonly PastRelease[];
-  private speakers: readonly PastSpeaker[];
-  private pulledByUs: ReadonlySet<string>;
-  private trust: TrustState;
-  private marks: ReadonlyMap<BundleId, ConditionMarks>;
-  private tags: readonly TagGiven[];
-  private pauses: readonly Pause[];
-  private sightings: Sightings;
+export class SqliteState implements Store {
+  /** Is passed on without its object. */
+  readonly settled = (signal: AbortSignal): Promise<void> => this.connection.settled(signal);
+  private opened: Opened;
+  private values: Values;
 
-  /** @throws AppError `store/row` (`fatal`) when a stored row can't be read */
-  constructor(
-    readonly recording: Recording,
-    revive: BundleReviver,
-  ) {
-    const { database } = recording;
-    this.database = database;
-    this.trustRows = new TrustRows(database);
-    this.pulledImages = new PulledImageRows(database);
-    this.cancellations = new CancellationRows(database);
-    this.bundleRows = new BundleRows(database);
-    this.bundles = loadBundles(database, revive);
-    this.pastRows = new PastRows(database);
-    this.past = this.pastRows.load();
-    this.speakers = parseSpeakers(this.document('speakers'));
-    this.pulledByUs = this.pulledImages.load();
-    this.trust = this.trustRows.load();
-    this.marks = loadConditions(database);
-    this.tags = database.prepare<[], TagGiven>('SELECT tag, at FROM tag_given ORDER BY rowid').all();
-    this.pauses = parsePauses(this.document('pauses'));
-    this.sightings = parseSightings(this.document('sightings'));
+  constructor(private readonly connection: StateConnection) {
+    this.opened = connection.current();
+    this.values = this.opened.values;
   }
 
   load(): Stored {
-    const { bundles, past, speakers, pulledByUs, pauses, sightings } = this;
-    return { bundles, past, speakers, pulledByUs, pauses, sightings, ...this.trust };
+    this.current();
+    const { bundles, past, speakers, pulledByUs, pauses, sightings, trust } = this.values;
+    return { bundles, past, speakers, pulledByUs, pauses, sightings, ...trust };
   }
 
-  settled(signal: AbortSignal): Promise<void> {
-    return this.recording.settled(signal);
+  mirror(signal: AbortSignal): Promise<void> {
+    return this.connection.writeMirror(signal);
   }
 
   trouble(): Fault | undefined {
-    return this.recording.trouble();
+    return this.current().trouble();
   }
 
   append(event: EventRow): void {
-    this.recording.write(() => this.recording.events.append(event));
+    this.current().write(({ events }) => events.append(event));
   }
 
   newestEvent(): number {
-    return this.recording.read(() => this.recording.events.newest());
+    return this.current().read(({ events }) => events.newest());
   }
 
   events(bundleId: BundleId | undefined, limit: number): readonly EventRow[] {
-    return this.recording.read(() => this.recording.events.list(bundleId, limit));
+    return this.current().read(({ events }) => events.list(bundleId, limit));
   }
 
   adopt(bundle: VerifiedBundle, event: EventRow, rotation: KeyRotation = NO_ROTATION, isClaim = false): void {
-    const past = this.past.find(({ bundleId }) => bundleId === bundle.bundleId)?.record;
+    this.current();
+    const past = this.values.past.find(({ bundleId }) => bundleId === bundle.bundleId)?.record;
     this.rebuild({ ...bundle, ...past, adoptedAt: event.at, ...(isClaim && { claimedAt: event.at }) }, event, rotation);
   }
 
   rebuild(bundle: StoredBundle, event: EventRow, rotation: KeyRotation = NO_ROTATION): void {
-    if (this.bundles.some((known) => known.bundleId === bundle.bundleId)) return;
-    this.changeTrust(event, () => {
-      this.bundleRows.insert(bundle);
-      if (bundle.cancelled !== undefined) this.cancellations.set(bundle.bundleId, bundle.cancelled);
-      this.pastRows.remove(bundle.bundleId);
-      this.trustRows.addRotation(rotation, bundle.payload.name, event.at);
+    const recording = this.current();
+    if (this.values.bundles.some((known) => known.bundleId === bundle.bundleId)) return;
+    this.changeTrust(recording, event, (tables) => {
+      tables.bundles.insert(bundle);
+      tables.past.remove(bundle.bundleId);
+      tables.trust.addRotation(rotation, bundle.payload.name, event.at);
     });
-    this.bundles = [...this.bundles, bundle];
-    this.past = this.past.filter(({ bundleId }) => bundleId !== bundle.bundleId);
+    const past = this.values.past.filter(({ bundleId }) => bundleId !== bundle.bundleId);
+    this.keep({ bundles: [...this.values.bundles, bundle], past });
   }
 
   forget(bundleId: BundleId, speaker: PastSpeaker | undefined): void {
-    const bundle = this.bundles.find((one) => one.bundleId === bundleId);
+    const recording = this.current();
+    const { bundles, pulledByUs, marks } = this.values;
+    const bundle = bundles.find((one) => one.bundleId === bundleId);
     if (bundle === undefined) return;
-    const others = this.bundles.filter((one) => one !== bundle);
+    const others = bundles.filter((one) => one !== bundle);
     const named = new Set(others.flatMap(({ contents }) => allIn(contents).map(({ reference }) => reference)));
     const spare = allIn(bundle.contents).flatMap(({ reference }) => (named.has(reference) ? [] : [reference]));
-    const speakers = speaker === undefined ? this.speakers : withSpeaker(this.speakers, speaker);
-    this.trust = this.recording.writeThrough(() => {
-      this.pastRows.add(bundle);
-      this.bundleRows.remove(bundleId);
-      this.cancellations.set(bundleId, undefined);
-      this.trustRows.removeApproval(bundleId);
-      this.database.prepare('DELETE FROM condition WHERE bundle_id = ?').run(bundleId);
-      for (const reference of spare) this.pulledImages.set(reference, false);
-      if (speaker !== undefined) this.writeDocument('speakers', JSON.stringify(speakers));
-      return this.trustRows.load();
+    const speakers = speaker === undefined ? this.values.speakers : withSpeaker(this.values.speakers, speaker);
+    const trust = recording.writeThrough((tables) => {
+      tables.past.add(bundle);
+      tables.bundles.remove(bundleId);
+      tables.trust.removeApproval(bundleId);
+      for (const reference of spare) tables.bundles.setPulledByUs(reference, false);
+      if (speaker !== undefined) writeDocument(recording.database, 'speakers', JSON.stringify(speakers));
+      return tables.trust.load();
     });
-    [this.bundles, this.speakers, this.past] = [others, speakers, this.pastRows.load()];
-    this.pulledByUs = new Set([...this.pulledByUs].filter((reference) => !spare.includes(reference)));
-    this.marks = new Map([...this.marks].filter(([one]) => one !== bundleId));
+    this.keep({
+      ...{ bundles: others, speakers, trust, past: recording.tables.past.load() },
+      pulledByUs: new Set([...pulledByUs].filter((reference) => !spare.includes(reference))),
+      marks: new Map([...marks].filter(([one]) => one !== bundleId)),
+    });
   }
 
   change(bundleId: BundleId, fields: BundleChange, event?: EventRow): void {
+    const recording = this.current();
     const isLight = event === undefined && !('activationBegunAt' in fields);
-    const write = () => {
-      this.bundleRows.set(bundleId, fields);
-      if (event !== undefined) this.recording.events.append(event);
+    const write = ({ bundles, events }: Tables) => {
+      bundles.set(bundleId, fields);
+      if (event !== undefined) events.append(event);
     };
-    if (isLight) this.recording.write(write);
-    else this.recording.writeThrough(write);
-    this.keep(bundleId, fields);
+    if (isLight) recording.write(write);
+    else recording.writeThrough(write);
+    this.keepBundle(bundleId, fields);
   }
 
   rollBack(
@@ -155,164 +167,185 @@ export class SqliteState implements Omit<Store, 'mirror'> {
   ): void {
     const fields = { rolledBackAt: event.at, rolledBackReason: text, isRolledBackByHand: isByHand };
     const following = { activationRequestedAt: next.event.at };
-    this.recording.writeThrough(() => {
-      this.bundleRows.set(bundleId, fields);
-      this.recording.events.append(event);
-      this.bundleRows.set(next.bundleId, following);
-      this.recording.events.append(next.event);
+    this.current().writeThrough(({ bundles, events }) => {
+      bundles.set(bundleId, fields);
+      events.append(event);
+      bundles.set(next.bundleId, following);
+      events.append(next.event);
     });
-    this.keep(bundleId, fields);
-    this.keep(next.bundleId, following);
+    this.keepBundle(bundleId, fields);
+    this.keepBundle(next.bundleId, following);
   }
 
   resetStream(stream: string, event: EventRow): void {
-    const speakers = this.speakers.map((one) => (one.payload.name === stream ? { ...one, resetAt: event.at } : one));
-    this.changeTrust(event, () => {
-      this.trustRows.removeKeysOf(stream);
-      this.bundleRows.setReset(stream, event.at);
-      this.pastRows.setReset(stream, event.at);
-      this.writeDocument('speakers', JSON.stringify(speakers));
+    const recording = this.current();
+    const { bundles } = this.values;
+    const resetIn = <T extends { readonly payload: { readonly name: string } }>(all: readonly T[]) =>
+      all.map((one) => (one.payload.name === stream ? { ...one, resetAt: event.at } : one));
+    const speakers = resetIn(this.values.speakers);
+    this.changeTrust(recording, event, (tables) => {
+      tables.trust.removeKeysOf(stream);
+      tables.bundles.setReset(stream, event.at);
+      tables.past.setReset(stream, event.at);
+      writeDocument(recording.database, 'speakers', JSON.stringify(speakers));
     });
-    [this.speakers, this.past] = [speakers, this.pastRows.load()];
-    this.bundles = this.bundles.map((bundle) =>
-      bundle.payload.name === stream ? { ...bundle, resetAt: event.at } : bundle,
-    );
+    this.keep({ speakers, past: recording.tables.past.load(), bundles: resetIn(bundles) });
   }
 
   setVerdict(verdict: Verdict, event: EventRow): void {
-    this.changeTrust(event, () => this.trustRows.setVerdict(verdict));
+    this.changeTrust(this.current(), event, ({ trust }) => trust.setVerdict(verdict));
   }
 
   rejectName(rejected: RejectedName, event: EventRow): void {
-    this.changeTrust(event, () => this.trustRows.rejectName(rejected));
+    this.changeTrust(this.current(), event, ({ trust }) => trust.rejectName(rejected));
   }
 
   allowName(release: Pick<RejectedName, 'name' | 'version'>, event: EventRow): void {
-    this.changeTrust(event, () => this.trustRows.allowName(release));
+    this.changeTrust(this.current(), event, ({ trust }) => trust.allowName(release));
   }
 
   setPauses(pauses: readonly Pause[], events: readonly EventRow[] = []): void {
-    this.recording.writeThrough(() => {
-      this.writeDocument('pauses', JSON.stringify(pauses));
-      for (const event of events) this.recording.events.append(event);
+    const recording = this.current();
+    recording.writeThrough((tables) => {
+      writeDocument(recording.database, 'pauses', JSON.stringify(pauses));
+      for (const event of events) tables.events.append(event);
     });
-    this.pauses = pauses;
+    this.keep({ pauses });
   }
 
   setSightings(sightings: Sightings): void {
+    const recording = this.current();
     const text = sightingsText(sightings);
-    if (text === sightingsText(this.sightings)) return;
-    this.recording.write(() => this.writeDocument('sightings', text));
-    this.sightings = sightings;
+    if (text === sightingsText(this.values.sightings)) return;
+    recording.write(() => writeDocument(recording.database, 'sightings', text));
+    this.keep({ sightings });
   }
 
   setPulledByUs(reference: string, isPulledByUs: boolean): void {
-    if (this.pulledByUs.has(reference) === isPulledByUs) return;
-    this.recording.write(() => this.pulledImages.set(reference, isPulledByUs));
-    const others = [...this.pulledByUs].filter((other) => other !== reference);
-    this.pulledByUs = new Set(isPulledByUs ? [...others, reference] : others);
+    const recording = this.current();
+    const { pulledByUs } = this.values;
+    if (pulledByUs.has(reference) === isPulledByUs) return;
+    recording.write(({ bundles }) => bundles.setPulledByUs(reference, isPulledByUs));
+    const others = [...pulledByUs].filter((other) => other !== reference);
+    this.keep({ pulledByUs: new Set(isPulledByUs ? [...others, reference] : others) });
   }
 
   cancel(bundleIds: readonly BundleId[], media: readonly MediumId[] | undefined, event: EventRow): void {
     const cancelled = media && { at: event.at, media };
-    this.recording.writeThrough(() => {
-      for (const bundleId of bundleIds) this.cancellations.set(bundleId, cancelled);
-      this.recording.events.append(event);
+    this.current().writeThrough(({ bundles, events }) => {
+      for (const bundleId of bundleIds) bundles.setCancelled(bundleId, cancelled);
+      events.append(event);
     });
-    for (const bundleId of bundleIds) this.keep(bundleId, { cancelled });
+    for (const bundleId of bundleIds) this.keepBundle(bundleId, { cancelled });
   }
 
   setCancelledMedia(bundleId: BundleId, media: readonly MediumId[]): void {
-    const at = this.bundles.find((bundle) => bundle.bundleId === bundleId)?.cancelled?.at;
+    const recording = this.current();
+    const at = this.values.bundles.find((bundle) => bundle.bundleId === bundleId)?.cancelled?.at;
     if (at === undefined) return;
-    this.recording.write(() => this.cancellations.set(bundleId, { at, media }));
-    this.keep(bundleId, { cancelled: { at, media } });
+    recording.write(({ bundles }) => bundles.setCancelled(bundleId, { at, media }));
+    this.keepBundle(bundleId, { cancelled: { at, media } });
   }
 
   conditions(): ReadonlyMap<BundleId, ConditionMarks> {
-    return this.marks;
+    this.current();
+    return this.values.marks;
   }
 
   setConditions(changed: ReadonlyMap<BundleId, ConditionMarks>): void {
-    const upsert = this.database.prepare(
+    const recording = this.current();
+    const { marks: before } = this.values;
+    const upsert = recording.database.prepare(
       `INSERT INTO condition (bundle_id, type, status, since) VALUES (?, ?, ?, ?)
        ON CONFLICT (bundle_id, type) DO UPDATE SET status = excluded.status, since = excluded.since`,
     );
-    this.recording.write(() => {
+    recording.write(() => {
       for (const [bundleId, marks] of changed) {
         for (const [type, mark] of Object.entries(marks)) {
-          const was = this.marks.get(bundleId)?.[type as ConditionType];
+          const was = before.get(bundleId)?.[type as ConditionType];
           if (was?.status === mark.status && was.since === mark.since) continue;
           upsert.run(bundleId, type, mark.status, mark.since);
         }
       }
     });
-    this.marks = new Map([...this.marks, ...changed]);
+    this.keep({ marks: new Map([...before, ...changed]) });
   }
 
   tagsGiven(): readonly TagGiven[] {
-    return this.tags;
+    this.current();
+    return this.values.tags;
   }
 
-  setTagsGiven(given: readonly TagGiven[]): void {
-    const insert = this.database.prepare('INSERT INTO tag_given (tag, at) VALUES (?, ?)');
-    this.recording.write(() => {
-      this.database.exec('DELETE FROM tag_given');
-      for (const { tag, at } of given) insert.run(tag, at);
+  setTagsGiven(tags: readonly TagGiven[]): void {
+    const recording = this.current();
+    const insert = recording.database.prepare('INSERT INTO tag_given (tag, at) VALUES (?, ?)');
+    recording.write(() => {
+      recording.database.exec('DELETE FROM tag_given');
+      for (const { tag, at } of tags) insert.run(tag, at);
     });
-    this.tags = given;
+    this.keep({ tags });
   }
 
   revocationRecord(): RevocationRecord | undefined {
+    const { refusal, database } = this.current();
+    // What another version recorded is not known.
+    if (refusal?.code === 'store/version') throw refusal;
     const text = this.document('revocations');
-    return text === undefined ? undefined : parseRevocationRecord(text, this.database.name);
+    return text === undefined ? undefined : parseRevocationRecord(text, database.name);
   }
 
   setRevocationRecord(record: RevocationRecord, event?: EventRow): void {
-    this.recording.writeThrough(() => {
-      this.writeDocument('revocations', formatRevocationRecord(record));
-      if (event !== undefined) this.recording.events.append(event);
+    const recording = this.current();
+    recording.writeThrough(({ events }) => {
+      writeDocument(recording.database, 'revocations', formatRevocationRecord(record));
+      if (event !== undefined) events.append(event);
     });
   }
 
   document(name: DocumentName): string | undefined {
-    return this.recording.read(() => readDocument(this.database, name));
+    const recording = this.current();
+    return recording.read(() => readDocument(recording.database, name));
   }
 
   setDocument(name: DocumentName, content: string): void {
-    this.recording.writeThrough(() => this.writeDocument(name, content));
+    const recording = this.current();
+    recording.writeThrough(() => writeDocument(recording.database, name, content));
   }
 
-  private writeDocument(name: DocumentName, content: string): void {
-    const upsert = this.database.prepare(
-      `INSERT INTO document (name, content) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET content = excluded.content`,
-    );
-    upsert.run(name, content);
+  /** After a fault the connection may be another one, with what its database has. */
+  private current(): Recording {
+    const opened = this.connection.current();
+    if (opened !== this.opened) this.values = opened.values;
+    this.opened = opened;
+    return opened.recording;
   }
 
-  private changeTrust(event: EventRow, write: () => void): void {
-    this.trust = this.recording.writeThrough(() => {
-      write();
-      this.recording.events.append(event);
-      return this.trustRows.load();
+  private changeTrust(recording: Recording, event: EventRow, write: (tables: Tables) => void): void {
+    const trust = recording.writeThrough((tables) => {
+      write(tables);
+      tables.events.append(event);
+      return tables.trust.load();
     });
+    this.keep({ trust });
+  }
+
+  private keep(changed: Partial<Values>): void {
+    this.values = { ...this.values, ...changed };
   }
 
   /** Undefined removes a field. */
-  private keep(
+  private keepBundle(
     bundleId: BundleId,
     fields: { readonly [Field in keyof StoredBundle]?: StoredBundle[Field] | undefined },
-  ) {
+  ): void {
     const withFields = (bundle: StoredBundle) => {
       const members = Object.entries({ ...bundle, ...fields }).filter(([, value]) => value !== undefined);
       return Object.fromEntries(members) as unknown as StoredBundle;
     };
-    this.bundles = this.bundles.map((bundle) => (bundle.bundleId === bundleId ? withFields(bundle) : bundle));
+    this.keep({
+      bundles: this.values.bundles.map((bundle) => (bundle.bundleId === bundleId ? withFields(bundle) : bundle)),
+    });
   }
-}
-
-export function readDocument(database: Database, name: DocumentName): string | undefined {
-  return database.prepare<[string], string>('SELECT content FROM document WHERE name = ?').pluck().get(name);
 }
 
 function loadConditions(database: Database): Map<BundleId, ConditionMarks> {

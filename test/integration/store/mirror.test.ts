@@ -254,6 +254,21 @@ describe('the mirror of the state database', () => {
     expect(store.events(undefined, 10)).toHaveLength(2);
   });
 
+  it('replaces a database that counts as many changes and differs, as when the disk lost a page', async () => {
+    await makeMirror();
+    opened?.store.change(bundle.bundleId, { activatedAt: NOON }, event('bundleActivated'));
+    await opened?.store.mirror(signal);
+    close();
+    const stale = openDatabase(path);
+    stale.prepare('UPDATE bundle SET activated_at = NULL').run();
+    stale.close();
+    const { loss, store } = open();
+    expect(loss).toMatchObject({ left: 'mirror', message: expect.stringContaining('as many changes as its mirror') });
+    expect(store.load().bundles[0]?.activatedAt).toBe(NOON);
+    expect(store.events(undefined, 10)).toHaveLength(3);
+    expect(open().loss).toBeUndefined();
+  });
+
   it.each([
     ['the newest', 'earlier'],
     ['each', 'nothing'],

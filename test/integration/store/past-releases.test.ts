@@ -169,8 +169,8 @@ describe('releases that are over', () => {
     store.adopt(release(1), event('bundleVerified', 1));
     const advisories = [{ version: '4.13.9', deadend: true, reason: 'it eats disks' }];
     const payload = { name: 'ocp', version: '4.13.1', sequence: 1, advisories };
-    const { bundleId, signedBy } = release(1);
-    const speaker = { bundleId, signedBy, contents: { images: [] }, payload };
+    const { bundleId, signedBy, signerKeyIds } = release(1);
+    const speaker = { bundleId, signedBy, signerKeyIds, contents: { images: [] }, payload };
     store.forget(bundleId, speaker);
     expect(reopen().load().speakers).toEqual([speaker]);
     opened.store.resetStream('ocp', event('streamReset', 9));

@@ -1,4 +1,4 @@
-import type { Database, Statement } from 'better-sqlite3';
+import type { Database } from 'better-sqlite3';
 import * as v from 'valibot';
 import type { VerifiedBundle } from '../../../domain/model/bundle.ts';
 import type { BundleId } from '../../../domain/model/digest.ts';
@@ -22,52 +22,65 @@ export const RECORD_COLUMNS: Readonly<Record<string, string>> = Object.fromEntri
   FIELDS.map(({ column, type }) => [column, ['number', 'boolean'].includes(type) ? 'INTEGER' : 'TEXT']),
 );
 
-/** Call it within a transaction; it opens none. */
+/** What is known of each adopted bundle. Call the writers within a transaction; they open none. */
 export class BundleRows {
-  private readonly contentInsertion: Statement;
-  private readonly insertion: Statement;
-  private readonly reset: Statement;
-  private readonly updates = new Map<string, Statement>();
-
-  constructor(private readonly database: Database) {
-    this.contentInsertion = database.prepare(
-      'INSERT INTO bundle_content (bundle_id, payload, contents) VALUES (?, ?, ?) ON CONFLICT (bundle_id) DO NOTHING',
-    );
-    this.insertion = database.prepare(
-      `INSERT INTO bundle (bundle_id, name, version, sequence, signed_by, adopted_at)
-     VALUES (@bundleId, @name, @version, @sequence, @signedBy, @adoptedAt)
-     ON CONFLICT (bundle_id) DO NOTHING`,
-    );
-    this.reset = database.prepare('UPDATE bundle SET reset_at = ? WHERE name = ?');
-  }
+  constructor(private readonly database: Database) {}
 
   /** A stored bundle stays as it is. */
   insert(bundle: StoredBundle): void {
-    const { bundleId, payload, contents, signedBy, signerKeyIds, signerRoles, adoptedAt } = bundle;
+    const { bundleId, payload, contents, signedBy, signerKeyIds, signerRoles, cancelled, adoptedAt } = bundle;
     const { name, version, sequence } = payload;
-    this.contentInsertion.run(bundleId, JSON.stringify(payload), JSON.stringify(contents));
-    this.insertion.run({ bundleId, name, version, sequence, adoptedAt, signedBy: JSON.stringify(signedBy) });
+    this.run(
+      'INSERT INTO bundle_content (bundle_id, payload, contents) VALUES (?, ?, ?) ON CONFLICT (bundle_id) DO NOTHING',
+      ...[bundleId, JSON.stringify(payload), JSON.stringify(contents)],
+    );
+    this.run(
+      `INSERT INTO bundle (bundle_id, name, version, sequence, signed_by, signer_key_ids, adopted_at)
+       VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (bundle_id) DO NOTHING`,
+      ...[bundleId, name, version, sequence, JSON.stringify(signedBy), JSON.stringify(signerKeyIds), adoptedAt],
+    );
     const record = Object.fromEntries(FIELDS.map(({ field }) => [field, bundle[field]]));
-    this.set(bundleId, { ...record, signerKeyIds, signerRoles });
+    this.set(bundleId, { ...record, signerRoles });
+    if (cancelled !== undefined) this.setCancelled(bundleId, cancelled);
   }
 
+  /** With its cancellation and its conditions. */
   remove(bundleId: BundleId): void {
-    for (const table of ['bundle', 'bundle_content'])
-      this.database.prepare(`DELETE FROM ${table} WHERE bundle_id = ?`).run(bundleId);
+    for (const table of ['bundle', 'bundle_content', 'cancellation', 'condition'])
+      this.run(`DELETE FROM ${table} WHERE bundle_id = ?`, bundleId);
   }
 
   /** Undefined becomes NULL. */
   set(bundleId: BundleId, fields: BundleChange): void {
-    const columns = Object.keys(fields).map(columnOf);
-    const sql = `UPDATE bundle SET ${columns.map((column) => `${column} = ?`).join(', ')} WHERE bundle_id = ?`;
-    const statement = this.updates.get(sql) ?? this.database.prepare(sql);
-    this.updates.set(sql, statement);
-    statement.run(...Object.entries(fields).map(([field, value]) => storedValue(field, value)), bundleId);
+    const columns = Object.keys(fields).map((field) => `${columnOf(field)} = ?`);
+    const values = Object.entries(fields).map(([field, value]) => storedValue(field, value));
+    this.run(`UPDATE bundle SET ${columns.join(', ')} WHERE bundle_id = ?`, ...values, bundleId);
   }
 
   /** The sequences and times of all bundles of the stream no longer count. */
   setReset(stream: string, at: number): void {
-    this.reset.run(at, stream);
+    this.run('UPDATE bundle SET reset_at = ? WHERE name = ?', at, stream);
+  }
+
+  /** Undefined: the preload goes on. */
+  setCancelled(bundleId: BundleId, cancelled: ReleaseRecord['cancelled']): void {
+    this.run('DELETE FROM cancellation WHERE bundle_id = ?', bundleId);
+    if (cancelled === undefined) return;
+    const { at, media } = cancelled;
+    this.run('INSERT INTO cancellation (bundle_id, at, media) VALUES (?, ?, ?)', bundleId, at, JSON.stringify(media));
+  }
+
+  pulledByUs(): ReadonlySet<string> {
+    return new Set(this.database.prepare<[], string>('SELECT reference FROM brought_image').pluck().all());
+  }
+
+  setPulledByUs(reference: string, isPulledByUs: boolean): void {
+    const sql = 'INSERT INTO brought_image (reference) VALUES (?)';
+    this.run(isPulledByUs ? sql : 'DELETE FROM brought_image WHERE reference = ?', reference);
+  }
+
+  private run(sql: string, ...values: readonly unknown[]): void {
+    this.database.prepare(sql).run(...values);
   }
 }
 
@@ -89,7 +102,7 @@ type BundleRow = Readonly<Record<string, string | number | null>> & {
   readonly payload: string;
   readonly contents: string;
   readonly signed_by: string;
-  readonly signer_key_ids: string | null;
+  readonly signer_key_ids: string;
   readonly signer_roles: string | null;
   readonly cancelled_at: number | null;
   readonly cancelled_media: string | null;
@@ -134,7 +147,7 @@ export function loadBundles(database: Database, revive: BundleReviver): readonly
         bundleId: row.bundle_id as BundleId,
         ...revive(row),
         signedBy: v.parse(namesSchema, JSON.parse(row.signed_by)),
-        ...(row.signer_key_ids !== null && { signerKeyIds: v.parse(namesSchema, JSON.parse(row.signer_key_ids)) }),
+        signerKeyIds: v.parse(namesSchema, JSON.parse(row.signer_key_ids)),
         ...(row.signer_roles !== null && { signerRoles: v.parse(signerRolesSchema, JSON.parse(row.signer_roles)) }),
         ...recordOf(row),
         ...(row.cancelled_at !== null && {
@@ -150,42 +163,4 @@ export function loadBundles(database: Database, revive: BundleReviver): readonly
       });
     }
   });
-}
-
-/** Call it within a transaction; it opens none. */
-export class CancellationRows {
-  private readonly removal: Statement;
-  private readonly insertion: Statement;
-
-  constructor(database: Database) {
-    this.removal = database.prepare('DELETE FROM cancellation WHERE bundle_id = ?');
-    this.insertion = database.prepare('INSERT INTO cancellation (bundle_id, at, media) VALUES (?, ?, ?)');
-  }
-
-  /** Undefined: the preload goes on. */
-  set(bundleId: BundleId, cancelled: ReleaseRecord['cancelled']): void {
-    this.removal.run(bundleId);
-    if (cancelled !== undefined) this.insertion.run(bundleId, cancelled.at, JSON.stringify(cancelled.media));
-  }
-}
-
-/** Call it within a transaction; it opens none. */
-export class PulledImageRows {
-  private readonly selection: Statement<[], string>;
-  private readonly insertion: Statement;
-  private readonly removal: Statement;
-
-  constructor(database: Database) {
-    this.selection = database.prepare<[], string>('SELECT reference FROM brought_image').pluck();
-    this.insertion = database.prepare('INSERT INTO brought_image (reference) VALUES (?)');
-    this.removal = database.prepare('DELETE FROM brought_image WHERE reference = ?');
-  }
-
-  load(): ReadonlySet<string> {
-    return new Set(this.selection.all());
-  }
-
-  set(reference: string, isPulledByUs: boolean): void {
-    (isPulledByUs ? this.insertion : this.removal).run(reference);
-  }
 }

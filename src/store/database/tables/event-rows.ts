@@ -8,7 +8,7 @@ interface HistoryRow {
   readonly bundle_id: string | null;
   readonly medium: string | null;
   readonly message: string;
-  readonly done_by: string | null;
+  readonly done_by: string;
 }
 
 export interface EventRetention {
@@ -74,6 +74,6 @@ function eventOf(row: HistoryRow): EventRow {
     message: row.message,
     ...(row.bundle_id !== null && { bundleId: row.bundle_id as BundleId }),
     ...(row.medium !== null && { medium: row.medium }),
-    ...(row.done_by !== null && { by: row.done_by }),
+    by: row.done_by,
   };
 }

@@ -284,7 +284,7 @@ describe('bundle rehearse', () => {
       commandAdapters.rehearseBundle(
         {
           volumes: [bundle.path],
-          bundle: { ...bundle, signedBy: [] },
+          bundle: { ...bundle, signedBy: [], signerKeyIds: [] },
           keys: undefined,
           temporary: join(temporary, 'second'),
           onImage: () => undefined,

@@ -117,12 +117,12 @@ function readsOfPast(count: number): { readonly lines: number; readonly speakers
       },
     });
   const over = Array.from({ length: count }, (_, n) => verified({ version: `0.9.${n}`, sequence: n + 1 }));
-  const { signedBy } = verified();
+  const { signedBy, signerKeyIds } = verified();
   const past = over.map(({ bundleId, payload }) => counted({ bundleId, payload, record: { adoptedAt: 1 } }, 'lines'));
   const speakers = over.map(({ bundleId, payload: { name, version, sequence } }) => {
     const advisories = [{ version: `0.8.${sequence}`, deadend: true, reason: 'it failed' }];
     return counted(
-      { bundleId, signedBy, payload: { name, version, sequence, advisories }, contents: { images: [] } },
+      { bundleId, signedBy, signerKeyIds, payload: { name, version, sequence, advisories }, contents: { images: [] } },
       'speakers',
     );
   });

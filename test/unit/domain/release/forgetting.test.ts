@@ -130,7 +130,8 @@ describe('a retired release of which nothing is left', () => {
 });
 
 describe('what forgotten releases say about others', () => {
-  const SIGNED = { bundleId: current.bundleId, signedBy: ['factory-2026'], contents: { images: [] } };
+  const { bundleId, signedBy, signerKeyIds } = current;
+  const SIGNED = { bundleId, signedBy, signerKeyIds, contents: { images: [] } };
   const speaker = (sequence: number, versions: readonly string[]): PastSpeaker => ({
     ...SIGNED,
     payload: {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { WalSync } from '../../../../src/store/database/wal.ts';
+import { WalSync } from '../../../../src/store/database/recording.ts';
 
 const turn = () => new Promise((resolve) => setImmediate(resolve));
 
