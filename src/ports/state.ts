@@ -12,20 +12,21 @@ import type { Stored, StoredBundle } from '../domain/state/state.ts';
 import type { KeyRotation, RejectedName, Verdict } from '../domain/trust/approval.ts';
 import type { RevocationRecord } from '../domain/trust/revocation-record.ts';
 
-/** An event of the history. `at`: milliseconds since the epoch. */
 /** @see StateStore.rollBack */
 export interface RollbackWhy {
   readonly text: string;
   readonly isByHand?: true;
 }
 
+/** An event of the history. */
 export interface EventRow {
+  /** Milliseconds since the epoch. */
   readonly at: number;
   readonly kind: string;
   readonly message: string;
   readonly bundleId?: BundleId;
   readonly medium?: string;
-  /** `uid 1000: activate`, `schedule`, `window`, `rollout`, or `daemon`. Absent in old events. */
+  /** `uid 1000: activate`, `schedule`, `window`, `rollout`, or `daemon`, which is the default. */
   readonly by?: string;
 }
 

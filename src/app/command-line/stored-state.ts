@@ -1,15 +1,14 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import * as v from 'valibot';
 import type { StoredReport, StoredState } from '../../cli/context/command-adapters.ts';
 import { loadSettings, NODE_SOURCES } from '../../config/load-settings.ts';
 import { type BundleId, type Digest, hexOf } from '../../domain/model/digest.ts';
-import type { StoredRecords } from '../../domain/report/parts/recorded-report.ts';
-import { EMPTY_REPORT, type StatusReport } from '../../domain/report/status-schema.ts';
+import { type StatusReport, statusReport } from '../../domain/report/status-schema.ts';
 import { defaultSettings, type Settings } from '../../domain/settings/settings.ts';
 import { bootTime } from '../../host/node-facts.ts';
 import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { digestOf } from '../../platform/digest.ts';
-import { withDatabaseCopy } from '../../store/database/database-copy.ts';
 import { reviveBundle } from '../daemon/signed-bundles.ts';
 
 type Paths = Settings['paths'];
@@ -21,7 +20,11 @@ const SHOWN_EVENTS = 1_000;
 export function createStoredState(pathsOf: (signal: AbortSignal) => Promise<Paths> = nodePaths): StoredState {
   return {
     report: async (signal) => readReport(await pathsOf(signal), signal),
-    records: async (signal) => readDatabase((await pathsOf(signal)).state_dir, signal, readAllRecords),
+    records: async (signal) =>
+      readDatabase((await pathsOf(signal)).state_dir, signal, async (copy) => {
+        const { readRecords } = await import('../../store/database/read-copy.ts');
+        return readRecords(copy, reviveBundle);
+      }),
     attachment: async (digest, signal) => readBlob((await pathsOf(signal)).state_dir, digest, signal),
     history: async (bundleId, signal) =>
       readDatabase((await pathsOf(signal)).state_dir, signal, async (copy) => {
@@ -52,21 +55,12 @@ async function readReport({ run_dir, state_dir }: Paths, signal: AbortSignal): P
 /** Undefined for a file that is damaged. */
 function storedReport(text: string, bootId: string): StoredReport | undefined {
   try {
-    const { schemaVersion: _version, writtenAt, bootId: writtenIn, arch: _arch, ...members } = JSON.parse(text);
-    const isWhole = [members.status, writtenAt, writtenIn].every((member) => typeof member === 'string');
-    if (!isWhole || members.runtime === undefined || members.trust === undefined) return undefined;
-    // An older daemon did not write all of them.
-    const advice = { action: 'none', words: '', text: members.status };
-    const report = { ...EMPTY_REPORT, advice, ...members } as StatusReport;
-    return { report, writtenAt, bootId: writtenIn, isFromBefore: bootId !== writtenIn };
+    const { schemaVersion: _version, writtenAt, bootId: writtenIn, arch: _arch, ...report } = JSON.parse(text);
+    if (typeof writtenAt !== 'string' || typeof writtenIn !== 'string' || !v.is(statusReport, report)) return undefined;
+    return { report: report as StatusReport, writtenAt, bootId: writtenIn, isFromBefore: bootId !== writtenIn };
   } catch {
     return undefined;
   }
-}
-
-async function readAllRecords(copy: string): Promise<StoredRecords> {
-  const { readRecords } = await import('../../store/database/read-copy.ts');
-  return readRecords(copy, reviveBundle);
 }
 
 /** @throws AppError `cli/no-state` (`reject`) */
@@ -87,6 +81,7 @@ async function readDatabase<T>(folder: string, signal: AbortSignal, use: (copy: 
   const path = join(folder, 'state.db');
   let read = path;
   try {
+    const { withDatabaseCopy } = await import('../../store/database/read-copy.ts');
     return await withDatabaseCopy(path, signal, (copy) => {
       read = copy;
       return use(copy);

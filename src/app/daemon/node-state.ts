@@ -57,14 +57,11 @@ export async function openNodeState(
   const foreign = new ForeignState(state, directory);
   const taken = foreign.take();
   const isFloorLost = isEarlier || !taken.isDone;
-  const documents = new StoredDocuments(store);
-  const stored = documents.read('floors', parseFloors);
-  const floors = loseFloors(stored ?? NO_FLOORS, isFloorLost || documents.isUnreadable('floors'));
-  const ledger = documents.read('pins', parsePins);
-  const hooks = documents.read('hooks', parseHooks);
+  const { stored, ledger, hooks, areFloorsUnread, problems: unread } = readDocuments(store);
+  const floors = loseFloors(stored ?? NO_FLOORS, isFloorLost || areFloorsUnread);
   const problems: Fault[] = [
     ...(loss === undefined ? [] : [loss.message]),
-    ...[...damaged, ...taken.problems, ...documents.problems],
+    ...[...damaged, ...taken.problems, ...unread],
   ].map((message) => ({ code: 'store/lost', message }));
   if (floors.areLost) {
     const message = `Which sequences were activated here is lost, with state.db and state.json in ${directory}: no release is activated automatically before one of its stream was activated by 'stickpin activate'`;
@@ -174,28 +171,25 @@ async function save(store: Store, name: DocumentName, value: unknown, signal: Ab
   await store.mirror(signal);
 }
 
-/** Documents whose row is as it was written may still be in the form of another version. */
-class StoredDocuments {
-  readonly problems: string[] = [];
-  private readonly unreadable = new Set<DocumentName>();
-
-  constructor(private readonly store: Store) {}
-
-  read<T>(name: DocumentName, parse: (value: unknown) => T | undefined): T | undefined {
-    const text = this.store.document(name);
-    if (text === undefined) return undefined;
-    const found = parse(JSON.parse(text));
-    if (found !== undefined) return found;
-    this.unreadable.add(name);
-    this.problems.push(
+/** The documents of the store, and what another version wrote, so that it does not count. */
+function readDocuments(store: Store) {
+  const unread: DocumentName[] = [];
+  const read = <T>(name: DocumentName, parse: (value: unknown) => T | undefined): T | undefined => {
+    const text = store.document(name);
+    const found = text === undefined ? undefined : parse(JSON.parse(text));
+    if (text !== undefined && found === undefined) unread.push(name);
+    return found;
+  };
+  const documents = {
+    stored: read('floors', parseFloors),
+    ledger: read('pins', parsePins),
+    hooks: read('hooks', parseHooks),
+  };
+  const problems = unread.map(
+    (name) =>
       `What the state database has of ${name} was written by another version of stickpin, and does not count: install that version again`,
-    );
-    return undefined;
-  }
-
-  isUnreadable(name: DocumentName): boolean {
-    return this.unreadable.has(name);
-  }
+  );
+  return { ...documents, areFloorsUnread: unread.includes('floors'), problems };
 }
 
 function damagedMirrors({ mirror, loss }: OpenState): readonly string[] {

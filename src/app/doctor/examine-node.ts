@@ -35,7 +35,6 @@ import { crioPathsOf } from '../../runtime/crio/crio-config.ts';
 import { createCrioFiles } from '../../runtime/crio/crio-files.ts';
 import { configuredRuntime, detectRuntime } from '../../runtime/detected-runtime.ts';
 import { KINDS, type RuntimeCandidate } from '../../runtime/runtimes.ts';
-import { withDatabaseCopy } from '../../store/database/database-copy.ts';
 import type { KeptRecords } from '../../store/database/read-copy.ts';
 import { watchFleetAt } from '../fleet/watch-fleet.ts';
 
@@ -136,10 +135,9 @@ async function fromRecords<T>(
   none: T,
 ): Promise<T> {
   try {
-    return await withDatabaseCopy(join(stateDirectory, 'state.db'), signal, async (copy) => {
-      const { readKeptRecords } = await import('../../store/database/read-copy.ts');
-      return use(readKeptRecords(copy));
-    });
+    const { readKeptRecords, withDatabaseCopy } = await import('../../store/database/read-copy.ts');
+    const path = join(stateDirectory, 'state.db');
+    return await withDatabaseCopy(path, signal, async (copy) => use(readKeptRecords(copy)));
   } catch (error) {
     if (['ENOENT', 'EACCES', 'EPERM'].includes(systemCodeOf(error) ?? '')) return none;
     throw error;
@@ -154,8 +152,8 @@ async function fromRecords<T>(
 export async function examineDatabase(stateDirectory: string, signal: AbortSignal): Promise<ExaminedDatabase> {
   const path = join(stateDirectory, 'state.db');
   try {
+    const { damageIn, withDatabaseCopy } = await import('../../store/database/read-copy.ts');
     return await withDatabaseCopy(path, signal, async (copy, sizeBytes) => {
-      const { damageIn } = await import('../../store/database/read-copy.ts');
       const reason = damageIn(copy);
       return reason === undefined ? { kind: 'whole', path, sizeBytes } : { kind: 'damaged', path, reason };
     });

@@ -74,7 +74,7 @@ export function openOrRenew<T>(
   makePrivate(path);
   try {
     const isThere = existsSync(path) && statSync(path).size > 0;
-    const damage = isThere ? damageOf(files, [...mirror.generations()][0]) : lossOf(files);
+    const damage = isThere ? damageOf(files, mirror.generations()[0]) : lossOf(files);
     return damage === undefined ? { opened: open(), loss: undefined } : renewed(damage);
   } catch (error) {
     if (isDamage(error)) return renewed(reasonOf(error));

@@ -86,29 +86,17 @@ export class Mirror {
     return existsSync(this.newestPath) || existsSync(this.beforePath);
   }
 
-  /** @throws AppError `store/version` (`wait`) */
-  newest(): Generation | undefined {
-    this.newestState ??= readGeneration(this.newestPath, true, this.parts, this.now);
-    return this.newestState.whole;
-  }
-
-  before(): Generation | undefined {
-    this.beforeState ??= readGeneration(this.beforePath, false, this.parts, this.now);
-    return this.beforeState.whole;
-  }
-
   /** Why generations could not be read from the disk, or not whole; they keep their names. */
   unreadable(): readonly string[] {
     const states = [this.newestState, this.beforeState];
     return [...states.map((state) => state?.unreadable), this.parts.damage()].flatMap((reason) => reason ?? []);
   }
 
-  /** The newer one first. Later ones are read when they are needed. @throws as {@link newest} */
-  *generations(): Generator<Generation> {
-    for (const one of [() => this.newest(), () => this.before()]) {
-      const found = one();
-      if (found !== undefined) yield found;
-    }
+  /** Those that can be used, the newer one first. @throws AppError `store/version` (`wait`) */
+  generations(): readonly Generation[] {
+    this.newestState ??= readGeneration(this.newestPath, true, this.parts, this.now);
+    this.beforeState ??= readGeneration(this.beforePath, false, this.parts, this.now);
+    return [this.newestState, this.beforeState].flatMap(({ whole }) => whole ?? []);
   }
 
   /** Why those that were read can't be used, with the name that each gets. */
@@ -177,7 +165,7 @@ export class Mirror {
 
   /** A generation only names parts that are on the disk, and a part goes after all that name it. */
   private async writeNow({ content, files }: NextGeneration, signal: AbortSignal): Promise<void> {
-    this.written ??= wholeContent([...this.generations()][0]);
+    this.written ??= wholeContent(this.generations()[0]);
     // Two names of one file would be no generations.
     if (this.isCurrent(content)) return;
     // One that can't be read must not take the place of the earlier one.

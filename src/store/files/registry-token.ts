@@ -1,12 +1,10 @@
 import { randomBytes } from 'node:crypto';
-import { chmod, lstat, readFile, rename, rm } from 'node:fs/promises';
-import { dirname } from 'node:path';
+import { lstat, readFile, rm } from 'node:fs/promises';
 import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
-import { syncFolder, writeNewFile } from '../../platform/files/durable-file.ts';
+import { replaceFile } from '../../platform/files/durable-file.ts';
 import type { Log } from '../../platform/log.ts';
 
 const TOKEN = /^[0-9a-f]{32}\n?$/;
-const MODE = 0o600;
 /** The token and the end of its line. */
 const MAX_BYTES = 33;
 
@@ -17,15 +15,15 @@ const MAX_BYTES = 33;
  * start.
  */
 export async function openRegistryToken(path: string, log: Log): Promise<string> {
-  try {
-    const stored = await readToken(path);
-    if (stored !== undefined) return stored;
-  } catch (error) {
+  const stored = await readToken(path).catch((error: unknown) => {
     log.warn({ err: error }, `${path} can't be read: ${reasonOf(error)}. The mirrors get a new token`);
-  }
-  const token = randomBytes(16).toString('hex');
+    return undefined;
+  });
+  const token = stored ?? randomBytes(16).toString('hex');
   try {
-    await store(path, token);
+    // A folder of that name can't be replaced by a file.
+    if (stored === undefined) await rm(path, { recursive: true, force: true });
+    await replaceFile({ path, mode: 0o600 }, `${token}\n`);
   } catch (error) {
     const message = `The token of the mirrors can't be stored in ${path}: ${reasonOf(error)}. The mirrors are written again at the next start`;
     log.warn({ err: error }, message);
@@ -33,24 +31,13 @@ export async function openRegistryToken(path: string, log: Log): Promise<string>
   return token;
 }
 
+/** Undefined when there is no file with a token. @throws system errors */
 async function readToken(path: string): Promise<string | undefined> {
   const stat = await lstat(path).catch((error: unknown) => {
-    if (systemCodeOf(error) !== 'ENOENT') throw error;
+    if (!['ENOENT', 'ENOTDIR'].includes(systemCodeOf(error) ?? '')) throw error;
     return undefined;
   });
   if (stat === undefined || !stat.isFile() || stat.size > MAX_BYTES) return undefined;
   const text = await readFile(path, 'utf8');
-  if (!TOKEN.test(text)) return undefined;
-  if ((stat.mode & 0o7777) !== MODE) await chmod(path, MODE);
-  return text.trim();
-}
-
-async function store(path: string, token: string): Promise<void> {
-  const staged = `${path}.stickpin-new`;
-  await rm(staged, { recursive: true, force: true });
-  await writeNewFile(staged, `${token}\n`, { mode: MODE });
-  // A folder of that name can't be replaced by a file.
-  if ((await lstat(path).catch(() => undefined))?.isDirectory()) await rm(path, { recursive: true });
-  await rename(staged, path);
-  await syncFolder(dirname(path));
+  return TOKEN.test(text) ? text.trim() : undefined;
 }

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { withDatabaseCopy } from '../../../../src/store/database/database-copy.ts';
+import { withDatabaseCopy } from '../../../../src/store/database/read-copy.ts';
 
 const ROWS = 2_000;
 

@@ -46,12 +46,11 @@ describe('openRegistryToken', () => {
   });
 
   it('continues with a token that can not be stored, and reports that', async () => {
-    const lost = join(folder, 'missing', 'registry-token');
+    writeFileSync(join(folder, 'file'), '');
+    const lost = join(folder, 'file', 'registry-token');
     expect(await openRegistryToken(lost, log)).toMatch(/^[0-9a-f]{32}$/);
     expect(log.lines.map(({ message }) => message)).toEqual([
-      expect.stringMatching(
-        /^The token of the mirrors can't be stored in .*registry-token: no such file or directory \(ENOENT/,
-      ),
+      expect.stringMatching(/^The token of the mirrors can't be stored in .*registry-token: not a directory \(ENOTDIR/),
     ]);
   });
 });
