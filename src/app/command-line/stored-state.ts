@@ -13,7 +13,7 @@ import { reviveBundle } from '../daemon/signed-bundles.ts';
 
 type Paths = Settings['paths'];
 
-/** As many events as the daemon answers. */
+/** The daemon answers as many events. */
 const SHOWN_EVENTS = 1_000;
 
 /** What the daemon of this node left on the disk. `pathsOf`: default those of the settings. */
@@ -34,7 +34,7 @@ export function createStoredState(pathsOf: (signal: AbortSignal) => Promise<Path
   };
 }
 
-/** With settings that are wrong, the built-in ones: they are probably those of the daemon too. */
+/** Wrong settings count as the built-in ones, which the daemon probably uses too. */
 async function nodePaths(signal: AbortSignal): Promise<Paths> {
   return loadSettings(NODE_SOURCES, signal).then(
     ({ paths }) => paths,

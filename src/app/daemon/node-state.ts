@@ -50,7 +50,7 @@ export async function openNodeState(
   });
   const { store, loss, foreignMirror, refusal } = state;
   if (refusal !== undefined) return refusedState(state, refusal, log);
-  // In the database too, since a kill may come before what it means is recorded.
+  // The database has it too, since a kill may come before what it means is recorded.
   if (loss?.left === 'earlier') ifPossible(() => store.setDocument('loss', loss.left));
   const isEarlier = Boolean(store.document('loss')) || loss?.left === 'earlier' || loss?.left === 'nothing';
   const damaged = damagedMirrors(state);

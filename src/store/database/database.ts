@@ -37,7 +37,7 @@ export function openDatabase(path: string): Database.Database {
   }
 }
 
-/** After {@link registerRowSum}. */
+/** Call {@link registerRowSum} before. */
 function createDatabase(database: Database.Database): void {
   database.transaction(() => {
     createTables(database);

@@ -32,7 +32,7 @@ const TRACES = ['status.json', 'crio/99-stickpin.conf'] as const;
 
 /** What was found lost when the state was opened. */
 export interface StateLoss {
-  /** With the path, and what to do. */
+  /** It names the path, and says what to do. */
   readonly message: string;
   /**
    * `mirror`: nothing is lost but history and conditions. `earlier`: floors are lower bounds, and
@@ -173,7 +173,7 @@ function remove(path: string, suffixes: readonly string[]): void {
   for (const suffix of suffixes) rmSync(`${path}${suffix}`, { recursive: true, force: true });
 }
 
-/** In the database itself: what a loss implies holds until it is recorded, also after a kill. */
+/** The database itself has it: what a loss implies holds until it is recorded, also after a kill. */
 function recordLoss(path: string, left: StateLoss['left'], hidden?: string): true {
   const database = openDatabase(path);
   try {
@@ -271,7 +271,7 @@ function isBehind(database: Database.Database, newest: MirrorContent): boolean {
   return isMixed || (newest.counter > counter && newest.revision >= revision);
 }
 
-/** Only the database itself may be a link: SQLite follows none to its log. */
+/** The database itself may be a link. SQLite follows none to its log. */
 function strangeFile(path: string): string | undefined {
   for (const suffix of SUFFIXES) {
     const of = suffix === '' ? statSync : lstatSync;
@@ -291,7 +291,7 @@ function makePrivate(path: string): void {
   }
 }
 
-/** In one line, without the heading. */
+/** Drops the heading, and makes one line. */
 function findingOf(verdict: string): string {
   return oneLine(verdict.replace(/^\*\*\* in database .* \*\*\*$/m, ''));
 }
@@ -308,7 +308,7 @@ function hasUsableHeader(path: string): boolean {
   return [header[18], header[19]].every((version) => version === 1 || version === 2);
 }
 
-/** With its log. Undefined when there was no file. @throws AppError `store/aside` (`fatal`) */
+/** Renames it with its log. Undefined when there was no file. @throws AppError `store/aside` (`fatal`) */
 function setAside(path: string, now: number): string | undefined {
   const aside = damagedName(path, now);
   try {

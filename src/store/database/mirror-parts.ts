@@ -74,7 +74,7 @@ export class MirrorParts {
     return undefined;
   }
 
-  /** In one sentence. Undefined when all that was read could be used. */
+  /** One sentence, or undefined when all that was read could be used. */
   damage(): string | undefined {
     const [[path, reason] = []] = this.bad;
     if (path === undefined) return undefined;

@@ -258,7 +258,7 @@ function readGeneration(path: string, isNewest: boolean, parts: MirrorParts, now
   return { whole: { path, ...filled, writtenAt: Math.floor(found.mtimeMs), isNewest } };
 }
 
-/** Without the bundles whose content is damaged or gone: the others stay. */
+/** Leaves out the bundles whose content is damaged or gone. */
 function withParts(content: MirrorContent, parts: MirrorParts): Pick<Generation, 'content' | 'lacks'> {
   const read = (table: (typeof PARTED)[number]) => content.parts[table]?.map((name) => parts.read(name)) ?? [];
   const [contents, brought] = [read('bundle_content'), read('brought_image')];
@@ -313,7 +313,7 @@ export function isMirrored(database: Database.Database, { content, lacks }: Gene
 }
 
 /**
- * In memory. The caller closes it.
+ * Makes a database in memory. The caller closes it.
  * @throws SqliteError; AppError `store/row` (`fatal`) when it is not the content of a database
  */
 export function databaseFrom({ tables, revision }: MirrorContent): Database.Database {
@@ -333,7 +333,7 @@ export function databaseFrom({ tables, revision }: MirrorContent): Database.Data
 }
 
 function fill(database: Database.Database, table: string, all: v.InferOutput<typeof rowsSchema>): void {
-  const known = new Set(columnsOf(database, table).map(({ name }) => name));
+  const known = new Set(columnsOf(database, table));
   for (const row of all) {
     const names = Object.keys(row);
     const unknown = names.find((name) => !known.has(name));

@@ -33,7 +33,7 @@ export interface OpenStateOptions {
   /** Folder for a temporary copy, on another filesystem that can be written. */
   readonly standbyDirectory: string;
   readonly log: Log;
-  /** In milliseconds. Default any age. */
+  /** How old an event may become, in milliseconds. Default: any age. */
   readonly keptMs?: number | undefined;
   /** Milliseconds since the epoch. */
   readonly now: number;
@@ -171,7 +171,7 @@ class LiveDatabase implements StateConnection {
     return standby;
   }
 
-  /** In an empty folder. */
+  /** Empties the folder of the copy. */
   private standbyPath(): string {
     const { standbyDirectory, path } = this.options;
     rmSync(standbyDirectory, { recursive: true, force: true });

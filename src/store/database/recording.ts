@@ -16,7 +16,7 @@ import { TrustRows } from './tables/trust-rows.ts';
 
 export interface RecordingOptions {
   readonly keptEvents?: number;
-  /** In milliseconds. Default any age. */
+  /** How old an event may become, in milliseconds. Default: any age. */
   readonly keptMs?: number | undefined;
   /** Writes the write-ahead log to the disk. Default {@link syncLog}. */
   readonly sync?: () => Promise<void>;
@@ -101,7 +101,7 @@ export class Recording {
     }
   }
 
-  /** As {@link StateStore.settled}. */
+  /** Does what {@link StateStore.settled} says. */
   async settled(signal: AbortSignal): Promise<void> {
     const synced = this.walSync.settled().catch((error: unknown) => {
       if (systemCodeOf(error) === 'ENOENT') return this.logIsRemoved(error);
@@ -158,7 +158,8 @@ export class Recording {
   }
 
   /**
-   * For damage: the error of every later change, since a write to a damaged file may damage more.
+   * Returns the error of every later change if it is damage: a write to a damaged file may damage
+   * more.
    */
   private damageIn(thrown: unknown): AppError | undefined {
     return isCorruption(thrown) ? this.refuse(damagedError(this.database.name, thrown)) : undefined;

@@ -38,7 +38,7 @@ function sumOf(pairs: readonly (readonly unknown[])[]): string {
 export function keepRowSums(database: Database): void {
   for (const table of SUMMED_TABLES) {
     const covers = coveredIn(database, table);
-    const refresh = `UPDATE ${table} SET sum = ${expression(covers)} WHERE ${keyMatch(database, table)}`;
+    const refresh = `UPDATE ${table} SET sum = ${expression(covers)} WHERE rowid = NEW.rowid`;
     const trigger = `CREATE TEMP TRIGGER ${table}_sum`;
     database.exec(`${trigger}_insert AFTER INSERT ON main.${table} BEGIN ${refresh}; END`);
     database.exec(`${trigger}_update AFTER UPDATE OF ${covers.join(', ')} ON main.${table} BEGIN ${refresh}; END`);
@@ -54,24 +54,13 @@ export function tableWithWrongSum(database: Database): string | undefined {
 }
 
 function coveredIn(database: Database, table: string): readonly string[] {
-  return columnsOf(database, table).flatMap(({ name }) => (name === 'sum' ? [] : [name]));
+  return columnsOf(database, table).filter((name) => name !== 'sum');
 }
 
 function expression(covers: readonly string[]): string {
   return `row_sum(${covers.map((name) => `'${name}', ${name}`).join(', ')})`;
 }
 
-/** By the primary key, otherwise by the rowid. */
-function keyMatch(database: Database, table: string): string {
-  const keys = columnsOf(database, table).filter(({ pk }) => pk > 0);
-  return keys.length === 0 ? 'rowid = NEW.rowid' : keys.map(({ name }) => `${name} = NEW.${name}`).join(' AND ');
-}
-
-export function columnsOf(
-  database: Database,
-  table: string,
-): readonly { readonly name: string; readonly pk: number }[] {
-  return database
-    .prepare<[string], { name: string; pk: number }>('SELECT name, pk FROM pragma_table_info(?)')
-    .all(table);
+export function columnsOf(database: Database, table: string): readonly string[] {
+  return database.prepare<[string], string>('SELECT name FROM pragma_table_info(?)').pluck().all(table);
 }

@@ -20,7 +20,7 @@ import type { TrustState } from './tables/trust-rows.ts';
 
 /** What a round reads, in memory. */
 interface Values {
-  /** In the order of adoption. */
+  /** They are in the order of adoption. */
   readonly bundles: readonly StoredBundle[];
   readonly past: readonly PastRelease[];
   readonly speakers: readonly PastSpeaker[];
@@ -41,9 +41,9 @@ export interface Opened {
 /** Finds the open database, which may be another one at each call. */
 export interface StateConnection {
   current(): Opened;
-  /** As `settled` of {@link Store}. */
+  /** Does what `settled` of {@link Store} says. */
   settled(signal: AbortSignal): Promise<void>;
-  /** As `mirror` of {@link Store}. */
+  /** Does what `mirror` of {@link Store} says. */
   writeMirror(signal: AbortSignal): Promise<void>;
 }
 
@@ -312,7 +312,7 @@ export class SqliteState implements Store {
     recording.writeThrough(() => writeDocument(recording.database, name, content));
   }
 
-  /** After a fault the connection may be another one, with what its database has. */
+  /** After a fault it is another connection: what its database has counts then. */
   private current(): Recording {
     const opened = this.connection.current();
     if (opened !== this.opened) this.values = opened.values;

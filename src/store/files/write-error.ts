@@ -36,7 +36,7 @@ export function databaseWriteError(path: string, cause: unknown): AppError {
   return new AppError({ code: 'store/write', message, disposition: 'retry', cause });
 }
 
-/** After a failed sync. Errors as {@link databaseWriteError}. */
+/** Says what a failed sync means. The codes are those of {@link databaseWriteError}. */
 export function unsyncedError(path: string, cause: unknown): AppError {
   const fault = databaseDiskFault(path, cause);
   if (fault !== undefined) return diskFaultError(path, fault, cause);

@@ -44,7 +44,7 @@ export class BundleRows {
     if (cancelled !== undefined) this.setCancelled(bundleId, cancelled);
   }
 
-  /** With its cancellation and its conditions. */
+  /** Removes its cancellation and its conditions too. */
   remove(bundleId: BundleId): void {
     for (const table of ['bundle', 'bundle_content', 'cancellation', 'condition'])
       this.run(`DELETE FROM ${table} WHERE bundle_id = ?`, bundleId);
@@ -133,7 +133,7 @@ function recordOf(row: BundleRow) {
   return v.parse(releaseRecordSchema, Object.fromEntries(values));
 }
 
-/** In the order of adoption. @throws AppError `store/row` (`fatal`) */
+/** Returns them in the order of adoption. @throws AppError `store/row` (`fatal`) */
 export function loadBundles(database: Database, revive: BundleReviver): readonly StoredBundle[] {
   const rows = database
     .prepare<[], BundleRow>(
