@@ -96,7 +96,7 @@ export function unitRight(
   if (!isNamed && !SHIPPED_UNITS.some((one) => one === unit)) return 'yes';
   const { units = [], unit_keys: keys = [] } = streams[bundle?.payload.name ?? ''] ?? {};
   if (!units.includes(unit)) return 'other-stream';
-  return bundle?.signerKeyIds?.some((keyId) => keys.includes(keyId)) ? 'yes' : 'not-signed';
+  return bundle?.signerKeyIds.some((keyId) => keys.includes(keyId)) ? 'yes' : 'not-signed';
 }
 
 const REPORTING = RELEASE_HOOKS.filter((name) => name !== 'before-activate');

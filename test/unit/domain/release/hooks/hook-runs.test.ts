@@ -43,9 +43,9 @@ describe('a unit of a hook', () => {
     expect(unitRight(unit, bundle, { streams })).toBe(expected);
   });
 
-  it('is not for a release whose signers are not known, nor for none', () => {
-    const { signerKeyIds: _, ...unknown } = bundle;
-    expect(unitRight('mine.service', unknown, { streams: ocp(['mine.service'], [factory]) })).toBe('not-signed');
+  it('is not for a release that nobody signed, nor for none', () => {
+    const unsigned = { ...bundle, signerKeyIds: [] };
+    expect(unitRight('mine.service', unsigned, { streams: ocp(['mine.service'], [factory]) })).toBe('not-signed');
     expect(unitRight(SHIPPED, undefined, { streams: ocp([SHIPPED], [factory]) })).toBe('other-stream');
   });
 });
