@@ -173,7 +173,7 @@ function remove(path: string, suffixes: readonly string[]): void {
   for (const suffix of suffixes) rmSync(`${path}${suffix}`, { recursive: true, force: true });
 }
 
-/** The database itself has it: what a loss implies holds until it is recorded, also after a kill. */
+/** The database has it: what a loss implies holds until it is recorded, also after a kill. */
 function recordLoss(path: string, left: StateLoss['left'], hidden?: string): true {
   const database = openDatabase(path);
   try {
@@ -308,7 +308,10 @@ function hasUsableHeader(path: string): boolean {
   return [header[18], header[19]].every((version) => version === 1 || version === 2);
 }
 
-/** Renames it with its log. Undefined when there was no file. @throws AppError `store/aside` (`fatal`) */
+/**
+ * Renames it with its log. Undefined when there was no file. @throws AppError `store/aside`
+ * (`fatal`)
+ */
 function setAside(path: string, now: number): string | undefined {
   const aside = damagedName(path, now);
   try {

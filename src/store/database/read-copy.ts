@@ -114,7 +114,7 @@ export function readKeptRecords(path: string): KeptRecords {
   });
 }
 
-/** The fault that SQLite's own check finds, undefined when there is none. @throws as `openDatabase` */
+/** The fault that SQLite's own check finds. @throws as `openDatabase` */
 export function damageIn(path: string): string | undefined {
   const found = readFrom(path, (database) => String(database.pragma('quick_check(1)', { simple: true })));
   return found === 'ok' ? undefined : found;

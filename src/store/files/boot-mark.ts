@@ -74,7 +74,7 @@ export class BootMarkFile implements BootMark {
     else await rm(this.options.path, { force: true }).catch(() => undefined); // the next boot makes a check too many
   }
 
-  /** A damaged file is renamed, and an unreadable one stays. @throws AppError `store/…` (`retry`) */
+  /** Renames a damaged file, and leaves an unreadable one. @throws AppError `store/…` (`retry`) */
   async write(signal: AbortSignal): Promise<void> {
     const { path, bootId, now } = this.options;
     if (this.found === 'unreadable') return;
