@@ -15,6 +15,7 @@ import {
   type ReleaseRun,
 } from '../state/hook.ts';
 import type { StoredBundle } from '../state/state.ts';
+import type { Revocations } from '../trust/approval.ts';
 import { isRetired } from './recorded-phase.ts';
 
 /**
@@ -85,18 +86,22 @@ export function variableOf(component: string, prefix = 'STICKPIN_'): string {
 
 /**
  * Says whether a hook may start a unit for a release: `other-stream` where the settings name the
- * unit for other streams only, `not-signed` where no key signed the release that they name for it.
+ * unit for other streams only, `not-signed` where no key signed the release that they name for it,
+ * or that key is revoked, also in a role alone.
  */
 export function unitRight(
   unit: string,
   bundle: Pick<StoredBundle, 'payload' | 'signerKeyIds'> | undefined,
   { streams }: Pick<Policy, 'streams'>,
+  { keyIds, inRoles, revocationsUnreadable }: Revocations,
 ): 'yes' | 'other-stream' | 'not-signed' {
   const isNamed = Object.values(streams).some((stream) => stream?.units?.includes(unit));
   if (!isNamed && !SHIPPED_UNITS.some((one) => one === unit)) return 'yes';
   const { units = [], unit_keys: keys = [] } = streams[bundle?.payload.name ?? ''] ?? {};
   if (!units.includes(unit)) return 'other-stream';
-  return bundle?.signerKeyIds.some((keyId) => keys.includes(keyId)) ? 'yes' : 'not-signed';
+  const revoked = new Set([...keyIds, ...[...(inRoles?.values() ?? [])].flat()]);
+  const isSigned = bundle?.signerKeyIds.some((keyId) => keys.includes(keyId) && !revoked.has(keyId)) ?? false;
+  return isSigned && !revocationsUnreadable ? 'yes' : 'not-signed';
 }
 
 const REPORTING = RELEASE_HOOKS.filter((name) => name !== 'before-activate');

@@ -110,9 +110,9 @@ export class HookKeeper implements Part {
 
   /** Never throws. */
   private async runUnit(run: HookRun, bundle: StoredBundle | undefined, signal: AbortSignal): Promise<void> {
-    const { statusSettled, hookRunner, log, policy } = this.context;
+    const { statusSettled, hookRunner, log, policy, trust } = this.context;
     try {
-      const right = unitRight(run.unit, bundle, policy);
+      const right = unitRight(run.unit, bundle, policy, trust.revocations());
       if (right === 'other-stream') return await this.skipped(run);
       if (right === 'not-signed') return await this.ended(run, bundle, { kind: 'not-signed' });
       const environment = this.environmentOf(run, bundle);

@@ -6,6 +6,7 @@ import { keyIdOf, POLICY, stored, verified } from '../../../../support/daemon/sc
 const policy = { hooks: { ...POLICY.hooks, activated: 'unit.service' } };
 const bundle = stored(verified(), { readyAt: 1, activatedAt: 2 });
 const none = new Map();
+const NONE = { keyIds: [], revocationsUnreadable: false };
 const done: HookLedger = new Map([['activated', { unit: 'unit.service', done: new Map([[bundle.bundleId, 2]]) }]]);
 
 describe('the record of hooks', () => {
@@ -40,12 +41,20 @@ describe('a unit of a hook', () => {
     ['that comes with stickpin is for the stream and key that are named', SHIPPED, ocp([SHIPPED], [factory]), 'yes'],
     ['that comes with stickpin is not for another key', SHIPPED, ocp([SHIPPED], [other]), 'not-signed'],
   ])('%s', (_name, unit, streams, expected) => {
-    expect(unitRight(unit, bundle, { streams })).toBe(expected);
+    expect(unitRight(unit, bundle, { streams }, NONE)).toBe(expected);
   });
 
   it('is not for a release that nobody signed, nor for none', () => {
     const unsigned = { ...bundle, signerKeyIds: [] };
-    expect(unitRight('mine.service', unsigned, { streams: ocp(['mine.service'], [factory]) })).toBe('not-signed');
-    expect(unitRight(SHIPPED, undefined, { streams: ocp([SHIPPED], [factory]) })).toBe('other-stream');
+    expect(unitRight('mine.service', unsigned, { streams: ocp(['mine.service'], [factory]) }, NONE)).toBe('not-signed');
+    expect(unitRight(SHIPPED, undefined, { streams: ocp([SHIPPED], [factory]) }, NONE)).toBe('other-stream');
+  });
+
+  it.each([
+    ['revoked', { ...NONE, keyIds: [factory] }],
+    ['revoked in a role', { ...NONE, inRoles: new Map([['site', [factory]]]) }],
+    ['perhaps revoked', { ...NONE, revocationsUnreadable: true }],
+  ])('is not for a release whose only key is %s', (_what, revocations) => {
+    expect(unitRight(SHIPPED, bundle, { streams: ocp([SHIPPED], [factory]) }, revocations)).toBe('not-signed');
   });
 });
