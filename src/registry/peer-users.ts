@@ -94,7 +94,9 @@ export class PeerUsers {
     const startedMs = clock.monotonic();
     // There is no tcp6 without IPv6. A connection that is not found is not admitted.
     const textOf = (table: TcpTable) => this.read(table).catch(() => '');
-    this.uids = uidsIn(`${await textOf('/proc/net/tcp')}${await textOf('/proc/net/tcp6')}`);
+    const first = uidsIn(await textOf('/proc/net/tcp'));
+    await immediate();
+    this.uids = new Map([...first, ...uidsIn(await textOf('/proc/net/tcp6'))]);
     const nowMs = clock.monotonic();
     this.notBeforeMs = nowMs + Math.min(LONGEST_PAUSE_MS, PAUSE_FACTOR * (nowMs - startedMs));
   }

@@ -47,10 +47,11 @@ export class DaemonBackend implements ApiBackend {
     pauseRollOut: (args, call) => this.command('pauseRollOut', args, call, (commands) => commands.pauseRollOut(args)),
     resumeRollOut: (args, call) =>
       this.command('resumeRollOut', args, call, (commands) => commands.resumeRollOut(args)),
-    rescan: async (args, call) => {
-      await this.changing().media.rescan(call.signal);
-      await this.command('rescan', args, call, (commands) => commands.resume());
-    },
+    rescan: (args, call) =>
+      this.anew(async () => {
+        await this.changing().media.rescan(call.signal);
+        await this.command('rescan', args, call, (commands) => commands.resume());
+      }),
     load: (args, call) => this.command('load', args, call, (_, { media }) => media.load(args.path, call.signal)),
     restoreKey: ({ keyId }, { uid, signal }) =>
       this.settled(this.changing, signal, (daemon) => daemon.restoreKey(keyId, uid)),

@@ -94,18 +94,23 @@ export class HookKeeper implements Part {
 
   private startUnit(run: HookRun, bundle: StoredBundle | undefined): void {
     const { clock, jobs } = this.context;
-    if (this.running.has(run.unit) || jobs.areStopped) return;
+    const job = jobNameOf(run.unit);
+    // A job that ends now requests the round that starts this run.
+    if (jobs.isRunning(job) || jobs.areStopped) return;
     this.running.set(run.unit, { ...run, startedAt: clock.now() });
     const work = (signal: AbortSignal) =>
       this.runUnit(run, bundle, signal).finally(() => this.running.delete(run.unit));
-    jobs.start(`hook ${run.unit}`, work).catch(() => undefined); // it never throws
+    jobs.start(job, work).catch(() => undefined); // it never throws
   }
 
   /** Stops waiting for hooks, which go on. */
   async stop(): Promise<void> {
-    await this.context.jobs.stop();
-    // A unit that has ended must not start again after a restart.
+    const { jobs } = this.context;
+    const stopped = jobs.stop();
+    // A unit that has ended must not start again after a restart, whatever else is slow to stop.
+    await Promise.all([...this.running.keys()].map((unit) => jobs.ended(jobNameOf(unit), NEVER_ABORTED)));
     await this.save(NEVER_ABORTED);
+    await stopped;
   }
 
   /** Never throws. */
@@ -191,4 +196,8 @@ function degradedIn(conditions: Conditions): HookMemory['degraded'] {
     if (status !== undefined) statuses.set(bundleId, status);
   }
   return statuses;
+}
+
+function jobNameOf(unit: string): string {
+  return `hook ${unit}`;
 }
