@@ -152,9 +152,11 @@ function timedOut(release: string, line: string): AppError {
 }
 
 /** As {@link FleetView}, with times in RFC 3339. */
-function fleetDocument({ nodes, ...view }: FleetView): object {
-  const shown = nodes.map(({ seenAt, ...node }) =>
-    defined({ ...node, seenAt: seenAt === undefined ? undefined : new Date(seenAt).toISOString() }),
-  );
-  return { ...view, nodes: shown };
+function fleetDocument({ nodes, peers, ...view }: FleetView): object {
+  const textOf = (ms: number | undefined) => (ms === undefined ? undefined : new Date(ms).toISOString());
+  return {
+    ...view,
+    nodes: nodes.map(({ seenAt, ...node }) => defined({ ...node, seenAt: textOf(seenAt) })),
+    peers: peers.map(({ since, ...peer }) => defined({ ...peer, since: textOf(since) })),
+  };
 }

@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { commandAdapters } from '../../../../../src/app/command-line/command-adapters.ts';
 import { NODE_DOCUMENTS } from '../../../../../src/cli/schema/documents.ts';
 import { loadSettings } from '../../../../../src/config/load-settings.ts';
-import type { FleetNode, FleetView, ReleaseStatus } from '../../../../../src/domain/fleet/node-status.ts';
+import type { FleetNode, FleetView, Peer, ReleaseStatus } from '../../../../../src/domain/fleet/node-status.ts';
 import { digestFromHex } from '../../../../../src/domain/model/digest.ts';
 import { JSON_SCHEMA_VERSION } from '../../../../../src/domain/report/status-schema.ts';
 import { AppError } from '../../../../../src/platform/app-error.ts';
@@ -122,16 +122,25 @@ describe('stickpin fleet status', () => {
   it('prints the whole view as JSON, as its schema says, with times in RFC 3339', async () => {
     const full = { current: true, runs: true, percent: 41.7, reason: 'engine/space' };
     const status = { version: 1, releases: [], wants: [{ name: 'ocp', version: '4.13.8' }], more: 3 } as const;
-    const silent = { name: 'worker-3', isAbsent: true };
-    const view = viewOf(node('worker-1', full), node('worker-2', undefined, { status }), silent);
-    const { stdout } = await run(['status', '--json'], { ...view, apiTrouble: 'it does not answer' });
+    const facts = { labels: { zone: 'north' }, isReady: true, isCordoned: false };
+    const silent: FleetNode = { name: 'worker-3', isAbsent: true, isSilent: true, facts };
+    const peer: Peer = {
+      ...{ name: 'worker-3', address: '10.0.0.3:9777', trouble: 'mute', leftOut: 'x', certificate: 'sha256:ab' },
+      ...{ since: NOW, unreached: [digestFromHex('a'.repeat(64))], bundles: [] },
+    };
+    const view: FleetView = {
+      ...viewOf(node('worker-1', full), node('worker-2', undefined, { status }), silent),
+      ...{ peers: [peer], apiTrouble: 'it does not answer', isOld: true, isRemoved: true, search: 'long' },
+      ...{ readLabels: ['zone'], lock: { isHeld: false, why: 'it is taken' }, removed: ['worker-9'] },
+    };
+    const { stdout } = await run(['status', '--json'], view);
     const printed = JSON.parse(stdout);
     const seenAt = '2026-03-04T05:06:07.890Z';
     expect(printed).toEqual({
       schemaVersion: JSON_SCHEMA_VERSION,
       ...view,
-      apiTrouble: 'it does not answer',
       nodes: [{ ...view.nodes[0], seenAt }, { ...view.nodes[1], seenAt }, silent],
+      peers: [{ ...peer, since: new Date(NOW).toISOString() }],
     });
     expect(v.safeParse(NODE_DOCUMENTS['fleet-status'], printed).issues).toBeUndefined();
   });
