@@ -22,7 +22,7 @@ import { limits } from '../../bundle/limits.ts';
 import { type RegistryAccess, WITHOUT_TLS } from '../../distribution/registry-client.ts';
 import { type Digest, digestFromHex } from '../../domain/model/digest.ts';
 import { formatReference, parseReference, repositoryOf, withRegistry } from '../../domain/model/reference.ts';
-import { AppError, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
+import { AppError, FaultList, reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { digestOf } from '../../platform/digest.ts';
 import type { ProgressListener } from '../progress.ts';
 import { type Ended, measureWhile, runProgram } from '../run-program.ts';
@@ -42,9 +42,10 @@ interface FetchOptions {
 /**
  * Fetches every image that is not in an OCI layout into one at `folder`, with skopeo and
  * `--preserve-digests`. Of an index only the manifests are fetched that runtimes choose for
- * `linux/arch`; its bytes stay. The caller removes `folder`.
+ * `linux/arch`; its bytes stay. Before the first download it is known which images are missing. The
+ * caller removes `folder`.
  *
- * @throws AppError `bundle/skopeo`, `bundle/source`
+ * @throws AppError `bundle/skopeo`, `bundle/source`, with all images that registries don't have
  */
 export async function fetchImages(
   images: readonly ImageRequest[],
@@ -53,26 +54,33 @@ export async function fetchImages(
   options: FetchOptions,
   signal: AbortSignal,
 ): Promise<LayoutRequest[]> {
-  const requests: LayoutRequest[] = [];
   const fetched: Descriptor[] = [];
   const attached = new Attached(options);
-  const total = images.filter(({ source }) => source.kind === 'skopeo').length;
+  const fetches = images.flatMap(({ reference, source, origin }) =>
+    source.kind === 'layout'
+      ? []
+      : [{ name: formatReference(reference), location: source.location, arch, folder, access: options.access, origin }],
+  );
+  const listenerAt = (at: number, image: string) => (bytes: number) =>
+    options.onProgress?.({ kind: 'fetch', image, position: at + 1, total: fetches.length, bytes });
+  const indexes = await fetchIndexes(fetches, (at, name) => listenerAt(at, name)(0), signal);
+  const requests: LayoutRequest[] = [];
   for (const { source, ...image } of images) {
     if (source.kind === 'layout') {
       const { kind: _, ...layout } = source;
       requests.push({ ...image, ...layout });
       continue;
     }
-    const name = formatReference(image.reference);
-    const selector = { kind: 'position', position: fetched.length } as const;
-    const fetch = { name, location: source.location, arch, folder, access: options.access };
-    const position = fetched.length + 1;
-    const onBytes = (bytes: number) => options.onProgress?.({ kind: 'fetch', image: name, position, total, bytes });
+    const at = fetched.length;
+    const fetch = fetches[at];
+    if (fetch === undefined) throw new TypeError('an image from a registry has no place');
+    const selector = { kind: 'position', position: at } as const;
+    const onBytes = listenerAt(at, fetch.name);
     onBytes(0);
     const { top, subjects } = await measureWhile(
       () => folderBytes(join(folder, INCOMING)),
       onBytes,
-      () => withOrigin(image.origin, () => fetchImage(fetch, signal)),
+      () => withOrigin(image.origin, () => fetchImage(fetch, indexes[at], signal)),
     );
     fetched.push(top);
     if (options.referrers !== 'none' && source.location.startsWith('docker://')) {
@@ -88,6 +96,37 @@ export async function fetchImages(
   return requests;
 }
 
+/** Each registry may want a login of its own. Any other fault, as no network, ends the search. */
+const NOT_ALLOWED = /unauthorized|denied|forbidden/i;
+
+/** The index of each image that has one. @throws AppError with all images that are missing */
+async function fetchIndexes(
+  fetches: readonly Fetch[],
+  onImage: (at: number, name: string) => void,
+  signal: AbortSignal,
+): Promise<(FetchedIndex | undefined)[]> {
+  const faults = new FaultList();
+  const indexes: (FetchedIndex | undefined)[] = [];
+  for (const [at, fetch] of fetches.entries()) {
+    if (!MAY_BE_INDEX.test(fetch.location)) {
+      indexes.push(undefined);
+      continue;
+    }
+    await mkdir(join(fetch.folder, 'blobs', 'sha256'), { recursive: true });
+    onImage(at, fetch.name);
+    try {
+      indexes.push(await withOrigin(fetch.origin, () => fetchIndex(fetch, signal)));
+    } catch (error) {
+      if (!(error instanceof AppError)) throw error;
+      faults.add(error);
+      const isOfImage = error.code !== 'bundle/skopeo' || NOT_THERE.test(error.message);
+      if (!isOfImage && !NOT_ALLOWED.test(error.message)) break;
+    }
+  }
+  faults.throwAny();
+  return indexes;
+}
+
 /** Transports that can hold an index. In the others, reading a manifest is slow. */
 const MAY_BE_INDEX = /^(?:docker:\/\/|dir:|oci-archive:)/;
 
@@ -99,6 +138,8 @@ interface Fetch {
   readonly arch: string;
   readonly folder: string;
   readonly access: RegistryAccess;
+  /** Where the image is named, for errors. */
+  readonly origin?: string | undefined;
   /** A signature is not signed itself, so it could never satisfy a policy.json. */
   readonly isSignature?: true;
 }
@@ -109,10 +150,9 @@ interface FetchedImage {
   readonly subjects: readonly Digest[];
 }
 
-async function fetchImage(fetch: Fetch, signal: AbortSignal): Promise<FetchedImage> {
+async function fetchImage(fetch: Fetch, index: FetchedIndex | undefined, signal: AbortSignal): Promise<FetchedImage> {
   const { name, location } = fetch;
   await mkdir(join(fetch.folder, 'blobs', 'sha256'), { recursive: true });
-  const index = MAY_BE_INDEX.test(location) ? await fetchIndex(fetch, signal) : undefined;
   if (index === undefined) {
     const found = await copyManifest(fetch, location, signal);
     return { top: found, subjects: [found.digest] };
@@ -259,11 +299,13 @@ async function inspectIfThere(
   }
 }
 
+interface FetchedIndex {
+  readonly descriptor: Descriptor;
+  readonly children: readonly Digest[];
+}
+
 /** Undefined for a single manifest. Skopeo alone would copy the manifest and drop the index. */
-async function fetchIndex(
-  fetch: Fetch,
-  signal: AbortSignal,
-): Promise<{ readonly descriptor: Descriptor; readonly children: readonly Digest[] } | undefined> {
+async function fetchIndex(fetch: Fetch, signal: AbortSignal): Promise<FetchedIndex | undefined> {
   const { name, location, arch, folder, access } = fetch;
   const inspect = ['inspect', ...accessFlags(access, 'inspect'), '--raw', location];
   const bytes = await runSkopeo(inspect, `${name} from ${location}`, signal);

@@ -67,6 +67,17 @@ describe.runIf(have('skopeo'))('bundle create --images-from', () => {
     expect(JSON.parse(stdout).payload.totals.images).toBe(4);
   });
 
+  it('names all images that are missing at once, before the first download', async () => {
+    const text = chart().replace('x/job:1', 'x/gone:1').replaceAll('x/web:1', 'x/web:9');
+    const before = registry.requests.length;
+    const { exitCode, stderr } = await create(text, '--images-from', '-');
+    expect(exitCode).toBe(1);
+    expect(stderr).toMatch(
+      /^stickpin: 2 faults: \(1\) standard input: .*x\/web:9.*; \(2\) standard input: .*x\/gone:1/m,
+    );
+    expect(registry.requests.slice(before).filter(({ kind }) => kind === 'blob')).toEqual([]);
+  });
+
   it('names the place of an image that its registry does not have', async () => {
     const { exitCode, stderr } = await create(chart().replace('x/job:1', 'x/gone:1'), '--images-from', '-');
     expect(exitCode).toBe(1);
