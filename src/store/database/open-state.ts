@@ -239,6 +239,11 @@ class LiveDatabase implements StateConnection {
         before = changes();
         await this.mirror.write((present) => mirrorOf(database, present), NEVER_ABORTED);
       }
+    } catch {
+      // Another connection, which follows this one, may have replaced it meanwhile.
+      throw unsynced;
+    }
+    try {
       // Nothing else runs until the new one is open.
       replaceDatabase(path, database);
       this.opened = this.openAt(this.options.path);
