@@ -23,9 +23,9 @@ import { registerRowSum, tableWithWrongSum } from './row-sums.ts';
 import { checkVersion, isEmpty, isOurs, versionError } from './schema.ts';
 import { type BundleReviver, loadBundles } from './tables/bundle-rows.ts';
 
-/** The log comes first: SQLite would apply one that a crash left to the new database. */
-const SUFFIXES = ['-wal', '-shm', ''] as const;
-const LOG_SUFFIXES = ['-wal', '-shm'] as const;
+/** SQLite would apply a log or a journal that a crash left to the new database. */
+const LOG_SUFFIXES = ['-journal', '-wal', '-shm'] as const;
+const SUFFIXES = [...LOG_SUFFIXES, ''] as const;
 
 /** Files that a daemon leaves beside its database. */
 const TRACES = ['status.json', 'crio/99-stickpin.conf'] as const;
@@ -72,6 +72,7 @@ export function openOrRenew<T>(
   const strange = strangeFile(path);
   if (strange !== undefined) return renewed(strange);
   makePrivate(path);
+  rollBack(path);
   try {
     const isThere = existsSync(path) && statSync(path).size > 0;
     const damage = isThere ? damageOf(files, mirror.generations()[0]) : lossOf(files);
@@ -155,6 +156,7 @@ export function replaceDatabase(
     closeSync(openSync(staged, 'wx', 0o600));
     source?.prepare('VACUUM INTO ?').run(staged);
     if (!finish(staged)) return false;
+    setWalMode(staged);
     // A reader of a database in WAL mode leaves these behind.
     remove(staged, LOG_SUFFIXES);
     syncNow(staged);
@@ -166,6 +168,33 @@ export function replaceDatabase(
     return true;
   } finally {
     remove(staged, SUFFIXES);
+  }
+}
+
+/** SQLite changes the mode with a rollback journal, which no kill may leave at the final name. */
+function setWalMode(path: string): void {
+  const database = new Database(path);
+  try {
+    database.pragma('journal_mode = WAL');
+  } finally {
+    database.close();
+  }
+}
+
+/**
+ * Undoes what a kill left unfinished before the database was in WAL mode: only a connection that
+ * may write can. Errors are left to {@link damageOf}.
+ */
+function rollBack(path: string): void {
+  if (!existsSync(`${path}-journal`)) return;
+  let database: Database.Database | undefined;
+  try {
+    database = new Database(path, { fileMustExist: true });
+    isEmpty(database);
+  } catch {
+    // damageOf finds the reason
+  } finally {
+    database?.close();
   }
 }
 

@@ -156,14 +156,14 @@ class LiveDatabase implements StateConnection {
   }
 
   /**
-   * Opens a copy with its log unchanged: SQLite merges them. A damaged database may be renamed
+   * Opens a copy with its log or journal unchanged: SQLite merges them. A damaged database may be renamed
    * already. Then the mirror is read, and without one the state is empty until the real database
    * can be written.
    */
   private openStandby(refusal: AppError) {
     const { path, revive, now } = this.options;
     const copy = this.standbyPath();
-    for (const suffix of ['', '-wal'])
+    for (const suffix of ['-journal', '', '-wal'])
       if (existsSync(`${path}${suffix}`)) copyFileSync(`${path}${suffix}`, `${copy}${suffix}`);
     const files = { path: copy, of: path, revive, now, mirror: this.mirror };
     const standby = openOrRenew(files, () => this.openAt(copy, refusal));
