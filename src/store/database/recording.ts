@@ -29,6 +29,9 @@ export interface RecordingOptions {
 /** A permanent fault adds one event for each image every few minutes. */
 const KEPT_EVENTS = 20_000;
 
+/** How long a change waits for one of another program: the default of better-sqlite3. */
+const BUSY_MS = 5_000;
+
 /** The tables of one connection. Their writers open no transaction. */
 export interface Tables {
   readonly bundles: BundleRows;
@@ -49,6 +52,8 @@ export class Recording {
   unsynced: AppError | undefined;
   /** Every change throws this. */
   refusal: AppError | undefined;
+  /** Changes may be in the log alone, also those of an earlier connection. */
+  private isCheckpointDue = true;
   private readonly onDamage: (error: AppError) => void;
   private readonly disk: DiskWatch;
   private readonly count: Statement;
@@ -87,7 +92,7 @@ export class Recording {
   writeThrough<T>(work: (tables: Tables) => T): T {
     const result = this.write(work);
     this.isMirrorDue = true;
-    // The change is committed even if this fails, and in the next checkpoint.
+    // The change is committed even if this fails, and {@link settled} tries again.
     this.checkpoint();
     return result;
   }
@@ -103,6 +108,7 @@ export class Recording {
 
   /** Does what {@link StateStore.settled} says. */
   async settled(signal: AbortSignal): Promise<void> {
+    if (this.isCheckpointDue) this.checkpoint();
     const synced = this.walSync.settled().catch((error: unknown) => {
       if (systemCodeOf(error) === 'ENOENT') return this.logIsRemoved(error);
       this.unsynced ??= unsyncedError(this.database.name, error);
@@ -139,12 +145,21 @@ export class Recording {
     }
   }
 
+  /** The log must become empty: a damaged frame hides what was copied from the frames after it. */
   private checkpoint(): void {
+    const { database } = this;
+    this.isCheckpointDue = true;
+    if (!database.open) return;
     try {
-      this.database.pragma('wal_checkpoint(TRUNCATE)');
+      // SQLite reports another program that reads, and does not wait for it.
+      database.pragma('busy_timeout = 0');
+      const [result] = database.pragma('wal_checkpoint(TRUNCATE)') as readonly { readonly busy: number }[];
+      this.isCheckpointDue = result?.busy !== 0;
     } catch (error) {
       this.damageIn(error);
       this.noteFailedSync(error);
+    } finally {
+      database.pragma(`busy_timeout = ${BUSY_MS}`);
     }
   }
 
