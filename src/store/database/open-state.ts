@@ -215,11 +215,13 @@ class LiveDatabase implements StateConnection {
       return false;
     }
     recording.walSync.follow(before.recording.walSync);
-    this.close();
+    const { isStandby } = this;
     this.opened = next.opened;
     this.isStandby = false;
+    before.recording.database.close();
     if (next.loss !== undefined) log.error({}, next.loss.message);
     log.info({}, `${path} can be written again: what happens is recorded from now on`);
+    if (isStandby) rmSync(this.options.standbyDirectory, { recursive: true, force: true });
     return true;
   }
 
