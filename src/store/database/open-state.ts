@@ -136,14 +136,19 @@ class LiveDatabase implements StateConnection {
 
   private openAtStart(): ReturnType<LiveDatabase['openReal']> {
     try {
+      return this.openRealOrStandby();
+    } catch (error) {
+      if (!(error instanceof AppError) || error.code !== 'store/version') throw error;
+      this.refusal = error;
+      return { opened: this.openAt(this.standbyPath(), error), loss: undefined };
+    }
+  }
+
+  private openRealOrStandby() {
+    try {
       return this.openReal();
     } catch (error) {
-      if (!(error instanceof AppError)) throw error;
-      if (error.code === 'store/version') {
-        this.refusal = error;
-        return { opened: this.openAt(this.standbyPath(), error), loss: undefined };
-      }
-      if (!isDiskTrouble(error)) throw error;
+      if (!(error instanceof AppError) || !isDiskTrouble(error)) throw error;
       const message = `${error.message}. Until then nothing is recorded, and no new bundle is adopted`;
       this.options.log.error({ err: error }, message);
       return this.openStandby(error);

@@ -2,14 +2,16 @@ import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import Database from 'better-sqlite3';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { reviveBundle } from '../../../src/app/daemon/signed-bundles.ts';
 import { openState } from '../../../src/store/database/open-state.ts';
-import { NOON } from '../../support/daemon/scenario.ts';
+import { NOON, verified } from '../../support/daemon/scenario.ts';
 import { eventually } from '../../support/eventually.ts';
 import { mounting, mountSmallDisk, type SmallDisk } from '../../support/files/small-disk.ts';
 import { createRecordingLog } from '../../support/recording-log.ts';
 import { have } from '../../support/requirements.ts';
+import { loseMirror } from '../../support/state/lose-state.ts';
 
 const event = (kind: string) => ({ at: NOON, kind, message: kind });
 
@@ -45,5 +47,21 @@ describe.runIf(have('root', mounting))('a database on a disk that is read-only a
       execFileSync('umount', [busy]);
       close();
     }
+  });
+
+  it('and that another version wrote is refused, and nothing of it is known', () => {
+    const { store, close } = open();
+    store.adopt(verified(), event('bundleVerified'));
+    close();
+    const database = new Database(path);
+    database.pragma('user_version = 2');
+    database.close();
+    loseMirror(disk.path);
+    disk.readOnly();
+    const state = open();
+    expect(state.refusal?.code).toBe('store/version');
+    expect(state.store.load().bundles).toEqual([]);
+    expect(() => state.store.append(event('later'))).toThrow(expect.objectContaining({ code: 'store/version' }));
+    state.close();
   });
 });
