@@ -10,6 +10,11 @@ const ALL_BUFFERS_BYTES = 8 * 1024 * 1024;
 const LEAST_CHUNK_BYTES = 64 * 1024;
 /** A read that hangs must not stop transfers from another medium. */
 const LONGEST_WAIT_MS = 1_000;
+/**
+ * Nobody waits for a transfer with slower reads, after it has lost {@link LONGEST_WAIT_MS}: it has a
+ * slow node, not a medium that others use.
+ */
+const SLOWEST_MS_PER_MIB = 1_000;
 
 /** As from the page cache or a good SSD (400 MB/s). Then turns cost more than they save. */
 const FAST_MS_PER_MIB = 2.5;
@@ -59,7 +64,9 @@ export class ReadTurns {
   olderReads(turn: ReadTurn): Promise<void>[] {
     if (this.isFast()) return [];
     const all = [...this.turns];
-    return all.slice(0, Math.max(0, all.indexOf(turn))).flatMap(({ reading }) => reading ?? []);
+    const nowMs = this.clock.monotonic();
+    const older = all.slice(0, Math.max(0, all.indexOf(turn))).filter((one) => !one.isSlow(nowMs));
+    return older.flatMap(({ reading }) => reading ?? []);
   }
 
   /** Two ticks, because the first one may come at once. */
@@ -67,13 +74,15 @@ export class ReadTurns {
     return this.tick().then(() => this.tick());
   }
 
-  /** Measures a read. One that fails or is the end does not count. */
-  async measure(read: Promise<IteratorResult<Buffer>>): Promise<IteratorResult<Buffer>> {
-    const startedAt = this.clock.monotonic();
-    const next = await read;
+  /** Measures a read. One that fails, is the end or is of a slow node does not count. */
+  async measure(turn: ReadTurn, read: Promise<IteratorResult<Buffer>>): Promise<IteratorResult<Buffer>> {
+    const startedMs = this.clock.monotonic();
+    const next = await turn.track(read, startedMs);
     if (next.done !== true && next.value.length > 0) {
-      const ms = (this.clock.monotonic() - startedAt) * (MIB / next.value.length);
-      this.msPerMib += (ms - this.msPerMib) * READ_WEIGHT;
+      const ms = this.clock.monotonic() - startedMs;
+      turn.count(ms, next.value.length);
+      const msPerMib = ms * (MIB / next.value.length);
+      if (msPerMib <= SLOWEST_MS_PER_MIB) this.msPerMib += (msPerMib - this.msPerMib) * READ_WEIGHT;
     }
     return next;
   }
@@ -104,6 +113,10 @@ export class ReadTurns {
 export class ReadTurn {
   /** Settles, without error, when the current read ends. */
   reading: Promise<void> | undefined;
+  /** The start of the current read, monotonic. */
+  private startedMs = 0;
+  private readMs = 0;
+  private readBytes = 0;
 
   constructor(private readonly turns: ReadTurns) {}
 
@@ -121,7 +134,7 @@ export class ReadTurn {
         const older = turns.olderReads(this);
         // No await without need, so that a transfer that begins now sees this read.
         if (older.length > 0) await untilAborted(Promise.race([Promise.all(older), turns.longestWait()]), signal);
-        const next = await this.track(turns.measure(chunks.next()));
+        const next = await turns.measure(this, chunks.next());
         if (next.done === true) return;
         yield next.value;
       }
@@ -134,7 +147,20 @@ export class ReadTurn {
     this.turns.end(this);
   }
 
-  private async track<T>(read: Promise<T>): Promise<T> {
+  /** Whether its reads, or the current one, take too long for others to wait for them. */
+  isSlow(nowMs: number): boolean {
+    const pendingMs = this.reading === undefined ? 0 : nowMs - this.startedMs;
+    const mostMs = LONGEST_WAIT_MS + (this.readBytes / MIB) * SLOWEST_MS_PER_MIB;
+    return pendingMs > LONGEST_WAIT_MS || this.readMs + pendingMs > mostMs;
+  }
+
+  count(ms: number, bytes: number): void {
+    this.readMs += ms;
+    this.readBytes += bytes;
+  }
+
+  async track<T>(read: Promise<T>, startedMs: number): Promise<T> {
+    this.startedMs = startedMs;
     this.reading = read.then(
       () => undefined,
       () => undefined,

@@ -5,11 +5,8 @@ import { type ReadTurn, ReadTurns } from '../../../src/registry/read-turns.ts';
 const MIB = 1024 * 1024;
 const never = new AbortController().signal;
 
-/**
- * Turns on a clock whose sleeps end with `pass()`, and by which each read takes `readMs`: as long
- * as from a slow stick, unless the test says otherwise.
- */
-function makeTurns(readMs = 30) {
+/** Turns on a clock that moves with `advance()`, whose sleeps end with `pass()`. */
+function makeTurns() {
   let pass: () => void = () => undefined;
   const timers: AbortSignal[] = [];
   const sleep = (_ms: number, signal: AbortSignal) =>
@@ -19,21 +16,20 @@ function makeTurns(readMs = 30) {
       signal.addEventListener('abort', () => reject(signal.reason), { once: true });
     });
   let now = 0;
-  const monotonic = () => {
-    now += readMs;
-    return now;
+  const advance = (ms: number) => {
+    now += ms;
   };
-  return { turns: new ReadTurns({ sleep, monotonic }), pass: () => pass(), timers };
+  return { turns: new ReadTurns({ sleep, monotonic: () => now }), pass: () => pass(), timers, advance };
 }
 
 /** A stream of chunks as large as they may be, each of which ends when the test says so. */
-function reader(turn: ReadTurn, signal = never) {
+function reader(turn: ReadTurn, signal = never, mostBytes = MIB) {
   const asked: { sizeBytes: number; end: (error?: Error) => void }[] = [];
   let closed = 0;
   async function* open(allocate: Allocate) {
     try {
       for (;;) {
-        const chunk = allocate(MIB);
+        const chunk = allocate(MIB).subarray(0, mostBytes);
         await new Promise<void>((resolve, reject) => {
           asked.push({ sizeBytes: chunk.length, end: (error) => (error === undefined ? resolve() : reject(error)) });
         });
@@ -85,11 +81,12 @@ describe('read turns', () => {
     { what: 'while the medium is fast', readMs: 1, isTurnTaken: false },
     { what: 'while it is slow', readMs: 10, isTurnTaken: true },
   ])('lets a later transfer wait and read small chunks: $what, $isTurnTaken', async ({ readMs, isTurnTaken }) => {
-    const { turns } = makeTurns(readMs);
+    const { turns, advance } = makeTurns();
     const [first, second] = [reader(turns.begin()), reader(turns.begin())];
     for (let at = 0; at < 60; at += 1) {
       const chunk = first.chunks.next();
       await settle();
+      advance(readMs);
       first.asked[at]?.end();
       await chunk;
     }
@@ -125,6 +122,37 @@ describe('read turns', () => {
     pass();
     await settle();
     expect(second.asked).toHaveLength(1);
+  });
+
+  it.each([
+    { what: 'of 64 KiB, which hang', readMs: 20_000, sizeBytes: MIB / 16, mostWaits: 1 },
+    { what: 'of 64 KiB, each within the longest wait', readMs: 900, sizeBytes: MIB / 16, mostWaits: 2 },
+    { what: 'of a byte', readMs: 300, sizeBytes: 1, mostWaits: 4 },
+  ])('does not wait on and on for slow reads $what', async ({ readMs, sizeBytes, mostWaits }) => {
+    const { turns, pass, advance } = makeTurns();
+    const [slow, fast] = [reader(turns.begin(), never, sizeBytes), reader(turns.begin())];
+    let waits = 0;
+    for (let at = 0; at < 100; at += 1) {
+      const slowChunk = slow.chunks.next();
+      await settle();
+      advance(1);
+      const chunk = fast.chunks.next();
+      await settle();
+      if (fast.asked.length <= at) waits += 1;
+      for (let tick = 0; tick < 2; tick += 1) {
+        if (fast.asked.length <= at) advance(Math.min(500, readMs / 2));
+        pass();
+        await settle();
+      }
+      fast.asked[at]?.end();
+      await chunk;
+      advance(readMs);
+      slow.asked[at]?.end();
+      await slowChunk;
+    }
+    expect(waits).toBeLessThanOrEqual(mostWaits);
+    // The medium of the others counts as fast, since only its own reads are measured.
+    expect(fast.asked.at(-1)?.sizeBytes).toBe(MIB);
   });
 
   it('makes a wait that begins just before a tick last until the next tick', async () => {
