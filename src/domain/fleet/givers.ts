@@ -6,10 +6,21 @@ export const MOST_GIVERS = 8;
 /** Those of them with the whole bundle, if there are so many: all others may lack the same blob. */
 const WHOLE_GIVERS = MOST_GIVERS / 2;
 
+/** A node that gives less of what is sought in {@link JUDGED_MS} makes room for another one. */
+export const LEAST_BYTES = 1024 * 1024;
+export const JUDGED_MS = 60_000;
+/** The time for a node with a queue: as long as the turn of another node there. */
+const QUEUED_MS = 10 * 60_000;
+
+/** @param ms since it began, or gave {@link LEAST_BYTES} */
+export function givesTooLittle({ ms, bytes, isQueued }: { ms: number; bytes: number; isQueued: boolean }): boolean {
+  return bytes < LEAST_BYTES && ms >= (isQueued ? QUEUED_MS : JUDGED_MS);
+}
+
 /** The place of a node among equals. */
 export interface GiverRank {
   readonly lot: string;
-  /** How often it failed or gave wrong bytes. Fewer come first, so each one is tried. */
+  /** How often it failed, gave too little or wrong bytes. Fewer come first, so each one is tried. */
   readonly strikes: number;
 }
 

@@ -164,6 +164,7 @@ export class PeerBundle implements ReadableBundle {
     for await (const chunk of client.read(digest, startByte, signal)) {
       const wanted = chunk.subarray(0, leftBytes - given);
       given += wanted.length;
+      turn.givenBytes += wanted.length;
       // One that gives a few bytes and fails is left out for longer each time.
       if (given >= Math.min(wireLimits.progressBytes, leftBytes)) turn.worked();
       yield wanted;
@@ -220,6 +221,8 @@ export class PeerTurn {
   private readonly turned = new Observable();
   private current: PeerState = READY;
   private failures = 0;
+  /** The bytes of blobs that the peer gave. */
+  givenBytes = 0;
 
   constructor(private readonly options: PeerTurnOptions) {}
 

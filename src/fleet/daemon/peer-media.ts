@@ -1,4 +1,11 @@
-import { chosenGivers, type GiverRank, newRank } from '../../domain/fleet/givers.ts';
+import {
+  chosenGivers,
+  type GiverRank,
+  givesTooLittle,
+  JUDGED_MS,
+  LEAST_BYTES,
+  newRank,
+} from '../../domain/fleet/givers.ts';
 import { type FleetView, LEFT_OUT, type OfferedBundle, type Peer } from '../../domain/fleet/node-status.ts';
 import type { MediumId } from '../../domain/model/medium.ts';
 import type { StatusReport } from '../../domain/report/status-schema.ts';
@@ -50,6 +57,8 @@ interface PluggedPeer {
   revision: string;
   /** The time of the last report, monotonic. */
   reportedAt: number;
+  /** The time, monotonic, and the bytes given until then, from which it is judged. */
+  judged: { readonly ms: number; readonly bytes: number };
   readonly later: Alarm;
 }
 
@@ -74,16 +83,20 @@ export class PeerMedia implements MediaProvider {
   private readonly ranks = new Map<string, GiverRank>();
   /** When a peer that is left out is read again. */
   private readonly again: Alarm;
+  private readonly judging: Alarm;
+  private bundles: StatusReport['bundles'] = [];
   private sink: MediaSink | undefined;
   private stop: Unsubscribe | undefined;
 
   constructor(private readonly options: PeerMediaOptions) {
     this.again = new Alarm(options.clock, () => this.reconsider());
+    this.judging = new Alarm(options.clock, () => this.judge());
   }
 
   async start(sink: MediaSink): Promise<void> {
     this.sink = sink;
     this.stop = this.options.fleet.onChange(() => this.reconsider());
+    this.judging.set(this.options.clock.monotonic() + JUDGED_MS);
     this.reconsider();
   }
 
@@ -124,6 +137,7 @@ export class PeerMedia implements MediaProvider {
   /** Call with each report: what it shows of peers counts against them. */
   reported(report: Pick<StatusReport, 'rejected' | 'bundles'>): void {
     const { bounds } = this.options;
+    this.bundles = report.bundles;
     for (const [name, { label, needed }] of this.peers) {
       bounds?.reported(name, label, report);
       if (needed.leftOut === undefined && bounds?.exclusion(name) !== undefined) this.reconsider();
@@ -141,6 +155,7 @@ export class PeerMedia implements MediaProvider {
     this.sink = undefined;
     for (const name of [...this.peers.keys()]) this.leave(name);
     this.again.set(undefined);
+    this.judging.set(undefined);
   }
 
   /** A peer that comes and goes is charged, not one that this node chooses in turn. */
@@ -165,6 +180,29 @@ export class PeerMedia implements MediaProvider {
     if (this.needs.size > this.peers.size) this.reconsider();
   }
 
+  /** A peer that gives too little without a failure makes room too, while something is sought. */
+  private judge(): void {
+    const nowMs = this.options.clock.monotonic();
+    this.judging.set(nowMs + JUDGED_MS);
+    const isCrowded = this.needs.size > this.peers.size;
+    for (const [name, peer] of [...this.peers]) {
+      const { judged, turn } = peer;
+      const isSought = isCrowded && peer.needed.bundles.some((offered) => this.isSought(offered));
+      const bytes = turn.givenBytes - judged.bytes;
+      const isQueued = turn.state().queue !== undefined;
+      const isStruck = isSought && givesTooLittle({ ms: nowMs - judged.ms, bytes, isQueued });
+      if (isSought && !isStruck && bytes < LEAST_BYTES) continue;
+      peer.judged = { ms: nowMs, bytes: turn.givenBytes };
+      if (isStruck) this.strike(name);
+    }
+  }
+
+  /** Whether this node waits for nothing but media before it takes more of a bundle. */
+  private isSought({ bundleId }: OfferedBundle): boolean {
+    const hold = this.bundles.find((bundle) => bundle.bundleId === bundleId)?.hold;
+    return hold === undefined || hold === 'media';
+  }
+
   private neededOf({ name, bundles, leftOut }: Peer): Needed {
     const { bounds, isWanted } = this.options;
     if (leftOut !== undefined) return { bundles: [], leftOut };
@@ -186,7 +224,9 @@ export class PeerMedia implements MediaProvider {
     });
     const label = plainText(name);
     const later = new Alarm(clock, () => this.report(peer));
-    const peer: PluggedPeer = { mediumId, label, turn, needed, revision, reportedAt: clock.monotonic(), later };
+    const nowMs = clock.monotonic();
+    const judged = { ms: nowMs, bytes: 0 };
+    const peer: PluggedPeer = { mediumId, label, turn, needed, revision, reportedAt: nowMs, judged, later };
     this.peers.set(name, peer);
     const plugged: PluggedMedium = {
       mediumId,

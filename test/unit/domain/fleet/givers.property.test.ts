@@ -1,6 +1,13 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { chosenGivers, type Giver, MOST_GIVERS, newRank } from '../../../../src/domain/fleet/givers.ts';
+import {
+  chosenGivers,
+  type Giver,
+  givesTooLittle,
+  JUDGED_MS,
+  MOST_GIVERS,
+  newRank,
+} from '../../../../src/domain/fleet/givers.ts';
 
 const giver = (at: number, isWhole = true, strikes = 0, self = 'self'): Giver => ({
   name: `worker-${at}`,
@@ -60,21 +67,38 @@ it('spreads nodes over all givers', () => {
 });
 
 it('comes to the only honest node, whatever all others claim, and however they fail', () => {
-  const others = fc.array(fc.boolean(), { maxLength: 60, size: 'max' });
+  // Another one gives wrong bytes, and is struck for that at once.
+  const given = {
+    mute: { bytes: 0, isQueued: false },
+    slow: { bytes: 1e5, isQueued: false },
+    busy: { bytes: 0, isQueued: true },
+  };
+  const fault = fc.constantFrom('mute' as const, 'slow' as const, 'busy' as const, 'wrong' as const);
+  const others = fc.array(fc.record({ isWhole: fc.boolean(), fault }), { maxLength: 60, size: 'max' });
   fc.assert(
     fc.property(others, fc.boolean(), fc.nat(), fc.string(), (liars, isWhole, place, self) => {
       const at = place % (liars.length + 1);
-      let givers = liars.map((liar, number) => giver(number, liar, 0, self));
+      let givers = liars.map((liar, number) => giver(number, liar.isWhole, 0, self));
       givers.splice(at, 0, giver(99, isWhole, 0, self));
       const terms = Math.ceil(givers.length / (MOST_GIVERS / 2)) + 1;
-      const usedIn = Array.from({ length: terms }, () => {
+      const since = new Map<string, number>();
+      let isUsed = false;
+      // A liar with a queue has its place for 10 minutes.
+      for (let minute = 0; minute <= 10 * terms && !isUsed; minute += 1) {
         const chosen = chosenGivers(givers);
-        givers = givers.map((one) =>
-          chosen.has(one.name) ? { ...one, rank: { ...one.rank, strikes: one.rank.strikes + 1 } } : one,
-        );
-        return chosen.has('worker-99');
-      });
-      expect(usedIn).toContain(true);
+        isUsed = chosen.has('worker-99');
+        for (const name of since.keys()) if (!chosen.has(name)) since.delete(name);
+        givers = givers.map((one) => {
+          if (!chosen.has(one.name)) return one;
+          const how = liars[Number(one.name.slice('worker-'.length))]?.fault ?? 'mute';
+          const ms = (minute - (since.get(one.name) ?? minute)) * JUDGED_MS;
+          since.set(one.name, since.get(one.name) ?? minute);
+          if (how !== 'wrong' && !givesTooLittle({ ms, ...given[how] })) return one;
+          since.delete(one.name);
+          return { ...one, rank: { ...one.rank, strikes: one.rank.strikes + 1 } };
+        });
+      }
+      expect(isUsed).toBe(true);
     }),
   );
 });

@@ -2,10 +2,11 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { beforeEach, expect, it } from 'vitest';
 import { MOST_GIVERS } from '../../../../src/domain/fleet/givers.ts';
 import type { OfferedBundle, Peer } from '../../../../src/domain/fleet/node-status.ts';
+import type { BundleReport } from '../../../../src/domain/report/status-schema.ts';
 import { BoundedOffers } from '../../../../src/fleet/daemon/bounded-offers.ts';
 import type { PeerClient } from '../../../../src/fleet/daemon/peer-bundle.ts';
 import { PeerMedia } from '../../../../src/fleet/daemon/peer-media.ts';
-import { offersError } from '../../../../src/fleet/wire/documents.ts';
+import { type Busy, busyError, offersError } from '../../../../src/fleet/wire/documents.ts';
 import { PEER_BUDGET, PeerBudgets } from '../../../../src/fleet/wire/peer-budgets.ts';
 import type { MediaSink, PluggedMedium } from '../../../../src/media/media-provider.ts';
 import { deferred, untilAborted } from '../../../../src/platform/async/abort.ts';
@@ -27,6 +28,7 @@ const offered: OfferedBundle = {
 const client: Pick<PeerClient, 'blobs' | 'read'> = {
   blobs: async () => new Map([[DIGEST, BLOB.length]]),
   read: async function* () {
+    if (busy !== undefined) throw busyError('it', busy);
     if (fails) throw offersError('offers/unreachable', 'it does not answer');
     yield BLOB;
   },
@@ -55,6 +57,7 @@ class Fleet extends Observable {
 
 let nowMs: number;
 let fails: boolean;
+let busy: Busy | undefined;
 let sleeps: { readonly ms: number; readonly end: () => void }[];
 let fleet: Fleet;
 let bounds: BoundedOffers;
@@ -64,6 +67,7 @@ let plugged: Map<string, PluggedMedium>;
 beforeEach(async () => {
   nowMs = 0;
   fails = false;
+  busy = undefined;
   fleet = new Fleet();
   plugged = new Map();
   sleeps = [];
@@ -125,6 +129,57 @@ it('replaces one that does not answer', async () => {
   fails = true;
   await take(first).catch(() => undefined);
   expect(before.filter((name) => !plugged.has(name))).toEqual([first]);
+});
+
+/** Lets each minute end, with what `inEach` takes in it. @returns who was used */
+async function pass(minutes: number, inEach = async () => undefined as unknown): Promise<Set<string>> {
+  const used = new Set(plugged.keys());
+  for (let minute = 0; minute < minutes; minute += 1) {
+    await inEach();
+    nowMs += 60_000;
+    sleeps.findLast(({ ms }) => ms === 60_000)?.end();
+    await turn();
+    for (const name of plugged.keys()) used.add(name);
+  }
+  return used;
+}
+
+const known = {
+  ...offered,
+  phase: 'preloading',
+  images: { total: 3, present: 1, pinned: 1 },
+} as unknown as BundleReport;
+
+it('replaces those that give too little of what is sought, though they never fail, and keeps the one that gives', async () => {
+  fleet.show(30);
+  media.reported({ rejected: [], bundles: [{ ...known, hold: 'media' }] });
+  const [giving = ''] = plugged.keys();
+  expect((await pass(4, () => take(giving))).size).toBe(30);
+  expect(plugged.has(giving)).toBe(true);
+});
+
+it('keeps one that has a queue for 10 minutes', async () => {
+  busy = { queue: { place: 2, waiting: 3 }, retryMs: 3_600_000 };
+  fleet.show(200);
+  const [first = ''] = plugged.keys();
+  await take(first).catch(() => undefined);
+  await pass(9);
+  expect(plugged.has(first)).toBe(true);
+  await pass(1);
+  expect(plugged.has(first)).toBe(false);
+});
+
+it.each(['approval', 'space', 'runtime'])('keeps all while the bundle waits for something else: %s', async (hold) => {
+  fleet.show(30);
+  media.reported({ rejected: [], bundles: [{ ...known, hold }] });
+  expect((await pass(5)).size).toBe(MOST_GIVERS);
+});
+
+it('keeps all of a few, though they give nothing', async () => {
+  fleet.show(MOST_GIVERS);
+  const before = [...plugged.values()];
+  await pass(5);
+  expect([...plugged.values()]).toEqual(before);
 });
 
 it('keeps all of a few, whatever they give', () => {
