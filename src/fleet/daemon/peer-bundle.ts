@@ -208,6 +208,8 @@ interface PeerTurnOptions {
   readonly clock: Clock;
   /** A number from 0 to 1, so that many nodes don't come at the same moment. */
   readonly random: () => number;
+  /** Those before. Default 0. */
+  readonly failures?: number;
 }
 
 /** After failures without a success between them. */
@@ -220,11 +222,13 @@ export class PeerTurn {
   private readonly life = new AbortController();
   private readonly turned = new Observable();
   private current: PeerState = READY;
-  private failures = 0;
+  private failures: number;
   /** The bytes of blobs that the peer gave. */
   givenBytes = 0;
 
-  constructor(private readonly options: PeerTurnOptions) {}
+  constructor(private readonly options: PeerTurnOptions) {
+    this.failures = options.failures ?? 0;
+  }
 
   state(): PeerState {
     return this.failures === 0 ? this.current : { ...this.current, hasFailed: true };

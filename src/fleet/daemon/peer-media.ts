@@ -221,6 +221,7 @@ export class PeerMedia implements MediaProvider {
       failed: () => this.strike(name),
       clock,
       random,
+      failures: this.rankOf(name).strikes,
     });
     const label = plainText(name);
     const later = new Alarm(clock, () => this.report(peer));

@@ -131,6 +131,19 @@ it('replaces one that does not answer', async () => {
   expect(before.filter((name) => !plugged.has(name))).toEqual([first]);
 });
 
+it('takes one that failed and comes again after others, until it gives something', async () => {
+  fleet.show(MOST_GIVERS + 1);
+  const [first = ''] = plugged.keys();
+  fails = true;
+  await take(first).catch(() => undefined);
+  expect(plugged.has(first)).toBe(false);
+  for (const medium of [...plugged.values()]) medium.distrusted?.();
+  expect(plugged.get(first)?.peer?.()).toEqual({ isReady: true, hasFailed: true });
+  fails = false;
+  await take(first);
+  expect(plugged.get(first)?.peer?.()).toEqual({ isReady: true });
+});
+
 /** Lets each minute end, with what `inEach` takes in it. @returns who was used */
 async function pass(minutes: number, inEach = async () => undefined as unknown): Promise<Set<string>> {
   const used = new Set(plugged.keys());
