@@ -1,6 +1,6 @@
 import type { QueuePlace } from '../../domain/model/reason.ts';
 import type { Clock } from '../../platform/clock.ts';
-import type { Busy } from '../wire/documents.ts';
+import { type Busy, wireLimits } from '../wire/documents.ts';
 
 /** Times are monotonic milliseconds. */
 interface Holder {
@@ -27,7 +27,6 @@ const TURN_MS = 10 * 60_000;
 
 /** The interval of requests of the next node; those behind it wait longer. */
 const RETRY_MS = 2_000;
-const LONGEST_RETRY_MS = 5 * 60_000;
 
 /** A free slot waits for nodes that come this often, not for those behind them. */
 const KEEPS_SLOT_MS = 15_000;
@@ -78,7 +77,7 @@ export class ServeTurns {
       return undefined;
     }
     const place = at + 1;
-    const retryMs = Math.min(LONGEST_RETRY_MS, RETRY_MS * Math.ceil(place / this.most));
+    const retryMs = Math.min(wireLimits.longestRetryMs, RETRY_MS * Math.ceil(place / this.most));
     this.queue[at] = { node, untilMs: nowMs + retryMs + Math.min(retryMs, KEEPS_SLOT_MS) + LATE_MS, retryMs };
     return { queue: { place, waiting: this.queue.length, ...this.waitOf(place, nowMs) }, retryMs };
   }

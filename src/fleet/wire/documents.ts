@@ -191,6 +191,8 @@ export const wireLimits = {
   idleMs: 5_000,
   /** Pause of a client after 503 without a time. */
   retryMs: 10_000,
+  /** A longer time is cut to this. */
+  longestRetryMs: 5 * 60_000,
 } as const;
 
 /** A response may take as long as its client reads. */
@@ -282,7 +284,8 @@ export function respondBusy(response: ServerResponse, { queue, retryMs }: Busy):
 /** What can't be read counts as absent. */
 export function parseBusy(retryAfter: string | undefined, body: string): Busy {
   const seconds = retryAfter !== undefined && /^\d{1,5}$/.test(retryAfter) ? Number(retryAfter) : undefined;
-  const retryMs = seconds === undefined ? wireLimits.retryMs : Math.max(1, seconds) * 1_000;
+  const wishMs = seconds === undefined ? wireLimits.retryMs : Math.max(1, seconds) * 1_000;
+  const retryMs = Math.min(wishMs, wireLimits.longestRetryMs);
   const queue = v.safeParse(queueSchema, parsed(body));
   return queue.success ? { queue: defined(queue.output), retryMs } : { retryMs };
 }

@@ -173,6 +173,15 @@ describe('the wire form on a Unix socket', () => {
     },
   );
 
+  it('asks again after 5 minutes at the latest, whatever a node wishes', async () => {
+    const digest = bundles.blob(Buffer.from('0123456789'));
+    bundles.onRead = () => {
+      throw busyError('worker-2', { retryMs: 99_999_000 });
+    };
+    const error = await all(client.read(digest, 0, never)).catch((thrown: unknown) => thrown);
+    expect(busyOf(error)).toEqual({ retryMs: 300_000 });
+  });
+
   it('sends no byte of a blob that can not be read, and cuts one that breaks off', async () => {
     const digest = bundles.blob(randomBytes(200_000));
     bundles.onRead = () => {
