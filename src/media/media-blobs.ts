@@ -1,9 +1,11 @@
 import { createHash } from 'node:crypto';
 import { limits } from '../bundle/limits.ts';
+import { JUDGED_MS, LEAST_BYTES } from '../domain/fleet/givers.ts';
 import { type BundleId, type Digest, digestFromHex } from '../domain/model/digest.ts';
 import type { FoundBundle, MediumId } from '../domain/model/medium.ts';
 import { AppError, reasonOf } from '../platform/app-error.ts';
 import { linkSignals, untilAborted, withEither } from '../platform/async/abort.ts';
+import { type Clock, systemClock } from '../platform/clock.ts';
 import type { Allocate } from '../platform/files/file-access.ts';
 import type { Log } from '../platform/log.ts';
 import { messageIds } from '../platform/message-ids.ts';
@@ -47,7 +49,10 @@ export class MediaBlobs extends Observable implements BlobUnion {
   /** How many streams each medium gives now. */
   private readonly streams = new Map<MediumId, number>();
 
-  constructor(private readonly log: Pick<Log, 'warn'>) {
+  constructor(
+    private readonly log: Pick<Log, 'warn'>,
+    private readonly clock: Pick<Clock, 'monotonic'> = systemClock,
+  ) {
     super();
   }
 
@@ -76,7 +81,8 @@ export class MediaBlobs extends Observable implements BlobUnion {
       throw mediaError('media/gone', `No medium that is plugged in has the blob ${digest}; ${next}`);
     }
     const { source, size: sizeBytes } = found;
-    const chunks = this.readFrom(source, { digest, startByte }, signal, allocate);
+    const given = this.readFrom(source, { digest, startByte }, signal, allocate);
+    const chunks = source.plugged.peer === undefined ? given : this.paced(given, source, digest);
     const isChecked = source.plugged.peer !== undefined && startByte === 0 && sizeBytes <= limits.manifestBytes;
     let fault: CopyFault = 'unreadable';
     const isWrong = () => {
@@ -212,6 +218,37 @@ export class MediaBlobs extends Observable implements BlobUnion {
       void Promise.resolve(chunks.return?.())
         .catch(() => undefined)
         .finally(release);
+    }
+  }
+
+  /**
+   * Ends for a node that gives less than {@link LEAST_BYTES} in {@link JUDGED_MS}, while another
+   * source has the blob. The caller's pauses don't count. Without another source a thin link is
+   * better than none.
+   */
+  private async *paced(
+    chunks: AsyncIterable<Buffer>,
+    source: MediumSource,
+    digest: Digest,
+  ): AsyncGenerator<Buffer, void, undefined> {
+    const { label } = source.plugged;
+    let bytes = 0;
+    let waitedMs = 0;
+    let sinceMs = this.clock.monotonic();
+    for await (const chunk of chunks) {
+      bytes += chunk.length;
+      waitedMs += this.clock.monotonic() - sinceMs;
+      yield chunk;
+      if (waitedMs >= JUDGED_MS) {
+        const others = this.candidatesFor(digest).filter(({ plugged }) => plugged !== source.plugged);
+        if (bytes < LEAST_BYTES && others.some(({ faults }) => !faults.has(digest))) {
+          source.plugged.tooSlow?.();
+          throw mediaError('media/gone', `${label} gave only ${bytes} bytes of ${digest} in a minute`);
+        }
+        bytes = 0;
+        waitedMs = 0;
+      }
+      sinceMs = this.clock.monotonic();
     }
   }
 

@@ -111,6 +111,8 @@ export interface PluggedMedium {
   readonly peer?: () => PeerState;
   /** Another node gave wrong bytes. */
   distrusted?(): void;
+  /** Another node gives too little. Leaves it out for a while. */
+  tooSlow?(): void;
   /**
    * Mounts it if necessary. Idempotent.
    * @throws AppError `media/mount` (`retry`), `media/filesystem`, `media/in-use` (`reject`),

@@ -235,6 +235,7 @@ export class PeerMedia implements MediaProvider {
       isDropFolder: false,
       peer: () => turn.state(),
       distrusted: () => this.strike(name),
+      tooSlow: () => turn.failed(),
       open: async () => ({ place: label, findBundles: async () => this.bundlesOf(name, peer, client) }),
       isThere: async () => this.peers.get(name) === peer,
       release: async () => undefined,

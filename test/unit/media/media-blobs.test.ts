@@ -20,6 +20,8 @@ const MIB = 1024 * 1024;
 
 /** Who gave wrong bytes, as media hear it. */
 const distrusted: string[] = [];
+/** Who gave too little. */
+const slow: string[] = [];
 
 function medium(label: string, peer: PluggedMedium['peer'] | undefined): PluggedMedium {
   return {
@@ -30,6 +32,7 @@ function medium(label: string, peer: PluggedMedium['peer'] | undefined): Plugged
     open: () => Promise.reject(new Error('nobody opens it')),
     isThere: async () => true,
     distrusted: () => void distrusted.push(label),
+    tooSlow: () => void slow.push(label),
     release: async () => undefined,
   };
 }
@@ -42,8 +45,12 @@ function union(
     readonly isPeer: boolean;
     /** How many other blobs it lacks; default none. */
     readonly lacks?: number;
-    /** How many chunks of 1 MiB follow its bytes; default none. */
+    /** How many chunks follow its bytes; default none. */
     readonly moreChunks?: number;
+    /** The size of these chunks; default 1 MiB. */
+    readonly chunkBytes?: number;
+    /** How long each of them takes; default no time. */
+    readonly chunkMs?: number;
     readonly hasFailed?: true;
     /** The size that it lists; default that of its bytes. */
     readonly listedBytes?: number;
@@ -55,9 +62,11 @@ function union(
 ) {
   const reads: string[] = [];
   const warnings: string[] = [];
-  const blobs = new MediaBlobs({ warn: (_fields: unknown, text: unknown) => void warnings.push(String(text)) });
+  let nowMs = 0;
+  const log = { warn: (_fields: unknown, text: unknown) => void warnings.push(String(text)) };
+  const blobs = new MediaBlobs(log, { monotonic: () => nowMs });
   const offer = ({ label, bytes, isPeer, lacks = 0, moreChunks = 0, hasFailed, ...rest }: (typeof media)[number]) => {
-    const { listedBytes = bytes.length, error, isReady = () => true } = rest;
+    const { listedBytes = bytes.length, error, isReady = () => true, chunkBytes = MIB, chunkMs = 0 } = rest;
     const missing = Array.from({ length: lacks }, (_none, at) => ({
       digest: digestOf(`${at}`),
       why: 'absent' as const,
@@ -69,7 +78,10 @@ function union(
         reads.push(label);
         yield bytes;
         if (error !== undefined) throw error;
-        for (let chunk = 0; chunk < moreChunks; chunk += 1) yield newBuffer(MIB);
+        for (let chunk = 0; chunk < moreChunks; chunk += 1) {
+          nowMs += chunkMs;
+          yield newBuffer(chunkBytes);
+        }
       },
     };
     const bundle = { kind: 'bundle' as const, path: 'bundle', reader: source as never, blobs: source };
@@ -81,6 +93,18 @@ function union(
     const chunks: Buffer[] = [];
     for await (const chunk of blobs.read(digest, startByte, signal)) chunks.push(chunk);
     return Buffer.concat(chunks);
+  };
+  /** How many bytes of a layer come from a byte on, to a caller with a pause after each chunk. */
+  const countLayer = async (startByte = 1, pauseMs = 0) => {
+    let count = 0;
+    const end = (async () => {
+      for await (const chunk of blobs.read(LAYER, startByte, signal)) {
+        count += chunk.length;
+        nowMs += pauseMs;
+      }
+    })();
+    const error = await end.catch((thrown: unknown) => thrown);
+    return { count, error };
   };
   /** Begins a stream, which goes on until the caller ends it. */
   const begin = async () => {
@@ -97,7 +121,7 @@ function union(
     media.filter((one) => one.label === label).forEach(offer);
   };
   const copies = () => blobs.copiesOf(DIGEST, signal);
-  return { read, begin, copies, offerAgain, reads, warnings };
+  return { read, countLayer, begin, copies, offerAgain, reads, warnings };
 }
 
 describe('blobs of media and of other nodes', () => {
@@ -134,6 +158,36 @@ describe('blobs of media and of other nodes', () => {
     expect(two.reads).toEqual(['worker-3', 'worker-3']);
     const alone = union(failed);
     expect(await alone.read()).toEqual(WHOLE);
+  });
+
+  describe('of a node that gives 1 KiB in 10 s', () => {
+    const KIB = 1024;
+    const other = { label: 'worker-3', bytes: WHOLE, isPeer: true, listedBytes: 100 * KIB };
+    const trickle = { ...other, label: 'worker-2', lacks: 1, moreChunks: 100, chunkBytes: KIB, chunkMs: 10_000 };
+
+    it('continue at another one after a minute', async () => {
+      slow.length = 0;
+      const peers = union({ ...trickle, isReady: () => slow.length === 0 }, { ...other, moreChunks: 1 });
+      const { count, error } = await peers.countLayer();
+      expect([count, error]).toMatchObject([WHOLE.length + 6 * KIB, { code: 'media/gone' }]);
+      expect(slow).toEqual(['worker-2']);
+      await peers.countLayer(count);
+      expect(peers.reads).toEqual(['worker-2', 'worker-3']);
+      expect(peers.warnings).toEqual([]);
+    });
+
+    it.each([
+      ['no other one has them', [trickle]],
+      ['the other one gives nothing now', [trickle, { ...other, isReady: () => false }]],
+      ['it gives 1 MiB in a minute', [{ ...trickle, chunkBytes: 256 * KIB }, other]],
+      ['the time is the pause of the caller', [{ ...trickle, chunkMs: 0 }, other], 10_000],
+    ])('come from it to the end when %s', async (_when, media, pauseMs = 0) => {
+      slow.length = 0;
+      const peers = union(...media);
+      const { chunkBytes } = media[0] as typeof trickle;
+      expect(await peers.countLayer(1, pauseMs)).toEqual({ count: WHOLE.length + 100 * chunkBytes, error: undefined });
+      expect([peers.reads, slow]).toEqual([['worker-2'], []]);
+    });
   });
 
   it('come from another node when the first one sends other bytes for a document', async () => {

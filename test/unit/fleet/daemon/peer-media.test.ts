@@ -195,6 +195,17 @@ it('keeps all of a few, though they give nothing', async () => {
   expect([...plugged.values()]).toEqual(before);
 });
 
+it('leaves out one that is too slow, and takes from another one', () => {
+  fleet.show(MOST_GIVERS);
+  const [first] = plugged.values();
+  first?.tooSlow?.();
+  expect(first?.peer?.()).toEqual({ isReady: false, hasFailed: true });
+  fleet.show(20);
+  const next = [...plugged.values()].at(-1);
+  next?.tooSlow?.();
+  expect(plugged.has(next?.label ?? '')).toBe(false);
+});
+
 it('keeps all of a few, whatever they give', () => {
   fleet.show(MOST_GIVERS);
   const before = [...plugged.values()];
