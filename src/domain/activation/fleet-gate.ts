@@ -37,25 +37,25 @@ type FleetContext = Pick<
   'bundle' | 'bundles' | 'policy' | 'now' | 'clockSynchronised' | 'fleet' | 'hooks' | 'pauses' | 'sightings'
 >;
 
-/** The order of the cluster: see {@link turnOf}. A request lifts it. */
+/** Holds a release until its turn in the cluster (see {@link turnOf}). A request lifts the hold. */
 export function fleet(context: FleetContext) {
   const { bundle, bundles, policy, now, fleet: view } = context;
   if (!policy.fleet.enabled || bundle.activationRequestedAt !== undefined) return PASS;
   const paused = pauseOfRelease(context);
   if (paused !== undefined) return paused;
   const order = orderOf(bundle, policy);
-  // What has begun ends, also after a restart: half-moved tags are worse.
+  // A begun activation continues, also after a restart: half-moved tags are worse.
   if (order === undefined || hasBegun(bundle) || hasBegunHook(context)) return PASS;
   if (view === undefined) return held('fleet/unknown', {}, 'event');
   if (view.isOld === true) return reading(undefined);
   const alone = waitForOthers(view, { bundle, bundles, absentMs: policy.fleet.absent, now });
   if (alone !== undefined) return alone;
-  // Its hook may have cordoned it before a restart of the daemon: then it comes last.
+  // The node's own hook may have cordoned it before a restart of the daemon. Then it comes last.
   const mayBeByHook = beforeActivate(bundle, policy) !== undefined;
   if (isCordoned(view) && !mayBeByHook) return held('fleet/cordoned', { node: view.self }, 'event');
   if (view.nodes.every(({ name }) => name === view.self)) return PASS;
   const turn = rollOutTurn(context, view, order);
-  // What others still load is known without their Node objects.
+  // The images that other nodes lack are known without their Node objects.
   return (turn.kind === 'not-ready' ? undefined : unreadFacts(context, view, order)) ?? heldBy(turn, now, view);
 }
 
@@ -70,8 +70,8 @@ function rollOutTurn(context: TurnContext, view: FleetView, order: RollOutOrder)
 }
 
 /**
- * Facts about nodes come from their Node objects. Without them only an order by name can go on, and
- * the first release of a stream, before which no API server may run.
+ * Facts about nodes come from their Node objects. Without them only an order by name continues, and
+ * the first release of a stream, since the API server may need that release to run.
  */
 function unreadFacts({ bundle, bundles }: TurnContext, view: FleetView, order: RollOutOrder) {
   if (isKnown(view, order)) return undefined;
@@ -119,7 +119,7 @@ function heldBy(turn: Turn, now: number, view: FleetView) {
   }
 }
 
-/** In the place of a person. */
+/** Stands in a pause where the name of a person would be. */
 const ROLLBACK = 'a rollback';
 
 interface PauseContext extends Pick<GateContext, 'bundles' | 'policy' | 'now' | 'clockSynchronised'> {
@@ -130,9 +130,8 @@ interface PauseContext extends Pick<GateContext, 'bundles' | 'policy' | 'now' | 
 const NO_PAUSES: readonly Pause[] = [];
 
 /**
- * All pauses that this node knows now. A rollback on it pauses the roll-out once, also over
- * restarts: its pause is always the same one. It ends when the release is activated again here.
- * Returns `pauses` itself where nothing changes.
+ * Returns all pauses that this node knows now, or `pauses` itself if nothing changes. A rollback on
+ * this node pauses the roll-out once, also over restarts, until the release is activated again.
  */
 export function pausesAfter(context: PauseContext): readonly Pause[] {
   const { bundles, fleet: view, pauses = NO_PAUSES, now, policy } = context;
@@ -148,7 +147,7 @@ export function pausesAfter(context: PauseContext): readonly Pause[] {
     .filter(({ bundle, onRollback }) => onRollback === 'pause' && isFirstFailureEnough(orderOf(bundle, policy)))
     .map(({ pause }) => pause)
     .filter((one) => endOf(one) > now && !heard.some((other) => isOwn(other) && other.id === one.id));
-  /** Why the pause of a rollback on this node is over. */
+  /** Returns why the pause of a rollback on this node is over. */
   const overBy = (one: Pause): string | undefined => {
     if (one.by !== ROLLBACK || !isOwn(one) || one.lifted !== undefined) return undefined;
     const back = backs.find(({ pause }) => pause.id === one.id);
@@ -168,7 +167,7 @@ function isFirstFailureEnough(order: RollOutOrder | undefined): boolean {
   return order !== undefined && mostFailures(order) === 1;
 }
 
-/** The clock may have been ahead at the rollback. */
+/** Limits the start to `now`, since the clock may have been ahead at the rollback. */
 function pauseOfRollback({ payload, ...bundle }: StoredBundle, node: string, now: number): Pause | undefined {
   const { name, version } = payload;
   const { rolledBackAt: causeMs } = bundle;
@@ -177,7 +176,7 @@ function pauseOfRollback({ payload, ...bundle }: StoredBundle, node: string, now
   return newPause({ ...said, causeMs, atMs: Math.min(causeMs, now), forMs: LONGEST_PAUSE_MS });
 }
 
-/** Until then the rollback stops all other nodes, also those that know no pause of it. */
+/** Until then the rollback stops all other nodes, also those that don't know its pause. */
 function isPauseOver(bundle: StoredBundle, node: string, context: RollOutContext): boolean {
   const one = pauseOfRollback(bundle, node, context.now);
   if (one === undefined || orderOf(bundle, context.policy)?.onRollback === 'go-on') return true;
@@ -185,14 +184,14 @@ function isPauseOver(bundle: StoredBundle, node: string, context: RollOutContext
   return known === undefined ? endOf(one) <= context.now : known.lifted !== undefined || !isLasting(known, context);
 }
 
-/** Nodes whose own pause of this release a person lifted. They may not know it yet. */
+/** Returns the nodes whose own pause of this release a person lifted. They may not know it yet. */
 function liftedNodes({ bundle, pauses = [] }: TurnContext): ReadonlySet<string> {
   const { name, version } = bundle.payload;
   const lifted = pauses.filter((one) => one.by === ROLLBACK && isFirstHand(one) && one.lifted !== undefined);
   return new Set(lifted.filter((one) => one.name === name && one.version === version).map(({ node }) => node));
 }
 
-/** Stops what has not begun. */
+/** Holds only a release whose activation has not begun. */
 function pauseOfRelease(context: FleetContext) {
   const { bundle, pauses = [] } = context;
   const pause = pauseOf(bundle.payload, pauses, context);
@@ -206,8 +205,8 @@ function pauseOfRelease(context: FleetContext) {
 }
 
 /**
- * Setting `update.fleet_lock`. A request lifts it, since the server may be gone. What has begun
- * ends without it: half-moved tags are worse.
+ * Setting `update.fleet_lock`. A request lifts the hold, since the server may be gone. A begun
+ * activation continues without the lock: half-moved tags are worse.
  */
 export function lock({ bundle, policy, fleet: view }: Pick<GateContext, 'bundle' | 'policy' | 'fleet'>) {
   const url = policy.update.fleet_lock;
@@ -218,8 +217,8 @@ export function lock({ bundle, policy, fleet: view }: Pick<GateContext, 'bundle'
 }
 
 /**
- * That of the bundle, which settings of the node only make stricter, or else that of the settings.
- * Undefined where the node activates alone.
+ * Returns the order of the bundle, or else that of the settings. Settings of the node only make the
+ * order of the bundle stricter. Undefined means that the node activates alone.
  */
 function orderOf({ payload }: Pick<StoredBundle, 'payload'>, policy: Policy): RollOutOrder | undefined {
   if (!isOrdered({ payload }, policy)) return undefined;
@@ -231,20 +230,20 @@ function orderOf({ payload }: Pick<StoredBundle, 'payload'>, policy: Policy): Ro
 export interface RollOutContext
   extends TurnContext,
     Pick<GateContext, 'policy' | 'now' | 'clockSynchronised' | 'fleet' | 'absentImages'> {
-  /** Its activation is due, or would be with all images. */
+  /** The activation is due, or would be with all images. */
   readonly isDue: boolean;
-  /** Only other nodes hold it. */
+  /** Only other nodes hold the activation. */
   readonly waits: boolean;
 }
 
-/** What other nodes need to know for their order, and what the fleet process has to read. */
+/** Other nodes need it for their order, and the fleet process reads what `reads` names. */
 export interface RollOutState extends Pick<ReleaseStatus, 'begun' | 'back' | 'disturbedMs' | 'fails'> {
-  /** It waits for its turn: keys of the labels that decide about it. */
+  /** Label keys that decide about a release that waits for its turn. */
   readonly reads?: readonly string[];
   readonly progress?: RollOutProgress;
 }
 
-/** Undefined where there is nothing. */
+/** @returns undefined when there is nothing to report */
 export function rollOutState(context: RollOutContext): RollOutState | undefined {
   const { bundle, policy, fleet: view, absentImages, isDue, waits } = context;
   const order = orderOf(bundle, policy);
@@ -261,7 +260,7 @@ export function rollOutState(context: RollOutContext): RollOutState | undefined 
   return Object.keys(state).length === 0 ? undefined : state;
 }
 
-/** Where it waits. Where it is activated the labels of Nodes are not read any more. */
+/** Labels of Nodes are only read until the activation, so progress by labels ends with it. */
 function progressOfRelease(context: RollOutContext, order: RollOutOrder): RollOutProgress | undefined {
   const { bundle, bundles, fleet: view, now, waits, isDue } = context;
   if (view === undefined || view.isOld === true) return undefined;
@@ -277,7 +276,7 @@ function evidenceOf({ soak, activatedAt }: StoredBundle): Pick<RollOutState, 'di
   return defined({ disturbedMs, fails: fails || undefined });
 }
 
-/** Until its activation is requested again. */
+/** A request to activate the release again ends it. */
 function isGivenUp(bundle: StoredBundle): boolean {
   const { activationRequestedAt = 0, rolledBackAt = 0 } = bundle;
   return isRolledBack(bundle) && activationRequestedAt <= rolledBackAt;
@@ -305,11 +304,11 @@ export function turnRelease(
 }
 
 /**
- * A node that knows no other one may be alone, or the Kubernetes API has not answered yet: after a
- * power cut there may be none before stickpin has done its work. So it waits as long as for a
- * silent node. The time counts from the start of the fleet process and from when the release was
- * ready; a restart or a clock that is set back makes it longer. The first release of a stream waits
- * only until the API had time to answer, since nothing runs yet that an order would protect.
+ * Waits for other nodes as long as for a silent one. A node that knows no others may be alone, or
+ * the Kubernetes API has not answered yet: after a power cut there may be no API before stickpin
+ * has done its work. The time counts from the start of the fleet process and from when the release
+ * was ready. A restart or a clock that is set back makes it longer. The first release of a stream
+ * waits only until the API had time to answer, since no running release needs an order yet.
  */
 function waitForOthers(
   { self, nodes, apiTrouble, search = 'new' }: FleetView,
@@ -327,7 +326,7 @@ function waitForOthers(
   return held('fleet/nobody-known', { waitMs, isFirst }, 'event', defined({ checkAgainAt }));
 }
 
-/** `more`: how many other nodes are awaited. `absent` and `out`: names, separated by commas. */
+/** `more` counts the other awaited nodes. `absent` and `out` are names, separated by commas. */
 function nodeData({ name: node, release, isUnknown }: AwaitedNode, more: number, turn: Turn, view: FleetView) {
   const { phase, percent, reason, begun } = release ?? {};
   const [absent, out] = [turn.absent, turn.out].map((names) => names.join(', ') || undefined);
@@ -335,7 +334,7 @@ function nodeData({ name: node, release, isUnknown }: AwaitedNode, more: number,
   return defined({ node, more, phase, percent, reason, begun, isUnknown, isAway, absent, out });
 }
 
-/** Without the API its Node may have been deleted, which nobody can know. */
+/** Without the API nobody knows whether the Node was deleted. */
 function isReached(node: string, { nodes, peers, apiTrouble }: FleetView): boolean {
   const known = nodes.find(({ name }) => name === node);
   if (known?.isSilent === true || known?.isAbsent === true) return false;

@@ -41,18 +41,18 @@ export interface GateContext extends RuleContext {
   readonly sightings?: Sightings | undefined;
 }
 
-/** Its words are in report/reasons/holds.ts. */
+/** Its text is in report/reasons/holds.ts. */
 export interface Hold<Code extends string = string, Data = object> {
   readonly code: Code;
   readonly data: Data;
   readonly releasedBy: 'person' | 'time' | 'event';
-  /** When it may end, in milliseconds since the epoch; absent when time alone changes nothing. */
+  /** When it may end, in milliseconds since the epoch. Absent when time alone changes nothing. */
   readonly checkAgainAt?: number;
   /** The activation stays due and is only delayed. Default: a held activation is not due. */
   readonly keepsDue?: true;
 }
 
-/** `checkAgainAt` of a pass: when it may become a hold, in milliseconds since the epoch. */
+/** `checkAgainAt` is when a pass may become a hold, in milliseconds since the epoch. */
 export type GateVerdict<H extends Hold = Hold> =
   | { readonly kind: 'pass'; readonly checkAgainAt?: number }
   | { readonly kind: 'hold'; readonly hold: H };

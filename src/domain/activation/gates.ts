@@ -21,10 +21,10 @@ import { barrier, deadend, downgrade, endOfLife, from, rollout } from './rules.t
 import type { PathRelease } from './stream-path.ts';
 import { clock, schedule, window } from './timing-gates.ts';
 
-/** Rules of a release, of its stream and of the node. A person may override them. */
+/** A person may override these rules of a release, of its stream and of the node. */
 const RULES = { from, barrier, downgrade, deadend, rollout, endOfLife, window, clock };
 
-/** In the order of evaluation and display. Their words are in report/reasons/holds.ts. */
+/** The order is that of evaluation and display. Texts are in report/reasons/holds.ts. */
 const GATES = {
   trust,
   cancellation,
@@ -58,14 +58,14 @@ interface GateVerdicts<H extends Hold = ActivationHold> {
   readonly checkAgainAt: number | undefined;
 }
 
-/** All gates but {@link judgeOrder}. An activated release without a new request passes. */
+/** Judges all gates but {@link judgeOrder}. An activated release without a new request passes. */
 export function judgeGates(context: GateContext): GateVerdicts {
   const { activatedAt, activationRequestedAt = 0 } = context.bundle;
   const isOpen = activatedAt === undefined || activationRequestedAt > activatedAt || isRolledBack(context.bundle);
   return isOpen ? ask<GateContext, HeldBy<keyof typeof GATES>>(GATES, context) : { holds: [], checkAgainAt: undefined };
 }
 
-/** Comes last, when the next release of each stream is known. */
+/** Runs last, when the next release of each stream is known. */
 export function judgeOrder(bundle: StoredBundle, next: PathRelease | undefined): readonly ActivationHold[] {
   const verdict = order(bundle, next);
   return verdict.kind === 'hold' ? [{ ...verdict.hold, gate: 'order' }] : [];

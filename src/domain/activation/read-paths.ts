@@ -10,9 +10,9 @@ import { type Milestone, type PathRelease, type Position, routeOf, type StreamPa
 
 export interface PathsInput {
   readonly releases: readonly StoredBundle[];
-  /** On plugged media and in the drop folder, about to be adopted. */
+  /** These bundles on plugged media and in the drop folder are about to be adopted. */
   readonly arriving: readonly VerifiedBundle[];
-  /** All bundles whose advisories count, notices too. */
+  /** Advisories of all these bundles count, also those of notices. */
   readonly speakers: readonly Speaker[];
   readonly withdrawn?: ReadonlySet<BundleId>;
   readonly running: ReadonlySet<BundleId> | undefined;
@@ -22,7 +22,7 @@ export interface PathsInput {
 }
 
 export interface PlannedPath extends StreamPath {
-  /** The releases that follow the present one: see `routeOf`. */
+  /** The releases that follow the present one (see `routeOf`). */
   readonly route: readonly PathRelease[];
 }
 
@@ -81,7 +81,7 @@ function storedReleases(
     isDenied: isDenied(release, rolledBack.get(release.payload.version) ?? []),
     isWithdrawn: withdrawn.has(release.bundleId),
     isLate: release.adoptedAt > since,
-    // The last activated release that does not run yet is still on its way.
+    // The last activated release counts as not activated while containers run only an earlier one.
     wasActivated: release.activatedAt !== undefined && !(position?.source === 'running' && isLast(release, releases)),
   }));
 }
@@ -96,7 +96,7 @@ function releaseOf({ bundleId, payload }: VerifiedBundle): PathRelease {
   return defined({ id: bundleId, version, sequence, from: update?.from, endOfLife });
 }
 
-/** Whether it was rolled back on this node, or has the version and images of one that was. */
+/** Whether this release, or one with its version and images, was rolled back on this node. */
 export function isDenied(release: StoredBundle, releases: readonly StoredBundle[]): boolean {
   const { activationRequestedAt = 0, payload } = release;
   return releases.some(
@@ -109,8 +109,8 @@ export function isDenied(release: StoredBundle, releases: readonly StoredBundle[
 }
 
 /**
- * The present release of a stream: the last activated one that was not rolled back. If that one is
- * unproven and containers run only from an earlier one, the earlier one is the present release.
+ * The present release of a stream is the last activated one that was not rolled back. If that one
+ * is unproven and containers run only from an earlier one, the earlier one is the present release.
  * Without an activation the settings name it.
  *
  * @param configured `streams.<name>.current`
@@ -138,7 +138,7 @@ function byActivation(releases: readonly StoredBundle[]): readonly StoredBundle[
 function placeOf(release: StoredBundle, source: Position['source']): Position {
   const { version } = release.payload;
   const sequence = sequenceOf(release);
-  // A release that runs in place of a newer one was proven before, or nothing is known against it.
+  // A release that runs in place of a newer one was proven before, or has no known fault.
   return { id: release.bundleId, version, sequence, isProven: isProven(release), source };
 }
 
@@ -157,11 +157,11 @@ export interface EffectiveAdvisory extends Advisory {
 }
 
 /**
- * The advisories in force, by version (bundle format, `advisories`). For each version the bundle
- * with the highest sequence counts, so a later advisory without `deadend` or `barrier` ends an
- * earlier one.
+ * Returns the advisories in force, by version (bundle format, `advisories`). For each version the
+ * bundle with the highest sequence counts, so a later advisory without `deadend` or `barrier` ends
+ * an earlier one.
  *
- * @param bundles those that are trusted, in any order
+ * @param bundles trusted bundles, in any order
  */
 export function effectiveAdvisories(
   bundles: readonly Speaker[],
@@ -175,12 +175,12 @@ export function effectiveAdvisories(
 }
 
 /**
- * The barriers and dead ends in force, by version, from releases (`update.barrier`,
+ * Returns the barriers and dead ends in force, by version, from releases (`update.barrier`,
  * `update.deadend`) and advisories. For each version the bundle with the highest sequence counts as
  * a whole: an advisory with `barrier` ends an earlier `deadend`. A release without these members
  * changes nothing.
  *
- * @param bundles those that are trusted, in any order
+ * @param bundles trusted bundles, in any order
  */
 export function milestonesOf(bundles: readonly Speaker[], stream: string): ReadonlyMap<string, Milestone> {
   const said = new Map<string, Milestone>();

@@ -16,7 +16,7 @@ export function trust({ withdrawn }: Pick<GateContext, 'withdrawn'>) {
   return withdrawn === undefined ? PASS : held('trust/withdrawn', { reason: withdrawn }, 'person');
 }
 
-/** A release with a cancelled preload needs all its images. `absent`: number of missing images. */
+/** A release with a cancelled preload needs all its images. `absent` is how many are missing. */
 export function cancellation({ bundle, absentImages }: Pick<GateContext, 'bundle' | 'absentImages'>) {
   if (bundle.cancelled === undefined || absentImages === 0) return PASS;
   return held('engine/cancelled', { absent: absentImages }, 'person', { keepsDue: true });
@@ -41,7 +41,7 @@ export function floor({ bundle, policy, floors, path }: Pick<GateContext, 'bundl
   return held('engine/below-floor', { stream, sequence: sequenceOf(bundle), floor: least }, 'person');
 }
 
-/** Of several possible releases the highest is activated. `next`: its version. */
+/** The highest of several possible releases is activated. `next` is its version. */
 export function order(bundle: StoredBundle, next: PathRelease | undefined) {
   if (next === undefined || next.id === bundle.bundleId) return PASS;
   return held('engine/not-next', { next: next.version }, 'event');
@@ -60,9 +60,9 @@ export function retry({ bundle, failures, now }: Pick<GateContext, 'bundle' | 'f
 }
 
 /**
- * A runtime may list an image whose files were lost in a power cut. So a release waits for a due
- * check, for a check of images that were pulled again, and while images of it are damaged, unless
- * it was requested after the damage was found.
+ * A runtime may list an image whose files a power cut destroyed. So a release waits for a due
+ * check, for a check of images that were pulled again, and while its images are damaged. A request
+ * after the damage was found ends the wait.
  */
 export function content({ bundle, contentChecks: checks }: Pick<GateContext, 'bundle' | 'contentChecks'>) {
   if (checks === undefined) return PASS;
@@ -74,7 +74,7 @@ export function content({ bundle, contentChecks: checks }: Pick<GateContext, 'bu
   return image === undefined ? PASS : held('engine/content-damaged', { image, more: others.length }, 'event');
 }
 
-/** Whether an image was found damaged, without a request for its release since. */
+/** Whether an image is damaged, and its release was not requested since. */
 function isDamaged(
   reference: string,
   { activationRequestedAt = 0 }: GateContext['bundle'],
@@ -85,7 +85,7 @@ function isDamaged(
 }
 
 /**
- * A tag of another stream's release. Only giving that one up ends it. `holder`: as `ocp@4.13.7`.
+ * Another stream's release has this tag. Only giving it up ends the hold. `holder`: `ocp@4.13.7`.
  */
 export function foreignTags({ bundle, bundles, foreignTag }: Pick<GateContext, 'bundle' | 'bundles' | 'foreignTag'>) {
   if (foreignTag === undefined) return PASS;
@@ -98,7 +98,7 @@ type Elsewhere =
   | { readonly kind: 'found'; readonly image: string; readonly usedBy: string; readonly more: number }
   | { readonly kind: 'unknown' };
 
-/** Setting `update.pulls_from_elsewhere = "hold"`: without a network such a pull would fail. */
+/** Setting `update.pulls_from_elsewhere = "hold"`. Without a network such a pull would fail. */
 export function pullsElsewhere(context: Pick<GateContext, 'bundle' | 'bundles' | 'policy' | 'imageUses'>) {
   const data = context.policy.update.pulls_from_elsewhere === 'hold' ? elsewhereIn(context) : undefined;
   return data === undefined ? PASS : held('engine/pulls-from-elsewhere', data, 'event');
@@ -117,20 +117,20 @@ function elsewhereIn({
   return imageUses.isComplete ? undefined : { kind: 'unknown' };
 }
 
-/** One release is activated at a time. `bundleId`: the one whose tags move. */
+/** One release is activated at a time. `bundleId` names the release whose tags move. */
 export function tagsInMotion({ bundle, running }: Pick<GateContext, 'bundle' | 'running'>) {
   const other = running.find((task) => task.kind === 'activate' && task.bundleId !== bundle.bundleId);
   if (other === undefined) return PASS;
   return held('engine/tags-in-motion', { bundleId: other.bundleId }, 'event', { keepsDue: true });
 }
 
-/** Setting `hooks.before-activate`: the last gate. The unit starts when no other gate holds it. */
+/** Setting `hooks.before-activate`. The unit starts when no other gate holds the release. */
 export function hook({ bundle, policy, hooks }: Pick<GateContext, 'bundle' | 'policy' | 'hooks'>) {
   const run = beforeActivate(bundle, policy);
   if (run === undefined) return PASS;
   const { unit } = run;
   const keepsDue = true;
-  // While it runs, its success may not be on the disk yet.
+  // While the unit runs, its success may not be on the disk yet.
   if (hooks.running.some((one) => isSameRun(one, run)))
     return held('hook', { unit, state: 'end' }, 'event', { keepsDue });
   if (hasSucceeded(run, hooks.ledger)) return PASS;

@@ -28,10 +28,10 @@ function isRuleInForce(bundle: StoredBundle, code: RuleCode): boolean {
   return activatedAt === undefined && !isConfirmed;
 }
 
-/** Rules that depend on the clock. An override of a wrong clock includes them. */
+/** These rules depend on the clock. An override of a wrong clock includes them. */
 const TIME_RULES: readonly RuleCode[] = ['rule/rollout', 'rule/end-of-life'];
 
-/** `after`: the release before it; absent when its turn does not come. */
+/** `after` is the release before this one. Absent when this release does not get a turn. */
 export function from({ bundle, path }: Pick<RuleContext, 'bundle' | 'path'>) {
   const block = isRuleInForce(bundle, 'rule/from') ? fromBlock(path, placeIn(path, bundle)) : undefined;
   if (block === undefined) return PASS;
@@ -40,7 +40,7 @@ export function from({ bundle, path }: Pick<RuleContext, 'bundle' | 'path'>) {
   return held(code, defined({ ...data, after }), after === undefined ? 'person' : 'event');
 }
 
-/** Its turn comes automatically once the release of this version is proven. */
+/** The release activates automatically once this version is proven. */
 function versionBefore({ route }: PlannedPath, { bundleId }: StoredBundle): string | undefined {
   return route[route.findIndex(({ id }) => id === bundleId) - 1]?.version;
 }
@@ -51,7 +51,7 @@ export function barrier({ bundle, path }: Pick<RuleContext, 'bundle' | 'path'>) 
   if (block === undefined) return PASS;
   const { code, ...data } = block;
   const after = versionBefore(path, bundle);
-  // The present release is the barrier: only its proof is missing.
+  // The present release is the barrier, and only its proof is missing.
   const endsByItself = data.lacks === 'proof' || after !== undefined;
   return held(code, defined({ ...data, after }), endsByItself ? 'event' : 'person');
 }
@@ -72,8 +72,9 @@ export function deadend({ bundle, path }: Pick<RuleContext, 'bundle' | 'path'>) 
 }
 
 /**
- * Bundle format, "Rollout": waits while the node's wariness is greater than the throttle. `turn`:
- * milliseconds since the epoch; absent: never. `share`: of the nodes, 0 to 1.
+ * Bundle format, "Rollout". A release waits while the node's wariness is greater than the throttle.
+ * `turn` is in milliseconds since the epoch, and absent means never. `share` is the share of the
+ * nodes, 0 to 1.
  */
 export function rollout({ bundle, policy, now, facts, clockFault, clockSynchronised }: RuleContext) {
   const rule = ruleInForce(bundle, 'rollout', 'rule/rollout');

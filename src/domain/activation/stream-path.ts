@@ -1,7 +1,7 @@
 import type { BundleId } from '../model/digest.ts';
 import { compareVersions, isInRange, type VersionScheme } from '../model/version.ts';
 
-/** A release, as far as its place in the update graph depends on it. */
+/** The part of a release that decides its place in the update graph. */
 export interface PathRelease {
   readonly id: BundleId;
   readonly version: string;
@@ -10,50 +10,50 @@ export interface PathRelease {
   readonly from?: string;
   /** Milliseconds since the epoch. */
   readonly endOfLife?: number;
-  /** It was rolled back on this node, or has the images of one that was. */
+  /** This release, or one with its images, was rolled back on this node. */
   readonly isDenied?: boolean;
   readonly isWithdrawn?: boolean;
-  /** It came to the node after the activation of the present release. */
+  /** The release came to the node after the activation of the present one. */
   readonly isLate?: boolean;
-  /** It was activated on this node before: only a person's request chooses it again. */
+  /** The release was activated on this node before. Only a person's request chooses it again. */
   readonly wasActivated?: boolean;
 }
 
 export interface Position {
   readonly version: string;
-  /** Absent where only its version is known. */
+  /** Absent when only the version is known. */
   readonly sequence?: number;
-  /** Absent where no release of that version is known. */
+  /** Absent when no release of that version is known. */
   readonly id?: BundleId;
-  /** It counts as passed: it has proven itself, or the settings name it. */
+  /** The release counts as passed: it has proven itself, or the settings name it. */
   readonly isProven: boolean;
-  /** `running`: containers run only from it. `setting`: `streams.<name>.current`. */
+  /** `running` means that containers run only from it. `setting` is `streams.<name>.current`. */
   readonly source: 'activated' | 'running' | 'setting';
-  /** The last activated version while containers run only from this one. */
+  /** The last activated version, set while containers run only from this earlier one. */
   readonly activated?: string;
 }
 
 export interface StreamPath {
   readonly stream: string;
   readonly scheme: VersionScheme | undefined;
-  /** Undefined: no activation is known, so no rule about edges applies. */
+  /** Undefined when no activation is known. Then no rule about edges applies. */
   readonly position: Position | undefined;
-  /** Highest activated sequence, or 0. Only an allowed downgrade goes below it. */
+  /** The highest activated sequence, or 0. Only an allowed downgrade goes below it. */
   readonly floor: number;
-  /** By sequence, each id once. */
+  /** Sorted by sequence, each id once. */
   readonly releases: readonly PathRelease[];
-  /** In force, by version. */
+  /** The milestones in force, by version. */
   readonly milestones: ReadonlyMap<string, Milestone>;
   readonly time: number;
-  /** `[update]`. */
+  /** Setting `update.allow_downgrade`. */
   readonly allowDowngrade: boolean;
   readonly allowEndOfLife: boolean;
 }
 
 type Block =
-  /** `isUnreadable`: the range, or the version of the present release, does not fit the scheme. */
+  /** `isUnreadable`: the range or the version of the present release does not fit the scheme. */
   | { readonly code: 'rule/from'; readonly from: string; readonly current: string; readonly isUnreadable: boolean }
-  /** `trust`: the barrier is present, and not trusted now. */
+  /** `trust` means that the barrier is present but not trusted now. */
   | {
       readonly code: 'rule/barrier';
       readonly barrier: string;
@@ -67,7 +67,7 @@ export type BlockOf<Code extends Block['code']> = Extract<Block, { readonly code
 
 type Place = Pick<PathRelease, 'version'> & { readonly sequence?: number };
 
-/** Rule `from`. It does not apply to the release that runs already. */
+/** Rule `from` does not apply to the release that already runs. */
 export function fromBlock(path: StreamPath, { version, from }: PathRelease): BlockOf<'rule/from'> | undefined {
   const { position, scheme } = path;
   if (position === undefined || from === undefined || position.version === version) return undefined;
@@ -76,7 +76,7 @@ export function fromBlock(path: StreamPath, { version, from }: PathRelease): Blo
   return { code: 'rule/from', from, current: position.version, isUnreadable: isInside === undefined };
 }
 
-/** The first barrier on the way. Releases before it lead no further than to it. */
+/** Returns the first barrier on the way. Earlier releases lead only to it. */
 export function barrierBlock(path: StreamPath, release: PathRelease): BlockOf<'rule/barrier'> | undefined {
   const { position } = path;
   if (position === undefined || isDowngrade(path, release) || position.version === release.version) return undefined;
@@ -103,7 +103,7 @@ export function holdsLater(path: StreamPath, version: string): 'barrier' | 'dead
   return milestones.get(version)?.isBarrier === true && isUnpassed(path, position, version) ? 'barrier' : undefined;
 }
 
-/** The last activated dead end counts before its containers run: its tags are in force. */
+/** The last activated dead end counts before its containers run, since its tags are in force. */
 export function deadendBlock(path: StreamPath, { version }: PathRelease): BlockOf<'rule/deadend'> | undefined {
   const { position } = path;
   if (position === undefined || version === position.version || version === position.activated) return undefined;
@@ -122,7 +122,7 @@ export function deadEndAt(
 }
 
 /**
- * `update.allow_downgrade` allows releases that came after the present one: skipped ones stay
+ * `update.allow_downgrade` allows releases that came after the present one. Skipped ones stay
  * behind.
  */
 export function downgradeBlock(path: StreamPath, release: PathRelease): BlockOf<'rule/downgrade'> | undefined {
@@ -133,7 +133,7 @@ export function downgradeBlock(path: StreamPath, release: PathRelease): BlockOf<
   return { code: 'rule/downgrade', current: position.version, by };
 }
 
-/** None when no activation is known. Dead ends come last. */
+/** Returns no blocks when no activation is known. Dead ends come last. */
 export function blocksOn(path: StreamPath, release: PathRelease): readonly Block[] {
   return [fromBlock, barrierBlock, downgradeBlock, deadendBlock].flatMap((rule) => rule(path, release) ?? []);
 }
@@ -152,7 +152,7 @@ function isUnpassed(path: StreamPath, position: Position, barrier: string): bool
   return position.version === barrier ? !position.isProven : order(path, position, barrier) < 0;
 }
 
-/** Sequences decide where both are known; an absent barrier has its version only. */
+/** Sequences decide where both are known. An absent barrier has only a version. */
 function order(path: StreamPath, { version, sequence }: Place, other: string): number {
   const known = sequenceOf(path, other);
   if (version === other) return 0;
@@ -160,7 +160,7 @@ function order(path: StreamPath, { version, sequence }: Place, other: string): n
   return compareVersions(version, other, path.scheme);
 }
 
-/** The first of several, where a version was made more than once. */
+/** A version that was made more than once has the sequence of its first release. */
 function sequenceOf({ releases }: StreamPath, version: string): number | undefined {
   return releases.find((release) => release.version === version)?.sequence;
 }
@@ -170,7 +170,7 @@ function orderOfBarriers(path: StreamPath, a: string, b: string): number {
   return order(path, sequence === undefined ? { version: a } : { version: a, sequence }, b);
 }
 
-/** Releases that were activated or rolled back are never chosen, so no chain is a loop. */
+/** It never chooses a release that was activated or rolled back, so no chain is a loop. */
 export function chooseNext(path: StreamPath): PathRelease | undefined {
   return path.releases.filter((release) => isTarget(path, release)).at(-1);
 }
@@ -187,7 +187,7 @@ function isPastEnd({ allowEndOfLife, time }: StreamPath, { endOfLife }: PathRele
   return !allowEndOfLife && endOfLife !== undefined && endOfLife <= time;
 }
 
-/** What a node goes through if each release proves itself and nothing else happens. */
+/** Returns the releases that a node goes through if each one proves itself. */
 export function routeOf(path: StreamPath): readonly PathRelease[] {
   const next = chooseNext(path);
   return next === undefined ? [] : [next, ...routeOf(arrivedAt(path, next))];
@@ -198,7 +198,7 @@ export function arrivedAt(path: StreamPath, { id, version, sequence }: PathRelea
   const releases = path.releases.map((release) => ({
     ...release,
     wasActivated: release.wasActivated === true || release.id === id,
-    // Present releases are not newer than the next activation.
+    // A present release is not newer than the next activation.
     isLate: false,
   }));
   return { ...path, position, releases, floor: Math.max(path.floor, sequence) };
@@ -208,13 +208,13 @@ export interface Milestone {
   readonly isBarrier: boolean;
   readonly isDeadEnd: boolean;
   readonly reason: string;
-  /** `ocp@4.13.9`; the release itself where its own payload says so. */
+  /** `ocp@4.13.9`, or the release itself when its own payload says it. */
   readonly saidBy: string;
 }
 
 const MAX_DRAWN = 30;
 
-/** The newest 30 releases by sequence, and the lower versions that lead to each once proven. */
+/** Shows the newest 30 releases by sequence, and lower versions that lead to each once proven. */
 export function graphOf(path: StreamPath) {
   const drawn = path.releases.slice(-MAX_DRAWN);
   return drawn.map((release, index) => ({

@@ -7,9 +7,7 @@ import type { Observed, StoredBundle } from '../state/state.ts';
 import { type GateContext, held, PASS, type RuleContext } from './gate.ts';
 import { ruleInForce } from './rules.ts';
 
-/**
- * Bundle format, `schedule`, and the settings `update.strategy` and `fleet.activate`.
- */
+/** Bundle format, `schedule`. The settings `update.strategy` and `fleet.activate` also count. */
 export function schedule({ bundle, policy }: Pick<GateContext, 'bundle' | 'policy'>) {
   if (hasBegun(bundle)) return PASS;
   const by = manualBy(bundle, policy);
@@ -30,13 +28,13 @@ export function isAutomatic(bundle: Pick<StoredBundle, 'payload'>, policy: Pick<
   return manualBy(bundle, policy) === undefined;
 }
 
-/** Used only with windows: time zone data takes several MiB of memory. */
+/** Only windows call it: time zone data takes several MiB of memory. */
 function zoneOf({ update }: Pick<Policy, 'update'>, { timeZone }: Pick<NodeFacts, 'timeZone'>): string {
   if (update.time_zone !== 'localtime') return update.time_zone;
   return isTimeZone(timeZone) ? timeZone : UTC;
 }
 
-/** A wrong clock holds a release whose other gates depend on the time. Those are skipped then. */
+/** A wrong clock holds a release whose other gates depend on the time, and skips those gates. */
 export function clock({ bundle, policy, clockFault }: Pick<RuleContext, 'bundle' | 'policy' | 'clockFault'>) {
   if (clockFault === undefined || bundle.activationOverrides?.includes('clock')) return PASS;
   const timed = {
@@ -78,7 +76,7 @@ export interface NextWindows {
 
 const SHOWN_WINDOWS = 3;
 
-/** Undefined with another `update.strategy`. */
+/** @returns undefined with another `update.strategy` */
 export function nextWindows(policy: Policy, { now, facts }: Pick<Observed, 'now' | 'facts'>): NextWindows | undefined {
   if (policy.update.strategy !== 'window') return undefined;
   const timeZone = zoneOf(policy, facts);

@@ -24,15 +24,15 @@ export interface AdoptionContext {
   readonly arch: string;
   readonly now: number;
   readonly clockSynchronised: boolean;
-  /** `update.allow_downgrade`; default false. */
+  /** Setting `update.allow_downgrade`. Default false. */
   readonly allowDowngrade?: boolean;
-  /** `trust.max_sequence_step`; 0: any. Default 0. */
+  /** Setting `trust.max_sequence_step`. Default 0, which allows any step. */
   readonly maxSequenceStep?: number;
-  /** The base of the step, by stream; default: the highest sequence that is known now. */
+  /** The base of the step, by stream. Default: the highest sequence that is known now. */
   readonly stepFrom?: ReadonlyMap<string, number>;
-  /** Pins that belong to no known release; default none. */
+  /** These pins belong to no known release. Default: none. */
   readonly unclaimed?: ReadonlySet<string>;
-  /** The node had adopted it before it was forgotten, or its records were lost. Default false. */
+  /** The node adopted it before it was forgotten or its records were lost. Default false. */
   readonly wasAdopted?: boolean;
 }
 
@@ -43,8 +43,8 @@ export function isClaim({ contents }: VerifiedBundle, unclaimed: ReadonlySet<str
 }
 
 /**
- * Why an unknown, verified bundle is refused. Sequence and expiry are checked at adoption only
- * (docs/decisions/trust.md). The rules are those of the bundle format, "Payload";
+ * Returns why an unknown, verified bundle is refused. Sequence and expiry are checked only at
+ * adoption (docs/decisions/trust.md). The rules are those of the bundle format, "Payload".
  * `src/bundle/format` checks the form of each member.
  */
 export function refuseAdoption(found: VerifiedBundle, context: AdoptionContext): AdoptionReason | undefined {
@@ -91,7 +91,7 @@ function refuseSequence({ payload }: VerifiedBundle, context: AdoptionContext): 
   return { code: 'bundle/sequence', data: { kind: 'below-floor', bundle: labelOf(payload), sequence, floor } };
 }
 
-/** The highest activated sequence of each stream, or else the highest adopted one. */
+/** Returns the highest activated sequence of each stream, or else the highest adopted one. */
 export function sequencesOf(bundles: readonly StoredBundle[], floors: Floors): ReadonlyMap<string, number> {
   const sequences = new Map<string, number>();
   for (const { payload, resetAt } of bundles) {
@@ -104,7 +104,7 @@ export function sequencesOf(bundles: readonly StoredBundle[], floors: Floors): R
 
 /**
  * `trust.max_sequence_step`: a sequence far above all others would block its stream. Bundles from
- * the same stick do not raise the limit, so that one stick can't climb.
+ * the same stick do not raise the limit, so that one stick can't raise it step by step.
  */
 function refuseStep({ payload }: VerifiedBundle, context: AdoptionContext): AdoptionReason | undefined {
   const { known, maxSequenceStep = 0, stepFrom } = context;
@@ -150,7 +150,7 @@ function refuseTimes({ payload }: VerifiedBundle, context: AdoptionContext): Ado
 type Admission =
   | { readonly kind: 'adopt' }
   | { readonly kind: 'refuse'; readonly reason: AdoptionReason | TrustReason }
-  /** Only the approval is missing. Its floor, keys and advisories do not count yet. */
+  /** Only the approval is missing. The bundle's floor, keys and advisories do not count yet. */
   | { readonly kind: 'await-approval'; readonly reason: TrustReason };
 
 export function admit(
@@ -175,7 +175,7 @@ export function admit(
   return { kind: 'await-approval', reason: { code: 'trust/approval', data } };
 }
 
-/** For a bundle without a trusted signature (`trust.require = "approval"`). */
+/** Decides about a bundle without a trusted signature (`trust.require = "approval"`). */
 export function admitUnapproved(
   bundleId: BundleId,
   approvals: Approvals,
@@ -191,14 +191,14 @@ export function admitUnapproved(
   };
 }
 
-/** Sorted. */
+/** All lists are sorted. */
 export type Signers = Pick<VerifiedBundle, 'signedBy' | 'signerKeyIds' | 'signerRoles'>;
 
 /**
- * The signers of an adopted bundle when plugged media show more than is stored. Signers add up: a
- * removed key that is not revoked still counts. A role key that is a plain key now counts for
- * everything. A key moves to another role only when the bundle is no longer trusted, so that a move
- * never ends trust.
+ * Returns the signers of an adopted bundle when plugged media show more than is stored. Signers add
+ * up: a removed key that is not revoked still counts. A role key that becomes a plain key counts
+ * for everything. A key moves to another role only when the bundle is no longer trusted, so that a
+ * move never ends trust.
  */
 export function newSignersOf(
   { signedBy, signerKeyIds, signerRoles = [] }: StoredBundle,
@@ -225,7 +225,7 @@ export function newSignersOf(
   };
 }
 
-/** Keys shown only in another role than the stored one, which old reads of media may still show. */
+/** Returns keys with another role than the stored one. Old reads of media may still show it. */
 function movedAmong(shown: readonly SignerRole[], stored: readonly SignerRole[]): readonly SignerRole[] {
   const isAmong = (roles: readonly SignerRole[], { keyId, role }: SignerRole) =>
     roles.some((one) => one.keyId === keyId && one.role === role);
@@ -244,7 +244,7 @@ function withoutLeft(
 
 export type Withdrawal = PhaseOf & { readonly reason: TrustReason };
 
-/** A known bundle, or what is left of a forgotten one. */
+/** A known bundle, or the record of a forgotten one. */
 type JudgedBundle = SignedBundle & Pick<StoredBundle, 'bundleId' | 'readyAt'>;
 
 interface SignersInForce {
@@ -255,8 +255,8 @@ interface SignersInForce {
 }
 
 /**
- * Why an adopted bundle is no longer trusted (docs/decisions/trust.md,
- * docs/decisions/key-roles.md). Revoked keys never count; keys that were removed from keys.d still
+ * Returns why an adopted bundle is no longer trusted (docs/decisions/trust.md,
+ * docs/decisions/key-roles.md). Revoked keys never count. Keys that were removed from keys.d still
  * count. Keys of a role count while the role is in force and covers the bundle. While the settings
  * are wrong, only rejections and revocations end trust.
  */
@@ -280,20 +280,20 @@ export function withdrawalOf(
   return isLostBySettings(bundle, reason, inForce) ? undefined : { phase: 'rejected', reason };
 }
 
-/** Whether only a person's approval is missing: the signatures of the bundle still hold. */
+/** Whether only a person's approval is missing, and the signatures of the bundle still hold. */
 export function awaitsPerson(bundle: JudgedBundle, inForce: SignersInForce, { policy }: Approvals): boolean {
   const approved = { bundleId: bundle.bundleId, verdict: 'approved', at: 0 } as const;
   return withdrawalOf(bundle, inForce, { policy, verdicts: [approved] }) === undefined;
 }
 
-/** Wrong settings may name another folder, without the roles in which a key was revoked. */
+/** Wrong settings may name another folder, which lacks the roles in which a key was revoked. */
 function isLostBySettings({ signerKeyIds }: JudgedBundle, { code }: TrustReason, inForce: SignersInForce) {
   if (inForce.facts?.keepsOnly !== true || (code !== 'trust/role' && code !== 'trust/threshold')) return false;
   const revoked = [...inForce.revocations.keyIds, ...(inForce.trust?.revoked ?? []).map(({ keyId }) => keyId)];
   return signerKeyIds.every((keyId) => !revoked.includes(keyId));
 }
 
-/** Why what signed it no longer counts. Undefined while enough of it counts. */
+/** @returns undefined while enough signatures count */
 function lostSignature(
   stored: JudgedBundle,
   { revocations, roles = [] }: SignersInForce,

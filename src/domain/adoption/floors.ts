@@ -9,7 +9,7 @@ import { isRelease } from '../trust/trust-in-force.ts';
 
 export const NO_FLOORS: Floors = { sequences: new Map(), newestCreated: new Map(), areLost: false };
 
-/** Bundles from before a reset of their stream don't count. */
+/** Bundles that are older than a reset of their stream don't count. */
 export function floorsFrom(bundles: readonly StoredBundle[]): Floors {
   const sequences = new Map<string, number>();
   const newestCreated = new Map<string, number>();
@@ -25,12 +25,12 @@ export function floorsNow(remembered: Floors, bundles: readonly StoredBundle[]):
   const { resets } = remembered;
   const own = floorsFrom(bundles);
   const all = higherFloors(remembered, { ...own, ...(resets !== undefined && { resets }) });
-  // Streams that lost floors lack came back with rebuilt bundles.
+  // Rebuilt bundles brought back streams that are missing from the lost floors.
   const doubted = remembered.areLost ? [...own.sequences.keys()].filter((name) => !remembered.sequences.has(name)) : [];
   return doubted.length === 0 ? all : { ...all, doubted: new Set([...(all.doubted ?? []), ...doubted]) };
 }
 
-/** The higher value of each stream. The side with more resets of a stream wins. */
+/** Returns the higher value of each stream. The side with more resets of a stream wins. */
 export function higherFloors(one: Floors, other: Floors): Floors {
   const resets = new Map<string, number>();
   for (const { resets: counts = [] } of [one, other])
@@ -52,7 +52,7 @@ export function higherFloors(one: Floors, other: Floors): Floors {
   };
 }
 
-/** The floors without one stream. Its sequence is then known to be 0, even if floors are lost. */
+/** Removes one stream from the floors. Its sequence then counts as 0, even if floors are lost. */
 export function withoutStream(floors: Floors, stream: string): Floors {
   const others = [...floors.newestCreated].filter(([name]) => name !== stream);
   const resets = new Map(floors.resets ?? []);
@@ -66,7 +66,7 @@ export function withoutStream(floors: Floors, stream: string): Floors {
   };
 }
 
-/** With `areLost`, what is left is a lower bound only. */
+/** `areLost` makes the rest a lower bound only. */
 export function loseFloors(floors: Floors, areLost: boolean): Floors {
   if (!areLost) return floors;
   const doubted = new Set([...(floors.doubted ?? []), ...floors.sequences.keys()]);
@@ -87,7 +87,7 @@ export function areSameFloors(one: Floors, other: Floors): boolean {
   );
 }
 
-/** Whether a release may be activated automatically: its floor is known, and it is not below it. */
+/** Whether a release may be activated automatically: its floor is known and not above it. */
 export function isAboveFloor(bundle: Pick<StoredBundle, 'payload' | 'resetAt'>, floors: Floors): boolean {
   const { sequences, areLost, doubted } = floors;
   const { name } = bundle.payload;
@@ -101,7 +101,7 @@ export interface Sequenced {
   readonly resetAt?: number;
 }
 
-/** 0 when its stream was reset since. */
+/** @returns 0 when the stream was reset since */
 export function sequenceOf({ payload, resetAt }: Sequenced): number {
   return resetAt === undefined ? payload.sequence : 0;
 }
@@ -126,7 +126,7 @@ interface ClockContext {
   readonly clockSynchronised: boolean;
 }
 
-/** Only the stream of a release speaks about its clock. */
+/** Only bundles of the same stream prove that the clock of a release is wrong. */
 export function streamClockFault(
   { payload }: Pick<StoredBundle, 'payload'>,
   { bundles, now, facts, clockSynchronised }: ClockContext,
@@ -134,7 +134,7 @@ export function streamClockFault(
   return clockFault(now, facts.builtAt, newestCreated(ofStream(bundles, payload.name)), clockSynchronised);
 }
 
-/** Milliseconds since the epoch. Bundles from before a reset of the stream don't count. */
+/** Milliseconds since the epoch. Bundles that are older than a reset of the stream don't count. */
 const newestCreated = onceFor((own: readonly StoredBundle[]): number | undefined => {
   const times = own.flatMap(({ payload, resetAt }) => (resetAt === undefined ? [Date.parse(payload.created)] : []));
   return times.length === 0 ? undefined : Math.max(...times);
@@ -153,18 +153,18 @@ export function streamScheme(bundles: readonly StoredBundle[], stream: string): 
 
 type Known = VerifiedBundle & Pick<StoredBundle, 'activatedAt' | 'resetAt'>;
 
-/** What the known bundles of one stream say about a further one. */
+/** The facts of one stream's known bundles that decide about a further one. */
 class KnownStream {
-  /** As {@link streamScheme}. */
+  /** See {@link streamScheme}. */
   scheme: VersionScheme | undefined;
-  /** Without bundles from before a reset of the stream. */
+  /** Excludes bundles that are older than a reset of the stream. */
   readonly bySequence = new Map<number, Known>();
   highest = 0;
   lowest = Number.POSITIVE_INFINITY;
 
   /**
    * @param floor an activation raises it, an adoption does not (docs/decisions/trust.md)
-   * @param newestCreated milliseconds since the epoch
+   * @param newestCreated in milliseconds since the epoch
    */
   constructor(
     public floor: number,
@@ -184,7 +184,7 @@ class KnownStream {
   }
 }
 
-/** INVARIANT: a question costs the same, however many bundles are known. */
+/** INVARIANT: a query costs the same for any number of known bundles. */
 export class KnownBundles {
   private readonly streams = new Map<string, KnownStream>();
   private readonly byId = new Map<BundleId, Known>();
@@ -220,14 +220,14 @@ export const CREATED_AHEAD_MS = 24 * 60 * 60 * 1000;
 
 /** Times are milliseconds since the epoch. */
 export interface ClockFault {
-  /** `far-before-bundle`: by more than {@link CREATED_AHEAD_MS}, and the clock is synchronised. */
+  /** `far-before-bundle` is more than {@link CREATED_AHEAD_MS}, with a synchronised clock. */
   readonly kind: 'before-build' | 'before-bundle' | 'far-before-bundle';
   readonly least: number;
 }
 
 /**
- * A bundle that is a little ahead of a synchronised clock proves nothing: the clock of its maker
- * was ahead.
+ * A bundle that is a little ahead of a synchronised clock proves nothing: its maker's clock may
+ * have been ahead.
  *
  * @param builtAt when this program was built
  * @param newestCreated the newest signed `created` of the stream

@@ -21,7 +21,7 @@ export interface Awaiting {
   readonly label: string;
   readonly path: string;
   readonly bundleId: BundleId;
-  /** Undefined when no trusted key signed it: only its envelope was read. */
+  /** Undefined when no trusted key signed the bundle: only its envelope was read. */
   readonly bundle: VerifiedBundle | undefined;
   readonly reason: Reason;
 }
@@ -30,13 +30,13 @@ export interface Rejection {
   readonly mediumId: MediumId;
   readonly label: string;
   readonly path: string;
-  /** `ocp@4.13.7`, if a trusted key says so. */
+  /** `ocp@4.13.7`, if a trusted key signed that name. */
   readonly name: string | undefined;
   readonly bundleId: BundleId | undefined;
-  /** Set once its signature was found good. */
+  /** Set once the signature was found good. */
   readonly bundle?: VerifiedBundle;
   readonly reason: Reason;
-  /** Other nodes load it from this stick. */
+  /** Other nodes load the bundle from this stick. */
   readonly neededBy?: LoadingNodes | 'unknown';
 }
 
@@ -58,7 +58,7 @@ export interface UnknownBundles {
  * Sorts the bundles on plugged media that are not adopted yet.
  *
  * INVARIANT: a bundle that is adopted in this round counts for the bundles after it, so that no two
- * of the same sequence are adopted together.
+ * with the same sequence are adopted together.
  */
 export function sortUnknown(
   found: readonly FoundOn[],
@@ -129,7 +129,7 @@ export function sortUnknown(
   return { rejections, adoptions, awaiting, arrivals };
 }
 
-/** The sequences when each stick was plugged in; none of a stream that was reset since. */
+/** Returns the sequences when each stick was plugged in, without streams that were reset since. */
 function arrivalsOf(
   { media, now }: Pick<Observed, 'media' | 'now'>,
   before: Memory['arrivals'],

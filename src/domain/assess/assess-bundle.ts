@@ -51,40 +51,40 @@ import { derivePhase } from './derive-phase.ts';
 
 export interface BundleAssessment extends PhaseOf, ImageSupply, ActivationVerdict {
   readonly bundle: StoredBundle;
-  /** Labels of the plugged media that carry it. */
+  /** Labels of the plugged media that carry the bundle. */
   readonly media: readonly string[];
-  /** Only other nodes have it, or blobs of it, or carried it last: there is no stick to remove. */
+  /** Only other nodes have it or its blobs, or carried it last. There is no stick to remove. */
   readonly isOnPeersOnly?: boolean;
-  /** One other node alone says that there is such a release: no medium of this node had it. */
+  /** Only one other node names this release: no medium of this node had it. */
   readonly isOfOnePeer?: boolean;
-  /** Other nodes load it from this stick: it has to stay. */
+  /** Other nodes load the bundle from this stick, so the stick has to stay. */
   readonly neededBy?: LoadingNodes | 'unknown';
-  /** Other nodes lack what this stick has, and none of them answers. */
+  /** Other nodes lack blobs of this stick, and none of them answers. */
   readonly partition?: Partition | undefined;
-  /** Only while no other medium carries it. */
+  /** Set only while no other medium carries the bundle. */
   readonly waitsFor?: ReturnType<typeof peerWaitedFor>;
-  /** Labels of the media that its blobs come from, whatever their bundles are refused for. */
+  /** Labels of the media that its blobs come from, even if their bundles are refused. */
   readonly blobMedia: readonly string[];
   readonly absentImages: readonly Image[];
   readonly absentArtifacts: readonly Artifact[];
-  /** What the node has and the runtime can take. */
+  /** The node has these artifacts, and the runtime can take them. */
   readonly artifactsToPull: readonly Artifact[];
-  /** Of a retired release: those that other releases pin. */
+  /** A retired release lists the images that other releases pin. */
   readonly pinnedImages: readonly Image[];
-  /** Present, and the runtime does not report them pinned. */
+  /** These images are present, and the runtime does not report them pinned. */
   readonly unpinnedImages: readonly Image[];
-  /** Present, and maybe not on the disk. */
+  /** These images are present, but may not be on the disk. */
   readonly unsyncedImages: readonly Image[];
-  /** Undefined when nothing is known about the filesystem. */
+  /** Undefined when the filesystem is unknown. */
   readonly disk: DiskVerdict | undefined;
-  /** It would bring its role above `max_bytes`. */
+  /** The bundle would bring its role above `max_bytes`. */
   readonly share: RoleShortage | undefined;
   readonly trouble: Reason | undefined;
   readonly degraded: Reason | undefined;
   readonly badBlobs: readonly BadBlob[];
-  /** Why it is no longer trusted: then it is neither pulled nor served nor activated. */
+  /** Why the bundle is no longer trusted. Then it is neither pulled nor served nor activated. */
   readonly withdrawn: Reason | undefined;
-  /** As far as plugged media show more than is stored. */
+  /** Set when plugged media show more signers than are stored. */
   readonly newSigners: Signers | undefined;
 }
 
@@ -151,12 +151,12 @@ export function assessBundle(bundle: StoredBundle, context: BundleContext): Bund
   };
 }
 
-/** No other node gets what this one does not trust. */
+/** Other nodes don't get a bundle that this node does not trust. */
 function isWithheld({ phase, hold }: PhaseOf): boolean {
   return phase === 'rejected' || hold === 'approval';
 }
 
-/** The releases that must fit beside this one: those before it on the path, or all of the path. */
+/** Returns the releases that must fit beside this one: those before it on the path, or all. */
 function aheadOf(bundle: StoredBundle, context: BundleContext): readonly LackingRelease[] {
   const { route } = pathOf(context.paths, bundle.payload.name);
   const at = route.findIndex(({ id }) => id === bundle.bundleId);
@@ -208,13 +208,13 @@ function labelsOf(those: readonly FoundOn[]): readonly string[] {
   return [...new Set(those.map(({ medium }) => medium.label))];
 }
 
-/** What is known of a bundle on a stick. A refused one is given to other nodes, too. */
+/** A bundle on a stick. Other nodes also get a refused one. */
 interface GivenBundle {
   readonly bundle: VerifiedBundle & Pick<StoredBundle, 'readyAt'>;
   readonly carriers: readonly { readonly medium: Medium }[];
 }
 
-/** The nodes that need this stick: this node could not give the bundle without it. */
+/** Returns the nodes that need this stick: without it this node could not give them the bundle. */
 export function neededBy(
   { bundle, carriers }: GivenBundle,
   { observed, memory, policy, stored }: Pick<BundleContext, 'observed' | 'memory' | 'policy' | 'stored'>,
@@ -224,7 +224,7 @@ export function neededBy(
   const isGiven = serve && !except.includes(bundle.payload.name) && carriers.some(({ medium }) => !medium.peer);
   if (!isGiven) return {};
   if (fleet === undefined) return enabled ? { neededBy: 'unknown' } : {};
-  // A stick that comes back later serves nodes that were not there before.
+  // A stick that comes back later serves nodes that joined meanwhile.
   const arrivedAt = carriers.map(({ medium }) => memory.arrivals.get(medium.mediumId)?.at ?? now);
   const isLong = fleet.search === 'long' && now >= Math.max(bundle.readyAt ?? now, ...arrivedAt) + absent;
   const release = turnRelease(bundle, stored.bundles);
@@ -305,7 +305,7 @@ function faultsOf(
   };
 }
 
-/** The runtime can't take artifacts of a complete release. That holds nothing. */
+/** The runtime can't take artifacts of a complete release. That does not hold the release. */
 function noRoomToTake(facts: BundleFacts, { runtime, now }: Observed): Reason | undefined {
   const { bundle, absentArtifacts } = facts;
   if (isRetired(bundle) || lackingCount(facts) > 0) return undefined;
@@ -324,7 +324,7 @@ const carriersIn = onceFor((all: readonly FoundOn[]) =>
   ),
 );
 
-/** Layers that a delta leaves to its base and that nothing has. */
+/** Returns layers that a delta leaves to its base and that no source has. */
 function lackingOfBaseIn(
   bundle: StoredBundle,
   absent: readonly Image[],
@@ -340,7 +340,7 @@ function lackingOfBaseIn(
   return new Set(lacking.map(({ digest }) => digest));
 }
 
-/** Known bundles that carry all these layers, the base first. A delta as base may lack them. */
+/** Returns known bundles with all these layers, the base first. A delta as base may lack them. */
 function holdersOf(
   layers: ReadonlySet<Digest>,
   bundle: StoredBundle,
@@ -386,7 +386,7 @@ function openFailures(
   isActivationDue: boolean,
   { failures }: Memory,
 ): readonly TaskFailure[] {
-  // The runtime lists artifacts, too, if it takes them.
+  // A runtime that takes artifacts lists them, too.
   const absent = new Set([...absentImages, ...(contents.artifacts ?? [])].map(({ reference }) => reference));
   return failures.filter(({ task }) =>
     task.kind === 'pull'
@@ -396,12 +396,12 @@ function openFailures(
 }
 
 interface ActivationVerdict {
-  /** Wanted, and held by no gate or only delayed. Images may be missing. */
+  /** The activation is wanted, and no gate holds it or only delays it. Images may be missing. */
   readonly activationDue: boolean;
   readonly isRequested?: boolean;
   readonly holds: readonly ActivationHold[];
   readonly rollOut: RollOutState | undefined;
-  /** When a gate may change its answer, in milliseconds since the epoch. */
+  /** When a gate may change its verdict, in milliseconds since the epoch. */
   readonly checkAgainAt: number | undefined;
 }
 
@@ -417,7 +417,7 @@ function assessActivation(bundle: StoredBundle, context: ActivationContext): Act
 }
 
 /**
- * Whether to activate a release once no gate holds it: it was requested and nothing of its stream
+ * Whether to activate a release once no gate holds it. It was requested and nothing of its stream
  * was activated since; or it was never activated and nothing with a higher sequence was, unless a
  * downgrade is allowed.
  */
@@ -436,7 +436,7 @@ const activatedIn = onceFor((own: readonly StoredBundle[]) =>
 /** `configFault` counts only where no other trouble is known. */
 function troublesOf(bundle: StoredBundle, failures: readonly TaskFailure[], configFault: Reason | undefined) {
   const lasting = failures.filter(({ retryAt, isExhausted }) => retryAt === undefined || isExhausted);
-  // Until the images are read again, each that was pulled is not listed.
+  // A pulled image is not listed until the images are read again.
   const known = failures.filter(({ attempts, reason }) => attempts > 1 || reason.code !== 'engine/not-listed');
   return { trouble: oneReason(bundle, known) ?? configFault, degraded: oneReason(bundle, lasting) ?? configFault };
 }

@@ -19,7 +19,7 @@ import type { Memory } from '../state/memory.ts';
 import type { Observed, StoredBundle } from '../state/state.ts';
 import { type AssessedTags, tagsInWork, trustedReleases } from './assess-order.ts';
 
-/** In the order of display: a person's work comes first. */
+/** Display uses this order: a person's work comes first. */
 const ORDER: readonly DamageNext['kind'][] = ['plug-in', 'give-up', 'in-use', 'cancelled', 'shared', 'look', 'heal'];
 
 export function damageReasons(damaged: readonly DamagedImage[]): ReadonlyMap<BundleId, ImageReason> {
@@ -88,7 +88,7 @@ function hasServedImage(releases: readonly StoredBundle[], { serve }: Pick<Polic
   return images.some(({ reference }) => !serve.except.includes(repositoryOf(reference)));
 }
 
-/** In the first check the runtime may only have failed to answer. */
+/** After only one check the runtime may just have failed to answer. */
 const LOOKS = 2;
 
 export function documentReasons(

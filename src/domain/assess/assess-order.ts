@@ -20,8 +20,8 @@ export interface OrderAssessment {
 
 /**
  * Lets only one release of each stream continue: the one requested last, else the one whose tags
- * have begun to move, else the highest that is ready, loading or about to be adopted, and that
- * nothing holds. A release that can't be loaded holds no other.
+ * have begun to move, else the highest that nothing holds and that is ready, loading or about to be
+ * adopted. A release that can't be loaded holds no other.
  */
 export function assessOrder(
   entries: readonly BundleAssessment[],
@@ -85,7 +85,7 @@ export function isComplete({ unpinnedImages, ...entry }: Lacking & Pick<BundleAs
   return lackingCount(entry) + unpinnedImages.length === 0;
 }
 
-/** The bundle whose activation runs, else the first ready one that no gate holds. */
+/** Returns the bundle whose activation runs, else the first ready one that no gate holds. */
 export function activationTarget(
   { running: tasks }: Pick<Memory, 'running'>,
   { bundles }: Pick<OrderAssessment, 'bundles'>,
@@ -100,7 +100,7 @@ export interface AssessedTags extends Pick<OrderAssessment, 'bundles'> {
   readonly tags: TagAssessment;
 }
 
-/** The tags that are set now or next. The catalog and the task must use the same ones. */
+/** Returns the tags that are set now or next. The catalog and the task must use the same ones. */
 export function tagsInWork(memory: Pick<Memory, 'running'>, assessment: AssessedTags): readonly TagGoal[] {
   const target = activationTarget(memory, assessment);
   if (target !== undefined) return tagGoalsOf(target.bundle);

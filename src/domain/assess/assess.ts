@@ -32,7 +32,7 @@ import { assessOrder, type OrderAssessment } from './assess-order.ts';
 
 export interface NoticeAssessment {
   readonly bundle: StoredBundle;
-  /** Why it is no longer trusted. Its advisories don't count then. */
+  /** Why the notice is no longer trusted. Its advisories don't count then. */
   readonly withdrawn: Reason | undefined;
   readonly taken: NoticeResult;
   readonly newSigners: Signers | undefined;
@@ -40,7 +40,7 @@ export interface NoticeAssessment {
 
 export interface Assessment extends UnknownBundles {
   readonly bundles: readonly BundleAssessment[];
-  /** Adopted bundles without images. */
+  /** Adopted bundles that have no images. */
   readonly notices: readonly NoticeAssessment[];
   readonly presentLayers: ReadonlySet<Digest>;
   readonly mirrors: RenderedMirrors;
@@ -55,10 +55,10 @@ export interface Assessment extends UnknownBundles {
   readonly whole: Whole;
   readonly provable: Whole;
   readonly protectedReleases: readonly ProtectedRelease[];
-  /** Of each activated release that is not the current one. */
+  /** Lists each activated release that is not the current one. */
   readonly kept: ReadonlyMap<BundleId, KeptWhy>;
   readonly rejectedNames: readonly RejectedName[];
-  /** With those that were heard now. */
+  /** Includes the pauses that were heard now. */
   readonly pauses: readonly Pause[];
   readonly windows: NextWindows | undefined;
   readonly clockSynchronised: boolean;
@@ -128,8 +128,8 @@ export function assess(observed: Observed, memory: Memory, recorded: Stored, pol
 }
 
 /**
- * Other nodes may need a bundle that this node rejects, as one for another architecture. A bundle
- * that is not trusted is given to no node.
+ * Other nodes may need a bundle that this node rejects, such as one for another architecture. No
+ * node gets a bundle that is not trusted.
  */
 function withNeeds(rejection: Rejection, context: BundleContext): Rejection {
   const { bundle, mediumId, reason } = rejection;
@@ -181,7 +181,7 @@ function waitingOf(bundles: readonly BundleAssessment[], { floors }: Memory): re
   );
 }
 
-/** Bundles whose preload lacks space that removed images would free. */
+/** Returns bundles whose preload lacks space that removed images would free. */
 function shortOfSpace(
   bundles: readonly BundleAssessment[],
   { runtime }: Pick<Observed, 'runtime'>,
@@ -238,9 +238,7 @@ function trustNow(observed: Observed, stored: Stored, policy: Policy): (bundle: 
   return (bundle) => withdrawalOf(bundle, observed, approvals) === undefined;
 }
 
-/**
- * A barrier counts even while its release is rejected: a rejection must not send a node past it.
- */
+/** A barrier counts even while its release is rejected: a rejection must not let a node pass it. */
 function assessPaths(observed: Observed, stored: Stored, adoptions: readonly Adoption[], policy: Policy): StreamPaths {
   const { runtime, containers, now } = observed;
   const { bundles } = stored;
@@ -263,7 +261,7 @@ function assessPaths(observed: Observed, stored: Stored, adoptions: readonly Ado
   });
 }
 
-/** As of a known release. The approval of a forgotten one is kept with it. */
+/** Judges a forgotten release like a known one. Its approval is kept with it. */
 function spokenBy(speaker: PastSpeaker, observed: Observed, approvals: Approvals): readonly PastSpeaker[] {
   const approved = { bundleId: speaker.bundleId, verdict: 'approved', at: 0 } as const;
   const own = speaker.isApproved ? { ...approvals, verdicts: [...approvals.verdicts, approved] } : approvals;

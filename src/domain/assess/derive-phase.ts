@@ -84,7 +84,7 @@ function unpinned(facts: BundleFacts, reached: ReachedPhase | undefined, observe
     : { phase: 'preloading', reason };
 }
 
-/** INVARIANT: nothing is said or recorded of a release that a power cut would take. */
+/** INVARIANT: a release that a power cut would destroy is neither reported nor recorded. */
 function unsynced(facts: BundleFacts, reached: ReachedPhase | undefined, memory: Memory): PhaseOf {
   const reason = syncReason(facts, memory);
   if (reached !== undefined) return { phase: reached, reason };
@@ -101,13 +101,13 @@ type VersionReason = Extract<RuntimeReason, { readonly code: 'runtime/version' }
 
 export type RuntimeSupport =
   | { readonly kind: 'supported' }
-  /** Not tested with stickpin. stickpin continues, and `doctor` warns. */
+  /** The runtime is not tested with stickpin. stickpin continues, and `doctor` warns. */
   | { readonly kind: 'untried'; readonly runtime: string }
-  /** Its version can't be read. stickpin continues, and `doctor` warns. `needed`: `CRI-O 1.28`. */
+  /** The version can't be read. stickpin continues, and `doctor` warns. `needed`: `CRI-O 1.28`. */
   | { readonly kind: 'unreadable'; readonly runtime: string; readonly needed: string }
   | { readonly kind: 'unsupported'; readonly reason: VersionReason };
 
-/** `name`: CRI's `Version`, as `containerd 1.6.20~ds1` or `containerd v1.7.11-k3s2`. */
+/** @param name CRI's `Version`, such as `containerd 1.6.20~ds1` or `containerd v1.7.11-k3s2` */
 export function runtimeSupport(name: string): RuntimeSupport {
   const [runtime = '', version = ''] = name.trim().split(/\s+/);
   const known = RUNTIME_NAMES.find((one) => one === runtime.toLowerCase());

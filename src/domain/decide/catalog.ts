@@ -12,25 +12,25 @@ import { isServed, repositoriesInWork } from './wanted-files.ts';
 
 export interface CatalogEntry {
   readonly manifests: ReadonlySet<Digest>;
-  /** The runtime's name of each image: `quay.io/coreos/etcd@sha256:…`. */
+  /** The runtime's name of each image, such as `quay.io/coreos/etcd@sha256:…`. */
   readonly images: ReadonlyMap<Digest, string>;
   /** Attached tags, tags of releases that hold them, and tags of the release in activation. */
   readonly tags: ReadonlyMap<string, Digest>;
 }
 
-/** By repository (`quay.io/coreos/etcd`). Anything else is answered with 404. */
+/** Keys are repositories (`quay.io/coreos/etcd`). All other requests get 404. */
 export type Catalog = ReadonlyMap<string, CatalogEntry>;
 
 export interface Arriving {
   readonly images: ReadonlySet<Digest>;
-  /** Sizes in bytes. Pulls wait for these layers while their medium is away. */
+  /** Sizes are in bytes. Pulls wait for these layers while their medium is away. */
   readonly layers: ReadonlyMap<Digest, number>;
 }
 
 /**
- * Absent images whose missing layers are all at hand, and those that are being pulled. Once CRI-O
- * has a manifest from us, it searches the layers nowhere else (docs/runtime-facts.md, fact 12), so
- * no other image is offered. containerd uses the image's own registry after a 404.
+ * Returns absent images with all missing layers at hand, and those that are being pulled. Once
+ * CRI-O has a manifest from stickpin, it searches the layers nowhere else (docs/runtime-facts.md,
+ * fact 12), so no other image is offered. containerd uses the image's own registry after a 404.
  */
 export function arrivingImages(
   { running }: Pick<Memory, 'running'>,
@@ -57,10 +57,10 @@ export function arrivingImages(
 type ServePolicy = Pick<Policy, 'serve'>;
 
 /**
- * The catalog of all adopted bundles. Bundles whose trust was withdrawn offer nothing. Repositories
- * that the settings exclude offer only images that are loaded or activated now. Attached tags
- * (`sha256-<hex>.sig`) name a digest, so they are always offered; the first stream that has one
- * decides.
+ * Returns the catalog of all adopted bundles. Bundles whose trust was withdrawn offer nothing.
+ * Repositories that the settings exclude offer only images that are loaded or activated now.
+ * Attached tags (`sha256-<hex>.sig`) name a digest, so they are always offered. The first stream
+ * that has one decides.
  */
 export function catalogOf(memory: Memory, assessment: Assessment, policy: ServePolicy): Catalog {
   const catalog = new Map<string, GrowingEntry>();
@@ -99,7 +99,7 @@ export function catalogOf(memory: Memory, assessment: Assessment, policy: ServeP
   return catalog;
 }
 
-/** Tags that releases hold, without contested ones and those of the node's own images. */
+/** Returns tags that releases hold, without contested ones and those of the node's own images. */
 export function heldTags(
   { bundles, tags }: Pick<Assessment, 'bundles' | 'tags'>,
   { serve }: ServePolicy,
@@ -152,7 +152,7 @@ function entryOf(catalog: Map<string, GrowingEntry>, repository: string): Growin
   return entry;
 }
 
-/** By `User-Agent`. For routing only: a client may send any text. */
+/** Found by `User-Agent`. It only decides the routing: a client may send any text. */
 export type Client = 'runtime' | 'other';
 
 export type Extent = 'whole' | 'documents' | 'partial';
@@ -166,7 +166,7 @@ interface ManifestRequest {
 /** After a 404 the client uses the next registry. */
 type ManifestAnswer = 'send' | 'withhold' | 'send-if-held';
 
-/** CRI-O, containerd (docs/runtime-facts.md, fact 28), Docker and the embedded runtime. */
+/** CRI-O, containerd (docs/runtime-facts.md, fact 28), Docker and the embedded runtime match. */
 const RUNTIMES = /^(?:cri-o|containerd|docker|stickpin)\//i;
 
 export function clientOf(userAgent: string | undefined): Client {
@@ -174,9 +174,9 @@ export function clientOf(userAgent: string | undefined): Client {
 }
 
 /**
- * Once a client has our manifest, it searches the layers nowhere else (docs/runtime-facts.md, facts
- * 12 and 50). So a manifest goes out only with its layers, or to a runtime that has the image or
- * loads it from us.
+ * Once a client has stickpin's manifest, it searches the layers nowhere else
+ * (docs/runtime-facts.md, facts 12 and 50). So a manifest goes out only with its layers, or to a
+ * runtime that has the image or loads it from stickpin.
  */
 export function manifestAnswer({ client, isArriving, extent }: ManifestRequest): ManifestAnswer {
   if (extent === 'whole') return 'send';

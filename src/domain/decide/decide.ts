@@ -29,19 +29,19 @@ const PIN_PAUSES = { firstMs: 1_000, longestMs: 60_000 };
 const RUNTIME_RETRY_MS = 3_000;
 
 /**
- * The effects that follow from an observation, in the order of execution. Pure.
+ * Returns the effects that follow from an observation, in the order of execution. Pure.
  *
  * INVARIANTS: no image is pulled before its pin is rendered and its mirror is in place, while it is
  * present, or while the disk of the runtime is full, which also cancels running pulls. Mirrors
  * exist only for images to pull, and for releases that are ready, activated, or fallbacks. A
- * runtime that is too old only loses our mirrors.
+ * runtime that is too old only loses stickpin's mirrors.
  */
 export function decide(observed: Observed, memory: Memory, assessment: Assessment, policy: Policy): Decision {
   const decision = decideAll(observed, memory, assessment, policy);
   return observed.facts.keepsOnly === true ? keeping(decision, observed) : decision;
 }
 
-/** Only what keeps pins and mirrors: they may be added, and no mirror goes. */
+/** Keeps pins and mirrors only: both may be added, and no mirror is removed. */
 function keeping({ effects, pullTest, wakeAt }: Decision, { runtime }: Observed): Decision {
   const rendered = runtime.kind === 'reachable' ? runtime.renderedMirrors : [];
   const kept = effects.flatMap((effect): Effect[] => {
@@ -123,7 +123,7 @@ function atOf(due: PullCheckDue | DocumentCheckDue | undefined): number | undefi
   return due?.kind === 'later' ? due.at : undefined;
 }
 
-/** These need no runtime. */
+/** These effects need no runtime. */
 function recordEffects(observed: Observed, memory: Memory, assessment: Assessment): Effect[] {
   const left = mediaLeft(observed, memory, assessment);
   return [...signerEffects(assessment), ...badBlobEffects(assessment), ...left];
@@ -201,7 +201,7 @@ function pinEffects(
   if (unpinned === '') return { effects: [], wakeAt: undefined };
   if (unpinned !== last.unpinned) return { effects: [ask(false)], wakeAt: undefined };
   const due = last.at + pauseAfter(Math.max(1, last.attempts), PIN_PAUSES);
-  // A time in the future: the wall clock was set back.
+  // The time is in the future when the wall clock was set back.
   const isDue = observed.now >= due || observed.now < last.at;
   return isDue ? { effects: [ask(true)], wakeAt: undefined } : { effects: [], wakeAt: due };
 }
@@ -210,7 +210,7 @@ function beforeMirrors(effect: Effect): Effect {
   return effect.kind === 'apply-pins' ? { ...effect, mirrorsFollow: true } : effect;
 }
 
-/** Present images whose pin does not hold, or would not hold after a restart of the runtime. */
+/** Returns present images whose pin does not hold, or would not after the runtime restarts. */
 function notHolding(
   { bundle, phase, absentImages, unpinnedImages }: BundleAssessment,
   { runtime }: Observed,
@@ -225,7 +225,7 @@ function notHolding(
     .map((image) => image.reference);
 }
 
-/** A runtime that is too old gets nothing from us, and keeps its pins. */
+/** A runtime that is too old gets nothing from stickpin, and keeps its pins. */
 function withdrawal({ runtime }: Observed, { running }: Memory): Effect[] {
   const hasMirrors = runtime.kind === 'reachable' && runtime.renderedMirrors.length > 0;
   return [
@@ -250,7 +250,7 @@ function mirrorEffects(observed: Observed, memory: Memory, assessment: Assessmen
   return isSame(renderedMirrors, repositories) ? [] : [{ kind: 'apply-mirrors', repositories }];
 }
 
-/** A full disk stops all pulls. A cancellation or lost trust stops those of one bundle. */
+/** A full disk stops all pulls. A cancellation or lost trust stops the pulls of one bundle. */
 function cancellations({ now }: Observed, memory: Memory, assessment: Assessment): Effect[] {
   const withdrawn = new Set(assessment.bundles.flatMap(({ bundle, withdrawn: why }) => (why ? [bundle.bundleId] : [])));
   const lost = memory.running.filter((task) => withdrawn.has(task.bundleId));
@@ -298,7 +298,7 @@ function earliest(times: readonly (number | undefined)[], now: number): number |
 export interface Decision {
   readonly effects: readonly Effect[];
   readonly pullQueue?: PullQueue;
-  /** Starts when all effects are done. */
+  /** The test starts when all effects are done. */
   readonly pullTest?: PullTest;
   readonly contentCheck?: CheckDue;
   readonly documentCheck?: DocumentCheckPlan;

@@ -87,7 +87,7 @@ function plannedPull(
   };
 }
 
-/** Of all images: a running pull may have lost its medium but still holds its layers. */
+/** Covers all images: a running pull may have lost its medium but still holds its layers. */
 function runningPulls({ running }: Memory, assessment: Assessment): PullCandidate[] {
   const { bundles, presentLayers } = assessment;
   return running.flatMap((task): PullCandidate[] => {
@@ -104,16 +104,16 @@ function referencesOf(tasks: readonly RunningTask[]): string[] {
 }
 
 export interface KeepPlan {
-  /** Stored during their transfer, and removed once no plan names them. */
+  /** Blobs are stored during their transfer, and removed once no plan names them. */
   readonly wanted: ReadonlySet<Digest>;
-  /** Not kept yet, and on a plugged medium: copied when nothing is left to pull. */
+  /** These layers are on a plugged medium and not kept yet. They are copied after all pulls. */
   readonly copy: readonly Layer[];
 }
 
 /**
- * The layers to keep (docs/decisions/blob-sources.md): those of the settings, those of artifacts,
- * and those of images that need several media. While there are unclaimed pins every kept layer
- * stays: its release may have lost its records.
+ * Returns the layers to keep (docs/decisions/blob-sources.md): those of the settings, those of
+ * artifacts, and those of images that need several media. While there are unclaimed pins every kept
+ * layer stays: its release may have lost its records.
  *
  * @returns undefined while the runtime does not answer
  */
@@ -126,7 +126,7 @@ export function keepPlan(observed: Observed, assessment: Assessment, policy: Pol
     if (entry.phase === 'retired') continue;
     const { withdrawn, bundle, disk, share } = entry;
     const artifacts = artifactLayers(bundle.contents);
-    // What a release without trust has of its artifacts stays, as its images do.
+    // Artifact layers of a release without trust stay, as its images do.
     const layers =
       withdrawn === undefined
         ? [...keptLayers(bundle, policy.retention), ...awaited(entry, assessment, localBlobs), ...artifacts]
@@ -139,7 +139,7 @@ export function keepPlan(observed: Observed, assessment: Assessment, policy: Pol
   return { wanted, copy: [...lacking.values()].filter(({ digest }) => offered.has(digest)) };
 }
 
-/** Layers of images that need another medium too, until the image is present. */
+/** Returns layers of images that need another medium too, until the image is present. */
 function awaited(
   { bundle, absentImages, pullableImages, hold }: BundleAssessment,
   { presentLayers }: Assessment,

@@ -15,8 +15,8 @@ import { isWaiting, type Memory, type RunningTask } from '../state/memory.ts';
 import type { Observed, StoredBundle } from '../state/state.ts';
 
 /**
- * The bundle that STATUS and progress name: one with a running preload, else the first one due,
- * also one whose images are pulled again. One that waits for its medium comes last.
+ * Returns the bundle that STATUS and progress name: one with a running preload, else the first one
+ * due, also one whose images are pulled again. One that waits for its medium comes last.
  */
 export function bundleInWork(
   { running }: Pick<Memory, 'running'>,
@@ -32,7 +32,7 @@ function isRepaired({ reason }: BundleAssessment): boolean {
   return reason?.code === 'engine/image-missing' && 'data' in reason && reason.data.next.kind === 'pull';
 }
 
-/** Its medium is gone, for which the runtime may wait for long. */
+/** The medium of the pull is gone. The runtime may wait long for it. */
 export function isCut(task: RunningTask, { bundles }: Pick<Assessment, 'bundles'>): boolean {
   if (task.kind !== 'pull' || task.online === true) return false;
   const entry = bundles.find(({ bundle }) => bundle.bundleId === task.bundleId);
@@ -41,7 +41,7 @@ export function isCut(task: RunningTask, { bundles }: Pick<Assessment, 'bundles'
   return isIn(entry?.absentImages) && !isIn(entry?.pullableImages);
 }
 
-/** Not when the runtime only takes an artifact that the node has. */
+/** False when the runtime only takes an artifact that the node has. */
 export function isPreloadOf(task: RunningTask, { bundleId, contents }: StoredBundle): boolean {
   if (task.kind !== 'pull' || task.bundleId !== bundleId) return false;
   return (contents.artifacts ?? []).every(({ reference }) => reference !== task.reference);
@@ -55,7 +55,7 @@ export function failedPulls({ failures }: Pick<Memory, 'failures'>, now: number)
   );
 }
 
-/** Cancelled preloads whose bundle was plugged in since on a medium. Other nodes don't count. */
+/** Returns cancelled preloads whose bundle was plugged in since. Other nodes don't count. */
 export function resumptions({ media }: Pick<Observed, 'media'>, { bundles }: Assessment): Effect[] {
   const isBack = ({ bundle: { bundleId, cancelled } }: BundleAssessment) =>
     media.some(
@@ -72,7 +72,7 @@ export function resumptions({ media }: Pick<Observed, 'media'>, { bundles }: Ass
 }
 
 /**
- * Removed media of cancellations. Folders keep their id, and a stick may get the same one again.
+ * Returns removed media of cancellations: folders keep their id, and sticks may get theirs again.
  */
 export function mediaLeft(
   { media }: Pick<Observed, 'media'>,
@@ -98,7 +98,7 @@ export function cancelledPulls({ running }: Pick<Memory, 'running'>, { bundles }
 
 const HOLDS_MS = 10 * 60_000;
 
-/** The pause after the first check without a result; four times as long after each further one. */
+/** The pause after the first check without a result. Each further pause is four times as long. */
 const UNKNOWN_MS = 60_000;
 const UNKNOWN_GROWTH = 4;
 const UNKNOWN_MAX_MS = 24 * 3_600_000;
@@ -114,9 +114,9 @@ interface ContentPlan {
 }
 
 /**
- * Starts a check when one is due. Damaged images are removed when they were checked lately and can
- * be pulled again. Images that could not be checked are checked again later. While images are
- * pulled or activated (not `isAtRest`) only an overdue check starts.
+ * Starts a check when one is due. Recently checked damaged images are removed if they can be pulled
+ * again. Images that could not be checked are checked again later. While images are pulled or
+ * activated (not `isAtRest`) only an overdue check starts.
  */
 export function contentPlan(
   memory: Memory,
@@ -152,13 +152,13 @@ function isAbsent(reference: string, bundles: Assessment['bundles']): boolean {
   return bundles.some(({ absentImages }) => absentImages.some((image) => image.reference === reference));
 }
 
-/** A time in the future: the wall clock was set back. */
+/** Allows for a time in the future, since the wall clock may be set back. */
 function isUnknownLong({ at, content, unknownChecks = 1 }: ContentResult, now: number): boolean {
   if (content.kind !== 'unknown') return false;
   return at > now || now - at >= Math.min(UNKNOWN_MAX_MS, UNKNOWN_MS * UNKNOWN_GROWTH ** (unknownChecks - 1));
 }
 
-/** A time in the future: the wall clock was set back. */
+/** Allows for a time in the future, since the wall clock may be set back. */
 function isFresh(reference: string, { results }: ContentChecks, now: number): boolean {
   const at = results.get(reference)?.at ?? Number.NEGATIVE_INFINITY;
   return at <= now && now - at < HOLDS_MS;
@@ -173,9 +173,9 @@ function healingOf(damage: DamagedImage): Healing[] {
 }
 
 /**
- * The hooks to start now: `before-activate` of the first release that nothing else holds, and those
- * that report events. A unit runs for one release at a time; one that failed waits. All except
- * `rolled-back` and `degraded` wait for the attached files of their release.
+ * Returns the hooks to start now: `before-activate` of the first release that nothing else holds,
+ * and those that report events. A unit runs for one release at a time, and a failed one waits. All
+ * except `rolled-back` and `degraded` wait for the attached files of their release.
  */
 export function hookEffects(
   { hooks }: Pick<Memory, 'hooks'>,

@@ -16,7 +16,7 @@ import { isPreloading } from './pull-plan.ts';
 const SERVED_PHASES: ReadonlySet<Phase> = new Set<Phase>(['ready', 'activated', 'active', 'proven', 'superseded']);
 
 /**
- * All repositories that need our mirror, sorted.
+ * Returns all repositories that need stickpin's mirror, sorted.
  *
  * @param rendered the present mirrors. They stay while a task runs, since the runtime may need them
  *   for the next blob, and after a start until all media were read
@@ -38,12 +38,12 @@ export function mirrorsWanted(
   return [...wanted].sort();
 }
 
-/** Entries that are not current begin with another word. */
+/** An entry that is not current begins with another word. */
 function isCurrentMirror(rendered: string): boolean {
   return !rendered.includes(' ');
 }
 
-/** Also those with another address than ours (`stale …`). Files, as `outdated …`, are none. */
+/** Includes mirrors with another address (`stale …`). Files (`outdated …`) don't count. */
 export function mirroredIn(rendered: readonly string[]): readonly string[] {
   return rendered.map((name) => name.replace(/^stale /, '')).filter(isCurrentMirror);
 }
@@ -57,7 +57,7 @@ function isInUse({ bundle, phase, withdrawn }: BundleAssessment): boolean {
   return SERVED_PHASES.has(phase) || bundle.readyAt !== undefined;
 }
 
-/** After a restart, mirrors that went and came back would cost CRI-O two reloads. */
+/** Removing mirrors and restoring them after a restart would cost CRI-O two reloads. */
 function mayGoOn({ bundle, withdrawn }: BundleAssessment): boolean {
   return (
     withdrawn === undefined && bundle.readyAt === undefined && bundle.cancelled === undefined && !isRetired(bundle)
@@ -69,9 +69,7 @@ function repositoriesIn({ bundle }: BundleAssessment): readonly string[] {
   return repositoriesOf([...images, ...artifacts]);
 }
 
-/**
- * All repositories in preload or activation. The set stays the same, so that CRI-O reloads once.
- */
+/** Returns repositories in preload or activation. The set is stable, so CRI-O reloads once. */
 export function repositoriesInWork(
   entry: BundleAssessment,
   { running, failures }: Pick<Memory, 'running' | 'failures'>,
@@ -81,7 +79,7 @@ export function repositoriesInWork(
     return repositoriesOf(entry.mirroredImages);
   }
   const isActivating = running.some((task) => task.kind === 'activate' && task.bundleId === bundle.bundleId);
-  // Pins that the runtime does not report yet are no reason to remove and restore mirrors.
+  // Mirrors stay while the runtime does not report pins yet.
   const isDue = entry.activationDue && lackingCount(entry) === 0;
   return isActivating || isDue ? repositoriesOf(bundle.contents.images) : [];
 }
@@ -94,13 +92,13 @@ function stillPulled<One extends Pick<Image, 'reference'>>(all: readonly One[], 
   return all.filter(({ reference }) => !given.has(reference));
 }
 
-/** The runtime gets them from this node alone. */
+/** The runtime gets artifacts from this node alone. */
 function repositoriesOfArtifacts(entry: BundleAssessment, { failures }: Pick<Memory, 'failures'>): readonly string[] {
   if (entry.withdrawn !== undefined || !isPreloading(entry)) return [];
   return stillPulled(entry.artifactsToPull, failures).map(({ reference }) => repositoryOf(reference));
 }
 
-/** Tags may have repositories of their own. */
+/** Tags may be in other repositories. */
 function repositoriesOf(images: readonly Pick<Image, 'reference' | 'tags'>[]): readonly string[] {
   return images.flatMap(({ reference, tags }) => [reference, ...tags].map(repositoryOf));
 }
@@ -113,11 +111,11 @@ export interface ReleaseFolder {
 
 interface ReleaseFilesPlan {
   readonly install: readonly ReleaseFolder[];
-  /** Folders of bundles that are gone. They are removed before any is installed. */
+  /** The bundles of these folders are gone. Folders are removed before any is installed. */
   readonly remove: readonly string[];
 }
 
-/** While there are unclaimed pins nothing is removed: its release may have lost its records. */
+/** While there are unclaimed pins nothing is removed: their release may have lost its records. */
 export function releaseFilesPlan(assessment: Assessment, installed: ReadonlyMap<string, BundleId>): ReleaseFilesPlan {
   const wanted = wantedFolders(assessment, installed);
   return {
@@ -129,11 +127,10 @@ export function releaseFilesPlan(assessment: Assessment, installed: ReadonlyMap<
 }
 
 /**
- * Attachments of retired releases on the node's own disk that no other bundle, no image and no kept
- * artifact names.
- * None while there are unclaimed pins.
+ * Returns attachments of retired releases on the node's own disk that no other bundle, image or
+ * kept artifact names. While there are unclaimed pins, it returns none.
  *
- * @param kept what is on the disk
+ * @param kept the digests on the disk
  */
 export function spareAttachments(
   { bundles, notices, adoptions, pins }: Assessment,
@@ -177,13 +174,13 @@ interface Candidate {
 type Installed = ReadonlyMap<string, BundleId>;
 
 /**
- * The wanted folders of attached files, and their bundles. A bundle has files from when it is ready
- * (without images: adopted) until it is retired.
+ * Returns the wanted folders of attached files, and their bundles. A bundle has files from when it
+ * is ready (without images: adopted) until it is retired.
  *
  * `<name>/<version>` belongs to the release of that name that was activated last, else to the one
  * adopted last, and to a bundle without images only while no release has that name. Each of several
- * bundles also has a folder of its own. Hooks use that one, so that no bundle waits for another to
- * free its folder or finds its files.
+ * bundles also has its own folder. Hooks use that one, so that no bundle waits for another to free
+ * its folder or finds its files.
  *
  * Files of a bundle whose trust was withdrawn stay, and are not installed again.
  */
@@ -199,10 +196,10 @@ function wantedFolders(
     for (const entry of namesakes.filter(({ bundle }) => hasFiles(bundle))) {
       const { bundle } = entry;
       const own = ownFolderOf(bundle);
-      // A hook may use it: it stays when the others are gone.
+      // A hook may use the folder, so it stays when the others are gone.
       const hasOwn = namesakes.length > 1 || entry !== owner || installed.get(own) === bundle.bundleId;
       const folders = [...(entry === owner ? [folder] : []), ...(hasOwn ? [own] : [])];
-      // A bundle without trust keeps the folders that have its files already.
+      // A bundle without trust keeps the folders that already have its files.
       const kept = entry.isTrusted ? folders : folders.filter((one) => holds(one, bundle, installed));
       for (const one of kept) wanted.set(one, bundle);
     }
@@ -230,7 +227,7 @@ function byFolder(candidates: readonly Candidate[]): ReadonlyMap<string, readonl
   return groups;
 }
 
-/** `isReserved`: a release of this name and version is kept, whether or not it is ready. */
+/** @param isReserved a release of this name and version is kept, whether or not it is ready */
 function ownerAmong(namesakes: readonly Candidate[], isReserved: boolean): Candidate | undefined {
   const eligible = namesakes.filter(({ isRelease }) => isRelease || !isReserved);
   return eligible.reduce<Candidate | undefined>(

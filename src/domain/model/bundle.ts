@@ -35,13 +35,13 @@ export interface UpdateRules {
   /** `startPercentage`: a fraction, 0 to 1. */
   readonly rollout?: { readonly start?: string; readonly durationMinutes?: number; readonly startPercentage?: number };
   readonly endOfLife?: string;
-  /** In which order the nodes of a cluster activate it. */
+  /** The order in which the nodes of a cluster activate the release. */
   readonly order?: ReleaseOrder;
   readonly base?: BundleId;
 }
 
 /**
- * The attachment with the signatures of an OpenShift release image: a ConfigMap in JSON, as the
+ * This attachment has the signatures of an OpenShift release image: a ConfigMap in JSON, as the
  * cluster version operator reads it.
  */
 export const RELEASE_SIGNATURES = {
@@ -59,7 +59,7 @@ export interface KeyChange {
   readonly role?: string;
   /** Public keys in PEM. */
   readonly keys?: readonly string[];
-  /** By key id. For people only. */
+  /** Keyed by key id. Only people read the names. */
   readonly names?: Readonly<Record<string, string>>;
   /** Key ids. */
   readonly revoked?: readonly string[];
@@ -70,7 +70,7 @@ export interface Payload {
   readonly schemaVersion: 1;
   readonly name: string;
   readonly version: string;
-  /** Default: that of the first release of the stream that names one. */
+  /** Default: the scheme of the first release of the stream that names one. */
   readonly versionScheme?: 'semver' | 'three-tag';
   readonly arch: string;
   readonly sequence: number;
@@ -81,7 +81,7 @@ export interface Payload {
   readonly totals: BundleTotals;
   readonly update?: UpdateRules;
   readonly schedule?: Schedule;
-  /** Nodes never retire it by themselves, as with `lifecycle.protect`. */
+  /** Nodes never retire the release automatically, as with `lifecycle.protect`. */
   readonly keep?: 'life';
   readonly advisories?: readonly Advisory[];
   readonly trust?: KeyChange;
@@ -90,7 +90,7 @@ export interface Payload {
   readonly annotations?: Readonly<Record<string, string>>;
 }
 
-/** `diskBytes`: the unpacked files, each rounded up to 4 KiB. */
+/** `diskBytes` counts the unpacked files, each rounded up to 4 KiB. */
 export interface Layer {
   readonly digest: Digest;
   readonly sizeBytes: number;
@@ -101,13 +101,13 @@ export interface Layer {
   readonly inBase?: true;
 }
 
-/** For people, as `ocp@4.13.6`: `update.base` is a digest. */
+/** Names the base for people, such as `ocp@4.13.6`, since `update.base` is a digest. */
 export const BASE_ANNOTATION = 'io.stickpin.base';
 
-/** `.1`, `.2` … follow: for people, who signed images as the factory verified them. */
+/** Names for people who signed images, as the factory verified them. `.1`, `.2` … follow. */
 export const VERIFIED_ANNOTATION = 'io.stickpin.verified';
 
-/** A line for each signer, as {@link VERIFIED_ANNOTATION} has them. */
+/** Returns a line for each signer, from the annotations of {@link VERIFIED_ANNOTATION}. */
 export function verifiedLines({ annotations = {} }: Pick<Payload, 'annotations'>): string[] {
   return Object.entries(annotations).flatMap(([name, line]) =>
     name.startsWith(`${VERIFIED_ANNOTATION}.`) ? line : [],
@@ -126,8 +126,8 @@ export function baseNeededBy(
 }
 
 /**
- * Small documents about an image: a manifest, as cosign's `sha256-<hex>.sig`, or an index of all
- * that refers to it, `sha256-<hex>` (distribution-spec 1.1, "Referrers Tag Schema").
+ * Small documents about an image: a manifest such as cosign's `sha256-<hex>.sig`, or an index of
+ * all that refer to it, `sha256-<hex>` (distribution-spec 1.1, "Referrers Tag Schema").
  */
 export interface AttachedTag extends ContentPointer {
   readonly tag: string;
@@ -135,13 +135,13 @@ export interface AttachedTag extends ContentPointer {
   readonly blobs: readonly ContentPointer[];
 }
 
-/** `layers` are indexes into {@link Contents.layers}, for the platform of the node. */
+/** `layers` are indexes into {@link Contents.layers} for the platform of the node. */
 export interface Image {
-  /** Fully qualified, by digest: `quay.io/coreos/etcd@sha256:…`. */
+  /** The fully qualified name, by digest: `quay.io/coreos/etcd@sha256:…`. */
   readonly reference: string;
   readonly digest: Digest;
   readonly mediaType: string;
-  /** Each `registry/repo:tag`. */
+  /** Each tag is `registry/repo:tag`. */
   readonly tags: readonly string[];
   readonly component?: string;
   readonly pin: boolean;
@@ -150,8 +150,8 @@ export interface Image {
 }
 
 /**
- * Anything with a manifest that is no image: a chart, a model. The node keeps its blobs, and no
- * runtime unpacks them. `config` is of its manifest, `layers` as of an image.
+ * Anything with a manifest that is no image, such as a chart. The node keeps its blobs, and no
+ * runtime unpacks them. `config` belongs to its manifest. `layers` are the same as in an image.
  */
 export interface Artifact extends Pick<Image, 'reference' | 'digest' | 'mediaType' | 'tags' | 'layers'> {
   readonly config: ContentPointer;
@@ -159,25 +159,25 @@ export interface Artifact extends Pick<Image, 'reference' | 'digest' | 'mediaTyp
   readonly type: string;
 }
 
-/** `contents.json`: every layer once, and the images in load order. */
+/** `contents.json` lists every layer once, and the images in load order. */
 export interface Contents {
   readonly layers: readonly Layer[];
   readonly images: readonly Image[];
   readonly artifacts?: readonly Artifact[];
 }
 
-/** Images and artifacts. */
+/** Returns images and artifacts. */
 export function allIn({ images, artifacts = [] }: Contents): readonly (Image | Artifact)[] {
   return [...images, ...artifacts];
 }
 
-/** Layers of artifacts, each once. */
+/** Returns layers of artifacts, each once. */
 export function artifactLayers({ layers, artifacts = [] }: Contents): readonly Layer[] {
   const indexes = new Set(artifacts.flatMap((artifact) => artifact.layers));
   return layers.filter((_layer, index) => indexes.has(index));
 }
 
-/** A bundle with a verified signature and Merkle tree down to `contents.json` and `index.json`. */
+/** Its signature and Merkle tree are verified down to `contents.json` and `index.json`. */
 export interface VerifiedBundle {
   readonly bundleId: BundleId;
   readonly payload: Payload;
@@ -186,7 +186,7 @@ export interface VerifiedBundle {
   readonly signedBy: readonly string[];
   /** Sorted. */
   readonly signerKeyIds: readonly string[];
-  /** Keys that count in a role only, sorted by key id. */
+  /** These keys count only in a role. Sorted by key id. */
   readonly signerRoles?: readonly SignerRole[];
 }
 
@@ -199,7 +199,7 @@ export function bundleName(bundle: { readonly name: string; readonly version: st
   return `${bundle.name}@${bundle.version}`;
 }
 
-/** As in STATUS lines: `ocp 4.13.7`. */
+/** STATUS lines show it as `ocp 4.13.7`. */
 export function bundleTitle(bundle: { readonly name: string; readonly version: string }): string {
   return `${bundle.name} ${bundle.version}`;
 }

@@ -2,7 +2,7 @@ import type { MessageKind } from '../../platform/message-ids.ts';
 import type { BundleId, Digest } from './digest.ts';
 import type { Reason } from './reason.ts';
 
-/** In the order of display. */
+/** Display uses this order. */
 export const CONDITION_TYPES = [
   'Verified',
   'SpaceAvailable',
@@ -21,7 +21,7 @@ export type NodeConditionType = (typeof NODE_CONDITION_TYPES)[number];
 /** All but `Degraded` are good when they are `True`. */
 export type ConditionType = (typeof CONDITION_TYPES)[number];
 
-/** `Unknown` while it can't be observed. */
+/** `Unknown` means that it can't be observed. */
 export type ConditionStatus = 'True' | 'False' | 'Unknown';
 
 /** Kubernetes API conventions, "Typical status properties". */
@@ -30,7 +30,7 @@ export interface ConditionVerdict<Type extends string = ConditionType> {
   readonly status: ConditionStatus;
   /** One word in CamelCase, for programs. */
   readonly reason: string;
-  /** May change while the status stays. */
+  /** The message may change while the status stays. */
   readonly message: string;
 }
 
@@ -39,7 +39,7 @@ export interface Condition<Type extends string = ConditionType> extends Conditio
   readonly lastTransitionTime: string;
 }
 
-/** The last status of each condition, and since when, in milliseconds since the epoch. */
+/** Keeps the last status of each condition, and since when, in milliseconds since the epoch. */
 export type ConditionMarks<Type extends string = ConditionType> = Readonly<
   Partial<Record<Type, { readonly status: ConditionStatus; readonly since: number }>>
 >;
@@ -73,27 +73,27 @@ export function reasonWord(code: string): string {
 
 /** One sentence for the journal and for the history. */
 export interface Event {
-  /** Its MESSAGE_ID and catalog entry. */
+  /** Selects the MESSAGE_ID and catalog entry. */
   readonly kind: MessageKind;
-  /** `debug`: for the history; in the journal only with `log.level` `debug`. */
+  /** `debug` is for the history. The journal has it only with `log.level` `debug`. */
   readonly level: 'debug' | 'info' | 'warn' | 'error';
   readonly message: string;
-  /** As `EventRow.by`. Default `daemon`. */
+  /** See `EventRow.by`. Default `daemon`. */
   readonly by?: string;
   readonly bundleId?: BundleId;
   readonly medium?: string;
   readonly digest?: Digest;
-  /** The file of the blob, relative to the root of the medium. */
+  /** The path of the blob's file, relative to the root of the medium. */
   readonly file?: string;
   readonly code?: string;
   readonly image?: string;
-  /** Not in the history: other nodes could push the rest out of it. */
+  /** The history omits it: other nodes could push the other events out. */
   readonly isLogOnly?: true;
 }
 
 export type Hold = 'approval' | 'base' | 'space' | 'media' | 'runtime' | 'runtime-version' | 'cancelled';
 
-/** These words are shown everywhere. */
+/** These words are public and shown everywhere. */
 export type Phase =
   | 'detected'
   | 'rejected'
@@ -106,7 +106,7 @@ export type Phase =
   | 'superseded'
   | 'retired';
 
-/** The diagram in the documentation is made from it. */
+/** The diagram in the documentation is made from this list. */
 export const PHASES: readonly { readonly phase: Phase; readonly next: readonly Phase[] }[] = [
   { phase: 'detected', next: ['rejected', 'held', 'preloading', 'ready'] },
   { phase: 'rejected', next: ['detected', 'held', 'preloading'] },
@@ -123,6 +123,6 @@ export const PHASES: readonly { readonly phase: Phase; readonly next: readonly P
 export interface PhaseOf {
   readonly phase: Phase;
   readonly hold?: Hold;
-  /** For `rejected`, `held` and for anything that is degraded. */
+  /** Set for `rejected`, `held` and any degraded phase. */
   readonly reason?: Reason;
 }

@@ -1,6 +1,6 @@
 import type { Sha256Digest } from '../../platform/digest.ts';
 
-/** OCI image-spec (descriptor.md, "Digests"), SHA-256 only. */
+/** Digests of OCI image-spec (descriptor.md, "Digests"), SHA-256 only. */
 export type Digest = Sha256Digest;
 
 /** The SHA-256 of a bundle's decoded payload. */
@@ -27,7 +27,7 @@ export function hexOf(digest: Digest): string {
   return digest.slice('sha256:'.length);
 }
 
-/** For people: `sha256:5f0c8a12e9b4…`. */
+/** Shortens a digest for people: `sha256:5f0c8a12e9b4…`. */
 export function shortDigest(digest: Digest): string {
   return `${digest.slice(0, 'sha256:'.length + 12)}…`;
 }

@@ -4,23 +4,23 @@ import type { ContentFault, Fault } from './reason.ts';
 
 export interface ExpectedImage {
   readonly reference: string;
-  /** Its manifest, the index above it if there is one, and its config. */
+  /** Digests of the manifest, the index above it if there is one, and the config. */
   readonly documents: readonly Digest[];
-  /** For the platform of the node, the lowest first. */
+  /** Layers for the platform of the node, the lowest first. */
   readonly layers: readonly ExpectedLayer[];
 }
 
-/** `size`: of the compressed blob, in bytes. */
+/** `size` is that of the compressed blob, in bytes. */
 export interface ExpectedLayer extends ContentPointer {
   /** The digest of the uncompressed layer. */
   readonly diffId: Digest;
 }
 
 /**
- * - `whole`: `bytes`: all kept blobs were read and their digests match; `records`: the runtime
- *   keeps   no blobs, and its records of the unpacked layers fit;
- * - `absent`: not listed. `faults`: damaged blobs that the runtime still keeps of it, by which the
- *   next   pull would fail;
+ * - `whole`: `bytes` means that all kept blobs were read and their digests match. `records` means
+ *   that the runtime keeps no blobs, and its records of the unpacked layers fit.
+ * - `absent`: the image is not listed. `faults` are damaged blobs that the runtime still keeps.
+ *   They would make the next pull fail.
  * - `unknown`: it could not be checked.
  */
 export type ImageContent =
@@ -31,11 +31,11 @@ export type ImageContent =
 
 /** An image name that a static pod, a running container, or the sandbox of each pod uses. */
 export interface ImageUse {
-  /** As `Pod kube-system/etcd, container etcd`. */
+  /** `Pod kube-system/etcd, container etcd` is one. */
   readonly usedBy: string;
-  /** As written: `quay.io/coreos/etcd:v3.5`. Empty when it can't be read. */
+  /** The name as written: `quay.io/coreos/etcd:v3.5`. Empty when it can't be read. */
   readonly image: string;
-  /** `imagePullPolicy`. Absent where Kubernetes derives it from the tag, and of a container. */
+  /** `imagePullPolicy`. Absent for a container, and where Kubernetes derives it from the tag. */
   readonly pullPolicy?: string;
 }
 
@@ -47,54 +47,54 @@ export interface ImageUses {
   readonly isComplete: boolean;
 }
 
-/** As in `ListContainers` and `ContainerStatus` (CRI v1). */
+/** Fields come from `ListContainers` and `ContainerStatus` (CRI v1). */
 export interface RuntimeContainer {
   readonly containerId: string;
-  /** Sandbox and name. A restart in its pod does not change it. */
+  /** Made of sandbox and name. A restart within its pod does not change it. */
   readonly key: string;
-  /** Number of restarts, as counted by kubelet. */
+  /** Number of restarts, as the kubelet counts them. */
   readonly attempt: number;
-  /** Ids and names by digest, the most reliable first. No tags, which may have moved. */
+  /** Ids and names by digest, the most reliable first. Tags may have moved and are left out. */
   readonly imageNames: readonly string[];
   /** The image as the pod names it. Absent before Kubernetes 1.28. */
   readonly podImage?: string;
   /** Images that it mounts as volumes, by id or by any name. `unknown`: not reported. */
   readonly volumeImages?: readonly string[] | 'unknown';
-  /** `other`: made and not started, or unknown. */
+  /** `other` means created but not started, or unknown. */
   readonly state: 'running' | 'exited' | 'other';
   /** Milliseconds since the epoch by the runtime's clock; 0 when it never started. */
   readonly startedAt: number;
   readonly exitCode: number;
-  /** Somebody may start it again, so that it is not removed with its image. None of the kubelet. */
+  /** Somebody may start it again, so its image stays. Never set for the kubelet's containers. */
   readonly isStartable?: boolean;
 }
 
 /** The time since the machine booted. It never jumps, and includes sleep. */
 export interface BootTime {
-  /** Another one after each boot. */
+  /** Each boot has another id. */
   readonly bootId: string;
   readonly uptimeMs: number;
 }
 
-/** As in `ListImages` (CRI v1 `Image`). */
+/** Fields come from `ListImages` (CRI v1 `Image`). */
 export interface RuntimeImage {
   readonly imageId: string;
   readonly repoTags: readonly string[];
   readonly repoDigests: readonly string[];
   readonly pinned: boolean;
   /**
-   * Listed, and without the files of its layers, so that no container can start from it. Absent
-   * where the runtime does not say so.
+   * The image is listed without the files of its layers, so no container can start from it. Absent
+   * when the runtime does not report it.
    */
   readonly isUnpacked?: false;
 }
 
-/** A container can start from them, as far as the runtime says. */
+/** Returns images that can start a container, as far as the runtime reports. */
 export function usableImages(images: readonly RuntimeImage[]): readonly RuntimeImage[] {
   return images.filter(({ isUnpacked }) => isUnpacked !== false);
 }
 
-/** The path is from `ImageFsInfo`, sizes are from statfs. */
+/** `ImageFsInfo` gives the path, and statfs gives the sizes. */
 export interface ImageFilesystem {
   readonly path: string;
   readonly totalBytes: number;
@@ -114,13 +114,13 @@ export type StagingPlace = 'with-images' | StagingFilesystem;
 export type LayerStorage = 'unpacked' | 'compressed' | 'both';
 
 /**
- * When a runtime uses a new mirror (docs/runtime-facts.md, facts 5 and 36). `own-pulls`: only for
- * what stickpin pulls, and at once.
+ * When a runtime uses a new mirror (docs/runtime-facts.md, facts 5 and 36). `own-pulls` means that
+ * only pulls by stickpin use it, at once.
  */
 export type MirrorEffect = 'at-once' | 'next-pull' | 'late' | 'own-pulls';
 
 export interface RenderedMirrors {
-  /** `quay.io/coreos/etcd`. */
+  /** Repositories such as `quay.io/coreos/etcd`. */
   readonly repositories: readonly string[];
   readonly takeEffect: MirrorEffect;
 }
@@ -135,21 +135,21 @@ export type RuntimeObservation =
       readonly layerStorage?: LayerStorage;
       /** Default `at-once`. */
       readonly mirrorsTakeEffect?: MirrorEffect;
-      /** Absent when blobs are not staged, or when the place is not known. */
+      /** Absent when blobs are not staged or the place is unknown. */
       readonly staging?: StagingPlace | undefined;
-      /** References that our rendered pins, or our pin labels, name now. Sorted. */
+      /** References that stickpin's rendered pins or pin labels name now. Sorted. */
       readonly renderedPins: readonly string[];
-      /** All references in files or labels of ours, sorted. Default: what is rendered. */
+      /** All references in stickpin's files or labels, sorted. Default: what is rendered. */
       readonly foundPins?: readonly string[];
-      /** Files with our pins can't be read, so {@link foundPins} is not known. */
+      /** Files with stickpin's pins can't be read, so {@link foundPins} is not known. */
       readonly arePinsUnread?: boolean;
-      /** What in the runtime's configuration overrides our pins, now or after a reload. */
+      /** The part of the runtime's configuration that overrides the pins, now or after a reload. */
       readonly pinFault?: Fault | undefined;
-      /** What in the runtime's configuration hides our mirrors, now or after a reload. */
+      /** The part of the runtime's configuration that hides the mirrors, now or after a reload. */
       readonly hiddenMirrors?: HiddenMirrors | undefined;
       /** A pull of a pinned image takes its pin away (docs/runtime-facts.md, fact 22). */
       readonly arePinsLostByPulls?: boolean;
-      /** Repositories (`quay.io/coreos/etcd`) that our rendered mirrors cover now, sorted. */
+      /** Repositories (`quay.io/coreos/etcd`) that the rendered mirrors cover now, sorted. */
       readonly renderedMirrors: readonly string[];
     }
   | UnlistedRuntime
@@ -160,7 +160,7 @@ export interface HiddenMirrors {
   readonly fault: Fault;
 }
 
-/** A runtime that answers CRI's `Status` and can't list its images. */
+/** The runtime answers CRI's `Status` but can't list its images. */
 export interface UnlistedRuntime {
   readonly kind: 'unlisted';
   readonly name: string;
@@ -169,18 +169,18 @@ export interface UnlistedRuntime {
   readonly isStorageDamaged?: true;
 }
 
-/** A runtime that does not answer CRI's `Status`. */
+/** The runtime does not answer CRI's `Status`. */
 export interface UnreachableRuntime {
   readonly kind: 'unreachable';
   readonly reason: string;
   /** systemd is stopping this unit, so no request was sent to the runtime. */
   readonly stoppingUnit?: string;
   readonly isAbsent?: true;
-  /** It may only be busy or start: nobody is called yet. */
+  /** The runtime may only be busy or starting, so no person is called yet. */
   readonly isBrief?: true;
 }
 
-/** Codes of a runtime that can't be used now. */
+/** These codes mean that the runtime can't be used now. */
 export const AWAY_CODES = [
   'runtime/absent',
   'runtime/unreachable',

@@ -1,15 +1,15 @@
 export interface NodeFacts {
-  /** Build time of this program, milliseconds since the epoch. */
+  /** Build time of this program, in milliseconds since the epoch. */
   readonly builtAt: number;
   /** 32 lower-case hex digits (machine-id(5)). It never leaves the node: only a hash is used. */
   readonly machineId: string | undefined;
-  /** As `Europe/Berlin`. This program may not know it. */
+  /** A name such as `Europe/Berlin`. This program may not know it. */
   readonly timeZone: string;
   /** Undefined counts as yes, so that more stays free. */
   readonly hasKubelet?: boolean;
   /** Why the settings are refused. The earlier ones are in force, unless `keepsOnly`. */
   readonly settingsFault?: string;
-  /** The settings were wrong at the start: what is recorded is kept, and nothing is changed. */
+  /** The settings were wrong at the start. Recorded state is kept, and nothing is changed. */
   readonly keepsOnly?: true;
 }
 
@@ -20,26 +20,26 @@ export interface KubeletFacts {
   readonly isRunning: boolean;
   /** `imagePullCredentialsVerificationPolicy`. Undefined: the default of the kubelet's version. */
   readonly verificationPolicy: string | undefined;
-  /** `preloadedImagesVerificationAllowlist`: repositories; the last part may be `*`. */
+  /** `preloadedImagesVerificationAllowlist`: repositories. The last part may be `*`. */
   readonly allowlist: readonly string[];
-  /** `imageGCHighThresholdPercent`: how full the disk is when images are collected. Default 85. */
+  /** `imageGCHighThresholdPercent`: the disk use that starts image collection. Default 85. */
   readonly collectsAtPercent: number;
-  /** `evictionHard` for `imagefs.available`, as `15%` or `10Gi`. */
+  /** `evictionHard` for `imagefs.available`, such as `15%` or `10Gi`. */
   readonly evictsBelow?: string;
-  /** The folder of its records of images. */
+  /** The folder of the kubelet's records of images. */
   readonly records: string;
   readonly pullIntents: readonly string[];
   /** Repositories of images that the kubelet pulled with the secret of a pod. */
   readonly secretRepositories: readonly string[];
 }
 
-/** Of the image that is written to a stick. */
+/** The image that is written to a stick has one of these. */
 export const STICK_FILESYSTEMS = ['vfat', 'ext4'] as const;
 
 export type StickFilesystem = (typeof STICK_FILESYSTEMS)[number];
 
 export interface StickPart {
-  /** `sdb1`. */
+  /** The kernel name, such as `sdb1`. */
   readonly name: string;
   readonly sizeBytes: number;
   /** Empty when unknown. */
@@ -48,24 +48,24 @@ export interface StickPart {
 }
 
 export interface StickFacts {
-  /** `/dev/sdb`. */
+  /** The device file, such as `/dev/sdb`. */
   readonly node: string;
   /** `major:minor`. */
   readonly number: string;
   /** A partition has no room for a partition table. */
   readonly kind: 'disk' | 'partition';
-  /** The whole disk, for a partition. */
+  /** The whole disk of a partition. */
   readonly disk: string;
   readonly sizeBytes: number;
-  /** Vendor and model, for people; may be empty. */
+  /** Vendor and model, for people. May be empty. */
   readonly model: string;
   readonly serial: string;
-  /** Removable for the kernel, on USB, or an SD card. */
+  /** The kernel reports it removable, or it is on USB or an SD card. */
   readonly isRemovable: boolean;
   readonly isReadOnly: boolean;
-  /** Filesystems of this machine are on it, whatever it is plugged into. */
+  /** The disk has filesystems of this machine, whatever it is plugged into. */
   readonly isSystem: boolean;
-  /** fstab(5) says what it is for. */
+  /** fstab(5) names the device. */
   readonly isInFstab: boolean;
   /** Mounted filesystems and swap of the disk and its partitions. */
   readonly uses: readonly { readonly name: string; readonly what: string }[];

@@ -5,7 +5,7 @@ import type { Fault, QueuePlace } from './reason.ts';
 /** One insertion of one medium: `7-sdb1` (DISKSEQ and kernel name), or `dir:/path`. */
 export type MediumId = string;
 
-/** `truncated`: the file has another size; `damaged`: its bytes have another digest. */
+/** `truncated` means that the file has another size. `damaged` means another digest. */
 export interface FaultyBlob {
   readonly digest: Digest;
   readonly why: 'absent' | 'truncated' | 'damaged';
@@ -20,14 +20,14 @@ export function isFaulty(blob: MissingBlob): blob is FaultyBlob {
 export type FoundBundle =
   | {
       readonly kind: 'verified';
-      /** Relative to the medium's root, for people. */
+      /** The path relative to the medium's root, for people. */
       readonly path: string;
       readonly bundle: VerifiedBundle;
       /** Manifests, indexes and configs of all images. */
       readonly documents: readonly Digest[];
       /** Blobs that this directory lacks (a volume of a larger bundle, or a bad copy). */
       readonly missing: readonly MissingBlob[];
-      /** It carries no layers: its images come from their own registries. */
+      /** The bundle carries no layers: its images come from their own registries. */
       readonly isEnvelope?: boolean;
     }
   /** No trusted key signed it, and its digest may still be approved. Its name is not read. */
@@ -45,20 +45,20 @@ export type MediumState =
       readonly isStale?: true;
     }
   | { readonly kind: 'failed'; readonly reason: Fault }
-  /** A person unmounted it. It is mounted again only on request. */
+  /** A person unmounted the medium. It is mounted again only on request. */
   | { readonly kind: 'unmounted' };
 
 export interface PeerState {
-  /** False while it serves others, or after it did not answer. A request follows. */
+  /** False while the node serves others, or after it did not answer. A request follows. */
   readonly isReady: boolean;
-  /** It has given nothing since it failed: others come first. */
+  /** The node has given nothing since it failed, so others come first. */
   readonly hasFailed?: true;
   readonly queue?: QueuePlace;
 }
 
 export interface Medium {
   readonly mediumId: MediumId;
-  /** For people: `sdb1`, or the path of a directory. */
+  /** `sdb1`, or the path of a directory, for people. */
   readonly label: string;
   /** The drop folder always exists; an empty one is not reported. */
   readonly isDropFolder: boolean;
@@ -68,7 +68,7 @@ export interface Medium {
   readonly isBusy?: boolean;
 }
 
-/** `type` is the kernel's name; `options` are added to those of every medium. */
+/** `type` is the kernel's name. `options` are added to those of every medium. */
 interface FilesystemMount {
   readonly type: string;
   readonly options: readonly string[];
@@ -81,8 +81,8 @@ const EVERY_MEDIUM = ['ro', 'nosuid', 'nodev', 'noexec', 'nosymfollow'];
 const ROOT_ONLY = ['uid=0', 'gid=0', 'fmask=0177', 'dmask=0077'];
 
 /**
- * An ext4 superblock names mount options of its own: what to do at an error (`s_errors`, `panic`
- * among them) and others (`s_mount_opts`). Options of the mount win over both (ext4(5)). The same
+ * An ext4 superblock names its own mount options: what to do at an error (`s_errors`, such as
+ * `panic`) and others (`s_mount_opts`). Options of the mount win over both (ext4(5)). The same
  * driver mounts ext2 and ext3.
  */
 const EXT4: FilesystemMount = {
@@ -91,9 +91,9 @@ const EXT4: FilesystemMount = {
 };
 
 /**
- * By udev's `ID_FS_TYPE`. A journal is not replayed: that would write to the medium, and fails on a
- * write-protected one. Where the kernel knows `errors=panic`, the options name another choice, so
- * that no medium makes the kernel panic.
+ * Keys are udev's `ID_FS_TYPE`. A journal is not replayed: that would write to the medium, and
+ * fails on a write-protected one. Where the kernel knows `errors=panic`, the options name another
+ * choice, so that no medium makes the kernel panic.
  */
 const FILESYSTEMS: Readonly<Record<string, FilesystemMount>> = {
   vfat: { type: 'vfat', options: ['errors=remount-ro', ...ROOT_ONLY] },
@@ -113,12 +113,12 @@ const FILESYSTEMS: Readonly<Record<string, FilesystemMount>> = {
   erofs: { type: 'erofs', options: [] },
 };
 
-/** What the common tools write to sticks and discs. */
+/** The common tools write these to sticks and discs. */
 export const defaultFilesystems: readonly string[] = ['vfat', 'exfat', 'ext4', 'iso9660', 'udf', 'squashfs'];
 
 export const knownFilesystems: readonly string[] = Object.keys(FILESYSTEMS);
 
-/** Read-only. Undefined when no safe way is known. */
+/** Mounts read-only. @returns undefined when no safe way is known */
 export function filesystemMount(idFsType: string): { readonly type: string; readonly options: string } | undefined {
   const known = Object.hasOwn(FILESYSTEMS, idFsType) ? FILESYSTEMS[idFsType] : undefined;
   return known && { type: known.type, options: [...EVERY_MEDIUM, ...known.options].join(',') };

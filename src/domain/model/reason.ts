@@ -25,7 +25,7 @@ export type AdoptionReason =
   | Conclusion<
       'bundle/sequence',
       | { kind: 'below-floor'; bundle: BundleLabel; sequence: number; floor: number }
-      /** `highest`: of the known bundles of the stream; `step`: what is allowed above it. */
+      /** `highest` is the stream's highest known sequence. `step` is the allowed step above it. */
       | { kind: 'step'; bundle: BundleLabel; sequence: number; highest: number; step: number }
       | {
           kind: 'same';
@@ -37,29 +37,29 @@ export type AdoptionReason =
         }
     >
   | Conclusion<'bundle/version', { bundle: BundleLabel; scheme: 'semver' | 'three-tag' }>
-  /** A delta builds on a bundle of another stream, which would have to be kept for it. */
+  /** A delta builds on a bundle of another stream, and the node would have to keep that bundle. */
   | Conclusion<'bundle/base', { bundle: BundleLabel; base: BundleLabel }>
   | Conclusion<'bundle/expired', { bundle: BundleLabel; expires: string }>
   | Conclusion<'bundle/from-the-future', { bundle: BundleLabel; created: string }>;
 
-/** Why a bundle is not trusted, or not yet. `signedBy`: names of keys. */
+/** Why a bundle is not trusted, or not yet. `signedBy` names keys. */
 export type TrustReason =
   | Conclusion<
       'trust/approval',
       | { kind: 'found'; bundleId: BundleId; bundle: BundleLabel; medium: string; signedBy: readonly string[] }
-      /** No trusted key signed it, so its name is not known. */
+      /** No trusted key signed the bundle, so its name is not known. */
       | { kind: 'found-unsigned'; bundleId: BundleId; medium: string }
       | { kind: 'adopted'; bundleId: BundleId; bundle: BundleLabel }
     >
   | Conclusion<
       'trust/rejected',
-      /** `bundle`: absent when its name is not known. `why`: in the words of the person. */
+      /** `bundle` is absent when its name is not known. `why` is the person's text. */
       | { kind: 'found'; bundleId: BundleId; bundle?: BundleLabel; why?: string }
       | { kind: 'adopted'; bundleId: BundleId; bundle: BundleLabel; why?: string }
     >
   | Conclusion<'trust/blind', { bundle: BundleLabel; cause?: string }>
   | Conclusion<'trust/threshold', { bundle: BundleLabel; signedBy: readonly string[]; threshold: number }>
-  /** `left`: how many keys of the role that signed are not revoked. */
+  /** `left` is how many keys of the role that signed are not revoked. */
   | Conclusion<
       'trust/role',
       {
@@ -78,11 +78,11 @@ export type TrustReason =
 export interface ImageCount {
   readonly present: number;
   readonly total: number;
-  /** Only while one is absent. */
+  /** Set only while one artifact is absent. */
   readonly artifacts?: { readonly present: number; readonly total: number };
 }
 
-/** One bad blob of the copies that were seen, and how many more there are. */
+/** Names one bad blob of the copies that were read, and how many more there are. */
 export interface Flaws {
   readonly digest: Digest;
   readonly why: 'damaged' | 'unreadable' | 'truncated' | 'absent';
@@ -92,12 +92,12 @@ export interface Flaws {
 
 export type Interruption =
   | { readonly kind: 'unmounted'; readonly medium: string }
-  /** Out of a folder. `folder`: absent for the drop folder. */
+  /** Taken out of a folder. `folder` is absent for the drop folder. */
   | { readonly kind: 'taken-out'; readonly folder?: string }
   | { readonly kind: 'unplugged' }
   | { readonly kind: 'peer-away'; readonly peer: string };
 
-/** In bytes. `needed`: beyond what the role has. */
+/** Sizes are in bytes. `needed` is the size beyond what the role has. */
 export interface RoleShortage {
   readonly role: string;
   readonly needed: number;
@@ -105,23 +105,23 @@ export interface RoleShortage {
   readonly max: number;
 }
 
-/** Bytes, or a number of inodes. `staging`: room on a separate filesystem. */
+/** Bytes, or a number of inodes. `staging` is room on a separate filesystem. */
 export interface ShortOf {
   readonly kind: 'bytes' | 'inodes' | 'staging';
   readonly path: string;
   readonly needed: number;
   readonly free: number;
-  /** What must stay free; `percent` of the filesystem. */
+  /** The room that must stay free. `percent` is its share of the filesystem. */
   readonly reserved: number;
   readonly percent: number;
   readonly isKeptForKubelet?: boolean;
 }
 
 export type MediaReason =
-  /** `layers`: how many are missing. `name`: `ocp@4.13.6` where it is known. */
+  /** `layers` is how many are missing. `name` is `ocp@4.13.6` where it is known. */
   | Conclusion<
       'engine/no-base',
-      /** `holders`: known bundles that carry all of these layers themselves, the base first. */
+      /** `holders` are known bundles that carry all these layers themselves, the base first. */
       {
         bundle: BundleLabel;
         layers: number;
@@ -130,7 +130,7 @@ export type MediaReason =
       }
     >
   | Conclusion<'engine/cancelled', { bundle: BundleLabel; images: ImageCount }>
-  /** An envelope without blobs, and `preload.online` is off. */
+  /** The medium has an envelope without blobs, and `preload.online` is off. */
   | Conclusion<'engine/offline', { bundle: BundleLabel; media: readonly string[] }>
   | Conclusion<
       'bundle/blob-missing',
@@ -140,7 +140,7 @@ export type MediaReason =
           images: ImageCount;
           media: readonly string[];
           blobs: number;
-          /** A missing blob; where none is, an image that can't be pulled. */
+          /** A missing blob, or else an image that can't be pulled. */
           first: { digest: Digest; why: 'absent' | 'truncated' | 'damaged' } | { reference: string };
         }
       | {
@@ -154,7 +154,7 @@ export type MediaReason =
     >
   | Conclusion<'engine/needs-copy', { bundle: BundleLabel; images: ImageCount; flaws: Flaws }>
   | Conclusion<'engine/no-source', { bundle: BundleLabel; images: ImageCount; how: Interruption }>
-  /** Another node is to give it, and serves others or does not answer now. */
+  /** The node that should give it serves others or does not answer now. */
   | Conclusion<
       'media/peer-waited-for',
       {
@@ -166,7 +166,7 @@ export type MediaReason =
     >
   /** The daemon has just started, and media were not read yet. */
   | Conclusion<'media/looking', { bundle: BundleLabel; images: ImageCount }>
-  /** What carried the bundle last is plugged in and read again. */
+  /** The last medium of the bundle is plugged in and read again. */
   | Conclusion<'media/reading', { bundle: BundleLabel; images: ImageCount; medium: string }>;
 
 export type ImageReason =
@@ -176,20 +176,20 @@ export type ImageReason =
         bundle: BundleLabel;
         missing: number;
         total: number;
-        /** Artifacts are counted, too. */
+        /** The count includes artifacts. */
         isMixed?: boolean;
-        /** Some references; `list`: all these names matter, else only the first one. */
+        /** Some references. `list` means that all these names matter, else only the first one. */
         named: readonly string[];
         isList: boolean;
         next:
           | { kind: 'pull' }
           | { kind: 'look' }
           | { kind: 'copy'; flaws: Flaws }
-          /** `base`: what has the layers that a delta left out, by its name. */
+          /** `base` names the bundle with the layers that a delta left out. */
           | { kind: 'plug-in'; base?: string };
       }
     >
-  /** `reference`, `fault`, `next`: of one of the damaged images. */
+  /** `reference`, `fault` and `next` belong to one of the damaged images. */
   | Conclusion<
       'engine/image-damaged',
       {
@@ -202,14 +202,14 @@ export type ImageReason =
         base?: string;
       }
     >
-  /** Manifests or configs are lost, so pulls can't be answered. `reference`: of one image. */
+  /** Manifests or configs are lost, so pulls can't be answered. `reference` is one image. */
   | Conclusion<
       'engine/documents-missing',
       { bundle: BundleLabel; lacking: number; total: number; isMixed?: boolean; reference: string }
     >
-  /** `images`: how many are present and maybe not on the disk. */
+  /** `images` is how many are present but may not be on the disk. */
   | Conclusion<'runtime/sync-pending', { bundle: BundleLabel; images: number }>
-  /** `images`: how many are present since before a boot without a clean shutdown. */
+  /** `images` is how many are present since before a boot without a clean shutdown. */
   | Conclusion<'engine/unchecked', { bundle: BundleLabel; images: number }>
   | Conclusion<'runtime/pins-pending', { bundle: BundleLabel; unpinned: number; total: number }>
   | Conclusion<
@@ -224,20 +224,20 @@ export type ImageReason =
 
 export type RuntimeReason =
   | Conclusion<'engine/no-space', { bundle: BundleLabel; shortage: ShortOf }>
-  /** `max_bytes` of the role that signed it. */
+  /** The limit is `max_bytes` of the role that signed the bundle. */
   | Conclusion<'engine/over-share', { bundle: BundleLabel; share: RoleShortage }>
-  /** policy.json refuses several images. `first`: the refusal of the first one. */
+  /** policy.json refuses several images. `first` is the refusal of the first one. */
   | Conclusion<'runtime/policy', { bundle: BundleLabel; images: number; isMixed?: boolean; first: Fault }>
-  /** Both as the runtime names itself: `containerd 1.6.20`. */
+  /** Both have the runtime's form: `containerd 1.6.20`. */
   | Conclusion<'runtime/version', { runtime: string; needed: string }>;
 
 export type ReleaseReason =
-  /** `names`: what the tag names now. `times`: how often it was restored. */
+  /** `names` is the image that the tag names now. `times` is how often it was restored. */
   | Conclusion<
       'engine/tag-contested',
       { bundle: BundleLabel; tag: string; reference: string; names?: string; times: number }
     >
-  /** `recorded`: the stored text. `to`: the earlier release, while its activation is not done. */
+  /** `recorded` is the stored text. `to` is the earlier release until its activation is done. */
   | Conclusion<'engine/rolled-back', { bundle: BundleLabel; recorded: string; isByHand?: boolean; to?: BundleLabel }>;
 
 export function labelOf({ name, version }: BundleLabel): BundleLabel {
@@ -249,7 +249,7 @@ interface Found {
   readonly message: string;
 }
 
-/** `fault`: something does not work. `warning`: it may fail later. Both say what to do. */
+/** A `fault` does not work. A `warning` may fail later. Both name the remedy. */
 export type Finding =
   | (Found & { readonly verdict: 'ok' })
   | (Found & { readonly verdict: 'warning' | 'fault'; readonly remedy: string });
@@ -262,7 +262,7 @@ export function findingsOn(subject: string) {
   };
 }
 
-/** What holds an activation until a person overrides it (bundle format, "Update rules"). */
+/** Rules that hold an activation until a person overrides them (bundle format, "Update rules"). */
 export type RuleCode =
   | 'rule/from'
   | 'rule/barrier'
@@ -273,7 +273,7 @@ export type RuleCode =
   | 'window'
   | 'clock';
 
-/** What a person or running containers may override. */
+/** A person or running containers may override these rules. */
 export const RULE_CODES: readonly RuleCode[] = [
   'rule/from',
   'rule/barrier',
@@ -286,31 +286,31 @@ export const RULE_CODES: readonly RuleCode[] = [
 ];
 
 export interface QueuePlace {
-  /** 0 where nobody is before this node, and it waits for a time alone. */
+  /** 0 when no node comes before this one and it only waits for a time. */
   readonly place: number;
   readonly waiting: number;
-  /** An estimate in milliseconds; absent while no turn has ended there. */
+  /** An estimate in milliseconds. Absent before the first turn has ended. */
   readonly waitMs?: number;
   /** The longest wait in milliseconds, when nothing more is known. */
   readonly mostMs?: number;
 }
 
 export type ContentFault =
-  /** `lost`: the runtime has a record of the blob and no file. */
+  /** `lost` means that the runtime has a record of the blob but no file. */
   | { readonly kind: 'blob'; readonly digest: Digest; readonly why: 'lost' | 'truncated' | 'altered' | 'unreadable' }
   | { readonly kind: 'document-absent'; readonly digest: Digest }
   | { readonly kind: 'layer-absent'; readonly digest: Digest }
-  /** All its blobs are there. The image counts as absent, and is pulled again. */
+  /** All blobs are present. The image counts as absent, and is pulled again. */
   | { readonly kind: 'not-unpacked' }
-  /** The records of an unpacked layer don't fit the storage. `what`: a clause. */
+  /** The records of an unpacked layer don't fit the storage. `what` is a clause. */
   | { readonly kind: 'records'; readonly what: string };
 
 /**
- * - `heal`: its blobs are at hand, so that it is removed and pulled again;
+ * - `heal`: its blobs are at hand, so it is removed and pulled again;
  * - `plug-in`: no plugged medium and no disk has all its blobs;
  * - `cancelled`: the preload of its release was cancelled;
  * - `in-use`: a container that has not exited uses it;
- * - `shared`: what is damaged belongs to another image too, which stays;
+ * - `shared`: the damage also belongs to another image, which stays;
  * - `look`: the containers are not known;
  * - `give-up`: it was removed and pulled again, and is still damaged.
  */

@@ -2,7 +2,7 @@ import { AppError } from '../../platform/app-error.ts';
 import { defined } from '../../platform/defined.ts';
 import { type Digest, isDigest } from './digest.ts';
 
-/** After the grammar of distribution/reference: `registry/path[:tag][@digest]`. */
+/** Follows the grammar of distribution/reference: `registry/path[:tag][@digest]`. */
 export interface Reference {
   /** Host and port in lower case: `quay.io`, `127.0.0.1:5000`. */
   readonly registry: string;
@@ -19,8 +19,8 @@ const PATH_PART = /^[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*$/;
 const TAG = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$/;
 
 /**
- * `docker.io/etcd` becomes `docker.io/library/etcd`, as every runtime stores it, and `QUAY.io/etcd`
- * becomes `quay.io/etcd`: host names ignore the case.
+ * `docker.io/etcd` becomes `docker.io/library/etcd`, since every runtime stores that name.
+ * `QUAY.io/etcd` becomes `quay.io/etcd`: host names ignore the case.
  *
  * @throws AppError `domain/reference` (`reject`) that names the wrong part
  */
@@ -44,13 +44,13 @@ export function parseReference(text: string): Reference {
   return defined({ registry: repository.slice(0, repository.indexOf('/')), repository, tag, digest });
 }
 
-/** For CRI-O see `unqualified-search-registries` of containers-registries.conf(5). */
+/** CRI-O has `unqualified-search-registries` for this (containers-registries.conf(5)). */
 export function withRegistry(text: string, registry: string): string {
   const first = text.slice(0, Math.max(text.indexOf('/'), 0));
   return text === '' || isQualified(first) ? text : `${registry}/${text}`;
 }
 
-/** As `quay.io`, `127.0.0.1:5000`. */
+/** Whether the text is a registry, such as `quay.io` or `127.0.0.1:5000`. */
 export function isRegistry(text: string): boolean {
   return isQualified(text);
 }
@@ -73,19 +73,19 @@ export function isCanonicalReference(text: string): boolean {
   }
 }
 
-/** As `Quay.io/etcd`: runtimes keep it, so that it is another name than `quay.io/etcd`. */
+/** Runtimes keep `Quay.io/etcd` as another name than `quay.io/etcd`. */
 export function hasUpperCaseHost(text: string): boolean {
   return /[A-Z]/.test(text.slice(0, Math.max(0, text.indexOf('/'))));
 }
 
-/** `quay.io/coreos/etcd` of `quay.io/coreos/etcd:3.5@sha256:…`. Never throws. */
+/** Returns `quay.io/coreos/etcd` for `quay.io/coreos/etcd:3.5@sha256:…`. Never throws. */
 export function repositoryOf(reference: string): string {
   const [named = ''] = reference.split('@');
   const colon = named.indexOf(':', named.lastIndexOf('/') + 1);
   return colon < 0 ? named : named.slice(0, colon);
 }
 
-/** `etcd` of `quay.io/coreos/etcd`. */
+/** Returns `etcd` for `quay.io/coreos/etcd`. */
 export function lastPathPart(repository: string): string {
   return repository.slice(repository.lastIndexOf('/') + 1);
 }
@@ -109,8 +109,8 @@ function malformed(text: string, why: string): AppError<'domain/reference'> {
 }
 
 /**
- * `localhost:5000/app` becomes `localhost__5000/app`, `[fd00::1]:5000/app` `fd00_z_1__5000/app`. A
- * host name has no underscore, so two repositories never share a path.
+ * `localhost:5000/app` becomes `localhost__5000/app`, and `[fd00::1]:5000/app` becomes
+ * `fd00_z_1__5000/app`. A host name has no underscore, so two repositories never share a path.
  */
 export function mirrorPathOf(repository: string): string {
   const slash = repository.indexOf('/');

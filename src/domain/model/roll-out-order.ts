@@ -1,24 +1,24 @@
-/** In which order the nodes of a cluster activate a release. */
+/** The order in which the nodes of a cluster activate a release. */
 export interface RollOutOrder {
-  /** Nodes with the label `node-role.kubernetes.io/control-plane`. */
+  /** The place of nodes with the label `node-role.kubernetes.io/control-plane`. */
   readonly controlPlane: ControlPlanePlace;
   /** Label selectors, the first group first. Nodes of no group come after all groups. */
   readonly groups: readonly string[];
-  /** Nodes that come before all others: so many, or those with these labels. */
+  /** A number of nodes, or those with these labels, come before all others. */
   readonly canary: Canary | undefined;
-  /** How many nodes of a group may activate it at the same time: the least of these; of none 1. */
+  /** How many nodes of a group may activate it at once: the least of these, or 1 if it is empty. */
   readonly maxUnavailable: readonly MaxUnavailable[];
   /** Whether a rollback on this node pauses the roll-out on all. Default `pause`. */
   readonly onRollback?: OnRollback | undefined;
   /** How long a node must run the release and be Ready until it counts as done. */
   readonly settleMs?: number | undefined;
-  /** What a node must have reached. Canaries must always be `proven`. Default `activated`. */
+  /** The phase that a node must reach. Canaries must always be `proven`. Default `activated`. */
   readonly done?: OrderGoal | undefined;
-  /** How many nodes may fail before the rest waits for a person. Default 1. */
+  /** How many failed nodes make the rest wait for a person. Default 1. */
   readonly pauseAfterFailures?: number | undefined;
 }
 
-/** Bundle format, `update.order`. `groups`, `labels`: label selectors. */
+/** Bundle format, `update.order`. `groups` and `labels` are label selectors. */
 export interface ReleaseOrder {
   readonly controlPlane?: ControlPlanePlace;
   readonly groups?: readonly string[];
@@ -46,11 +46,11 @@ const SETTLE_MS = 120_000;
 
 export interface Canary {
   readonly nodes: number | string;
-  /** How long all of them run the release before another node activates it. */
+  /** How long all canaries run the release before another node activates it. */
   readonly soakMs: number;
 }
 
-/** A number of nodes, or a share of the group as `25%`. */
+/** A number of nodes, or a share of the group such as `25%`. */
 export type MaxUnavailable = number | `${number}%`;
 
 export const BY_NAME: RollOutOrder = { controlPlane: 'with', groups: [], canary: undefined, maxUnavailable: [] };
@@ -75,9 +75,9 @@ export function orderOfRelease(order: ReleaseOrder): RollOutOrder {
 }
 
 /**
- * A node's own settings only add waiting to the order that is signed with a release: fewer nodes at
- * the same time and fewer failures, a longer soak and settling, proven nodes, and a pause after a
- * rollback. Who comes before whom is the same on all nodes.
+ * A node's own settings only make the signed order stricter: fewer nodes at the same time and fewer
+ * failures, a longer soak and settling, proven nodes, and a pause after a rollback. The sequence of
+ * nodes is the same on all of them.
  */
 export function stricterOrder(signed: RollOutOrder, own: RollOutOrder): RollOutOrder {
   const canary = signed.canary && {
@@ -92,12 +92,12 @@ export function stricterOrder(signed: RollOutOrder, own: RollOutOrder): RollOutO
   return { ...signed, canary, maxUnavailable, onRollback, done, settleMs, pauseAfterFailures };
 }
 
-/** In milliseconds. */
+/** @returns milliseconds */
 export function settleOf({ settleMs = SETTLE_MS }: RollOutOrder): number {
   return settleMs;
 }
 
-/** So many nodes that failed hold the others. */
+/** This number of failed nodes holds the others. */
 export function mostFailures({ pauseAfterFailures = 1 }: RollOutOrder): number {
   return pauseAfterFailures;
 }
@@ -110,17 +110,17 @@ export function mostUnavailable({ maxUnavailable }: RollOutOrder, size: number):
   return Math.max(1, counts.length === 0 ? 1 : Math.min(...counts));
 }
 
-/** Keys of the labels that it reads. */
+/** Returns the keys of the labels that the order reads. */
 export function labelKeys({ controlPlane, groups, canary }: RollOutOrder): readonly string[] {
   const selectors = [...groups, ...(typeof canary?.nodes === 'string' ? [canary.nodes] : [])];
   const keys = selectors.flatMap((selector) => (requirementsOf(selector) ?? []).map(({ key }) => key));
   return [...new Set([...keys, ...(controlPlane === 'with' ? [] : [CONTROL_PLANE_LABEL])])].sort();
 }
 
-/** A kubelet may set other labels on its own Node (Kubernetes, "NodeRestriction"). */
+/** A kubelet can't set these labels on its Node (Kubernetes, "NodeRestriction"). */
 const KEPT_FROM_KUBELETS = /^node-(?:role|restriction)\.kubernetes\.io\//;
 
-/** Keys of its labels that a node can set on itself, and so change its own place. */
+/** Returns keys of labels that a node can set on itself to change its place. */
 export function forgeableKeys(order: RollOutOrder): readonly string[] {
   return labelKeys(order).filter((key) => !KEPT_FROM_KUBELETS.test(key));
 }
@@ -133,11 +133,11 @@ export function isControlPlane(labels: Labels | undefined): boolean {
   return labels !== undefined && Object.hasOwn(labels, CONTROL_PLANE_LABEL);
 }
 
-/** Of nodes that a label chooses as canaries. */
+/** Nodes that a label chooses as canaries have this place. */
 export const CANARY_PLACE = 0;
 
 /**
- * The place of a node by its labels. Nodes of a lower place come first; those of one place form a
+ * Returns the place of a node by its labels. Lower places come first. Nodes with one place form a
  * group.
  */
 export function placeOf({ controlPlane, groups, canary }: RollOutOrder, labels: Labels): number {
@@ -157,12 +157,12 @@ const VALUE = /^(?:[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?$/;
 
 interface Requirement {
   readonly key: string;
-  /** Absent: the label has to exist. */
+  /** Absent when the label only has to exist. */
   readonly value?: string;
   readonly isNot: boolean;
 }
 
-/** Label selectors of Kubernetes without sets: `a=b,!c,d!=e,f`. */
+/** Accepts label selectors of Kubernetes without sets: `a=b,!c,d!=e,f`. */
 export function isLabelSelector(text: string): boolean {
   return text.length <= MOST_CHARACTERS && requirementsOf(text) !== undefined;
 }

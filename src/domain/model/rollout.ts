@@ -8,7 +8,7 @@ const MINUTE_MS = 60_000;
 const LAST_TIME = 8.64e15;
 
 /**
- * The share of nodes that may activate a release, 0 to 1 (fedora-coreos-cincinnati,
+ * Returns the share of nodes that may activate a release, 0 to 1 (fedora-coreos-cincinnati,
  * `throttle_rollouts`): 0 before the start, 1 from the end on, and a straight line from
  * `startPercentage` to 1 between them. Without a duration it stays at `startPercentage`.
  *
@@ -26,13 +26,13 @@ export function isThrottled(rollout: Rollout, wariness: number, time: number): b
   return wariness > throttleAt(rollout, time);
 }
 
-/** In milliseconds; undefined: never. Wariness 0: `Number.NEGATIVE_INFINITY`. */
+/** @returns milliseconds, undefined for never, `Number.NEGATIVE_INFINITY` for wariness 0 */
 export function turnOf(rollout: Rollout, wariness: number): number | undefined {
   const { startMs, startShare, durationMs } = termsOf(rollout);
   if (wariness <= 0) return Number.NEGATIVE_INFINITY;
   if (wariness <= startShare) return startMs;
   if (durationMs === undefined) return undefined;
-  // By search: a formula would round in another way than the throttle.
+  // A formula would round in another way than the throttle, so this searches.
   let [waits, may] = [startMs, Math.min(startMs + durationMs, LAST_TIME)];
   if (isThrottled(rollout, wariness, may)) return undefined;
   while (may - waits > 1) {
@@ -55,13 +55,13 @@ function termsOf({ start, startPercentage = 0, durationMinutes }: Rollout) {
 const LEAST_HASHED_WARINESS = 1e-6;
 
 export interface Wariness {
-  /** 0 (among the first) to 1 (the last). */
+  /** 0 comes among the first, 1 comes last. */
   readonly value: number;
-  /** `none`: neither a setting nor a usable machine id, so it is the last. */
+  /** `none`: the node has neither a setting nor a usable machine id, so it comes last. */
   readonly source: 'setting' | 'machine-id' | 'none';
 }
 
-/** The setting, else a hash, else 1. */
+/** Prefers the setting, then a hash, then 1. */
 export function warinessOf(stream: string, setting: number | undefined, machineId: string | undefined): Wariness {
   if (setting !== undefined) return { value: setting, source: 'setting' };
   if (machineId === undefined) return { value: 1, source: 'none' };
@@ -72,8 +72,9 @@ export function warinessOf(stream: string, setting: number | undefined, machineI
 const COUNTED_BYTES = 6;
 
 /**
- * 1e-6 to 1, constant for a machine and a stream: the first 6 bytes of the SHA-256 of `<machine
- * id>:<stream>` as a whole number, divided by 2^48 - 1 (docs/bundle-format.md, "Rollout").
+ * Returns 1e-6 to 1, constant for a machine and a stream: the first 6 bytes of the SHA-256 of
+ * `<machine id>:<stream>` as a whole number, divided by 2^48 - 1 (docs/bundle-format.md,
+ * "Rollout").
  */
 export function hashedWariness(machineId: string, stream: string): number {
   const hex = digestOf(`${machineId}:${stream}`).slice('sha256:'.length);

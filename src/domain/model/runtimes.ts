@@ -1,6 +1,6 @@
 /**
- * By the name in the setting `runtime.kind` and in CRI's `Version`. `least`: the oldest version
- * that reports pins over CRI, or has version 1.41 of Docker's API.
+ * Keys are the names in the setting `runtime.kind` and in CRI's `Version`. `least` is the oldest
+ * version that reports pins over CRI, or has version 1.41 of Docker's API.
  */
 export const RUNTIMES = {
   'cri-o': { title: 'CRI-O', least: { major: 1, minor: 28 } },

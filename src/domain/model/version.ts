@@ -6,27 +6,27 @@ import { defined } from '../../platform/defined.ts';
 
 const MAX_VERSION_LENGTH = 128;
 export const MAX_RANGE_LENGTH = 1024;
-/** `<app>[-rev<N>[-b<build>]]`; without `+`, `~`, `:`, which no tag may hold. */
+/** `<app>[-rev<N>[-b<build>]]`, without `+`, `~` and `:`, which tags forbid. */
 const SCHEME = /^([0-9A-Za-z_][0-9A-Za-z_.-]*?)(?:-rev([0-9]+)(?:-b([0-9A-Za-z][0-9A-Za-z.]*))?)?$/;
 
 /** A three-tag tag (bundle format 1, "Tags"). The parts are texts, so that no digit is lost. */
 export interface SchemeTag {
-  /** The version of the application, `2.6.2` of `2.6.2-rev1-b5.1`. */
+  /** The version of the application: `2.6.2` in `2.6.2-rev1-b5.1`. */
   readonly app: string;
-  /** Digits, `1` of `2.6.2-rev1-b5.1`. */
+  /** Digits: `1` in `2.6.2-rev1-b5.1`. */
   readonly revision?: string;
-  /** Letters, digits and dots, `5.1` of `2.6.2-rev1-b5.1`. */
+  /** Letters, digits and dots: `5.1` in `2.6.2-rev1-b5.1`. */
   readonly build?: string;
 }
 
 /** SemVer 2.0.0 (no leading `v`), or the three-tag scheme. At most 128 characters. */
 export function isVersion(text: string): boolean {
   if (text.length === 0 || text.length > MAX_VERSION_LENGTH) return false;
-  // node-semver would also take blanks around it and a leading v or =.
+  // node-semver would also accept blanks around it and a leading v or =.
   return SCHEME.test(text) || (/^[0-9]\S*$/.test(text) && valid(text) !== null);
 }
 
-/** As node-semver reads it, such as `>=4.12.0 <4.13.7`. The empty text is none. */
+/** Accepts ranges of node-semver, such as `>=4.12.0 <4.13.7`, but not the empty text. */
 export function isVersionRange(text: string): boolean {
   return versionRange(text) !== undefined;
 }
@@ -52,7 +52,7 @@ function parseRange(text: string): Range | undefined {
   }
 }
 
-/** Undefined when it is longer than 128 characters or no tag. */
+/** @returns undefined when the text is longer than 128 characters or no tag */
 export function parseSchemeTag(text: string): SchemeTag | undefined {
   const found = text.length <= MAX_VERSION_LENGTH ? SCHEME.exec(text) : null;
   const [, app, revision, build] = found ?? [];
@@ -65,7 +65,7 @@ export function formatSchemeTag({ app, revision, build }: SchemeTag): string {
   return build === undefined ? `${app}-rev${revision}` : `${app}-rev${revision}-b${build}`;
 }
 
-/** Of a long tag only: a shorter tag may name that image alone. */
+/** Only a long tag implies others: a shorter tag may name that image alone. */
 export function impliedTags(text: string): string[] {
   const tag = parseSchemeTag(text);
   if (tag?.revision === undefined || tag.build === undefined) return [];
@@ -73,17 +73,17 @@ export function impliedTags(text: string): string[] {
 }
 
 /**
- * Orders tags by application, then revision, then build; a tag without a part comes before those
- * with one. A total order: 0 for the same text only. Applications and builds order as SemVer does
- * (clause 11), with any count of numbers. So `2.6.2-rc.1` comes before `2.6.2`, and unlike SemVer,
- * `2.6.2-rev1` after it.
+ * Orders tags by application, then revision, then build. A tag without a part comes before those
+ * with one. The order is total: only the same text gives 0. Applications and builds order as in
+ * SemVer (clause 11), with any count of numbers. So `2.6.2-rc.1` comes before `2.6.2`, but unlike
+ * in SemVer `2.6.2-rev1` comes after it.
  */
 export function compareSchemeTags(a: SchemeTag, b: SchemeTag): number {
   return (
     compareApps(a.app, b.app) ||
     compareOptional(a.revision, b.revision) ||
     compareOptional(a.build, b.build) ||
-    // Numbers that differ only in leading zeros.
+    // Only leading zeros of numbers differ.
     compareText(formatSchemeTag(a), formatSchemeTag(b))
   );
 }
@@ -118,7 +118,7 @@ function compareDotted(a: string, b: string): number {
   return partsOfA.length - partsOfB.length;
 }
 
-/** SemVer, clause 11.4: numbers numerically and before words, words by ASCII. */
+/** SemVer, clause 11.4: numbers order by value and before words, words order by ASCII. */
 function compareParts(a: string, b: string): number {
   const [isNumberA, isNumberB] = [/^[0-9]+$/.test(a), /^[0-9]+$/.test(b)];
   if (isNumberA !== isNumberB) return isNumberA ? -1 : 1;
@@ -149,7 +149,7 @@ export function fitsScheme(version: string, scheme: VersionScheme): boolean {
   }
 }
 
-/** Undefined when it fits both, or none. */
+/** @returns undefined when the version fits both schemes or none */
 export function impliedScheme(version: string): VersionScheme | undefined {
   const [first, second] = VERSION_SCHEMES.filter((scheme) => fitsScheme(version, scheme));
   return second === undefined ? first : undefined;
@@ -171,8 +171,8 @@ export function schemeOf(
 }
 
 /**
- * Versions that fit both schemes have the same order in both. A version outside the scheme is
- * ordered by the other one, or by its text.
+ * Versions that fit both schemes have the same order in both. The other scheme, or else the text,
+ * orders a version outside the scheme.
  *
  * @returns negative when `a` comes before `b`, positive when after, 0 when neither
  */
@@ -210,16 +210,16 @@ interface Comparator {
 }
 
 /**
- * Comparators (`>=`, `<=`, `>`, `<`, `=`, or none for `=`), blanks, and `||`. Not the SemVer forms
- * `^`, `~`, ` - ` and `*`, since the major version of a tag promises nothing.
+ * Accepts comparators (`>=`, `<=`, `>`, `<`, `=`, or none for `=`), blanks, and `||`. The SemVer
+ * forms `^`, `~`, ` - ` and `*` are refused, since the major version of a tag promises nothing.
  */
 export function isTagRange(text: string): boolean {
   return parseTagRange(text) !== undefined;
 }
 
 /**
- * A bound is compared as far as it is written: `2.6` and `2.6.x` mean all of 2.6, `<=2.6.2` takes
- * each revision of 2.6.2, and `>2.6.2-rev1` takes rev2 but no build of rev1.
+ * Compares only the written parts of a bound: `2.6` and `2.6.x` mean all of 2.6, `<=2.6.2` includes
+ * each revision of 2.6.2, and `>2.6.2-rev1` includes rev2 but no build of rev1.
  *
  * @returns undefined when one of the two can't be read
  */
@@ -272,7 +272,7 @@ function asFarAs(bound: SchemeTag, { app, revision, build }: SchemeTag): SchemeT
   return { app, revision, build };
 }
 
-/** `2.6` of `2.6.2-rc.1` for the bound `2.5`. */
+/** Returns `2.6` for `2.6.2-rc.1` and the bound `2.5`. */
 function shortened(app: string, bound: string): string {
   const numbers = coreOf(app).split('.');
   const count = coreOf(bound).split('.').length;

@@ -1,20 +1,20 @@
 import { rememberLast } from '../../platform/async/concurrency.ts';
 
-/** A time during which at least one window is open. Milliseconds since the epoch. */
+/** A time during which at least one window is open, in milliseconds since the epoch. */
 export interface Opening {
-  /** Undefined when it was open already at the given time. */
+  /** Undefined when the window was already open at the given time. */
   readonly opensAt: number | undefined;
-  /** The first moment after it; undefined when it does not close within {@link LOOK_AHEAD_MS}. */
+  /** The first moment after it. Undefined when it does not close within {@link LOOK_AHEAD_MS}. */
   readonly closesAt: number | undefined;
 }
 
-/** On the wall clock of a week: from `start`, before `start + length`. */
+/** A part of a week on the wall clock, from `start` and before `start + length`. */
 interface Span {
   readonly startMs: number;
   readonly lengthMs: number;
 }
 
-/** Minutes of a week: the longest window. */
+/** The longest window, in minutes of a week. */
 export const WEEK_MINUTES = 7 * 24 * 60;
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
@@ -22,7 +22,7 @@ const WEEK_MS = WEEK_MINUTES * MINUTE_MS;
 /** 1970-01-01 was a Thursday. */
 const EPOCH_IN_WEEK_MS = 3 * 24 * HOUR_MS;
 
-/** Three weekly openings, where the wall clock skips one or two. */
+/** Covers three weekly openings, since the wall clock may skip one or two. */
 const LOOK_AHEAD_MS = 6 * WEEK_MS;
 /** No zone has two changes of its offset within this time. */
 const STRIDE_MS = 6 * HOUR_MS;
@@ -30,9 +30,9 @@ const STRIDE_MS = 6 * HOUR_MS;
 const LAST_TIME = 8.64e15;
 
 /**
- * The first opening may be open already. Windows that overlap or touch make one opening. Windows
- * follow the wall clock: on the day of a clock change one may be longer, shorter, open twice, or
- * left out.
+ * Returns the next openings. The first may already be open. Windows that overlap or touch make one
+ * opening. Windows follow the wall clock: on the day of a clock change one may be longer, shorter,
+ * open twice, or left out.
  *
  * @param zone one that `isTimeZone` accepts
  */
@@ -69,7 +69,7 @@ function spansOf(windows: readonly WeeklyWindow[]): readonly Span[] {
   );
 }
 
-/** Milliseconds since Monday 00:00 on the wall. */
+/** Returns milliseconds since Monday 00:00 on the wall clock. */
 function weekTime(time: number, offsetMs: number): number {
   return modulo(time + offsetMs + EPOCH_IN_WEEK_MS, WEEK_MS);
 }
@@ -78,7 +78,7 @@ function isIn(spans: readonly Span[], wallMs: number): boolean {
   return spans.some(({ startMs, lengthMs }) => modulo(wallMs - startMs, WEEK_MS) < lengthMs);
 }
 
-/** The next moment at which a window may open or close. It may be too early, never too late. */
+/** Returns the next moment that may open or close a window. It may be too early, never late. */
 function nextChange(spans: readonly Span[], offset: Offset, time: number): number {
   const offsetMs = offset(time);
   const wallMs = weekTime(time, offsetMs);
@@ -105,14 +105,14 @@ function modulo(value: number, by: number): number {
   return ((value % by) + by) % by;
 }
 
-/** In the order of a week (ISO 8601). */
+/** The order of a week (ISO 8601). */
 export const WEEKDAYS = ['Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday', 'Sunday'] as const;
 
-/** It may cross midnight and the end of the week, and be longer than a day. */
+/** A window may cross midnight and the end of the week, and be longer than a day. */
 export interface WeeklyWindow {
-  /** Of its begin, 0 (Monday) to 6 (Sunday). */
+  /** The days on which it begins, 0 (Monday) to 6 (Sunday). */
   readonly days: readonly number[];
-  /** Of its begin, in minutes since midnight. */
+  /** Minutes since midnight at which it begins. */
   readonly startMinute: number;
   /** 1 to {@link WEEK_MINUTES}, on the wall clock. */
   readonly lengthMinutes: number;
@@ -123,7 +123,7 @@ export const UTC = 'UTC';
 /** Milliseconds by which the wall clock of a zone is ahead of UTC. */
 type Offset = (time: number) => number;
 
-/** A known name of the IANA database, as `Europe/Berlin`. Not a plain offset, as `+01:00`. */
+/** Accepts names of the IANA database (`Europe/Berlin`), but no plain offset (`+01:00`). */
 export function isTimeZone(name: string): boolean {
   if (name === UTC) return true; // most nodes: it spares them the zone data, which loads slowly
   if (!/^[A-Za-z]/.test(name)) return false;
@@ -135,7 +135,7 @@ export function isTimeZone(name: string): boolean {
   }
 }
 
-/** By ECMA-402, `Intl`. @param zone one that {@link isTimeZone} accepts */
+/** Reads ECMA-402's `Intl`. @param zone one that {@link isTimeZone} accepts */
 export function offsetOf(zone: string): Offset {
   if (zone === UTC) return () => 0; // most nodes, see isTimeZone
   const format = offsetFormat(zone);
@@ -150,13 +150,13 @@ export function offsetOf(zone: string): Offset {
 /** `GMT`, `GMT-05:00` or `GMT+00:53:28`. */
 const OFFSET = /^GMT([+-])(\d{2}):(\d{2})(?::(\d{2}))?$/;
 
-/** A new format reads the zone data again. A node has one zone. */
+/** A new format reads the zone data again, so the last one is kept. A node has one zone. */
 const offsetFormat = rememberLast(
   (timeZone) => new Intl.DateTimeFormat('en-US', { timeZone, timeZoneName: 'longOffset' }),
 );
 
 interface WallTime {
-  /** The first three letters, in English. */
+  /** The first three letters of the English name. */
   readonly weekday: string;
   /** `2026-11-28` */
   readonly date: string;

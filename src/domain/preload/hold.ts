@@ -30,11 +30,11 @@ export interface BundleFacts {
   readonly unpinnedImages: readonly Image[];
   readonly unsyncedImages: readonly Image[];
   readonly pullableImages: readonly Image[];
-  /** A medium has what this node lacks of them. */
+  /** A medium has the blobs of these artifacts that this node lacks. */
   readonly copyableArtifacts: readonly Artifact[];
   readonly presentLayers: ReadonlySet<Digest>;
   readonly availableBlobs: ReadonlySet<Digest>;
-  /** Layers that a delta leaves to its base, and that are neither present nor on a medium. */
+  /** How many layers a delta leaves to its base that are neither present nor on a medium. */
   readonly lackingOfBase: number;
   readonly baseHolders: readonly StoredBundle[];
   readonly base: StoredBundle | undefined;
@@ -43,7 +43,7 @@ export interface BundleFacts {
   readonly share: RoleShortage | undefined;
   readonly carriers: readonly Carrier[];
   readonly failures: readonly TaskFailure[];
-  /** Its media had no more to give in the last round. */
+  /** The media had no more to give in the last round. */
   readonly isExhaustedBundle: boolean;
   readonly badBlobs: readonly BadBlob[];
   readonly lastCarrier: LastCarrier | undefined;
@@ -52,13 +52,13 @@ export interface BundleFacts {
   readonly areMediaUnread: boolean;
 }
 
-/** Codes of the runtime room that need a person. */
+/** These codes of the runtime room need a person. */
 const RUNTIME_OBSTACLES: ReadonlySet<string> = new Set(['runtime/config', 'runtime/write']);
 
-/** How many checks of the pins come before a fault. */
+/** This many checks of the pins come before a fault. */
 const PIN_CHECKS_BEFORE_FAULT = 4;
 
-/** `runtime/pins-pending`, and after some checks `runtime/pins-ignored`. */
+/** Returns `runtime/pins-pending`, and after some checks `runtime/pins-ignored`. */
 export function pinReason({ bundle, unpinnedImages }: BundleFacts, observed: Observed, memory: Memory): ImageReason {
   const fault = observed.runtime.kind === 'reachable' ? observed.runtime.pinFault : undefined;
   const attempts = memory.pinsRequested?.attempts ?? 0;
@@ -71,13 +71,13 @@ export function pinReason({ bundle, unpinnedImages }: BundleFacts, observed: Obs
   return { code: 'runtime/pins-ignored', data: { ...counts, cause: { kind: 'not-reported', attempts, first } } };
 }
 
-/** Present images that a power cut would take. */
+/** Returns the reason for present images that a power cut would destroy. */
 export function syncReason({ bundle, unsyncedImages }: BundleFacts, { storage }: Memory): Reason {
   const data = { bundle: labelOf(bundle.payload), images: unsyncedImages.length };
   return storage?.failure ?? { code: 'runtime/sync-pending', data };
 }
 
-/** Of a release that was never complete: content may have been lost in a power cut before. */
+/** Returns the reason of a release that was never complete: a power cut may have lost content. */
 export function uncheckedReason({ bundle }: BundleFacts, { contentChecks: checks }: Memory): ImageReason | undefined {
   if (checks?.isAwaited !== true) return undefined;
   const images = bundle.contents.images.filter(({ reference }) => !checks.results.has(reference)).length;
@@ -127,7 +127,7 @@ export function mediaHold(facts: BundleFacts): PhaseOf | undefined {
 function sourceReason(facts: BundleFacts): Reason {
   const { bundle, pullableImages, carriers, failures, lastCarrier, media } = facts;
   const bad = worstFailure(failures);
-  // The same code as when the stick is gone.
+  // The code is the same as when the stick is gone.
   if (pullableImages.length > 0 && bad !== undefined)
     return bad.code === 'media/blob-damaged' ? (copyNeeded(facts) ?? bad) : bad;
   const peer = peerWaitedFor(carriers.map(({ medium }) => medium)) ?? restWaitedFor(facts);
@@ -144,7 +144,7 @@ function sourceReason(facts: BundleFacts): Reason {
   );
 }
 
-/** The node whose turn comes first. Undefined while another medium carries the bundle. */
+/** Returns the node whose turn comes first. Undefined while another medium carries the bundle. */
 export function peerWaitedFor(
   carriers: readonly Medium[],
 ): { readonly peer: string; readonly queue?: QueuePlace } | undefined {
@@ -155,7 +155,7 @@ export function peerWaitedFor(
   return defined({ peer: first.label, queue: first.peer?.queue });
 }
 
-/** As {@link peerWaitedFor}, of busy nodes that have what the others lack. */
+/** Like {@link peerWaitedFor}, for busy nodes that have the blobs that the others lack. */
 function restWaitedFor(facts: BundleFacts): ReturnType<typeof peerWaitedFor> {
   const busy = facts.carriers.filter(({ medium }) => medium.peer?.isReady === false);
   return busy.length > 0 && missingOnAll(facts).length === 0
@@ -189,13 +189,13 @@ function carrierReason(facts: BundleFacts): MediaReason {
   return { code: 'bundle/blob-missing', data };
 }
 
-/** The copies that were seen can't complete the bundle; undefined when none of them is bad. */
+/** The read copies can't complete the bundle. Undefined when none of them is bad. */
 export function copyNeeded(facts: BundleFacts): MediaReason | undefined {
   const flaws = flawsAmong(facts.badBlobs);
   return flaws && { code: 'engine/needs-copy', data: { ...aboutImages(facts), flaws } };
 }
 
-/** Another stick is needed once one gave all it had, or this node has a part. */
+/** Another stick is needed once one gave all its blobs, or this node has a part. */
 function restNeeded(facts: BundleFacts): MediaReason | undefined {
   const { bundle, presentLayers, availableBlobs, isExhaustedBundle, badBlobs } = facts;
   const indexes = new Set(absentIn(facts).flatMap(({ layers }) => layers));
@@ -217,7 +217,7 @@ function missingOnAll({ carriers, presentLayers, availableBlobs }: BundleFacts):
   return (first ?? []).filter(isFaulty).filter(({ digest }) => lacksToo(digest) && !isAtHand(digest));
 }
 
-/** A bundle that was ready lacks images. Short enough for a STATUS line. */
+/** Returns the reason of a once ready bundle that lacks images. It fits a STATUS line. */
 export function imagesMissing(facts: BundleFacts): ImageReason {
   const named = absentIn(facts)
     .slice(0, 1)
@@ -234,7 +234,7 @@ export function lostImages(facts: BundleFacts): ImageReason | undefined {
   return { code: 'engine/image-missing', data: { ...aboutMissing(facts), named, isList: true } };
 }
 
-/** How many missing images are named; the rest are counted. */
+/** This many missing images are named. The rest is counted. */
 const MISSING_NAMED = 5;
 
 function aboutMissing(facts: BundleFacts) {
@@ -265,7 +265,7 @@ function referenceOf(failure: TaskFailure): string {
   return failure.task.kind === 'pull' ? failure.task.reference : '';
 }
 
-/** One that is not retried automatically, else the one retried most often. */
+/** Returns a failure that is not retried automatically, else the one retried most often. */
 export function worstFailure(failures: readonly TaskFailure[]): Fault | undefined {
   const rank = (failure: TaskFailure) => (failure.retryAt === undefined ? Number.MAX_SAFE_INTEGER : failure.attempts);
   return [...failures].sort((a, b) => rank(b) - rank(a))[0]?.reason;

@@ -9,15 +9,15 @@ import type { Observed } from '../state/state.ts';
 export interface PullCandidate {
   readonly reference: string;
   readonly missingLayers: readonly { readonly digest: Digest; readonly sizeBytes: number }[];
-  /** It waits for its medium: it holds its layers. As many as there are slots hold none. */
+  /** It waits for its medium and holds its layers. Up to `parallel` such pulls hold no slot. */
   readonly isCut?: boolean;
 }
 
 export interface PullQueue<Pull extends PullCandidate = PlannedPull> {
-  /** Not started yet, in the order of {@link orderPulls}. */
+  /** These pulls have not started, and have the order of {@link orderPulls}. */
   readonly waiting: readonly Pull[];
   readonly running: readonly PullCandidate[];
-  /** Layers that the runtime got after `missingLayers` were determined. */
+  /** The runtime got these layers after `missingLayers` was determined. */
   readonly landed: ReadonlySet<Digest>;
   readonly parallel: number;
   /** The runtime reads a layer once for pulls that share it (docs/runtime-facts.md, fact 23). */
@@ -25,9 +25,9 @@ export interface PullQueue<Pull extends PullCandidate = PlannedPull> {
 }
 
 /**
- * Carriers of the layers on which most bytes of others depend go first. Then, with `spread`, what
- * the fewest other nodes have, each node in an order of its own; else the largest. Ties keep the
- * order of the bundle.
+ * Carriers of the layers on which most bytes of others depend go first. With `spread`, content that
+ * the fewest other nodes have comes next, and each node has its own order. Without it the largest
+ * image comes next. Ties keep the order of the bundle.
  */
 export function orderPulls<Pull extends PullCandidate>(candidates: readonly Pull[], spread?: Spread): Pull[] {
   const carriers = countCarriers(candidates);
@@ -44,9 +44,9 @@ export function orderPulls<Pull extends PullCandidate>(candidates: readonly Pull
 
 /**
  * INVARIANTS: no two running pulls share a missing layer, since a runtime may read it from the
- * medium once for each (docs/runtime-facts.md, fact 14); something is started whenever something
- * may run and a slot is free. For a runtime that reads a shared layer once, pulls that share one
- * get the slots that are left: their own layers need not wait for it.
+ * medium once for each (docs/runtime-facts.md, fact 14); a pull starts whenever one may run and a
+ * slot is free. For a runtime that reads a shared layer once, pulls that share one get the
+ * remaining slots: their unshared layers need not wait for it.
  */
 export function fittingPulls<Pull extends PullCandidate>(input: PullQueue<Pull>): Pull[] {
   const { waiting, running, landed, parallel, readsSharedOnce = false } = input;
@@ -77,7 +77,7 @@ function countCarriers(candidates: readonly PullCandidate[]): ReadonlyMap<Digest
   return carriers;
 }
 
-/** Bytes that other candidates wait for until this one is pulled. */
+/** Returns the bytes that other candidates wait for until this one is pulled. */
 function sharedBytes(candidate: PullCandidate, carriers: ReadonlyMap<Digest, number>): number {
   return candidate.missingLayers.reduce(
     (sum, { digest, sizeBytes }) => sum + sizeBytes * ((carriers.get(digest) ?? 1) - 1),
@@ -89,12 +89,12 @@ function sizeOf(candidate: PullCandidate): number {
   return candidate.missingLayers.reduce((sum, layer) => sum + layer.sizeBytes, 0);
 }
 
-/** For containerd: with two pulls it often waits for its disk (docs/decisions/pull-order.md). */
+/** With two pulls containerd often waits for its disk (docs/decisions/pull-order.md). */
 const CONTAINERD = 4;
-/** For CRI-O: more pulls take turns at its storage, and are slower. */
+/** More pulls wait for each other at CRI-O's storage, and are slower. */
 const OTHERS = 2;
 
-/** What `preload.parallel = "auto"` means for this storage. */
+/** Says what `preload.parallel = "auto"` means for this storage. */
 export function parallelPulls(setting: number | 'auto', layerStorage: LayerStorage | undefined): number {
   if (setting !== 'auto') return setting;
   return layerStorage === 'both' ? CONTAINERD : OTHERS;
@@ -111,7 +111,7 @@ export interface PullStarts {
   readonly pullQueue: PullQueue;
 }
 
-/** What follows a successful pull, without a new observation of the runtime. */
+/** Returns the pulls to start after a successful one, without a new observation of the runtime. */
 export function afterPull(pullQueue: PullQueue, reference: string): PullStarts {
   const { running, landed } = pullQueue;
   const ended = running.filter((pull) => pull.reference === reference);
@@ -137,17 +137,17 @@ export function fill(pullQueue: PullQueue): PullStarts {
   };
 }
 
-/** How nodes that load the same bundle share the work: each begins with what few others have. */
+/** Nodes that load the same bundle share the work: each begins with blobs that few others have. */
 export interface Spread {
   readonly self: string;
-  /** How many other nodes give a layer; absent: none. */
+  /** How many other nodes give a layer. Absent means none. */
   readonly holders: ReadonlyMap<Digest, number>;
 }
 
 /**
- * Undefined when this node does not serve what it loads: then all nodes keep the same order, so
- * that one pass over a stick serves all of them from the page cache. Undefined also when a stick is
- * plugged in, and when no other node gives anything.
+ * Undefined when this node does not serve the blobs that it loads: then all nodes keep the same
+ * order, so that the page cache serves them in one pass over a stick. Also undefined when a stick
+ * is plugged in, and when no other node gives anything.
  */
 export function spreadOf(
   { media, fleet }: Pick<Observed, 'media' | 'fleet'>,
@@ -165,7 +165,7 @@ export function spreadOf(
   return { self: fleet.self, holders };
 }
 
-/** Whether this node keeps a second copy of layers, to serve them to others. */
+/** Whether this node keeps a second copy of layers, to serve it to others. */
 function keepsBlobs({ retention }: Pick<Policy, 'retention'>, layerStorage: LayerStorage | undefined): boolean {
   return retention.blobs === 'kept' || layerStorage === 'both';
 }
@@ -174,7 +174,7 @@ function holdersOfRarest(layers: readonly { readonly digest: Digest }[], { holde
   return layers.reduce((least, { digest }) => Math.min(least, holders.get(digest) ?? 0), Number.MAX_SAFE_INTEGER);
 }
 
-/** Below 2^32; each node has an order of its own for equal pulls. */
+/** Gives each node its own order of equal pulls. Below 2^32. */
 function ownRank(reference: string, { self }: Spread): number {
   return Number.parseInt(hexOf(digestOf(`${self}\n${reference}`)).slice(0, 8), 16);
 }
@@ -199,8 +199,8 @@ export function missingLayersOf(
 }
 
 /**
- * An upper bound: `contents.json` lists the layers of all manifests of an index. Of twins with the
- * same content, packed with gzip or zstd, the larger counts.
+ * Returns an upper bound: `contents.json` lists the layers of all manifests of an index. The larger
+ * of twins with the same content, packed with gzip or zstd, counts.
  */
 export function largerTwins(layers: readonly Layer[]): readonly Layer[] {
   const larger = new Map<Digest, Layer>();

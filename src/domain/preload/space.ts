@@ -9,11 +9,11 @@ import { isWaiting, type Memory, type TaskFailure } from '../state/memory.ts';
 import type { Observed, StoredBundle } from '../state/state.ts';
 import { largerTwins, missingLayersOf, parallelPulls } from './pull-schedule.ts';
 
-/** A kubelet removes images and ends pods when less than 15 % are free by its defaults. */
+/** By default a kubelet removes images and ends pods when less than 15 % is free. */
 const WITH_KUBELET_PERCENT = 15;
 const WITHOUT_KUBELET_PERCENT = 5;
 
-/** How much of a filesystem stays free, in percent. */
+/** Returns the percentage of a filesystem that stays free. */
 export function minFreePercent(
   { min_free_percent: wanted }: Pick<Policy['preload'], 'min_free_percent'>,
   { hasKubelet = true }: Pick<NodeFacts, 'hasKubelet'>,
@@ -35,7 +35,7 @@ export interface LackingRelease {
 }
 
 /**
- * Whether the missing images fit. Undefined when nothing is known about the filesystem.
+ * Whether the missing images fit. Undefined when the filesystem is unknown.
  *
  * @param ahead releases before this one on the path: they must fit too, so that this one never
  *   takes their space
@@ -47,7 +47,7 @@ export function diskVerdict(
 ): DiskVerdict | undefined {
   const { runtime } = observed;
   if (runtime.kind !== 'reachable' || runtime.filesystem === undefined) return undefined;
-  // The free bytes are already without what a running pull has written.
+  // The free bytes already exclude the data that a running pull has written.
   const pulling = new Set(running.flatMap((task) => (task.kind === 'pull' ? [task.reference] : [])));
   const layersOf = (image: Image, of = bundle) => largerTwins(missingLayersOf(image, of, presentLayers));
   const underWay = new Set(absent.filter((image) => pulling.has(image.reference)).flatMap((image) => layersOf(image)));
@@ -74,7 +74,7 @@ export function diskVerdict(
   });
 }
 
-/** Copies beside the images: layers of all manifests of an index, since media are copied whole. */
+/** Returns copies beside the images: layers of all manifests, since media are copied whole. */
 function copiedLayers(
   layers: readonly Layer[],
   bundle: StoredBundle,
@@ -89,14 +89,14 @@ function copiedLayers(
     .map((layer) => withoutPart(layer, observed));
 }
 
-/** The free bytes are already without what was copied of it. */
+/** The free bytes already exclude the copied part. */
 function withoutPart(layer: Layer, { layerParts }: Observed): Layer {
   return { ...layer, sizeBytes: Math.max(0, layer.sizeBytes - (layerParts?.get(layer.digest) ?? 0)) };
 }
 
 /**
- * CRI-O copies artifacts to a store of its own, on the filesystem of the images
- * (docs/runtime-facts.md, fact 51).
+ * CRI-O copies artifacts to its own store, on the filesystem of the images (docs/runtime-facts.md,
+ * fact 51).
  */
 function layersToTake({ contents }: StoredBundle, { runtime }: Observed, pulling: ReadonlySet<string>) {
   const { layers, artifacts = [] } = contents;
@@ -105,7 +105,7 @@ function layersToTake({ contents }: StoredBundle, { runtime }: Observed, pulling
   return artifactLayers({ layers, images: [], artifacts: artifacts.filter(({ reference }) => !has.has(reference)) });
 }
 
-/** Attachments still to be stored beside the images. A release's folder has hard links to them. */
+/** Returns bytes of attachments to store beside the images. Release folders hard-link them. */
 function attachedBytes({ payload }: StoredBundle, { localBlobs, layersBesideImages }: Observed): number {
   if (layersBesideImages !== true) return 0;
   const lacking = (payload.attachments ?? []).filter(({ digest }) => !localBlobs.has(digest));
@@ -113,9 +113,7 @@ function attachedBytes({ payload }: StoredBundle, { localBlobs, layersBesideImag
   return [...sizes.values()].reduce((sum, size) => sum + size, 0);
 }
 
-/**
- * Until it may be retried nothing is pulled: that would fill space that others on the node need.
- */
+/** Pulls stop until a retry is due: they would fill space that others on the node need. */
 export function diskFull({ failures }: Pick<Memory, 'failures'>, now: number): TaskFailure | undefined {
   return failures.find(
     (failure) => failure.task.kind === 'pull' && isStorageTrouble(failure.reason) && isWaiting(failure, now),
@@ -152,13 +150,13 @@ interface Shortage extends ShortOf {
 }
 
 export interface DiskVerdict {
-  /** The most at any time on the filesystem of the images, staging included. */
+  /** The most that the filesystem of the images needs at any time, including staging. */
   readonly neededBytes: number;
   readonly freeBytes: number;
   readonly reservedBytes: number;
   readonly path: string;
   readonly fits: boolean;
-  /** The clearest first; empty when it fits. */
+  /** The clearest shortage comes first. Empty when the bundle fits. */
   readonly shortages: readonly Shortage[];
 }
 
@@ -169,9 +167,9 @@ export interface DiskNeed {
   readonly staging: StagingPlace | undefined;
   /** Layers that stickpin copies to the filesystem of the images. */
   readonly copied?: readonly LayerNeed[];
-  /** Layers of artifacts that the runtime copies there. */
+  /** Layers of artifacts that the runtime copies to the filesystem of the images. */
   readonly taken?: readonly LayerNeed[];
-  /** Bytes of attachments still to be written to the filesystem of the images; default 0. */
+  /** Bytes of attachments still to be written to the filesystem of the images. Default 0. */
   readonly attachedBytes?: number;
   readonly minFreePercent: number;
   readonly isKeptForKubelet?: boolean;
@@ -179,8 +177,8 @@ export interface DiskNeed {
 }
 
 /**
- * Each layer counts once: what the runtime stores ({@link diskUse}), copies that stickpin keeps,
- * and blobs that the runtime stages until an image is stored (docs/runtime-facts.md, fact 18). The
+ * Each layer counts once: the runtime's storage ({@link diskUse}), copies that stickpin keeps, and
+ * blobs that the runtime stages until an image is stored (docs/runtime-facts.md, fact 18). The
  * largest images that may be pulled in parallel are staged. docs/decisions/disk-space.md says why
  * they count in full.
  */
@@ -198,7 +196,7 @@ export function estimateDisk(need: DiskNeed): DiskVerdict {
   } = need;
   const layers = new Map(images.flat().map((layer) => [layer.digest, layer]));
   const copies = [copied, taken].flatMap((all) => [...new Map(all.map((layer) => [layer.digest, layer])).values()]);
-  // An image that lacks no layer takes a few KiB: the repair of a pin must not depend on space.
+  // An image with all its layers takes a few KiB: the repair of a pin must not depend on space.
   const used = diskUse(layers.values(), layers.size === 0 ? 0 : images.length, layerStorage);
   const staged = staging === 'with-images' ? stagedBytes(need) : 0;
   const attached = layers.size === 0 ? 0 : attachedBytes;
@@ -235,7 +233,7 @@ function shortage(
   return { kind, path, needed, free, ...kept, lacking };
 }
 
-/** The most that is staged at once: the largest images, which share no missing layer. */
+/** Returns the most bytes staged at once: the largest images, which share no missing layer. */
 export function stagedBytes({ images, parallel }: Pick<DiskNeed, 'images' | 'parallel'>): number {
   const staged = new Set<Digest>();
   let sum = 0;
@@ -250,7 +248,7 @@ export function stagedBytes({ images, parallel }: Pick<DiskNeed, 'images' | 'par
   return sum;
 }
 
-/** Whether the runtime's storage or our own files are on a full or read-only filesystem. */
+/** Whether the runtime's storage or stickpin's files are on a full or read-only filesystem. */
 export function isAnyDiskTrouble(reason: Pick<Fault, 'code'>): boolean {
   return isDiskTrouble(reason) || isStorageTrouble(reason);
 }
@@ -259,7 +257,7 @@ export function isStorageTrouble({ code }: Pick<Fault, 'code'>): boolean {
   return code === 'runtime/no-space' || code === 'runtime/read-only';
 }
 
-/** Whether our own files are on a full or read-only filesystem. */
+/** Whether stickpin's files are on a full or read-only filesystem. */
 export function isDiskTrouble({ code }: Pick<Fault, 'code'>): boolean {
   return code === 'store/no-space' || code === 'store/read-only';
 }
@@ -280,19 +278,19 @@ export interface DiskUse {
 
 type LayerNeed = Pick<Layer, 'digest' | 'sizeBytes' | 'diskBytes' | 'inodes'>;
 
-/** What a runtime stores beside the files of the layers themselves. */
+/** Space that a runtime needs beside the files of the layers. */
 interface Upkeep {
   readonly layer: DiskUse;
-  /** For each image from an index; without one it is an inode and 4 KiB less. */
+  /** Each image from an index takes this. An image without one takes an inode and 4 KiB less. */
   readonly image: DiskUse;
   readonly once: DiskUse;
-  /** For each inode of a layer. The signed contents count regular files alone. */
+  /** Each inode of a layer takes this. The signed contents count only regular files. */
   readonly bytesPerInode: number;
 }
 
 const KIB = 1024;
 
-/** Measured, docs/decisions/disk-space.md ("Measured sizes"). */
+/** docs/decisions/disk-space.md ("Measured sizes") has the measurements. */
 const CONTAINERS_STORAGE: Upkeep = {
   layer: { bytes: 34 * KIB, inodes: 8 },
   image: { bytes: 24 * KIB, inodes: 5 },
@@ -307,7 +305,7 @@ const CONTAINERD: Upkeep = {
   bytesPerInode: 576,
 };
 
-/** The embedded runtime: a file for each blob, rounded up to 4 KiB. */
+/** The embedded runtime has a file for each blob, rounded up to 4 KiB. */
 const OCI_LAYOUT: Upkeep = {
   layer: { bytes: 4 * KIB, inodes: 1 },
   image: { bytes: 13 * KIB, inodes: 3 },
@@ -322,10 +320,10 @@ const UPKEEP: Readonly<Record<LayerStorage, Upkeep>> = {
 };
 
 /**
- * What a runtime takes for stored images: files in blocks of 4 KiB, the compressed size where that
- * is kept too (docs/runtime-facts.md, fact 22), and its upkeep. Rather too much than too little.
+ * Estimates the space of stored images, rather too much than too little: files in blocks of 4 KiB,
+ * the compressed size where that is kept too (docs/runtime-facts.md, fact 22), and upkeep.
  *
- * @param layers each once; of `imageCount` new images
+ * @param layers each once, of `imageCount` new images
  */
 export function diskUse(layers: Iterable<LayerNeed>, imageCount: number, storage: LayerStorage): DiskUse {
   const { layer: each, image, once, bytesPerInode } = UPKEEP[storage];

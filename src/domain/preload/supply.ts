@@ -13,12 +13,12 @@ import type { BundleFacts, Carrier } from './hold.ts';
 export interface Supply {
   /** Layers, manifests, and configs of artifacts, on plugged media or on the node's own disk. */
   readonly availableBlobs: ReadonlySet<Digest>;
-  /** Bundles of which a plugged medium carries an envelope without blobs. */
+  /** A plugged medium carries an envelope without blobs of these bundles. */
   readonly envelopes: ReadonlySet<BundleId>;
 }
 
 export interface ImageSupply {
-  /** Their missing layers are all at hand, or their own registries may be used. */
+  /** The missing layers are all at hand, or the images' own registries may be used. */
   readonly pullableImages: readonly Image[];
   readonly onlineImages: readonly Image[];
   readonly mirroredImages: readonly Image[];
@@ -29,17 +29,16 @@ export interface Lacking {
   readonly absentArtifacts: readonly unknown[];
 }
 
-/** How many images and artifacts a release lacks. */
 export function lackingCount({ absentImages, absentArtifacts }: Lacking): number {
   return absentImages.length + absentArtifacts.length;
 }
 
-/** Those of which a blob is not on the node's own disk. */
+/** Returns artifacts with a blob that is not on the node's own disk. */
 export function absentArtifacts({ contents }: VerifiedBundle, localBlobs: ReadonlySet<Digest>): readonly Artifact[] {
   return (contents.artifacts ?? []).filter((artifact) => !hasAllOf(artifact, contents, localBlobs));
 }
 
-/** Those of which every blob is on the node's own disk or on a medium. */
+/** Returns artifacts with every blob on the node's own disk or on a medium. */
 export function copyableArtifacts(
   absent: readonly Artifact[],
   { contents }: VerifiedBundle,
@@ -48,7 +47,7 @@ export function copyableArtifacts(
   return absent.filter((artifact) => hasAllOf(artifact, contents, availableBlobs));
 }
 
-/** Of a release whose mirrors are in place. What the runtime lacks of them holds nothing. */
+/** The mirrors of such a release are in place. Artifacts that the runtime lacks hold nothing. */
 export function artifactsToPull(
   { contents, readyAt }: StoredBundle,
   absent: readonly Artifact[],
@@ -66,7 +65,7 @@ function hasAllOf({ digest, config, layers }: Artifact, contents: Contents, blob
   return all.every((one) => one !== undefined && blobs.has(one));
 }
 
-/** A blob belongs to no bundle: its digest says what it is. */
+/** A blob belongs to no bundle: its digest identifies it. */
 export function supplyOf(found: readonly FoundBundle[], localBlobs: ReadonlySet<Digest>): Supply {
   const availableBlobs = new Set(localBlobs);
   const envelopes = new Set<BundleId>();
@@ -83,8 +82,8 @@ export function supplyOf(found: readonly FoundBundle[], localBlobs: ReadonlySet<
 }
 
 /**
- * What the blobs of a release come from. While it lacks layers that is whatever has them, another
- * bundle too; other nodes give only what no medium of this node has.
+ * Returns the sources of a release's blobs. While it lacks layers any carrier of them counts, also
+ * one of another bundle. Other nodes give only blobs that no medium of this node has.
  */
 export function giversOf(
   { bundle, absentImages, absentArtifacts, carriers, presentLayers }: BundleFacts,
@@ -101,7 +100,7 @@ export function giversOf(
   return holders.length > 0 ? [...new Set(holders)] : blobCarriers(carriers);
 }
 
-/** Without envelopes, which have no blobs. */
+/** Excludes envelopes, which have no blobs. */
 export function blobCarriers(carriers: readonly Carrier[]): readonly Carrier[] {
   return carriers.filter(({ found }) => found.isEnvelope !== true);
 }
@@ -143,7 +142,7 @@ export function supplyImages(
   };
 }
 
-/** How many are kept for a bundle; a message names one and counts the rest. */
+/** This many are kept for a bundle. A message names one and counts the rest. */
 const REMEMBERED = 20;
 
 type Facts = Pick<
@@ -153,7 +152,7 @@ type Facts = Pick<
   readonly localBlobs: ReadonlySet<Digest>;
 };
 
-/** What is stored holds while no medium with the blob is plugged in: a new copy may be good. */
+/** Stored faults count while no medium with the blob is plugged in: a new copy may be good. */
 export function badBlobsAfter(facts: Facts): readonly BadBlob[] {
   const { bundle, carriers } = facts;
   if (lackingCount(facts) === 0) return [];
@@ -166,7 +165,7 @@ export function badBlobsAfter(facts: Facts): readonly BadBlob[] {
     if (isNeeded(bad) && !unique.has(bad.digest)) unique.set(bad.digest, bad);
   }
   const all = [...unique.values()];
-  // One is enough of what may be on another medium: a large bundle would have thousands.
+  // One absent blob that may be on another medium is enough: a large bundle would have thousands.
   const absent = all.filter(({ why }) => why === 'absent').slice(0, 1);
   return [...flawedAmong(all).slice(0, REMEMBERED), ...absent];
 }

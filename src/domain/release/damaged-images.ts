@@ -17,7 +17,7 @@ export type DamageNext =
 
 export interface DamagedImage {
   readonly image: Image;
-  /** Those that have it, in the order of adoption. At least one. */
+  /** Bundles with the image, in the order of adoption. At least one. */
   readonly bundles: readonly StoredBundle[];
   readonly faults: readonly ContentFault[];
   readonly isPresent: boolean;
@@ -30,15 +30,15 @@ export interface DamageContext {
   readonly images: readonly RuntimeImage[];
   readonly containers: readonly RuntimeContainer[] | undefined;
   readonly supply: Supply;
-  /** `preload.online`. */
+  /** Setting `preload.online`. */
   readonly online: boolean;
 }
 
 const HEALINGS = 2;
 
 /**
- * INVARIANTS: an image is removed only when all its blobs are at hand, or in images that are whole,
- * and when no container uses it. All images that share the damage are removed, or none.
+ * INVARIANTS: an image is removed only when all its blobs are at hand or in whole images, and no
+ * container uses it. All images that share the damage are removed, or none.
  */
 export function damagedImages(context: DamageContext): readonly DamagedImage[] {
   const found = findDamage(context);
@@ -63,7 +63,7 @@ function findDamage({ checks, releases, images }: DamageContext): readonly Found
     for (const image of bundle.contents.images) {
       const content = checks.results.get(image.reference)?.content;
       if (content?.kind !== 'broken' && content?.kind !== 'absent') continue;
-      // What is not unpacked counts as absent, and is pulled again without being removed.
+      // An image that is not unpacked counts as absent, and is pulled again without a removal.
       const faults = content.faults.filter(({ kind }) => kind !== 'not-unpacked');
       if (faults.length === 0) continue;
       const bundles = [...(found.get(image.reference)?.bundles ?? []), bundle];
@@ -73,7 +73,7 @@ function findDamage({ checks, releases, images }: DamageContext): readonly Found
   return [...found.values()];
 }
 
-/** Layers that the runtime certainly has. They need not be at hand. */
+/** Returns layers that the runtime certainly has. They need not be at hand. */
 function layersOfWhole({ checks, releases, images }: DamageContext): ReadonlySet<Digest> {
   const listed = new Set(usableImages(images).flatMap(({ repoDigests }) => repoDigests));
   return new Set(
@@ -98,9 +98,7 @@ function nextOf(found: Found, wholeLayers: ReadonlySet<Digest>, context: DamageC
   return removalOf(image, context);
 }
 
-/**
- * An image that may still start is removed only for blobs at hand: a registry may be unreachable.
- */
+/** An image that may still start is removed only if its blobs are at hand: a registry may fail. */
 function isPullable(
   { image, faults }: Found,
   bundle: StoredBundle,
@@ -158,12 +156,12 @@ export function blobsToForget({ faults }: Pick<DamagedImage, 'faults'>): readonl
 
 export interface ImageToCheck {
   readonly reference: string;
-  /** Of its manifest, or of the index above it. */
+  /** The digest of its manifest, or of the index above it. */
   readonly digest: Digest;
   readonly layers: readonly ExpectedLayer[];
 }
 
-/** The images of all kept releases, or of `only`, each once, in the order of adoption. */
+/** Returns the images of all kept releases, or of `only`, each once, in the order of adoption. */
 export function imagesToCheck(bundles: readonly StoredBundle[], only?: BundleId): readonly ImageToCheck[] {
   const chosen = keptBundles(bundles).filter(({ bundleId }) => only === undefined || bundleId === only);
   const images = chosen.flatMap((bundle) => bundle.contents.images.map((image) => toCheck(image, bundle)));
@@ -185,21 +183,21 @@ export interface DocumentCheckPlan extends Pick<DocumentCheck, 'releases' | 'med
 
 export type DocumentCheckDue =
   | { readonly kind: 'now'; readonly plan: DocumentCheckPlan }
-  /** Milliseconds since the epoch; undefined when none is to be made. */
+  /** Milliseconds since the epoch. Undefined when no check follows. */
   | { readonly kind: 'later'; readonly at: number | undefined };
 
-/** The first pause with missing documents. The runtime may only have failed to answer. */
+/** The first pause while documents are missing. The runtime may only have failed to answer. */
 const LACKING_MS = 5_000;
 const LACKING_GROWTH = 4;
 const LACKING_MAX_MS = 5 * 60_000;
-/** The same when documents are no longer listed: the disk may be failing. */
+/** The first pause when documents are no longer listed: the disk may be failing. */
 const GONE_MS = 60_000;
 
 type Seen = Pick<Observed, 'media' | 'localBlobs'>;
 
 /**
- * Activated releases, and ready ones with documents: an envelope may be ready without any. Of the
- * others the artifacts that wait for a document.
+ * Covers activated releases, and ready ones with documents: an envelope may be ready without any.
+ * Other releases count with the artifacts that wait for a document.
  */
 export function documentCheckOf(bundles: readonly StoredBundle[], { media, localBlobs }: Seen): DocumentCheckPlan {
   const hasSome = ({ contents }: StoredBundle) => contents.images.some(({ digest }) => localBlobs.has(digest));
@@ -219,9 +217,9 @@ export function documentCheckOf(bundles: readonly StoredBundle[], { media, local
 }
 
 /**
- * Due after the start of the daemon and for each new release; when a document is no longer listed
- * or was not sent for a test pull; and for missing documents when the media change, or after a
- * pause.
+ * A check is due after the start of the daemon, for each new release, and when a document is no
+ * longer listed or was not sent for a test pull. For missing documents it is also due when the
+ * media change, or after a pause.
  */
 export function documentCheckDue(
   bundles: readonly StoredBundle[],
@@ -238,7 +236,7 @@ export function documentCheckDue(
   ];
   if (waits.length === 0) return { kind: 'later', at: undefined };
   const at = last.at + Math.min(...waits);
-  // A time in the future: the wall clock was set back.
+  // The time is in the future when the wall clock was set back.
   return at <= now || last.at > now ? { kind: 'now', plan } : { kind: 'later', at };
 }
 

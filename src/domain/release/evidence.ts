@@ -9,12 +9,12 @@ import { type Observed, ofStream, type Stored, type StoredBundle } from '../stat
 import { isTwin, keptBundles } from './recorded-phase.ts';
 import type { Whole } from './whole.ts';
 
-/** A tag counts for what it names now. */
+/** A tag counts for the image that it names now. */
 export interface ImageIds {
   of(name: string): string | undefined;
 }
 
-/** Runtimes report ids with or without `sha256:` in front. */
+/** Runtimes report ids with or without a leading `sha256:`. */
 export function imageIds(images: readonly RuntimeImage[]): ImageIds {
   const byName = new Map<string, string>();
   for (const { imageId, repoTags, repoDigests } of images) {
@@ -35,7 +35,7 @@ export function imageIdOf(container: RuntimeContainer, ids: ImageIds): string | 
   return undefined;
 }
 
-/** Its component, else its repository if that is unique, else its reference. */
+/** Returns the image's component, else its repository if that is unique, else its reference. */
 function componentOf(image: Image, images: readonly Image[]): string {
   if (image.component !== undefined) return image.component;
   const repository = repositoryOf(image.reference);
@@ -58,7 +58,7 @@ export function componentsById({ contents }: StoredBundle, ids: ImageIds): Reado
 
 const idsIn = onceFor((bundles: readonly StoredBundle[]) => onceFor((ids: ImageIds) => holdersIn(bundles, ids)));
 
-/** The activated releases that have each image, by its reference and by its id. */
+/** Returns the activated releases that have each image, by its reference and by its id. */
 function holdersIn(bundles: readonly StoredBundle[], ids: ImageIds): ReadonlyMap<string, readonly StoredBundle[]> {
   const holders = new Map<string, StoredBundle[]>();
   for (const bundle of keptBundles(bundles).filter(({ activatedAt }) => activatedAt !== undefined)) {
@@ -89,7 +89,7 @@ export function distinguishingIds(
   return new Set(own);
 }
 
-/** The containers of its distinguishing images, and those of required components. */
+/** Returns the containers of the distinguishing images, and those of required components. */
 export function witnessesOf(
   bundle: StoredBundle,
   bundles: readonly StoredBundle[],
@@ -114,7 +114,7 @@ export interface ContainerView {
   readonly policy: Policy;
   readonly containers: readonly RuntimeContainer[];
   readonly ids: ImageIds;
-  /** Pinned references that belong to no known release. */
+  /** These pinned references belong to no known release. */
   readonly unclaimed: readonly string[];
   readonly whole: Whole;
   readonly provable: Whole;
@@ -131,7 +131,7 @@ export type SoakVerdict =
   | { readonly kind: 'none' }
   | {
       readonly kind: 'soaking';
-      /** Until all that runs has soaked undisturbed; undefined when that needs more than time. */
+      /** Milliseconds until all running components have soaked. Undefined if time is not enough. */
       readonly remainingMs: number | undefined;
       readonly lacking: readonly string[];
       readonly failing: readonly string[];
@@ -139,8 +139,8 @@ export type SoakVerdict =
   | { readonly kind: 'done' };
 
 /**
- * The soak clock after one more observation. A restart (another container of the same name in the
- * same pod, another attempt or start time) and an exit with an error start the clock of the
+ * Returns the soak clock after one more observation. A restart (another container of the same name
+ * in the same pod, another attempt or start time) and an exit with an error start the clock of the
  * component again. A successful exit does not count.
  */
 export function soakAfter(
@@ -165,8 +165,8 @@ export function soakAfter(
 }
 
 /**
- * The clock that proved it stays as it is. A reboot is a restart of everything. Only what changes
- * the word to other nodes is kept, since each record is a write to the disk: jobs come and go.
+ * The clock that proved the release stays unchanged. A reboot restarts everything. Only changes of
+ * the report to other nodes are recorded: jobs come and go, and each record writes to the disk.
  */
 export function soakAfterProof(soak: Soak, witnesses: readonly Witness[], at: BootTime): Soak {
   const before = soak.afterProof ?? soak;
@@ -179,7 +179,7 @@ export function soakAfterProof(soak: Soak, witnesses: readonly Witness[], at: Bo
   return { ...soak, afterProof: { bootId, components: disturbed } };
 }
 
-/** What other nodes are told about the containers of a release. */
+/** Returns the report to other nodes about the containers of a release. */
 export function wordOf(components: readonly ComponentSoak[]): {
   readonly disturbedMs?: number;
   readonly fails: boolean;
@@ -194,8 +194,8 @@ export function wordOf(components: readonly ComponentSoak[]): {
 }
 
 /**
- * Whether containers must show that it runs: those of an earlier release of its stream did, or its
- * own, in a component that has another image now.
+ * Whether containers must show that the release runs: those of an earlier release of its stream
+ * did, or its own did, in a component that has another image now.
  */
 export function needsEvidence(bundle: StoredBundle, bundles: readonly StoredBundle[]): boolean {
   const stream = keptBundles(ofStream(bundles, bundle.payload.name));
@@ -236,16 +236,16 @@ function componentAfter(
   };
 }
 
-/** On somebody's word, without a container. */
+/** Somebody attested the run without a container. */
 export function isAttested({ containerId }: Pick<SoakRun, 'containerId'>): boolean {
   return containerId === '';
 }
 
 /**
- * The clock of a component that no container runs begins, on somebody's word. It holds until the
- * next boot or activation.
+ * Starts the clock of an attested component that no container runs. It holds until the next boot or
+ * activation.
  *
- * @returns `before` itself where it has begun already
+ * @returns `before` itself where the clock has already begun
  */
 export function soakWithAttested(before: Soak | undefined, component: string, at: BootTime, activatedAt: number): Soak {
   const isNow = before?.activatedAt === activatedAt && before.bootId === at.bootId;

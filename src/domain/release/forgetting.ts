@@ -14,7 +14,7 @@ import { goalsAfterProof, tagGoalsOf } from './tag-goals.ts';
 import type { PinAssessment } from './unclaimed-pins.ts';
 import { isReliable, type Whole } from './whole.ts';
 
-/** So many retired releases stay in the list although nothing of them is left. */
+/** This many retired releases stay in the list although they have nothing on the node. */
 export const KEPT_RETIRED = 3;
 
 interface ForgetContext {
@@ -27,10 +27,9 @@ interface ForgetContext {
 }
 
 /**
- * A retired release that becomes one line of history, the oldest one first. None while its stick is
- * plugged in, or while anything of it is on the node that stickpin would remove: images, tags, pins
- * and copies of artifacts. None while its trust may come back: otherwise what it says of others is
- * lost.
+ * Returns the oldest retired release that may become one line of history. Its stick is not plugged
+ * in, and the node has nothing of it that stickpin would remove: images, tags, pins and copies of
+ * artifacts. Its trust can't come back, since its statements about other releases would be lost.
  * INVARIANT: the floors, the present release, the scheme of versions and the owners of tags are the
  * same without it. So a release stays known while it is the last activated one of its stream, or
  * the one with the highest sequence.
@@ -82,7 +81,7 @@ export function forgettable({ observed, memory, stored, pins, policy, whole }: F
   return oldestFirst.slice(0, -KEPT_RETIRED).find(isOver)?.bundleId;
 }
 
-/** The scheme of versions stays, and no copies of its artifacts are left. */
+/** Without the release the scheme of versions stays, and no copies of its artifacts are left. */
 function isSpare(bundle: StoredBundle, bundles: readonly StoredBundle[], localBlobs: ReadonlySet<Digest>): boolean {
   const { name } = bundle.payload;
   const others = bundles.filter((other) => other !== bundle);
@@ -90,7 +89,7 @@ function isSpare(bundle: StoredBundle, bundles: readonly StoredBundle[], localBl
   return ownArtifactLayers([bundle], others).every(({ digest }) => !localBlobs.has(digest));
 }
 
-/** Only a decision ends trust for good; a missing role or a threshold may be set right. */
+/** Only a decision ends trust for good: a missing role or a threshold may be corrected. */
 function isTrustSettled(withdrawn: string | undefined): boolean {
   return withdrawn === undefined || withdrawn === 'trust/rejected' || withdrawn === 'trust/key-revoked';
 }
@@ -105,7 +104,7 @@ function isReplaced(bundle: StoredBundle, bundles: readonly StoredBundle[]): boo
   return bundle.resetAt !== undefined || ofStream(bundles, payload.name).some(isHigher);
 }
 
-/** Otherwise a tag would go back to an older release. */
+/** Otherwise a tag would return to an older release. */
 function ownsNoTag(bundle: StoredBundle, bundles: readonly StoredBundle[]): boolean {
   const { activatedAt } = bundle;
   if (activatedAt === undefined) return true;

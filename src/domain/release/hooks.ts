@@ -19,8 +19,8 @@ import type { Revocations } from '../trust/approval.ts';
 import { isRetired } from './recorded-phase.ts';
 
 /**
- * The environment file of a unit, as {@link fileOf}. Of two components with the same variable the
- * first one counts.
+ * Returns the environment file of a unit (see {@link fileOf}). The first of two components with the
+ * same variable counts.
  *
  * @param attachments an absolute path
  */
@@ -41,7 +41,7 @@ export function nodeEnvironment(event: NodeEvent): string | undefined {
   return fileOf(variablesOf(event));
 }
 
-/** Each variable is set, so that no unit has one of an earlier run. */
+/** Sets each variable, so that no unit has one of an earlier run. */
 function variablesOf({
   hook,
   release,
@@ -52,7 +52,7 @@ function variablesOf({
   string,
   string
 > {
-  // A bundle that waits for approval may have no name that can be believed.
+  // The name of a bundle that waits for approval may not be trustworthy.
   const isNamed = release !== undefined && release.name !== '';
   return {
     STICKPIN_HOOK: hook,
@@ -67,10 +67,10 @@ function variablesOf({
 }
 
 /**
- * For `EnvironmentFile=` (systemd.exec(5)): values are in double quotes, with `"`, `\`, `$` and a
- * backtick escaped.
+ * Formats `EnvironmentFile=` (systemd.exec(5)): values are in double quotes, with `"`, `\`, `$` and
+ * a backtick escaped.
  *
- * @returns undefined when a value has control characters, with which systemd would ignore it
+ * @returns undefined when a value has control characters, since systemd would ignore it
  */
 function fileOf(values: Readonly<Record<string, string>>): string | undefined {
   if (Object.values(values).some((value) => /\p{Cc}/u.test(value))) return undefined;
@@ -79,15 +79,15 @@ function fileOf(values: Readonly<Record<string, string>>): string | undefined {
     .join('');
 }
 
-/** In capitals, with `_` for every character but letters and digits. */
+/** Writes capitals, with `_` for every character but letters and digits. */
 export function variableOf(component: string, prefix = 'STICKPIN_'): string {
   return `${prefix}${component.toUpperCase().replace(/[^A-Z0-9]/g, '_')}`;
 }
 
 /**
- * Says whether a hook may start a unit for a release: `other-stream` where the settings name the
- * unit for other streams only, `not-signed` where no key signed the release that they name for it,
- * or that key is revoked, also in a role alone.
+ * Says whether a hook may start a unit for a release. `other-stream`: the settings name the unit
+ * for other streams only. `not-signed`: no key signed the release that they name for the unit, or
+ * that key is revoked, also in a role alone.
  */
 export function unitRight(
   unit: string,
@@ -121,7 +121,7 @@ export function hasSucceeded(run: HookRun, ledger: HookLedger): boolean {
   return record?.unit === run.unit && record.done.get(keyOf(run)) === run.event;
 }
 
-/** Runs for events that were not done yet. None for a hook without a record. */
+/** Returns runs for events that were not done yet. A hook without a record has none. */
 export function wantedRuns(
   bundles: readonly StoredBundle[],
   { ledger, degraded }: Pick<HookMemory, 'ledger' | 'degraded'>,
@@ -139,7 +139,7 @@ export function wantedRuns(
   });
 }
 
-/** As {@link wantedRuns}. */
+/** See {@link wantedRuns}. */
 export function wantedNodeRuns(
   events: NodeEvents,
   ledger: HookLedger,
@@ -153,7 +153,7 @@ export function wantedNodeRuns(
   });
 }
 
-/** As {@link ledgerAfter}, of the node: what does not last any more may happen again. */
+/** Like {@link ledgerAfter}, for the node: an event that has ended may happen again. */
 export function nodeLedgerAfter(ledger: HookLedger, events: NodeEvents, { hooks }: Pick<Policy, 'hooks'>): HookLedger {
   const next = new Map(ledger);
   for (const [hook, lasting] of events) {
@@ -169,8 +169,8 @@ export function nodeLedgerAfter(ledger: HookLedger, events: NodeEvents, { hooks 
 }
 
 /**
- * The record of each hook that has a unit. A new unit begins with all past events as done, and
- * without a success of `before-activate`. Releases that are gone and past degradations are removed.
+ * Returns the record of each hook that has a unit. A new unit begins with all past events as done,
+ * and without a success of `before-activate`. Removed releases and past degradations are dropped.
  *
  * @param isStateLost releases may be missing from a lost database: none is removed
  * @returns `ledger` itself where nothing changes
@@ -234,7 +234,7 @@ function pruned(
   return { ...record, done: new Map([...record.done].filter(([bundleId]) => !isOver(bundleId))) };
 }
 
-/** Undefined while the event has not happened. */
+/** @returns undefined while the event has not happened */
 function eventOf(hook: ReleaseHook, bundle: StoredBundle, degraded: Degraded): number | undefined {
   switch (hook) {
     case 'before-activate':
@@ -254,14 +254,14 @@ function eventOf(hook: ReleaseHook, bundle: StoredBundle, degraded: Degraded): n
 
 type Bundle = Pick<StoredBundle, 'bundleId' | 'payload'>;
 
-/** `<name>/<version>`. The payload check excludes slashes, `@` and a dot at the begin. */
+/** Returns `<name>/<version>`. The payload check excludes slashes, `@` and a leading dot. */
 export function releaseFolderOf({ name, version }: Pick<Payload, 'name' | 'version'>): string {
   return `${name}/${version}`;
 }
 
 const DIGITS = 16;
 
-/** `<name>/<version>@<first 16 digits of the digest>`. */
+/** Returns `<name>/<version>@<first 16 digits of the digest>`. */
 export function ownFolderOf({ bundleId, payload }: Bundle): string {
   return `${releaseFolderOf(payload)}@${hexOf(bundleId).slice(0, DIGITS)}`;
 }
@@ -270,7 +270,7 @@ export function hasFiles({ payload }: Pick<StoredBundle, 'payload'>): boolean {
   return (payload.attachments ?? []).length > 0;
 }
 
-/** A release's own folder, else that of its name and version. */
+/** Returns the release's own folder, else that of its name and version. */
 export function filesFolderOf(bundle: Bundle, installed: ReadonlyMap<string, BundleId>): string | undefined {
   return [ownFolderOf(bundle), releaseFolderOf(bundle.payload)].find(
     (folder) => installed.get(folder) === bundle.bundleId,

@@ -29,11 +29,11 @@ import type { PinAssessment } from './unclaimed-pins.ts';
 import type { Whole } from './whole.ts';
 
 export interface LifecycleAssessment {
-  /** In the order of execution. */
+  /** The findings, in the order of execution. */
   readonly findings: readonly LifecycleFinding[];
   /** The end of a component's soak, in milliseconds since the epoch. */
   readonly wakeAt: number | undefined;
-  /** Of each release that is not proven yet, as far as containers were listed. */
+  /** Verdicts of all releases that are not proven yet, as far as containers were listed. */
   readonly soaks: ReadonlyMap<BundleId, SoakVerdict>;
   readonly outrun: ReadonlySet<BundleId>;
   /** Digests of images that stickpin did not pull. */
@@ -76,7 +76,7 @@ export function assessLifecycle(
   const unproven = unprovenReleases(stored).map((bundle) => follow(bundle, view));
   const proven = provenWithFallback(stored.bundles).flatMap((bundle) => followProven(bundle, view));
   const followed = [...unproven, ...proven];
-  // One of two partly running releases is activated at a time, since their tags may be the same.
+  // Only one of two partly running releases is activated at a time: their tags may be the same.
   const goingBack = new Set(followed.flatMap(({ bundle, isBack }) => (isBack ? [bundle.payload.name] : [])));
   const unrequested = seenRunning(
     waiting.filter(({ payload }) => !goingBack.has(payload.name)),
@@ -104,7 +104,7 @@ export function assessLifecycle(
   };
 }
 
-/** An image is ours if we pulled one of its names. */
+/** An image is stickpin's if stickpin pulled one of its names. */
 function foreignDigests(runtime: RuntimeObservation, { pulledByUs = new Set() }: Stored): ReadonlySet<string> {
   const images = runtime.kind === 'reachable' ? runtime.images : [];
   const foreign = images.filter(({ repoDigests }) => !repoDigests.some((name) => pulledByUs.has(name)));
@@ -123,7 +123,7 @@ interface FollowedUnproven extends Followed {
   readonly isOtherRunning: boolean;
 }
 
-/** INVARIANT: what is not whole is not proven, however long some of its containers run. */
+/** INVARIANT: a release that is not whole is not proven, however long its containers run. */
 function follow(bundle: StoredBundle, view: ContainerView): FollowedUnproven {
   const { observed, stored, policy, provable } = view;
   const { bundleId, activatedAt = 0 } = bundle;
@@ -154,8 +154,8 @@ function follow(bundle: StoredBundle, view: ContainerView): FollowedUnproven {
 }
 
 /**
- * A proven release keeps the clock that proved it, and may still go back. What its containers do
- * then is recorded only for other nodes.
+ * A proven release keeps the clock that proved it, and may still go back. The later state of its
+ * containers is recorded only for other nodes.
  */
 function followProven(proven: StoredBundle, view: ContainerView): readonly Followed[] {
   const { observed, stored, policy } = view;
@@ -177,7 +177,7 @@ function clockFinding({ bundleId, soak: before }: StoredBundle, soak: Soak): Lif
   return JSON.stringify(soak) === JSON.stringify(before) ? [] : [{ kind: 'clock-changed', bundleId, soak }];
 }
 
-/** Why a release was activated without a request: a window, its rollout, or its schedule. */
+/** Returns why a release was activated without a request: a window, rollout, or schedule. */
 export function automaticCause(
   { payload }: Pick<StoredBundle, 'payload'>,
   { update }: Pick<Policy, 'update'>,
@@ -187,8 +187,8 @@ export function automaticCause(
 }
 
 /**
- * No container distinguishes two releases with the same images: the new one gets the other's state.
- * One with other artifacts stays as the fallback.
+ * No container distinguishes two releases with the same images, so the new one gets the other's
+ * state. A release with other artifacts stays as the fallback.
  */
 function takeOvers(stored: Stored, whole: Whole, policy: Policy): LifecycleFinding[] {
   return unprovenReleases(stored)
@@ -214,8 +214,8 @@ const STEP_MS = 60_000;
  * containers counts. It starts again while another release of the stream runs.
  *
  * @param soak the clock after this observation
- * @param before the clock as it is recorded
- * @returns `dueInMs`: when it will be proven or recorded next, in milliseconds from now
+ * @param before the recorded clock
+ * @returns `dueInMs`: milliseconds from now until it is proven or recorded next
  */
 function unseenAfter(
   soak: Soak,

@@ -1,44 +1,42 @@
 import { isRegistry } from '../model/reference.ts';
 
 interface PodImage {
-  /** As `Deployment shop/web, container app`. */
+  /** `Deployment shop/web, container app` is one. */
   readonly usedBy: string;
-  /** The text in the manifest. Empty when missing; OpenShift's image triggers fill it in later. */
+  /** The text in the manifest. Empty when missing: OpenShift's image triggers fill it in later. */
   readonly image: string;
   /** `imagePullPolicy` of a container, `pullPolicy` of an image volume. */
   readonly pullPolicy?: string;
 }
 
 export interface PlacedPodImage extends PodImage {
-  /** The named object, as `Deployment shop/web`. Empty where there is none. */
+  /** The named object, such as `Deployment shop/web`. Empty when there is none. */
   readonly owner: string;
-  /** The path in the named object, as `spec.template.spec.containers[0].image`. */
+  /** The path in the named object, such as `spec.template.spec.containers[0].image`. */
   readonly field: string;
 }
 
 export type Json = Readonly<Record<string, unknown>>;
 
-/**
- * As in policies of Kyverno and Gatekeeper: `reg.example.com/* !*:latest`, `{{ element.image }}`.
- */
+/** Policies of Kyverno and Gatekeeper have `reg.example.com/* !*:latest`, `{{ element.image }}`. */
 export function isImagePattern(image: string): boolean {
   return /[*?|!&]|\{\{/.test(image);
 }
 
-/** Of templates, and of what pipelines fill in. No name of an image has such characters. */
+/** Templates and texts that pipelines fill in have these characters. No image name has them. */
 const TEMPLATE = /[$%<>{}()]|\[\[|^\.{3}$|…/;
-/** Of builders, such as ko. Sources of skopeo and addresses are mistakes, which are errors. */
+/** Builders such as ko use these. Sources of skopeo and addresses are mistakes, thus errors. */
 const BUILT = /^(?!docker|https?|oci)[a-z][a-z0-9.+-]*:\/\//;
-/** What Istio and kubebuilder write where their own tools put the image, and examples. */
+/** Istio and kubebuilder write these where their tools put the image. Examples use them, too. */
 const KNOWN = /^(?:auto|controller(?::latest)?|image(?::(?:tag|latest|version))?)$/;
-/** Words in capitals, as sed and envsubst replace them. */
+/** sed and envsubst replace such words in capitals. */
 const CAPITALS = /^(?:IMAGE|IMG|TAG|VERSION|REGISTRY|REPO|REPOSITORY|PLACEHOLDER|REPLACE|CHANGE|TODO|TBD|YOUR)$/;
 const SMALL = /^(?:replaceme|changeme|todo|tbd|your.*|.*placeholder|my(?:image|registry|repo|org|user|username))$/;
 
 /**
- * What other tools replace before a pod starts: `auto`, `${IMAGE}:${TAG}`, `$(IMG)`, `ko://x/y`,
- * `%IMAGE%`, `<image>`, `REGISTRY/IMAGE:TAG`, `your-registry/app`. On a public registry such a name
- * could be anybody's.
+ * Detects names that other tools replace before a pod starts: `auto`, `${IMAGE}:${TAG}`, `$(IMG)`,
+ * `ko://x/y`, `%IMAGE%`, `<image>`, `REGISTRY/IMAGE:TAG`, `your-registry/app`. On a public registry
+ * anybody could own such a name.
  */
 export function isImagePlaceholder(image: string): boolean {
   if (TEMPLATE.test(image) || BUILT.test(image) || KNOWN.test(image)) return true;
@@ -49,10 +47,10 @@ export function isImagePlaceholder(image: string): boolean {
   });
 }
 
-/** API groups of policies, whose pods are compared with others and never started. */
+/** These API groups are policies. Their pods are compared with others and never started. */
 const POLICIES = /(?:^|\.)(?:kyverno\.io|gatekeeper\.sh)\//;
 
-/** Members of a pod's spec that hold containers (Kubernetes API v1, PodSpec). */
+/** These members of a pod's spec hold containers (Kubernetes API v1, PodSpec). */
 const CONTAINERS = [
   ['initContainers', 'init container'],
   ['containers', 'container'],
@@ -63,9 +61,9 @@ const CONTAINERS = [
 export const MAX_DEPTH = 64;
 
 /**
- * The images of all pods in a Kubernetes object, in its order, and those that an operator's bundle
- * or ClusterServiceVersion lists as related. The shape of a pod's spec, a list of containers, shows
- * it, so the kinds of operators are found too. Policies, and texts, as in a ConfigMap, are skipped.
+ * Returns the images of all pods in a Kubernetes object, in its order, and the related images of an
+ * operator's bundle or ClusterServiceVersion. A pod's spec is found by its list of containers, so
+ * the kinds of operators are found too. Policies and texts, such as in a ConfigMap, are skipped.
  *
  * @param object parsed YAML or JSON
  */
@@ -105,7 +103,7 @@ export function fieldBelow(field: string, key: string): string {
   return field === '' ? key : `${field}.${key}`;
 }
 
-/** As `Deployment shop/web`. A pod template has no kind, so the enclosing object is named. */
+/** Returns `Deployment shop/web`. A pod template has no kind, so the enclosing object is named. */
 export function ownerOf({ kind, metadata, schema, name: ownName }: Json): string | undefined {
   if (isOfCatalog(schema) && typeof ownName === 'string') return `${schema} ${ownName}`;
   if (typeof kind !== 'string' || !isObject(metadata)) return undefined;
@@ -140,7 +138,7 @@ function imagesOfSpec(spec: Json, { owner, field }: Place): PlacedPodImage[] {
   return [...containers, ...volumes];
 }
 
-/** A document of a file-based catalog of operators, as `opm render` prints it: `olm.bundle`. */
+/** `opm render` prints such documents of a file-based catalog of operators: `olm.bundle`. */
 export function isOfCatalog(schema: unknown): schema is string {
   return typeof schema === 'string' && schema.startsWith('olm.');
 }

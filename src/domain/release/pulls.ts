@@ -14,7 +14,7 @@ export function answeredNames({ serve }: Pick<Policy, 'serve'>): AnsweredNames {
   return { tags: activated === 'digests-and-tags', digests: activated !== 'off', except };
 }
 
-/** Names whose pull would remove a pin: mirror path `@sha256:…` or `:TAG`. */
+/** Returns names whose pull would remove a pin: mirror path `@sha256:…` or `:TAG`. */
 export function pinnedNames(
   runtime: RuntimeObservation,
   bundles: readonly StoredBundle[],
@@ -32,11 +32,11 @@ export function pinnedNames(
 }
 
 export interface ProvidedNames {
-  /** Tags that our registry answers by the image of a release: `quay.io/coreos/etcd:v3.5`. */
+  /** The registry answers these tags by the image of a release: `quay.io/coreos/etcd:v3.5`. */
   readonly tags: ReadonlySet<string>;
   /** Digests of activated and fallback releases: `quay.io/coreos/etcd@sha256:…`. */
   readonly digests: ReadonlySet<string>;
-  /** Tags of kept releases that are not activated: by tag, as `ocp@4.13.7`. */
+  /** Tags of kept releases that are not activated. Values are releases, such as `ocp@4.13.7`. */
   readonly later: ReadonlyMap<string, string>;
 }
 
@@ -66,7 +66,7 @@ export function providedNames(
   };
 }
 
-/** And once it is proven. */
+/** Includes the names that follow its proof. */
 export function namesOnceActivated(
   bundle: StoredBundle,
   bundles: readonly StoredBundle[],
@@ -89,7 +89,7 @@ type PullToCheck =
   | { readonly kind: 'image'; readonly reference: string }
   | { readonly kind: 'nothing-activated' }
   | { readonly kind: 'nothing-present' }
-  /** Pulls by others do not reach our registry. */
+  /** Pulls by others do not reach stickpin's registry. */
   | { readonly kind: 'no-mirrors' }
   | { readonly kind: 'no-mirror'; readonly reference: string };
 
@@ -97,10 +97,10 @@ export type PullTest = Pick<PullCheck, 'activation' | 'reference' | 'attempts'>;
 
 export type PullCheckDue =
   | { readonly kind: 'now'; readonly test: PullTest }
-  /** Milliseconds since the epoch; undefined when none is to be made. */
+  /** Milliseconds since the epoch. Undefined when no test follows. */
   | { readonly kind: 'later'; readonly at: number | undefined };
 
-/** Releases whose images must be pullable without a medium, in the order of adoption. */
+/** Returns releases whose images must be pullable without a medium, in the order of adoption. */
 export function releasesInForce(bundles: readonly StoredBundle[]): readonly StoredBundle[] {
   return bundles.filter((bundle) => bundle.activatedAt !== undefined && !isRetired(bundle) && !isRolledBack(bundle));
 }
@@ -112,7 +112,7 @@ export function activationKey(bundles: readonly StoredBundle[]): string {
     .join('\n');
 }
 
-/** The first image of the release activated last that is present and has a mirror of ours. */
+/** Returns the first image, present and with a mirror, of the release activated last. */
 export function pullToCheck(
   bundles: readonly StoredBundle[],
   { images, renderedMirrors, mirrorsTakeEffect }: Extract<RuntimeObservation, { kind: 'reachable' }>,
@@ -150,7 +150,7 @@ export function pullCheckDue(
   }
   const at = againAt(last);
   if (at === undefined) return none;
-  // A time in the future: the wall clock was set back.
+  // The time is in the future when the wall clock was set back.
   return at <= now || last.at > now
     ? { kind: 'now', test: { reference, activation, attempts: last.attempts + 1 } }
     : { kind: 'later', at };
@@ -162,26 +162,26 @@ function againAt({ end, attempts, at }: PullCheck): number | undefined {
 }
 
 export interface ElsewhereUse {
-  /** As written: `quay.io/coreos/etcd:v3.5`. */
+  /** The name as written: `quay.io/coreos/etcd:v3.5`. */
   readonly image: string;
   readonly usedBy: string;
   readonly more: number;
-  /** The release that provides it once it is activated, as `ocp@4.13.7`. */
+  /** The release that provides it once activated, such as `ocp@4.13.7`. */
   readonly release?: string;
 }
 
-/** Which provided names our registry answers, so that a forced pull of them succeeds. */
+/** The provided names that the registry answers, so that a forced pull of them succeeds. */
 export interface AnsweredNames {
   readonly tags: boolean;
   readonly digests: boolean;
-  /** Repositories for which it answers neither. */
+  /** Repositories for which the registry answers neither. */
   readonly except: readonly string[];
 }
 
 /**
- * The images whose pull another registry, or none, would answer: by a tag that no activated release
- * holds, or forced (`imagePullPolicy: Always`) while our registry does not answer. One entry for
- * each image, in the given order.
+ * Returns images whose pull another registry, or none, would answer: by a tag that no activated
+ * release holds, or forced (`imagePullPolicy: Always`) while stickpin's registry does not answer.
+ * Each image has one entry, in the given order.
  */
 export function pullsFromElsewhere(
   uses: readonly ImageUse[],
@@ -217,7 +217,7 @@ function isFromElsewhere({ image, pullPolicy }: ImageUse, names: ProvidedNames, 
   return isForced && !isAnswered(repository, answered.tags, answered);
 }
 
-/** Kubernetes: without a policy it is `Always` for the tag `latest` and without tag and digest. */
+/** Kubernetes: without a policy it is `Always` for the tag `latest`, and without tag and digest. */
 function isAlways({ tag, digest }: Reference, pullPolicy: string | undefined): boolean {
   if (pullPolicy !== undefined) return pullPolicy === 'Always';
   return digest === undefined && (tag === undefined || tag === 'latest');
@@ -227,18 +227,18 @@ function isAnswered(repository: string, kind: boolean, { except }: AnsweredNames
   return kind && !except.includes(repository);
 }
 
-/** A container that was made by the id of its image says nothing about names. */
+/** A container that was created from the id of its image gives no name. */
 function isImageId(image: string): boolean {
   return /^(sha256:)?[0-9a-f]{64}$/.test(image);
 }
 
-/** A short name (`nginx:1`) is one of `docker.io`, as for containerd. */
+/** A short name (`nginx:1`) belongs to `docker.io`, as in containerd. */
 function parsed(image: string): Reference | undefined {
   for (const text of [image, `docker.io/${image}`]) {
     try {
       return parseReference(text);
     } catch {
-      // The next form, or none.
+      // Tries the next form, or returns undefined.
     }
   }
   return undefined;

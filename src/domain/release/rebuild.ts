@@ -21,7 +21,7 @@ export interface RebuiltRelease {
   readonly evidence: RebuildEvidence;
 }
 
-/** A bundle with present documents that is not trusted. Its pins stay unclaimed. */
+/** A bundle with present documents is not trusted. Its pins stay unclaimed. */
 export interface RefusedRebuild {
   readonly bundleId: BundleId;
   readonly bundle?: VerifiedBundle;
@@ -43,7 +43,7 @@ export interface RebuildContext {
   readonly observed: Observed;
   readonly stored: Stored;
   readonly floors: Memory['floors'];
-  /** Pins that belong to no known release. */
+  /** These pins belong to no known release. */
   readonly unclaimed: ReadonlySet<string>;
   /** The database is new after a loss, or an earlier copy. */
   readonly isStateLost: boolean;
@@ -55,8 +55,8 @@ export interface RebuildContext {
  * Rebuilds the records of releases that were lost with the database (docs/decisions/lost-state.md,
  * "Rebuilt releases"). A bundle is judged like an unknown one, except for its sequence and expiry.
  *
- * INVARIANT: nothing is invented in favour of trust or of an activation. A time without a record is
- * left out, except for an activation that the tags of the runtime prove.
+ * INVARIANT: no trust or activation is invented. A time without a record is left out, except for an
+ * activation that the tags of the runtime prove.
  */
 export function planRebuild(context: RebuildContext): RebuildPlan {
   const rebuilt: RebuiltRelease[] = [];
@@ -77,7 +77,7 @@ function unapproved(bundleId: BundleId, medium: string): Reason {
   return { code: 'trust/approval', data: { kind: 'found-unsigned', bundleId, medium } };
 }
 
-/** All its pins are in force, and some of them belong to no known release. */
+/** All pins of the bundle are in force, and some of them belong to no known release. */
 function hasUnclaimedPins(
   { contents }: VerifiedBundle,
   unclaimed: ReadonlySet<string>,

@@ -6,12 +6,12 @@ import { ofStream, type Stored, type StoredBundle } from '../state/state.ts';
 
 export type ReachedPhase = Extract<Phase, 'ready' | 'activated' | 'active' | 'proven' | 'superseded' | 'retired'>;
 
-/** Unpinned, and not requested since. */
+/** The release is unpinned and was not requested since. */
 export function isRetired({ retiredAt, activationRequestedAt }: StoredBundle): boolean {
   return retiredAt !== undefined && retiredAt > (activationRequestedAt ?? 0);
 }
 
-/** Their images are pinned. */
+/** Returns bundles whose images are pinned. */
 export function keptBundles(bundles: readonly StoredBundle[]): readonly StoredBundle[] {
   return bundles.filter((bundle) => !isRetired(bundle));
 }
@@ -20,14 +20,14 @@ const byName = onceFor((bundles: readonly StoredBundle[]) =>
   Map.groupBy(bundles, ({ payload }) => bundleName(payload)),
 );
 
-/** The bundles of `name@version` that are not retired, else the last one. */
+/** Returns the bundles of `name@version` that are not retired, else the last one. */
 export function bundlesCalled(bundles: readonly StoredBundle[], name: string): readonly StoredBundle[] {
   const named = byName(bundles).get(name) ?? [];
   const kept = keptBundles(named);
   return kept.length > 0 ? kept : named.slice(-1);
 }
 
-/** `name@version` if that is unique, else the digest. */
+/** Returns `name@version` if that is unique, else the digest. */
 export function commandName({ bundleId, payload }: StoredBundle, bundles: readonly StoredBundle[]): string {
   const name = bundleName(payload);
   return bundlesCalled(bundles, name).every((other) => other.bundleId === bundleId) ? name : bundleId;
@@ -38,7 +38,7 @@ const newestOf = onceFor((own: readonly StoredBundle[]) => ({
   proven: newest(keptBundles(own), (bundle) => bundle.provenAt),
 }));
 
-/** The kept release of a stream that was activated last: its tags are in force. */
+/** Returns the kept release of a stream that was activated last. Its tags are in force. */
 export function currentRelease(bundles: readonly StoredBundle[], stream: string): StoredBundle | undefined {
   return newestOf(ofStream(bundles, stream)).activated;
 }
@@ -52,12 +52,12 @@ export function isProven({ provenAt, activatedAt }: StoredBundle): boolean {
   return provenAt !== undefined && provenAt >= (activatedAt ?? 0);
 }
 
-/** Whether it went back after its present activation. */
+/** Whether it was rolled back after its present activation. */
 export function isRolledBack({ rolledBackAt, activatedAt }: StoredBundle): boolean {
   return rolledBackAt !== undefined && rolledBackAt >= (activatedAt ?? 0);
 }
 
-/** Tags were moved. Windows, rollouts and the schedule don't apply: half-moved tags are worse. */
+/** The tags were moved. Windows, rollouts, the schedule don't apply: half-moved tags are worse. */
 export function hasBegun({ activationBegunAt, activatedAt }: StoredBundle): boolean {
   return activationBegunAt !== undefined && activationBegunAt > (activatedAt ?? 0);
 }
@@ -91,7 +91,7 @@ function isSameSet(ones: readonly Named[], others: readonly Named[]): boolean {
   return others.length === ones.length && others.every(({ reference }) => references.has(reference));
 }
 
-/** Undefined before it was ready. */
+/** @returns undefined before the release was ready */
 export function reachedPhase(bundle: StoredBundle, bundles: readonly StoredBundle[]): ReachedPhase | undefined {
   if (isRetired(bundle)) return 'retired';
   if (bundle.activatedAt === undefined) return bundle.readyAt === undefined ? undefined : 'ready';

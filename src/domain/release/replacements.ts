@@ -8,16 +8,16 @@ import { isRolledBack, keptBundles } from './recorded-phase.ts';
 import { withoutNames, withoutUsed, withoutUses } from './retention.ts';
 import { nodeImages, type ProofGoal, tagGoalsOf } from './tag-goals.ts';
 
-/** A release that was proven last, and is whole. */
+/** This release was proven last, and is whole. */
 interface Proven {
   readonly bundle: StoredBundle;
-  /** Those in which all its tags after the proof name its images. */
+  /** Repositories in which all its tags after the proof name its images. */
   readonly repositories: ReadonlySet<string>;
-  /** Those in which it gets tags after its proof. */
+  /** Repositories in which it gets tags after its proof. */
   readonly wanted: ReadonlySet<string>;
 }
 
-/** What stands in the way of units, or is no longer needed, after the tags have moved. */
+/** Returns objects that block units, or are no longer needed, after the tags have moved. */
 export function replacements(view: ContainerView, afterProof: readonly ProofGoal[]): LifecycleFinding[] {
   const { observed, stored, ids, whole } = view;
   const { runtime } = observed;
@@ -34,9 +34,9 @@ export function replacements(view: ContainerView, afterProof: readonly ProofGoal
 }
 
 /**
- * Stopped containers of `replace_stopped` that were made from another image of the same repository:
- * of an older release, of one that was rolled back, or of the node itself. Not of a release that
- * was activated since, or never, or that belongs to another stream.
+ * Returns stopped containers of `replace_stopped` that were made from another image of the same
+ * repository: of an older release, of one that was rolled back, or of the node itself. Releases
+ * that were activated since or never, and those of another stream, are left out.
  */
 function replacedContainers(
   { bundle, repositories, wanted }: Proven,
@@ -57,7 +57,7 @@ function replacedContainers(
     const id = imageIdOf(container, ids) ?? container.imageNames[0];
     if (container.state !== 'exited' || !names.has(container.key) || id === undefined || kept.has(id)) return false;
     const image = images.find(({ imageId }) => imageId === id);
-    // It may be that of a kept release which the runtime does not list now.
+    // The image may be that of a kept release which the runtime does not list now.
     if (image === undefined && kept.has(undefined)) return false;
     const own = repositoriesOfContainer(container, image).filter((repository) => wanted.has(repository));
     return own.length > 0 && own.every((repository) => repositories.has(repository));
@@ -67,7 +67,7 @@ function replacedContainers(
   return [{ kind: 'removable', bundleId, images: [], stopped: found }];
 }
 
-/** Its image may have lost all names since. */
+/** The image may have lost all names since. */
 function repositoriesOfContainer({ podImage }: RuntimeContainer, image: RuntimeImage | undefined): readonly string[] {
   const names = [
     ...(image?.repoTags ?? []),
@@ -78,10 +78,10 @@ function repositoriesOfContainer({ podImage }: RuntimeContainer, image: RuntimeI
 }
 
 /**
- * With `local_images = "retire"`: images of the node itself in these repositories, under versions
- * that no kept release names. Of older versions so many stay as the fallback as `lifecycle.keep`
- * wants beside the proven releases; newer ones go at once, since all nodes went back from them.
- * One that any container or static pod uses or names stays: the kubelet could not get it again.
+ * With `local_images = "retire"` it returns images of the node itself in these repositories, under
+ * versions that no kept release names. `lifecycle.keep` limits the older versions that stay as the
+ * fallback. Newer ones are removed at once, since all nodes went back from them. An image that any
+ * container or static pod uses or names stays: the kubelet could not get it again.
  */
 function replacedImages(
   { bundle, repositories }: Proven,
@@ -112,7 +112,7 @@ function replacedImages(
   return removals.length === 0 ? [] : [{ kind: 'removable', bundleId, images: removals, areOfNode: true }];
 }
 
-/** Of the node itself, each in one repository, under versions that no kept release names. */
+/** Returns images of the node, each in one repository, under versions that no release names. */
 export function oldOfNode(images: readonly RuntimeImage[], stored: Stored): readonly RuntimeImage[] {
   const claimed = new Set(
     keptBundles(stored.bundles)
@@ -129,7 +129,7 @@ function tagOf(name: string | undefined): string | undefined {
   return name === undefined ? undefined : parseReference(name).tag;
 }
 
-/** No static pod and no container has any of its names. A container may have none by tag. */
+/** No static pod and no container has any of its names. A container may lack names by tag. */
 function isUnnamed(
   { imageId, repoTags }: RuntimeImage,
   { observed, containers, ids }: Pick<ContainerView, 'observed' | 'containers' | 'ids'>,

@@ -14,7 +14,7 @@ import { currentRelease, isProven, isRetired, isRolledBack, keptBundles, lastPro
 import { goalsAfterProof, proofGoals, type TagGoal, tagGoalsOf } from './tag-goals.ts';
 import type { Whole } from './whole.ts';
 
-/** By the release itself or by a setting. */
+/** The release itself or a setting protects it. */
 export function isProtected({ payload }: StoredBundle, { protect }: Pick<Policy['lifecycle'], 'protect'>): boolean {
   return payload.keep === 'life' || protect.includes(bundleName(payload));
 }
@@ -38,10 +38,10 @@ export function isWanted({ activationRequestedAt = 0, activatedAt = 0 }: StoredB
 }
 
 /**
- * The bundles that are no longer kept after a newer one has proven itself: proven ones beyond
- * `keep`, and those with a lower sequence than the last known good release. Never the last
+ * Returns the bundles that are no longer kept after a newer one has proven itself: proven ones
+ * beyond `keep`, and those with a lower sequence than the last known good release. The last
  * activated release, the last known good one, a requested one, the base of a delta that is not
- * ready, or a protected one. Oldest first.
+ * ready, and a protected one always stay. The oldest comes first.
  */
 export function surplusBundles(bundles: readonly StoredBundle[], policy: Policy['lifecycle']): readonly StoredBundle[] {
   const kept = keptBundles(bundles).filter((bundle) => !isProtected(bundle, policy));
@@ -65,15 +65,15 @@ interface RemovalContext {
   readonly ids: ImageIds;
   readonly stored: Stored;
   readonly policy: Pick<Policy, 'streams'>;
-  /** Pinned references without a known release. */
+  /** These pinned references have no known release. */
   readonly unclaimed?: readonly string[];
 }
 
 /**
- * Image ids of each retired bundle that may be removed: stickpin pulled them, no kept bundle, pin
- * or unclaimed pin names them, and all their names are ours. None while a delta that is not ready
- * builds on the bundle. Containers are not considered. The work grows with the sum of bundles and
- * images, not with their product.
+ * Returns image ids of each retired bundle that may be removed: stickpin pulled them, no kept
+ * bundle, pin or unclaimed pin names them, and all their names are stickpin's. A bundle on which an
+ * unready delta builds has none. Containers are not considered. The work grows with the sum of
+ * bundles and images, not with their product.
  */
 export function removableIds({
   images,
@@ -113,9 +113,9 @@ export function removableIds({
 const SPARE_TAGS_MS = 24 * 60 * 60_000;
 
 /**
- * The tags that only a retired bundle gave to images of ours that stay pinned. Each image keeps a
- * tag of a kept bundle, since CRI-O deletes an image with its last name, and does not show the
- * stored names by digest (docs/runtime-facts.md, facts 8 and 10). Uses of the tags are not
+ * Returns the tags that only a retired bundle gave to stickpin's images that stay pinned. Each
+ * image keeps a tag of a kept bundle, since CRI-O deletes an image with its last name, and does not
+ * show the stored names by digest (docs/runtime-facts.md, facts 8 and 10). Uses of the tags are not
  * considered.
  */
 export function spareTagsIn(
@@ -154,8 +154,8 @@ const PODS_STARTED_MS = 15 * 60_000;
 
 /**
  * Leaves out the tags from which static pods or containers, running or not, are made: the kubelet
- * would pull them again. Names without a registry may mean any. Empty while not all names are
- * known, or pods may not have started after a boot.
+ * would pull them again. Names without a registry may mean any. Empty while names are unknown, or
+ * pods may not have started after a boot.
  */
 export function withoutUses(
   tags: readonly string[],
@@ -171,7 +171,7 @@ export function withoutNames(tags: readonly string[], uses: readonly Pick<ImageU
   return tags.filter((tag) => !used.has(shortName(tag)));
 }
 
-/** As {@link withoutUses}, and by the listed containers. Empty while tags are moved. */
+/** Like {@link withoutUses}, with the listed containers. Empty while tags are moved. */
 export function withoutPodImages(
   tags: readonly string[],
   { observed, memory: { running }, containers }: ContainerView,
@@ -186,7 +186,7 @@ export function withoutPodImages(
   );
 }
 
-/** `etcd:v3.5` of `quay.io/coreos/etcd:v3.5@sha256:…`. */
+/** Returns `etcd:v3.5` for `quay.io/coreos/etcd:v3.5@sha256:…`. */
 function shortName(name: string): string {
   const last = name.replace(/@.*$/, '').replace(/^.*\//, '');
   return last.includes(':') ? last : `${last}:latest`;
@@ -216,7 +216,7 @@ function usedIds(container: RuntimeContainer, ids: ImageIds): ReadonlySet<string
   return new Set([imageIdOf(container, ids), ...volumes.map((name) => ids.of(name))]);
 }
 
-/** Images that stickpin pulled. One that was present before is foreign, whatever its names. */
+/** Returns images that stickpin pulled. An image that was present before is foreign. */
 function idsPulledByUs(
   bundles: readonly StoredBundle[],
   ids: ImageIds,
@@ -253,9 +253,9 @@ interface IncompleteContext {
 }
 
 /**
- * Releases that were not complete for `retention.incomplete` since their adoption. Not those on a
- * plugged medium; none while the runtime does not answer, or of a stream with a wrong clock. The
- * wall clock may be set meanwhile, so the uptime since the medium left counts too.
+ * Returns releases that were incomplete for `retention.incomplete` since their adoption. Those on a
+ * plugged medium and of a stream with a wrong clock stay, as do all while the runtime does not
+ * answer. The wall clock may be set meanwhile, so the uptime since the medium left counts too.
  */
 export function incompleteReleases({ observed, memory, bundles, policy }: IncompleteContext): readonly BundleId[] {
   const { incomplete } = policy.retention;
@@ -288,7 +288,7 @@ export function incompleteReleases({ observed, memory, bundles, policy }: Incomp
     .map(({ bundleId }) => bundleId);
 }
 
-/** Why an activated release that is not the current one is still pinned. */
+/** The reason why an activated release that is not the current one is still pinned. */
 export type KeptWhy =
   | { readonly kind: 'protected' }
   | { readonly kind: 'wanted' }
@@ -296,12 +296,12 @@ export type KeptWhy =
   | { readonly kind: 'last-good'; readonly current: StoredBundle }
   | { readonly kind: 'fallback'; readonly keep: number }
   | { readonly kind: 'unproven'; readonly current: StoredBundle; readonly isRolledBack: boolean }
-  /** It is retired once nothing runs from it. */
+  /** The release is retired once no container runs from it. */
   | { readonly kind: 'surplus' }
   /** `good` lacks images, pins, or a check after an unclean boot. */
   | { readonly kind: 'not-whole'; readonly good: StoredBundle };
 
-/** None of a stream without a current release. */
+/** Excludes streams without a current release. */
 export function whyKept(
   bundles: readonly StoredBundle[],
   whole: Whole,

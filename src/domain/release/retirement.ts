@@ -36,10 +36,10 @@ export function isUnpinning({ runtime, now }: Observed, { bundles }: Stored): bo
   );
 }
 
-/** Releases beyond `lifecycle.keep`, or one that makes room. */
+/** Returns releases beyond `lifecycle.keep`, or one that makes room. */
 export function retirements(view: ContainerView, short: readonly ShortOfSpace[], shares: Shares): LifecycleFinding[] {
   const { memory, stored, policy, containers, whole } = view;
-  // One that could not be read may run any of them, and then room would be made in vain.
+  // An unread volume may use any of them, and then a retirement would free no room.
   if (containers.some(({ volumeImages }) => volumeImages === 'unknown')) return [];
   const isFree = (bundle: StoredBundle) =>
     isReliable(bundle.payload.name, stored.bundles, whole) &&
@@ -48,7 +48,7 @@ export function retirements(view: ContainerView, short: readonly ShortOfSpace[],
   const surplus = surplusBundles(stored.bundles, policy.lifecycle)
     .filter(isFree)
     .map((bundle): LifecycleFinding => ({ kind: 'spare', bundleId: bundle.bundleId }));
-  // One at a time: the space that the last one freed has to be seen first.
+  // One release at a time: the space that the last one freed must be observed first.
   const isLeaving = withRemovals(view).some(({ images }) => images.length > 0) || areArtifactsLeft(view);
   if (surplus.length > 0 || isLeaving || isUnpinning(view.observed, stored)) return surplus;
   const isOfRole = ({ bundle }: ShortOfSpace) => Number(shares.owners.has(bundle.bundleId));
@@ -63,7 +63,7 @@ export function retirements(view: ContainerView, short: readonly ShortOfSpace[],
   return [];
 }
 
-/** Files of retired releases that are about to be removed. */
+/** Files of retired releases are about to be removed. */
 function areArtifactsLeft({ stored: { bundles }, observed: { localBlobs }, unclaimed }: ContainerView): boolean {
   const left = ownArtifactLayers(bundles.filter(isRetired), keptBundles(bundles));
   return unclaimed.length === 0 && left.some(({ digest }) => localBlobs.has(digest));
@@ -72,7 +72,7 @@ function areArtifactsLeft({ stored: { bundles }, observed: { localBlobs }, uncla
 export function removals(view: ContainerView): LifecycleFinding[] {
   const { bundles } = view.stored;
   const taken = new Set<string>();
-  // What a person gave up, or what was never complete, goes whatever remains.
+  // A release that a person gave up, or that was never complete, is removed in any case.
   const isFree = ({ payload, isGivenUp, readyAt }: StoredBundle) =>
     isGivenUp === true || readyAt === undefined || isReliable(payload.name, bundles, view.whole);
   const spareOf = withSpareTags(view);
@@ -91,8 +91,8 @@ interface SeenAgain extends Pick<ContainerView, 'stored' | 'policy' | 'container
 }
 
 /**
- * Whether a removal that was decided may still be done: since then a container or a command may
- * have begun, a release been adopted, or the image got another name.
+ * Whether a removal may still be done. Since then a container or a command may have begun, a
+ * release may be adopted, or the image may have another name.
  */
 export function isStillRemovable(
   { bundleId, areOfNode }: Pick<Extract<LifecycleFinding, { kind: 'removable' }>, 'bundleId' | 'areOfNode'>,

@@ -7,16 +7,16 @@ import { ofStream, type StoredBundle } from '../state/state.ts';
 import { type ContainerView, componentNames, componentsById, imageIdOf, isAttested } from './evidence.ts';
 import { currentIds, isProven, isRequested, isRolledBack, isTwin, keptBundles, wasActive } from './recorded-phase.ts';
 
-/** How long only the earlier release must run; the soak time if that is shorter. */
+/** How long only the earlier release must run. A shorter soak time wins. */
 const BACK_MS = 60_000;
 
-/** How often containers are listed while all is proven; the soak time if that is shorter. */
+/** How often containers are listed while all is proven. A shorter soak time wins. */
 const LOOK_MS = 600_000;
 
 interface RollbackEvidence {
   readonly soak: Soak;
   readonly findings: readonly LifecycleFinding[];
-  /** Milliseconds from now until it counts. */
+  /** Milliseconds from now until the evidence counts. */
   readonly dueInMs: number | undefined;
 }
 
@@ -49,7 +49,7 @@ export function isListTime(sinceListMs: number, soakMs: number): boolean {
  * A job ends and a node is drained, so vanished containers are not enough: a component that ran
  * from the release must have a later container from an image of the older one.
  *
- * @param seen its clock after this observation
+ * @param seen the release's clock after this observation
  */
 export function rollbackOfUnproven(bundle: StoredBundle, seen: Soak, view: ContainerView): RollbackEvidence {
   const isBack = (older: StoredBundle) => componentsBack(bundle, older, seen, view).size > 0;
@@ -60,10 +60,10 @@ export function rollbackOfUnproven(bundle: StoredBundle, seen: Soak, view: Conta
 
 /**
  * A proven release may be drained at any time while an image of the older one is tested. So all
- * components that ran from it when it was proven, as far as the older one has them, must run from
- * that one again.
+ * components that ran from it when it was proven must run from the older one again, as far as that
+ * has them.
  *
- * @param isRunning whether anything runs from it
+ * @param isRunning whether any container runs from the release
  */
 export function rollbackOfProven(
   bundle: StoredBundle,
@@ -101,7 +101,7 @@ function after(
   return { soak: back, findings: [{ kind: 'went-back', bundleId, to: older.bundleId }], dueInMs: undefined };
 }
 
-/** The last known good one first. Rolled back ones need a person's request. */
+/** The last known good one comes first. Rolled back ones need a person's request. */
 function releasesBefore(bundle: StoredBundle, bundles: readonly StoredBundle[]): readonly StoredBundle[] {
   return keptBundles(ofStream(bundles, bundle.payload.name))
     .filter(
@@ -114,7 +114,7 @@ function releasesBefore(bundle: StoredBundle, bundles: readonly StoredBundle[]):
     .sort((a, b) => (b.provenAt ?? 0) - (a.provenAt ?? 0));
 }
 
-/** Components that now run from an image that only `older` has, started after `bundle`. */
+/** Returns components that run from an image that only `older` has, started after `bundle`. */
 function componentsBack(
   bundle: StoredBundle,
   older: StoredBundle,
@@ -138,7 +138,7 @@ function isAnyLeft({ components }: Soak): boolean {
   return components.some((entry) => entry.counts && (entry.failed.length > 0 || !entry.runs.every(isAttested)));
 }
 
-/** Its tags are in force until the earlier release is activated. */
+/** The release's tags are in force until the earlier release is activated. */
 export function rollbackReason(
   bundle: StoredBundle,
   bundles: readonly StoredBundle[],
@@ -151,7 +151,7 @@ export function rollbackReason(
 }
 
 /**
- * The release that the node goes back to from one that was rolled back. Undefined when its
+ * Returns the release to which the node goes back from a rolled back one. Undefined when its
  * activation is done, or when something else was activated since.
  */
 export function goesBackTo({ payload, rolledBackAt = 0 }: StoredBundle, bundles: readonly StoredBundle[]) {

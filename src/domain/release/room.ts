@@ -12,20 +12,20 @@ import type { Whole } from './whole.ts';
 export interface ShortOfSpace {
   readonly bundle: StoredBundle;
   readonly lacking: DiskUse;
-  /** It lacks room in the share of its role, not on the disk. */
+  /** The bundle lacks room in the share of its role, not on the disk. */
   readonly isOverShare?: true;
 }
 
 /**
- * The bundle to retire so that `short` gets the space it lacks: a spare release of a role
- * ({@link spareReleases}); else one of its own stream that was rolled back, else the fallback.
+ * Returns the bundle to retire so that `short` gets the space it lacks: a spare release of a role
+ * ({@link spareReleases}), else one of its own stream that was rolled back, else the fallback.
  * Undefined when the freed space would not help.
  */
 export function roomFor(
   { bundle: next, lacking, isOverShare }: ShortOfSpace,
   { bundles, pulledByUs = new Set() }: Stored,
   policy: Policy['lifecycle'],
-  /** `withArtifacts`: artifacts lie on the filesystem of the images. */
+  /** `withArtifacts` means that artifacts are on the filesystem of the images. */
   { spares = [], shares, withArtifacts = false }: Room = {},
 ): StoredBundle | undefined {
   if (!policy.remove_images) return undefined;
@@ -50,7 +50,7 @@ interface Room {
   readonly withArtifacts?: boolean | undefined;
 }
 
-/** None while the present release of the stream is not proven. */
+/** Returns undefined while the present release of the stream is not proven. */
 function ownRoom(
   next: StoredBundle,
   bundles: readonly StoredBundle[],
@@ -69,10 +69,10 @@ function ownRoom(
 }
 
 /**
- * Releases of roles that give way to `next`, the first one first: to a release of plain keys all of
- * them; to one of a role what is over in this role, and in roles that are over their share.
- * INVARIANT: the current release of a stream, its fallback, what runs, what a person requested and
- * what is kept for good never give way.
+ * Returns releases of roles that give way to `next`, in order: all to a release of plain keys, else
+ * surplus ones of its role and of roles over their share.
+ * INVARIANT: the current release of a stream, its fallback, running releases, requested ones and
+ * protected ones never give way.
  */
 export function spareReleases(
   { bundle: next, isOverShare }: ShortOfSpace,
@@ -117,14 +117,14 @@ export function spareReleases(
     return over.has(owners.get(bundleId)?.name ?? '');
   }
 
-  /** Its stream is beyond it. */
+  /** The stream has activated a later release. */
   function isPast({ payload, activatedAt }: StoredBundle): boolean {
     const { sequence = 0 } = currentRelease(bundles, payload.name)?.payload ?? {};
     return activatedAt !== undefined || payload.sequence < sequence;
   }
 }
 
-/** Before anything was activated: what was loaded last. */
+/** Before any activation the fallback is the release that was loaded last. */
 function fallbackAmong(
   others: readonly StoredBundle[],
   current: StoredBundle | undefined,
@@ -145,7 +145,7 @@ function compare(one: readonly number[], other: readonly number[]): number {
   return one.map((value, at) => value - (other[at] ?? 0)).find((difference) => difference !== 0) ?? 0;
 }
 
-/** `ownBytes`: on disk, of layers that no other kept release has. */
+/** `ownBytes` counts layers on disk that no other kept release has. */
 export interface ProtectedRelease {
   readonly bundle: StoredBundle;
   readonly ownBytes: number;
@@ -187,7 +187,7 @@ function roomOf(
   };
 }
 
-/** Each once, without those that others have. */
+/** Returns each layer once, without those that others have. */
 export function ownArtifactLayers(gone: readonly StoredBundle[], others: readonly StoredBundle[]): readonly Layer[] {
   const staying = new Set(others.flatMap(({ contents }) => contents.layers.map(({ digest }) => digest)));
   const layers = gone.flatMap(({ contents }) => artifactLayers(contents)).filter(({ digest }) => !staying.has(digest));

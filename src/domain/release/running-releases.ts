@@ -21,13 +21,12 @@ import { removableIds, spareTagsIn, surplusBundles, withoutUses } from './retent
 import { isContainerCheckDue, isListTime } from './rollback.ts';
 import { proofGoals } from './tag-goals.ts';
 
-/** The containers of one moment. */
 export interface ContainersSeen {
   readonly images: readonly RuntimeImage[];
   readonly containers: readonly RuntimeContainer[];
 }
 
-/** Kept releases whose distinguishing images have containers that are not over. */
+/** Returns kept releases whose distinguishing images have containers that have not ended. */
 export function runningReleases(
   bundles: readonly StoredBundle[],
   { images, containers }: ContainersSeen,
@@ -40,7 +39,7 @@ export function isRunning(bundle: StoredBundle, { stored: { bundles }, container
   return isAnyRunning(bundle, { bundles, containers, ids });
 }
 
-/** While an older release runs, this one does not yet. */
+/** While an older release runs, this one does not count as running. */
 export function isOtherOfStreamRunning({ bundleId, payload }: StoredBundle, view: ContainerView): boolean {
   return keptBundles(ofStream(view.stored.bundles, payload.name)).some(
     (other) => other.bundleId !== bundleId && other.activatedAt !== undefined && isRunning(other, view),
@@ -92,24 +91,24 @@ function mayReplace(bundles: readonly StoredBundle[], streams: Policy['streams']
   return bundles.some(({ bundleId, payload }) => isNamed(payload.name) && given.has(bundleId));
 }
 
-/** How long a release must run before it counts as activated; the soak time if that is shorter. */
+/** How long a release must run before it counts as activated. A shorter soak time wins. */
 const SEEN_MS = 60_000;
 
-/** Releases that were ready once: something else may start them. */
+/** Returns releases that were ready once: another program may start them. */
 export function neverActivated(bundles: readonly StoredBundle[]): readonly StoredBundle[] {
   return keptBundles(bundles).filter(({ readyAt, activatedAt }) => readyAt !== undefined && activatedAt === undefined);
 }
 
 interface SeenRunning {
   readonly findings: readonly LifecycleFinding[];
-  /** In milliseconds from now. */
+  /** Milliseconds from now. */
   readonly dueInMs: readonly number[];
 }
 
 /**
  * Finds never activated releases that run: the cluster may have been upgraded by other means. Then
- * the release is activated, so that its tags are set and it can prove itself. Of each stream the
- * newest one only.
+ * the release is activated, so that its tags are set and it can prove itself. Only the newest one
+ * of each stream counts.
  */
 export function seenRunning(waiting: readonly StoredBundle[], view: ContainerView): SeenRunning {
   const followed = waiting.map((bundle) => follow(bundle, view));
@@ -138,7 +137,7 @@ interface Followed {
   readonly bundle: StoredBundle;
   readonly soak: Soak | undefined;
   readonly components: readonly string[];
-  /** Milliseconds from now; undefined while none runs. */
+  /** Milliseconds from now. Undefined while no container runs. */
   readonly dueInMs: number | undefined;
 }
 
@@ -167,9 +166,9 @@ function follow(bundle: StoredBundle, view: ContainerView): Followed {
 const NO_ACTIVATION = 0;
 
 /**
- * The containers that show that `bundle` runs: of images that stickpin pulled and that no other
- * known release has. Where a release of the stream is active, its version of the component must
- * have stopped: an additional container, as a test or to pull images early, is no upgrade.
+ * Returns the containers that show that `bundle` runs, from images that stickpin pulled and that no
+ * other known release has. Where a release of the stream is active, its version of the component
+ * must have stopped: an additional container, such as a test or an early pull, is no upgrade.
  */
 function witnessesOf(bundle: StoredBundle, { stored, policy, containers, ids }: ContainerView): readonly Witness[] {
   const own = exclusiveIds(bundle, stored.bundles, stored.pulledByUs ?? new Set(), ids);
@@ -214,11 +213,11 @@ function exclusiveIds(
 interface StreamEntry {
   readonly bundle: StoredBundle;
   readonly activationDue: boolean;
-  /** Codes of what holds its activation. */
+  /** The codes of the gates that hold its activation. */
   readonly holds: readonly { readonly code: string }[];
 }
 
-/** Streams with an activation to come or requested: nothing else is activated automatically. */
+/** In these streams an activation follows or is requested, so no other one is automatic. */
 export function streamsInMotion(entries: readonly StreamEntry[]): ReadonlySet<string> {
   return new Set(
     entries

@@ -8,15 +8,15 @@ import type { Observed, StoredBundle } from '../state/state.ts';
 import { ownerRoles, type Role } from '../trust/role.ts';
 import { keptBundles } from './recorded-phase.ts';
 
-/** What releases of roles take of the disk (docs/decisions/key-roles.md, "Share of the disk"). */
+/** The disk use of releases of roles (docs/decisions/key-roles.md, "Share of the disk"). */
 export interface Shares {
-  /** Of each kept release that is not one of plain keys, as far as its role is in force. */
+  /** The role in force of each kept release that is not one of plain keys. */
   readonly owners: ReadonlyMap<BundleId, Role>;
-  /** Releases that would bring their role above its `max_bytes`. */
+  /** These releases would bring their role above its `max_bytes`. */
   readonly short: ReadonlyMap<BundleId, RoleShortage>;
-  /** Names of roles that have more than their `max_bytes`. */
+  /** These roles have more than their `max_bytes`. */
   readonly over: ReadonlySet<string>;
-  /** How many bytes of their share roles get back with these releases. */
+  /** Returns how many bytes of their share roles get back with these releases. */
   freed(gone: readonly StoredBundle[]): number;
 }
 
@@ -26,12 +26,12 @@ interface ShareContext {
   readonly isTrusted: (bundle: StoredBundle) => boolean;
 }
 
-/** Bytes by what takes them: a layer, an image, a copy. */
+/** Keys are a layer, an image, or a copy. Values are bytes. */
 type Parts = ReadonlyMap<string, number>;
 
 /**
- * Of each role the releases that were ready count first, then those that are loaded. What a release
- * of plain keys has too does not count.
+ * Releases of each role that were ready count first, then those that are loaded. Parts that a
+ * release of plain keys also has do not count.
  */
 export function assessShares(bundles: readonly StoredBundle[], context: ShareContext): Shares {
   const kept = keptBundles(bundles);
@@ -91,7 +91,7 @@ function isLoaded({ readyAt, claimedAt }: StoredBundle): boolean {
   return (readyAt ?? claimedAt) !== undefined;
 }
 
-/** In the order of adoption, and those of one stream by sequence: an older one may be a barrier. */
+/** Sorts by adoption, and within one stream by sequence: an older release may be a barrier. */
 function inOrder(releases: readonly StoredBundle[]): readonly StoredBundle[] {
   const waiting = [...releases].sort((a, b) => a.payload.sequence - b.payload.sequence);
   return releases.flatMap(({ payload: { name } }) => {
@@ -104,7 +104,7 @@ function bytesOf(parts: Parts, isLeftOut: (part: string) => boolean): number {
   return [...parts].reduce((sum, [part, size]) => sum + (isLeftOut(part) ? 0 : size), 0);
 }
 
-/** As docs/decisions/disk-space.md counts, without what is staged for a while. */
+/** Counts as docs/decisions/disk-space.md says, without staged blobs. */
 function partsOf({ contents, payload }: StoredBundle, { observed: { runtime }, policy }: ShareContext): Parts {
   const storage = (runtime.kind === 'reachable' ? runtime.layerStorage : undefined) ?? 'unpacked';
   const image = diskUse([], 1, storage).bytes;

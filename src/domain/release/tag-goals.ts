@@ -16,7 +16,7 @@ export function tagGoalsOf({ contents }: Pick<StoredBundle, 'contents'>): readon
   return goalsOf(contents.images);
 }
 
-/** The registry alone knows these. */
+/** Only the registry has these tags. */
 export function artifactTagsOf({ contents }: Pick<StoredBundle, 'contents'>): readonly TagGoal[] {
   return goalsOf(contents.artifacts ?? []);
 }
@@ -35,14 +35,14 @@ export interface ProofGoal extends TagGoal {
 type Streams = Policy['streams'];
 
 /**
- * For each stream, the tags that its last proven release gets. A tag that a kept release of any
- * stream names itself is not among them, since it moves when that release is activated. If two
+ * Returns the tags that the last proven release of each stream gets. A tag that a kept release of
+ * any stream names itself is left out, since it moves when that release is activated. If two
  * streams want the same tag, the first stream gets it.
  */
 export function proofGoals(bundles: readonly StoredBundle[], streams: Streams): readonly ProofGoal[] {
   const kept = keptBundles(bundles);
   const named = new Set(kept.flatMap(({ contents }) => allIn(contents).flatMap(({ tags }) => tags)));
-  // Also with retired releases, so that the order of the streams stays.
+  // Retired releases count too, so that the order of the streams stays.
   const streamsInOrder = [...new Set(bundles.map(({ payload }) => payload.name))];
   const newest = new Map<string, { readonly bundle: StoredBundle; readonly provenAt: number }>();
   for (const bundle of kept) {
@@ -62,7 +62,7 @@ export function proofGoals(bundles: readonly StoredBundle[], streams: Streams): 
   return [...goals.values()];
 }
 
-/** What a release gets, or got, by its proof. */
+/** Returns the tags that a release gets, or got, by its proof. */
 export function goalsAfterProof(bundle: StoredBundle, streams: Streams): readonly TagGoal[] {
   const tags = streams[bundle.payload.name]?.tag_after_proof ?? [];
   if (tags.length === 0) return [];
@@ -73,13 +73,13 @@ export function goalsAfterProof(bundle: StoredBundle, streams: Streams): readonl
   );
 }
 
-/** Repositories with several images: which of them would get the tag is not known. */
+/** Returns repositories with several images: nobody knows which image would get the tag. */
 export function sharedRepositories(bundle: StoredBundle, streams: Streams): readonly string[] {
   if ((streams[bundle.payload.name]?.tag_after_proof ?? []).length === 0) return [];
   return [...imagesByRepository(bundle)].flatMap(([repository, images]) => (images.length > 1 ? [repository] : []));
 }
 
-/** Its tags may have repositories of their own. */
+/** Its tags may be in other repositories. */
 function repositoriesOf({ reference, tags }: Pick<Image, 'reference' | 'tags'>): readonly string[] {
   return [...new Set([reference, ...tags].map(repositoryOf))];
 }
@@ -94,7 +94,7 @@ function imagesByRepository({ contents }: StoredBundle): ReadonlyMap<string, rea
   return found;
 }
 
-/** An image of the node itself that is there under a tag of a release. */
+/** The node itself has this image under a tag of a release. */
 export interface LocalImage {
   /** The release's own image of that version. */
   readonly reference: string;
@@ -105,7 +105,7 @@ export interface LocalImage {
 
 /**
  * In a stream with `tag_after_proof` a tag is a version. An image that the node has under it, and
- * that is of no release, is the same version, and may be what has run: it keeps the tag
+ * that no release has, is the same version and may have run. It keeps the tag
  * (docs/decisions/tags.md, "Images of the node itself").
  */
 export function localImages(
@@ -122,7 +122,7 @@ export function localImages(
   });
 }
 
-/** Those that stickpin did not pull, and that are of no release. */
+/** Returns images that stickpin did not pull and that no release has. */
 export function nodeImages(
   images: readonly RuntimeImage[],
   { bundles, pulledByUs = new Set() }: Pick<Stored, 'bundles' | 'pulledByUs'>,

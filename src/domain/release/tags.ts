@@ -14,19 +14,19 @@ import type { Whole } from './whole.ts';
 
 export interface StrayTag extends TagGoal {
   readonly bundleId: BundleId;
-  /** What it names now, by digest or by image id. */
+  /** The image that the tag names now, by digest or by image id. */
   readonly names: string | undefined;
-  /** Of a tag that is given after the proof. */
+  /** Set for a tag that is given after the proof. */
   readonly provenAt?: number;
 }
 
 export interface TagAssessment {
   readonly stray: readonly StrayTag[];
-  /** Tags of any release that other images took repeatedly. They stay as they are. */
+  /** Other images took these tags of any release repeatedly. They stay as they are. */
   readonly contested: readonly StrayTag[];
-  /** Stray ones to restore now, all of one release. */
+  /** Stray tags to restore now, all of one release. */
   readonly due: readonly StrayTag[];
-  /** Stray ones whose repositories need our mirror: the due ones, and those in a pause. */
+  /** Stray tags whose repositories need the mirror: the due ones, and those in a pause. */
   readonly mirrored: readonly StrayTag[];
   /** Restored tags that name their images now, or belong to no release any more. */
   readonly settled: readonly string[];
@@ -47,11 +47,11 @@ interface TagHolder extends Lacking {
 
 /**
  * How often a tag is taken back from another image within {@link CONTEST_MS}. After that another
- * program wants it. A tag that is gone is restored without a limit.
+ * program seems to want it. A tag that names no image is restored without a limit.
  */
 const CONTEST_TIMES = 3;
 const CONTEST_MS = 60 * 60_000;
-/** The first pause after a tag was restored; four times as long after the second and third time. */
+/** The pause after the first restoration. It is four times as long after the second and third. */
 const PAUSE_MS = 5_000;
 
 const NO_TAGS: TagAssessment = {
@@ -66,7 +66,7 @@ const NO_TAGS: TagAssessment = {
   troubles: new Map(),
 };
 
-/** With its tags of `tag_after_proof`. */
+/** Includes the tags of `tag_after_proof`. */
 export function allGoalsOf(
   bundle: StoredBundle,
   { afterProof }: Pick<TagAssessment, 'afterProof'>,
@@ -75,14 +75,14 @@ export function allGoalsOf(
 }
 
 /**
- * The release whose image our registry sends for each tag: of a stream the one that was activated
- * last, also once it is superseded, until it is retired. A tag does not move back automatically:
+ * Returns the release whose image the registry sends for each tag: in a stream the one activated
+ * last, even after it is superseded, until it is retired. A tag does not move back automatically:
  * one that a retired or rolled back release took from a kept one belongs to none, unless all of
  * them name the same image.
  *
- * Of several streams it is the one whose lost tags are restored ({@link restoredReleases}), then
- * the one that was activated first, since no other may take a held tag (`foreignTag`). `withdrawn`:
- * releases without trust have no tags.
+ * Among several streams, the release whose lost tags are restored ({@link restoredReleases}) wins,
+ * then the one activated first, since no other may take a held tag (`foreignTag`). `withdrawn`
+ * releases have no trust and thus no tags.
  */
 export function tagOwners(
   bundles: readonly StoredBundle[],
@@ -107,8 +107,8 @@ export function tagOwners(
 }
 
 /**
- * The last activated one of each stream. None after its rollback or retirement: moving tags of an
- * older one would be an activation without a request.
+ * Returns the last activated release of each stream. After its rollback or retirement a stream has
+ * none: moving tags of an older one would be an activation without a request.
  */
 export function restoredReleases(bundles: readonly StoredBundle[]): ReadonlySet<StoredBundle> {
   const newest = new Map<string, StoredBundle>();
@@ -174,7 +174,7 @@ export function assessTags(
   const { lost, met, owned, restored } = compare(holders, runtime, wantedTags);
   const settled = [...given.keys()].filter((tag) => met.has(tag) || !owned.has(tag));
   const contested = lost.filter(isContested);
-  // A tag after the proof may be taken from a release that is whole.
+  // A tag after the proof may be taken back for a release that is whole.
   const stray = lost.filter(({ bundleId, provenAt }) => (provenAt === undefined ? restored : whole).has(bundleId));
   if (stray.length === 0) return { ...nothing, contested, settled };
   const failed = failures.filter(({ task }) => task.kind === 'restore-tags');
@@ -223,7 +223,7 @@ function wantedBesideOthers(
   };
 }
 
-/** Of settled tags the last hour, of the others everything; at most three losses of each. */
+/** Keeps settled tags of the last hour and all others, at most three losses of each. */
 export function tagsGivenLately(
   given: readonly TagGiven[],
   settled: readonly string[],
@@ -235,7 +235,7 @@ export function tagsGivenLately(
     .filter((one) => !one.wasGone || losses.get(one.tag)?.slice(-CONTEST_TIMES).includes(one));
 }
 
-/** Restored three times within the last hour, each time because it was gone. */
+/** Returns tags that were restored three times within the last hour because they named no image. */
 export function tagsOftenGone(given: readonly TagGiven[], now: number): ReadonlySet<string> {
   const late = givenByTag(given.filter(({ at, wasGone }) => wasGone && Math.abs(now - at) <= CONTEST_MS));
   return new Set([...late].flatMap(([tag, times]) => (times.length < CONTEST_TIMES ? [] : [tag])));
@@ -254,7 +254,7 @@ function compare(
   { images }: Extract<RuntimeObservation, { kind: 'reachable' }>,
   { afterProof, isLeft }: WantedTags,
 ) {
-  // An activation that comes next, or is retried, moves the tags of its stream.
+  // An activation that follows or is retried moves the tags of its stream.
   const activating = holders.filter((holder) => holder.activationDue && lackingCount(holder) === 0);
   const moving = new Set(activating.map(({ bundle }) => bundle.payload.name));
   const byName = new Map<string, RuntimeImage>(
@@ -285,7 +285,7 @@ function compare(
   return { lost, met, owned, restored: restoredIds };
 }
 
-/** Tags that our registry does not answer. */
+/** Returns tags that the registry does not answer. */
 export function leftTags({ contested, local }: TagAssessment): ReadonlySet<string> {
   const ownTags = [...local.values()].flat().flatMap(({ tag, others }) => [tag, ...others]);
   return new Set([...contested.map(({ tag }) => tag), ...ownTags]);
@@ -311,7 +311,7 @@ function areContested(given: readonly TagGiven[]): boolean {
   return last !== undefined && first !== undefined && Math.abs(last.at - first.at) <= CONTEST_MS;
 }
 
-/** A time in the future: the wall clock was set back. */
+/** Allows for a time in the future, since the wall clock may be set back. */
 function dueAt(given: readonly TagGiven[], now: number): number {
   const last = given.at(-1)?.at;
   const times = Math.min(given.length, CONTEST_TIMES);
@@ -336,16 +336,16 @@ function troublesOf(
   return troubles;
 }
 
-/** A tag that a release wants and a release of another stream holds for another image. */
+/** A release wants a tag that a release of another stream holds for another image. */
 export interface TagConflict {
   readonly tag: string;
   readonly holder: StoredBundle;
 }
 
 /**
- * The first tag of a release that a release of another stream holds for another digest. A release
- * holds its tags from the begin of its activation until it is retired, even if it was rolled back
- * or superseded: the way back to it must stay open.
+ * Returns the first tag of a release that a release of another stream holds for another digest. A
+ * release holds its tags from the begin of its activation until it is retired, even if it was
+ * rolled back or superseded: the way back to it must stay open.
  */
 export function foreignTag(bundle: StoredBundle, bundles: readonly StoredBundle[]): TagConflict | undefined {
   const conflicts = [...tagsOf(bundle)].flatMap(([tag, digest]) =>
@@ -366,7 +366,7 @@ const heldTagsIn = onceFor((bundles: readonly StoredBundle[]) => {
   );
 });
 
-/** Of two begun activations the first one continues: neither waits for the other. */
+/** The first of two begun activations continues: neither waits for the other. */
 function holdsAgainst(holder: StoredBundle, other: StoredBundle): boolean {
   if (holder.activatedAt !== undefined) return true;
   if (!hasBegun(other)) return true;
@@ -377,7 +377,7 @@ function order({ activationBegunAt = 0 }: StoredBundle): number {
   return activationBegunAt;
 }
 
-/** With the tags that are attached to its images. */
+/** Includes the tags that are attached to its images. */
 function tagsOf({ contents }: StoredBundle): ReadonlyMap<string, Digest> {
   const tags = new Map<string, Digest>();
   for (const { reference, digest, tags: own, attached = [] } of contents.images) {
@@ -387,7 +387,7 @@ function tagsOf({ contents }: StoredBundle): ReadonlyMap<string, Digest> {
   return tags;
 }
 
-/** Of several streams the first adopted one decides. `bundles`: in the order of adoption. */
+/** The first adopted of several streams decides. @param bundles in the order of adoption */
 export function attachedOwners(bundles: readonly StoredBundle[]): ReadonlyMap<string, BundleId> {
   const owners = new Map<string, { readonly stream: string; readonly bundleId: BundleId }>();
   for (const { bundleId, payload, contents } of bundles) {

@@ -3,24 +3,24 @@ import type { PinLedger, PinnedRelease } from '../state/release-record.ts';
 import type { StoredBundle } from '../state/state.ts';
 import { isRetired, keptBundles } from './recorded-phase.ts';
 
-/** Pins of one release. `bundleId`, `name` and `version` are absent when it is not known. */
+/** Pins of one release. `bundleId`, `name` and `version` are absent when unknown. */
 export type UnclaimedPins = Partial<Omit<PinnedRelease, 'references'>> & Pick<PinnedRelease, 'references'>;
 
 export interface PinAssessment {
-  /** Pins that a kept release wants, sorted. */
+  /** A kept release wants these pins. Sorted. */
   readonly claimed: readonly string[];
-  /** Rendered pins that no known release wants, sorted. Only a person gives them up. */
+  /** No known release wants these rendered pins. Only a person gives them up. Sorted. */
   readonly unclaimed: readonly string[];
-  /** {@link unclaimed} by release, the nameless rest last. */
+  /** {@link unclaimed} by release, those without a name last. */
   readonly unclaimedReleases: readonly UnclaimedPins[];
   readonly record: PinLedger;
-  /** Pins may exist that can't be seen now: no pin is rendered and the ledger stays. */
+  /** Some pins may be invisible now: no pin is rendered and the ledger stays. */
   readonly isUncertain: boolean;
 }
 
 export interface PinContext {
   readonly bundles: readonly StoredBundle[];
-  /** Undefined when there is none, or when it can't be read. */
+  /** Undefined when there is no ledger, or when it can't be read. */
   readonly ledger: PinLedger | undefined;
   readonly runtime: RuntimeObservation;
 }
@@ -28,9 +28,9 @@ export interface PinContext {
 /**
  * Sorts all pins into claimed and unclaimed ones.
  *
- * INVARIANT: a rendered pin is removed for one of two reasons only: the database, which is no
- * earlier one, says that its release was retired; or a person gave it up. A lost or restored
- * database says nothing about releases that it does not know. In doubt a pin is kept.
+ * INVARIANT: a rendered pin is removed only if the database, which is no earlier one, says that its
+ * release was retired, or if a person gave it up. A lost or restored database knows nothing about
+ * other releases. In doubt a pin is kept.
  */
 export function assessPins({ bundles, ledger, runtime }: PinContext): PinAssessment {
   const found = runtime.kind === 'reachable' ? (runtime.foundPins ?? runtime.renderedPins) : [];
@@ -40,7 +40,7 @@ export function assessPins({ bundles, ledger, runtime }: PinContext): PinAssessm
   const isDoubted = ledger === undefined || ledger.isDoubted === true;
   const released = new Set(isDoubted ? [] : bundles.filter(isRetired).flatMap(pinsIn));
   const strays = found.filter((reference) => !released.has(reference));
-  // What an older CRI-O can't pin of a kept release is still its own.
+  // A pin that an older CRI-O can't render still belongs to its kept release.
   const gone = new Set([...kept.flatMap(pinsIn), ...(ledger?.givenUp ?? [])]);
   const candidates = [...(ledger?.unclaimed ?? []), ...strays];
   const unclaimed = uniqueSorted(candidates.filter((reference) => !gone.has(reference)));

@@ -1,4 +1,4 @@
-/** What a person does first. `none`: nothing. */
+/** The first action of a person. */
 export const PERSON_ACTIONS = ['leave-in', 'remove', 'plug-in', 'call-support', 'wait', 'none'] as const;
 
 /** The state of a node in one word. */
@@ -10,15 +10,15 @@ export interface ActionWords {
   readonly action: (typeof PERSON_ACTIONS)[number];
   readonly words: string;
   readonly asks: string;
-  /** A sentence after the first one. */
+  /** A sentence that follows the first one. */
   readonly after?: string;
   /** A sentence names the sticks that may be removed. */
   readonly removes?: true;
-  /** What a person does then. */
+  /** The action of a person after that. */
   readonly afterwards?: (typeof PERSON_ACTIONS)[number];
 }
 
-/** What a line begins with, and what a person does then. */
+/** The first words of a line, and the action of a person. */
 export const ACTIONS = {
   'leave-in': { action: 'leave-in', words: 'LEAVE THE STICK IN', asks: 'Wait.' },
   remove: { action: 'remove', words: 'REMOVE THE STICK', asks: 'Take it to the next node.', removes: true },
@@ -64,7 +64,7 @@ export const ACTIONS = {
     removes: true,
   },
   'done-admin': { action: 'none', words: 'DONE', after: 'An administrator activates it.', asks: 'Nothing.' },
-  /** An administrator decided it: nobody else is called. */
+  /** An administrator decided it, so nobody else is called. */
   decided: { action: 'none', words: 'IDLE', asks: 'Nothing, or plug in a stick.' },
   done: { action: 'none', words: 'DONE', asks: 'Nothing.' },
   idle: { action: 'none', words: 'IDLE', asks: 'Nothing, or plug in a stick.' },
@@ -72,13 +72,13 @@ export const ACTIONS = {
 
 export type Does = keyof typeof ACTIONS;
 
-/** Whether support is called, at once or once the stick is removed. */
+/** Whether support is called, at once or after the stick is removed. */
 export function callsSupport(does: Does): boolean {
   const { action, afterwards = action }: ActionWords = ACTIONS[does];
   return afterwards === 'call-support';
 }
 
-/** Whether it ends only when a person does something. */
+/** Whether it ends only when a person acts. */
 export function isForPerson(does: Does): boolean {
   const { action } = ACTIONS[does];
   return action === 'plug-in' || action === 'call-support';

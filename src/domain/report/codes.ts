@@ -13,7 +13,7 @@ export const REASONS: Entries<Conclusion> = {
   ...RUNTIME_REASONS,
 };
 
-/** Everything that has a short code. */
+/** All entries with a short code. */
 const TABLE: Readonly<Record<string, Known>> = { ...FAULTS, ...HOLDS, ...REASONS };
 
 function known(code: string): Known | undefined {
@@ -35,42 +35,42 @@ export const CODES: readonly (Known & { readonly code: string })[] = Object.entr
   .map(([code, entry]) => ({ ...entry, code }))
   .sort((a, b) => orderOf(a) - orderOf(b));
 
-/** `M-12` for `engine/needs-copy`; undefined for a code without one. */
+/** Returns `M-12` for `engine/needs-copy`, and undefined for a code without one. */
 export function knownShortCode(code: string): string | undefined {
   return known(code)?.short;
 }
 
-/** As {@link knownShortCode}, or that nobody foresaw it. */
+/** Like {@link knownShortCode}, with the code for unforeseen faults as default. */
 export function shortCode(code: string): string {
   return (known(code) ?? FAULTS.unforeseen).short;
 }
 
-/** What a code means, as a sentence for somebody who has only the screen of the node. */
+/** Explains a code in a sentence for a person who has only the screen of the node. */
 export function meaningOf(code: string): string {
   return `${(known(code) ?? FAULTS.unforeseen).means}.`;
 }
 
-/** What a person does about it, where the data does not say it. */
+/** Returns the action of a person for a code, unless its data says it. */
 export function doesAbout(code: string): Does {
   const { does, remedy } = known(code) ?? FAULTS.unforeseen;
   return does ?? (remedy === undefined ? 'wait' : 'call-support');
 }
 
-/** The entry of the journal for a release that it holds. Undefined: reported elsewhere. */
+/** Returns the journal entry for a release that the code holds. Undefined: reported elsewhere. */
 export function eventOf(code: string): Exclude<Known['event'], 'reported-elsewhere'> {
   const { event = 'bundleHeld' } = known(code) ?? FAULTS.unforeseen;
   return event === 'reported-elsewhere' ? undefined : event;
 }
 
-/** What a person or this node ends; no other node can. */
+/** Only a person or this node ends these, never another node. */
 export const OWN_CODES = codesWhere(TABLE, ({ isOwn }) => isOwn);
 
-/** What only an administrator ends. */
+/** Only an administrator ends these. */
 export const ADMIN_CODES = codesWhere(TABLE, ({ isForAdmin }) => isForAdmin);
 
 /**
- * A clause without full stop; undefined where it ends automatically. What an adapter reports says
- * it in its own message. `release`: as `ocp@4.13.7`.
+ * Returns a clause without full stop. Undefined when it ends automatically, or when the message of
+ * an adapter says it. @param release `ocp@4.13.7`
  */
 export function remedyFor(code: string, release: string): string | undefined {
   const entry = known(code);

@@ -1,16 +1,16 @@
 import type { StatusReport } from './status-schema.ts';
 
-/** What a console shows, from far away and in plain ASCII: no font of a console lacks it. */
+/** A console shows it to people far away, in plain ASCII, which every console font has. */
 type Shown = Pick<StatusReport, 'advice' | 'operation' | 'progress'>;
 
 /** A console has at least 80 columns. The last one stays free, so that no line is wrapped. */
 const COLUMNS = 79;
 /** With two rows of words, a bar, a code and the login prompt this is a screen of 25 lines. */
 const MAX_TEXT_LINES = 4;
-/** Longer words are cut: there are none. */
+/** Longer words would be cut. There are none. */
 const MAX_LARGE_LINES = 3;
 
-/** Five rows of up to five columns each. */
+/** Each letter has five rows of up to five columns. */
 const LETTERS: Readonly<Record<string, readonly string[]>> = lettersOf(`
   A .###. #...# ##### #...# #...#
   B ####. #...# ####. #...# ####.
@@ -51,8 +51,8 @@ function lettersOf(drawn: string): Record<string, readonly string[]> {
 }
 
 /**
- * The words of the action in large letters, the text, the code and a bar. Lines of printable ASCII
- * without a backslash, which agetty(8) would read as the begin of a code.
+ * Returns the words of the action in large letters, the text, the code and a bar. Lines have
+ * printable ASCII without a backslash, which agetty(8) would read as the begin of a code.
  *
  * @param stepPercent the bar moves in such steps
  */
@@ -69,7 +69,7 @@ export function consoleText({ advice, operation, progress }: Shown, stepPercent 
   return lines.map((line) => `${line.trimEnd()}\n`).join('');
 }
 
-/** At most 99: images are stored after the last byte. Undefined while nothing is transferred. */
+/** At most 99: images are stored after the last byte. Undefined while no transfer runs. */
 function percentOf({ doneBytes, totalBytes }: StatusReport['progress'], stepPercent: number): number | undefined {
   if (totalBytes <= 0) return undefined;
   const percent = Math.min(99, (100 * doneBytes) / totalBytes);
@@ -108,7 +108,7 @@ function drawnLine(line: string): string[] {
   );
 }
 
-/** A backslash becomes a slash, and every other character that is not ASCII a question mark. */
+/** Replaces a backslash by a slash, and every other non-ASCII character by a question mark. */
 function ascii(text: string): string {
   return text
     .replaceAll('…', '...')
@@ -136,8 +136,8 @@ function cut(lines: readonly string[]): string[] {
 }
 
 /**
- * What has to change for a console that is printed anew, where each change scrolls: counts, rates
- * and the bar within a step do not count.
+ * Changes when a console that scrolls must print again. Counts, rates and the bar within a step do
+ * not count.
  */
 export function consoleKey(shown: Shown, stepPercent: number): string {
   const { advice, operation, progress } = shown;

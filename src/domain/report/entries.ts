@@ -5,53 +5,53 @@ import type { Does } from './actions.ts';
 import type { Names } from './names.ts';
 
 /**
- * What is said of something, as sentences, mostly without full stop. A message has them in this
- * order; a line has what to do before the details.
+ * A statement in sentences, mostly without full stop. A message has them in this order. A line has
+ * the remedy before the details.
  */
 export interface Said {
-  /** What is wrong, and why where that is short. Never a command. */
+  /** The fault, and its reason where that is short. Never a command. */
   readonly what: string;
   readonly details?: readonly string[];
-  /** What to do, for anybody at the node: never a command. */
+  /** The remedy for anybody at the node, never a command. */
   readonly next?: string | undefined;
-  /** What to do with a shell, with the files of the node or where bundles are made. */
+  /** The remedy with a shell, with the files of the node or where bundles are made. */
   readonly run?: string | undefined;
-  /** What else can be done. */
+  /** Alternative remedies. */
   readonly also?: readonly string[];
-  /** What a person does, where the entry does not say it for all of its data. */
+  /** The action of a person, if the entry does not give one for all of its data. */
   readonly does?: Does;
-  /** The words of the action say all that `next` says: a line leaves it out. */
+  /** The words of the action say the same as `next`, so a line leaves `next` out. */
   readonly isNextSaid?: boolean;
 }
 
-/** What is known of a code without its data. */
+/** The facts about a code that do not depend on its data. */
 export interface Known {
   /** `M-12`: people read it out. A number never changes, and is not used again. */
   readonly short: string;
   /** A sentence without full stop. */
   readonly means: string;
-  /** Default: calls support where there is a remedy, else waits. */
+  /** Default: call support if there is a remedy, else wait. */
   readonly does?: Does;
-  /** Absent where it ends automatically. */
+  /** Absent when it ends automatically. */
   readonly remedy?: Remedy;
-  /** A person or this node ends it; no other node can. */
+  /** Only a person or this node ends it, never another node. */
   readonly isOwn?: true;
-  /** Only an administrator ends it: nobody else is called. */
+  /** Only an administrator ends it, so nobody else is called. */
   readonly isForAdmin?: true;
-  /** The entry of the journal. Default: that a release is held. */
+  /** The journal entry. Default: that a release is held. */
   readonly event?: MessageKind | 'reported-elsewhere';
 }
 
-/** Everything that is written of one code. */
+/** All texts of one code. */
 export interface Entry<Data> extends Known {
   readonly says: (data: Data, names: Names) => Said;
-  /** Of a refusal: no other copy of the bundle changes it, and no time. */
+  /** Set for a refusal that neither another copy of the bundle nor time changes. */
   readonly isFinal?: true;
 }
 
 /**
- * What a person does, as a clause, for `explain`, `doctor` and the table in docs/operate.md.
- * `release`: as `ocp@4.13.7`.
+ * Returns the action of a person as a clause, for `explain`, `doctor` and the table in
+ * docs/operate.md. `release` is its label, such as `ocp@4.13.7`.
  */
 export type Remedy = (release: string) => string;
 
@@ -64,18 +64,18 @@ export type Entries<R extends Conclusion> = {
 type HoldCode = ActivationHold['code'];
 export type HoldData<Code extends HoldCode> = Extract<ActivationHold, { readonly code: Code }>['data'];
 
-/** What is written of a hold beside its code. `what` is a clause about a release ("it"). */
+/** The texts of a hold beside its code. `what` is a clause about a release ("it"). */
 interface HoldWords<Data> {
   readonly says: (data: Data, names: Names) => Said;
-  /** What `stickpin activate` does; absent: it lifts the hold, or the hold is over in moments. */
+  /** What `stickpin activate` does. Absent when it lifts the hold, or the hold ends in moments. */
   readonly activate?: 'refused' | 'waits';
-  /** Reported elsewhere (trust, a failure), wanted by the maker, or over in moments. */
+  /** It is reported elsewhere (trust, a failure), its maker wants it, or it ends in moments. */
   readonly isQuiet?: true;
-  /** The event that ends it is something that a person does. */
+  /** Only an act of a person ends it. */
   readonly needsPerson?: true;
 }
 
-/** A code that is a reason too has the rest in the entry of the reason. */
+/** A code that is also a reason has the rest in the entry of the reason. */
 export type HoldEntries<Code extends HoldCode> = {
   readonly [C in Code]: HoldWords<HoldData<C>> & (C extends Conclusion['code'] ? object : Known);
 };

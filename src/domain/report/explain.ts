@@ -3,22 +3,22 @@ import { ACTIONS, type Does } from './actions.ts';
 import { CODES, doesAbout } from './codes.ts';
 import { EXAMPLES } from './examples.ts';
 
-/** What is known of a code without the node on which it came up. */
+/** The facts about a code that do not depend on the node. */
 export interface Explanation {
-  /** `M-12` */
+  /** The short code, such as `M-12`. */
   readonly code: string;
-  /** `engine/needs-copy` */
+  /** The reason code, such as `engine/needs-copy`. */
   readonly reason: string;
   /** A sentence without full stop. */
   readonly means: string;
   readonly action: (typeof ACTIONS)[Does]['action'];
-  /** What a person with a stick does, as STATUS begins. */
+  /** The action of a person with a stick, in the first words of STATUS. */
   readonly words: string;
-  /** The same as a sentence. */
+  /** The same action as a sentence. */
   readonly asks: string;
-  /** What the administrator does: a clause. */
+  /** The action of the administrator, as a clause. */
   readonly next: string;
-  /** A message with this code; absent where the message is that of an error. */
+  /** A message with this code. Absent when the message is that of an error. */
   readonly example?: string | undefined;
 }
 

@@ -14,30 +14,28 @@ import { joined, messageOf, type ShownReason } from './reasons/reason-text.ts';
 
 type WithoutGate<H> = H extends ActivationHold ? Pick<H, 'code' | 'data'> : never;
 
-/** `what` of it is a clause about a release ("it"). */
+/** `what` in the result is a clause about a release ("it"). */
 export function holdWords(hold: WithoutGate<ActivationHold>, names: Names = WHOLE): Said {
   const says = HOLDS[hold.code].says as (data: ActivationHold['data'], names: Names) => Said;
   return says(hold.data, names);
 }
 
-/** Without full stop. The first sentence is a clause. */
+/** Returns a message without full stop. The first sentence is a clause. */
 export function holdMessage(hold: WithoutGate<ActivationHold>): string {
   return messageOf(holdWords(hold));
 }
 
-/** As {@link holdMessage}. */
+/** Like {@link holdMessage}, for several holds. */
 function messageOfAll(holds: readonly RuleHold[]): string {
   return joined(holds.map((hold, at) => (at === 0 ? holdMessage(hold) : capital(holdMessage(hold)))));
 }
 
-/** What a person does about it, without the stick of its release. */
+/** Returns the action of a person, without regard to the stick of the release. */
 export function doesAboutHold(hold: ActivationHold): Does {
   return holdWords(hold, BRIEF).does ?? (endsAlone(hold) ? 'wait' : doesAbout(hold.code));
 }
 
-/**
- * A hook and a lock hold every release, which matters only where the activation is due.
- */
+/** A hook and a lock hold every release, which matters only where the activation is due. */
 export function shownHolds({
   holds,
   activationDue,
@@ -56,7 +54,7 @@ export function confirmationMessage({ payload }: Pick<StoredBundle, 'payload'>, 
   ]);
 }
 
-/** Undefined when no rule holds it. `holds`: all. */
+/** @param holds all of the release. @returns undefined when no rule holds it */
 export function ruleReason(
   { payload }: Pick<StoredBundle, 'payload'>,
   holds: readonly ActivationHold[],
@@ -74,15 +72,15 @@ export function ruleReason(
   return { code: first.code, message };
 }
 
-/** Whether a person may confirm the activation in spite of it. */
+/** Whether a person may confirm the activation despite the hold. */
 export function isRuleHold(hold: ActivationHold): hold is RuleHold {
   return (RULE_CODES as readonly string[]).includes(hold.code);
 }
 
 /**
- * Why an awaited release is not activated, where a person should know. Undefined for what is
- * reported elsewhere (trust, a cancelled preload, a failure, a damaged image), what its maker wants
- * (the schedule) and what is over in moments.
+ * Returns why an awaited release is not activated, if a person should know. Undefined when it is
+ * reported elsewhere (trust, a cancelled preload, a failure, a damaged image), when its maker wants
+ * it (the schedule) and when it ends in moments.
  */
 export function heldReason({
   bundle,
@@ -120,7 +118,7 @@ export function isAwaited({ phase, isRequested }: Pick<BundleAssessment, Awaited
 
 const AFTER_ACTIVATION: ReadonlySet<Phase> = new Set(['activated', 'active', 'proven', 'superseded']);
 
-/** The first rule, else the first hold that is not reported elsewhere. */
+/** Returns the first rule, else the first hold that is not reported elsewhere. */
 export function reportedHold(
   entry: Pick<BundleAssessment, AwaitedBy | 'holds' | 'activationDue'>,
 ): ActivationHold | undefined {

@@ -34,7 +34,7 @@ interface Subject {
   readonly observed: Observed;
   readonly memory: Memory;
   readonly life: Assessment['life'];
-  /** Whether it is the release of its stream that was activated last. */
+  /** The stream activated this release last. */
   readonly isCurrent: boolean;
 }
 
@@ -49,8 +49,8 @@ const JUDGES: Readonly<Record<ConditionType, (subject: Subject) => Judgement>> =
 };
 
 /**
- * By bundle (docs/architecture.md, "Conditions"). Works with what {@link assess} has concluded, so
- * that a release of 1,000 images costs two passes over them.
+ * Returns conditions by bundle (docs/architecture.md, "Conditions"). It uses the results of {@link
+ * assess}, so that a release of 1,000 images costs two passes over them.
  */
 export function judgeConditions(
   observed: Observed,
@@ -71,7 +71,7 @@ function judgement(status: ConditionStatus, reason: string, message: string): Ju
   return { status, reason, message };
 }
 
-/** Undefined while the images of the runtime are known. */
+/** @returns undefined while the images of the runtime are known */
 function away({ observed: { runtime } }: Subject): Judgement | undefined {
   if (runtime.kind === 'reachable') return undefined;
   const { word, what } = runtimeAway(runtime);
@@ -141,7 +141,7 @@ function judgePinned(subject: Subject): Judgement {
 function notRunning(subject: Subject): Judgement | undefined {
   const { entry, isCurrent } = subject;
   const { bundle } = entry;
-  // What is activated again runs meanwhile.
+  // A release that is activated again runs meanwhile.
   const held = isCurrent ? undefined : heldReason(entry);
   if (held !== undefined) return judgement('False', 'ActivationHeld', held.message);
   if (bundle.activatedAt === undefined) return judgement('False', 'NotActivated', 'it was not activated');
@@ -157,7 +157,7 @@ function rolledBackMessage({ bundle, reason }: BundleAssessment): string {
 }
 
 /**
- * Whether containers run from it. For a proven release only: whether an older release runs instead.
+ * Whether containers run from it. A proven release only fails this if an older one runs instead.
  */
 function judgeActive(subject: Subject): Judgement {
   const { bundle, phase } = subject.entry;
@@ -173,7 +173,7 @@ function judgeActive(subject: Subject): Judgement {
     : judgement('False', 'NoContainers', 'no container runs from the images that distinguish it');
 }
 
-/** Whether it is a known good release: of the present activation, or as the fallback. */
+/** Whether it is a known good release, of the present activation or as the fallback. */
 function judgeProven(subject: Subject): Judgement {
   const { bundle, phase } = subject.entry;
   const { word, text } = proofOf(bundle);
@@ -203,7 +203,7 @@ function proofOf({ soak }: StoredBundle): { readonly word: string; readonly text
   return PROOFS[soak?.proof ?? 'soak'];
 }
 
-/** Whether something is wrong that waiting alone does not repair. */
+/** Whether it has a fault that waiting alone does not repair. */
 function judgeDegraded(subject: Subject): Judgement {
   const { bundle, degraded, reason } = subject.entry;
   if (isRetired(bundle)) return judgement('False', 'Retired', 'it is retired: nothing of it is needed');
@@ -231,7 +231,7 @@ function withReason(text: string, reason: Reason | undefined): string {
 
 export type NodeVerdict = ConditionVerdict<NodeConditionType>;
 
-/** In the order in which they are shown. */
+/** Returns conditions in the order of display. */
 export function judgeNodeConditions(snapshot: Snapshot): readonly NodeVerdict[] {
   const verdict = (type: NodeConditionType, judged: Judgement): NodeVerdict => {
     return { type, ...judged, message: withShortDigests(judged.message) };

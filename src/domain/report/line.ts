@@ -4,46 +4,46 @@ import { meaningOf, shortCode } from './codes.ts';
 import type { Said } from './entries.ts';
 import { BRIEF, type Names, WHOLE, withShortDigests } from './names.ts';
 
-/** What a line says, beside what people do. */
+/** The text of a line, without the action of people. */
 export interface LineWords extends Omit<Said, 'does'> {
-  /** How far it is: it follows `what`. */
+  /** The progress, which follows `what`. */
   readonly progress?: string | undefined;
-  /** In the place of `what`, for somebody at the node: `what` is not of our words. */
+  /** Replaces `what` for a person at the node, since another program wrote `what`. */
   readonly atNode?: string | undefined;
-  /** What keeps its room behind `what`. */
+  /** These sentences keep their room behind `what`. */
   readonly notes?: readonly string[];
 }
 
-/** The line about a node: what it says, what a person does, and what it is about. */
+/** The line about a node: its text, the action of a person, and its subject. */
 export interface Line {
   readonly does: Does;
-  /** `media/filesystem` */
+  /** The code, such as `media/filesystem`. */
   readonly code?: string | undefined;
   readonly says: (names: Names) => LineWords;
   /**
-   * Of a line about a stick that is plugged in. `free`: it may go once nothing else needs it;
-   * `stays`: it is read.
+   * Set for a line about a plugged stick. A `free` one may be removed once nothing else needs it.
+   * One that `stays` is being read.
    */
   readonly stick?: 'free' | 'stays' | undefined;
-  /** Which sticks a person may remove, where "the stick" could be another one. */
+  /** The sticks that a person may remove, if "the stick" could be another one. */
   readonly removed?: readonly string[];
 }
 
-/** Longest STATUS line, in characters. */
+/** The longest STATUS line, in characters. */
 const MAX_LINE_LENGTH = 200;
 
-/** For what is the case, whatever keeps its room behind it. */
+/** The first sentence keeps this room, whatever notes follow it. */
 const MIN_FIRST_LENGTH = 60;
 
-/** `CALL SUPPORT (K-03): `. Empty where it needs no words. */
+/** Returns `CALL SUPPORT (K-03): `. Empty for an action without words. */
 export function headOf({ does, code }: Pick<Line, 'does' | 'code'>): string {
   return `${ACTIONS[does].words}${code === undefined ? '' : ` (${shortCode(code)})`}: `;
 }
 
 /**
- * `STATUS=` of sd_notify(3), at most 200 characters: the action, its code, what is the case, what
- * follows from the action, what to do, and as many whole sentences more as there is room for. Too
- * long a first sentence is cut at a word: `stickpin status` has the whole text.
+ * Returns `STATUS=` of sd_notify(3), at most 200 characters: the action, its code, the fact, the
+ * consequence of the action, the remedy, and as many whole sentences as fit. A first sentence that
+ * is too long is cut at a word: `stickpin status` has the whole text.
  */
 export function statusText(line: Line, names: Names = BRIEF): string {
   const head = headOf(line);
@@ -57,13 +57,13 @@ export function statusText(line: Line, names: Names = BRIEF): string {
   return more.reduce((text, one) => (text.length + 1 + one.length > MAX_LINE_LENGTH ? text : `${text} ${one}`), begin);
 }
 
-/** The same as whole sentences, however long, without progress, which is shown as a bar. */
+/** Returns whole sentences of any length, without progress, which is shown as a bar. */
 export function wholeText(line: Line, names: Names = WHOLE): string {
   const { what, kept, more } = sentencesOf(line, names);
   return [closed(what), ...kept, ...more].join(' ');
 }
 
-/** For somebody at the node who has no shell. */
+/** Returns the text for a person at the node who has no shell. */
 export function textAtNode(line: Line, names: Names = WHOLE): string {
   const { what, atNode = what, next, isNextSaid, notes = [] } = line.says(names);
   return [atNode, ...afterAction(line, names), ...notes, callsSupport(line.does) || isNextSaid ? '' : next]
@@ -71,7 +71,7 @@ export function textAtNode(line: Line, names: Names = WHOLE): string {
     .join(' ');
 }
 
-/** What is wrong and what to do, without what follows from the action. */
+/** Returns the fault and the remedy, without the consequence of the action. */
 export function needText(line: Line, names: Names = WHOLE): string {
   return wholeText({ ...line, does: 'call-support' }, names);
 }
@@ -83,7 +83,7 @@ function sentencesOf(line: Line, names: Names) {
   return { what, progress, kept, more: [...new Set(all)].filter((text) => !kept.includes(text)) };
 }
 
-/** What follows from the action. */
+/** Returns the consequence of the action. */
 function afterAction({ does, removed = [] }: Line, names: Names): readonly string[] {
   const { after, removes, words }: ActionWords = ACTIONS[does];
   const isSaid = words.startsWith('REMOVE') && removed.length === 0;
@@ -91,13 +91,13 @@ function afterAction({ does, removed = [] }: Line, names: Names): readonly strin
   return [...(removes && !isSaid ? [`Remove ${sticks}.`] : []), ...(after === undefined ? [] : [after])];
 }
 
-/** With a capital letter where a name begins it, and with a full stop. */
+/** Adds a full stop, and a capital letter if a name comes first. */
 function closed(text: string): string {
   const line = withShortDigests(oneLine(text)).replace(/^the stick\b/, 'The stick');
   return /[.!?]$/.test(line) ? line : `${line}.`;
 }
 
-/** Two lines in one: what else is the case follows. */
+/** Joins two lines: the other one follows. */
 export function withMore(line: Line, other: Line): Line {
   return {
     ...line,
@@ -112,7 +112,7 @@ export function withMore(line: Line, other: Line): Line {
   };
 }
 
-/** A line with a text that another program or an adapter made. */
+/** Makes a line from a text of another program or an adapter. */
 export function foreignLine(
   about: Pick<Line, 'does' | 'code'>,
   head: string,

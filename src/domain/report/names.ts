@@ -8,14 +8,14 @@ import { commandName } from '../release/recorded-phase.ts';
 import { isFolder } from '../state/memory.ts';
 import { bundlesIn, type StoredBundle } from '../state/state.ts';
 
-/** How the names in a text are written: whole in a message, short in a STATUS line. */
+/** Writes the names in a text: whole in a message, short in a STATUS line. */
 export interface Names {
-  /** `ocp 4.13.7` */
+  /** Returns `ocp 4.13.7`. */
   readonly title: (bundle: BundleLabel) => string;
   readonly name: (name: string) => string;
-  /** Of a medium, by its label. */
+  /** Names a medium by its label. */
   readonly medium: (label: string) => string;
-  /** @param none where the list is empty */
+  /** @param none the text for an empty list */
   readonly list: (names: readonly string[], none: string, joint?: string) => string;
   readonly media: (labels: readonly string[], none: string, joint?: string) => string;
 }
@@ -30,18 +30,18 @@ export const WHOLE: Names = {
   media: allNames,
 };
 
-/** Longest name in a STATUS line: what is wrong must stand in the first 80 characters. */
+/** Longest name in a STATUS line: the fault must be in the first 80 characters. */
 const MAX_NAME_LENGTH = 48;
 
-/** Longest list of names in it. */
+/** Longest list of names in a STATUS line. */
 const MAX_NAMES_LENGTH = 64;
 
-/** `ocp 4.13.7` */
+/** Returns `ocp 4.13.7`, clipped. */
 function briefTitle(bundle: BundleLabel): string {
   return clip(bundleTitle(bundle), MAX_NAME_LENGTH);
 }
 
-/** Of a path the last folders that fit, else the first ones: none is cut. */
+/** Keeps the last folders of a path that fit, else the first ones. No folder is cut. */
 function briefName(name: string): string {
   const short = withShortDigests(name);
   if (short.length <= MAX_NAME_LENGTH) return short;
@@ -51,7 +51,7 @@ function briefName(name: string): string {
   return begin > 0 ? `${short.slice(0, begin + 1)}…` : clip(short, MAX_NAME_LENGTH);
 }
 
-/** All of them, or the first one and how many more. */
+/** Returns all names, or the first one and how many more. */
 function briefNames(names: readonly string[], none: string, joint = ', '): string {
   const all = names.join(joint) || none;
   if (all.length <= (names.length > 1 ? MAX_NAMES_LENGTH : MAX_NAME_LENGTH)) return all;
@@ -67,19 +67,19 @@ export const BRIEF: Names = {
   media: briefNames,
 };
 
-/** A thing that a person plugs in. The drop folder always exists. */
+/** A person plugs in a stick. The drop folder always exists. */
 export function isStick({ isDropFolder, peer }: Pick<Medium, 'isDropFolder' | 'peer'>): boolean {
   return !isDropFolder && peer === undefined;
 }
 
-/** Of other nodes and of registries only the names of the latter have a slash. */
+/** Names of registries have a slash, names of other nodes don't. */
 export function isOtherNode({ label, peer }: { readonly label: string; readonly peer?: object | undefined }): boolean {
   return peer !== undefined && !label.includes('/');
 }
 
 /**
- * The only stick that is plugged in is "the stick": nobody who holds it knows the name of its
- * device, which `stickpin list` and the journal have.
+ * Names the only plugged stick "the stick": nobody who holds it knows the name of its device, which
+ * `stickpin list` and the journal have.
  */
 export function namesAt(names: Names, media: readonly Medium[]): Names {
   const [stick, another] = media.filter((medium) => isStick(medium) && !isFolder(medium));
@@ -94,7 +94,7 @@ export function namesAt(names: Names, media: readonly Medium[]): Names {
 
 export type KeptBundles = readonly Pick<BundleAssessment, 'bundle'>[];
 
-/** Whether its name and version mean another bundle too. */
+/** Whether another bundle has the same name and version. */
 export function hasNamesake(bundle: StoredBundle, bundles: KeptBundles): boolean {
   return commandNameAmong(bundle, bundles) === bundle.bundleId;
 }
@@ -104,8 +104,8 @@ export function commandNameAmong(bundle: StoredBundle, bundles: KeptBundles): st
 }
 
 /**
- * A text, or a record with texts, about a bundle: commands in it name the bundle by its digest
- * where its name is not enough.
+ * Changes a text, or a record with texts, about a bundle: its commands name the bundle by its
+ * digest if its name is ambiguous.
  */
 export function withCommands<T>(about: T, bundle: StoredBundle, bundles: readonly StoredBundle[]): T {
   const command = commandName(bundle, bundles);
@@ -121,22 +121,22 @@ export function withCommands<T>(about: T, bundle: StoredBundle, bundles: readonl
 }
 
 /**
- * The title of a bundle, with the digest in short where the title alone could mean another bundle
- * that is kept.
+ * Returns the title of a bundle, with a short digest if the title could also mean another kept
+ * bundle.
  */
 export function titleAmong(bundle: StoredBundle, bundles: KeptBundles, names: Pick<Names, 'title'> = BRIEF): string {
   const title = names.title(bundle.payload);
   return hasNamesake(bundle, bundles) ? `${title} (${shortDigest(bundle.bundleId)})` : title;
 }
 
-/** `'stickpin activate ocp@4.13.7'` */
+/** Returns `'stickpin activate ocp@4.13.7'`. */
 export function activateCommand(bundle: BundleLabel): string {
   return `'stickpin activate ${bundleName(bundle)}'`;
 }
 
 const LONG_DIGEST = /(?<![0-9a-f])([0-9a-f]{12})(?:[0-9a-f]{52}|[0-9a-f]{116})(?![0-9a-f])/g;
 
-/** Nobody reads 64 hex digits from a screen: `list` has them. Commands take the first ones. */
+/** Nobody reads 64 hex digits from a screen: `list` has them. Commands accept the first ones. */
 export function withShortDigests(text: string): string {
   const commands = text.replace(/'stickpin [^']*'/g, (command) => command.replace(LONG_DIGEST, '$1'));
   return commands.replace(LONG_DIGEST, '$1…');

@@ -8,13 +8,13 @@ import type { Snapshot } from './snapshot.ts';
 import { sticksInUse } from './status/stick-use.ts';
 import type { BundleReport, StatusReport } from './status-schema.ts';
 
-/** For what is of the whole node: it begins and ends, and there is only one. */
+/** An event of the whole node has this key: it begins and ends, and there is only one. */
 const NODE = 'node';
 
 /**
- * What lasts now of the hooks of the node. Nothing is known until the media are read that were
- * plugged in at the start, and of releases while the runtime does not answer: what lasted before
- * then would seem to end, and to begin anew.
+ * Returns the lasting events of the node's hooks. Nothing is known until the media that were
+ * plugged in at the start are read, nor about releases while the runtime does not answer: earlier
+ * events would seem to end and begin again.
  */
 export function nodeEvents({ observed, memory }: Snapshot, report: StatusReport): NodeEvents {
   if (memory.areMediaUnread) return new Map();
@@ -53,10 +53,10 @@ function failureIn({ advice: { action, afterwards = action, code } }: StatusRepo
   return afterwards === 'call-support' ? [defined({ hook: 'failed' as const, key: code ?? NODE, code })] : [];
 }
 
-/** One for each stick, whatever it carries. The name of a rejected bundle can't be believed. */
+/** Returns one event for each stick. The name of a rejected bundle can't be trusted. */
 function rejectionOn({ label, state }: Medium, key: string, { rejected }: StatusReport): NodeEvent[] {
   const unreadable = state.kind === 'failed' ? state.reason.code : undefined;
-  // What an administrator decided is no event.
+  // A decision of an administrator is no event.
   const refused = rejected.find(({ medium, reason }) => medium === label && doesAbout(reason.code) !== 'decided');
   const code = unreadable ?? refused?.reason.code;
   return code === undefined ? [] : [{ hook: 'rejected', key, medium: label, code: shortCode(code) }];

@@ -6,11 +6,11 @@ import type { BundleReport, StatusReport } from './status-schema.ts';
 export type WantsReport = Pick<StatusReport, 'bundles' | 'notices' | 'rejected' | 'rejectedNames'>;
 
 /**
- * Whether this node reads a bundle that another node offers: it does not know it, or lacks images
- * or artifacts of it. So what every node has long since causes no work. Nothing of what is offered
- * is verified: a wrong name only keeps the bundle from being taken.
+ * Whether this node reads a bundle that another node offers: it does not know the bundle, or lacks
+ * images or artifacts of it. So a bundle that every node has causes no work. The offer is not
+ * verified: a wrong name only keeps the bundle from being taken.
  *
- * @param forgotten bundles whose stream was reset after them: their sequence counts no more
+ * @param forgotten bundles whose stream was reset after them: their sequence does not count
  */
 export function isWantedFromPeers(
   offered: OfferedBundle,
@@ -25,40 +25,40 @@ export function isWantedFromPeers(
   return !report.bundles.some((bundle) => !forgotten.has(bundle.bundleId) && isPast(bundle, offered));
 }
 
-/** A release that was activated here and is not older than what is offered. */
+/** This node activated a release that is not older than the offered one. */
 function isPast({ name, sequence, activatedAt }: BundleReport, offered: OfferedBundle): boolean {
   return activatedAt !== undefined && name === offered.name && sequence >= offered.sequence;
 }
 
 function lacksImages({ phase, hold, cancelled, images, artifacts }: BundleReport): boolean {
   if (hold === 'approval') return true;
-  // A cancelled preload continues with a stick that somebody plugs in, not automatically.
+  // A cancelled preload continues only with a stick that a person plugs in.
   if (phase === 'retired' || phase === 'rejected' || cancelled !== undefined) return false;
   if (artifacts !== undefined && artifacts.present < artifacts.total) return true;
   return phase === 'detected' || images.present < images.total;
 }
 
-/** Bundles whose stream was reset after they were adopted. */
+/** Returns bundles whose stream was reset after they were adopted. */
 export function forgottenBundles(bundles: readonly StoredBundle[]): ReadonlySet<string> {
   return new Set(bundles.flatMap(({ bundleId, resetAt }) => (resetAt === undefined ? [] : [bundleId])));
 }
 
 /**
- * A text that changes when what was refused for good may be judged in another way: with the keys,
- * with a reset of a stream, and with what is adopted.
+ * Changes when a final refusal may be judged in another way: with the keys, with a reset of a
+ * stream, and with adopted bundles.
  */
 export function refusalGrounds(bundles: readonly StoredBundle[], trustRevision: string): string {
   return [trustRevision, ...bundles.map(({ bundleId, resetAt }) => `${bundleId} ${resetAt ?? ''}`).sort()].join('\n');
 }
 
-/** They need not be read again, unless {@link refusalGrounds} changes. */
+/** Such bundles are not read again, unless {@link refusalGrounds} changes. */
 export function refusedForGood({ rejected }: WantsReport): readonly string[] {
   return rejected.flatMap(({ bundleId, reason }) =>
     bundleId !== undefined && FINAL_REFUSALS.has(reason.code) ? [bundleId] : [],
   );
 }
 
-/** Bundles on media that this node must not give to others, since it does not trust them itself. */
+/** Returns bundles on media that this node does not trust, and so must not give to others. */
 export function withheldFromPeers({ bundles, rejected }: WantsReport): ReadonlySet<string> {
   const held = bundles.filter(({ phase, hold }) => phase === 'rejected' || hold === 'approval');
   const untrusted = rejected.filter(({ reason }) => reason.code.startsWith('trust/'));

@@ -22,7 +22,7 @@ import type { StatusReport, TrustReport } from './status-schema.ts';
 import { streamReports } from './stream-report.ts';
 import { verdictOf } from './verdict.ts';
 
-/** `conditions`: of each adopted release, in this round. `nodeConditions`: default none. */
+/** @param conditions of each adopted release, in this round @param nodeConditions default none */
 export function reportOf(
   snapshot: Snapshot,
   progress: Progress,
@@ -119,7 +119,7 @@ function operationOf({ media }: Observed, { running }: Memory, assessment: Asses
   return isJudging || adoptions.length > 0 ? 'verifying' : 'idle';
 }
 
-/** `bundles`: those that are adopted. */
+/** @param bundles adopted bundles */
 function trustReport(trust: TrustInForce, bundles: readonly VerifiedBundle[]): TrustReport {
   const names = new Map(bundles.map(({ bundleId, payload }) => [bundleId, bundleName(payload)]));
   const nameOf = (bundleId: BundleId) => names.get(bundleId) ?? bundleId;

@@ -6,8 +6,7 @@ import type { Observed } from '../state/state.ts';
 import type { BundleReport, StatusReport } from './status-schema.ts';
 
 /**
- * What a round saw, what the engine remembered then, and what was concluded. Everything that is
- * reported comes from here.
+ * The observations of a round, the memory of the engine, and the conclusions. All reports use it.
  */
 export interface Snapshot {
   readonly observed: Observed;
@@ -15,17 +14,17 @@ export interface Snapshot {
   readonly assessment: Assessment;
 }
 
-/** What happened to a medium. `failed`: it can't be read. */
+/** An event of a medium. `failed` means that it can't be read. */
 type MediaChange = (typeof MEDIA_CHANGES)[number];
 
 export const MEDIA_CHANGES = ['plugged', 'removed', 'failed'] as const;
 
 /**
- * What happened between two reports. Before the first one nothing is known: what is there then
- * counts as new.
+ * Returns the events between two reports. Nothing is known before the first one, so everything in
+ * it counts as new.
  *
- * @param elapsedMs the time between them
- * @returns how much of that was spent preloading, and the codes of new rejections
+ * @param elapsedMs the time between the reports
+ * @returns the time spent preloading, and the codes of new rejections
  */
 export function reportChanges(before: StatusReport | undefined, after: StatusReport, elapsedMs: number) {
   const key = ({ medium, path, reason }: StatusReport['rejected'][number]) => `${medium}\n${path}\n${reason.code}`;
@@ -51,7 +50,7 @@ function mediaChanges(before: StatusReport['media'], after: StatusReport['media'
 }
 
 /**
- * The parts of a report that are still valid after a boot, as a text to compare: phases, holds,
+ * Returns the parts of a report that stay valid after a boot, as a text to compare: phases, holds,
  * codes of reasons, conditions, media and trusted keys. It leaves out the STATUS line, the
  * progress, counts of images and messages, which change every second during a preload.
  */
@@ -79,8 +78,8 @@ function lastingBundle(bundle: BundleReport) {
 }
 
 /**
- * How far a bundle is: a layer counts whole once an image or an artifact with it is present, and as
- * far as it was sent while it is under way.
+ * Returns the progress of a bundle. A layer counts in full once an image or an artifact with it is
+ * present. During its transfer the sent part counts.
  *
  * @param sentBytes the furthest byte that the registry sent of each blob
  */

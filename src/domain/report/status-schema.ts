@@ -7,8 +7,8 @@ import { VERSION_SCHEMES } from '../model/version.ts';
 import { PERSON_ACTIONS, VERDICTS } from './actions.ts';
 
 /**
- * The version of the documents for programs: `status.json`, and what commands print with `--json`.
- * It grows when a member changes its meaning or goes; new members do not change it.
+ * The version of the documents for programs: `status.json`, and the output of commands with
+ * `--json`. It grows when a member changes its meaning or is removed. New members do not change it.
  */
 export const JSON_SCHEMA_VERSION = 1;
 
@@ -208,7 +208,7 @@ const key = v.object({
   broughtBy: maybe(text, 'The bundle that rotated it in; absent for a key of `trust.keys_dir`.'),
 });
 
-/** Bundles are named as `ocp@4.13.7`, or by their digest where they are not known. */
+/** Bundles are named `ocp@4.13.7`, or by their digest if the name is unknown. */
 const trust = v.object({
   require: v.pipe(v.picklist(['signature', 'approval', 'both']), v.metadata({ dbus: 's' })),
   threshold: is(count, 'How many distinct keys must have signed.'),
@@ -245,7 +245,7 @@ const trust = v.object({
   cause: maybe(text, "Why they can't be read, and what to do."),
 });
 
-/** Where bundles come from. */
+/** Kinds of sources of bundles. */
 const MEDIUM_KINDS = ['stick', 'folder', 'node'] as const;
 
 const needReport = v.object({
@@ -254,7 +254,7 @@ const needReport = v.object({
   bundle: maybe(text, 'The release that it is about, as `ocp@4.13.7`.'),
 });
 
-/** In the order in which they are printed. */
+/** The order of members is that of the output. */
 export const statusReport = v.object({
   status: is(text, 'The STATUS line, as `systemctl status stickpin` shows it.'),
   advice: is(
@@ -361,7 +361,7 @@ export const statusReport = v.object({
   ),
 });
 
-/** What `verify-images` has found of one image. */
+/** The result of `verify-images` for one image. */
 export const checkedImage = v.object({
   image: is(text, 'By digest.'),
   releases: is(texts, 'The kept releases that have it: `ocp@4.13.7`.'),
@@ -373,7 +373,7 @@ export const checkedImage = v.object({
   next: is(text, 'What becomes of it and what to do. Empty when nothing is to be done.'),
 });
 
-/** An image of a release. `present` and `pinned`: absent while the daemon does not run. */
+/** An image of a release. `present` and `pinned` are absent while the daemon does not run. */
 export const imageState = v.object({
   component: maybe(text, 'Absent where it has none.'),
   name: is(text, 'With its first tag: `quay.io/coreos/etcd:3.5.9`.'),
@@ -408,7 +408,7 @@ type Lists = {
   readonly [Key in keyof StatusReport as StatusReport[Key] extends readonly unknown[] ? Key : never]: StatusReport[Key];
 };
 
-/** All lists of a report, with nothing in them. The cast is safe: an empty list is of any type. */
+/** A report with empty lists. The cast is safe: an empty list is of any type. */
 export const EMPTY_REPORT = Object.fromEntries(
   Object.entries(statusReport.entries).flatMap(([key, { type }]) => (type === 'array' ? [[key, []]] : [])),
 ) as unknown as Lists;

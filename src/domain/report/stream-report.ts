@@ -43,12 +43,12 @@ function absentMilestones(path: StreamPath): StreamRelease[] {
     .map((version) => ({ version, phase: 'absent', from: [], ...milestoneOf(path, version) }));
 }
 
-/** Notes of an end of life begin this long before it. */
+/** Notes about an end of life begin this long before it. */
 const END_WARNING_MS = 90 * 86_400_000;
 
 /**
- * That its present release is unknown although rules depend on it, is a dead end, or comes to its
- * end of life.
+ * Notes that the present release is unknown although rules depend on it, is a dead end, or
+ * approaches its end of life.
  */
 export function streamNotes(path: PlannedPath): readonly string[] {
   const { stream, position, milestones, releases } = path;

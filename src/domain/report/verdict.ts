@@ -2,7 +2,7 @@ import { assertNever } from '../../platform/app-error.ts';
 import type { Verdict } from './actions.ts';
 import type { StatusReport } from './status-schema.ts';
 
-/** With what `status --exit-code` ends. */
+/** Exit codes of `status --exit-code`. */
 export const EXIT_CODES: Readonly<Record<Verdict, number>> = {
   good: 0,
   'waits-for-admin': 0,
@@ -11,7 +11,7 @@ export const EXIT_CODES: Readonly<Record<Verdict, number>> = {
   failed: 3,
 };
 
-/** `failed`: support is called. */
+/** `failed` means that support is called. */
 export function verdictOf({
   advice: { action, afterwards = action },
   needsPerson,

@@ -5,7 +5,7 @@ import type { Phase } from '../model/condition.ts';
 import type { Reason } from '../model/reason.ts';
 import type { BundleReport } from './status-schema.ts';
 
-/** What is known of the release that is waited for. `phase`: absent of a bundle without images. */
+/** The facts about the awaited release. `phase` is absent for a bundle without images. */
 export interface AwaitedRelease {
   readonly phase?: Phase | undefined;
   readonly hold?: string | undefined;
@@ -20,7 +20,7 @@ interface ShownCode {
   readonly message: string;
 }
 
-/** `ended`: it does not get there by itself. `state`: what it does now, in words. */
+/** `ended` means that it does not get there automatically. `state` describes its present state. */
 export type Advance =
   | { readonly kind: 'reached' }
   | { readonly kind: 'waiting'; readonly state: string }
@@ -29,7 +29,7 @@ export type Advance =
 const MANUAL = 'engine/manual' satisfies ActivationHold['code'];
 const ROLLED_BACK = 'engine/rolled-back' satisfies Reason['code'];
 
-/** Whether the release of one node is there, will come, or will not. Undefined: not on the node. */
+/** Whether a node's release is there, will come, or will not. Undefined: not on the node. */
 export function advanceOf(release: AwaitedRelease | undefined, goal: WaitGoal): Advance {
   if (release === undefined) return { kind: 'waiting', state: 'is not on this node yet: plug in its stick' };
   const { phase, reason } = release;
@@ -45,7 +45,7 @@ export function advanceOf(release: AwaitedRelease | undefined, goal: WaitGoal): 
   if (phase === 'superseded') {
     return ended('wait/superseded', 'a newer release took its place, and it is kept as the fallback');
   }
-  // That it was proven stays true when the next release is activated.
+  // A proof stays valid when the next release is activated.
   const isInForce = release.current === true || (phase === 'proven' && goal !== 'activated');
   if (REACHED[goal].has(phase) && isInForce) return { kind: 'reached' };
   if (REACHED.activated.has(phase) && !isInForce) {

@@ -1,7 +1,7 @@
 import * as v from 'valibot';
 import type { ValueType } from './value-types.ts';
 
-/** The TCP port of the fleet process where none is given. */
+/** The default TCP port of the fleet process. */
 export const FLEET_PORT = 9777;
 
 /** An IP address with a port. */
@@ -10,7 +10,7 @@ export interface Endpoint {
   readonly port: number;
 }
 
-/** `10.0.0.4`, `10.0.0.4:9777`, `fd00::4` or `[fd00::4]:9777`. Undefined for anything else. */
+/** Accepts `10.0.0.4`, `10.0.0.4:9777`, `fd00::4` or `[fd00::4]:9777`, else returns undefined. */
 export function parseEndpoint(text: string, defaultPort: number): Endpoint | undefined {
   if (isAddress(text)) return { host: text, port: defaultPort };
   const [, bracketed, plain, digits = ''] = /^(?:\[([^\]]+)\]|([^:]+)):(\d{1,5})$/.exec(text) ?? [];
@@ -20,14 +20,12 @@ export function parseEndpoint(text: string, defaultPort: number): Endpoint | und
   return isRight && port >= 1 && port <= 65_535 ? { host, port } : undefined;
 }
 
-/** `10.0.0.4:9777`, or `[fd00::4]:9777`. */
+/** Returns `10.0.0.4:9777`, or `[fd00::4]:9777`. */
 export function formatEndpoint({ host, port }: Endpoint): string {
   return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
 }
 
-/**
- * Whether an IP address stands for all of a machine (`0.0.0.0`, `::`), so that nobody can dial it.
- */
+/** Whether an IP address means all addresses of a machine (`0.0.0.0`, `::`). Nobody can dial it. */
 export function isUnspecified(host: string): boolean {
   return /^[0:]*(?:(?<=:)ffff:)?[0:.]+$/i.test(host);
 }

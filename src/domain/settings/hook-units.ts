@@ -1,10 +1,9 @@
 import * as v from 'valibot';
 import type { ValueType } from './value-types.ts';
 
-/** Events of a release. */
 export const RELEASE_HOOKS = ['before-activate', 'ready', 'activated', 'proven', 'rolled-back', 'degraded'] as const;
 
-/** Events of the node and its sticks. What a person must act on comes last. */
+/** Events of the node and its sticks. Those that a person must act on come last. */
 export const NODE_HOOKS = ['removed', 'plugged', 'preloading', 'held', 'rejected', 'removable', 'failed'] as const;
 
 /** The events for which the settings may name a systemd unit (`[hooks]`). */
@@ -74,22 +73,22 @@ function isServiceUnit(text: string): boolean {
   return text.length <= 200 && /^[A-Za-z0-9:_][A-Za-z0-9:_.-]*(?:@[A-Za-z0-9:_.-]+)?\.service$/.test(text);
 }
 
-/** For which releases of a stream units are started. */
+/** Decides for which releases of a stream units are started. */
 export interface StreamUnits {
   readonly units?: readonly string[];
   readonly unit_keys?: readonly string[];
 }
 
 export interface JointFault {
-  /** The key to be changed, as `update.windows`. */
+  /** The key to change, such as `update.windows`. */
   readonly key: string;
-  /** What else is part of the fault, the most likely mistake first. */
+  /** The other keys of the fault, the most likely mistake first. */
   readonly others: readonly string[];
   /** A clause that follows the key. */
   readonly message: string;
 }
 
-/** A hook that would never start its unit, or for nobody. */
+/** Finds hooks that would start their unit never, or for no release. */
 export function unitFaults(
   hooks: Readonly<Record<HookName, string>>,
   streams: Readonly<Partial<Record<string, StreamUnits>>>,

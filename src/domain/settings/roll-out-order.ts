@@ -17,7 +17,7 @@ const MAX_UNAVAILABLE_FAULT = 'must be a whole number from 1 on, or a share from
 const selector = v.pipe(v.string(SELECTOR_FAULT), v.check(isLabelSelector, SELECTOR_FAULT));
 const nodeCount = v.pipe(v.number(), v.safeInteger(), v.minValue(1));
 
-/** In which order the nodes of a cluster activate a release. */
+/** The order in which the nodes of a cluster activate a release. */
 export const rollOutOrder: ValueType<RollOutOrder> = {
   name: 'table',
   range:

@@ -27,9 +27,8 @@ import {
 import { streamName, type ValueType } from './value-types.ts';
 
 /**
- * Every setting, once. The parser, the defaults, the types of the settings and of what decisions
- * see of them, `stickpin config show` and `docs/settings.md` (`npm run docs`) follow from this
- * table.
+ * Lists every setting once. The parser, the defaults, the types of the settings and of the policy,
+ * `stickpin config show` and `docs/settings.md` (`npm run docs`) follow from this table.
  */
 export const settingsTable = {
   trust: trustSection,
@@ -65,22 +64,22 @@ type KeysOf<S extends Section> = { readonly [Key in keyof S['settings']]: ValueO
 
 /**
  * The validated settings, with every default filled in. Sections and keys have the names of the
- * file; durations are milliseconds.
+ * file. Durations are milliseconds.
  */
 export type Settings = { readonly [Name in keyof Table]: ValuesOf<Table[Name]> };
 
 /**
  * The settings that decisions may depend on: all but those of places on this machine. A new setting
- * or section of the table is in it at once.
+ * or section of the table is included automatically.
  */
 export type Policy = Omit<Settings, 'media' | 'sources' | 'runtime' | 'crio' | 'registry' | 'console' | 'paths'>;
 
 /**
- * The content of a `stickpin.toml`. All sections and keys are optional; unknown ones are errors.
+ * The content of a `stickpin.toml`. All sections and keys are optional. Unknown ones are errors.
  */
 export const settingsSchema: v.GenericSchema<unknown, Settings> = v.strictObject(
   mapValues(settingsTable, sectionSchema),
-  // The compiler can't follow a type through a loop over the table: `Settings` says what comes out.
+  // The compiler can't follow a type through a loop over the table, so `Settings` is asserted.
 ) as unknown as v.GenericSchema<unknown, Settings>;
 
 export const defaultSettings: Settings = deepFreeze(v.parse(settingsSchema, {}));
@@ -103,12 +102,12 @@ export function deepFreeze<T>(value: T): T {
   return Object.freeze(value);
 }
 
-/** Whether a registry is followed. */
+/** Whether the node follows a registry. */
 export function hasSources({ sources }: Settings): boolean {
   return Object.values(sources).some((one) => one?.reference !== undefined);
 }
 
-/** Faults of settings together, though each is right by itself. */
+/** Returns faults of the settings together, though each is valid alone. */
 export function jointFaults(settings: Settings): readonly JointFault[] {
   const { update, fleet, streams } = settings;
   const faults: JointFault[] = [...unitFaults(settings.hooks, streams)];

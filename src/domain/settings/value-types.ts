@@ -6,13 +6,13 @@ import { isCanonicalReference, isTag, parseReference } from '../model/reference.
 import { isVersion } from '../model/version.ts';
 import { isTimeZone, WEEK_MINUTES, WEEKDAYS, type WeeklyWindow } from '../model/windows.ts';
 
-/** A type of settings: how a value is read, and what the reference says about it. */
+/** A type of settings: it reads a value, and documents it for the reference. */
 export interface ValueType<Value> {
-  /** As `duration` or `list of absolute paths`. */
+  /** The name, such as `duration` or `list of absolute paths`. */
   readonly name: string;
-  /** What a number counts; absent where a value has no unit. */
+  /** The unit of a number. Absent for a value without one. */
   readonly unit?: string;
-  /** The values that are accepted, in Markdown; absent where every value of the type is. */
+  /** The accepted values, in Markdown. Absent when every value of the type is accepted. */
   readonly range?: string;
   /** Reads a value as it is written in a file. */
   readonly schema: v.GenericSchema<unknown, Value>;
@@ -53,12 +53,11 @@ export const durationOrKeep: ValueType<number | 'keep'> = {
   ),
 };
 
-/** `true` or `false`. */
 export const flag: ValueType<boolean> = { name: 'boolean', schema: v.boolean() };
 
 export const texts: ValueType<readonly string[]> = { name: 'list of strings', schema: v.array(v.string()) };
 
-/** Of a bundle in a registry. */
+/** The reference of a bundle in a registry. */
 export const bundleReference: ValueType<string> = {
   name: 'reference',
   range: '`registry/repository:tag`',
@@ -78,7 +77,7 @@ function isTagged(text: string): boolean {
   }
 }
 
-/** The base of the addresses of a service, without a slash at its end; or empty for none. */
+/** The base of the addresses of a service, without a trailing slash, or empty for none. */
 export const serviceUrl: ValueType<string> = {
   name: 'URL, or empty',
   range: '`http://` or `https://`, without a query; at most 1,000 characters',
@@ -95,7 +94,7 @@ function isServiceUrl(text: string): boolean {
   return URL.canParse(text);
 }
 
-/** Of FleetLock, "Body". */
+/** The group in FleetLock, "Body". */
 export const lockGroup: ValueType<string> = {
   name: 'group of nodes',
   range: 'letters, digits, `.` and `-`; at most 100',
@@ -105,7 +104,6 @@ export const lockGroup: ValueType<string> = {
   ),
 };
 
-/** A path that begins with `/`. */
 export const absolutePath: ValueType<string> = {
   name: 'absolute path',
   schema: v.pipe(
@@ -124,7 +122,7 @@ export const textfilePath: ValueType<string> = {
   ),
 };
 
-/** An absolute path, or `"auto"` for what is found on the node. */
+/** An absolute path, or `"auto"`, which finds it on the node. */
 export const absolutePathOrAuto: ValueType<string> = {
   name: '`"auto"` or absolute path',
   schema: v.union([v.literal('auto'), absolutePath.schema], 'must be "auto" or an absolute path'),
@@ -142,7 +140,7 @@ export const wholeNumber = (minimum: number): ValueType<number> => ({
   schema: v.pipe(v.number(), v.integer(), v.minValue(minimum)),
 });
 
-/** From 7, below which a login may start on each, to 15: of these the kernel says who has one. */
+/** 7 to 15: logins may start on those below 7, and up to 15 the kernel says who has one. */
 export const virtualTerminal: ValueType<number> = {
   name: 'whole number',
   range: '7 to 15',
@@ -150,7 +148,7 @@ export const virtualTerminal: ValueType<number> = {
 };
 
 /**
- * A whole number from `minimum` to `maximum`, both included, or `"auto"` for what suits the node.
+ * A whole number from `minimum` to `maximum`, both included, or `"auto"` for the node's best value.
  */
 export const wholeNumberOrAuto = (minimum: number, maximum: number): ValueType<number | 'auto'> => {
   const message = `must be "auto", or a whole number from ${minimum} to ${maximum}`;
@@ -187,7 +185,7 @@ export const fraction: ValueType<number> = {
   ),
 };
 
-/** `message`: the fault of any other value; default: that of the library. */
+/** @param message the fault of any other value. Default: that of the library */
 export const oneOf = <const Word extends string>(words: readonly Word[], message?: string): ValueType<Word> => ({
   name: 'string',
   range: words.map((word) => `\`${JSON.stringify(word)}\``).join(', '),
@@ -229,14 +227,14 @@ export const excludedNodes: ValueType<readonly string[]> = {
   ),
 };
 
-/** Any number of releases, as `ocp@4.13.0`. */
+/** Any number of releases, such as `ocp@4.13.0`. */
 export const releases: ValueType<readonly string[]> = {
   name: 'list of releases',
   range: '`"name@version"`',
   schema: v.array(v.pipe(v.string(), v.regex(/^[^@\s]+@[^@\s]+$/, 'must name a release, as "ocp@4.13.0"'))),
 };
 
-/** Any number of repositories, as images name them: with the registry, without tag or digest. */
+/** Any number of repositories, with the registry and without tag or digest, as images name them. */
 export const repositories: ValueType<readonly string[]> = {
   name: 'list of repositories',
   range: '`"registry/path"`, without tag or digest',
@@ -257,7 +255,7 @@ export const tags: ValueType<readonly string[]> = {
   ),
 };
 
-/** As Docker names them. */
+/** Container names that Docker accepts. */
 export const containerNames: ValueType<readonly string[]> = {
   name: 'list of containers',
   range: 'at most 100 names of containers, as `"swss"`',
@@ -321,7 +319,7 @@ const RATE = /^(\d+(?:\.\d+)?)\s*(kbit|Mbit|Gbit)\/s$/;
 const BITS: Readonly<Record<string, number>> = { kbit: 1e3, Mbit: 1e6, Gbit: 1e9 };
 const RATE_FAULT = 'must be "unlimited", or a rate above 0 such as "200 Mbit/s"';
 
-/** A data rate as networks name it: `"200 Mbit/s"`. Becomes bytes per second. */
+/** A data rate in the units of networks: `"200 Mbit/s"`. Becomes bytes per second. */
 export const dataRate: ValueType<number | 'unlimited'> = {
   name: '`"unlimited"` or data rate',
   unit: 'kbit/s, Mbit/s, Gbit/s (powers of 1000)',
@@ -339,7 +337,7 @@ export const dataRate: ValueType<number | 'unlimited'> = {
   ),
 };
 
-/** 0 for what is no rate. */
+/** @returns 0 when the text is no rate */
 function bytesPerSecondOf(text: string): number {
   const [, amount = '0', unit = ''] = RATE.exec(text) ?? [];
   return Math.floor((Number(amount) * (BITS[unit] ?? 0)) / 8);
@@ -358,7 +356,7 @@ export const timeZone: ValueType<string> = {
   ),
 };
 
-/** Both the name of a weekday and its first three letters, with its place in a week. */
+/** Maps the name of a weekday and its first three letters to its place in a week. */
 const DAYS = new Map(
   WEEKDAYS.flatMap((name, day) => [name, name.slice(0, 3)].map((text) => [text.toLowerCase(), day] as const)),
 );
@@ -397,10 +395,10 @@ const weeklyWindow = v.pipe(
   }),
 );
 
-/** Most windows of a node. */
+/** The most windows of a node. */
 const MAX_WINDOWS = 100;
 
-/** Windows that recur each week: `days`, `start_time` and `length_minutes` of each. */
+/** Windows that recur each week. Each has `days`, `start_time` and `length_minutes`. */
 export const weeklyWindows: ValueType<readonly WeeklyWindow[]> = {
   name: 'list of tables',
   range: '`days`, `start_time` (`"hh:mm"`) and `length_minutes` (1 to 10080)',

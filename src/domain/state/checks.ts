@@ -13,11 +13,11 @@ export interface ContentResult {
   readonly at: number;
   readonly content: ImageContent;
   readonly unknownChecks?: number;
-  /** Of a broken image: `latestStamp` of all bundles when it was first found so. */
+  /** `latestStamp` of all bundles when the image was first found broken. */
   readonly brokenSince?: number;
 }
 
-/** After so many checks in a row without a result no proof waits for one. The checks go on. */
+/** After this many checks in a row without a result no proof waits for one. The checks go on. */
 export const UNCHECKABLE_AFTER = 3;
 
 export interface RunningCheck {
@@ -31,15 +31,15 @@ export interface ContentChecks {
   readonly running: RunningCheck | undefined;
   /** The node was not shut down before its boot, and no check since has found all images whole. */
   readonly isDue: boolean;
-  /** A check was due when the daemon started, and none of all images has ended since. */
+  /** A check was due when the daemon started, and no check of all images has ended since. */
   readonly isAwaited: boolean;
   /** The check no longer waits for pulls: a preload of another stream may take hours. */
   readonly isOverdue: boolean;
   /** When the last due check has ended, in milliseconds since the epoch. */
   readonly endedAt: number | undefined;
-  /** By reference. An image that was pulled since has none. */
+  /** Results by reference. An image that was pulled since has none. */
   readonly results: ReadonlyMap<string, ContentResult>;
-  /** References of images that were removed as damaged. They are checked once they are back. */
+  /** References of images that were removed as damaged. They are checked when they return. */
   readonly healed: readonly string[];
   /** How often each damaged image was removed, by reference. */
   readonly healings: ReadonlyMap<string, number>;
@@ -62,7 +62,7 @@ export interface DocumentCheck {
   readonly releases: string;
   /** The media that could have lost documents, as one text. */
   readonly media: string;
-  /** Documents that are on the node's own disk and whole. */
+  /** These documents are whole and on the node's own disk. */
   readonly kept: ReadonlySet<Digest>;
   /** References of images whose manifest or config is lost and not at hand. */
   readonly lacking: ReadonlySet<string>;
@@ -74,22 +74,22 @@ export interface DocumentChecks {
   readonly last: DocumentCheck | undefined;
 }
 
-/** What the runtime stored is on the disk, or in memory only: a power cut would take it. */
+/** Content of the runtime is on the disk, or only in memory, where a power cut destroys it. */
 export interface StorageSyncs {
   /** References of images that are on the disk. */
   readonly synced: ReadonlySet<string>;
-  /** Of the running sync, in milliseconds. */
+  /** The duration of the running sync, in milliseconds. */
   readonly runningMs: number | undefined;
   readonly failure: Fault | undefined;
 }
 
-/** The end of a pull of an image that is present. */
+/** The result of a pull of an image that is present. */
 export type PullCheckEnd =
   /** `isProbe`: a probe from the same repository was pulled, since a pull takes pins away. */
   | { readonly kind: 'answered'; readonly isProbe?: boolean }
   | { readonly kind: 'not-asked' }
   | { readonly kind: 'not-sent' }
-  /** `isAsked`: the runtime sent a request; `isSent`: our registry sent the manifest. */
+  /** `isAsked`: the runtime sent a request. `isSent`: stickpin's registry sent the manifest. */
   | { readonly kind: 'failed'; readonly reason: Fault; readonly isAsked: boolean; readonly isSent: boolean }
   | { readonly kind: 'timed-out'; readonly afterMs: number }
   | { readonly kind: 'runtime-away'; readonly reason: Fault }
@@ -101,7 +101,7 @@ export interface PullCheck {
   readonly reference: string;
   /** Milliseconds since the epoch. */
   readonly at: number;
-  /** Since this activation or the start of the daemon, without requested ones. */
+  /** Counts since this activation or the start of the daemon, without requested ones. */
   readonly attempts: number;
   readonly end: PullCheckEnd;
 }
@@ -111,28 +111,28 @@ export interface PullChecks {
   readonly last: PullCheck | undefined;
 }
 
-/** A blob for which a pull failed: the place of its bad copy. */
+/** A blob that made a pull fail, with the place of its bad copy. */
 export interface FailedBlob {
   readonly digest: Digest;
   readonly why: BadBlob['why'];
-  /** Label of the medium; undefined when the blob is on none. */
+  /** Label of the medium. Undefined when no medium has the blob. */
   readonly medium?: string;
   readonly file?: string;
   /** No plugged medium has a copy that may be good. */
   readonly isLast: boolean;
 }
 
-/** A blob of which only a bad copy, or none, was seen. Stored for when the medium is away. */
+/** A blob with no known copy or only a bad one. It is stored for when the medium is away. */
 export interface BadBlob {
   readonly digest: Digest;
-  /** `damaged`: another digest. `truncated`: another size. `absent`: maybe on another medium. */
+  /** `damaged`: another digest. `truncated`: another size. `absent`: another medium may have it. */
   readonly why: Flaws['why'];
   readonly medium: string;
-  /** The image whose pull failed; absent when the medium was being read. */
+  /** The image whose pull failed. Absent when the medium was being read. */
   readonly reference?: string;
 }
 
-/** Those with a bad copy: the bundle has to be copied again. */
+/** Returns blobs with a bad copy: the bundle has to be copied again. */
 export function flawedAmong(badBlobs: readonly BadBlob[]): readonly BadBlob[] {
   return badBlobs.filter(({ why }) => why !== 'absent');
 }

@@ -6,25 +6,25 @@ import type { ReleaseRun } from './hook.ts';
 import type { RunningTask } from './memory.ts';
 import type { Soak } from './release-record.ts';
 
-/** Something to do, as plain data. Idempotent. */
+/** A task as plain data. Idempotent. */
 export type Effect =
   | { readonly kind: 'mount-medium'; readonly mediumId: MediumId }
   /** Find and judge the bundles of a mounted medium, also after a change of the trusted keys. */
   | { readonly kind: 'read-medium'; readonly mediumId: MediumId }
   /**
-   * Keep documents and attachments on the node's own disk, before the adoption; also those of the
-   * next bundles of the medium.
+   * Keep documents and attachments on the node's own disk before the adoption. Those of the
+   * medium's next bundles are kept too.
    */
   | { readonly kind: 'keep-documents'; readonly bundleId: BundleId; readonly mediumId: MediumId }
   /** Record a verified bundle, whose documents are kept, in the database. */
   | { readonly kind: 'adopt-bundle'; readonly bundleId: BundleId; readonly mediumId: MediumId }
-  /** Make exactly these references our pins. `force`: reload even if no byte changed. */
+  /** Render exactly these references as pins. `force` reloads even if no byte changed. */
   | {
       readonly kind: 'apply-pins';
       readonly references: readonly string[];
       readonly unpinned: string;
       readonly force: boolean;
-      /** An `apply-mirrors` comes next, so one reload serves both. */
+      /** An `apply-mirrors` follows, so one reload serves both. */
       readonly mirrorsFollow?: boolean;
     }
   | { readonly kind: 'apply-mirrors'; readonly repositories: readonly string[] }
@@ -35,15 +35,15 @@ export type Effect =
   | { readonly kind: 'cancel'; readonly task: RunningTask }
   | { readonly kind: 'record-soak'; readonly bundleId: BundleId; readonly soak: Soak }
   | { readonly kind: 'record-active'; readonly bundleId: BundleId }
-  /** `soak`: the clock of a release that counts as proven without evidence. */
+  /** `soak` is the clock of a release that counts as proven without evidence. */
   | { readonly kind: 'record-proven'; readonly bundleId: BundleId; readonly soak?: Soak }
-  /** `to` runs again and is to be activated, so that tags name what runs. */
+  /** `to` runs again and is to be activated, so that tags name the running release. */
   | { readonly kind: 'record-rolled-back'; readonly bundleId: BundleId; readonly to: BundleId }
-  /** A release runs without an activation, by these components. Its tags are to name what runs. */
+  /** These components of a release run without an activation, which then moves its tags. */
   | { readonly kind: 'request-activation'; readonly bundleId: BundleId; readonly components: readonly string[] }
-  /** A release with the same images as `from` gets its state; `from` is retired. */
+  /** A release with the same images as `from` gets its state, and `from` is retired. */
   | { readonly kind: 'take-over'; readonly bundleId: BundleId; readonly from: BundleId; readonly retireFrom: boolean }
-  /** Give up the pins of a release. `roomFor`: the release that needs the space. */
+  /** Give up the pins of a release. `roomFor` is the release that needs the space. */
   | {
       readonly kind: 'retire';
       readonly bundleId: BundleId;
@@ -52,8 +52,8 @@ export type Effect =
       readonly isIncomplete?: true;
     }
   /**
-   * Remove unused images of a retired release, and unused tags, never the last one of an image; or
-   * stopped containers that a proven release replaces.
+   * Remove unused images and tags of a retired release, never the last tag of an image, or stopped
+   * containers that a proven release replaces.
    */
   | {
       readonly kind: 'remove-images';
@@ -64,7 +64,7 @@ export type Effect =
       readonly tags?: readonly string[];
       readonly stopped?: readonly StoppedContainer[];
     }
-  /** Nothing of a retired release is left: it becomes one line, and its documents go. */
+  /** Nothing of a retired release remains: it becomes one line, and its documents are removed. */
   | { readonly kind: 'forget-release'; readonly bundleId: BundleId }
   | { readonly kind: 'heal-images'; readonly images: readonly Healing[] }
   /** Record the signers of an adopted bundle: a signature or a trusted key is new. */
@@ -79,10 +79,10 @@ export type Effect =
   | { readonly kind: 'run-hook'; readonly run: ReleaseRun }
   | { readonly kind: 'start'; readonly task: RunningTask };
 
-/** With the exited containers that still hold the image. */
+/** Includes the exited containers that still hold the image. */
 export interface Removal {
   readonly imageId: string;
-  /** Of an artifact, which CRI-O removes by its name alone (docs/runtime-facts.md, fact 51). */
+  /** CRI-O removes an artifact only by this name (docs/runtime-facts.md, fact 51). */
   readonly name?: string;
   readonly containerIds: readonly string[];
 }
@@ -95,19 +95,19 @@ export interface StoppedContainer {
 export interface Healing {
   readonly reference: string;
   readonly bundleId: BundleId;
-  /** Damaged blobs that the runtime has to forget. */
+  /** The runtime has to forget these damaged blobs. */
   readonly forget: readonly Digest[];
   /** Absent when the runtime does not list the image. */
   readonly removal?: Removal;
 }
 
-/** A conclusion about a release after its activation, or that runs without it. */
+/** A conclusion about a release after its activation, or that runs without one. */
 export type LifecycleFinding =
   | {
       readonly kind: 'same-images';
       readonly bundleId: BundleId;
       readonly twin: BundleId;
-      /** It is protected, or has other artifacts. */
+      /** The twin is protected, or has other artifacts. */
       readonly isTwinKept: boolean;
     }
   | { readonly kind: 'clock-changed'; readonly bundleId: BundleId; readonly soak: Soak }
@@ -118,7 +118,7 @@ export type LifecycleFinding =
   | { readonly kind: 'runs-unrequested'; readonly bundleId: BundleId; readonly components: readonly string[] }
   | { readonly kind: 'spare'; readonly bundleId: BundleId; readonly roomFor?: BundleId }
   | { readonly kind: 'incomplete'; readonly bundleId: BundleId }
-  /** Nothing of it is left. */
+  /** The node has no part of the release. */
   | { readonly kind: 'over'; readonly bundleId: BundleId }
   | {
       readonly kind: 'removable';

@@ -2,9 +2,9 @@ import type { BundleId } from '../model/digest.ts';
 import type { HookName, NodeHook, ReleaseHook } from '../settings/hook-units.ts';
 
 interface Run {
-  /** A systemd service, as `k3s-install.service`. */
+  /** A systemd service, such as `k3s-install.service`. */
   readonly unit: string;
-  /** Milliseconds since the epoch. `before-activate`: of the request, or 0; `degraded`: 1. */
+  /** Milliseconds since the epoch. `before-activate`: the request's, or 0. `degraded`: 1. */
   readonly event: number;
 }
 
@@ -13,12 +13,12 @@ export interface ReleaseRun extends Run {
   readonly bundleId: BundleId;
 }
 
-/** What a hook of the node is about, while that lasts. */
+/** The lasting subject of a hook of the node. */
 export interface NodeEvent {
   readonly hook: NodeHook;
-  /** Of two rounds with the same key the second brings no new event. */
+  /** In two rounds with the same key the second brings no new event. */
   readonly key: string;
-  /** As `sdb1`. */
+  /** The label, such as `sdb1`. */
   readonly medium?: string;
   readonly code?: string;
   readonly release?: { readonly bundleId: BundleId; readonly name: string; readonly version: string };
@@ -29,30 +29,30 @@ export interface NodeRun extends Run, NodeEvent {}
 
 export type HookRun = ReleaseRun | NodeRun;
 
-/** What lasts now of each hook of the node. One of which that is not known is missing. */
+/** The lasting events of each hook of the node. A hook without known events is missing. */
 export type NodeEvents = ReadonlyMap<NodeHook, readonly NodeEvent[]>;
 
-/** Under which a record has a run: the release of a hook of releases. */
+/** Returns the key of a run in a record. Hooks of releases use the release. */
 export function keyOf(run: HookRun): string {
   return 'key' in run ? run.key : run.bundleId;
 }
 
-/** `startedAt`: milliseconds since the epoch. */
+/** `startedAt` is in milliseconds since the epoch. */
 export type RunningHook = HookRun & { readonly startedAt: number };
 
 export type HookFailure =
   | { readonly kind: 'absent' }
-  /** `state` as in `LoadState`: `masked`, `bad-setting`, `error`. */
+  /** `state` is the `LoadState`: `masked`, `bad-setting`, `error`. */
   | { readonly kind: 'not-loaded'; readonly state: string }
   | { readonly kind: 'active' }
   /** No key of `streams.NAME.unit_keys` signed the release. */
   | { readonly kind: 'not-signed' }
-  /** `job`: the result of `JobRemoved`; `result` and `status` of the service: `exit-code`, 1. */
+  /** `job`: the result of `JobRemoved`. `result`, `status`: the service's (`exit-code`, 1). */
   | { readonly kind: 'ended'; readonly job: string; readonly result?: string; readonly status?: number }
   /** systemd did not answer, or its file could not be written. */
   | { readonly kind: 'unasked'; readonly message: string };
 
-/** `retryAt`: milliseconds since the epoch. */
+/** `retryAt` is in milliseconds since the epoch. */
 export type FailedHook = HookRun & {
   readonly why: HookFailure;
   readonly attempts: number;
@@ -62,9 +62,9 @@ export type FailedHook = HookRun & {
 export interface HookRecord {
   /** Another unit begins a new record. */
   readonly unit: string;
-  /** By {@link keyOf}. */
+  /** Keys are those of {@link keyOf}. */
   readonly done: ReadonlyMap<string, number>;
-  /** The last run, if it failed and is not retried. */
+  /** Set when the last run failed and is not retried. */
   readonly failure?: {
     readonly bundleId?: BundleId;
     readonly medium?: string;
@@ -73,16 +73,16 @@ export interface HookRecord {
   };
 }
 
-/** Of all hooks that have a unit. It outlives restarts of the daemon. */
+/** Records of all hooks that have a unit. They outlive restarts of the daemon. */
 export type HookLedger = ReadonlyMap<HookName, HookRecord>;
 
 export interface HookMemory {
   readonly running: readonly RunningHook[];
   readonly failed: readonly FailedHook[];
   readonly ledger: HookLedger;
-  /** Which release has its attached files in each folder. */
+  /** The release whose attached files are in each folder. */
   readonly installed: ReadonlyMap<string, BundleId>;
-  /** After the last round. */
+  /** The state after the last round. */
   readonly degraded: ReadonlyMap<BundleId, 'True' | 'False' | 'Unknown'>;
 }
 
@@ -98,7 +98,7 @@ export function isSameRun(one: HookRun, other: HookRun): boolean {
   return one.hook === other.hook && one.unit === other.unit && keyOf(one) === keyOf(other) && one.event === other.event;
 }
 
-/** The release that a run is for, if it is for one. */
+/** @returns undefined for a run without a release */
 export function releaseOfRun(run: HookRun): BundleId | undefined {
   return 'key' in run ? run.release?.bundleId : run.bundleId;
 }

@@ -20,7 +20,7 @@ export type RunningTask =
       readonly kind: 'pull';
       readonly bundleId: BundleId;
       readonly reference: string;
-      /** From the image's own registry. */
+      /** The pull is from the image's own registry. */
       readonly online?: true;
     }
   | { readonly kind: 'activate'; readonly bundleId: BundleId }
@@ -32,17 +32,17 @@ export interface TaskFailure {
   readonly attempts: number;
   readonly reason: Fault;
   readonly blob?: FailedBlob;
-  /** Only retries with long pauses, or another medium, are left. */
+  /** Only retries with long pauses, or another medium, remain. */
   readonly isExhausted?: boolean;
-  /** Milliseconds since the epoch; undefined: not before the media change. */
+  /** Milliseconds since the epoch. Undefined: not before the media change. */
   readonly retryAt: number | undefined;
 }
 
-/** A restored tag. `at`: milliseconds since the epoch. */
+/** A restored tag. `at` is in milliseconds since the epoch. */
 export interface TagGiven {
   readonly tag: string;
   readonly at: number;
-  /** It named no image before. A restart forgets this one: only its pause depends on it. */
+  /** The tag named no image before. A restart forgets this: only the pause depends on it. */
   readonly wasGone?: true;
 }
 
@@ -54,16 +54,16 @@ export interface PinsRequested {
   readonly at: number;
 }
 
-/** What can't be observed. A restart clears all but `pinLedger` and `floors`. */
+/** Facts that can't be observed. A restart clears all but `pinLedger` and `floors`. */
 export interface Memory {
   readonly hooks: HookMemory;
   readonly running: readonly RunningTask[];
   readonly failures: readonly TaskFailure[];
   readonly pinsRequested: PinsRequested | undefined;
-  /** Requested without effect, and not pulled since: see `isHeldByTagAlone`. */
+  /** These pins were requested without effect and not pulled since (see `isHeldByTagAlone`). */
   readonly unenforcedPins: readonly string[];
   readonly tagsGiven: readonly TagGiven[];
-  /** Their media had no more to give in the last round: another stick is needed. */
+  /** Media of these had no more to give in the last round: another stick is needed. */
   readonly exhaustedBundles: readonly BundleId[];
   readonly arrivals: ReadonlyMap<MediumId, Arrival>;
   readonly lastCarriers: LastCarriers;
@@ -72,28 +72,28 @@ export interface Memory {
   readonly keeping: ReadonlyMap<BundleId, Kept>;
   /** Bytes left to copy from media to the node's own disk. */
   readonly copyingBytes: number | undefined;
-  /** Why layers that are wanted on the node's own disk could not be copied to it. */
+  /** Why wanted layers could not be copied to the node's own disk. */
   readonly copyFaults?: ReadonlyMap<Digest, Fault>;
-  /** What kept the last round from its effects. */
+  /** The fault that stopped the effects of the last round. */
   readonly obstacle: Fault | undefined;
-  /** It may be over in the next round: nobody is called yet. */
+  /** The obstacle may end in the next round, so nobody is called yet. */
   readonly isObstacleBrief?: boolean;
-  /** Media were not read yet since the start: none counts as removed. */
+  /** Media were not read yet since the start, so none counts as removed. */
   readonly areMediaUnread: boolean;
-  /** Undefined when there is none, or when it can't be read. */
+  /** Undefined when there is no ledger, or when it can't be read. */
   readonly pinLedger: PinLedger | undefined;
-  /** Protects from older bundles. Outlives the bundles. */
+  /** Protects from older bundles and outlives the bundles. */
   readonly floors: Floors;
   readonly stateProblems: readonly Fault[];
   readonly pullChecks?: PullChecks;
   readonly contentChecks?: ContentChecks;
-  /** Without it every image counts as synced. */
+  /** If absent, every image counts as synced. */
   readonly storage?: StorageSyncs | undefined;
-  /** Without it no check is made. */
+  /** If absent, no check is made. */
   readonly documentChecks?: DocumentChecks | undefined;
 }
 
-/** A longer pause comes from a wall clock that was set back, and is over. */
+/** A longer pause means that the wall clock was set back. It counts as over. */
 const LONGEST_PAUSE_MS = 5 * 60_000;
 
 export function isWaiting({ retryAt }: Pick<TaskFailure, 'retryAt'>, now: number): boolean {
@@ -102,7 +102,7 @@ export function isWaiting({ retryAt }: Pick<TaskFailure, 'retryAt'>, now: number
 
 /** The moment when a stick was plugged in. */
 export interface Arrival {
-  /** Milliseconds since the epoch. After a restart: of the first round. */
+  /** Milliseconds since the epoch. After a restart it is the time of the first round. */
   readonly at: number;
   readonly sequences: ReadonlyMap<string, number>;
 }
@@ -136,7 +136,7 @@ export function lastCarriersIn(media: readonly Medium[], before: LastCarriers, s
   return seen.length === 0 ? before : new Map([...before, ...marked]);
 }
 
-/** The last medium of the bundle, if it is about to be read again. */
+/** Returns the last medium of the bundle, if it is about to be read again. */
 export function mediumReadAgain(last: LastCarrier | undefined, media: readonly Medium[]): Medium | undefined {
   const isUnread = ({ state }: Medium) => state.kind === 'attached' || state.kind === 'mounted';
   return media.find((medium) => medium.mediumId === last?.mediumId && isUnread(medium));

@@ -3,8 +3,8 @@ import type { BundleId } from '../model/digest.ts';
 import type { ReleaseRecord } from './release-record.ts';
 
 /**
- * One line of a release that is over: its images, documents and rows are gone. Its times come back
- * with its stick, so that nothing starts by itself.
+ * One line about an ended release without its images, documents and rows. Its times are restored
+ * with its stick, so that nothing starts automatically.
  */
 export interface PastRelease {
   readonly bundleId: BundleId;
@@ -15,20 +15,20 @@ export interface PastRelease {
 }
 
 /**
- * What a forgotten release says about others: barriers, dead ends and advisories. It is judged as a
- * known release is, each time it is read.
+ * The statements of a forgotten release about others: barriers, dead ends and advisories. Each use
+ * judges it like a known release.
  */
 export interface PastSpeaker
   extends Pick<VerifiedBundle, 'bundleId' | 'signedBy' | 'signerKeyIds' | 'signerRoles'>,
     Pick<ReleaseRecord, 'readyAt' | 'resetAt'> {
   readonly payload: Pick<Payload, 'name' | 'version' | 'sequence' | 'advisories' | 'update'>;
-  /** A role must cover each repository: one image for each. */
+  /** A role must cover each repository, so one image of each is enough. */
   readonly contents: { readonly images: readonly { readonly reference: string; readonly tags: readonly string[] }[] };
   /** A person had approved it. */
   readonly isApproved?: true;
 }
 
-/** The line of a release that is forgotten now. What only matters while it is kept is left out. */
+/** Returns the line of a release that is forgotten now, without data for kept releases. */
 export function pastRecord({
   soak: _soak,
   badBlobs: _badBlobs,
@@ -40,12 +40,12 @@ export function pastRecord({
   return record;
 }
 
-/** So many speakers of a stream stay. */
+/** This many speakers of a stream stay. */
 const KEPT_SPEAKERS = 200;
 
 /**
- * Adds a speaker. Of several of one stream that speak about a version and have the same signers,
- * the newest one counts: another signer may lose its trust later. The oldest ones of a stream go.
+ * Adds a speaker. The newest speaker of a stream, version and signers counts: another signer may
+ * lose its trust later. The oldest ones of a stream are removed.
  */
 export function withSpeaker(before: readonly PastSpeaker[], speaker: PastSpeaker): readonly PastSpeaker[] {
   const said = new Set<string>();

@@ -14,26 +14,25 @@ import type { TrustInForce } from '../trust/trust-in-force.ts';
 import type { PastRelease, PastSpeaker } from './past.ts';
 import type { ReleaseRecord } from './release-record.ts';
 
-/** An adopted bundle. */
 export interface StoredBundle extends VerifiedBundle, ReleaseRecord {}
 
 export interface Stored {
-  /** In the order of adoption. */
+  /** Bundles in the order of adoption. */
   readonly bundles: readonly StoredBundle[];
-  /** Pulled by stickpin when no image of that digest was present: only these may be removed. */
+  /** stickpin pulled these when no image of that digest was present. Only these may be removed. */
   readonly pulledByUs?: ReadonlySet<string>;
-  /** One of each digest. */
+  /** One verdict for each digest. */
   readonly verdicts: readonly Verdict[];
-  /** One of each name. */
+  /** One entry for each name. */
   readonly rejectedNames?: readonly RejectedName[];
   readonly rotation: KeyRotation;
-  /** Releases that are over, the oldest first. Default none. */
+  /** Releases that have ended, the oldest first. Default none. */
   readonly past?: readonly PastRelease[];
-  /** What those say about other releases. Default none. */
+  /** Statements of past releases about others. Default none. */
   readonly speakers?: readonly PastSpeaker[];
-  /** Of roll-outs, until they end. Default none. */
+  /** Pauses of roll-outs, until they end. Default none. */
   readonly pauses?: readonly Pause[];
-  /** Of other nodes, as they were written last. Default none. */
+  /** The last written sightings of other nodes. Default none. */
   readonly sightings?: Sightings;
 }
 
@@ -45,7 +44,7 @@ const byStream = onceFor((all: readonly OfStream[]) => Map.groupBy(all, ({ paylo
 
 const NONE: readonly never[] = [];
 
-/** Those of one stream, in their order. The cost does not grow with the number of streams. */
+/** Returns those of one stream, in order. The cost does not grow with the number of streams. */
 export function ofStream<T extends OfStream>(all: readonly T[], stream: string): readonly T[] {
   return (byStream(all).get(stream) as readonly T[] | undefined) ?? NONE;
 }
@@ -54,7 +53,7 @@ export const bundlesIn = onceFor((entries: readonly { readonly bundle: StoredBun
   entries.map(({ bundle }): StoredBundle => bundle),
 );
 
-/** Whether nodes activate it in an order: that of the settings, or one of its bundle. */
+/** Whether nodes activate it in an order of the settings or of its bundle. */
 export function isOrdered({ payload }: Pick<StoredBundle, 'payload'>, { fleet }: Pick<Policy, 'fleet'>): boolean {
   return fleet.enabled && (fleet.activate === 'ordered' || payload.update?.order !== undefined);
 }
@@ -69,20 +68,20 @@ export function approvalsIn(
 export interface Observed {
   /** Milliseconds since the epoch. */
   readonly now: number;
-  /** By an outside source (timedatectl's NTPSynchronized). */
+  /** An outside source synchronised the clock (timedatectl's NTPSynchronized). */
   readonly clockSynchronised: boolean;
   readonly facts: NodeFacts;
-  /** GOARCH. */
+  /** The name of GOARCH. */
   readonly arch: string;
   /** Changes with the set of trusted keys. */
   readonly trustRevision: string;
   readonly revocations: Revocations;
   readonly roles?: readonly Role[];
-  /** For display. */
+  /** Only for display. */
   readonly trust: TrustInForce;
   readonly media: readonly Medium[];
   readonly localBlobs: ReadonlySet<Digest>;
-  /** How many bytes there are of layers that are not whole on the node's own disk. Default none. */
+  /** Bytes on the node's own disk of layers that are not whole there. Default none. */
   readonly layerParts?: ReadonlyMap<Digest, number>;
   /** The node's own copies of layers are on the filesystem of the runtime's images. */
   readonly layersBesideImages?: boolean;
@@ -92,18 +91,18 @@ export interface Observed {
   readonly imageUses?: ImageUses | undefined;
   /** Undefined when the fleet process does not answer or is off. */
   readonly fleet?: FleetView | undefined;
-  /** How long other nodes have run their releases, as this node saw it. */
+  /** How long this node has seen other nodes run their releases. */
   readonly sightings?: Sightings | undefined;
   /** The fleet process has not answered for minutes. */
   readonly isFleetSilent?: boolean | undefined;
 }
 
-/** Later than all recorded times, even if the wall clock has fallen back: their order decides. */
+/** Returns a time after all recorded ones, even if the clock has fallen back: order decides. */
 export function stampAfter(bundles: readonly StoredBundle[], now: number): number {
   return Math.max(now, 1 + latestStamp(bundles));
 }
 
-/** The latest recorded time of these bundles; 0 when there is none. */
+/** Returns the latest recorded time of these bundles, or 0. */
 export function latestStamp(bundles: readonly StoredBundle[]): number {
   const times = bundles.flatMap(
     ({ activatedAt, activationBegunAt, activationRequestedAt, activeAt, provenAt, retiredAt, rolledBackAt }) =>

@@ -2,36 +2,36 @@ import type { Payload, VerifiedBundle } from '../model/bundle.ts';
 import type { BundleId } from '../model/digest.ts';
 import type { Policy } from '../settings/settings.ts';
 
-/** What lets an unknown bundle in (`trust.require`). */
+/** The condition for an unknown bundle (`trust.require`). */
 export type TrustRequirement = Policy['trust']['require'];
 
 /** A person's verdict on a bundle digest. The latest one counts. */
 export interface Verdict {
   readonly bundleId: BundleId;
   readonly verdict: 'approved' | 'rejected';
-  /** In the words of the person. */
+  /** The person's own words. */
   readonly reason?: string;
   /** Milliseconds since the epoch. */
   readonly at: number;
 }
 
-/** It counts for every bundle of that name whose digest was not approved later. */
+/** Counts for every bundle of that name whose digest was not approved later. */
 export interface RejectedName {
   readonly name: string;
   readonly version: string;
   readonly reason?: string;
-  /** Milliseconds since the epoch; later than every verdict before it. */
+  /** Milliseconds since the epoch. Later than every verdict before it. */
   readonly at: number;
 }
 
-/** From the configuration and from `stickpin approve` and `stickpin reject`. */
+/** They come from the configuration and from `stickpin approve` and `stickpin reject`. */
 export interface Approvals {
   readonly policy: Pick<Policy['trust'], 'require' | 'threshold' | 'approved'>;
   readonly verdicts: readonly Verdict[];
   readonly rejectedNames?: readonly RejectedName[];
 }
 
-/** `payload`: absent while it was not read. */
+/** `payload` is absent while it was not read. */
 interface Judged {
   readonly bundleId: BundleId;
   readonly payload?: Pick<VerifiedBundle['payload'], 'name' | 'version'>;
@@ -41,7 +41,7 @@ interface Rejected {
   readonly why?: string;
 }
 
-/** A person's latest verdict, if it is a rejection. It wins over the configuration. */
+/** Returns a person's latest verdict, if it is a rejection. It wins over the configuration. */
 export function rejectionOf({ bundleId, payload }: Judged, approvals: Approvals): Rejected | undefined {
   const { verdicts, rejectedNames = [] } = approvals;
   const said = verdicts.find((verdict) => verdict.bundleId === bundleId);
@@ -76,25 +76,25 @@ export interface RotatedKey {
 export interface RevokedKey {
   readonly keyId: string;
   readonly bundleId: BundleId;
-  /** The role in which it no longer counts; absent: among the plain keys. */
+  /** The role in which the key no longer counts. Absent: among the plain keys. */
   readonly role?: string;
 }
 
-/** In the order of adoption, a key once for each bundle. Outlives the bundles. */
+/** The order is that of adoption, and a bundle has a key once. It outlives the bundles. */
 export interface KeyRotation {
   readonly keys: readonly RotatedKey[];
   readonly revoked: readonly RevokedKey[];
 }
 
-/** Safe on a terminal, and a file name. */
+/** A valid name is safe on a terminal and as a file name. */
 export function isKeyName(text: string): boolean {
   return /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/.test(text);
 }
 
 export interface Revocations {
-  /** Keys that never count among the plain keys. */
+  /** These keys never count among the plain keys. */
   readonly keyIds: readonly string[];
-  /** Keys that never count in a role, by the role's name. */
+  /** These keys never count in a role, by the role's name. */
   readonly inRoles?: ReadonlyMap<string, readonly string[]>;
   readonly revocationsUnreadable: boolean;
   /** Cause and remedy, without full stop. */

@@ -1,17 +1,17 @@
 import { defined } from '../../platform/defined.ts';
 import type { BundleId } from '../model/digest.ts';
 
-/** By a `*.revoked` file, by a person or by a bundle. */
+/** A `*.revoked` file, a person or a bundle revoked the key. */
 export interface StoredRevocation {
   /** Lower-case hex SHA-256 of the DER SubjectPublicKeyInfo. */
   readonly keyId: string;
   /** Hashes of other forms of the same key. */
   readonly otherIds: readonly string[];
-  /** Absent for one of the administrator, which counts everywhere. */
+  /** Absent for a revocation of the administrator, which counts everywhere. */
   readonly bundleId?: BundleId;
-  /** Absent: among the plain keys. */
+  /** Absent means among the plain keys. */
   readonly role?: string;
-  /** By `stickpin trust revoke`. */
+  /** `stickpin trust revoke` made it. */
   readonly byPerson?: true;
   /** Milliseconds since the epoch. */
   readonly at: number;
@@ -20,9 +20,9 @@ export interface StoredRevocation {
 
 /** Revocations outlast the files and bundles that brought them. */
 export interface RevocationRecord {
-  /** Folders of keys that were listed once. */
+  /** Folders of keys that were once listed. */
   readonly folders: readonly string[];
-  /** One for each key and file, for each key and person, and for each key and bundle. */
+  /** One entry for each key and file, each key and person, and each key and bundle. */
   readonly revocations: readonly StoredRevocation[];
 }
 
@@ -36,7 +36,7 @@ export interface SeenRevocation {
 
 export const EMPTY_RECORD: RevocationRecord = { folders: [], revocations: [] };
 
-/** Copies may differ after a crash. A key that is revoked in either is revoked. */
+/** Copies may differ after a crash. A key that either copy revokes is revoked. */
 export function mergeRecords(one: RevocationRecord, other: RevocationRecord): RevocationRecord {
   const merged = new Map(one.revocations.map((entry) => [entryKey(entry), entry]));
   for (const entry of other.revocations) {
@@ -46,15 +46,14 @@ export function mergeRecords(one: RevocationRecord, other: RevocationRecord): Re
   return { folders: union(one.folders, other.folders), revocations: [...merged.values()] };
 }
 
-/** Returns the same object when the folder is recorded already. */
+/** @returns the same object when it already has the folder */
 export function withFolder(record: RevocationRecord, folder: string): RevocationRecord {
   return record.folders.includes(folder) ? record : { ...record, folders: [...record.folders, folder] };
 }
 
 /**
- * The record with present revocations. A file or a person revokes a key again although it was
- * lifted, since the administrator wants it; a bundle does not. Returns the same object when nothing
- * is new.
+ * Adds present revocations. A file or a person revokes a key again although it was lifted, since
+ * the administrator wants it. A bundle does not. Returns the same object when nothing is new.
  */
 export function withSeen(record: RevocationRecord, seen: readonly SeenRevocation[], at: number): RevocationRecord {
   const entries = new Map(record.revocations.map((entry) => [entryKey(entry), entry]));
@@ -85,14 +84,14 @@ export function revocationsInForce({ revocations }: RevocationRecord): readonly 
   return revocations.filter(({ restoredAt }) => restoredAt === undefined);
 }
 
-/** As in {@link revokerOf}; nothing: the administrator, with a file. */
+/** See {@link revokerOf}. An empty one is the administrator with a file. */
 export interface Revoker {
   readonly byPerson?: true;
   readonly revokedBy?: BundleId;
   readonly role?: string;
 }
 
-/** By all revocations of the key in force: a person before a bundle. */
+/** Considers all revocations of the key in force. A person comes before a bundle. */
 export function revokerOf(known: readonly StoredRevocation[]): Revoker {
   if (known.some(({ byPerson }) => byPerson)) return { byPerson: true };
   const by = known.find(({ bundleId }) => bundleId !== undefined);

@@ -3,15 +3,15 @@ import type { Image, Payload, VerifiedBundle } from '../model/bundle.ts';
 import { repositoryOf } from '../model/reference.ts';
 import { hasRotation, type Revocations } from './approval.ts';
 
-/** What the keys of one role may sign (`keys.d/<name>.toml`). */
+/** Limits what the keys of one role may sign (`keys.d/<name>.toml`). */
 export interface Role {
-  /** The file's name without `.toml`; a payload that rotates keys names it. */
+  /** The file's name without `.toml`. A payload that rotates keys names it. */
   readonly name: string;
   /** How many distinct keys of the role must have signed, at least 1. */
   readonly threshold: number;
-  /** Globs over the names of streams: see {@link matchesGlob}. */
+  /** Globs over the names of streams (see {@link matchesGlob}). */
   readonly streams: readonly string[];
-  /** Repositories with all that is below them: `registry.example.com/cust`. */
+  /** Repositories, including all below them: `registry.example.com/cust`. */
   readonly repositories: readonly string[];
   /** Its bundles may bring or revoke keys of this role. */
   readonly mayRotate: boolean;
@@ -19,11 +19,11 @@ export interface Role {
   readonly mayKeepForLife: boolean;
   /** How much disk its releases may take, in bytes. Absent: any. */
   readonly maxBytes?: number;
-  /** All ids of the keys that count in it now. Absent where they are not needed. */
+  /** All ids of the keys that count in it now. Absent when they are not needed. */
   readonly keyIds?: readonly string[];
 }
 
-/** As the names of streams: such a name is safe in a path, a terminal and a database. */
+/** Role names follow stream names, so they are safe in a path, a terminal and a database. */
 const ROLE_NAME = /^[a-z0-9][a-z0-9-]{0,62}$/;
 
 export function isRoleName(text: string): boolean {
@@ -43,12 +43,12 @@ export function coversStream({ streams }: Pick<Role, 'streams'>, stream: string)
   return streams.some((pattern) => matchesGlob(pattern, stream));
 }
 
-/** By whole parts: `registry.example.com/cust` does not cover `registry.example.com/customer`. */
+/** Compares whole parts: `registry.example.com/cust` excludes `registry.example.com/customer`. */
 export function coversRepository({ repositories }: Pick<Role, 'repositories'>, repository: string): boolean {
   return repositories.some((prefix) => repository === prefix || repository.startsWith(`${prefix}/`));
 }
 
-/** What is attached to an image has the image's repository. */
+/** Content attached to an image has the image's repository. */
 export function outsideScope(role: Role, { payload, contents }: ScopedBundle): OutsideScope | undefined {
   const stream = payload.name;
   if (!coversStream(role, stream)) return { kind: 'stream', stream };
@@ -63,7 +63,7 @@ export function outsideScope(role: Role, { payload, contents }: ScopedBundle): O
 export function matchesGlob(pattern: string, text: string): boolean {
   let at = 0;
   let next = 0;
-  /** The last `*`, and up to where it takes the text. */
+  /** The last `*`, and the end of the text that it matches. */
   let star: { readonly pattern: number; text: number } | undefined;
   while (next < text.length) {
     if (pattern[at] === '*') {
@@ -96,10 +96,10 @@ export interface SignedBundle extends ScopedBundle, Pick<VerifiedBundle, 'signed
 }
 
 /**
- * The plain keys when enough of them signed it, and each role of which enough keys signed it and
- * that covers its stream and all of its repositories. Signatures of different roles, or of a role
- * and plain keys, don't add up. Revoked keys don't count; while revocations can't be read no key
- * does.
+ * Returns the plain keys if enough of them signed it, and each role with enough signatures that
+ * covers its stream and all of its repositories. Signatures of different roles, or of a role and
+ * plain keys, don't add up. Revoked keys don't count. While revocations can't be read no key
+ * counts.
  */
 export function authoritiesOf(bundle: SignedBundle, rules: SignatureRules): readonly Authority[] {
   const { revocations, roles = [], threshold } = rules;
@@ -114,7 +114,7 @@ export function authoritiesOf(bundle: SignedBundle, rules: SignatureRules): read
   ];
 }
 
-/** The ids of the keys that sign for no role. */
+/** Returns the ids of the keys that sign for no role. */
 export function plainSigners({
   signerKeyIds,
   signerRoles = [],
@@ -123,8 +123,8 @@ export function plainSigners({
 }
 
 /**
- * The names of the roles by which a release is here. Empty when it is one of plain keys, or when a
- * person approved it and no key of a role signed it.
+ * Returns the names of the roles that brought a release. Empty for a release of plain keys, and for
+ * one that a person approved and no key of a role signed.
  */
 export function ownerRoles(
   bundle: Pick<SignedBundle, 'signerKeyIds' | 'signerRoles'>,
@@ -144,9 +144,9 @@ export function signersLeftIn(
 }
 
 /**
- * Bundle format, `trust`. Without `trust.role` a payload rotates plain keys, and has to be trusted
- * by plain keys; with it, it rotates keys of that role only, has to be trusted by that role, and
- * the role must allow it (`may_rotate`).
+ * Bundle format, `trust`. Without `trust.role` a payload rotates plain keys, and plain keys have to
+ * trust it. With `trust.role` it rotates keys of that role only, that role has to trust it, and the
+ * role must allow it (`may_rotate`).
  */
 export function allowsRotation({ payload }: Pick<SignedBundle, 'payload'>, by: readonly Authority[]): boolean {
   const named = payload.trust?.role;

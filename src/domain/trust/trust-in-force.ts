@@ -7,19 +7,19 @@ import type { Role } from './role.ts';
 export interface ShownKey {
   readonly name: string;
   readonly keyId: string;
-  /** As in {@link TrustInForce.keys}. */
+  /** See {@link TrustInForce.keys}. */
   readonly broughtBy?: BundleId;
 }
 
-/** With the keys that count in it, sorted by name. */
+/** Includes the keys that count in it, sorted by name. */
 export interface ShownRole extends Omit<Role, 'keyIds'> {
   readonly keys: readonly ShownKey[];
 }
 
 /**
- * A key that never counts. `file`: the `*.revoked` file that names it. `byPerson`: by `stickpin
- * trust revoke`. `revokedBy`: the bundle that revoked it, where neither did, and `role` in which it
- * no longer counts (absent: among the plain keys). None of them: a file did that is gone.
+ * A key that never counts. `file` is the `*.revoked` file that names it. `byPerson` means `stickpin
+ * trust revoke`. `revokedBy` is the bundle that revoked it, if neither did. `role` is where it no
+ * longer counts (absent: among the plain keys). A key with none of them was in a removed file.
  */
 interface RevokedKey {
   readonly keyId: string;
@@ -29,35 +29,33 @@ interface RevokedKey {
   readonly byPerson?: true;
 }
 
-/** What bundles are judged by. */
+/** The rules that judge bundles. */
 export interface TrustInForce {
   readonly require: TrustRequirement;
   /** How many distinct keys must have signed, at least 1. */
   readonly threshold: number;
   /**
-   * Sorted by name. `broughtBy`: the bundle that rotated it in; absent for a key of
+   * Sorted by name. `broughtBy` is the bundle that rotated the key in. Absent for a key of
    * `trust.keys_dir`.
    */
   readonly keys: readonly ShownKey[];
-  /** Keys that count in a role only, and what they may sign; sorted by name. Default none. */
+  /** Keys that count in a role only, and what they may sign. Sorted by name. Default none. */
   readonly roles?: readonly ShownRole[];
   readonly revoked: readonly RevokedKey[];
-  /** Files of `trust.keys_dir` that could not be used, a sentence each that names the file. */
+  /** One sentence for each unusable file of `trust.keys_dir`, with its name. */
   readonly problems: readonly string[];
   /** Revocations can't be read, so that no key counts. */
   readonly revocationsUnreadable: boolean;
-  /** Cause and remedy, without full stop; absent when they can be read. */
+  /** Cause and remedy, without full stop. Absent when revocations can be read. */
   readonly cause?: string;
-  /**
-   * A private key is among them, or no key is trusted. Absent when all is well.
-   */
+  /** A private key is among them, or no key is trusted. Absent when all is well. */
   readonly alarm?: Fault;
 }
 
 /**
- * A release carries images. A bundle without ("a bundle may carry nothing else", bundle format,
- * `advisories`) is a notice: it is adopted for its advisories and keys, and nothing of it is
- * preloaded or activated.
+ * A release carries images. A bundle without images ("a bundle may carry nothing else", bundle
+ * format, `advisories`) is a notice: it is adopted for its advisories and keys, and never preloaded
+ * or activated.
  */
 export function isRelease({ contents }: Pick<VerifiedBundle, 'contents'>): boolean {
   return contents.images.length > 0;
@@ -68,11 +66,11 @@ export interface NoticeResult {
   readonly advisories: number;
   readonly keysTrusted: number;
   readonly keysRevoked: number;
-  /** It carries keys, and too few trusted keys had signed it when it was adopted. */
+  /** The notice carries keys, and too few trusted keys had signed it when it was adopted. */
   readonly areKeysLeft: boolean;
 }
 
-/** `rotation`: all that came by rotation, or what comes with this notice. */
+/** @param rotation all that came by rotation, or the keys that come with this notice */
 export function noticeResult({ payload }: Pick<VerifiedBundle, 'payload'>, rotation: KeyRotation): NoticeResult {
   const [pems, revoked] = [new Set(payload.trust?.keys), new Set(payload.trust?.revoked)];
   const inRole = ({ role }: { readonly role?: string }) => role === payload.trust?.role;

@@ -18,10 +18,7 @@ import type { Snapshot } from '../snapshot.ts';
 import { sourcesOf, trustedBy, unmountedText } from '../texts/short-texts.ts';
 import { damageEvents, degradedEvents, nodePullEvents, unclaimedEvents } from './release-events.ts';
 
-/**
- * Before the first round nothing is known: bundles are not reported again then, media and faults
- * are.
- */
+/** Before the first round nothing is known. It reports media and faults, but no bundles again. */
 export function eventsBetween(before: Snapshot | undefined, after: Snapshot): Event[] {
   return [
     ...runtimeEvents(before, after),
@@ -59,8 +56,8 @@ function runtimeEvents(before: Snapshot | undefined, { observed }: Snapshot): Ev
 }
 
 /**
- * A file that takes pins away is reported when it shows up: at that time the runtime may not have
- * read it, so that they still hold.
+ * A file that removes pins is reported when it appears: the runtime may not have read it yet, so
+ * the pins still hold.
  */
 function pinEvents(before: Snapshot | undefined, { observed }: Snapshot): Event[] {
   const faultOf = (seen: Observed | undefined) =>
@@ -85,7 +82,7 @@ function mediaEvents(before: Snapshot | undefined, { observed, memory }: Snapsho
   ];
 }
 
-/** A warning while transfers wait for the medium. What is held instead is reported as held. */
+/** Warns while transfers wait for the medium. A hold that follows is reported as such. */
 function removalEvents(medium: Medium, bundles: readonly BundleAssessment[], { running }: Memory): Event[] {
   const { label } = medium;
   const about = { kind: 'mediumGone', medium: label } as const;
@@ -94,7 +91,7 @@ function removalEvents(medium: Medium, bundles: readonly BundleAssessment[], { r
       [...media, ...blobMedia].includes(label) && running.some((task) => isPreloadOf(task, bundle)),
   );
   if (cut === undefined) {
-    // Another node is a medium while it has what is needed.
+    // Another node is a medium only while it has needed blobs.
     return medium.peer === undefined ? [{ ...about, level: 'info', message: `${label} was removed` }] : [];
   }
   const { bundle, absentImages } = cut;
@@ -114,12 +111,12 @@ function stateEvents(medium: Medium, { mediaFaults }: Memory): Event[] {
     return [{ kind: 'mediumUnmounted', level: 'warn', medium: label, message: unmountedText(label) }];
   }
   if (state.kind === 'failed') {
-    // Another try that failed for the same reason.
+    // Another try failed for the same reason.
     if (mediaFaults?.get(mediumId) === state.reason.message) return [];
     const message = `${label} can't be read: ${state.reason.message}`;
     return [{ kind: 'mediumFailed', level: 'warn', medium: label, message, code: state.reason.code }];
   }
-  // Another node is read again whenever it has more; what is adopted from it is reported.
+  // Another node is read again whenever it has more. Adoptions from it are reported.
   if (state.kind !== 'read' || medium.peer !== undefined) return [];
   const count = state.bundles.length;
   if (isDropFolder && count === 0) return [];
@@ -146,7 +143,7 @@ function isOfPeer(mediumId: MediumId): true | undefined {
 }
 
 /**
- * A bundle that waits for approval is reported once while it is plugged in, on however many media.
+ * A bundle that waits for approval is reported once while it is plugged in, on any number of media.
  */
 function approvalEvents(before: Snapshot | undefined, { assessment }: Snapshot): Event[] {
   const reported = new Set((before?.assessment.awaiting ?? []).map(({ bundleId }) => bundleId));
@@ -158,7 +155,7 @@ function approvalEvents(before: Snapshot | undefined, { assessment }: Snapshot):
   });
 }
 
-/** A failure that now holds its bundle was reported when it came. */
+/** A failure that now holds its bundle was reported when it happened. */
 function bundleEvents(before: Snapshot, { memory, assessment }: Snapshot): Event[] {
   const was = new Map(before.assessment.bundles.map((entry) => [entry.bundle.bundleId, entry]));
   return assessment.bundles.flatMap((entry) => {
@@ -168,7 +165,7 @@ function bundleEvents(before: Snapshot, { memory, assessment }: Snapshot): Event
     if (old?.withdrawn !== undefined && entry.withdrawn === undefined) return restoredEvents(entry);
     if (isKnown && !isComplete(old) && isComplete(entry)) return completionEvents(entry);
     const degraded = degradedEvents(old, entry);
-    // Known before the daemon started, and not reported again, as in the first round.
+    // The hold was known before the daemon started and is not reported again.
     if (old?.reason?.code === 'media/looking' && entry.hold === 'media') return degraded;
     const text = entry.reason && reasonText(entry.reason);
     const isReported = memory.failures.some(({ reason }) => reason.message === text);
@@ -176,7 +173,7 @@ function bundleEvents(before: Snapshot, { memory, assessment }: Snapshot): Event
   });
 }
 
-/** The code of what is to be reported. A medium that went while it was read was reported then. */
+/** Returns the code to report. A medium that was removed during its read was reported then. */
 function newsOf({ phase, reason }: BundleAssessment): string | undefined {
   return phase === 'preloading' && reason?.code === 'engine/no-source' ? undefined : reason?.code;
 }
@@ -190,15 +187,15 @@ function holdEvents(before: Snapshot, { assessment }: Snapshot): Event[] {
     const held = heldBy(entry);
     if (held === undefined || held.code === was.get(bundle.bundleId)) return [];
     const message = `${bundleTitle(bundle.payload)} is ready. ${held.message}`;
-    // That a window is closed is what the node is set to.
+    // A closed window follows from the node's settings, so it is no warning.
     const level = held.code === 'window' ? 'info' : 'warn';
     return [{ kind: 'activationHeld', level, bundleId: bundle.bundleId, message }];
   });
 }
 
 /**
- * Reported once, also when they were gone before the daemon started. Before all media were read
- * nobody knows what is missing.
+ * Reports missing images once, also if they disappeared before the daemon started. Until all media
+ * were read nobody knows what is missing.
  */
 function missingEvents(before: Snapshot | undefined, after: Snapshot): Event[] {
   const reported = before === undefined ? [] : missingIn(before).map(({ bundle }) => bundle.bundleId);
@@ -243,8 +240,8 @@ function restoredEvents({ bundle }: Pick<BundleAssessment, 'bundle'>): Event[] {
 }
 
 /**
- * A release that was ready, then lost images, has them back. The first time is reported where it is
- * recorded.
+ * Reports a release that was ready, lost images and has them back. The code that records the first
+ * time reports that one.
  */
 function completionEvents({ bundle }: BundleAssessment): Event[] {
   if (bundle.readyAt === undefined) return [];

@@ -3,7 +3,7 @@ import type { Event } from '../../model/condition.ts';
 import { liftedByText, pausedTitle, saidByText } from '../texts/pause-texts.ts';
 import { timeText } from '../texts/short-texts.ts';
 
-/** New pauses and lifts, with who said them where. One that its own node confirms is no news. */
+/** Reports new pauses and lifts with their author. A confirmation by the same node is no news. */
 export function pauseEvents(before: readonly Pause[], after: readonly Pause[]): readonly Event[] {
   const lifts = new Map(before.map((one) => [contentOf(one), one.lifted !== undefined]));
   return after.flatMap((one): Event[] => {

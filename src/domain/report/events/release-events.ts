@@ -21,7 +21,7 @@ import { reasonText } from '../reasons/reason-text.ts';
 import type { Snapshot } from '../snapshot.ts';
 import { CHECK_CAUSE, contentFaultText, damageNextText, hookFailureText } from '../texts/release-text.ts';
 
-/** New damage, and known damage with another outcome. */
+/** Reports new damage, and known damage with another outcome. */
 export function damageEvents(before: Assessment | undefined, { damaged }: Assessment): Event[] {
   const known = new Map(before?.damaged.map(({ image, next }) => [image.reference, next.kind]));
   return damaged
@@ -29,7 +29,7 @@ export function damageEvents(before: Assessment | undefined, { damaged }: Assess
     .map(damageEvent);
 }
 
-/** Whether containers are known changes from round to round. */
+/** Knowledge of containers changes from round to round, so it is no news. */
 function isNews(was: DamagedImage['next']['kind'] | undefined, is: DamagedImage['next']['kind']): boolean {
   return was !== is && is !== 'look' && !(was === 'look' && is === 'heal');
 }
@@ -72,7 +72,7 @@ export function uncheckableEvent([first, ...more]: readonly string[]): Event {
   return { kind: 'imagesChecked', level: 'warn', message };
 }
 
-/** By the code of the cause. The catalog entry of the kind says what to do about it. */
+/** Maps the code of the cause. The catalog entry of the kind has the remedy. */
 export function pullFailureKind(code: string): MessageKind {
   return PULL_FAILURES.get(code) ?? 'pullFailed';
 }
@@ -101,13 +101,13 @@ export function nodePullEvents(before: Snapshot | undefined, after: Snapshot): E
       return status === 'True' ? [{ kind: 'pullsFromElsewhere', level: 'warn', message }] : [];
     }
     if (status === 'True' && old === 'False') return [{ kind: 'pullsAnswered', level: 'info', message }];
-    // Mirrors come and go while they are written, and what fails there is reported by itself.
+    // Mirrors change while they are written, and a failure of that is reported separately.
     const isBad = status === 'False' && reason !== 'NoMirror';
     return isBad ? [{ kind: 'pullsUnanswered', level: 'warn', message }] : [];
   });
 }
 
-/** The releases of unclaimed pins: `ocp 4.13.7 and ocp 4.13.8`. Undefined when not known. */
+/** Returns the releases of unclaimed pins: `ocp 4.13.7 and ocp 4.13.8`. Undefined when unknown. */
 export function ownersOf(releases: readonly UnclaimedPins[]): string | undefined {
   const titles = releases.flatMap(({ name, version }) =>
     name === undefined || version === undefined ? [] : [bundleTitle({ name, version })],
@@ -115,7 +115,7 @@ export function ownersOf(releases: readonly UnclaimedPins[]): string | undefined
   return titles.length === 0 ? undefined : titles.join(' and ');
 }
 
-/** Two sentences; undefined when there are none. */
+/** Returns two sentences. Undefined when no pin is unclaimed. */
 function unclaimedMessage({ pins }: Pick<Assessment, 'pins'>): string | undefined {
   const { unclaimed, unclaimedReleases } = pins;
   if (unclaimed.length === 0) return undefined;
@@ -126,7 +126,7 @@ function unclaimedMessage({ pins }: Pick<Assessment, 'pins'>): string | undefine
   return `${formatCount(unclaimed.length, 'pinned image')} ${isOne ? 'belongs' : 'belong'} to no release that is known here${of}. The pins stay: plug in ${stick} to claim them, or give them up with 'stickpin unpin --unclaimed'`;
 }
 
-/** `before`: undefined in the first round, when all unclaimed pins are reported. */
+/** @param before undefined in the first round, which reports all unclaimed pins */
 export function unclaimedEvents(before: Assessment | undefined, after: Assessment): Event[] {
   const was = new Set(before?.pins.unclaimed);
   const message = unclaimedMessage(after);
@@ -160,7 +160,7 @@ export function contestEvents({ tags, bundles }: Assessment, reported: ReadonlyS
   });
 }
 
-/** All tags in one line, with what the first of them named meanwhile. */
+/** Names all tags in one line, and the image that the first of them named meanwhile. */
 export function restoredMessage(lost: readonly StrayTag[], { payload }: StoredBundle, isOften = false): string {
   const [first] = lost;
   const verb = lost.length === 1 ? 'names its image' : 'name their images';
@@ -178,13 +178,13 @@ export function givenAfterProofMessage(given: readonly StrayTag[], { payload }: 
   return `${bundleTitle(payload)} is the release that was proven last, so ${formatCount(given.length, 'tag')} ${verb} now, first ${first?.tag}, which ${before}`;
 }
 
-/** Arguments of a command are up to 8 KiB; a line of the history shows their beginning. */
+/** Arguments of a command are up to 8 KiB. A line of the history shows their beginning. */
 const SHOWN_CHARACTERS = 200;
 
 /**
- * `root asked for: activate ocp@4.13.7`.
+ * Returns `root asked for: activate ocp@4.13.7`.
  *
- * @param args by their names; those that are empty or false are left out
+ * @param args by their names. Empty and false ones are left out
  * @param uid user id of the caller
  */
 export function askedEvent(command: string, args: object, uid: number): Event {
@@ -199,7 +199,7 @@ export function askedEvent(command: string, args: object, uid: number): Event {
   };
 }
 
-/** The caller of a command, as `EventRow.by` has it: `uid 1000: activate`. */
+/** Returns the caller of a command for `EventRow.by`: `uid 1000: activate`. */
 export function callerText(command: string, uid: number | undefined): string {
   return `${uid === undefined ? 'unknown user' : `uid ${uid}`}: ${command}`;
 }
@@ -209,7 +209,7 @@ function wordsOf(name: string, value: unknown): readonly string[] {
   return value === false || value === '' ? [] : [String(value)];
 }
 
-/** Reported by a line of their own when they come. */
+/** A separate line reports these when they begin. */
 const REPORTED_ELSEWHERE: ReadonlySet<string> = new Set([
   'runtime/policy',
   'runtime/no-space',
@@ -232,7 +232,7 @@ function isReportedElsewhere(code: string): boolean {
   return REPORTED_ELSEWHERE.has(code) || code.startsWith('trust/');
 }
 
-/** Reported once, until the bundle is repaired. */
+/** Reports it once, until the bundle is repaired. */
 export function degradedEvents(was: BundleAssessment | undefined, { bundle, degraded }: BundleAssessment): Event[] {
   if (degraded === undefined || was?.degraded !== undefined || isReportedElsewhere(degraded.code)) return [];
   const next =
@@ -246,7 +246,7 @@ export function degradedEvents(was: BundleAssessment | undefined, { bundle, degr
 /**
  * @param bundle the release of a hook of releases
  * @param why undefined when the hook succeeded
- * @param pauseMs until it is retried; undefined when it is not
+ * @param pauseMs until the retry. Undefined when there is none
  */
 export function hookEvent(
   run: HookRun,

@@ -21,7 +21,7 @@ import { keptText } from '../texts/release-text.ts';
 import { sourcesOf } from '../texts/short-texts.ts';
 import { identityOf, isoTime, milestonesOf, termsOf } from './part-reports.ts';
 
-/** `conditions`: of each adopted release, in this round. `now`: as `Observed.now`. */
+/** @param conditions of each adopted release, in this round. @param now see `Observed.now` */
 export function releaseReports(
   assessment: Assessment,
   conditions: ReadonlyMap<BundleId, readonly Condition[]>,
@@ -113,7 +113,7 @@ function holdReport(hold: ActivationHold): ActivationHoldReport {
 }
 
 /**
- * Bundles that are trusted and can't be adopted while nothing can be recorded, with the labels of
+ * Returns trusted bundles that can't be adopted while nothing can be recorded, with the labels of
  * all media that carry them.
  */
 export function detectedReports({ adoptions }: Assessment, { media }: Observed, { obstacle }: Memory): BundleReport[] {
@@ -134,7 +134,7 @@ export function detectedReports({ adoptions }: Assessment, { media }: Observed, 
   );
 }
 
-/** Bundles that wait for approval, each once, with the labels of all media that carry them. */
+/** Returns bundles that wait for approval, each once, with the labels of all their media. */
 export function awaitingReports({ awaiting }: Assessment): BundleReport[] {
   const unique = awaiting.filter(({ bundleId }, at) => awaiting.findIndex((one) => one.bundleId === bundleId) === at);
   return unique.map(({ bundleId, bundle, reason }) =>
@@ -155,7 +155,7 @@ export function awaitingReports({ awaiting }: Assessment): BundleReport[] {
   );
 }
 
-/** Adopted bundles that are still trusted. */
+/** Returns adopted bundles that are still trusted. */
 function trustedBundles({ bundles, notices }: Pick<Assessment, 'bundles' | 'notices'>): readonly StoredBundle[] {
   return [...bundles, ...notices].filter(({ withdrawn }) => withdrawn === undefined).map(({ bundle }) => bundle);
 }

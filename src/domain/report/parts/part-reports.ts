@@ -48,7 +48,7 @@ export function shownRules({ update }: Pick<Payload, 'update'>): readonly ShownR
   ];
 }
 
-/** A rollout in words: `from 2026-03-10T12:00:00Z, over 90 minutes, 10 % of the nodes at once`. */
+/** Describes a rollout: `from 2026-03-10T12:00:00Z, over 90 minutes, 10 % of the nodes at once`. */
 export function rolloutText({ start, durationMinutes, startPercentage }: NonNullable<UpdateRules['rollout']>): string {
   const minutes = durationMinutes === 1 ? '1 minute' : `${durationMinutes} minutes`;
   const over = durationMinutes === undefined ? '' : `, over ${minutes}`;
@@ -56,7 +56,7 @@ export function rolloutText({ start, durationMinutes, startPercentage }: NonNull
   return `from ${start ?? 'the beginning'}${over}${atOnce}`;
 }
 
-/** In the order in which they load. @param seen absent while nothing was observed */
+/** Returns images in load order. @param seen absent while nothing was observed */
 export function imageStates(
   { images, layers }: Contents,
   seen?: Pick<BundleAssessment, 'absentImages' | 'pinnedImages'>,
@@ -76,7 +76,7 @@ export function imageStates(
   );
 }
 
-/** As `control plane last; groups zone=a, zone=b; 1 canary for 1 h; at most 25% at once`. */
+/** Returns `control plane last; groups zone=a, zone=b; 1 canary for 1 h; at most 25% at once`. */
 export function orderText(order: RollOutOrder): string {
   const { controlPlane, groups, canary, maxUnavailable } = order;
   const { nodes = 0, soakMs = 0 } = canary ?? {};
@@ -138,13 +138,13 @@ export function hookReports({ running, failed, ledger }: HookMemory, bundles: Bu
   ];
 }
 
-/** Sentences. `before-activate` of an awaited release is reported with that release. */
+/** Returns sentences. `before-activate` of an awaited release is reported with that release. */
 export function hookNotes(
   { running, failed, ledger }: HookMemory,
   bundles: Bundles,
   now: number,
 ): { readonly running: readonly string[]; readonly failed: string | undefined } {
-  // What waits for a hook of the node is at most a light.
+  // Only a light waits for a hook of the node, so `running` omits it.
   const isReportedElsewhere = (run: HookRun) =>
     run.hook === 'before-activate' &&
     bundles.some((entry) => entry.bundle.bundleId === run.bundleId && isAwaited(entry));
@@ -167,7 +167,7 @@ export function hookNotes(
   };
 }
 
-/** `reason`: why it is not in force, if it is not. */
+/** @param reason why the notice is not in force, if it is not */
 export function noticeReport(bundle: StoredBundle, reason: ShownReason | undefined): NoticeReport {
   const { payload, signedBy, signerKeyIds, adoptedAt } = bundle;
   const advisories = payload.advisories ?? [];
@@ -187,7 +187,7 @@ export function milestonesOf({ adoptedAt, readyAt, activatedAt, cancelled }: Sto
   };
 }
 
-/** What its maker says of it. */
+/** Returns the maker's statements about a bundle. */
 export function termsOf({ payload }: StoredBundle) {
   const all = <T>(lines: readonly T[]) => (lines.length > 0 ? lines : undefined);
   return {
@@ -202,13 +202,13 @@ export function isoTime(time: number | undefined): string | undefined {
   return time === undefined ? undefined : new Date(time).toISOString();
 }
 
-/** The person's own words are part of the reason. */
+/** The reason includes the person's own words. */
 export function rejectedNameReport({ name, version, at, reason }: RejectedName): StatusReport['rejectedNames'][number] {
   const message = rejectedNameText({ name, version }, reason);
   return { name, version, since: isoTime(at), reason: { code: 'trust/rejected', message } };
 }
 
-/** Of all kept releases, or of one, as the last check has found them, and checked artifacts. */
+/** Returns images and checked artifacts of all kept releases, or of one, as last checked. */
 export function checkedImages(
   bundles: readonly StoredBundle[],
   results: ReadonlyMap<string, Pick<ContentResult, 'content'>>,

@@ -11,32 +11,32 @@ import type { BundleReport, NoticeReport, StatusReport, TrustReport } from '../s
 import { identityOf, milestonesOf, noticeReport, rejectedNameReport, termsOf } from './part-reports.ts';
 
 export interface StoredRecords {
-  /** In the order of adoption. */
+  /** Bundles in the order of adoption. */
   readonly bundles: readonly StoredBundle[];
   readonly rejectedNames: readonly RejectedName[];
 }
 
 /**
- * A release as the database knows it. What only a running daemon sees is absent: images that are
- * present and pinned, media, conditions.
+ * A release in the database. Facts that only a running daemon observes are absent: present and
+ * pinned images, media, conditions.
  */
 export type RecordedBundle = Omit<BundleReport, 'images' | 'media'> & {
   readonly images: { readonly total: number; readonly present?: number; readonly pinned?: number };
   readonly media?: readonly string[];
 };
 
-/** What `stickpin show` searches. */
+/** `stickpin show` searches this report. */
 export interface ShowReport
   extends Pick<StatusReport, 'rejected' | 'rejectedNames' | 'notices' | 'streams' | 'windows'> {
   readonly bundles: readonly (BundleReport | RecordedBundle)[];
-  /** Absent when nothing but the database is there. */
+  /** Absent when only the database is available. */
   readonly trust?: TrustReport;
 }
 
 /**
- * What the database says, completed by what the daemon `wrote` last into `status.json`. Where they
- * disagree about the phase of a release, the daemon ended between the two: then only the record,
- * which is written first, is taken.
+ * Returns the records of the database, completed by the last `status.json` that the daemon `wrote`.
+ * If they disagree about the phase of a release, the daemon ended between the two writes. Then only
+ * the record counts, which is written first.
  */
 export function recordedReport({ bundles, rejectedNames }: StoredRecords, wrote?: StatusReport): ShowReport {
   const { rejected = [], streams = [], windows = [] } = wrote ?? {};
@@ -79,10 +79,10 @@ function recordedBundle(
   return written?.phase === phase ? { ...record, ...written } : record;
 }
 
-/** The phases of an adopted release that is not ready, or whose images were seen to be absent. */
+/** Phases of an adopted release that is not ready, or whose images are absent. */
 const UNREADY: readonly Phase[] = ['rejected', 'held', 'preloading'];
 
-/** The records say how far a release came; only the daemon saw why it came no further. */
+/** The records have the phase that a release reached. Only the daemon knew why it stopped there. */
 function recordedPhase(bundle: StoredBundle, bundles: readonly StoredBundle[], written?: BundleReport): Phase {
   const reached = reachedPhase(bundle, bundles);
   if (reached !== undefined && reached !== 'ready') return reached;

@@ -11,7 +11,7 @@ const NOT_LOADED = 'Nothing more of it is loaded, it is not activated, and its p
 const NOBODY = 'nobody trusted';
 const APPROVES = 'An administrator approves it';
 
-/** Why a bundle is not adopted, or is not trusted. */
+/** Reasons why a bundle is not adopted or not trusted. */
 export const REFUSAL_REASONS: Entries<AdoptionReason | TrustReason> = {
   'bundle/arch': {
     short: 'B-01',
@@ -217,7 +217,7 @@ export const REFUSAL_REASONS: Entries<AdoptionReason | TrustReason> = {
   },
 };
 
-/** What became of a release. */
+/** Reasons about the fate of a release. */
 export const RELEASE_REASONS: Entries<ReleaseReason> = {
   'engine/tag-contested': {
     short: 'R-19',

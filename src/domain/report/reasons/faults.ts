@@ -2,7 +2,7 @@ import { defined } from '../../../platform/defined.ts';
 import type { Does } from '../actions.ts';
 import type { Known } from '../entries.ts';
 
-/** Of what an adapter reports: its own message says what is wrong. */
+/** Describes an adapter's fault. The message of the adapter says what is wrong. */
 function fault(short: string, does: Does, means: string, remedy: string, event?: Known['event']): Known {
   return defined({ short, does, means, remedy: () => remedy, event });
 }

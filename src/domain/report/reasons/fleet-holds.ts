@@ -8,12 +8,12 @@ export type FleetHoldCode = Extract<ActivationHold['code'], `fleet/${string}`>;
 
 export const ANYWAY: Remedy = (release) => `to activate it anyway, run 'stickpin activate ${release}'`;
 
-/** What ends whatever another node does. */
+/** Ends the wait for a node, whatever that node does. */
 export function removeText(node: string): string {
   return `If ${node} is gone or lies: 'stickpin fleet remove ${node}'`;
 }
 
-/** What holds an activation because of other nodes. No single one, which may lie, calls support. */
+/** Holds that depend on other nodes. A single node may lie, so none of these calls support. */
 export const FLEET_HOLDS: HoldEntries<FleetHoldCode> = {
   'fleet/unknown': {
     short: 'F-01',
@@ -189,7 +189,7 @@ const UNAVAILABLE: Readonly<Record<Unavailable, string>> = {
   between: 'activates it',
 };
 
-/** Nobody else ends the wait for a node that is gone for good. */
+/** Only a person ends the wait for a node that is gone for good. */
 function removed({ node, isAway }: { readonly node: string; readonly isAway?: true }): string | undefined {
   return isAway && removeText(node);
 }

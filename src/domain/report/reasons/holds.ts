@@ -15,7 +15,7 @@ const OTHER: Remedy = (release) =>
 const CHECK: Remedy = (release) =>
   `check that it is the release that you want, then run 'stickpin activate ${release}'`;
 
-/** What holds an activation on a node alone. */
+/** Holds that do not depend on other nodes. */
 const NODE_HOLDS: HoldEntries<Exclude<ActivationHold['code'], FleetHoldCode>> = {
   'trust/withdrawn': {
     short: 'K-21',
@@ -222,20 +222,20 @@ const NODE_HOLDS: HoldEntries<Exclude<ActivationHold['code'], FleetHoldCode>> = 
   },
 };
 
-/** Everything that is written of what holds an activation. */
+/** All texts of holds. */
 export const HOLDS: HoldEntries<ActivationHold['code']> = { ...NODE_HOLDS, ...FLEET_HOLDS };
 
-/** Holds that no `stickpin activate` ends. */
+/** No `stickpin activate` ends these holds. */
 export const WITHOUT_COMMAND = codesWhere(HOLDS, ({ activate }) => activate !== undefined);
 
-/** Holds that `stickpin activate` is refused for. */
+/** These holds make `stickpin activate` fail. */
 export const REFUSING = codesWhere(HOLDS, ({ activate }) => activate === 'refused');
 
 export const QUIET = codesWhere(HOLDS, ({ isQuiet }) => isQuiet);
 
 const NEEDS_PERSON = codesWhere(HOLDS, ({ needsPerson }) => needsPerson);
 
-/** Whether time or an event ends a hold without a person. A failed hook is tried again. */
+/** Whether time or an event ends a hold without a person. A failed hook is retried. */
 export function endsAlone({ code, releasedBy }: { readonly code: string; readonly releasedBy: string }): boolean {
   if (code === 'hook') return releasedBy === 'event';
   return releasedBy === 'time' || (releasedBy === 'event' && !NEEDS_PERSON.has(code));

@@ -14,7 +14,7 @@ type DataOf<Code> = Extract<ImageReason | MediaReason, { readonly code: Code }>[
 const ANOTHER_COPY = 'Plug in another copy of it';
 const MAKE_COPY = "Copy the bundle to a stick again, and check it with 'stickpin bundle verify --full'";
 
-/** Why images of a release are not loaded, are not whole or are not pinned. */
+/** Reasons why images of a release are not loaded, not whole or not pinned. */
 export const IMAGE_REASONS: Entries<ImageReason | MediaReason> = {
   'engine/no-base': {
     short: 'M-13',
@@ -309,7 +309,7 @@ function stateOf({ isAdopted, isRetired }: DataOf<'engine/no-base'>['base']): st
   return isAdopted ? 'is not complete on this node' : 'this node has never had';
 }
 
-/** A clause. */
+/** Returns a clause. */
 export function placeText(queue: QueuePlace | undefined): string {
   if (queue === undefined) return 'the request is repeated';
   const { place, waiting, waitMs, mostMs } = queue;
@@ -344,7 +344,7 @@ const MISSING_DOES: Readonly<Record<DataOf<'engine/image-missing'>['next']['kind
   'plug-in': 'plug-in',
 };
 
-/** What ends it is a command. */
+/** A command ends these. */
 const DAMAGE_ENDED_WITH_SHELL: ReadonlySet<DamageOutcome> = new Set(['cancelled', 'give-up']);
 
 const DAMAGE_DOES: Readonly<Record<DamageOutcome, Does>> = {
@@ -377,7 +377,7 @@ function missingNext(
   }
 }
 
-/** Why a medium is not mounted, and what to do: a clause that follows the name of the medium. */
+/** Returns why a medium is not mounted, and the remedy, as a clause after the medium's name. */
 export function filesystemText({ kind, filesystem, allowed }: FilesystemRefusal): string {
   const advice = `copy the bundle to a medium with one of ${allowed.join(', ')}`;
   switch (kind) {

@@ -9,7 +9,7 @@ import { doesAbout, meaningOf } from '../codes.ts';
 import { foreignLine, type Line } from '../line.ts';
 import type { Names } from '../names.ts';
 
-/** What is said of faults of the node itself, beside what faults.ts knows of their codes. */
+/** Adds the text of a fault of the node itself to the entry of its code in faults.ts. */
 
 function nodeLine(code: string, what: string): Line {
   return { does: doesAbout(code), code, says: () => ({ what, atNode: meaningOf(code) }) };
@@ -23,7 +23,7 @@ export function noBundleLine({ label }: Medium): Line {
   return { does: doesAbout(code), code, says };
 }
 
-/** Of a process that started with wrong settings. @param fault names the file and the key */
+/** Describes a process that started with wrong settings. @param fault names the file and the key */
 export function wrongSettingsLine(fault: string, meanwhile: string): Line {
   return foreignLine({ does: 'call-support', code: 'config/wrong' }, 'The settings are wrong: ', fault, [
     meanwhile,
@@ -32,7 +32,7 @@ export function wrongSettingsLine(fault: string, meanwhile: string): Line {
 }
 
 /**
- * Of a service that can't start, which systemd shows until the next start. @param code of the error
+ * Describes a service that can't start, until its next start. @param code of the error
  * @param reason its message
  */
 export function startFaultLine(code = 'unforeseen', reason: string): Line {
@@ -90,7 +90,7 @@ export function hookFailedLine(hooks: string): Line {
   return nodeLine('engine/hook-failed', `The hook ${hooks} failed: see 'stickpin status'.`);
 }
 
-/** @param notes why its stick must stay; undefined while it is not plugged in */
+/** @param notes why its stick must stay. Undefined while it is not plugged in */
 export function retiredLine(
   title: (names: Names) => string,
   command: string,
@@ -119,11 +119,11 @@ export function failingLine(title: (names: Names) => string, images: string, fai
 
 export interface RuntimeAway {
   readonly code: string;
-  /** One word for conditions. */
+  /** One word, for conditions. */
   readonly word: string;
-  /** A whole sentence: what is wrong. */
+  /** The fault in a whole sentence. */
   readonly what: string;
-  /** A whole sentence: what a person does. */
+  /** The action of a person in a whole sentence. */
   readonly next: string;
 }
 
@@ -184,5 +184,5 @@ export function wantedWords({ name, version, nodes, unreached }: WantedRelease) 
   return { what, next, why: sentence(cutAtWord(oneLine(unreached.why), WHY_CHARACTERS)) };
 }
 
-/** Of what another node answered. */
+/** Limits the answer of another node. */
 const WHY_CHARACTERS = 200;

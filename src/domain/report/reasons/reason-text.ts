@@ -10,9 +10,7 @@ import type { Line, LineWords } from '../line.ts';
 import { BRIEF, hasNamesake, type KeptBundles, type Names, WHOLE } from '../names.ts';
 import { REFUSAL_REASONS } from './bundle-reasons.ts';
 
-/**
- * A reason as people and programs get it. `message`: sentences, mostly without the last full stop.
- */
+/** A reason for people and programs. `message` has sentences, mostly without the last full stop. */
 export interface ShownReason {
   readonly code: string;
   readonly message: string;
@@ -23,23 +21,23 @@ function saidOf(reason: Conclusion, names: Names): Said {
   return says(reason.data, names);
 }
 
-/** Reasons of adapters have a sentence of their own. */
+/** Reasons of adapters have their own sentence. */
 export function reasonText(reason: Reason): string {
   return 'message' in reason ? reason.message : messageOf(saidOf(reason, WHOLE));
 }
 
-/** As sentences, without the last full stop. */
+/** Joins sentences, without the last full stop. */
 export function messageOf({ what, details = [], next, run, also = [] }: Said): string {
   return joined([what, ...details, next, run, ...also]);
 }
 
-/** As {@link messageOf}. */
+/** See {@link messageOf}. */
 export function joined(sentences: readonly (string | undefined)[]): string {
   const said = sentences.filter((text) => text !== undefined);
   return said.map(closed).join(' ').replace(/\.$/, '');
 }
 
-/** With a full stop after `…` too, which ends a name or a digest, and no sentence. */
+/** Adds a full stop also after `…`, which ends a name or a digest, but no sentence. */
 function closed(text: string): string {
   return /[.!?]$/.test(text) ? text : `${text}.`;
 }
@@ -48,19 +46,19 @@ export function shownReason(reason: Reason): ShownReason {
   return { code: reason.code, message: reasonText(reason) };
 }
 
-/** What a line says of a reason. */
+/** Returns the text of a line about a reason. */
 export function reasonWords(reason: Reason, names: Names): LineWords {
   if (!('message' in reason)) return saidOf(reason, names);
   return { what: oneLine(reason.message), atNode: meaningOf(reason.code) };
 }
 
-/** What a person does about it. */
+/** Returns the action of a person about a reason. */
 export function doesFor(reason: Reason): Does {
   const said = 'message' in reason ? undefined : saidOf(reason, BRIEF).does;
   return said ?? doesAbout(reason.code);
 }
 
-/** @param bundle whose it is, for one whose title could mean another one of `bundles` */
+/** @param bundle its bundle, if the title could mean another one of `bundles` */
 export function reasonLine(reason: Reason, bundle?: StoredBundle, bundles: KeptBundles = []): Line {
   const which =
     bundle !== undefined && hasNamesake(bundle, bundles)
@@ -73,7 +71,7 @@ export function reasonLine(reason: Reason, bundle?: StoredBundle, bundles: KeptB
   };
 }
 
-/** `why`: in the words of the person. */
+/** @param why the person's own words */
 export function rejectedNameText(release: BundleLabel, why: string | undefined): string {
   return joined([
     `${bundleName(release)} was rejected on this node, also for sticks that come later`,
@@ -82,5 +80,5 @@ export function rejectedNameText(release: BundleLabel, why: string | undefined):
   ]);
 }
 
-/** Refusals that no other copy changes, and no time. */
+/** Neither another copy nor time changes these refusals. */
 export const FINAL_REFUSALS = codesWhere(REFUSAL_REASONS, ({ isFinal }) => isFinal);

@@ -4,7 +4,7 @@ import type { Entries, Said } from '../entries.ts';
 import type { Names } from '../names.ts';
 import { kindText } from './image-reasons.ts';
 
-/** What the runtime and its disk keep a release from. */
+/** Reasons in the runtime and its disk that hold a release. */
 export const RUNTIME_REASONS: Entries<RuntimeReason> = {
   'engine/no-space': {
     short: 'D-01',

@@ -33,7 +33,7 @@ import { timeText } from '../texts/short-texts.ts';
 
 const SEE_LIST = "See 'stickpin list'";
 
-/** Why the newest of these bundles can't go on, or what went wrong with it last. */
+/** Returns why the newest of these bundles can't continue, or its last failure. */
 export function bundleTrouble(those: readonly BundleAssessment[], { bundles }: Assessment): Line | undefined {
   const spoken = withoutOutdated(those).filter((entry) => !needsOtherMedium(entry) && !isPassedOver(entry, bundles));
   const stopped = spoken.filter(({ reason }) => reason !== undefined);
@@ -45,8 +45,8 @@ export function bundleTrouble(those: readonly BundleAssessment[], { bundles }: A
 }
 
 /**
- * Nobody is sent with a stick for what one other node alone does not give, or gives damaged: that
- * node may be hostile, and it is retried.
+ * A failure of one other node sends nobody for a stick: that node may be hostile, and it is
+ * retried.
  */
 export function doesOf(
   entry: Pick<BundleAssessment, 'isOnPeersOnly' | 'isOfOnePeer' | 'bundle'>,
@@ -58,7 +58,7 @@ export function doesOf(
   return isFirst && entry.isOfOnePeer === true ? 'wait' : does;
 }
 
-/** Without releases that were rolled back, once a newer one of their stream is among them. */
+/** Leaves out rolled back releases if the list has a newer one of their stream. */
 export function withoutOutdated(those: readonly BundleAssessment[]): readonly BundleAssessment[] {
   const newest = new Map<string, number>();
   for (const { bundle, phase } of those) {
@@ -73,8 +73,8 @@ export function withoutOutdated(those: readonly BundleAssessment[]): readonly Bu
 }
 
 /**
- * Whether a newer release of its stream was activated instead, and nobody has requested it since:
- * what it waits for concerns no person any more.
+ * Whether a newer release of its stream was activated instead, and nobody has requested it since.
+ * Then its hold concerns no person.
  */
 export function isPassedOver(entry: BundleAssessment, bundles: readonly BundleAssessment[]): boolean {
   const { bundle, phase, reason, activationDue, isRequested } = entry;
@@ -90,25 +90,25 @@ const newestActivated = onceFor((own: readonly StoredBundle[]) =>
   ),
 );
 
-/** Whether a release waits for a person, and not for a time or for something on the node. */
+/** Whether a release waits for a person, not for a time or something on the node. */
 function needsPerson(entry: BundleAssessment): boolean {
   if (entry.reason !== undefined) return isForPerson(doesOf(entry, entry.reason));
   return isAwaited(entry) && shownHolds(entry).some((hold) => isForPerson(doesAboutHold(hold)));
 }
 
-/** Whether an administrator decided what became of it: that is history, and no trouble. */
+/** Whether an administrator decided its fate. That is history, and no trouble. */
 export function isDecided({ reason }: Pick<BundleAssessment, 'reason'>): boolean {
   return reason !== undefined && doesFor(reason) === 'decided';
 }
 
-/** Those that wait for a person: a line names them before others. */
+/** Returns bundles that wait for a person. A line names them first. */
 export function urgentAmong(bundles: readonly BundleAssessment[]): readonly BundleAssessment[] {
   return withoutOutdated(bundles).filter(
     (entry) => needsPerson(entry) && !needsOtherMedium(entry) && !isPassedOver(entry, bundles),
   );
 }
 
-/** The last one that waits for a person, else the last one. */
+/** Returns the last one that waits for a person, else the last one. */
 export function foremost(
   those: readonly BundleAssessment[],
   bundles: readonly BundleAssessment[],
@@ -118,16 +118,16 @@ export function foremost(
 }
 
 /**
- * Whether a release can't be completed from what was seen of it, and nothing with it is plugged in:
- * it comes last in every line.
+ * Whether no known copy completes a release, and no plugged medium has it. It comes last in every
+ * line.
  */
 export function needsOtherMedium({ hold, media, badBlobs }: BundleAssessment): boolean {
   return hold === 'media' && media.length === 0 && badBlobs.length > 0;
 }
 
 /**
- * Waits for a stick, and none that is plugged in carries it or a newer release of its stream: what
- * is plugged in is the wrong one.
+ * Returns a release that waits for a stick, while no plugged stick carries it or a newer release of
+ * its stream. Then the plugged stick is the wrong one.
  */
 export function missedAmong(bundles: readonly BundleAssessment[]): BundleAssessment | undefined {
   const isReplaced = ({ payload }: StoredBundle) =>
@@ -150,7 +150,7 @@ function isInForce({ bundle }: BundleAssessment, bundles: readonly BundleAssessm
   return currentRelease(bundlesIn(bundles), bundle.payload.name) === bundle;
 }
 
-/** What it waits for, in one line. */
+/** Says in one line what the release waits for. */
 export function missedLine(entry: BundleAssessment, bundles: readonly BundleAssessment[]): Line | undefined {
   const { reason, bundle } = entry;
   if (reason === undefined) return undefined;
@@ -160,7 +160,7 @@ export function missedLine(entry: BundleAssessment, bundles: readonly BundleAsse
   return { does, code: reason.code, says };
 }
 
-/** Undefined when it needs no other medium. */
+/** @returns undefined when the release needs no other medium */
 export function otherMediumWords(entry: BundleAssessment, title: string): LineWords | undefined {
   if (!needsOtherMedium(entry)) return undefined;
   return flawedAmong(entry.badBlobs).length > 0
@@ -169,8 +169,8 @@ export function otherMediumWords(entry: BundleAssessment, title: string): LineWo
 }
 
 /**
- * What holds a release that was activated before and is requested again. Undefined when nothing
- * does, or when that is reported elsewhere.
+ * Returns the hold of a release that was activated before and is requested again. Undefined when
+ * nothing holds it, or when that is reported elsewhere.
  */
 export function requestedLine(
   those: readonly BundleAssessment[],
@@ -184,7 +184,7 @@ export function readyLine(entry: BundleAssessment, bundles: readonly BundleAsses
   return arrivingLine(entry, bundles) ?? heldLine(entry, bundles) ?? loadedLine(entry, bundles);
 }
 
-/** Of a release that is not complete. */
+/** Describes a release that is not complete. */
 function arrivingLine(entry: BundleAssessment, bundles: readonly BundleAssessment[]): Line | undefined {
   const { bundle, phase, absentArtifacts } = entry;
   const title = (names: Names) => titleAmong(bundle, bundles, names);
@@ -279,15 +279,15 @@ export function blockedLine({ observed, memory, assessment }: Snapshot): Line | 
 }
 
 /**
- * The title and what holds it come first, then whether its stick must stay; `stickpin list` has the
- * whole reason. Undefined when nothing holds it that a person should know of.
+ * The title and the hold come first, then whether the stick must stay. `stickpin list` has the
+ * whole reason. Undefined when no hold concerns a person.
  */
 export function heldLine(entry: BundleAssessment, bundles: KeptBundles): Line | undefined {
   const hold = reportedHold(entry);
   return hold && lineOfHold(entry, hold, bundles);
 }
 
-/** Whether somebody ends it who does not only activate the release. */
+/** Whether a person must do more than activate the release. */
 function isStuck(hold: ActivationHold): boolean {
   return hold.code !== 'engine/manual' && !endsAlone(hold);
 }
@@ -313,7 +313,7 @@ function lineOfHold(entry: BundleAssessment, hold: ActivationHold, bundles: Kept
   return { does: doesAboutHold(hold), code: hold.code, says, stick: freeOn(entry) };
 }
 
-/** Only a person ends them, though not one at this node. */
+/** Only a person ends these holds, but not at this node. */
 const STOPS: ReadonlySet<string> = new Set<ActivationHold['code']>(['fleet/failed', 'fleet/no-canary']);
 
 function adviceFor(hold: ActivationHold, command: string): readonly string[] {
@@ -335,7 +335,7 @@ function freeOn(entry: Carried): Line['stick'] {
   return isOnStick(entry) ? 'free' : undefined;
 }
 
-/** Why the stick must stay. Empty where it need not. */
+/** Returns why the stick must stay. Empty when it need not. */
 function needNotes(entry: Carried): readonly string[] {
   return isOnStick(entry) ? [...partitionTexts(entry), ...needTexts(entry)] : [];
 }
@@ -354,7 +354,7 @@ function needTexts({ neededBy }: Pick<BundleAssessment, 'neededBy'>): readonly s
   return [`${neededBy.loading} of ${neededBy.all} nodes still load from the stick.`];
 }
 
-/** Whatever else a person has to do: other nodes load from a stick. Empty where none does. */
+/** Notes that other nodes load from a stick, whatever else a person must do. May be empty. */
 export function stayNote({ bundles, rejections }: Pick<Assessment, 'bundles' | 'rejections'>): string {
   const onStick = bundles.filter(isOnStick);
   const [note] = [...onStick, ...rejections].flatMap(needTexts);

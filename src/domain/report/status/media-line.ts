@@ -25,7 +25,7 @@ import {
   withoutOutdated,
 } from './bundle-lines.ts';
 
-/** About the medium that was plugged in last and has something to report. */
+/** Describes the medium that was plugged in last and has something to report. */
 export function mediaLine(observed: Observed, assessment: Assessment): Line | undefined {
   for (const { mediumId, label, isDropFolder, peer, state } of [...observed.media].reverse()) {
     if (!isDropFolder && peer === undefined && (state.kind === 'attached' || state.kind === 'mounted'))
@@ -39,12 +39,12 @@ export function mediaLine(observed: Observed, assessment: Assessment): Line | un
     const spoken = foremost(carried, assessment.bundles) ?? carried.at(-1);
     const awaiting = assessment.awaiting.findLast((entry) => entry.mediumId === mediumId);
     const refused = assessment.rejections.filter((rejection) => rejection.mediumId === mediumId);
-    // What is history says nothing of what else is on the stick.
+    // Past bundles say nothing about the other ones on the stick.
     const isHistory = carried.every((entry) => entry.phase === 'retired' || isDecided(entry));
     const isPast = isHistory && (awaiting !== undefined || refused.length > 0);
     if (spoken !== undefined && !isPast) {
       const trouble = bundleTrouble(carried, assessment);
-      // Another release on the stick may be the one that others need.
+      // Other nodes may need another release on the stick.
       const { neededBy, partition } = carried.findLast((entry) => entry.neededBy ?? entry.partition) ?? {};
       const entry = { ...spoken, ...defined({ neededBy, partition }) };
       const line = freedLine(trouble ?? readyLine(entry, assessment.bundles), assessment);
@@ -101,13 +101,13 @@ function rejectionLine(rejections: readonly Rejection[]): Line {
   return { does: doesFor(reason), code: reason.code, says };
 }
 
-/** The stick of what was decided may go where no stick has a bundle that waits for a person. */
+/** The stick of a decided bundle may be removed if no stick's bundle waits for a person. */
 function freedLine(line: Line, { awaiting, rejections }: Pick<Assessment, 'awaiting' | 'rejections'>): Line {
   const isAlone = awaiting.length === 0 && rejections.every(({ reason }) => doesFor(reason) === 'decided');
   return line.does === 'decided' && !isAlone ? { ...line, stick: undefined } : line;
 }
 
-/** Adds briefly what the line about one medium would hide. */
+/** Adds briefly the facts that the line about one medium would hide. */
 function withOthers(line: Line, { media }: Observed, { bundles, rejections }: Assessment, spoken: MediumId): Line {
   const othersIn = (names: Names) => {
     const sticks = media.filter((medium) => !isOtherNode(medium));
@@ -146,7 +146,7 @@ export function unreadableNote(name: string): string {
   return `${name} cannot be read`;
 }
 
-/** Undefined while no layer is copied. */
+/** @returns undefined while no layer is copied */
 export function copyLine({ copyingBytes }: Memory, { bundles }: Assessment): Line | undefined {
   if (copyingBytes === undefined) return undefined;
   const carried = bundles.filter(({ blobMedia }) => blobMedia.length > 0);
@@ -163,29 +163,29 @@ export function copyLine({ copyingBytes }: Memory, { bundles }: Assessment): Lin
   return { does: 'wait', says, stick: entry?.isOnPeersOnly === true ? undefined : 'stays' };
 }
 
-/** Bytes of compressed blobs. */
+/** Counts bytes of compressed blobs. */
 interface TransferProgress {
   readonly doneBytes: number;
   readonly totalBytes: number;
-  /** Smoothed; undefined until there is enough to judge by. */
+  /** Smoothed. Undefined until there is enough data. */
   readonly bytesPerSecond?: number | undefined;
-  /** Everything that the runtime requested was transferred, and it unpacks that. Default false. */
+  /** All requested blobs were transferred, and the runtime unpacks them. Default false. */
   readonly isUnpacking?: boolean;
 }
 
 export interface Progress extends TransferProgress {
-  /** Transfers that have waited for their medium for some seconds. */
+  /** These transfers have waited for their medium for some seconds. */
   readonly waitingTransfers: number;
-  /** They have waited for so long that something is wrong. Default false. */
+  /** The transfers have waited so long that there is a fault. Default false. */
   readonly isStalled?: boolean;
   /** Images that were pulled since the images of the runtime were last read. Default none. */
   readonly landedImages?: readonly string[];
 }
 
-/** A time left beyond this says only that it hardly moves. */
+/** A longer remaining time only means that the transfer hardly moves. */
 const MAX_LEFT_MS = 24 * 60 * 60 * 1000;
 
-/** `5.1 of 16.0 GiB, 84 MiB/s, about 2 min 10 s left`, or that the runtime is unpacking. */
+/** Returns `5.1 of 16.0 GiB, 84 MiB/s, about 2 min 10 s left`, or that the runtime is unpacking. */
 export function progressText({ doneBytes, totalBytes, bytesPerSecond, isUnpacking = false }: TransferProgress): string {
   const bytes = formatBytesOf(doneBytes, totalBytes);
   if (isUnpacking) return `${bytes}, the runtime is unpacking`;

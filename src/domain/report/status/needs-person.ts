@@ -21,13 +21,13 @@ import { workLine } from './work-line.ts';
 
 type NeedReport = StatusReport['needsPerson'][number];
 
-/** Everything that ends only when a person does something, in the order of its weight. */
+/** Returns all needs that only a person ends, the most important first. */
 export function personNeeds(snapshot: Snapshot, progress: Progress): readonly NeedReport[] {
   const { observed, assessment } = snapshot;
   const { bundles, rejections } = assessment;
   const blocked = blockedLine(snapshot);
   const { blobMedia = [], media: carriers = [] } = bundleInWork(snapshot.memory, assessment) ?? {};
-  // What another bundle on it gives is read, so that no other stick is needed now.
+  // Blobs of another bundle on the stick are read, so no other stick is needed now.
   const isUsed = (label: string) => blobMedia.includes(label) && !carriers.includes(label);
   const nodes = new Set(observed.media.filter(isOtherNode).map(({ mediumId }) => mediumId));
   const lines = [
@@ -51,7 +51,7 @@ export function personNeeds(snapshot: Snapshot, progress: Progress): readonly Ne
   return eachOnce(all);
 }
 
-/** What only an administrator ends: nobody else is called for it. */
+/** Returns waits that only an administrator ends: nobody else is called. */
 export function adminWaits({ assessment: { bundles, awaiting } }: Snapshot): readonly NeedReport[] {
   const waiting = bundles.filter((entry) => !isPassedOver(entry, bundles));
   return eachOnce([

@@ -64,13 +64,13 @@ import { isActOfPerson, type StickUse, settled, stickUse } from './stick-use.ts'
 import { tagLine, workLine } from './work-line.ts';
 
 /**
- * `STATUS=`: what a person does, then what happens, how far it is and what comes next.
+ * Returns `STATUS=`: the action of a person, then the present work, its progress and the next step.
  */
 export function statusLine(snapshot: Snapshot, progress: Progress): string {
   return statusText(lineOf(snapshot, progress), namesAt(BRIEF, snapshot.observed.media));
 }
 
-/** As {@link statusLine}, whole and in its parts. */
+/** Like {@link statusLine}, whole and in its parts. */
 export function adviceOf(snapshot: Snapshot, progress: Progress): StatusReport['advice'] {
   const line = lineOf(snapshot, progress);
   const { does, code } = line;
@@ -92,8 +92,8 @@ function stayBeside(does: Does, { assessment }: Snapshot): string {
 }
 
 /**
- * Work comes first, then what blocks everything. What a person must do comes before what ends by
- * itself: about a release, about the medium that was plugged in last, about the node.
+ * Work comes first, then an obstacle for everything. Needs of a person come before faults that end
+ * automatically: about a release, about the medium that was plugged in last, about the node.
  */
 function lineOf(snapshot: Snapshot, progress: Progress): Line {
   const { observed, memory, assessment } = snapshot;
@@ -111,7 +111,7 @@ function lineOf(snapshot: Snapshot, progress: Progress): Line {
   return withNotes(settled(chosen, use, observed.media), snapshot, chosen === media);
 }
 
-/** What ends by itself comes behind what only a person ends. */
+/** Obstacles that end automatically come after those that only a person ends. */
 function blockingLine(snapshot: Snapshot, media: Line | undefined): Line | undefined {
   const blocked = blockedLine(snapshot);
   if (blocked === undefined || isForPerson(blocked.does)) return blocked;
@@ -139,7 +139,7 @@ function waitingLine(snapshot: Snapshot, media: Line | undefined, use: StickUse)
   );
 }
 
-/** What a person may have to do, by its weight. @param rest what else is the case */
+/** Returns lines for a person, the most important first. @param rest the line of other facts */
 function personLines(snapshot: Snapshot, media: Line | undefined, rest: Line): readonly Line[] {
   const { observed, assessment } = snapshot;
   const { bundles } = assessment;
@@ -163,13 +163,13 @@ function personLines(snapshot: Snapshot, media: Line | undefined, rest: Line): r
     failedMediaLine(observed),
     ...faults.map((line) => line && withMore(line, rest)),
     behindLine(bundles, rest),
-    // What was decided is history.
+    // A decided bundle is history.
     media?.does === 'decided' ? media : undefined,
   ];
   return lines.flatMap((line) => line ?? []);
 }
 
-/** The stick that is plugged in may go, and a release waits for another one. */
+/** The plugged stick may be removed, and a release waits for another one. */
 function removedFirst(media: Line, { bundle, reason }: BundleAssessment, bundles: readonly BundleAssessment[]): Line {
   const which = reason && doesFor(reason) === 'plug-in-other' ? 'another stick' : 'the stick';
   const code = reason === undefined ? '' : ` (${shortCode(reason.code)})`;
@@ -181,14 +181,14 @@ function removedFirst(media: Line, { bundle, reason }: BundleAssessment, bundles
   return { ...media, does: isForPerson(media.does) ? media.does : 'remove', says };
 }
 
-/** A release that no seen medium completes, before what ends by itself. */
+/** Names a release that no known medium completes, before faults that end automatically. */
 function behindLine(bundles: readonly BundleAssessment[], rest: Line): Line | undefined {
   const behind = bundles.findLast((entry) => needsOtherMedium(entry) && !isPassedOver(entry, bundles));
   const line = behind && missedLine(behind, bundles);
   return line === undefined || isForPerson(rest.does) ? undefined : withMore(line, rest);
 }
 
-/** Adds what else is wrong, as far as there is room. */
+/** Adds other faults, as far as there is room. */
 function withNotes(line: Line, snapshot: Snapshot, isOfMedia: boolean): Line {
   const { observed, assessment } = snapshot;
   const others = nodeLines(snapshot).filter(({ code }) => code !== line.code);
@@ -196,7 +196,7 @@ function withNotes(line: Line, snapshot: Snapshot, isOfMedia: boolean): Line {
     const words = line.says(names);
     const stay = stayBeside(line.does, snapshot);
     const wrong = wrongStickNotes(observed, assessment, words, isOfMedia, names);
-    // While nothing is trusted every stick is a wrong one: why it is so keeps its room.
+    // While nothing is trusted every stick is a wrong one, so the reason keeps its room.
     const isKept = !observed.trust.revocationsUnreadable;
     const notes = [...(words.notes ?? []), ...(stay === '' ? [] : [stay]), ...(isKept ? wrong : [])];
     const also = [
@@ -210,7 +210,7 @@ function withNotes(line: Line, snapshot: Snapshot, isOfMedia: boolean): Line {
   return { ...line, says };
 }
 
-/** Names the last stick that brings nothing, where the line does not. */
+/** Names the last useless stick, if the line does not. */
 function wrongStickNotes(
   { media }: Observed,
   { bundles, rejections }: Assessment,
@@ -234,7 +234,7 @@ function wrongStickNotes(
   return [isEmptyStick(wrong) ? `${name} carries no bundle` : `The bundle on ${name} was rejected`];
 }
 
-/** What only a person ends on the node itself: keys and settings first. Work may go on. */
+/** Returns faults of the node itself that only a person ends: keys and settings first. */
 export function nodeLines({ observed, memory, assessment }: Snapshot): readonly Line[] {
   const { alarm } = observed.trust;
   const settings = settingsLine(observed.facts);
@@ -264,12 +264,12 @@ function plainNotes({ observed, memory, assessment }: Snapshot): readonly string
   return [...known.flatMap(streamNotes), ...running, ...claims, ...otherNodeNotes(observed, assessment)];
 }
 
-/** One node alone may lie: nobody is sent with a stick for it. */
+/** A single node may lie, so it sends nobody for a stick. */
 function isBelieved({ nodes }: WantedRelease): boolean {
   return nodes.length > 1;
 }
 
-/** What is wrong with other nodes comes after all that is this node's own. */
+/** Faults of other nodes come after all of this node. */
 function otherNodeNotes({ media }: Observed, { rejections }: Assessment): readonly string[] {
   return media.filter(isOtherNode).flatMap(({ mediumId, label, state }) => {
     const rejected = rejections.filter((one) => one.mediumId === mediumId);
@@ -358,7 +358,7 @@ function lifecycleLine(
   return failingIn(bundle, bundles, soak) ?? about(`active (${images} pinned), proven in about ${left}.`);
 }
 
-/** Releases in use whose containers fail. */
+/** Describes releases in use whose containers fail. */
 export function failingLines({ assessment: { bundles, life } }: Snapshot): readonly Line[] {
   return bundles.flatMap(({ bundle, phase }) => {
     const soak = life.soaks.get(bundle.bundleId);

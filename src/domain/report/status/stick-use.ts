@@ -7,12 +7,12 @@ import { isStick } from '../names.ts';
 import type { Snapshot } from '../snapshot.ts';
 import { isDecided } from './bundle-lines.ts';
 
-/** Without what is unmounted or can't be read. */
+/** Leaves out unmounted and unreadable sticks. */
 export function sticksInUse(media: readonly Medium[]): readonly Medium[] {
   return media.filter((medium) => isStick(medium) && !['unmounted', 'failed'].includes(medium.state.kind));
 }
 
-/** `free`: nothing on this node and no other node reads any of the sticks. */
+/** `free` means that neither this node nor another one reads any of the sticks. */
 export type StickUse = 'none' | 'in-use' | 'free';
 
 export function stickUse(
@@ -24,7 +24,7 @@ export function stickUse(
   const isRead = sticks.every(({ state, isBusy }) => state.kind === 'read' && state.isStale !== true && !isBusy);
   const cut = memory.running.filter((task) => isCut(task, assessment));
   const isWorking =
-    // Names of images are set without a stick.
+    // Restoring the names of images needs no stick.
     memory.running.some((task) => task.kind !== 'restore-tags' && !cut.includes(task)) ||
     memory.copyingBytes !== undefined ||
     (waitingTransfers > 0 && cut.length === 0) ||
@@ -34,7 +34,7 @@ export function stickUse(
   return isRead && !isWorking && !isNeeded ? 'free' : 'in-use';
 }
 
-/** Whether a release takes something from its stick, or would if it could. */
+/** Whether a release loads from its stick, or would if it could. */
 function needsStick(entry: Snapshot['assessment']['bundles'][number]): boolean {
   const { media, blobMedia, isOnPeersOnly, neededBy, phase, withdrawn } = entry;
   const { absentImages, absentArtifacts, trouble, reason } = entry;
@@ -46,12 +46,12 @@ function needsStick(entry: Snapshot['assessment']['bundles'][number]): boolean {
   return absentImages.length > 0 || absentArtifacts.length > 0 || isDamaged;
 }
 
-/** Whether the words ask a person for something, and not for patience. */
+/** Whether the words request an act of a person, and not patience. */
 export function isActOfPerson(does: Does): boolean {
   return !['leave-in', 'wait', 'none'].includes(ACTIONS[does].action);
 }
 
-/** The line with the action that fits what the sticks are used for. Of several it names them. */
+/** Returns the line with the action that fits the use of the sticks. It names several sticks. */
 export function settled(line: Line, use: StickUse, media: readonly Medium[] = []): Line {
   const { does, stick } = line;
   if (use === 'in-use' && !isForPerson(does)) return { ...line, does: 'leave-in' };
@@ -64,13 +64,13 @@ export function settled(line: Line, use: StickUse, media: readonly Medium[] = []
   return { ...line, does: next, removed: isNamed ? sticksInUse(sticks).map(({ label }) => label) : [] };
 }
 
-/** What is done with the stick in. */
+/** Maps an action to the one that also frees the stick. */
 const doneAnd: Partial<Record<Does, Does>> = { done: 'done-remove', 'done-admin': 'done-remove-admin' };
 
-/** Of `sdb1` and of `mmcblk0p1`. */
+/** Matches the partition in `sdb1` and `mmcblk0p1`. */
 const PARTITION = /(?<=[a-z])\d+$|(?<=\d)p\d+$/;
 
-/** Another stick is needed, whether this one stays or not. */
+/** An action that needs another stick stays, whether this one stays or not. */
 function removeOr(does: Does): Does {
   if (ACTIONS[does].action === 'plug-in') return does;
   if (isForPerson(does)) return 'remove-call';

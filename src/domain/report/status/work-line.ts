@@ -26,7 +26,7 @@ import { doesOf } from './bundle-lines.ts';
 import { type Progress, progressText } from './media-line.ts';
 import { sticksInUse } from './stick-use.ts';
 
-/** What the daemon does now. */
+/** Describes the present work of the daemon. */
 export function workLine(snapshot: Snapshot, progress: Progress): Line | undefined {
   const { observed, memory, assessment } = snapshot;
   const { bundles } = assessment;
@@ -36,7 +36,7 @@ export function workLine(snapshot: Snapshot, progress: Progress): Line | undefin
     return { does: 'wait', says, stick: 'stays' };
   }
   const entry = bundleInWork(memory, assessment);
-  // What another stick needs comes before a stick that is gone.
+  // Needs of another stick come before a stick that was removed.
   const isOther = sticksInUse(observed.media).length > 0;
   if (entry !== undefined && !(isOther && isWithoutMedium(entry, observed))) {
     return preloadLine(entry, snapshot, progress);
@@ -44,7 +44,7 @@ export function workLine(snapshot: Snapshot, progress: Progress): Line | undefin
   return adoptionLine(memory, assessment) ?? syncLine(memory, assessment);
 }
 
-/** It takes a moment, and no stick. */
+/** Moving tags takes a moment, and no stick. */
 export function tagLine(snapshot: Snapshot): Line | undefined {
   const { bundles } = snapshot.assessment;
   const entry = activeIn(snapshot, 'restore-tags');
@@ -72,7 +72,7 @@ function syncLine({ storage }: Memory, { bundles }: Assessment): Line | undefine
   return { does: 'wait', code: 'runtime/sync-pending', says, stick: 'stays' };
 }
 
-/** Most syncs take no time that a person sees. */
+/** Shorter syncs are not shown: no person notices them. */
 const SYNC_SHOWN_MS = 1_000;
 
 function adoptionLine({ keeping }: Memory, { adoptions }: Assessment): Line | undefined {
@@ -137,7 +137,7 @@ function preloadLine(entry: BundleAssessment, snapshot: Snapshot, progress: Prog
   const does = isUseless ? doesOf(entry, fault) : 'wait';
   if (isUseless && isForPerson(does)) {
     const says = (names: Names) => ({ what: `${head(names)} has stopped at ${present}`, ...problem(names) });
-    // The one that is plugged in does not help.
+    // The plugged stick does not help.
     return { does: isOfStick && does === 'plug-in' ? 'plug-in-other' : does, code: fault.code, says };
   }
   const says = (names: Names) => ({
@@ -152,8 +152,8 @@ function preloadLine(entry: BundleAssessment, snapshot: Snapshot, progress: Prog
 }
 
 /**
- * Whether only a person helps: the other images are there, or fail in the same way. A registry may
- * have later what it lacks now.
+ * Whether only a person helps: the other images are present, or fail in the same way. A registry
+ * may still get missing blobs.
  */
 function isInVain({ absentImages, onlineImages }: BundleAssessment, fault: Reason, { memory }: Snapshot): boolean {
   if (onlineImages.length > 0) return false;
@@ -165,12 +165,12 @@ function isInVain({ absentImages, onlineImages }: BundleAssessment, fault: Reaso
   return isForPerson(doesFor(fault)) && absentImages.every(({ reference }) => failed.has(reference));
 }
 
-/** A registry may have what no medium has. */
+/** A registry may have blobs that no medium has. */
 function isLacking({ badBlobs, onlineImages }: BundleAssessment): boolean {
   return badBlobs.length > 0 && onlineImages.length === 0;
 }
 
-/** What is known to be missing before all else is loaded. */
+/** Names blobs that are known to be missing before the rest is loaded. */
 function lackOf(entry: BundleAssessment, { medium }: Names): Pick<LineWords, 'notes'> {
   const [first] = entry.badBlobs;
   if (first === undefined || !isLacking(entry)) return {};
@@ -183,7 +183,7 @@ function lackOf(entry: BundleAssessment, { medium }: Names): Pick<LineWords, 'no
   };
 }
 
-/** What an adapter says of it comes behind the meaning of its code. */
+/** The text of an adapter follows the meaning of its code. */
 function problemOf(fault: Reason, names: Names): Pick<LineWords, 'notes' | 'details'> {
   const { what, atNode } = reasonWords(fault, names);
   return atNode === undefined
@@ -192,8 +192,7 @@ function problemOf(fault: Reason, names: Names): Pick<LineWords, 'notes' | 'deta
 }
 
 /**
- * The last medium of a preload that waits for it, as far as that is known; undefined when it does
- * not wait.
+ * Returns the last known medium of a preload that waits for it. Undefined when it does not wait.
  */
 function removalOf(
   entry: BundleAssessment,
@@ -203,18 +202,18 @@ function removalOf(
   const { observed, memory, assessment } = snapshot;
   const { bundleId } = entry.bundle;
   const isAlone = isWithoutMedium(entry, observed);
-  // A pull that runs, and that would not be started now, has lost the stick with its layers.
-  // Another stick with the bundle may be plugged in, but it lacks them.
+  // A running pull that would not be started now has lost the stick with its layers. Another
+  // plugged stick with the bundle lacks them.
   const cut = memory.running.some((task) => task.bundleId === bundleId && isCut(task, assessment));
   const isWaiting = waitingTransfers > 0 && (goneMedia(entry, observed).length > 0 || cut);
   if (!isWaiting && !isAlone) return undefined;
   const last = memory.lastCarriers.get(bundleId);
   if (isAlone && mediumReadAgain(last, observed.media) !== undefined) return undefined;
-  // What carried it last may be the medium that is still plugged in.
+  // The last medium of the bundle may still be plugged in.
   return { last: isAlone ? last : undefined };
 }
 
-/** Nothing that is plugged in gives anything of it. */
+/** No plugged medium gives any of its blobs. */
 function isWithoutMedium(entry: BundleAssessment, observed: Observed): boolean {
   const media = sourceMedia(entry);
   const areGone = goneMedia(entry, observed).length === media.length;

@@ -5,14 +5,14 @@ import type { StoredBundle } from '../../state/state.ts';
 import { ownerRoles } from '../../trust/role.ts';
 
 /**
- * The text of `images.env`, in the syntax of systemd's `EnvironmentFile=`: a line
+ * Returns the text of `images.env`, in the syntax of systemd's `EnvironmentFile=`: a line
  * `STICKPIN_<COMPONENT>=<reference by digest>` for each component of the last known good release of
  * each stream. The component is upper-cased, and every character but letters and digits becomes
- * `_`. Images without a component are left out. Where two images of the same keys come to the same
- * name, the first one counts, by stream and then in load order.
+ * `_`. Images without a component are left out. If two images of the same keys have the same name,
+ * the first one counts, by stream and then in load order.
  *
  * A variable of a release that plain keys signed, also of one that is not proven yet, belongs to no
- * role. One that two roles claim is left out. A comment, one line that begins with the variable,
+ * role. One that two roles claim is left out. A comment of one line that begins with the variable
  * says so.
  *
  * @param threshold how many plain keys must have signed (`trust.threshold`)
@@ -44,15 +44,15 @@ export function imagesEnv(bundles: readonly StoredBundle[], threshold: number): 
   return ['# Last known good releases, written by stickpin.', ...lines, ''].join('\n');
 }
 
-/** The lines of `images.env` that say why a variable is not set as a release says. */
+/** Returns the lines of `images.env` that say why a variable differs from a release. */
 export function unsetVariables(text: string): readonly string[] {
   return text.split('\n').flatMap((line) => (line.startsWith('# STICKPIN_') ? [line.slice('# '.length)] : []));
 }
 
 /**
  * Adds to a new `images.env` those lines of the previous one that name an unclaimed pin and whose
- * variable is not set again: what was recorded of their release is lost, and units that start
- * without the control plane still need them.
+ * variable is not set again: the records of their release are lost, and units that start without
+ * the control plane still need them.
  */
 export function keepUnclaimedLines(text: string, previous: string, unclaimed: readonly string[]): string {
   const pins = new Set(unclaimed);
@@ -65,7 +65,7 @@ export function keepUnclaimedLines(text: string, previous: string, unclaimed: re
 }
 
 interface Claims {
-  /** Variables of all releases of plain keys that are kept. */
+  /** Variables of all kept releases of plain keys. */
   readonly ofPlainKeys: ReadonlySet<string>;
   readonly ofRoles: Map<string, Set<string>>;
   readonly taken: Set<string>;
@@ -77,7 +77,7 @@ function variablesOf({ contents }: StoredBundle): string[] {
   return contents.images.flatMap(({ component }) => (component === undefined ? [] : [variableOf(component)]));
 }
 
-/** @param owner the names of its roles; undefined for a release of plain keys */
+/** @param owner the names of its roles. Undefined for a release of plain keys */
 function lineOf({ component, reference }: Image, owner: string | undefined, claims: Claims): string[] {
   if (component === undefined) return [];
   const name = variableOf(component);

@@ -6,12 +6,12 @@ export function pausedTitle({ name, version }: Pick<SharedPause, 'name' | 'versi
   return version === undefined ? name : bundleTitle({ name, version });
 }
 
-/** Who said it where, and which other node passed that on. */
+/** Names the author and the node of a pause, and the node that passed it on. */
 export function saidByText(one: Pick<Pause, 'by' | 'node' | 'from'>): string {
   return `${one.by} on ${one.node}${isFirstHand(one) ? '' : `, as ${one.from} says`}`;
 }
 
-/** The same of who lifted it. */
+/** Like {@link saidByText}, for a lifted pause. */
 export function liftedByText({ by, node }: NonNullable<Pause['lifted']>, from: string | undefined): string {
   return saidByText(defined({ by, node, from }));
 }

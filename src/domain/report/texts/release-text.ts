@@ -37,15 +37,15 @@ const WHY = {
 } as const;
 
 interface DamagedImage {
-  /** Of a release that has the image. */
+  /** The title of a release that has the image. */
   readonly title: string;
-  /** What has the layers of the image that this release left out. */
+  /** The base with the layers that this release left out. */
   readonly base?: string | undefined;
   /** Default: `It`. */
   readonly subject?: string;
 }
 
-/** A sentence. */
+/** Returns a sentence. */
 export function damageNextText(next: DamageOutcome, { title, base, subject = 'It' }: DamagedImage): string {
   const stick = `plug in the stick of ${title}${base === undefined ? '' : `, and that of its base ${base}`}`;
   return {
@@ -77,8 +77,8 @@ const SOURCES: Readonly<Record<NonNullable<StreamReport['current']>['source'], s
 };
 
 /**
- * The releases by their order, the present one marked with `*` and the next one with `>`; below
- * each its barrier, its dead end, and the releases that lead to it. Lines are not wrapped.
+ * Lists the releases by their order. `*` marks the present one and `>` the next one. Below each are
+ * its barrier, its dead end, and the releases that lead to it. Lines are not wrapped.
  */
 export function graphText({ name, scheme, current, next, notes, releases }: StreamReport): string {
   const versions = scheme === undefined ? '' : ` (versions: ${scheme})`;
@@ -110,7 +110,7 @@ function nodeLines(release: StreamRelease, current: string | undefined, next: st
   return [`${mark} ${oneLine(`${version} (${what.join(', ')})`)}`, ...below.map((line) => `    ${oneLine(line)}`)];
 }
 
-/** A clause that begins with the unit. */
+/** Returns a clause that begins with the unit. */
 export function hookFailureText(unit: string, why: HookFailure): string {
   switch (why.kind) {
     case 'absent':
@@ -163,7 +163,7 @@ export function keptText(bundle: StoredBundle, why: KeptWhy): string {
 
 const NAMED = 20;
 
-/** One sentence or two, without full stop. */
+/** Returns one sentence or two, without full stop. */
 export function pullCheckText({ reference, end }: Pick<PullCheck, 'reference' | 'end'>): string {
   const pull = `the pull of ${reference}, which is present,`;
   switch (end.kind) {
@@ -198,7 +198,7 @@ const LOOK_AT_JOURNAL = "Read the journal of the runtime, and run 'stickpin doct
 const LOOK_AT_DOCUMENTS = 'Plug in the stick of its release, and stickpin keeps them again';
 const LOOK_AT_MIRRORS = "'stickpin doctor' says whether the runtime reads its mirrors; restart it if it does";
 
-/** `uses`: at least one. */
+/** @param uses at least one */
 export function elsewhereText(uses: readonly ElsewhereUse[]): string {
   const named = uses.slice(0, NAMED).map(({ image, usedBy, more, release }) => {
     const others = more === 0 ? '' : ` and ${more} more`;
@@ -219,7 +219,7 @@ function elsewhereAdvice(uses: readonly ElsewhereUse[]): string {
   return `Activate ${releases}, and add ${lacking === 1 ? 'the other one' : 'the others'} to a bundle under ${names}`;
 }
 
-/** The table in docs/architecture.md is made from it. */
+/** The table in docs/architecture.md is made from these texts. */
 export const PHASE_MEANINGS: Readonly<Record<Phase, string>> = {
   detected: 'seen on a medium, not judged or not adopted yet',
   rejected: 'may not be trusted or is malformed; the reason names the file, the field, the digest',

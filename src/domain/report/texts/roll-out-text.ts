@@ -1,6 +1,6 @@
 import type { RollOutProgress, ShownPlace } from '../../fleet/progress.ts';
 
-/** Of those under way, and of the next one. */
+/** The most busy nodes that are named. The next node is named, too. */
 const MOST_NAMED = 3;
 
 /** The whole roll-out in one line. */
@@ -27,7 +27,7 @@ const DOES: Readonly<Record<ShownPlace['state'], (place: ShownPlace) => string>>
   loads: () => 'loads it',
 };
 
-/** What a node waits for, in a table. @param now milliseconds since the epoch */
+/** Says in a table what a node waits for. @param now milliseconds since the epoch */
 export function placeText(one: ShownPlace, { places }: RollOutProgress): string {
   if (one.state !== 'waits') return DOES[one.state](one);
   const first = places.find(({ state, place }) => state !== 'done' && place < one.place);

@@ -7,7 +7,7 @@ import type { ImageSupply } from '../../preload/supply.ts';
 import type { NoticeResult } from '../../trust/trust-in-force.ts';
 import type { TrustReport } from '../status-schema.ts';
 
-/** Why nobody knows whether stickpin works with a runtime, for `doctor`: a clause. */
+/** Returns why it is unknown whether stickpin works with a runtime, as a clause for `doctor`. */
 export function supportText(support: Extract<RuntimeSupport, { readonly kind: 'untried' | 'unreadable' }>): string {
   return support.kind === 'untried'
     ? `stickpin was not tried with ${support.runtime}`
@@ -15,7 +15,7 @@ export function supportText(support: Extract<RuntimeSupport, { readonly kind: 'u
 }
 
 /**
- * `Sat 2026-11-28 23:30 to Sun 2026-11-29 00:30 (Europe/Berlin)`, on the wall clock of the zone.
+ * Returns `Sat 2026-11-28 23:30 to Sun 2026-11-29 00:30 (Europe/Berlin)`, on the zone's wall clock.
  */
 export function openingText({ opensAt, closesAt }: Opening, zone: string): string {
   const begin = opensAt === undefined ? 'open now' : wallText(opensAt, zone);
@@ -23,12 +23,12 @@ export function openingText({ opensAt, closesAt }: Opening, zone: string): strin
   return `${begin} ${end} (${zone})`;
 }
 
-/** `12.5 %`. */
+/** Returns `12.5 %`. */
 export function percentText(share: number): string {
   return `${Number((share * 100).toPrecision(6))} %`;
 }
 
-/** `Sat 2026-11-28 23:30`. */
+/** Returns `Sat 2026-11-28 23:30`. */
 export function wallText(time: number, zone: string): string {
   const { weekday, date, time: clock } = wallTimeOf(time, zone);
   return `${weekday} ${date} ${clock}`;
@@ -37,22 +37,22 @@ export function wallText(time: number, zone: string): string {
 /** The last time that a Date can hold (ECMA-262, "Time Values"). */
 const LAST_TIME = 8.64e15;
 
-/** `2026-03-01T08:00:00Z`. */
+/** Returns `2026-03-01T08:00:00Z`. */
 export function timeText(time: number): string {
   return Math.abs(time) > LAST_TIME ? 'the year 275760 or later' : new Date(time).toISOString().replace('.000Z', 'Z');
 }
 
-/** `signature by factory-2026 ok`, or `approved by its digest`. */
+/** Returns `signature by factory-2026 ok`, or `approved by its digest`. */
 export function trustedBy({ signedBy }: Pick<VerifiedBundle, 'signedBy'>): string {
   return signedBy.length === 0 ? 'approved by its digest' : `signature by ${signedBy.join(', ')} ok`;
 }
 
-/** `ocp notice 2026.1.1`. */
+/** Returns `ocp notice 2026.1.1`. */
 export function noticeTitle({ name, version }: Pick<Payload, 'name' | 'version'>): string {
   return `${name} notice ${version}`;
 }
 
-/** `2 advisories taken, 1 key trusted; it holds no images`. */
+/** Returns `2 advisories taken, 1 key trusted; it holds no images`. */
 export function noticeEffect({ advisories, keysTrusted, keysRevoked, areKeysLeft }: NoticeResult): string {
   const parts = [
     ...(advisories === 0 ? [] : [advisories === 1 ? '1 advisory taken' : `${advisories} advisories taken`]),
@@ -63,7 +63,7 @@ export function noticeEffect({ advisories, keysTrusted, keysRevoked, areKeysLeft
   return `${parts.join(', ') || 'nothing to take'}; it holds no images`;
 }
 
-/** A file, `stickpin trust revoke`, or a bundle. */
+/** Names a file, `stickpin trust revoke`, or a bundle. */
 export function revokerText({
   file,
   byPerson,
@@ -77,7 +77,7 @@ export function revokerText({
 }
 
 /**
- * Where what is absent of a bundle comes from, for people: media, registries, or the node's own
+ * Names the sources of a bundle's absent parts for people: media, registries, or the node's own
  * disk.
  */
 export function sourcesOf({
