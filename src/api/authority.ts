@@ -119,7 +119,7 @@ function denied(message: string): BusErrorReply {
   return new BusErrorReply('org.freedesktop.DBus.Error.AccessDenied', message);
 }
 
-/** Processor time that is left, in milliseconds, as it was at `at`. Below zero it is owed. */
+/** The remaining processor time in milliseconds at the time `at`. Below zero it is owed. */
 interface Account {
   leftMs: number;
   at: number;
@@ -131,9 +131,9 @@ interface UserAccount extends Account {
   turn: Promise<void>;
 }
 
-/** How much of a processor a user, and all users but root together, get in the long run. */
+/** The share of a processor for a user, and for all users but root together. */
 const SHARE = { user: 0.1, all: 0.3 };
-/** How much at once, in milliseconds. */
+/** The most that may be used at once, in milliseconds. */
 const BURST = { user: 1_000, all: 2_000 };
 /** The least that a call costs, in milliseconds. */
 const CALL_MS = 0.1;
@@ -143,10 +143,10 @@ const MAX_ACCOUNTS = 256;
 
 /**
  * Limits the processor time that calls of each user take. Calls beyond it wait, one after the other
- * for each user. Root and our own user have no limit.
+ * for each user. Root and the user of the daemon have no limit.
  */
 export class CallerBudget {
-  /** By unique name, which a bus never gives twice. */
+  /** The keys are unique names, which a bus never gives twice. */
   private readonly uids = new Map<string, number>();
   private readonly accounts = new Map<number, UserAccount>();
   private readonly all: Account;
@@ -159,8 +159,7 @@ export class CallerBudget {
   }
 
   /**
-   * Runs `work` when it is the turn of the caller.
-   *
+   * Runs `work` after the earlier calls of the user, and within the limits.
    * @param work does not wait for anything, since its time is what counts
    * @param leastMs what it costs at least
    * @throws BusErrorReply `LimitsExceeded` when too many calls of the user wait

@@ -21,7 +21,7 @@ export type AnswerOf<M extends MethodName> = keyof Methods[M]['result'] extends 
 export interface ApiCall {
   /** Aborts when the service stops. */
   readonly signal: AbortSignal;
-  /** The user id of the caller. Undefined for a method that anybody may call. */
+  /** The user id of the caller. It is undefined for a method that anybody may call. */
   readonly uid: number | undefined;
 }
 
@@ -36,7 +36,7 @@ export type ApiMethods = {
 export interface ApiBackend {
   readonly methods: ApiMethods;
   /**
-   * The current state, from which all properties are made. Undefined while the daemon starts. No
+   * The current state, the source of all properties. It is undefined while the daemon starts. No
    * I/O.
    */
   report(): StatusReport | undefined;

@@ -178,7 +178,7 @@ function decoded<T>(read: () => T): T {
   }
 }
 
-/** Errors of the daemon keep their own codes. */
+/** The codes of the client. Errors of the daemon keep their codes. */
 type ApiErrorCode = 'api/unreachable' | 'api/starting' | 'api/denied' | 'api/failed';
 
 const DBUS_ERROR = 'org.freedesktop.DBus.Error.';

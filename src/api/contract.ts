@@ -36,9 +36,9 @@ export type Access = 'anybody' | Action;
 export interface MethodContract {
   /** What it does, in one sentence. */
   readonly about: string;
-  /** In the order of the signature. */
+  /** The arguments in the order of the signature. */
   readonly args: Fields;
-  /** At most one member; its key is the name of the result. */
+  /** It has at most one member, whose key is the name of the result. */
   readonly result: Readonly<Record<string, WireType<unknown>>>;
   readonly access: Access;
   /**
@@ -223,8 +223,8 @@ export const SIGNALS = {
 } as const;
 
 /**
- * What needs permission, by the last part of the polkit action id. `systemd/io.stickpin1.policy`
- * declares the same actions.
+ * Actions that need permission, by the last part of the polkit action id.
+ * `systemd/io.stickpin1.policy` declares the same actions.
  */
 export const ACTIONS = {
   approve: 'approve a bundle',
@@ -235,7 +235,7 @@ export const ACTIONS = {
   trust: 'change which keys are trusted',
 } as const;
 
-/** What needs permission. */
+/** An action that needs permission. */
 export type Action = keyof typeof ACTIONS;
 
 /** The part of `SystemBus` that the service needs. */
@@ -283,7 +283,7 @@ export function errorNameOf(code: string): string {
 
 /**
  * The code of the AppError behind a D-Bus error name of ours: the inverse of {@link errorNameOf}.
- * Undefined for other errors.
+ * Returns undefined for other errors.
  */
 export function codeOfErrorName(errorName: string): string | undefined {
   if (!errorName.startsWith(ERROR_PREFIX)) return undefined;

@@ -54,7 +54,7 @@ interface Serving {
 const DO_NOT_QUEUE = 4;
 /** The answer of `RequestName` when another process has the name. */
 const EXISTS = 3;
-/** As many as clients request in a row. */
+/** Clients request about this many in a row. */
 const KEPT_REPLIES = 32;
 /** The cost of a call that polkit has to allow. */
 const ACTION_MS = 5;
@@ -157,7 +157,7 @@ export class ApiService {
     }
   }
 
-  /** As bytes, which are the same for all callers while the report is. */
+  /** The bytes of a reply, which are the same for all callers until the report changes. */
   private async readReply(call: IncomingCall, method: Method): Promise<BusReply> {
     const key = JSON.stringify([call.path, keyOf(call), call.body]);
     const report = call.interface === MANAGER ? undefined : this.serving.backend.report();
@@ -174,8 +174,8 @@ export class ApiService {
 }
 
 /**
- * The error for a call of a method that does not exist, or of one that reads for nobody. Undefined
- * for any other.
+ * The error for a call of a method that does not exist, or of one that reads for nobody. Returns
+ * undefined for any other.
  */
 function refusalOf(call: CallHeader): BusErrorReply | undefined {
   if (methodOf(call) !== undefined) {
@@ -263,7 +263,7 @@ function introspectOneBundle({ path }: IncomingCall, serving: Serving): BusReply
   return xml(introspectBundle());
 }
 
-/** For tools that walk the tree from `/`. Undefined for other paths. */
+/** Tools walk the tree from `/`. Returns undefined for other paths. */
 function introspectionOfParent(path: string): Method | undefined {
   if (path === BUNDLES_PATH) {
     return (_call, { backend }) => {

@@ -9,7 +9,7 @@ import type { Parsed, SchemaParts } from '../platform/schema.ts';
  */
 export interface WireType<T> {
   readonly signature: string;
-  /** What it says, in a sentence; where it is known. */
+  /** A sentence that says what it means; absent where that is not known. */
   readonly about?: string;
   /** A member that may be absent. An absent property is left out of every answer. */
   readonly isOptional?: true;

@@ -43,7 +43,7 @@ export type BundleErrorCode =
   | 'media/read'
   | 'media/gone';
 
-/** Of those that are no `reject`. */
+/** The codes whose disposition is not `reject`. */
 const DISPOSITIONS: Partial<Record<BundleErrorCode, Disposition>> = {
   'bundle/no-key': 'wait',
   'bundle/no-space': 'wait',

@@ -24,7 +24,7 @@ export type ImageSource =
       readonly selector: LayoutSelector;
       /** The layout is ours: its layers may be moved out. Default false. */
       readonly isDisposable?: boolean;
-      /** What errors call the layout when its path is ours. Default `oci:` and the directory. */
+      /** The name in errors when the path of the layout is ours. Default `oci:` and the path. */
       readonly place?: string;
     }
   | { readonly kind: 'skopeo'; readonly location: string };
@@ -32,12 +32,12 @@ export type ImageSource =
 export interface ImageRequest {
   readonly reference: Reference;
   readonly source: ImageSource;
-  /** Such as `etcd`. Default: the last part of the repository's path, if unique. */
+  /** For example `etcd`. Default: the last part of the repository's path, if unique. */
   readonly component?: string;
   readonly pin?: boolean;
-  /** It has no source of its own: an archive with the image is taken instead. Default false. */
+  /** Whether the image may come from an archive instead of its source. Default false. */
   readonly isReplaceable?: boolean;
-  /** Such as `images.txt:7`, for errors. Absent for the command line. */
+  /** The origin in errors, for example `images.txt:7`. Absent for the command line. */
   readonly origin?: string;
 }
 

@@ -20,7 +20,7 @@ export const limits = {
   roleKeys: 64,
   /** Streams of one role, and repositories of one role. */
   rolePatterns: 64,
-  /** `contents.json`: 2,000 images with ten layers of their own each take 7 MiB. */
+  /** `contents.json`: 2,000 images with ten unshared layers each take 7 MiB. */
   contentsBytes: 16 * MiB,
   /** Larger than what is read, so that payloads stored earlier stay readable. */
   contentsPointerBytes: 64 * MiB,
@@ -35,7 +35,7 @@ export const limits = {
   configBytes: MiB,
   labelNameLength: 1024,
   configUserLength: 255,
-  /** Of `contents.json` or `index.json`. Parsed they take at most some 50 MiB of memory. */
+  /** Items of `contents.json` or `index.json`. Parsed, they take at most some 50 MiB of memory. */
   treeItems: 500_000,
   /** Members and elements in all of any other JSON document. */
   documentItems: 100_000,
@@ -60,7 +60,7 @@ export const limits = {
   manifestsPerImage: 5,
   /** Tags attached to one image: four kinds, for an index and for manifests in it. */
   attachedTags: 12,
-  /** Of an attached tag: manifests, configs and layers, of at most `manifestBytes` each. */
+  /** The manifests, configs and layers of an attached tag, of at most `manifestBytes` each. */
   attachedBlobs: 128,
   /** The duration of a rollout: a year. A longer rollout should be two releases. */
   rolloutMinutes: 366 * 24 * 60,

@@ -5,7 +5,7 @@ import { assertNever } from '../platform/app-error.ts';
 export const SHELLS = ['bash', 'zsh', 'fish'] as const;
 export type Shell = (typeof SHELLS)[number];
 
-/** What `stickpin completion --names` prints. */
+/** The kinds of names that `stickpin completion --names` prints. */
 export const COMPLETED_NAMES = ['releases', 'streams'] as const;
 export type CompletedNames = (typeof COMPLETED_NAMES)[number];
 
@@ -23,7 +23,7 @@ export function completionOf(shell: Shell, program: Command): string {
   }
 }
 
-/** By the name of the file in a package. */
+/** The completion files by their names in a package. */
 export function completionFiles(program: Command) {
   return {
     'stickpin.bash': completionOf('bash', program),
@@ -32,16 +32,16 @@ export function completionFiles(program: Command) {
   };
 }
 
-/** What is offered for the operand of a command: words, or names that are found at that moment. */
+/** The completions of an operand: fixed words, or names that are read at completion. */
 type CompletedOperand = { readonly words: readonly string[] } | { readonly names: CompletedNames };
 
-/** Undefined for files, and for what nobody can know. */
+/** Returns undefined for files, and for operands without completions. */
 function operandOf(command: Command): CompletedOperand | undefined {
   const [operand] = command.registeredArguments;
   if (operand?.argChoices !== undefined) return { words: operand.argChoices };
   switch (operand?.name()) {
     case 'bundle':
-      // In the factory it is a file.
+      // The operand is a file for commands of the factory.
       return pathOf(command).startsWith('bundle ') ? undefined : { names: 'releases' };
     case 'release':
       return { names: 'releases' };
@@ -115,7 +115,7 @@ interface CompletedOption {
   readonly flags: readonly string[];
   readonly description: string;
   readonly takesValue: boolean;
-  /** Empty for any value, which may be the name of a file. */
+  /** An empty list means any value, also the name of a file. */
   readonly choices: readonly string[];
 }
 

@@ -61,7 +61,7 @@ export function addExamples(program: Command, path = ''): void {
 
 /**
  * The example of a command by its words (`bundle create`), in lines within 78 columns that a shell
- * continues. Undefined when it has none.
+ * continues. Returns undefined for a command without one.
  */
 export function exampleOf(name: string): string | undefined {
   const example = EXAMPLES[name];
@@ -73,7 +73,7 @@ export function optionDescription(option: Option): string {
   return new Help().optionDescription(option).replace(' (default: [])', '');
 }
 
-/** The name of a command in a list of commands. Its own help has the rest. */
+/** The name of a command in a list of commands. Its help has the details. */
 export function subcommandTerm(command: Command): string {
   return command.name();
 }

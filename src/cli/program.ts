@@ -50,7 +50,7 @@ export async function runProgram(args: readonly string[], surroundings: CommandC
     if (error instanceof EndedWith) return error.exitCode;
     const failure = failureOf(error, wrongUsage, args, context);
     if (failure === undefined) return exitCodes.done;
-    // Commander has printed wrong usage already. That a person answered no is no fault.
+    // Commander has already printed wrong usage. The answer no is no fault.
     const tone = failure.code === 'cli/declined' || failure.code === INTERRUPTED ? undefined : 'bad';
     if (failure.code !== USAGE) printStderrLine(`stickpin: ${failure.message}`, tone, context);
     if (wantsJson(args) && !hasPrinted) context.stdout(jsonText({ error: failure }));
@@ -69,7 +69,7 @@ interface Failure {
   readonly shortCode?: string;
 }
 
-/** Undefined after `--help` and `--version`. */
+/** Returns undefined after `--help` and `--version`. */
 function failureOf(
   error: unknown,
   wrongUsage: string,
@@ -93,7 +93,7 @@ function failureOf(
   };
 }
 
-/** Also where the flags can't be read, so that a program gets its document. */
+/** It works without parsed flags, so that wrong flags are also reported as a document. */
 function wantsJson(args: readonly string[]): boolean {
   return flagsOf(args).includes('--json');
 }

@@ -3,12 +3,11 @@ import { AppError, systemCodeOf } from '../platform/app-error.ts';
 import { replaceFile } from '../platform/files/durable-file.ts';
 import { loadSettings, type SettingsSources } from './load-settings.ts';
 
-/** Read after the other files of its folder. */
+/** It is read after the other files of its folder. */
 const FILE = 'zz-fleet-exclude.toml';
 
 /**
- * Adds a node to `fleet.exclude`, in a file of its own in the last folder of the sources.
- *
+ * Adds a node to `fleet.exclude`, in a separate file in the last folder of the sources.
  * @returns the file
  * @throws AppError `config/file` (`reject`) where it can't be written, or other settings hide it
  */

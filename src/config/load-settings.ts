@@ -46,16 +46,15 @@ export interface LoadedSettings {
 }
 
 /**
- * Reads, merges and validates the settings. Without sources it gives the defaults.
- *
+ * Reads, merges and validates the settings. If there are no sources, it returns the defaults.
  * @throws AppError `config/syntax`, `config/key`, `config/file` (`reject`): each names the file and
- * the key.
+ * the key
  */
 export async function loadSettings(sources: SettingsSources, signal: AbortSignal): Promise<Settings> {
   return (await readSettings(sources, signal)).settings;
 }
 
-/** Like {@link loadSettings}, with the merged values of the sources. */
+/** {@link loadSettings} with the merged values of the sources. */
 export async function readSettings(sources: SettingsSources, signal: AbortSignal): Promise<LoadedSettings> {
   let merged: Table = {};
   const faults = new FaultList();
@@ -79,7 +78,7 @@ export async function readSettings(sources: SettingsSources, signal: AbortSignal
   return { settings: deepFreeze(settings), file: merged as SettingsFile };
 }
 
-/** @param faults gets files in folders that would be ignored; default: nobody learns of them */
+/** @param faults gets files in folders that would be ignored; default: they are not reported */
 export async function listFragments(
   { fragments }: SettingsSources,
   faults: FaultList | undefined,
@@ -151,7 +150,7 @@ function fileError(path: string, error: unknown): AppError {
   });
 }
 
-/** Undefined when it is not valid: why is in `faults` then. */
+/** Returns undefined when it is not valid: the reason is in `faults`. */
 function check(table: Table, files: readonly Fragment[], faults: FaultList): Settings | undefined {
   const result = v.safeParse(settingsSchema, table);
   if (result.success) return result.output;
@@ -164,8 +163,8 @@ function check(table: Table, files: readonly Fragment[], faults: FaultList): Set
 }
 
 /**
- * The file that decides about a key, and its line there: `/etc/stickpin/stickpin.toml: line 3`. For
- * a key that no file has: `the settings`.
+ * The file that decides about a key, and its line there: `/etc/stickpin/stickpin.toml: line 3`. A
+ * key that no file has gives `the settings`.
  */
 function placeOf(key: string, files: readonly Fragment[]): string {
   const file = files.length === 1 ? files[0] : files.findLast(({ table }) => hasKey(table, key));
@@ -184,7 +183,7 @@ function hasKey(table: Table, key: string): boolean {
   return true;
 }
 
-/** Undefined for a key in a form of TOML that few people write. Elements of lists have no line. */
+/** Returns undefined for a key in a rare form of TOML. Elements of lists have no line. */
 function lineOf(key: string, text: string): number | undefined {
   let table = '';
   let found: number | undefined;

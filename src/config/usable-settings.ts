@@ -17,7 +17,7 @@ import type { SettingsFile } from './print-settings.ts';
 
 interface UsableSettings {
   readonly settings: Settings;
-  /** What is wrong in the sources. `settings` are those that were valid last then. */
+  /** The fault of the sources. If there is one, `settings` are the last valid ones. */
   readonly fault: AppError | undefined;
   /** All sources, for {@link keepSettings}; undefined with a fault. */
   readonly file?: SettingsFile;
@@ -27,12 +27,11 @@ interface UsableSettings {
 const KEPT = 'settings.json';
 
 /**
- * Like `loadSettings`, and where that refuses: the settings that were valid last, or else
- * those without what is wrong. Both are good enough to keep what a node has, not to change it: a
- * key that is left out has its default.
- *
- * @param folder with the settings that were valid last ({@link keepSettings}); undefined for none
- * @throws AppError `config/file` (`reject`): a required file is not there
+ * {@link loadSettings}, and if that fails: the last valid settings, or else the settings without
+ * faulty keys. Both are good enough to keep what a node has, not to change it: a key that is left
+ * out has its default.
+ * @param folder with the last valid settings ({@link keepSettings}); undefined for none
+ * @throws AppError `config/file` (`reject`): a required file is absent
  */
 export async function loadUsableSettings(
   sources: SettingsSources,
@@ -49,7 +48,7 @@ export async function loadUsableSettings(
   }
 }
 
-/** Undefined where there are none. */
+/** Returns undefined where there are none. */
 async function readKept(path: string): Promise<Table | undefined> {
   try {
     const found: unknown = JSON.parse((await readIfPresent(path)) ?? '');
@@ -96,7 +95,7 @@ function usableTable(text: string): Table {
   return {};
 }
 
-/** With a header goes its section, whose keys would belong to the one before. */
+/** Removing a header also removes its section, whose keys would belong to the previous one. */
 function leaveOut(lines: string[], index: number): void {
   const isHeader = (line: string | undefined) => line?.trimStart().startsWith('[') === true;
   const end = isHeader(lines[index]) ? lines.findIndex((line, at) => at > index && isHeader(line)) : index + 1;
@@ -117,7 +116,7 @@ function usableIn(table: Table): Settings {
   }
 }
 
-/** Without the first of these keys that the table has. The same table when it has none. */
+/** Removes the first of these keys that the table has. Returns the same table when it has none. */
 function withoutFirst(table: Table, places: readonly (readonly string[])[]): Table {
   for (const place of places) {
     const next = without(table, place);

@@ -15,19 +15,19 @@ export const ENVELOPE_TYPE = 'application/vnd.dsse.envelope.v1+json';
 /** image-spec, manifest.md, "Guidance for an Empty Descriptor". */
 export const emptyConfig = { mediaType: 'application/vnd.oci.empty.v1+json', bytes: Buffer.from('{}') };
 
-/** A bundle under a tag of a registry. Nothing of it is trusted. */
+/** A bundle under a tag of a registry. INVARIANT: nothing in it is trusted. */
 export interface LinkedBundle {
-  /** Of the index: what the tag names. */
+  /** The digest of the index that the tag names. */
   readonly digest: Digest;
   /** Sizes of what are manifests of images and artifacts there; all else are blobs. */
   readonly manifests: ReadonlyMap<Digest, number>;
-  /** What no manifest of an image or artifact names. */
+  /** Blobs that no manifest of an image or artifact names. */
   readonly others: readonly ContentPointer[];
   /** `bundle.dsse.json`. */
   readonly envelope: ContentPointer;
 }
 
-/** One repository of a registry, for bundles. Methods throw AppError `bundle/registry`. */
+/** One repository of a registry with bundles. Methods throw AppError `bundle/registry`. */
 export class Link {
   readonly name: string;
   readonly client: RegistryClient;
@@ -59,7 +59,7 @@ export class Link {
     return { digest: digestOf(index), manifests, others, envelope };
   }
 
-  /** What the tag names now, in one small request. */
+  /** The digest that the tag names now, by one small request. */
   async digestOf({ tag = '' }: Reference, signal: AbortSignal): Promise<string> {
     const path = `${this.client.base}manifests/${tag}`;
     const ask = { method: 'HEAD', path, headers: { accept: mediaTypes.ociIndex }, follows: true } as const;
@@ -70,7 +70,7 @@ export class Link {
     return digest === '' ? digestOf(await this.manifest(tag, signal)) : digest;
   }
 
-  /** At most 4 MiB. */
+  /** Reads at most 4 MiB. */
   async blob({ digest, size }: ContentPointer, signal: AbortSignal): Promise<Buffer> {
     const ask = { path: `${this.client.base}blobs/${digest}`, follows: true };
     const { status, body } = await this.known(this.client.document(ask, signal), signal);
@@ -79,7 +79,7 @@ export class Link {
     return body;
   }
 
-  /** One try, unchecked. From the beginning where the registry sends no ranges: see `onStart`. */
+  /** Makes one try, unchecked. If the registry sends no ranges, it begins at 0: see `onStart`. */
   async *read(
     digest: Digest,
     startByte: number,
@@ -115,7 +115,7 @@ export class Link {
     return body;
   }
 
-  /** In bytes; undefined when it is not there. */
+  /** The size in bytes. Returns undefined when it is absent. */
   async sizeOf(digest: Digest, kind: 'blobs' | 'manifests', signal: AbortSignal): Promise<number | undefined> {
     const accept = '*/*';
     const ask = {
@@ -132,13 +132,13 @@ export class Link {
     return Number(length);
   }
 
-  /** With this repository in their words. */
+  /** Adds this repository to errors. */
   async known<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
     try {
       return await work;
     } catch (error) {
       signal.throwIfAborted();
-      // What a disk says keeps its code; what a connection says has none any more.
+      // An error of a disk keeps its code; an error of a connection has no system code any more.
       if (error instanceof AppError || systemCodeOf(error) !== undefined) throw error;
       throw this.fault(reasonOf(error), error);
     }

@@ -35,7 +35,7 @@ export async function loginFor(
   return undefined;
 }
 
-/** containers-certs.d(5). Undefined: those of the system. */
+/** containers-certs.d(5). Undefined means those of the system. */
 export async function certificatesOf(registry: string, file?: string): Promise<string[] | undefined> {
   if (file !== undefined) return [(await readNamed(file)).toString('utf8')];
   const found: string[] = [];
@@ -56,7 +56,7 @@ function inHome(...paths: readonly string[]): string[] {
   }
 }
 
-/** One that somebody named must be there. @throws AppError `bundle/source` */
+/** A named file must exist. @throws AppError `bundle/source` */
 async function readNamed(path: string): Promise<Buffer> {
   return readFile(path).catch((cause: unknown) => {
     throw bundleError('bundle/source', `${path} can't be read: ${reasonOf(cause)}`, { cause });

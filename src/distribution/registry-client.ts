@@ -13,12 +13,12 @@ import { proxies } from './proxies.ts';
 
 export type Repository = Pick<Reference, 'registry' | 'repository'>;
 
-/** Absent values are skopeo's defaults. */
+/** Absent values have the defaults of skopeo. */
 export interface RegistryAccess {
   /** containers-auth.json(5). */
   readonly authfile?: string | undefined;
   readonly tlsVerify?: boolean;
-  /** How often in a row. Pauses grow. */
+  /** The number of tries in a row. Pauses grow. */
   readonly retries?: number;
   /** A file of certificates in PEM, in place of those of the system. */
   readonly ca?: string | undefined;
@@ -26,10 +26,10 @@ export interface RegistryAccess {
 
 export interface Ask {
   readonly method?: 'GET' | 'HEAD' | 'POST' | 'PUT';
-  /** With its query, if any. */
+  /** The path with its query, if any. */
   readonly path: string;
   readonly headers?: Readonly<Record<string, string | number>>;
-  /** Of a stream, which is read once, the headers have the length. */
+  /** If it is a stream, it is read once, and the headers have the length. */
   readonly body?: Buffer | AsyncIterable<Buffer>;
   /** Leads to another host are followed there, without a login. Default false. */
   readonly follows?: boolean;
@@ -41,17 +41,17 @@ export interface Answer {
   readonly body: Buffer;
 }
 
-/** How long nothing may come, or be taken. A registry may need long until it has stored a blob. */
+/** The limit without progress. A registry may need long until it has stored a blob. */
 const IDLE_MS = 60_000;
 const STORE_MS = 600_000;
 /** A whole document, over a link of 256 kbit/s too. */
 const ANSWER_MS = 180_000;
 const PAUSES = { firstMs: 1_000, longestMs: 60_000 };
-/** A registry that wants a longer pause is asked another day. */
+/** A registry that requests a longer pause fails the work. */
 const LONGEST_WISH_MS = 600_000;
 const MOST_LEADS = 5;
 const LEADS = new Set([301, 302, 303, 307, 308]);
-/** Of 5xx those that no other try changes. */
+/** Statuses 5xx that no other try changes. */
 const LASTING = new Set([501, 505]);
 
 /** The registry works, and refuses; or is busy, and `mayPass`. */
@@ -59,7 +59,7 @@ export class Answered extends Error {
   constructor(
     message: string,
     readonly mayPass = false,
-    /** In milliseconds; 0 when it names none. */
+    /** The pause in milliseconds; 0 when the registry names none. */
     readonly wishMs = 0,
   ) {
     super(message);
@@ -81,7 +81,7 @@ export class RegistryClient {
   readonly base: string;
   private authorization: string | undefined;
   private isPlain = false;
-  /** Made late: a proxy that can't be used fails a request, and not the start of a service. */
+  /** It is created late: an unusable proxy fails a request, and not the start of a service. */
   private http: HttpClient | undefined;
 
   /** @param actions what a token is to allow */
@@ -95,8 +95,8 @@ export class RegistryClient {
   }
 
   /**
-   * @param progress what was done so far: tries count from its last change on
-   * @throws whatever `work` throws at last: {@link Answered}, or an Error of the connection
+   * @param progress what was done so far: tries count from its last change
+   * @throws the last error of `work`: {@link Answered}, or an Error of the connection
    */
   async again<T>(signal: AbortSignal, work: () => Promise<T>, progress: () => number = () => 0): Promise<T> {
     for (let tries = 0, before = progress(); ; tries += 1) {
@@ -137,7 +137,7 @@ export class RegistryClient {
   async open(ask: Ask, signal: AbortSignal): Promise<IncomingMessage> {
     let response = await this.send(this.host, ask, this.authorization, signal);
     const challenge = response.headers['www-authenticate'] ?? '';
-    // Whoever answers without TLS must not say where credentials are sent.
+    // A registry without TLS must not name the place that gets the credentials.
     if (response.statusCode === 401 && challenge !== '' && !this.isPlain) {
       await wholeAnswer(response);
       this.authorization = await this.authorize(challenge, signal);
@@ -205,7 +205,7 @@ export class RegistryClient {
     return `Bearer ${token}`;
   }
 
-  /** With `--tls-verify=false` a registry without TLS is asked without credentials. */
+  /** A registry without TLS gets no credentials, with `--tls-verify=false`. */
   private async send(
     host: string,
     ask: Ask,
@@ -249,7 +249,7 @@ export class RegistryClient {
   }
 }
 
-/** For a registry that answers without TLS. */
+/** Advice for a registry that answers without TLS. */
 export const WITHOUT_TLS = 'if it is meant to be so, give --tls-verify=false';
 
 const tokenAnswer = v.looseObject({ token: v.exactOptional(v.string()), access_token: v.exactOptional(v.string()) });
@@ -270,7 +270,7 @@ function wholeAnswer(response: IncomingMessage): Promise<Buffer> {
   });
 }
 
-/** What another try may change. Faults of certificates are none of it. */
+/** Faults that another try may change. Faults of certificates are not among them. */
 const PASSING = /^E(?!RR_|PROTO$)[A-Z_]+$/;
 
 function asBroken(error: unknown): unknown {
@@ -285,7 +285,7 @@ function hostOf(registry: string): string {
   return registry === 'docker.io' ? 'registry-1.docker.io' : registry;
 }
 
-/** RFC 9110, section 10.2.3. In milliseconds; 0 when there is none. */
+/** RFC 9110, section 10.2.3. The pause in milliseconds; 0 when there is none. */
 function wishOf(retryAfter: string | undefined): number {
   if (retryAfter === undefined) return 0;
   const wishMs = /^\d{1,9}$/.test(retryAfter) ? Number(retryAfter) * 1_000 : Date.parse(retryAfter) - Date.now();

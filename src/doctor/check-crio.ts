@@ -15,7 +15,7 @@ export function checkCrio({ crio }: ExaminedNode): readonly Check[] {
   }));
 }
 
-/** By subject, in the order of the output. */
+/** The judges by subject, in the order of the output. */
 const JUDGES: Readonly<Record<string, (crio: ExaminedCrio, signal: AbortSignal) => Promise<Finding>>> = {
   'crio link': judgeLink,
   'crio boot': judgeTmpfiles,
@@ -136,7 +136,7 @@ async function judgePins({ paths, inspectPins }: ExaminedCrio, signal: AbortSign
   return ok(`${formatCount(rendered.length, 'image')} ${are} pinned, and no file of others takes ${them} away`);
 }
 
-/** What puts a missing file of the installation back. */
+/** Restores a missing file of the installation. */
 const REINSTALL = 'run /usr/lib/stickpin/setup --crio yes';
 
 const UNREADABLE = "run 'sudo stickpin doctor'; if root can't read it either, look at the file that the message names";

@@ -34,7 +34,7 @@ function crioFolders({ crio }: ExaminedNode): readonly ForeignFolder[] {
   }));
 }
 
-/** With a folder for each registry. A silent runtime is a finding of another check. */
+/** Each registry has a folder. Another check reports a silent runtime. */
 async function containerdFolders(
   { findRuntime, settings }: ExaminedNode,
   signal: AbortSignal,
@@ -58,7 +58,7 @@ async function foldersIn(root: string): Promise<readonly string[]> {
   return entries.filter((entry) => entry.isDirectory()).map(({ name }) => join(root, name));
 }
 
-/** No finding of a folder that does not exist, or that only the daemon may read. */
+/** A folder that does not exist, or that only the daemon may read, gives no finding. */
 async function judgeFolder({ folder, what }: ForeignFolder, ownUid: number): Promise<readonly Finding[]> {
   const found = await stat(folder).catch(() => undefined);
   const open = found && openAccess(folder, found, ownUid, 'find out whether that user has to write there');

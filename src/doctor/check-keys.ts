@@ -93,7 +93,7 @@ interface KeyNeeds {
   readonly withoutTrust: readonly { readonly name: string; readonly keyId: string }[];
 }
 
-/** Whether enough keys are trusted. No plain key is needed where roles have keys. */
+/** Whether enough keys are trusted. If roles have keys, no plain key is needed. */
 function enough(trusted: readonly NamedKey[], { folder, threshold, require, roles, withoutTrust }: KeyNeeds): Finding {
   const names = trusted.map(({ title }) => title).join(', ');
   if (require === 'approval')
@@ -158,7 +158,7 @@ function keysOf(
   };
 }
 
-/** What is known of revocations while no daemon answers. */
+/** The known revocations while no daemon answers. */
 function rememberedIn(record: RevocationRecord): TrustReport['revoked'] {
   const stored = revocationsInForce(record);
   const ids = [...new Set(stored.map(({ keyId }) => keyId))];

@@ -23,7 +23,7 @@ export function checkKubelet({ kubelet, settings }: ExaminedNode): readonly Chec
   return [{ subject: 'kubelet', remedy: "run 'sudo stickpin doctor'", run }];
 }
 
-/** What the kubelet does with images that have no record of a pull, as ours. */
+/** How the kubelet treats images without a record of a pull, such as ours. */
 function policyOf({ verificationPolicy, allowlist, repositories, configFile }: ExaminedKubelet): Found {
   const named = `imagePullCredentialsVerificationPolicy in ${configFile}`;
   switch (verificationPolicy) {
@@ -54,7 +54,7 @@ function isListed(repository: string, entry: string): boolean {
   return entry.endsWith('/*') ? repository.startsWith(entry.slice(0, -1)) : repository === entry;
 }
 
-/** Records for which the kubelet queries the registry in spite of its policy. */
+/** Records that make the kubelet query the registry in spite of its policy. */
 function recordsOf({ pullIntents, secretRepositories, repositories, records }: ExaminedKubelet): Found {
   const ours = new Set(repositories);
   const begun = pullIntents.filter((image) => ours.has(repositoryOf(image)));

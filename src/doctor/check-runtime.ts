@@ -71,12 +71,12 @@ async function judgeVersion(runtime: ExaminedRuntime, signal: AbortSignal): Prom
   return [answers, warning(supportText(support), UNKNOWN_VERSION)];
 }
 
-/** `containerd v1.7.24 of k3s`; whose runtime it is, is left out where its own name says it. */
+/** `containerd v1.7.24 of k3s`; the owner is left out if the runtime's name includes it. */
 function fullName(name: string, { title }: ExaminedRuntime): string {
   return name.toLowerCase().startsWith(title.toLowerCase()) ? name : `${name} of ${title}`;
 }
 
-/** In the table of containerd 2 or of 1.7. */
+/** The setting is in the table of containerd 2 or of 1.7. */
 const CONFIG_PATH_REMEDY =
   'set config_path = "/etc/containerd/certs.d" in /etc/containerd/config.toml, in the table [plugins."io.containerd.cri.v1.images".registry] of a file with version = 3, or [plugins."io.containerd.grpc.v1.cri".registry] of an older one, and restart containerd';
 

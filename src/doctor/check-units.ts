@@ -53,8 +53,8 @@ async function judgeUnit(services: SystemServices, unit: string, signal: AbortSi
 }
 
 /**
- * Whether the units of hooks are there, and are of a kind of which the end can be waited for. A
- * node without hooks has no finding.
+ * Whether the units of hooks exist, and have a kind whose end can be awaited. A node without hooks
+ * has no finding.
  */
 export function checkHooks({ services, settings }: ExaminedNode): readonly Check[] {
   if (services === undefined) return [];

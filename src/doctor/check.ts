@@ -6,7 +6,7 @@ import type { TrustReport } from '../domain/report/status-schema.ts';
 import type { Settings } from '../domain/settings/settings.ts';
 import type { RevocationRecord } from '../domain/trust/revocation-record.ts';
 
-/** Undefined and false: nothing to report. */
+/** Undefined and false mean that there is nothing to report. */
 export type Found = Finding | readonly Found[] | undefined | false;
 
 /** One check of the node. It only reads. An error becomes a fault. */
@@ -22,38 +22,38 @@ export interface ExaminedNode {
   readonly settings: Settings;
   /** The user who may own the folder of keys besides root. */
   readonly ownUid: number;
-  /** The keys of the daemon. Undefined when it does not answer. */
+  /** The keys of the daemon. It is undefined when the daemon does not answer. */
   readonly trust: TrustReport | undefined;
-  /** Undefined when the system bus does not answer. */
+  /** It is undefined when the system bus does not answer. */
   readonly services: SystemServices | undefined;
-  /** Finds the container runtime of this node; close it after use. Undefined when there is none. */
+  /** Finds the container runtime of this node; close it after use. It is undefined if absent. */
   findRuntime(signal: AbortSignal): Promise<ExaminedRuntime | undefined>;
   /**
    * The time that the clock shows, and when this program was built; milliseconds since the epoch.
    */
   readonly clock: { readonly now: number; readonly builtAt: number };
   readonly facts: Pick<NodeFacts, 'hasKubelet'>;
-  /** What the kubelet of this node does with images. */
+  /** How the kubelet of this node treats images. */
   kubelet(signal: AbortSignal): Promise<ExaminedKubelet>;
   /** The database of the state. @throws errors of the filesystem */
   database(signal: AbortSignal): Promise<ExaminedDatabase>;
-  /** Which keys are recorded as revoked. @throws AppError when the record is damaged */
+  /** Reads which keys are recorded as revoked. @throws AppError when the record is damaged */
   revocations(signal: AbortSignal): Promise<RevocationRecord>;
   readonly fleet: ExaminedFleet;
-  /** What registries offer. @throws AppError why it is not known */
+  /** Reads what registries offer. @throws AppError why it is not known */
   sources(signal: AbortSignal): Promise<FleetView>;
-  /** Undefined on a node without CRI-O. */
+  /** It is undefined on a node without CRI-O. */
   readonly crio: ExaminedCrio | undefined;
 }
 
 /** systemd over the system bus. */
 export interface SystemServices {
   /**
-   * A property of a unit. Undefined when there is no such unit. `iface`: the last part of the
-   * interface, for example `Unit` or `Socket`.
+   * A property of a unit. Returns undefined when there is no such unit. `iface`: the last part of
+   * the interface, for example `Unit` or `Socket`.
    */
   unitProperty(unit: string, iface: string, name: string, signal: AbortSignal): Promise<unknown>;
-  /** Whether the clock is synchronised. Undefined when that is not known. */
+  /** Whether the clock is synchronised. Returns undefined when that is not known. */
   isClockSynchronized(signal: AbortSignal): Promise<boolean | undefined>;
 }
 
@@ -62,7 +62,7 @@ export interface ExaminedRuntime {
   /** Name for display: `k3s`. */
   readonly title: string;
   readonly socketPath: string;
-  /** By a usual clean-up, as `docker system prune`. It reads no mirror, either. */
+  /** Whether a usual clean-up (`docker system prune`) removes pins. It reads no mirror, either. */
   readonly losesPins: boolean;
   /** Resolves when the runtime is alive. */
   status(signal: AbortSignal): Promise<void>;
@@ -70,7 +70,7 @@ export interface ExaminedRuntime {
   version(signal: AbortSignal): Promise<string>;
   /** Whether it reads mirrors, as far as its configuration says. The others do, or need none. */
   mirrors(signal: AbortSignal): Promise<MirrorReading>;
-  /** The filesystem of the images. Undefined when the runtime does not report it. */
+  /** The filesystem of the images. Returns undefined when the runtime does not report it. */
   imageFilesystem(signal: AbortSignal): Promise<FilesystemSpace | undefined>;
   close(): void;
 }
@@ -79,13 +79,13 @@ export interface ExaminedRuntime {
 export type MirrorReading =
   | {
       readonly kind: 'read';
-      /** The folders of containerd that mirrors are written to. Absent for others. */
+      /** The folders of containerd's mirrors. Absent for others. */
       readonly folders?: readonly string[];
     }
   /** The configuration of containerd sets no `config_path`. */
   | { readonly kind: 'unset' };
 
-/** What the kubelet's own files say, and the repositories of the images that stickpin pins. */
+/** The content of the kubelet's files, and the repositories of the images that stickpin pins. */
 export interface ExaminedKubelet extends KubeletFacts {
   readonly repositories: readonly string[];
 }
@@ -110,7 +110,7 @@ export interface ExaminedCrio {
   readonly tmpfiles: readonly string[];
   /** Drop-in of crio.service that restores the pins before each start. */
   readonly guard: string;
-  /** Root's own registries.conf. CRI-O, which runs as root, reads it in place of all in `/etc`. */
+  /** The registries.conf of root. CRI-O, which runs as root, reads it in place of all in `/etc`. */
   readonly rootsRegistriesFile: string;
   /** Our pins in CRI-O's configuration, and foreign files that override them. */
   inspectPins(
@@ -122,7 +122,7 @@ export interface ExaminedCrio {
 
 /** The fleet process, and what it proves itself with. */
 export interface ExaminedFleet {
-  /** What it knows of the cluster. @throws AppError why it does not answer */
+  /** Reads what it knows of the cluster. @throws AppError why it does not answer */
   view(signal: AbortSignal): Promise<FleetView>;
   /**
    * The name of the Node in the kubelet's client certificate, and the end of its validity; all
@@ -145,6 +145,6 @@ export interface CrioFilePaths {
 
 export const INSTALL_AGAIN = "install stickpin's package again, or run the archive's install.sh again";
 
-/** What to do when systemd does not answer a check. */
+/** The remedy when systemd does not answer a check. */
 export const SYSTEMD_IS_SILENT =
   "look at systemd with 'systemctl status dbus' and 'systemctl list-jobs', then run 'stickpin doctor' again";

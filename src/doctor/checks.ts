@@ -20,7 +20,7 @@ import { checkHooks, checkRegistrySocket, checkUnits } from './check-units.ts';
 const UDEV_PLACES = ['/etc/udev/rules.d/90-stickpin.rules', '/usr/lib/udev/rules.d/90-stickpin.rules'] as const;
 const BUS_PLACES = ['/etc/dbus-1/system.d/io.stickpin1.conf', '/usr/share/dbus-1/system.d/io.stickpin1.conf'] as const;
 
-/** In the order of the output of `stickpin doctor`. */
+/** The checks in the order of the output of `stickpin doctor`. */
 const CHECKS: readonly ((node: ExaminedNode) => readonly Check[])[] = [
   checkKeys,
   checkDatabase,
@@ -45,8 +45,8 @@ export function checksOf(node: ExaminedNode): readonly Check[] {
 }
 
 /**
- * No check of a working node takes this long. A runtime or a bus that hangs must not hold back the
- * other findings.
+ * The limit of a check. Every check of a working node is faster. A hanging runtime or bus must not
+ * delay the other findings.
  */
 const CHECK_MS = 30_000;
 
@@ -86,7 +86,7 @@ export function checkClock({ services, clock }: ExaminedNode): readonly Check[] 
   return [{ subject: 'clock', remedy, run }];
 }
 
-/** As the gate `clock` judges it, without releases. */
+/** Judges like the gate `clock`, without releases. */
 function wrongTime({ now, builtAt }: ExaminedNode['clock']): Finding | undefined {
   const { fault } = findingsOn('clock');
   const wrong = clockFault(now, builtAt, undefined);
@@ -144,8 +144,8 @@ const OWN_PULLS =
   'uses our registry for what stickpin loads only: it finds the tags of activated releases on the node, and a pull by another program asks the registry of the image, which fails without a network';
 
 /**
- * What the settings say of pulls of activated releases. The daemon reports under `pulls` whether
- * they are answered now.
+ * The settings for pulls of activated releases. The daemon reports under `pulls` whether they are
+ * answered now.
  */
 export function checkServe({ settings, findRuntime }: ExaminedNode): readonly Check[] {
   const { ok } = findingsOn('mirrors');

@@ -13,12 +13,12 @@ import { jsonBytes } from './write-bundle.ts';
 
 const SIGNATURES_FILE: AttachmentRequest = { path: '(signatures of the release)', ...RELEASE_SIGNATURES };
 
-/** Which may say why there is no image. */
+/** Notes may say why there is no image. */
 const MAX_NOTES = 20;
 
 /**
- * Reports all faults at once, before anything is copied: the payload with the reader's own checks.
- *
+ * Reports all faults at once, before anything is copied. The checks of the reader check the
+ * payload.
  * @throws AppError `bundle/option`, `bundle/source`, `bundle/target`
  */
 export async function checkOptions(options: CreateOptions): Promise<void> {

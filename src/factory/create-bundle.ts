@@ -168,13 +168,13 @@ interface Fetched {
   readonly attached: readonly AttachmentRequest[];
   /** The versions that the release itself says may update to it. */
   readonly from?: string;
-  /** The images of its own manifests. */
+  /** The images of the manifests of this bundle. */
   readonly used: readonly ManifestImage[];
 }
 
 /**
- * Fetches all images: of archives first, of a release after its payload was read. Before the first
- * download `ofFiles` and the notes about archives are reported.
+ * Fetches all images: those of archives first, those of a release after its payload was read.
+ * `ofFiles` and the notes about archives are reported before the first download.
  */
 async function fetchAll(
   options: CreateOptions,
@@ -239,7 +239,7 @@ function formerOf(options: CreateOptions, { metadata }: ReadPayload, release: st
   return options.update?.from === undefined ? former : { from: undefined, notes: [] };
 }
 
-/** Those given, or else those that are published where the release comes from a registry. */
+/** The given signatures, or else the published ones if the release comes from a registry. */
 async function signaturesOf(
   { source }: ImageRequest,
   { stores, digest }: ReadPayload,

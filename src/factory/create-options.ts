@@ -34,22 +34,22 @@ export interface CreateOptions
   readonly out: string;
   readonly update?: Omit<UpdateRules, 'base'>;
   readonly base?: string;
-  /** In load order. Without images the bundle holds only advisories or a key rotation. */
+  /** The images in load order. A bundle without images has only advisories or a key rotation. */
   readonly images: readonly ImageRequest[];
-  /** No container images: charts, models. They belong to a release with images. */
+  /** Charts, models and others, but no container images. They need a release with images. */
   readonly artifacts?: readonly ImageRequest[];
   /** Paths of archives, whose chosen images are loaded after `images`. */
   readonly archives?: readonly string[];
   readonly archiveChoice?: ArchiveChoice;
   /** The registry of names without one in the storage of a registry. */
   readonly shortNames?: string;
-  /** An OpenShift release image, loaded with its payload after `images`, under its own names. */
+  /** An OpenShift release image, loaded with its payload after `images`, under its names. */
   readonly release?: ImageRequest;
-  /** The release's own version and the versions before it don't count for the bundle. */
+  /** The version and previous versions that the release names don't count for the bundle. */
   readonly withoutPrevious?: true;
-  /** Those of the release image travel as an attachment. */
+  /** Signatures of the release image travel as an attachment. */
   readonly signatures?: SignatureChoice;
-  /** Makes directories `1`, `2` … of at most this many bytes. Not for a tar file. */
+  /** Makes directories `1`, `2` … of at most this many bytes. A tar file can't have it. */
   readonly volumeBytes?: number;
   /**
    * Makes `out` (`*.img`) the image of a stick; with `volumeBytes` images `1.img`, `2.img` … of
@@ -65,12 +65,12 @@ export interface CreateOptions
   readonly strict?: boolean;
   /** Files that are delivered with the release, with distinct names. */
   readonly attachments?: readonly AttachmentRequest[];
-  /** Each adds a signature. Without any the bundle must be signed later. */
+  /** Each key adds a signature. A bundle without any must be signed later. */
   readonly keys: readonly SigningKey[];
   /** Default `signatures`. */
   readonly referrers?: ReferrerChoice;
   readonly access?: RegistryAccess;
-  /** Without it images are not verified. */
+  /** If it is absent, images are not verified. */
   readonly imagePolicy?: ImagePolicy;
   readonly onProgress?: ProgressListener;
   /** Gets the warnings that are known before the first image is fetched. */

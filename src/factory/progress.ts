@@ -20,7 +20,7 @@ export type CreateProgress =
       readonly totalBytes: number;
     };
 
-/** Called often, after each chunk that was read; must be quick and must not throw. */
+/** It is called after each chunk that was read; must be quick and must not throw. */
 export type ProgressListener = (progress: CreateProgress) => void;
 
 export function countBytes(kind: BytesKind, totalBytes: number, onProgress: ProgressListener): (bytes: number) => void {

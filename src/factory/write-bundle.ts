@@ -21,9 +21,8 @@ export interface WrittenTree {
 }
 
 /**
- * Without the layers of the base, into an empty directory. Small files are not synced yet.
- *
- * @throws AppError `bundle/source`; system errors of the target as they are
+ * Writes into an empty directory, without the layers of the base. Small files are not synced yet.
+ * @throws AppError `bundle/source`; unchanged system errors of the target
  */
 export async function writeTree(
   directory: string,
@@ -59,7 +58,7 @@ export async function writeTree(
 const SMALL_BYTES = 1024 * 1024;
 const SMALL_AT_ONCE = 8;
 
-/** In their order. @throws AppError `bundle/source` (`reject`) for another unpacked digest */
+/** Keeps their order. @throws AppError `bundle/source` (`reject`) for another unpacked digest */
 async function takeLayers(
   blobs: string,
   planned: readonly PlannedLayer[],
@@ -116,7 +115,7 @@ function pointerTo(bytes: Buffer): { digest: Digest; size: number } {
   return { digest: digestOf(bytes), size: bytes.length };
 }
 
-/** JSON with one newline at its end, members in the order in which they were made. */
+/** JSON with one newline at its end, members in the order of their creation. */
 export function jsonBytes(value: unknown): Buffer {
   return Buffer.from(`${JSON.stringify(value)}\n`);
 }

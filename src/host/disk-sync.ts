@@ -9,9 +9,9 @@ import type { DiskSync } from '../ports/node.ts';
 const DEADLINE_MS = 10 * 60_000;
 
 /**
- * sync(1), once for each filesystem, in a process of its own: the kernel may keep it waiting for a
- * disk. INVARIANT: a sync begins after the end of one that was given up, so that processes that
- * nobody can end don't pile up.
+ * Runs sync(1) once for each filesystem, in a separate process: the kernel may block it on a disk.
+ * INVARIANT: a sync begins after the end of one that was given up, so that processes that nobody
+ * can end don't pile up.
  */
 export class SyncProgram implements DiskSync {
   private ended: Promise<unknown> = Promise.resolve();
@@ -44,10 +44,10 @@ export class SyncProgram implements DiskSync {
 }
 
 /**
- * One for each filesystem: those of the paths and of what is mounted below them. Where no path is
- * named, or one is hidden from this process (`ProtectHome=`), those of all local disks, so that a
- * server that does not answer is not waited for. sync(1) of the whole machine is left for a disk
- * that is mounted and hidden.
+ * One call for each filesystem of the paths and of the mounts below them. If no path is named, or
+ * one is hidden from this process (`ProtectHome=`), one for each local disk, so that a silent
+ * server causes no wait. sync(1) of the whole machine remains for a disk that is mounted and
+ * hidden.
  */
 async function callsFor(paths: readonly string[], file: string): Promise<readonly (readonly string[])[]> {
   const devices = new Map<number, string>();

@@ -31,7 +31,7 @@ export class SystemdHookRunner implements HookRunner {
     await write(this.folder, path, environment, signal);
     const job = await this.start(unit, signal);
     if (job === 'done' || job === 'skipped') return undefined;
-    // What a shutdown of the node ends has no result: it is started once more after the boot.
+    // A shutdown of the node ends a unit without result: it is started once more after the boot.
     if (await this.isShuttingDown(signal)) return untilAborted(new Promise<undefined>(() => undefined), signal);
     return { kind: 'ended', job, ...(await this.resultOf(unit, signal)) };
   }
@@ -52,7 +52,7 @@ export class SystemdHookRunner implements HookRunner {
     return runJob(this.bus, 'Starting', unit, () => this.bus.call(request, signal), signal);
   }
 
-  /** The service's own result. A unit that is not in memory has none. */
+  /** The result of the service. A unit that is not in memory has none. */
   private async resultOf(
     unit: string,
     signal: AbortSignal,
@@ -79,7 +79,7 @@ async function isWritten(path: string, environment: string): Promise<boolean> {
 
 async function write(folder: string, path: string, environment: string, signal: AbortSignal): Promise<void> {
   try {
-    // Only systemd reads it, as root.
+    // Only systemd reads the folder, as root.
     await mkdir(folder, { recursive: true, mode: 0o700 });
     await replaceFile({ path }, environment, signal);
   } catch (error) {

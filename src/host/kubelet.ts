@@ -8,9 +8,9 @@ import { defined } from '../platform/defined.ts';
 interface KubeletPlaces {
   /** KubeletConfiguration (v1beta1), YAML or JSON; the first one that exists counts. */
   readonly configs: readonly string[];
-  /** For a kubelet that names none. */
+  /** The folders for a kubelet that names none. */
   readonly dropIns: readonly string[];
-  /** For a kubelet that names none. */
+  /** The root for a kubelet that names none. */
   readonly root: string;
   /** `/proc`. */
   readonly processes: string;
@@ -132,9 +132,8 @@ interface KubeletOptions {
 const MAX_PROCESSES = 100_000;
 
 /**
- * From the command line; undefined without such a process. k3s runs the kubelet within its own
- * process, without these options.
- *
+ * Reads the command line. Returns undefined without such a process. k3s runs the kubelet within the
+ * k3s process, without these options.
  * @param processes `/proc`
  */
 async function runningKubelet(processes: string, signal: AbortSignal): Promise<KubeletOptions | undefined> {
@@ -201,14 +200,14 @@ async function readConfig(
   return last && { path: last.path, config: found.map(({ config }) => config).reduce(merged) };
 }
 
-/** As in the kubelet, a member replaces the one before, and maps are joined. */
+/** As in the kubelet, a member replaces the previous one, and maps are joined. */
 function merged(before: KubeletConfig, over: KubeletConfig): KubeletConfig {
   const evictionHard = { ...before.evictionHard, ...over.evictionHard };
   const hasMarks = before.evictionHard !== undefined || over.evictionHard !== undefined;
   return { ...before, ...over, ...(hasMarks && { evictionHard }) };
 }
 
-/** JSON is YAML too. Undefined for any other file. Throws only on abort. */
+/** JSON is YAML too. Returns undefined for any other file. Throws only on abort. */
 async function readDocument<T>(
   path: string,
   schema: v.GenericSchema<unknown, T>,

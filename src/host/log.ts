@@ -42,7 +42,7 @@ export interface ClosableLog extends Log {
   close(): void;
 }
 
-/** Of a value when the entry does not fit into one datagram. */
+/** The length of a value when the entry does not fit into one datagram. */
 const CUT_BYTES = 16_384;
 
 /**
@@ -139,13 +139,13 @@ function isLogged(level: LogLevel, threshold: LogLevel): boolean {
 }
 
 interface LogOptions {
-  /** For `JOURNAL_STREAM` and `SYSTEMD_LOG_LEVEL` (systemd(1)): `debug` or nothing. */
+  /** `JOURNAL_STREAM` and `SYSTEMD_LOG_LEVEL` (systemd(1)) are read: `debug` or nothing. */
   readonly env: NodeJS.ProcessEnv;
   /** Default `info`, or that of the environment. */
   readonly level?: LogLevel;
-  /** Default journald's own. */
+  /** Default: the socket of journald. */
   readonly journalSocket?: string;
-  /** For JSON lines without a journal. Default stdout. */
+  /** JSON lines go there without a journal. Default stdout. */
   readonly destination?: DestinationStream;
 }
 
@@ -181,7 +181,7 @@ function isJournal(stream: string | undefined): boolean {
 }
 
 async function createJsonLog(threshold: LogLevel, destination: DestinationStream | undefined): Promise<ClosableLog> {
-  // In the packed program this CommonJS package has only a default export.
+  // The packed program has only a default export of this CommonJS package.
   const { default: pino } = await import('pino');
   const options = { level: threshold, base: null, formatters: { level: (label: string) => ({ level: label }) } };
   const logger = destination === undefined ? pino(options) : pino(options, destination);

@@ -33,8 +33,8 @@ function machineIdIn(path: string): string | undefined {
 }
 
 /**
- * From the link `/etc/localtime` (localtime(5)). Without a link, as Node's zone data read the file;
- * else UTC.
+ * Reads the link `/etc/localtime` (localtime(5)). If there is no link, the zone is the one that
+ * Node read from the file, else UTC.
  */
 function zoneOf(path: string): string {
   let target: string;
@@ -58,7 +58,7 @@ const GOARCH: Readonly<Partial<Record<NodeJS.Architecture, string>>> = {
   loong64: 'loong64',
 };
 
-/** As in OCI platforms and bundles: `amd64`, `arm64`, `ppc64le`, `s390x`. */
+/** The name in OCI platforms and bundles: `amd64`, `arm64`, `ppc64le`, `s390x`. */
 export function goArch(
   arch: NodeJS.Architecture = process.arch,
   byteOrder: ReturnType<typeof endianness> = endianness(),
@@ -68,8 +68,8 @@ export function goArch(
 }
 
 /**
- * By any time service: `NTPSynchronized` of org.freedesktop.timedate1(5). Undefined when timedated
- * does not answer.
+ * Whether any time service synchronized it: `NTPSynchronized` of org.freedesktop.timedate1(5).
+ * Returns undefined when timedated does not answer.
  */
 export async function isClockSynchronized(bus: SystemBus, signal: AbortSignal): Promise<boolean | undefined> {
   const name = 'org.freedesktop.timedate1';
@@ -83,7 +83,7 @@ export async function isClockSynchronized(bus: SystemBus, signal: AbortSignal): 
   }
 }
 
-/** No decision needs the exact minute of the synchronisation. */
+/** Decisions don't need the exact minute of the synchronisation. */
 const CLOCK_ANSWER_MS = 10 * 60_000;
 
 /**

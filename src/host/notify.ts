@@ -96,17 +96,17 @@ export class SystemdNotifier implements ServiceNotifier {
   }
 }
 
-/** How often a start that works asks for more time, for how much, and for how long. */
+/** A start that works extends its time in these steps, by this much, up to this limit. */
 const EXTEND_EVERY_MS = 5_000;
 const EXTEND_BY_MS = 60_000;
 const LONGEST_START_MS = 15 * 60_000;
-/** Of the processor. A process that waits for something uses less in {@link EXTEND_EVERY_MS}. */
+/** Processor time. A waiting process uses less in {@link EXTEND_EVERY_MS}. */
 const WORK_MS = 250;
 
 /**
  * On a slow machine a start may take longer than `TimeoutStartSec=`, and a process that is killed
- * while it works never starts. One that waits for something in vain still ends at the limit, since
- * pulls wait behind its socket.
+ * while it works never starts. A start that waits in vain still ends at the limit, since pulls wait
+ * behind its socket.
  */
 function extendStart(
   sender: DatagramSender,
@@ -131,7 +131,7 @@ function workDone(): number {
   return Math.floor((userCPUTime + systemCPUTime) / 1000 / WORK_MS) + fsRead + fsWrite;
 }
 
-/** At half of the interval, as in sd_watchdog_enabled(3). */
+/** Pings at half of the interval, see sd_watchdog_enabled(3). */
 function startWatchdog(usec: number, healthy: () => boolean, sender: DatagramSender): NodeJS.Timeout | undefined {
   if (!(usec > 0)) return undefined;
   const timer = setInterval(() => {
@@ -196,8 +196,9 @@ interface ActivatedSocket {
 const FIRST_FD = 3;
 
 /**
- * None without socket activation. `LISTEN_PID`, `LISTEN_FDS` and `LISTEN_FDNAMES` are removed from
- * `env`, so that no child process uses them. A Node server listens with `server.listen({ fd })`.
+ * Returns none without socket activation. `LISTEN_PID`, `LISTEN_FDS` and `LISTEN_FDNAMES` are
+ * removed from `env`, so that no child process uses them. A Node server listens with
+ * `server.listen({ fd })`.
  */
 export function takeActivatedSockets(env: NodeJS.ProcessEnv, pid: number = process.pid): readonly ActivatedSocket[] {
   const { LISTEN_PID: listenPid, LISTEN_FDS: listenFds, LISTEN_FDNAMES: listenNames } = env;

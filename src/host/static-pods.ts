@@ -15,7 +15,7 @@ export interface StaticPodPlaces {
   readonly folders: readonly string[];
 }
 
-/** Of kubeadm and OpenShift, EKS, k3s and RKE2. */
+/** The places of kubeadm and OpenShift, EKS, k3s and RKE2. */
 const STATIC_POD_PLACES: StaticPodPlaces = {
   kubeletConfigs: [
     '/var/lib/kubelet/config.yaml',
@@ -82,7 +82,7 @@ async function usualFolders(places: StaticPodPlaces, signal: AbortSignal): Promi
   return [...new Set([...named.flatMap((path) => path ?? []), ...places.folders])];
 }
 
-/** Undefined when it has none or is of another kind. */
+/** Returns undefined when it has none or is of another kind. */
 async function staticPodPath(path: string, signal: AbortSignal): Promise<string | undefined> {
   try {
     const content = await withFile(path, signal, (file) => textOf(file, path));
@@ -123,7 +123,7 @@ function tooMany(folder: string): Fault {
   return { code: 'host/static-pods', message };
 }
 
-/** Undefined for what is no file, or gone. Throws only on abort. */
+/** Returns undefined when it is no file, or gone. Throws only on abort. */
 async function readManifest(path: string, known: Read | undefined, signal: AbortSignal): Promise<Read | undefined> {
   let version = '';
   try {

@@ -113,7 +113,7 @@ function mountProperties(request: MountRequest): readonly unknown[] {
     ['Type', variant('s', request.type)],
     ['Options', variant('s', request.options)],
     ['LazyUnmount', variant('b', true)],
-    // Of parent folders: only root may read plugged media.
+    // The mode of parent folders: only root may read plugged media.
     ['DirectoryMode', variant('u', 0o700)],
     ['CollectMode', variant('s', 'inactive-or-failed')],
   ];
@@ -191,7 +191,7 @@ function watchUnit(bus: SystemBus, unit: string, listener: (activeState?: string
       const activeState = await loadedUnitProperty(bus, unit, 'Unit', 'ActiveState', forever);
       if (!last.has('ActiveState')) last.set('ActiveState', activeState);
     } catch {
-      // No connection, or no such unit.
+      // There is no connection, or no such unit.
     }
   };
   const stop = together([

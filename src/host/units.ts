@@ -6,15 +6,14 @@ import type { SystemBus } from './bus/system-bus.ts';
 
 interface BusProperty {
   readonly destination: string;
-  /** Of the object. */
+  /** The path of the object. */
   readonly path: string;
   readonly iface: string;
   readonly name: string;
 }
 
 /**
- * Out of its variant (D-Bus specification, `org.freedesktop.DBus.Properties.Get`).
- *
+ * Takes the value out of its variant (D-Bus specification, `org.freedesktop.DBus.Properties.Get`).
  * @throws errors of {@link SystemBus.call}
  */
 export async function busProperty(
@@ -57,7 +56,7 @@ export const MANAGER = {
   interface: `${SYSTEMD}.Manager`,
 } as const;
 
-/** Without their member. */
+/** The match without a member. */
 export const MANAGER_SIGNALS = { sender: SYSTEMD, interface: MANAGER.interface, path: MANAGER.path } as const;
 
 export const PROPERTIES = 'org.freedesktop.DBus.Properties';
@@ -138,7 +137,7 @@ export async function runJob(
 /** Starts before the job: a short one may end before its path is known. */
 class JobWatch {
   private readonly results = new Map<string, string>();
-  /** Undefined before the path is known. A job may run for days, while others end. */
+  /** It is undefined before the path is known. A job may run for days, while others end. */
   private wanted: string | undefined;
   private isLost = false;
   private wake: () => void = () => undefined;
@@ -159,7 +158,7 @@ class JobWatch {
     ]);
   }
 
-  /** Undefined when the connection broke meanwhile. */
+  /** Returns undefined when the connection broke meanwhile. */
   resultOf(job: string, signal: AbortSignal): Promise<string | undefined> {
     this.wanted = job;
     for (const other of [...this.results.keys()]) if (other !== job) this.results.delete(other);
@@ -183,13 +182,12 @@ export async function subscribeToSignals(bus: SystemBus, signal: AbortSignal): P
 }
 
 /**
- * Restarts the own service without a wait: the restart begins with a SIGTERM to this process.
- * systemd then sets its count of automatic restarts, and with it the pause of `RestartSteps=`, to
- * zero (systemd.service(5)). A stop in the queue wins (mode `fail`).
- *
+ * Restarts the service of this process without a wait: the restart begins with a SIGTERM to this
+ * process. systemd then sets its count of automatic restarts, and with it the pause of
+ * `RestartSteps=`, to zero (systemd.service(5)). A stop in the queue wins (mode `fail`).
  * @param pid default: of this process
  * @throws AppError `host/unit` (`retry`) when systemd refuses, or the process belongs to no
- *   service; `platform/bus-unreachable` (`retry`)
+ * service; `platform/bus-unreachable` (`retry`)
  */
 export async function restartOwnUnit(bus: SystemBus, signal: AbortSignal, pid: number = process.pid): Promise<void> {
   const unit = await ownUnit(bus, pid, signal);

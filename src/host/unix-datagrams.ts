@@ -4,10 +4,10 @@
  */
 type SendOutcome = 'sent' | 'queued' | 'too-large' | 'lost';
 
-/** While the receiver is busy; more datagrams are lost. */
+/** The limit while the receiver is busy; more datagrams are lost. */
 const MAX_QUEUED = 512;
 
-/** Between two tries with a busy receiver. The kernel does not report when it is ready. */
+/** The pause between two tries. The kernel does not report when a busy receiver is ready. */
 const FIRST_PAUSE_MS = 2;
 const LONGEST_PAUSE_MS = 100;
 
@@ -22,8 +22,8 @@ const MSG_NOSIGNAL = 0x4000;
 const PATH_BYTES = 108;
 
 /**
- * With the C library's own functions (socket(2), sendto(2)): Node.js has no Unix datagrams
- * (docs/runtime-facts.md, fact 27). Their module is loaded with the first sender, so that a machine
+ * Loads functions of the C library (socket(2), sendto(2)): Node.js has no Unix datagrams
+ * (docs/runtime-facts.md, fact 27). The module is loaded with the first sender, so that a machine
  * without systemd never needs it.
  */
 async function loadLibrary() {
@@ -53,7 +53,7 @@ export async function createDatagramSender(path: string): Promise<DatagramSender
 
 /** Sends in order, and never blocks. */
 export class DatagramSender {
-  /** Undefined when the path does not fit into an address. */
+  /** It is undefined when the path does not fit into an address. */
   private readonly address: Buffer | undefined;
   private readonly queue: Buffer[] = [];
   private fd: number | undefined;
@@ -78,7 +78,7 @@ export class DatagramSender {
     return 'queued';
   }
 
-  /** What is still queued is lost. Idempotent. */
+  /** Queued datagrams are lost. Idempotent. */
   close(): void {
     clearTimeout(this.timer);
     this.timer = undefined;

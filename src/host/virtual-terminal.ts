@@ -4,12 +4,12 @@ import { AppError, reasonOf, systemCodeOf } from '../platform/app-error.ts';
 /** linux/vt.h, the same on all architectures. */
 const VT_GETSTATE = 0x5603;
 const VT_ACTIVATE = 0x5606;
-/** Of `struct vt_stat`: `v_active`, `v_signal`, `v_state`, 16 bits each. */
+/** `struct vt_stat` has `v_active`, `v_signal` and `v_state`, 16 bits each. */
 const STATE_BYTES = 6;
 
 /**
- * Without taking it as the controlling terminal of the process, and without waiting: Ctrl+S and
- * Scroll Lock stop the output of a terminal until somebody continues it.
+ * The terminal does not become the controlling terminal of the process, and a write does not wait:
+ * Ctrl+S and Scroll Lock stop the output until somebody continues it.
  */
 const FLAGS = constants.O_WRONLY | constants.O_NOCTTY | constants.O_NONBLOCK;
 
@@ -19,14 +19,14 @@ export interface Terminal {
   active(): number;
   /** Shows a terminal on the screen. */
   activate(number: number): void;
-  /** False when the output is stopped: the text, or its end, is not written. */
+  /** Returns false when the output is stopped: the text, or its end, is not written. */
   write(text: string): boolean;
   close(): void;
 }
 
 type Ioctl = (fd: number, request: number, argument: Buffer | number) => number;
 
-/** Loaded only here: no other process needs it. */
+/** It is loaded only when needed: no other process uses it. */
 async function loadIoctl(): Promise<Ioctl> {
   const { default: koffi } = await import('koffi');
   const libc = koffi.load(null);
@@ -74,7 +74,7 @@ export async function openTerminal(number: number): Promise<Terminal> {
   }
 }
 
-/** False when not everything was written. @param fd opened with `O_NONBLOCK` */
+/** Returns false when not everything was written. @param fd opened with `O_NONBLOCK` */
 export function writeWithoutWait(fd: number, text: string): boolean {
   try {
     return writeSync(fd, text) === Buffer.byteLength(text);

@@ -27,7 +27,7 @@ export interface DirectoryMediaDeps {
 /** Below a root: `stickpin/<bundle>/blobs/sha256`. */
 const WATCH_DEPTH = 4;
 const DEFAULT_SETTLE_MS = 500;
-/** For a directory whose parent folder does not exist either, so that no watch reports it. */
+/** How often a directory is checked without a watch, since its parent folder does not exist. */
 const PRESENCE_MS = 2_000;
 /** Checks after a report: on a busy machine the watch on a new folder begins late. */
 const LATER_CHECKS = 2;
@@ -71,15 +71,15 @@ interface WatchParts {
 class DirectoryWatch {
   private readonly path: string;
   private readonly layout: BundleLayout;
-  /** Fingerprint of the last report. Undefined while the directory does not exist. */
+  /** The fingerprint of the last report. It is undefined while the directory does not exist. */
   private seen: string | undefined;
-  /** Of the directory as an entry of its parent folder. */
+  /** Ends the watch of the directory as an entry of its parent folder. */
   private unwatchAbove: () => void = () => undefined;
   /** Name of the folder `stickpin` of a medium, when the directory was last listed. */
   private home: string | undefined;
-  /** Of the names in the directory of a medium. */
+  /** Ends the watch of the names in the directory of a medium. */
   private unwatchTop: () => void = () => undefined;
-  /** Of the content of the directory, or of a medium's folder `stickpin`. */
+  /** Watches the content of the directory, or of a medium's folder `stickpin`. */
   private below: FSWatcher | undefined;
   /** Something came or went since the last report: a reader may have found nothing meanwhile. */
   private wasMoved = false;
@@ -145,7 +145,7 @@ class DirectoryWatch {
     this.check();
   }
 
-  /** Only folders, and on a medium only `stickpin`: a bundle has thousands of files. */
+  /** Watches only folders, and on a medium only `stickpin`: a bundle has thousands of files. */
   private openBelow(): void {
     const { path, layout, home } = this;
     const onChange = () => this.check();
@@ -215,7 +215,7 @@ class DirectoryWatch {
     else sink.changed(mediumId);
   }
 
-  /** Of names, sizes and times. Undefined when it is no directory. */
+  /** A fingerprint of names, sizes and times. Returns undefined when it is no directory. */
   private async fingerprintOf(): Promise<string | undefined> {
     const { path, layout } = this;
     if (!(await isDirectory(path))) return undefined;
@@ -243,9 +243,9 @@ class DirectoryWatch {
 }
 
 /**
- * When the entry comes, goes or is replaced (`isMove`), or its attributes change. The database
- * beside the drop folder is written all the time, so a watch that reads the whole folder would be
- * expensive.
+ * Reports when the entry appears, disappears or is replaced (`isMove`), or its attributes change.
+ * The database beside the drop folder is written all the time, so a watch that reads the whole
+ * folder would be expensive.
  */
 function watchEntry(path: string, onChange: (isMove: boolean) => void): () => void {
   const name = basename(path);
@@ -254,7 +254,7 @@ function watchEntry(path: string, onChange: (isMove: boolean) => void): () => vo
   });
 }
 
-/** Without a list of them. */
+/** Watches without reading the list of names. */
 function watchNames(folder: string, onChange: (isMove: boolean, name: string | null) => void): () => void {
   try {
     const watcher = watchFolder(folder, { persistent: false }, (event, name) => onChange(event === 'rename', name));

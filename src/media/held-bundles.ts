@@ -11,21 +11,21 @@ export interface HeldBundle {
   readonly sequence: number;
   /** Carried by the bundle itself; sizes in bytes where known. */
   readonly blobs: ReadonlyMap<Digest, number | undefined>;
-  /** Of `contents.json`, which need not be among the blobs: it may be beside them. */
+  /** The digest of `contents.json`, which may be beside the blobs. */
   readonly contents: Digest;
   readonly layers: ReadonlySet<Digest>;
   /** Missing or bad. */
   readonly missing: ReadonlySet<Digest>;
-  /** Made without layers. */
+  /** Whether it was made without layers. */
   readonly isEnvelope: boolean;
   /** A blob is present when its size is right. */
   readonly reader: Pick<BundleReader, 'readFile' | 'sizeOf' | 'read'>;
 }
 
 export interface HeldBundles {
-  /** A changed bundle is another object. Never throws but an abort. */
+  /** A changed bundle is another object. Throws only on abort. */
   list(signal: AbortSignal): Promise<readonly HeldBundle[]>;
-  /** Called when the list may have changed. */
+  /** Calls `listener` when the list may have changed. */
   onChange(listener: () => void): Unsubscribe;
 }
 

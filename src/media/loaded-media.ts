@@ -21,7 +21,7 @@ import {
 
 interface LoadedMediaDeps {
   readonly log: Log;
-  /** Default 2 s. Nothing signals that a network mount has disappeared. */
+  /** How often presence is checked, since nothing reports a lost network mount. Default 2 s. */
   readonly presenceMs?: number;
 }
 
@@ -166,10 +166,10 @@ async function identityOf(path: string): Promise<string | undefined> {
 }
 
 /**
- * Calls to one medium, and to all media of this node, at the same time. A call that hangs in a
+ * The most simultaneous calls to one medium, and to all media of this node. A call that hangs in a
  * device keeps a thread of Node.js. INVARIANT: `UV_THREADPOOL_SIZE` in `systemd/stickpin.service`
- * is larger than `ofAll`, so that threads are left for all other files. Three reads of up to 1 MiB
- * keep any medium busy.
+ * is larger than `ofAll`, so that other files always have threads. Three reads of up to 1 MiB keep
+ * any medium busy.
  */
 export const MEDIUM_CALLS = { ofOne: 3, ofAll: 6 } as const;
 
@@ -208,7 +208,7 @@ async function* boundedStream(
     }
   } finally {
     const closed = Promise.resolve(chunks.return?.());
-    // After an abort a read may hang, and the source closes its file when that is over.
+    // A read may hang after an abort. The source closes its file when that read ends.
     if (signal.aborted) closed.catch(() => undefined);
     else await closed;
   }

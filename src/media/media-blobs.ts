@@ -23,7 +23,7 @@ interface MediumSource {
   readonly found: Extract<FoundBundle, { kind: 'verified' }>;
   /** Missing or too short. */
   readonly missing: ReadonlySet<Digest>;
-  /** Used only while there is no other copy. */
+  /** Such copies are used only while there is no other copy. */
   readonly faults: Map<Digest, CopyFault>;
 }
 
@@ -44,9 +44,9 @@ const HELD = new WeakMap<MediumSource, HeldBundle>();
  */
 export class MediaBlobs extends Observable implements BlobUnion {
   private readonly sources = new Map<MediumId, readonly MediumSource[]>();
-  /** What other nodes gave wrong, for as long as the program runs. */
+  /** Wrong blobs of other nodes, kept for as long as the program runs. */
   private readonly wrong = new Map<MediumId, Set<Digest>>();
-  /** How many streams each medium gives now. */
+  /** The current number of streams of each medium. */
   private readonly streams = new Map<MediumId, number>();
 
   constructor(
@@ -66,7 +66,7 @@ export class MediaBlobs extends Observable implements BlobUnion {
     return holders.filter((_, at) => sizes[at] !== undefined).map((source) => this.copyIn(source, digest));
   }
 
-  /** After a failed read, the rest comes from another medium. */
+  /** After a failed read, another medium continues. */
   async *read(
     digest: Digest,
     startByte: number,
@@ -124,7 +124,7 @@ export class MediaBlobs extends Observable implements BlobUnion {
     return this.plugged().find((source) => source.bundleId === bundleId)?.bundle;
   }
 
-  /** Without those of other nodes. */
+  /** Bundles of other nodes are left out. */
   held(): readonly HeldBundle[] {
     const own = this.plugged().filter(({ plugged }) => plugged.peer === undefined);
     return own.map((source) => {
@@ -214,7 +214,7 @@ export class MediaBlobs extends Observable implements BlobUnion {
       throw error;
     } finally {
       count(-1);
-      // Not awaited, because a read may hang.
+      // This does not wait, because a read may hang.
       void Promise.resolve(chunks.return?.())
         .catch(() => undefined)
         .finally(release);
@@ -302,7 +302,7 @@ async function* checked(
   throw mediaError('media/read', `its bytes have the digest ${actual}`);
 }
 
-/** With an error when the blob has more bytes. */
+/** Fails when the blob has more bytes. */
 async function* whole(
   chunks: AsyncIterable<Buffer>,
   startByte: number,
@@ -324,7 +324,7 @@ function isFaultOfCopy({ plugged, gone }: MediumSource, error: unknown): error i
   return error.code === 'media/gone' && !gone.aborted && plugged.peer?.().isReady === true;
 }
 
-/** Undefined after a failure, because the next source may have the blob. */
+/** Returns undefined after a failure, because the next source may have the blob. */
 async function sizeIn(source: MediumSource, digest: Digest, signal: AbortSignal): Promise<number | undefined> {
   try {
     return await withEither([signal, source.gone], (both) => source.bundle.blobs.sizeOf(digest, both));

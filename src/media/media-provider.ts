@@ -11,7 +11,7 @@ import type { MountEntry } from '../platform/files/mountinfo.ts';
 import { quotedPath } from '../platform/plain-text.ts';
 import type { BlobSource } from '../ports/blobs.ts';
 
-/** As `/dev/sdb1`, and no folder in `/dev/shm`. What can't be read below `/dev` counts as one. */
+/** True for `/dev/sdb1`, not for a folder in `/dev/shm`. Unreadable paths in `/dev` count. */
 export async function isDevicePath(path: string): Promise<boolean> {
   if (!path.startsWith('/dev/')) return false;
   const stats = await stat(path).catch(() => undefined);
@@ -74,7 +74,7 @@ export function mediaError(code: MediaErrorCode, message: string, cause?: unknow
 
 /** Both members may be the same object. */
 export interface BundleAccess {
-  /** For the verification. */
+  /** Verification reads the bundle through it. */
   readonly reader: BundleReader;
   /** Served once the bundle is verified. */
   readonly blobs: BlobSource;
@@ -82,9 +82,9 @@ export interface BundleAccess {
 
 export interface ReadableBundle extends BundleAccess {
   readonly kind: 'bundle';
-  /** On the medium, for display. Two bundles of one medium have different paths. */
+  /** The path on the medium, for display. Two bundles of one medium have different paths. */
   readonly path: string;
-  /** For display. Absent when blobs are not files. */
+  /** The file for display. Absent when blobs are not files. */
   readonly fileOf?: (digest: Digest) => string;
 }
 
@@ -94,7 +94,7 @@ export type MediumBundle =
   | { readonly kind: 'unreadable'; readonly path: string; readonly reason: Fault };
 
 export interface OpenMedium {
-  /** For the log: a mount point, a directory, an address. */
+  /** The place in the log: a mount point, a directory, an address. */
   readonly place: string;
   /** Reads no bundle. @throws AppError `media/read` (`retry`), `media/gone` (`wait`) */
   findBundles(signal: AbortSignal): Promise<readonly MediumBundle[]>;
@@ -103,7 +103,7 @@ export interface OpenMedium {
 /** It need not be a directory or on this machine. */
 export interface PluggedMedium {
   readonly mediumId: MediumId;
-  /** For display: `sdb1`, or the path of a directory. */
+  /** The name for display: `sdb1`, or the path of a directory. */
   readonly label: string;
   /** The drop folder always exists. An empty one is not reported. */
   readonly isDropFolder: boolean;
@@ -119,13 +119,13 @@ export interface PluggedMedium {
    *   `media/gone` (`wait`)
    */
   open(signal: AbortSignal): Promise<OpenMedium>;
-  /** Called after a read error, which comes before the signal that a stick was unplugged. */
+  /** It is called after a read error, which precedes the signal that a stick was unplugged. */
   isThere(signal: AbortSignal): Promise<boolean>;
   /**
-   * Of the whole medium. {@link OpenMedium.place} is one of them. Absent for media without a mount.
+   * All mount points of the medium, with {@link OpenMedium.place}. Absent for media without mounts.
    */
   mountPoints?(mounts: readonly MountEntry[]): readonly string[];
-  /** After the medium was unplugged. Never throws. */
+  /** Unmounts an unplugged medium. Never throws. */
   release(): Promise<void>;
 }
 
@@ -142,18 +142,18 @@ export interface MediaSink {
 export interface MediaProvider {
   /** Reports all present media, then each change. @throws AppError when it can't ever work */
   start(sink: MediaSink, signal: AbortSignal): Promise<void>;
-  /** All media of the start have been reported. Absent when {@link start} waits for that. */
+  /** Whether all media of the start are reported. Absent when {@link start} waits for that. */
   isListed?(): boolean;
   rescan(signal: AbortSignal): Promise<void>;
   /**
-   * Adds a medium by its path, and returns its label. Undefined when it is of another kind.
+   * Adds a medium by its path, and returns its label. It is undefined when it is of another kind.
    * @throws AppError `media/load` (`reject`) with the reason
    */
   load?(path: string, signal: AbortSignal): Promise<string | undefined>;
   dispose(): Promise<void>;
 }
 
-/** For its owner only, with any umask, also an existing folder. @throws system errors */
+/** Only its owner gets access, with any umask, also if the folder exists. @throws system errors */
 export async function makePrivateFolder(path: string): Promise<void> {
   await mkdir(path, { recursive: true, mode: 0o700 });
   await chmod(path, 0o700);

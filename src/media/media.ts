@@ -22,7 +22,7 @@ import { checkMounts, type ReadMounts } from './mount-look.ts';
 import { mediumOf, type Slot, Slots } from './slots.ts';
 
 export interface Judgement {
-  /** By path. */
+  /** The bundles, sorted by path. */
   readonly bundles: readonly FoundBundle[];
   readonly trustRevision: string;
 }
@@ -33,12 +33,12 @@ export interface MediaDeps {
   readonly judge: (
     bundles: readonly MediumBundle[],
     signal: AbortSignal,
-    /** Of the same medium, when it is another node. */
+    /** The last judgement of the same medium, when it is another node. */
     last?: Judgement,
   ) => Promise<Judgement>;
   /** Wraps each bundle, to observe its reads. */
   readonly watchBundle?: (bundle: BundleAccess) => BundleAccess;
-  /** For debug lines, and a warning when a transfer switches to another medium. */
+  /** It gets debug lines, and a warning when a transfer switches to another medium. */
   readonly log: Log;
   /** Pauses after failed mounts and reads. Default 2 s, 10 s and 60 s. */
   readonly retryMs?: readonly number[];
@@ -50,9 +50,9 @@ export interface MediaDeps {
 const RELEASE_MS = 35_000;
 
 export class Media implements MediaPort {
-  /** Of the verified bundles of all media. */
+  /** The verified bundles of all media. */
   readonly blobs: MediaBlobs;
-  /** Of this node, which it may offer to others. */
+  /** The bundles of this node, which it may offer to others. */
   readonly held: HeldBundles;
   private readonly slots: Slots;
   private isStarted = false;
@@ -76,7 +76,7 @@ export class Media implements MediaPort {
     return this.slots.onChange(listener);
   }
 
-  /** Undefined when no plugged medium has it. No I/O. */
+  /** Returns undefined when no plugged medium has it. No I/O. */
   readerOf(bundleId: BundleId): BundleReader | undefined {
     return this.blobs.bundle(bundleId)?.reader;
   }

@@ -23,7 +23,7 @@ const PROPERTIES = {
 
 type Properties = Readonly<Record<string, string | undefined>>;
 
-/** UUIDs are compared case-insensitively. In `ID_FS_LABEL` blanks are `_`. */
+/** UUIDs are compared case-insensitively. `ID_FS_LABEL` has `_` for blanks. */
 export function isInFstab(sources: readonly string[], properties: Properties): boolean {
   const links = properties.DEVLINKS?.split(' ') ?? [];
   return sources.some((source) => {

@@ -15,9 +15,9 @@ export interface Slot {
   readonly gone: AbortController;
   state: MediumState;
   opened: OpenMedium | undefined;
-  /** Of its content. A read that began before the last change is outdated. */
+  /** Counts changes of its content. A read that began before the last change is outdated. */
   changes: number;
-  /** Since the last success. */
+  /** Counts failures since the last success. */
   failures: number;
   /** They outlive a mount, as calls that hang do. */
   readonly places: Places;
@@ -25,11 +25,11 @@ export interface Slot {
 
 /** All plugged media. */
 export class Slots extends Observable {
-  /** In the order of arrival. */
+  /** The slots in the order of arrival. */
   readonly byId = new Map<MediumId, Slot>();
   /** Mounts that are being removed. The same path must not be mounted meanwhile. */
   readonly releasing = new Map<MediumId, Promise<void>>();
-  /** For calls to all media. */
+  /** Limits calls to all media. */
   private readonly places = new Places(MEDIUM_CALLS.ofAll);
 
   /** @param retryMs before the first, second … retry, in milliseconds */
@@ -113,7 +113,7 @@ export class Slots extends Observable {
     this.move(slot, state);
   }
 
-  /** Without releasing their mounts. */
+  /** Ends all without releasing their mounts. */
   endAll(): void {
     for (const slot of this.byId.values()) slot.gone.abort(goneError(slot.plugged));
     this.byId.clear();

@@ -40,7 +40,7 @@ const MAX_FAULTS = 20;
 export class FaultList {
   private readonly faults: AppError[] = [];
 
-  /** Undefined when the check refuses. */
+  /** Returns undefined when the check refuses. */
   async of<T>(check: () => T | Promise<T>): Promise<T | undefined> {
     try {
       return await check();
@@ -60,8 +60,8 @@ export class FaultList {
   }
 
   /**
-   * With the code of the first fault. `next` follows; with `nextOf` only after a fault of that
-   * code.
+   * Throws with the code of the first fault. `next` follows; with `nextOf` only after a fault of
+   * that code.
    */
   throwAny(next = '', nextOf?: string): void {
     const [first] = this.faults;
@@ -76,7 +76,7 @@ export class FaultList {
   }
 }
 
-/** One line, numbered when there are several. */
+/** The text has one line, numbered when there are several faults. */
 export function faultsText(faults: readonly string[]): string {
   const [first = ''] = faults;
   if (faults.length < 2) return first;
@@ -88,14 +88,14 @@ export function faultsText(faults: readonly string[]): string {
 /** Node: `CODE: words, call 'path'`. */
 const systemMessage = /^(?<code>E[A-Z0-9]+): (?<words>[^,]+)(?<call>, .+)?$/s;
 
-/** Where libuv's words don't say what is wrong. */
+/** Replaces words of libuv that don't say what is wrong. */
 const plainWords: Readonly<Record<string, string>> = {
   EISDIR: 'it is a directory',
 };
 
 /**
- * Never with the login of an address. A system error begins with its words:
- * `no such file or directory (ENOENT, open '/etc/x')`.
+ * The text never has the login of an address. A system error begins with its words: `no such file
+ * or directory (ENOENT, open '/etc/x')`.
  */
 export function reasonOf(thrown: unknown): string {
   const message = thrown instanceof Error ? thrown.message : String(thrown);

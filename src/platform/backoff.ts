@@ -1,4 +1,4 @@
-/** In milliseconds. */
+/** Times are in milliseconds. */
 export interface Pauses {
   readonly firstMs: number;
   readonly longestMs: number;

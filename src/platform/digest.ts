@@ -10,7 +10,7 @@ export function digestOf(content: string | Uint8Array): Sha256Digest {
   return `sha256:${createHash('sha256').update(content).digest('hex')}` as Sha256Digest;
 }
 
-/** In another thread: several megabytes would block the event loop. */
+/** Runs in another thread: several megabytes would block the event loop. */
 export async function digestOfLarge(bytes: Buffer): Promise<Sha256Digest> {
   const hash = await webcrypto.subtle.digest('SHA-256', bytes);
   return `sha256:${Buffer.from(hash).toString('hex')}` as Sha256Digest;

@@ -36,8 +36,8 @@ export class HttpClient {
   private readonly agents: { readonly plain: HttpAgent; readonly tls: HttpsAgent } | undefined;
 
   /**
-   * @param base members of all requests, such as `socketPath`
-   * @param pool connections are kept for further requests; default: each request opens its own
+   * @param base members of all requests, for example `socketPath`
+   * @param pool connections are kept for further requests; default: each request opens a new one
    */
   constructor(
     private readonly base: RequestOptions = {},
@@ -61,8 +61,7 @@ export class HttpClient {
   /**
    * Resolves with the head of the answer, of any status. The caller reads or destroys the body; an
    * abort ends it too.
-   *
-   * @throws system errors; an AppError of a body that is a stream; whatever aborted `signal`
+   * @throws system errors; an AppError of a body that is a stream; the reason of `signal`
    */
   async open(wanted: HttpRequest, signal: AbortSignal): Promise<IncomingMessage> {
     for (let attempt = 1; ; attempt += 1) {
@@ -115,7 +114,7 @@ async function answerTo(
   }
 }
 
-/** Also ends after an abort: Node.js reports no error of a request after a switch of protocols. */
+/** It ends on abort: Node.js reports no error of a request after a switch of protocols. */
 function responseTo(request: ClientRequest, signal: AbortSignal, idleMs?: number): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
     let answer: IncomingMessage | undefined;

@@ -59,7 +59,7 @@ export function shortBlob(digest: string, position: number): AppError {
   return new AppError({ code: 'media/read', message, disposition: 'retry' });
 }
 
-/** In quotes (RFC 9110, section 8.8.3). Content by digest never changes, so the tag is strong. */
+/** A quoted tag (RFC 9110, section 8.8.3). Content by digest never changes, so it is strong. */
 export function entityTagOf(version: string): string {
   return `"${version}"`;
 }
@@ -114,7 +114,7 @@ export function parseRange(header: string | undefined, sizeBytes: number): Range
   return first >= sizeBytes ? { kind: 'unsatisfiable' } : { kind: 'part', first, last };
 }
 
-/** By default `application/json`. */
+/** The default type is `application/json`. */
 export function respondJson(
   response: ServerResponse,
   status: number,

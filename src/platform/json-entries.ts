@@ -1,4 +1,4 @@
-/** An object of an answer. One that is too large has its beginning only. */
+/** An object of an answer. Only the beginning of a too large object is kept. */
 export interface JsonEntry {
   readonly bytes: Buffer;
   readonly isWhole: boolean;
@@ -17,13 +17,13 @@ export async function* listOnly(chunks: AsyncIterable<Buffer>): AsyncGenerator<B
 }
 
 /**
- * The objects in a JSON array, or those that follow each other in a stream, as they arrive. What is
- * kept of one is limited, so that a large one does not take the others with it.
- *
- * @param maxBytes of an object; of a larger one so many bytes are kept
- * @param around takes the rest of a document `{…,"items":[{…},{…}],…}`, whose array has the
- *   objects; no other member may be an array
- * @throws Error when an array ends early, or the rest has more than `maxBytes`; errors of `chunks`
+ * The objects in a JSON array, or those that follow each other in a stream, as they arrive. The
+ * kept bytes of each are limited, so that a large one does not fail the others.
+ * @param maxBytes of an object; a larger one is cut to this
+ * @param around takes the document `{…,"items":[{…},{…}],…}` without the objects of its array; no
+ * other member may be an array
+ * @throws Error when an array ends early, or the document without objects has more than `maxBytes`;
+ * errors of `chunks`
  */
 export async function* jsonEntries(
   chunks: AsyncIterable<Buffer>,

@@ -1,6 +1,6 @@
 /**
- * For `journalctl -x` (systemd.journal-fields(7)). Each has an entry in systemd/stickpin.catalog.
- * An id never changes and is never reused.
+ * Ids for `journalctl -x` (systemd.journal-fields(7)). Each has an entry in
+ * systemd/stickpin.catalog. An id never changes and is never reused.
  */
 export const messageIds = {
   daemonStarted: 'b6a3c8daa73f4ffea30ee24c9db00188',

@@ -1,4 +1,4 @@
-/** Computes once for each object. INVARIANT: what is asked about never changes. */
+/** Computes once for each object. INVARIANT: the object never changes. */
 export function onceFor<K extends object, V>(compute: (of: K) => V): (of: K) => V {
   const known = new WeakMap<K, { readonly value: V }>();
   return (of) => {

@@ -1,8 +1,8 @@
 /** Bidirectional overrides, zero-width characters, fillers, lone surrogates. */
 const UNSEEN = /[\p{Cf}\p{Cs}\p{Default_Ignorable_Code_Point}]+/gu;
-/** With separators that some programs treat as line ends. */
+/** It includes separators that some programs treat as line ends. */
 const CONTROLS = /[\p{Cc}\p{Zl}\p{Zp}]+/gu;
-/** Without line ends, tabs and the characters that begin terminal sequences. */
+/** It excludes line ends, tabs and the characters that begin terminal sequences. */
 const FOREIGN_CONTROLS = /[\u0080-\u009f\p{Zl}\p{Zp}]+/gu;
 
 /**
@@ -19,18 +19,18 @@ export function plainLines(text: string): string {
   return text.split('\n').map(plainText).join('\n');
 }
 
-/** As {@link plainText} for output, but line ends, tabs and escape sequences stay. */
+/** {@link plainText} for output, but line ends, tabs and escape sequences stay. */
 export function terminalText(text: string): string {
   return text.replace(UNSEEN, '').replace(FOREIGN_CONTROLS, ' ');
 }
 
 /**
- * Up to the last `@` of the word: a password may have `@`, `/` and `:` in it. That of a digest ends
- * no login.
+ * Matches up to the last `@` of the word: a password may have `@`, `/` and `:` in it. The `@` of a
+ * digest ends no login.
  */
 const LOGIN = /(\w:\/\/)(?:[^\s"':/@]{0,128}:[^\s"']{0,512}|[^\s"'/]{1,512})@(?!sha\d+:)/g;
 
-/** Without names and passwords in addresses, as in those of proxies and registries. */
+/** Removes names and passwords in addresses, for example of proxies and registries. */
 export function withoutLogins(text: string): string {
   return text.includes('://') ? text.replaceAll(LOGIN, '$1<removed>@') : text;
 }
@@ -40,18 +40,18 @@ export function plainDocument<T>(document: T): T {
   return plainValue(document) as T;
 }
 
-/** With one blank for each run of blanks, for errors of programs with several lines. */
+/** Makes each run of blanks one blank, for errors of programs with several lines. */
 export function oneLine(text: string): string {
   return plainText(text).replace(/\s+/gu, ' ').trim();
 }
 
-/** In UTF-16 units, with `…` at its end when cut. Characters are not split. */
+/** The length is in UTF-16 units. A cut text ends with `…`. Characters are not split. */
 export function clip(text: string, maxLength: number): string {
   if (text.length <= maxLength) return text;
   return `${text.slice(0, maxLength - 1).replace(/[\ud800-\udbff]$/, '')}…`;
 }
 
-/** With `…` where it is cut: at a word, and not within a command or what is in double quotes. */
+/** A cut text ends with `…`: at a word, and not within a command or double quotes. */
 export function cutAtWord(text: string, maxLength: number): string {
   if (text.length <= maxLength) return text;
   const begin = clip(text, maxLength).slice(0, -1);
@@ -62,10 +62,10 @@ export function cutAtWord(text: string, maxLength: number): string {
   return `${(words || begin).replace(/[\s,;:.]+$/, '')}…`;
 }
 
-/** Of names that nobody reads as words of a message. They need no quotes in a shell, too. */
+/** Nobody reads such names as words of a message. They also need no quotes in a shell. */
 const PLAIN_NAME = /^[\p{L}\p{M}\p{N}._:@%+=,~-]*$/u;
 
-/** In double quotes, and without others: nothing in it can be read as a sentence of the message. */
+/** Adds double quotes and removes others, so that nothing reads as a sentence of the message. */
 export function quoted(text: string): string {
   return `"${plainText(text).replaceAll('"', "'")}"`;
 }
@@ -81,12 +81,12 @@ export function quotedPath(path: string): string {
     .join('/');
 }
 
-/** With a capital letter. */
+/** The text with a capital letter. */
 export function capital(text: string): string {
   return `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
 }
 
-/** With a full stop, unless it already ends a sentence. */
+/** Adds a full stop, unless the text already ends a sentence. */
 export function sentence(text: string): string {
   return /[.!?…]$/.test(text) ? text : `${text}.`;
 }
@@ -99,8 +99,8 @@ function plainValue(value: unknown): unknown {
 }
 
 /**
- * UTF-8 or UTF-16. Without a byte order mark the first character shows which, as for YAML: it is
- * ASCII. `isStrict` throws a TypeError for other bytes.
+ * Decodes UTF-8 or UTF-16. If there is no byte order mark, the first character decides, as for
+ * YAML: it is ASCII. `isStrict` throws a TypeError for other bytes.
  */
 export function decodeText(bytes: Uint8Array, isStrict = false): string {
   const [first, second] = bytes;

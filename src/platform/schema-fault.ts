@@ -17,7 +17,7 @@ export function schemaFault(issue: BaseIssue<unknown>, { object = 'an object' }:
   return wanted === undefined ? `is not valid: ${issue.received}` : `must be ${wanted}, and is ${isOf(issue, object)}`;
 }
 
-/** Undefined for a type that has only a name in the library. */
+/** Returns undefined for a type that has only a name in the library. */
 function wantedOf({ type, expected }: BaseIssue<unknown>, object: string): string | undefined {
   if (type === 'integer') return 'a whole number';
   if (expected === null) return undefined;
@@ -76,9 +76,9 @@ function wordOf(kind: string, object: string): string {
 }
 
 export interface TomlFault {
-  /** From 1. Undefined when unknown. */
+  /** Counts from 1. It is undefined when unknown. */
   readonly line: number | undefined;
-  /** Without the text of the file, which may be secret: `line 2 can't be read from column 6 on`. */
+  /** It omits the file's text, which may be secret: `line 2 can't be read from column 6 on`. */
   readonly reason: string;
 }
 
@@ -94,7 +94,7 @@ interface Place {
   readonly column?: number;
 }
 
-/** For {@link https://www.npmjs.com/package/toml toml}. */
+/** Reads errors of {@link https://www.npmjs.com/package/toml toml}. */
 export function tomlFault(error: unknown): TomlFault {
   const text = reasonOf(error).replace(/\.$/, '');
   const { line, column } = placeOf(error);

@@ -7,7 +7,7 @@ import {
   pipe,
 } from 'valibot';
 
-/** What a schema lets through, for reading only. */
+/** The read-only output of a schema. */
 export type Parsed<S extends GenericSchema> = ReadOnly<InferOutput<S>>;
 
 type ReadOnly<T> = T extends readonly (infer Item)[]
@@ -21,13 +21,13 @@ type ReadOnly<T> = T extends readonly (infer Item)[]
 /** The parts of a schema for code that follows a schema of any kind. */
 export interface SchemaParts {
   readonly type: string;
-  /** Of an object. */
+  /** The members of an object. */
   readonly entries: Readonly<Record<string, GenericSchema>>;
-  /** Of an array. */
+  /** The schema of an array's elements. */
   readonly item: GenericSchema;
-  /** Of what may be absent. */
+  /** The schema of an optional value. */
   readonly wrapped: GenericSchema;
-  /** Of a choice of words. */
+  /** The words of a choice. */
   readonly options: readonly string[];
   /** The schema and what comes after it. */
   readonly pipe?: readonly [GenericSchema, ...GenericPipeAction[]];
@@ -38,7 +38,7 @@ export function is<S extends GenericSchema>(schema: S, about: string) {
   return pipe(schema, description(about));
 }
 
-/** As {@link is}, of a member that may be absent. */
+/** {@link is} for a member that may be absent. */
 export function maybe<S extends GenericSchema>(schema: S, about: string) {
   return exactOptional(is(schema, about));
 }

@@ -23,7 +23,7 @@ function digitsOf(unit: (typeof UNITS)[number]): number {
   return unit === 'GiB' || unit === 'TiB' ? 1 : 0;
 }
 
-/** Both in the unit of the total: `5.1 of 16.0 GiB`, `12 of 340 MiB`. */
+/** Both numbers have the unit of the total: `5.1 of 16.0 GiB`, `12 of 340 MiB`. */
 export function formatBytesOf(doneBytes: number, totalBytes: number): string {
   const { unit } = scaled(totalBytes);
   const power = 1024 ** UNITS.indexOf(unit);

@@ -3,7 +3,7 @@ export type Unsubscribe = () => void;
 /** A function that is added twice is called once. */
 export type Listeners = Set<() => void>;
 
-/** In the order in which they were added. */
+/** Calls listeners in the order in which they were added. */
 export function notifyAll(listeners: Listeners): void {
   for (const listener of [...listeners]) listener();
 }

@@ -1,4 +1,4 @@
-/** Then old buffers are freed. */
+/** Old buffers are freed after this many bytes. */
 const SWEEP_BYTES = 4 * 1024 * 1024;
 
 type Collect = (options: { readonly type: 'minor' }) => void;

@@ -1,9 +1,9 @@
 import packageJson from '../../package.json' with { type: 'json' };
 
-/** As in package.json. */
+/** The version in package.json. */
 export const VERSION: string = packageJson.version;
 
-/** From `SOURCE_DATE_EPOCH` by `packaging/build.mjs`; absent without it and without a build. */
+/** `packaging/build.mjs` sets it from `SOURCE_DATE_EPOCH`; it is absent otherwise. */
 declare const STICKPIN_BUILT_AT: number | undefined;
 
 /**

@@ -2,7 +2,7 @@ import type { Medium, MediumId } from '../domain/model/medium.ts';
 import type { Unsubscribe } from '../platform/subscription.ts';
 
 export interface MediaView {
-  /** In the order of arrival. No I/O. */
+  /** The media in the order of arrival. No I/O. */
   list(): readonly Medium[];
   /** Whether all media that were plugged in at the start of the daemon are listed. No I/O. */
   isListed(): boolean;
@@ -41,7 +41,7 @@ export interface MountRequest {
 export interface DeviceUnits {
   /** Loaded units only. */
   listUnits(patterns: readonly string[], signal: AbortSignal): Promise<readonly string[]>;
-  /** As `ActiveState` of `Unit`. Undefined when the unit is not loaded. */
+  /** For example `ActiveState` of `Unit`. Returns undefined when the unit is not loaded. */
   unitProperty(unit: string, iface: string, name: string, signal: AbortSignal): Promise<unknown>;
   /** The first event is `resync`, as soon as systemd answers. */
   onDeviceUnit(listener: (event: DeviceUnitEvent) => void): Unsubscribe;

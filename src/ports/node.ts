@@ -18,17 +18,17 @@ export interface UnitControl {
 export interface NodePort {
   /** GOARCH: `amd64`, `arm64`, `ppc64le`, `s390x`. */
   readonly arch: string;
-  /** False when unknown. */
+  /** Returns false when it is unknown. */
   clockSynchronised(signal: AbortSignal): Promise<boolean>;
   facts(): NodeFacts;
   /** The time since the machine booted, including sleep. */
   boot(): BootTime;
 }
 
-/** sd_notify(3). Without `NOTIFY_SOCKET` every call does nothing. */
+/** sd_notify(3). If `NOTIFY_SOCKET` is not set, every call does nothing. */
 export interface ServiceNotifier {
   ready(): void;
-  /** One line without a newline. An unchanged line is not sent again. */
+  /** Takes one line without a newline. An unchanged line is not sent again. */
   status(line: string): void;
   reloading(): void;
   stopping(): void;
@@ -36,10 +36,9 @@ export interface ServiceNotifier {
 
 export interface DiskSync {
   /**
-   * Brings the filesystems of these paths to the disk, or all of the machine when none is given.
+   * Syncs the filesystems of these paths to the disk, or all of the machine when none is given.
    * That may take minutes.
-   *
-   * @throws AppError `host/sync` (`retry`); whatever aborted `signal`
+   * @throws AppError `host/sync` (`retry`); the reason of `signal`
    */
   sync(paths: readonly string[], signal: AbortSignal): Promise<void>;
 }
@@ -61,7 +60,7 @@ export interface HookRunner {
 
 /** Records which hooks have run, so that none runs again after a restart. */
 export interface HookStore {
-  /** As of the start of the daemon; empty when nothing could be read. No I/O. */
+  /** The ledger at the start of the daemon; empty when nothing could be read. No I/O. */
   load(): HookLedger;
   /** Durable when it resolves. @throws AppError `store/write`, `store/no-space` (`retry`) */
   save(ledger: HookLedger, signal: AbortSignal): Promise<void>;

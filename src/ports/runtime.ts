@@ -19,7 +19,7 @@ interface RuntimeObserver {
   /** An unreachable runtime is a result, not an error. */
   observe(signal: AbortSignal): Promise<RuntimeObservation>;
   /**
-   * Calls `listener` when the runtime starts, stops, or its configuration files change. For one
+   * Calls `listener` when the runtime starts, stops, or its configuration files change. It has one
    * listener at a time.
    */
   onChange(listener: () => void): Unsubscribe;
@@ -50,15 +50,15 @@ export interface MirrorsPort {
 /** Images of the runtime and their names. Every method is idempotent. */
 interface ImagesPort {
   /**
-   * By digest, or `registry/repo:tag` at activation. @throws AppError with a {@link PullErrorCode}
+   * Pulls by digest, or `registry/repo:tag` at activation. @throws AppError {@link PullErrorCode}
    */
   pull(reference: string, signal: AbortSignal): Promise<void>;
-  /** By its id, tag or digest. @throws AppError `runtime/unreachable` and others */
+  /** Finds it by id, tag or digest. @throws AppError `runtime/unreachable` and others */
   image(name: string, signal: AbortSignal): Promise<RuntimeImage | undefined>;
   /**
    * Makes `tag` name the present image `reference`, by digest or tag, without a pull. The runtime
-   * lists the tag when it resolves. False where CRI has no such call, or the runtime does not know
-   * the image.
+   * lists the tag when it resolves. Returns false where CRI has no such call, or the runtime does
+   * not know the image.
    */
   addTag(tag: string, reference: string, signal: AbortSignal): Promise<boolean>;
   /** The image keeps its other names if the runtime supports that. */
@@ -69,12 +69,12 @@ export type RuntimePort = RuntimeObserver & PinsPort & MirrorsPort & ImagesPort;
 
 /** Every method is idempotent. */
 export interface ContainersPort {
-  /** In any state. @throws AppError `runtime/unreachable` and others of the runtime room */
+  /** Lists any state. @throws AppError `runtime/unreachable` and others of the runtime room */
   containers(signal: AbortSignal): Promise<readonly RuntimeContainer[]>;
-  /** The names by which the running containers were made. @throws as `containers` */
+  /** The names with which the running containers were created. @throws errors of `containers` */
   containerImages(signal: AbortSignal): Promise<readonly ImageUse[]>;
   removeContainer(containerId: string, signal: AbortSignal): Promise<void>;
-  /** By its id, or an artifact by its name. */
+  /** Takes the id of an image, or the name of an artifact. */
   removeImage(name: string, signal: AbortSignal): Promise<void>;
 }
 
@@ -116,9 +116,8 @@ export interface ContentPort {
 
 export interface StoragePort {
   /**
-   * Brings each filesystem to the disk that holds images or files of releases.
-   *
-   * @throws AppError `host/sync` (`retry`); whatever aborted `signal`
+   * Syncs each filesystem that holds images or files of releases.
+   * @throws AppError `host/sync` (`retry`); the reason of `signal`
    */
   sync(signal: AbortSignal): Promise<void>;
 }

@@ -31,7 +31,7 @@ export interface EventRow {
 }
 
 /**
- * What is set of an adopted bundle; undefined removes a field. Times are milliseconds since the
+ * Fields of an adopted bundle to set; undefined removes a field. Times are milliseconds since the
  * epoch.
  */
 export type BundleChange = {
@@ -78,8 +78,9 @@ export interface StateStore {
   /** The newest `limit` events, oldest first; of all bundles when `bundleId` is undefined. */
   events(bundleId: BundleId | undefined, limit: number): readonly EventRow[];
   /**
-   * A known bundle stays as it is. One that was forgotten has its times again, also that of its
-   * retirement. @param isClaim the node had pins of it before
+   * A known bundle stays as it is. A forgotten one gets its times back, also that of its
+   * retirement.
+   * @param isClaim the node had pins of it before
    */
   adopt(bundle: VerifiedBundle, event: EventRow, rotation?: KeyRotation, isClaim?: boolean): void;
   /** Adds a bundle with its milestones after a loss of the state. A known bundle stays as it is. */
@@ -87,8 +88,8 @@ export interface StateStore {
   /** A soak or a list of bad blobs comes without an event, and may be lost with the database. */
   change(bundleId: BundleId, fields: BundleChange, event?: EventRow): void;
   /**
-   * Makes one line of a retired release. What it says about others stays, and its verdict if that
-   * is a rejection. The keys that it brought and revoked stay.
+   * Reduces a retired release to one line. Its statements about others stay, and its verdict if
+   * that is a rejection. The keys that it brought and revoked stay.
    */
   forget(bundleId: BundleId, speaker: PastSpeaker | undefined): void;
   /** Replaces the earlier verdict on the digest. */
@@ -98,9 +99,9 @@ export interface StateStore {
   allowName(release: Pick<RejectedName, 'name' | 'version'>, event: EventRow): void;
   /** Replaces all of them. */
   setPauses(pauses: readonly Pause[], events?: readonly EventRow[]): void;
-  /** What has to be known of them after a restart. They may be lost with the database. */
+  /** Records what must be known of them after a restart. They may be lost with the database. */
   setSightings(sightings: Sightings): void;
-  /** Set before the pull, so that a crash can't lose it, and cleared if the pull fails. */
+  /** It is set before the pull, so that a crash can't lose it, and cleared if the pull fails. */
   setPulledByUs(reference: string, isPulledByUs: boolean): void;
   /** `media`: plugged in at the cancellation; undefined resumes the preloads. */
   cancel(bundleIds: readonly BundleId[], media: readonly MediumId[] | undefined, event: EventRow): void;
@@ -117,11 +118,11 @@ export interface StateStore {
     next: { readonly bundleId: BundleId; readonly event: EventRow },
     why: RollbackWhy,
   ): void;
-  /** Since when each condition of each bundle has its status. No I/O. */
+  /** The times since which each condition of each bundle has its status. No I/O. */
   conditions(): ReadonlyMap<BundleId, ConditionMarks>;
   /** Replaces the marks of these bundles. Adds no event. */
   setConditions(changed: ReadonlyMap<BundleId, ConditionMarks>): void;
-  /** Oldest first. No I/O. */
+  /** The oldest tag comes first. No I/O. */
   tagsGiven(): readonly TagGiven[];
   /** Replaces all of them. Adds no event. */
   setTagsGiven(given: readonly TagGiven[]): void;
@@ -140,7 +141,7 @@ export interface StreamStore {
   resetStream(stream: string, event: EventRow): void;
 }
 
-/** `loss`: what was left of a lost state, until what follows from that is recorded. */
+/** `loss`: the remains of a lost state, until their consequences are recorded. */
 export type DocumentName =
   | 'floors'
   | 'pins'
@@ -162,7 +163,7 @@ export interface DocumentStore {
 export type Store = StateStore & RevocationStore & StreamStore & DocumentStore;
 
 export interface FloorStore {
-  /** As of the start of the daemon. No I/O. */
+  /** The floors at the start of the daemon. No I/O. */
   load(): Floors;
   /** Whether they are stored like this. */
   isWhole(): boolean;
@@ -171,7 +172,7 @@ export interface FloorStore {
 }
 
 export interface PinLedgerStore {
-  /** As of the start of the daemon. Undefined when nothing could be read. No I/O. */
+  /** The ledger at the start of the daemon. It is undefined when nothing could be read. No I/O. */
   load(): PinLedger | undefined;
   /** Durable when it resolves. @throws AppError `store/write`, `store/no-space` (`retry`) */
   save(ledger: PinLedger, signal: AbortSignal): Promise<void>;

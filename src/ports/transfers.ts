@@ -3,7 +3,7 @@ import type { Unsubscribe } from '../platform/subscription.ts';
 
 export interface ByteMeter {
   totalBytes(): number;
-  /** For each blob the highest offset that was sent. */
+  /** The highest offset that was sent of each blob. */
   sentBytes(): ReadonlyMap<Digest, number>;
   forget(digest: Digest): void;
   /** Blobs whose last transfer had a wrong digest, of layers that are kept during it. */
@@ -13,10 +13,10 @@ export interface ByteMeter {
 export interface RequestMeter {
   /**
    * Requests for a manifest by this digest or tag. A pull that does not increase it did not use our
-   * mirror. By reference, because all images of a release may be in one repository.
+   * mirror. The reference counts, because all images of a release may be in one repository.
    */
   manifestRequests(repository: string, reference: string): number;
-  /** Answered with 200 or 304. After any other answer the runtime uses another registry. */
+  /** Answers with 200 or 304. After any other answer the runtime uses another registry. */
   manifestsSent(repository: string, reference: string): number;
   /** `path`: the mirror path of the repository (`mirrorPathOf`); `reference`: a digest or a tag. */
   onManifestRequest(listener: (path: string, reference: string) => void): Unsubscribe;
@@ -42,7 +42,7 @@ export type TransferMeter = ByteMeter & RequestMeter & FlowMeter;
 
 /** Sums over the transfers of some blobs. */
 export interface BlobFlow {
-  /** Since the daemon started, repeated bytes included. */
+  /** Bytes since the daemon started, repeated ones included. */
   readonly sentBytes: number;
   readonly opened: number;
   /** Open transfers, and searches for a blob. */

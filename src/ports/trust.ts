@@ -7,6 +7,6 @@ export interface TrustPort {
   revision(): string;
   revocations(): Revocations;
   roles(): readonly Role[];
-  /** For display. */
+  /** The trust for display. */
   inForce(): TrustInForce;
 }

@@ -14,15 +14,15 @@ interface RuntimeInUse {
   readonly candidate: RuntimeCandidate;
   readonly adapter: RuntimeAdapter;
   readonly unsubscribe: () => void;
-  /** Monotonic milliseconds. Undefined: it has not answered yet. */
+  /** Monotonic milliseconds; undefined before the first answer. */
   answeredAt?: number;
 }
 
 /**
  * Detects the runtime again when it does not answer: one may be installed, replaced or started
- * after the daemon. One that has answered is given up only for one that answers, and after ten
- * minutes: on a node with two, a restart must not move the images to the other. INVARIANT: after
- * `close` no adapter is built. What a new one watches would keep the process alive.
+ * after the daemon. A runtime that has answered is replaced after ten minutes, and only by one that
+ * answers: on a node with two, a restart must not move the images to the other. INVARIANT: after
+ * `close` no adapter is built, since its watches would keep the process alive.
  */
 export function createDetectedRuntime(
   detect: (signal: AbortSignal) => Promise<DetectedRuntime | undefined>,
@@ -109,7 +109,7 @@ export function documentsOf(adapter: Pick<RuntimeAdapter, 'storedDocuments' | 's
   return adapter?.storedDocuments ?? adapter?.storedBlobs;
 }
 
-/** Without sizes, nothing is read. */
+/** Nothing is read if no sizes are known. */
 async function* noBytes(): AsyncGenerator<Buffer> {}
 
 const NONE_FOUND =
@@ -162,7 +162,7 @@ const CRI_DOCKERD = '/run/cri-dockerd.sock';
 interface Probes {
   exists(path: string): Promise<boolean>;
   answers(candidate: RuntimeCandidate, signal: AbortSignal): Promise<boolean>;
-  /** Undefined when the runtime does not report it. */
+  /** Returns undefined when the runtime does not report it. */
   imagesPath(socketPath: string, signal: AbortSignal): Promise<string | undefined>;
 }
 
@@ -212,7 +212,7 @@ function isPossible({ hasKubelet, mayUseDocker, usesDocker }: Awaited<ReturnType
   };
 }
 
-/** Then a candidate known only by its socket is ignored. */
+/** If so, a candidate known only by its socket is ignored. */
 function sharesSocket(
   candidate: RuntimeCandidate,
   found: readonly { candidate: RuntimeCandidate; isInstalled: boolean }[],
@@ -227,8 +227,7 @@ const PROBE_TIMEOUT_MS = 2_000;
 
 const machineProbes: Probes = {
   exists: async (path) => (await stat(path).catch(() => undefined)) !== undefined,
-  // Whatever does not answer is not a runtime of this kind. Podman may have a link at Docker's
-  // socket.
+  // A runtime of another kind does not answer. Podman may have a link at Docker's socket.
   answers: async (candidate, signal) =>
     (await withClient(candidate, signal, async (client) => {
       const name = await client.version(signal);
@@ -238,7 +237,7 @@ const machineProbes: Probes = {
     withClient({ kind: 'containerd', socketPath }, signal, (client) => client.imageFilesystemPath(signal)),
 };
 
-/** Undefined when it does not answer. */
+/** Returns undefined when it does not answer. */
 async function withClient<T>(
   { kind, socketPath }: Pick<RuntimeCandidate, 'kind' | 'socketPath'>,
   signal: AbortSignal,

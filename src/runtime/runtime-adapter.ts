@@ -4,12 +4,10 @@ import type { ContainersPort, ContentPort, RuntimePort } from '../ports/runtime.
 export interface RuntimeAdapter extends RuntimePort, ContainersPort, ContentPort {
   /** Compressed blobs. Throws AppError `runtime/…`; a read the error of the connection. */
   readonly storedBlobs?: BlobSource;
-  /**
-   * Where {@link storedBlobs} has none. Bytes are not checked. Throws AppError and system errors.
-   */
+  /** Has what {@link storedBlobs} lacks. Bytes are unchecked. Throws AppError and system errors. */
   readonly storedDocuments?: BlobSource;
   /**
-   * On each filesystem where it keeps images. Empty when it does not say. Throws AppError
+   * A path on each filesystem with images. It is empty when not reported. Throws AppError
    * `runtime/…`.
    */
   storagePaths(signal: AbortSignal): Promise<readonly string[]>;

@@ -20,9 +20,9 @@ export interface RuntimeCandidate {
   /** Name for display: `k3s`. */
   readonly title: string;
   readonly socketPath: string;
-  /** One of them runs it. */
+  /** One of these units runs it. */
   readonly unitNames: readonly string[];
-  /** If this distribution has its own. */
+  /** The directory of this distribution, if it has one. */
   readonly certsDirectory?: string;
   /** Exists when the runtime is installed. */
   readonly trace: string;
@@ -39,9 +39,9 @@ export interface RuntimeChoice {
   readonly log: Log;
 }
 
-/** What CRI and Docker's API have in common. Nothing is connected before the first call. */
+/** The common part of CRI and Docker's API. Nothing is connected before the first call. */
 export interface ProbeClient extends Pick<CriClient, 'version' | 'status' | 'imageFilesystemPath' | 'close'> {
-  /** As the runtime describes them. */
+  /** The images in the form of the runtime. */
   listImages(signal: AbortSignal): Promise<readonly object[]>;
 }
 
@@ -98,7 +98,7 @@ export const KINDS: Readonly<Record<RuntimeName, RuntimeKind>> = {
   },
 };
 
-/** At its usual place. */
+/** The candidate at its usual place. */
 export function plainCandidate(kind: RuntimeName): RuntimeCandidate {
   const { socketPath, unitNames, trace } = KINDS[kind];
   return { kind, title: RUNTIMES[kind].title, socketPath, unitNames, trace };

@@ -51,7 +51,7 @@ export function reportOfObjects({ manager, bundles }: ApiObjects): StatusReport 
     bundles: listed.map(({ id, ...bundle }) => ({ bundleId: id, ...bundle })),
     progress: manager.transfer,
   };
-  // In the order of the document, and without what is only a property.
+  // The members have the order of the document; members that are only properties are left out.
   const members = Object.keys(statusReport.entries).map((key) => [key, Reflect.get(values, key)]);
   return Object.fromEntries(members) as StatusReport;
 }
@@ -80,7 +80,7 @@ const STARTING: ApiObjects = {
     lastError: '',
     transfer: { doneBytes: 0, totalBytes: 0 },
     runtime: { reachable: false },
-    // Not read yet; the cast is safe, since no client reads on while `started` is false.
+    // The cast is safe, since clients read nothing more while `started` is false.
     trust: {
       require: '' as string as 'both',
       threshold: 0,
@@ -146,7 +146,7 @@ export class ChangeAnnouncer {
     });
   }
 
-  /** After the minimum time since the last announcement, and after this turn of the event loop. */
+  /** Waits until the least time between announcements and this turn of the event loop are over. */
   private async announceInTime(): Promise<void> {
     const waitMs = this.announcedAt + ANNOUNCE_MS - this.clock.monotonic();
     await this.clock.sleep(Math.max(0, waitMs), this.end.signal);
@@ -195,7 +195,7 @@ export class ChangeAnnouncer {
   }
 }
 
-/** A property in a form that can be compared. Undefined when it is absent. */
+/** A property in a form that can be compared. Returns undefined when it is absent. */
 function textOf(values: object, key: string): string | undefined {
   return JSON.stringify(Reflect.get(values, key));
 }

@@ -37,7 +37,7 @@ export interface ManagerValues extends Omit<StatusReport, 'bundles' | 'progress'
   readonly started: boolean;
   readonly version: string;
   readonly progress: Parsed<typeof operationProgress>;
-  /** Empty when there is none. */
+  /** It is empty when there is none. */
   readonly lastError: string;
   readonly transfer: StatusReport['progress'];
   /** Paths of the bundles' objects, in the order in which they are shown. */
@@ -62,7 +62,7 @@ const {
 
 const about = <T>(type: WireType<T>, sentence: string): WireType<T> => ({ ...type, about: sentence });
 
-/** In the order in which introspection shows them. */
+/** The order is that of introspection. */
 const MANAGER_PROPERTIES: Readonly<Record<keyof ManagerValues, WireType<unknown>>> = {
   started: about(
     flag,
@@ -86,10 +86,7 @@ const MANAGER_PROPERTIES: Readonly<Record<keyof ManagerValues, WireType<unknown>
   ...others,
 };
 
-/**
- * Nothing bounds the length of these: a change is announced by name, and the value is left to be
- * read.
- */
+/** Properties of unlimited length: a change is announced by name, and clients read the value. */
 const LONG: readonly (keyof ManagerValues)[] = [
   'notices',
   'rejected',
@@ -107,9 +104,9 @@ const LONG: readonly (keyof ManagerValues)[] = [
 /** An interface with properties, as a table for answers, announcements and introspection. */
 export interface PropertyTable {
   readonly interface: string;
-  /** By their keys in the contract. */
+  /** The fields by their keys in the contract. */
   readonly fields: readonly (readonly [string, WireType<unknown>])[];
-  /** How changes are announced (`EmitsChangedSignal`), by key; else with the value. */
+  /** How changes are announced (`EmitsChangedSignal`), by key; by default with the value. */
   readonly announcements: ReadonlyMap<string, 'const' | 'invalidates'>;
 }
 
@@ -158,6 +155,6 @@ function asTable(value: unknown): Readonly<Record<string, unknown>> {
 /** The values of all properties of all objects. */
 export interface ApiObjects {
   readonly manager: ManagerValues;
-  /** By the path of the object, in the order in which they are shown. */
+  /** The bundles by the path of the object, in the order in which they are shown. */
   readonly bundles: ReadonlyMap<string, BundleValues>;
 }

@@ -13,7 +13,7 @@ import {
 } from '../format/oci-schema.ts';
 
 export interface DocumentName {
-  /** As `manifest sha256:… of quay.io/…`. */
+  /** The name of the document in errors: `manifest sha256:… of quay.io/…`. */
   readonly what: string;
   readonly code: BundleErrorCode;
 }
@@ -55,8 +55,8 @@ export function parseDocument(task: DocumentTask): ParsedDocument {
 export type ToWorker = { readonly kind: 'parse'; readonly task: DocumentTask } | { readonly kind: 'next' };
 
 /**
- * `head` has its own lists empty; `items` continue its list `member`. The worker waits for `next`
- * after each, so that the main thread does other work in between.
+ * `head` has empty lists; `items` continue its list `member`. The worker waits for `next` after
+ * each message, so that the main thread can do other work between them.
  */
 export type FromWorker =
   | { readonly kind: 'head'; readonly head: Record<string, unknown> }

@@ -1,4 +1,4 @@
-/** The thread for large documents. A file of its own, since it needs the schemas. */
+/** The thread for large documents. It is a separate file, since it needs the schemas. */
 import { parentPort } from 'node:worker_threads';
 import { AppError } from '../../platform/app-error.ts';
 import type { BundleErrorCode } from '../bundle-error.ts';

@@ -8,7 +8,7 @@ export interface ManifestDocument {
   readonly number: number;
   /** 1-based. */
   readonly line: number;
-  /** Null for an empty document. The last value of a repeated key. */
+  /** It is null for an empty document. The last value of a repeated key counts. */
   readonly value: unknown;
   /** 1-based lines with a key that its map already has. */
   readonly repeatedKeys: readonly number[];
@@ -34,12 +34,12 @@ export function parseManifestDocuments(text: string, file: string): ManifestDocu
 
 function parse(text: string) {
   const lines = new LineCounter();
-  // For unique keys the parser would compare each key of a map with all others.
+  // With unique keys, the parser would compare each key of a map with all others.
   const options = { merge: true, logLevel: 'error', prettyErrors: false, uniqueKeys: false } as const;
   return { documents: [...parseAllDocuments(text, { ...options, lineCounter: lines })], lines };
 }
 
-/** In order. */
+/** The result is sorted. */
 function repeatedKeysOf(document: Document): number[] {
   const offsets: number[] = [];
   visit(document, {
@@ -83,8 +83,8 @@ const MAX_ADDED = 16 * 1024 * 1024;
 const HAS_DOCUMENT_MARK = /^(?:---|\.\.\.)(?:\s|$)/m;
 
 /**
- * YAML wants further lines of quoted and flow values deeper than their parent; kubectl, helm and
- * the kubelet don't, and leading blanks don't count. So they are added, in one pass.
+ * YAML requires a deeper indent for further lines of quoted and flow values; kubectl, helm and the
+ * kubelet don't. Leading blanks of these lines have no meaning, so this adds blanks, in one pass.
  */
 function parseAsKubectl(text: string): ReturnType<typeof parse> {
   const parsed = parse(text);
@@ -96,7 +96,7 @@ function parseAsKubectl(text: string): ReturnType<typeof parse> {
 /** Quoted texts and comments where a value may begin, and brackets. */
 const TOKEN = /(?<![^\s[{,:])(?:"[^"\\]*(?:\\.[^"\\]*)*"|'[^']*(?:''[^']*)*'|#[^\n]*)|[[\]{}]/gs;
 
-/** The quoted or flow value that begins here. Undefined when it is not closed. */
+/** The quoted or flow value that begins at `at`. Returns undefined when it is not closed. */
 function valueAt(text: string, at: number): string | undefined {
   TOKEN.lastIndex = at;
   let depth = 0;
@@ -133,7 +133,7 @@ function indentCut(text: string): string {
 
 const WHOLE = /^(?:"[^"\\]*(?:\\.[^"\\]*)*"|'[^']*(?:''[^']*)*')$/s;
 
-/** Where the first quoted or flow value begins that YAML cuts off. `from` begins a line. */
+/** The position of the first quoted or flow value that YAML cuts off. `from` begins a line. */
 function nextCut(text: string, from: number): number | undefined {
   let at = from;
   let flowAt = from;
@@ -175,10 +175,10 @@ export function imagesIn(documents: readonly ManifestDocument[], file: string): 
   return documents.flatMap(({ value }) => podImagesIn(value).map((image) => ({ ...image, file })));
 }
 
-/** In a chart that was not rendered. Variables of Kyverno have other names between the braces. */
+/** Matches a chart that was not rendered. Variables of Kyverno have other names in the braces. */
 const ACTION = /\{\{[^}\n]*\.(?:Values|Release|Chart)\b/;
 
-/** What to do with a text of a chart. */
+/** Says what to do with the text of a chart that was not rendered. */
 export function chartAdvice(text: string): string | undefined {
   return ACTION.test(text) ? "it is a template of a chart: give what 'helm template NAME CHART' prints" : undefined;
 }

@@ -22,9 +22,9 @@ export interface WorkerDocumentsOptions {
   readonly inlineBytes?: number;
   /** Heap limit in MiB. Default 256, more than twice the need of the largest document. */
   readonly heapMb?: number;
-  /** For one document. Default two minutes: the largest take seconds, and a node may be busy. */
+  /** Limits one document. Default two minutes: the largest take seconds, and a node may be busy. */
   readonly deadlineMs?: number;
-  /** Then the thread ends. Default 5 s. */
+  /** The thread ends when it is idle for this long. Default 5 s. */
   readonly idleMs?: number;
 }
 
@@ -125,7 +125,7 @@ function startThread(seat: Seat): WorkerThread<ToWorker> {
   });
 }
 
-/** A buffer of its own can be transferred. `slice()` of a Buffer would share memory. */
+/** Only a separate buffer can be transferred. `slice()` of a Buffer would share memory. */
 function ownBytes(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   const { buffer, byteLength } = bytes;
   return buffer instanceof ArrayBuffer && buffer.byteLength === byteLength

@@ -12,14 +12,14 @@ export interface EnvelopeSignature {
   readonly signature: Buffer;
 }
 
-/** Nothing in it is trusted. */
+/** INVARIANT: nothing in it is trusted. */
 export interface Envelope {
   readonly payloadType: string;
   readonly payload: Buffer;
   readonly signatures: readonly EnvelopeSignature[];
 }
 
-// Loose: DSSE (envelope.md) wants unknown members ignored. Only the payload is signed anyway.
+// DSSE (envelope.md) requires readers to ignore unknown members. Only the payload is signed.
 const text = v.pipe(v.string(), v.maxLength(limits.envelopeBytes));
 export const envelopeSchema = v.looseObject({
   payloadType: text,
@@ -77,7 +77,7 @@ function checkPayloadType(found: string): void {
   throw malformed(`payloadType ${shown} is not ${PAYLOAD_TYPE}`);
 }
 
-/** Both alphabets of RFC 4648, as DSSE requires, padded or not, but not mixed. */
+/** Accepts both alphabets of RFC 4648, as DSSE requires, with or without padding, but not mixed. */
 function decodeBase64(text: string, member: string): Buffer {
   const digits = text.replace(/={1,2}$/, '');
   const isPadded = digits.length !== text.length;

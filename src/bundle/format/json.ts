@@ -50,7 +50,7 @@ export function validateJson<Schema extends v.GenericSchema>(
   throw bundleError(code, `${what}: ${memberFault(result.issues[0])}`);
 }
 
-/** As `sequence: must be at least 1`. */
+/** For example `sequence: must be at least 1`. */
 export function memberFault(issue: v.BaseIssue<unknown>): string {
   const path = v.getDotPath(issue);
   return `${path === null ? '' : `${quotedPath(clip(path, QUOTED_LENGTH))}: `}${clip(schemaFault(issue), QUOTED_LENGTH)}`;

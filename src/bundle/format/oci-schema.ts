@@ -24,7 +24,7 @@ export const manifestMediaTypes: ReadonlySet<string> = new Set([
 ]);
 
 export const configMediaTypes: ReadonlySet<string> = new Set([mediaTypes.ociConfig, mediaTypes.dockerConfig]);
-/** What Docker before 1.10 wrote for a config. */
+/** Docker before 1.10 wrote this type for a config. */
 const OLD_CONFIG = 'application/octet-stream';
 /** `application/x-gzip` and the like are wrong, and taken for layers of files by some runtimes. */
 const FILES = /^application\/(?:vnd\.(?:oci\.image\.layer|docker\.image\.rootfs)\.|octet-stream$|x-(?:gzip|tar)$)/;
@@ -49,7 +49,7 @@ const descriptor = v.object(descriptorFields);
 
 /** image-spec, annotations.md: what the name of an entry of a layout. */
 const REF_NAME = 'org.opencontainers.image.ref.name';
-/** On entries whose layers are packed with zstd (containers/image). */
+/** It marks entries whose layers are packed with zstd (containers/image). */
 const ZSTD = 'io.github.containers.compression.zstd';
 
 // image-spec: implementations must ignore unknown properties; they are not kept either.
@@ -83,7 +83,7 @@ const hasShortNames = (labels: object) => Object.keys(labels).every((name) => na
 function members(isGood: (of: object) => boolean, message: string) {
   return v.nullish(v.custom<object>((value) => typeof value === 'object' && value !== null && isGood(value), message));
 }
-/** What containers inherit, as far as it can harm a runtime. */
+/** The parts that containers inherit and that can harm a runtime. */
 const inherited = v.object({
   User: v.nullish(
     v.pipe(v.string(), v.maxLength(limits.configUserLength, `must have at most ${limits.configUserLength} characters`)),
@@ -159,8 +159,8 @@ export type ImageDocument =
   | (ImageIndex & { readonly kind: 'index'; readonly mediaType: string });
 
 /**
- * By the `mediaType` of a descriptor or HTTP answer, else the document's own, else its shape.
- *
+ * Takes the `mediaType` of the descriptor or HTTP answer, else that of the document, else its
+ * shape.
  * @throws AppError `code` that names `what` and the member
  */
 export function parseImageDocument(
@@ -223,10 +223,9 @@ export function entriesForPlatform(of: ImageIndex, architecture: string): IndexE
 }
 
 /**
- * The manifests that runtimes choose of an index, and of indexes in it, in this order.
- *
+ * The manifests that runtimes choose from an index and from indexes in it, in this order.
  * @param readIndex gives the index that is an entry
- * @throws AppError `bundle/source` when there is none, or there are too many, also of indexes
+ * @throws AppError `bundle/source` when there is none, or there are too many manifests or indexes
  */
 export async function manifestsForPlatform(
   of: ImageIndex,

@@ -53,7 +53,7 @@ export function referrersTagOf(subject: Digest): string {
   return subject.replace(':', '-');
 }
 
-/** Undefined for any other tag. */
+/** Returns undefined for any other tag. */
 export function subjectOfTag(tag: string): Digest | undefined {
   const [, hex] = REFERRERS_TAG.exec(tag) ?? [];
   return hex === undefined ? undefined : digestFromHex(hex);

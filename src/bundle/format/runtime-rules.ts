@@ -25,7 +25,7 @@ type Runtime =
   | 'Docker'
   | 'Docker before 26';
 
-/** By the type of the manifest. `most`: layers that it mounts. */
+/** The media types that runtimes require. `most`: the most layers that they mount. */
 interface Rule {
   readonly runtimes: readonly Runtime[];
   readonly config: Readonly<Record<Form, RegExp>>;
@@ -41,7 +41,7 @@ const IMAGE_CONFIG = new RegExp(
 );
 const OCI_CONFIG = /^application\/vnd\.oci\.image\.config\.v1\+json$/;
 const DOCKER_LAYER = /^application\/vnd\.docker\.image\.rootfs\.(?:foreign\.)?diff\.tar(?:\.gzip)?$/;
-/** Of BuildKit 0.10 and 0.11, and of later ones with `oci-mediatypes=false`. */
+/** BuildKit 0.10 and 0.11, and later ones with `oci-mediatypes=false`, write this type. */
 const DOCKER_ZSTD = /^application\/vnd\.docker\.image\.rootfs\.diff\.tar\.zstd$/;
 /** Encrypted layers need a decoder on the node, which containerd and CRI-O can have. */
 const OCI_LAYER =
@@ -88,7 +88,7 @@ export interface Unfit {
   readonly runtimes: readonly Runtime[];
   /** A clause. */
   readonly why: string;
-  /** What to do, a clause. */
+  /** A clause that says what to do. */
   readonly wayOut: string;
 }
 
@@ -98,7 +98,7 @@ export function unfitText({ runtimes, why, wayOut }: Unfit): string {
   return `${all} can't use it, since ${why}: ${wayOut}`;
 }
 
-/** Whether no runtime is left that could use it. */
+/** Whether no runtime can use it. */
 export function isUnfitForAll(unfit: readonly Unfit[]): boolean {
   const all = unfit.flatMap(({ runtimes }) => runtimes);
   return RULES.every((rule) => rule.runtimes.every((runtime) => all.some((other) => runtime.startsWith(other))));

@@ -161,7 +161,7 @@ function haveDistinctNames(attachments: readonly { readonly name: string }[]): b
   return new Set(attachments.map(({ name }) => name.toLowerCase())).size === attachments.length;
 }
 
-/** SPKI in PEM. Checked here: later the bundle could no longer be refused. */
+/** SPKI in PEM. It is checked with the schema: later the bundle could no longer be refused. */
 const publicKey = v.pipe(
   v.string(),
   v.maxLength(limits.textLength),
@@ -308,7 +308,7 @@ export function parsePayload(bytes: Uint8Array): Payload {
   return validateJson(value, payloadSchema, 'payload', 'bundle/payload');
 }
 
-/** For an adopted bundle. A too long `update.from` is no fault: it is cut, and stays too long. */
+/** Reads an adopted bundle. A too long `update.from` is no fault: it is cut, and stays too long. */
 export function parseStoredPayload(bytes: Uint8Array): Payload {
   const value = decodeJson(bytes, 'payload', 'bundle/payload') as Partial<Payload> | null;
   const { from, ...update } = value?.update ?? {};
@@ -327,7 +327,7 @@ export function parseOrder(bytes: Uint8Array, path: string): ReleaseOrder {
   return validateJson(decodeJson(bytes, path, 'bundle/option'), order, path, 'bundle/option');
 }
 
-/** One advisory, or a list. @throws AppError `bundle/option` with file and member */
+/** Parses one advisory, or a list. @throws AppError `bundle/option` with file and member */
 export function parseAdvisories(bytes: Uint8Array, path: string): readonly Advisory[] {
   const value = decodeJson(bytes, path, 'bundle/option');
   const schema = Array.isArray(value)
@@ -360,12 +360,12 @@ const RELEASE_MEMBERS: readonly ReleaseMember[] = [
   { member: 'update.base', flag: '--base', isIn: ({ update }) => update?.base !== undefined },
 ];
 
-/** Members about the payload's own release, without effect in a bundle without images. */
+/** Members about the release of the payload. They have no effect in a bundle without images. */
 export function releaseMembers(payload: Members): readonly Omit<ReleaseMember, 'isIn'>[] {
   return RELEASE_MEMBERS.filter(({ isIn }) => isIn(payload));
 }
 
-/** A bundle without images has no release of its own. @throws AppError `bundle/payload` */
+/** A bundle without images contains no release. @throws AppError `bundle/payload` */
 export function checkNotice(payload: Payload, { images }: Pick<Contents, 'images'>): void {
   const found = images.length > 0 ? [] : releaseMembers(payload);
   if (found.length === 0) return;

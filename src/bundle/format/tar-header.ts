@@ -7,11 +7,11 @@ export const TAR_BLOCK_BYTES = 512;
 
 /** `storedBytes`: size of the data, without padding. */
 export interface TarHeader {
-  /** With a leading `./` and a trailing `/`. */
+  /** A leading `./` and a trailing `/` are kept. */
   readonly name: string;
   /** The typeflag, with NUL as `0`. */
   readonly type: string;
-  /** Of a hard link (`1`) or symbolic link (`2`); else empty. */
+  /** The target of a hard link (`1`) or symbolic link (`2`); else empty. */
   readonly linkName: string;
   readonly storedBytes: number;
   /** More than `storedBytes` for an old GNU sparse file. */
@@ -23,7 +23,7 @@ export interface TarHeader {
 /** Types without data, whatever their size field says (as in Go's archive/tar and libarchive). */
 const HEADER_ONLY = new Set(['1', '2', '3', '4', '5', '6']);
 
-/** Undefined for a block of zeros, which ends the archive. @throws AppError `bundle/tar` */
+/** Returns undefined for a block of zeros, which ends the archive. @throws AppError `bundle/tar` */
 export function parseTarHeader(block: Uint8Array): TarHeader | undefined {
   if (block.every((byte) => byte === 0)) return undefined;
   if (isCompressed(block)) throw notTar('it is compressed, but a bundle is read in place; pack it again with tar -cf');
@@ -116,13 +116,13 @@ function readNumber(field: Uint8Array): number {
 
 /** `sizeBytes` are at `offset`, less when the archive is cut off. */
 export interface TarMember {
-  /** Without a leading `./`. */
+  /** A leading `./` is removed. */
   readonly name: string;
   readonly offset: number;
   readonly sizeBytes: number;
 }
 
-/** Our own archives have no extended headers. */
+/** Archives of stickpin have no extended headers. */
 const MAX_PAX_BYTES = 64 * 1024;
 
 /**
@@ -172,7 +172,7 @@ function sizeIn(pax: ReadonlyMap<string, string>, otherwise: number): number {
   return Number(text);
 }
 
-/** Undefined where the archive is cut off. */
+/** Returns undefined where the archive is cut off. */
 async function readAt(file: FileHandle, position: number, sizeBytes: number): Promise<Buffer | undefined> {
   const buffer = Buffer.alloc(sizeBytes);
   let filled = 0;

@@ -25,11 +25,11 @@ export function keyProblemLine({ message, remedy }: KeyProblem): string {
 export interface KeysFolderRules {
   /** It was read before, so it must exist. Default false. */
   readonly wasSeen?: boolean;
-  /** Beside root, the only user who may own or write key files. Default: not checked. */
+  /** The only user beside root who may own or write key files. Default: not checked. */
   readonly ownUid?: number;
 }
 
-/** Without hidden names. */
+/** Hidden names are left out. */
 export interface KeysListing {
   /** Sorted; empty when the folder can't be listed. */
   readonly names: readonly string[];
@@ -37,7 +37,7 @@ export interface KeysListing {
   readonly isListed: boolean;
 }
 
-/** Never throws for its content. A folder that never existed holds no key. */
+/** Never throws for its content. A folder that never existed contains no key. */
 export async function listKeysFolder(folder: string, { wasSeen, ownUid }: KeysFolderRules): Promise<KeysListing> {
   const fail = (message: string, remedy: string): KeysListing => ({
     names: [],
@@ -89,7 +89,7 @@ export async function readGuardedKeyFile(
   { maxBytes = limits.keyFileBytes, mayBeLink = true }: KeyFileForm = {},
 ): Promise<KeyFileText> {
   try {
-    // Without O_NONBLOCK opening a FIFO would block.
+    // Opening a FIFO without O_NONBLOCK would block.
     const flags = constants.O_RDONLY | constants.O_NONBLOCK | (mayBeLink ? 0 : constants.O_NOFOLLOW);
     const handle = await open(path, flags);
     try {
@@ -115,7 +115,7 @@ export async function readGuardedKeyFile(
   }
 }
 
-/** At most 16 KiB. @throws AppError `bundle/key-file` (`reject`) */
+/** Reads at most 16 KiB. @throws AppError `bundle/key-file` (`reject`) */
 export async function readKeyFile(path: string, signal: AbortSignal): Promise<string> {
   return (await readGuardedKeyFile(path, undefined, signal)).text;
 }

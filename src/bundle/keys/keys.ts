@@ -15,7 +15,7 @@ export interface PrivateKey {
   readonly key: KeyObject;
 }
 
-/** A malformed signature does not count. In the thread pool, since it takes a millisecond. */
+/** A malformed signature does not count. The thread pool verifies, which takes a millisecond. */
 export function isSignatureBy(
   { algorithm, key }: Pick<PublicKey, 'algorithm' | 'key'>,
   signature: Uint8Array,
@@ -34,7 +34,7 @@ export function isSignatureBy(
 
 export interface RevokedId {
   readonly keyId: string;
-  /** Of other encodings of the same key. Default: none. */
+  /** The ids of other encodings of the same key. Default: none. */
   readonly otherIds?: readonly string[];
 }
 
@@ -205,10 +205,10 @@ function canonicalEd25519(key: KeyObject, der: Buffer): CanonicalKey | { readonl
 }
 
 /**
- * Whether 32 bytes are the one encoding of a point that an Ed25519 key pair can have. OpenSSL takes
- * any 32 bytes. A point of small order verifies signatures that nobody made; a point with a part of
- * small order is a second public key of one private key; encodings whose `y` is not below the prime
- * would give one point two key ids (RFC 8032, section 5.1.3).
+ * Whether 32 bytes are the one encoding of a point that an Ed25519 key pair can have (RFC 8032,
+ * section 5.1.3). OpenSSL takes any 32 bytes. A point of small order verifies signatures that
+ * nobody made. A point with a part of small order is a second public key of one private key.
+ * Encodings whose `y` is not below the prime would give one point two key ids.
  */
 function isEd25519Point(encoded: Uint8Array): boolean {
   try {
@@ -236,7 +236,7 @@ function canonicalP256(der: Buffer): CanonicalKey | { readonly why: string } {
   };
 }
 
-/** Of a P-256 key in any form; undefined for a curve that is written out. */
+/** The point of a P-256 key in any form. Returns undefined for a curve that is written out. */
 function pointOf(der: Buffer): Buffer | undefined {
   for (const [length, head] of P256_HEADS) {
     if (der.length === head.length + length && der.subarray(0, head.length).equals(head)) {
@@ -246,7 +246,7 @@ function pointOf(der: Buffer): Buffer | undefined {
   return undefined;
 }
 
-/** Undefined for the point at infinity. Node aborts the process on any detail of such a key. */
+/** Undefined means the point at infinity. Node aborts the process on any detail of such a key. */
 function derOf(key: KeyObject): Buffer | undefined {
   try {
     return key.export({ type: 'spki', format: 'der' });
@@ -270,7 +270,7 @@ const DER_TYPES = ['pkcs8', 'pkcs1', 'sec1'] as const;
 
 /** Whether a file is or contains a private key: in any form, encrypted or not. */
 export function holdsPrivateKey(content: Buffer): boolean {
-  // In UTF-16 every second byte of these texts is 0.
+  // Every second byte of these texts is 0 in UTF-16.
   const text = content.toString('latin1').replaceAll('\0', '');
   if (TEXT_FORMS.some((form) => form.test(text))) return true;
   if (/"kty"\s*:/.test(text) && /"d"\s*:/.test(text)) return true;

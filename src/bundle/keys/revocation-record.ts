@@ -58,7 +58,7 @@ function unreadable(name: string, what: string, cause: unknown) {
   return bundleError('bundle/revocation-record', message, { cause });
 }
 
-/** Why no key counts, as a clause: the keys that would, at least one, are revoked. */
+/** A clause that says why no key counts: all keys that would count, at least one, are revoked. */
 export function revokedClause(keys: readonly { readonly name: string }[]): string {
   return `${keys.map(({ name }) => name).join(', ')} ${keys.length === 1 ? 'is' : 'are'} revoked`;
 }

@@ -17,7 +17,7 @@ interface LoadedRoles {
   /** Sorted by name, without faulty ones. */
   readonly roles: readonly Role[];
   readonly keys: readonly TrustedKey[];
-  /** Key IDs that two roles, or a role and a plain key, have. Such a key is not trusted at all. */
+  /** Ids of keys in two roles, or in a role and among the plain keys. No such key is trusted. */
   readonly ambiguous: ReadonlySet<string>;
   readonly problems: readonly KeyProblem[];
   /** Named by a role, even a faulty one. */
@@ -30,11 +30,11 @@ interface RolesFolder {
   readonly ownUid: number | undefined;
   /** Files with a private key: a role in one is faulty, which is a problem already. */
   readonly exposed: ReadonlySet<string>;
-  /** Of the `*.pub` files, revoked ones too. */
+  /** The keys of the `*.pub` files, including revoked ones. */
   readonly plain: readonly TrustedKey[];
 }
 
-/** Even of a faulty file. */
+/** The keys of a file, even of a faulty one. */
 interface KeysOfFile {
   readonly file: string;
   readonly keys: readonly Pick<TrustedKey, 'keyId'>[];
@@ -46,8 +46,9 @@ interface LoadedRole extends KeysOfFile {
 }
 
 /**
- * One role for each `*.toml`. Never throws for the content. Left out: a faulty file or key file,
- * and a key that is elsewhere too; such a key counts nowhere, since it is unclear what it may sign.
+ * Loads one role for each `*.toml`. Never throws for the content. A faulty file or key file is left
+ * out, and so is a key that is in two places: it counts nowhere, since it is unclear what it may
+ * sign.
  */
 export async function loadRoles(from: RolesFolder, signal: AbortSignal): Promise<LoadedRoles> {
   const problems: KeyProblem[] = [];
@@ -199,7 +200,7 @@ interface RoleFile extends Role {
 }
 
 const STREAM_PATTERN = /^[a-z0-9*?-]{1,63}$/;
-/** Not a path, not hidden, and without a suffix of another meaning. */
+/** The name is no path, not hidden, and has no suffix with another meaning. */
 const KEY_FILE = /^[A-Za-z0-9_][A-Za-z0-9._-]{0,254}$/;
 const OTHER_KINDS = /\.(pub|revoked|toml)$/i;
 const PEM = /-----BEGIN/;

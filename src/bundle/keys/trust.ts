@@ -21,7 +21,7 @@ export type { Trust, TrustedKey, TrustedKeys } from './trusted-keys.ts';
  * Loads `*.pub`, `*.revoked` ({@link parseRevocations}) and `*.toml` ({@link loadRoles}). Never
  * throws for the content: a bad `.pub` or role is left out and reported. While the folder or a
  * `.revoked` file can't be read, no key is trusted, since any key may be revoked. A folder that
- * never existed holds no key.
+ * never existed contains no key.
  */
 export async function loadTrustedKeys(
   folder: string,
@@ -49,8 +49,8 @@ export async function loadTrustedKeys(
 }
 
 /**
- * One key that is trusted for everything. Nothing revokes it. @throws AppError `bundle/key-file`
- * (`reject`)
+ * Loads one key that is trusted for everything. Nothing revokes it.
+ * @throws AppError `bundle/key-file` (`reject`)
  */
 export async function loadTrustedKey(file: string, signal: AbortSignal): Promise<TrustedKeys> {
   const key = parsePublicKey((await readGuardedKeyFile(file, undefined, signal)).text, file);

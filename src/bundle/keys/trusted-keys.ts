@@ -8,7 +8,7 @@ import type { KeyProblem } from './keys-folder.ts';
 export interface TrustedKey extends PublicKey {
   /** The file's name, or its name in the bundle that brought it, else its short id. */
   readonly name: string;
-  /** Absent for a plain key, which may sign everything. */
+  /** It is absent for a plain key, which may sign everything. */
   readonly role?: string;
 }
 
@@ -34,15 +34,15 @@ export interface TrustedKeys {
   readonly roles: readonly TrustedRole[];
   /** Ids of keys in two places. They count nowhere, even if a bundle adds them. */
   readonly ambiguous: ReadonlySet<string>;
-  /** Ids that never count somewhere, sorted, each once; a known key by its own id. */
+  /** Ids of keys that are revoked somewhere, sorted, each once. A known key has its main id. */
   readonly revoked: readonly string[];
   /** {@link TrustedKeys.revoked} and the other ids of the same keys. */
   readonly revokedIds: ReadonlySet<string>;
-  /** Of {@link TrustedKeys.revokedIds}: they never count among plain keys. */
+  /** The {@link TrustedKeys.revokedIds} that never count among plain keys. */
   readonly plainRevokedIds: ReadonlySet<string>;
   /** All ids of each revoked key, by that in {@link TrustedKeys.revoked}. */
   readonly formsOf: ReadonlyMap<string, readonly string[]>;
-  /** Of the `*.revoked` files, in the order of names. */
+  /** The revocations of the `*.revoked` files, in the order of names. */
   readonly byFile: readonly FolderRevocation[];
   readonly isListed: boolean;
   /** A revocation may be hidden: any key could be revoked, so no key counts. */

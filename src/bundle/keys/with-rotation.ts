@@ -7,7 +7,7 @@ import { shortRole } from './roles.ts';
 import { keysInForce, type ScopedRevocation, type TrustedKey, type TrustedKeys } from './trusted-keys.ts';
 
 export interface RotationInForce {
-  /** In the order of adoption. */
+  /** The keys in the order of adoption. */
   readonly keys: readonly RotatedKey[];
   readonly revoked: readonly ScopedRevocation[];
   /** They hide earlier revocations. Default: none. */
@@ -52,7 +52,8 @@ export function withRotation(own: TrustedKeys, rotation: RotationInForce): Trust
 }
 
 /**
- * Roles without enough keys are known last. While a revocation may be hidden, no key counts at all.
+ * Roles without enough keys are known only after all joins. While a revocation may be hidden, no
+ * key counts at all.
  */
 function withShortRoles(keys: TrustedKeys): TrustedKeys {
   if (keys.revocationsUnreadable) return keys;
@@ -72,7 +73,9 @@ function readBrought(brought: RotatedKey, others: readonly TrustedKey[], problem
   }
 }
 
-/** With digits of its id where another key has that name, or the digits alone. */
+/**
+ * The name or, if another key has it, the name with digits of the id; without a name the digits.
+ */
 function nameOf({ keyId, name, role }: RotatedKey, others: readonly TrustedKey[]): string {
   const short = keyId.slice(0, 12);
   const within = (text: string) => (role === undefined ? text : `${role}/${text}`);
@@ -92,7 +95,7 @@ function whyNot(
   taken: ReadonlyMap<string, string | undefined>,
   added: readonly TrustedKey[],
 ): Unused | undefined {
-  // Never advise to revoke a key that is in use elsewhere: a bundle could provoke that.
+  // The advice never is to revoke a key that is in use elsewhere: a bundle could provoke that.
   const ask = 'ask the signer of that bundle why it names this key; the key counts where it is listed';
   if (own.ambiguous.has(keyId)) return { why: 'it is in two places of keys.d', remedy: 'leave it in one of them' };
   if (taken.has(keyId) && taken.get(keyId) !== name) {

@@ -20,10 +20,9 @@ import { mediaError, openRegularFileIn, streamOpened } from './open-file.ts';
 const KEEP_MS = 300;
 
 /**
- * Opening touches nothing. Names match exactly, else without case, for vfat and copies from it. No
- * link below `path` or between `root` and `path` is followed: an access opens folder by folder, see
+ * Opening reads nothing. Names match exactly, else without case, for vfat and copies from it. An
+ * access opens folder by folder and follows no link below `path` or between `root` and `path`, see
  * `holdOnMedium()`.
- *
  * @param root of the medium; default none, for a bundle that a user named
  */
 export function openBundleDirectory(path: string, root?: string): FileBundleReader {
@@ -63,8 +62,7 @@ export function openBundleDirectory(path: string, root?: string): FileBundleRead
 }
 
 /**
- * By its exact name, or else without case among the first `sought` entries.
- *
+ * Finds the entry by its exact name, or else without case among the first `sought` entries.
  * @throws AppError `bundle/ambiguous` when several differ in case only; `media/read`, `media/gone`
  */
 export async function findEntry(
@@ -150,10 +148,9 @@ async function readSmallFile(
 }
 
 /**
- * Keeps the folder at `path` open. Undefined when it does not exist.
- *
+ * Keeps the folder at `path` open. Returns undefined when it does not exist.
  * @param root the medium's root: no link from there to `path` or below it is followed. Without a
- *   root a user has named `path`, and links in it are followed.
+ * root, a user has named `path`, and links in it are followed.
  * @throws AppError `bundle/link` for a link or a file in the path; `media/read`, `media/gone`
  */
 export async function holdOnMedium(path: string, root: string | undefined): Promise<HeldFolder | undefined> {
@@ -176,7 +173,7 @@ export async function holdAround(
   return { folder: await holdOnMedium(folder, root === path ? folder : root), name: basename(path) };
 }
 
-/** Undefined without it. @throws AppError `bundle/link`; `media/read`, `media/gone` */
+/** Undefined means that it is absent. @throws AppError `bundle/link`; `media/read`, `media/gone` */
 export async function holdIn(folder: HeldFolder, name: string): Promise<HeldFolder | undefined> {
   const path = join(folder.path, name);
   try {

@@ -5,17 +5,17 @@ import { bundleError } from '../bundle-error.ts';
 import { parseJson } from '../format/json.ts';
 import { limits } from '../limits.ts';
 
-/** Without blobs; `contents.json` is one of them only in a bundle without layers. */
+/** Files that are no blobs. `contents.json` is one only in a bundle without layers. */
 export type BundleFile = 'bundle.dsse.json' | 'index.json' | 'contents.json' | 'oci-layout';
 
 interface BlobPlace {
-  /** Even if it does not exist. */
+  /** The path is set even if the file does not exist. */
   readonly file: string;
   readonly startByte: number;
   readonly sizeBytes: number | undefined;
 }
 
-/** Between calls no file stays open, except during {@link BundleReader.hold}. */
+/** No file stays open between calls, except during {@link BundleReader.hold}. */
 export interface BundleReader {
   /** A path or an address, for messages. */
   readonly path: string;
@@ -26,7 +26,7 @@ export interface BundleReader {
    *   when it is larger than `maxBytes`, `media/read`, `media/gone`
    */
   readFile(name: BundleFile, maxBytes: number, signal: AbortSignal): Promise<Buffer>;
-  /** In bytes; undefined when there is none. @throws AppError `media/read`, `media/gone` */
+  /** The size in bytes, undefined if absent. @throws AppError `media/read`, `media/gone` */
   sizeOf(digest: Digest, signal: AbortSignal): Promise<number | undefined>;
   /**
    * The bytes from `startByte` in chunks of at most 1 MiB, unchecked. An abort closes the file at
@@ -40,7 +40,7 @@ export interface BundleReader {
 }
 
 export interface FileBundleReader extends BundleReader {
-  /** For callers that open the file themselves. @throws AppError `media/read`, `media/gone` */
+  /** Callers open the file themselves. @throws AppError `media/read`, `media/gone` */
   placeOf(digest: Digest, signal: AbortSignal): Promise<BlobPlace>;
 }
 
@@ -48,8 +48,7 @@ export interface FileBundleReader extends BundleReader {
 const layoutFile = v.looseObject({ imageLayoutVersion: v.string() });
 
 /**
- * Not signed, and no need of nodes: only `create` and `verify` check it.
- *
+ * The file is not signed, and nodes don't need it: only `create` and `verify` check it.
  * @throws AppError `bundle/absent`, `bundle/layout`; `media/read`, `media/gone`
  */
 export async function checkLayoutFile(reader: BundleReader, signal: AbortSignal): Promise<void> {

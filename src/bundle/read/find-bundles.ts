@@ -10,8 +10,8 @@ import { isBundleTar } from './open-bundle.ts';
 import { mediaError } from './open-file.ts';
 
 /**
- * On a `medium` in its folder `stickpin`; in the drop `folder` also directly below it; as `bundle`
- * the root is one itself.
+ * Bundles are in the folder `stickpin` of a `medium`, and also directly below the drop `folder`.
+ * For `bundle`, the root is a bundle.
  */
 export type BundleLayout = 'medium' | 'folder' | 'bundle';
 
@@ -21,8 +21,7 @@ export type BundleCandidate =
   | { readonly kind: 'unreadable'; readonly path: string; readonly reason: Fault };
 
 /**
- * Sorted by path within each folder, without opening them. No link is followed.
- *
+ * Sorts by path within each folder, without opening bundles. No link is followed.
  * @throws AppError `media/read`, `media/gone`; `bundle/link` when the path to `root` has a link
  */
 export async function findBundles(root: string, layout: BundleLayout, signal: AbortSignal): Promise<BundleCandidate[]> {
@@ -131,9 +130,9 @@ async function searchFolder(
   return found;
 }
 
-/** Without the name of a bundle. */
+/** Matches an archive that lacks the name of a bundle. */
 const ARCHIVE = /^(.+?)(?:\.stickpin)?\.(tar|tgz|tar\.[a-z0-9]{1,5})$/i;
-/** So many entries of a folder are searched for a bundle one level too deep. */
+/** At most this many entries of a folder are searched for a bundle one level too deep. */
 const DEEPER_ENTRIES = 64;
 
 /** A bundle one folder too deep, or an archive that is probably one. */
@@ -183,7 +182,7 @@ async function listFolder(folder: HeldFolder, sought: number): Promise<{ names: 
   }
 }
 
-/** Left by desktops, editors and filesystems. Hidden names are never bundles. */
+/** Desktops, editors and filesystems create such names. Hidden names are never bundles. */
 function isDropping(name: string): boolean {
   const lower = name.toLowerCase();
   return (

@@ -22,10 +22,10 @@ export function openBundle(path: string, root?: string): FileBundleReader {
 }
 
 /**
- * Reads a bundle in one uncompressed tar file, in place. Opening touches nothing;
- * `bundle.dsse.json` is read without other members, and the first other access reads all headers,
- * once. No link between `root` and the file is followed, see `holdOnMedium()`. Its methods throw as
- * {@link FileBundleReader}, and `bundle/tar` (`reject`) when the archive is damaged.
+ * Reads a bundle in one uncompressed tar file, in place. Opening reads nothing. `bundle.dsse.json`
+ * is read without other members; the first other access reads all headers, once. No link between
+ * `root` and the file is followed, see `holdOnMedium()`. Its methods throw as {@link
+ * FileBundleReader}, and `bundle/tar` (`reject`) when the archive is damaged.
  */
 function openBundleTar(path: string, root?: string): FileBundleReader {
   const tar: Tar = { path, open: () => openTar(path, root) };
@@ -73,7 +73,7 @@ const OURS = /^(?:oci-layout|bundle\.dsse\.json|index\.json|blobs\/sha256\/[0-9a
 
 type Members = ReadonlyMap<string, TarMember>;
 
-/** One scan for all waiting callers. When the one that started it aborts, the next starts again. */
+/** All callers share one scan. When the caller that started it aborts, the next starts again. */
 function shareScan(scan: (signal: AbortSignal) => Promise<Members>): (signal: AbortSignal) => Promise<Members> {
   let shared: { readonly members: Promise<Members>; readonly owner: AbortSignal } | undefined;
   return async (signal) => {
@@ -94,7 +94,7 @@ function shareScan(scan: (signal: AbortSignal) => Promise<Members>): (signal: Ab
 async function scanAll(tar: Tar, signal: AbortSignal): Promise<Members> {
   const found = new Map<string, TarMember>();
   await scan(tar, signal, (member) => {
-    // As for the envelope, later ones are ignored.
+    // Later members of the same name are ignored, also for the envelope.
     const name = member.name.toLowerCase();
     if (OURS.test(name) && !found.has(name)) found.set(name, member);
     return 'go on';

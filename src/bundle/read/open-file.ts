@@ -24,9 +24,8 @@ export interface OpenedFile {
 
 /**
  * Follows no link and waits for no pipe. Links in its parent folders are followed: use {@link
- * openRegularFileIn} on media. Undefined when there is no such file.
- *
- * @throws AppError `bundle/link` for a link, a directory or a device; as {@link mediaError}
+ * openRegularFileIn} on media. Returns undefined when there is no such file.
+ * @throws AppError `bundle/link` for a link, a directory or a device; errors of {@link mediaError}
  */
 export async function openRegularFile(path: string): Promise<OpenedFile | undefined> {
   const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
@@ -82,11 +81,10 @@ export function streamFile(
 }
 
 /**
- * In chunks of at most 1 MiB from `allocate` (default: a new buffer each). The file is closed at
- * the end, when the consumer stops, and at once when `signal` aborts.
- *
- * @throws AppError as {@link openRegularFile}; `media/gone` (`wait`) when there is no such file;
- *   `media/read` (`retry`) when a read fails or the file ends early; the signal's reason
+ * Yields chunks of at most 1 MiB from `allocate` (default: a new buffer each). The file is closed
+ * at the end, when the consumer stops, and at once when `signal` aborts.
+ * @throws AppError errors of {@link openRegularFile}; `media/gone` (`wait`) when there is no such
+ * file; `media/read` (`retry`) when a read fails or the file ends early; the signal's reason
  */
 export async function* streamOpened(
   path: string,
@@ -143,7 +141,7 @@ async function readChunk(
 /** `media/gone` (`wait`) or `media/read` (`retry`) for a system error. An AppError stays. */
 export function mediaError(path: string, error: unknown): unknown {
   const code = systemCodeOf(error);
-  // Our own codes have a slash, system codes never do.
+  // Codes of stickpin have a slash, system codes never do.
   if (code === undefined || code.includes('/')) return error;
   if (GONE.has(code)) return gone(path, error);
   const shown = quotedPath(path);
@@ -213,7 +211,7 @@ export async function readBlob(reader: BundleReader, expected: ExpectedBlob, sig
   return { kind: 'missing', missing: { digest, why: 'damaged' } };
 }
 
-/** Undefined when the size is right. @throws AppError `media/read`, `media/gone` */
+/** Returns undefined when the size is right. @throws AppError `media/read`, `media/gone` */
 export async function sizeMisfit(
   reader: Pick<BundleReader, 'sizeOf'>,
   expected: ExpectedBlob,

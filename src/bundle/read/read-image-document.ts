@@ -9,11 +9,11 @@ export type DocumentSource = Pick<BundleReader, 'sizeOf' | 'read'>;
 
 export interface ReadDocument {
   readonly bytes: Buffer;
-  /** Undefined for another digest, since unsigned bytes must not be parsed, and for other bytes. */
+  /** Absent for other bytes, and for another digest, since unsigned bytes must not be parsed. */
   readonly document: ImageDocument | undefined;
 }
 
-/** At most 4 MiB; undefined if larger or absent. @throws AppError `media/gone`, `media/read` */
+/** Reads up to 4 MiB; undefined if larger or absent. @throws AppError `media/gone`, `media/read` */
 export async function readImageDocument(
   source: DocumentSource,
   digest: Digest,

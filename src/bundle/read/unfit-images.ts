@@ -6,9 +6,8 @@ import { limits } from '../limits.ts';
 import { type DocumentSource, readImageDocument } from './read-image-document.ts';
 
 /**
- * Why some runtimes can't use an image, by its documents for `linux/arch`. Absent and damaged
- * documents show nothing.
- *
+ * Why some runtimes can't use an image, from its documents for `linux/arch`. Absent and damaged
+ * documents give no reasons.
  * @throws AppError `media/gone`, `media/read`
  */
 export async function unfitOf(
@@ -22,7 +21,7 @@ export async function unfitOf(
   if (document === undefined || (document.kind === 'index') !== indexMediaTypes.has(mediaType)) return [];
   if (document.kind === 'manifest') return unfitManifest(document, mediaType);
   const chosen = entriesForPlatform(document, arch);
-  // One index in another is enough to be named.
+  // It is enough to name one nested index.
   const found = unfitIndex(document, arch, depth === 1 ? chosen : []);
   if (depth === limits.indexDepth) return found;
   for (const entry of chosen) found.push(...(await unfitOf(entry, arch, source, signal, depth + 1)));
@@ -32,7 +31,7 @@ export async function unfitOf(
 export interface UnfitImages {
   /** A sentence for each reason of an image. */
   readonly warnings: readonly string[];
-  /** Of the first image that no runtime can use. */
+  /** The fault of the first image that no runtime can use. */
   readonly fault: string | undefined;
 }
 
@@ -54,7 +53,7 @@ export async function findUnfit(
   return { warnings, fault };
 }
 
-/** Whoever made the bundle knows the tag. */
+/** The person who made the bundle knows the tag. */
 function nameOf({ reference, tags }: Image): string {
   return tags[0] ?? reference;
 }

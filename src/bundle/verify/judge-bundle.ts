@@ -25,8 +25,8 @@ import { type WalkedImages, walkImages } from './walk-images.ts';
 export interface JudgedBundle extends WalkedImages {
   readonly bundle: VerifiedBundle;
   /**
-   * `contents.json` lies beside the envelope and no layer is there: the images are to come from
-   * their own registries.
+   * The bundle has no layers, and `contents.json` is beside the envelope: the images come from
+   * their registries.
    */
   readonly isEnvelope: boolean;
   readonly index: ImageIndex;
@@ -62,16 +62,14 @@ export async function judgeBundle(
   return { bundle, index: tree.index, isEnvelope, ...walked };
 }
 
-/**
- * A bundle as it describes itself. Its digests match, but it is not trusted.
- */
+/** A bundle as it describes itself. Its digests match, but it is not trusted. */
 export interface UntrustedBundle extends WalkedImages {
   readonly envelope: Envelope;
   readonly bundle: VerifiedBundle;
   readonly index: ImageIndex;
 }
 
-/** As {@link judgeBundle} without step 2: for the inspection of bundles. `signedBy` is empty. */
+/** {@link judgeBundle} without step 2, for the inspection of bundles. `signedBy` is empty. */
 export async function readUntrusted(reader: BundleReader, signal: AbortSignal): Promise<UntrustedBundle> {
   const envelope = await readEnvelope(reader, signal);
   const payload = parsePayload(envelope.payload);

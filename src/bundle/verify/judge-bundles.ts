@@ -21,9 +21,8 @@ export type BundleToJudge =
   | { readonly kind: 'unreadable'; readonly path: string; readonly reason: Fault };
 
 /**
- * One result for each, in order. One that is not trusted, malformed or unreadable is `rejected` and
- * does not hide the others; it is `unapproved` where an approval is enough.
- *
+ * Returns one result for each, in order. A bundle that is not trusted, malformed or unreadable is
+ * `rejected`, or `unapproved` where an approval is enough. It does not hide the others.
  * @throws AppError `media/gone` (`wait`)
  */
 export async function judgeBundles(
@@ -103,8 +102,9 @@ export interface BundleOnStick {
 }
 
 /**
- * Why bundles of one stick can't be together on a node that knows none of them, by path. `found`:
- * in the order in which a node finds them; nodes see only bundles of their architecture.
+ * Why bundles of one stick can't be together on a node that knows none of them, by path.
+ * @param found in the order in which a node finds them; nodes see only bundles of their
+ * architecture
  */
 export function refusedTogether(found: readonly BundleOnStick[], now: number): ReadonlyMap<string, string> {
   const refused = new Map<string, string>();

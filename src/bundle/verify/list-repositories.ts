@@ -18,7 +18,7 @@ export interface BundleRepository {
   /** Manifests, indexes, configs and layers; some may be missing. */
   readonly digests: ReadonlySet<Digest>;
   readonly tags: ReadonlyMap<string, Digest>;
-  /** By subject, in the order of `index.json`, each once. */
+  /** The referrers by subject, in the order of `index.json`, each once. */
   readonly referrers: ReadonlyMap<Digest, readonly Referral[]>;
 }
 
@@ -29,7 +29,7 @@ interface Growing {
 }
 
 const REF_NAME = 'org.opencontainers.image.ref.name';
-/** Of indexes. */
+/** The most levels of nested indexes. */
 const MAX_DEPTH = 3;
 
 /**
@@ -58,7 +58,7 @@ export async function listRepositories(
   return new Map([...repositories].map(([name, growing]) => [name, finished(growing)]));
 }
 
-/** An entry without an image of the contents: under its own name, else beside its subject. */
+/** Collects an entry that is no image of the contents: by its name, else by its subject. */
 async function collectAttached(
   reader: BundleReader,
   entry: IndexEntry,

@@ -78,7 +78,7 @@ async function verifyBlob(
   }
 }
 
-/** Undefined when right. @throws AppError as `openRegularFile()` */
+/** Returns undefined when the hash is right. @throws errors of `openRegularFile()` */
 async function hashMisfit(
   file: string,
   expected: ExpectedBlob & { readonly startByte: number },
@@ -98,7 +98,7 @@ async function hashMisfit(
   }
 }
 
-/** Blobs of a delta's base, with sizes in bytes. Empty for other bundles. */
+/** Blobs of a delta's base, with sizes in bytes. Other bundles have none. */
 export function blobsLeftToBase({ missing, blobs }: Pick<JudgedBundle, 'missing' | 'blobs'>): Map<Digest, number> {
   const left = missing.filter((blob) => !isFaulty(blob));
   return new Map(left.map(({ digest }) => [digest, blobs.get(digest) ?? 0]));
@@ -107,9 +107,9 @@ export function blobsLeftToBase({ missing, blobs }: Pick<JudgedBundle, 'missing'
 export interface CheckedBase {
   /** `ocp@4.13.6`. */
   readonly name: string;
-  /** Of `left`, missing or damaged in the base. */
+  /** Blobs of `left` that are missing or damaged in the base. */
   readonly faulty: readonly FaultyBlob[];
-  /** Of `left`, in the base of the base, a delta itself. */
+  /** The number of blobs of `left` that are in the base of the base, which is a delta. */
   readonly leftAgain: number;
 }
 
@@ -185,7 +185,7 @@ class HashPool {
   }
 }
 
-/** One worker answers its tasks in order. */
+/** One worker that answers its tasks in order. */
 class HashSeat {
   readonly waiting: { readonly resolve: (result: HashResult) => void; readonly reject: (reason: unknown) => void }[] =
     [];
@@ -233,8 +233,7 @@ type HashMessage =
 /**
  * The program of a worker. It reads synchronously into one buffer of 1 MiB, so that its memory does
  * not depend on the file.
- *
- * INVARIANT: this function runs from its own text, and uses nothing outside itself but globals.
+ * INVARIANT: this function runs from its text, and uses nothing outside itself but globals.
  */
 function runHashWorker(): void {
   const { createHash } = process.getBuiltinModule('node:crypto');

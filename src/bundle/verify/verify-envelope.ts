@@ -17,7 +17,7 @@ export interface VerifiedPayload {
    * that is trusted by digest.
    */
   readonly signers: readonly TrustedKey[];
-  /** It is trusted by its digest, whoever signed it. */
+  /** Whether it is trusted by its digest, with any signer. */
   readonly isVouched: boolean;
 }
 

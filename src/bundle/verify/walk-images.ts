@@ -32,11 +32,10 @@ export interface WalkedImages {
 }
 
 /**
- * From `index.json` over every image and artifact to its layers. A missing document ends the walk
- * below it.
- *
+ * Walks from `index.json` over every image and artifact to its layers. A missing document ends the
+ * walk below it.
  * @throws AppError `bundle/index` an image isn't listed; `bundle/inconsistent` `contents.json`
- *   contradicts the manifests; `media/read`, `media/gone`
+ * contradicts the manifests; `media/read`, `media/gone`
  */
 export async function walkImages(
   reader: BundleReader,
@@ -70,7 +69,7 @@ export async function walkImages(
   return result;
 }
 
-/** Also of another size. @throws AppError `media/read`, `media/gone` */
+/** A blob of another size is missing too. @throws AppError `media/read`, `media/gone` */
 export async function findMissing(
   reader: Pick<BundleReader, 'sizeOf'>,
   bundle: Pick<Walkable, 'payload' | 'contents'>,
@@ -107,7 +106,7 @@ interface WalkedDocument extends ExpectedBlob {
   readonly lacks: MissingBlob | undefined;
 }
 
-/** Through one image. */
+/** The walk through one image. */
 class Walk {
   readonly documents: WalkedDocument[] = [];
 
@@ -117,7 +116,7 @@ class Walk {
     readonly signal: AbortSignal,
   ) {}
 
-  /** Undefined when missing, which is recorded. */
+  /** Returns undefined when the document is missing, and records that. */
   async document({ digest, size: sizeBytes }: ContentPointer, what: string): Promise<Buffer | undefined> {
     if (sizeBytes > limits.manifestBytes) {
       const message = `${what} has ${sizeBytes} bytes, and ${limits.manifestBytes} are allowed`;
@@ -212,7 +211,7 @@ interface IndexWalk {
   readonly depth: number;
 }
 
-/** False when a document is missing. */
+/** Returns false when a document is missing. */
 async function walkIndex(walk: Walk, { index, what, depth, ...under }: IndexWalk): Promise<boolean> {
   const { image, arch, manifests } = under;
   const entries = entriesForPlatform(index, arch);
@@ -267,7 +266,7 @@ async function walkAttached(
   for (const blob of blobs) await walk.document(blob, `blob ${blob.digest} of ${what}`);
 }
 
-/** What a manifest names, or an index and the manifests in it. False when one is missing. */
+/** Collects the names in a manifest, or in an index and its manifests. False: one is missing. */
 async function collectNamed(
   walk: Walk,
   of: ContentPointer & { readonly mediaType?: string },

@@ -25,10 +25,10 @@ export function registerCompletion(program: Command, context: CommandContext): v
 const MAX_NAMES = 200;
 const MAX_LENGTH = 200;
 
-/** Without names that a shell could read as anything else. */
+/** It excludes names with characters that are special in a shell. */
 const PLAIN = /^[A-Za-z0-9][A-Za-z0-9@._+-]*$/;
 
-/** What the daemon wrote last: no call to it, since a person waits at a key. */
+/** The names are from the files of the daemon: a call to it would be slow for a person at a key. */
 async function namesOf(which: CompletedNames | undefined, { adapters, signal }: CommandContext): Promise<string> {
   const { storedState } = await adapters();
   const stored = await storedState.report(signal);

@@ -151,7 +151,7 @@ function timedOut(release: string, line: string): AppError {
   return cliError('cli/timeout', `${release} is not there in time: ${state}`);
 }
 
-/** As {@link FleetView}, with times in RFC 3339. */
+/** A {@link FleetView} with times in RFC 3339. */
 function fleetDocument({ nodes, peers, ...view }: FleetView): object {
   const textOf = (ms: number | undefined) => (ms === undefined ? undefined : new Date(ms).toISOString());
   return {

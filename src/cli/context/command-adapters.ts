@@ -12,12 +12,12 @@ import type { EventRow } from '../../ports/state.ts';
 
 export interface ServeRequest {
   readonly reader: FileBundleReader;
-  /** By repository (`quay.io/coreos/etcd`). */
+  /** The keys are repositories, for example `quay.io/coreos/etcd`. */
   readonly repositories: ReadonlyMap<string, BundleRepository>;
   readonly host: string;
   /** 0 selects a free port. */
   readonly port: number;
-  /** Called with a line about each failed transfer. */
+  /** It gets a line about each failed transfer. */
   readonly warn: (line: string) => void;
 }
 
@@ -34,14 +34,14 @@ export interface RehearsalRequest {
   readonly volumes: readonly string[];
   readonly bundle: VerifiedBundle;
   /**
-   * The keys that must have signed it: a folder or the file of one, by its absolute path.
-   * Undefined: the signature is not checked.
+   * The keys that must have signed it: the absolute path of a folder or of one key file. Undefined:
+   * the signature is not checked.
    */
   readonly keys: { readonly path: string; readonly threshold: number } | undefined;
   /** The parent of the temporary folder. */
   readonly temporary: string;
   readonly onImage: (image: RehearsedImage) => void;
-  /** Called about once a second with the bytes of blobs that were transferred so far. */
+  /** It gets the bytes of blobs that were transferred so far, about once a second. */
   readonly onBytes: (doneBytes: number) => void;
 }
 
@@ -50,14 +50,14 @@ export interface RehearsedImage {
   /** Bytes of its layers that no earlier image had. */
   readonly newBytes: number;
   readonly durationMs: number;
-  /** Why it failed, from the runtime. */
+  /** The error of the runtime. */
   readonly fault?: string;
 }
 
 export interface Rehearsal {
   readonly images: readonly RehearsedImage[];
   readonly durationMs: number;
-  /** Why it would not become ready on a node. Undefined when it would. */
+  /** Why it would not become ready on a node; undefined when it would. */
   readonly fault: ShownReason | undefined;
 }
 
@@ -71,9 +71,9 @@ export interface StoredReport {
   readonly isFromBefore: boolean;
 }
 
-/** What the daemon left on the disk, for commands while it does not run. Changes nothing. */
+/** What the daemon wrote to the disk, for commands while it does not run. Changes nothing. */
 export interface StoredState {
-  /** Undefined when there is no `status.json` that can be read. */
+  /** Returns undefined when there is no readable `status.json`. */
   report(signal: AbortSignal): Promise<StoredReport | undefined>;
   /**
    * The adopted bundles and the rejected names of the database.
@@ -98,13 +98,13 @@ export interface StoredState {
 export interface SupportFact {
   /** Its name, without a folder. */
   readonly file: string;
-  /** What it is, in a few words. */
+  /** A description in a few words. */
   readonly about: string;
   readonly text: string;
 }
 
 export interface SupportSource extends Omit<SupportFact, 'text'> {
-  /** What can't be collected says why. Throws only on abort. */
+  /** The text says what could not be collected, and why. Throws only on abort. */
   collect(signal: AbortSignal): Promise<string>;
 }
 
@@ -125,15 +125,12 @@ export interface CommandAdapters {
     trust: TrustReport | undefined,
     signal: AbortSignal,
   ): Promise<readonly Finding[]>;
-  /**
-   * What the machine says of the block device at a path. @throws AppError `bundle/stick` (`reject`)
-   */
+  /** Reads the facts of the block device at a path. @throws AppError `bundle/stick` (`reject`) */
   readStick(path: string, signal: AbortSignal): Promise<StickFacts>;
   /**
-   * What the fleet process knows of the cluster, now and after each change.
-   *
+   * Yields what the fleet process knows of the cluster, now and after each change.
    * @throws AppError `fleet/unreachable` when it does not answer, `fleet/denied` for others than
-   *   root
+   * root
    */
   watchFleet(signal: AbortSignal): AsyncIterable<FleetView>;
   /** Serves until it is closed. @throws AppError `registry/listen` */

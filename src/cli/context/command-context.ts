@@ -11,17 +11,17 @@ export interface CommandContext extends CommandOutput {
   /** Milliseconds since the epoch. */
   readonly now: () => number;
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** The bytes of stdin; they end with an error when `signal` aborts. To be called once. */
+  /** The bytes of stdin; they end with an error when `signal` aborts. Call it once. */
   readonly stdin: () => AsyncIterable<Uint8Array>;
   /** Default false. */
   readonly isRoot?: boolean;
-  /** Absent when stdin or stderr is not a terminal, so that nobody can answer. */
+  /** It is absent when stdin or stderr is not a terminal, so that nobody can answer. */
   readonly confirm?: Confirm;
-  /** Absent when there is no terminal. */
+  /** It is absent when there is no terminal. */
   readonly readSecret?: ReadSecret;
   /**
-   * Calls `listener` with the new width of the terminal of stdout, until `signal` aborts. Absent
-   * when stdout is not a terminal.
+   * Calls `listener` with the new width of the terminal of stdout, until `signal` aborts. It is
+   * absent when stdout is not a terminal.
    */
   readonly onResize?: (listener: (columns: number) => void, signal: AbortSignal) => void;
   readonly settingsSources: SettingsSources;
@@ -48,7 +48,7 @@ export class UsageFaults {
     this.left.add(command);
   }
 
-  /** Collects the faults of `command` and of all commands below it. To be called once. */
+  /** Collects the faults of `command` and of all its subcommands. Call it once. */
   collect(command: Command): void {
     for (const option of command.options) {
       if (option.mandatory) this.needed.set(option, undefined);

@@ -88,7 +88,7 @@ export type ReadSecret = (question: string, signal: AbortSignal) => Promise<stri
 export interface SecretTerminal {
   readonly input: NodeJS.ReadableStream & { setRawMode(isRaw: boolean): unknown };
   readonly output: NodeJS.WritableStream;
-  /** Called for Ctrl-C, which a terminal in raw mode does not turn into SIGINT. */
+  /** Called for Ctrl-C, since a terminal in raw mode sends no SIGINT. */
   readonly interrupt: () => void;
   /** Called after the question. */
   readonly close?: () => void;
@@ -126,7 +126,7 @@ export function createReadSecret(open: () => SecretTerminal): ReadSecret {
           typed = edited(typed, character);
         }
       };
-      // Nothing that is typed from here on is shown.
+      // The terminal shows nothing that is typed after this.
       input.setRawMode(true);
       signal.addEventListener('abort', onAbort, { once: true });
       input.on('data', onData).on('end', onEnd).resume();
@@ -134,7 +134,7 @@ export function createReadSecret(open: () => SecretTerminal): ReadSecret {
     });
 }
 
-/** What is typed so far, after one more key. Other control characters are ignored. */
+/** The text typed so far, after one more key. Other control characters are ignored. */
 function edited(typed: string, character: string): string {
   if (character === CTRL_U) return '';
   if (ERASES.has(character)) return [...typed].slice(0, -1).join('');

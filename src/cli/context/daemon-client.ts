@@ -22,7 +22,7 @@ export async function withDaemon<T>(context: CommandContext, use: (client: ApiCl
   }
 }
 
-/** Undefined while the settings are right. */
+/** Returns undefined when the settings are right. */
 async function refusedSettings({ settingsSources, signal }: CommandContext): Promise<AppError | undefined> {
   try {
     await loadSettings(settingsSources, signal);
@@ -41,10 +41,9 @@ async function refusedSettings({ settingsSources, signal }: CommandContext): Pro
 }
 
 /**
- * Runs `live` with the daemon. While none answers, runs `stored` with what the daemon wrote last,
- * then fails as without it: the exit code shows that the daemon is down, and the line on stderr
- * what was shown.
- *
+ * Runs `live` with the daemon. If no daemon answers, runs `stored` with what it wrote last, then
+ * fails with the same error as without it: the exit code shows that the daemon is down, and stderr
+ * names what was shown.
  * @param stored resolves to the words for what it showed, or undefined when there was nothing
  * @throws AppError `api/unreachable`; errors of `live` and `stored`
  */

@@ -18,7 +18,7 @@ interface Candidate {
   /** Its name in `stickpin list`. */
   readonly title: string;
   readonly names: readonly string[];
-  /** Undefined when not known. */
+  /** It is undefined when it is not known. */
   readonly stream: string | undefined;
   readonly bundleId: string | undefined;
 }
@@ -27,12 +27,11 @@ interface Candidate {
 const MIN_DIGITS = 6;
 
 /**
- * By `name@version`, digest, the beginning of a digest, the path of a rejected one, or only its
- * name.
- *
+ * Finds a bundle by `name@version`, by its digest or the beginning of that, by the path of a
+ * rejected one, or by its name alone.
  * @throws AppError `engine/no-bundle`, `engine/ambiguous` when several bundles have the same name
- *   and version, `engine/ambiguous-bundle` when a part of a name or digest may mean several
- *   (`reject`)
+ * and version, `engine/ambiguous-bundle` when a part of a name or digest may mean several
+ * (`reject`)
  */
 export function findShown(report: Shown, asked: string): ShownBundle {
   const candidates = candidatesIn(report);
@@ -55,8 +54,8 @@ export function findShown(report: Shown, asked: string): ShownBundle {
 }
 
 /**
- * The one with this name, path or digest: one that is neither rejected nor retired before a retired
- * one, and that before a rejected one. Of retired ones the last counts, as for commands.
+ * The bundle with this name, path or digest. A current bundle precedes a retired one, and that a
+ * rejected one. The last of several retired ones counts, as for commands.
  */
 function exactly(candidates: readonly Candidate[], asked: string): Candidate | undefined {
   const exact = candidates.filter(({ names }) => names.includes(asked));
@@ -99,9 +98,9 @@ function candidatesIn({ bundles, notices, rejected, rejectedNames }: Shown): rea
 }
 
 /**
- * A directory, a tar file, or the directory with all its volumes (`DIR/1`, `DIR/2` …).
- *
- * @throws AppError `cli/no-bundle` (`reject`) when there is none at `path`; as `openVolumes()`.
+ * Opens a directory, a tar file, or a directory with all its volumes (`DIR/1`, `DIR/2` …).
+ * @throws AppError `cli/no-bundle` (`reject`) when there is none at `path`; errors of
+ * `openVolumes()`
  */
 export async function openNamedBundle(path: string, signal: AbortSignal): Promise<FileBundleReader> {
   const [first, ...others] = await volumesOfNamed(path);
@@ -141,11 +140,10 @@ export async function volumesOfNamed(path: string): Promise<[string, ...string[]
 }
 
 /**
- * The bundles of a stick, when `path` is the folder in which its folder `stickpin` is; paths are
- * relative to it. Undefined for anything else.
- *
+ * The bundles of a stick, when `path` is the folder that contains its folder `stickpin`; paths are
+ * relative to it. Returns undefined for anything else.
  * @throws AppError `cli/no-bundle` (`reject`) for a stick without bundles; `media/read`,
- *   `media/gone`
+ * `media/gone`
  */
 export async function bundlesOfStick(
   path: string,
@@ -160,9 +158,8 @@ export async function bundlesOfStick(
 }
 
 /**
- * The path of the only bundle of a stick, when `path` is the folder in which its folder `stickpin`
- * is. Anything else stays as it is.
- *
+ * The path of the only bundle of a stick, when `path` is the folder that contains its folder
+ * `stickpin`. Any other path is returned unchanged.
  * @throws AppError `cli/no-bundle` (`reject`) for several bundles, and for one that can't be read
  */
 export async function pathOfOne(path: string, signal: AbortSignal): Promise<string> {

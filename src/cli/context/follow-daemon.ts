@@ -24,9 +24,8 @@ const SILENT_MS = 10_000;
 /**
  * Reads after each signal of the daemon, until it is done. Waits while the daemon or the bus is
  * away.
- *
- * @param first closed by the caller; undefined: connects itself
- * @throws the reason of `signal`; errors of `read`, except that nobody answers
+ * @param first closed by the caller; undefined: opens a connection
+ * @throws the reason of `signal`; errors of `read`, except unreachable ones
  */
 export async function followDaemon(
   first: ApiClient | undefined,
@@ -60,7 +59,7 @@ async function followConnection(client: ApiClient, follower: Follower, signal: A
   let wake = deferred<void>();
   const changed = () => wake.resolve();
   follower.alsoAfter?.(changed);
-  // Before the first read, so that no change is missed.
+  // Watching begins before the first read, so that no change is missed.
   await client.watch(changed, signal);
   for (;;) {
     let waitMs: number | undefined;

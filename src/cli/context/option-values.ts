@@ -51,7 +51,7 @@ export function timeoutOf(text: string, option = '--timeout'): number {
   return ms;
 }
 
-/** As in settings: seconds, or a number with a unit. Undefined for what is none. */
+/** Reads seconds, or a number with a unit, as in settings. Returns undefined for other texts. */
 export function durationOf(text: string): number | undefined {
   const parsed = v.safeParse(duration.schema, /^\d+$/.test(text) ? Number(text) : text);
   return parsed.success ? parsed.output : undefined;

@@ -23,7 +23,7 @@ export function accessOf({ authfile, tlsVerify, retry }: RegistryOptions): Regis
 
 const times = numberOption(/^(?:100|[0-9]{1,2})$/, 'It must be a number from 0 to 100.');
 
-/** As skopeo reads it: the flag alone means true. */
+/** The flag alone means true, as in skopeo. */
 function booleanOf(text: string): boolean {
   if (text !== 'true' && text !== 'false') throw new InvalidArgumentError('It must be true or false.');
   return text === 'true';

@@ -13,7 +13,7 @@ export interface SigningOptions {
   readonly passphraseFile?: string;
   readonly signer: readonly string[];
   readonly signerKey: readonly string[];
-  /** In seconds. */
+  /** The limit in seconds. */
   readonly signerTimeout: number;
 }
 
@@ -41,8 +41,7 @@ export function addSigningOptions(command: Command, keys: 'one' | 'several'): Co
 }
 
 /**
- * Those of `--key`, then those of `--signer`, in order. Prompts for passphrases.
- *
+ * Reads the keys of `--key`, then those of `--signer`, in order. Prompts for passphrases.
  * @param mayAsk false: keys whose passphrase is not given are left out
  * @throws AppError `bundle/option`, `bundle/key-file`, `bundle/passphrase` (`reject`)
  */

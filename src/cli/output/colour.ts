@@ -11,7 +11,7 @@ export function paint(text: string, tone: Tone | undefined, hasColour = false): 
   return tone === undefined || !hasColour || text === '' ? text : `\u001b[${CODES[tone]}m${text}\u001b[0m`;
 }
 
-/** As {@link paint}, for each line of a text. */
+/** Paints each line of a text. */
 export function paintLines(text: string, tone: Tone | undefined, hasColour = false): string {
   if (tone === undefined || !hasColour) return text;
   return text

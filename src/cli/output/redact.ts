@@ -4,15 +4,15 @@ const NAME = '[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?';
 const WHOLE = new RegExp(`-----BEGIN ${NAME}-----.*?-----END ${NAME}-----`, 'g');
 const BEGIN = new RegExp(`-----BEGIN ${NAME}-----.*$`);
 const END = new RegExp(`^.*-----END ${NAME}-----`);
-/** What the lines of a key end with; a journal writes the time and the program in front. */
+/** A line of a key ends with this; a journal writes the time and the program in front. */
 const LAST_WORD = /(?:^|[\s:"'])([A-Za-z0-9+/]+={0,2})["',]*$/;
 const KEY_HEADER = /\b(?:Proc-Type|DEK-Info|Version|Comment): .*$|^[^a-z]*$/;
 /** All lines of a key but the last have this length or more. */
 const FULL_LINE = 64;
 
 /**
- * Removes private keys in PEM. Where the first or last line of a key is missing, as at the ends of
- * a journal, lines that may belong to it are removed.
+ * Removes private keys in PEM. If the first or last line of a key is missing, for example at the
+ * ends of a journal, this removes all lines that may belong to it.
  */
 function withoutPrivateKeys(text: string): string {
   if (!text.includes('PRIVATE KEY')) return text;
@@ -53,8 +53,8 @@ function removeBack(lines: string[]): void {
 }
 
 /**
- * As {@link redacted}, for a file of a report. A JSON document stays one: each of its strings is
- * checked alone, together with its name.
+ * Redacts a file of a report. A JSON document stays valid: each string is checked alone, together
+ * with its name.
  */
 export function redactedFile(text: string, secrets: readonly string[] = []): string {
   const document = parsed(text);
@@ -134,7 +134,7 @@ const QUOTED = [
   String.raw`'(?:''|[^'\n])*(?:'|$)`,
 ].join('|');
 
-/** Where a value without quotes ends before its line: at the next option or the next `name=`. */
+/** A value without quotes ends before the next option or the next `name=` in its line. */
 const NEXT = String.raw`[ \t]+(?:--?[A-Za-z](?:[\s=]|$)|--[A-Za-z]|[\w.-]+=)`;
 const BARE = String.raw`(?!${NEXT})[^\s"'](?:(?!${NEXT})[^\n])*`;
 
@@ -170,17 +170,17 @@ const BLOCK = new RegExp(
   'gim',
 );
 
-/** Where no name and separator stand right before a secret. A value is a word, or in quotes. */
+/** Commands in which no name and separator precede a secret. A value is a word, or in quotes. */
 const COMMANDS = [
   // `docker login -p hush`, `mysql -phush`
   String.raw`(?<start>\b(?:login|mysql\w*|sshpass)\b[^\n|]{0,256}?[ \t]-p(?:[ \t=]+|(?=\S)))(?<value>${QUOTED}|\S+)`,
   // `echo hush | docker login --password-stdin`, and with `<<<`
   String.raw`(?<start>\b(?:echo|printf)[ \t]+)(?<value>[^\n|]{1,512})(?=\|[^\n]{0,256}--password-stdin)`,
   String.raw`(?<start>--password-stdin[^\n]{0,256}<<<[ \t]*)(?<value>${QUOTED}|\S+)`,
-  // netrc(5), with all in a line or in lines of their own
+  // netrc(5): all fields in one line, or each in its line
   String.raw`(?<start>(?:^[ \t]*|\blogin[ \t]+\S+[ \t]+)(?:password|passwd)[ \t]+)(?<value>${QUOTED}|\S+)`,
   String.raw`(?<start><[\w:.-]{0,64}${SECRET_END}(?:[ \t][^<>]*)?>\s*)(?<value>[^<]+)`,
-  // On the next line, unless that has a name of its own.
+  // The value is on the next line, unless that line has a name.
   String.raw`(?<start>^[^\n]{0,200}?${SECRET_END}["']?[ \t]*[:=][ \t]*\r?\n[ \t]*)(?<value>(?![-\w."']+[ \t]*(?::(?:[ \t]|$)|=[ \t]*[^\s=]))[^\s|>][^\n]*)`,
 ].map((pattern) => new RegExp(pattern, 'gim'));
 
@@ -235,7 +235,7 @@ const REMOVED = '<removed>';
 /** `-----BEGIN …` in base64. */
 const ENCODED_PEM = /\bLS0tLS1CRUdJTi[A-Za-z0-9+/]+={0,2}/g;
 
-/** `bob:hush@proxy:3128`, also without `http://`. No name of an image. */
+/** `bob:hush@proxy:3128`, also without `http://`. It matches no image name. */
 const LOGIN_AND_HOST = /(^|[\s="'(,])[^\s:@/"'=(,]{1,128}:(?!\/\/)[^\s"'@]{1,512}@(?!sha\d+:)(?=\w)/gm;
 const SIGNED_ADDRESS = /([?&](?:sig|signature|x-amz-[\w-]+|x-goog-[\w-]+)=)[^\s&"']+/gi;
 

@@ -28,7 +28,7 @@ export function formatTable(
   return tableRows(header, rows, layout).texts.join('');
 }
 
-/** As {@link formatTable}: the text of the titles and of each row, and whether all are aligned. */
+/** The titles and rows of {@link formatTable} as text, and whether all are aligned. */
 function tableRows(
   header: readonly string[],
   rows: readonly (readonly Cell[])[],
@@ -58,7 +58,7 @@ function cellOf(cell: Cell): PlainCell {
 
 type Line = readonly PlainCell[];
 
-/** As many lines as can be aligned within `columns`, and the width of each column. */
+/** The most lines that can be aligned within `columns`, and the width of each column. */
 function fittingLines(
   lines: readonly Line[],
   columns: number | undefined,
@@ -75,12 +75,12 @@ function fittingLines(
   }
 }
 
-/** How wide a line is at least, with its words unbroken. */
+/** The least width of a line, with its words unbroken. */
 function leastWidth(line: Line): number {
   return sum(line.map(({ text }) => longestWord(text)));
 }
 
-/** Undefined when the lines can't be aligned within `columns`. */
+/** Returns undefined when the lines can't be aligned within `columns`. */
 function widthsWithin(lines: readonly Line[], columns: number | undefined): readonly number[] | undefined {
   const natural = (lines[0] ?? []).map((_cell, at) => Math.max(...lines.map((line) => line[at]?.text.length ?? 0)));
   if (columns === undefined) return natural;
@@ -119,7 +119,7 @@ function aligned(line: Line, widths: readonly number[], { hasColour = false }: L
   }).join('');
 }
 
-/** One row as text: what does not fit continues four columns in. */
+/** One row as text. Text that does not fit continues with an indent of four columns. */
 function flowed(
   line: Line,
   header: readonly string[],
@@ -158,10 +158,9 @@ function sum(numbers: readonly number[]): number {
 const INDENT = '    ';
 
 /**
- * A table whose last columns are long texts. Where the terminal is too narrow to align it, these go
- * below each row, in lines of their own, with their titles where there are several.
- *
- * @param below how many columns these are
+ * A table whose last columns are long texts. If the terminal is too narrow to align them, they go
+ * below each row in separate lines, with their titles if there are several.
+ * @param below the number of these columns
  */
 export function formatStacked(
   header: readonly string[],
@@ -191,7 +190,7 @@ export function formatStacked(
 
 const BAR_WIDTH = 30;
 
-/** A bar that would have fewer cells is left out. */
+/** A bar with fewer cells is left out. */
 const MIN_BAR_WIDTH = 5;
 
 /** `[##########....................] 34 %`. `share`: 0 to 1. */
@@ -201,8 +200,8 @@ function progressBar(share: number, width = BAR_WIDTH): string {
 }
 
 /**
- * Within `columns` the bar becomes shorter, and then goes, so that the text stays whole: it ends
- * with the time left. Without `columns` the bar has 30 cells.
+ * If `columns` is small, the bar becomes shorter, then disappears. The text stays whole, since it
+ * ends with the remaining time. Without `columns`, the bar has 30 cells.
  */
 export function barWithText(share: number, text: string, columns?: number): string {
   if (columns === undefined) return `${progressBar(share)}  ${text}`;

@@ -3,12 +3,12 @@ import { type BundleReport, JSON_SCHEMA_VERSION } from '../../domain/report/stat
 import { oneLine } from '../../platform/plain-text.ts';
 import { paintLines, type Tone } from './colour.ts';
 
-/** What a command prints with `--json`: one document in one line, with its `schemaVersion`. */
+/** The output of a command with `--json`: one document in one line, with its `schemaVersion`. */
 export function jsonText(document: object): string {
   return `${JSON.stringify({ schemaVersion: JSON_SCHEMA_VERSION, ...document })}\n`;
 }
 
-/** Of a command with the flag `--json`. */
+/** The flag `--json` of a command. */
 export interface JsonFlag {
   readonly json?: true | undefined;
 }
@@ -18,7 +18,7 @@ export function printMessage(message: string, { json }: JsonFlag, { stdout, colu
   stdout(json ? jsonText({ message }) : wrapLines(`${message}\n`, columns));
 }
 
-/** What a command made: a sentence, or the document with `--json`. */
+/** Prints the result of a command: a sentence, or the document with `--json`. */
 export function printResult(document: object, text: string, { json }: JsonFlag, output: CommandOutput): void {
   output.stdout(json ? jsonText(document) : wrapLines(`${text}\n`, output.columns, 4));
 }
@@ -62,7 +62,7 @@ export function titleIn(bundle: Named, bundles: readonly Named[]): string {
   return commandNameIn(bundle, bundles) === name ? name : `${name} (${shortDigest(bundle.bundleId as BundleId)})`;
 }
 
-/** What a command takes for this bundle and no other of the report: its name, or its digest. */
+/** Its name or its digest: commands accept it for this bundle and no other of the report. */
 export function commandNameIn(bundle: Omit<Named, 'phase'>, bundles: readonly Named[]): string {
   const isMeantToo = (other: Named) =>
     other.bundleId !== bundle.bundleId && other.phase !== 'retired' && shownName(other) === shownName(bundle);
@@ -70,8 +70,8 @@ export function commandNameIn(bundle: Omit<Named, 'phase'>, bundles: readonly Na
 }
 
 /**
- * `text` in lines of at most `width` characters, broken at blanks only. A word that is wider has a
- * line of its own. Without `width` there is one line.
+ * Breaks `text` at blanks into lines of at most `width` characters. A wider word gets a separate
+ * line. Without `width` there is one line.
  */
 export function wrapWords(text: string, width = Number.POSITIVE_INFINITY): string[] {
   const lines: string[] = [];
@@ -88,7 +88,7 @@ export function wrapWords(text: string, width = Number.POSITIVE_INFINITY): strin
   return [...lines, line];
 }
 
-/** What continues a line is indented by `indent` blanks. */
+/** Continued lines are indented by `indent` blanks. */
 export function wrapLines(text: string, width: number | undefined, indent = 0): string {
   if (width === undefined) return text;
   return text
@@ -111,11 +111,11 @@ export interface CommandOutput {
   readonly stdout: (text: string) => void;
   readonly stderr: (text: string) => void;
   readonly isTerminal: boolean;
-  /** Absent when stdout is not a terminal: lines are not wrapped. */
+  /** It is absent when stdout is not a terminal: lines are not wrapped. */
   readonly columns?: number;
   /** Default false. */
   readonly hasColour?: boolean;
-  /** Absent when stderr is not a terminal. */
+  /** It is absent when stderr is not a terminal. */
   readonly stderrColumns?: number;
   /** Default false. */
   readonly stderrHasColour?: boolean;

@@ -49,7 +49,7 @@ const { bundles, needsPerson, notices, rejected, rejectedNames, unclaimed, strea
   statusReport.entries;
 const { images, media } = bundleReport.entries;
 const { present, pinned } = images.entries;
-/** Of what was read from a file, while the daemon does not run. */
+/** Members of documents that were read from a file, while the daemon does not run. */
 const stored = { writtenAt: v.exactOptional(time), bootId: v.exactOptional(text) };
 const found = { subject: text, message: text };
 /** What `show` prints beside the bundle or the stream. */
@@ -72,9 +72,9 @@ const offeredBundle = v.object({
 });
 
 /**
- * What commands on a node print with `--json`, by the name of the command. docs/json is made from
- * it (`npm run docs`), and tests compare what commands print with it. Nothing may be there that is
- * not named here.
+ * What commands on a node print with `--json`, by the name of the command. `npm run docs` makes
+ * docs/json from it, and tests compare the output of commands with it. INVARIANT: commands print no
+ * members that are not named here.
  */
 export const NODE_DOCUMENTS = {
   status: document('The whole state, also in the file `status.json`.', {

@@ -25,7 +25,7 @@ const release = { bundleId: text, name: text, version: text };
 const use = v.strictObject({ bytes: count, inodes: count });
 const fault = v.strictObject({ code: text, message: text });
 
-/** What `bundle verify` says of one bundle. `expired`, `judgedAt`: where its payload has an end. */
+/** The result for one bundle. A payload that expires has `expired` and `judgedAt`. */
 const verified = {
   verified: yes,
   ...release,
@@ -73,7 +73,7 @@ const linked = { reference: text, digest: text, bundleId: text, blobs: count };
 
 /**
  * What commands of the factory, and `config show`, print with `--json`, by the name of the command.
- * As `NODE_DOCUMENTS`.
+ * See `NODE_DOCUMENTS`.
  */
 export const FACTORY_DOCUMENTS = {
   keygen: document({
@@ -99,10 +99,10 @@ export const FACTORY_DOCUMENTS = {
     contents: signed,
     leftToBase: texts,
     missing: v.array(blob),
-    /** With `--sbom`: `file` is its name in that folder. */
+    /** It is present with `--sbom`: `file` is its name in that folder. */
     sboms: v.optional(v.array(v.strictObject({ file: text, image: text, format: text, sizeBytes: count }))),
   }),
-  /** Of a bundle, or of all bundles on a stick. `why`: of one that is not verified. */
+  /** A bundle, or all bundles on a stick. A bundle that is not verified has `why`. */
   'bundle-verify': v.union([
     document({ ...verified }),
     document({

@@ -40,17 +40,17 @@ export interface UnnamedImage {
   readonly advice: string;
 }
 
-/** What of an archive is taken, and how a stored document is read. */
+/** Decides what is taken from an archive, and reads stored documents. */
 interface Choosing {
   readonly choice: ReferrerChoice;
-  /** Of the images in a registry's storage, which does not say it. */
+  /** The registry of images in a registry's storage, which does not name it. */
   readonly registry?: string | undefined;
   readonly read: (digest: Digest, maxBytes: number) => Promise<Buffer>;
 }
 
 export interface ArchiveIndex {
   readonly images: readonly ArchiveImage[];
-  /** What describes an image: named `…:sha256-<hex>.sig`, or with a `subject`. */
+  /** Descriptions of images: named `…:sha256-<hex>.sig`, or with a `subject`. */
   readonly attached: readonly AttachedEntry[];
   /** Names of referrers and of what has no manifest or no name, each with its media type. */
   readonly leftOut: readonly string[];
@@ -61,14 +61,12 @@ export interface ArchiveIndex {
 
 /** containerd's and Docker's annotation for the full name of an image. */
 const IMAGE_NAME = 'io.containerd.image.name';
-/** Old packages of zarf have the name of an image here; elsewhere it is that of its base image. */
+/** Old packages of zarf have the image's name here; elsewhere it is the name of the base image. */
 const BASE_NAME = 'org.opencontainers.image.base.name';
 /** The one file of a package of zarf that every package has. */
 const ZARF = 'zarf.yaml';
 const ATTACHED = /^sha256-[0-9a-f]{64}(?:\.(sig|att|sbom))?$/;
-/**
- * cosign's signatures. In `cosign save` and in stores of hauler they have the name of their image.
- */
+/** cosign's signatures. `cosign save` and stores of hauler give them the name of their image. */
 const SIMPLE_SIGNING = 'application/vnd.dev.cosign.simplesigning.v1+json';
 /** crane's tag for an image that was pulled by its digest, which its archive does not have. */
 const LOST_DIGEST = 'i-was-a-digest';
@@ -77,7 +75,7 @@ const LOST =
 /** Talos packs all images of its cache into the only layer of one image. */
 const NO_SYSTEM =
   'its config names no operating system, so it is no container image: in place of an image cache of Talos give the list of images that it was made of, with --images-file';
-/** Of a link in the storage of a registry. */
+/** The largest link in the storage of a registry. */
 const MAX_LINK_BYTES = 256;
 
 const size = v.pipe(v.number(), v.safeInteger(), v.minValue(0));
@@ -113,9 +111,8 @@ const dockerManifest = v.array(
 );
 
 /**
- * By `index.json` (OCI layout), else Docker's `manifest.json`, else the tags of a registry's
+ * Reads `index.json` (OCI layout), else Docker's `manifest.json`, else the tags of a registry's
  * storage.
- *
  * @throws AppError `bundle/source`
  */
 export async function archiveIndexOf(members: ArchiveMembers, by: Choosing): Promise<ArchiveIndex> {
@@ -133,7 +130,7 @@ export async function archiveIndexOf(members: ArchiveMembers, by: Choosing): Pro
   throw badArchive(members.path, otherContent(names));
 }
 
-/** @throws AppError `bundle/source` when nobody says the name of the registry */
+/** @throws AppError `bundle/source` when the name of the registry is unknown */
 async function entriesOfStorage(members: ArchiveMembers, { registry, read }: Choosing): Promise<Entry[]> {
   const entries: Entry[] = [];
   for (const { repository, tag, file } of storedTags(members.files)) {
@@ -178,7 +175,7 @@ async function referrersInStorage(
   return entries;
 }
 
-/** Empty, or the only folder with a layout: zarf has one in `images/`, a packed folder its own. */
+/** Empty, or the only folder with a layout: `images/` for zarf, another for a packed folder. */
 function layoutFolder({ files }: ArchiveMembers): string {
   if (files.has('index.json')) return '';
   const [folder, another] = [...files.keys()].flatMap((name) => /^(.+\/)oci-layout$/.exec(name)?.[1] ?? []);
@@ -209,7 +206,7 @@ interface Entry {
   readonly position: number;
 }
 
-/** Tells images, artifacts, what is attached to images, and the rest apart. */
+/** Sorts entries into images, artifacts, descriptions of images, and others. */
 class EntrySorter {
   private readonly images: ArchiveImage[] = [];
   private readonly attached: AttachedEntry[] = [];
@@ -244,7 +241,7 @@ class EntrySorter {
         this.attached.push({ ...image, reference });
         continue;
       }
-      // Under Kubernetes containerd lists an image by its id, too.
+      // containerd also lists an image by its id under Kubernetes.
       if (reference === undefined && named.has(digest)) continue;
       const artifact = await this.artifactOf(image.descriptor);
       const refersHere = artifact?.subject !== undefined && digests.has(artifact.subject);
@@ -274,7 +271,7 @@ class EntrySorter {
     };
   }
 
-  /** Those that are saved under the name of their image. */
+  /** Places signatures that are saved under the name of their image. */
   private placeSignatures(): void {
     const byName = new Map<string, Set<Digest>>();
     for (const { reference, descriptor } of this.signatures.length === 0 ? [] : this.images) {
@@ -288,7 +285,7 @@ class EntrySorter {
     }
   }
 
-  /** What describes an image may have its name. */
+  /** The description of an image may have the name of the image. */
   private placeArtifacts(): void {
     const names = new Set(this.images.map(({ reference }) => formatReference(reference)));
     for (const { type, ...artifact } of this.artifacts) {
@@ -298,7 +295,7 @@ class EntrySorter {
     }
   }
 
-  /** Undefined for an image, and for what is not stored. */
+  /** Returns undefined for an image, and for what is not stored. */
   private async artifactOf(descriptor: Descriptor): Promise<FoundArtifact | undefined> {
     const { digest } = descriptor;
     if (!this.stored.has(digest)) return undefined;
@@ -346,7 +343,7 @@ async function artifactOf(
   return { type, subject: subject?.digest, isWhole: subject === undefined && config !== undefined };
 }
 
-/** False for a config that can't be read: others say so. */
+/** Returns false for a config that can't be read: another check reports it. */
 async function namesNoSystem(config: Digest, read: Choosing['read']): Promise<boolean> {
   try {
     return parseJson(await read(config, limits.configBytes), anyConfig, config, 'bundle/source').os === '';

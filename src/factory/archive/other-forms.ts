@@ -69,7 +69,7 @@ interface StoredTag {
   readonly file: Digest;
 }
 
-/** Where a registry of the distribution project keeps its files. */
+/** A registry of the distribution project keeps its files there. */
 export const STORAGE = 'docker/registry/v2';
 const REPOSITORIES = `${STORAGE}/repositories/`;
 const TAGS = '/_manifests/tags/';

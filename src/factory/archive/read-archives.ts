@@ -17,12 +17,12 @@ import { countBytes, type ProgressListener } from '../progress.ts';
 import { type ArchiveImage, type ArchiveIndex, archiveIndexOf } from './archive-index.ts';
 import { badArchive, piecesOf, unpackArchive } from './unpack-archive.ts';
 
-/** Patterns of full names, in which `*` stands for any text. */
+/** Patterns of full names: `*` stands for any text. */
 export interface ArchiveChoice {
   /** Default: all. */
   readonly only?: readonly string[];
   readonly except?: readonly string[];
-  /** Those of `except` that an image of manifests fits. */
+  /** Patterns of `except` that an image of manifests fits. */
   readonly exceptedElsewhere?: readonly string[];
 }
 
@@ -51,7 +51,7 @@ export async function readArchives(
     readonly arch: string;
     readonly choice: ArchiveChoice;
     readonly referrers: ReferrerChoice;
-    /** Of images in the storage of a registry. */
+    /** The registry of images in the storage of a registry. */
     readonly registry?: string | undefined;
     readonly onProgress: ProgressListener;
   },
@@ -144,7 +144,7 @@ export function takeCarried<Request extends Omit<ImageRequest, 'source'>>(
   return { toFetch, carried: [...listed, ...others] };
 }
 
-/** By `--only` and `--except`. */
+/** Chooses names by `--only` and `--except`. */
 class NameChoice {
   private readonly only: readonly NamePattern[];
   private readonly except: readonly NamePattern[];
@@ -210,7 +210,7 @@ function leftOutNote(
   return [oneLine(`archive ${path}: ${shown.join(', ')}${more} ${leftOut.length === 1 ? is : are} left out${advice}`)];
 }
 
-/** Of several images with one name, that for `arch`. @throws AppError `bundle/source` */
+/** If several images have one name, takes that for `arch`. @throws AppError `bundle/source` */
 function chooseImages(images: readonly ArchiveImage[], arch: string, path: string): ArchiveImage[] {
   const byName = new Map<string, ArchiveImage[]>();
   for (const image of images) {

@@ -16,14 +16,14 @@ import { digestOf } from '../../platform/digest.ts';
 import { layoutBlobPath, REF_NAME } from '../images/layout-source.ts';
 
 export interface StoredRepository {
-  /** Without a registry: `openshift/release-images`. */
+  /** The name has no registry: `openshift/release-images`. */
   readonly name: string;
   readonly tags: ReadonlyMap<string, Digest>;
   /** Manifests and indexes, tagged or not. */
   readonly revisions: ReadonlySet<Digest>;
 }
 
-/** A distribution registry (filesystem driver, `docker/registry/v2`). Not trusted. */
+/** A distribution registry (filesystem driver, `docker/registry/v2`). It is not trusted. */
 export interface RegistryStorage {
   readonly repositories: readonly StoredRepository[];
   readonly blobs: ReadonlyMap<Digest, { readonly path: string; readonly sizeBytes: number }>;
@@ -207,7 +207,7 @@ export async function layoutOfStorage(
   await writeFile(join(directory, 'index.json'), JSON.stringify({ schemaVersion: 2, manifests }));
 }
 
-/** An unreadable revision is left out: it is reported where it is needed. */
+/** An unreadable revision is left out: an image that needs it reports it. */
 async function indexEntries({ repositories, blobs }: RegistryStorage, signal: AbortSignal): Promise<unknown[]> {
   const entries = new Map<string, unknown>();
   for (const { name, tags, revisions } of repositories) {

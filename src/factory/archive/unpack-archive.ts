@@ -35,11 +35,10 @@ export interface StoredFile {
 }
 
 /**
- * Unpacks into the blobs of a layout at `folder`, each file under its digest. Of members with one
- * name the last counts, as in tar. Blobs of a folder with an OCI layout are linked.
- *
+ * Unpacks into the blobs of a layout at `folder`, each file under its digest. The last of several
+ * members with one name counts, as in tar. Blobs of a folder with an OCI layout are linked.
  * @throws AppError `bundle/source` when it is no archive, damaged, cut off or hostile;
- *   `bundle/no-space` (`wait`) before it fills the filesystem
+ * `bundle/no-space` (`wait`) before it fills the filesystem
  */
 export async function unpackArchive(
   path: string,
@@ -112,7 +111,7 @@ async function linkStorage(members: ArchiveMembers, signal: AbortSignal): Promis
 
 const BLOBS = 'blobs/sha256';
 
-/** Undefined when it is absent or no file. @throws AppError `bundle/source` for a link */
+/** Returns undefined for no file. @throws AppError `bundle/source` for a link */
 async function sizeIn(path: string, name: string): Promise<number | undefined> {
   const found = await lstat(join(path, name)).catch((cause: unknown) => {
     if (systemCodeOf(cause) === 'ENOENT') return undefined;
@@ -123,7 +122,7 @@ async function sizeIn(path: string, name: string): Promise<number | undefined> {
   throw badArchive(path, message);
 }
 
-/** Names that are enough to tell what a folder is. */
+/** This many names are enough to decide what a folder is. */
 const MAX_NAMES = 10_000;
 
 async function namesIn(path: string): Promise<string[]> {
@@ -158,20 +157,20 @@ export async function piecesOf(path: string): Promise<readonly string[]> {
   return pieces.length === 0 ? [path] : pieces;
 }
 
-/** Undefined when it is no later piece, by its name. */
+/** Returns undefined when its name is not that of a later piece. */
 async function firstPieceOf(path: string): Promise<string | undefined> {
   const name = path.replace(/_[1-9][0-9]*(\.[^/]*)$/, '_0$1').replace(/\.part(?!000)[0-9]{3}$/, '.part000');
   return name === path || (await stat(name).catch(() => undefined)) === undefined ? undefined : name;
 }
 
-/** Of a tar, gzip or zstd. */
+/** Whether a tar, gzip or zstd begins like this. */
 export function isBegun(head: Buffer): boolean {
   return /^(?:1f8b|28b52ffd)/.test(head.toString('hex', 0, 4)) || head.toString('latin1', 257, 262) === 'ustar';
 }
 
-/** Of all members together: half a million usual names have 40 MiB. */
+/** The limit for all members together: half a million usual names have 40 MiB. */
 const MAX_NAMES_LENGTH = 64 * 1024 * 1024;
-/** As many as Linux follows. */
+/** Linux follows as many. */
 const MAX_LINKS = 40;
 
 /** Names of an archive. INVARIANT: nothing is ever written under one of them. */
@@ -235,7 +234,7 @@ export class ArchiveMembers {
     await this.open?.handle.close();
   }
 
-  /** Of a folder: `file` stays where it is. */
+  /** Adds a file of a folder: `file` stays where it is. */
   async addLink(file: string, digest: Digest, sizeBytes: number): Promise<void> {
     this.files.set(`${BLOBS}/${hexOf(digest)}`, { digest, sizeBytes });
     await symlink(resolve(file), layoutBlobPath(this.folder, digest));

@@ -7,7 +7,7 @@ const KiB = 1024;
 const MiB = 1024 * KiB;
 const GiB = 1024 * MiB;
 
-/** Where all common tools begin a partition. */
+/** All common tools begin a partition at this offset. */
 export const PARTITION_OFFSET = MiB;
 export const SECTOR_BYTES = 512;
 
@@ -21,11 +21,11 @@ export interface ImageContent {
 export interface ImageLayout {
   /** Whole MiB. */
   readonly imageBytes: number;
-  /** From {@link PARTITION_OFFSET} to the end. */
+  /** The size from {@link PARTITION_OFFSET} to the end. */
   readonly partitionBytes: number;
-  /** Of vfat its cluster, of ext4 its block. */
+  /** The cluster of vfat, or the block of ext4. */
   readonly unitBytes: number;
-  /** Of ext4. */
+  /** The number of inodes of ext4. */
   readonly inodes: number;
 }
 
@@ -51,9 +51,9 @@ const CLUSTERS = [
   { bytes: 16 * KiB, upTo: 32 * GiB },
   { bytes: 32 * KiB, upTo: 2 * 1024 * GiB },
 ];
-/** FAT32 has at least 65,525 clusters; the rest is for rounding. */
+/** FAT32 has at least 65,525 clusters; the others are for rounding. */
 const MIN_CLUSTERS = 66_000;
-/** Two tables with four bytes for each cluster. */
+/** There are two tables with four bytes for each cluster. */
 const FAT_BYTES = 8;
 /** A long name of a blob takes six entries of 32 bytes. */
 const ENTRY_BYTES = 6 * 32;

@@ -31,7 +31,7 @@ export const imageTools: Readonly<Record<StickFilesystem, readonly Tool[]>> = {
   ext4: [mkfsExt4, debugfs],
 };
 
-/** Of stat(2). */
+/** The unit of blocks in stat(2). */
 const BLOCK_BYTES = 512;
 
 interface ImageOptions {
@@ -83,7 +83,7 @@ export async function makeImage(
   const totalBytes = medium.files.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0);
   const report = (doneBytes: number) =>
     options.onProgress({ kind: 'pack', doneBytes: Math.min(doneBytes, totalBytes), totalBytes });
-  // By the written part of a sparse file.
+  // The written part of a sparse file shows the progress.
   await measureWhile(
     async () => (await stat(image)).blocks * BLOCK_BYTES,
     report,
@@ -99,7 +99,7 @@ interface Making {
   /** Relative to the medium: tools read parameters behind `?` and `@@` in a path. */
   readonly image: string;
   readonly layout: ImageLayout;
-  /** At least 32 bytes. */
+  /** It has at least 32 bytes. */
   readonly id: Buffer;
   readonly seconds: number;
 }
@@ -239,18 +239,17 @@ interface ToolRun {
   readonly args: readonly string[];
   readonly directory?: string;
   readonly env?: Readonly<Record<string, string>>;
-  /** Bytes of stdout: more is an error. By default the last 64 Ki characters are kept. */
+  /** Bytes of stdout: more is an error. The default keeps the last 64 Ki characters. */
   readonly maxText?: number;
 }
 
 const MAX_TEXT = 64 * 1024;
 
 /**
- * Runs it without a terminal, on which it could ask. An abort kills it.
- *
+ * Runs it without a terminal, so that it can't prompt. An abort kills it.
  * @returns its output, or the last part of it
  * @throws AppError `bundle/tool` when it is missing, fails, with its last line, or prints more than
- *   `maxText`
+ * `maxText`
  */
 export async function runTool(
   tool: Tool,

@@ -75,14 +75,14 @@ export function partsOf(of: ContentPointer, { config, layers }: ImageManifest): 
   return [...new Map(parts).values()];
 }
 
-/** What a layout has, by the names of its entries. */
+/** The content of a layout, by the names of its entries. */
 interface Listing {
   readonly byName: ReadonlyMap<string, IndexEntry>;
   readonly byTag: ReadonlyMap<string, IndexEntry>;
   readonly bySubject: ReadonlyMap<Digest, readonly Referral[]>;
 }
 
-/** What refers to one digest in a repository, of all sources. */
+/** The documents of all sources that refer to one digest in a repository. */
 interface ReferrersList {
   readonly taken: Map<Digest, Referral>;
   readonly blobs: Map<Digest, ContentPointer>;
@@ -91,11 +91,11 @@ interface ReferrersList {
 /** Finds signatures and other referrers in layouts: by their tags, and by their `subject`. */
 export class AttachedReader {
   readonly warnings = new Set<string>();
-  /** By directory. */
+  /** The listings by directory. */
   private readonly listings = new Map<string, Listing>();
-  /** By reference of an image: the full names of tags that describe it. */
+  /** The full names of tags that describe an image, by its reference. */
   private readonly names = new Map<string, readonly string[]>();
-  /** By full name. Images of one repository may share a manifest, and what is attached to it. */
+  /** The tags by full name. Images of one repository may share a manifest and its attachments. */
   private readonly tagged = new Map<string, AttachedTag>();
   private readonly lists = new Map<string, ReferrersList>();
   private readonly read = new Map<Digest, Buffer>();
@@ -124,7 +124,7 @@ export class AttachedReader {
     this.names.set(reference, names);
   }
 
-  /** When all images were found: what is attached to this one. */
+  /** Call it when all images were found: returns what is attached to this one. */
   of(reference: string): AttachedTag[] {
     const all = (this.names.get(reference) ?? []).flatMap((name) => this.tagged.get(name) ?? this.listed(name) ?? []);
     const mayHaveSignatures = ({ tag }: AttachedTag) => !/\.(?:att|sbom)$/.test(tag);
@@ -166,7 +166,7 @@ export class AttachedReader {
       }
       return true;
     }
-    // No runtime reads a signature from an index.
+    // Runtimes read no signatures from an index.
     if (indexMediaTypes.has(entry.mediaType)) {
       this.warnings.add(`${name} is left out: it is an index`);
       return false;
@@ -222,7 +222,7 @@ export class AttachedReader {
     }
   }
 
-  /** @returns why it is left out; undefined also when it is not there, or of another kind */
+  /** @returns why it is left out; undefined also when it is absent, or of another kind */
   private async takeReferrer(
     of: Referral,
     { taken, blobs }: ReferrersList,
@@ -247,7 +247,7 @@ export class AttachedReader {
     }
   }
 
-  /** By its full name, else by its tag, preferably in the repository of the image. */
+  /** Finds it by its full name, else by its tag, preferably in the repository of the image. */
   private async entryOf(tag: string, source: AttachedSource): Promise<IndexEntry | undefined> {
     const { byName, byTag } = await this.listingOf(source);
     return byName.get(`${source.repository}:${tag}`) ?? byName.get(tag) ?? byTag.get(tag);
@@ -282,7 +282,7 @@ export class AttachedReader {
     return listing;
   }
 
-  /** Undefined when it is not there, or no manifest. */
+  /** Returns undefined when it is absent, or no manifest. */
   private async document(of: Descriptor, source: AttachedSource): Promise<ReferringDocument | undefined> {
     try {
       return parseReferring(await this.peek(of, source), of.digest, 'bundle/source');

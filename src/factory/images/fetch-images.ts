@@ -41,10 +41,9 @@ interface FetchOptions {
 
 /**
  * Fetches every image that is not in an OCI layout into one at `folder`, with skopeo and
- * `--preserve-digests`. Of an index only the manifests are fetched that runtimes choose for
- * `linux/arch`; its bytes stay. Before the first download it is known which images are missing. The
- * caller removes `folder`.
- *
+ * `--preserve-digests`. From an index, it fetches only the manifests that runtimes choose for
+ * `linux/arch`; the bytes of the index stay. Missing images are known before the first download.
+ * The caller removes `folder`.
  * @throws AppError `bundle/skopeo`, `bundle/source`, with all images that registries don't have
  */
 export async function fetchImages(
@@ -96,7 +95,7 @@ export async function fetchImages(
   return requests;
 }
 
-/** Each registry may want a login of its own. Any other fault, as no network, ends the search. */
+/** Each registry may require another login. Any other fault, like no network, ends the search. */
 const NOT_ALLOWED = /unauthorized|denied|forbidden/i;
 
 /** The index of each image that has one. @throws AppError with all images that are missing */
@@ -127,7 +126,7 @@ async function fetchIndexes(
   return indexes;
 }
 
-/** Transports that can hold an index. In the others, reading a manifest is slow. */
+/** Transports that can hold an index. Reading a manifest is slow in the others. */
 const MAY_BE_INDEX = /^(?:docker:\/\/|dir:|oci-archive:)/;
 
 const INCOMING = 'incoming';
@@ -138,7 +137,7 @@ interface Fetch {
   readonly arch: string;
   readonly folder: string;
   readonly access: RegistryAccess;
-  /** Where the image is named, for errors. */
+  /** The place that names the image, for errors. */
   readonly origin?: string | undefined;
   /** A signature is not signed itself, so it could never satisfy a policy.json. */
   readonly isSignature?: true;
@@ -175,7 +174,8 @@ function repositoryIn({ location }: Fetch): string {
 }
 
 /**
- * What refers to images of registries: by the tags of cosign, by the API, and by the referrers tag.
+ * Finds what refers to images of registries: by the tags of cosign, by the API, and by the
+ * referrers tag.
  */
 class Attached {
   private readonly tagged = new Map<string, Descriptor>();
@@ -231,7 +231,7 @@ class Attached {
     }
   }
 
-  /** With a note instead of an error: anybody who may push can add what can't be had. */
+  /** Adds a note instead of an error: anybody who may push can add what can't be fetched. */
   private async unlessOdd<T>(what: string, take: () => Promise<T>): Promise<T | undefined> {
     try {
       return await take();
@@ -242,12 +242,12 @@ class Attached {
     }
   }
 
-  /** Sizes are known before anything is copied. Undefined when it is not chosen. */
+  /** Sizes are known before anything is copied. Returns undefined when it is not chosen. */
   private async copy(fetch: Fetch, bytes: Buffer, signal: AbortSignal, choice: ReferrerChoice = 'all') {
     const digest = digestOf(bytes);
     const location = `docker://${repositoryIn(fetch)}@${digest}`;
     const found = parseReferring(bytes, location, 'bundle/source');
-    // No runtime reads a signature from an index.
+    // Runtimes read no signatures from an index.
     if (found.kind !== 'manifest') {
       this.leftOut.add(`${location} is left out: it is an index`);
       return undefined;
@@ -282,7 +282,7 @@ class Attached {
   }
 }
 
-/** How registries report a missing tag; skopeo 1.9 exits with 1 for every error. */
+/** Registries report a missing tag in these words; skopeo 1.9 exits with 1 for every error. */
 const NOT_THERE = /manifest unknown|name unknown|image not found|status code 404|404 not found/i;
 
 async function inspectIfThere(
@@ -304,7 +304,7 @@ interface FetchedIndex {
   readonly children: readonly Digest[];
 }
 
-/** Undefined for a single manifest. Skopeo alone would copy the manifest and drop the index. */
+/** Returns undefined for a manifest. Skopeo alone would copy the manifest and drop the index. */
 async function fetchIndex(fetch: Fetch, signal: AbortSignal): Promise<FetchedIndex | undefined> {
   const { name, location, arch, folder, access } = fetch;
   const inspect = ['inspect', ...accessFlags(access, 'inspect'), '--raw', location];

@@ -6,7 +6,7 @@ import { decodeText } from '../../platform/plain-text.ts';
 
 const MAX_FILE_BYTES = 4 * 1024 * 1024;
 
-/** At most 4 MiB. @throws AppError `bundle/option` with file and line; `bundle/source` */
+/** Reads at most 4 MiB. @throws AppError `bundle/option` with file and line; `bundle/source` */
 export async function readImagesFile(path: string, signal: AbortSignal, shortNames?: string): Promise<ImageRequest[]> {
   const bytes = await readOptionFile(path, 'images', MAX_FILE_BYTES, signal);
   return parseImagesFile(textOf(bytes, path), path, shortNames);

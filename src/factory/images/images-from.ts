@@ -38,13 +38,13 @@ interface Untaken {
 }
 
 export interface ImagesFrom {
-  /** Each image once, in order, from its own registry. */
+  /** Each image once, in order, from the registry in its name. */
   readonly requests: readonly ImageRequest[];
   /** Every image of a pod. */
   readonly used: readonly ManifestImage[];
   /** Texts outside pods that look like images, each once. */
   readonly untaken: readonly Untaken[];
-  /** About documents of no Kubernetes object, placeholders, repeated keys and files left out. */
+  /** Notes about other documents, placeholders, repeated keys and files left out. */
   readonly notes: readonly string[];
   /** Placeholders, and images that are excepted. */
   readonly leftOut: number;
@@ -54,7 +54,7 @@ const STDIN = 'standard input';
 const MAX_FAULTS = 20;
 /** A longer text within a document is searched for words only. */
 const MAX_NESTED_CHARS = 1024 * 1024;
-/** What most charts mean by a short name. */
+/** Most charts mean this registry by a short name. */
 const DOCKER = 'docker.io';
 
 interface FromRequest {
@@ -62,7 +62,7 @@ interface FromRequest {
   readonly source: string;
   /** The registry of names without one; without it they are faults. */
   readonly shortNames?: string | undefined;
-  /** Of names that are left out, as they are written or in full. */
+  /** Patterns of names to leave out, as they are written or in full. */
   readonly except?: readonly NamePattern[];
 }
 
@@ -108,7 +108,7 @@ function elsewhere(untaken: readonly Untaken[]): string {
 
 /** One sentence for each image outside pods that is not requested. */
 export function untakenNotes({ untaken }: ImagesFrom, requests: readonly ImageRequest[]): string[] {
-  // What has no tag gets one from elsewhere.
+  // A name without a tag gets one from another place.
   const known = new Set(requests.flatMap(({ reference }) => [formatReference(reference), reference.repository]));
   return untaken
     .filter(({ image }) => !known.has(comparable(image)))
@@ -180,8 +180,8 @@ function isExcepted(image: string, { shortNames, except }: Names): boolean {
 }
 
 /**
- * A unit with its drop-ins, and the Kubernetes manifests that it names beside it. In a folder other
- * files may have such a name, as images of disks: what is no unit is left out.
+ * Reads a unit with its drop-ins, and the Kubernetes manifests that it names beside it. In a
+ * folder, other files may have such a name, for example images of disks: they are left out.
  */
 async function readQuadlet(file: string, isInFolder: boolean, names: Names, signal: AbortSignal): Promise<ImagesFrom> {
   const text = await quadletText(file, isInFolder, signal);
@@ -201,7 +201,7 @@ async function readQuadlet(file: string, isInFolder: boolean, names: Names, sign
   return merged(found);
 }
 
-/** Of an assignment that is repeated the last one counts, so drop-ins come last. */
+/** The last of several assignments counts, so drop-ins come last. */
 async function quadletText(file: string, isInFolder: boolean, signal: AbortSignal): Promise<string> {
   try {
     const dropIns = await readdir(`${file}.d`).catch(() => []);
@@ -220,7 +220,7 @@ interface FoundImage {
   readonly origin: string;
 }
 
-/** Without placeholders, and images that are excepted. */
+/** Leaves out placeholders, and images that are excepted. */
 function take(found: readonly FoundImage[], file: string, { shortNames, except }: Names): ImagesFrom {
   const wanted = found.filter(({ image: { image } }) => image === '' || !isExcepted(image, { shortNames, except }));
   const isPlaceholder = ({ image: { image } }: FoundImage) => isImagePattern(image) || isImagePlaceholder(image);
@@ -231,7 +231,7 @@ function take(found: readonly FoundImage[], file: string, { shortNames, except }
       image: shortNames === undefined ? image : { ...image, image: withRegistry(image.image, shortNames) },
       origin,
     }));
-  // A container without an image gets a warning of its own.
+  // Another warning reports a container without an image.
   return {
     requests: requestsOf(placed.filter(({ image: { image } }) => image !== '')),
     used: placed.map(({ image: { owner: _, field: __, ...image } }) => ({ ...image, file })),
@@ -271,7 +271,7 @@ function originOf(file: string, { number }: ManifestDocument, of: { readonly own
   return `${file}: document ${number}, ${of.owner === '' ? '' : `${of.owner}, `}${of.field}`;
 }
 
-/** Of Kubernetes, of a catalog of operators, or of another list of images. */
+/** Whether it belongs to Kubernetes, a catalog of operators, or another list of images. */
 function isKnownObject(value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return false;
   return (
@@ -281,7 +281,7 @@ function isKnownObject(value: unknown): boolean {
   );
 }
 
-/** None in a text that is not YAML. */
+/** A text that is not YAML has no documents. */
 function documentsIn(text: string): readonly unknown[] {
   if (text.length > MAX_NESTED_CHARS) return [];
   try {

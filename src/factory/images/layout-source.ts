@@ -122,7 +122,7 @@ export async function sizeOfFile({ path, what }: SourceFile): Promise<number> {
   return found.size;
 }
 
-/** In chunks of at most 1 MiB. @throws AppError `bundle/source` */
+/** Yields chunks of at most 1 MiB. @throws AppError `bundle/source` */
 export async function* readSource({ path, what }: SourceFile, signal: AbortSignal): AsyncGenerator<Buffer> {
   await sizeOfFile({ path, what });
   try {
@@ -138,14 +138,14 @@ const CHUNK_BYTES = 1024 * 1024;
 /** A system error as `bundle/source` (`reject`); an AppError stays. */
 export function sourceError(what: string, cause: unknown): unknown {
   if (cause instanceof AppError) return cause;
-  // Without the path, which may be ours.
+  // The path is removed, since it may be a temporary one of stickpin.
   const reason = reasonOf(cause).replace(/ '.*'\)$/, ')');
   return bundleError('bundle/source', `${what} can't be read: ${reason}`, { cause });
 }
 
 /**
- * Replaces the path of our own temporary `folder` in a message by `place`, which the person knows.
- * An error that does not name `folder` is returned as it is.
+ * Replaces the path of the temporary `folder` in a message by `place`, which the person knows. An
+ * error that does not name `folder` is returned as it is.
  */
 export function withPlace(error: unknown, folder: string, place: string): unknown {
   if (!(error instanceof AppError) || !error.message.includes(folder)) return error;

@@ -9,9 +9,9 @@ import {
   placedPodImagesIn,
 } from '../../domain/release/manifest-images.ts';
 
-/** A text that looks like an image, where Kubernetes itself starts none. */
+/** A text that looks like an image in a place from which Kubernetes starts none. */
 interface LooseImage {
-  /** As `Prometheus shop/main`. Empty where no enclosing object has kind and name. */
+  /** For example `Prometheus shop/main`. It is empty if no enclosing object has kind and name. */
   readonly owner: string;
   readonly field: string;
   readonly image: string;
@@ -51,7 +51,7 @@ function placeName({ owner, field }: Place): string {
 interface KeyedPlace extends Place {
   readonly key: string;
   readonly nested: number;
-  /** Within a CustomResourceDefinition. */
+  /** Whether it is within a CustomResourceDefinition. */
   readonly isSchema: boolean;
 }
 
@@ -61,7 +61,7 @@ class Finder {
   find(value: unknown, place: KeyedPlace, above: readonly unknown[]): LooseImage[] {
     const { field, key } = place;
     if (typeof value === 'string') return this.inText(value, place);
-    // With YAML anchors an object may contain itself.
+    // An object with YAML anchors may contain itself.
     if (typeof value !== 'object' || value === null || above.length > MAX_DEPTH || above.includes(value)) return [];
     const path = [...above, value];
     if (Array.isArray(value)) {
@@ -105,7 +105,7 @@ function placeIn(outer: string, { owner, field }: Place): string {
   return [outer, owner, field].filter((part) => part !== '').join(', ');
 }
 
-/** As in `env`, parameters and schemas: the name of the value is beside it or above it. */
+/** In `env`, parameters and schemas, the name of the value is beside it or above it. */
 function isValueOf(name: string): boolean {
   return name === 'value' || name === 'default';
 }
@@ -118,9 +118,9 @@ function textOf(value: unknown): string | undefined {
   return (typeof value === 'string' && value !== '') || typeof value === 'number' ? `${value}` : undefined;
 }
 
-/** Of words with `=` between. */
+/** The limit for words with `=` between them. */
 const MAX_WORDS = 8 * MAX_WORD;
-/** What stands between images in longer texts. */
+/** Separates images in longer texts. */
 const BETWEEN = /[\s,;"'`()<>{}]+/;
 /** A line of YAML, or of settings, whose key ends in `image`. */
 const IMAGE_LINE =
@@ -141,7 +141,7 @@ export function imagesInText(text: string, key = ''): string[] {
   return [...found];
 }
 
-/** Of containers-transports(5), and of charts. */
+/** Removes transports of containers-transports(5), and of charts. */
 function bare(text: string): string {
   return text.replace(/^(?:docker|oci):\/\//, '');
 }
@@ -150,7 +150,7 @@ function isImage(text: string, key: string): boolean {
   return isTagged(text, key) || (IMAGE_KEY.test(key) && !FILE.test(text) && parsed(text) !== undefined);
 }
 
-/** Of disks and pictures. */
+/** Names of disks and pictures end like this. */
 const FILE = /\.(?:qcow2|raw|iso|img|vmdk|vhdx?|ova|png|jpe?g|gif|svg|webp|ico|tar|gz|xz|zst|efi)$/i;
 /** Taints are no images: `node-role.kubernetes.io/master:NoSchedule`. */
 const EFFECT = /:(?:NoSchedule|NoExecute|PreferNoSchedule)$/;

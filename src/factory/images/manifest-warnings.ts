@@ -9,7 +9,7 @@ import {
 import { isImagePattern, type ManifestImage } from '../../domain/release/manifest-images.ts';
 import { oneLine } from '../../platform/plain-text.ts';
 
-/** What will fail without a registry: one line for each image and cause, in the given order. */
+/** What fails without a registry: one line for each image and cause, in the given order. */
 export function manifestWarnings(used: readonly ManifestImage[], images: readonly Image[]): readonly string[] {
   const found = new Map<string, { readonly first: ManifestImage; readonly more: number }>();
   const carried = carriedBy(images);

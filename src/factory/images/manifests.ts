@@ -20,14 +20,13 @@ export interface Manifests {
 
 export const MAX_MANIFEST_BYTES = 16 * 1024 * 1024;
 const MAX_FILES = 20_000;
-/** The names that kustomize looks for. */
+/** kustomize reads these names. */
 const KUSTOMIZATION = /^(?:kustomization\.ya?ml|Kustomization)$/;
 export const MANIFEST = /\.(?:ya?ml|json)$/i;
 
 /**
- * Of every `*.yaml`, `*.yml` and `*.json` below `directory`, by path. Hidden entries and links to
- * folders are left out. At most 20,000 files of 16 MiB each.
- *
+ * Reads every `*.yaml`, `*.yml` and `*.json` below `directory`, by path. Hidden entries and links
+ * to folders are left out. At most 20,000 files of 16 MiB each.
  * @throws AppError `bundle/source` as {@link parseManifest}; also without a manifest
  */
 export async function readManifests(directory: string, signal: AbortSignal): Promise<Manifests> {
@@ -89,7 +88,7 @@ export function kustomizedBy(files: readonly string[]): string[] {
   return files.filter((file) => KUSTOMIZATION.test(basename(file))).map(dirname);
 }
 
-/** One sentence, or none. */
+/** Returns one sentence, or none. */
 export function kustomizeNotes([first, ...more]: readonly string[]): string[] {
   if (first === undefined) return [];
   const others = more.length === 0 ? '' : ` (and ${more.length} more)`;

@@ -1,4 +1,4 @@
-/** A pattern of names of images, in which `*` stands for any text. */
+/** A pattern of names of images: `*` stands for any text. */
 export class NamePattern {
   private hasFitted = false;
 

@@ -36,9 +36,9 @@ export interface LayoutRequest extends Omit<ImageRequest, 'source'> {
   readonly selector: LayoutSelector;
   /** The layout is ours: its layers may be moved out. Default false. */
   readonly isDisposable?: boolean;
-  /** What errors call the layout when its path is ours. Default `oci:` and the directory. */
+  /** The layout's name in errors when its path is ours. Default `oci:` and the directory. */
   readonly place?: string;
-  /** No container image: a chart, a model. Default false. */
+  /** Whether it is a chart, a model or other artifact. Default false. */
   readonly isArtifact?: boolean;
 }
 
@@ -46,7 +46,7 @@ export interface LayoutRequest extends Omit<ImageRequest, 'source'> {
 export interface PlannedLayer extends Descriptor, SourceFile {
   readonly diffId: Digest | undefined;
   readonly isDisposable: boolean;
-  /** No base has it for certain. Default false. */
+  /** Whether an artifact has it, so that a base may lack it. Default false. */
   readonly isOfArtifact?: boolean;
 }
 
@@ -96,7 +96,7 @@ class ImagePlanner {
   private readonly warnings: string[] = [];
   private readonly resolved = new Map<string, Digest>();
   private readonly indexes = new Map<string, readonly SourceEntry[]>();
-  /** By reference: where it was requested first. */
+  /** The place of the first request, by reference. */
   private readonly origins = new Map<string, string>();
 
   private readonly attached: AttachedReader;
@@ -193,7 +193,7 @@ class ImagePlanner {
     this.artifacts.set(artifact.reference, { ...artifact, tags });
   }
 
-  /** No other digest has one of its tags, and it is not both image and artifact. */
+  /** Fails if another digest has one of its tags, or it is both image and artifact. */
   private requireFree(name: string, one: PlannedImage | PlannedArtifact): void {
     const taken = [...this.images.values(), ...this.artifacts.values()].find((other) =>
       other.reference === one.reference
@@ -205,7 +205,7 @@ class ImagePlanner {
     throw bundleError('bundle/option', `${name} is requested twice ${how}${this.firstOf(taken)}`);
   }
 
-  /** Finds a request in its layout. What `read` returns travels as a document. */
+  /** Finds a request in its layout. The result of `read` travels as a document. */
   private async open(request: LayoutRequest) {
     const { reference, directory } = request;
     const name = formatReference(reference);

@@ -8,15 +8,15 @@ const ACCEPT = { accept: 'application/vnd.oci.image.index.v1+json' };
 /** Their answers mean that the registry has no such list (distribution-spec 1.1). */
 const WITHOUT_LIST = new Set([400, 404, 405, 406, 415, 501]);
 
-/** Lists referrers by the API of distribution-spec 1.1, which skopeo does not ask. */
+/** Lists referrers by the API of distribution-spec 1.1, which skopeo does not call. */
 export class RegistryReferrers {
-  /** Why the list of a registry can't be had, once for each registry. */
+  /** Why a registry gave no list, once for each registry. */
   readonly notes = new Map<string, string>();
   private readonly clients = new Map<string, RegistryClient>();
 
   constructor(private readonly access: RegistryAccess) {}
 
-  /** Undefined where only a referrers tag may have them. Throws an abort only. */
+  /** Undefined means that only a referrers tag may have them. Throws only on abort. */
   async list(of: Repository, subject: Digest, signal: AbortSignal): Promise<readonly Referral[] | undefined> {
     const { registry, repository } = of;
     if (this.notes.has(registry) || this.notes.has(repository)) return undefined;

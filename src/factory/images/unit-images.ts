@@ -11,13 +11,13 @@ interface QuadletImages {
   readonly images: readonly PlacedPodImage[];
   /** Paths of Kubernetes manifests, as they stand in the unit. */
   readonly manifests: readonly string[];
-  /** What is needed beside: images that other units build or pull, and paths with a specifier. */
+  /** Further needs: images that other units build or pull, and paths with a specifier. */
   readonly others: readonly string[];
 }
 
 /**
  * Reads the images of a Quadlet unit: `Image=` of containers, images and volumes, `Mount=` of type
- * image, and `Yaml=` of `.kube`. Of `Image=` the last one counts.
+ * image, and `Yaml=` of `.kube`. The last `Image=` counts.
  */
 export function quadletImages(text: string): QuadletImages {
   const values = new Map<string, string>();
@@ -58,7 +58,7 @@ function sourcesOf(mount: string): string[] {
   return members.get('type') === 'image' && source !== undefined ? [source] : [];
 }
 
-/** Comments are left out, and a line that ends in a backslash goes on in the next one. */
+/** Comments are left out, and a backslash at the end of a line joins the next one. */
 function joinedLines(text: string): string[] {
   const lines = text.split(/\r?\n/).filter((line) => !/^\s*[#;]/.test(line));
   return lines
@@ -72,7 +72,7 @@ function unquoted(value: string): string {
   return value.replace(/^(["'])(.*)\1$/, '$2');
 }
 
-/** Podman and Compose pull what is missing, whatever its tag is, unless they are told otherwise. */
+/** Podman and Compose pull what is missing, whatever its tag is, unless `pull` says otherwise. */
 function policyOf(pull: unknown): string {
   return /^(?:always|newer|daily|weekly|every_.*)$/.test(String(pull)) ? 'Always' : 'IfNotPresent';
 }
@@ -119,7 +119,7 @@ function servicesOf({ services }: Members): [name: string, service: Members][] {
   return Object.entries(services as Readonly<Record<string, Members | null>>).map(([name, one]) => [name, one ?? {}]);
 }
 
-/** What a Compose file needs beside: images that are built or named elsewhere, and other files. */
+/** Further needs of a Compose file: images that are built or named elsewhere, and other files. */
 export function composeNotes(value: unknown): string[] {
   if (!isObject(value) || !isCompose(value)) return [];
   const services = servicesOf(value).filter(([, { image }]) => typeof image !== 'string');

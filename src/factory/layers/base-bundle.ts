@@ -14,17 +14,16 @@ export interface BaseBundle {
   readonly bundleId: BundleId;
   readonly name: string;
   /**
-   * Layers that every node with its images has, though the bundle may lack them: those of images of
-   * which all nodes take the same manifest.
+   * Layers that every node with its images has, even if the bundle lacks them: all nodes take the
+   * same manifest of these images.
    */
   readonly layers: ReadonlyMap<Digest, Layer>;
 }
 
 /**
  * Its signature is not checked: it only decides which layers are left out.
- *
  * @throws AppError `bundle/option` without a bundle of the stream for `arch`; `media/read`,
- *   `media/gone`
+ * `media/gone`
  */
 export async function readBase(
   path: string,
@@ -52,7 +51,7 @@ export async function readBase(
   return { bundleId, name: bundleName(payload), layers };
 }
 
-/** False when its index can't be read. */
+/** Returns false when its index can't be read. */
 async function isSameEverywhere(
   reader: BundleReader,
   { digest, size, mediaType }: Descriptor,
@@ -66,7 +65,7 @@ async function isSameEverywhere(
   return entries.length === 1 && entries.every((entry) => !indexMediaTypes.has(entry.mediaType));
 }
 
-/** As a base of this plan: files of artifacts are left to no base. */
+/** The base of this plan. INVARIANT: it includes no files of artifacts. */
 export function baseOf(base: BaseBundle | undefined, { layers }: Pick<Plan, 'layers'>): BaseBundle | undefined {
   if (base === undefined) return undefined;
   const kept = new Map(base.layers);

@@ -14,7 +14,7 @@ import type { Plan } from '../images/plan-images.ts';
 const CHUNK_BYTES = 1024 * 1024;
 /** Buffers of 1 MiB for thousands of tiny layers would keep the garbage collector busy. */
 const LEAST_CHUNK_BYTES = 16 * 1024;
-/** How much a layer grows when it is unpacked, for the size of a buffer only. */
+/** The assumed growth of a layer when it is unpacked, for the size of a buffer only. */
 const UNPACKED_FACTOR = 4;
 
 interface PackedFile extends SourceFile {
@@ -27,7 +27,7 @@ async function* inTurn(pieces: readonly string[], open: (piece: string) => Async
 }
 
 interface PackedSink {
-  /** For the size of buffers. Default: a large one. */
+  /** It decides the size of buffers. Default: a large one. */
   readonly sizeBytes?: number;
   readonly onHead?: (head: Buffer) => void;
   /** The bytes of the file; the next ones wait for the promise. */
@@ -110,7 +110,7 @@ class ByteInput {
 
   constructor(private readonly chunks: AsyncIterator<Buffer>) {}
 
-  /** At least 1 byte; undefined at the end. @throws RangeError when the input ends within */
+  /** Takes at least 1 byte; undefined at the end. @throws RangeError when the input ends within */
   async take(count: number): Promise<Buffer | undefined> {
     const parts: Buffer[] = [];
     let missing = count;
@@ -146,9 +146,9 @@ const MAX_BLOCK_BYTES = 128 * 1024;
 const SKIP_AT_ONCE = 64 * 1024;
 /** The largest window, 2 GiB, which `zstd --long=31` makes. Memory is taken as it fills. */
 const WINDOW_LOG = 31;
-/** As gzip. Blocks of one repeated byte reach 30,000, and would block a processor for hours. */
+/** gzip reaches no more. Blocks of one repeated byte reach 30,000, and would block a processor. */
 const MAX_RATIO = 1032;
-/** What may be unpacked of few bytes. */
+/** A few bytes may unpack to this much. */
 const FREE_BYTES = 1024 * 1024 * 1024;
 
 interface Part {
@@ -158,8 +158,7 @@ interface Part {
 
 /**
  * Unpacks any number of zstd frames (RFC 8878), as zstd(1) does. A stream of node:zlib ends with
- * its first frame, so each frame gets its own.
- *
+ * its first frame, so each frame gets a new one.
  * @throws RangeError when cut off, no zstd, or unpacked to far too much; errors of node:zlib
  */
 export async function* unzstd(chunks: AsyncIterable<Buffer>, chunkSize: number): AsyncGenerator<Buffer> {
@@ -180,7 +179,7 @@ export async function* unzstd(chunks: AsyncIterable<Buffer>, chunkSize: number):
       }
     };
     const fed = pipeline(frame, unpacked);
-    // Without this an error would count as unhandled while the loop below waits.
+    // An error would otherwise count as unhandled while the loop below waits.
     fed.catch(() => undefined);
     for await (const part of unpacked as AsyncIterable<Buffer>) {
       unpackedBytes += part.length;

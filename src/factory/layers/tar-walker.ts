@@ -10,12 +10,12 @@ import {
 
 /**
  * Called for each member. Its data goes to the returned function in chunks of any size, or is
- * skipped; of a sparse file only stored data.
+ * skipped. A sparse file passes only stored data.
  */
 type TarVisitor = (member: TarHeader) => ((data: Uint8Array) => void) | undefined;
 
 const MAX_EXTENDED_BYTES = 1024 * 1024;
-/** Extended headers that are ignored: pax's global one, Solaris' own. */
+/** Extended headers that are ignored: pax's global one, and that of Solaris. */
 const SKIPPED = new Set(['g', 'X']);
 /** Extended headers of the next member: pax's, GNU's long name and long link name. */
 const EXTENDED = new Set(['x', 'L', 'K']);
@@ -24,12 +24,12 @@ const EXTENDED = new Set(['x', 'L', 'K']);
 export class TarWalker {
   private readonly block = Buffer.alloc(TAR_BLOCK_BYTES);
   private filled = 0;
-  /** Of a member's data, without and with padding. */
+  /** The remaining data of a member, without and with padding. */
   private dataLeft = 0;
   private paddedLeft = 0;
   private sink: ReturnType<TarVisitor>;
   private extended: { readonly type: string; readonly body: Buffer[]; left: number } | undefined;
-  /** Of the next member. */
+  /** The records of the next member. */
   private pax: ReadonlyMap<string, string> | undefined;
   private longName: string | undefined;
   private longLink: string | undefined;

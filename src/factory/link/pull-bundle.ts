@@ -22,14 +22,14 @@ import { jsonBytes } from '../write-bundle.ts';
 import { PulledBlobs } from './pulled-blobs.ts';
 
 interface PullOptions {
-  /** With a tag or a digest. */
+  /** It has a tag or a digest. */
   readonly reference: Reference;
   readonly access: RegistryAccess;
   /** Undefined: signatures are not checked. */
   readonly trust: Trust | undefined;
   /** Default `NAME-VERSION-ARCH` in the current folder. */
   readonly out?: string | undefined;
-  /** Bundles on this machine. What they have is not pulled. */
+  /** Bundles on this machine. Their blobs are not pulled. */
   readonly reuse: readonly BundleReader[];
   readonly onProgress: ProgressListener;
 }
@@ -37,7 +37,7 @@ interface PullOptions {
 export interface PulledBundle {
   readonly bundle: VerifiedBundle;
   readonly path: string;
-  /** Of the index that the tag names. */
+  /** The digest of the index that the tag names. */
   readonly digest: Digest;
   readonly pulledBlobs: number;
   readonly pulledBytes: number;
@@ -94,7 +94,7 @@ export async function pullBundle(options: PullOptions, signal: AbortSignal): Pro
   );
 }
 
-/** It is no blob there. A file that is here already is checked before it counts. */
+/** The index is no blob in a bundle. An existing file is checked before it counts. */
 async function takeIndex(
   reuse: readonly BundleReader[],
   { digest, size }: ContentPointer,
@@ -113,7 +113,7 @@ async function judgedPayload(bytes: Buffer, trust: Trust | undefined): Promise<P
   return parsePayload(trust === undefined ? envelope.payload : (await verifyEnvelope(envelope, trust)).payload);
 }
 
-/** What earlier pulls of another bundle left goes. */
+/** Removes what earlier pulls of another bundle wrote. */
 async function finish(
   staging: string,
   {

@@ -36,7 +36,7 @@ export class PulledBlobs {
     return this.taken.has(digest);
   }
 
-  /** Of files that an earlier pull left. */
+  /** The bytes of files from an earlier pull. */
   async partBytes(): Promise<number> {
     const { folder } = this.places;
     const names = (await readdir(folder)).filter((name) => !this.taken.has(digestFromHex(name)));
@@ -64,7 +64,7 @@ export class PulledBlobs {
     return streamFile(join(this.places.folder, hexOf(digest)), startByte, signal);
   }
 
-  /** Once for all callers. @throws AppError `bundle/registry` */
+  /** Pulls once for all callers. @throws AppError `bundle/registry` */
   take(of: ContentPointer, signal: AbortSignal, onBytes: (bytes: number) => void = () => undefined): Promise<void> {
     const known = this.taken.get(of.digest);
     if (known !== undefined) return known;
@@ -88,7 +88,7 @@ export class PulledBlobs {
     }
   }
 
-  /** What can't be read there is pulled. */
+  /** An unreadable file is pulled. */
   private async copy(reader: BundleReader, file: PulledFile, signal: AbortSignal): Promise<void> {
     try {
       if ((await reader.sizeOf(file.digest, signal)) !== file.sizeBytes) return;
@@ -120,7 +120,7 @@ export class PulledBlobs {
         );
       const before = file.position;
       await pull();
-      // What was here before may be what is wrong.
+      // The bytes from an earlier pull may be wrong.
       if (!file.isRight && before > 0) {
         await file.restart();
         await pull();
@@ -167,7 +167,7 @@ class PulledFile {
     return this.position === this.sizeBytes && digestFromHex(this.hash.copy().digest('hex')) === this.digest;
   }
 
-  /** What an earlier pull left. */
+  /** Reads the bytes from an earlier pull. */
   async readAgain(signal: AbortSignal): Promise<void> {
     const { size } = await this.file.stat();
     if (size > this.sizeBytes) return this.restart();

@@ -16,7 +16,7 @@ import { digestOf } from '../../platform/digest.ts';
 import { countBytes, type ProgressListener } from '../progress.ts';
 
 interface PushOptions {
-  /** With a tag. */
+  /** It has a tag. */
   readonly reference: Reference;
   readonly access: RegistryAccess;
   readonly onProgress: ProgressListener;
@@ -24,9 +24,9 @@ interface PushOptions {
 
 export interface PushedBundle {
   readonly bundle: VerifiedBundle;
-  /** Of the index that the tag names now. */
+  /** The digest of the index that the tag names now. */
   readonly digest: Digest;
-  /** What the registry lacked. */
+  /** The number of blobs that the registry lacked. */
   readonly sentBlobs: number;
   readonly sentBytes: number;
   readonly blobs: number;
@@ -81,15 +81,15 @@ function jsonBytes(value: unknown): Buffer {
 interface Plan {
   /** Sizes in bytes. */
   readonly blobs: ReadonlyMap<Digest, number>;
-  /** Of the blobs those that have no file among the blobs of the bundle. */
+  /** Blobs that have no file among the blobs of the bundle. */
   readonly documents: ReadonlyMap<Digest, Buffer>;
   readonly manifests: readonly { readonly of: Descriptor; readonly bytes: Buffer }[];
   readonly envelope: { readonly artifactType: string; readonly layers: readonly object[] };
 }
 
 /**
- * An image index and what is attached to images are blobs of the envelope's manifest: registries
- * refuse an index of which manifests are absent.
+ * An image index and attachments of images are blobs of the envelope's manifest: registries refuse
+ * an index whose manifests are absent.
  */
 async function planOf(reader: BundleReader, read: UntrustedBundle, signal: AbortSignal): Promise<Plan> {
   const manifests = await manifestsOf(reader, read, signal);
@@ -211,7 +211,7 @@ class Push {
   async upload(of: { readonly digest: Digest; readonly size: number }, bytes: Buffer | undefined, signal: AbortSignal) {
     const { client } = this.link;
     const work = async (): Promise<void> => {
-      // Also after a try whose answer was lost.
+      // This is also right after a try whose answer was lost.
       if ((await this.link.sizeOf(of.digest, 'blobs', signal)) === of.size) return;
       const { pathname, search } = await this.placeForUpload(signal);
       const query = new URLSearchParams(search);
@@ -255,7 +255,7 @@ class Push {
     yield last;
   }
 
-  /** By its digest, unless it is there. */
+  /** Stores it by its digest, unless it exists. */
   async keep({ digest, mediaType }: Descriptor, bytes: Buffer, signal: AbortSignal): Promise<void> {
     if ((await this.link.sizeOf(digest, 'manifests', signal)) === bytes.length) return;
     await this.put(digest, mediaType, bytes, signal);

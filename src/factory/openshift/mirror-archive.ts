@@ -7,7 +7,7 @@ import { isBegun, type StoredFile, unpackArchive } from '../archive/unpack-archi
 import { layoutBlobPath, sourceError } from '../images/layout-source.ts';
 import type { ExtractedMedium } from './openshift-iso.ts';
 
-/** oc-mirror 2. Each part is an archive of its own, and no file is cut. */
+/** oc-mirror 2 writes these. Each part is a separate archive, and no file is cut. */
 const PART = /^mirror_[0-9]{6}\.tar$/;
 /** A storage without what only a running registry needs, `release.env`, signatures. */
 const WANTED = /(?:^|\/)(?:docker\/registry\/v2\/(?!.*\/_(?:layers|uploads)\/)|release\.env$|signature)/;
@@ -18,9 +18,8 @@ export function isMirrorPart(path: string): boolean {
 }
 
 /**
- * The archives that are the medium at `path`: a tar, all parts beside it, or those in a folder.
- * Empty for another medium.
- *
+ * The archives of the medium at `path`: a tar, all parts beside it, or those in a folder. It is
+ * empty for another medium.
  * @throws AppError `bundle/source` when a part is missing
  */
 export async function mirrorParts(path: string, found: Stats): Promise<readonly string[]> {
@@ -67,7 +66,7 @@ export async function unpackMirror(
   return { folder: to, label: '' };
 }
 
-/** Names are within the archive. Not every filesystem has links. */
+/** Names are within the archive. Some filesystems have no links. */
 async function placeFiles(files: ReadonlyMap<string, StoredFile>, blobs: string, to: string): Promise<void> {
   const placed = new Map<Digest, string>();
   for (const [name, { digest }] of files) {

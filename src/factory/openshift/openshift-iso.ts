@@ -57,14 +57,14 @@ export async function extractIso(
   return { folder: to, label };
 }
 
-/** Of a live ISO, in a folder. @throws AppError as {@link extractIso} */
+/** Unpacks the parts of a live ISO in a folder. @throws AppError errors of {@link extractIso} */
 export async function unpackParts(parts: readonly string[], to: string, signal: AbortSignal): Promise<ExtractedMedium> {
   await mkdir(to, { recursive: true });
   await extractParts(parts, to, async () => undefined, signal);
   return { folder: to, label: '' };
 }
 
-/** In the folder `data` of `to`. @param used is called with each part that was read */
+/** Extracts into the folder `data` of `to`. @param used is called with each part that was read */
 async function extractParts(
   files: readonly string[],
   to: string,
@@ -122,7 +122,7 @@ async function volumeBytes(path: string): Promise<number> {
   }
 }
 
-/** Paths as xorriso prints them, one a line in quotes. Paths with a quote inside are left out. */
+/** xorriso prints one path a line, in quotes. Paths with a quote inside are left out. */
 function pathsIn(text: string): string[] {
   return [...text.matchAll(/^'(\/[^'\n]*)'$/gm)].flatMap(([, path = '']) =>
     path.split('/').includes('..') ? [] : [path],

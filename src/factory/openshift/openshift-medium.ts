@@ -48,7 +48,7 @@ export interface OpenshiftRelease {
   readonly signatures: readonly ReleaseSignature[];
 }
 
-/** Where Red Hat publishes release images; clusters know them by this name. */
+/** Red Hat publishes release images here; clusters know them by this name. */
 const PUBLISHED = 'quay.io/openshift-release-dev/ocp-release';
 
 /**
@@ -112,7 +112,7 @@ async function readMedium(request: OpenshiftRequest, signal: AbortSignal): Promi
   };
 }
 
-/** Undefined for a folder that is the medium itself. */
+/** Returns undefined for a folder that is the medium itself. */
 async function unpack(
   path: string,
   found: Stats,
@@ -128,7 +128,7 @@ async function unpack(
 
 const isSignatures = (name: string) => name.startsWith('signature');
 
-/** What can't be read stops nothing: a note names it. */
+/** An unreadable signature stops nothing: a note names it. */
 async function readMediumSignatures(
   top: string,
   path: string,

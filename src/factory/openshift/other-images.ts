@@ -11,9 +11,9 @@ import {
   type StoredRepository,
 } from '../archive/registry-storage.ts';
 
-/** Where images of a medium come from. The medium does not say it. */
+/** The registry of the medium's images, which the medium does not name. */
 export interface OtherRegistry {
-  /** Of repositories, for example `openshift4`; empty: of all. */
+  /** The path of repositories, for example `openshift4`; empty: all of them. */
   readonly path: string;
   readonly registry: string;
 }

@@ -13,9 +13,9 @@ import { readOptionFile } from '../images/images-file.ts';
 import { sourceError } from '../images/layout-source.ts';
 import type { AttachmentRequest } from '../payload/attachments.ts';
 
-/** An OpenPGP message that signs a release image. Not checked. */
+/** An OpenPGP message that signs a release image. It is not checked. */
 export interface ReleaseSignature {
-  /** Where it comes from, for messages. */
+  /** The source, for messages. */
   readonly place: string;
   /** The digest that its place says it is for. */
   readonly hex?: string;
@@ -24,11 +24,11 @@ export interface ReleaseSignature {
 
 export interface SignatureChoice {
   readonly found: readonly ReleaseSignature[];
-  /** A binary OpenPGP keyring. Without it nothing is checked. */
+  /** A binary OpenPGP keyring. If it is absent, nothing is checked. */
   readonly key?: Buffer;
-  /** Without a signature of the release image no bundle is made. */
+  /** Whether a bundle needs a signature of the release image. */
   readonly isRequired: boolean;
-  /** Why none was found. */
+  /** Why no signature was found. */
   readonly lack?: string;
 }
 
@@ -48,9 +48,8 @@ const MESSAGE_TAGS: readonly number[] = [2, 4, 8];
 const KEY_TAGS: readonly number[] = [6];
 
 /**
- * Signatures as published (`sha256=<hex>/signature-1`), as oc-mirror stores them, and ConfigMaps in
- * YAML or JSON. Of a folder only files with such names.
- *
+ * Reads signatures as published (`sha256=<hex>/signature-1`), as oc-mirror stores them, and
+ * ConfigMaps in YAML or JSON. In a folder, only files with such names are read.
  * @throws AppError `bundle/source`, `bundle/option` with the file
  */
 export async function readSignatures(path: string, signal: AbortSignal): Promise<ReleaseSignature[]> {
@@ -110,7 +109,7 @@ export async function readReleaseKey(path: string, signal: AbortSignal): Promise
   return key;
 }
 
-/** Undefined when the first packet is another one. All blocks of an armored file, joined. */
+/** Undefined means that the first packet is another one. All blocks of an armored file count. */
 function packetsIn(bytes: Buffer, block: string, tags: readonly number[]): Buffer | undefined {
   const parts = bytes.toString('latin1').split(`-----BEGIN PGP ${block}-----`).slice(1);
   const packets = parts.length === 0 ? bytes : Buffer.concat(parts.map(dearmored));
@@ -119,7 +118,7 @@ function packetsIn(bytes: Buffer, block: string, tags: readonly number[]): Buffe
   return first & 0x80 && tags.includes(tag) ? packets : undefined;
 }
 
-/** Without headers before the blank line, and the checksum. */
+/** Removes the headers before the blank line, and the checksum. */
 function dearmored(block: string): Buffer {
   const [body = ''] = block.split('-----END PGP');
   const lines = body.split(/\r?\n/).map((line) => line.trim());
@@ -187,7 +186,7 @@ const signed = v.looseObject({
   }),
 });
 
-/** Why it proves nothing; undefined when a key signed this digest. */
+/** Why it proves nothing. Returns undefined when a key signed this digest. */
 async function faultOf(
   { message }: ReleaseSignature,
   digest: Digest,
@@ -200,7 +199,7 @@ async function faultOf(
   const args = ['--homedir', '.', '--keyring', '../key.gpg', '--status-fd', '1', '--output', 'signed', 'signature'];
   try {
     const { stdout } = await runTool(gpgv, { args, directory: folder }, signal);
-    // With an expired key the exit code is 0 too.
+    // The exit code is also 0 for an expired key.
     if (!/^\[GNUPG:\] GOODSIG /m.test(stdout)) return 'its key has expired';
     const path = join(folder, 'signed');
     if ((await stat(path)).size > MAX_MESSAGE_BYTES) return 'it signs more than a release image';
@@ -214,7 +213,7 @@ async function faultOf(
   }
 }
 
-/** For the cluster version operator. Each release has its own name: none replaces another. */
+/** The cluster version operator reads it. Each release has its name: none replaces another. */
 function configMapOf(signatures: readonly ReleaseSignature[], digest: Digest): string {
   const name = `sha256-${hexOf(digest)}`;
   const binaryData = signatures.map(({ message }, at) => [`${name}-${at + 1}`, message.toString('base64')]);

@@ -5,11 +5,11 @@ import { withDeadline } from '../../platform/async/abort.ts';
 import { HttpClient, wholeBody } from '../../platform/http-client.ts';
 import { MAX_MESSAGE_BYTES, type ReleaseSignature, type SignatureChoice } from './release-signatures.ts';
 
-/** As the cluster version operator. */
+/** The cluster version operator has the same limit. */
 const MAX_PUBLISHED = 10;
 const ANSWER_MS = 20_000;
 
-/** Of the first store that has any. `lack`: why there are none. Throws an abort only. */
+/** The first store that has any counts. `lack`: why there are none. Throws only on abort. */
 export async function fetchPublished(
   stores: readonly string[],
   digest: Digest,
@@ -41,7 +41,7 @@ export async function fetchPublished(
   return { found: [], lack: whys.join('; ') };
 }
 
-/** Undefined for 404. Redirects are not followed. */
+/** Returns undefined for 404. Redirects are not followed. */
 async function fetched(url: string, client: HttpClient, signal: AbortSignal): Promise<Buffer | undefined> {
   const response = await client.open({ url }, signal);
   const body = await wholeBody(response, MAX_MESSAGE_BYTES);

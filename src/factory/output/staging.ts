@@ -39,8 +39,8 @@ export async function buildDirectory<T>(
 }
 
 /**
- * As {@link buildDirectory}, but `build` finds what an earlier one left that ended early, whose
- * bytes may not have reached the disk. Only after an AppError `reject` nothing is left.
+ * {@link buildDirectory}, but `build` finds the files of an earlier run that ended early, whose
+ * bytes may not have reached the disk. Only an AppError `reject` removes everything.
  */
 export async function resumeDirectory<T>(
   target: string,
@@ -56,7 +56,7 @@ async function filled<T>(
   signal: AbortSignal,
 ): Promise<BuiltFile<T>> {
   const built = await build(staging);
-  // mkdtemp(3) lets nobody else in; files in it follow the umask.
+  // mkdtemp(3) grants access to no other user; files in it follow the umask.
   await chmod(staging, 0o777 & ~process.umask());
   await syncTree(staging, signal);
   return { path: staging, built };
@@ -114,7 +114,7 @@ async function buildBeside<T>(
     isLeft = resumes && !(fault instanceof AppError && fault.disposition === 'reject');
     throw fault;
   } finally {
-    // Nothing is left if the directory itself was renamed.
+    // If the directory itself was renamed, nothing remains.
     if (staging !== undefined && !isLeft) await rm(staging, { recursive: true, force: true });
     if (!isDone && !isLeft && madeParent !== undefined) await removeEmpty(dirname(path), madeParent);
   }
@@ -196,7 +196,7 @@ function targetError(path: string, error: unknown, isLeft = false): unknown {
   return bundleError('bundle/target', `${path} can't be written: ${reason}`, { cause: error });
 }
 
-/** Of a hidden directory: shows later whether its process still runs. */
+/** The owner of a hidden directory: shows later whether its process still runs. */
 interface Owner {
   /** The machine and its PID namespace; 8 hex digits. */
   readonly host: string;
@@ -240,8 +240,8 @@ export async function removeStale(path: string, heir?: string): Promise<void> {
 }
 
 /**
- * As {@link removeStale}, in a folder of many users: what other processes still write stays, and
- * what belongs to other users. Nothing is reported.
+ * {@link removeStale} in a folder of many users: files of other users and of running processes
+ * stay. Nothing is reported.
  */
 export async function removeOwnStale(path: string): Promise<void> {
   const folder = dirname(path);

@@ -212,7 +212,7 @@ function header(of: { readonly name: string; readonly sizeBytes: number; readonl
   block.write(of.name, 0);
   block.write(`${octal(isDirectory ? 0o755 : 0o644, 7)}\0${octal(0, 7)}\0${octal(0, 7)}\0`, 100, 'latin1');
   block.write(`${octal(of.sizeBytes, 11)}\0${octal(seconds, 11)}\0`, 124, 'latin1');
-  // POSIX: the checksum is computed with its own field filled with spaces.
+  // POSIX: the checksum is computed with the checksum field filled with spaces.
   block.write('        ', 148);
   block.write(isDirectory ? '5' : '0', 156);
   block.write('ustar\x0000', 257, 'latin1');

@@ -25,14 +25,11 @@ export interface WrittenSbom {
 
 export interface WrittenSboms {
   readonly sboms: readonly WrittenSbom[];
-  /** What could not be read, and why. */
+  /** Unreadable documents, with reasons. */
   readonly notes: readonly string[];
 }
 
-/**
- * By words in media types and in types of predicates. `ending` is what other programs know files
- * by.
- */
+/** Formats by words in media types and in types of predicates. Other programs expect `ending`. */
 const FORMATS = [
   { word: /spdx/i, format: 'SPDX', ending: '.spdx' },
   { word: /cyclonedx/i, format: 'CycloneDX', ending: '.cdx' },
@@ -114,7 +111,7 @@ function endingOf(bytes: Buffer): string {
 const statement = v.looseObject({ predicateType: v.string(), predicate: v.unknown() });
 const envelope = v.looseObject({ payload: v.string() });
 const sigstoreBundle = v.looseObject({ dsseEnvelope: envelope });
-/** Older versions of cosign put a predicate here. */
+/** Older versions of cosign have the predicate in this member. */
 const wrapped = v.looseObject({ Data: v.unknown() });
 
 class AttachedSboms {
@@ -152,7 +149,7 @@ class AttachedSboms {
     }
   }
 
-  /** Undefined with a note, when it is not there or can't be read. */
+  /** Returns undefined and adds a note when it is absent or can't be read. */
   private async taken<T>(of: Descriptor, what: string, take: (bytes: Buffer) => T): Promise<T | undefined> {
     const read = await readBlob(this.reader, { digest: of.digest, sizeBytes: of.size }, this.signal);
     try {
@@ -170,7 +167,7 @@ function formatOf(type: string): Format | undefined {
   return FORMATS.find(({ word }) => word.test(type));
 }
 
-/** What an in-toto statement says of its subject, when that is an SBOM. @throws AppError */
+/** The SBOM in an in-toto statement, if it has one. @throws AppError */
 function attested(bytes: Buffer, what: string): Sbom | undefined {
   const outer = parse(bytes, what);
   const signed = v.is(sigstoreBundle, outer) ? outer.dsseEnvelope : outer;

@@ -40,7 +40,7 @@ export function checkAttachmentNames(requests: readonly AttachmentRequest[]): vo
       const message = `attachment ${path}: its name on a node would be ${JSON.stringify(name)}, which is not a plain file name (A-Z a-z 0-9 . _ -, beginning with a letter or digit): rename it`;
       throw bundleError('bundle/option', message);
     }
-    // Without case, as the format requires.
+    // The format requires a comparison without case.
     const other = paths.get(name.toLowerCase());
     if (other !== undefined) {
       const message = `attachments ${other} and ${path} would both have the name ${name} on a node: rename one`;

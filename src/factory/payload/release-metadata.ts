@@ -4,10 +4,10 @@ import { parseJson } from '../../bundle/format/json.ts';
 import { compareVersions, fitsScheme, isRangeOf, type VersionScheme } from '../../domain/model/version.ts';
 import { formatCount } from '../../platform/sizes.ts';
 
-/** What a release image says of itself, in `release-manifests/release-metadata`. */
+/** The content of `release-manifests/release-metadata` in a release image. */
 export interface ReleaseMetadata {
   readonly version?: string;
-  /** The versions that may update to it. Empty where it names none. */
+  /** The versions that may update to it. It is empty if it names none. */
   readonly previous: readonly string[];
 }
 
@@ -30,7 +30,7 @@ export function parseReleaseMetadata(bytes: Uint8Array, release: string): Releas
 }
 
 interface FormerReleases {
-  /** For `update.from`; undefined where the release names none. */
+  /** The value of `update.from`; undefined if the release names none. */
   readonly from: string | undefined;
   readonly notes: readonly string[];
 }

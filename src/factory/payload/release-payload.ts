@@ -55,9 +55,9 @@ interface ReleasePayload {
 }
 
 export type ReadPayload = ReleasePayload & {
-  /** Of the release image. */
+  /** The digest of the release image. */
   readonly digest: Digest;
-  /** Where its signatures are published, as it says itself. */
+  /** The places that the release names for its signatures. */
   readonly stores: readonly string[];
   readonly metadata: ReleaseMetadata | undefined;
   /** The images of the pods that the cluster starts for it. */
@@ -71,7 +71,7 @@ export function checkReleaseSource({ reference, source }: ImageRequest): void {
   throw bundleError('bundle/option', message);
 }
 
-/** From the layers of a release image in a layout. @throws AppError `bundle/source` */
+/** Reads the layers of a release image in a layout. @throws AppError `bundle/source` */
 export async function readReleasePayload(
   release: LayoutRequest,
   arch: string,
@@ -97,7 +97,7 @@ export async function readReleasePayload(
   };
 }
 
-/** What can't be read is left out with a note: only the cluster needs it. */
+/** An unreadable manifest is left out with a note: only the cluster needs it. */
 function manifestsIn(files: ReadonlyMap<string, Buffer>, release: string): Manifests {
   const images: ManifestImage[] = [];
   const notes: string[] = [];
@@ -106,7 +106,7 @@ function manifestsIn(files: ReadonlyMap<string, Buffer>, release: string): Manif
     if (!MANIFEST.test(name) || !NAMES_IMAGE.test(text)) continue;
     const file = `${FOLDER}/${name} of ${release}`;
     try {
-      // What an operator fills in later says nothing.
+      // A value that an operator fills in later has no meaning yet.
       const named = parseManifests(text, file).filter(({ image }) => image !== '' && !isImagePlaceholder(image));
       for (const one of named) images.push(one);
     } catch (error) {
@@ -183,8 +183,8 @@ function componentOf(name: string, what: string): string {
 }
 
 /**
- * Each image from the source of its release. One that was requested by the same digest keeps its
- * source, and gets the component unless it has one.
+ * Requests each image from the source of its release. An image that was requested by the same
+ * digest keeps its source, and gets the component unless it has one.
  */
 export function requestPayload(
   release: ImageRequest,
@@ -235,7 +235,7 @@ function mirrored(repository: string, release: Reference, image: Reference): str
   return isMirror ? `${repository.slice(0, -path.length)}${image.repository.slice(image.registry.length)}` : repository;
 }
 
-/** The payload of a new bundle. Of `warnings` it holds as many as it may. */
+/** The payload of a new bundle. It includes as many of `warnings` as it may. */
 export function payloadOf(
   options: Omit<CreateOptions, 'update' | 'annotations'> & Pick<Payload, 'update' | 'annotations'>,
   tree: Pick<WrittenTree, 'indexPointer' | 'contentsPointer'>,
@@ -293,7 +293,9 @@ export async function writeEnvelope(
 
 const MAX_BYTES = limits.payloadBytes / 4;
 
-/** At most 256 lines of 1,024 characters, 64 KiB together; a last line counts those left out. */
+/**
+ * Returns at most 256 lines of 1,024 characters, 64 KiB together; a last line counts the others.
+ */
 export function payloadWarnings(warnings: readonly string[]): string[] {
   const lines = warnings.map((warning) => clip(oneLine(warning), limits.textLength));
   let left = MAX_BYTES;

@@ -83,7 +83,7 @@ export async function signVolumes(
   return { paths: volumes, envelope: await writeSignature(first, envelope, signature, signal) };
 }
 
-/** None for a bundle or a file. */
+/** A bundle or a file has no volumes. */
 async function volumesOf(path: string): Promise<string[]> {
   const names = await readdir(path).catch(() => []); // reading the bundle reports what is wrong
   return names.some((name) => name.toLowerCase() === 'bundle.dsse.json') ? [] : volumesIn(path);
@@ -119,7 +119,7 @@ async function writeSignature(
   return signed;
 }
 
-/** Both PEM files or none; overwrites nothing. @throws AppError `bundle/option`, `bundle/target` */
+/** Writes both PEM files or none; overwrites nothing. @throws `bundle/option`, `bundle/target` */
 export async function generateKey(prefix: string, algorithm: SignatureAlgorithm) {
   if (prefix.endsWith('/') || ['', '.', '..'].includes(basename(prefix))) {
     throw bundleError('bundle/option', `--out '${prefix}' has no file name: give a prefix as ./factory-2026`);
@@ -187,7 +187,7 @@ function send(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal);
   } catch {
-    // It has ended by itself.
+    // The process has already ended.
   }
 }
 
@@ -232,7 +232,7 @@ type Outcome =
   | { readonly kind: 'stopped'; readonly why?: string }
   | { readonly kind: 'failed'; readonly why: string };
 
-/** After an abort, does not wait for children that keep the output open. */
+/** After an abort, this does not wait for children that keep the output open. */
 function outcomeOf(child: ChildProcess, message: Buffer, stopSignal: AbortSignal): Promise<Outcome> {
   return new Promise((resolve) => {
     const chunks: Buffer[] = [];
@@ -255,7 +255,7 @@ function outcomeOf(child: ChildProcess, message: Buffer, stopSignal: AbortSignal
   });
 }
 
-/** What PKCS #11 says of a token. The last line of pkcs11-tool is `Aborting.` */
+/** Faults of a token in PKCS #11. The last line of pkcs11-tool is `Aborting.` */
 const TOKEN_FAULTS: readonly (readonly [RegExp, string])[] = [
   [
     /CKR_PIN_(?:INCORRECT|INVALID|LEN_RANGE)/,
@@ -294,7 +294,7 @@ function stop(child: ChildProcess, isInteractive: boolean): void {
   try {
     process.kill(-child.pid, 'SIGKILL');
   } catch {
-    // It has ended by itself.
+    // The process has already ended.
   }
 }
 

@@ -29,7 +29,7 @@ const LIST_MS = 5 * 60 * 1000;
 const SLOWEST = 500;
 /** Longest time of one call that copies. */
 const COPY_MS = 24 * 60 * 60 * 1000;
-/** Nothing that mtools, debugfs or a path could read as anything else. */
+/** It excludes all that is special in mtools, debugfs or a path. */
 const PLAIN = /^(?!\.\.?$)[A-Za-z0-9._+-]{1,255}$/;
 
 /**
@@ -104,11 +104,11 @@ interface Home {
 }
 
 interface HomeReader {
-  /** Undefined when there is none. @throws AppError `bundle/tool`, `bundle/source` */
+  /** Returns undefined when there is none. @throws AppError `bundle/tool`, `bundle/source` */
   find(signal: AbortSignal): Promise<Home | undefined>;
 }
 
-/** Undefined for other filesystems. */
+/** Returns undefined for other filesystems. */
 function readerOf({ filesystem, offset, unitBytes }: StickPartition, directory: string): HomeReader | undefined {
   switch (filesystem) {
     case 'vfat':
@@ -202,7 +202,7 @@ async function findOnFat({ offset, unitBytes, directory }: FatPlace, signal: Abo
     // The case of names means nothing on FAT.
     ...checked(folders, files, (path) => path.toLowerCase()),
     copy: async (batch, to, stop) => {
-      // -Q: the first error ends it; -m: files keep their time; -n: it never asks.
+      // -Q: the first error ends it; -m: files keep their time; -n: it never prompts.
       const args = ['-Q', '-m', '-n', ...batch.map((file) => `${home}/${file}`), `${to}/`];
       await runTool(mcopy, { args: [...drive, ...args], directory, env }, stop);
     },
@@ -263,18 +263,17 @@ async function findOnExt4(
   };
 }
 
-/** What ext4 keeps in the inode itself, of a file with `inline_data`. */
+/** ext4 keeps this many bytes of a file with `inline_data` in the inode itself. */
 const INLINE_BYTES = 60;
 
-/** Of a smaller file in its inode debugfs writes the whole field. */
+/** debugfs writes the whole field of a smaller file in its inode. */
 async function cutTo(sizeBytes: number, path: string): Promise<void> {
   if (sizeBytes < INLINE_BYTES && (await lstat(path)).size === INLINE_BYTES) await truncate(path, sizeBytes);
 }
 
 /**
- * `/12/100644/0/0/oci-layout/31/` of `ls -p`. The folder itself and its parent are left out.
- *
- * @throws AppError `bundle/source` for another line, as after a line break in a name
+ * Parses `/12/100644/0/0/oci-layout/31/` of `ls -p`. The folder itself and its parent are left out.
+ * @throws AppError `bundle/source` for another line, for example after a line break in a name
  */
 function ext4Entry(line: string): readonly Ext4Entry[] {
   const fields = /^\/(\d{1,10})\/(\d{5,6})\/-?\d+\/-?\d+\/(.*)\/(\d*)\/$/s.exec(line);

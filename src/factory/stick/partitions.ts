@@ -3,7 +3,7 @@ import type { FileHandle } from 'node:fs/promises';
 export interface StickPartition {
   /** `partition 1`, or `the disk` without a partition table. */
   readonly name: string;
-  /** In bytes. */
+  /** The offset in bytes. */
   readonly offset: number;
   /** `vfat`, `ext4`, `exfat` …; as udev names them. */
   readonly filesystem: string;
@@ -18,7 +18,7 @@ const ENTRY_BYTES = 128;
 /** Up to the descriptor of an ISO 9660. */
 const HEAD_BYTES = 36 * 1024;
 
-/** Those with a filesystem that is known, at most 128. @throws system errors */
+/** Partitions with a known filesystem, at most 128. @throws system errors */
 export async function stickPartitions(disk: FileHandle): Promise<readonly StickPartition[]> {
   const whole = await partitionAt(disk, 0, 'the disk');
   if (whole !== undefined) return [whole];
@@ -30,7 +30,7 @@ export async function stickPartitions(disk: FileHandle): Promise<readonly StickP
   return found;
 }
 
-/** By the number of the partition, beginning with 1; 0 where there is none. */
+/** Offsets by the number of the partition, beginning with 1; 0 where there is none. */
 async function offsetsOf(disk: FileHandle): Promise<readonly number[]> {
   const table = await bytesAt(disk, 0, SECTOR_BYTES);
   if (table.readUInt16LE(510) !== 0xaa55) return [];
@@ -60,7 +60,7 @@ async function partitionAt(disk: FileHandle, offset: number, name: string): Prom
   return { name, offset, filesystem, unitBytes };
 }
 
-/** By their signatures, as blkid(8) finds them. */
+/** Finds signatures as blkid(8) does. */
 function filesystemOf(head: Buffer): string | undefined {
   const textAt = (from: number, length: number) => head.toString('latin1', from, from + length);
   if (textAt(32_769, 5) === 'CD001') return 'iso9660';
@@ -73,7 +73,7 @@ function filesystemOf(head: Buffer): string | undefined {
   return isFat && head.readUInt16LE(510) === 0xaa55 ? 'vfat' : undefined;
 }
 
-/** With zeros behind the end of the disk. */
+/** Bytes after the end of the disk are zeros. */
 async function bytesAt(disk: FileHandle, position: number, length: number): Promise<Buffer> {
   const bytes = Buffer.alloc(length);
   await disk.read(bytes, 0, length, position);

@@ -62,7 +62,7 @@ async function clearStart(target: FileHandle): Promise<void> {
   await target.sync();
 }
 
-/** One write(2) may write less than all, as at the end of a device. */
+/** One write(2) may write only a part, for example at the end of a device. */
 async function writeExactly(target: FileHandle, bytes: Buffer, at: number): Promise<void> {
   for (let done = 0; done < bytes.length; ) {
     const { bytesWritten } = await target.write(bytes, done, bytes.length - done, at + done);
@@ -119,7 +119,7 @@ async function readExactly(file: FileHandle, at: number, size: number, path: str
   throw bundleError('bundle/source', `${path} was changed while it was read: make the image again`);
 }
 
-/** Read past the cache by dd(1): O_DIRECT needs memory at aligned addresses. */
+/** dd(1) reads past the cache: O_DIRECT needs memory at aligned addresses. */
 async function hashOnStick({ device, imageBytes, onProgress }: StickWrite, signal: AbortSignal): Promise<string> {
   const onBytes = countBytes('verify', imageBytes, onProgress);
   const args = [`if=${device}`, 'bs=4M', `count=${imageBytes}`, 'iflag=direct,fullblock,count_bytes', 'status=none'];

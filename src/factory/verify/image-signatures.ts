@@ -11,9 +11,9 @@ import { AppError } from '../../platform/app-error.ts';
 import { clip } from '../../platform/plain-text.ts';
 import { signatureTagOf } from '../images/attached.ts';
 
-/** It says that `subject` is signed. Nothing in it is verified. */
+/** A signature of `subject`. Nothing in it is verified. */
 export interface ImageSignature {
-  /** For messages. */
+  /** The name in messages. */
   readonly what: string;
   readonly signed: Buffer;
   readonly signature: Buffer;
@@ -29,7 +29,7 @@ type SignatureMaterial =
 
 interface FoundSignatures {
   readonly signatures: readonly ImageSignature[];
-  /** Why others count for nothing, a sentence each. */
+  /** Why other signatures don't count, a sentence each. */
   readonly faults: readonly string[];
 }
 

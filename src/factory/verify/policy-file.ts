@@ -12,10 +12,10 @@ import type { FulcioIdentity, SigstoreRoot } from './trusted-root.ts';
 
 /** The part of containers-policy.json(5) that `--verify-images` reads. */
 export interface ImagePolicy {
-  /** For messages. */
+  /** The path in messages. */
   readonly path: string;
   readonly fallback: readonly Requirement[];
-  /** Of the transport `docker`, by scope. */
+  /** The requirements of the transport `docker`, by scope. */
   readonly scopes: ReadonlyMap<string, readonly Requirement[]>;
 }
 
@@ -23,12 +23,12 @@ export type Requirement = { readonly type: 'insecureAcceptAnything' } | { readon
 
 export interface SignedRequirement {
   readonly type: 'sigstoreSigned';
-  /** One of them must have signed, or else `identity`. */
+  /** One of these keys must have signed, or else `identity`. */
   readonly keys: readonly SignatureKey[];
   readonly identity?: FulcioIdentity;
-  /** Its log must have the signature. Always there with `identity`. */
+  /** The log of this root must have the signature. It is present with `identity`. */
   readonly root?: SigstoreRoot;
-  /** Absent: the format's default, `matchRepoDigestOrExact`. */
+  /** If it is absent, the format's default applies: `matchRepoDigestOrExact`. */
   readonly signedIdentity?: SignedIdentity;
 }
 
@@ -107,7 +107,7 @@ const policy = v.strictObject({
 export async function readImagePolicy(path: string, signal: AbortSignal): Promise<ImagePolicy> {
   const bytes = await readOptionFile(path, 'policy', MAX_FILE_BYTES, signal);
   const found = parseJson(bytes, policy, `policy file ${path}`, 'bundle/option');
-  // Of two members of a name, JSON.parse() drops one without a word.
+  // JSON.parse() silently drops one of two members with the same name.
   if (membersIn(JSON.parse(bytes.toString())) !== colonsIn(bytes.toString())) {
     throw bundleError('bundle/option', `policy file ${path}: a member or a scope is there twice`);
   }

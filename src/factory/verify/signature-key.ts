@@ -9,7 +9,7 @@ import type { ImageSignature } from './image-signatures.ts';
 /** A public key of sigstore, which makes other signatures than the keys of bundles. */
 export interface SignatureKey {
   readonly key: KeyObject;
-  /** With the SHA-256 of its SubjectPublicKeyInfo. */
+  /** The name has the SHA-256 of its SubjectPublicKeyInfo. */
   readonly name: string;
 }
 
@@ -33,7 +33,7 @@ export function isSignedBy({ key }: SignatureKey, { signed, signature }: ImageSi
   return hashesOf(key).some((hash) => verify(hash, signed, key, signature));
 }
 
-/** With P-384 cosign 2 uses SHA-256, and cosign 3 SHA-384. */
+/** For P-384, cosign 2 uses SHA-256, and cosign 3 SHA-384. */
 function hashesOf(key: KeyObject): readonly (string | null)[] {
   const { namedCurve = '', modulusLength = 0 } = key.asymmetricKeyDetails ?? {};
   if (key.asymmetricKeyType === 'ed25519') return [null];

@@ -61,7 +61,7 @@ export class SigstoreRoot {
   checkIdentity(signature: ImageSignature, identity: FulcioIdentity): void {
     this.attempt(signature, (entity) => {
       if (entity.key.$case !== 'certificate') throw new Error('it has no certificate');
-      // Those of a private sigstore may be absent, and then nothing can be in them.
+      // A private sigstore may have no logs, so nothing can be in them.
       const [tlogThreshold, ctlogThreshold] = [this.hasLog ? 1 : 0, this.trust.ctlogs.length > 0 ? 1 : 0];
       const verifier = new Verifier(this.trust, { tlogThreshold, ctlogThreshold });
       const { subjectAlternativeName, extensions, oids = [] } = verifier.verify(entity).identity ?? {};
@@ -78,7 +78,7 @@ export class SigstoreRoot {
     });
   }
 
-  /** What the library throws is a verdict: documents of others may be malformed in any way. */
+  /** An error of the library is a verdict: foreign documents may be malformed in any way. */
   private attempt(signature: ImageSignature, check: (entity: SignedEntity) => void): void {
     try {
       check(toSignedEntity(bundleFromJSON(bundleOf(signature)), signature.signed));
@@ -94,7 +94,7 @@ function reasonWithCause(thrown: unknown): string {
   return `${reasonOf(thrown)}${cause}`;
 }
 
-/** Of the workflow that signed (Fulcio, oid-info.md). */
+/** The workflow that signed (Fulcio, oid-info.md). */
 const BUILD_SIGNER_URI = '1.3.6.1.4.1.57264.1.9';
 
 /** X.690, at most 64 KiB. */

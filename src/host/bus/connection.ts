@@ -6,15 +6,15 @@ import { reasonOf, systemCodeOf } from '../../platform/app-error.ts';
 import { BusProtocolError, createFrameReader, type MessageSink } from './frames.ts';
 
 interface ConnectionEvents extends MessageSink {
-  /** Called once, for any reason. */
+  /** It is called once, for any reason. */
   onEnd(reason: string): void;
 }
 
-/** Of the bus during the authentication. */
+/** The longest line of the bus during the authentication. */
 const LINE_MAX_BYTES = 1024;
-/** Of the one read buffer. */
+/** The size of the one read buffer. */
 const READ_BYTES = 64 * 1024;
-/** While this much is unsent, nothing is read: a client that reads no answers has to wait. */
+/** Reading stops while this much is unsent: a client that reads no answers has to wait. */
 const UNSENT_MAX_BYTES = 1024 * 1024;
 
 /**
@@ -25,7 +25,7 @@ const UNSENT_MAX_BYTES = 1024 * 1024;
 export class BusConnection {
   private readonly socket: Socket;
   private readonly read: (chunk: Buffer) => void;
-  /** Undefined once messages may be sent. */
+  /** It is undefined once messages may be sent. */
   private unsent: Buffer[] | undefined = [];
   /** The answer to the authentication; undefined after it. */
   private line: Buffer | undefined = Buffer.alloc(0);
@@ -121,7 +121,7 @@ function headOf(message: Message, bodyBytes: number): Buffer {
   return head;
 }
 
-/** With a leading zero for an abstract one. */
+/** The path of an abstract socket has a leading zero. */
 function socketPathOf(address: string): string {
   const [first = ''] = address.split(';');
   const [, kind, value] = /^unix:(?:.*,)?(path|abstract)=([^,]*)/.exec(first) ?? [];

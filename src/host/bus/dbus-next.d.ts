@@ -4,7 +4,7 @@
  */
 declare module 'dbus-next/lib/dbus-buffer.js' {
   /**
-   * Reads values from the body of a message, in the marshaller's own form. `endian` is the first
+   * Reads values from the body of a message, in the form of the marshaller. `endian` is the first
    * byte of the message.
    */
   class DBusBuffer {
@@ -27,13 +27,13 @@ declare module 'dbus-next/lib/marshall-compat.js' {
    * body does not fit the signature
    */
   export function marshallMessage(message: Message): [bytes: Buffer, fds: unknown[]];
-  /** Turns a body from the marshaller's own form into plain values, in place. */
+  /** Turns a body from the form of the marshaller into plain values, in place. */
   export function messageToJsFmt(message: { signature: string; body: unknown[] }): { body: unknown[] };
 }
 
 declare module 'dbus-next/lib/message.js' {
   /**
-   * As `marshallMessage`, of fields and a body in the marshaller's own form. Without a body, its
+   * `marshallMessage` for fields and a body in the form of the marshaller. Without a body, its
    * bytes can follow.
    */
   export function marshall(message: object): [bytes: Buffer, fds: unknown[]];

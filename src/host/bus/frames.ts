@@ -9,11 +9,11 @@ export class BusProtocolError extends Error {
 
 export interface MessageSink {
   /**
-   * Called with a complete header, before any byte of the body is stored. @returns whether to read
-   * the body
+   * Called with a complete header, before any byte of the body is stored.
+   * @returns whether to read the body
    */
   onHeader(header: MessageHeader): boolean;
-  /** If `onHeader` returned true. */
+  /** It is called if `onHeader` returned true. */
   onMessage(header: MessageHeader, body: Buffer): void;
 }
 
@@ -23,9 +23,9 @@ export interface MessageSink {
  */
 const FIELDS_MAX_BYTES = 8 * 1024;
 
-/** Of the stream. */
+/** A part of the stream. */
 interface Part {
-  /** Undefined when the part is skipped. */
+  /** It is undefined when the part is skipped. */
   readonly bytes: Buffer | undefined;
   readonly length: number;
   filled: number;
@@ -97,7 +97,7 @@ export function readBody({ signature, isLittleEndian }: MessageHeader, bytes: Bu
   return messageToJsFmt({ signature, body: new CheckedBuffer(bytes, 0, endian, undefined, {}).read(signature) }).body;
 }
 
-/** Of arrays and structs (D-Bus specification, "Valid Signatures"); also of variants here. */
+/** The limit for arrays, structs and here variants (D-Bus specification, "Valid Signatures"). */
 const DEPTH_MAX = 64;
 
 /**
@@ -131,7 +131,7 @@ export function writeBody(signature: string, body: readonly unknown[]): Buffer {
 /** D-Bus specification, "Message Types". */
 export const MESSAGE_TYPE = { call: 1, return: 2, error: 3, signal: 4 } as const;
 
-/** Before the array of header fields. */
+/** The bytes before the array of header fields. */
 const START_BYTES = 16;
 
 /** D-Bus specification, "Message Format". */
@@ -140,7 +140,7 @@ interface MessageStart {
   readonly type: number;
   readonly flags: number;
   readonly serial: number;
-  /** Without the padding after it. */
+  /** The padding after the fields is not counted. */
   readonly fieldsBytes: number;
   readonly bodyBytes: number;
 }
@@ -151,17 +151,17 @@ export interface MessageHeader extends MessageStart {
   readonly interface: string;
   readonly member: string;
   readonly errorName: string;
-  /** 0 when there is none. */
+  /** It is 0 when there is none. */
   readonly replySerial: number;
-  /** Written by the bus. */
+  /** The bus writes it. */
   readonly sender: string;
   readonly signature: string;
 }
 
-/** With its header (D-Bus specification, "Message Format"). */
+/** The limit with the header (D-Bus specification, "Message Format"). */
 const MESSAGE_MAX_BYTES = 128 * 1024 * 1024;
 
-/** Undefined when invalid; then the start of the next message is unknown too. */
+/** Undefined means invalid; then the start of the next message is unknown too. */
 function readStart(bytes: Buffer): MessageStart | undefined {
   const isLittleEndian = bytes[0] === 'l'.charCodeAt(0);
   if ((!isLittleEndian && bytes[0] !== 'B'.charCodeAt(0)) || bytes[3] !== 1) return undefined;
@@ -172,7 +172,7 @@ function readStart(bytes: Buffer): MessageStart | undefined {
   return { ...start, isLittleEndian, fieldsBytes };
 }
 
-/** To a multiple of eight, where the body begins. */
+/** Rounds up to a multiple of eight, where the body begins. */
 function padded(length: number): number {
   return Math.ceil(length / 8) * 8;
 }
@@ -193,8 +193,8 @@ const SIZES: Readonly<Record<string, number>> = { y: 1, b: 4, n: 2, q: 2, i: 4, 
 type Texts = { -readonly [K in (typeof TEXT_FIELDS)[keyof typeof TEXT_FIELDS]]: string };
 
 /**
- * Unknown fields of a basic type are ignored, as the specification demands. Undefined for other
- * types, and when the array is invalid.
+ * Unknown fields of a basic type are ignored, as the specification demands. Returns undefined for
+ * other types, and when the array is invalid.
  */
 function readFields(start: MessageStart, bytes: Buffer): MessageHeader | undefined {
   const texts: Texts = { path: '', interface: '', member: '', errorName: '', sender: '', signature: '' };

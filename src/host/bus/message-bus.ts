@@ -34,7 +34,7 @@ export interface OutgoingSignal extends Member {
   readonly body: readonly unknown[];
 }
 
-/** Before the body is read. `interface` is empty when the caller gave none. */
+/** The header of a call whose body is unread. `interface` is empty when the caller gave none. */
 export interface CallHeader extends Member {
   readonly sender: string;
   readonly signature: string;
@@ -49,7 +49,7 @@ export interface IncomingCall extends CallHeader {
   readonly body: readonly unknown[];
 }
 
-/** Nobody gets the answer. */
+/** The flag of a call whose caller expects no answer. */
 export const NO_REPLY_EXPECTED = 1;
 
 /** A body may be the bytes of `writeBody`. */
@@ -64,7 +64,7 @@ export interface BusReply {
  */
 export type CallHandler = (call: IncomingCall) => Promise<BusReply>;
 
-/** Before the body is read. @returns the error to answer with, or undefined to call the handler */
+/** Runs before the body is read. @returns the error to answer with; undefined calls the handler */
 export type CallCheck = (call: CallHeader) => BusErrorReply | undefined;
 
 /** `errorName` is for example `org.freedesktop.systemd1.NoSuchUnit`. */
@@ -97,7 +97,7 @@ const BUS = {
   path: '/org/freedesktop/DBus',
   interface: 'org.freedesktop.DBus',
 };
-/** To the bus itself, as `AddMatch` (D-Bus specification, "Message Bus Messages"). */
+/** A call to the bus, such as `AddMatch` (D-Bus specification, "Message Bus Messages"). */
 export function busCall(member: string, signature: string, body: readonly unknown[]): BusCall {
   return { ...BUS, member, signature, body };
 }
@@ -107,14 +107,14 @@ const INVALID_ARGS = 'org.freedesktop.DBus.Error.InvalidArgs';
 const LIMITS_EXCEEDED = 'org.freedesktop.DBus.Error.LimitsExceeded';
 const UNKNOWN_METHOD = 'org.freedesktop.DBus.Error.UnknownMethod';
 
-/** As the bus writes it for a sender (D-Bus specification, "Bus names"). */
+/** The name that the bus writes for a sender (D-Bus specification, "Bus names"). */
 const UNIQUE_NAME = /^:[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)+$/;
 
 /** Our longest argument is a path of 4 KiB. */
 const CALL_MAX_BYTES = 8 * 1024;
 /** Properties of a unit have some KiB. */
 const SIGNAL_MAX_BYTES = 1024 * 1024;
-/** From called services: lists of units, and documents of the daemon. */
+/** The limit for replies of services: lists of units, and documents of the daemon. */
 const REPLY_MAX_BYTES = 16 * 1024 * 1024;
 /** Unanswered ones. */
 const CALLS_PER_SENDER = 16;
@@ -216,8 +216,8 @@ export class MessageBus {
   /**
    * Answers incoming calls, of several senders in turns; without a handler with `UnknownMethod`. A
    * call with a body above 8 KiB, or from a sender with 16 unanswered calls, is answered
-   * `LimitsExceeded` and its body is not read. One from a sender for whom 32 wait gets no answer.
-   *
+   * `LimitsExceeded` and its body is not read. A call from a sender for whom 32 wait gets no
+   * answer.
    * @param check default: no error
    */
   serve(handler: CallHandler | undefined, check: CallCheck = () => undefined): void {
@@ -229,7 +229,7 @@ export class MessageBus {
     this.send(new Message({ ...signal, type: MESSAGE_TYPE.signal, body: [...signal.body] }));
   }
 
-  /** Called once, also after {@link close}. */
+  /** `listener` is called once, also after {@link close}. */
   onClose(listener: (reason: string) => void): Unsubscribe {
     return listen(this.closeListeners, listener);
   }
@@ -286,7 +286,7 @@ export class MessageBus {
   }
 
   /**
-   * With a body that can't be parsed, a call gets an error, a reply fails its call, and a signal is
+   * If the body can't be parsed, a call gets an error, a reply fails its call, and a signal is
    * dropped.
    */
   private deliver(header: MessageHeader, bytes: Buffer): void {
@@ -337,7 +337,7 @@ export class MessageBus {
     this.answer(header, reply);
   }
 
-  /** Unless the caller expects no answer. */
+  /** Does nothing if the caller expects no answer. */
   private answer(call: MessageHeader, reply: () => Answer): void {
     if ((call.flags & NO_REPLY_EXPECTED) !== 0) return;
     try {

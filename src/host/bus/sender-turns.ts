@@ -1,11 +1,11 @@
-/** Of one sender. More get no answer: nobody who waits for answers sends so many. */
+/** The most waiting calls of one sender. A client that waits for answers never reaches it. */
 const WAITING_PER_SENDER = 32;
-/** How many are served before more is read from the bus. */
+/** The most calls that are served before more is read from the bus. */
 const SERVED_AT_ONCE = 16;
 
 /**
- * Serves the calls of several senders in turns, one of each, so that somebody with many calls holds
- * up others by one call at a time. What comes from the bus meanwhile is read in between.
+ * Serves one call of each sender in turn, so that a sender with many calls delays others by one
+ * call at a time. New messages of the bus are read between calls.
  */
 export class SenderTurns {
   private readonly queues = new Map<string, (() => void)[]>();
@@ -21,7 +21,7 @@ export class SenderTurns {
     return true;
   }
 
-  /** What waits is never served. */
+  /** Waiting calls are never served. */
   clear(): void {
     this.queues.clear();
   }

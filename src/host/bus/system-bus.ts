@@ -23,9 +23,9 @@ interface SystemBusOptions {
   /** Default `DBUS_SYSTEM_BUS_ADDRESS`, else `unix:path=/run/dbus/system_bus_socket`. */
   readonly address?: string;
   readonly env?: NodeJS.ProcessEnv;
-  /** For log lines, as `for the D-Bus API`. Default nothing. */
+  /** The words in log lines: `for the D-Bus API`. Default: none. */
   readonly purpose?: string;
-  /** For a new connection. Default 10 s. */
+  /** The limit for a new connection. Default 10 s. */
   readonly connectMs?: number;
 }
 
@@ -55,10 +55,10 @@ export class SystemBus {
   private readonly address: string;
   private readonly subscriptions = new Set<Subscription>();
   private readonly connections = new Observable();
-  /** The unique name behind each watched name. Empty while it has none. */
+  /** The unique name behind each watched name. It is empty while there is none. */
   private readonly owners = new Map<string, string>();
   private readonly stop = new AbortController();
-  /** Undefined without a connection. */
+  /** It is undefined without a connection. */
   private bus: MessageBus | undefined;
   private handler: CallHandler | undefined;
   private check: CallCheck | undefined;
@@ -101,7 +101,7 @@ export class SystemBus {
     };
   }
 
-  /** Also after a reconnection. See {@link MessageBus.serve}. */
+  /** It also serves after a reconnection. See {@link MessageBus.serve}. */
   serve(handler: CallHandler, check?: CallCheck): void {
     this.handler = handler;
     this.check = check;
@@ -158,7 +158,7 @@ export class SystemBus {
     void this.reconnect();
   }
 
-  /** With growing pauses, until it succeeds or the bus is closed. Never throws. */
+  /** Tries with growing pauses, until it succeeds or the bus is closed. Never throws. */
   private async reconnect(): Promise<void> {
     const { clock, log } = this.options;
     const { signal } = this.stop;
@@ -229,14 +229,14 @@ function unreachable(address: string): AppError {
   });
 }
 
-/** For `AddMatch` and `RemoveMatch`. */
+/** The rule for `AddMatch` and `RemoveMatch`. */
 function ruleOf(match: SignalMatch): string {
   const keys = ['sender', 'interface', 'member', 'path', 'arg0'] as const;
   const terms = keys.flatMap((key) => (match[key] === undefined ? [] : [`${key}='${match[key]}'`]));
   return ["type='signal'", ...terms].join(',');
 }
 
-/** Without `arg0`, which is in the body. */
+/** It ignores `arg0`, which is in the body. */
 function fitsHeader(match: SignalMatch, signal: SignalHeader): boolean {
   return (
     match.interface === signal.interface &&
@@ -245,7 +245,7 @@ function fitsHeader(match: SignalMatch, signal: SignalHeader): boolean {
   );
 }
 
-/** From any sender. */
+/** It accepts any sender. */
 function fits(match: SignalMatch, signal: BusSignal): boolean {
   return fitsHeader(match, signal) && (match.arg0 === undefined || match.arg0 === signal.body[0]);
 }

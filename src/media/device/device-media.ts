@@ -32,14 +32,14 @@ export interface DeviceMediaDeps {
 
 /** Units of the same device by label, UUID and path all have another dash. */
 const KERNEL_NAME = /^dev-[^-]+\.device$/;
-/** From our udev rule. It disappears with the medium, even if the unit of the drive stays. */
+/** Our udev rule sets it. It disappears with the medium, even if the unit of the drive stays. */
 const ALIAS = /^dev-stickpin-(bare-)?/;
-/** Of a partition, the name of its disk: a stick without a filesystem is known by its disk. */
+/** Matches a partition and its disk: a stick without a filesystem is known by its disk. */
 const PARTITION = /^(dev-(?:sd[a-z]+|mmcblk\d+(?=p)))p?\d+\.device$/;
 /** Every machine has dozens of terminals. */
 const NEVER_A_DISK = /^dev-(tty|hvc|rfkill|vport|ptmx|zram)/;
 const QUESTION_TIMEOUT_MS = 10_000;
-/** Then the first check counts as complete without the unit. */
+/** After this many tries, the first check counts as complete without the unit. */
 const TRIES_OF_FIRST_CHECK = 3;
 
 interface Known {
@@ -56,12 +56,12 @@ export class DeviceMedia implements MediaProvider {
   private readonly deps: DeviceMediaDeps & Required<Pick<DeviceMediaDeps, 'query' | 'paths' | 'retryMs'>>;
   private readonly stop = new AbortController();
   private readonly known = new Map<string, Known>();
-  /** With the reason. */
+  /** The values are reasons. */
   private readonly refused = new Map<string, string>();
   private readonly pending = new Set<string>();
-  /** With the number of tries. */
+  /** The values are the numbers of tries. */
   private readonly unanswered = new Map<string, number>();
-  /** By a person, so they need no mark of our udev rule. */
+  /** A person named them, so they need no mark of our udev rule. */
   private readonly named = new Set<string>();
   private sink: MediaSink | undefined;
   private unsubscribe: Unsubscribe | undefined;
@@ -138,7 +138,7 @@ export class DeviceMedia implements MediaProvider {
         this.tryAgainLater(unit, why, error);
       }
     }
-    // Not after the promise settles: a unit that is added in between would never be checked.
+    // If this waited for the promise, a unit that is added in between would never be checked.
     this.working = undefined;
   }
 
@@ -175,7 +175,7 @@ export class DeviceMedia implements MediaProvider {
     if (this.known.has(disk) || !this.known.has(unit)) this.check(disk);
   }
 
-  /** Unless it was already reported. */
+  /** Reports it unless it was already reported. */
   private adopt(unit: string, device: Device): void {
     const { known, deps } = this;
     const before = known.get(unit);
@@ -207,7 +207,7 @@ export class DeviceMedia implements MediaProvider {
     sink?.left(medium.mediumId);
   }
 
-  /** As {@link MediaProvider.load}, for a device. */
+  /** {@link MediaProvider.load} for a device. */
   async load(path: string, signal: AbortSignal): Promise<string | undefined> {
     if (!(await isDevicePath(path))) return undefined;
     const { units, query, paths } = this.deps;

@@ -13,9 +13,9 @@ export interface Device {
   readonly node: string;
   readonly sysfsPath: string;
   readonly number: string;
-  /** Of the disk, different for each time it is plugged in. Undefined before Linux 5.15. */
+  /** The number of the disk, new each time it is plugged in. It is undefined before Linux 5.15. */
   readonly diskSeq: string | undefined;
-  /** `ID_FS_TYPE`. Empty for a stick that must be written first. */
+  /** The value of `ID_FS_TYPE`. It is empty for a stick that must be written first. */
   readonly filesystem: string;
   /** `ID_FS_USAGE`: `filesystem`; `crypto`, `raid` or `other` for what can't be mounted. */
   readonly usage: string;
@@ -28,7 +28,7 @@ export type DeviceVerdict =
   | { readonly kind: 'refused'; readonly name: string; readonly reason: string }
   | { readonly kind: 'other' };
 
-/** For tests; default: the real paths. */
+/** Tests replace them; default: the real paths. */
 export interface MachinePaths {
   readonly sysRoot: string;
   readonly mountinfo: string;
@@ -46,7 +46,7 @@ export const machinePaths: MachinePaths = {
   ext4: '/proc/fs/ext4',
 };
 
-/** By udev, the mounts, fstab(5) and drivers. `isNamed`: by a person, so our rule is not needed. */
+/** Reads udev, the mounts, fstab(5) and drivers. A device that a person named needs no rule. */
 export async function judgeDevice(
   sysfsPath: string,
   query: UdevQuery,
@@ -91,7 +91,7 @@ function isFilesystem(properties: UdevProperties): boolean {
 
 /**
  * What a disk has that our rule marks as one without a filesystem: itself when it is empty, or the
- * first encrypted volume, swap, or member of RAID or LVM on it. Undefined when there is a
+ * first encrypted volume, swap, or member of RAID or LVM on it. Returns undefined when there is a
  * filesystem too, when something uses it, or when udev has not seen all partitions: each has an
  * event of its own.
  */
@@ -130,8 +130,8 @@ export async function readText(path: string): Promise<string> {
 }
 
 /**
- * As `systemd-escape --path` (systemd.unit(5), "String Escaping for Inclusion in Unit Names"):
- * `/run/stickpin/media/7-sdb1` → `run-stickpin-media-7\x2dsdb1.mount`.
+ * The result of `systemd-escape --path` (systemd.unit(5), "String Escaping for Inclusion in Unit
+ * Names"): `/run/stickpin/media/7-sdb1` → `run-stickpin-media-7\x2dsdb1.mount`.
  */
 export function unitNameOfPath(path: string, suffix: 'mount' | 'device'): string {
   const simplified = path.split('/').filter((part) => part !== '' && part !== '.');
@@ -153,12 +153,12 @@ function escapePart(part: string, isFirst: boolean): string {
 /** `DEVNAME`, `DISKSEQ`, `ID_FS_TYPE`, `STICKPIN_MEDIUM`, … */
 export type UdevProperties = Readonly<Record<string, string>>;
 
-/** By the path below /sys. Undefined when there is no device. */
+/** Reads the device with a path below /sys. Returns undefined when there is no device. */
 export type UdevQuery = (sysfsPath: string, signal: AbortSignal) => Promise<UdevProperties | undefined>;
 
 const run = promisify(execFile);
 
-/** By path, because the sandbox hides device nodes. @throws AppError `media/udev` (`retry`) */
+/** Reads /sys, because the sandbox hides device nodes. @throws AppError `media/udev` (`retry`) */
 export const queryUdev: UdevQuery = async (sysfsPath, signal) => {
   try {
     const args = ['info', '--query=property', `--path=${sysfsPath}`];

@@ -167,7 +167,7 @@ async function isReadable(directory: string): Promise<boolean> {
   }
 }
 
-/** By udev's `ID_FS_TYPE` and `ID_FS_USAGE` (libblkid). */
+/** Reads udev's `ID_FS_TYPE` and `ID_FS_USAGE` (libblkid). */
 function contentText(type: string, usage: string): string {
   switch (true) {
     case usage === 'crypto':

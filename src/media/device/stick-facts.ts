@@ -11,10 +11,10 @@ export interface StickPaths extends MachinePaths {
   readonly swaps: string;
 }
 
-/** The kernel counts sizes of disks in these, whatever their sectors are. */
+/** The kernel counts sizes of disks in these, whatever the size of their sectors. */
 const SECTOR_BYTES = 512;
 
-/** By a path below /dev or a link to it. @throws AppError `bundle/stick` (`reject`) */
+/** Takes a path below /dev or a link to it. @throws AppError `bundle/stick` (`reject`) */
 export async function readStickFacts(
   path: string,
   query: UdevQuery,
@@ -28,7 +28,7 @@ export async function readStickFacts(
   });
 }
 
-/** As {@link readStickFacts}, by `major:minor`. @throws unchanged system errors of sysfs */
+/** {@link readStickFacts} by `major:minor`. @throws unchanged system errors of sysfs */
 export async function factsOf(
   number: string,
   query: UdevQuery,
@@ -75,7 +75,7 @@ export async function factsOf(
   };
 }
 
-/** Without udev, as in a container, only the name of a device is known. */
+/** A machine without udev, for example a container, knows only the name of a device. */
 async function propertiesOf(part: string, query: UdevQuery, signal: AbortSignal): Promise<UdevProperties | undefined> {
   return query(part, signal).catch((error: unknown) => {
     if (!(error instanceof AppError) || error.code !== 'media/udev') throw error;

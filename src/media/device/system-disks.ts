@@ -5,7 +5,7 @@ import type { MountEntry } from '../../platform/files/mountinfo.ts';
 /** A disk with one of these mount points is not a medium. */
 const SYSTEM_MOUNTS = new Set(['/', '/usr', '/etc', '/var', '/boot', '/boot/efi', '/efi', '/sysroot']);
 
-/** As `sda`, resolved through device-mapper and md. `sysRoot` is `/sys`. */
+/** Names such as `sda`, resolved through device-mapper and md. `sysRoot` is `/sys`. */
 export async function systemDisks(mounts: readonly MountEntry[], sysRoot: string): Promise<ReadonlySet<string>> {
   const disks = new Set<string>();
   for (const mount of mounts) {
@@ -32,7 +32,7 @@ export async function hasHolders(sysfsPath: string): Promise<boolean> {
   return (await namesIn(join(sysfsPath, 'holders'))).length > 0;
 }
 
-/** btrfs and overlays have their own device numbers, so the name of the source is tried too. */
+/** btrfs and overlays have separate device numbers, so the name of the source is tried too. */
 async function blockDeviceOf(mount: MountEntry, sysRoot: string): Promise<string | undefined> {
   const byNumber = await resolved(join(sysRoot, 'dev/block', mount.device));
   if (byNumber !== undefined) return byNumber;

@@ -1,8 +1,8 @@
 import { AppError } from '../app-error.ts';
 
 /**
- * Internal abort reason: the work has ended. Shared, because a new error with its stack for each
- * call would cost more than the rest of the call.
+ * Internal abort reason: the work has ended. It is shared, because a new error with its stack for
+ * each call would cost more than the remaining call.
  */
 const OVER = new Error('the work is over');
 
@@ -15,9 +15,8 @@ export const NEVER_ABORTED: AbortSignal = new AbortController().signal;
 /**
  * Runs `work` with a deadline. The signal of `work` aborts when `parent` aborts or `timeoutMs` have
  * passed.
- *
- * @throws AppError `platform/deadline` (`retry`) when the deadline passed; whatever `work` throws
- *   otherwise.
+ * @throws AppError `platform/deadline` (`retry`) when the deadline passed; otherwise errors of
+ * `work`
  */
 export async function withDeadline<T>(
   what: string,

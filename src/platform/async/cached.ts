@@ -7,15 +7,15 @@ interface Reading<T> {
 }
 
 /**
- * A value that is read when it is needed, and kept until it is invalidated. All who ask meanwhile
- * share one read. It fails for all of them, and ends early only when all of them have gone.
+ * A value that is read when it is needed, and kept until it is invalidated. All callers meanwhile
+ * share one read. It fails for all of them, and ends early only when all of them have aborted.
  */
 export class Cached<T> {
   private current: Reading<T> | undefined;
 
   constructor(private readonly read: (signal: AbortSignal) => Promise<T>) {}
 
-  /** @throws as the read, after which the next call reads again; whatever aborted `signal` */
+  /** @throws errors of the read, after which the next call reads again; the reason of `signal` */
   async get(signal: AbortSignal): Promise<T> {
     signal.throwIfAborted();
     this.current ??= this.begin();
@@ -32,7 +32,7 @@ export class Cached<T> {
     }
   }
 
-  /** A read that is under way counts only for those who asked for it before. */
+  /** A running read counts only for callers from before this call. */
   invalidate(): void {
     this.current = undefined;
   }

@@ -58,7 +58,7 @@ export async function* inOrder<Item, Result>(
 /** An error does not stop the next work. */
 export type InTurn = <T>(signal: AbortSignal, work: () => Promise<T>) => Promise<T>;
 
-/** In the order of calls. A call that is aborted before its turn does not run. */
+/** Runs calls in their order. A call that is aborted before it starts does not run. */
 export function oneAtATime(): InTurn {
   let last: Promise<unknown> = Promise.resolve();
   return (signal, work) => {
@@ -109,7 +109,8 @@ export class Places {
   }
 
   /**
-   * In the order of calls. @returns gives the place back, once @throws whatever aborted `signal`
+   * Serves calls in their order. @returns a function that frees the place, once @throws the reason
+   * of `signal`
    */
   async take(signal: AbortSignal): Promise<() => void> {
     signal.throwIfAborted();
@@ -152,7 +153,7 @@ export class Places {
   }
 }
 
-/** A system call that hangs keeps its place. @throws as `work`; whatever aborted `signal` */
+/** A system call that hangs keeps its place. @throws errors of `work`; the reason of `signal` */
 export async function inPlace<T>(places: Places, signal: AbortSignal, work: () => Promise<T>): Promise<T> {
   const leave = await places.take(signal);
   return untilAborted(leaveAfter(work, leave), signal);
@@ -166,7 +167,7 @@ async function leaveAfter<T>(work: () => Promise<T>, leave: () => void): Promise
   }
 }
 
-/** Whether it does not fail, whatever it gives. */
+/** Whether it succeeds, with any result. */
 export function succeeds(attempt: Promise<unknown>): Promise<boolean> {
   return attempt.then(
     () => true,

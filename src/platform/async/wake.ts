@@ -1,7 +1,7 @@
 import type { Clock } from '../clock.ts';
 import { withEither } from './abort.ts';
 
-/** Shared: an error for each pause would cost more than the rest of it. */
+/** It is shared: an error for each pause would cost more than the remaining pause. */
 const KICKED = new Error('the pause is over');
 
 /** Pauses that an event ends. */
@@ -25,7 +25,7 @@ export class Wake {
     this.interrupt?.abort(KICKED);
   }
 
-  /** Never throws, also for an abort. */
+  /** Never throws, not even on abort. */
   async wait(ms: number, signal: AbortSignal): Promise<void> {
     const endAt = this.clock.monotonic() + ms;
     for (;;) {

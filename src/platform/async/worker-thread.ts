@@ -3,10 +3,10 @@ import { type ResourceLimits, SHARE_ENV, type TransferListItem, Worker } from 'n
 export interface WorkerThreadOptions<Message> {
   /** The text of a program that needs no other file, or a file. */
   readonly program: string | URL;
-  /** In MiB. Transferred buffers do not count. */
+  /** Limits in MiB. Transferred buffers do not count. */
   readonly heap: Pick<ResourceLimits, 'maxOldGenerationSizeMb' | 'maxYoungGenerationSizeMb'>;
   readonly onMessage: (message: Message) => void;
-  /** Called once: with the reason of `end()`, or with the thread's error. */
+  /** It is called once: with the reason of `end()`, or with the thread's error. */
   readonly onEnd: (reason: unknown) => void;
 }
 
@@ -19,7 +19,7 @@ export interface WorkerThread<Task> {
 /** Node.js: the heap has reached its limit. */
 export const OUT_OF_MEMORY = 'ERR_WORKER_OUT_OF_MEMORY';
 
-/** Without the flags of this process, for example loaders of another program. */
+/** The thread does not get the flags of this process, for example loaders of another program. */
 export function startWorkerThread<Task, Message>(options: WorkerThreadOptions<Message>): WorkerThread<Task> {
   const { program, heap, onMessage, onEnd } = options;
   const worker = new Worker(program, {

@@ -12,7 +12,7 @@ const FAULTS: Readonly<Record<string, DiskFault>> = {
   EROFS: 'read-only',
 };
 
-/** Also of its cause. Undefined for other errors. */
+/** Also finds the fault of its cause. Returns undefined for other errors. */
 export function diskFaultOf(thrown: unknown): DiskFault | undefined {
   for (let error = thrown; error instanceof Error; error = error.cause) {
     const fault = FAULTS[systemCodeOf(error) ?? ''];
@@ -53,7 +53,7 @@ export function probeDisk(directory: string): DiskFault | undefined {
   }
 }
 
-/** Visible without a write. Undefined also when the filesystem can't be examined. */
+/** The fault visible without a write. Undefined also means that the examination failed. */
 export function visibleDiskFault(directory: string): DiskFault | undefined {
   try {
     accessSync(directory, constants.W_OK);

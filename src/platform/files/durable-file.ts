@@ -14,8 +14,8 @@ export interface DurableFile {
    */
   readonly stagingDirectory?: string;
   /**
-   * Nothing of it has to survive a power cut, as in `/run`: nothing is synced. A reader still sees
-   * the old or the new content. Default false.
+   * The file need not survive a power cut, for example in `/run`: nothing is synced. A reader still
+   * sees the old or the new content. Default false.
    */
   readonly isVolatile?: boolean;
   /** Default 0644. */
@@ -24,7 +24,7 @@ export interface DurableFile {
 
 const MODE = 0o644;
 const LARGE_BYTES = 1024 * 1024;
-/** For a file that was one a moment ago: no link, and no pipe that never ends. */
+/** Opens a path that was a file before: it follows no link and waits for no pipe. */
 const SAME = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
 
 /**
@@ -54,7 +54,7 @@ export async function replaceFile(
     await handle.chmod(mode); // the umask may have removed bits
     await handle.writeFile(content);
   };
-  // What is left of a crash, or whatever has its place.
+  // A crash may leave a file with this name, or another program may have created it.
   await rm(staged, { recursive: true, force: true });
   try {
     await writeThrough(staged, mode, write, isVolatile ? Number.POSITIVE_INFINITY : 0);
@@ -108,25 +108,25 @@ export async function writeNewFile(
   await writeThrough(path, mode, (file) => file.writeFile(content, { signal }));
 }
 
-/** As {@link writeNewFile}, with the content from `write`. @returns the result of `write` */
+/** {@link writeNewFile} with the content from `write`. @returns the result of `write` */
 export async function fillNewFile<T>(path: string, write: (file: FileHandle) => Promise<T>): Promise<T> {
   return writeThrough(path, MODE, write);
 }
 
 /**
- * As {@link fillNewFile}, for one of many files of a folder that `syncTree()` brings to the disk
- * at its end: only a file of 1 MiB or more is synced here, so that a long write shows its progress.
+ * {@link fillNewFile} for one of many files of a folder that `syncTree()` brings to the disk at its
+ * end: only a file of 1 MiB or more is synced here, so that a long write shows its progress.
  */
 export async function fillTreeFile<T>(path: string, write: (file: FileHandle) => Promise<T>): Promise<T> {
   return writeThrough(path, MODE, write, LARGE_BYTES);
 }
 
-/** As {@link fillTreeFile}, with this content. */
+/** {@link fillTreeFile} with this content. */
 export async function writeTreeFile(path: string, content: string | Uint8Array): Promise<void> {
   await fillTreeFile(path, (file) => file.writeFile(content));
 }
 
-/** As {@link fillTreeFile}, for a file that exists: gives it mode 0644. */
+/** {@link fillTreeFile} for a file that exists: gives it mode 0644. */
 export async function keepTreeFile(path: string): Promise<void> {
   await withHandle(path, async (file) => {
     await file.chmod(MODE);
@@ -135,8 +135,8 @@ export async function keepTreeFile(path: string): Promise<void> {
 }
 
 /**
- * The text of a file, or undefined when there is none. Never waits for a pipe. @throws the system's
- * error otherwise; {@link isNoFile} says whether it is one of something else than a file
+ * The text of a file. Returns undefined when there is none. Never waits for a pipe. @throws the
+ * system's error otherwise; {@link isNoFile} says whether the path is something else than a file
  */
 export async function readIfPresent(path: string): Promise<string | undefined> {
   const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK).catch(ignoreAbsent);
@@ -167,8 +167,8 @@ export async function syncFolder(path: string): Promise<void> {
 }
 
 /**
- * As {@link syncFolder}, for a path from a user. Does nothing if the filesystem can't sync a
- * folder, for example some FUSE filesystems.
+ * {@link syncFolder} for a path from a user. Does nothing if the filesystem can't sync a folder,
+ * for example some FUSE filesystems.
  */
 export async function syncFolderIfPossible(path: string): Promise<void> {
   await withHandle(path, (folder) =>

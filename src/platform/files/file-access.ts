@@ -16,7 +16,7 @@ export type Allocate = (sizeBytes: number) => Buffer;
 export const newBuffer: Allocate = (sizeBytes) => Buffer.allocUnsafeSlow(sizeBytes);
 
 /**
- * For a stream: a chunk is valid until the next one is read. Short-lived large buffers cost more
+ * A chunk of the stream is valid until the next one is read. Short-lived large buffers cost more
  * than a copy: memory is mapped, cleared and collected for each.
  */
 export function oneBuffer(): Allocate {
@@ -98,7 +98,7 @@ export async function syncEach(folder: string, signal: AbortSignal): Promise<voi
   await syncFolderIfPossible(folder);
 }
 
-/** Of a release such as `5.10.0-28-amd64`. */
+/** Takes a release such as `5.10.0-28-amd64`. */
 export function hasCarefulSyncfs(kernel: string): boolean {
   const [major = 0, minor = 0] = kernel.split('.').map((part) => Number.parseInt(part, 10));
   return major > 5 || (major === 5 && minor >= 8);

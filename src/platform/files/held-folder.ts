@@ -196,7 +196,7 @@ function heldBy(handle: FileHandle, path: string): HeldFolder {
   };
 }
 
-/** The target of a link that may be followed. Undefined for other links and other files. */
+/** The target of a link that may be followed. Returns undefined for other links and files. */
 async function trustedLink(folder: HeldFolder, name: string): Promise<string | undefined> {
   const link = await folder.stat(name);
   if (!link.isSymbolicLink() || !isOurs(link)) return undefined;

@@ -2,13 +2,13 @@
 export interface MountEntry {
   /** `major:minor`, as st_dev. */
   readonly device: string;
-  /** Of the filesystem; `/` for all of it. */
+  /** The mounted part of the filesystem; `/` for all of it. */
   readonly root: string;
   readonly mountPoint: string;
   readonly type: string;
   /** `/dev/sdb1`, or any name for filesystems without a device. */
   readonly source: string;
-  /** Of the filesystem, the same for all its mounts: `rw`, `errors=remount-ro`. */
+  /** Options of the filesystem, the same for all its mounts: `rw`, `errors=remount-ro`. */
   readonly superOptions: readonly string[];
 }
 

@@ -20,7 +20,7 @@ export interface ConfigFault {
   readonly reason: string;
 }
 
-/** As written in the file, for example `1979-05-27T00:32:00.5-07:00`, so that nothing is lost. */
+/** The text of the file, for example `1979-05-27T00:32:00.5-07:00`, so that nothing is lost. */
 export class TomlMoment {
   readonly text: string;
 
@@ -53,7 +53,7 @@ export function isTable(value: unknown): value is TomlTable {
   return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof TomlMoment);
 }
 
-/** Undefined when it is absent, as when it was removed since the directory was listed. */
+/** Returns undefined when it is absent, for example removed since the directory was listed. */
 export async function readConfigFile(path: string, signal: AbortSignal): Promise<ConfigFile | undefined> {
   try {
     return { kind: 'read', path, text: await readFile(path, { encoding: 'utf8', signal }) };
@@ -69,7 +69,7 @@ export async function readConfigFile(path: string, signal: AbortSignal): Promise
   }
 }
 
-/** In byte order of names; the files of a directory are at its position (Go's filepath.Walk). */
+/** Names are in byte order; the files of a directory are at its position (Go's filepath.Walk). */
 export async function walkFiles(directory: string, options: { readonly recursive: boolean }): Promise<string[]> {
   const found: string[] = [];
   for (const entry of await entriesOf(directory)) {
@@ -103,7 +103,7 @@ export class PathRecord {
     private readonly knownAnyway: readonly string[],
   ) {}
 
-  /** In the order of writing. */
+  /** The lines, in the order of writing. */
   async read(): Promise<readonly string[]> {
     const text = async () => (await readIfPresent(this.path).catch(() => undefined)) ?? '';
     return this.unwritten ?? (await text()).split('\n').filter((line) => line.startsWith('/'));

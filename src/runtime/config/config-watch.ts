@@ -12,11 +12,11 @@ interface WatchOptions {
   /** Files that stickpin writes. They are ignored. */
   readonly ownPaths: readonly string[];
   readonly log: Log;
-  /** For changes that the kernel did not report. Default 30 s. */
+  /** The interval for changes that the kernel did not report. Default 30 s. */
   readonly compareMs?: number;
 }
 
-/** Also compares now and then: a file that is replaced twice at once may lose its watch. */
+/** Also compares at intervals: a file that is replaced twice at once may lose its watch. */
 export function watchConfig(
   paths: readonly string[],
   { ownPaths, log, compareMs = 30_000 }: WatchOptions,
@@ -55,7 +55,7 @@ async function stateOf(paths: readonly string[], own: ReadonlySet<string>): Prom
 async function entryState(path: string, own: ReadonlySet<string>): Promise<string> {
   try {
     const stats = await lstat(path, { bigint: true });
-    // The time of a folder also changes with our own files.
+    // The time of a folder also changes with files of stickpin.
     if (!stats.isDirectory()) return fileState(path, stats);
     const names = (await readdir(path)).sort();
     return `${path}/\n${await stateOf(

@@ -10,7 +10,7 @@ export function tomlString(text: string): string {
   return `"${escaped.join('')}"`;
 }
 
-/** On one line. `value` comes from `parseToml()`. */
+/** The text has one line. `value` comes from `parseToml()`. */
 function tomlValue(value: unknown): string {
   if (typeof value === 'string') return tomlString(value);
   if (Array.isArray(value)) return `[${value.map(tomlValue).join(', ')}]`;
@@ -29,7 +29,7 @@ function tomlFloat(value: number): string {
   return /[.e]/.test(text) ? text : `${text}.0`;
 }
 
-/** Its own values, then each table in it under `[path.key]`. The root table has the path ''. */
+/** The values of the table, then each table in it under `[path.key]`. The root has the path ''. */
 export function tomlTableLines(table: TomlTable, path = ''): string[] {
   const entries = Object.entries(table);
   const values = entries

@@ -16,7 +16,7 @@ interface ContentCheckClients {
   readonly clock: Clock;
 }
 
-/** These are about the blob, not the runtime. */
+/** These errors are about the blob, not the runtime. */
 const ABOUT_THE_BLOB: Readonly<Record<number, BlobState>> = {
   2: 'unreadable', // unknown: an error of the disk
   5: 'lost',
@@ -25,7 +25,7 @@ const ABOUT_THE_BLOB: Readonly<Record<number, BlobState>> = {
   15: 'unreadable', // data loss
 };
 
-/** containerd keeps each snapshotter in a folder of this name and its own (core/snapshots). */
+/** containerd keeps each snapshotter in such a folder (core/snapshots). */
 const SNAPSHOTTER_FOLDER = /\/io\.containerd\.snapshotter\.v1\.([^/]+)$/;
 
 /**
@@ -89,7 +89,7 @@ async function readWhole(
   return readBytes < sizeBytes ? 'truncated' : 'altered';
 }
 
-/** From the lowest. Undefined for an unknown snapshotter. A snapshot always has its parents. */
+/** The layers from the lowest; undefined for an unknown snapshotter. A snapshot has all parents. */
 async function unpackedLayers(
   { cri, content, clock }: ContentCheckClients,
   layers: readonly ExpectedLayer[],

@@ -12,7 +12,7 @@ export type ConfiguredRegistry =
 interface RegistrySettings {
   /** '' when none is set. */
   readonly configPath: string;
-  /** Of pod sandboxes. '' when none is set. */
+  /** The image of pod sandboxes; '' when none is set. */
   readonly sandboxImage: string;
   /** The older `registry.mirrors`. */
   readonly hasMirrors: boolean;
@@ -20,11 +20,11 @@ interface RegistrySettings {
   readonly pullsLocally: boolean;
 }
 
-/** In files of version 3. */
+/** Files of version 3 have this table. */
 const IMAGES_TABLE = 'io.containerd.cri.v1.images';
-/** Also in versions 1 and 2. */
+/** The second table is of version 2, and the last of version 1. */
 const TABLES = [IMAGES_TABLE, 'io.containerd.grpc.v1.cri', 'cri'];
-/** With these containerd pulls as 1.7 does (internal/cri/config, CheckLocalImagePullConfigs). */
+/** These make containerd pull as 1.7 does (internal/cri/config, CheckLocalImagePullConfigs). */
 const LOCAL_PULL_SETTINGS = ['use_local_image_pull', 'discard_unpacked_layers'];
 /** containerd reads each file once; this bounds ours. */
 const MAX_FILES = 200;
@@ -84,7 +84,7 @@ function registryIn({ plugins }: TomlTable): { configPath?: string; hasMirrors?:
   return found;
 }
 
-/** In files of version 3 it is among the pinned images. */
+/** Files of version 3 have it among the pinned images. */
 function sandboxIn({ plugins }: TomlTable): { sandboxImage?: string } {
   const found = TABLES.flatMap((name) => {
     const plugin = isTable(plugins) ? plugins[name] : undefined;
@@ -108,13 +108,13 @@ function stringsIn(value: unknown): readonly string[] {
   return Array.isArray(value) ? value.filter((each): each is string => typeof each === 'string') : [];
 }
 
-/** Without `*` containerd takes a path as it is (cmd/containerd/server/config, resolveImports). */
+/** containerd takes a path without `*` as it is (cmd/containerd/server/config, resolveImports). */
 async function importedBy(importer: string, pattern: string): Promise<readonly string[]> {
   const path = isAbsolute(pattern) ? normalize(pattern) : join(dirname(importer), pattern);
   return path.includes('*') ? filesMatching(path) : [path];
 }
 
-/** Sorted, as Go's filepath.Glob. What can't be read has no files. */
+/** Sorted like Go's filepath.Glob. Unreadable folders have no files. */
 async function filesMatching(pattern: string): Promise<readonly string[]> {
   if (!/[*?[]/.test(pattern)) return [pattern];
   const found: string[] = [];
@@ -126,12 +126,12 @@ async function filesMatching(pattern: string): Promise<readonly string[]> {
   return found;
 }
 
-/** In Go a wildcard also matches the dot of a hidden name. */
+/** A wildcard of Go also matches the dot of a hidden name. */
 function isMatch(name: string, pattern: string): boolean {
   return matchesGlob(name, pattern) || (name.startsWith('.') && matchesGlob(`_${name.slice(1)}`, pattern));
 }
 
-/** Undefined when it is not known, as the default of containerd 2. `info`: of CRI `Status`. */
+/** Undefined means unknown, for example the default of containerd 2. `info`: of CRI `Status`. */
 export async function sandboxImage(
   info: Readonly<Record<string, string>>,
   configFile: string | undefined,
@@ -149,7 +149,7 @@ export function reportedRoots(info: Readonly<Record<string, string>>): readonly 
   return typeof root === 'string' && root !== '' ? [root] : [];
 }
 
-/** What the verbose answer of CRI `Status` says. Empty when it can't be read. */
+/** The configuration in the verbose answer of CRI `Status`. It is empty when it can't be read. */
 export function reportedConfig({ config = '' }: Readonly<Record<string, string>>): TomlTable {
   try {
     const reported: unknown = JSON.parse(config);

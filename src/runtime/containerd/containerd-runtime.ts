@@ -29,7 +29,7 @@ export interface ContainerdRuntimeOptions {
   readonly mirror: MirrorAddress;
   /** Default: the reported `config_path`, or `/etc/containerd/certs.d`. */
   readonly certsDirectory?: string;
-  /** Read for an unreported `config_path`. Default `/etc/containerd/config.toml`. */
+  /** It is read if `config_path` is not reported. Default `/etc/containerd/config.toml`. */
   readonly configFile?: string;
   readonly foldersFile: string;
   /** Default 15 s. */
@@ -49,13 +49,13 @@ const TRAITS: RuntimeTraits = {
   arePinsLostByPulls: true,
 };
 
-/** How long the label may take after a pull, whose own signal may have aborted. */
+/** The limit for the label after a pull, since the signal of the pull may have aborted. */
 const REPIN_MS = 2_000;
 
 /**
- * Mirrors by `hosts.toml`, pins by label, images over CRI. No reload is needed, so `force` is
- * ignored. A pinned image is labelled right after its pull, before a garbage collection can remove
- * it.
+ * Mirrors are `hosts.toml` files, pins are labels, and images are pulled over CRI. No reload is
+ * needed, so `force` is ignored. A pinned image is labelled right after its pull, before a garbage
+ * collection can remove it.
  */
 export function createContainerdRuntime(options: ContainerdRuntimeOptions): RuntimeAdapter {
   const { socketPath = '/run/containerd/containerd.sock', unitNames = ['containerd.service'], protoRoot } = options;
@@ -114,8 +114,7 @@ export function createContainerdRuntime(options: ContainerdRuntimeOptions): Runt
         await stop.guard((inner) => cri.pullImage(reference, inner), signal);
         await unpacked.require(reference, cri, signal);
       } finally {
-        // An aborted pull may have taken the label too. If it can't be set, the next round requests
-        // it.
+        // An aborted pull may have removed the label too. If this fails, the next round sets it.
         await pinPulled(reference).catch(() => undefined);
       }
     },
@@ -137,7 +136,7 @@ function pauseImageOf(
   cri: Pick<CriClient, 'statusInfo'>,
   { certsDirectory, configFile }: Pick<ContainerdRuntimeOptions, 'certsDirectory' | 'configFile'>,
 ): PauseImage {
-  // A distribution with its own folder has its own configuration, too.
+  // A distribution with a certs directory has another configuration file, too.
   const file = configFile ?? (certsDirectory === undefined ? CONTAINERD_CONFIG_FILE : undefined);
   return {
     setting: 'sandbox_image of containerd',

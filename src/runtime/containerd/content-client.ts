@@ -38,8 +38,7 @@ export class ContainerdService {
   }
 
   /**
-   * Undefined when the object does not exist, or exists already.
-   *
+   * Returns undefined when the object does not exist, or exists already.
    * @throws AppError with a `PullErrorCode`
    */
   async call<Response>(
@@ -57,7 +56,7 @@ export class ContainerdService {
     }
   }
 
-  /** No deadline. @throws the unchanged `ServiceError` */
+  /** Has no deadline. @throws the unchanged `ServiceError` */
   stream(method: string, request: object, signal: AbortSignal): AsyncIterable<unknown> {
     return this.grpc.stream(this.service, method, request, { signal, headers: HEADERS });
   }
@@ -76,7 +75,7 @@ interface ContentInfo {
   readonly labels: Readonly<Record<string, string>>;
 }
 
-/** On the config of an unpacked image. The value is the snapshot of its top layer. */
+/** A label on the config of an unpacked image. The value is the snapshot of its top layer. */
 const SNAPSHOT_LABEL = /^containerd\.io\/gc\.ref\.snapshot\.(.+)$/;
 
 /** The label stays when containerd does not load the snapshotter any more. */
@@ -96,12 +95,12 @@ export class ContentClient implements BlobSource {
     this.leases = new ContainerdService(address, 'Leases');
   }
 
-  /** In bytes as the record says. Undefined when there is none. */
+  /** The size in bytes that the record has. Returns undefined when there is none. */
   async sizeOf(digest: Digest, signal: AbortSignal): Promise<number | undefined> {
     return (await this.content.call<{ info: ContentInfo }>('Info', { digest }, signal))?.info.size;
   }
 
-  /** No deadline. @throws the unchanged `ServiceError`, whose code tells a lost file */
+  /** Has no deadline. @throws the unchanged `ServiceError`, whose code identifies a lost file */
   async *read(digest: Digest, startByte: number, signal: AbortSignal): AsyncGenerator<Buffer> {
     for await (const message of this.content.stream('Read', { digest, offset: startByte }, signal)) {
       yield (message as { readonly data: Buffer }).data;
@@ -121,7 +120,7 @@ export class ContentClient implements BlobSource {
 
   /**
    * Whether the image with this config is unpacked, in any snapshotter: containerd records that on
-   * the config. One without layers needs no snapshot.
+   * the config. An image without layers needs no snapshot.
    */
   async isUnpacked(config: Digest, signal: AbortSignal): Promise<boolean> {
     const found = await this.content.call<{ info: ContentInfo }>('Info', { digest: config }, signal);

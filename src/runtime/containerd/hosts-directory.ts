@@ -8,10 +8,11 @@ import { configError, writeError } from '../cri/runtime-error.ts';
 import { type HostsToml, parseHostsToml, readHostsToml, renderHostsToml, withAbsolutePaths } from './hosts-toml.ts';
 
 /**
- * Acts on the first directory of `config_path`. containerd uses the first one that has a folder for
- * a registry, so our file includes the configuration of the others. INVARIANT: a user's file gets a
- * second name (a hard link) before our file takes its name, and keeps it until the file has its own
- * name back. So a complete copy always exists, also after a crash, and owner, mode and times stay.
+ * Writes to the first directory of `config_path`. containerd uses the first one that has a folder
+ * for a registry, so our file includes the configuration of the others. INVARIANT: a user's file
+ * gets a second name (a hard link) before our file takes its name, and keeps it until the file has
+ * its first name again. So a complete copy always exists, also after a crash, and owner, mode and
+ * times stay.
  */
 export class HostsDirectory {
   private readonly certsDirectory: string;
@@ -50,7 +51,7 @@ export class HostsDirectory {
     }
   }
 
-  /** Sorted. Those mirrored to another address appear as `stale …`. */
+  /** The registries, sorted. Those mirrored to another address appear as `stale …`. */
   async rendered(signal: AbortSignal): Promise<string[]> {
     const found: string[] = [];
     for (const name of await subdirectories(this.certsDirectory)) {
@@ -110,7 +111,7 @@ export class HostsDirectory {
     const present = await readIfPresent(join(directory, FILE));
     const ours = parseHostsToml(present ?? '', address);
     if (present !== undefined && ours === undefined) {
-      // A broken one is named by its own name, before it gets another.
+      // A broken file must be named by its first name in the error, so it is read before the link.
       await tableAt(join(directory, FILE));
       await saveOriginal(directory);
     }
@@ -118,7 +119,7 @@ export class HostsDirectory {
     await writeDurably({ path: join(directory, FILE) }, await this.textOf(directory, content));
   }
 
-  /** With what our file hides. @throws AppError `runtime/config` for a broken file */
+  /** Includes what our file hides. @throws AppError `runtime/config` for a broken file */
   private async textOf(directory: string, content: HostsToml): Promise<string> {
     const hidesNothing = content.madeDirectory && (await hasOnlyOurs(directory));
     const configured = hidesNothing ? await this.inheritedTable(content.registry) : await ownTable(directory);
@@ -151,7 +152,7 @@ export async function forEachAllowed<T>(items: Iterable<T>, act: (item: T) => Pr
   if (faults[0] !== undefined) throw faults[0];
 }
 
-/** In one step: for an empty directory containerd doesn't read `_default`. */
+/** One rename removes it: containerd doesn't read `_default` if the directory is empty. */
 async function removeDirectory(directory: string): Promise<void> {
   const doomed = join(dirname(directory), `${SCRATCH}gone`);
   await rm(doomed, { recursive: true, force: true });
@@ -208,7 +209,7 @@ async function folderFor(certsDirectory: string, registry: string): Promise<stri
   return undefined;
 }
 
-/** Without links. Empty when there is no such directory. */
+/** Links are left out. Returns no names when there is no such directory. */
 async function subdirectories(directory: string): Promise<string[]> {
   try {
     const entries = await readdir(directory, { withFileTypes: true });
@@ -219,7 +220,7 @@ async function subdirectories(directory: string): Promise<string[]> {
   }
 }
 
-/** What can't be read counts, since containerd may use it: the sandbox hides some folders. */
+/** An unreadable path counts, since containerd may use it: the sandbox hides some folders. */
 async function isFolder(path: string): Promise<boolean> {
   try {
     if ((await stat(path)).isDirectory()) return true;

@@ -4,16 +4,16 @@ import { isTable, type TomlTable } from '../config/config-file.ts';
 import { type MirrorAddress, mirrorBaseUrl, tomlString, tomlTableLines } from '../config/toml-text.ts';
 
 export interface HostsToml {
-  /** As images name it: `quay.io`, `localhost:5000`. */
+  /** The name in images: `quay.io`, `localhost:5000`. */
   readonly registry: string;
-  /** Only for stickpin, because containerd's mirrors are not per repository. */
+  /** Only stickpin reads them, because containerd's mirrors are not per repository. */
   readonly repositories: readonly string[];
   /** Whether stickpin made its directory. */
   readonly madeDirectory: boolean;
 }
 
 const TITLE = "# Written by stickpin for the images of bundles, and taken away with them. Don't edit.";
-/** In all versions. */
+/** All versions have this title. */
 const TITLE_START = '# Written by stickpin ';
 const KEPT =
   '# A file that was here before is put back then; until then its content stands behind our mirror, and itself beside this one.';
@@ -21,7 +21,7 @@ const FACTS = '# stickpin: ';
 
 /**
  * The text of `certs.d/<registry>/hosts.toml` (containerd's docs/hosts.md; docs/runtime-facts.md,
- * fact 21): our registry, then the user's configuration. Without `server` in it containerd tries
+ * fact 21): our registry, then the user's configuration. If that has no `server`, containerd tries
  * the registry itself last.
  */
 export function renderHostsToml(content: HostsToml, address: MirrorAddress, configured: TomlTable = {}): string {
@@ -47,7 +47,7 @@ export function renderHostsToml(content: HostsToml, address: MirrorAddress, conf
   return `${lines.join('\n').replace(/\n{3,}/g, '\n\n')}\n`;
 }
 
-/** Undefined for a file without our title, which belongs to the user. */
+/** Returns undefined for a file without our title, which belongs to the user. */
 export function parseHostsToml(
   text: string,
   address: MirrorAddress,
@@ -57,7 +57,7 @@ export function parseHostsToml(
   return { ...content, current: text.includes(`\n[host.${tomlString(hostUrl(content.registry, address))}]\n`) };
 }
 
-/** With any address. */
+/** Accepts any address. */
 export function readHostsToml(text: string): HostsToml | undefined {
   const [title, , facts = ''] = text.split('\n', 3);
   return title?.startsWith(TITLE_START) === true ? factsOf(facts.slice(FACTS.length)) : undefined;

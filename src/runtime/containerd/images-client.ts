@@ -61,13 +61,13 @@ interface AddTagDependencies {
   readonly clock: Pick<Clock, 'sleep'>;
 }
 
-/** By this label the CRI plugin knows its images (containerd, internal/cri/labels). */
+/** The CRI plugin marks its images with this label (containerd, internal/cri/labels). */
 const MANAGED = { 'io.cri-containerd.image': 'managed' };
-/** Until the CRI plugin has seen the event, mostly after a few milliseconds. */
+/** The CRI plugin gets the event mostly after a few milliseconds. */
 const PAUSES_MS = [2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000];
 
 /**
- * False without a record of the image. @throws AppError `runtime/pull-failed` if CRI never lists it
+ * Returns false if no record exists. @throws AppError `runtime/pull-failed` if CRI never lists it
  */
 export async function addTag(
   { cri, images, clock }: AddTagDependencies,
@@ -89,7 +89,7 @@ export async function addTag(
   throw new AppError({ code: 'runtime/pull-failed', message, disposition: 'retry' });
 }
 
-/** For containerd's CRI plugin (docs/runtime-facts.md, fact 22). */
+/** containerd's CRI plugin reads it (docs/runtime-facts.md, fact 22). */
 export const PINNED_LABEL = 'io.cri-containerd.pinned';
 const PINNED_VALUE = 'pinned';
 /** `true` when stickpin pinned the image, `kept` when it was pinned before and stays pinned. */
@@ -109,14 +109,14 @@ interface ImageTarget {
   readonly size: number;
 }
 
-/** Undefined removes a label. */
+/** An undefined value removes a label. */
 interface LabelChange {
   readonly name: string;
   readonly target: ImageTarget;
   readonly labels: Readonly<Record<string, string | undefined>>;
 }
 
-/** After them exactly `references` have our pin. Pins of others stay. */
+/** After these changes, exactly `references` have our pin. Pins of others stay. */
 export function labelChanges(records: readonly ImageRecord[], references: readonly string[]): LabelChange[] {
   const wanted = new Set(references);
   return records.flatMap(({ name, labels, target }): LabelChange[] => {
@@ -132,7 +132,7 @@ export function labelChanges(records: readonly ImageRecord[], references: readon
   });
 }
 
-/** With our mark, sorted, including those whose pin somebody has removed. */
+/** Names with our mark, sorted, including those whose pin somebody has removed. */
 export function markedPins(records: readonly ImageRecord[]): string[] {
   const marked = records.filter(({ labels }) => labels[MARK_LABEL] !== undefined);
   return marked.map(({ name }) => name).sort();

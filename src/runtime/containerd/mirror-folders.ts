@@ -8,9 +8,7 @@ import { configError } from '../cri/runtime-error.ts';
 import { readConfiguredRegistry, reportedConfig } from './containerd-config.ts';
 import { forEachAllowed, HostsDirectory } from './hosts-directory.ts';
 
-/**
- * The folder for mirrors, then those with further configuration (see {@link HostsDirectory}).
- */
+/** The folder for mirrors, then those with further configuration (see {@link HostsDirectory}). */
 type MirrorPlace = readonly [string, ...string[]];
 
 /** `systemd/clear-mirrors` reads these without a record. */
@@ -37,7 +35,7 @@ export class MirrorFolders {
     private readonly address: MirrorAddress,
   ) {}
 
-  /** Former folders get their own files back. @throws AppError `runtime/…` */
+  /** Former folders get their previous files back. @throws AppError `runtime/…` */
   async apply(places: readonly MirrorPlace[], repositories: readonly string[], signal: AbortSignal): Promise<void> {
     const { record } = this;
     const inUse = places.map(([folder]) => folder);
@@ -51,7 +49,7 @@ export class MirrorFolders {
   }
 
   /**
-   * In every one of `places`, sorted. `stale …`: missing or outdated in one, or in a former folder.
+   * What all `places` have, sorted. `stale …`: missing or outdated in one, or in a former folder.
    */
   async rendered(places: readonly MirrorPlace[], signal: AbortSignal): Promise<string[]> {
     const recorded = new Set(await this.record.read());
@@ -94,7 +92,7 @@ export class MirrorFolders {
     try {
       return (await this.directory([folder]).rendered(signal)).map(stale);
     } catch {
-      // What can't be read is not in use any more.
+      // An unreadable folder is no longer in use.
       signal.throwIfAborted();
       return [];
     }
@@ -121,7 +119,7 @@ async function removeLiteralDirectory(folder: string): Promise<void> {
   }
 }
 
-/** Where containerd reads its configuration by default. */
+/** The default configuration file of containerd. */
 export const CONTAINERD_CONFIG_FILE = '/etc/containerd/config.toml';
 const DEFAULT_CERTS_DIRECTORY = '/etc/containerd/certs.d';
 
@@ -131,14 +129,14 @@ interface KnownConfiguration {
   readonly configFile: string | undefined;
 }
 
-/** Of `config_path`, and the folder that containerd may take a list for. */
+/** The places in `config_path`, and the folder that containerd may take a list for. */
 export async function findMirrorPlaces(
   cri: Pick<CriClient, 'statusInfo' | 'version'>,
   { certsDirectory, configFile }: KnownConfiguration,
   signal: AbortSignal,
 ): Promise<readonly MirrorPlace[]> {
   const [info, name] = await Promise.all([cri.statusInfo(signal), cri.version(signal)]);
-  // A distribution with its own folder has its own configuration, too.
+  // A distribution with a certs directory has another configuration file, too.
   const ownFile = certsDirectory === undefined ? CONTAINERD_CONFIG_FILE : undefined;
   const configured = await findRegistryConfigPath({ info, name, configFile: configFile ?? ownFile }, signal);
   if (configured.kind === 'unset') return [];
@@ -174,12 +172,12 @@ type RegistryConfigPath =
 interface RunningContainerd {
   /** The verbose answer of CRI `Status`. */
   readonly info: Readonly<Record<string, string>>;
-  /** As it names itself: `containerd v2.2.1`. */
+  /** The name that it reports: `containerd v2.2.1`. */
   readonly name: string;
   readonly configFile: string | undefined;
 }
 
-/** Of containerd 2.2 and newer. */
+/** containerd 2.2 and newer have this default. */
 const DEFAULT_OF_2_2 = '/etc/containerd/certs.d:/etc/docker/certs.d';
 
 /** containerd 2 does not report it (docs/runtime-facts.md, fact 37), so its files are read. */

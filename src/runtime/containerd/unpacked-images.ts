@@ -10,9 +10,9 @@ import type { ContentClient } from './content-client.ts';
 const PARALLEL = 8;
 
 /**
- * Which images containerd has unpacked. It lists one whose layers have media types that it does not
- * know, and can't start it (docs/runtime-facts.md, fact 57). An image that was seen unpacked is not
- * examined again while it is listed.
+ * Knows which images containerd has unpacked. It also lists images whose layers have media types
+ * that it does not know, and can't start them (docs/runtime-facts.md, fact 57). An image that was
+ * seen unpacked is not examined again while it is listed.
  */
 export class UnpackedImages {
   private readonly known = new Set<string>();
@@ -44,7 +44,7 @@ export class UnpackedImages {
     return images.map((image) => (lacking.has(image.imageId) ? { ...image, isUnpacked: false } : image));
   }
 
-  /** Undefined when containerd fails at this image: it must not keep back the others. */
+  /** Undefined means that containerd fails at this image: it must not hold up the others. */
   private async examine(imageId: string, signal: AbortSignal): Promise<boolean | undefined> {
     try {
       return await this.content.isUnpacked(imageId as Digest, signal);

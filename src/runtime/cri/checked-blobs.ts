@@ -12,7 +12,7 @@ export class CheckedBlobs {
 
   constructor(private readonly read: (digest: Digest, onBytes: OnBytes, signal: AbortSignal) => Promise<BlobState>) {}
 
-  /** Of documents, then of layers. */
+  /** Checks documents, then layers. */
   async faultsOf({ documents, layers }: ExpectedImage, onBytes: OnBytes, signal: AbortSignal): Promise<ContentFault[]> {
     const faults: ContentFault[] = [];
     const isDocument = new Set(documents);

@@ -36,11 +36,11 @@ export function createContainers(cri: CriClient, pauseImage: PauseImage): Contai
 export interface PauseImage {
   /** `pause_image of CRI-O`. */
   readonly setting: string;
-  /** Undefined or '' when it is not known. */
+  /** Returns undefined or '' when it is not known. */
   readonly read: (signal: AbortSignal) => Promise<string | undefined>;
 }
 
-/** Pulled by the runtime when a pod starts, if it is absent. One by digest needs no pull. */
+/** The runtime pulls it when a pod starts, if it is absent. An image by digest needs no pull. */
 async function pauseUse(
   cri: Pick<CriClient, 'imageStatus'>,
   { setting, read }: PauseImage,
@@ -79,7 +79,7 @@ function keyOf({ id, state }: ListedContainer): string {
   return `${id} ${state}`;
 }
 
-/** One without a status disappears, or is damaged: what it uses is not known. */
+/** A container without a status disappears, or is damaged: its image is not known. */
 function toRuntimeContainer(container: ListedContainer, times: ContainerTimes | undefined): RuntimeContainer {
   const state = times === undefined ? 'other' : stateOf(container);
   const { id, podSandboxId, metadata, imageId, imageRef, image } = container;
@@ -102,7 +102,7 @@ function volumesOf(times: ContainerTimes | undefined): Pick<RuntimeContainer, 'v
   return times.volumeImages.length === 0 ? {} : { volumeImages: times.volumeImages };
 }
 
-/** Nothing checks what a runtime lists. */
+/** The limit for names that a runtime lists unchecked. */
 export const MAX_NAME = 512;
 
 function requestedImage(container: ListedContainer): ImageUse[] {

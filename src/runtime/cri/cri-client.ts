@@ -124,7 +124,7 @@ export class CriClient {
     await this.call('RuntimeService', 'Status', {}, signal);
   }
 
-  /** `Status` with verbose: JSON documents by name, in the runtime's own shape. */
+  /** The verbose `Status`: JSON documents by name, in the form of the runtime. */
   async statusInfo(signal: AbortSignal): Promise<Readonly<Record<string, string>>> {
     const request = { verbose: true };
     return (await this.call<{ info: Record<string, string> }>('RuntimeService', 'Status', request, signal)).info;
@@ -135,7 +135,7 @@ export class CriClient {
     return (await request).containers;
   }
 
-  /** Undefined when the container is gone. */
+  /** Returns undefined when the container is gone. */
   async containerTimes(containerId: string, signal: AbortSignal): Promise<ContainerTimes | undefined> {
     const request = { containerId };
     try {

@@ -65,7 +65,7 @@ export class GrpcClient {
     });
   }
 
-  /** At the consumer's pace, and until its end. Errors, deadline and abort as with {@link call}. */
+  /** Yields at the consumer's pace. Errors, deadline and abort are those of {@link call}. */
   async *stream(service: string, method: string, request: object, options: CallOptions): AsyncGenerator<unknown> {
     const { path, requestSerialize, responseDeserialize } = this.rpcOf(service, method);
     const { signal } = options;
@@ -111,7 +111,8 @@ export function findProtoRoot(): string {
 }
 
 /**
- * By path. Reading takes longer than most calls, and an absent runtime gets a new client each time.
+ * The definitions by path. Reading takes longer than most calls, and an absent runtime gets a new
+ * client each time.
  */
 const definitions = new Map<string, PackageDefinition>();
 

@@ -20,11 +20,11 @@ export type Rendered = Pick<
 >;
 
 export interface RuntimeTraits {
-  /** For display until the runtime has reported its own. */
+  /** For display until the runtime has reported a name. */
   readonly title: string;
   readonly layerStorage: LayerStorage;
   readonly mirrorsTakeEffect: MirrorEffect;
-  /** By pulls of a pinned image. Default false. */
+  /** Whether a pull of a pinned image removes its pin. Default false. */
   readonly arePinsLostByPulls?: boolean;
   /** Whether this error of `ListImages` means that the records of the storage are damaged. */
   readonly isStorageDamage?: (text: string) => boolean;
@@ -133,7 +133,7 @@ async function reachable(
   return { kind: 'reachable', name, images, filesystem, ...own, ...rendered };
 }
 
-/** In bytes. Undefined when they can't be read. */
+/** Sizes are in bytes. Returns undefined when they can't be read. */
 export async function filesystemAt(path: string): Promise<ImageFilesystem | undefined> {
   try {
     const { bsize, blocks, bavail, files, ffree } = await statfs(path);
@@ -144,7 +144,7 @@ export async function filesystemAt(path: string): Promise<ImageFilesystem | unde
   }
 }
 
-/** Undefined when it is not known whether `path` has its own filesystem. */
+/** Returns undefined when it is not known whether `path` has a separate filesystem. */
 async function stagingPlace(
   images: ImageFilesystem | undefined,
   path: string | undefined,

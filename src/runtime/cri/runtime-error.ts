@@ -98,7 +98,7 @@ const GRPC_UNAVAILABLE = 14;
  * Texts of both runtimes' libraries, the most specific first. A full disk often also causes a
  * digest or transfer error. Our mirror's 404 with an unreachable upstream means that something is
  * missing. CRI-O passes on texts of containers/image with code Unknown; containerd maps some errors
- * to codes (docs/runtime-facts.md, facts 16, 24). Docker has words of its own, with code Unknown.
+ * to codes (docs/runtime-facts.md, facts 16, 24). Docker has other texts, with code Unknown.
  */
 const PATTERNS: readonly (readonly [PullErrorCode, RegExp])[] = [
   ['runtime/no-space', /no space left on device|disk quota exceeded|not enough (free )?(disk )?space/i],
@@ -126,7 +126,7 @@ const PATTERNS: readonly (readonly [PullErrorCode, RegExp])[] = [
   ],
   [
     'runtime/unfit-image',
-    // With a media type behind it: a proxy says the same with status 415.
+    // A media type follows: a proxy sends the same text with status 415.
     /(?<!415 )unsupported media type:? "?[\w.+-]+\/\w|unsupported manifest format|no matching manifest for|max depth exceeded/i,
   ],
   ['runtime/cancelled', /context canceled|because of no progress|pull progress timeout/i],
@@ -141,7 +141,7 @@ export function classifyPullError({ grpcCode, text }: ForeignStatus): PullErrorC
   if (match !== undefined) return match[0];
   if (grpcCode === GRPC_CANCELLED) return 'runtime/cancelled';
   if (grpcCode === GRPC_NOT_FOUND) return 'runtime/not-found';
-  // Our own deadline. One that the runtime reached during a pull has another text.
+  // This is the deadline of our call. A deadline of the runtime during a pull has another text.
   if (grpcCode === GRPC_DEADLINE_EXCEEDED && text.startsWith('Deadline exceeded')) return 'runtime/unreachable';
   if (grpcCode === GRPC_UNAVAILABLE || grpcCode === GRPC_UNIMPLEMENTED) return 'runtime/unreachable';
   return 'runtime/pull-failed';

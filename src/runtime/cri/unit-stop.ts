@@ -27,7 +27,7 @@ export class UnitStop {
     return stop !== undefined && clock.monotonic() - stop.since < LONGEST_STOP_MS ? stop.unit : undefined;
   }
 
-  /** `notify` is called for each change. For one caller at a time. */
+  /** Calls `notify` for each change. It has one caller at a time. */
   watch(notify: () => void): Unsubscribe {
     const ends = this.unitNames.map((unit) =>
       this.units.onUnitChange(unit, (activeState) => {

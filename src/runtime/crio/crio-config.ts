@@ -28,7 +28,7 @@ export function refuseShadowing(files: readonly string[], what: string): void {
   if (message !== undefined) throw configError(message);
 }
 
-/** In foreign files, now or after CRI-O's next reload. */
+/** A fault in foreign files, now or after CRI-O's next reload. */
 export function pinFault(
   faults: readonly ConfigFault[],
   shadowing: readonly string[],
@@ -41,7 +41,7 @@ export function pinFault(
   return message === undefined ? undefined : { code: 'runtime/config', message };
 }
 
-/** As {@link pinFault}, for our mirrors. */
+/** A {@link pinFault} for our mirrors. */
 export function mirrorFault(faults: readonly ConfigFault[], shadowing: readonly string[]): Fault | undefined {
   const message =
     describeFaults(faults, 'CRI-O can pull no image') ??
@@ -70,23 +70,23 @@ interface CrioConfigPaths {
   readonly configPath: string;
   /** `/etc/crio/crio.conf.d` */
   readonly configDirectory: string;
-  /** In that directory. */
+  /** The link in that directory. */
   readonly linkPath: string;
 }
 
-/** Of CRI-O's configuration without our own file. */
+/** CRI-O's configuration without our file. */
 interface CrioPins {
-  /** In effect without our file. */
+  /** The pins in effect without our file. */
   readonly pins: readonly ForeignPin[];
   /** The last of these replaces our pins (docs/runtime-facts.md, fact 4). */
   readonly shadowing: readonly string[];
-  /** With a file that CRI-O can't parse every reload fails (docs/runtime-facts.md, facts 2, 5). */
+  /** If CRI-O can't parse one file, every reload fails (docs/runtime-facts.md, facts 2, 5). */
   readonly faults: readonly ConfigFault[];
 }
 
 /**
- * In CRI-O's order (docs/runtime-facts.md, fact 1): crio.conf, then everything below the directory,
- * also hidden files, without our own link. A dangling link or a link to a directory is
+ * Reads in CRI-O's order (docs/runtime-facts.md, fact 1): crio.conf, then everything below the
+ * directory, also hidden files, without our link. A dangling link or a link to a directory is
  * `unreadable`.
  */
 export async function readCrioConfig(paths: CrioConfigPaths, signal: AbortSignal): Promise<ConfigFile[]> {
@@ -98,7 +98,7 @@ export async function readCrioConfig(paths: CrioConfigPaths, signal: AbortSignal
   return files.filter((file) => file !== undefined);
 }
 
-/** Of the last file that sets `[crio.image] pinned_images` (docs/runtime-facts.md, facts 3, 4). */
+/** The last file with `[crio.image] pinned_images` counts (docs/runtime-facts.md, facts 3, 4). */
 export function effectivePins(files: readonly ConfigFile[], { configDirectory, linkPath }: CrioConfigPaths): CrioPins {
   const faults: ConfigFault[] = [];
   const shadowing: string[] = [];
@@ -135,7 +135,7 @@ function imageTable(table: TomlTable): TomlTable | undefined {
   return isTable(crio) && isTable(crio.image) ? crio.image : undefined;
 }
 
-/** In the order of the walk: part by part in byte order. */
+/** Compares in the order of the walk: part by part in byte order. */
 function comesBehind(path: string, other: string): boolean {
   const [a, b] = [path.split('/'), other.split('/')];
   const at = a.findIndex((part, index) => part !== b[index]);
@@ -185,7 +185,7 @@ async function readConfig(socketPath: string, signal: AbortSignal): Promise<stri
 export interface CrioPaths extends SignatureLookupPaths {
   readonly configPath: string;
   readonly configDirectory: string;
-  /** In CRI-O's drop-in directory. tmpfiles.d makes it. */
+  /** A link in CRI-O's drop-in directory. tmpfiles.d creates it. */
   readonly pinsLink: string;
   /** The target of the link: the pins that CRI-O reads. */
   readonly pinsFile: string;
@@ -193,12 +193,12 @@ export interface CrioPaths extends SignatureLookupPaths {
   readonly persistentPinsFile: string;
   readonly registriesPath: string;
   readonly registriesDirectory: string;
-  /** In the registries drop-in directory. tmpfiles.d makes it. */
+  /** A link in the registries drop-in directory. tmpfiles.d creates it. */
   readonly mirrorsLink: string;
   readonly mirrorsFile: string;
   /** Survives a reboot. It is copied to `mirrorsFile` before CRI-O starts. */
   readonly persistentMirrorsFile: string;
-  /** There while CRI-O owes a reload. It must not survive a reboot. */
+  /** It exists while CRI-O owes a reload. It must not survive a reboot. */
   readonly reloadMarker: string;
 }
 

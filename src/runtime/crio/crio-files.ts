@@ -56,11 +56,11 @@ export interface CrioFiles {
   refuseHalfReload(signal: AbortSignal): Promise<void>;
   /**
    * Whether CRI-O takes all files at a reload: no foreign one is known to be broken, and each can
-   * be read. Never throws but for an abort.
+   * be read. Throws only on abort.
    */
   isReloadWhole(signal: AbortSignal): Promise<boolean>;
   /**
-   * As {@link CrioFiles.writePins}, for mirrors. An empty list is written even if foreign files are
+   * {@link CrioFiles.writePins} for mirrors. An empty list is written even if foreign files are
    * broken.
    */
   writeMirrors(repositories: readonly string[], signal: AbortSignal): Promise<void>;
@@ -78,7 +78,7 @@ export interface CrioFiles {
   foundPins(signal: AbortSignal): Promise<readonly string[]>;
   /**
    * The mirrors that are written and that foreign files hide, whether CRI-O has read these already
-   * or only will. Undefined when none is hidden.
+   * or only will. Returns undefined when none is hidden.
    */
   hiddenMirrors(signal: AbortSignal): Promise<HiddenMirrors | undefined>;
   /** Repositories that the drop-in now mirrors to our registry. */
@@ -92,7 +92,7 @@ interface DropIns {
   readonly signatures: SignatureLookup;
   readonly links: CrioLinks;
   readonly change: Reload['change'];
-  /** Undefined for text that stickpin does not write. */
+  /** Returns undefined for text that stickpin does not write. */
   readonly mirrorsIn: (text: string) => readonly string[] | undefined;
   readonly pinsIn: typeof parsePinsDropIn;
   readonly pinsFoundIn: typeof recoverPins;
@@ -152,7 +152,7 @@ async function foreignRegistries(paths: CrioPaths, signal: AbortSignal) {
   return mergeRegistries(await readRegistriesConfig(registriesPaths, signal), registriesPaths);
 }
 
-/** The persistent copy and the copy that CRI-O reads. Undefined when missing. */
+/** The persistent copy and the copy that CRI-O reads; undefined when missing. */
 function readBothPins(paths: CrioPaths): Promise<[string | undefined, string | undefined]> {
   return Promise.all([readIfPresent(paths.persistentPinsFile), readIfPresent(paths.pinsFile)]);
 }

@@ -18,7 +18,7 @@ export interface CrioLinks {
 
 /** The guard and `packaging/node/remove` know these without a record. */
 const USUAL_LINKS: readonly string[] = [CRIO_PATHS.pinsLink, CRIO_PATHS.mirrorsLink];
-/** As tmpfiles.d makes them. */
+/** The targets that tmpfiles.d writes. */
 const USUAL_TARGETS: readonly string[] = [CRIO_PATHS.pinsFile, CRIO_PATHS.mirrorsFile];
 
 /**
@@ -66,7 +66,7 @@ async function make(link: string, target: string, isThere: boolean): Promise<voi
   }
 }
 
-/** Undefined when there is nothing. */
+/** Returns undefined when nothing exists at `link`. */
 async function targetOf(link: string, wanted: string): Promise<string | undefined> {
   try {
     return resolve(dirname(link), await readlink(link));

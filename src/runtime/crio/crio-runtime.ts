@@ -107,7 +107,7 @@ export function createCrioRuntime(options: CrioRuntimeOptions): RuntimeAdapter {
   };
 }
 
-/** Our own configuration files don't count. */
+/** Files that stickpin writes don't count. */
 function watchChanges(paths: CrioPaths, stop: UnitStop, log: Log, notify: () => void): Unsubscribe {
   const watched = [paths.configPath, paths.configDirectory, paths.registriesPath, paths.registriesDirectory];
   const ownPaths = [paths.pinsLink, paths.mirrorsLink];

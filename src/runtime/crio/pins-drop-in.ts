@@ -43,7 +43,7 @@ export function renderPinsDropIn({ ours, foreign }: PinsDropIn): string {
 }
 
 /**
- * The inverse of {@link renderPinsDropIn}. Undefined for any other text. The empty file of
+ * The inverse of {@link renderPinsDropIn}. Returns undefined for any other text. The empty file of
  * tmpfiles.d counts as no pins.
  */
 export function parsePinsDropIn(text: string): PinsDropIn | undefined {

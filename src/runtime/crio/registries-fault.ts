@@ -3,10 +3,9 @@ import { isTable, type TomlTable } from '../config/config-file.ts';
 import { tomlString } from '../config/toml-text.ts';
 
 /**
- * Why containers/image refuses a whole file of registries.conf, and with it each pull. Undefined
- * when it takes the file. skopeo 1.18 was asked about each rule
+ * Why containers/image refuses a whole file of registries.conf, and with it each pull. Returns
+ * undefined when it takes the file. Each rule was tested with skopeo 1.18
  * (`test/integration/runtime/registries-skopeo.test.ts`).
- *
  * @param table with keys by {@link withLowerKeys}
  */
 export function registriesFault(table: TomlTable, isMain: boolean): string | undefined {
@@ -23,7 +22,7 @@ export function registriesFault(table: TomlTable, isMain: boolean): string | und
   );
 }
 
-/** As its TOML library finds them: in any case. The keys of `aliases` are names. */
+/** The TOML library of containers/image ignores case. The keys of `aliases` are names. */
 export function withLowerKeys(table: TomlTable): TomlTable {
   const folded = (value: unknown, key: string): unknown => {
     if (key === 'aliases') return value;
@@ -53,7 +52,7 @@ const ROOT: Kinds = {
   'additional-layer-store-auth-helper': 'a text',
   registries: 'a table',
 };
-/** Of version 1. */
+/** Lists of version 1. */
 const LISTS = ['search', 'insecure', 'block'] as const;
 
 function isOf(kind: Kind, value: unknown): boolean {
@@ -100,7 +99,7 @@ function versionFault(table: TomlTable, isMain: boolean): string | undefined {
   return hasNew ? '[registries.…] lists and the settings of version 2 must not be mixed' : undefined;
 }
 
-/** Undefined when it is not set. */
+/** Returns undefined when it is not set. */
 export function listOf({ registries }: TomlTable, name: (typeof LISTS)[number]): readonly string[] | undefined {
   const list = isTable(registries) ? registries[name] : undefined;
   return isTable(list) && Array.isArray(list.registries) ? list.registries.map(textOf) : undefined;

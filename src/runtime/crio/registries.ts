@@ -40,13 +40,13 @@ interface RegistryEntry {
 
 interface RegistriesConfig {
   /**
-   * One for each prefix, sorted by prefix. The entry of a later file replaces an earlier one
+   * One entry for each prefix, sorted by prefix. The entry of a later file replaces an earlier one
    * completely (docs/runtime-facts.md, fact 12).
    */
   readonly entries: readonly RegistryEntry[];
   /** Entries in files after ours. They replace our entries with the same prefix. */
   readonly behindOurs: readonly RegistryEntry[];
-  /** Files that containers/image can't parse. Then no image can be pulled. */
+  /** Files that containers/image can't parse. If there is one, no image can be pulled. */
   readonly faults: readonly ConfigFault[];
 }
 
@@ -82,15 +82,15 @@ export function mergeRegistries(
     const isBehind = file.path !== configPath && Buffer.compare(Buffer.from(file.path), Buffer.from(linkPath)) > 0;
     if (isBehind) behindOurs.push(...found.entries);
   }
-  // With a drop-in such as ours, containers/image sorts by prefix. Of two equally long matches the
-  // first wins.
+  // If there is a drop-in such as ours, containers/image sorts by prefix. The first of two equally
+  // long matches wins.
   const entries = [...byPrefix.values()].sort((a, b) => Buffer.compare(Buffer.from(a.prefix), Buffer.from(b.prefix)));
   return { entries, behindOurs, faults };
 }
 
 /**
  * The entry that applies to a repository: the longest matching prefix as written, including
- * `*.example.com`. Of two equally long ones the first.
+ * `*.example.com`. The first of two equally long prefixes wins.
  */
 export function entryFor(repository: string, entries: readonly RegistryEntry[]): RegistryEntry | undefined {
   let best: RegistryEntry | undefined;
@@ -199,8 +199,8 @@ export function renderRegistriesDropIn(
 
 /**
  * The repositories that the text mirrors to `address`, sorted. One with another address (of an
- * earlier run) is listed by that location, so that it never counts as current. Undefined when the
- * text is not TOML.
+ * earlier run) is listed by that location, so that it never counts as current. Returns undefined
+ * when the text is not TOML.
  */
 export function parseRegistriesDropIn(text: string, address: MirrorAddress): string[] | undefined {
   return registriesIn(text)
@@ -211,7 +211,7 @@ export function parseRegistriesDropIn(text: string, address: MirrorAddress): str
     .sort();
 }
 
-/** The repositories that the text mirrors, wherever to. None when it is not TOML. */
+/** The repositories that the text mirrors to any address. Text that is not TOML has none. */
 export function mirroredRepositories(text: string): readonly string[] {
   return (registriesIn(text) ?? []).map(({ prefix }) => String(prefix));
 }
@@ -243,7 +243,7 @@ function block(repository: string, address: MirrorAddress, configured: readonly 
 function placeOf(repository: string, entry: RegistryEntry | undefined): string[] {
   if (entry === undefined) return [`location = ${tomlString(repository)}`];
   const location = locate(repository, entry.prefix, entry.location);
-  // With one invalid location containers/image fails the whole pull, also from our mirror.
+  // One invalid location makes containers/image fail the whole pull, also from our mirror.
   if (!isRepositoryName(location)) {
     return [
       `# ${tomlString(location)} is a name that no image can have, so that nothing came from there before either`,

@@ -5,13 +5,12 @@ import { writeDurably } from '../config/config-file.ts';
 /** Reloads CRI-O when it owes one. */
 export interface Reload {
   /**
-   * Changes something that CRI-O reads. A reload is owed then, also when `make` throws after the
-   * change, but not when it throws without one. Before the change, the marker is on the disk, so
-   * that a restart of the daemon makes the reload too.
-   *
+   * Changes something that CRI-O reads. After a change, a reload is owed, even if `make` throws
+   * then. The marker is on the disk before the change, so that a restarted daemon makes the reload
+   * too.
    * @param state reads what is to be changed
-   * @throws AppError `runtime/write`, `runtime/no-space` (`wait`): nothing was changed; whatever
-   *   `make` throws
+   * @throws AppError `runtime/write`, `runtime/no-space` (`wait`): nothing was changed; errors of
+   * `make`
    */
   change(state: () => Promise<string | undefined>, make: () => Promise<unknown>): Promise<void>;
   /** The next {@link Reload.run} reloads. */
@@ -40,11 +39,12 @@ const MARKER = '# Written by stickpin. CRI-O has not read its latest configurati
 
 /**
  * Remembers in a file that a reload is owed, so that the start of a daemon makes a reload only when
- * an earlier one was killed before its own. INVARIANT: the file is there before a drop-in changes,
- * and goes only after a reload that took all files. A file that can't be read counts as there.
+ * an earlier one was killed before its reload. INVARIANT: the file exists before a drop-in changes,
+ * and is removed only after a reload that took all files. A file that can't be read counts as
+ * present.
  */
 export function createReload({ markerPath, isStopping, reload, isWhole }: ReloadDependencies): Reload {
-  /** Undefined until the file was looked at. */
+  /** It is undefined until the file was read. */
   let isOwed: boolean | undefined;
   return {
     change: async (state, make) => {
@@ -70,7 +70,7 @@ export function createReload({ markerPath, isStopping, reload, isWhole }: Reload
       if (!isOwed || isStopping()) return;
       await reload(signal);
       isOwed = false;
-      // One that stays costs a reload at the next start of the daemon.
+      // A marker that stays costs a reload at the next start of the daemon.
       if (await isWhole(signal)) await rm(markerPath, { force: true }).catch(() => undefined);
     },
   };

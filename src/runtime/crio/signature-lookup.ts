@@ -7,7 +7,7 @@ import { writeError } from '../cri/runtime-error.ts';
 export interface SignatureLookupPaths {
   /** `/etc/containers/policy.json` */
   readonly policyPath: string;
-  /** In `/etc/containers/registries.d`, which CRI-O reads at each pull. */
+  /** A file in `/etc/containers/registries.d`, which CRI-O reads at each pull. */
   readonly signatureLookupFile: string;
 }
 

@@ -10,7 +10,7 @@ const PARALLEL = 4;
 
 type Listed = EngineContainerDetails | 'unread';
 
-/** Without our pins. The list has no times and exit codes, so each is read by itself. */
+/** Pins are left out. The list lacks times and exit codes, so each container is read separately. */
 async function listed(client: EngineClient, signal: AbortSignal): Promise<Listed[]> {
   const found = (await client.containers(signal)).filter((each) => pinOf(each) === undefined);
   const details = new Map<string, Listed>();
@@ -78,7 +78,7 @@ function kubeletLabels({ Name, Config }: EngineContainerDetails): EngineContaine
   return Name.startsWith('/k8s_') ? Config.Labels : {};
 }
 
-/** One that waits for its next start has ended. */
+/** A container that waits for its next start has ended. */
 function stateOf({ State: { Status } }: EngineContainerDetails): RuntimeContainer['state'] {
   if (Status === 'running' || Status === 'paused') return 'running';
   return ['exited', 'dead', 'restarting', 'stopped'].includes(Status) ? 'exited' : 'other';

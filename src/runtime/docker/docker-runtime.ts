@@ -33,13 +33,13 @@ export interface DockerRuntimeOptions {
   readonly clock?: Clock;
 }
 
-/** How long the pin may take after a pull, whose own signal may have aborted. */
+/** The limit for the pin after a pull, since the signal of the pull may have aborted. */
 const PIN_MS = 5_000;
 const PAUSES = { firstMs: 1_000, longestMs: 60_000 };
 
 /**
- * Docker or Podman by Docker's API. Images are pulled from our registry by its own name, and get
- * their names by tags. A pin is a container that is never started (docs/decisions/runtimes.md).
+ * Docker or Podman by Docker's API. Images are pulled by their names at our registry, and get their
+ * other names by tags. A pin is a container that is never started (docs/decisions/runtimes.md).
  */
 export function createDockerRuntime(options: DockerRuntimeOptions): RuntimeAdapter {
   const { title, socketPath, unitNames, units, mirror, log, observeTimeoutMs, clock = systemClock } = options;
@@ -98,7 +98,7 @@ export function createDockerRuntime(options: DockerRuntimeOptions): RuntimeAdapt
   };
 }
 
-/** So many are named until the daemon is started again. */
+/** At most this many are logged until the daemon restarts. */
 const MAX_LEFT_OUT = 100;
 
 function leftOutMessage(title: string, name: string): string {
@@ -114,8 +114,8 @@ function storageOf({ DriverStatus }: EngineInfo) {
 }
 
 /**
- * The folder of the storage driver may be a link. None where they are not all known: Docker's
- * containerd image store may be that of another containerd, and Podman does not say where an
+ * The folder of the storage driver may be a link. Returns no paths if not all are known: Docker's
+ * containerd image store may be that of another containerd, and Podman does not report where an
  * `imagestore` is.
  */
 function storagePathsOf(info: EngineInfo, title: string): readonly string[] {
@@ -124,7 +124,7 @@ function storagePathsOf(info: EngineInfo, title: string): readonly string[] {
     : [info.DockerRootDir, join(info.DockerRootDir, info.Driver)];
 }
 
-/** What somebody else removes. Changes of ours are seen, too, and cost a round. */
+/** Events of a removal by others. Removals by stickpin match too, and cost a round. */
 const LOSSES = new Set(['destroy', 'remove', 'untag', 'delete']);
 
 function watchChanges(client: EngineClient, clock: Clock, notify: () => void): Unsubscribe {
@@ -157,7 +157,7 @@ class EngineImages {
   /** The ids of the images that had pins: an id says the same as a digest. */
   private readonly pinnedIds = new Map<string, string>();
   private runningPulls = 0;
-  /** Of pins: a pull and a round may want the same one. */
+  /** Serializes changes of pins: a pull and a round may want the same one. */
   private readonly inTurn = oneAtATime();
 
   constructor(
@@ -242,7 +242,7 @@ class EngineImages {
     if (failures.length > 0) throw failures[0];
   }
 
-  /** By name; also of images that have lost all their names by digest with their pins. */
+  /** Finds images by name, also those that lost all names by digest with their pins. */
   private async presentIds(signal: AbortSignal): Promise<ReadonlyMap<string, string>> {
     const listed = await this.list(signal);
     const ids = new Set(listed.map(({ imageId }) => imageId));
@@ -252,7 +252,7 @@ class EngineImages {
     return new Map([...this.pinnedIds, ...named]);
   }
 
-  /** False without the image. */
+  /** Returns false if the image is absent. */
   async addTag(tag: string, reference: string, signal: AbortSignal): Promise<boolean> {
     const image = await this.find(reference, signal);
     return image !== undefined && this.name(image.imageId, tag, signal);
@@ -269,8 +269,7 @@ class EngineImages {
   }
 
   /**
-   * With all its names and our pins.
-   *
+   * Removes all its names and our pins.
    * @throws AppError `runtime/pull-failed` when a container uses it
    */
   async remove(imageId: string, signal: AbortSignal): Promise<void> {
@@ -306,7 +305,7 @@ class EngineImages {
     return { kind: 'unknown', reason: { code: 'runtime/config', message } };
   }
 
-  /** By tag, by digest, or both. False without the image. */
+  /** Names it by tag, by digest, or both. Returns false if the image is absent. */
   private async name(imageId: string, reference: string, signal: AbortSignal): Promise<boolean> {
     const { repository, tag, digest } = parseReference(reference);
     const tags = [tag ?? [], digest === undefined ? [] : digestTagOf(digest)].flat();
@@ -322,7 +321,7 @@ class EngineImages {
     await addPin(this.client, { reference, imageId }, signal);
   }
 
-  /** Of a daemon that was killed before it had given an image its names. */
+  /** Finishes pulls of a daemon that was killed before it had given an image its names. */
   private async finishPulls(references: readonly string[], signal: AbortSignal): Promise<void> {
     const { client, mirror } = this;
     const byPath = new Map(references.map((reference) => [loopbackPath(reference), reference]));

@@ -1,6 +1,6 @@
 import * as v from 'valibot';
 
-/** Of a text in an answer. */
+/** The longest text in an answer. */
 export const MAX_TEXT = 4_096;
 /** Names of an image. */
 const MAX_ITEMS = 10_000;
@@ -10,7 +10,7 @@ export const API_VERSION = '1.41';
 
 const text = v.pipe(v.string(), v.maxLength(MAX_TEXT));
 const texts = v.nullish(v.pipe(v.array(text), v.maxLength(MAX_ITEMS)), []);
-/** As dockershim and cri-dockerd write them; the restart count is another one after a restart. */
+/** dockershim and cri-dockerd write these names; the restart count changes with a restart. */
 export const labelNames = {
   /** Ours: it names the pinned image by digest. */
   pin: 'io.stickpin.pin',
@@ -47,7 +47,7 @@ export const image = v.object({ Id: text, RepoTags: texts, RepoDigests: texts })
 export const imageDetails = v.object({
   ...image.entries,
   RootFS: v.nullish(v.object({ Layers: texts })),
-  /** What a container inherits. */
+  /** The parts that a container inherits. */
   Config: v.nullish(
     v.object({
       Volumes: v.nullish(v.record(v.string(), v.unknown()), {}),

@@ -26,16 +26,16 @@ import {
 } from './engine-answers.ts';
 
 const TIMEOUT_MS = 10_000;
-/** Of an answer about one thing. The same as for CRI. */
+/** The limit of an answer about one object, as for CRI. */
 const MAX_BYTES = 16 * 1024 * 1024;
-/** Of an image or a container in a list, and of an event: labels make them large. */
+/** The limit of an image or a container in a list, and of an event: labels make them large. */
 const MAX_ENTRY_BYTES = 4 * 1024 * 1024;
-/** Images, and containers. Only what is used of each is kept. */
+/** The limit of images, and of containers. Only the used members of each are kept. */
 const MAX_ENTRIES = 100_000;
-/** Of a list, that could not be read. */
+/** The most unreadable entries of a list that are named. */
 const MAX_NAMED = 100;
 
-/** Of Podman's own API. */
+/** The version of Podman's native API. */
 const LIBPOD_VERSION = '4.0.0';
 
 interface Engine {
@@ -47,7 +47,7 @@ interface Engine {
 
 interface EngineCall {
   readonly method: 'GET' | 'POST' | 'DELETE';
-  /** After the version of the API. */
+  /** The path after the version of the API. */
   readonly path: string;
   readonly query?: Readonly<Record<string, string>>;
   readonly body?: object;
@@ -55,7 +55,7 @@ interface EngineCall {
   readonly what?: string;
 }
 
-/** For `toRuntimeError`: a gRPC code and the text that the engine sent. */
+/** It has what `toRuntimeError` needs: a gRPC code and the text that the engine sent. */
 class EngineRefusal extends Error {
   constructor(
     readonly code: number,
@@ -114,12 +114,12 @@ export class EngineClient {
     return this.list('/images/json', image, signal);
   }
 
-  /** Undefined when there is none. */
+  /** Returns undefined when there is none. */
   imageDetails(name: string, signal: AbortSignal): Promise<EngineImageDetails | undefined> {
     return this.get(`/images/${encodeURIComponent(name)}/json`, v.optional(imageDetails), signal);
   }
 
-  /** In any state. {@link UNREAD} is among them when some could not be read. */
+  /** Lists containers in any state. {@link UNREAD} is among them when some could not be read. */
   containers(
     signal: AbortSignal,
     filters: Readonly<Record<string, readonly string[]>> = {},
@@ -128,7 +128,7 @@ export class EngineClient {
     return this.list('/containers/json', container, signal, query, [UNREAD]);
   }
 
-  /** Undefined when there is none. */
+  /** Returns undefined when there is none. */
   async containerDetails(id: string, signal: AbortSignal): Promise<EngineContainerDetails | 'unread' | undefined> {
     if (id === UNREAD.Id) return 'unread';
     const path = `/containers/${encodeURIComponent(id)}/json`;
@@ -176,17 +176,17 @@ export class EngineClient {
     return (await this.versioned(call, v.unknown(), signal)) !== undefined;
   }
 
-  /** Of an image, which goes with its last one, but not while a container uses it. */
+  /** The last name removes the image, but not while a container uses it. */
   async removeName(name: string, signal: AbortSignal): Promise<void> {
     const path = `/images/${encodeURIComponent(name)}`;
     await this.versioned({ method: 'DELETE', path, what: `Removal of ${name}` }, v.unknown(), signal);
   }
 
-  /** `reference` begins with our registry. No deadline. */
+  /** `reference` begins with our registry. It has no deadline. */
   async pull(reference: string, what: string, signal: AbortSignal): Promise<void> {
     const { isPodman } = await this.known(signal);
-    // Only Podman's own call pulls over HTTP without a setting of the node (docs/runtime-facts.md,
-    // fact 52).
+    // Only Podman's native call pulls over HTTP without a setting of the node
+    // (docs/runtime-facts.md, fact 52).
     const call: EngineCall = isPodman
       ? { method: 'POST', path: '/libpod/images/pull', query: { reference, tlsVerify: 'false', quiet: 'true' }, what }
       : { method: 'POST', path: '/images/create', query: { fromImage: reference }, what };
@@ -208,7 +208,7 @@ export class EngineClient {
     return this.end.signal;
   }
 
-  /** Until the engine ends. @param onOpen called when they begin to come */
+  /** Yields changes until the engine ends. @param onOpen called when the stream is open */
   async *changes(onOpen: () => void, signal: AbortSignal): AsyncGenerator<v.InferOutput<typeof change>> {
     const query = { filters: JSON.stringify({ type: ['container', 'image'] }) };
     yield* this.stream({ method: 'GET', path: '/events', query }, change, signal, onOpen);
@@ -267,7 +267,7 @@ export class EngineClient {
     return this.engine as Engine;
   }
 
-  /** Undefined for 404, if the schema admits that. */
+  /** Returns undefined for 404, if the schema admits that. */
   private answer<const Schema extends v.GenericSchema>(
     call: EngineCall,
     schema: Schema,
@@ -298,7 +298,7 @@ export class EngineClient {
     }
   }
 
-  /** Without those that can't be read. Throws as `toRuntimeError` expects it. */
+  /** Unreadable entries are left out. The errors are in the form for `toRuntimeError`. */
   private async *stream<const Schema extends v.GenericSchema>(
     call: EngineCall,
     schema: Schema,
@@ -340,7 +340,7 @@ async function accepted(response: IncomingMessage): Promise<IncomingMessage> {
   return response;
 }
 
-/** Undefined when it can't be read. */
+/** Returns undefined when it can't be read. */
 function outputOf<const Schema extends v.GenericSchema>(
   schema: Schema,
   { bytes, isWhole }: JsonEntry,
@@ -381,7 +381,7 @@ function asRefusal(error: unknown): unknown {
   return new EngineRefusal(GRPC_UNAVAILABLE, reasonOf(error));
 }
 
-/** Of two versions of the API. */
+/** The later one of two versions of the API. */
 function later(one: string, other: string): string {
   const [major = 0, minor = 0] = one.split('.').map(Number);
   const [otherMajor = 0, otherMinor = 0] = other.split('.').map(Number);

@@ -6,7 +6,7 @@ import type { EngineImage } from './engine-answers.ts';
 
 /**
  * No call gives a name by digest (docs/runtime-facts.md, fact 53), so an image that we pull gets
- * this tag, which says the same.
+ * this tag with its digest.
  */
 const DIGEST_TAG = /^sha256-([0-9a-f]{64})$/;
 
@@ -15,7 +15,7 @@ export function digestTagOf(digest: Digest): string {
   return digest.replace(':', '-');
 }
 
-/** Of what is pulled for `reference`: `quay.io/coreos/etcd@sha256:…`. */
+/** The path that is pulled for `reference`: `quay.io/coreos/etcd@sha256:…`. */
 export function loopbackPath(reference: string): string {
   const { repository, tag = 'latest', digest } = parseReference(reference);
   return `${mirrorPathOf(repository)}${digest === undefined ? `:${tag}` : `@${digest}`}`;
@@ -24,11 +24,11 @@ export function loopbackPath(reference: string): string {
 /** A name at our registry, of this daemon or an earlier one. */
 interface LoopbackName {
   readonly name: string;
-  /** As in {@link loopbackPath}. */
+  /** The form of {@link loopbackPath}. */
   readonly path: string;
 }
 
-/** With those that a pull left behind when the daemon or the engine was killed. */
+/** Includes names that a pull left behind when the daemon or the engine was killed. */
 export function loopbackNames(
   { RepoTags, RepoDigests }: Pick<EngineImage, 'RepoTags' | 'RepoDigests'>,
   { authority }: MirrorAddress,
@@ -40,7 +40,7 @@ export function loopbackNames(
   });
 }
 
-/** `docker.io/library/etcd:3` of `etcd:3`. Undefined for what is no name. */
+/** `docker.io/library/etcd:3` for `etcd:3`. Returns undefined for an invalid name. */
 export function fullName(name: string): string | undefined {
   try {
     return formatReference(parseReference(withRegistry(name, 'docker.io')));
@@ -52,12 +52,12 @@ export function fullName(name: string): string | undefined {
 /** A container of ours that holds an image. */
 export interface Pin {
   readonly containerId: string;
-  /** By digest. */
+  /** The reference by digest. */
   readonly reference: string;
   readonly imageId: string;
 }
 
-/** Without names at our registry. Names by digest are from our tags, our pins and the engine. */
+/** Leaves out names at our registry. Names by digest are from our tags, our pins and the engine. */
 export function toRuntimeImage(image: EngineImage, pins: readonly Pin[], mirror: MirrorAddress): RuntimeImage {
   const loopback = new Set(loopbackNames(image, mirror).map(({ name }) => name));
   const names = [...image.RepoTags, ...image.RepoDigests].flatMap((name) =>

@@ -13,7 +13,7 @@ function containerName(reference: string): string {
   return `stickpin-pin-${digestOf(Buffer.from(reference)).slice('sha256:'.length, 'sha256:'.length + 24)}`;
 }
 
-/** Undefined for a container of somebody else. */
+/** Returns undefined for a foreign container. */
 export function pinOf({ Id, Names, ImageID, Labels }: EngineContainer): Pin | undefined {
   const reference = Labels[labelNames.pin];
   if (reference === undefined || !Names.includes(`/${containerName(reference)}`)) return undefined;
@@ -30,8 +30,8 @@ export async function removePin(client: EngineClient, { containerId }: Pin, sign
 }
 
 /**
- * By the tag of the image for its digest, which is given again if it was removed: the containerd
- * image store holds the name of a container, not only its image.
+ * Names the image by the tag for its digest, and adds that tag if it was removed: the containerd
+ * image store keeps the name that the container uses, not only its image.
  */
 export async function addPin(
   client: EngineClient,
@@ -51,7 +51,7 @@ export async function addPin(
 const MAX_LABEL_NAME = 1_024;
 const MAX_LABELS = 1_000;
 
-/** Nothing of its image is run, nor repeated in lists that others read, as far as engines allow. */
+/** It never runs the image, and hides its labels and variables as far as engines allow. */
 function neverRun(reference: string, { Config }: EngineImageDetails): object {
   const { Volumes = {}, Labels = {}, Env = [] } = Config ?? {};
   const inherited = Object.keys(Labels).filter((name) => name.length <= MAX_LABEL_NAME);

@@ -22,7 +22,7 @@ import { BlobFetch } from './blob-fetch.ts';
 import { ImageLayout, openContentCheck } from './image-store.ts';
 
 export interface EmbeddedRuntimeOptions {
-  /** Created when missing. Used by one runtime at a time. */
+  /** The folder is created when missing. One runtime uses it at a time. */
   readonly directory: string;
   readonly mirror: MirrorAddress;
   /** GOARCH, to select from an index. The OS is always Linux. */
@@ -34,8 +34,8 @@ export interface EmbeddedRuntimeOptions {
 const PARALLEL_LAYERS = 3;
 
 /**
- * In this process, for the demo and for rehearsals. It pulls from our registry only, checks every
- * digest, and keeps an OCI image layout. It has no containers.
+ * A runtime in this process, for the demo and for rehearsals. It pulls from our registry only,
+ * checks every digest, and keeps an OCI image layout. It has no containers.
  */
 export function createEmbeddedRuntime(options: EmbeddedRuntimeOptions): RuntimeAdapter {
   const { directory, mirror, arch, clock } = options;
@@ -124,7 +124,7 @@ async function manifestsOf(
   throw pullError('runtime/not-found', `${found.digest} has no image for linux/${arch}`);
 }
 
-/** Into the layout. */
+/** Writes it to the layout. */
 async function fetchManifest(
   blobs: BlobFetch,
   reference: Reference,

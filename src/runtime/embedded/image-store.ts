@@ -30,7 +30,7 @@ interface IndexEntry extends Descriptor {
 
 /** `index.json` of an OCI image layout. */
 interface Index {
-  /** By name. */
+  /** The entries by name. */
   readonly entries: Map<string, IndexEntry>;
   pins: readonly string[];
 }
@@ -60,7 +60,7 @@ export class ImageLayout {
   async find(name: string): Promise<RuntimeImage | undefined> {
     const { entries, pins } = await this.read();
     const entry = entries.get(name);
-    // Without an entry it may be the digest of a manifest that was selected from an index.
+    // A name without an entry may be the digest of a manifest that was selected from an index.
     const alike = [...entries.values()].filter((other) => entry === undefined || idOf(other) === idOf(entry));
     const listed = listImages(alike, new Set(pins));
     return listed.find(({ imageId, repoTags, repoDigests }) => [imageId, ...repoTags, ...repoDigests].includes(name));
@@ -73,7 +73,7 @@ export class ImageLayout {
     await this.change(({ entries }) => void entries.set(name, { mediaType, digest, size, annotations }), signal);
   }
 
-  /** False when there is no entry with the name `of`. */
+  /** Returns false when there is no entry with the name `of`. */
   async addName(name: string, of: string, signal: AbortSignal): Promise<boolean> {
     const { entries } = await this.change(({ entries }) => {
       const entry = entries.get(of);
@@ -86,7 +86,7 @@ export class ImageLayout {
     await this.change(({ entries }) => void entries.delete(name), signal);
   }
 
-  /** With all its names. Its blobs stay. */
+  /** Removes all its names. Its blobs stay. */
   async removeImage(imageId: string, signal: AbortSignal): Promise<void> {
     await this.change(({ entries }) => {
       for (const [name, entry] of entries) if (idOf(entry) === imageId) entries.delete(name);

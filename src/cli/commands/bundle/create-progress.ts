@@ -101,7 +101,7 @@ function fetchBar(
   const so = bytes === 0 ? '' : `, ${formatBytes(bytes)}`;
   const text = `fetching ${position} of ${total}${so}`;
   const name = `  ${oneLine(image)}`;
-  // Of a long name the beginning is enough.
+  // A long name is cut at its end.
   const bar = barWithText((position - 1) / total, text, Math.max(1, width - Math.min(name.length, width / 3)));
   return `${bar}${name}`;
 }
@@ -120,7 +120,7 @@ class Pace {
 
   constructor(private readonly now: () => number) {}
 
-  /** Empty in the first second of a stage. */
+  /** Returns an empty text in the first second of a stage. */
   of({ kind, doneBytes, totalBytes }: CopyProgress): string {
     if (this.stage !== kind) {
       this.stage = kind;

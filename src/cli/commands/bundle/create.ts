@@ -117,7 +117,7 @@ function addFileOptions(command: Command): Command {
     );
 }
 
-/** With what was found on an OpenShift medium. */
+/** Adds what was found on an OpenShift medium. */
 function completed(asked: Request, { onMedium = [], others = [], ...found }: BundleName, out: string): CreateOptions {
   const notes = [...(asked.notes ?? []), ...(found.notes ?? [])];
   const signatures =
@@ -127,7 +127,7 @@ function completed(asked: Request, { onMedium = [], others = [], ...found }: Bun
   return { ...asked, ...found, ...defined({ signatures }), images: [...asked.images, ...others], out, notes };
 }
 
-/** Of one bundle. */
+/** The flags for one bundle. */
 type Part = Omit<BundleCreateOptions, 'arch'> & NameOptions;
 
 function partsOf({ arch, ...options }: BundleCreateOptions): Part[] {
@@ -159,10 +159,10 @@ async function makeEach(
   for (const { text } of made) stdout(text);
 }
 
-/** Without what an OpenShift medium says. */
+/** A call without the facts that an OpenShift medium gives. */
 type Request = Omit<CreateOptions, 'name' | 'version' | 'arch' | 'onProgress'>;
 
-/** In place of an image that could not be read, so that the rest of a call can be checked. */
+/** Replaces an image that could not be read, so that the other options can be checked. */
 const SOME_IMAGE = parseImageRequest('registry.example.com/image:1');
 
 /**
@@ -190,7 +190,7 @@ async function readRequest(
   await faults.of(() => checkSeveral(options));
   const { volumeSize, allowLargeBlobs, filesystem, strict, manifests, attach, withoutPrevious } = options;
   const request = {
-    // In place of what is missing, so that the rest can be checked.
+    // Replaces what is missing, so that the other options can be checked.
     out: options.out ?? `/nonexistent/bundle${filesystem !== undefined && volumeSize === undefined ? '.img' : ''}`,
     sequence: options.sequence ?? 1,
     created: created ?? '2026-01-01T00:00:00Z',

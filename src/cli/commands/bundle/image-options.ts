@@ -112,8 +112,8 @@ function addReferrerOptions(command: Command): Command {
 }
 
 /**
- * Warnings go to stderr. What can't be read is left out, and the reason added to `faults`:
- * `bundle/option`, `bundle/source`, and with `--strict` `bundle/warnings`.
+ * Warnings go to stderr. An option that can't be read is left out, and its reason added to
+ * `faults`: `bundle/option`, `bundle/source`, and with `--strict` `bundle/warnings`.
  */
 export async function readImageOptions(
   options: ImageOptions,

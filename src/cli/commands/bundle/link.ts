@@ -107,7 +107,7 @@ async function pull(text: string, options: PullFlags, context: CommandContext): 
   printResult(all, `${bundleTitle(payload)} is in ${path}: ${judgement}, ${amount}`, options, context);
 }
 
-/** Without `--keys` as the daemon of this node. */
+/** Without `--keys`, this reads the keys that the daemon of this node trusts. */
 async function trustFor(options: PullFlags, context: CommandContext): Promise<Trust | undefined> {
   if (options.unverified) {
     printWarning('the signature of the bundle is not checked', context);

@@ -29,7 +29,7 @@ export interface SignatureOptions {
 }
 
 export type BundleName = Pick<CreateOptions, 'name' | 'version' | 'arch' | 'release' | 'notes'> & {
-  /** Of the medium. */
+  /** The signatures on the medium. */
   readonly onMedium?: readonly ReleaseSignature[];
   /** Images that are not of the release. */
   readonly others?: readonly ImageRequest[];
@@ -77,7 +77,8 @@ export async function takeMirror(command: Command): Promise<void> {
 }
 
 /**
- * What can't be read is added to `faults`. @returns undefined where nothing is given
+ * The reason for an option that can't be read is added to `faults`.
+ * @returns undefined when no option is given
  */
 export async function readSignatureOptions(
   options: SignatureOptions & Pick<NameOptions & ImageOptions, 'fromOpenshiftIso' | 'release'>,
@@ -123,10 +124,9 @@ export function checkMediumOptions({
 }
 
 /**
- * `act` gets the name of the bundle, and the release of the medium if one is given. Files of the
- * medium are in a hidden folder beside `--out` meanwhile. The options were checked before.
- *
- * @throws whatever `act` throws; as `readOpenshiftMedium()`
+ * `act` gets the name of the bundle, and the release of the medium if one is given. Meanwhile,
+ * files of the medium are in a hidden folder beside `--out`. Call it with checked options.
+ * @throws errors of `act` and of `readOpenshiftMedium()`
  */
 export async function withBundleName<T>(
   options: NameOptions & Pick<ImageOptions, 'release'> & { readonly out: string },
@@ -163,7 +163,7 @@ async function inFolderBeside<T>(out: string, act: (folder: string) => Promise<T
   const folder = await mkdtemp(await stagingPrefix(resolve(out)));
   const remove = async () => {
     await rm(folder, { recursive: true, force: true });
-    // Only a folder that is empty again goes.
+    // A folder that others use has files, so that rmdir fails.
     if (made !== undefined) await rmdir(parent).catch(() => undefined);
   };
   try {

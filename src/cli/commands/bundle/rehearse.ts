@@ -88,7 +88,7 @@ async function checkSpace({ bundle }: ReadBundle, temporary: string): Promise<vo
   );
 }
 
-/** A progress bar on a terminal, and a line for each image. Nothing with `--json`. */
+/** Prints a progress bar on a terminal, and a line for each image. Prints nothing with `--json`. */
 class Printer {
   private readonly hasBar: boolean;
   private readonly pulled = new Set<string>();
@@ -176,7 +176,7 @@ function needOf(contents: Contents, { bundle }: ReadBundle): Need {
     inodes: inodes + copies * kept.length,
   });
   const stored = {
-    // From 1.36 on CRI-O has copies of its own.
+    // CRI-O has its own copies from 1.36 on.
     'cri-o': withArtifacts(diskUse(counted, imageCount, 'unpacked'), 2),
     containerd: withArtifacts(diskUse(counted, imageCount, 'both'), 1),
   };
@@ -194,7 +194,7 @@ function needOf(contents: Contents, { bundle }: ReadBundle): Need {
 }
 
 interface Tried extends Rehearsal {
-  /** What some runtimes can't use. */
+  /** Features that some runtimes can't use. */
   readonly warnings: readonly string[];
 }
 

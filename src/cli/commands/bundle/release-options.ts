@@ -105,7 +105,7 @@ function addKeyOptions(command: Command): Command {
 }
 
 /**
- * What can't be read is left out, and the reason added to `faults`: `bundle/option`,
+ * An option that can't be read is left out, and its reason added to `faults`: `bundle/option`,
  * `bundle/source`, `bundle/key-file`.
  */
 export async function readReleaseOptions(

@@ -73,7 +73,7 @@ interface Measure {
 
 /** `fault`: why a node would not take the bundle. */
 interface Verified {
-  /** Absent when it may not be trusted, or can't be read. */
+  /** Absent when the bundle is not trusted, or can't be read. */
   readonly bundle?: VerifiedBundle;
   readonly text: string;
   readonly json: object;
@@ -178,7 +178,7 @@ async function verifyOne(
 
 /**
  * Whether a node that does not know the bundle would refuse it (bundle format, `expires`), by the
- * clock of this machine. One that adopted it before continues with it.
+ * clock of this machine. A node that adopted it earlier continues with it.
  */
 function expiryOf({ bundle: { payload } }: JudgedBundle, now: number) {
   const { expires } = payload;
@@ -190,7 +190,7 @@ function expiryOf({ bundle: { payload } }: JudgedBundle, now: number) {
 interface BaseResult {
   /** Blobs that the bundle needs from its base. */
   readonly left: number;
-  /** Undefined when no base is given. */
+  /** Absent when no base is given. */
   readonly checked: CheckedBase | undefined;
   readonly unchecked: number;
 }

@@ -25,7 +25,7 @@ interface BundleWriteOptions {
 interface Writing {
   readonly title: string;
   readonly imageBytes: number;
-  /** Called once. @returns the path of the image */
+  /** It is called once. @returns the path of the image */
   readonly prepare: (folder: string) => Promise<string>;
 }
 

@@ -134,10 +134,10 @@ function nodeConditionFindings({ type, status, reason, message }: StatusReport['
   }
 }
 
-/** What the next check answers. */
+/** Reasons that end with the next check. */
 const ENDS_SOON: ReadonlySet<string> = new Set(['NotTestedYet', 'NotLookedAt']);
 
-/** What is so on purpose. */
+/** Reasons that are so on purpose. */
 const AS_MEANT: ReadonlySet<string> = new Set(['ServingIsOff', 'NoMirrors']);
 
 const SHADOWS = "while a release holds a tag, this node sees the release's image under it, whatever the registry has";
@@ -197,7 +197,7 @@ function asText(findings: readonly Finding[], layout: Layout): string {
   return formatTable(['', 'WHAT', 'FOUND'], rows, layout);
 }
 
-/** Neither needs the daemon. */
+/** Neither command needs the daemon. */
 export function registerConfig(program: Command, context: CommandContext): void {
   const config = program.command('config').description('check or show the settings of this node');
   config
@@ -218,7 +218,7 @@ export function registerConfig(program: Command, context: CommandContext): void 
     });
 }
 
-/** What ends automatically is no warning. */
+/** What ends automatically gives no warning. */
 export function releaseFindings(bundle: BundleReport, bundles: readonly BundleReport[] = [bundle]): Finding[] {
   const { degraded, reason, activationHolds = [] } = bundle;
   const trouble = degraded ?? reason;

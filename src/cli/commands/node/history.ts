@@ -21,10 +21,10 @@ interface HistoryOptions {
   readonly json?: true;
 }
 
-/** What the daemon and the database give at most. */
+/** The daemon and the database return at most this many events. */
 const MOST_EVENTS = 1_000;
 
-/** As `journalctl --follow`. */
+/** `journalctl --follow` shows as many. */
 const LINES_BEFORE = 10;
 
 export function registerHistory(program: Command, context: CommandContext): void {
@@ -97,12 +97,12 @@ async function follow(
   try {
     await followDaemon(undefined, context, follower, context.signal);
   } catch (error) {
-    // Whoever interrupts it has seen enough.
+    // An interrupt ends the command without an error.
     if (!context.signal.aborted) throw error;
   }
 }
 
-/** Those of `after` that were not in `before`. Two equal events are told apart by their number. */
+/** The events of `after` that `before` lacks. Equal events are counted. */
 export function newEvents(before: Events, after: Events): Events {
   const known = new Map<string, number>();
   for (const event of before) {
@@ -117,7 +117,7 @@ export function newEvents(before: Events, after: Events): Events {
   });
 }
 
-/** By time, then by number. Warns when older ones may be missing. */
+/** Sorts by time, then by number. Warns when older events may be missing. */
 function chosenOf(events: Events, { since, lines = MOST_EVENTS }: HistoryOptions, context: CommandContext): Events {
   const from = since?.(context.now()) ?? Number.NEGATIVE_INFINITY;
   const [oldest] = events;
@@ -145,7 +145,7 @@ function sinceOf(text: string): Since {
   return () => at;
 }
 
-/** By what the daemon left on the disk. @throws as `findShown`; AppError `cli/no-state` */
+/** Finds it in the daemon's files. @throws errors of `findShown`; AppError `cli/no-state` */
 async function storedId(
   bundle: string | undefined,
   state: StoredState,

@@ -13,7 +13,7 @@ import type { CommandContext } from '../../context/command-context.ts';
 import { redactedFile } from '../../output/redact.ts';
 import { type JsonFlag, jsonText, wrapLines } from '../../output/text.ts';
 
-/** As `runProgram`. */
+/** The form of `runProgram`. */
 type Run = (args: readonly string[], context: CommandContext) => Promise<number>;
 
 /** `run`: runs other commands, whose output is part of the report. */
@@ -35,7 +35,7 @@ const SCREENS: readonly { readonly file: string; readonly about: string; readonl
   { file: 'fleet.json', about: 'the releases of all nodes of the cluster', args: ['fleet', 'status', '--json'] },
 ];
 
-/** For a command that waits for a process that does not answer. */
+/** Ends a command that waits for a process that does not answer. */
 const SCREEN_MS = 60_000;
 
 async function report(options: JsonFlag & { readonly out?: string }, context: CommandContext, run: Run): Promise<void> {
@@ -47,7 +47,7 @@ async function report(options: JsonFlag & { readonly out?: string }, context: Co
   const screens = SCREENS.map((screen) => screenSource(screen, context, run));
   const sources = [...screens, settingsSource(context.settingsSources), ...supportSources];
   const contents = contentsOf(sources, time);
-  // Before it is collected, which may take half a minute.
+  // The list is printed first, since collecting may take half a minute.
   if (!options.json) stdout(wrapLines(`${contents}\n`, context.columns, titleWidth(sources)));
   const secrets = await supportSecrets(signal);
   const files = (await collected(sources, signal)).map((fact) => ({ ...fact, text: redactedFile(fact.text, secrets) }));
@@ -61,7 +61,7 @@ async function report(options: JsonFlag & { readonly out?: string }, context: Co
   stdout(options.json ? jsonText({ path: out, files: listed }) : made);
 }
 
-/** Sources that call the daemon run one after the other, the rest at once. */
+/** Sources that call the daemon run one after the other, all others at once. */
 async function collected(sources: readonly Source[], signal: AbortSignal): Promise<readonly SupportFact[]> {
   let ready: Promise<unknown> = Promise.resolve();
   return Promise.all(
@@ -78,7 +78,7 @@ interface Source extends SupportSource {
   readonly isInTurn?: boolean;
 }
 
-/** Where the descriptions begin in the list. */
+/** The column in which the descriptions begin in the list. */
 function titleWidth(sources: readonly Source[]): number {
   return Math.max(...sources.map(({ file }) => file.length)) + 4;
 }
@@ -106,7 +106,7 @@ function screenSource({ file, about, args }: (typeof SCREENS)[number], context: 
       run(args, { ...screen, signal: both }),
     );
     signal.throwIfAborted();
-    // What is JSON stays JSON.
+    // A cut JSON document would not be JSON.
     const isWhole = file.endsWith('.json') && text !== '';
     return isWhole ? text : `${text}${errors}exit code ${exitCode}\n`;
   };
@@ -117,7 +117,7 @@ function withoutTerminal({ columns: _columns, hasColour: _colour, stderrColumns:
   return { ...context, isTerminal: false };
 }
 
-/** Settings have no secrets. Those that are wrong are left out, with the reason. */
+/** Settings have no secrets. Wrong settings are left out, with the reason. */
 function settingsSource(places: SettingsSources): Source {
   const collect = async (signal: AbortSignal) => {
     try {
@@ -131,7 +131,7 @@ function settingsSource(places: SettingsSources): Source {
   return { file: 'settings.toml', about: 'the settings in use', collect };
 }
 
-/** Before anything is collected. Whoever makes the file refuses one that comes meanwhile. */
+/** Fails before anything is collected. Creating the file fails if one appears meanwhile. */
 async function refuseExisting(path: string): Promise<void> {
   if ((await lstat(path).catch(() => undefined)) !== undefined) throw notWritten(path, undefined);
 }

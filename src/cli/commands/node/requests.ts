@@ -22,21 +22,21 @@ interface Flags {
 
 interface Call {
   readonly client: ApiClient;
-  /** Empty when it was left out. */
+  /** It is empty when it was left out. */
   readonly argument: string;
   readonly flags: Flags;
   readonly context: CommandContext;
   readonly signal: AbortSignal;
 }
 
-/** A command that asks the daemon for something, and prints what it answers. */
+/** A command that sends a request to the daemon, and prints the answer. */
 export interface Request {
   readonly name: string;
   readonly description: string;
-  /** In the form of Commander: `<bundle>`, or `[name]` when it is optional. */
+  /** The form is that of Commander: `<bundle>`, or `[name]` when it is optional. */
   readonly argument?: readonly [usage: string, description: string];
   readonly options?: readonly (readonly [flags: string, description: string, must?: 'required'])[];
-  /** What is wrong with the call. */
+  /** Returns what is wrong with the call. */
   readonly faultOf?: (argument: string, flags: Flags) => string | false;
   /** Resolves to the text to print. */
   readonly send: (call: Call) => Promise<string>;

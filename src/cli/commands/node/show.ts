@@ -150,9 +150,8 @@ function showPinnedImageSet(name: string, pool: string, context: CommandContext)
 }
 
 /**
- * From what the daemon keeps, whether it runs or not.
- *
- * @throws as `findShown`; AppError `cli/no-state` (`reject`)
+ * Reads what the daemon keeps on the disk, whether it runs or not.
+ * @throws errors of `findShown`; AppError `cli/no-state` (`reject`)
  */
 async function showReleaseSignatures(name: string, { adapters, stdout, signal }: CommandContext): Promise<void> {
   const { storedState } = await adapters();
@@ -180,12 +179,12 @@ function countOf({ bundles, notices, rejected }: ShowReport, stream: string): nu
   return names.filter((name) => name === stream).length;
 }
 
-/** From 4.19 on the object is of version v1. */
+/** The object has version v1 from 4.19 on. */
 const HEAD = `# For OpenShift 4.19 or newer. Apply it when every node has the images, after 'stickpin fleet wait':
 # the Machine Config Operator requests each image that a node lacks from a registry, and where none
 # answers, the node becomes PrefetchFailed. Then: oc apply -f FILE
 `;
-/** Of one PinnedImageSet. */
+/** One PinnedImageSet has at most this many images. */
 const MAX_PINNED = 500;
 
 /**

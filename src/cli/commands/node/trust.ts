@@ -25,7 +25,7 @@ interface Change {
   /** Ids of the trusted keys that no longer count then. */
   readonly lost?: (subject: string, trust: TrustReport) => readonly string[];
   readonly question: string;
-  /** What stays after a no. */
+  /** What stays unchanged after the answer no. */
   readonly unchanged: string;
   /** Resolves to a sentence about what was done. */
   readonly apply: (client: ApiClient, subject: string, signal: AbortSignal) => Promise<string>;
@@ -113,7 +113,7 @@ function namedKeys(named: string, trust: TrustReport): TrustReport['keys'] {
   return allKeys(trust).filter((key) => isNamed(key, named));
 }
 
-/** By the id or its first digits, as the daemon reads it. */
+/** The daemon also accepts the id or its first digits. */
 function isNamed({ keyId }: { readonly keyId: string }, named: string): boolean {
   const digits = named.toLowerCase().replace(/…$/, '');
   return digits.length >= MIN_DIGITS && keyId.startsWith(digits);
@@ -124,8 +124,8 @@ function shortId({ keyId }: { readonly keyId: string }): string {
 }
 
 /**
- * Warns when too few keys are left for any signature to be enough: a clause for the plain keys, and
- * one for each role. Empty when enough are left.
+ * Warns when too few keys remain for any signature to be enough: a clause for the plain keys, and
+ * one for each role. Returns an empty text when enough remain.
  */
 function lastKeyWarning(lost: readonly string[], { keys, threshold, roles = [] }: TrustReport): string {
   const groups = [

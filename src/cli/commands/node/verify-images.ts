@@ -33,7 +33,7 @@ async function verify(bundle: string, options: JsonFlag, context: CommandContext
     throw cliError('cli/faults', `${formatCount(unknown, 'image')} could not be checked; FOUND says why`);
 }
 
-/** On a terminal the STATUS line of the daemon goes to stderr meanwhile. */
+/** On a terminal, the STATUS line of the daemon goes to stderr meanwhile. */
 async function withProgress(
   client: ApiClient,
   bundle: string,
@@ -70,7 +70,7 @@ function asText(images: readonly CheckedImage[], layout: Layout): string {
   return formatStacked(['RESULT', 'RELEASE', 'IMAGE', 'FOUND', 'NEXT'], rows, 3, layout);
 }
 
-/** Clips in the middle: a STATUS line ends with the time that is left, or with the progress. */
+/** Clips in the middle, since a STATUS line ends with the remaining time or the progress. */
 export function clipStatus(status: string, width: number): string {
   if (status.length <= width) return status;
   const [end = ''] =

@@ -32,7 +32,7 @@ export function registerWait(program: Command, context: CommandContext): void {
     .action((release: string, options: WaitOptions) => wait(release, options, context));
 }
 
-/** Until the release is there, can't get there, or the time is over. */
+/** Waits until the release is ready, can't become ready, or the time is over. */
 async function wait(name: string, options: WaitOptions, context: CommandContext): Promise<void> {
   if (!isDigest(name)) releaseOf(name);
   const timeoutMs = timeoutOf(options.timeout);
@@ -69,15 +69,15 @@ interface Seen {
     readonly name?: string;
     readonly version?: string;
   };
-  /** What a person must do for it, or for the whole node. */
+  /** What a person must do for the release, or for the whole node. */
   readonly needs: StatusReport['needsPerson'];
-  /** Of the preload that runs, while it is that of the release. */
+  /** The progress of the running preload, if it preloads this release. */
   readonly progress?: string | undefined;
 }
 
 /** @throws AppError `engine/ambiguous` (`reject`) */
 function see(report: StatusReport, name: string, goal: WaitGoal): Seen {
-  // What was made for other nodes says nothing about this one.
+  // A bundle for other architectures says nothing about this node.
   const rejected = report.rejected.filter(({ reason }) => reason.code !== 'bundle/arch');
   const release = found({ ...report, rejected }, name);
   const { progress } = report;
@@ -131,7 +131,7 @@ function conclude(
   }
 }
 
-/** What is waited for, on stderr: on a terminal in one line that changes, else a line a change. */
+/** Prints to stderr what it waits for: on a terminal in one line, else a line per change. */
 class WaitLines {
   private last = '';
   private isOpen = false;
@@ -162,7 +162,7 @@ class WaitLines {
     printStderrLine(line, 'warning', this.context);
   }
 
-  /** What is printed next begins a line. */
+  /** Ends the line, so that later output begins a new one. */
   end(): void {
     if (this.isOpen) this.context.stderr('\r\u001b[K');
     this.isOpen = false;

@@ -46,7 +46,7 @@ function rollOutText({ name, version, progress }: ShownRollOut, layout: Layout):
   return `\n${head}\n${formatTable(['PLACE', 'NODE', 'STATE'], rows, layout)}`;
 }
 
-/** What the daemon of this node goes by. */
+/** Pauses that the daemon of this node follows. */
 function pauseLines({ pauses = [] }: FleetView, now: number): string {
   const lasting = pauses.filter((one) => one.lifted === undefined && endOf(one) > now);
   const lines = [...new Set(lasting.map(({ node }) => node))].flatMap((node) => {
@@ -65,7 +65,7 @@ function pauseText(one: Pause): string {
   return `${pausedTitle(one)} is paused until ${until} by ${saidByText(one)}: ${one.why}\n    'stickpin fleet resume ${one.id}' on ${one.node} or a node of the control plane ends the pause\n`;
 }
 
-/** Labels of Nodes that nobody would connect with the release. */
+/** Labels of Nodes whose relation to the release is not obvious. */
 function labelNotes({ nodes }: FleetView): string {
   const notes = nodes
     .flatMap(({ status }) => status?.releases ?? [])
@@ -118,7 +118,7 @@ function seenText({ seenAt, isAbsent }: FleetNode, now: number): string {
   return ago < 5_000 ? 'now' : `${formatDuration(ago)} ago`;
 }
 
-/** One line, without line end. */
+/** Returns one line, without line end. */
 export function waitLine(lagging: readonly LaggingNode[], view: FleetView): string {
   const total = view.nodes.length;
   const [first, ...others] = lagging;

@@ -65,7 +65,7 @@ export function renderShow(
   return `${text}${table}\n${renderTrust(trust, members.signerKeyIds ?? [], layout)}`;
 }
 
-/** On a terminal with short digests. */
+/** Digests are short on a terminal. */
 export function renderImages(images: readonly ImageState[], layout: Layout = {}): string {
   if (images.length === 0) return 'It has no images.\n';
   const answer = (state: boolean | undefined): Cell => {
@@ -158,7 +158,7 @@ export function storedHead({ writtenAt, isFromBefore }: StoredTime, { columns, h
   return lines.map((line) => `${paint(line, 'bad', hasColour)}\n`).join('');
 }
 
-/** While the daemon does not run: no bar, and no time left. */
+/** While the daemon does not run, there is no bar and no remaining time. */
 export function renderStoredStatus(report: StatusReport, time: StoredTime, layout: Layout = {}): string {
   const progress = { doneBytes: 0, totalBytes: 0 };
   return `${storedHead(time, layout)}${renderStatus({ ...report, progress }, layout)}`;
@@ -195,7 +195,7 @@ const WORDS: Readonly<Record<string, (value: never) => string>> = {
   advisories: (advisories: readonly Advisory[]) => advisories.map(advisoryText).join('; '),
 };
 
-/** Label and text of each member. Empty ones are left out. */
+/** The label and text of each member. Empty members are left out. */
 export function shownMembers(members: Readonly<Record<string, unknown>>): readonly (readonly [string, string])[] {
   return Object.entries(members).flatMap(([name, value]) => {
     const text = WORDS[name]?.(value as never) ?? plainWords(value);

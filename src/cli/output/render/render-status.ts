@@ -40,7 +40,7 @@ export function renderStatus(report: StatusReport, layout: Layout = {}): string 
 
 const LABEL_WIDTH = 9;
 
-/** As STATUS, and whole. */
+/** The text of STATUS, without its limit of length. */
 function headline({ status, advice }: Pick<StatusReport, 'status' | 'advice'>): string {
   const { words, code, text } = advice;
   // An older daemon wrote STATUS alone.
@@ -48,7 +48,7 @@ function headline({ status, advice }: Pick<StatusReport, 'status' | 'advice'>): 
   return oneLine(`${words}${code === undefined ? '' : ` (${code})`}: ${text}`);
 }
 
-/** What else only a person ends. */
+/** Other states that only a person ends. */
 function otherNeeds(report: StatusReport): readonly string[] {
   const { advice, needsPerson } = report;
   return needsPerson
@@ -130,7 +130,7 @@ export function renderList(all: StatusReport, layout: Layout = {}, isWhole = fal
   return `${headLine}${table}${wrapLines(lines, layout.columns, 4)}`;
 }
 
-/** Also of rejected bundles. */
+/** The list includes rejected bundles. */
 function listRows(report: StatusReport, titleOf: (bundle: BundleReport) => string): readonly (readonly Cell[])[] {
   return [
     ...report.bundles.map((bundle) => [
@@ -197,7 +197,7 @@ function shownPhase(
   return current ? `${phase} (current)` : phase;
 }
 
-/** What ends the holds of a ready release. Its reason, if it has one, says all but the time. */
+/** What ends the holds of a ready release. A reason already says all but the time. */
 function endOf(
   bundle: Parameters<typeof shownName>[0] & Holds,
   reason: BundleReport['reason'],

@@ -23,7 +23,7 @@ interface Checking extends ContentCheckClients {
   readonly layers: Map<string, ContentFault | undefined>;
 }
 
-/** Of unpacked files, by the driver of the storage. Other drivers have none. */
+/** Folders of unpacked files, by the driver of the storage. Other drivers have no such folders. */
 const FOLDERS: Readonly<Record<string, readonly [string, string]>> = {
   overlay: ['overlay', 'diff'],
   vfs: ['vfs/dir', ''],
@@ -162,7 +162,7 @@ async function isThere(path: string): Promise<boolean> {
   }
 }
 
-/** As the storage records it (vbatts/tar-split, tar/storage, Entry). */
+/** An entry in the records of the storage (vbatts/tar-split, tar/storage, Entry). */
 interface FileEntry {
   readonly type: number;
   readonly name?: string;
@@ -181,9 +181,9 @@ interface LostFile {
 }
 
 /**
- * The first file of an unpacked layer that is absent or has another size, as after a power cut.
- * Undefined also without a record of files.
- * @param record as `overlay-layers/ID.tar-split.gz`
+ * The first file of an unpacked layer that is absent or has another size, for example after a power
+ * cut. Returns undefined also if there is no record of files.
+ * @param record the path of `overlay-layers/ID.tar-split.gz`
  * @throws system errors and those of zlib
  */
 async function findLostFile(record: string, folder: string, signal: AbortSignal): Promise<LostFile | undefined> {
@@ -212,7 +212,7 @@ function isOutside(name: string): boolean {
   return name.split('/').includes('..');
 }
 
-/** Only members with content: others may be links, folders or marks of a removal. */
+/** Checks only members with content: others may be links, folders or marks of a removal. */
 async function lostAt(folder: string, name: string, size: number): Promise<LostFile | undefined> {
   if (size === 0) return undefined;
   const path = join(folder, name);

@@ -69,7 +69,7 @@ async function sizeAt(path: string): Promise<number | undefined> {
 /** An image in `images.json` (containers/storage, images.go, Image). */
 export interface ImageRecord {
   readonly id: string;
-  /** By tag and by digest, as `quay.io/coreos/etcd@sha256:…`. */
+  /** Names by tag and by digest, for example `quay.io/coreos/etcd@sha256:…`. */
   readonly names: readonly string[];
   /** The id of its highest layer. */
   readonly layer: string;
@@ -80,16 +80,16 @@ export interface ImageRecord {
 /** A layer in `layers.json` (containers/storage, layers.go, Layer). */
 interface LayerRecord {
   readonly id: string;
-  /** Empty for the lowest layer. */
+  /** It is empty for the lowest layer. */
   readonly parent: string;
   /** Its files were not all written. */
   readonly isIncomplete: boolean;
 }
 
 export interface StorageRecords {
-  /** As `/var/lib/containers/storage`. */
+  /** For example `/var/lib/containers/storage`. */
   readonly root: string;
-  /** As `overlay`. */
+  /** For example `overlay`. */
   readonly driver: string;
   readonly images: ReadonlyMap<string, ImageRecord>;
   readonly layers: ReadonlyMap<string, LayerRecord>;
