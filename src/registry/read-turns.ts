@@ -11,8 +11,8 @@ const LEAST_CHUNK_BYTES = 64 * 1024;
 /** A read that hangs must not stop transfers from another medium. */
 const LONGEST_WAIT_MS = 1_000;
 /**
- * Nobody waits for a transfer with slower reads, after it has lost {@link LONGEST_WAIT_MS}: it has a
- * slow node, not a medium that others use.
+ * Nobody waits for a transfer with slower reads, after it has lost {@link LONGEST_WAIT_MS}: it has
+ * a slow node, not a medium that others use.
  */
 const SLOWEST_MS_PER_MIB = 1_000;
 

@@ -156,7 +156,7 @@ function fleetDocument({ nodes, peers, ...view }: FleetView): object {
   const textOf = (ms: number | undefined) => (ms === undefined ? undefined : new Date(ms).toISOString());
   return {
     ...view,
-    nodes: nodes.map(({ seenAt, ...node }) => defined({ ...node, seenAt: textOf(seenAt) })),
     peers: peers.map(({ since, ...peer }) => defined({ ...peer, since: textOf(since) })),
+    nodes: nodes.map(({ seenAt, ...node }) => defined({ ...node, seenAt: textOf(seenAt) })),
   };
 }

@@ -20,7 +20,7 @@ export function givesTooLittle({ ms, bytes, isQueued }: { ms: number; bytes: num
 /** The place of a node among equals. */
 export interface GiverRank {
   readonly lot: string;
-  /** How often it failed, gave too little or wrong bytes. Fewer come first, so each one is tried. */
+  /** How often it failed, gave too little or wrong bytes. Fewer come first: each one is tried. */
   readonly strikes: number;
 }
 

@@ -161,9 +161,9 @@ class LiveDatabase implements StateConnection {
   }
 
   /**
-   * Opens a copy with its log or journal unchanged: SQLite merges them. A damaged database may be renamed
-   * already. Then the mirror is read, and without one the state is empty until the real database
-   * can be written.
+   * Opens a copy with its log or journal unchanged: SQLite merges them. A damaged database may be
+   * renamed already. Then the mirror is read, and without one the state is empty until the real
+   * database can be written.
    */
   private openStandby(refusal: AppError) {
     const { path, revive, now } = this.options;
