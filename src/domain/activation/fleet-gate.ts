@@ -220,7 +220,7 @@ export function lock({ bundle, policy, fleet: view }: Pick<GateContext, 'bundle'
  * Returns the order of the bundle, or else that of the settings. Settings of the node only make the
  * order of the bundle stricter. Undefined means that the node activates alone.
  */
-function orderOf({ payload }: Pick<StoredBundle, 'payload'>, policy: Policy): RollOutOrder | undefined {
+function orderOf({ payload }: StoredBundle, policy: Policy): RollOutOrder | undefined {
   if (!isOrdered({ payload }, policy)) return undefined;
   const own = policy.streams[payload.name]?.order ?? policy.fleet.order ?? BY_NAME;
   const signed = payload.update?.order;

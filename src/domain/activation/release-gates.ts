@@ -12,7 +12,7 @@ import { placeIn } from './read-paths.ts';
 import type { PathRelease } from './stream-path.ts';
 import { isAutomatic } from './timing-gates.ts';
 
-export function trust({ withdrawn }: Pick<GateContext, 'withdrawn'>) {
+export function trust({ withdrawn }: GateContext) {
   return withdrawn === undefined ? PASS : held('trust/withdrawn', { reason: withdrawn }, 'person');
 }
 
@@ -22,7 +22,7 @@ export function cancellation({ bundle, absentImages }: Pick<GateContext, 'bundle
   return held('engine/cancelled', { absent: absentImages }, 'person', { keepsDue: true });
 }
 
-export function denied({ bundle, path }: Pick<GateContext, 'bundle' | 'path'>) {
+export function denied({ bundle, path }: GateContext) {
   return placeIn(path, bundle).isDenied === true ? held('engine/denied', {}, 'person') : PASS;
 }
 
@@ -87,7 +87,7 @@ function isDamaged(
 /**
  * Another stream's release has this tag. Only giving it up ends the hold. `holder`: `ocp@4.13.7`.
  */
-export function foreignTags({ bundle, bundles, foreignTag }: Pick<GateContext, 'bundle' | 'bundles' | 'foreignTag'>) {
+export function foreignTags({ bundle, bundles, foreignTag }: GateContext) {
   if (foreignTag === undefined) return PASS;
   const { tag, holder } = foreignTag;
   const data = { tag, stream: bundle.payload.name, other: holder.payload.name, holder: commandName(holder, bundles) };

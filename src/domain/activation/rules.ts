@@ -32,7 +32,7 @@ function isRuleInForce(bundle: StoredBundle, code: RuleCode): boolean {
 const TIME_RULES: readonly RuleCode[] = ['rule/rollout', 'rule/end-of-life'];
 
 /** `after` is the release before this one. Absent when this release does not get a turn. */
-export function from({ bundle, path }: Pick<RuleContext, 'bundle' | 'path'>) {
+export function from({ bundle, path }: RuleContext) {
   const block = isRuleInForce(bundle, 'rule/from') ? fromBlock(path, placeIn(path, bundle)) : undefined;
   if (block === undefined) return PASS;
   const { code, ...data } = block;
@@ -57,14 +57,14 @@ export function barrier({ bundle, path }: Pick<RuleContext, 'bundle' | 'path'>) 
 }
 
 /** A step back needs `update.allow_downgrade` or an override. */
-export function downgrade({ bundle, path }: Pick<RuleContext, 'bundle' | 'path'>) {
+export function downgrade({ bundle, path }: RuleContext) {
   const block = isRuleInForce(bundle, 'rule/downgrade') ? downgradeBlock(path, placeIn(path, bundle)) : undefined;
   if (block === undefined) return PASS;
   const { code, ...data } = block;
   return held(code, data, 'person');
 }
 
-export function deadend({ bundle, path }: Pick<RuleContext, 'bundle' | 'path'>) {
+export function deadend({ bundle, path }: RuleContext) {
   const block = isRuleInForce(bundle, 'rule/deadend') ? deadendBlock(path, placeIn(path, bundle)) : undefined;
   if (block === undefined) return PASS;
   const { code, ...data } = block;

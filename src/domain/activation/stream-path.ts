@@ -114,10 +114,7 @@ export function deadendBlock(path: StreamPath, { version }: PathRelease): BlockO
   return { code: 'rule/deadend', current, reason, saidBy };
 }
 
-export function deadEndAt(
-  { milestones }: Pick<StreamPath, 'milestones'>,
-  { version, activated }: Position,
-): string | undefined {
+export function deadEndAt({ milestones }: StreamPath, { version, activated }: Position): string | undefined {
   return [activated, version].find((one) => one !== undefined && milestones.get(one)?.isDeadEnd === true);
 }
 

@@ -29,7 +29,7 @@ export function isAutomatic(bundle: Pick<StoredBundle, 'payload'>, policy: Pick<
 }
 
 /** Only windows call it: time zone data takes several MiB of memory. */
-function zoneOf({ update }: Pick<Policy, 'update'>, { timeZone }: Pick<NodeFacts, 'timeZone'>): string {
+function zoneOf({ update }: Policy, { timeZone }: NodeFacts): string {
   if (update.time_zone !== 'localtime') return update.time_zone;
   return isTimeZone(timeZone) ? timeZone : UTC;
 }
@@ -77,7 +77,7 @@ export interface NextWindows {
 const SHOWN_WINDOWS = 3;
 
 /** @returns undefined with another `update.strategy` */
-export function nextWindows(policy: Policy, { now, facts }: Pick<Observed, 'now' | 'facts'>): NextWindows | undefined {
+export function nextWindows(policy: Policy, { now, facts }: Observed): NextWindows | undefined {
   if (policy.update.strategy !== 'window') return undefined;
   const timeZone = zoneOf(policy, facts);
   return { timeZone, openings: nextOpenings(policy.update.windows, timeZone, now, SHOWN_WINDOWS) };

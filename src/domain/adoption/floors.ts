@@ -128,7 +128,7 @@ interface ClockContext {
 
 /** Only bundles of the same stream prove that the clock of a release is wrong. */
 export function streamClockFault(
-  { payload }: Pick<StoredBundle, 'payload'>,
+  { payload }: StoredBundle,
   { bundles, now, facts, clockSynchronised }: ClockContext,
 ): ClockFault | undefined {
   return clockFault(now, facts.builtAt, newestCreated(ofStream(bundles, payload.name)), clockSynchronised);

@@ -64,7 +64,7 @@ export function sortUnknown(
   found: readonly FoundOn[],
   known: ReadonlySet<BundleId>,
   observed: Observed,
-  { floors, arrivals: before }: Pick<Memory, 'floors' | 'arrivals'>,
+  { floors, arrivals: before }: Memory,
   stored: Stored,
   policy: Policy,
   unclaimed: ReadonlySet<string>,
@@ -131,7 +131,7 @@ export function sortUnknown(
 
 /** Returns the sequences when each stick was plugged in, without streams that were reset since. */
 function arrivalsOf(
-  { media, now }: Pick<Observed, 'media' | 'now'>,
+  { media, now }: Observed,
   before: Memory['arrivals'],
   known: ReadonlyMap<string, number>,
 ): Memory['arrivals'] {

@@ -217,7 +217,7 @@ interface GivenBundle {
 /** Returns the nodes that need this stick: without it this node could not give them the bundle. */
 export function neededBy(
   { bundle, carriers }: GivenBundle,
-  { observed, memory, policy, stored }: Pick<BundleContext, 'observed' | 'memory' | 'policy' | 'stored'>,
+  { observed, memory, policy, stored }: BundleContext,
 ): Pick<BundleAssessment, 'neededBy' | 'partition'> {
   const { fleet, now } = observed;
   const { enabled, serve, except, absent } = policy.fleet;
@@ -236,7 +236,7 @@ export function neededBy(
 /** Whether all blobs of an adopted bundle are on the node's disk, or in the runtime's storage. */
 function isKept(
   { contents }: StoredBundle,
-  { absentImages }: Pick<BundleImages, 'absentImages'>,
+  { absentImages }: BundleImages,
   { localBlobs, runtime }: Observed,
 ): boolean {
   const { images, layers, artifacts = [] } = contents;

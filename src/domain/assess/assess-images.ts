@@ -63,10 +63,10 @@ export interface PullAssessment {
 }
 
 export function assessPulls(
-  { imageUses }: Pick<Observed, 'imageUses'>,
-  memory: Pick<Memory, 'running'>,
+  { imageUses }: Observed,
+  memory: Memory,
   assessed: AssessedTags,
-  policy: Pick<Policy, 'serve'>,
+  policy: Policy,
 ): PullAssessment {
   const names = providedNames(
     assessed.bundles.map(({ bundle }) => bundle),
@@ -83,7 +83,7 @@ export function assessPulls(
   };
 }
 
-function hasServedImage(releases: readonly StoredBundle[], { serve }: Pick<Policy, 'serve'>): boolean {
+function hasServedImage(releases: readonly StoredBundle[], { serve }: Policy): boolean {
   const images = releasesInForce(releases).flatMap(({ contents }) => contents.images);
   return images.some(({ reference }) => !serve.except.includes(repositoryOf(reference)));
 }

@@ -138,10 +138,7 @@ function withNeeds(rejection: Rejection, context: BundleContext): Rejection {
   return { ...rejection, ...neededBy({ bundle, carriers }, context) };
 }
 
-function assessNotice(
-  bundle: StoredBundle,
-  { observed, stored, policy, found }: Pick<BundleContext, 'observed' | 'stored' | 'policy' | 'found'>,
-): NoticeAssessment {
+function assessNotice(bundle: StoredBundle, { observed, stored, policy, found }: BundleContext): NoticeAssessment {
   const withdrawn = withdrawalOf(bundle, observed, approvalsIn(stored, policy))?.reason;
   const newSigners = newSignersOf(bundle, carriersOf(bundle, found), withdrawn === undefined);
   return { bundle, withdrawn, taken: noticeResult(bundle, stored.rotation), newSigners };
@@ -182,10 +179,7 @@ function waitingOf(bundles: readonly BundleAssessment[], { floors }: Memory): re
 }
 
 /** Returns bundles whose preload lacks space that removed images would free. */
-function shortOfSpace(
-  bundles: readonly BundleAssessment[],
-  { runtime }: Pick<Observed, 'runtime'>,
-): readonly ShortOfSpace[] {
+function shortOfSpace(bundles: readonly BundleAssessment[], { runtime }: Observed): readonly ShortOfSpace[] {
   const isStagedElsewhere = runtime.kind === 'reachable' && typeof runtime.staging === 'object';
   return bundles.flatMap(({ bundle, disk, hold, reason, share }): ShortOfSpace[] => {
     if (hold !== 'space' && reason?.code !== 'engine/no-space') return [];
@@ -229,7 +223,7 @@ function layersPresent(
   return present;
 }
 
-export function allBundles({ bundles, notices }: Pick<Assessment, 'bundles' | 'notices'>): readonly StoredBundle[] {
+export function allBundles({ bundles, notices }: Assessment): readonly StoredBundle[] {
   return [...bundles, ...notices].map(({ bundle }) => bundle);
 }
 

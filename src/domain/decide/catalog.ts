@@ -32,10 +32,7 @@ export interface Arriving {
  * CRI-O has a manifest from stickpin, it searches the layers nowhere else (docs/runtime-facts.md,
  * fact 12), so no other image is offered. containerd uses the image's own registry after a 404.
  */
-export function arrivingImages(
-  { running }: Pick<Memory, 'running'>,
-  { bundles }: Pick<Assessment, 'bundles'>,
-): Arriving {
+export function arrivingImages({ running }: Memory, { bundles }: Assessment): Arriving {
   const images = new Set<Digest>();
   const layers = new Map<Digest, number>();
   for (const entry of bundles) {
@@ -101,7 +98,7 @@ export function catalogOf(memory: Memory, assessment: Assessment, policy: ServeP
 
 /** Returns tags that releases hold, without contested ones and those of the node's own images. */
 export function heldTags(
-  { bundles, tags }: Pick<Assessment, 'bundles' | 'tags'>,
+  { bundles, tags }: Assessment,
   { serve }: ServePolicy,
   tagsOf = tagGoalsOf,
 ): readonly TagGoal[] {
@@ -117,7 +114,7 @@ export function heldTags(
     .filter(({ tag }) => !left.has(tag) && isServed(repositoryOf(tag), serve));
 }
 
-function tagsAfterProof({ tags }: Pick<Assessment, 'tags'>, { serve }: ServePolicy): readonly TagGoal[] {
+function tagsAfterProof({ tags }: Assessment, { serve }: ServePolicy): readonly TagGoal[] {
   if (serve.activated !== 'digests-and-tags') return [];
   const left = leftTags(tags);
   return tags.afterProof.filter(({ tag }) => !left.has(tag) && isServed(repositoryOf(tag), serve));

@@ -33,7 +33,7 @@ function isRepaired({ reason }: BundleAssessment): boolean {
 }
 
 /** The medium of the pull is gone. The runtime may wait long for it. */
-export function isCut(task: RunningTask, { bundles }: Pick<Assessment, 'bundles'>): boolean {
+export function isCut(task: RunningTask, { bundles }: Assessment): boolean {
   if (task.kind !== 'pull' || task.online === true) return false;
   const entry = bundles.find(({ bundle }) => bundle.bundleId === task.bundleId);
   const isIn = (images: BundleAssessment['absentImages'] = []) =>
@@ -47,7 +47,7 @@ export function isPreloadOf(task: RunningTask, { bundleId, contents }: StoredBun
   return (contents.artifacts ?? []).every(({ reference }) => reference !== task.reference);
 }
 
-export function failedPulls({ failures }: Pick<Memory, 'failures'>, now: number): ReadonlySet<string> {
+export function failedPulls({ failures }: Memory, now: number): ReadonlySet<string> {
   return new Set(
     failures.flatMap((failure) =>
       failure.task.kind === 'pull' && isWaiting(failure, now) ? [failure.task.reference] : [],
@@ -56,7 +56,7 @@ export function failedPulls({ failures }: Pick<Memory, 'failures'>, now: number)
 }
 
 /** Returns cancelled preloads whose bundle was plugged in since. Other nodes don't count. */
-export function resumptions({ media }: Pick<Observed, 'media'>, { bundles }: Assessment): Effect[] {
+export function resumptions({ media }: Observed, { bundles }: Assessment): Effect[] {
   const isBack = ({ bundle: { bundleId, cancelled } }: BundleAssessment) =>
     media.some(
       ({ mediumId, state, peer }) =>
@@ -74,11 +74,7 @@ export function resumptions({ media }: Pick<Observed, 'media'>, { bundles }: Ass
 /**
  * Returns removed media of cancellations: folders keep their id, and sticks may get theirs again.
  */
-export function mediaLeft(
-  { media }: Pick<Observed, 'media'>,
-  { areMediaUnread }: Pick<Memory, 'areMediaUnread'>,
-  { bundles }: Assessment,
-): Effect[] {
+export function mediaLeft({ media }: Observed, { areMediaUnread }: Memory, { bundles }: Assessment): Effect[] {
   if (areMediaUnread === true) return [];
   const plugged = new Set(media.map(({ mediumId }) => mediumId));
   return bundles.flatMap(({ bundle: { bundleId, cancelled } }): Effect[] => {
@@ -178,7 +174,7 @@ function healingOf(damage: DamagedImage): Healing[] {
  * except `rolled-back` and `degraded` wait for the attached files of their release.
  */
 export function hookEffects(
-  { hooks }: Pick<Memory, 'hooks'>,
+  { hooks }: Memory,
   { bundles }: Assessment,
   policy: Policy,
   { now, canActivate }: { readonly now: number; readonly canActivate: boolean },

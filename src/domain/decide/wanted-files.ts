@@ -24,8 +24,8 @@ const SERVED_PHASES: ReadonlySet<Phase> = new Set<Phase>(['ready', 'activated', 
 export function mirrorsWanted(
   rendered: readonly string[],
   memory: Memory,
-  { bundles, tags }: Pick<Assessment, 'bundles' | 'tags'>,
-  { serve }: Pick<Policy, 'serve'>,
+  { bundles, tags }: Assessment,
+  { serve }: Policy,
 ): readonly string[] {
   const current = rendered.filter(isCurrentMirror);
   const expected = memory.areMediaUnread ? new Set(bundles.filter(mayGoOn).flatMap(repositoriesIn)) : new Set();
@@ -70,10 +70,7 @@ function repositoriesIn({ bundle }: BundleAssessment): readonly string[] {
 }
 
 /** Returns repositories in preload or activation. The set is stable, so CRI-O reloads once. */
-export function repositoriesInWork(
-  entry: BundleAssessment,
-  { running, failures }: Pick<Memory, 'running' | 'failures'>,
-): readonly string[] {
+export function repositoriesInWork(entry: BundleAssessment, { running, failures }: Memory): readonly string[] {
   const { bundle } = entry;
   if (stillPulled(entry.pullableImages, failures).length > 0 && isPreloading(entry)) {
     return repositoriesOf(entry.mirroredImages);
@@ -93,7 +90,7 @@ function stillPulled<One extends Pick<Image, 'reference'>>(all: readonly One[], 
 }
 
 /** The runtime gets artifacts from this node alone. */
-function repositoriesOfArtifacts(entry: BundleAssessment, { failures }: Pick<Memory, 'failures'>): readonly string[] {
+function repositoriesOfArtifacts(entry: BundleAssessment, { failures }: Memory): readonly string[] {
   if (entry.withdrawn !== undefined || !isPreloading(entry)) return [];
   return stillPulled(entry.artifactsToPull, failures).map(({ reference }) => repositoryOf(reference));
 }
@@ -184,10 +181,7 @@ type Installed = ReadonlyMap<string, BundleId>;
  *
  * Files of a bundle whose trust was withdrawn stay, and are not installed again.
  */
-function wantedFolders(
-  assessment: Pick<Assessment, 'bundles' | 'notices'>,
-  installed: Installed,
-): ReadonlyMap<string, StoredBundle> {
+function wantedFolders(assessment: Assessment, installed: Installed): ReadonlyMap<string, StoredBundle> {
   const current = assessment.bundles.filter(({ phase }) => phase !== 'retired');
   const reserved = new Set(current.map(({ bundle }) => releaseFolderOf(bundle.payload)));
   const wanted = new Map<string, StoredBundle>();
@@ -207,10 +201,7 @@ function wantedFolders(
   return wanted;
 }
 
-function candidatesIn(
-  { bundles, notices }: Pick<Assessment, 'bundles' | 'notices'>,
-  installed: Installed,
-): readonly Candidate[] {
+function candidatesIn({ bundles, notices }: Assessment, installed: Installed): readonly Candidate[] {
   const ready = bundles.filter(({ bundle, phase }) => bundle.readyAt !== undefined && phase !== 'retired');
   return [
     ...ready.map(({ bundle, withdrawn }) => ({ bundle, isTrusted: withdrawn === undefined, isRelease: true })),

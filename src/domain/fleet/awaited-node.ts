@@ -72,12 +72,12 @@ export function isReady({ release }: AwaitedNode): boolean {
   return release !== undefined && isLoaded(release);
 }
 
-export function isBack({ rolledBack }: Pick<ReleaseStatus, 'rolledBack'>): boolean {
+export function isBack({ rolledBack }: ReleaseStatus): boolean {
   return rolledBack === true;
 }
 
 /** Whether the tags of a release are in force and stay. The phase does not show a rollback. */
-export function isInForce(release: Pick<ReleaseStatus, 'current' | 'rolledBack'>): boolean {
+export function isInForce(release: ReleaseStatus): boolean {
   return release.current === true && !isBack(release);
 }
 

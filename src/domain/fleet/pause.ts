@@ -88,12 +88,12 @@ export function newPause({ atMs, forMs, causeMs = atMs, ...said }: NewPause): Pa
 }
 
 /** On this node, in milliseconds since the epoch: the clock of the other one may be ahead. */
-export function endOf({ heard, ...said }: Pick<Pause, 'at' | 'until' | 'heard'>): number {
+export function endOf({ heard, ...said }: Pause): number {
   const endMs = saidEndOf(said);
   return heard === undefined ? endMs : Math.min(endMs, Date.parse(heard.at) + endMs - Date.parse(said.at));
 }
 
-function saidEndOf({ at, until }: Pick<Pause, 'at' | 'until'>): number {
+function saidEndOf({ at, until }: Pause): number {
   return Math.min(Date.parse(until), Date.parse(at) + LONGEST_PAUSE_MS);
 }
 
@@ -194,7 +194,7 @@ export function contentOf({ id, name, version, node, by, why, at, until }: Share
 }
 
 /** Whether a lift on this node counts on all nodes. @param labels of its Node */
-export function mayLift({ node }: Pick<SharedPause, 'node'>, on: string, labels: Labels | undefined): boolean {
+export function mayLift({ node }: SharedPause, on: string, labels: Labels | undefined): boolean {
   return node === on || isControlPlane(labels);
 }
 
@@ -238,7 +238,7 @@ function take(pauses: Map<string, Pause>, next: Pause): boolean {
 }
 
 /** Said on this node. */
-export function isOwn({ from }: Pick<Pause, 'from'>): boolean {
+export function isOwn({ from }: Pause): boolean {
   return from === undefined;
 }
 

@@ -115,7 +115,7 @@ export function parseSightings(text = '[]'): Sightings {
 }
 
 /** Whether a release has proved itself, or no containers can show that. */
-export function isProof({ phase, runs }: Pick<ReleaseStatus, 'phase' | 'runs'>): boolean {
+export function isProof({ phase, runs }: ReleaseStatus): boolean {
   return phase === 'proven' || runs === undefined;
 }
 
@@ -123,7 +123,7 @@ export function isProof({ phase, runs }: Pick<ReleaseStatus, 'phase' | 'runs'>):
  * Whether the kubelet of each node is `Ready`; undefined where that is not known. When no node is
  * `Ready`, that says nothing about a release: the nodes may need it to become `Ready`.
  */
-export function readyNodes(view: Pick<FleetView, 'nodes' | 'apiTrouble'>): ReadonlyMap<string, boolean | undefined> {
+export function readyNodes(view: FleetView): ReadonlyMap<string, boolean | undefined> {
   const of = ({ facts }: FleetNode) => (view.apiTrouble === undefined ? facts?.isReady : undefined);
   const isAnyReady = view.nodes.some((node) => of(node) === true);
   return new Map(view.nodes.map((node) => [node.name, isAnyReady ? of(node) : undefined]));

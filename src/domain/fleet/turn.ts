@@ -66,7 +66,7 @@ export interface Partition {
  * All other nodes that are known, where none of them has answered for a minute: this node may be
  * cut off, or they may be switched off.
  */
-export function partitionOf({ peers }: Pick<FleetView, 'peers'>): Partition | undefined {
+export function partitionOf({ peers }: FleetView): Partition | undefined {
   const others = peers.filter(({ leftOut }) => leftOut === undefined);
   const times = others.flatMap(({ since }) => since ?? []);
   if (times.length === 0 || times.length < others.length) return undefined;
@@ -228,7 +228,7 @@ export function laggingNodes(
 }
 
 /** Whether unknown nodes may exist: no other node is known, and the API does not answer. */
-export function mayHaveOthers({ self, nodes, apiTrouble }: Pick<FleetView, 'self' | 'nodes' | 'apiTrouble'>): boolean {
+export function mayHaveOthers({ self, nodes, apiTrouble }: FleetView): boolean {
   return nodes.length === 0 || (apiTrouble !== undefined && nodes.every(({ name }) => name === self));
 }
 

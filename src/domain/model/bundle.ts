@@ -108,18 +108,15 @@ export const BASE_ANNOTATION = 'io.stickpin.base';
 export const VERIFIED_ANNOTATION = 'io.stickpin.verified';
 
 /** Returns a line for each signer, from the annotations of {@link VERIFIED_ANNOTATION}. */
-export function verifiedLines({ annotations = {} }: Pick<Payload, 'annotations'>): string[] {
+export function verifiedLines({ annotations = {} }: Payload): string[] {
   return Object.entries(annotations).flatMap(([name, line]) =>
     name.startsWith(`${VERIFIED_ANNOTATION}.`) ? line : [],
   );
 }
 
 export function baseNeededBy(
-  { layers }: Pick<Image, 'layers'>,
-  {
-    contents,
-    payload,
-  }: { readonly contents: Pick<Contents, 'layers'>; readonly payload: Pick<Payload, 'annotations'> },
+  { layers }: Image,
+  { contents, payload }: { readonly contents: Contents; readonly payload: Payload },
 ): string | undefined {
   const isLeftOut = layers.some((index) => contents.layers[index]?.inBase === true);
   return isLeftOut ? payload.annotations?.[BASE_ANNOTATION] : undefined;

@@ -249,25 +249,25 @@ export function stagedBytes({ images, parallel }: Pick<DiskNeed, 'images' | 'par
 }
 
 /** Whether the runtime's storage or stickpin's files are on a full or read-only filesystem. */
-export function isAnyDiskTrouble(reason: Pick<Fault, 'code'>): boolean {
+export function isAnyDiskTrouble(reason: Fault): boolean {
   return isDiskTrouble(reason) || isStorageTrouble(reason);
 }
 
-export function isStorageTrouble({ code }: Pick<Fault, 'code'>): boolean {
+export function isStorageTrouble({ code }: Fault): boolean {
   return code === 'runtime/no-space' || code === 'runtime/read-only';
 }
 
 /** Whether stickpin's files are on a full or read-only filesystem. */
-export function isDiskTrouble({ code }: Pick<Fault, 'code'>): boolean {
+export function isDiskTrouble({ code }: Fault): boolean {
   return code === 'store/no-space' || code === 'store/read-only';
 }
 
 /** {@link isDiskTrouble}, or a damaged state database, which lasts until a restart. */
-export function isRecordingTrouble(reason: Pick<Fault, 'code'>): boolean {
+export function isRecordingTrouble(reason: Fault): boolean {
   return isDiskTrouble(reason) || isStateDamage(reason);
 }
 
-export function isStateDamage({ code }: Pick<Fault, 'code'>): boolean {
+export function isStateDamage({ code }: Fault): boolean {
   return code === 'store/damaged';
 }
 

@@ -203,10 +203,7 @@ function neededIn(facts: Facts): (bad: BadBlob) => boolean {
   };
 }
 
-export function refusalsOf(
-  { contents }: Pick<StoredBundle, 'contents'>,
-  failures: readonly TaskFailure[],
-): readonly TaskFailure[] {
+export function refusalsOf({ contents }: StoredBundle, failures: readonly TaskFailure[]): readonly TaskFailure[] {
   const references = new Set(allIn(contents).map(({ reference }) => reference));
   return failures.filter(
     ({ task, reason }) => task.kind === 'pull' && reason.code === 'runtime/policy' && references.has(task.reference),
@@ -214,7 +211,7 @@ export function refusalsOf(
 }
 
 export function refusalReason(
-  { payload, contents }: Pick<StoredBundle, 'payload' | 'contents'>,
+  { payload, contents }: StoredBundle,
   [first, ...others]: readonly TaskFailure[],
 ): Reason | undefined {
   if (first === undefined || others.length === 0) return first?.reason;

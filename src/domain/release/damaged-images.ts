@@ -150,7 +150,7 @@ function keyOf(fault: ContentFault): string {
   return fault.kind === 'records' ? fault.what : fault.digest;
 }
 
-export function blobsToForget({ faults }: Pick<DamagedImage, 'faults'>): readonly Digest[] {
+export function blobsToForget({ faults }: DamagedImage): readonly Digest[] {
   return faults.flatMap((fault) => (fault.kind === 'blob' ? [fault.digest] : []));
 }
 
@@ -223,7 +223,7 @@ export function documentCheckOf(bundles: readonly StoredBundle[], { media, local
  */
 export function documentCheckDue(
   bundles: readonly StoredBundle[],
-  { now, ...seen }: Seen & Pick<Observed, 'now'>,
+  { now, ...seen }: Seen & Observed,
   { isRunning, last }: DocumentChecks,
   pullChecks: PullChecks | undefined,
 ): DocumentCheckDue {

@@ -94,7 +94,7 @@ export function witnessesOf(
   bundle: StoredBundle,
   bundles: readonly StoredBundle[],
   { containers, ids }: { readonly containers: readonly RuntimeContainer[]; readonly ids: ImageIds },
-  { require, ignore }: Pick<Policy['lifecycle'], 'require' | 'ignore'>,
+  { require, ignore }: Policy['lifecycle'],
 ): readonly Witness[] {
   const components = componentsById(bundle, ids);
   const distinguishing = distinguishingIds(bundle, bundles, ids);
@@ -237,7 +237,7 @@ function componentAfter(
 }
 
 /** Somebody attested the run without a container. */
-export function isAttested({ containerId }: Pick<SoakRun, 'containerId'>): boolean {
+export function isAttested({ containerId }: SoakRun): boolean {
   return containerId === '';
 }
 
@@ -275,7 +275,7 @@ function isRestart(known: ComponentSoak | undefined, container: RuntimeContainer
 export function judgeSoak(
   soak: Soak | undefined,
   { bootId, uptimeMs }: BootTime,
-  { soak: soakMs, require }: Pick<Policy['lifecycle'], 'soak' | 'require'>,
+  { soak: soakMs, require }: Policy['lifecycle'],
 ): SoakVerdict {
   const all = soak?.bootId === bootId ? soak.components : [];
   const live = all.filter((entry) => entry.runs.length + entry.failed.length > 0);

@@ -109,8 +109,8 @@ const REPORTING = RELEASE_HOOKS.filter((name) => name !== 'before-activate');
 type Degraded = HookMemory['degraded'];
 
 export function beforeActivate(
-  { bundleId, activationRequestedAt = 0 }: Pick<StoredBundle, 'bundleId' | 'activationRequestedAt'>,
-  { hooks }: Pick<Policy, 'hooks'>,
+  { bundleId, activationRequestedAt = 0 }: StoredBundle,
+  { hooks }: Policy,
 ): ReleaseRun | undefined {
   const unit = hooks['before-activate'];
   return unit === '' ? undefined : { hook: 'before-activate', unit, bundleId, event: activationRequestedAt };
@@ -140,11 +140,7 @@ export function wantedRuns(
 }
 
 /** See {@link wantedRuns}. */
-export function wantedNodeRuns(
-  events: NodeEvents,
-  ledger: HookLedger,
-  { hooks }: Pick<Policy, 'hooks'>,
-): readonly NodeRun[] {
+export function wantedNodeRuns(events: NodeEvents, ledger: HookLedger, { hooks }: Policy): readonly NodeRun[] {
   return NODE_HOOKS.flatMap((hook) => {
     const unit = hooks[hook];
     if (unit === '' || ledger.get(hook)?.unit !== unit) return [];
@@ -154,7 +150,7 @@ export function wantedNodeRuns(
 }
 
 /** Like {@link ledgerAfter}, for the node: an event that has ended may happen again. */
-export function nodeLedgerAfter(ledger: HookLedger, events: NodeEvents, { hooks }: Pick<Policy, 'hooks'>): HookLedger {
+export function nodeLedgerAfter(ledger: HookLedger, events: NodeEvents, { hooks }: Policy): HookLedger {
   const next = new Map(ledger);
   for (const [hook, lasting] of events) {
     const unit = hooks[hook];
@@ -255,7 +251,7 @@ function eventOf(hook: ReleaseHook, bundle: StoredBundle, degraded: Degraded): n
 type Bundle = Pick<StoredBundle, 'bundleId' | 'payload'>;
 
 /** Returns `<name>/<version>`. The payload check excludes slashes, `@` and a leading dot. */
-export function releaseFolderOf({ name, version }: Pick<Payload, 'name' | 'version'>): string {
+export function releaseFolderOf({ name, version }: Payload): string {
   return `${name}/${version}`;
 }
 

@@ -178,10 +178,7 @@ function clockFinding({ bundleId, soak: before }: StoredBundle, soak: Soak): Lif
 }
 
 /** Returns why a release was activated without a request: a window, rollout, or schedule. */
-export function automaticCause(
-  { payload }: Pick<StoredBundle, 'payload'>,
-  { update }: Pick<Policy, 'update'>,
-): 'window' | 'rollout' | 'schedule' {
+export function automaticCause({ payload }: StoredBundle, { update }: Policy): 'window' | 'rollout' | 'schedule' {
   if (update.strategy === 'window') return 'window';
   return payload.update?.rollout === undefined ? 'schedule' : 'rollout';
 }
@@ -221,7 +218,7 @@ function unseenAfter(
   soak: Soak,
   before: Soak | undefined,
   { uptimeMs, isOtherRunning }: { readonly uptimeMs: number; readonly isOtherRunning: boolean },
-  { without_evidence: neededMs, require }: Pick<Policy['lifecycle'], 'without_evidence' | 'require'>,
+  { without_evidence: neededMs, require }: Policy['lifecycle'],
 ): { readonly soak: Soak; readonly isDone: boolean; readonly dueInMs: number | undefined } {
   if (neededMs === 'keep' || soak.components.length > 0 || require.length > 0 || isOtherRunning) {
     return { soak, isDone: false, dueInMs: undefined };

@@ -70,7 +70,7 @@ export function providedNames(
 export function namesOnceActivated(
   bundle: StoredBundle,
   bundles: readonly StoredBundle[],
-  { streams }: Pick<Policy, 'streams'>,
+  { streams }: Policy,
 ): ProvidedNames {
   const { retiredAt, rolledBackAt, ...rest } = bundle;
   const latest = Math.max(retiredAt ?? 0, rolledBackAt ?? 0, ...bundles.map((other) => other.activatedAt ?? 0));

@@ -130,10 +130,7 @@ function tagOf(name: string | undefined): string | undefined {
 }
 
 /** No static pod and no container has any of its names. A container may lack names by tag. */
-function isUnnamed(
-  { imageId, repoTags }: RuntimeImage,
-  { observed, containers, ids }: Pick<ContainerView, 'observed' | 'containers' | 'ids'>,
-): boolean {
+function isUnnamed({ imageId, repoTags }: RuntimeImage, { observed, containers, ids }: ContainerView): boolean {
   const unused = withoutUses(repoTags, observed);
   const uses = observed.imageUses?.uses ?? [];
   if (unused.length < repoTags.length || uses.some(({ image }) => ids.of(image) === imageId)) return false;

@@ -15,7 +15,7 @@ import { goalsAfterProof, proofGoals, type TagGoal, tagGoalsOf } from './tag-goa
 import type { Whole } from './whole.ts';
 
 /** The release itself or a setting protects it. */
-export function isProtected({ payload }: StoredBundle, { protect }: Pick<Policy['lifecycle'], 'protect'>): boolean {
+export function isProtected({ payload }: StoredBundle, { protect }: Policy['lifecycle']): boolean {
   return payload.keep === 'life' || protect.includes(bundleName(payload));
 }
 

@@ -153,7 +153,7 @@ export interface ProtectedRelease {
 
 export function protectedReleases(
   { bundles, pulledByUs = new Set() }: Stored,
-  policy: Pick<Policy['lifecycle'], 'protect'>,
+  policy: Policy['lifecycle'],
 ): readonly ProtectedRelease[] {
   const kept = keptBundles(bundles);
   return kept

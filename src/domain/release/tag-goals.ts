@@ -80,7 +80,7 @@ export function sharedRepositories(bundle: StoredBundle, streams: Streams): read
 }
 
 /** Its tags may be in other repositories. */
-function repositoriesOf({ reference, tags }: Pick<Image, 'reference' | 'tags'>): readonly string[] {
+function repositoriesOf({ reference, tags }: Image): readonly string[] {
   return [...new Set([reference, ...tags].map(repositoryOf))];
 }
 
@@ -111,7 +111,7 @@ export interface LocalImage {
 export function localImages(
   bundle: StoredBundle,
   images: readonly RuntimeImage[],
-  stored: Pick<Stored, 'bundles' | 'pulledByUs'>,
+  stored: Stored,
   streams: Streams,
 ): readonly LocalImage[] {
   if ((streams[bundle.payload.name]?.tag_after_proof ?? []).length === 0) return [];
@@ -125,7 +125,7 @@ export function localImages(
 /** Returns images that stickpin did not pull and that no release has. */
 export function nodeImages(
   images: readonly RuntimeImage[],
-  { bundles, pulledByUs = new Set() }: Pick<Stored, 'bundles' | 'pulledByUs'>,
+  { bundles, pulledByUs = new Set() }: Stored,
 ): readonly RuntimeImage[] {
   const known = new Set(bundles.flatMap(({ contents }) => contents.images.map(({ reference }) => reference)));
   return images.filter(({ repoDigests }) => !repoDigests.some((name) => known.has(name) || pulledByUs.has(name)));

@@ -67,10 +67,7 @@ const NO_TAGS: TagAssessment = {
 };
 
 /** Includes the tags of `tag_after_proof`. */
-export function allGoalsOf(
-  bundle: StoredBundle,
-  { afterProof }: Pick<TagAssessment, 'afterProof'>,
-): readonly TagGoal[] {
+export function allGoalsOf(bundle: StoredBundle, { afterProof }: TagAssessment): readonly TagGoal[] {
   return [...tagGoalsOf(bundle), ...afterProof.filter(({ bundleId }) => bundleId === bundle.bundleId)];
 }
 
@@ -155,8 +152,8 @@ export function assessTags(
   holders: readonly TagHolder[],
   { runtime, now }: Observed,
   { running, tagsGiven, failures }: Memory,
-  { whole, ...stored }: Pick<Stored, 'bundles' | 'pulledByUs'> & { readonly whole: Whole },
-  { streams }: Pick<Policy, 'streams'>,
+  { whole, ...stored }: Stored & { readonly whole: Whole },
+  { streams }: Policy,
 ): TagAssessment {
   const wantedTags = wantedBesideOthers(holders, runtime, stored, streams);
   const nothing = { ...NO_TAGS, afterProof: wantedTags.afterProof, local: wantedTags.local };
@@ -205,7 +202,7 @@ interface WantedTags extends Pick<TagAssessment, 'afterProof' | 'local'> {
 function wantedBesideOthers(
   holders: readonly TagHolder[],
   runtime: RuntimeObservation,
-  stored: Pick<Stored, 'bundles' | 'pulledByUs'>,
+  stored: Stored,
   streams: Policy['streams'],
 ): WantedTags {
   const bundles = holders.map(({ bundle }) => bundle);
@@ -241,10 +238,7 @@ export function tagsOftenGone(given: readonly TagGiven[], now: number): Readonly
   return new Set([...late].flatMap(([tag, times]) => (times.length < CONTEST_TIMES ? [] : [tag])));
 }
 
-export function contestReason(
-  { tag, reference, names }: StrayTag,
-  { payload }: Pick<StoredBundle, 'payload'>,
-): ReleaseReason {
+export function contestReason({ tag, reference, names }: StrayTag, { payload }: StoredBundle): ReleaseReason {
   const data = defined({ bundle: labelOf(payload), tag, reference, times: CONTEST_TIMES, names });
   return { code: 'engine/tag-contested', data };
 }
@@ -291,7 +285,7 @@ export function leftTags({ contested, local }: TagAssessment): ReadonlySet<strin
   return new Set([...contested.map(({ tag }) => tag), ...ownTags]);
 }
 
-export function withdrawnAmong(holders: readonly Pick<TagHolder, 'bundle' | 'withdrawn'>[]): ReadonlySet<StoredBundle> {
+export function withdrawnAmong(holders: readonly TagHolder[]): ReadonlySet<StoredBundle> {
   return new Set(holders.flatMap(({ bundle, withdrawn }) => (withdrawn === undefined ? [] : [bundle])));
 }
 

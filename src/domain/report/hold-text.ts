@@ -47,7 +47,7 @@ export function whyHeld(holds: readonly RuleHold[]): string {
   return holds.map((hold) => holdWords(hold).what).join('; ');
 }
 
-export function confirmationMessage({ payload }: Pick<StoredBundle, 'payload'>, holds: readonly RuleHold[]): string {
+export function confirmationMessage({ payload }: StoredBundle, holds: readonly RuleHold[]): string {
   return joined([
     `the activation of ${bundleTitle(payload)} is held: ${messageOfAll(holds)}`,
     'It is activated after a confirmation only',
@@ -55,10 +55,7 @@ export function confirmationMessage({ payload }: Pick<StoredBundle, 'payload'>, 
 }
 
 /** @param holds all of the release. @returns undefined when no rule holds it */
-export function ruleReason(
-  { payload }: Pick<StoredBundle, 'payload'>,
-  holds: readonly ActivationHold[],
-): ShownReason | undefined {
+export function ruleReason({ payload }: StoredBundle, holds: readonly ActivationHold[]): ShownReason | undefined {
   const rules = holds.filter(isRuleHold);
   const [first] = rules;
   if (first === undefined) return undefined;
@@ -82,10 +79,7 @@ export function isRuleHold(hold: ActivationHold): hold is RuleHold {
  * reported elsewhere (trust, a cancelled preload, a failure, a damaged image), when its maker wants
  * it (the schedule) and when it ends in moments.
  */
-export function heldReason({
-  bundle,
-  ...entry
-}: Pick<BundleAssessment, 'bundle' | AwaitedBy | 'holds' | 'activationDue'>): ShownReason | undefined {
+export function heldReason({ bundle, ...entry }: BundleAssessment): ShownReason | undefined {
   const hold = reportedHold(entry);
   if (hold === undefined) return undefined;
   const byRules = ruleReason(bundle, shownHolds(entry));

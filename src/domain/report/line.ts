@@ -36,7 +36,7 @@ const MAX_LINE_LENGTH = 200;
 const MIN_FIRST_LENGTH = 60;
 
 /** Returns `CALL SUPPORT (K-03): `. Empty for an action without words. */
-export function headOf({ does, code }: Pick<Line, 'does' | 'code'>): string {
+export function headOf({ does, code }: Line): string {
   return `${ACTIONS[does].words}${code === undefined ? '' : ` (${shortCode(code)})`}: `;
 }
 

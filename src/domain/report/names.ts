@@ -124,7 +124,7 @@ export function withCommands<T>(about: T, bundle: StoredBundle, bundles: readonl
  * Returns the title of a bundle, with a short digest if the title could also mean another kept
  * bundle.
  */
-export function titleAmong(bundle: StoredBundle, bundles: KeptBundles, names: Pick<Names, 'title'> = BRIEF): string {
+export function titleAmong(bundle: StoredBundle, bundles: KeptBundles, names: Names = BRIEF): string {
   const title = names.title(bundle.payload);
   return hasNamesake(bundle, bundles) ? `${title} (${shortDigest(bundle.bundleId)})` : title;
 }

@@ -19,7 +19,7 @@ const NODE = 'node';
 export function nodeEvents({ observed, memory }: Snapshot, report: StatusReport): NodeEvents {
   if (memory.areMediaUnread) return new Map();
   const plugged = observed.media.filter(({ isDropFolder, peer }) => !isDropFolder && peer === undefined);
-  const keyOf = ({ mediumId }: Pick<Medium, 'mediumId'>) => `${observed.boot.bootId} ${mediumId}`;
+  const keyOf = ({ mediumId }: Medium) => `${observed.boot.bootId} ${mediumId}`;
   const events: NodeEvent[] = [
     ...plugged.map((medium) => ({ hook: 'plugged' as const, key: keyOf(medium), medium: medium.label })),
     ...(plugged.length === 0 ? [{ hook: 'removed' as const, key: NODE }] : []),

@@ -39,7 +39,7 @@ export type OutsideScope =
   | { readonly kind: 'stream'; readonly stream: string }
   | { readonly kind: 'repository'; readonly stream: string; readonly repository: string };
 
-export function coversStream({ streams }: Pick<Role, 'streams'>, stream: string): boolean {
+export function coversStream({ streams }: Role, stream: string): boolean {
   return streams.some((pattern) => matchesGlob(pattern, stream));
 }
 
@@ -115,10 +115,7 @@ export function authoritiesOf(bundle: SignedBundle, rules: SignatureRules): read
 }
 
 /** Returns the ids of the keys that sign for no role. */
-export function plainSigners({
-  signerKeyIds,
-  signerRoles = [],
-}: Pick<SignedBundle, 'signerKeyIds' | 'signerRoles'>): readonly string[] {
+export function plainSigners({ signerKeyIds, signerRoles = [] }: SignedBundle): readonly string[] {
   return signerKeyIds.filter((signer) => signerRoles.every(({ keyId }) => keyId !== signer));
 }
 
@@ -126,17 +123,14 @@ export function plainSigners({
  * Returns the names of the roles that brought a release. Empty for a release of plain keys, and for
  * one that a person approved and no key of a role signed.
  */
-export function ownerRoles(
-  bundle: Pick<SignedBundle, 'signerKeyIds' | 'signerRoles'>,
-  threshold: number,
-): readonly string[] {
+export function ownerRoles(bundle: SignedBundle, threshold: number): readonly string[] {
   const roles = [...new Set(bundle.signerRoles?.map(({ role }) => role))].sort();
   return plainSigners(bundle).length >= threshold ? [] : roles;
 }
 
 export function signersLeftIn(
-  { name }: Pick<Role, 'name'>,
-  { signerRoles = [] }: Pick<SignedBundle, 'signerRoles'>,
+  { name }: Role,
+  { signerRoles = [] }: SignedBundle,
   { inRoles }: Revocations,
 ): readonly string[] {
   const revoked = inRoles?.get(name) ?? [];
@@ -148,7 +142,7 @@ export function signersLeftIn(
  * trust it. With `trust.role` it rotates keys of that role only, that role has to trust it, and the
  * role must allow it (`may_rotate`).
  */
-export function allowsRotation({ payload }: Pick<SignedBundle, 'payload'>, by: readonly Authority[]): boolean {
+export function allowsRotation({ payload }: SignedBundle, by: readonly Authority[]): boolean {
   const named = payload.trust?.role;
   return by.some((authority) => {
     switch (authority.kind) {

@@ -57,7 +57,7 @@ export interface TrustInForce {
  * format, `advisories`) is a notice: it is adopted for its advisories and keys, and never preloaded
  * or activated.
  */
-export function isRelease({ contents }: Pick<VerifiedBundle, 'contents'>): boolean {
+export function isRelease({ contents }: VerifiedBundle): boolean {
   return contents.images.length > 0;
 }
 
@@ -71,7 +71,7 @@ export interface NoticeResult {
 }
 
 /** @param rotation all that came by rotation, or the keys that come with this notice */
-export function noticeResult({ payload }: Pick<VerifiedBundle, 'payload'>, rotation: KeyRotation): NoticeResult {
+export function noticeResult({ payload }: VerifiedBundle, rotation: KeyRotation): NoticeResult {
   const [pems, revoked] = [new Set(payload.trust?.keys), new Set(payload.trust?.revoked)];
   const inRole = ({ role }: { readonly role?: string }) => role === payload.trust?.role;
   const keysTrusted = countKeys(rotation.keys.filter((key) => pems.has(key.pem) && inRole(key)));

@@ -116,7 +116,7 @@ export function ownersOf(releases: readonly UnclaimedPins[]): string | undefined
 }
 
 /** Returns two sentences. Undefined when no pin is unclaimed. */
-function unclaimedMessage({ pins }: Pick<Assessment, 'pins'>): string | undefined {
+function unclaimedMessage({ pins }: Assessment): string | undefined {
   const { unclaimed, unclaimedReleases } = pins;
   if (unclaimed.length === 0) return undefined;
   const owners = ownersOf(unclaimedReleases);
@@ -250,7 +250,7 @@ export function degradedEvents(was: BundleAssessment | undefined, { bundle, degr
  */
 export function hookEvent(
   run: HookRun,
-  bundle: Pick<StoredBundle, 'payload'> | undefined,
+  bundle: StoredBundle | undefined,
   why: HookFailure | undefined,
   pauseMs: number | undefined,
 ): Event {

@@ -156,6 +156,6 @@ export function awaitingReports({ awaiting }: Assessment): BundleReport[] {
 }
 
 /** Returns adopted bundles that are still trusted. */
-function trustedBundles({ bundles, notices }: Pick<Assessment, 'bundles' | 'notices'>): readonly StoredBundle[] {
+function trustedBundles({ bundles, notices }: Assessment): readonly StoredBundle[] {
   return [...bundles, ...notices].filter(({ withdrawn }) => withdrawn === undefined).map(({ bundle }) => bundle);
 }

@@ -57,10 +57,7 @@ export function rolloutText({ start, durationMinutes, startPercentage }: NonNull
 }
 
 /** Returns images in load order. @param seen absent while nothing was observed */
-export function imageStates(
-  { images, layers }: Contents,
-  seen?: Pick<BundleAssessment, 'absentImages' | 'pinnedImages'>,
-): readonly ImageState[] {
+export function imageStates({ images, layers }: Contents, seen?: BundleAssessment): readonly ImageState[] {
   const [absent, pinned] = [seen?.absentImages, seen?.pinnedImages].map(
     (some) => some && new Set(some.map(({ reference }) => reference)),
   );
@@ -93,7 +90,7 @@ export function orderText(order: RollOutOrder): string {
   ].join(', ');
 }
 
-export function windowReports({ windows }: Pick<Assessment, 'windows'>): StatusReport['windows'] {
+export function windowReports({ windows }: Assessment): StatusReport['windows'] {
   return windows === undefined ? [] : windows.openings.map((opening) => windowReport(opening, windows));
 }
 

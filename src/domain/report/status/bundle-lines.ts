@@ -48,10 +48,7 @@ export function bundleTrouble(those: readonly BundleAssessment[], { bundles }: A
  * A failure of one other node sends nobody for a stick: that node may be hostile, and it is
  * retried.
  */
-export function doesOf(
-  entry: Pick<BundleAssessment, 'isOnPeersOnly' | 'isOfOnePeer' | 'bundle'>,
-  reason: Reason,
-): Does {
+export function doesOf(entry: BundleAssessment, reason: Reason): Does {
   const does = doesFor(reason);
   if (entry.isOnPeersOnly === true && reason.code === 'engine/stalled') return 'wait';
   const isFirst = entry.bundle.readyAt === undefined && ACTIONS[does].action === 'plug-in';
@@ -97,7 +94,7 @@ function needsPerson(entry: BundleAssessment): boolean {
 }
 
 /** Whether an administrator decided its fate. That is history, and no trouble. */
-export function isDecided({ reason }: Pick<BundleAssessment, 'reason'>): boolean {
+export function isDecided({ reason }: BundleAssessment): boolean {
   return reason !== undefined && doesFor(reason) === 'decided';
 }
 
@@ -172,10 +169,7 @@ export function otherMediumWords(entry: BundleAssessment, title: string): LineWo
  * Returns the hold of a release that was activated before and is requested again. Undefined when
  * nothing holds it, or when that is reported elsewhere.
  */
-export function requestedLine(
-  those: readonly BundleAssessment[],
-  { bundles }: Pick<Assessment, 'bundles'>,
-): Line | undefined {
+export function requestedLine(those: readonly BundleAssessment[], { bundles }: Assessment): Line | undefined {
   const requested = those.findLast((entry) => entry.phase !== 'ready' && isAwaited(entry) && !entry.reason);
   return requested && heldLine(requested, bundles);
 }

@@ -102,7 +102,7 @@ function rejectionLine(rejections: readonly Rejection[]): Line {
 }
 
 /** The stick of a decided bundle may be removed if no stick's bundle waits for a person. */
-function freedLine(line: Line, { awaiting, rejections }: Pick<Assessment, 'awaiting' | 'rejections'>): Line {
+function freedLine(line: Line, { awaiting, rejections }: Assessment): Line {
   const isAlone = awaiting.length === 0 && rejections.every(({ reason }) => doesFor(reason) === 'decided');
   return line.does === 'decided' && !isAlone ? { ...line, stick: undefined } : line;
 }

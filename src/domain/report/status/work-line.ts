@@ -96,7 +96,7 @@ function foundText(total: number, missing: number): string {
   return missing === 0 ? `${total} blobs found` : `only ${total - missing} of ${total} blobs found`;
 }
 
-function signedText({ signedBy }: Pick<VerifiedBundle, 'signedBy'>, names: Names): string {
+function signedText({ signedBy }: VerifiedBundle, names: Names): string {
   return trustedBy({ signedBy: signedBy.length === 0 ? [] : [names.list(signedBy, '')] });
 }
 

@@ -2,7 +2,7 @@ import { defined } from '../../../platform/defined.ts';
 import { isFirstHand, type Pause, type SharedPause } from '../../fleet/pause.ts';
 import { bundleTitle } from '../../model/bundle.ts';
 
-export function pausedTitle({ name, version }: Pick<SharedPause, 'name' | 'version'>): string {
+export function pausedTitle({ name, version }: SharedPause): string {
   return version === undefined ? name : bundleTitle({ name, version });
 }
 

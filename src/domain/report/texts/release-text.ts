@@ -164,7 +164,7 @@ export function keptText(bundle: StoredBundle, why: KeptWhy): string {
 const NAMED = 20;
 
 /** Returns one sentence or two, without full stop. */
-export function pullCheckText({ reference, end }: Pick<PullCheck, 'reference' | 'end'>): string {
+export function pullCheckText({ reference, end }: PullCheck): string {
   const pull = `the pull of ${reference}, which is present,`;
   switch (end.kind) {
     case 'answered':

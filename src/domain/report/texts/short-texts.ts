@@ -48,7 +48,7 @@ export function trustedBy({ signedBy }: Pick<VerifiedBundle, 'signedBy'>): strin
 }
 
 /** Returns `ocp notice 2026.1.1`. */
-export function noticeTitle({ name, version }: Pick<Payload, 'name' | 'version'>): string {
+export function noticeTitle({ name, version }: Payload): string {
   return `${name} notice ${version}`;
 }
 
@@ -84,7 +84,7 @@ export function sourcesOf({
   blobMedia,
   pullableImages,
   onlineImages,
-}: Pick<ImageSupply, 'pullableImages' | 'onlineImages'> & {
+}: ImageSupply & {
   readonly blobMedia: readonly string[];
 }): readonly string[] {
   const registries = onlineImages.map(({ reference }) => parseReference(reference).repository.split('/')[0] ?? '');
